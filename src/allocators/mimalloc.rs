@@ -1,0 +1,213 @@
+//! mimalloc v3. In: its option list and its statistics, both as the text that mimalloc prints. Out: settings,
+//! counters, purge.
+//!
+//! Options are read by name, never by number: the numbers differ between v2 and v3, and a wrong one reads another
+//! option without a word. Statistics are read from mimalloc's JSON for the same reason.
+
+use std::collections::BTreeMap;
+use std::ffi::{CStr, c_char, c_void};
+use std::sync::Mutex;
+
+use libmimalloc_sys as sys;
+
+use crate::allocator::{Allocator, Counters, Environment, Kind, PerCore, Setting};
+
+/// The mimalloc that libmimalloc-sys builds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Mimalloc;
+
+const FLAG: Kind = Kind::Number { min: 0, max: 1 };
+const COUNT: Kind = Kind::Number { min: 0, max: i64::MAX };
+const SIGNED: Kind = Kind::Number { min: -1, max: i64::MAX };
+const LEVEL: Kind = Kind::Number { min: 0, max: 2 };
+
+const SETTINGS: &[Setting] = &[
+    Setting::new("purge_delay", SIGNED, "ms before freed pages go back; 0 at once, -1 never"),
+    Setting::new("purge_decommits", FLAG, "1 gives pages back (MADV_DONTNEED), 0 only marks them (MADV_FREE)"),
+    Setting::new("arena_eager_commit", LEVEL, "commit whole arenas: 0 no, 1 yes, 2 where the system overcommits"),
+    Setting::new("arena_reserve", Kind::SIZE, "address space reserved at a time"),
+    Setting::new("arena_purge_mult", COUNT, "arenas wait this many times purge_delay"),
+    Setting::new("allow_thp", FLAG, "transparent huge pages where the kernel offers them (madvise counts)"),
+    Setting::new("allow_large_os_pages", LEVEL, "2 MiB pages from the system's pool"),
+    Setting::new(
+        "page_reclaim_on_free",
+        Kind::Number { min: -1, max: 1 },
+        "a free takes over pages of dead threads: -1 never, 0 own, 1 always",
+    ),
+    Setting::new("page_full_retain", SIGNED, "full small pages kept per size"),
+    Setting::new("page_max_candidates", COUNT, "pages looked at for one allocation"),
+    Setting::new("page_commit_on_demand", LEVEL, "commit a page's memory piece by piece"),
+    Setting::new("page_max_reclaim", SIGNED, "most own pages reclaimed per size; -1 no limit"),
+    Setting::new("page_cross_thread_max_reclaim", SIGNED, "most pages of other threads reclaimed per size"),
+    Setting::new("generic_collect", COUNT, "slow-path calls between two collections of a heap"),
+    Setting::new("minimal_purge_size", Kind::SIZE, "least piece given back; 0 lets mimalloc choose"),
+    Setting::new("arena_max_object_size", Kind::SIZE, "largest block that lives in an arena"),
+    Setting::new("arena_is_numa_local", FLAG, "experimental: arenas stay on a NUMA node"),
+    Setting::new("reserve_huge_os_pages", COUNT, "1 GiB pages reserved at start"),
+    Setting::new("reserve_huge_os_pages_at", SIGNED, "NUMA node of those pages; -1 any"),
+    Setting::new("reserve_os_memory", Kind::SIZE, "memory reserved at start"),
+    Setting::new("use_numa_nodes", COUNT, "NUMA nodes to use; 0 all"),
+    Setting::new("disallow_os_alloc", FLAG, "allocate from reserved arenas only"),
+    Setting::new("disallow_arena_alloc", FLAG, "never allocate from arenas"),
+    Setting::new("max_vabits", COUNT, "bits of an address that the page map covers"),
+    Setting::new("pagemap_commit", FLAG, "commit the whole page map, to catch foreign pointers"),
+    Setting::new("visit_abandoned", FLAG, "let heap walks see dead threads' blocks"),
+    Setting::new("destroy_on_exit", FLAG, "give all memory back at exit"),
+    Setting::new("retry_on_oom", COUNT, "ms to try again when the system has no memory (Windows)"),
+    Setting::new("os_tag", COUNT, "tag of our pages in the system's tools (macOS)"),
+    Setting::new("guarded_min", COUNT, "least block behind a guard page, in builds with guards"),
+    Setting::new("guarded_max", COUNT, "largest block behind a guard page, in builds with guards"),
+    Setting::new("guarded_precise", FLAG, "guard the exact end of a block, in builds with guards"),
+    Setting::new("guarded_sample_rate", COUNT, "one block in so many is guarded, in builds with guards"),
+    Setting::new("guarded_sample_seed", COUNT, "where that count starts, in builds with guards"),
+    Setting::new("show_stats", FLAG, "print statistics at exit"),
+    Setting::new("verbose", COUNT, "print what mimalloc does"),
+    Setting::new("show_errors", FLAG, "print errors"),
+    Setting::new("max_errors", SIGNED, "most errors printed"),
+    Setting::new("max_warnings", SIGNED, "most warnings printed"),
+];
+
+/// What receives the text that mimalloc prints.
+type Output = unsafe extern "C" fn(message: *const c_char, argument: *mut c_void);
+
+unsafe extern "C" {
+    /// Prints a line `option 'NAME': VALUE UNIT` for each option. libmimalloc-sys does not declare it.
+    fn mi_options_print_out(output: Output, argument: *mut c_void);
+}
+
+impl Allocator for Mimalloc {
+    #[inline]
+    fn name(&self) -> &'static str {
+        "mimalloc"
+    }
+
+    #[inline]
+    fn version(&self) -> String {
+        // SAFETY: reads a constant. 30302 is 3.3.2.
+        let version = unsafe { sys::mi_version() };
+        let (major, minor, patch) = (version / 10_000, version / 100 % 100, version % 100);
+        format!("{major}.{minor}.{patch}")
+    }
+
+    #[inline]
+    fn settings(&self) -> &'static [Setting] {
+        SETTINGS
+    }
+
+    #[inline]
+    fn environment(&self) -> Environment {
+        Environment::Each { prefix: "MIMALLOC_".into() }
+    }
+
+    #[inline]
+    fn per_core(&self) -> Option<PerCore> {
+        None // a heap for each thread, nothing for each core
+    }
+
+    #[inline]
+    fn effective(&self, _wanted: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        let mut printed = Vec::<u8>::new();
+        let argument: *mut Vec<u8> = &mut printed;
+        // SAFETY: `append` gets the vector that outlives the call, from this thread only.
+        unsafe { mi_options_print_out(append, argument.cast()) };
+        String::from_utf8_lossy(&printed).lines().filter_map(option_line).collect()
+    }
+
+    #[inline]
+    fn counters(&self) -> Counters {
+        // In static memory: the text is some 20 kB, too much to grow every thread's stack by.
+        static TEXT: Mutex<[u8; 48 * 1024]> = Mutex::new([0; 48 * 1024]);
+        let Ok(mut text) = TEXT.lock() else { return Counters::default() };
+        // SAFETY: mimalloc writes at most the length we give, with a NUL at the end.
+        let written = unsafe { sys::mi_stats_get_json(text.len(), text.as_mut_ptr().cast()) };
+        if written.is_null() {
+            return Counters::default();
+        }
+        let end = text.iter().position(|byte| *byte == 0).unwrap_or(0);
+        let text = &text[..end];
+        // `malloc_*` is counted only where mimalloc is built with MI_STAT, which the crate does not do: it would
+        // slow every allocation down. So allocated, active and metadata stay unknown.
+        let committed = json_number(text, "committed", "current");
+        let reserved = json_number(text, "reserved", "current");
+        Counters {
+            resident: committed,
+            retained: reserved.zip(committed).map(|(reserved, committed)| reserved.saturating_sub(committed)),
+            arenas: json_number(text, "arena_count", ""),
+            ..Counters::default()
+        }
+    }
+
+    #[inline]
+    fn purge(&self) {
+        // SAFETY: callable from any thread at any time.
+        unsafe { sys::mi_collect(true) }
+    }
+}
+
+/// Adds what mimalloc prints to the vector behind `argument`.
+#[inline]
+unsafe extern "C" fn append(message: *const c_char, argument: *mut c_void) {
+    // SAFETY: `effective` passes a vector, and mimalloc a string that ends in NUL.
+    let (printed, message) = unsafe { (&mut *argument.cast::<Vec<u8>>(), CStr::from_ptr(message)) };
+    printed.extend_from_slice(message.to_bytes());
+}
+
+/// `option 'arena_reserve': 1048576 KiB` as a setting and its canonical value.
+#[inline]
+fn option_line(line: &str) -> Option<(String, String)> {
+    let (name, value) = line.strip_prefix("option '")?.split_once("': ")?;
+    let (number, unit) = value.split_once(' ').unwrap_or((value, ""));
+    let setting = SETTINGS.iter().find(|setting| setting.name == name)?;
+    let value = match (&setting.kind, unit.trim()) {
+        (Kind::Size { .. }, "KiB") => number.parse::<u64>().ok()?.checked_mul(1024)?.to_string(),
+        _ => number.to_string(),
+    };
+    Some((name.to_string(), value))
+}
+
+/// The number under `"key": {.. "field": N ..}`, or `"key": N` where `field` is empty. mimalloc's own JSON is flat
+/// enough for a search, and a parser would allocate between two readings.
+#[inline]
+fn json_number(text: &[u8], key: &str, field: &str) -> Option<u64> {
+    let after = |text: &'_ [u8], key: &str| -> Option<usize> {
+        let quoted = |at: usize| {
+            text[at..].first() == Some(&b'"')
+                && text[at + 1..].starts_with(key.as_bytes())
+                && text.get(at + 1 + key.len()) == Some(&b'"')
+        };
+        (0..text.len()).find(|at| quoted(*at)).map(|at| at + key.len() + 2)
+    };
+    let mut rest = &text[after(text, key)?..];
+    if !field.is_empty() {
+        rest = &rest[after(rest, field)?..];
+    }
+    let digits = rest.iter().skip_while(|byte| !byte.is_ascii_digit()).take_while(|byte| byte.is_ascii_digit());
+    let mut number = None;
+    for digit in digits {
+        number = Some(number.unwrap_or(0_u64) * 10 + u64::from(digit - b'0'));
+    }
+    number
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn option_lines_are_read_by_name_and_in_bytes() {
+        let read = |line| option_line(line).map(|(_, value)| value);
+        assert_eq!(read("option 'purge_delay': 1000 ").as_deref(), Some("1000"));
+        assert_eq!(read("option 'arena_reserve': 1048576 KiB").as_deref(), Some("1073741824"));
+        assert_eq!(read("option 'page_max_reclaim': -1 ").as_deref(), Some("-1"));
+        assert_eq!(read("option 'deprecated_segment_reset': 0 "), None);
+        assert_eq!(read("debug level : 0"), None);
+    }
+
+    #[test]
+    fn numbers_are_found_in_the_statistics() {
+        let text = br#"{ "purged": 7, "committed": { "total": 1, "peak": 9, "current": 5 }, "x": {} }"#;
+        assert_eq!(json_number(text, "committed", "current"), Some(5));
+        assert_eq!(json_number(text, "purged", ""), Some(7));
+        assert_eq!(json_number(text, "commit", "current"), None);
+    }
+}

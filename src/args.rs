@@ -1,0 +1,271 @@
+//! The command line. In: what the user typed. Out: plain values. The only file that knows clap.
+
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
+
+use crate::error::Result;
+use crate::study::StudyFile;
+
+/// What the memory allocator costs a service as threads and cores grow.
+///
+/// Without a verb: resident memory against the number of threads, for the allocator that this command was built with and
+/// under whatever configuration its environment gives it.
+#[derive(Parser)]
+#[command(name = "allocanary", version, max_term_width = 100, args_conflicts_with_subcommands = true, after_help = EXAMPLES)]
+struct Line {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+    #[command(flatten)]
+    here: HereFlags,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  allocanary                                     this build's allocator, 1 to 64 threads
+  _RJEM_MALLOC_CONF=narenas:1 allocanary         the same, with one arena
+  allocanary study                               every allocator, two minutes
+  allocanary study cores                         memory by the host's cores, as in 2018
+  allocanary study --candidates system jemalloc jemalloc:narenas=1 --threads 32
+  allocanary report allocanary-out/default-1 --format markdown
+  allocanary compare old.jsonl new.jsonl --gate rss=5%
+
+Exit codes: 0 all went well; 1 a cell failed or a gate was broken; 2 the command could not be
+carried out; 130 interrupted, with every finished row kept.";
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Compare allocators and settings, with intervals and verdicts.
+    #[command(after_help = STUDY_EXAMPLES)]
+    Study(StudyFlags),
+    /// Print the cells of a study and how long they will take; run nothing.
+    Plan(StudyFlags),
+    /// Print what there is to choose from: allocators, settings, workloads, meters, metrics, studies.
+    List(ListFlags),
+    /// Show rows again, of one study or of many hosts.
+    #[command(after_help = REPORT_EXAMPLES)]
+    Report(ReportFlags),
+    /// Say per candidate and workload whether NEW is better or worse than OLD, or no different.
+    #[command(after_help = COMPARE_EXAMPLES)]
+    Compare(CompareFlags),
+    /// Print a completion script for a shell.
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+    /// Print the manual page, in roff.
+    Man,
+}
+
+const STUDY_EXAMPLES: &str = "\
+Examples:
+  allocanary study                               the default study, in two minutes
+  allocanary study cores                         a shipped study (`allocanary list studies`)
+  allocanary study my.toml --repeats 20          a file, with one thing changed
+  allocanary study --candidates jemalloc:narenas=2 jemalloc:narenas=256 --threads 32
+  allocanary study --workloads server:live=64MiB,idle=3000 --budget 5m
+  allocanary study --resume --out allocanary-out/default-1";
+
+const REPORT_EXAMPLES: &str = "\
+Examples:
+  allocanary report allocanary-out/default-1
+  allocanary report node-*.jsonl --format html --to fleet.html
+  kubectl logs -l app=allocanary --tail=-1 | allocanary report -";
+
+const COMPARE_EXAMPLES: &str = "\
+Examples:
+  allocanary compare main.jsonl branch.jsonl
+  allocanary compare main.jsonl branch.jsonl --gate rss=5% --gate throughput=10%
+
+A gate is broken, and the exit code 1, where the metric got worse for sure and by more than so much.";
+
+/// What the user wants done.
+pub enum Request {
+    /// Measure this build's allocator.
+    Here(HereFlags),
+    /// Run a study.
+    Study(StudyFlags),
+    /// Print a study's plan.
+    Plan(StudyFlags),
+    /// Print what there is.
+    List(ListFlags),
+    /// Show rows.
+    Report(ReportFlags),
+    /// Compare two files of rows.
+    Compare(CompareFlags),
+    /// Write a completion script.
+    Completions(Shell),
+    /// Write the manual page.
+    Man,
+}
+
+/// Reads the command line; help, version and mistakes are answered by clap, which ends the process.
+pub fn parse() -> Request {
+    let line = Line::parse();
+    match line.verb {
+        None => Request::Here(line.here),
+        Some(Verb::Study(flags)) => Request::Study(flags),
+        Some(Verb::Plan(flags)) => Request::Plan(flags),
+        Some(Verb::List(flags)) => Request::List(flags),
+        Some(Verb::Report(flags)) => Request::Report(flags),
+        Some(Verb::Compare(flags)) => Request::Compare(flags),
+        Some(Verb::Completions { shell }) => Request::Completions(shell),
+        Some(Verb::Man) => Request::Man,
+    }
+}
+
+/// A completion script for a shell.
+pub fn completions(shell: Shell) -> Vec<u8> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Line::command(), "allocanary", &mut script);
+    script
+}
+
+/// The manual page.
+pub fn manual() -> std::io::Result<Vec<u8>> {
+    let mut page = Vec::new();
+    clap_mangen::Man::new(Line::command()).render(&mut page)?;
+    Ok(page)
+}
+
+/// What is measured, on how many threads and cores, how often.
+#[derive(Args, Clone, Default)]
+pub struct MeasureFlags {
+    /// What the cells do: `server`, or `server:live=64MiB,idle=500`.
+    #[arg(long, value_name = "WORKLOAD", num_args = 1..)]
+    workloads: Option<Vec<String>>,
+    /// Worker threads.
+    #[arg(long, value_name = "N,...", value_delimiter = ',', num_args = 1..)]
+    threads: Option<Vec<u32>>,
+    /// Behave as on hosts with so many cores: arenas by cores and, without --threads, a thread for each.
+    #[arg(long, value_name = "N,...", value_delimiter = ',', num_args = 1..)]
+    cores: Option<Vec<u32>>,
+    /// Fresh processes for each cell.
+    #[arg(long, value_name = "N")]
+    repeats: Option<u32>,
+    /// What the order and the workloads' choices follow from.
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Start no cell later than this after the first: 90s, 5m.
+    #[arg(long, value_name = "TIME")]
+    budget: Option<String>,
+    /// Kill a cell that takes longer.
+    #[arg(long, value_name = "TIME")]
+    deadline: Option<String>,
+}
+
+impl MeasureFlags {
+    /// The flags in the shape of a study's file.
+    pub fn file(&self) -> StudyFile {
+        StudyFile {
+            workloads: self.workloads.clone(),
+            threads: self.threads.clone(),
+            cores: self.cores.clone(),
+            repeats: self.repeats,
+            seed: self.seed,
+            budget: self.budget.clone(),
+            deadline: self.deadline.clone(),
+            ..StudyFile::default()
+        }
+    }
+}
+
+/// Where cells come from and rows go.
+#[derive(Args, Clone, Default)]
+pub struct RunFlags {
+    /// Where rows and report go: a folder, a file of rows (*.jsonl), or - for rows on standard output.
+    #[arg(long, value_name = "PATH")]
+    pub out: Option<String>,
+    /// Look for cells here too, before the command's own folder; repeatable.
+    #[arg(long, value_name = "FOLDER")]
+    pub cells: Vec<PathBuf>,
+}
+
+/// Flags of the command without a verb.
+#[derive(Args, Clone, Default)]
+pub struct HereFlags {
+    /// What is measured.
+    #[command(flatten)]
+    pub measure: MeasureFlags,
+    /// Where from and to.
+    #[command(flatten)]
+    pub run: RunFlags,
+}
+
+/// Flags of `study` and `plan`.
+#[derive(Args, Clone, Default)]
+pub struct StudyFlags {
+    /// A study: a TOML file, or the name of a shipped one.
+    #[arg(value_name = "STUDY")]
+    pub study: Option<String>,
+    /// Allocators with settings: `jemalloc:narenas=1,tcache=false`. The others are compared with the first.
+    #[arg(long, value_name = "CANDIDATE", num_args = 1..)]
+    candidates: Option<Vec<String>>,
+    /// What is measured.
+    #[command(flatten)]
+    pub measure: MeasureFlags,
+    /// Where from and to.
+    #[command(flatten)]
+    pub run: RunFlags,
+    /// Finish the study in --out: run the cells that have no row yet.
+    #[arg(long)]
+    pub resume: bool,
+}
+
+impl StudyFlags {
+    /// The folder that --out names, where it is one.
+    pub fn out_folder(&self) -> Option<PathBuf> {
+        self.run.out.as_ref().map(PathBuf::from)
+    }
+
+    /// The flags in the shape of a study's file.
+    pub fn file(&self) -> StudyFile {
+        StudyFile { candidates: self.candidates.clone(), ..self.measure.file() }
+    }
+}
+
+/// Flags of `list`.
+#[derive(Args, Clone, Default)]
+pub struct ListFlags {
+    /// Only this: allocators, settings, workloads, meters, metrics, studies or formats.
+    pub what: Option<String>,
+    /// Look for cells here too.
+    #[arg(long, value_name = "FOLDER")]
+    pub cells: Vec<PathBuf>,
+}
+
+/// Flags of `report`.
+#[derive(Args, Clone)]
+pub struct ReportFlags {
+    /// Files of rows, folders of studies, or - for standard input; several are read as one.
+    #[arg(required = true, value_name = "ROWS")]
+    pub rows: Vec<PathBuf>,
+    /// table, markdown, csv or html.
+    #[arg(long, default_value = "table", value_name = "FORMAT")]
+    pub format: String,
+    /// Write here instead of to standard output.
+    #[arg(long, value_name = "FILE")]
+    pub to: Option<PathBuf>,
+}
+
+/// Flags of `compare`.
+#[derive(Args, Clone)]
+pub struct CompareFlags {
+    /// Rows of the old state.
+    pub old: PathBuf,
+    /// Rows of the new state.
+    pub new: PathBuf,
+    /// Fail where this metric got worse by more: rss=5%; repeatable.
+    #[arg(long, value_name = "METRIC=PERCENT")]
+    pub gate: Vec<String>,
+    /// Metrics to compare (`allocanary list metrics`); those of gates are added.
+    #[arg(long, value_name = "METRIC", value_delimiter = ',', default_values = ["rss", "peak"])]
+    pub metrics: Vec<String>,
+}
+
+/// Checks the declaration itself, in tests.
+pub fn debug_assert() -> Result<()> {
+    Line::command().debug_assert();
+    Ok(())
+}

@@ -1,0 +1,59 @@
+//! `allocanary` without a verb: resident memory against threads, for the allocator that this command was built with,
+//! under whatever configuration the user's environment gives it.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use super::measure::{self, Measurement};
+use super::terminal;
+use crate::args::HereFlags;
+use crate::description::Description;
+use crate::error::{Error, Result};
+use crate::provenance::Host;
+use crate::run::{Target, describe};
+use crate::study::StudyFile;
+
+/// Measures this build's allocator.
+pub fn run(flags: &HereFlags) -> Result<ExitCode> {
+    let allocator = crate::CHOSEN.1;
+    let file = StudyFile {
+        question: Some(format!("What does {allocator} cost a small service here as its threads grow?")),
+        candidates: Some(vec![allocator.to_string()]),
+        ..StudyFile::default()
+    }
+    .overridden_by(flags.measure.file());
+    file.clone().check()?;
+    let roster = measure::roster(&flags.run.cells)?;
+    let Some((plain, program)) = roster.get(allocator) else {
+        return Err(Error::Cell(format!("there is no cell for {allocator}, which this command was built with")));
+    };
+    let inherited: BTreeMap<String, String> =
+        std::env::vars().filter(|(name, _)| plain.environment.owns(name)).collect();
+    let configured = describe(program, &inherited).map_err(Error::Cell)?;
+    terminal::print(introduction(plain, &configured, &inherited).as_bytes())?;
+
+    let file = StudyFile { inherited: Some(inherited), ..file };
+    let target = flags.run.out.as_deref().map_or_else(|| Target::Fresh("here".into()), Target::of);
+    Measurement { file: &file, roster: &roster, target, resume: false }.run()
+}
+
+/// Which allocator, which version, which settings in force, how many processors.
+fn introduction(plain: &Description, configured: &Description, inherited: &BTreeMap<String, String>) -> String {
+    let host = Host::this();
+    let mut out = format!(
+        "{} {}, on {} of {} cores ({}), THP {}\n",
+        plain.allocator, plain.version, host.affinity, host.cores, host.cpu, host.thp
+    );
+    for (name, value) in inherited {
+        out.push_str(&format!("environment: {name}={value}\n"));
+    }
+    let changed = |(name, value): &(&String, &String)| plain.effective.get(*name) != Some(value);
+    let per_core = plain.per_core.as_ref().map(|per_core| per_core.setting.as_ref());
+    let shown = configured.effective.iter().filter(|setting| changed(setting) || per_core == Some(setting.0.as_str()));
+    let shown: Vec<String> = shown
+        .map(|setting| format!("{}={}{}", setting.0, setting.1, if changed(&setting) { "" } else { " (default)" }))
+        .collect();
+    let shown = if shown.is_empty() { "all as built in".to_string() } else { shown.join(", ") };
+    out.push_str(&format!("settings in force: {shown}\n\n"));
+    out
+}

@@ -1,0 +1,33 @@
+//! The verbs, one file each. Only here is anything written to the user's terminal.
+
+mod compare;
+mod here;
+mod list;
+mod measure;
+mod plan;
+mod report;
+mod study;
+mod terminal;
+
+use std::process::ExitCode;
+
+use crate::args::{self, Request};
+use crate::error::{Error, Result};
+
+/// Carries out a request. The code is 0 where all went well, 1 where a cell failed or a gate was broken, 130 where the
+/// user interrupted; an error is 2.
+pub fn carry_out(request: Request) -> Result<ExitCode> {
+    match request {
+        Request::Here(flags) => here::run(&flags),
+        Request::Study(flags) => study::run(&flags),
+        Request::Plan(flags) => plan::run(&flags),
+        Request::List(flags) => list::run(&flags),
+        Request::Report(flags) => report::run(&flags),
+        Request::Compare(flags) => compare::run(&flags),
+        Request::Completions(shell) => terminal::print(&args::completions(shell)),
+        Request::Man => {
+            let page = args::manual().map_err(|error| Error::file("the manual page", "writing", error))?;
+            terminal::print(&page)
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What a cell says of itself when it is asked to `describe`. In: the child's contracts. Out: one JSON line, from which
+//! the parent knows allocators, settings and workloads without a line of its own about any of them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::allocator::{Environment, PerCore, Setting};
+use crate::provenance::Build;
+use crate::spec::{Spec, nearest};
+use crate::workload::Workload;
+
+/// A cell's own account.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Description {
+    /// The version of the messages that it speaks.
+    pub protocol: u32,
+    /// What it was built from.
+    pub build: Build,
+    /// The allocator's name.
+    pub allocator: String,
+    /// The allocator's version.
+    pub version: String,
+    /// Every setting that it takes.
+    pub settings: Vec<Setting>,
+    /// The value of each setting in the environment that it was asked in.
+    pub effective: BTreeMap<String, String>,
+    /// How settings travel to it.
+    pub environment: Environment,
+    /// The setting that follows the number of cores.
+    #[serde(default)]
+    pub per_core: Option<PerCore>,
+    /// What it can do.
+    pub workloads: Vec<WorkloadDescription>,
+}
+
+/// A workload as its cell describes it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WorkloadDescription {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub about: String,
+    /// What an operation is.
+    pub operation: String,
+    /// What can be set.
+    #[serde(default)]
+    pub parameters: Vec<ParameterDescription>,
+    /// How long one cell takes, in seconds, for estimates.
+    pub seconds: f64,
+}
+
+/// A workload's parameter with its default.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ParameterDescription {
+    /// Name, values and meaning.
+    #[serde(flatten)]
+    pub setting: Setting,
+    /// Its value where none is given, in canonical spelling.
+    pub default: String,
+}
+
+impl WorkloadDescription {
+    /// A workload of this build.
+    pub fn of(workload: &Workload) -> Self {
+        let parameter = |(setting, default): &(Setting, &str)| ParameterDescription {
+            setting: setting.clone(),
+            default: default.to_string(),
+        };
+        WorkloadDescription {
+            name: workload.name.into(),
+            about: workload.about.into(),
+            operation: workload.operation.into(),
+            parameters: workload.parameters.iter().map(parameter).collect(),
+            seconds: workload.seconds,
+        }
+    }
+
+    /// Every parameter's value when the workload is asked for as `spec`: defaults, and what `spec` sets.
+    pub fn parameters_of(&self, spec: &Spec) -> Result<BTreeMap<String, String>, String> {
+        let defaults = self.parameters.iter().map(|known| (known.setting.name.to_string(), known.default.clone()));
+        let mut values: BTreeMap<String, String> = defaults.collect();
+        for (name, value) in &spec.settings {
+            let setting = self.parameters.iter().map(|known| &known.setting).find(|setting| setting.name == *name);
+            let setting = setting.ok_or_else(|| {
+                let names = self.parameters.iter().map(|known| known.setting.name.as_ref());
+                format!("workload `{}` has no parameter `{name}`{}", self.name, perhaps(name, names))
+            })?;
+            let value = setting.kind.canonical(value);
+            let value = value.map_err(|wanted| format!("workload `{spec}`: {name}: {wanted}"))?;
+            values.insert(name.clone(), value);
+        }
+        Ok(values)
+    }
+}
+
+/// What a user may have meant: `; perhaps narenas or narenas_ratio`, or what there is, where nothing is near.
+pub fn perhaps<'a>(wanted: &str, names: impl Iterator<Item = &'a str> + Clone) -> String {
+    let near = nearest(wanted, names.clone());
+    if !near.is_empty() {
+        return format!("; perhaps {}", near.join(" or "));
+    }
+    let all: Vec<&str> = names.take(12).collect();
+    if all.is_empty() { "; it has none".into() } else { format!("; there are {}", all.join(", ")) }
+}

@@ -1,0 +1,81 @@
+//! allocanary tells a service owner what the memory allocator costs them, with evidence, and ships the one they pick.
+//!
+//! # The pipeline
+//!
+//! Data flow one way, and every arrow is a file or a pipe that can be looked at:
+//!
+//! 1. a [`study`] (TOML, flags) and the cells at hand make a plan: a list of [`cell`]s in shuffled rounds;
+//! 2. [`run`] starts one fresh process for each cell; the process has one allocator linked and is a [`worker`];
+//! 3. the worker runs a [`workload`], reads [`meters`] at its phases, and answers with a [`sample`];
+//! 4. samples are [`rows`] of a file, flushed one by one: what was measured is never lost;
+//! 5. a [`summary`] folds rows into medians, intervals and verdicts; [`reports`] show them.
+//!
+//! Singular modules are contracts, plural ones hold the entries and the list of them, so that a workload, a meter or a
+//! report is added with one file and one line.
+
+#[cfg(not(target_os = "linux"))]
+compile_error!("allocanary reads /proc: it runs on Linux");
+
+pub mod allocator;
+pub mod allocators;
+pub mod rng;
+pub mod spec;
+pub mod sys;
+pub mod units;
+
+#[cfg(feature = "command")]
+pub mod args;
+#[cfg(feature = "command")]
+pub mod cell;
+#[cfg(feature = "command")]
+pub mod commands;
+#[cfg(feature = "command")]
+pub mod description;
+#[cfg(feature = "command")]
+pub mod error;
+#[cfg(feature = "command")]
+pub mod meter;
+#[cfg(feature = "command")]
+pub mod meters;
+#[cfg(feature = "command")]
+pub mod provenance;
+#[cfg(feature = "command")]
+pub mod report;
+#[cfg(feature = "command")]
+pub mod reports;
+#[cfg(feature = "command")]
+pub mod rows;
+#[cfg(feature = "command")]
+pub mod run;
+#[cfg(feature = "command")]
+pub mod sample;
+#[cfg(feature = "command")]
+pub mod study;
+#[cfg(feature = "command")]
+pub mod summary;
+#[cfg(feature = "command")]
+pub mod worker;
+#[cfg(feature = "command")]
+pub mod workload;
+#[cfg(feature = "command")]
+pub mod workloads;
+
+/// The type of the global allocator that the features choose: system before mimalloc before jemalloc.
+#[cfg(any(feature = "system-alloc", not(any(feature = "jemalloc-alloc", feature = "mimalloc-alloc"))))]
+pub type Chosen = std::alloc::System;
+/// The type of the global allocator that the features choose: system before mimalloc before jemalloc.
+#[cfg(all(feature = "mimalloc-alloc", not(feature = "system-alloc")))]
+pub type Chosen = mimalloc::MiMalloc;
+/// The type of the global allocator that the features choose: system before mimalloc before jemalloc.
+#[cfg(all(feature = "jemalloc-alloc", not(any(feature = "system-alloc", feature = "mimalloc-alloc"))))]
+pub type Chosen = tikv_jemallocator::Jemalloc;
+
+/// The global allocator that the features choose, and its name.
+#[cfg(any(feature = "system-alloc", not(any(feature = "jemalloc-alloc", feature = "mimalloc-alloc"))))]
+pub const CHOSEN: (Chosen, &str) = (std::alloc::System, "system");
+/// The global allocator that the features choose, and its name.
+#[cfg(all(feature = "mimalloc-alloc", not(feature = "system-alloc")))]
+pub const CHOSEN: (Chosen, &str) = (mimalloc::MiMalloc, "mimalloc");
+/// The global allocator that the features choose, and its name.
+#[cfg(all(feature = "jemalloc-alloc", not(any(feature = "system-alloc", feature = "mimalloc-alloc"))))]
+pub const CHOSEN: (Chosen, &str) = (tikv_jemallocator::Jemalloc, "jemalloc");

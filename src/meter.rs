@@ -1,0 +1,35 @@
+//! The contract of a meter: one source of readings. In: the process that runs it. Out: numbers, in the order of the
+//! meter's table.
+//!
+//! A meter does not allocate while it reads: it would measure itself. The entries are in
+//! [`meters`](crate::meters).
+
+use crate::allocator::Allocator;
+use crate::units::Unit;
+
+/// A source of readings.
+pub struct Meter {
+    /// Its name: `status`.
+    pub name: &'static str,
+    /// What it reads, in one line.
+    pub about: &'static str,
+    /// What it gives, in order.
+    pub readings: &'static [Reading],
+    /// Fills a slot for each reading; a slot that it leaves alone stays `None`.
+    pub read: fn(&dyn Allocator, &mut [Option<u64>]),
+}
+
+/// One number that a meter gives.
+pub struct Reading {
+    /// Its name in rows: `rss_bytes`.
+    pub name: &'static str,
+    /// What it counts.
+    pub unit: Unit,
+    /// What it means, in one line.
+    pub about: &'static str,
+}
+
+/// A row of a meter's table.
+pub const fn reading(name: &'static str, unit: Unit, about: &'static str) -> Reading {
+    Reading { name, unit, about }
+}

@@ -1,0 +1,79 @@
+//! How long single operations take: a histogram that is allocated before the clock starts, fed by all threads.
+//!
+//! One for the process, behind a lock, filled from the threads' small buffers: a histogram for each thread would add
+//! tens of kilobytes a thread to the very figure that the study is about.
+
+use std::sync::Mutex;
+
+use hdrhistogram::Histogram;
+
+use crate::meter::{Reading, reading};
+use crate::sample::Latency;
+use crate::units::Unit;
+use crate::workload::Timer;
+
+/// What the meter gives, once for a whole run.
+pub const READINGS: &[Reading] = &[
+    reading("p50_ns", Unit::Nanoseconds, "median duration of an operation"),
+    reading("p99_ns", Unit::Nanoseconds, "99 % of operations take at most this"),
+    reading("p999_ns", Unit::Nanoseconds, "99.9 % of operations take at most this"),
+    reading("max_ns", Unit::Nanoseconds, "the longest operation that was timed"),
+];
+
+/// Collects laps of all threads.
+pub struct LatencyMeter(Mutex<Histogram<u32>>);
+
+impl LatencyMeter {
+    /// With a range from 1 ns to 100 s in steps of at most 1 %.
+    pub fn new() -> Self {
+        let histogram = Histogram::new_with_bounds(1, 100_000_000_000, 2).expect("the bounds are constants");
+        LatencyMeter(Mutex::new(histogram))
+    }
+
+    /// The quantiles so far, of one operation in `every`; none where nothing was timed.
+    pub fn latency(&self, every: u32) -> Option<Latency> {
+        let histogram = self.0.lock().ok()?;
+        (!histogram.is_empty()).then(|| Latency {
+            timed: histogram.len(),
+            every,
+            p50_ns: histogram.value_at_quantile(0.5),
+            p99_ns: histogram.value_at_quantile(0.99),
+            p999_ns: histogram.value_at_quantile(0.999),
+            max_ns: histogram.max(),
+        })
+    }
+}
+
+impl Default for LatencyMeter {
+    fn default() -> Self {
+        LatencyMeter::new()
+    }
+}
+
+impl Timer for LatencyMeter {
+    fn record(&self, laps: &[u64]) {
+        if let Ok(mut histogram) = self.0.lock() {
+            for lap in laps {
+                histogram.saturating_record(*lap);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_within_one_percent() {
+        let meter = LatencyMeter::new();
+        assert_eq!(meter.latency(1), None);
+        let laps: Vec<u64> = (1..=10_000).map(|lap| lap * 100).collect();
+        meter.record(&laps);
+        let latency = meter.latency(1).unwrap();
+        assert_eq!(latency.timed, 10_000);
+        for (found, wanted) in [(latency.p50_ns, 500_000.0), (latency.p99_ns, 990_000.0), (latency.max_ns, 1e6)] {
+            assert!((found as f64 / wanted - 1.0).abs() < 0.01, "{found} for {wanted}");
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! The meters, one file each, and the list of them.
+
+mod cgroup;
+mod cpu;
+mod faults;
+mod heap;
+mod latency;
+mod smaps;
+mod status;
+
+pub use latency::{LatencyMeter, READINGS as LATENCY_READINGS};
+
+use crate::meter::Meter;
+
+/// Every meter that is read at each phase. The kernel's walk over all mappings comes last: it is the slowest.
+pub const ALL: &[&Meter] = &[&status::METER, &faults::METER, &cpu::METER, &heap::METER, &cgroup::METER, &smaps::METER];
+
+/// How many readings all meters give together.
+pub const READINGS: usize = {
+    let mut count = 0;
+    let mut meter = 0;
+    while meter < ALL.len() {
+        count += ALL[meter].readings.len();
+        meter += 1;
+    }
+    count
+};

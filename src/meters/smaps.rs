@@ -1,0 +1,34 @@
+//! `/proc/self/smaps_rollup`: exact sizes, from a walk over every page table of the process.
+
+use crate::meter::{Meter, Reading, reading};
+use crate::sys::{line_number, read_into};
+use crate::units::Unit;
+
+/// The meter.
+pub const METER: Meter = Meter {
+    name: "smaps",
+    about: "/proc/self/smaps_rollup: exact, and slower; tells lazily freed and huge pages apart",
+    readings: READINGS,
+    read: |_, slots| {
+        let mut buffer = [0; 2048];
+        let Some(text) = read_into("/proc/self/smaps_rollup", &mut buffer) else { return };
+        let bytes = |key: &[u8]| line_number(text, key).map(|kib| kib * 1024);
+        let private = bytes(b"Private_Clean:").zip(bytes(b"Private_Dirty:"));
+        let values = [
+            bytes(b"Rss:"),
+            bytes(b"Pss:"),
+            private.map(|(clean, dirty)| clean + dirty),
+            bytes(b"LazyFree:"),
+            bytes(b"AnonHugePages:"),
+        ];
+        slots.copy_from_slice(&values);
+    },
+};
+
+const READINGS: &[Reading] = &[
+    reading("smaps_rss_bytes", Unit::Bytes, "resident memory, exactly"),
+    reading("pss_bytes", Unit::Bytes, "resident memory, shared pages divided among their users"),
+    reading("private_bytes", Unit::Bytes, "resident memory that only this process has"),
+    reading("lazy_free_bytes", Unit::Bytes, "given back with MADV_FREE but still counted as resident"),
+    reading("anon_huge_bytes", Unit::Bytes, "in transparent huge pages"),
+];

@@ -1,0 +1,29 @@
+//! `/proc/self/status`: the sizes that the kernel keeps for every process.
+
+use crate::meter::{Meter, Reading, reading};
+use crate::sys::{line_number, read_into};
+use crate::units::Unit;
+
+/// The meter.
+pub const METER: Meter = Meter {
+    name: "status",
+    about: "/proc/self/status: cheap; resident sizes may lag by some pages per processor",
+    readings: READINGS,
+    read: |_, slots| {
+        let mut buffer = [0; 4096];
+        let Some(text) = read_into("/proc/self/status", &mut buffer) else { return };
+        let keys: [(&[u8], u64); 5] =
+            [(b"VmRSS:", 1024), (b"VmHWM:", 1024), (b"RssAnon:", 1024), (b"VmSize:", 1024), (b"Threads:", 1)];
+        for (slot, (key, unit)) in slots.iter_mut().zip(keys) {
+            *slot = line_number(text, key).map(|number| number * unit);
+        }
+    },
+};
+
+const READINGS: &[Reading] = &[
+    reading("rss_bytes", Unit::Bytes, "resident memory (VmRSS)"),
+    reading("peak_rss_bytes", Unit::Bytes, "most resident memory since exec (VmHWM)"),
+    reading("rss_anon_bytes", Unit::Bytes, "resident memory that no file backs (RssAnon)"),
+    reading("vsz_bytes", Unit::Bytes, "address space (VmSize)"),
+    reading("threads", Unit::Count, "threads of the process"),
+];

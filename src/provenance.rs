@@ -1,0 +1,144 @@
+//! Where a number comes from: the build and the host. In: what build.rs saw, and /proc. Out: a value in every row.
+
+use std::fs;
+
+use serde::{Deserialize, Serialize};
+
+use crate::sys::{first_number, line_number, page_bytes};
+
+/// The build and the host behind a sample.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Provenance {
+    /// The program that measured.
+    pub build: Build,
+    /// The machine that it ran on.
+    pub host: Host,
+}
+
+impl Provenance {
+    /// Of this process.
+    pub fn here() -> Self {
+        Provenance { build: Build::this(), host: Host::this() }
+    }
+}
+
+/// A build of allocanary, or of an outside cell.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Build {
+    /// The package: `allocanary`.
+    pub package: String,
+    /// The package's version.
+    pub version: String,
+    /// The git revision, `-dirty` where the tree differed.
+    pub revision: String,
+    /// A hash over sources, compiler, profile and features: equal only where all of these are.
+    pub id: String,
+    /// The compiler's version line.
+    pub rustc: String,
+    /// The cargo profile.
+    pub profile: String,
+    /// The features that are on, separated by commas.
+    pub features: String,
+    /// The target triple.
+    pub target: String,
+}
+
+impl Build {
+    /// This build.
+    pub fn this() -> Self {
+        Build {
+            package: env!("CARGO_PKG_NAME").into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            revision: env!("ALLOCANARY_REVISION").into(),
+            id: env!("ALLOCANARY_BUILD").into(),
+            rustc: env!("ALLOCANARY_RUSTC").into(),
+            profile: env!("ALLOCANARY_PROFILE").into(),
+            features: env!("ALLOCANARY_FEATURES").into(),
+            target: env!("ALLOCANARY_TARGET").into(),
+        }
+    }
+
+    /// Whether cargo was told to build for another machine than its own.
+    pub fn is_cross(&self) -> bool {
+        self.target != env!("ALLOCANARY_HOST")
+    }
+}
+
+/// The machine, as far as it bears on memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Host {
+    /// Its name.
+    pub name: String,
+    /// The kernel's release.
+    pub kernel: String,
+    /// The processor's model.
+    pub cpu: String,
+    /// Processors that are online.
+    pub cores: u32,
+    /// Processors that this process may run on.
+    pub affinity: u32,
+    /// Processors' worth of time that std allows us, which counts a container's quota, rounded down.
+    pub parallelism: u32,
+    /// All memory, in bytes.
+    pub memory_bytes: u64,
+    /// A page, in bytes.
+    pub page_bytes: u64,
+    /// The mode of transparent huge pages: always, madvise or never.
+    pub thp: String,
+}
+
+impl Host {
+    /// This machine.
+    pub fn this() -> Self {
+        let read = |path| fs::read_to_string(path).unwrap_or_default();
+        let first_line = |path| read(path).lines().next().unwrap_or("unknown").trim().to_string();
+        let status = read("/proc/self/status");
+        let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        let model = read("/proc/cpuinfo");
+        let model = model.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+        let thp = read("/sys/kernel/mm/transparent_hugepage/enabled");
+        let thp = thp.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+        Host {
+            name: first_line("/proc/sys/kernel/hostname"),
+            kernel: first_line("/proc/sys/kernel/osrelease"),
+            cpu: model.map_or("unknown", |(_, name)| name).to_string(),
+            cores: count_list(&read("/sys/devices/system/cpu/online")),
+            affinity: count_list(allowed.unwrap_or_default()),
+            parallelism: std::thread::available_parallelism().map_or(1, |count| count.get() as u32),
+            memory_bytes: line_number(read("/proc/meminfo").as_bytes(), b"MemTotal:").unwrap_or(0) * 1024,
+            page_bytes: page_bytes(),
+            thp: thp.map_or("unknown", |(mode, _)| mode).to_string(),
+        }
+    }
+}
+
+/// How many numbers a kernel list such as `0-3,8` names; at least 1.
+fn count_list(list: &str) -> u32 {
+    let count = |range: &str| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last) = (first_number(first.as_bytes())?, first_number(last.as_bytes())?);
+        Some(last.checked_sub(first)? as u32 + 1)
+    };
+    list.split(',').filter_map(count).sum::<u32>().max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernel_lists_are_counted() {
+        for (list, count) in [("0-3,8\n", 5), ("0", 1), ("\t0-1", 2), ("", 1), ("3-1", 1)] {
+            assert_eq!(count_list(list), count, "{list:?}");
+        }
+    }
+
+    #[test]
+    fn this_host_and_build_are_known() {
+        let here = Provenance::here();
+        assert!(here.host.memory_bytes > 1 << 20 && here.host.page_bytes >= 4096);
+        assert!(here.host.affinity <= here.host.cores);
+        assert_eq!(here.build.id.len(), 16);
+        assert!(here.build.rustc.starts_with("rustc "));
+    }
+}

@@ -1,0 +1,22 @@
+//! The contract of a report: findings in, text out. The entries are in [`reports`](crate::reports).
+
+use crate::summary::Findings;
+
+/// A way to show findings.
+pub struct Report {
+    /// Its name, as `--format` takes it.
+    pub name: &'static str,
+    /// What it is for, in one line.
+    pub about: &'static str,
+    /// Writes all of it.
+    pub render: fn(&Findings, &Look) -> String,
+}
+
+/// What the report is shown on.
+#[derive(Clone, Copy, Debug)]
+pub struct Look {
+    /// Whether colours may be used.
+    pub color: bool,
+    /// Characters in a line.
+    pub width: u16,
+}

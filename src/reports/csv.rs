@@ -1,0 +1,45 @@
+//! `csv`: one line for each candidate, column and metric, for a spreadsheet or a script. In: findings. Out: CSV with
+//! plain numbers in base units.
+
+use crate::report::{Look, Report};
+use crate::summary::{Findings, METRICS};
+
+/// The report.
+pub const REPORT: Report = Report { name: "csv", about: "every figure, for a spreadsheet or a script", render };
+
+const HEAD: &str = "workload,candidate,version,axis,value,metric,unit,n,median,low,high,spread,failed\n";
+
+fn render(findings: &Findings, _look: &Look) -> String {
+    let mut out = String::from(HEAD);
+    for panel in &findings.panels {
+        for line in &panel.lines {
+            for (value, point) in panel.columns.iter().zip(&line.points) {
+                let Some(point) = point else { continue };
+                for (metric, estimate) in METRICS.iter().zip(&point.estimates) {
+                    let Some(estimate) = estimate else { continue };
+                    out.push_str(&format!(
+                        "{},{},{},{},{value},{},{},{},{},{},{},{},{}\n",
+                        quoted(&panel.title),
+                        quoted(&line.candidate),
+                        quoted(&line.version),
+                        panel.axis.name(),
+                        metric.name,
+                        metric.unit.name(),
+                        estimate.n,
+                        estimate.median,
+                        estimate.low,
+                        estimate.high,
+                        estimate.spread,
+                        point.failed,
+                    ));
+                }
+            }
+        }
+    }
+    out
+}
+
+/// A field as RFC 4180 wants it: candidates hold commas.
+fn quoted(field: &str) -> String {
+    if field.contains([',', '"', '\n']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field.to_string() }
+}

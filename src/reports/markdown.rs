@@ -1,0 +1,64 @@
+//! `markdown`: tables for a README, a pull request or an issue. In: findings. Out: GitHub's Markdown.
+
+use super::words;
+use crate::report::{Look, Report};
+use crate::summary::{Findings, Panel};
+
+/// The report.
+pub const REPORT: Report = Report { name: "markdown", about: "tables for a pull request", render };
+
+fn render(findings: &Findings, _look: &Look) -> String {
+    let mut out = String::new();
+    if !findings.question.is_empty() {
+        out.push_str(&format!("**{}**\n\n", findings.question));
+    }
+    for panel in &findings.panels {
+        out.push_str(&format!("### {}: resident memory when idle, by {}\n\n", panel.title, panel.axis.name()));
+        out.push_str(&memory(panel));
+        if let Some(headline) = words::headline(panel) {
+            out.push_str(&format!("\n{headline}\n"));
+        }
+        out.push_str(&verdicts(panel));
+        out.push('\n');
+    }
+    for trouble in words::troubles(findings) {
+        out.push_str(&format!("- {}\n", escaped(&trouble)));
+    }
+    for line in words::provenance(findings) {
+        out.push_str(&format!("\n<sub>{} rows. {}</sub>\n", findings.rows, escaped(&line)));
+    }
+    out
+}
+
+fn memory(panel: &Panel) -> String {
+    let heads: Vec<String> = panel.columns.iter().map(|value| words::column(panel.axis, *value)).collect();
+    let mut out = format!("| candidate | {} |\n|---|{}\n", heads.join(" | "), "--:|".repeat(heads.len()));
+    for (at, line) in panel.lines.iter().enumerate() {
+        out.push_str(&format!("| `{}` |", line.candidate));
+        for (column, point) in line.points.iter().enumerate() {
+            let rss = point.as_ref().and_then(|point| point.get("rss"));
+            let (median, interval) = (words::median("rss", rss), words::interval("rss", rss));
+            let best = words::best(panel, column, "rss") == Some(at) && panel.lines.len() > 1;
+            let median = if best { format!("**{median}**") } else { median };
+            out.push_str(format!(" {median} {interval}").trim_end());
+            out.push_str(" |");
+        }
+        out.push('\n');
+    }
+    out
+}
+
+fn verdicts(panel: &Panel) -> String {
+    let Some(first) = panel.lines.first().filter(|_| panel.lines.len() > 1) else { return String::new() };
+    let mut out = format!("\nAgainst `{}`:\n\n", first.candidate);
+    for (line, column, comparison) in &panel.comparisons {
+        let at = words::column(panel.axis, panel.columns[*column]);
+        out.push_str(&format!("- `{}`, {at}: {}\n", panel.lines[*line].candidate, words::verdict(comparison)));
+    }
+    out
+}
+
+/// A failure's text may hold anything, and a table's bar or a tag would break the page.
+fn escaped(text: &str) -> String {
+    text.replace('<', "&lt;").replace('|', "\\|")
+}

@@ -1,0 +1,18 @@
+//! The reports, one file each, and the list of them.
+
+mod csv;
+mod html;
+mod markdown;
+mod pictures;
+mod table;
+mod words;
+
+use crate::report::Report;
+
+/// Every report; the first is what a terminal shows.
+pub const ALL: &[&Report] = &[&table::REPORT, &markdown::REPORT, &csv::REPORT, &html::REPORT];
+
+/// The report of that name.
+pub fn find(name: &str) -> Option<&'static Report> {
+    ALL.iter().copied().find(|report| report.name == name)
+}

@@ -1,0 +1,179 @@
+//! The plain language that all reports share. In: findings. Out: sentences and the texts of single figures.
+
+use crate::summary::{Axis, Comparison, Estimate, Findings, Line, METRICS, Panel, Verdict, metric_index};
+use crate::units::Unit;
+
+/// A median as it stands in a table, in the metric's unit.
+pub fn median(metric: &str, estimate: Option<&Estimate>) -> String {
+    estimate.map_or("-".into(), |estimate| unit(metric).show(estimate.median))
+}
+
+/// Bytes as a bare number of MiB, for a table whose head names the unit: `84.1`.
+pub fn mebibytes(bytes: f64) -> String {
+    let shown = Unit::Ratio.show(bytes / f64::from(1 << 20));
+    shown.trim_end_matches('x').to_string()
+}
+
+/// The interval that belongs to it: `[82.0, 86.9]` in the same multiple where it can be.
+pub fn interval(metric: &str, estimate: Option<&Estimate>) -> String {
+    let Some(estimate) = estimate else { return String::new() };
+    let (low, high) = (unit(metric).show(estimate.low), unit(metric).show(estimate.high));
+    match (low.split_once(' '), high.split_once(' ')) {
+        (Some((number, low_unit)), Some((_, high_unit))) if low_unit == high_unit => {
+            format!("[{number}, {}]", bare(&high))
+        }
+        _ => format!("[{low}, {high}]"),
+    }
+}
+
+fn bare(figure: &str) -> &str {
+    figure.split(' ').next().unwrap_or(figure)
+}
+
+/// A metric's unit.
+pub fn unit(metric: &str) -> Unit {
+    METRICS[metric_index(metric)].unit
+}
+
+/// `4 threads`, `1 thread`, `40 cores`.
+pub fn column(axis: Axis, value: u32) -> String {
+    let name = axis.name();
+    let name = if value == 1 { name.trim_end_matches('s') } else { name };
+    format!("{value} {name}")
+}
+
+/// Which line is best in a column for a metric where less is better: the least median of those that have one.
+pub fn best(panel: &Panel, column: usize, metric: &str) -> Option<usize> {
+    let median = |line: &Line| Some(line.points.get(column)?.as_ref()?.get(metric)?.median);
+    let medians = panel.lines.iter().enumerate().filter_map(|(at, line)| Some((at, median(line)?)));
+    medians.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| at)
+}
+
+/// A change in percent: `+36 %`, `-4.2 %`; as a factor where it more than doubles: `3.1x`.
+pub fn change(ratio: f64) -> String {
+    match ratio {
+        ratio if !ratio.is_finite() => "-".into(),
+        ratio if ratio >= 1.995 => format!("{ratio:.1}x"),
+        ratio if (ratio - 1.0).abs() < 0.0995 => format!("{:+.1} %", (ratio - 1.0) * 100.0),
+        ratio => format!("{:+.0} %", (ratio - 1.0) * 100.0),
+    }
+}
+
+/// `worse: 3.1x [2.9x, 3.3x]`.
+pub fn verdict(comparison: &Comparison) -> String {
+    let (low, high) = comparison.interval;
+    match comparison.verdict {
+        Verdict::TooFew => comparison.verdict.text().into(),
+        _ => {
+            format!("{}: {} [{}, {}]", comparison.verdict.text(), change(comparison.ratio()), change(low), change(high))
+        }
+    }
+}
+
+/// `worse 3.1x`, with the interval on a line of its own.
+pub fn short_verdict(comparison: &Comparison) -> String {
+    let (low, high) = comparison.interval;
+    match comparison.verdict {
+        Verdict::TooFew => "too few\nsamples".into(),
+        verdict => {
+            format!("{}\n{} [{}, {}]", verdict.text(), change(comparison.ratio()), brief(low), brief(high))
+        }
+    }
+}
+
+/// A bound of an interval, short: `+36` percent, or `3.1x`.
+fn brief(ratio: f64) -> String {
+    change(ratio).trim_end_matches(" %").to_string()
+}
+
+/// How live bytes are said in a panel's title: they are the same for all candidates but for what is in other
+/// threads' mailboxes at the moment.
+pub fn live(panel: &Panel) -> Option<String> {
+    let live = |line: &Line| line.points.iter().flatten().filter_map(|point| Some(point.get("live")?.median)).collect();
+    let all: Vec<f64> = panel.lines.iter().flat_map(|line| -> Vec<f64> { live(line) }).collect();
+    let least = all.iter().copied().reduce(f64::min)?;
+    let most = all.iter().copied().reduce(f64::max)?;
+    let show = |bytes| Unit::Bytes.show(bytes);
+    Some(if show(least) == show(most) { show(most) } else { format!("{} to {}", show(least), show(most)) })
+}
+
+/// One sentence for the panel: who is least and who is most at its largest column, and how they grew.
+pub fn headline(panel: &Panel) -> Option<String> {
+    let last = panel.columns.len().checked_sub(1)?;
+    let rss = |line: &Line, at: usize| Some(line.points[at].as_ref()?.get("rss")?.median);
+    let mut ends: Vec<(f64, &Line)> = panel.lines.iter().filter_map(|line| Some((rss(line, last)?, line))).collect();
+    ends.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let ((least, best), (most, worst)) = (ends.first()?, ends.last()?);
+    let show = |bytes: f64| Unit::Bytes.show(bytes);
+    let at = column(panel.axis, panel.columns[last]);
+    if ends.len() == 1 {
+        let from = rss(best, 0).filter(|_| last > 0);
+        let grew = from.map_or(String::new(), |from| {
+            format!(", {:.1} times its {} at {}", least / from, show(from), column(panel.axis, panel.columns[0]))
+        });
+        return Some(format!("At {at} {} keeps {} when idle{grew}.", best.candidate, show(*least)));
+    }
+    Some(format!(
+        "At {at} {} keeps the least when idle, {}, and {} the most, {} ({:.1} times as much).",
+        best.candidate,
+        show(*least),
+        worst.candidate,
+        show(*most),
+        most / least
+    ))
+}
+
+/// Lines about where the numbers come from.
+pub fn provenance(findings: &Findings) -> Vec<String> {
+    let line = |provenance: &crate::provenance::Provenance| {
+        let (build, host) = (&provenance.build, &provenance.host);
+        format!(
+            "{} {} ({}, build {}, {}, {}); {}: {}, {} cores ({} allowed), {}, Linux {}, pages of {}, THP {}",
+            build.package,
+            build.version,
+            build.revision,
+            build.id,
+            build.profile,
+            build.rustc.split(" (").next().unwrap_or_default(),
+            host.name,
+            host.cpu,
+            host.cores,
+            host.affinity,
+            Unit::Bytes.show(host.memory_bytes as f64),
+            host.kernel,
+            Unit::Bytes.show(host.page_bytes as f64),
+            host.thp
+        )
+    };
+    findings.provenance.iter().map(line).collect()
+}
+
+/// What went wrong, a line each.
+pub fn troubles(findings: &Findings) -> Vec<String> {
+    let failed = |(what, why, count): &(String, String, usize)| {
+        let times = if *count == 1 { String::new() } else { format!(" ({count} times)") };
+        format!("failed: {what}: {why}{times}")
+    };
+    findings.failures.iter().map(failed).chain(findings.problems.iter().cloned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_read_as_people_write_them() {
+        let mib = f64::from(1 << 20);
+        let estimate = Estimate { n: 9, median: 84.1 * mib, low: 82.0 * mib, high: 86.9 * mib, spread: mib };
+        assert_eq!(median("rss", Some(&estimate)), "84.1 MiB");
+        assert_eq!(interval("rss", Some(&estimate)), "[82.0, 86.9]");
+        assert_eq!(interval("rss", Some(&Estimate { low: 0.9 * mib, ..estimate })), "[922 KiB, 86.9 MiB]");
+        assert_eq!((median("rss", None).as_str(), interval("rss", None).as_str()), ("-", ""));
+        let changes = [(1.0, "+0.0 %"), (0.958, "-4.2 %"), (1.36, "+36 %"), (3.14, "3.1x"), (0.5, "-50 %")];
+        for (ratio, text) in changes {
+            assert_eq!(change(ratio), text);
+        }
+        assert_eq!(column(Axis::Threads, 1), "1 thread");
+        assert_eq!(column(Axis::Cores, 40), "40 cores");
+    }
+}

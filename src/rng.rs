@@ -1,0 +1,83 @@
+//! A small seeded random number generator (SplitMix64). In: a seed. Out: the same numbers on every machine and
+//! for ever.
+//!
+//! Our own, in twenty lines, because what a workload asks for must not change with a crate's version.
+
+/// SplitMix64, after Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (2014).
+#[derive(Clone, Copy, Debug)]
+pub struct Rng(u64);
+
+impl Rng {
+    /// The generator that `seed` names.
+    pub fn new(seed: u64) -> Self {
+        Rng(seed)
+    }
+
+    /// A generator for one part of a whole: stream `part` of `seed` has nothing to do with stream `part + 1`.
+    pub fn part(seed: u64, part: u64) -> Self {
+        let mut mixed = Rng(seed ^ part.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        mixed.next();
+        mixed
+    }
+
+    /// The next 64 random bits.
+    #[inline]
+    #[allow(clippy::should_implement_trait)] // an iterator that never ends would make every call an Option
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bits ^ (bits >> 31)
+    }
+
+    /// A number in `0..bound`; 0 where `bound` is 0. The bias is below `bound / 2^64`.
+    #[inline]
+    pub fn below(&mut self, bound: usize) -> usize {
+        ((u128::from(self.next()) * bound as u128) >> 64) as usize
+    }
+
+    /// Puts `items` in a random order (Fisher and Yates).
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            items.swap(last, self.below(last + 1));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_numbers_are_those_of_the_paper() {
+        let mut rng = Rng::new(1234567);
+        let numbers = [rng.next(), rng.next(), rng.next()];
+        assert_eq!(numbers, [6457827717110365317, 3203168211198807973, 9817491932198370423]);
+    }
+
+    #[test]
+    fn a_shuffle_loses_nothing_and_follows_the_seed() {
+        let shuffled = |seed| {
+            let mut items: Vec<u32> = (0..100).collect();
+            Rng::new(seed).shuffle(&mut items);
+            items
+        };
+        assert_eq!(shuffled(1), shuffled(1));
+        assert_ne!(shuffled(1), shuffled(2));
+        let mut sorted = shuffled(3);
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..100).collect::<Vec<u32>>());
+    }
+
+    #[test]
+    fn below_stays_below_and_reaches_every_value() {
+        let mut rng = Rng::new(9);
+        let mut seen = [false; 7];
+        for _ in 0..1000 {
+            seen[rng.below(7)] = true;
+        }
+        assert_eq!(seen, [true; 7]);
+        assert_eq!(rng.below(0), 0);
+    }
+}

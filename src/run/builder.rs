@@ -1,0 +1,53 @@
+//! Builds the cells where cargo started the command: `cargo run` builds one binary only.
+//! In: this build's provenance and cargo's variables. Out: cells beside the command.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::error::{Error, Result};
+use crate::provenance::Build;
+
+/// The cargo that started the command.
+pub struct Builder {
+    cargo: PathBuf,
+    manifest: PathBuf,
+    target_folder: PathBuf,
+}
+
+impl Builder {
+    /// Finds cargo, if it started this command from this package's sources; `command` is our own executable.
+    pub fn find(command: &Path) -> Option<Builder> {
+        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        let ours = variable("CARGO_PKG_NAME").is_some_and(|name| name == env!("CARGO_PKG_NAME"));
+        let cargo = variable("CARGO").filter(|_| ours)?;
+        let manifest = Path::new(&variable("CARGO_MANIFEST_DIR")?).join("Cargo.toml");
+        // <target>/<profile>/allocanary, or <target>/<triple>/<profile>/allocanary where a triple was asked for.
+        let above = command.parent()?.parent()?;
+        let triple = above.file_name().is_some_and(|name| *name == *Build::this().target);
+        let target_folder = if triple { above.parent()? } else { above }.to_path_buf();
+        manifest.exists().then_some(Builder { cargo: cargo.into(), manifest, target_folder })
+    }
+
+    /// Builds every cell with this command's profile and features. What cargo says goes to standard error as ever.
+    pub fn build(&self) -> Result<()> {
+        let build = Build::this();
+        let profile = if build.profile == "debug" { "dev" } else { &build.profile };
+        let mut command = Command::new(&self.cargo);
+        command
+            .args(["build", "--bins", "--no-default-features", "--features", &build.features])
+            .args(["--profile", profile])
+            .arg("--manifest-path")
+            .arg(&self.manifest)
+            .arg("--target-dir")
+            .arg(&self.target_folder)
+            .stdin(Stdio::null());
+        if build.is_cross() {
+            command.args(["--target", &build.target]);
+        }
+        let status = command.status().map_err(|error| Error::file(&self.cargo, "building the cells", error))?;
+        match status.success() {
+            true => Ok(()),
+            false => Err(Error::Cell(format!("the cells could not be built: {command:?} ended with {status}"))),
+        }
+    }
+}

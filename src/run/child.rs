@@ -1,0 +1,183 @@
+//! One child process with a deadline. In: a program, a message on its standard input. Out: what it wrote, how it ended.
+
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::sys;
+
+/// What to start, and how long to wait for it.
+pub struct Child<'a> {
+    /// The program.
+    pub program: &'a Path,
+    /// Its only argument.
+    pub verb: &'a str,
+    /// What it reads.
+    pub input: &'a [u8],
+    /// All its environment. Not ours with additions: a variable that we do not know of must not configure a candidate,
+    /// and even the environment's length moves the stack.
+    pub environment: &'a [(String, String)],
+    /// When it is killed.
+    pub deadline: Duration,
+}
+
+/// How a child ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// What it wrote on standard output, at most [`MOST_OUTPUT`] bytes.
+    pub output: Vec<u8>,
+    /// The end of what it wrote on standard error.
+    pub complaint: String,
+    /// How it ended; none where it was killed at its deadline or by the user's interrupt.
+    pub status: Option<ExitStatus>,
+    /// From its start to its end.
+    pub wall: Duration,
+}
+
+/// More than any sample needs; a child that writes more is cut off here.
+const MOST_OUTPUT: u64 = 4 << 20;
+const MOST_COMPLAINT: u64 = 64 << 10;
+
+/// Starts the child, feeds it, drains its pipes and waits, at most until its deadline or until `interrupted`. A child
+/// that is still there then is killed with all that it has started.
+pub fn run_child(child: &Child, interrupted: &AtomicBool) -> std::io::Result<Ended> {
+    use std::os::unix::process::CommandExt;
+    let started = Instant::now();
+    let mut process = Command::new(child.program)
+        .arg(child.verb)
+        .env_clear()
+        .envs(child.environment.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        // A group of its own: Ctrl-C at the terminal reaches us alone, and a kill reaches the child's children too.
+        .process_group(0)
+        .spawn()?;
+    let output = drain(process.stdout.take(), MOST_OUTPUT);
+    let complaint = drain(process.stderr.take(), MOST_COMPLAINT);
+    if let Some(mut input) = process.stdin.take() {
+        // A child that does not read its cell ends in some way of its own, which says more than EPIPE does.
+        let _ = input.write_all(child.input);
+    }
+    let overdue = || started.elapsed() >= child.deadline || interrupted.load(Ordering::Relaxed);
+    let mut read = Vec::new();
+    let mut status = None;
+    // The output's end comes with the process's: waiting for it costs no polling.
+    while !overdue() {
+        match output.recv_timeout(Duration::from_millis(20)) {
+            Ok(bytes) => {
+                read = bytes;
+                status = wait(&mut process, overdue)?;
+                break;
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    if status.is_none() {
+        sys::kill_group(process.id());
+        process.wait()?;
+        read = output.recv_timeout(Duration::from_secs(1)).unwrap_or(read);
+    }
+    let wall = started.elapsed();
+    let complaint = complaint.recv_timeout(Duration::from_secs(1)).unwrap_or_default();
+    Ok(Ended { output: read, complaint: last_lines(&complaint), status, wall })
+}
+
+/// Reads a pipe on a thread of its own, so that a child never waits for us.
+fn drain(pipe: Option<impl Read + Send + 'static>, most: u64) -> Receiver<Vec<u8>> {
+    let (send, receive) = channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            let _ = pipe.by_ref().take(most).read_to_end(&mut bytes);
+            // What is beyond the limit is read and dropped: a full pipe would stop the child.
+            let _ = std::io::copy(&mut pipe, &mut std::io::sink());
+        }
+        send.send(bytes)
+    });
+    receive
+}
+
+/// Waits for the process to end, at most until it is overdue.
+fn wait(process: &mut std::process::Child, overdue: impl Fn() -> bool) -> std::io::Result<Option<ExitStatus>> {
+    let mut pause = Duration::from_micros(100);
+    loop {
+        if let Some(status) = process.try_wait()? {
+            return Ok(Some(status));
+        }
+        if overdue() {
+            return Ok(None);
+        }
+        thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(20));
+    }
+}
+
+/// The last three lines, which hold the reason; joined, since an error is one line.
+fn last_lines(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    // Rust's own advice about backtraces is of no use for a child that we start.
+    let lines: Vec<&str> = lines.into_iter().filter(|line| !line.starts_with("note: run with")).collect();
+    let kept = lines[lines.len().saturating_sub(3)..].join(" | ");
+    kept.chars().take(400).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str, deadline: Duration) -> Ended {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("child");
+        std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&program, mode).unwrap();
+        let environment = [("PATH".to_string(), "/usr/bin:/bin".to_string())];
+        let child = Child { program: &program, verb: "run", input: b"cell\n", environment: &environment, deadline };
+        // Another test's fork may hold our freshly written script open for writing for a moment (ETXTBSY).
+        loop {
+            match run_child(&child, &AtomicBool::new(false)) {
+                Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => thread::yield_now(),
+                ended => return ended.unwrap(),
+            }
+        }
+    }
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn what_the_child_says_arrives() {
+        let ended = shell("read line; echo \"$1 $line\"; echo why >&2; exit 3", LONG);
+        assert_eq!(ended.output, b"run cell\n");
+        assert_eq!(ended.complaint, "why");
+        assert_eq!(ended.status.unwrap().code(), Some(3));
+    }
+
+    #[test]
+    fn a_late_child_is_killed_with_its_children() {
+        let before = Instant::now();
+        let ended = shell("echo begun; sleep 600 & wait", Duration::from_millis(200));
+        assert!(ended.status.is_none());
+        assert_eq!(ended.output, b"begun\n");
+        assert!(before.elapsed() < Duration::from_secs(60), "the grandchild kept the pipe open");
+    }
+
+    #[test]
+    fn a_child_that_closes_its_output_and_stays_is_late_too() {
+        let ended = shell("exec >&- 2>&-; sleep 600", Duration::from_millis(200));
+        assert!(ended.status.is_none());
+    }
+
+    #[test]
+    fn more_than_any_sample_is_cut_and_does_not_block() {
+        let ended = shell("head -c 9000000 /dev/zero", LONG);
+        assert_eq!(ended.output.len() as u64, MOST_OUTPUT);
+        assert!(ended.status.unwrap().success());
+    }
+}

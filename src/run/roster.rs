@@ -1,0 +1,124 @@
+//! The roster: which cells there are. In: folders. Out: each cell's own description.
+//!
+//! A cell is an executable named `cell-*` beside the command, or in a folder that the user names. The parent knows no
+//! allocator by name: it asks.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use super::child::{Child, run_child};
+use crate::description::Description;
+use crate::error::{Error, Result};
+use crate::provenance::Build;
+use crate::sample::SCHEMA;
+
+/// The cells at hand.
+#[derive(Debug, Default)]
+pub struct Roster {
+    /// Each cell's description and executable, in the order of the allocators' names.
+    pub cells: Vec<(Description, PathBuf)>,
+    /// Cells that were refused, each with the reason.
+    pub refused: Vec<String>,
+}
+
+const DEADLINE: Duration = Duration::from_secs(10);
+
+impl Roster {
+    /// Looks through `folders`; where two have a cell for the same allocator the first wins.
+    pub fn find(folders: &[PathBuf]) -> Roster {
+        let mut roster = Roster::default();
+        for folder in folders {
+            for path in cells_in(folder) {
+                match describe(&path, &bare_environment()) {
+                    Ok(description) => roster.add(description, path),
+                    Err(problem) => roster.refused.push(format!("{}: {problem}", path.display())),
+                }
+            }
+        }
+        roster.cells.sort_by(|a, b| a.0.allocator.cmp(&b.0.allocator));
+        roster
+    }
+
+    fn add(&mut self, description: Description, path: PathBuf) {
+        if !self.cells.iter().any(|(known, _)| known.allocator == description.allocator) {
+            self.cells.push((description, path));
+        }
+    }
+
+    /// All descriptions.
+    pub fn descriptions(&self) -> Vec<Description> {
+        self.cells.iter().map(|(description, _)| description.clone()).collect()
+    }
+
+    /// The cell for an allocator.
+    pub fn get(&self, allocator: &str) -> Option<&(Description, PathBuf)> {
+        self.cells.iter().find(|(description, _)| description.allocator == allocator)
+    }
+
+    /// The roster, or why it is empty and what to do.
+    pub fn or_say_why(self) -> Result<Roster> {
+        if !self.cells.is_empty() {
+            return Ok(self);
+        }
+        let refused: String = self.refused.iter().map(|reason| format!("\n  refused {reason}")).collect();
+        Err(Error::Cell(format!(
+            "no cells (cell-system, cell-jemalloc, ...) of this build beside the command; \
+             `cargo install --path . --locked` (or `cargo install allocanary`) installs the command with its cells{refused}"
+        )))
+    }
+}
+
+/// The executables named `cell-*` in a folder, sorted.
+fn cells_in(folder: &Path) -> Vec<PathBuf> {
+    use std::os::unix::fs::PermissionsExt;
+    let is_cell = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        // cargo leaves `cell-system.d` beside `cell-system`.
+        let executable = path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
+        name.starts_with("cell-") && executable
+    };
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_cell).collect();
+    paths.sort();
+    paths
+}
+
+/// What every child gets: enough to find programs, and nothing that configures an allocator.
+pub fn bare_environment() -> BTreeMap<String, String> {
+    std::env::var("PATH").into_iter().map(|path| ("PATH".to_string(), path)).collect()
+}
+
+/// Asks a cell who it is, in an environment.
+pub fn describe(path: &Path, environment: &BTreeMap<String, String>) -> std::result::Result<Description, String> {
+    let environment: Vec<(String, String)> =
+        environment.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+    let child = Child { program: path, verb: "describe", input: b"", environment: &environment, deadline: DEADLINE };
+    let ended = run_child(&child, &AtomicBool::new(false)).map_err(|error| format!("could not start: {error}"))?;
+    if !ended.status.is_some_and(|status| status.success()) {
+        return Err(format!("`describe` failed: {}", ended.complaint));
+    }
+    let description: Description = serde_json::from_slice(&ended.output)
+        .map_err(|error| format!("`describe` did not answer with a description: {error}"))?;
+    if description.protocol != SCHEMA {
+        return Err(format!("speaks protocol {}, wanted {SCHEMA}", description.protocol));
+    }
+    if description.build.version.is_empty() {
+        return Err("does not say its version: no version, no sample".into());
+    }
+    same_build(&description.build)?;
+    Ok(description)
+}
+
+/// A cell of ours must be of this very build; an outside cell answers for itself, by its own package and version.
+fn same_build(build: &Build) -> std::result::Result<(), String> {
+    let this = Build::this();
+    if build.package != this.package || build.id == this.id {
+        return Ok(());
+    }
+    Err(format!(
+        "is of another build: wanted {} {} ({}, {}), found {} {} ({}, {})",
+        this.revision, this.id, this.profile, this.features, build.revision, build.id, build.profile, build.features,
+    ))
+}

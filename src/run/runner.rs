@@ -1,0 +1,159 @@
+//! Runs a plan. In: cells in order. Out: a sample for each, whatever its child does, handed on as soon as it is there.
+
+use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use super::child::{Child, Ended, run_child};
+use super::roster::{Roster, bare_environment};
+use crate::cell::Cell;
+use crate::error::Result;
+use crate::provenance::{Build, Provenance};
+use crate::sample::{Failure, FailureKind, SCHEMA, Sample};
+use crate::sys;
+
+/// What runs cells.
+pub struct Runner<'a> {
+    /// The cells at hand.
+    pub roster: &'a Roster,
+    /// When a cell is killed.
+    pub deadline: Duration,
+    /// No cell is started later than this after the first.
+    pub budget: Option<Duration>,
+    /// Set by Ctrl-C: the running cell is killed and no other is started.
+    pub interrupted: &'a AtomicBool,
+}
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// All cells have a row.
+    Finished,
+    /// The budget was used up; so many cells were left out.
+    OutOfBudget(usize),
+    /// The user stopped it; so many cells were left out.
+    Interrupted(usize),
+}
+
+impl Runner<'_> {
+    /// Runs `cells` one after the other. `row` gets each sample; its error (a full disk) ends the run.
+    pub fn run(&self, cells: &[Cell], mut row: impl FnMut(&Sample) -> Result<()>) -> Result<Progress> {
+        let started = Instant::now();
+        let provenance = Provenance::here();
+        for (done, cell) in cells.iter().enumerate() {
+            if self.budget.is_some_and(|budget| started.elapsed() > budget) {
+                return Ok(Progress::OutOfBudget(cells.len() - done));
+            }
+            let sample = self.sample(cell, &provenance);
+            // A cell that we killed ourselves has no result, not even a bad one: --resume runs it again.
+            if self.interrupted.load(Ordering::Relaxed) {
+                return Ok(Progress::Interrupted(cells.len() - done));
+            }
+            row(&sample)?;
+        }
+        Ok(Progress::Finished)
+    }
+
+    /// One cell's sample: the child's answer, or what went wrong.
+    fn sample(&self, cell: &Cell, provenance: &Provenance) -> Sample {
+        let started_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+        let kills_before = sys::memory_kills();
+        let (sample, wall) = match self.start(cell) {
+            Err(failure) => (Err(failure), Duration::ZERO),
+            Ok(ended) => {
+                let killed = kills_before != sys::memory_kills();
+                (answer(&ended, cell, self.deadline, killed), ended.wall)
+            }
+        };
+        let mut sample = sample.unwrap_or_else(|failure| Sample {
+            schema: SCHEMA,
+            cell: cell.clone(),
+            answer: None,
+            error: Some(failure),
+            wall_us: 0,
+            started_ms: 0,
+            provenance: provenance.clone(),
+        });
+        sample.wall_us = wall.as_micros() as u64;
+        sample.started_ms = started_ms;
+        sample
+    }
+
+    fn start(&self, cell: &Cell) -> std::result::Result<Ended, Failure> {
+        let failure = |text: String| Failure { kind: FailureKind::Start, text };
+        let Some((description, program)) = self.roster.get(&cell.allocator) else {
+            return Err(failure(format!("there is no cell for {}", cell.allocator)));
+        };
+        let mut environment: BTreeMap<String, String> = bare_environment();
+        environment.extend(cell.inherited.clone());
+        description.environment.add_to(&mut environment, &cell.settings);
+        let environment: Vec<(String, String)> = environment.into_iter().collect();
+        let input = serde_json::to_vec(cell).expect("a cell has only texts and numbers");
+        let child = Child { program, verb: "run", input: &input, environment: &environment, deadline: self.deadline };
+        run_child(&child, self.interrupted)
+            .map_err(|error| failure(format!("{} could not be started: {error}", program.display())))
+    }
+}
+
+/// What a child's end means.
+fn answer(
+    ended: &Ended,
+    cell: &Cell,
+    deadline: Duration,
+    killed_for_memory: bool,
+) -> std::result::Result<Sample, Failure> {
+    let fail = |kind, text: String| Err(Failure { kind, text });
+    let because = if ended.complaint.is_empty() { String::new() } else { format!(": {}", ended.complaint) };
+    let Some(status) = ended.status else {
+        let seconds = deadline.as_secs_f64();
+        return fail(FailureKind::Late, format!("killed at its deadline of {seconds} s (--deadline){because}"));
+    };
+    if let Some(signal) = status.signal() {
+        if signal == libc::SIGKILL && killed_for_memory {
+            let text = "killed by the kernel for memory: the control group's limit is below what the cell needs";
+            return fail(FailureKind::OutOfMemory, text.into());
+        }
+        return fail(FailureKind::Crashed, format!("killed by signal {signal}{because}"));
+    }
+    if !status.success() {
+        return fail(FailureKind::Crashed, format!("ended with exit code {}{because}", status.code().unwrap_or(-1)));
+    }
+    if ended.output.trim_ascii().is_empty() {
+        return fail(FailureKind::Silent, format!("ended with exit code 0 and no answer{because}"));
+    }
+    let sample: Sample = match serde_json::from_slice(&ended.output) {
+        Ok(sample) => sample,
+        Err(error) => {
+            let text = String::from_utf8_lossy(&ended.output[..ended.output.len().min(80)]).into_owned();
+            return fail(FailureKind::Garbage, format!("the answer is not a sample ({error}): {text:?}"));
+        }
+    };
+    check(&sample, cell)?;
+    Ok(sample)
+}
+
+/// Whether a sample that can be read is an answer to what was asked, by a build that may answer.
+fn check(sample: &Sample, cell: &Cell) -> std::result::Result<(), Failure> {
+    let build = &sample.provenance.build;
+    let this = Build::this();
+    if build.package == this.package && build.id != this.id {
+        let text = format!("the cell was replaced during the study: wanted build {}, found {}", this.id, build.id);
+        return Err(Failure { kind: FailureKind::Foreign, text });
+    }
+    let lie = |text: &str| Err(Failure { kind: FailureKind::Garbage, text: text.to_string() });
+    if sample.schema != SCHEMA {
+        return lie("the answer is of another schema");
+    }
+    if sample.cell != *cell {
+        return lie("the answer is for another cell than the one asked for");
+    }
+    match &sample.answer {
+        None if sample.error.is_none() => lie("the answer holds neither readings nor an error"),
+        Some(answer) if answer.live_bytes.len() != answer.phases.len() => lie("live_bytes and phases differ in length"),
+        Some(answer) if answer.readings.values().any(|column| column.len() != answer.phases.len()) => {
+            lie("a reading and phases differ in length")
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,111 @@
+//! The notation `name:key=value,key=value`, which candidates and workloads share.
+//! In: a user's text. Out: a name and its settings in the order of their keys.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// A name with settings: `jemalloc:narenas=1,dirty_decay_ms=0` or `server:live=16MiB`.
+///
+/// Two texts that differ only in the order of their keys are the same `Spec` and print alike.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Spec {
+    /// What stands before the colon.
+    pub name: String,
+    /// The settings, by key.
+    pub settings: BTreeMap<String, String>,
+}
+
+impl Spec {
+    /// Reads the notation; the error says what was wrong with the text, without the text itself.
+    pub fn parse(text: &str) -> Result<Spec, String> {
+        let (name, rest) = match text.split_once(':') {
+            Some((name, rest)) => (name.trim(), Some(rest)),
+            None => (text.trim(), None),
+        };
+        if name.is_empty() || name.contains(|c: char| c.is_whitespace() || c == '=' || c == ',') {
+            return Err("wanted `name` or `name:key=value,key=value`".into());
+        }
+        let mut settings = BTreeMap::new();
+        for pair in rest.into_iter().flat_map(|rest| rest.split(',')) {
+            let Some((key, value)) = pair.split_once('=') else {
+                return Err(format!("`{}` is not `key=value`", pair.trim()));
+            };
+            let (key, value) = (key.trim(), value.trim());
+            if key.is_empty() || value.is_empty() {
+                return Err(format!("`{}` lacks a key or a value", pair.trim()));
+            }
+            if settings.insert(key.to_string(), value.to_string()).is_some() {
+                return Err(format!("`{key}` stands twice"));
+            }
+        }
+        Ok(Spec { name: name.to_string(), settings })
+    }
+}
+
+impl fmt::Display for Spec {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.name)?;
+        for (index, (key, value)) in self.settings.iter().enumerate() {
+            write!(out, "{}{key}={value}", if index == 0 { ':' } else { ',' })?;
+        }
+        Ok(())
+    }
+}
+
+/// The names nearest to `wanted`, best first, at most three: what a misspelling may have meant.
+#[cfg(feature = "command")]
+pub fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut scored: Vec<(f64, &str)> =
+        names.into_iter().map(|name| (strsim::jaro_winkler(wanted, name), name)).collect();
+    scored.retain(|(score, _)| *score > 0.7);
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+    scored.into_iter().take(3).map(|(_, name)| name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_read_prints_alike_whatever_the_order() {
+        let spec = Spec::parse("jemalloc: narenas=1 ,dirty_decay_ms=0").unwrap();
+        assert_eq!(spec.to_string(), "jemalloc:dirty_decay_ms=0,narenas=1");
+        assert_eq!(Spec::parse(&spec.to_string()).unwrap(), spec);
+        assert_eq!(Spec::parse("system").unwrap().to_string(), "system");
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        for (text, problem) in [
+            ("", "wanted `name`"),
+            (":a=1", "wanted `name`"),
+            ("two words", "wanted `name`"),
+            ("jemalloc,narenas=1", "wanted `name`"),
+            ("jemalloc:", "`` is not `key=value`"),
+            ("jemalloc:narenas", "`narenas` is not `key=value`"),
+            ("jemalloc:narenas=", "lacks a key or a value"),
+            ("jemalloc:a=1,a=2", "`a` stands twice"),
+        ] {
+            let said = Spec::parse(text).unwrap_err();
+            assert!(said.contains(problem), "{text}: {said}");
+        }
+    }
+
+    #[cfg(feature = "command")]
+    #[test]
+    fn the_nearest_name_comes_first() {
+        let names = ["narenas", "tcache", "tcache_max", "retain"];
+        assert_eq!(nearest("narena", names), ["narenas"]);
+        assert_eq!(nearest("tcachemax", names)[0], "tcache_max");
+        assert!(nearest("zzz", names).is_empty());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_makes_the_parser_panic_and_what_it_takes_it_prints_back(text in ".{0,60}") {
+            if let Ok(spec) = Spec::parse(&text) {
+                proptest::prop_assert_eq!(Spec::parse(&spec.to_string()).unwrap(), spec);
+            }
+        }
+    }
+}

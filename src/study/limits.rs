@@ -1,0 +1,22 @@
+//! How many threads a process may have here. In: /proc and the control group. Out: the least of the limits.
+
+use std::fs;
+
+use crate::sys::first_number;
+
+/// The most worker threads that a cell could start, some kept back for the rest of the machine.
+pub fn most_threads() -> u64 {
+    let number = |path: &str| first_number(&fs::read(path).ok()?);
+    let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let user = limits.lines().find_map(|line| line.strip_prefix("Max processes"));
+    let user = user.and_then(|line| first_number(line.split_ascii_whitespace().next()?.as_bytes()));
+    let all = [
+        number("/proc/sys/kernel/threads-max"),
+        number("/proc/sys/kernel/pid_max"),
+        number("/sys/fs/cgroup/pids.max"),
+        number("/sys/fs/cgroup/pids/pids.max"),
+        user,
+    ];
+    const KEPT_BACK: u64 = 64;
+    all.into_iter().flatten().min().unwrap_or(1024).saturating_sub(KEPT_BACK).max(1)
+}

@@ -1,0 +1,195 @@
+//! A study: what is compared, on what, how often. In: a shipped study, a TOML file, flags. Out: a checked [`Study`].
+
+mod file;
+mod limits;
+mod plan;
+mod shipped;
+
+pub use file::StudyFile;
+pub use plan::{expected, plan};
+pub use shipped::{SHIPPED, Shipped};
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::spec::Spec;
+use crate::units::parse_duration;
+
+/// A checked study. That its names exist is checked against the cells at hand, when it is planned.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Study {
+    /// What it shall answer.
+    pub question: String,
+    /// What is compared; the first is what the others are compared with.
+    pub candidates: Vec<Candidate>,
+    /// What the cells do.
+    pub workloads: Vec<Spec>,
+    /// Under how many threads and on what hosts.
+    pub hosts: Vec<Shape>,
+    /// Fresh processes for each of these.
+    pub repeats: u32,
+    /// What the order and the workloads' choices follow from.
+    pub seed: u64,
+    /// No cell is started later than this after the first.
+    pub budget: Option<Duration>,
+    /// A cell that takes longer is killed.
+    pub deadline: Duration,
+}
+
+/// An allocator with its settings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Candidate {
+    /// Name and settings as the user wrote them.
+    pub spec: Spec,
+    /// Variables taken over from the user's environment.
+    pub inherited: BTreeMap<String, String>,
+}
+
+/// Threads, and the cores of the host that is emulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Worker threads.
+    pub threads: u32,
+    /// Emulated cores; none for the host as it is.
+    pub cores: Option<u32>,
+}
+
+/// Threads where neither threads nor cores are asked for.
+const THREADS: [u32; 4] = [1, 4, 16, 64];
+const REPEATS: u32 = 10;
+const DEADLINE: Duration = Duration::from_secs(60);
+
+impl StudyFile {
+    /// The study that this describes, with defaults for what it leaves open.
+    pub fn check(self) -> Result<Study> {
+        let input = |text: String| Error::Input(text);
+        let spec = |kind: &'static str| {
+            move |text: &String| {
+                Spec::parse(text).map_err(|problem| Error::Input(format!("{kind} `{text}`: {problem}")))
+            }
+        };
+        let candidates = self.candidates.unwrap_or_default();
+        let mut candidates: Vec<Spec> = candidates.iter().map(spec("candidate")).collect::<Result<_>>()?;
+        drop_repeated(&mut candidates);
+        if candidates.is_empty() {
+            return Err(input("candidates: wanted at least one, such as `system`, found none".into()));
+        }
+        let workloads = self.workloads.unwrap_or_else(|| vec!["server".into()]);
+        let mut workloads: Vec<Spec> = workloads.iter().map(spec("workload")).collect::<Result<_>>()?;
+        drop_repeated(&mut workloads);
+        let repeats = self.repeats.unwrap_or(REPEATS);
+        if repeats == 0 {
+            return Err(input("repeats: wanted 1 or more, found 0".into()));
+        }
+        let span = |key: &str, text: Option<String>| match text {
+            None => Ok(None),
+            Some(text) => match parse_duration(&text) {
+                Some(span) if !span.is_zero() => Ok(Some(span)),
+                _ => Err(input(format!("{key}: wanted a time such as 90s or 5m, found `{text}`"))),
+            },
+        };
+        Ok(Study {
+            question: self.question.unwrap_or_default(),
+            candidates: candidates
+                .into_iter()
+                .map(|spec| Candidate { spec, inherited: self.inherited.clone().unwrap_or_default() })
+                .collect(),
+            workloads,
+            hosts: shapes(self.threads, self.cores)?,
+            repeats,
+            seed: self.seed.unwrap_or(1),
+            budget: span("budget", self.budget)?,
+            deadline: span("deadline", self.deadline)?.unwrap_or(DEADLINE),
+        })
+    }
+}
+
+/// Every pair of threads and cores. Where only cores are given the workload starts a thread for each, as a server does
+/// that sizes itself by its host.
+fn shapes(threads: Option<Vec<u32>>, cores: Option<Vec<u32>>) -> Result<Vec<Shape>> {
+    let check = |key: &str, numbers: &[u32], most: u64| match numbers.iter().find(|n| **n == 0 || u64::from(**n) > most)
+    {
+        Some(number) => Err(Error::Input(format!("{key}: wanted 1 to {most}, found {number}"))),
+        None if numbers.is_empty() => Err(Error::Input(format!("{key}: wanted at least one number, found none"))),
+        None => Ok(()),
+    };
+    let most_threads = limits::most_threads();
+    let mut shapes: Vec<Shape> = match (threads, cores) {
+        (threads, None) => {
+            let threads = threads.unwrap_or_else(|| THREADS.to_vec());
+            check("threads", &threads, most_threads)?;
+            threads.into_iter().map(|threads| Shape { threads, cores: None }).collect()
+        }
+        (None, Some(cores)) => {
+            check("cores", &cores, most_threads)?;
+            cores.into_iter().map(|cores| Shape { threads: cores, cores: Some(cores) }).collect()
+        }
+        (Some(threads), Some(cores)) => {
+            check("threads", &threads, most_threads)?;
+            check("cores", &cores, 100_000)?;
+            let pair = |threads| cores.iter().map(move |cores| Shape { threads, cores: Some(*cores) });
+            threads.iter().copied().flat_map(pair).collect()
+        }
+    };
+    drop_repeated(&mut shapes);
+    Ok(shapes)
+}
+
+/// Naming a thing twice must not measure it twice as often as the others.
+fn drop_repeated<T: PartialEq + Clone>(items: &mut Vec<T>) {
+    let mut kept: Vec<T> = Vec::new();
+    items.retain(|item| {
+        let new = !kept.contains(item);
+        if new {
+            kept.push(item.clone());
+        }
+        new
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file() -> StudyFile {
+        StudyFile { candidates: Some(vec!["system".into()]), ..StudyFile::default() }
+    }
+
+    #[test]
+    fn what_is_left_open_has_a_default() {
+        let study = file().check().unwrap();
+        assert_eq!(study.workloads[0].to_string(), "server");
+        assert_eq!(study.hosts.iter().map(|shape| shape.threads).collect::<Vec<_>>(), THREADS);
+        assert_eq!((study.repeats, study.seed, study.budget), (10, 1, None));
+    }
+
+    #[test]
+    fn threads_follow_the_cores_unless_they_are_given() {
+        let shapes = |threads: Option<Vec<u32>>, cores| {
+            let study = StudyFile { threads, cores: Some(cores), ..file() }.check().unwrap();
+            study.hosts.iter().map(|shape| (shape.threads, shape.cores)).collect::<Vec<_>>()
+        };
+        assert_eq!(shapes(None, vec![4, 40, 4]), [(4, Some(4)), (40, Some(40))]);
+        assert_eq!(shapes(Some(vec![8]), vec![4, 40]), [(8, Some(4)), (8, Some(40))]);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_by_name() {
+        let said = |file: StudyFile| file.check().unwrap_err().to_string();
+        for (file, text) in [
+            (StudyFile { candidates: None, ..file() }, "candidates: wanted at least one"),
+            (StudyFile { candidates: Some(vec!["a:b".into()]), ..file() }, "candidate `a:b`: `b` is not `key=value`"),
+            (StudyFile { threads: Some(vec![0]), ..file() }, "threads: wanted 1 to"),
+            (StudyFile { threads: Some(vec![4_000_000]), ..file() }, "found 4000000"),
+            (StudyFile { threads: Some(vec![]), ..file() }, "threads: wanted at least one number"),
+            (StudyFile { cores: Some(vec![0]), ..file() }, "cores: wanted 1 to"),
+            (StudyFile { repeats: Some(0), ..file() }, "repeats: wanted 1 or more"),
+            (StudyFile { budget: Some("soon".into()), ..file() }, "budget: wanted a time"),
+            (StudyFile { deadline: Some("0s".into()), ..file() }, "deadline: wanted a time"),
+        ] {
+            let said = said(file);
+            assert!(said.contains(text), "{said}");
+        }
+    }
+}

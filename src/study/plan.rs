@@ -1,0 +1,200 @@
+//! The plan: a study and the cells at hand make a list of cells to run, in order. Pure: nothing is started.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::{Candidate, Shape, Study};
+use crate::cell::Cell;
+use crate::description::{Description, WorkloadDescription, perhaps};
+use crate::error::{Error, Result};
+use crate::rng::Rng;
+use crate::spec::Spec;
+
+/// Every cell of the study in the order in which it runs.
+///
+/// Rounds: each holds every cell once, shuffled anew by the study's seed. So slow drift of the machine meets all
+/// candidates alike, and a study that ends early has measured all of them equally often.
+pub fn plan(study: &Study, cells: &[Description]) -> Result<Vec<Cell>> {
+    let mut round = Vec::new();
+    for candidate in &study.candidates {
+        let description = find(&candidate.spec, cells)?;
+        for workload in &study.workloads {
+            check_workload(workload, description)?;
+            for shape in &study.hosts {
+                let cell = cell(study, candidate, description, workload, *shape)?;
+                round.push(Cell { place: round.len() as u32, ..cell });
+            }
+        }
+    }
+    let mut all = Vec::with_capacity(round.len() * study.repeats as usize);
+    for repeat in 0..study.repeats {
+        let mut order: Vec<usize> = (0..round.len()).collect();
+        let mut rng = Rng::part(study.seed, u64::from(repeat));
+        // One seed a round: all candidates are asked for the same blocks.
+        let seed = rng.next();
+        rng.shuffle(&mut order);
+        all.extend(order.into_iter().map(|at| Cell { repeat, seed, ..round[at].clone() }));
+    }
+    Ok(all)
+}
+
+/// How long `cells` will take, from the workloads' own estimates.
+pub fn expected(plan: &[Cell], cells: &[Description]) -> Duration {
+    /// Starting a process, and reading its answer.
+    const AROUND: f64 = 0.012;
+    let seconds = |cell: &Cell| {
+        let spec = Spec::parse(&cell.workload).ok()?;
+        let description = cells.iter().find(|description| description.allocator == cell.allocator)?;
+        let workload = description.workloads.iter().find(|workload| workload.name == spec.name)?;
+        let idle = workload.parameters_of(&spec).ok()?.get("idle").and_then(|idle| idle.parse::<f64>().ok());
+        Some(workload.seconds + idle.unwrap_or(0.0) / 1000.0 + AROUND)
+    };
+    Duration::from_secs_f64(plan.iter().filter_map(seconds).sum())
+}
+
+/// The cell that serves a candidate.
+fn find<'a>(candidate: &Spec, cells: &'a [Description]) -> Result<&'a Description> {
+    cells.iter().find(|cell| cell.allocator == candidate.name).ok_or_else(|| {
+        let names = cells.iter().map(|cell| cell.allocator.as_str());
+        Error::Input(format!("no candidate `{}`{}", candidate.name, perhaps(&candidate.name, names)))
+    })
+}
+
+fn check_workload(workload: &Spec, description: &Description) -> Result<()> {
+    let names = description.workloads.iter().map(|known| known.name.as_str());
+    let known: Option<&WorkloadDescription> = description.workloads.iter().find(|known| known.name == workload.name);
+    let known = known
+        .ok_or_else(|| Error::Input(format!("no workload `{}`{}", workload.name, perhaps(&workload.name, names))))?;
+    known.parameters_of(workload).map(|_| ()).map_err(Error::Input)
+}
+
+fn cell(
+    study: &Study,
+    candidate: &Candidate,
+    description: &Description,
+    workload: &Spec,
+    shape: Shape,
+) -> Result<Cell> {
+    let mut settings = canonical_settings(&candidate.spec, description)?;
+    if let Some((per_core, cores)) = description.per_core.as_ref().zip(shape.cores) {
+        let emulated = (per_core.ratio * u64::from(cores)).to_string();
+        settings.entry(per_core.setting.to_string()).or_insert(emulated);
+    }
+    let inherited = candidate.inherited.iter().filter(|(name, _)| description.environment.owns(name));
+    let inherited: BTreeMap<String, String> = inherited.map(|(name, value)| (name.clone(), value.clone())).collect();
+    let mut title = candidate.spec.to_string();
+    inherited.iter().for_each(|(name, value)| title.push_str(&format!(" {name}={value}")));
+    Ok(Cell {
+        candidate: title,
+        allocator: description.allocator.clone(),
+        settings,
+        inherited,
+        workload: workload.to_string(),
+        threads: shape.threads,
+        cores: shape.cores,
+        repeat: 0,
+        seed: study.seed,
+        place: 0,
+    })
+}
+
+/// A candidate's settings in canonical spelling, each checked against the allocator's table.
+fn canonical_settings(candidate: &Spec, description: &Description) -> Result<BTreeMap<String, String>> {
+    let check = |(name, value): (&String, &String)| {
+        let setting = description.settings.iter().find(|setting| setting.name == *name).ok_or_else(|| {
+            let names = description.settings.iter().map(|setting| setting.name.as_ref());
+            let perhaps = perhaps(name, names);
+            Error::Input(format!("candidate `{candidate}`: {} has no setting `{name}`{perhaps}", candidate.name))
+        })?;
+        let value = setting
+            .kind
+            .canonical(value)
+            .map_err(|wanted| Error::Input(format!("candidate `{candidate}`: {name}: {wanted}, found `{value}`")))?;
+        Ok((name.clone(), value))
+    };
+    candidate.settings.iter().map(check).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::allocator::{Environment, Kind, PerCore, Setting};
+    use crate::provenance::Build;
+    use crate::study::StudyFile;
+
+    fn described() -> Vec<Description> {
+        vec![Description {
+            protocol: 1,
+            build: Build::this(),
+            allocator: "jemalloc".into(),
+            version: "5".into(),
+            settings: vec![
+                Setting::new("narenas", Kind::Number { min: 1, max: 4094 }, ""),
+                Setting::new("tcache", Kind::Flag, ""),
+            ],
+            effective: BTreeMap::new(),
+            environment: Environment::Each { prefix: "JE_".into() },
+            per_core: Some(PerCore { setting: "narenas".into(), ratio: 4 }),
+            workloads: crate::workloads::ALL.iter().map(|workload| WorkloadDescription::of(workload)).collect(),
+        }]
+    }
+
+    fn study(text: &str) -> Study {
+        StudyFile::parse("test", text).unwrap().check().unwrap()
+    }
+
+    #[test]
+    fn every_round_holds_every_cell_once_in_an_order_of_its_own() {
+        let study = study("candidates = ['jemalloc', 'jemalloc:tcache=no']\nthreads = [1, 2, 3]\nrepeats = 4");
+        let cells = plan(&study, &described()).unwrap();
+        assert_eq!(cells.len(), 24);
+        let round = |repeat: u32| -> Vec<(String, u32)> {
+            let cells = cells.iter().filter(|cell| cell.repeat == repeat);
+            cells.map(|cell| (cell.candidate.clone(), cell.threads)).collect()
+        };
+        let mut sorted: Vec<_> = (0..4).map(round).collect();
+        assert_ne!(sorted[0], sorted[1]);
+        sorted.iter_mut().for_each(|round| round.sort());
+        assert!(sorted.iter().all(|round| *round == sorted[0]));
+        assert_eq!(plan(&study, &described()).unwrap(), cells, "the same seed gives the same plan");
+        assert!(cells.iter().all(|cell| cell.candidate == "jemalloc" || cell.settings["tcache"] == "false"));
+        assert!(expected(&cells, &described()) > Duration::from_secs(4));
+    }
+
+    #[test]
+    fn emulated_cores_set_the_arenas_unless_the_candidate_does() {
+        let study = study("candidates = ['jemalloc', 'jemalloc:narenas=1']\ncores = [40]\nrepeats = 1");
+        let cells = plan(&study, &described()).unwrap();
+        let arenas = |candidate: &str| {
+            let cell = cells.iter().find(|cell| cell.candidate == candidate).unwrap();
+            assert_eq!((cell.threads, cell.cores), (40, Some(40)));
+            cell.settings["narenas"].clone()
+        };
+        assert_eq!(arenas("jemalloc"), "160");
+        assert_eq!(arenas("jemalloc:narenas=1"), "1");
+    }
+
+    #[test]
+    fn what_is_unknown_is_refused_with_the_nearest_names() {
+        for (text, said) in [
+            ("candidates = ['jemaloc']", "no candidate `jemaloc`; perhaps jemalloc"),
+            ("candidates = ['jemalloc:narena=1']", "jemalloc has no setting `narena`; perhaps narenas"),
+            ("candidates = ['jemalloc:narenas=0']", "narenas: wanted a whole number from 1 to 4094, found `0`"),
+            ("candidates = ['jemalloc']\nworkloads = ['serve']", "no workload `serve`; perhaps server"),
+            ("candidates = ['jemalloc']\nworkloads = ['server:lives=1']", "no parameter `lives`; perhaps live"),
+            ("candidates = ['jemalloc']\nworkloads = ['server:live=1']", "live: wanted a size from 65536"),
+        ] {
+            let error = plan(&study(text), &described()).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+
+    #[test]
+    fn variables_of_other_allocators_are_not_taken_over() {
+        let inherited = BTreeMap::from([("JE_A".to_string(), "1".to_string()), ("MI_A".into(), "2".into())]);
+        let file = StudyFile { inherited: Some(inherited), ..StudyFile::parse("", "candidates=['jemalloc']").unwrap() };
+        let cells = plan(&file.check().unwrap(), &described()).unwrap();
+        assert_eq!(cells[0].candidate, "jemalloc JE_A=1");
+        assert_eq!(cells[0].inherited.len(), 1);
+    }
+}

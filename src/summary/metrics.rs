@@ -1,0 +1,132 @@
+//! The metrics: each one number of a sample, with its unit and which way is better. In: a row. Out: the number.
+//!
+//! Derived numbers are rebuilt from rows whenever they are asked for, and never stored.
+
+use crate::sample::{Answer, Sample};
+use crate::units::Unit;
+use crate::workload::Phase;
+
+/// One number of a sample.
+pub struct Metric {
+    /// Its name, as `--gate` takes it.
+    pub name: &'static str,
+    /// What it counts.
+    pub unit: Unit,
+    /// Which way is better.
+    pub better: Better,
+    /// What it is, in one line.
+    pub about: &'static str,
+    of: fn(&Sample, &Answer) -> Option<f64>,
+}
+
+/// Which way a metric is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// Less is better.
+    Lower,
+    /// More is better.
+    Higher,
+    /// Neither is.
+    Neither,
+}
+
+impl Metric {
+    /// The number in a sample; none where the sample has none, or has an error.
+    pub fn of(&self, sample: &Sample) -> Option<f64> {
+        let answer = sample.answer.as_ref().filter(|_| sample.error.is_none())?;
+        (self.of)(sample, answer)
+    }
+}
+
+const fn metric(
+    name: &'static str,
+    unit: Unit,
+    better: Better,
+    about: &'static str,
+    of: fn(&Sample, &Answer) -> Option<f64>,
+) -> Metric {
+    Metric { name, unit, better, about, of }
+}
+
+/// A reading at a phase.
+fn at(answer: &Answer, name: &str, phase: Phase) -> Option<f64> {
+    answer.reading(name, phase).map(|value| value as f64)
+}
+
+/// What a counter that only grows had reached when the workload was over.
+fn until_idle(answer: &Answer, name: &str) -> Option<f64> {
+    Some(at(answer, name, Phase::Idle)? - at(answer, name, Phase::Start)?)
+}
+
+use Better::{Higher, Lower, Neither};
+use Phase::{Filled, Idle, Peak, Purged, Released, Start};
+use Unit::{Bytes, Count, Microseconds, Nanoseconds, PerSecond, Ratio};
+
+/// Every metric, in the order of the reports.
+#[rustfmt::skip] // one line a metric
+pub const ALL: &[Metric] = &[
+    metric("rss", Bytes, Lower, "resident memory when idle", |_, a| at(a, "rss_bytes", Idle)),
+    metric("overhead", Ratio, Lower, "resident over live bytes when idle", |_, a| {
+        let live = a.live(Idle).filter(|live| *live > 0)?;
+        Some(at(a, "rss_bytes", Idle)? / live as f64)
+    }),
+    metric("peak", Bytes, Lower, "most resident memory at any time until idle", |_, a| at(a, "peak_rss_bytes", Idle)),
+    metric("throughput", PerSecond, Higher, "operations in a second", |_, a| {
+        (a.active_ns > 0).then(|| a.operations as f64 / (a.active_ns as f64 / 1e9))
+    }),
+    metric("p50", Nanoseconds, Lower, "median duration of an operation", |_, a| Some(a.latency?.p50_ns as f64)),
+    metric("p99", Nanoseconds, Lower, "99 % of operations take at most this", |_, a| Some(a.latency?.p99_ns as f64)),
+    metric("p999", Nanoseconds, Lower, "99.9 % of operations take at most this", |_, a| Some(a.latency?.p999_ns as f64)),
+    metric("max", Nanoseconds, Lower, "the longest timed operation", |_, a| Some(a.latency?.max_ns as f64)),
+    metric("cpu", Microseconds, Lower, "processor time until idle", |_, a| {
+        Some(until_idle(a, "user_us")? + until_idle(a, "system_us")?)
+    }),
+    metric("faults", Count, Lower, "minor page faults until idle", |_, a| until_idle(a, "minor_faults")),
+    metric("live", Bytes, Neither, "bytes that the workload holds when idle", |_, a| a.live(Idle).map(|live| live as f64)),
+    metric("rss_start", Bytes, Lower, "resident memory at start", |_, a| at(a, "rss_bytes", Start)),
+    metric("rss_filled", Bytes, Lower, "resident memory with the live set built", |_, a| at(a, "rss_bytes", Filled)),
+    metric("rss_peak", Bytes, Lower, "resident memory at the peak mark", |_, a| at(a, "rss_bytes", Peak)),
+    metric("rss_released", Bytes, Lower, "resident memory with all freed", |_, a| at(a, "rss_bytes", Released)),
+    metric("rss_purged", Bytes, Lower, "resident memory with all freed and purged", |_, a| at(a, "rss_bytes", Purged)),
+    metric("anon", Bytes, Lower, "resident memory without files when idle", |_, a| at(a, "rss_anon_bytes", Idle)),
+    metric("pss", Bytes, Lower, "proportional resident memory when idle", |_, a| at(a, "pss_bytes", Idle)),
+    metric("lazy_free", Bytes, Neither, "lazily freed and still resident when idle", |_, a| at(a, "lazy_free_bytes", Idle)),
+    metric("anon_huge", Bytes, Neither, "in transparent huge pages when idle", |_, a| at(a, "anon_huge_bytes", Idle)),
+    metric("vsz", Bytes, Neither, "address space when idle", |_, a| at(a, "vsz_bytes", Idle)),
+    metric("allocated", Bytes, Neither, "allocator: in blocks when idle, thread caches included in some", |_, a| at(a, "heap_allocated_bytes", Idle)),
+    metric("active", Bytes, Neither, "allocator: in pages with blocks when idle", |_, a| at(a, "heap_active_bytes", Idle)),
+    metric("resident", Bytes, Neither, "allocator: in pages not given back when idle", |_, a| at(a, "heap_resident_bytes", Idle)),
+    metric("metadata", Bytes, Neither, "allocator: in its own structures when idle", |_, a| at(a, "heap_metadata_bytes", Idle)),
+    metric("arenas", Count, Neither, "allocator: arenas in use when idle", |_, a| at(a, "heap_arenas", Idle)),
+    metric("outside", Microseconds, Lower, "a cell's wall time outside its worker", |s, a| {
+        (a.worker_us > 0).then(|| s.wall_us.saturating_sub(a.worker_us) as f64)
+    }),
+];
+
+/// The metric of that name.
+pub fn find(name: &str) -> Option<&'static Metric> {
+    ALL.iter().find(|metric| metric.name == name)
+}
+
+/// Where a metric stands in [`ALL`]. For names that we write ourselves.
+pub fn index(name: &str) -> usize {
+    ALL.iter().position(|metric| metric.name == name).unwrap_or_else(|| panic!("no metric `{name}`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_every_reading_asked_for_exists() {
+        let mut names: Vec<&str> = ALL.iter().map(|metric| metric.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), ALL.len());
+        let known: Vec<&str> =
+            crate::meters::ALL.iter().flat_map(|meter| meter.readings).map(|reading| reading.name).collect();
+        for name in include_str!("metrics.rs").split('"').filter(|word| word.ends_with("_bytes")) {
+            assert!(known.contains(&name), "no meter gives {name}");
+        }
+    }
+}

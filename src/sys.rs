@@ -1,0 +1,130 @@
+//! System calls and files of the kernel, read without allocating.
+//! In: nothing. Out: numbers and texts on the caller's stack.
+
+use std::fs::File;
+use std::io::Read;
+use std::mem::MaybeUninit;
+
+/// Reads the beginning of `path` into `buffer`; none where there is no such file.
+///
+/// Does not allocate: std opens paths under 384 bytes from the stack, and /proc gives a file whole.
+pub fn read_into<'a>(path: &str, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
+    let mut file = File::open(path).ok()?;
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(_) => return None,
+        }
+    }
+    Some(&buffer[..filled])
+}
+
+/// The number in the line of `text` that begins with `key`, as in `VmRSS:      1234 kB`.
+pub fn line_number(text: &[u8], key: &[u8]) -> Option<u64> {
+    text.split(|byte| *byte == b'\n').find_map(|line| first_number(line.strip_prefix(key)?))
+}
+
+/// The first run of digits in `text`, as a number.
+pub fn first_number(text: &[u8]) -> Option<u64> {
+    let start = text.iter().position(u8::is_ascii_digit)?;
+    let digits = text[start..].iter().take_while(|byte| byte.is_ascii_digit());
+    digits.copied().try_fold(0_u64, |number, digit| number.checked_mul(10)?.checked_add(u64::from(digit - b'0')))
+}
+
+/// What this process has used, from getrusage.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Usage {
+    /// Page faults served without a disk.
+    pub minor_faults: u64,
+    /// Page faults that read a disk.
+    pub major_faults: u64,
+    /// Processor time in the program, in microseconds.
+    pub user_us: u64,
+    /// Processor time in the kernel for the program, in microseconds.
+    pub system_us: u64,
+}
+
+/// The usage of all threads of this process so far. Its `ru_maxrss` is left alone on purpose: Linux carries the
+/// parent's high-water mark into it across exec.
+pub fn usage() -> Usage {
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the pointer is to a whole rusage, which all-zero bytes are a valid value of.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    let micros = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;
+    Usage {
+        minor_faults: usage.ru_minflt as u64,
+        major_faults: usage.ru_majflt as u64,
+        user_us: micros(usage.ru_utime),
+        system_us: micros(usage.ru_stime),
+    }
+}
+
+/// The size of a page in bytes.
+pub fn page_bytes() -> u64 {
+    // SAFETY: sysconf reads a constant.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as u64 }
+}
+
+/// Asks the kernel to kill this process when the one that started it dies, so that no cell outlives its study.
+pub fn die_with_parent() {
+    // SAFETY: sets one attribute of this process.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+}
+
+/// How many processes the kernel has killed for memory in this process's control group (v1 or v2); 0 where unknown.
+pub fn memory_kills() -> u64 {
+    let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let group = |line: &str| {
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        let (root, file) = match controllers {
+            "" => ("/sys/fs/cgroup", "memory.events"),
+            "memory" => ("/sys/fs/cgroup/memory", "memory.oom_control"),
+            _ => return None,
+        };
+        let text = std::fs::read(format!("{root}{}/{file}", path.trim_end_matches('/'))).ok()?;
+        line_number(&text, b"oom_kill ")
+    };
+    groups.lines().filter_map(group).sum()
+}
+
+/// Kills every process of the group that `leader` leads.
+pub fn kill_group(leader: u32) {
+    // SAFETY: sends a signal; a group that is gone already is an error that changes nothing.
+    unsafe { libc::kill(-(leader as i32), libc::SIGKILL) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_found_in_lines() {
+        let text = b"Name:\tcat\nVmRSS:\t    1234 kB\nThreads:\t7\n";
+        assert_eq!(line_number(text, b"VmRSS:"), Some(1234));
+        assert_eq!(line_number(text, b"Threads:"), Some(7));
+        assert_eq!(line_number(text, b"VmHWM:"), None);
+        assert_eq!(first_number(b"max"), None);
+        assert_eq!(first_number(b"99999999999999999999999"), None);
+    }
+
+    #[test]
+    fn a_missing_file_is_none_and_a_long_one_is_cut() {
+        let mut buffer = [0; 8];
+        assert_eq!(read_into("/proc/no-such-file", &mut buffer), None);
+        assert_eq!(read_into("/proc/self/status", &mut buffer).map(<[u8]>::len), Some(8));
+    }
+
+    #[test]
+    fn usage_rises_with_pages_touched() {
+        let before = usage().minor_faults;
+        std::hint::black_box(vec![1_u8; 32 << 20]);
+        assert!(usage().minor_faults > before);
+        assert!(page_bytes().is_power_of_two());
+    }
+}

@@ -1,0 +1,226 @@
+//! The child's side. In: a verb, and a cell on standard input. Out: one line of JSON on standard output.
+//!
+//! `describe` says who the cell is; `run` does what the cell on standard input asks and answers with a sample. Any
+//! executable that speaks these two verbs can be studied.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use crate::allocator::Allocator;
+use crate::cell::Cell;
+use crate::description::{Description, WorkloadDescription};
+use crate::meter::Meter;
+use crate::meters::{self, LatencyMeter};
+use crate::provenance::{Build, Provenance};
+use crate::sample::{Answer, Failure, FailureKind, SCHEMA, Sample};
+use crate::spec::Spec;
+use crate::sys;
+use crate::workload::{Outcome, Phase, Setup, Stage, Workload};
+use crate::workloads;
+
+/// The main function of a cell. The caller has declared the global allocator, and passes what describes it.
+pub fn main(allocator: &dyn Allocator) -> ExitCode {
+    // Before anything else, so that `start` is the allocator's and the loader's doing alone. The verb is looked at
+    // without allocating; describing does not mind the reading.
+    let mut board = Board::new(allocator);
+    board.mark(Phase::Start, 0);
+    let started = Instant::now();
+    let line = match std::env::args().nth(1).as_deref() {
+        Some("describe") => serde_json::to_string(&describe(allocator)),
+        Some("run") => {
+            sys::die_with_parent();
+            end_on_panic();
+            let cell = match read_cell() {
+                Ok(cell) => cell,
+                Err(problem) => return refuse(&problem),
+            };
+            let mut sample = run(board, cell);
+            if let Some(answer) = &mut sample.answer {
+                answer.worker_us = started.elapsed().as_micros() as u64;
+            }
+            serde_json::to_string(&sample)
+        }
+        _ => {
+            let name = allocator.name();
+            return refuse(&format!("cell-{name} is run by allocanary; its verbs are `describe` and `run`"));
+        }
+    };
+    let mut stdout = std::io::stdout().lock();
+    match line.map_err(std::io::Error::from).and_then(|line| writeln!(stdout, "{line}")) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => refuse(&format!("could not write the answer: {error}")),
+    }
+}
+
+fn refuse(problem: &str) -> ExitCode {
+    eprintln!("{problem}");
+    ExitCode::from(2)
+}
+
+/// A thread that panics leaves the others at their gate for ever. The panic's text goes to standard error as ever,
+/// and the process ends; the parent makes an error row of both.
+fn end_on_panic() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        report(panic);
+        std::process::exit(101);
+    }));
+}
+
+fn read_cell() -> Result<Cell, String> {
+    let mut text = String::new();
+    std::io::stdin().read_to_string(&mut text).map_err(|error| format!("standard input: {error}"))?;
+    serde_json::from_str(&text).map_err(|error| format!("the cell on standard input: {error}"))
+}
+
+/// Who this cell is and what can be asked of it, under the environment that it was started in.
+fn describe(allocator: &dyn Allocator) -> Description {
+    Description {
+        protocol: SCHEMA,
+        build: Build::this(),
+        allocator: allocator.name().into(),
+        version: allocator.version(),
+        settings: allocator.settings().to_vec(),
+        effective: allocator.effective(&BTreeMap::new()),
+        environment: allocator.environment(),
+        per_core: allocator.per_core(),
+        workloads: workloads::ALL.iter().map(|workload| WorkloadDescription::of(workload)).collect(),
+    }
+}
+
+/// Runs the cell; what goes wrong becomes the sample's error.
+fn run(mut board: Board, cell: Cell) -> Sample {
+    let mut sample = Sample {
+        schema: SCHEMA,
+        cell,
+        answer: None,
+        error: None,
+        wall_us: 0,
+        started_ms: 0,
+        provenance: Provenance::here(),
+    };
+    let latency = LatencyMeter::new();
+    let outcome = prepare(&sample.cell, &latency).and_then(|(workload, setup)| (workload.run)(&setup, &mut board));
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(text) => {
+            sample.error = Some(Failure { kind: FailureKind::Refused, text });
+            return sample;
+        }
+    };
+    let allocator = board.allocator;
+    let found = settings_found(allocator, &sample.cell.settings);
+    sample.error = mismatch(&sample.cell.settings, &found, board.most_arenas());
+    sample.answer = Some(board.answer(&outcome, &latency, allocator.version(), found));
+    sample
+}
+
+/// The workload that the cell names, and what it is given.
+fn prepare<'a>(cell: &Cell, latency: &'a LatencyMeter) -> Result<(&'static Workload, Setup<'a>), String> {
+    let spec = Spec::parse(&cell.workload).map_err(|problem| format!("workload `{}`: {problem}", cell.workload))?;
+    let workload = workloads::ALL.iter().find(|workload| workload.name == spec.name);
+    let workload = workload.ok_or_else(|| format!("this cell has no workload `{}`", spec.name))?;
+    let parameters = WorkloadDescription::of(workload).parameters_of(&spec)?;
+    if cell.threads == 0 {
+        return Err("threads: wanted 1 or more, found 0".into());
+    }
+    Ok((workload, Setup { threads: cell.threads as usize, seed: cell.seed, parameters, timer: latency }))
+}
+
+/// The values in force of those settings that were asked for.
+fn settings_found(allocator: &dyn Allocator, wanted: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    if wanted.is_empty() {
+        return BTreeMap::new();
+    }
+    let mut found = allocator.effective(wanted);
+    found.retain(|name, _| wanted.contains_key(name));
+    found
+}
+
+/// The first setting that is not in force, as an error that names what was wanted and what was found.
+fn mismatch(
+    wanted: &BTreeMap<String, String>,
+    found: &BTreeMap<String, String>,
+    most_arenas: Option<u64>,
+) -> Option<Failure> {
+    let text = wanted.iter().find_map(|(name, wanted)| match found.get(name) {
+        None => Some(format!("{name}: wanted {wanted}, and the allocator does not say what it took")),
+        Some(found) if found != wanted => {
+            Some(format!("{name}: wanted {wanted}, found {found}: the allocator refused, clipped or ignored it"))
+        }
+        Some(_) => None,
+    });
+    // glibc's loader tells which tunable it took; that malloc obeyed shows in the arenas it made.
+    let cap = wanted.get("arena_max").and_then(|most| most.parse::<u64>().ok());
+    let broken = cap.zip(most_arenas).filter(|(cap, made)| made > cap);
+    let text = text.or_else(|| broken.map(|(cap, made)| format!("arena_max: wanted {cap}, found {made} arenas")));
+    text.map(|text| Failure { kind: FailureKind::Setting, text })
+}
+
+/// Where the readings of all phases are put down, in memory that is there from the start.
+struct Board<'a> {
+    allocator: &'a dyn Allocator,
+    phases: [Option<(Phase, u64)>; Phase::ALL.len()],
+    marks: usize,
+    readings: [[Option<u64>; meters::READINGS]; Phase::ALL.len()],
+}
+
+impl Stage for Board<'_> {
+    fn mark(&mut self, phase: Phase, live_bytes: u64) {
+        if phase == Phase::Purged {
+            self.allocator.purge();
+        }
+        assert!(self.marks < self.phases.len(), "the workload marked more than {} phases", self.phases.len());
+        let mut slots = &mut self.readings[self.marks][..];
+        for meter in meters::ALL {
+            let (own, rest) = slots.split_at_mut(meter.readings.len());
+            (meter.read)(self.allocator, own);
+            slots = rest;
+        }
+        self.phases[self.marks] = Some((phase, live_bytes));
+        self.marks += 1;
+    }
+}
+
+impl<'a> Board<'a> {
+    fn new(allocator: &'a dyn Allocator) -> Self {
+        const UNREAD: [Option<u64>; meters::READINGS] = [None; meters::READINGS];
+        Board { allocator, phases: Default::default(), marks: 0, readings: [UNREAD; Phase::ALL.len()] }
+    }
+
+    /// The readings by name, phase by phase.
+    fn by_name(&self) -> BTreeMap<String, Vec<Option<u64>>> {
+        let names = meters::ALL.iter().flat_map(|meter: &&Meter| meter.readings).map(|reading| reading.name);
+        let column = |at: usize| self.readings[..self.marks].iter().map(|row| row[at]).collect();
+        names.enumerate().map(|(at, name)| (name.to_string(), column(at))).collect()
+    }
+
+    /// The most arenas that any phase saw.
+    fn most_arenas(&self) -> Option<u64> {
+        self.by_name().get("heap_arenas")?.iter().flatten().copied().max()
+    }
+
+    fn answer(
+        &self,
+        outcome: &Outcome,
+        latency: &LatencyMeter,
+        version: String,
+        found: BTreeMap<String, String>,
+    ) -> Answer {
+        let marked = || self.phases.iter().flatten();
+        Answer {
+            version,
+            found,
+            phases: marked().map(|(phase, _)| *phase).collect(),
+            live_bytes: marked().map(|(_, live)| *live).collect(),
+            readings: self.by_name(),
+            operations: outcome.operations,
+            active_ns: outcome.active.as_nanos() as u64,
+            worker_us: 0,
+            latency: latency.latency(outcome.timed_every),
+            verified: outcome.verified,
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! `bleed`: threads that die and hand their live objects to successors, in larson's shape (Larson and Krishnan,
+//! "Memory allocation for long-running server applications", 1998).
+//!
+//! What a dead thread allocated outlives it and is freed by a stranger: memory bleeds from arena to arena.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::block::{Block, mixed_size};
+use super::crew::{Gate, crew};
+use super::laps::Laps;
+use crate::allocator::Kind;
+use crate::rng::Rng;
+use crate::workload::{Outcome, Phase, Setup, Stage, Workload, parameter};
+
+/// The workload.
+pub const WORKLOAD: Workload = Workload {
+    name: "bleed",
+    about: "threads that die and hand their live objects to successors",
+    operation: "replacement",
+    parameters: &[
+        parameter("live", COUNT, "8192", "objects alive in the process, whatever the threads"),
+        parameter("generations", COUNT, "8", "times that every thread dies and a successor takes over"),
+        parameter("operations", COUNT, "400000", "objects replaced in all"),
+        parameter("idle", COUNT, "50", "milliseconds of rest before `idle` is read"),
+    ],
+    seconds: 0.35,
+    run,
+};
+
+const COUNT: Kind = Kind::Number { min: 1, max: 1_000_000_000 };
+
+/// One operation in so many is timed.
+const TIMED_EVERY: u32 = 8;
+
+fn object(rng: &mut Rng) -> Block {
+    let size = mixed_size(rng, 16, 8); // 16 B to 4 KiB
+    Block::new(size, rng.next())
+}
+
+fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
+    let (live, generations) = (setup.number("live")?, setup.number("generations")?);
+    let (operations, idle) = (setup.number("operations")?, setup.millis("idle")?);
+    let (mine, share) = ((live / setup.threads).max(1), (operations / setup.threads / generations).max(1));
+    let verified = AtomicU64::new(0);
+    let free = |block: Block| {
+        block.check_and_free();
+        verified.fetch_add(1, Ordering::Relaxed);
+    };
+
+    // The objects of each line of threads, while no thread of the line lives.
+    let estates: Vec<Mutex<Vec<Block>>> = (0..setup.threads).map(|_| Mutex::new(Vec::new())).collect();
+    let live_set = || estates.iter().map(|estate| estate.lock().unwrap().iter().map(Block::bytes).sum::<u64>()).sum();
+
+    // A life: inherit, replace, bequeath. The thread that waits for its end, one for each line, allocates nothing, so
+    // that the live set is the only thing that goes from hand to hand.
+    let life = |line: usize, generation: usize| {
+        let mut rng = Rng::part(setup.seed, (line * generations + generation) as u64);
+        let mut laps = Laps::new(setup.timer, TIMED_EVERY);
+        let mut objects = std::mem::take(&mut *estates[line].lock().unwrap());
+        if objects.is_empty() {
+            objects.extend((0..mine).map(|_| object(&mut rng)));
+        }
+        for _ in 0..share {
+            let victim = rng.below(objects.len());
+            let new = laps.time(|| object(&mut rng));
+            free(std::mem::replace(&mut objects[victim], new));
+        }
+        *estates[line].lock().unwrap() = objects;
+    };
+
+    let worker = |line: usize, gate: &Gate| {
+        let live_through = |generations: std::ops::Range<usize>| {
+            for generation in generations {
+                std::thread::scope(|scope| {
+                    let life = std::thread::Builder::new().spawn_scoped(scope, || life(line, generation));
+                    if let Err(error) = life {
+                        panic!("could not start a thread of generation {generation}: {error}");
+                    }
+                });
+            }
+        };
+        live_through(0..1);
+        gate.stop(); // filled: the first generation has left its objects
+        live_through(1..generations + 1);
+        gate.stop(); // peak: the live set is one size, so the end is as high as any
+        gate.stop(); // idle
+        std::mem::take(&mut *estates[line].lock().unwrap()).into_iter().for_each(free);
+        gate.stop(); // released
+        gate.stop(); // purged
+    };
+
+    let active = crew(setup.threads, stage, worker, |conductor| {
+        conductor.mark(Phase::Filled, live_set);
+        conductor.take_active();
+        conductor.mark(Phase::Peak, live_set);
+        let active = conductor.take_active();
+        conductor.mark_after(idle, Phase::Idle, live_set);
+        conductor.mark(Phase::Released, live_set);
+        conductor.mark(Phase::Purged, live_set);
+        active
+    });
+    let operations = (share * generations * setup.threads) as u64;
+    Ok(Outcome { operations, active, timed_every: TIMED_EVERY, verified: verified.load(Ordering::Relaxed) })
+}

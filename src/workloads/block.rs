@@ -1,0 +1,79 @@
+//! A block of memory that knows what was written to it. In: a size and a tag. Out: whether the content is still it.
+
+use crate::rng::Rng;
+
+/// A heap block filled with one word, its tag.
+pub struct Block {
+    words: Box<[u64]>,
+    tag: u64,
+}
+
+impl Block {
+    /// Allocates `bytes` (rounded up to 8, at least 8) and writes every word of them.
+    #[inline]
+    pub fn new(bytes: usize, tag: u64) -> Self {
+        let length = bytes.div_ceil(8).max(1);
+        // Not `vec![tag; n]`: for a tag of 0 that is calloc, which is another path through the allocator.
+        let mut words = Vec::with_capacity(length);
+        words.resize(length, tag);
+        Block { words: words.into_boxed_slice(), tag }
+    }
+
+    /// The bytes asked of the allocator.
+    #[inline]
+    pub fn bytes(&self) -> u64 {
+        self.words.len() as u64 * 8
+    }
+
+    /// Reads every word; whether all are the tag.
+    #[inline]
+    pub fn is_intact(&self) -> bool {
+        self.words.iter().fold(0, |difference, word| difference | (word ^ self.tag)) == 0
+    }
+
+    /// Checks the content and frees the block; panics where another block's owner has written here. A panic ends
+    /// the cell, and its text becomes the row's error.
+    #[inline]
+    pub fn check_and_free(self) {
+        assert!(self.is_intact(), "a block of {} bytes, tag {:#x}, was overwritten", self.bytes(), self.tag);
+    }
+}
+
+/// A size from `least` doubling up to `least << (doublings - 1)`, each as likely as another: many small blocks, and
+/// most bytes in the few large ones, as in a service.
+#[inline]
+pub fn mixed_size(rng: &mut Rng, least: usize, doublings: usize) -> usize {
+    let floor = least << rng.below(doublings);
+    // Not only powers of two: a size between the two classes shows what rounding up costs.
+    floor + rng.below(floor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_knows_its_content() {
+        let mut block = Block::new(100, 7);
+        assert_eq!(block.bytes(), 104);
+        assert!(block.is_intact());
+        block.words[12] = 8;
+        assert!(!block.is_intact());
+    }
+
+    #[test]
+    #[should_panic(expected = "was overwritten")]
+    fn a_foreign_write_ends_the_run() {
+        let mut block = Block::new(8, 1);
+        block.words[0] = 0;
+        block.check_and_free();
+    }
+
+    #[test]
+    fn sizes_span_the_range() {
+        let mut rng = Rng::new(1);
+        let sizes: Vec<usize> = (0..10_000).map(|_| mixed_size(&mut rng, 16, 11)).collect();
+        assert!(sizes.iter().all(|size| (16..32 << 10).contains(size)));
+        assert!(sizes.iter().any(|size| *size < 20) && sizes.iter().any(|size| *size > 30_000));
+    }
+}

@@ -1,0 +1,118 @@
+//! Worker threads that stop together, so that meters read a process that stands still.
+//! In: what each worker does. Out: marks, and the time between them.
+
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use crate::workload::{Phase, Stage};
+
+/// Where workers wait for a mark.
+pub struct Gate(Barrier);
+
+impl Gate {
+    /// Waits until all workers are here and the conductor has made its mark.
+    pub fn stop(&self) {
+        self.0.wait();
+        self.0.wait();
+    }
+}
+
+/// Makes the marks while the workers stand at the gate. Its calls must match the workers' stops one by one.
+pub struct Conductor<'a> {
+    gate: &'a Gate,
+    stage: &'a mut dyn Stage,
+    since: Instant,
+    active: Duration,
+}
+
+impl Conductor<'_> {
+    /// Waits for the workers, makes the mark, lets them go. `live_bytes` is asked while they stand.
+    pub fn mark(&mut self, phase: Phase, live_bytes: impl FnOnce() -> u64) {
+        self.pause(|stage| stage.mark(phase, live_bytes()));
+    }
+
+    /// Waits for the workers, sleeps, makes the mark, lets them go: a process at rest.
+    pub fn mark_after(&mut self, rest: Duration, phase: Phase, live_bytes: impl FnOnce() -> u64) {
+        self.pause(|stage| {
+            std::thread::sleep(rest);
+            stage.mark(phase, live_bytes());
+        });
+    }
+
+    /// Lets the workers meet without a mark: none goes on before all are here.
+    pub fn meet(&mut self) {
+        self.pause(|_| ());
+    }
+
+    /// The time that the workers were at work since the last call, without pauses.
+    pub fn take_active(&mut self) -> Duration {
+        std::mem::take(&mut self.active)
+    }
+
+    fn pause(&mut self, meanwhile: impl FnOnce(&mut dyn Stage)) {
+        self.gate.0.wait();
+        self.active += self.since.elapsed();
+        meanwhile(self.stage);
+        self.since = Instant::now();
+        self.gate.0.wait();
+    }
+}
+
+/// Runs `worker` on `threads` threads, and `conduct` on this one.
+///
+/// Panics where a thread cannot be started: the others already wait at the gate, so there is no way back but to end
+/// the process. The panic's text becomes the row's error.
+pub fn crew<T>(
+    threads: usize,
+    stage: &mut dyn Stage,
+    worker: impl Fn(usize, &Gate) + Sync,
+    conduct: impl FnOnce(&mut Conductor) -> T,
+) -> T {
+    let gate = Gate(Barrier::new(threads + 1));
+    std::thread::scope(|scope| {
+        for index in 0..threads {
+            let (gate, worker) = (&gate, &worker);
+            let started = std::thread::Builder::new().spawn_scoped(scope, move || worker(index, gate));
+            if let Err(error) = started {
+                panic!("could not start thread {} of {threads}: {error}", index + 1);
+            }
+        }
+        let mut conductor = Conductor { gate: &gate, stage, since: Instant::now(), active: Duration::ZERO };
+        conduct(&mut conductor)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    struct Marks(Vec<(Phase, u64)>);
+
+    impl Stage for Marks {
+        fn mark(&mut self, phase: Phase, live_bytes: u64) {
+            self.0.push((phase, live_bytes));
+        }
+    }
+
+    #[test]
+    fn marks_are_made_while_all_workers_stand() {
+        let done = AtomicU64::new(0);
+        let mut marks = Marks(Vec::new());
+        let worker = |_: usize, gate: &Gate| {
+            for _ in 0..2 {
+                done.fetch_add(1, Ordering::SeqCst);
+                gate.stop();
+            }
+        };
+        let active = crew(8, &mut marks, worker, |conductor| {
+            conductor.mark(Phase::Filled, || done.load(Ordering::SeqCst));
+            let rest = Duration::from_millis(50);
+            conductor.mark_after(rest, Phase::Idle, || done.load(Ordering::SeqCst));
+            conductor.take_active()
+        });
+        assert_eq!(marks.0, [(Phase::Filled, 8), (Phase::Idle, 16)]);
+        assert!(active < Duration::from_secs(60) && active > Duration::ZERO);
+    }
+}

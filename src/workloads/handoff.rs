@@ -1,0 +1,113 @@
+//! `handoff`: producers allocate, consumers free, through bounded queues: xmalloc-test with its memory bounded.
+//!
+//! Every block is freed by another thread than its maker. An allocator whose blocks go home to the maker's arena
+//! pays in time; one whose blocks stay with the consumer pays in memory.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use super::block::{Block, mixed_size};
+use super::crew::{Gate, crew};
+use super::laps::Laps;
+use crate::allocator::Kind;
+use crate::rng::Rng;
+use crate::workload::{Outcome, Phase, Setup, Stage, Workload, parameter};
+
+/// The workload.
+pub const WORKLOAD: Workload = Workload {
+    name: "handoff",
+    about: "producers allocate, consumers free, through bounded queues; threads are used in pairs",
+    operation: "hand-over",
+    parameters: &[
+        parameter("queued", COUNT, "8192", "blocks in all queues together, whatever the threads"),
+        parameter("operations", COUNT, "400000", "blocks handed over in all"),
+        parameter("idle", COUNT, "50", "milliseconds of rest before `idle` is read"),
+    ],
+    seconds: 0.35,
+    run,
+};
+
+const COUNT: Kind = Kind::Number { min: 1, max: 1_000_000_000 };
+
+/// One operation in so many is timed.
+const TIMED_EVERY: u32 = 8;
+
+/// One producer's queue to its consumer. With a single thread both ends are that thread's.
+struct Pair {
+    send: SyncSender<Block>,
+    receive: Mutex<Receiver<Block>>,
+    /// Bytes sent less bytes received, as of the last stop.
+    queued_bytes: AtomicU64,
+}
+
+fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
+    let (queued, operations) = (setup.number("queued")?, setup.number("operations")?);
+    let idle = setup.millis("idle")?;
+    let pairs = (setup.threads / 2).max(1);
+    let (depth, share) = ((queued / pairs).max(1), operations / pairs);
+    let queues: Vec<Pair> = (0..pairs)
+        .map(|_| {
+            let (send, receive) = sync_channel(depth);
+            Pair { send, receive: Mutex::new(receive), queued_bytes: AtomicU64::new(0) }
+        })
+        .collect();
+    let verified = AtomicU64::new(0);
+
+    let put = |pair: &Pair, rng: &mut Rng, laps: &mut Laps| {
+        let size = mixed_size(rng, 16, 9); // 16 B to 8 KiB
+        let block = laps.time(|| Block::new(size, rng.next()));
+        pair.queued_bytes.fetch_add(block.bytes(), Ordering::Relaxed);
+        pair.send.send(block).expect("the receiver lives as long as the queue");
+    };
+    let take = |pair: &Pair| {
+        let block = pair.receive.lock().unwrap().recv().expect("the sender lives as long as the queue");
+        pair.queued_bytes.fetch_sub(block.bytes(), Ordering::Relaxed);
+        block.check_and_free();
+        verified.fetch_add(1, Ordering::Relaxed);
+    };
+
+    let worker = |worker: usize, gate: &Gate| {
+        let pair = &queues[(worker / 2) % pairs];
+        // A single thread produces and consumes by turns; the last of an odd number has no partner and rests.
+        let rests = setup.threads > 1 && worker / 2 == pairs;
+        let produces = !rests && worker % 2 == 0;
+        let consumes = !rests && (worker % 2 == 1 || setup.threads == 1);
+        let mut rng = Rng::part(setup.seed, worker as u64);
+        let mut laps = Laps::new(setup.timer, TIMED_EVERY);
+        let fill = |rng: &mut Rng, laps: &mut Laps| (0..depth).for_each(|_| put(pair, rng, laps));
+        if produces {
+            fill(&mut rng, &mut laps);
+        }
+        gate.stop(); // filled: every queue is full
+        for _ in 0..share {
+            if consumes {
+                take(pair);
+            }
+            if produces {
+                put(pair, &mut rng, &mut laps);
+            }
+        }
+        gate.stop(); // peak: every queue is full again, with other blocks
+        gate.stop(); // idle, with the queues as they are
+        if consumes {
+            (0..depth).for_each(|_| take(pair));
+        }
+        gate.stop(); // released
+        gate.stop(); // purged
+    };
+
+    let live = || queues.iter().map(|pair| pair.queued_bytes.load(Ordering::Relaxed)).sum();
+    let active = crew(setup.threads, stage, worker, |conductor| {
+        conductor.mark(Phase::Filled, live);
+        conductor.take_active();
+        conductor.mark(Phase::Peak, live);
+        let active = conductor.take_active();
+        conductor.mark_after(idle, Phase::Idle, live);
+        conductor.mark(Phase::Released, live);
+        conductor.mark(Phase::Purged, live);
+        active
+    });
+    let operations = (share * pairs) as u64;
+    Ok(Outcome { operations, active, timed_every: TIMED_EVERY, verified: verified.load(Ordering::Relaxed) })
+}

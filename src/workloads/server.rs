@@ -1,0 +1,263 @@
+//! `server`: a small service on a large host, after the one whose memory followed its host's cores in 2018.
+//!
+//! The live set belongs to the process and has one size whatever the number of threads, so that what grows with the
+//! threads, when all is quiet, is the allocator's alone. The burst is what brings the growth out: it reaches all
+//! workers, each answers it with memory of its own, and what each then frees stays where it was allocated, in that
+//! thread's cache and arena, out of the other threads' reach.
+//!
+//! Of the workers that a burst has reached, `at_once` hold their memory at the same time, as if they shared that many
+//! cores or connections. Were there no bound, the program itself would need memory by the number of threads, and no
+//! allocator could do better (tried: one arena for all then keeps as much as an arena for each). The burst's memory
+//! is mostly bodies larger than what thread caches keep; with small objects alone the caches hide the arenas.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex};
+use std::time::Duration;
+
+use super::block::{Block, mixed_size};
+use super::crew::{Gate, crew};
+use super::laps::Laps;
+use crate::allocator::Kind;
+use crate::rng::Rng;
+use crate::workload::{Outcome, Phase, Setup, Stage, Workload, parameter};
+
+/// The workload.
+pub const WORKLOAD: Workload = Workload {
+    name: "server",
+    about: "a small service: requests, shared state of one size, bursts that reach all threads, rest",
+    operation: "request",
+    parameters: &[
+        parameter(
+            "live",
+            Kind::Size { min: 1 << 16, max: 1 << 40 },
+            "4194304",
+            "bytes of shared state, whatever the threads",
+        ),
+        parameter("requests", COUNT, "2000", "requests in all, shared among the threads"),
+        parameter("bursts", COUNT, "3", "bursts that reach all threads at once"),
+        parameter(
+            "burst",
+            Kind::Size { min: 1 << 12, max: 1 << 36 },
+            "1048576",
+            "bytes that a thread holds to answer a burst",
+        ),
+        parameter(
+            "at_once",
+            Kind::Number { min: 1, max: 100_000 },
+            "4",
+            "threads that hold a burst's memory at the same time",
+        ),
+        parameter("page", Kind::Size { min: 64, max: 1 << 30 }, "65536", "bytes of text that a request builds"),
+        parameter("idle", COUNT, "50", "milliseconds of rest before `idle` is read"),
+    ],
+    seconds: 0.25,
+    run,
+};
+
+const COUNT: Kind = Kind::Number { min: 0, max: 1_000_000_000 };
+
+/// Objects that a request allocates beside its page.
+const OBJECTS: usize = 12;
+/// Of the shared state's slots, how many a request replaces.
+const REPLACED: usize = 4;
+/// One object in so many is freed by another thread.
+const HANDED_OVER: usize = 10;
+
+/// What all workers share.
+struct Service {
+    state: Vec<Mutex<Option<Block>>>,
+    /// A mailbox for each worker: blocks that others leave there for it to free.
+    mailboxes: Vec<Mutex<Vec<Block>>>,
+    /// Bytes that workers hold at the moment beside state and mailboxes.
+    held: AtomicU64,
+    /// How many more workers may hold a burst's memory now.
+    permits: (Mutex<usize>, Condvar),
+    verified: AtomicU64,
+}
+
+impl Service {
+    fn live_bytes(&self) -> u64 {
+        let state = self.state.iter().filter_map(|slot| slot.lock().unwrap().as_ref().map(Block::bytes));
+        let mail = self.mailboxes.iter().map(|mail| mail.lock().unwrap().iter().map(Block::bytes).sum::<u64>());
+        state.sum::<u64>() + mail.sum::<u64>() + self.held.load(Ordering::Relaxed)
+    }
+
+    fn free(&self, block: Block) {
+        block.check_and_free();
+        self.verified.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Frees a block as the service does: one in ten goes to another worker, which frees it.
+    fn pass_or_free(&self, block: Block, worker: usize, rng: &mut Rng) {
+        if rng.below(HANDED_OVER) > 0 {
+            return self.free(block);
+        }
+        let other = (worker + 1 + rng.below(self.mailboxes.len())) % self.mailboxes.len();
+        self.mailboxes[other].lock().unwrap().push(block);
+    }
+
+    /// Waits until this worker may hold a burst's memory.
+    fn enter(&self) {
+        let (permits, freed) = &self.permits;
+        let mut left = freed.wait_while(permits.lock().unwrap(), |left| *left == 0).unwrap();
+        *left -= 1;
+    }
+
+    fn leave(&self) {
+        *self.permits.0.lock().unwrap() += 1;
+        self.permits.1.notify_one();
+    }
+
+    fn empty_mailbox(&self, worker: usize) {
+        let mail = std::mem::take(&mut *self.mailboxes[worker].lock().unwrap());
+        mail.into_iter().for_each(|block| self.free(block));
+    }
+}
+
+fn object(rng: &mut Rng) -> Block {
+    let size = mixed_size(rng, 16, 11); // 16 B to 32 KiB
+    Block::new(size, rng.next())
+}
+
+/// Builds a page of text as a metrics page is built, line by line in a string that grows.
+fn page(bytes: usize, rng: &mut Rng) -> usize {
+    let mut text = String::new();
+    let mut lines = 0;
+    while text.len() < bytes {
+        let (peer, value) = (rng.below(1000), rng.next());
+        writeln!(text, "canary_round_trip_seconds_bucket{{peer=\"10.0.0.{peer}\",le=\"0.025\"}} {value}")
+            .expect("a string takes all that is written to it");
+        lines += 1;
+    }
+    assert_eq!(text.bytes().filter(|byte| *byte == b'\n').count(), lines, "the page lost lines");
+    text.len()
+}
+
+fn request(service: &Service, page_bytes: usize, worker: usize, rng: &mut Rng) {
+    service.empty_mailbox(worker);
+    let mut objects = [const { None }; OBJECTS];
+    objects.fill_with(|| Some(object(rng)));
+    std::hint::black_box(page(page_bytes, rng));
+    for _ in 0..REPLACED {
+        let slot = rng.below(service.state.len());
+        let size = service.state[slot].lock().unwrap().as_ref().map_or(0, |old| old.bytes() as usize);
+        let new = Block::new(size, rng.next());
+        let old = service.state[slot].lock().unwrap().replace(new);
+        old.into_iter().for_each(|old| service.pass_or_free(old, worker, rng));
+    }
+    objects.into_iter().flatten().for_each(|object| service.pass_or_free(object, worker, rng));
+}
+
+/// What a worker holds while it answers a burst: bodies, and a few objects with each.
+struct Burst<'a> {
+    service: &'a Service,
+    blocks: Vec<Block>,
+    bytes: u64,
+}
+
+impl<'a> Burst<'a> {
+    fn take(service: &'a Service, wanted: u64, page_bytes: usize, rng: &mut Rng) -> Self {
+        let mut burst = Burst { service, blocks: Vec::new(), bytes: 0 };
+        while burst.bytes < wanted {
+            let body = page_bytes + rng.below(page_bytes);
+            let body = Block::new(body, rng.next());
+            let objects: [Block; 3] = std::array::from_fn(|_| object(rng));
+            for block in objects.into_iter().chain([body]) {
+                burst.bytes += block.bytes();
+                burst.blocks.push(block);
+            }
+        }
+        service.held.fetch_add(burst.bytes, Ordering::Relaxed);
+        burst
+    }
+
+    fn free(self, worker: usize, rng: &mut Rng) {
+        self.service.held.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.blocks.into_iter().for_each(|block| self.service.pass_or_free(block, worker, rng));
+    }
+}
+
+fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
+    let (live, requests) = (setup.number("live")?, setup.number("requests")?);
+    let (bursts, burst, at_once) = (setup.number("bursts")?, setup.number("burst")? as u64, setup.number("at_once")?);
+    let (page_bytes, idle) = (setup.number("page")?, setup.millis("idle")?);
+    let threads = setup.threads;
+
+    // The sizes of the state's slots follow from the seed, so the live set is the same to the byte for each T.
+    let mut rng = Rng::part(setup.seed, 0);
+    let mut sizes = Vec::new();
+    let mut total = 0;
+    while total < live {
+        sizes.push(mixed_size(&mut rng, 16, 11).min(live - total).max(8));
+        total += sizes.last().copied().unwrap_or(0);
+    }
+    let service = Service {
+        state: sizes.iter().map(|_| Mutex::new(None)).collect(),
+        mailboxes: (0..threads).map(|_| Mutex::new(Vec::new())).collect(),
+        held: AtomicU64::new(0),
+        permits: (Mutex::new(at_once), Condvar::new()),
+        verified: AtomicU64::new(0),
+    };
+
+    let worker = |worker: usize, gate: &Gate| {
+        let mut rng = Rng::part(setup.seed, 1 + worker as u64);
+        let mut laps = Laps::new(setup.timer, 1);
+        for slot in (worker..sizes.len()).step_by(threads) {
+            *service.state[slot].lock().unwrap() = Some(Block::new(sizes[slot], rng.next()));
+        }
+        gate.stop(); // filled
+        for round in 0..=bursts {
+            // Request i of the whole run is served by worker i mod T and asks for what i says.
+            let share = |round: usize| round * requests / (bursts + 1);
+            for index in (share(round)..share(round + 1)).filter(|index| index % threads == worker) {
+                let mut rng = Rng::part(!setup.seed, index as u64);
+                laps.time(|| request(&service, page_bytes, worker, &mut rng));
+            }
+            gate.stop(); // the round is over
+            if round < bursts {
+                service.enter();
+                Burst::take(&service, burst, page_bytes, &mut rng).free(worker, &mut rng);
+                service.leave();
+                gate.stop(); // the burst has passed
+            }
+        }
+        let last = (worker < at_once).then(|| Burst::take(&service, burst, page_bytes, &mut rng));
+        gate.stop(); // peak: as many as may hold a burst hold it
+        last.into_iter().for_each(|burst| burst.free(worker, &mut rng));
+        gate.stop();
+        service.empty_mailbox(worker);
+        gate.stop(); // all mail is out: what comes after this line is freed where it lies
+        service.empty_mailbox(worker);
+        gate.stop(); // idle
+        for slot in (worker..sizes.len()).step_by(threads) {
+            let block = service.state[slot].lock().unwrap().take();
+            block.into_iter().for_each(|block| service.free(block));
+        }
+        gate.stop(); // released
+        gate.stop(); // purged
+    };
+
+    let active = crew(threads, stage, worker, |conductor| {
+        conductor.mark(Phase::Filled, || service.live_bytes());
+        conductor.take_active(); // building the state is not serving requests
+        let mut active = Duration::ZERO;
+        for round in 0..=bursts {
+            conductor.meet();
+            active += conductor.take_active();
+            if round < bursts {
+                conductor.meet();
+                conductor.take_active(); // a burst is memory, not requests: it would count more the more threads
+            }
+        }
+        conductor.mark(Phase::Peak, || service.live_bytes());
+        conductor.meet();
+        conductor.meet();
+        conductor.mark_after(idle, Phase::Idle, || service.live_bytes());
+        conductor.mark(Phase::Released, || service.live_bytes());
+        conductor.mark(Phase::Purged, || service.live_bytes());
+        active
+    });
+    let verified = service.verified.load(Ordering::Relaxed);
+    Ok(Outcome { operations: requests as u64, active, timed_every: 1, verified })
+}

@@ -1,0 +1,78 @@
+//! `small`: each thread allocates and frees small blocks of its own: the fast path, for throughput and latency.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::block::{Block, mixed_size};
+use super::crew::{Gate, crew};
+use super::laps::Laps;
+use crate::allocator::Kind;
+use crate::rng::Rng;
+use crate::workload::{Outcome, Phase, Setup, Stage, Workload, parameter};
+
+/// The workload.
+pub const WORKLOAD: Workload = Workload {
+    name: "small",
+    about: "each thread allocates and frees small blocks of its own: throughput and latency",
+    operation: "allocate and free",
+    parameters: &[
+        parameter("live", COUNT, "16384", "blocks alive in the process, whatever the threads"),
+        parameter("operations", COUNT, "4000000", "blocks allocated and freed in all"),
+        parameter("idle", COUNT, "50", "milliseconds of rest before `idle` is read"),
+    ],
+    seconds: 0.35,
+    run,
+};
+
+const COUNT: Kind = Kind::Number { min: 1, max: 1_000_000_000 };
+
+/// One operation in so many is timed: reading the clock costs more than the operation does.
+const TIMED_EVERY: u32 = 64;
+
+fn object(rng: &mut Rng) -> Block {
+    let size = mixed_size(rng, 16, 5); // 16 B to 512 B
+    Block::new(size, rng.next())
+}
+
+fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
+    let (live, operations) = (setup.number("live")?, setup.number("operations")?);
+    let idle = setup.millis("idle")?;
+    let (mine, share) = ((live / setup.threads).max(1), operations / setup.threads);
+    let live_bytes: Vec<AtomicU64> = (0..setup.threads).map(|_| AtomicU64::new(0)).collect();
+    let verified = AtomicU64::new(0);
+
+    let worker = |worker: usize, gate: &Gate| {
+        let mut rng = Rng::part(setup.seed, worker as u64);
+        let mut laps = Laps::new(setup.timer, TIMED_EVERY);
+        let mut blocks: Vec<Block> = (0..mine).map(|_| object(&mut rng)).collect();
+        let stop = |blocks: &[Block]| {
+            live_bytes[worker].store(blocks.iter().map(Block::bytes).sum(), Ordering::Relaxed);
+            gate.stop();
+        };
+        stop(&blocks); // filled
+        for _ in 0..share {
+            let slot = rng.below(mine);
+            // The free belongs to the operation, and so does the check: data that are not read are not used.
+            laps.time(|| std::mem::replace(&mut blocks[slot], object(&mut rng)).check_and_free());
+        }
+        stop(&blocks); // peak
+        stop(&blocks); // idle
+        verified.fetch_add((share + blocks.len()) as u64, Ordering::Relaxed);
+        blocks.drain(..).for_each(Block::check_and_free);
+        stop(&blocks); // released
+        gate.stop(); // purged
+    };
+
+    let live = || live_bytes.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum();
+    let active = crew(setup.threads, stage, worker, |conductor| {
+        conductor.mark(Phase::Filled, live);
+        conductor.take_active();
+        conductor.mark(Phase::Peak, live);
+        let active = conductor.take_active();
+        conductor.mark_after(idle, Phase::Idle, live);
+        conductor.mark(Phase::Released, live);
+        conductor.mark(Phase::Purged, live);
+        active
+    });
+    let operations = (share * setup.threads) as u64;
+    Ok(Outcome { operations, active, timed_every: TIMED_EVERY, verified: verified.load(Ordering::Relaxed) })
+}
