@@ -3,14 +3,13 @@
 
 use std::process::ExitCode;
 
-use comfy_table::{ContentArrangement, Table};
-
 use super::terminal;
 use crate::args::CompareFlags;
 use crate::description::perhaps;
 use crate::error::{Error, Result};
+use crate::reports::comparison::{self, Compared};
 use crate::rows;
-use crate::summary::{Comparison, Fold, Group, Key, METRICS, Metric, Verdict, compare_groups, find_metric};
+use crate::summary::{Fold, Group, Key, METRICS, Metric, Verdict, compare_groups, find_metric};
 use crate::units::Unit;
 
 /// Fail where a metric got worse for sure and by more than so much.
@@ -19,10 +18,17 @@ struct Gate {
     most: f64,
 }
 
+impl Gate {
+    fn is_broken_by(&self, one: &Compared) -> bool {
+        let change = (one.comparison.ratio() - 1.0).abs();
+        one.metric.name == self.metric && one.comparison.verdict == Verdict::Worse && change > self.most
+    }
+}
+
 /// Compares, prints, and judges.
 pub fn run(flags: &CompareFlags) -> Result<ExitCode> {
     let gates: Vec<Gate> = flags.gate.iter().map(|text| gate(text)).collect::<Result<_>>()?;
-    let mut metrics: Vec<&Metric> = flags.metrics.iter().map(|name| metric(name)).collect::<Result<_>>()?;
+    let mut metrics: Vec<&'static Metric> = flags.metrics.iter().map(|name| metric(name)).collect::<Result<_>>()?;
     for gate in &gates {
         if !metrics.iter().any(|metric| metric.name == gate.metric) {
             metrics.push(metric(gate.metric)?);
@@ -38,40 +44,32 @@ pub fn run(flags: &CompareFlags) -> Result<ExitCode> {
             flags.new.display()
         )));
     }
-    let only: Vec<String> = old.groups.keys().filter(|key| !new.groups.contains_key(*key)).map(title).collect();
-    let added: Vec<String> = new.groups.keys().filter(|key| !old.groups.contains_key(*key)).map(title).collect();
-
-    let mut table = Table::new();
-    table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
-    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(terminal::look().width).force_no_tty();
-    table.set_header(["what", "metric", "old", "new", "change", "verdict"]);
-    let mut verdicts = Vec::new();
-    let mut broken = Vec::new();
+    let mut compared = Vec::new();
     for metric in metrics {
-        let compared = compare_groups(pairs.iter().map(|(_, old, new)| (*old, *new)), metric);
-        for ((key, _, _), comparison) in pairs.iter().zip(compared) {
-            if !comparison.old.is_finite() || !comparison.new.is_finite() {
-                continue; // this allocator cannot say, or every cell failed
-            }
-            table.add_row(line(key, metric, &comparison));
-            verdicts.push(comparison.verdict);
-            broken.extend(gates.iter().filter(|gate| gate.metric == metric.name).filter_map(|gate| {
-                let worse = comparison.verdict == Verdict::Worse && (comparison.ratio() - 1.0).abs() > gate.most;
-                worse.then(|| format!("gate {} {}: {}", metric.name, Unit::Ratio.show(comparison.ratio()), title(key)))
-            }));
-        }
+        let found = compare_groups(pairs.iter().map(|(_, old, new)| (*old, *new)), metric);
+        let whole = pairs.iter().zip(found).map(|((key, old, _), comparison)| Compared {
+            key: (*key).clone(),
+            place: old.place,
+            metric,
+            comparison,
+        });
+        // Where an allocator cannot say, or every cell has failed, there is nothing to compare.
+        compared.extend(whole.filter(|one| one.comparison.old.is_finite() && one.comparison.new.is_finite()));
     }
-    let count = |verdict| verdicts.iter().filter(|found| **found == verdict).count();
-    let mut out = format!("{table}\n{} comparisons: ", verdicts.len());
-    let kinds = [Verdict::NoDifference, Verdict::Better, Verdict::Worse, Verdict::Different, Verdict::TooFew];
-    let counts = kinds.map(|verdict| (count(verdict), verdict.text()));
-    let counts: Vec<String> =
-        counts.iter().filter(|(count, _)| *count > 0).map(|(count, text)| format!("{count} {text}")).collect();
-    out.push_str(&format!("{}\n", counts.join(", ")));
-    only.iter().for_each(|title| out.push_str(&format!("only in the old: {title}\n")));
-    added.iter().for_each(|title| out.push_str(&format!("only in the new: {title}\n")));
+    let mut out = comparison::render(&compared, &terminal::look());
+    let missing = |here: &Fold, there: &Fold, name: &str| -> String {
+        let lost = here.groups.keys().filter(|key| !there.groups.contains_key(*key));
+        lost.map(|key| format!("only in the {name}: {}\n", comparison::title(key))).collect()
+    };
+    out.push_str(&missing(&old, &new, "old"));
+    out.push_str(&missing(&new, &old, "new"));
     terminal::print(out.as_bytes())?;
-    broken.iter().for_each(|gate| eprintln!("broken {gate}"));
+
+    let broken: Vec<&Compared> =
+        compared.iter().filter(|one| gates.iter().any(|gate| gate.is_broken_by(one))).collect();
+    for one in &broken {
+        eprintln!("gate broken: {}: {}", one.title(), Unit::Ratio.show(one.comparison.ratio()));
+    }
     Ok(if broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
@@ -100,22 +98,4 @@ fn gate(text: &str) -> Result<Gate> {
         return Err(wrong());
     }
     Ok(Gate { metric: metric(name.trim())?.name, most: most / 100.0 })
-}
-
-fn title(key: &Key) -> String {
-    let cores = key.cores.map_or(String::new(), |cores| format!(", {cores} cores"));
-    format!("{}, {}, {} threads{cores}", key.candidate, key.workload, key.threads)
-}
-
-fn line(key: &Key, metric: &Metric, comparison: &Comparison) -> [String; 6] {
-    let (low, high) = comparison.interval;
-    let percent = |ratio: f64| format!("{:+.1}", (ratio - 1.0) * 100.0);
-    [
-        title(key),
-        metric.name.to_string(),
-        metric.unit.show(comparison.old),
-        metric.unit.show(comparison.new),
-        format!("{} % [{}, {}]", percent(comparison.ratio()), percent(low), percent(high)),
-        comparison.verdict.text().to_string(),
-    ]
 }

@@ -51,7 +51,10 @@ fn introduction(plain: &Description, configured: &Description, inherited: &BTree
     let per_core = plain.per_core.as_ref().map(|per_core| per_core.setting.as_ref());
     let shown = configured.effective.iter().filter(|setting| changed(setting) || per_core == Some(setting.0.as_str()));
     let shown: Vec<String> = shown
-        .map(|setting| format!("{}={}{}", setting.0, setting.1, if changed(&setting) { "" } else { " (default)" }))
+        .map(|setting| match plain.per_core.as_ref().filter(|_| !changed(&setting)) {
+            Some(per_core) => format!("{}={} (default: {} per core)", setting.0, setting.1, per_core.ratio),
+            None => format!("{}={}", setting.0, setting.1),
+        })
         .collect();
     let shown = if shown.is_empty() { "all as built in".to_string() } else { shown.join(", ") };
     out.push_str(&format!("settings in force: {shown}\n\n"));

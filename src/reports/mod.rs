@@ -1,5 +1,6 @@
 //! The reports, one file each, and the list of them.
 
+pub mod comparison;
 mod csv;
 mod html;
 mod markdown;

@@ -4,7 +4,7 @@ use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Lin
 
 use super::words;
 use crate::report::{Look, Report};
-use crate::summary::{Findings, Panel, Verdict};
+use crate::summary::{Comparison, Findings, Panel, Verdict};
 use crate::units::Unit;
 
 /// The report.
@@ -95,22 +95,27 @@ fn verdicts(panel: &Panel, look: &Look) -> String {
         let cell = |column: usize| {
             let found = panel.comparisons.iter().find(|(line, at_column, _)| (*line, *at_column) == (at, column));
             let Some((_, _, comparison)) = found else { return Cell::new("-") };
-            let cell = Cell::new(words::short_verdict(comparison));
-            match comparison.verdict {
-                Verdict::Better if look.color => cell.fg(Color::Green),
-                Verdict::Worse if look.color => cell.fg(Color::Red),
-                _ => cell,
-            }
+            verdict_cell(comparison, look)
         };
         let cells = (0..panel.columns.len()).map(cell);
         table.add_row(std::iter::once(Cell::new(broken(&line.candidate))).chain(cells));
     }
-    let title = format!("{}: resident memory when idle, change and its 95 % interval", panel.title);
+    let title = format!("{}: resident memory when idle, change in % (or times, x), [95 % interval]", panel.title);
     format!("\n{}\n{}\n", bold(&title, look), align(table, panel.columns.len()))
 }
 
+/// A verdict in its colour.
+pub fn verdict_cell(comparison: &Comparison, look: &Look) -> Cell {
+    let cell = Cell::new(words::short_verdict(comparison));
+    match comparison.verdict {
+        Verdict::Better if look.color => cell.fg(Color::Green),
+        Verdict::Worse if look.color => cell.fg(Color::Red),
+        _ => cell,
+    }
+}
+
 /// A candidate on two lines: its settings below its name.
-fn broken(candidate: &str) -> String {
+pub fn broken(candidate: &str) -> String {
     match candidate.split_once([':', ' ']) {
         Some((name, settings)) => format!("{name}\n  {}", settings.replace(',', "\n  ")),
         None => candidate.to_string(),
@@ -123,7 +128,8 @@ const RULED: TableStyle = {
     TableStyle::new().top_border(rule).header_separator(rule).bottom_border(rule)
 };
 
-fn bare_table(look: &Look) -> Table {
+/// An empty table with rules, as wide as the look.
+pub fn bare_table(look: &Look) -> Table {
     let mut table = Table::new();
     table.load_style(RULED);
     table.set_content_arrangement(ContentArrangement::Dynamic).set_width(look.width);
@@ -135,7 +141,8 @@ fn bare_table(look: &Look) -> Table {
     table
 }
 
-fn align(mut table: Table, figures: usize) -> Table {
+/// Sets the figures right.
+pub fn align(mut table: Table, figures: usize) -> Table {
     for column in 1..=figures {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);

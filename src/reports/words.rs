@@ -70,14 +70,14 @@ pub fn verdict(comparison: &Comparison) -> String {
     }
 }
 
-/// `worse 3.1x`, with the interval on a line of its own.
+/// `worse 3.1x` above its interval; where there is no difference the interval alone says how sure that is.
 pub fn short_verdict(comparison: &Comparison) -> String {
     let (low, high) = comparison.interval;
+    let interval = format!("[{}, {}]", brief(low), brief(high));
     match comparison.verdict {
         Verdict::TooFew => "too few\nsamples".into(),
-        verdict => {
-            format!("{}\n{} [{}, {}]", verdict.text(), change(comparison.ratio()), brief(low), brief(high))
-        }
+        Verdict::NoDifference => format!("no difference\n{interval}"),
+        verdict => format!("{} {}\n{interval}", verdict.text(), change(comparison.ratio())),
     }
 }
 

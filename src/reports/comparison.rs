@@ -1,0 +1,91 @@
+//! What `compare` prints: for each metric and workload, candidates by columns, a verdict in each place.
+//! In: compared cells. Out: text.
+
+use comfy_table::Cell;
+
+use super::{table, words};
+use crate::report::Look;
+use crate::summary::{Axis, Comparison, Key, Metric, Verdict};
+
+/// One candidate at one column under one metric, old against new.
+pub struct Compared {
+    /// Which cells.
+    pub key: Key,
+    /// Where the study names them.
+    pub place: u32,
+    /// What was compared.
+    pub metric: &'static Metric,
+    /// What was found.
+    pub comparison: Comparison,
+}
+
+impl Compared {
+    /// The cells and the metric in one line.
+    pub fn title(&self) -> String {
+        format!("{} of {}", self.metric.name, title(&self.key))
+    }
+}
+
+/// `jemalloc, server, 4 threads`.
+pub fn title(key: &Key) -> String {
+    let cores = key.cores.map_or(String::new(), |cores| format!(", {cores} cores"));
+    format!("{}, {}, {} threads{cores}", key.candidate, key.workload, key.threads)
+}
+
+/// All tables, then how often each verdict was given.
+pub fn render(compared: &[Compared], look: &Look) -> String {
+    let mut out = String::new();
+    for (metric, workload) in distinct(compared, |one| (one.metric.name, one.key.workload.clone())) {
+        let here: Vec<&Compared> =
+            compared.iter().filter(|one| one.metric.name == metric && one.key.workload == workload).collect();
+        let about = here[0].metric.about;
+        out.push_str(&format!("{workload}: {metric} ({about}), new against old, [95 % interval]\n"));
+        out.push_str(&format!("{}\n\n", matrix(&here, look)));
+    }
+    let count = |verdict| compared.iter().filter(|one| one.comparison.verdict == verdict).count();
+    let kinds = [Verdict::NoDifference, Verdict::Better, Verdict::Worse, Verdict::Different, Verdict::TooFew];
+    let counts = kinds.into_iter().filter(|kind| count(*kind) > 0);
+    let counts: Vec<String> = counts.map(|kind| format!("{} {}", count(kind), kind.text())).collect();
+    out.push_str(&format!("{} comparisons: {}\n", compared.len(), counts.join(", ")));
+    out
+}
+
+fn matrix(here: &[&Compared], look: &Look) -> comfy_table::Table {
+    let column = |key: &Key| match key.cores {
+        Some(cores) if cores != key.threads => (Axis::Cores, cores, key.threads),
+        Some(cores) => (Axis::Cores, cores, 0),
+        None => (Axis::Threads, key.threads, 0),
+    };
+    let mut columns = distinct(here, |one| column(&one.key));
+    columns.sort_unstable();
+    let mut candidates = distinct(here, |one| one.key.candidate.clone());
+    let place =
+        |candidate: &String| here.iter().filter(|one| one.key.candidate == *candidate).map(|one| one.place).min();
+    candidates.sort_by_key(place);
+
+    let mut table = table::bare_table(look);
+    let head = |(axis, value, threads): &(Axis, u32, u32)| match threads {
+        0 => words::column(*axis, *value),
+        threads => format!("{}\n{threads} threads", words::column(*axis, *value)),
+    };
+    table.set_header(std::iter::once("candidate".to_string()).chain(columns.iter().map(head)));
+    for candidate in &candidates {
+        let cell = |at: &(Axis, u32, u32)| {
+            let found = here.iter().find(|one| one.key.candidate == *candidate && column(&one.key) == *at);
+            found.map_or_else(|| Cell::new("-"), |one| table::verdict_cell(&one.comparison, look))
+        };
+        table.add_row(std::iter::once(Cell::new(table::broken(candidate))).chain(columns.iter().map(cell)));
+    }
+    table::align(table, columns.len())
+}
+
+/// The values of `of`, each once, in the order in which they come.
+fn distinct<T, V: PartialEq>(items: &[T], of: impl Fn(&T) -> V) -> Vec<V> {
+    let mut seen = Vec::new();
+    for value in items.iter().map(of) {
+        if !seen.contains(&value) {
+            seen.push(value);
+        }
+    }
+    seen
+}
