@@ -73,21 +73,19 @@ pub fn compare_groups<'a>(pairs: impl Iterator<Item = (&'a Group, &'a Group)>, m
         pairs.map(|(old, new)| (old.values[at].as_slice(), new.values[at].as_slice())).collect();
     let p_values: Vec<f64> = pairs.iter().map(|(old, new)| stats::mann_whitney(old, new)).collect();
     let stand = stats::false_discovery(&p_values, FALSE_DISCOVERIES);
-    let compare = |((old, new), (p, stands)): (&(&[f64], &[f64]), (&f64, bool))| {
+    let compare = |old: &[f64], new: &[f64], p: f64, stands: bool| {
         let interval = stats::ratio_interval(old, new, super::BOOTSTRAP_SEED).unwrap_or((f64::NAN, f64::NAN));
         let median = |values| stats::median(values).unwrap_or(f64::NAN);
-        let mut comparison =
-            Comparison { old: median(old), new: median(new), interval, p: *p, verdict: Verdict::NoDifference };
-        comparison.verdict = if old.len().min(new.len()) < FEWEST {
-            Verdict::TooFew
-        } else if stands {
-            verdict(&comparison, metric.better)
-        } else {
-            Verdict::NoDifference
+        let compared = Comparison { old: median(old), new: median(new), interval, p, verdict: Verdict::NoDifference };
+        let verdict = match stands {
+            _ if old.len().min(new.len()) < FEWEST => Verdict::TooFew,
+            true => verdict(&compared, metric.better),
+            false => Verdict::NoDifference,
         };
-        comparison
+        Comparison { verdict, ..compared }
     };
-    pairs.iter().zip(p_values.iter().zip(stand)).map(compare).collect()
+    let all = pairs.iter().zip(p_values).zip(stand);
+    all.map(|(((old, new), p), stands)| compare(old, new, p, stands)).collect()
 }
 
 /// The verdict on a difference that chance does not explain.
