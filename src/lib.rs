@@ -18,6 +18,7 @@ compile_error!("allocanary reads /proc: it runs on Linux");
 
 pub mod allocator;
 pub mod allocators;
+pub mod container;
 pub mod rng;
 pub mod spec;
 pub mod sys;

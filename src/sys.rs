@@ -65,6 +65,18 @@ pub fn usage() -> Usage {
     }
 }
 
+/// How many processors the affinity mask lets this process run on; at least 1.
+pub fn affinity() -> u32 {
+    // 8192 processors: more than any kernel is built for. A shorter mask than the kernel's would be EINVAL.
+    let mut mask = [0_u64; 128];
+    // SAFETY: the kernel writes at most the size that we give, into memory that is ours.
+    let written = unsafe { libc::syscall(libc::SYS_sched_getaffinity, 0, size_of_val(&mask), mask.as_mut_ptr()) };
+    if written <= 0 {
+        return 1;
+    }
+    mask.iter().map(|word| word.count_ones()).sum::<u32>().max(1)
+}
+
 /// The size of a page in bytes.
 pub fn page_bytes() -> u64 {
     // SAFETY: sysconf reads a constant.

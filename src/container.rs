@@ -1,0 +1,247 @@
+//! How many processors this process may really use. In: the scheduler's affinity mask and the control groups' quotas.
+//! Out: the least of them, and what was found on the way.
+//!
+//! Nothing here allocates, so that an allocator can be sized by it before its first allocation: files are read into
+//! the stack, and paths are put together there.
+
+use crate::sys::{first_number, read_into};
+
+/// The processors at hand.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cpus {
+    /// Processors that the affinity mask (taskset, cpusets) lets this process run on.
+    pub affinity: u32,
+    /// What the control group's quota allows, in thousandths of a processor; none where there is no limit.
+    pub quota_milli: Option<u64>,
+    /// Why a quota that should be there could not be read, if so. The affinity counts then.
+    pub trouble: Option<Trouble>,
+}
+
+/// What was wrong with a quota.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// `/proc/self/cgroup` could not be read.
+    NoGroups,
+    /// A quota's file holds neither `max` nor numbers.
+    Garbage,
+    /// A quota or its period is zero.
+    Zero,
+}
+
+impl Trouble {
+    /// What was found, and what is done about it.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Trouble::NoGroups => "/proc/self/cgroup cannot be read: the affinity mask alone counts",
+            Trouble::Garbage => "the CPU quota is neither `max` nor a number: the affinity mask alone counts",
+            Trouble::Zero => "the CPU quota or its period is zero: the affinity mask alone counts",
+        }
+    }
+}
+
+impl Cpus {
+    /// Of this process.
+    pub fn here() -> Cpus {
+        Cpus::at("/proc/self/cgroup", "/sys/fs/cgroup")
+    }
+
+    /// With control groups mounted at `mount` and named in the file `groups`.
+    pub(crate) fn at(groups: &str, mount: &str) -> Cpus {
+        let affinity = crate::sys::affinity();
+        let mut text = [0; 4096];
+        let (quota_milli, trouble) = match read_into(groups, &mut text) {
+            None => (None, Some(Trouble::NoGroups)),
+            Some(text) => match quota(text, mount) {
+                Ok(quota) => (quota, None),
+                Err(trouble) => (None, Some(trouble)),
+            },
+        };
+        Cpus { affinity, quota_milli, trouble }
+    }
+
+    /// Whole processors: the least of affinity and quota, at least 1. A part of one counts as one: under a quota of 1.5
+    /// two threads do run at the same time, if not all the time.
+    pub fn count(&self) -> u32 {
+        let quota = self.quota_milli.map_or(u64::MAX, |milli| milli.div_ceil(1000));
+        quota.min(u64::from(self.affinity)).max(1) as u32
+    }
+
+    /// [`count`](Cpus::count) times `ratio`, within what an allocator takes.
+    pub fn arenas(&self, ratio: u32) -> u32 {
+        /// jemalloc's most automatic arenas.
+        const MOST: u32 = 4094;
+        self.count().saturating_mul(ratio).clamp(1, MOST)
+    }
+}
+
+/// The least quota from this process's group up to the root, in thousandths of a processor.
+fn quota(groups: &[u8], mount: &str) -> Result<Option<u64>, Trouble> {
+    let groups = std::str::from_utf8(groups).map_err(|_| Trouble::Garbage)?;
+    let mut least = None;
+    let mut trouble = None;
+    for line in groups.lines() {
+        let Some((controllers, path)) = line.split_once(':').and_then(|(_, rest)| rest.split_once(':')) else {
+            continue;
+        };
+        let v1 = controllers.split(',').any(|name| name == "cpu");
+        if !v1 && !controllers.is_empty() {
+            continue;
+        }
+        // From the group up to the root: a limit on any of them holds. In a container the root of the mount may be the
+        // group itself, while the path is the host's: its parts are not there, and the root is read all the same.
+        let mut path = path.trim_end_matches('/');
+        loop {
+            match if v1 { quota_v1(mount, path) } else { quota_v2(mount, path) } {
+                Ok(Some(milli)) => least = Some(least.map_or(milli, |least: u64| least.min(milli))),
+                Ok(None) => {}
+                Err(found) => trouble = Some(found),
+            }
+            let Some(slash) = path.rfind('/') else { break };
+            path = &path[..slash];
+        }
+    }
+    match (least, trouble) {
+        (None, Some(trouble)) => Err(trouble),
+        (least, _) => Ok(least),
+    }
+}
+
+/// `cpu.max`: `max 100000` or `150000 100000`.
+fn quota_v2(mount: &str, path: &str) -> Result<Option<u64>, Trouble> {
+    let mut text = [0; 128];
+    let read = |root: &[&str], text: &mut [u8; 128]| read_joined(root, text);
+    // Where v1 is in use as well, v2 is mounted one folder deeper.
+    let found =
+        read(&[mount, path, "/cpu.max"], &mut text).or_else(|| read(&[mount, "/unified", path, "/cpu.max"], &mut text));
+    let Some(length) = found else { return Ok(None) };
+    let text = text[..length].trim_ascii();
+    if text.starts_with(b"max") {
+        return Ok(None);
+    }
+    let mut numbers = text.split(|byte| *byte == b' ').map(whole_number);
+    match (numbers.next().flatten(), numbers.next().flatten()) {
+        (Some(quota), Some(period)) => milli(quota, period).map(Some),
+        _ => Err(Trouble::Garbage),
+    }
+}
+
+/// `cpu.cfs_quota_us` (-1 is none) over `cpu.cfs_period_us`.
+fn quota_v1(mount: &str, path: &str) -> Result<Option<u64>, Trouble> {
+    let read = |file: &str, text: &mut [u8; 128]| {
+        ["/cpu", "/cpu,cpuacct"].iter().find_map(|folder| read_joined(&[mount, folder, path, file], text))
+    };
+    let (mut quota, mut period) = ([0; 128], [0; 128]);
+    let Some(length) = read("/cpu.cfs_quota_us", &mut quota) else { return Ok(None) };
+    let quota = quota[..length].trim_ascii();
+    if quota == b"-1" {
+        return Ok(None);
+    }
+    let length = read("/cpu.cfs_period_us", &mut period).ok_or(Trouble::Garbage)?;
+    match (whole_number(quota), whole_number(period[..length].trim_ascii())) {
+        (Some(quota), Some(period)) => milli(quota, period).map(Some),
+        _ => Err(Trouble::Garbage),
+    }
+}
+
+fn milli(quota: u64, period: u64) -> Result<u64, Trouble> {
+    match (quota, period) {
+        (0, _) | (_, 0) => Err(Trouble::Zero),
+        _ => Ok(quota.saturating_mul(1000) / period),
+    }
+}
+
+/// A text that is a number and nothing else.
+fn whole_number(text: &[u8]) -> Option<u64> {
+    let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+    if digits { first_number(text) } else { None }
+}
+
+/// Reads the file whose path is `parts` put together; its length in `text`.
+fn read_joined(parts: &[&str], text: &mut [u8; 128]) -> Option<usize> {
+    // std opens paths below 384 bytes without allocating. A deeper group is not read, and its parents are.
+    let mut path = [0; 380];
+    let mut length = 0;
+    for part in parts {
+        path.get_mut(length..length + part.len())?.copy_from_slice(part.as_bytes());
+        length += part.len();
+    }
+    Some(read_into(std::str::from_utf8(&path[..length]).ok()?, text)?.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    /// What is found with `groups` in /proc and `files` below the mount.
+    fn found(groups: &str, files: &[(&str, &str)]) -> Cpus {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        fs::write(root.join("groups"), groups).unwrap();
+        for (path, text) in files {
+            let path = root.join("mount").join(Path::new(path));
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let path = |name: &str| root.join(name).to_str().unwrap().to_string();
+        Cpus::at(&path("groups"), &path("mount"))
+    }
+
+    fn milli(groups: &str, files: &[(&str, &str)]) -> Option<u64> {
+        found(groups, files).quota_milli
+    }
+
+    #[test]
+    fn the_least_quota_up_the_tree_counts() {
+        let v2 = "0::/a/b\n";
+        assert_eq!(milli(v2, &[("a/b/cpu.max", "150000 100000\n")]), Some(1500));
+        assert_eq!(milli(v2, &[("a/b/cpu.max", "max 100000\n"), ("a/cpu.max", "50000 100000\n")]), Some(500));
+        assert_eq!(milli(v2, &[("a/b/cpu.max", "max 100000"), ("cpu.max", "max 100000")]), None);
+        assert_eq!(milli(v2, &[("cpu.max", "200000 100000")]), Some(2000), "a container sees its group as the root");
+        assert_eq!(milli(v2, &[]), None);
+    }
+
+    #[test]
+    fn both_versions_are_read() {
+        let v1 = "4:cpu,cpuacct:/docker/x\n0::/\n";
+        let files = [("cpu/docker/x/cpu.cfs_quota_us", "50000\n"), ("cpu/docker/x/cpu.cfs_period_us", "100000\n")];
+        assert_eq!(milli(v1, &files), Some(500));
+        assert_eq!(milli(v1, &[("cpu/docker/x/cpu.cfs_quota_us", "-1\n")]), None);
+        assert_eq!(milli("1:memory:/x\n0::/y\n", &[("unified/y/cpu.max", "300000 100000")]), Some(3000));
+        assert_eq!(milli("1:cpuset:/x\n", &[("cpu/x/cpu.cfs_quota_us", "50000\n")]), None, "cpuset is not cpu");
+    }
+
+    #[test]
+    fn what_cannot_be_a_quota_falls_back_and_says_so() {
+        let trouble = |text| found("0::/\n", &[("cpu.max", text)]).trouble;
+        assert_eq!(trouble("garbage\n"), Some(Trouble::Garbage));
+        assert_eq!(trouble("100000"), Some(Trouble::Garbage));
+        assert_eq!(trouble("-5 100000"), Some(Trouble::Garbage));
+        assert_eq!(trouble("0 100000"), Some(Trouble::Zero));
+        assert_eq!(trouble("100000 0"), Some(Trouble::Zero));
+        assert_eq!(trouble("max"), None);
+        let none = Cpus::at("/proc/no-such-file", "/sys/fs/cgroup");
+        assert_eq!((none.trouble, none.quota_milli), (Some(Trouble::NoGroups), None));
+        assert_eq!(none.count(), none.affinity);
+    }
+
+    #[test]
+    fn parts_of_a_processor_count_as_one() {
+        let count = |affinity, quota_milli| Cpus { affinity, quota_milli, trouble: None }.count();
+        assert_eq!(
+            [count(8, Some(500)), count(8, Some(1000)), count(8, Some(1500)), count(8, Some(2000))],
+            [1, 1, 2, 2]
+        );
+        assert_eq!([count(8, None), count(2, Some(9000)), count(1, None)], [8, 2, 1]);
+        let cpus = Cpus { affinity: 64, quota_milli: None, trouble: None };
+        assert_eq!((cpus.arenas(4), cpus.arenas(1000), cpus.arenas(0)), (256, 4094, 1));
+    }
+
+    #[test]
+    fn this_process_has_processors() {
+        let cpus = Cpus::here();
+        assert!(cpus.affinity >= 1 && cpus.count() >= 1 && cpus.count() <= cpus.affinity);
+    }
+}
