@@ -8,6 +8,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use crate::install::{Plan, equal};
+use crate::tuning;
 use crate::units::parse_bytes;
 
 /// An allocator that is linked into this process.
@@ -38,6 +40,59 @@ pub trait Allocator: Sync {
 
     /// Gives back to the system all the memory that can be given back now.
     fn purge(&self);
+
+    /// Applies the settings of an [`install!`](crate::install), before the first allocation: must not allocate.
+    fn boot(&self, plan: &Plan);
+
+    /// See [`tuning::most_arenas`](crate::tuning::most_arenas).
+    fn most_arenas(&self) -> tuning::Result<Option<u32>>;
+
+    /// See [`tuning::bind_current_thread`](crate::tuning::bind_current_thread).
+    fn bind_thread(&self, _arena: u32) -> tuning::Result<()> {
+        self.cannot("threads cannot be bound to arenas")
+    }
+
+    /// See [`tuning::set_thread_cache`](crate::tuning::set_thread_cache).
+    fn set_thread_cache(&self, _on: bool) -> tuning::Result<bool> {
+        self.cannot("thread caches cannot be turned on or off in a running process")
+    }
+
+    /// See [`tuning::set_thread_cache_max`](crate::tuning::set_thread_cache_max).
+    fn set_thread_cache_max(&self, _bytes: usize) -> tuning::Result<()> {
+        self.cannot("thread caches cannot be limited in a running process")
+    }
+
+    /// See [`tuning::flush_thread_cache`](crate::tuning::flush_thread_cache).
+    fn flush_thread_cache(&self) -> tuning::Result<()> {
+        self.cannot("a thread's cache cannot be flushed; purge() gives back what can be had")
+    }
+
+    /// See [`tuning::set_decay`](crate::tuning::set_decay); -1 is never.
+    fn set_decay(&self, _pages: tuning::Pages, _millis: i64) -> tuning::Result<()> {
+        self.cannot("freed pages do not go back by time; purge() gives them back")
+    }
+
+    /// See [`tuning::decay`](crate::tuning::decay); -1 is never.
+    fn decay(&self, _pages: tuning::Pages) -> tuning::Result<i64> {
+        self.cannot("freed pages do not go back by time")
+    }
+
+    /// See [`tuning::set_background_threads`](crate::tuning::set_background_threads).
+    fn set_background_threads(&self, _on: bool) -> tuning::Result<bool> {
+        self.cannot("it has no background threads")
+    }
+}
+
+/// The error of what an allocator cannot do.
+pub(crate) trait Cannot {
+    /// `what`, as an error.
+    fn cannot<T>(&self, what: &'static str) -> tuning::Result<T>;
+}
+
+impl<A: Allocator + ?Sized> Cannot for A {
+    fn cannot<T>(&self, what: &'static str) -> tuning::Result<T> {
+        Err(tuning::Error::Unsupported { allocator: self.name(), what })
+    }
 }
 
 /// One setting of an allocator.
@@ -56,6 +111,14 @@ impl Setting {
     /// A row of an allocator's table.
     pub const fn new(name: &'static str, kind: Kind, about: &'static str) -> Self {
         Setting { name: Cow::Borrowed(name), kind, about: Cow::Borrowed(about) }
+    }
+
+    /// The name, where a program is being compiled. A table's names are never owned.
+    pub(crate) const fn name_const(&self) -> &str {
+        match &self.name {
+            Cow::Borrowed(name) => name,
+            Cow::Owned(_) => "",
+        }
     }
 }
 
@@ -117,6 +180,36 @@ impl Kind {
         }
     }
 
+    /// Whether `value` is one that fits, as far as can be told while a program is being compiled: sizes with a unit and
+    /// the allocator's own notations are left to [`tuning::check`](crate::tuning::check).
+    pub(crate) const fn takes(&self, value: &str) -> bool {
+        match self {
+            Kind::Flag => equal(value, "true") || equal(value, "false"),
+            Kind::Number { min, max } => match whole_number(value) {
+                Some(number) => *min <= number && number <= *max,
+                None => false,
+            },
+            Kind::Size { min, max } => match whole_number(value) {
+                Some(bytes) => bytes >= 0 && *min <= bytes as u64 && bytes as u64 <= *max,
+                None => false,
+            },
+            Kind::Choice { names: Cow::Borrowed(names) } => {
+                let mut at = 0;
+                while at < names.len() {
+                    if let Cow::Borrowed(name) = &names[at]
+                        && equal(name, value)
+                    {
+                        return true;
+                    }
+                    at += 1;
+                }
+                false
+            }
+            Kind::Choice { .. } => false,
+            Kind::Text => true,
+        }
+    }
+
     /// What the setting takes, for a help text: `a whole number from 1 to 4094`.
     pub fn wanted(&self) -> String {
         const FAR: i64 = i32::MAX as i64;
@@ -132,6 +225,14 @@ impl Kind {
     }
 }
 
+/// A whole number, where traits cannot be called.
+const fn whole_number(text: &str) -> Option<i64> {
+    match i64::from_str_radix(text, 10) {
+        Ok(number) => Some(number),
+        Err(_) => None,
+    }
+}
+
 /// How an allocator reads its settings from the environment.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "command", derive(serde::Serialize, serde::Deserialize))]
@@ -141,6 +242,9 @@ pub enum Environment {
     Joined {
         /// The variable.
         variable: Cow<'static, str>,
+        /// Other variables that are read before it, in order: what the later says wins.
+        #[cfg_attr(feature = "command", serde(default))]
+        earlier: Cow<'static, [Cow<'static, str>]>,
         /// What stands before each name: `glibc.malloc.`.
         prefix: Cow<'static, str>,
         /// What stands between a name and its value.
@@ -160,7 +264,7 @@ impl Environment {
     pub fn variables(&self, settings: &BTreeMap<String, String>) -> Vec<(String, String)> {
         match self {
             Environment::Joined { .. } if settings.is_empty() => Vec::new(),
-            Environment::Joined { variable, prefix, assign, separator } => {
+            Environment::Joined { variable, prefix, assign, separator, .. } => {
                 let pairs: Vec<String> =
                     settings.iter().map(|(key, value)| format!("{prefix}{key}{assign}{value}")).collect();
                 vec![(variable.to_string(), pairs.join(separator))]
@@ -187,7 +291,9 @@ impl Environment {
     /// Whether a variable of the user's environment configures this allocator.
     pub fn owns(&self, variable: &str) -> bool {
         match self {
-            Environment::Joined { variable: own, .. } => variable == own,
+            Environment::Joined { variable: own, earlier, .. } => {
+                variable == own || earlier.iter().any(|earlier| earlier == variable)
+            }
             Environment::Each { prefix } => variable.starts_with(prefix.as_ref()),
         }
     }
@@ -253,6 +359,7 @@ mod tests {
         let settings = BTreeMap::from([("b".to_string(), "2".to_string()), ("a".into(), "1".into())]);
         let joined = Environment::Joined {
             variable: "CONF".into(),
+            earlier: vec!["OLD_CONF".into()].into(),
             prefix: "x.".into(),
             assign: "=".into(),
             separator: ":".into(),
@@ -266,6 +373,6 @@ mod tests {
         each.add_to(&mut inherited, &settings);
         assert_eq!(inherited["CONF"], "x.c=3:x.a=1:x.b=2");
         assert_eq!(inherited["MI_A"], "1");
-        assert!(each.owns("MI_A") && !each.owns("MALLOC_A") && joined.owns("CONF"));
+        assert!(each.owns("MI_A") && !each.owns("MALLOC_A") && joined.owns("CONF") && joined.owns("OLD_CONF"));
     }
 }

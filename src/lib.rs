@@ -19,9 +19,11 @@ compile_error!("allocanary reads /proc: it runs on Linux");
 pub mod allocator;
 pub mod allocators;
 pub mod container;
+pub mod install;
 pub mod rng;
 pub mod spec;
 pub mod sys;
+pub mod tuning;
 pub mod units;
 
 #[cfg(feature = "command")]
@@ -60,23 +62,3 @@ pub mod worker;
 pub mod workload;
 #[cfg(feature = "command")]
 pub mod workloads;
-
-/// The type of the global allocator that the features choose: system before mimalloc before jemalloc.
-#[cfg(any(feature = "system-alloc", not(any(feature = "jemalloc-alloc", feature = "mimalloc-alloc"))))]
-pub type Chosen = std::alloc::System;
-/// The type of the global allocator that the features choose: system before mimalloc before jemalloc.
-#[cfg(all(feature = "mimalloc-alloc", not(feature = "system-alloc")))]
-pub type Chosen = mimalloc::MiMalloc;
-/// The type of the global allocator that the features choose: system before mimalloc before jemalloc.
-#[cfg(all(feature = "jemalloc-alloc", not(any(feature = "system-alloc", feature = "mimalloc-alloc"))))]
-pub type Chosen = tikv_jemallocator::Jemalloc;
-
-/// The global allocator that the features choose, and its name.
-#[cfg(any(feature = "system-alloc", not(any(feature = "jemalloc-alloc", feature = "mimalloc-alloc"))))]
-pub const CHOSEN: (Chosen, &str) = (std::alloc::System, "system");
-/// The global allocator that the features choose, and its name.
-#[cfg(all(feature = "mimalloc-alloc", not(feature = "system-alloc")))]
-pub const CHOSEN: (Chosen, &str) = (mimalloc::MiMalloc, "mimalloc");
-/// The global allocator that the features choose, and its name.
-#[cfg(all(feature = "jemalloc-alloc", not(any(feature = "system-alloc", feature = "mimalloc-alloc"))))]
-pub const CHOSEN: (Chosen, &str) = (tikv_jemallocator::Jemalloc, "jemalloc");

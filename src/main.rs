@@ -2,10 +2,9 @@
 
 use std::process::ExitCode;
 
-use allocanary::{Chosen, args, commands};
+use allocanary::{args, commands};
 
-#[global_allocator]
-static GLOBAL: Chosen = allocanary::CHOSEN.0;
+allocanary::install!();
 
 fn main() -> ExitCode {
     match commands::carry_out(args::parse()) {

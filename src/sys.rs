@@ -1,6 +1,7 @@
 //! System calls and files of the kernel, read without allocating.
 //! In: nothing. Out: numbers and texts on the caller's stack.
 
+use std::ffi::CStr;
 use std::fs::File;
 use std::io::Read;
 use std::mem::MaybeUninit;
@@ -103,6 +104,20 @@ pub fn memory_kills() -> u64 {
         line_number(&text, b"oom_kill ")
     };
     groups.lines().filter_map(group).sum()
+}
+
+/// A variable of the environment, for code that runs before `main` and must not allocate; none in a program that runs
+/// with more rights than its user, as jemalloc has it too.
+pub fn variable(name: &CStr) -> Option<&'static [u8]> {
+    // SAFETY: the name ends in NUL. The text lives until the variable is changed, which nothing does before `main`.
+    unsafe {
+        let text = libc::getenv(name.as_ptr());
+        if text.is_null() || libc::getauxval(libc::AT_SECURE) != 0 {
+            None
+        } else {
+            Some(CStr::from_ptr(text).to_bytes())
+        }
+    }
 }
 
 /// Kills every process of the group that `leader` leads.

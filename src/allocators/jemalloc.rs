@@ -8,7 +8,9 @@ use std::ffi::c_char;
 
 use tikv_jemalloc_ctl::{epoch, raw, stats, version};
 
-use crate::allocator::{Allocator, Counters, Environment, Kind, PerCore, Setting};
+use crate::allocator::{Allocator, Cannot, Counters, Environment, Kind, PerCore, Setting};
+use crate::install::{self, Plan};
+use crate::tuning::{self, Pages};
 
 /// The jemalloc that tikv-jemalloc-sys builds.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,6 +34,9 @@ const METADATA_THP: &[Cow<str>] = &[Cow::Borrowed("disabled"), Cow::Borrowed("au
 const THP: &[Cow<str>] = &[Cow::Borrowed("default"), Cow::Borrowed("always"), Cow::Borrowed("never")];
 const DSS: &[Cow<str>] = &[Cow::Borrowed("disabled"), Cow::Borrowed("primary"), Cow::Borrowed("secondary")];
 
+/// What the unprefixed jemalloc reads. The prefixed one ignores both, without a word.
+const EARLIER: &[Cow<str>] = &[Cow::Borrowed("JE_MALLOC_CONF"), Cow::Borrowed("MALLOC_CONF")];
+
 /// The type that mallctl gives a setting's value in.
 #[derive(Clone, Copy)]
 enum Ctl {
@@ -46,8 +51,8 @@ enum Ctl {
 
 use Ctl::{Bool, CacheSlots, Name, Signed, Size, Unsigned};
 
-/// Settings and, in the same order, how to read each back.
-const SETTINGS: &[Setting] = &[
+/// Every setting that jemalloc takes; [`CTLS`] tells, in the same order, how to read each back.
+pub const SETTINGS: &[Setting] = &[
     Setting::new("narenas", Kind::Number { min: 1, max: MOST_ARENAS }, "arenas that threads share; default 4 per core"),
     Setting::new("tcache", Kind::Flag, "a cache of free blocks for each thread"),
     Setting::new("tcache_max", Kind::SIZE, "largest block that a thread cache holds; above 32 KiB it is clipped"),
@@ -116,6 +121,8 @@ impl Allocator for Jemalloc {
     fn environment(&self) -> Environment {
         Environment::Joined {
             variable: "_RJEM_MALLOC_CONF".into(),
+            // What people set, and the prefixed build ignores: `install!` hands both on. See `boot`.
+            earlier: Cow::Borrowed(EARLIER),
             prefix: "".into(),
             assign: ":".into(),
             separator: ",".into(),
@@ -154,6 +161,87 @@ impl Allocator for Jemalloc {
     }
 
     #[inline]
+    fn boot(&self, plan: &Plan) {
+        // jemalloc itself reads the variable of its prefixed build, after the symbol, so that it wins.
+        install::compose(plan, 4, &[c"JE_MALLOC_CONF", c"MALLOC_CONF"]);
+    }
+
+    #[inline]
+    fn most_arenas(&self) -> tuning::Result<Option<u32>> {
+        // SAFETY: `opt.narenas` is an `unsigned`.
+        unsafe { raw::read::<u32>(b"opt.narenas\0") }.map(Some).map_err(refused("reading opt.narenas"))
+    }
+
+    #[inline]
+    fn bind_thread(&self, arena: u32) -> tuning::Result<()> {
+        // An index beyond the automatic arenas would name one that was made by hand, or the one for huge blocks.
+        let most = self.most_arenas()?.unwrap_or(1);
+        if arena >= most {
+            let why = format!("wanted an arena below {most}, found {arena}");
+            return Err(tuning::Error::Refused { allocator: "jemalloc", what: "binding a thread", why });
+        }
+        // SAFETY: `thread.arena` is an `unsigned`.
+        unsafe { raw::write(b"thread.arena\0", arena) }.map_err(refused("binding a thread"))
+    }
+
+    #[inline]
+    fn set_thread_cache(&self, on: bool) -> tuning::Result<bool> {
+        // SAFETY: `thread.tcache.enabled` is a `bool`.
+        unsafe { raw::update(b"thread.tcache.enabled\0", on) }.map_err(refused("switching a thread's cache"))
+    }
+
+    #[inline]
+    fn set_thread_cache_max(&self, bytes: usize) -> tuning::Result<()> {
+        // SAFETY: `thread.tcache.max` is a `size_t`.
+        unsafe { raw::write(b"thread.tcache.max\0", bytes) }.map_err(refused("limiting a thread's cache"))
+    }
+
+    #[inline]
+    fn flush_thread_cache(&self) -> tuning::Result<()> {
+        match void_ctl(c"thread.tcache.flush") {
+            0 => Ok(()),
+            _ => self.cannot("this thread has no cache to flush: it is turned off"),
+        }
+    }
+
+    #[inline]
+    fn set_decay(&self, pages: Pages, millis: i64) -> tuning::Result<()> {
+        let millis = millis as isize;
+        let (default, live): (&[u8], &[u8]) = match pages {
+            Pages::Dirty => (b"arenas.dirty_decay_ms\0", b"arena.0.dirty_decay_ms\0"),
+            Pages::Muzzy => (b"arenas.muzzy_decay_ms\0", b"arena.0.muzzy_decay_ms\0"),
+        };
+        // The default is that of arenas to come. It must be first: an arena that is made meanwhile then has it too.
+        // SAFETY: both keys are an `ssize_t`.
+        unsafe { raw::write(default, millis) }.map_err(refused("setting decay"))?;
+        // There is no index for all arenas here (4096 is EFAULT), so each one that lives is set by itself.
+        let mut mib = [0_usize; 3];
+        raw::name_to_mib(live, &mut mib).map_err(refused("setting decay"))?;
+        for_each_arena(|arena| {
+            mib[1] = arena;
+            // SAFETY: as above. An arena that went away meanwhile has no pages to keep.
+            let _ = unsafe { raw::write_mib(&mib, millis) };
+        });
+        Ok(())
+    }
+
+    #[inline]
+    fn decay(&self, pages: Pages) -> tuning::Result<i64> {
+        let key: &[u8] = match pages {
+            Pages::Dirty => b"arenas.dirty_decay_ms\0",
+            Pages::Muzzy => b"arenas.muzzy_decay_ms\0",
+        };
+        // SAFETY: the key is an `ssize_t`.
+        unsafe { raw::read::<isize>(key) }.map(|millis| millis as i64).map_err(refused("reading decay"))
+    }
+
+    #[inline]
+    fn set_background_threads(&self, on: bool) -> tuning::Result<bool> {
+        // SAFETY: `background_thread` is a `bool`.
+        unsafe { raw::update(b"background_thread\0", on) }.map_err(refused("switching background threads"))
+    }
+
+    #[inline]
     fn purge(&self) {
         // What this thread holds in its cache first, so that the purge can have it. A void mallctl cannot go through
         // tikv_jemalloc_ctl (it hands jemalloc a pointer and a length, which is EPERM here).
@@ -163,28 +251,43 @@ impl Allocator for Jemalloc {
     }
 }
 
+/// The error of a mallctl that refused `what`.
+#[inline]
+fn refused(what: &'static str) -> impl Fn(tikv_jemalloc_ctl::Error) -> tuning::Error {
+    move |error| tuning::Error::Refused { allocator: "jemalloc", what, why: error.to_string() }
+}
+
 /// How many arenas have been initialised: those that some thread was ever bound to.
 #[inline]
 fn arenas() -> Option<u64> {
+    let mut used = 0;
+    for_each_arena(|_| used += 1);
+    (used > 0).then_some(used)
+}
+
+/// Calls `each` with the index of every arena that has been initialised.
+#[inline]
+fn for_each_arena(mut each: impl FnMut(usize)) -> Option<()> {
     // SAFETY: `arenas.narenas` is an `unsigned`.
     let most = unsafe { raw::read::<u32>(b"arenas.narenas\0") }.ok()?;
     let mut mib = [0_usize; 3];
     raw::name_to_mib(b"arena.0.initialized\0", &mut mib).ok()?;
-    let mut used = 0;
     for arena in 0..most as usize {
         mib[1] = arena;
         // SAFETY: `arena.<i>.initialized` is a `bool`.
-        used += u64::from(unsafe { raw::read_mib::<bool>(&mib) }.unwrap_or(false));
+        if unsafe { raw::read_mib::<bool>(&mib) }.unwrap_or(false) {
+            each(arena);
+        }
     }
-    Some(used)
+    Some(())
 }
 
-/// Calls a mallctl that takes and gives nothing; whether it succeeded.
+/// Calls a mallctl that takes and gives nothing; 0, or an `errno`.
 #[inline]
-fn void_ctl(name: &CStr) -> bool {
+fn void_ctl(name: &CStr) -> i32 {
     let (null, none) = (std::ptr::null_mut(), std::ptr::null_mut());
     // SAFETY: the name ends in NUL and a void mallctl reads and writes nothing through the null pointers.
-    unsafe { tikv_jemalloc_sys::mallctl(name.as_ptr(), null, none, std::ptr::null_mut(), 0) == 0 }
+    unsafe { tikv_jemalloc_sys::mallctl(name.as_ptr(), null, none, std::ptr::null_mut(), 0) }
 }
 
 /// The value of `opt.<name>` as a canonical text, or none where this build has no such key.

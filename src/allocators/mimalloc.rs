@@ -10,7 +10,9 @@ use std::sync::Mutex;
 
 use libmimalloc_sys as sys;
 
-use crate::allocator::{Allocator, Counters, Environment, Kind, PerCore, Setting};
+use crate::allocator::{Allocator, Cannot, Counters, Environment, Kind, PerCore, Setting};
+use crate::install::Plan;
+use crate::tuning::{self, Pages};
 
 /// The mimalloc that libmimalloc-sys builds.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,7 +23,8 @@ const COUNT: Kind = Kind::Number { min: 0, max: i64::MAX };
 const SIGNED: Kind = Kind::Number { min: -1, max: i64::MAX };
 const LEVEL: Kind = Kind::Number { min: 0, max: 2 };
 
-const SETTINGS: &[Setting] = &[
+/// Every option of mimalloc v3 that means anything today.
+pub const SETTINGS: &[Setting] = &[
     Setting::new("purge_delay", SIGNED, "ms before freed pages go back; 0 at once, -1 never"),
     Setting::new("purge_decommits", FLAG, "1 gives pages back (MADV_DONTNEED), 0 only marks them (MADV_FREE)"),
     Setting::new("arena_eager_commit", LEVEL, "commit whole arenas: 0 no, 1 yes, 2 where the system overcommits"),
@@ -138,10 +141,76 @@ impl Allocator for Mimalloc {
     }
 
     #[inline]
+    fn boot(&self, plan: &Plan) {
+        for (name, value) in plan.settings {
+            let Some((number, in_kib)) = option_number(name) else { continue };
+            value.with_text(1, |text| {
+                let Ok(value) = text.parse::<i64>() else { return };
+                // A default only: what the environment says is read first and stands.
+                // SAFETY: the number is one that mimalloc has just listed.
+                unsafe { sys::mi_option_set_default(number, if in_kib { value / 1024 } else { value }) };
+            });
+        }
+    }
+
+    #[inline]
+    fn most_arenas(&self) -> tuning::Result<Option<u32>> {
+        Ok(None) // its arenas are reservations of address space; threads are not spread over them
+    }
+
+    #[inline]
+    fn set_decay(&self, pages: Pages, millis: i64) -> tuning::Result<()> {
+        match (pages, option_number("purge_delay")) {
+            (Pages::Dirty, Some((number, _))) => {
+                // SAFETY: the number is one that mimalloc has just listed.
+                unsafe { sys::mi_option_set(number, millis) };
+                Ok(())
+            }
+            (Pages::Dirty, None) => self.cannot("this build has no option purge_delay"),
+            (Pages::Muzzy, _) => self.cannot("it has no muzzy pages; purge_decommits=0 frees lazily"),
+        }
+    }
+
+    #[inline]
+    fn decay(&self, pages: Pages) -> tuning::Result<i64> {
+        match (pages, option_number("purge_delay")) {
+            // SAFETY: the number is one that mimalloc has just listed.
+            (Pages::Dirty, Some((number, _))) => Ok(unsafe { sys::mi_option_get(number) }),
+            (Pages::Dirty, None) => self.cannot("this build has no option purge_delay"),
+            (Pages::Muzzy, _) => self.cannot("it has no muzzy pages"),
+        }
+    }
+
+    #[inline]
     fn purge(&self) {
         // SAFETY: callable from any thread at any time.
         unsafe { sys::mi_collect(true) }
     }
+}
+
+/// The number that the linked mimalloc gives an option, and whether it counts in KiB: its place in the list that
+/// mimalloc prints. Allocates nothing, so that it can be asked before the first allocation.
+#[inline]
+fn option_number(name: &str) -> Option<(sys::mi_option_t, bool)> {
+    struct Search<'a> {
+        name: &'a str,
+        next: sys::mi_option_t,
+        found: Option<(sys::mi_option_t, bool)>,
+    }
+    unsafe extern "C" fn look(message: *const c_char, argument: *mut c_void) {
+        // SAFETY: `argument` is the search below, and mimalloc's message ends in NUL.
+        let (search, message) = unsafe { (&mut *argument.cast::<Search>(), CStr::from_ptr(message)) };
+        let Some(rest) = message.to_bytes().strip_prefix(b"option '") else { return };
+        if rest.strip_prefix(search.name.as_bytes()).is_some_and(|rest| rest.starts_with(b"'")) {
+            search.found = Some((search.next, rest.trim_ascii_end().ends_with(b"KiB")));
+        }
+        search.next += 1;
+    }
+    let mut search = Search { name, next: 0, found: None };
+    let argument: *mut Search = &mut search;
+    // SAFETY: `look` gets the search, which outlives the call, from this thread only.
+    unsafe { mi_options_print_out(look, argument.cast()) };
+    search.found
 }
 
 /// Adds what mimalloc prints to the vector behind `argument`.

@@ -7,7 +7,7 @@ mod mimalloc;
 mod system;
 
 #[cfg(feature = "jemalloc")]
-pub use jemalloc::Jemalloc;
+pub use jemalloc::{Jemalloc, SETTINGS as JEMALLOC_SETTINGS};
 #[cfg(feature = "mimalloc")]
-pub use mimalloc::Mimalloc;
-pub use system::System;
+pub use mimalloc::{Mimalloc, SETTINGS as MIMALLOC_SETTINGS};
+pub use system::{SETTABLE as SYSTEM_SETTABLE, SETTINGS as SYSTEM_SETTINGS, System};

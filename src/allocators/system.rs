@@ -6,6 +6,10 @@
 use std::collections::BTreeMap;
 
 use crate::allocator::{Allocator, Counters, Environment, PerCore, Setting};
+use crate::install::Plan;
+use crate::tuning;
+
+pub use libc_malloc::{SETTABLE, SETTINGS};
 
 /// The C library's malloc, as [`std::alloc::System`] calls it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,6 +35,7 @@ impl Allocator for System {
     fn environment(&self) -> Environment {
         Environment::Joined {
             variable: "GLIBC_TUNABLES".into(),
+            earlier: std::borrow::Cow::Borrowed(&[]),
             prefix: "glibc.malloc.".into(),
             assign: "=".into(),
             separator: ":".into(),
@@ -55,6 +60,16 @@ impl Allocator for System {
     #[inline]
     fn purge(&self) {
         libc_malloc::purge();
+    }
+
+    #[inline]
+    fn boot(&self, plan: &Plan) {
+        libc_malloc::boot(plan);
+    }
+
+    #[inline]
+    fn most_arenas(&self) -> tuning::Result<Option<u32>> {
+        libc_malloc::most_arenas()
     }
 }
 
@@ -86,6 +101,16 @@ mod libc_malloc {
 
     #[inline]
     pub fn purge() {}
+
+    pub const SETTABLE: &[Setting] = &[];
+
+    #[inline]
+    pub fn boot(_plan: &Plan) {}
+
+    #[inline]
+    pub fn most_arenas() -> tuning::Result<Option<u32>> {
+        Ok(None)
+    }
 }
 
 #[cfg(target_env = "gnu")]
@@ -93,9 +118,11 @@ mod libc_malloc {
     use std::ffi::{CStr, c_char, c_int, c_void};
     use std::process::Command;
     use std::sync::Mutex;
+    use std::sync::atomic::{AtomicI64, Ordering};
 
     use super::*;
     use crate::allocator::Kind;
+    use crate::sys;
 
     const COUNT: Kind = Kind::Number { min: 0, max: i32::MAX as i64 };
 
@@ -123,6 +150,69 @@ mod libc_malloc {
         Setting::new("perturb", Kind::Number { min: 0, max: 255 }, "byte that freed memory is filled with; 0 off"),
     ];
 
+    /// Those that `mallopt` takes, and so a program's own code can set; the others are for GLIBC_TUNABLES alone.
+    pub const SETTABLE: &[Setting] = &[
+        Setting::new("arena_max", Kind::Number { min: 1, max: i32::MAX as i64 }, ""),
+        Setting::new("arena_test", Kind::Number { min: 1, max: i32::MAX as i64 }, ""),
+        Setting::new("trim_threshold", INT_SIZE, ""),
+        Setting::new("mmap_threshold", Kind::Size { min: 0, max: 32 << 20 }, ""),
+        Setting::new("top_pad", INT_SIZE, ""),
+        Setting::new("mmap_max", COUNT, ""),
+        Setting::new("mxfast", Kind::Size { min: 0, max: 160 }, ""),
+        Setting::new("perturb", Kind::Number { min: 0, max: 255 }, ""),
+    ];
+
+    /// `mallopt` takes an `int`.
+    const INT_SIZE: Kind = Kind::Size { min: 0, max: i32::MAX as u64 };
+
+    /// What `mallopt` calls each of [`SETTABLE`], and the older variable that sets it.
+    const MALLOPT: [(c_int, &CStr); 8] = [
+        (libc::M_ARENA_MAX, c"MALLOC_ARENA_MAX"),
+        (libc::M_ARENA_TEST, c"MALLOC_ARENA_TEST"),
+        (libc::M_TRIM_THRESHOLD, c"MALLOC_TRIM_THRESHOLD_"),
+        (libc::M_MMAP_THRESHOLD, c"MALLOC_MMAP_THRESHOLD_"),
+        (libc::M_TOP_PAD, c"MALLOC_TOP_PAD_"),
+        (libc::M_MMAP_MAX, c"MALLOC_MMAP_MAX_"),
+        (libc::M_MXFAST, c""),
+        (libc::M_PERTURB, c"MALLOC_PERTURB_"),
+    ];
+
+    /// What `boot` has set through `mallopt`, in the order of [`SETTABLE`]; -1 is nothing. glibc cannot be asked.
+    static APPLIED: [AtomicI64; SETTABLE.len()] = [const { AtomicI64::new(-1) }; SETTABLE.len()];
+
+    #[inline]
+    pub fn boot(plan: &Plan) {
+        let tunables = sys::variable(c"GLIBC_TUNABLES").unwrap_or_default();
+        for (name, value) in plan.settings {
+            let Some(at) = SETTABLE.iter().position(|setting| setting.name == *name) else { continue };
+            let (option, variable) = MALLOPT[at];
+            let named = tunables.split(|byte| *byte == b':').filter_map(|pair| pair.strip_prefix(b"glibc.malloc."));
+            let in_environment = named
+                .into_iter()
+                .any(|pair| pair.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"=")));
+            if in_environment || (!variable.is_empty() && sys::variable(variable).is_some()) {
+                continue; // the environment wins
+            }
+            value.with_text(8, |text| {
+                let Ok(number) = text.parse::<c_int>() else { return };
+                // SAFETY: takes two numbers, and 1 is success.
+                if unsafe { libc::mallopt(option, number) } == 1 {
+                    APPLIED[at].store(i64::from(number), Ordering::Relaxed);
+                }
+            });
+        }
+    }
+
+    /// `arena_max` where it is set, else what glibc derives from the cores: it asks for those that are online, whatever
+    /// the affinity.
+    #[inline]
+    pub fn most_arenas() -> tuning::Result<Option<u32>> {
+        let set = effective().get("arena_max").and_then(|most| most.parse::<u32>().ok()).filter(|most| *most > 0);
+        // SAFETY: reads a number.
+        let cores = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }.max(1) as u32;
+        Ok(Some(set.unwrap_or(cores * 8)))
+    }
+
     unsafe extern "C" {
         fn gnu_get_libc_version() -> *const c_char;
     }
@@ -146,7 +236,15 @@ mod libc_malloc {
     pub fn effective() -> BTreeMap<String, String> {
         let Some(loader) = loader() else { return BTreeMap::new() };
         let Ok(output) = Command::new(loader).arg("--list-tunables").output() else { return BTreeMap::new() };
-        String::from_utf8_lossy(&output.stdout).lines().filter_map(tunable_line).collect()
+        let mut found: BTreeMap<String, String> =
+            String::from_utf8_lossy(&output.stdout).lines().filter_map(tunable_line).collect();
+        for (setting, applied) in SETTABLE.iter().zip(&APPLIED) {
+            let applied = applied.load(Ordering::Relaxed);
+            if applied >= 0 {
+                found.insert(setting.name.to_string(), applied.to_string());
+            }
+        }
+        found
     }
 
     /// The path of the dynamic loader that is mapped into this process.

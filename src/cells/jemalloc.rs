@@ -2,8 +2,7 @@
 
 use std::process::ExitCode;
 
-#[global_allocator]
-static GLOBAL: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+allocanary::install!(jemalloc);
 
 fn main() -> ExitCode {
     allocanary::worker::main(&allocanary::allocators::Jemalloc)

@@ -2,8 +2,7 @@
 
 use std::process::ExitCode;
 
-#[global_allocator]
-static GLOBAL: mimalloc::MiMalloc = mimalloc::MiMalloc;
+allocanary::install!(mimalloc);
 
 fn main() -> ExitCode {
     allocanary::worker::main(&allocanary::allocators::Mimalloc)

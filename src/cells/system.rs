@@ -2,8 +2,7 @@
 
 use std::process::ExitCode;
 
-#[global_allocator]
-static GLOBAL: std::alloc::System = std::alloc::System;
+allocanary::install!(system);
 
 fn main() -> ExitCode {
     allocanary::worker::main(&allocanary::allocators::System)

@@ -15,7 +15,7 @@ use crate::study::StudyFile;
 
 /// Measures this build's allocator.
 pub fn run(flags: &HereFlags) -> Result<ExitCode> {
-    let allocator = crate::CHOSEN.1;
+    let allocator = crate::install::CHOSEN;
     let file = StudyFile {
         question: Some(format!("What does {allocator} cost a small service here as its threads grow?")),
         candidates: Some(vec![allocator.to_string()]),

@@ -1,0 +1,347 @@
+//! The switch: one line declares a program's global allocator with its settings, sized by its container.
+//! In: `install!(jemalloc, narenas = per_cpu(1))`. Out: a static, and a hook that runs before the first allocation.
+//!
+//! # How it works
+//!
+//! The macro puts a function's address into `.init_array` of the binary that it stands in, with a priority before the
+//! allocators' own constructors and before Rust's runtime. There, allocating nothing, the hook computes the processors
+//! at hand ([`container`](crate::container)), writes the settings into a static buffer, and hands it to the allocator by
+//! the allocator's own means: jemalloc's `_rjem_malloc_conf` symbol, glibc's `mallopt`, mimalloc's option defaults.
+//! The main function would be too late: jemalloc is initialised by then.
+//!
+//! The allocator is the one of its own crate, as it is: nothing stands between a program and `malloc`.
+
+use std::collections::BTreeMap;
+use std::ffi::{CStr, c_char};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
+
+use crate::allocator::{Allocator, Environment, Setting};
+use crate::container::Cpus;
+use crate::sys;
+
+/// Declares the global allocator of this binary, with settings. Once, at the root of the binary (or of a staticlib).
+///
+/// ```
+/// allocanary::install!(jemalloc, narenas = per_cpu(1), background_thread = true);
+/// # fn main() {}
+/// ```
+///
+/// - `install!()` is the allocator that the features choose (`system-alloc`, `mimalloc-alloc`, `jemalloc-alloc`), with
+///   its arenas as its authors set them;
+/// - `install!(jemalloc)`, `install!(mimalloc)`, `install!(system)` name one;
+/// - settings have the allocator's own names; a name that does not exist, or a value of the wrong kind, does not
+///   compile;
+/// - `per_cpu(n)` is `n` for each processor that affinity and container allow; `auto` is `per_cpu` with the
+///   allocator's own ratio (4 for jemalloc's `narenas`, 8 for glibc's `arena_max`).
+///
+/// What the environment sets wins, key by key. A program with jemalloc also honours `MALLOC_CONF` and `JE_MALLOC_CONF`,
+/// which the prefixed build ignores; the later of `JE_MALLOC_CONF`, `MALLOC_CONF`, `_RJEM_MALLOC_CONF` wins.
+///
+/// ```compile_fail
+/// allocanary::install!(jemalloc, narena = 2); // no such setting
+/// # fn main() {}
+/// ```
+/// ```compile_fail
+/// allocanary::install!(jemalloc, narenas = 0); // at least 1
+/// # fn main() {}
+/// ```
+#[macro_export]
+macro_rules! install {
+    () => {
+        $crate::__install_chosen!();
+    };
+    (system $(, $($settings:tt)*)?) => {
+        $crate::__install!(
+            ::std::alloc::System = ::std::alloc::System, $crate::allocators::System,
+            $crate::allocators::SYSTEM_SETTABLE, ::core::option::Option::None, $($($settings)*)?
+        );
+    };
+    (jemalloc $(, $($settings:tt)*)?) => {
+        const _: () = {
+            // jemalloc's own symbol is weak; this one stands in the final binary and so is the one that is linked.
+            #[unsafe(export_name = "_rjem_malloc_conf")]
+            static CONF: $crate::install::Conf = $crate::install::Conf::new(::core::ptr::null_mut());
+            $crate::__install!(
+                $crate::install::jemalloc::Jemalloc = $crate::install::jemalloc::Jemalloc, $crate::allocators::Jemalloc,
+                $crate::allocators::JEMALLOC_SETTINGS, ::core::option::Option::Some(&CONF), $($($settings)*)?
+            );
+        };
+    };
+    (mimalloc $(, $($settings:tt)*)?) => {
+        $crate::__install!(
+            $crate::install::mimalloc::MiMalloc = $crate::install::mimalloc::MiMalloc, $crate::allocators::Mimalloc,
+            $crate::allocators::MIMALLOC_SETTINGS, ::core::option::Option::None, $($($settings)*)?
+        );
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __install {
+    ($type:ty = $value:expr, $control:expr, $table:expr, $conf:expr, $($settings:tt)*) => {
+        const _: () = {
+            #[global_allocator]
+            static GLOBAL: $type = $value;
+
+            const SETTINGS: &[(&str, $crate::install::Value)] = $crate::__settings!([] $($settings)*);
+            const _: () = $crate::install::check_settings(SETTINGS, $table);
+            static PLAN: $crate::install::Plan =
+                $crate::install::Plan { allocator: &$control, settings: SETTINGS, conf: $conf };
+
+            extern "C" fn boot() {
+                $crate::install::boot(&PLAN);
+            }
+            // Before the constructors without a priority (jemalloc's, mimalloc's) and before Rust's own (99).
+            // `.preinit_array` would be earlier still, but a shared object cannot have one.
+            #[used]
+            #[unsafe(link_section = ".init_array.00090")]
+            static BOOT: extern "C" fn() = boot;
+        };
+    };
+}
+
+/// The settings of an `install!`, one by one, as a slice of names and values.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __settings {
+    ([$($done:tt)*]) => { &[$($done)*] };
+    ([$($done:tt)*] $key:ident = auto $(, $($rest:tt)*)?) => {
+        $crate::__settings!([$($done)* (stringify!($key), $crate::install::Value::Auto),] $($($rest)*)?)
+    };
+    ([$($done:tt)*] $key:ident = per_cpu($ratio:literal) $(, $($rest:tt)*)?) => {
+        $crate::__settings!([$($done)* (stringify!($key), $crate::install::Value::PerCpu($ratio)),] $($($rest)*)?)
+    };
+    ([$($done:tt)*] $key:ident = $value:literal $(, $($rest:tt)*)?) => {
+        $crate::__settings!([$($done)* (stringify!($key), $crate::install::Value::Text(concat!($value))),] $($($rest)*)?)
+    };
+}
+
+/// What the features choose: system before mimalloc before jemalloc.
+#[cfg(any(feature = "system-alloc", not(any(feature = "jemalloc-alloc", feature = "mimalloc-alloc"))))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __install_chosen {
+    () => {
+        $crate::install!(system);
+    };
+}
+#[cfg(all(feature = "mimalloc-alloc", not(feature = "system-alloc")))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __install_chosen {
+    () => {
+        $crate::install!(mimalloc);
+    };
+}
+#[cfg(all(feature = "jemalloc-alloc", not(any(feature = "system-alloc", feature = "mimalloc-alloc"))))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __install_chosen {
+    () => {
+        $crate::install!(jemalloc);
+    };
+}
+
+/// The name of the allocator that the features choose: system before mimalloc before jemalloc.
+pub const CHOSEN: &str = match (cfg!(feature = "system-alloc"), cfg!(feature = "mimalloc-alloc")) {
+    (true, _) => "system",
+    (false, true) => "mimalloc",
+    (false, false) if cfg!(feature = "jemalloc-alloc") => "jemalloc",
+    _ => "system",
+};
+
+#[cfg(feature = "jemalloc")]
+#[doc(hidden)]
+pub use tikv_jemallocator as jemalloc;
+
+#[cfg(feature = "mimalloc")]
+#[doc(hidden)]
+pub use ::mimalloc;
+
+/// What an `install!` asks for.
+pub struct Plan {
+    /// The allocator.
+    pub allocator: &'static dyn Allocator,
+    /// Its settings, as they are written.
+    pub settings: &'static [(&'static str, Value)],
+    /// Where jemalloc looks for its configuration.
+    pub conf: Option<&'static Conf>,
+}
+
+/// A setting's value in an `install!`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// As it is written.
+    Text(&'static str),
+    /// So many for each processor at hand.
+    PerCpu(u32),
+    /// The allocator's own ratio for each processor at hand.
+    Auto,
+}
+
+/// A pointer to a text that ends in NUL, or null: the type of jemalloc's `malloc_conf`.
+pub type Conf = AtomicPtr<c_char>;
+
+/// The plan of this binary, once its hook has run.
+static PLAN: OnceLock<&'static Plan> = OnceLock::new();
+
+/// What did not fit the buffer for jemalloc's configuration, if anything.
+static CUT: AtomicBool = AtomicBool::new(false);
+
+/// The allocator that this binary installed.
+pub fn installed() -> Option<&'static dyn Allocator> {
+    PLAN.get().map(|plan| plan.allocator)
+}
+
+/// The hook. Runs before anything of the program and allocates nothing.
+pub fn boot(plan: &'static Plan) {
+    if PLAN.set(plan).is_ok() {
+        plan.allocator.boot(plan);
+    }
+}
+
+impl Value {
+    /// Calls `with` with the value as text; numbers are written on the stack. `ratio` is what `auto` stands for.
+    pub fn with_text<T>(self, ratio: u32, with: impl FnOnce(&str) -> T) -> T {
+        let ratio = match self {
+            Value::Text(text) => return with(text),
+            Value::PerCpu(ratio) => ratio,
+            Value::Auto => ratio,
+        };
+        let mut digits = [0; 10];
+        let mut rest = Cpus::here().arenas(ratio);
+        let mut at = digits.len();
+        while rest > 0 {
+            at -= 1;
+            digits[at] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        with(std::str::from_utf8(&digits[at..]).unwrap_or("1"))
+    }
+}
+
+/// Writes `settings` and then the texts of the variables in `earlier` into a static buffer, `narenas:2,tcache:false`,
+/// and points jemalloc's symbol at it. What comes later wins; what jemalloc reads by itself comes later still.
+pub fn compose(plan: &Plan, ratio: u32, earlier: &[&CStr]) {
+    static TEXT: [AtomicU8; 4096] = [const { AtomicU8::new(0) }; 4096];
+    let mut length = 0;
+    let mut add = |parts: &[&[u8]]| {
+        let comma: &[u8] = if length == 0 { b"" } else { b"," };
+        let bytes = || comma.iter().chain(parts.iter().copied().flatten());
+        // The last byte stays 0. Half a setting would be another setting, so it is all or nothing.
+        if length + bytes().count() >= TEXT.len() {
+            CUT.store(true, Ordering::Relaxed);
+            return;
+        }
+        for byte in bytes() {
+            TEXT[length].store(*byte, Ordering::Relaxed);
+            length += 1;
+        }
+    };
+    for (name, value) in plan.settings {
+        value.with_text(ratio, |value| add(&[name.as_bytes(), b":", value.as_bytes()]));
+    }
+    for variable in earlier {
+        if let Some(text) = sys::variable(variable).filter(|text| !text.is_empty()) {
+            add(&[text]);
+        }
+    }
+    if let Some(conf) = plan.conf.filter(|_| length > 0) {
+        conf.store(TEXT.as_ptr().cast::<c_char>().cast_mut(), Ordering::Release);
+    }
+}
+
+/// The settings that should be in force, and what is wrong with what was asked for.
+pub(crate) struct Wanted {
+    pub settings: BTreeMap<String, String>,
+    pub problems: Vec<String>,
+}
+
+/// The settings of code and environment, the later over the earlier.
+pub(crate) fn wanted(allocator: &dyn Allocator) -> Wanted {
+    let mut wanted = Wanted { settings: BTreeMap::new(), problems: Vec::new() };
+    let ratio = allocator.per_core().map_or(1, |per_core| per_core.ratio as u32);
+    for (name, value) in PLAN.get().map_or(&[][..], |plan| plan.settings) {
+        value.with_text(ratio, |value| wanted.add("install!", allocator, name, value));
+    }
+    if CUT.load(Ordering::Relaxed) {
+        wanted
+            .problems
+            .push("the settings in code, JE_MALLOC_CONF and MALLOC_CONF are over 4 kB: the last were left out".into());
+    }
+    let variable = |name: &str| std::env::var_os(name).map(|text| text.to_string_lossy().into_owned());
+    match allocator.environment() {
+        Environment::Joined { variable: own, earlier, prefix, assign, separator } => {
+            for name in earlier.iter().chain([&own]) {
+                for pair in variable(name).iter().flat_map(|text| text.split(separator.as_ref())).map(str::trim) {
+                    match pair.split_once(assign.as_ref()) {
+                        // Tunables of other parts of glibc stand in the same variable.
+                        Some((key, value)) => {
+                            if let Some(key) = key.strip_prefix(prefix.as_ref()) {
+                                wanted.add(name, allocator, key, value);
+                            }
+                        }
+                        None if pair.is_empty() => {}
+                        None => wanted.problems.push(format!("{name}: `{pair}` is not `name{assign}value`")),
+                    }
+                }
+            }
+        }
+        Environment::Each { prefix } => {
+            for (name, value) in std::env::vars() {
+                if let Some(key) = name.strip_prefix(prefix.as_ref()) {
+                    wanted.add(&name, allocator, &key.to_lowercase(), &value);
+                }
+            }
+        }
+    }
+    wanted
+}
+
+impl Wanted {
+    fn add(&mut self, source: &str, allocator: &dyn Allocator, name: &str, value: &str) {
+        let Some(setting) = allocator.settings().iter().find(|setting| setting.name == name) else {
+            return self.problems.push(format!("{source}: {} has no setting `{name}`", allocator.name()));
+        };
+        match setting.kind.canonical(value) {
+            Ok(value) => {
+                self.settings.insert(name.to_string(), value);
+            }
+            Err(wanted) => self.problems.push(format!("{source}: {name}: {wanted}, found `{value}`")),
+        }
+    }
+}
+
+/// Checks the settings of an `install!` while it compiles: each is in the table, with a value of its kind.
+pub const fn check_settings(settings: &[(&str, Value)], table: &[Setting]) {
+    let mut at = 0;
+    while at < settings.len() {
+        let (name, value) = settings[at];
+        let mut row = 0;
+        while row < table.len() && !equal(table[row].name_const(), name) {
+            row += 1;
+        }
+        assert!(
+            row < table.len(),
+            "install!: this allocator has no such setting, or cannot take it from code (`allocanary list settings`)"
+        );
+        let fits = match value {
+            Value::Text(text) => table[row].kind.takes(text),
+            Value::PerCpu(ratio) => ratio > 0 && (equal(name, "narenas") || equal(name, "arena_max")),
+            Value::Auto => equal(name, "narenas") || equal(name, "arena_max"),
+        };
+        assert!(fits, "install!: a setting's value is not one that it takes (`allocanary list settings`)");
+        at += 1;
+    }
+}
+
+/// `==` for texts, where traits cannot be called.
+pub(crate) const fn equal(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let mut at = 0;
+    while at < a.len() && at < b.len() && a[at] == b[at] {
+        at += 1;
+    }
+    at == a.len() && at == b.len()
+}
