@@ -1,0 +1,59 @@
+//! What `install!` costs, in instructions per pair of allocate and free: callgrind counts them, and the count is the
+//! same in every run. In: the programs of `examples/pairs`. Out: a table; the ratio should be at most 1.001.
+//!
+//! `cargo bench --bench install` (needs valgrind)
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const FEW: u64 = 10_000;
+const MANY: u64 = 110_000;
+
+fn main() {
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        println!("skipped: valgrind is not installed (apt-get install valgrind)");
+        return;
+    }
+    let examples = build();
+    println!("{:10} {:>10} {:>10} {:>8}", "allocator", "direct", "install!", "ratio");
+    for allocator in ["system", "jemalloc", "mimalloc"] {
+        let per_pair = |kind: &str| {
+            let program = examples.join(format!("{kind}-{allocator}"));
+            // The difference of two runs leaves out what a process costs by itself.
+            (instructions(&program, MANY) - instructions(&program, FEW)) as f64 / (MANY - FEW) as f64
+        };
+        let (direct, install) = (per_pair("direct"), per_pair("install"));
+        println!("{allocator:10} {direct:>10.3} {install:>10.3} {:>8.4}", install / direct);
+    }
+}
+
+/// Builds the programs with the profile that this bench has; where they are.
+fn build() -> PathBuf {
+    let this = std::env::current_exe().expect("a running program has a path");
+    let profile =
+        this.ancestors().find(|path| path.ends_with("deps")).and_then(Path::parent).expect("target/<profile>/deps");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["build", "--release", "--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")]);
+    command.arg("--target-dir").arg(profile.parent().expect("the profile's folder is in the target folder"));
+    for allocator in ["system", "jemalloc", "mimalloc"] {
+        for kind in ["direct", "install"] {
+            command.args(["--example", &format!("{kind}-{allocator}")]);
+        }
+    }
+    assert!(command.status().expect("cargo starts").success(), "the programs could not be built");
+    profile.join("examples")
+}
+
+fn instructions(program: &Path, pairs: u64) -> u64 {
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(program)
+        .arg(pairs.to_string())
+        .output()
+        .expect("valgrind starts");
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    // ==123== Collected : 1234567
+    let count = text.lines().find_map(|line| line.split_once("Collected : ")).map(|(_, count)| count.trim());
+    count.and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("no count in what valgrind said: {text}"))
+}

@@ -1,0 +1,6 @@
+//! Pairs of allocate and free with jemalloc as its crate declares it: what `install!` is compared with.
+
+#[global_allocator]
+static GLOBAL: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+include!("body.rs");

@@ -1,0 +1,5 @@
+//! Pairs of allocate and free with jemalloc as `install!` declares it.
+
+allocanary::install!(jemalloc);
+
+include!("body.rs");

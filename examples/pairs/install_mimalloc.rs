@@ -1,0 +1,5 @@
+//! Pairs of allocate and free with mimalloc as `install!` declares it.
+
+allocanary::install!(mimalloc);
+
+include!("body.rs");
