@@ -1,0 +1,10 @@
+//! A cell whose jemalloc has one arena for each processor that the container allows: the study's own cell with one word
+//! more. `table.sh` beside it runs it under several quotas.
+
+use std::process::ExitCode;
+
+allocanary::install!(jemalloc, narenas = per_cpu(1));
+
+fn main() -> ExitCode {
+    allocanary::worker::main(&allocanary::allocators::Jemalloc)
+}
