@@ -7,7 +7,7 @@ mod text;
 use super::{pictures::palette, words};
 use crate::report::{Look, Report};
 use crate::summary::Findings;
-use text::escaped;
+use text::{escaped, prose};
 
 /// The report.
 pub const REPORT: Report = Report { name: "html", about: "one page with pictures that opens offline", render };
@@ -28,9 +28,10 @@ fn render(findings: &Findings, _look: &Look) -> String {
          <meta name=\"color-scheme\" content=\"light dark\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
          <title>{question}</title>\n<style>\n{}{STYLE}</style>\n</head>\n<body>\n\
-         <header>\n<p class=\"brand\">allocanary</p>\n<h1>{question}</h1>\n<p>{METHOD}</p>\n{}</header>\n\
+         <header>\n<p class=\"brand\">allocanary</p>\n<h1>{question}</h1>\n<p>{}</p>\n{}</header>\n\
          <main>\n{}{}</main>\n<footer>\n{}</footer>\n</body>\n</html>\n",
         palette::css(),
+        prose(METHOD),
         contents(findings),
         troubles(findings),
         panels(findings),
@@ -49,14 +50,21 @@ fn contents(findings: &Findings) -> String {
     format!("<nav aria-label=\"Contents\">\n<ul>\n{links}</ul>\n</nav>\n")
 }
 
-/// What failed, before anything else: the figures below it lack it.
+/// What failed, before anything else: the figures below it lack it. Much of it is folded, lest it hide the answer.
 fn troubles(findings: &Findings) -> String {
-    let lines: String =
+    const IN_SIGHT: usize = 8;
+    let items: Vec<String> =
         words::troubles(findings).iter().map(|trouble| format!("<li>{}</li>\n", escaped(trouble))).collect();
-    if lines.is_empty() {
+    let (seen, folded) = items.split_at(items.len().min(IN_SIGHT));
+    if seen.is_empty() {
         return String::new();
     }
-    format!("<section class=\"troubles\">\n<h2>What went wrong</h2>\n<ul>\n{lines}</ul>\n</section>\n")
+    let folded = match folded.len() {
+        0 => String::new(),
+        more => format!("<details>\n<summary>{more} more</summary>\n<ul>\n{}</ul>\n</details>\n", folded.concat()),
+    };
+    let seen = seen.concat();
+    format!("<section class=\"troubles\">\n<h2>What went wrong</h2>\n<ul>\n{seen}</ul>\n{folded}</section>\n")
 }
 
 fn panels(findings: &Findings) -> String {

@@ -1,7 +1,7 @@
 //! One panel of the page: its answer, its pictures and its tables. In: a panel. Out: a section.
 
 use super::tables;
-use super::text::{candidate, escaped};
+use super::text::{candidate, escaped, prose};
 use crate::reports::{pictures, pictures::palette, words};
 use crate::summary::Panel;
 
@@ -14,7 +14,7 @@ pub fn title(panel: &Panel) -> String {
 pub fn section(place: usize, panel: &Panel) -> String {
     let live = words::live(panel).map_or(String::new(), |live| format!(" <small>{live} live</small>"));
     let headline =
-        words::headline(panel).map_or(String::new(), |text| format!("<p class=\"answer\">{}</p>\n", escaped(&text)));
+        words::headline(panel).map_or(String::new(), |text| format!("<p class=\"answer\">{}</p>\n", prose(&text)));
     let pictures: String = pictures::of(panel).iter().map(figure).collect();
     let pictures = if pictures.is_empty() { pictures } else { format!("<div class=\"pictures\">\n{pictures}</div>\n") };
     format!(
@@ -39,10 +39,12 @@ fn legend(panel: &Panel) -> String {
     if entries.is_empty() {
         return entries;
     }
-    format!("<ol class=\"legend\" aria-label=\"Candidates\">\n{entries}</ol>\n")
+    // A short one stays in sight while the pictures scroll by; a long one would cover them.
+    let short = if panel.lines.len() <= 10 { " short" } else { "" };
+    format!("<ol class=\"legend{short}\" aria-label=\"Candidates\">\n{entries}</ol>\n")
 }
 
 fn figure(picture: &pictures::Picture) -> String {
-    let (title, svg, caption) = (escaped(&picture.title), &picture.svg, escaped(&picture.caption));
+    let (title, svg, caption) = (escaped(&picture.title), &picture.svg, prose(&picture.caption));
     format!("<figure>\n<h3>{title}</h3>\n{svg}<figcaption>{caption}</figcaption>\n</figure>\n")
 }

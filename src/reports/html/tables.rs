@@ -1,6 +1,6 @@
 //! The tables of a panel: the answer's, the verdicts', where the money goes, and every figure. In: a panel. Out: HTML.
 
-use super::text::{candidate, escaped};
+use super::text::{candidate, escaped, prose};
 use crate::reports::{pictures::palette, words};
 use crate::summary::{Comparison, Estimate, Line, METRICS, Metric, Panel, Point, Verdict};
 
@@ -139,7 +139,8 @@ fn table(title: &str, note: &str, heads: &[String], rows: impl Iterator<Item = S
     format!(
         "<div class=\"scroll\" tabindex=\"0\">\n<table>\n<caption>{title}</caption>\n\
          <thead><tr><th scope=\"col\">candidate</th>{heads}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n</div>\n\
-         <p class=\"note\">{note}</p>\n"
+         <p class=\"note\">{}</p>\n",
+        prose(note)
     )
 }
 
@@ -148,7 +149,11 @@ fn columns(panel: &Panel) -> Vec<String> {
 }
 
 fn row(at: usize, line: &Line, cells: impl Iterator<Item = String>) -> String {
-    format!("<tr><th scope=\"row\">{}</th>{}</tr>\n", name(at, &line.candidate), cells.collect::<String>())
+    format!(
+        "<tr><th scope=\"row\" class=\"name\">{}</th>{}</tr>\n",
+        name(at, &line.candidate),
+        cells.collect::<String>()
+    )
 }
 
 fn name(at: usize, text: &str) -> String {

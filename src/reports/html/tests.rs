@@ -97,3 +97,11 @@ fn the_page_fetches_nothing_and_names_its_pictures() {
     assert_eq!(count("<figure>"), count("<figcaption>"));
     assert!(page.starts_with("<!DOCTYPE html>\n<html lang=\"en\">"));
 }
+
+#[test]
+fn many_failures_do_not_hide_the_answer() {
+    let failures = (0..20).map(|at| (format!("cell {at}"), "killed".to_string(), 1)).collect();
+    let page = render(&Findings { failures, ..Findings::default() }, &LOOK);
+    assert_eq!(page.matches("<li>failed: cell").count(), 20);
+    assert!(page.contains("<summary>12 more</summary>"), "{page}");
+}

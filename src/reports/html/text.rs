@@ -16,9 +16,14 @@ pub fn escaped(text: &str) -> String {
     out
 }
 
+/// Our own sentences: safe, and without a line's end between a number and its percent sign.
+pub fn prose(text: &str) -> String {
+    escaped(text).replace(" %", "&nbsp;%")
+}
+
 /// A candidate's name, which may be long and holds no spaces: it may break where its settings begin.
 pub fn candidate(name: &str) -> String {
-    escaped(name).replace(':', ":<wbr>").replace(',', ",<wbr>").replace('=', "=<wbr>").replace('_', "_<wbr>")
+    escaped(name).replace(':', ":<wbr>").replace(',', ",<wbr>").replace('_', "_<wbr>")
 }
 
 #[cfg(test)]
@@ -28,6 +33,7 @@ mod tests {
     #[test]
     fn markup_becomes_text() {
         assert_eq!(escaped("a<b> & \"c\" 'd'"), "a&lt;b&gt; &amp; &quot;c&quot; &#39;d&#39;");
-        assert_eq!(candidate("system:a=<i>"), "system:<wbr>a=<wbr>&lt;i&gt;");
+        assert_eq!(prose("95 % & more"), "95&nbsp;% &amp; more");
+        assert_eq!(candidate("system:a=<i>"), "system:<wbr>a=&lt;i&gt;");
     }
 }

@@ -15,7 +15,7 @@ const SIZE: (f64, f64) = (560.0, 340.0);
 const FINE: f64 = 4.0;
 
 /// Where the figures stand: left, top, right, bottom.
-const FIELD: (f64, f64, f64, f64) = (72.0, 14.0, 524.0, 286.0);
+const FIELD: (f64, f64, f64, f64) = (80.0, 14.0, 526.0, 286.0);
 
 /// A sheet.
 pub struct Canvas<'a>(DrawingArea<SVGBackend<'a>, Shift>);
@@ -84,6 +84,8 @@ impl<'a> Canvas<'a> {
     /// A broken line from place to place.
     pub fn dashes(&self, places: &[(f64, f64)], color: RGBColor, width: f64) {
         const DASH: f64 = 5.0;
+        // Where the next dash begins on this piece. It is carried over corners, so that they do not show.
+        let mut start = 0.0;
         for pair in places.windows(2) {
             let (from, to) = (pair[0], pair[1]);
             let length = (to.0 - from.0).hypot(to.1 - from.1);
@@ -91,16 +93,17 @@ impl<'a> Canvas<'a> {
                 let share = (way / length).min(1.0);
                 (from.0 + share * (to.0 - from.0), from.1 + share * (to.1 - from.1))
             };
-            for dash in 0..(length / DASH / 2.0).ceil() as usize {
-                let start = dash as f64 * DASH * 2.0;
+            while start < length {
                 self.line(&[at(start), at(start + DASH)], color, width);
+                start += DASH * 2.0;
             }
+            start -= length;
         }
     }
 
     /// An interval: a line with a bar at each end, across its way.
     pub fn interval(&self, from: (f64, f64), to: (f64, f64), color: RGBColor) {
-        let bar = if from.1 == to.1 { (0.0, 5.0) } else { (5.0, 0.0) };
+        let bar = if from.1 == to.1 { (0.0, 4.0) } else { (4.0, 0.0) };
         self.line(&[from, to], color, 1.5);
         for end in [from, to] {
             self.line(&[(end.0 - bar.0, end.1 - bar.1), (end.0 + bar.0, end.1 + bar.1)], color, 1.5);
@@ -169,6 +172,6 @@ mod tests {
         assert_eq!(spread(&[280.0, 285.0], 16.0), [270.0, 286.0]);
         let many = spread(&[100.0; 40], 16.0);
         assert!(many.iter().all(|height| (FIELD.1 - 1e-6..=FIELD.3 + 1e-6).contains(height)), "{many:?}");
-        assert_eq!(spread(&[], 16.0), [0.0; 0]);
+        assert!(spread(&[], 16.0).is_empty());
     }
 }

@@ -20,7 +20,7 @@ mod tests {
 
     #[test]
     fn the_front_holds_what_nobody_beats() {
-        assert_eq!(front(&[]), []);
+        assert!(front(&[]).is_empty());
         assert_eq!(front(&[(1.0, 1.0)]), [0]);
         assert_eq!(front(&[(2.0, 5.0), (1.0, 3.0), (3.0, 4.0)]), [1, 0], "the third costs more and gives less");
         assert_eq!(front(&[(1.0, 9.0), (2.0, 8.0), (3.0, 7.0)]), [0], "one beats all");

@@ -36,11 +36,9 @@ pub fn memory(panel: &Panel) -> Option<Picture> {
         .collect();
     let floor: Vec<f64> = chart.floor.iter().flatten().copied().collect();
     chart.scale = Scale::fitting(Unit::Bytes, &figures(&chart.series), &floor);
-    Some(
-        chart.picture(
-            "Medians with their 95 % intervals; less is better. The broken line is what the service holds live.",
-        ),
-    )
+    let caption = "Medians with their 95 % intervals; less is better.";
+    let about_floor = if floor.is_empty() { "" } else { " The broken line is what the service holds live." };
+    Some(chart.picture(&format!("{caption}{about_floor}")))
 }
 
 /// Throughput from column to column.
@@ -69,7 +67,8 @@ pub fn phases(panel: &Panel, column: usize) -> Option<Picture> {
         series,
         floor: Vec::new(),
     };
-    let caption = "Filled: the live set is built. Released: all is freed. Purged: the allocator was told to give back.";
+    let caption = "Medians with their 95 % intervals. Filled: the live set is built. Released: all is freed. Purged: the \
+                   allocator was told to give back.";
     chart.has_figures().then(|| chart.picture(caption))
 }
 
@@ -124,26 +123,40 @@ impl Chart<'_> {
         Canvas::place(self.feet[at].0, self.scale.share(value))
     }
 
+    /// A candidate's place, a little beside its foot: intervals at the same foot would hide each other.
+    fn beside(&self, candidate: usize, at: usize, value: f64) -> (f64, f64) {
+        let count = self.series.len() as f64;
+        let (x, y) = self.place(at, value);
+        (x + (candidate as f64 - (count - 1.0) / 2.0) * (24.0 / count).min(4.0), y)
+    }
+
     fn draw(&self, canvas: &Canvas) {
         canvas.upright(&self.scale);
         canvas.feet(&self.feet, self.axis);
         let floor = self.floor.iter().enumerate().filter_map(|(at, value)| Some(self.place(at, (*value)?)));
-        canvas.dashes(&floor.collect::<Vec<_>>(), palette::MUTED, 1.5);
+        let floor: Vec<(f64, f64)> = floor.collect();
+        match floor.as_slice() {
+            // A single column has a floor too.
+            [(x, y)] => canvas.dashes(&[(x - 60.0, *y), (x + 60.0, *y)], palette::MUTED, 1.5),
+            floor => canvas.dashes(floor, palette::MUTED, 1.5),
+        }
         for (candidate, line) in self.series.iter().enumerate() {
             let color = palette::color(candidate);
             // A gap in the figures is a gap in the line.
             for run in line.iter().enumerate().collect::<Vec<_>>().split(|(_, found)| found.is_none()) {
-                let places: Vec<_> =
-                    run.iter().filter_map(|(at, found)| Some(self.place(*at, found.as_ref()?.median))).collect();
+                let places: Vec<_> = run
+                    .iter()
+                    .filter_map(|(at, found)| Some(self.beside(candidate, *at, found.as_ref()?.median)))
+                    .collect();
                 canvas.line(&places, color, 2.0);
             }
             for (at, found) in line.iter().enumerate().filter_map(|(at, found)| Some((at, found.as_ref()?))) {
-                canvas.interval(self.place(at, found.low), self.place(at, found.high), color);
+                canvas.interval(self.beside(candidate, at, found.low), self.beside(candidate, at, found.high), color);
             }
         }
         for (candidate, line) in self.series.iter().enumerate() {
             for (at, found) in line.iter().enumerate().filter_map(|(at, found)| Some((at, found.as_ref()?))) {
-                canvas.mark(candidate, self.place(at, found.median), 5.0);
+                canvas.mark(candidate, self.beside(candidate, at, found.median), 5.0);
             }
         }
         self.number(canvas);
@@ -152,9 +165,9 @@ impl Chart<'_> {
     /// Each line's number in the legend, to the right of its end.
     fn number(&self, canvas: &Canvas) {
         let Some(last) = self.feet.len().checked_sub(1) else { return };
-        let median = |line: &Vec<Option<Estimate>>| Some(self.place(last, line[last]?.median));
+        let median = |at: usize, line: &[Option<Estimate>]| Some(self.beside(at, last, line[last]?.median));
         let ends: Vec<(usize, (f64, f64))> =
-            self.series.iter().enumerate().filter_map(|(at, line)| Some((at, median(line)?))).collect();
+            self.series.iter().enumerate().filter_map(|(at, line)| Some((at, median(at, line)?))).collect();
         let heights = spread(&ends.iter().map(|(_, place)| place.1).collect::<Vec<_>>(), 16.0);
         let right = Canvas::place(1.0, 0.0).0;
         for ((candidate, place), height) in ends.iter().zip(heights) {

@@ -17,11 +17,15 @@ pub struct Scale {
 const MOST_LINEAR: f64 = 8.0;
 
 impl Scale {
-    /// From 0, evenly.
+    /// From 0, evenly, up to a round value.
     pub fn linear(unit: Unit, values: impl Iterator<Item = f64>) -> Scale {
         let most = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
-        let high = if most > 0.0 { most * 1.05 } else { 1.0 };
-        Scale { unit, is_log: false, low: 0.0, high, ticks: even_ticks(unit, 0.0, high) }
+        let most = if most > 0.0 { most } else { 1.0 };
+        let step = even_step(unit, most);
+        // A little less than the greatest value may round to one step too few.
+        let steps = (most / step - 1e-9).ceil().max(1.0);
+        let ticks = (0..=steps as u32).map(|at| f64::from(at) * step).collect();
+        Scale { unit, is_log: false, low: 0.0, high: steps * step, ticks }
     }
 
     /// By factors. Values that have no logarithm are left out.
@@ -93,16 +97,21 @@ pub fn column_shares(columns: &[u32]) -> Vec<f64> {
     if nearest(&log) > nearest(&linear) { log } else { linear }
 }
 
-/// Round values at even distances, about five.
+/// Round values at even distances.
 fn even_ticks(unit: Unit, low: f64, high: f64) -> Vec<f64> {
-    let thousand: f64 = if unit == Unit::Bytes { 1024.0 } else { 1000.0 };
-    let multiple = thousand.powf((high.ln() / thousand.ln()).floor().max(0.0));
-    let rough = (high - low) / multiple / 4.5;
-    let decade = 10_f64.powf(rough.log10().floor());
-    let step =
-        [1.0, 2.0, 5.0, 10.0].into_iter().find(|step| step * decade >= rough).unwrap_or(10.0) * decade * multiple;
+    let step = even_step(unit, high - low);
     let first = (low / step).ceil();
     (0..12).map(|at| (first + f64::from(at)) * step).filter(|tick| *tick <= high).collect()
+}
+
+/// A round distance, in the unit's own multiples, that cuts the length into three to six pieces.
+fn even_step(unit: Unit, length: f64) -> f64 {
+    let thousand: f64 = if unit == Unit::Bytes { 1024.0 } else { 1000.0 };
+    let multiple = thousand.powf((length.ln() / thousand.ln()).floor().max(0.0));
+    let rough = length / multiple / 6.0;
+    let decade = 10_f64.powf(rough.log10().floor());
+    let round = [1.0, 2.0, 5.0].into_iter().find(|step| step * decade >= rough).unwrap_or(10.0);
+    round * decade * multiple
 }
 
 fn powers_of_two(low: f64, high: f64, step: usize) -> Vec<f64> {
@@ -139,7 +148,7 @@ mod tests {
 
     #[test]
     fn an_axis_stands_without_values() {
-        for values in [vec![], vec![0.0], vec![f64::NAN], vec![-1.0], vec![f64::INFINITY]] {
+        for values in [Vec::<f64>::new(), vec![0.0], vec![f64::NAN], vec![-1.0], vec![f64::INFINITY]] {
             for scale in [
                 Scale::linear(Unit::Bytes, values.clone().into_iter()),
                 Scale::log(Unit::Count, values.clone().into_iter()),
@@ -156,6 +165,6 @@ mod tests {
         let near = |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-3);
         assert!(near(&column_shares(&[1, 4, 16, 64]), &[0.0, 1.0 / 3.0, 2.0 / 3.0, 1.0]));
         assert!(near(&column_shares(&[4, 12, 24, 32, 40]), &[0.0, 0.222, 0.556, 0.778, 1.0]));
-        assert_eq!((column_shares(&[8]), column_shares(&[])), (vec![0.5], vec![]));
+        assert_eq!((column_shares(&[8]), column_shares(&[])), (vec![0.5], Vec::new()));
     }
 }

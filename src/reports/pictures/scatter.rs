@@ -50,7 +50,8 @@ fn draw(canvas: &Canvas, scales: &Scales, dots: &[(usize, Estimate, Estimate)], 
     canvas.level(&scales.ops, "operations in a second");
     canvas.upright(&scales.rss);
     let places: Vec<(f64, f64)> = dots.iter().map(|(_, rss, ops)| scales.place(rss.median, ops.median)).collect();
-    canvas.dashes(&stairs(&best.iter().map(|at| places[*at]).collect::<Vec<_>>()), palette::MUTED, 1.5);
+    let stairs = stairs(&best.iter().map(|at| places[*at]).collect::<Vec<_>>());
+    canvas.dashes(&stairs, palette::MUTED, 1.5);
     for (candidate, rss, ops) in dots {
         let color = palette::color(*candidate);
         canvas.interval(scales.place(rss.low, ops.median), scales.place(rss.high, ops.median), color);
@@ -59,7 +60,7 @@ fn draw(canvas: &Canvas, scales: &Scales, dots: &[(usize, Estimate, Estimate)], 
     for ((candidate, _, _), place) in dots.iter().zip(&places) {
         canvas.mark(*candidate, *place, 6.5);
     }
-    let mut taken = places.clone();
+    let mut taken: Vec<(f64, f64)> = places.iter().copied().chain(stairs.windows(2).flat_map(along)).collect();
     for ((candidate, _, _), place) in dots.iter().zip(&places) {
         let at = free_place(*place, &taken);
         taken.push(at);
@@ -80,6 +81,15 @@ fn stairs(front: &[(f64, f64)]) -> Vec<(f64, f64)> {
     way
 }
 
+/// Places along a piece of the edge, near enough that no label fits between two.
+fn along(piece: &[(f64, f64)]) -> impl Iterator<Item = (f64, f64)> {
+    let (from, way) = (piece[0], (piece[1].0 - piece[0].0, piece[1].1 - piece[0].1));
+    let steps = (way.0.hypot(way.1) / 8.0).ceil().max(1.0);
+    (0..=steps as usize)
+        .map(move |step| step as f64 / steps)
+        .map(move |share| (from.0 + share * way.0, from.1 + share * way.1))
+}
+
 /// Where a label beside the place is furthest from all that is taken; up and to the right where nothing is near.
 fn free_place(place: (f64, f64), taken: &[(f64, f64)]) -> (f64, f64) {
     let beside = [(14.0, -12.0), (14.0, 12.0), (-14.0, -12.0), (-14.0, 12.0), (0.0, -19.0), (0.0, 19.0)];
@@ -90,4 +100,25 @@ fn free_place(place: (f64, f64), taken: &[(f64, f64)]) -> (f64, f64) {
     };
     let places = beside.map(|(x, y)| (place.0 + x, place.1 + y));
     places.into_iter().rev().max_by(|a, b| room(a).total_cmp(&room(b))).unwrap_or(place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_edge_climbs_from_place_to_place() {
+        let (left, top) = (Canvas::place(0.0, 0.0).0, Canvas::place(0.0, 1.0).1);
+        let way = stairs(&[(200.0, 250.0), (300.0, 150.0)]);
+        let steps = [(left, 250.0), (200.0, 250.0), (200.0, 150.0), (300.0, 150.0), (300.0, top)];
+        assert_eq!(way, steps);
+        assert!(stairs(&[]).is_empty());
+        assert_eq!(stairs(&[(200.0, 250.0), (200.0, 250.0)]).len(), 3, "equal places are one corner");
+    }
+
+    #[test]
+    fn a_label_goes_where_there_is_room() {
+        assert_eq!(free_place((100.0, 100.0), &[(100.0, 100.0)]), (114.0, 88.0));
+        assert_eq!(free_place((100.0, 100.0), &[(100.0, 100.0), (114.0, 90.0)]), (114.0, 112.0));
+    }
 }
