@@ -1,8 +1,85 @@
-//! `html`: placeholder.
+//! `html`: one page with pictures and every figure, which opens offline. In: findings. Out: HTML that fetches nothing.
+
+mod panel;
+mod tables;
+mod text;
+
+use super::{pictures::palette, words};
 use crate::report::{Look, Report};
 use crate::summary::Findings;
+use text::{escaped, prose};
+
 /// The report.
 pub const REPORT: Report = Report { name: "html", about: "one page with pictures that opens offline", render };
-fn render(_findings: &Findings, _look: &Look) -> String {
-    String::new()
+
+const STYLE: &str = include_str!("html/style.css");
+
+/// What the reader has to know about every figure.
+const METHOD: &str = "Each figure is the median over fresh processes that ran in shuffled order, and the brackets \
+                      hold the 95 % interval of that median.";
+
+fn render(findings: &Findings, _look: &Look) -> String {
+    let question =
+        if findings.question.trim().is_empty() { "What memory allocators cost" } else { findings.question.trim() };
+    let question = escaped(question);
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+         <title>{question}</title>\n<style>\n{}{STYLE}</style>\n</head>\n<body>\n\
+         <header>\n<p class=\"brand\">allocanary</p>\n<h1>{question}</h1>\n<p>{}</p>\n{}</header>\n\
+         <main>\n{}{}</main>\n<footer>\n{}</footer>\n</body>\n</html>\n",
+        palette::css(),
+        prose(METHOD),
+        contents(findings),
+        troubles(findings),
+        panels(findings),
+        foot(findings),
+    )
 }
+
+/// Links to the panels, where there are several.
+fn contents(findings: &Findings) -> String {
+    if findings.panels.len() < 2 {
+        return String::new();
+    }
+    let links = findings.panels.iter().enumerate();
+    let links: String =
+        links.map(|(at, panel)| format!("<li><a href=\"#panel-{at}\">{}</a></li>\n", panel::title(panel))).collect();
+    format!("<nav aria-label=\"Contents\">\n<ul>\n{links}</ul>\n</nav>\n")
+}
+
+/// What failed, before anything else: the figures below it lack it. Much of it is folded, lest it hide the answer.
+fn troubles(findings: &Findings) -> String {
+    const IN_SIGHT: usize = 8;
+    let items: Vec<String> =
+        words::troubles(findings).iter().map(|trouble| format!("<li>{}</li>\n", escaped(trouble))).collect();
+    let (seen, folded) = items.split_at(items.len().min(IN_SIGHT));
+    if seen.is_empty() {
+        return String::new();
+    }
+    let folded = match folded.len() {
+        0 => String::new(),
+        more => format!("<details>\n<summary>{more} more</summary>\n<ul>\n{}</ul>\n</details>\n", folded.concat()),
+    };
+    let seen = seen.concat();
+    format!("<section class=\"troubles\">\n<h2>What went wrong</h2>\n<ul>\n{seen}</ul>\n{folded}</section>\n")
+}
+
+fn panels(findings: &Findings) -> String {
+    if findings.panels.is_empty() {
+        return "<p>There are no figures to show.</p>\n".into();
+    }
+    findings.panels.iter().enumerate().map(|(at, panel)| panel::section(at, panel)).collect()
+}
+
+fn foot(findings: &Findings) -> String {
+    let hosts: String =
+        words::provenance(findings).iter().map(|line| format!("<li>{}</li>\n", escaped(line))).collect();
+    let hosts = if hosts.is_empty() { hosts } else { format!("<ul>\n{hosts}</ul>\n") };
+    format!("<h2>Where the figures come from</h2>\n<p>{} rows.</p>\n{hosts}", findings.rows)
+}
+
+#[cfg(test)]
+mod tests;

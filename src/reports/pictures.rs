@@ -1,1 +1,42 @@
-//! Pictures.
+//! The pictures of a panel, as SVG text that takes its colours from the page. In: a panel. Out: titles, drawings and
+//! captions. What can be drawn is drawn: a figure that is missing or no number leaves a gap.
+
+mod canvas;
+mod dots;
+mod front;
+mod lines;
+pub mod palette;
+mod scale;
+mod scatter;
+
+use crate::summary::{Estimate, Line, Panel};
+
+/// One picture.
+pub struct Picture {
+    /// What it shows.
+    pub title: String,
+    /// The drawing.
+    pub svg: String,
+    /// How to read it.
+    pub caption: String,
+}
+
+/// All pictures of a panel, the answer first. A panel without columns has none.
+pub fn of(panel: &Panel) -> Vec<Picture> {
+    let Some(last) = panel.columns.len().checked_sub(1) else { return Vec::new() };
+    let mut pictures = vec![lines::memory(panel), lines::phases(panel, last), lines::throughput(panel)];
+    if last > 0 {
+        // At a single column the quantiles below say the same.
+        pictures.push(lines::latency(panel));
+    }
+    pictures.push(dots::latency(panel, last));
+    pictures.push(scatter::memory_for_throughput(panel, last));
+    pictures.into_iter().flatten().collect()
+}
+
+/// A figure that can be drawn.
+fn figure(line: &Line, column: usize, metric: &str) -> Option<Estimate> {
+    let found = *line.points.get(column)?.as_ref()?.get(metric)?;
+    let bound = |bound: f64| if bound.is_finite() { bound } else { found.median };
+    found.median.is_finite().then(|| Estimate { low: bound(found.low), high: bound(found.high), ..found })
+}

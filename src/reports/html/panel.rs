@@ -1,0 +1,50 @@
+//! One panel of the page: its answer, its pictures and its tables. In: a panel. Out: a section.
+
+use super::tables;
+use super::text::{candidate, escaped, prose};
+use crate::reports::{pictures, pictures::palette, words};
+use crate::summary::Panel;
+
+/// The panel's title, as HTML.
+pub fn title(panel: &Panel) -> String {
+    format!("{}, by {}", escaped(&panel.title), panel.axis.name())
+}
+
+/// All about the panel.
+pub fn section(place: usize, panel: &Panel) -> String {
+    let live = words::live(panel).map_or(String::new(), |live| format!(" <small>{live} live</small>"));
+    let headline =
+        words::headline(panel).map_or(String::new(), |text| format!("<p class=\"answer\">{}</p>\n", prose(&text)));
+    let pictures: String = pictures::of(panel).iter().map(figure).collect();
+    let pictures = if pictures.is_empty() { pictures } else { format!("<div class=\"pictures\">\n{pictures}</div>\n") };
+    format!(
+        "<section id=\"panel-{place}\">\n<h2>{}{live}</h2>\n{headline}{}{pictures}{}{}{}{}</section>\n",
+        title(panel),
+        legend(panel),
+        tables::memory(panel),
+        tables::verdicts(panel),
+        tables::money(panel),
+        tables::everything(panel),
+    )
+}
+
+/// Each candidate's number, mark, name and version. The pictures know a candidate by mark and number.
+fn legend(panel: &Panel) -> String {
+    let entry = |(at, line): (usize, &crate::summary::Line)| {
+        let (number, mark) = (at + 1, palette::swatch(at));
+        let (name, version) = (candidate(&line.candidate), escaped(&line.version));
+        format!("<li>{mark}<b>{number}</b> <code>{name}</code> <small>{version}</small></li>\n")
+    };
+    let entries: String = panel.lines.iter().enumerate().map(entry).collect();
+    if entries.is_empty() {
+        return entries;
+    }
+    // A short one stays in sight while the pictures scroll by; a long one would cover them.
+    let short = if panel.lines.len() <= 10 { " short" } else { "" };
+    format!("<ol class=\"legend{short}\" aria-label=\"Candidates\">\n{entries}</ol>\n")
+}
+
+fn figure(picture: &pictures::Picture) -> String {
+    let (title, svg, caption) = (escaped(&picture.title), &picture.svg, prose(&picture.caption));
+    format!("<figure>\n<h3>{title}</h3>\n{svg}<figcaption>{caption}</figcaption>\n</figure>\n")
+}

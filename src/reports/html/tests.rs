@@ -1,0 +1,107 @@
+//! The page of odd findings: it is whole, safe and fetches nothing.
+
+use super::*;
+use crate::summary::{Axis, Comparison, Estimate, Line, METRICS, Panel, Point, Verdict};
+
+const LOOK: Look = Look { color: false, width: 80 };
+
+fn estimate(median: f64) -> Estimate {
+    Estimate { n: 5, median, low: median * 0.9, high: median * 1.1, spread: median * 0.05 }
+}
+
+/// A point whose metrics all have this value.
+fn point(value: Option<f64>) -> Option<Point> {
+    Some(Point { estimates: METRICS.iter().map(|_| value.map(estimate)).collect(), failed: 0 })
+}
+
+fn line(candidate: &str, points: Vec<Option<Point>>) -> Line {
+    Line { candidate: candidate.into(), version: "1.0".into(), points }
+}
+
+fn page(columns: &[u32], lines: Vec<Line>) -> String {
+    let panel =
+        Panel { title: "server".into(), axis: Axis::Threads, columns: columns.to_vec(), lines, comparisons: vec![] };
+    render(&Findings { panels: vec![panel], rows: 3, ..Findings::default() }, &LOOK)
+}
+
+#[test]
+fn a_page_without_figures_still_stands() {
+    let empty = render(&Findings::default(), &LOOK);
+    assert!(empty.contains("There are no figures to show.") && empty.ends_with("</html>\n"), "{empty}");
+    for page in [
+        page(&[], vec![]),
+        page(&[], vec![line("system", vec![])]),
+        page(&[4], vec![]),
+        page(&[1, 4], vec![line("system", vec![None, None])]),
+        page(&[4], vec![line("system", vec![Some(Point { estimates: vec![None; METRICS.len()], failed: 3 })])]),
+    ] {
+        assert!(page.contains("</html>") && !page.contains("<figure"), "{page}");
+    }
+}
+
+#[test]
+fn odd_figures_leave_gaps_and_no_nonsense() {
+    for value in [0.0, -1.0, 1e300, f64::NAN, f64::INFINITY, f64::MIN_POSITIVE] {
+        let lines = vec![
+            line("a", vec![point(Some(value)), point(Some(2e7)), None]),
+            line("b", vec![point(None), point(Some(value)), point(Some(value))]),
+        ];
+        let page = page(&[1, 4, 16], lines);
+        assert!(page.contains("</html>") && !page.contains("NaN"), "{value}");
+    }
+    let single = page(&[8], vec![line("system", vec![point(Some(3e7))])]);
+    assert_eq!(single.matches("<figure>").count(), 5, "a column by itself needs no second latency picture");
+    let equal = page(&[1, 2], vec![line("a", vec![point(Some(5e6)), point(Some(5e6))])]);
+    assert_eq!(equal.matches("<figure>").count(), 6);
+    let many: Vec<Line> = (0..60).map(|at| line(&format!("c{at}"), vec![point(Some(1e6 * f64::from(at)))])).collect();
+    assert!(page(&[1], many).contains("<code>c59</code>"));
+}
+
+#[test]
+fn text_from_outside_is_text() {
+    let evil = "<script>alert(\"1\")</script>";
+    let findings = Findings {
+        question: evil.into(),
+        panels: vec![Panel {
+            title: evil.into(),
+            axis: Axis::Cores,
+            columns: vec![1, 2],
+            lines: vec![
+                Line { version: evil.into(), ..line(evil, vec![point(Some(1e6)), point(Some(2e6))]) },
+                line("b", vec![point(Some(2e6)), None]),
+            ],
+            comparisons: vec![(
+                1,
+                0,
+                Comparison { old: 1e6, new: 2e6, interval: (1.9, 2.1), p: 0.01, verdict: Verdict::Worse },
+            )],
+        }],
+        rows: 3,
+        failures: vec![(evil.into(), evil.into(), 2)],
+        problems: vec![evil.into()],
+        provenance: vec![],
+    };
+    let page = render(&findings, &LOOK);
+    assert!(!page.contains("<script") && page.contains("&lt;script&gt;"), "{page}");
+    assert!(page.contains("▲ worse<small>2.0x [+90, 2.1x]</small>"), "{page}");
+}
+
+#[test]
+fn the_page_fetches_nothing_and_names_its_pictures() {
+    let page = page(&[1, 4], vec![line("system", vec![point(Some(1e6)), point(Some(2e6))])]);
+    for way in ["http://", "https://", "<script", " src=", "<link", "@import", "url("] {
+        assert!(!page.contains(way), "{way}");
+    }
+    let count = |text| page.matches(text).count();
+    assert_eq!(count("<svg viewBox=\"0 0"), count("role=\"img\" aria-label="));
+    assert_eq!(count("<figure>"), count("<figcaption>"));
+    assert!(page.starts_with("<!DOCTYPE html>\n<html lang=\"en\">"));
+}
+
+#[test]
+fn many_failures_do_not_hide_the_answer() {
+    let failures = (0..20).map(|at| (format!("cell {at}"), "killed".to_string(), 1)).collect();
+    let page = render(&Findings { failures, ..Findings::default() }, &LOOK);
+    assert_eq!(page.matches("<li>failed: cell").count(), 20);
+    assert!(page.contains("<summary>12 more</summary>"), "{page}");
+}

@@ -1,0 +1,178 @@
+//! Line charts: a figure from column to column, or from phase to phase. In: a panel. Out: pictures.
+
+use super::canvas::{Canvas, Side, spread};
+use super::scale::{Scale, column_shares};
+use super::{Picture, figure, palette};
+use crate::reports::words;
+use crate::summary::{Estimate, Panel};
+use crate::units::Unit;
+
+/// The phases that RSS is read at, with the metric of each.
+const PHASES: [(&str, &str); 6] = [
+    ("start", "rss_start"),
+    ("filled", "rss_filled"),
+    ("peak", "rss_peak"),
+    ("idle", "rss"),
+    ("released", "rss_released"),
+    ("purged", "rss_purged"),
+];
+
+/// What was found, for each candidate at each foot of the axis.
+struct Chart<'a> {
+    title: String,
+    feet: Vec<(f64, String)>,
+    axis: &'a str,
+    series: Vec<Vec<Option<Estimate>>>,
+    /// What a candidate cannot go below.
+    floor: Vec<Option<f64>>,
+    scale: Scale,
+}
+
+/// RSS when idle from column to column.
+pub fn memory(panel: &Panel) -> Option<Picture> {
+    let mut chart = by_column(panel, "rss", "Resident memory when idle", fitting)?;
+    chart.floor = (0..panel.columns.len())
+        .map(|at| panel.lines.iter().filter_map(|line| Some(figure(line, at, "live")?.median)).reduce(f64::max))
+        .collect();
+    let floor: Vec<f64> = chart.floor.iter().flatten().copied().collect();
+    chart.scale = Scale::fitting(Unit::Bytes, &figures(&chart.series), &floor);
+    let caption = "Medians with their 95 % intervals; less is better.";
+    let about_floor = if floor.is_empty() { "" } else { " The broken line is what the service holds live." };
+    Some(chart.picture(&format!("{caption}{about_floor}")))
+}
+
+/// Throughput from column to column.
+pub fn throughput(panel: &Panel) -> Option<Picture> {
+    let chart = by_column(panel, "throughput", "Throughput", fitting)?;
+    Some(chart.picture("Operations in a second: medians with their 95 % intervals; more is better."))
+}
+
+/// The 99th percentile of latency from column to column.
+pub fn latency(panel: &Panel) -> Option<Picture> {
+    let log = |unit, figures: &[Vec<f64>]| Scale::log(unit, figures.iter().flatten().copied());
+    let chart = by_column(panel, "p99", "Latency, 99th percentile", log)?;
+    Some(chart.picture("99 % of operations take at most this: medians with their 95 % intervals; less is better."))
+}
+
+/// RSS from phase to phase at one column.
+pub fn phases(panel: &Panel, column: usize) -> Option<Picture> {
+    let step = 1.0 / (PHASES.len() - 1) as f64;
+    let series: Vec<Vec<Option<Estimate>>> =
+        panel.lines.iter().map(|line| PHASES.map(|(_, metric)| figure(line, column, metric)).to_vec()).collect();
+    let chart = Chart {
+        title: format!("Resident memory over a run at {}", words::column(panel.axis, panel.columns[column])),
+        feet: PHASES.iter().enumerate().map(|(at, (name, _))| (inset(at as f64 * step), name.to_string())).collect(),
+        axis: "phase",
+        scale: fitting(Unit::Bytes, &figures(&series)),
+        series,
+        floor: Vec::new(),
+    };
+    let caption = "Medians with their 95 % intervals. Filled: the live set is built. Released: all is freed. Purged: the \
+                   allocator was told to give back.";
+    chart.has_figures().then(|| chart.picture(caption))
+}
+
+fn by_column<'a>(
+    panel: &'a Panel,
+    metric: &str,
+    title: &str,
+    scale: impl Fn(Unit, &[Vec<f64>]) -> Scale,
+) -> Option<Chart<'a>> {
+    let columns = 0..panel.columns.len();
+    let series: Vec<Vec<Option<Estimate>>> =
+        panel.lines.iter().map(|line| columns.clone().map(|at| figure(line, at, metric)).collect()).collect();
+    let shares = column_shares(&panel.columns).into_iter().map(inset);
+    let chart = Chart {
+        title: format!("{title}, by {}", panel.axis.name()),
+        feet: shares.zip(&panel.columns).map(|(share, value)| (share, value.to_string())).collect(),
+        axis: panel.axis.name(),
+        scale: scale(words::unit(metric), &figures(&series)),
+        series,
+        floor: Vec::new(),
+    };
+    chart.has_figures().then_some(chart)
+}
+
+/// Keeps the outermost feet off the field's edges.
+fn inset(share: f64) -> f64 {
+    0.05 + 0.9 * share
+}
+
+fn fitting(unit: Unit, figures: &[Vec<f64>]) -> Scale {
+    Scale::fitting(unit, figures, &[])
+}
+
+fn figures(series: &[Vec<Option<Estimate>>]) -> Vec<Vec<f64>> {
+    series
+        .iter()
+        .map(|line| line.iter().flatten().flat_map(|found| [found.low, found.median, found.high]).collect())
+        .collect()
+}
+
+impl Chart<'_> {
+    fn has_figures(&self) -> bool {
+        self.series.iter().flatten().any(Option::is_some)
+    }
+
+    fn picture(self, caption: &str) -> Picture {
+        let svg = Canvas::paint(&self.title, |canvas| self.draw(canvas));
+        Picture { svg, caption: format!("{caption}{}", self.scale.note()), title: self.title }
+    }
+
+    fn place(&self, at: usize, value: f64) -> (f64, f64) {
+        Canvas::place(self.feet[at].0, self.scale.share(value))
+    }
+
+    /// A candidate's place, a little beside its foot: intervals at the same foot would hide each other.
+    fn beside(&self, candidate: usize, at: usize, value: f64) -> (f64, f64) {
+        let count = self.series.len() as f64;
+        let (x, y) = self.place(at, value);
+        (x + (candidate as f64 - (count - 1.0) / 2.0) * (24.0 / count).min(4.0), y)
+    }
+
+    fn draw(&self, canvas: &Canvas) {
+        canvas.upright(&self.scale);
+        canvas.feet(&self.feet, self.axis);
+        let floor = self.floor.iter().enumerate().filter_map(|(at, value)| Some(self.place(at, (*value)?)));
+        let floor: Vec<(f64, f64)> = floor.collect();
+        match floor.as_slice() {
+            // A single column has a floor too.
+            [(x, y)] => canvas.dashes(&[(x - 60.0, *y), (x + 60.0, *y)], palette::MUTED, 1.5),
+            floor => canvas.dashes(floor, palette::MUTED, 1.5),
+        }
+        for (candidate, line) in self.series.iter().enumerate() {
+            let color = palette::color(candidate);
+            // A gap in the figures is a gap in the line.
+            for run in line.iter().enumerate().collect::<Vec<_>>().split(|(_, found)| found.is_none()) {
+                let places: Vec<_> = run
+                    .iter()
+                    .filter_map(|(at, found)| Some(self.beside(candidate, *at, found.as_ref()?.median)))
+                    .collect();
+                canvas.line(&places, color, 2.0);
+            }
+            for (at, found) in line.iter().enumerate().filter_map(|(at, found)| Some((at, found.as_ref()?))) {
+                canvas.interval(self.beside(candidate, at, found.low), self.beside(candidate, at, found.high), color);
+            }
+        }
+        for (candidate, line) in self.series.iter().enumerate() {
+            for (at, found) in line.iter().enumerate().filter_map(|(at, found)| Some((at, found.as_ref()?))) {
+                canvas.mark(candidate, self.beside(candidate, at, found.median), 5.0);
+            }
+        }
+        self.number(canvas);
+    }
+
+    /// Each line's number in the legend, to the right of its end.
+    fn number(&self, canvas: &Canvas) {
+        let Some(last) = self.feet.len().checked_sub(1) else { return };
+        let median = |at: usize, line: &[Option<Estimate>]| Some(self.beside(at, last, line[last]?.median));
+        let ends: Vec<(usize, (f64, f64))> =
+            self.series.iter().enumerate().filter_map(|(at, line)| Some((at, median(at, line)?))).collect();
+        let heights = spread(&ends.iter().map(|(_, place)| place.1).collect::<Vec<_>>(), 16.0);
+        let right = Canvas::place(1.0, 0.0).0;
+        for ((candidate, place), height) in ends.iter().zip(heights) {
+            canvas.line(&[(place.0 + 8.0, place.1), (right + 6.0, height)], palette::color(*candidate), 1.0);
+            canvas.word(&(candidate + 1).to_string(), (right + 10.0, height), Side::Left, palette::INK);
+        }
+    }
+}
