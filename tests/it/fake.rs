@@ -144,7 +144,7 @@ fn a_stale_or_foreign_cell_is_refused_by_name_and_the_others_serve() {
     write(folder.path(), "nameless", &Build { version: String::new(), ..build() }, 1);
     script(&folder.path().join("cell-mute"), "#!/bin/sh\nexit 0\n");
     script(&folder.path().join("cell-broken"), "#!/bin/sh\necho 'what now' >&2\nexit 9\n");
-    let ran = study(folder.path(), "--cells . --workloads work --candidates stale");
+    let ran = study(folder.path(), "--cells . --repeats 1 --workloads work --candidates stale");
     assert_eq!(ran.code, Some(2), "{ran:?}");
     for said in [
         "cell-stale: is of another build: wanted ",
@@ -159,5 +159,5 @@ fn a_stale_or_foreign_cell_is_refused_by_name_and_the_others_serve() {
         assert!(ran.err.contains(said), "{said}: {}", ran.err);
     }
     assert!(!folder.path().join("out").exists(), "a study that cannot run leaves nothing behind");
-    assert_eq!(study(folder.path(), "--cells . --workloads work --candidates fake").code, Some(0));
+    assert_eq!(study(folder.path(), "--cells . --repeats 1 --workloads work --candidates fake").code, Some(0));
 }

@@ -24,7 +24,7 @@ fn what_does_not_exist_is_named_with_the_nearest_names() {
         ("study --candidates jemaloc", "no candidate `jemaloc`; perhaps jemalloc"),
         ("plan --candidates qqq", "no candidate `qqq`; there are jemalloc, mimalloc, system"),
         ("study --candidates jemalloc:narena=1", "jemalloc has no setting `narena`; perhaps narenas"),
-        ("study --candidates system:arenas=1", "system has no setting `arenas`; perhaps arena_max"),
+        ("study --candidates system:arenas=1", "system has no setting `arenas`; perhaps arena_test or arena_max"),
         ("study --candidates mimalloc:purge-delay=1", "perhaps purge_delay"),
         ("study --workloads serve", "no workload `serve`; perhaps server"),
         ("--workloads smal", "no workload `smal`; perhaps small"),
@@ -103,7 +103,7 @@ fn a_folder_that_cannot_be_written_is_named() {
 #[test]
 fn rows_that_are_there_are_never_overwritten() {
     let folder = tempdir().unwrap();
-    let flags = format!("--candidates system --workloads {TINY}");
+    let flags = format!("--candidates system --repeats 1 --workloads {TINY}");
     assert_eq!(study(folder.path(), &flags).code, Some(0));
     let rows = folder.path().join("out/samples.jsonl");
     let before = fs::read(&rows).unwrap();

@@ -13,7 +13,7 @@ fn out(line: &str) -> String {
 
 #[test]
 fn what_there_is_to_choose_from() {
-    for what in ["workloads", "meters", "metrics", "studies", "formats"] {
+    for what in ["workloads", "meters", "metrics", "studies"] {
         assert_golden(&format!("list-{what}.txt"), &out(&format!("list {what}")));
     }
 }
@@ -35,7 +35,9 @@ fn reports_of_the_golden_rows() {
         assert_golden(&format!("report.{ending}"), &report);
     }
     let table = fs::read_to_string(golden_path("report.txt")).unwrap();
-    let widest = table.lines().map(|line| line.chars().count()).max().unwrap();
+    // A failure stays on one line, so that it can be searched for.
+    let wrapped = table.lines().filter(|line| !line.starts_with("failed: "));
+    let widest = wrapped.map(|line| line.chars().count()).max().unwrap();
     assert!(widest <= 80, "a table of two columns fits a terminal: {widest}");
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tempfile::tempdir;
 
-use super::support::{Ran, allocanary, golden_path, samples, words};
+use super::support::{Ran, allocanary, command, golden_path, samples, words};
 
 fn good() -> String {
     fs::read_to_string(golden_path("rows.jsonl")).unwrap()
@@ -92,7 +92,7 @@ fn several_files_are_read_as_one() {
     }
     let (whole, parts) = (report(folder.path(), "whole.jsonl"), report(folder.path(), "b.jsonl a.jsonl"));
     assert_eq!((rows(&whole), &whole.out), (count, &parts.out), "the order of files is no matter");
-    let reader = super::support::command(folder.path())
+    let reader = command(folder.path())
         .args(["report", "-"])
         .stdin(fs::File::open(folder.path().join("whole.jsonl")).unwrap())
         .output()

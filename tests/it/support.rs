@@ -49,9 +49,9 @@ pub fn words(line: &str) -> Vec<&str> {
     line.split_whitespace().collect()
 }
 
-/// A study of tiny cells: rows in `samples.jsonl` of `out`.
+/// A study on one thread: rows in `samples.jsonl` of `out`.
 pub fn study(folder: &Path, arguments: &str) -> Ran {
-    allocanary(folder, words("study --repeats 1 --threads 1 --out out").into_iter().chain(words(arguments)))
+    allocanary(folder, words("study --threads 1 --out out").into_iter().chain(words(arguments)))
 }
 
 /// All rows of a file or folder; a line that is none fails the test.
