@@ -1,7 +1,7 @@
 //! The repository's own rules: who may know whom, and what every file carries.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Files that are longer than the rest, each with the reason.
 const LONG: &[(&str, &str)] = &[];
@@ -53,7 +53,7 @@ fn sources() -> Vec<(String, String)> {
     sources
 }
 
-fn relative(root: &Path, path: &PathBuf) -> String {
+fn relative(root: &Path, path: &Path) -> String {
     path.strip_prefix(root).unwrap().display().to_string()
 }
 

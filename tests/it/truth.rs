@@ -16,6 +16,7 @@ use super::support::{TINY, allocanary, answer, cell, cell_with, command, program
 const SMALL_SERVER: &str = "server:live=256KiB,requests=64,bursts=1,burst=64KiB,idle=1";
 
 #[test]
+#[expect(clippy::zombie_processes, reason = "wait4 is what waits, since std's wait tells no usage")]
 fn a_large_parent_does_not_change_a_cells_peak() {
     const LARGE: usize = 300 << 20;
     let ballast = std::hint::black_box(vec![1_u8; LARGE]);
