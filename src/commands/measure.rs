@@ -122,7 +122,7 @@ impl Measurement<'_> {
     /// Prints the report of all rows, and writes the page with the pictures beside them.
     fn report(&self, study: &Study) -> Result<()> {
         let Some(path) = self.target.rows() else { return Ok(()) };
-        let mut findings = findings(&[path.clone()])?;
+        let mut findings = findings(std::slice::from_ref(&path))?;
         findings.question = study.question.clone();
         if findings.rows == 0 {
             return Ok(());

@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(interval("rss", Some(&estimate)), "[82.0, 86.9]");
         assert_eq!(interval("rss", Some(&Estimate { low: 0.9 * mib, ..estimate })), "[922 KiB, 86.9 MiB]");
         assert_eq!((median("rss", None).as_str(), interval("rss", None).as_str()), ("-", ""));
-        let changes = [(1.0, "+0.0 %"), (0.958, "-4.2 %"), (1.36, "+36 %"), (3.14, "3.1x"), (0.5, "-50 %")];
+        let changes = [(1.0, "+0.0 %"), (0.958, "-4.2 %"), (1.36, "+36 %"), (3.12, "3.1x"), (0.5, "-50 %")];
         for (ratio, text) in changes {
             assert_eq!(change(ratio), text);
         }

@@ -127,7 +127,7 @@ pub fn false_discovery(p_values: &[f64], rate: f64) -> Vec<bool> {
     order.sort_unstable_by(|a, b| p_values[*a].total_cmp(&p_values[*b]));
     let count = p_values.len() as f64;
     let stands = |(rank, at): &(usize, &usize)| p_values[**at] <= rate * (*rank + 1) as f64 / count;
-    let kept = order.iter().enumerate().filter(stands).last().map_or(0, |(rank, _)| rank + 1);
+    let kept = order.iter().enumerate().rfind(stands).map_or(0, |(rank, _)| rank + 1);
     let mut result = vec![false; p_values.len()];
     order[..kept].iter().for_each(|at| result[*at] = true);
     result

@@ -71,7 +71,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         let pair = &queues[(worker / 2) % pairs];
         // A single thread produces and consumes by turns; the last of an odd number has no partner and rests.
         let rests = setup.threads > 1 && worker / 2 == pairs;
-        let produces = !rests && worker % 2 == 0;
+        let produces = !rests && worker.is_multiple_of(2);
         let consumes = !rests && (worker % 2 == 1 || setup.threads == 1);
         let mut rng = Rng::part(setup.seed, worker as u64);
         let mut laps = Laps::new(setup.timer, TIMED_EVERY);
