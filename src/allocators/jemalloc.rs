@@ -23,7 +23,14 @@ const MOST_ARENAS: i64 = 4094;
 const ALL_ARENAS: usize = 4096;
 
 const COUNT: Kind = Kind::Number { min: 0, max: i64::MAX };
-const DECAY: Kind = Kind::Number { min: -1, max: i64::MAX };
+/// jemalloc takes as many milliseconds as its clock of nanoseconds can count, and refuses more.
+const DECAY: Kind = Kind::Number { min: -1, max: 18_446_744_072_000 };
+const SPINS: Kind = Kind::Number { min: -1, max: i64::MAX };
+/// jemalloc silently clips to these what lies outside.
+const SLOTS: Kind = Kind::Number { min: 1, max: 2048 };
+const FLUSHED: Kind = Kind::Number { min: 1, max: 16 };
+/// The largest size class of a 64-bit address space (`SC_LARGE_MAXCLASS`).
+const LARGEST: Kind = Kind::Size { min: 0, max: 7 << 60 };
 
 const fn words(names: &'static [Cow<'static, str>]) -> Kind {
     Kind::Choice { names: Cow::Borrowed(names) }
@@ -60,35 +67,47 @@ pub const SETTINGS: &[Setting] = &[
     Setting::new("dirty_decay_ms", DECAY, "time over which freed pages go back; 0 at once, -1 never"),
     Setting::new("muzzy_decay_ms", DECAY, "time over which lazily freed pages go back; 0 at once, -1 never"),
     Setting::new("background_thread", Kind::Flag, "threads that purge, so that an idle process shrinks too"),
-    Setting::new("max_background_threads", Kind::Number { min: 1, max: 4096 }, "most such threads"),
+    Setting::new("max_background_threads", Kind::Number { min: 1, max: MOST_ARENAS }, "most such threads"),
     Setting::new("percpu_arena", words(PERCPU), "an arena for each processor instead of for threads"),
     Setting::new("metadata_thp", words(METADATA_THP), "huge pages for the allocator's own structures"),
     Setting::new("thp", words(THP), "transparent huge pages for the program's data"),
-    Setting::new(
-        "oversize_threshold",
-        Kind::SIZE,
-        "blocks above it come from an arena of their own and go back at once",
-    ),
+    Setting::new("oversize_threshold", LARGEST, "blocks above it come from an arena of their own and go back at once"),
     Setting::new("retain", Kind::Flag, "keep unused addresses instead of unmapping them"),
     Setting::new("dss", words(DSS), "use of sbrk beside mmap"),
     Setting::new("cache_oblivious", Kind::Flag, "shift large blocks by a random number of cache lines"),
     Setting::new("trust_madvise", Kind::Flag, "believe that MADV_DONTNEED zeroes pages"),
-    Setting::new("mutex_max_spin", DECAY, "spins before a lock sleeps; -1 for ever"),
-    Setting::new("lg_extent_max_active_fit", COUNT, "how much larger (power of two) a reused extent may be"),
+    Setting::new("mutex_max_spin", SPINS, "spins before a lock sleeps; -1 for ever"),
+    Setting::new(
+        "lg_extent_max_active_fit",
+        Kind::Number { min: 0, max: 64 },
+        "how much larger (power of two) a reused extent may be",
+    ),
     Setting::new("process_madvise_max_batch", COUNT, "ranges purged by one call; 0 is one by one"),
     Setting::new("experimental_tcache_gc", Kind::Flag, "the thread cache's newer garbage collection"),
-    Setting::new("tcache_nslots_small_min", COUNT, "least slots of a cache bin for small blocks"),
-    Setting::new("tcache_nslots_small_max", COUNT, "most slots of a cache bin for small blocks"),
-    Setting::new("tcache_nslots_large", COUNT, "slots of a cache bin for large blocks"),
+    Setting::new("tcache_nslots_small_min", SLOTS, "least slots of a cache bin for small blocks"),
+    Setting::new("tcache_nslots_small_max", SLOTS, "most slots of a cache bin for small blocks"),
+    Setting::new("tcache_nslots_large", SLOTS, "slots of a cache bin for large blocks"),
     Setting::new(
         "lg_tcache_nslots_mul",
         Kind::Number { min: -16, max: 16 },
         "slots per slab region, as a power of two",
     ),
-    Setting::new("tcache_gc_incr_bytes", Kind::SIZE, "bytes allocated between two collections of a thread cache"),
+    Setting::new(
+        "tcache_gc_incr_bytes",
+        Kind::Size { min: 1024, max: i64::MAX as u64 },
+        "bytes allocated between two collections of a thread cache",
+    ),
     Setting::new("tcache_gc_delay_bytes", Kind::SIZE, "bytes a cache bin is spared after it was collected"),
-    Setting::new("lg_tcache_flush_small_div", COUNT, "share (power of two) of small blocks flushed when a bin is full"),
-    Setting::new("lg_tcache_flush_large_div", COUNT, "share (power of two) of large blocks flushed when a bin is full"),
+    Setting::new(
+        "lg_tcache_flush_small_div",
+        FLUSHED,
+        "share (power of two) of small blocks flushed when a bin is full",
+    ),
+    Setting::new(
+        "lg_tcache_flush_large_div",
+        FLUSHED,
+        "share (power of two) of large blocks flushed when a bin is full",
+    ),
     Setting::new("hpa", Kind::Flag, "the huge page aware allocator"),
 ];
 

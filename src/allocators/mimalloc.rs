@@ -52,7 +52,7 @@ pub const SETTINGS: &[Setting] = &[
     Setting::new("use_numa_nodes", COUNT, "NUMA nodes to use; 0 all"),
     Setting::new("disallow_os_alloc", FLAG, "allocate from reserved arenas only"),
     Setting::new("disallow_arena_alloc", FLAG, "never allocate from arenas"),
-    Setting::new("max_vabits", COUNT, "bits of an address that the page map covers"),
+    Setting::new("max_vabits", Kind::Number { min: 0, max: 64 }, "bits of an address that the page map covers"),
     Setting::new("pagemap_commit", FLAG, "commit the whole page map, to catch foreign pointers"),
     Setting::new("visit_abandoned", FLAG, "let heap walks see dead threads' blocks"),
     Setting::new("destroy_on_exit", FLAG, "give all memory back at exit"),

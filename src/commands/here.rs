@@ -11,7 +11,7 @@ use crate::description::Description;
 use crate::error::{Error, Result};
 use crate::provenance::Host;
 use crate::run::{Target, describe};
-use crate::study::StudyFile;
+use crate::study::{StudyFile, plan};
 
 /// Measures this build's allocator.
 pub fn run(flags: &HereFlags) -> Result<ExitCode> {
@@ -29,6 +29,8 @@ pub fn run(flags: &HereFlags) -> Result<ExitCode> {
     };
     let inherited: BTreeMap<String, String> =
         std::env::vars().filter(|(name, _)| plain.environment.owns(name)).collect();
+    // What is wrong with the flags is said before anything is printed.
+    plan(&file.clone().check()?, &roster.descriptions())?;
     let configured = describe(program, &inherited).map_err(Error::Cell)?;
     terminal::print(introduction(plain, &configured, &inherited).as_bytes())?;
 

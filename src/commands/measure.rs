@@ -28,16 +28,16 @@ pub fn roster(folders: &[PathBuf]) -> Result<Roster> {
     let roster = Roster::find(&folders);
     let built_in = 1 + usize::from(cfg!(feature = "jemalloc")) + usize::from(cfg!(feature = "mimalloc"));
     let complete = roster.cells.iter().filter(|(cell, _)| cell.build.package == env!("CARGO_PKG_NAME")).count();
-    if complete >= built_in {
-        return Ok(roster);
-    }
-    match Builder::find(&command) {
-        None => roster.or_say_why(),
+    let roster = match Builder::find(&command).filter(|_| complete < built_in) {
+        None => roster.or_say_why()?,
         Some(builder) => {
             builder.build()?;
-            Roster::find(&folders).or_say_why()
+            Roster::find(&folders).or_say_why()?
         }
-    }
+    };
+    // Else a stale cell would look as if its allocator did not exist.
+    roster.refused.iter().for_each(|reason| eprintln!("refused {reason}"));
+    Ok(roster)
 }
 
 /// A study on its way: what is run, from where and to where.
@@ -84,8 +84,11 @@ impl Measurement<'_> {
             Ok(())
         });
         bar.finish_and_clear();
-        self.report(&study)?;
-        match ran? {
+        let reported = self.report(&study);
+        // A disk that is full stops rows and report alike; the row's error says what is lost.
+        let progress = ran?;
+        reported?;
+        match progress {
             Progress::Finished => {}
             Progress::OutOfBudget(left) => {
                 eprintln!("the budget is used up: {left} cells of {} were left out", planned.len());

@@ -40,12 +40,10 @@ impl StudyFile {
         StudyFile::parse(&path.display().to_string(), &text)
     }
 
-    /// Reads a text; `name` is what an error calls it. The parser's message shows line, column and key.
+    /// Reads a text; `name` is what an error calls it.
     pub fn parse(name: &str, text: &str) -> Result<Self> {
-        toml::from_str(text).map_err(|error| Error::StudyFile {
-            path: name.to_string(),
-            problem: error.to_string().trim_end().to_string(),
-        })
+        toml::from_str(text)
+            .map_err(|error| Error::StudyFile { path: name.to_string(), problem: problem(&error, text) })
     }
 
     /// This study with every field that `flags` sets replaced.
@@ -69,6 +67,15 @@ impl StudyFile {
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("a study has only texts, numbers and lists")
     }
+}
+
+/// The parser's own text is a picture of several lines; an error is one. The line of the file holds the key.
+fn problem(error: &toml::de::Error, text: &str) -> String {
+    let message = error.message().trim().replace('\n', "; ");
+    let Some(before) = error.span().and_then(|span| text.get(..span.start)) else { return message };
+    let number = before.matches('\n').count();
+    let line = text.lines().nth(number).unwrap_or_default().trim();
+    format!("line {}: `{line}`: {message}", number + 1)
 }
 
 #[cfg(test)]

@@ -125,8 +125,9 @@ mod tests {
         assert_eq!(names.len(), ALL.len());
         let known: Vec<&str> =
             crate::meters::ALL.iter().flat_map(|meter| meter.readings).map(|reading| reading.name).collect();
-        for name in include_str!("metrics.rs").split('"').filter(|word| word.ends_with("_bytes")) {
-            assert!(known.contains(&name), "no meter gives {name}");
-        }
+        // This test's own text names no reading.
+        let table = include_str!("metrics.rs").split("#[cfg(test)]").next().unwrap();
+        let asked: Vec<&str> = table.split('"').filter(|word| word.ends_with("_bytes")).collect();
+        assert!(asked.len() > 10 && asked.iter().all(|name| known.contains(name)), "{asked:?} of {known:?}");
     }
 }

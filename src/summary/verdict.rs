@@ -66,11 +66,13 @@ const FEWEST: usize = 4;
 /// name of a setting, moves RSS by more. See METHOD.md.
 const MARGIN: f64 = 0.02;
 
+/// The values of the old and of the new.
+type Pair<'a> = (&'a [f64], &'a [f64]);
+
 /// Compares many pairs (old, new) at once, so that chance finds are bounded over all of them.
 pub fn compare_groups<'a>(pairs: impl Iterator<Item = (&'a Group, &'a Group)>, metric: &Metric) -> Vec<Comparison> {
     let at = metric_index(metric.name);
-    let pairs: Vec<(&[f64], &[f64])> =
-        pairs.map(|(old, new)| (old.values[at].as_slice(), new.values[at].as_slice())).collect();
+    let pairs: Vec<Pair> = pairs.map(|(old, new)| (old.values[at].as_slice(), new.values[at].as_slice())).collect();
     let p_values: Vec<f64> = pairs.iter().map(|(old, new)| stats::mann_whitney(old, new)).collect();
     let stand = stats::false_discovery(&p_values, FALSE_DISCOVERIES);
     let compare = |old: &[f64], new: &[f64], p: f64, stands: bool| {

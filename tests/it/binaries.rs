@@ -1,0 +1,93 @@
+//! The thing measured is a program with one allocator linked: the binaries themselves are read.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::Command;
+
+use object::{Object, ObjectSection, ObjectSymbol, SectionFlags};
+use tempfile::tempdir;
+
+use super::support::program;
+
+/// The beginnings of each allocator's symbols.
+const SYMBOLS: &[(&str, &[&str])] = &[("jemalloc", &["_rjem_", "je_"]), ("mimalloc", &["mi_", "_mi_"])];
+
+/// Texts of each allocator's code, which no stripping removes.
+const TELLTALES: &[(&str, &[&str])] = &[
+    ("jemalloc", &["<jemalloc>", "arenas.narenas", "___ Begin jemalloc statistics ___"]),
+    ("mimalloc", &["mimalloc: ", "option '%s': %ld %s", "page_reclaim_on_free"]),
+];
+
+/// The symbols of a binary that begin in one of these ways.
+fn symbols(binary: &[u8], beginnings: &[&str]) -> BTreeSet<String> {
+    let file = object::File::parse(binary).unwrap();
+    let names = file.symbols().filter_map(|symbol| Some(symbol.name().ok()?.to_string()));
+    names.filter(|name| beginnings.iter().any(|beginning| name.starts_with(beginning))).collect()
+}
+
+fn holds(bytes: &[u8], text: &str) -> bool {
+    // The first byte first: a whole comparison at every offset of ten megabytes takes seconds.
+    let first = text.as_bytes()[0];
+    (0..bytes.len()).any(|at| bytes[at] == first && bytes[at..].starts_with(text.as_bytes()))
+}
+
+#[test]
+fn a_cell_holds_the_symbols_of_its_own_allocator_only() {
+    for cell in ["system", "jemalloc", "mimalloc"] {
+        let binary = fs::read(program(cell)).unwrap();
+        assert!(object::File::parse(&*binary).unwrap().symbols().count() > 100, "cell-{cell} has symbols to look at");
+        for (allocator, beginnings) in SYMBOLS {
+            let found = symbols(&binary, beginnings);
+            if cell == *allocator {
+                // What is looked for is there where it must be, so the search below can find it.
+                assert!(found.len() > 50, "cell-{cell}: {found:?}");
+            } else {
+                assert!(found.is_empty(), "cell-{cell} is linked with {allocator}: {found:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_cell_without_symbols_holds_the_texts_of_its_own_allocator_only() {
+    let folder = tempdir().unwrap();
+    for cell in ["system", "jemalloc", "mimalloc"] {
+        let path = folder.path().join("stripped");
+        let bytes = match Command::new("strip").arg("-o").arg(&path).arg(program(cell)).status() {
+            Ok(status) => {
+                assert!(status.success());
+                fs::read(&path).unwrap()
+            }
+            Err(error) => {
+                eprintln!("skipped: no `strip` here ({error}); the sections that it would leave are read instead");
+                loaded(&fs::read(program(cell)).unwrap())
+            }
+        };
+        for (allocator, beginnings) in SYMBOLS.iter().filter(|_| path.exists()) {
+            assert!(symbols(&bytes, beginnings).is_empty(), "{allocator}: `strip` left symbols");
+        }
+        for (allocator, texts) in TELLTALES {
+            for text in *texts {
+                assert_eq!(holds(&bytes, text), cell == *allocator, "cell-{cell}: {allocator}'s {text:?}");
+            }
+        }
+    }
+}
+
+/// The bytes of those sections that are loaded into memory.
+fn loaded(binary: &[u8]) -> Vec<u8> {
+    let file = object::File::parse(binary).unwrap();
+    let is_loaded = |flags| matches!(flags, SectionFlags::Elf { sh_flags, .. } if sh_flags.0 & 2 != 0); // SHF_ALLOC
+    let sections = file.sections().filter(|section| is_loaded(section.flags()));
+    sections.flat_map(|section| section.data().unwrap_or_default().to_vec()).collect()
+}
+
+#[test]
+fn what_is_searched_without_strip_finds_the_same() {
+    for (allocator, texts) in TELLTALES {
+        let bytes = loaded(&fs::read(program(allocator)).unwrap());
+        assert!(texts.iter().all(|text| holds(&bytes, text)), "{allocator}");
+        let bytes = loaded(&fs::read(program("system")).unwrap());
+        assert!(!texts.iter().any(|text| holds(&bytes, text)), "{allocator}");
+    }
+}

@@ -1,0 +1,163 @@
+//! The whole pipeline over a fake cell: exact numbers without measuring, and every way in which a cell can go wrong.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use allocanary::provenance::{Build, Host};
+use allocanary::sample::FailureKind::{self, Crashed, Garbage, Late, Setting, Silent};
+use tempfile::tempdir;
+
+use super::support::{allocanary, samples, script, study};
+
+/// How the fake can answer, the failure that the row must name, and what it must say of it.
+const MODES: &[(&str, Option<(FailureKind, &str)>)] = &[
+    ("good", None),
+    ("late", Some((Late, "killed at its deadline of 2 s (--deadline)"))),
+    ("garbage", Some((Garbage, "\"no JSON at all"))),
+    ("torn", Some((Garbage, "the answer is not a sample"))),
+    ("signal", Some((Crashed, "killed by signal 11"))),
+    ("exit", Some((Crashed, "ended with exit code 3: no luck today"))),
+    ("silent", Some((Silent, "exit code 0 and no answer"))),
+    ("other", Some((Garbage, "for another cell"))),
+    ("uneven", Some((Garbage, "differ in length"))),
+    ("panic", Some((Crashed, "exit code 101: thread 'main' panicked at src/x.rs:1:2: | a block was overwritten"))),
+    ("deaf", Some((Crashed, "exit code 4"))),
+    ("clip", Some((Setting, "size: wanted 9, found 5"))),
+    ("nosy", Some((Crashed, "exit code 5: variables of allocators: 0"))),
+];
+
+/// Repeat 0, 1 and 2 answer 40, 41 and 42 MiB for 20 MiB that are live.
+const RUN: &str = r#"
+mode=${FAKE_MODE:-good}
+[ $mode = deaf ] && exit 4
+cell=$(cat)
+repeat=${cell##*\"repeat\":}
+rss=$(((40 + ${repeat%%,*}) * 1048576))
+live='[0,20971520]'
+error=
+case $mode in
+late) sleep 600 ;;
+garbage) echo 'no JSON at all'; exit ;;
+torn) echo '{"schema":1,"cell":'; exit ;;
+signal) kill -SEGV $$ ;;
+exit) echo 'no luck today' >&2; exit 3 ;;
+silent) exit ;;
+other) cell=$(echo "$cell" | sed 's/"threads":1/"threads":2/') ;;
+uneven) live='[0]' ;;
+panic) printf "thread 'main' panicked at src/x.rs:1:2:\na block was overwritten\nnote: run with it\n" >&2; exit 101 ;;
+clip) error='"error":{"kind":"setting","text":"size: wanted 9, found 5"},' ;;
+nosy) echo "variables of allocators: $(env | grep -c -e RJEM -e MIMALLOC -e GLIBC)" >&2; exit 5 ;;
+esac
+printf '{"schema":1,"cell":%s,"answer":{"version":"1.2","phases":["start","idle"],"live_bytes":%s,' "$cell" "$live"
+printf '"readings":{"rss_bytes":[1048576,%s],"peak_rss_bytes":[1048576,52428800]},' $rss
+printf '"operations":1000,"active_ns":500000000,"verified":7},%s"provenance":%s}\n' "$error" "$provenance"
+"#;
+
+fn build() -> Build {
+    let text = |text: &str| text.to_string();
+    Build { package: text("fake"), version: text("1.2"), id: text("0"), ..Build::this() }
+}
+
+/// Writes `cell-NAME`, an executable that speaks the two verbs.
+fn write(folder: &Path, name: &str, build: &Build, protocol: u32) {
+    let build_json = serde_json::to_string(build).unwrap();
+    let host = serde_json::to_string(&Host::this()).unwrap();
+    let modes: Vec<String> = MODES.iter().map(|(mode, _)| format!("\"{mode}\"")).collect();
+    let modes = modes.join(",");
+    let text = format!(
+        r#"#!/bin/sh
+if [ "$1" = describe ]; then
+cat <<'END'
+{{"protocol":{protocol},"build":{build_json},"allocator":"{name}","version":"1.2","effective":{{}},
+"settings":[{{"name":"mode","kind":{{"type":"choice","names":[{modes}]}},"about":"how to answer"}}],
+"environment":{{"type":"each","prefix":"FAKE_"}},
+"workloads":[{{"name":"work","about":"answers","operation":"answer","seconds":0.01}}]}}
+END
+exit
+fi
+provenance='{{"build":{build_json},"host":{host}}}'
+{RUN}"#
+    );
+    script(&folder.join(format!("cell-{name}")), &text);
+}
+
+/// A folder with `cell-fake`.
+pub fn folder() -> tempfile::TempDir {
+    let folder = tempdir().unwrap();
+    write(folder.path(), "fake", &build(), 1);
+    folder
+}
+
+#[test]
+fn every_way_of_going_wrong_is_a_row_and_the_rest_is_reported() {
+    let folder = folder();
+    let candidates: Vec<String> = MODES.iter().map(|(mode, _)| format!("fake:mode={mode}")).collect();
+    let flags = format!("--cells . --workloads work --repeats 3 --deadline 2s --candidates {}", candidates.join(" "));
+    let flags: Vec<&str> = flags.split(' ').collect();
+    let ran = allocanary(folder.path(), ["study", "--threads", "1", "--out", "out"].iter().chain(&flags));
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+
+    let rows = samples(&folder.path().join("out"));
+    let mut by_mode: BTreeMap<&str, Vec<_>> = BTreeMap::new();
+    for row in &rows {
+        by_mode.entry(&row.cell.settings["mode"]).or_default().push(row);
+    }
+    for (mode, wanted) in MODES {
+        assert_eq!(by_mode[mode].len(), 3, "{mode}");
+        for row in &by_mode[mode] {
+            match (&row.error, wanted) {
+                (None, None) => assert_eq!(row.answer.as_ref().unwrap().verified, 7),
+                (Some(found), Some((kind, text))) => {
+                    assert_eq!(found.kind, *kind, "{mode}: {found:?}");
+                    assert!(found.text.contains(text), "{mode}: {found:?}");
+                }
+                _ => panic!("{mode}: {row:?}"),
+            }
+            assert!(row.wall_us > 0 && row.started_ms > 0, "{mode}");
+        }
+        let named = ran.out.contains(&format!("failed: fake:mode={mode}, work, 1 threads: "));
+        assert_eq!(named, wanted.is_some(), "{mode}: {}", ran.out);
+    }
+    assert!(ran.out.contains("41.0 2.05x"), "{}", ran.out);
+    assert_eq!(ran.out.matches("3 failed").count(), MODES.len() - 1, "{}", ran.out);
+}
+
+#[test]
+fn the_figures_are_those_of_the_rows() {
+    let folder = folder();
+    let ran = study(folder.path(), "--cells . --candidates fake --workloads work --repeats 3");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let csv = allocanary(folder.path(), ["report", "out", "--format", "csv"]).out;
+    let has = |line: &str| assert!(csv.contains(line), "{line}\n{csv}");
+    has("\nwork,fake,1.2,threads,1,rss,bytes,3,42991616,41943040,44040192,524288,0\n");
+    has("\nwork,fake,1.2,threads,1,overhead,ratio,3,2.05,2,2.1,");
+    has("\nwork,fake,1.2,threads,1,peak,bytes,3,52428800,52428800,52428800,0,0\n");
+    has("\nwork,fake,1.2,threads,1,throughput,1/s,3,2000,2000,2000,0,0\n");
+    assert!(!csv.contains(",p99,"), "what the cell did not measure is not there: {csv}");
+}
+
+#[test]
+fn a_stale_or_foreign_cell_is_refused_by_name_and_the_others_serve() {
+    let folder = folder();
+    write(folder.path(), "stale", &Build { id: "0123456789abcdef".into(), ..Build::this() }, 1);
+    write(folder.path(), "future", &build(), 9);
+    write(folder.path(), "nameless", &Build { version: String::new(), ..build() }, 1);
+    script(&folder.path().join("cell-mute"), "#!/bin/sh\nexit 0\n");
+    script(&folder.path().join("cell-broken"), "#!/bin/sh\necho 'what now' >&2\nexit 9\n");
+    let ran = study(folder.path(), "--cells . --repeats 1 --workloads work --candidates stale");
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    for said in [
+        "cell-stale: is of another build: wanted ",
+        "found ",
+        "0123456789abcdef",
+        "cell-future: speaks protocol 9, wanted 1",
+        "cell-nameless: does not say its version",
+        "cell-mute: `describe` did not answer with a description",
+        "cell-broken: `describe` failed: what now",
+        "allocanary: no candidate `stale`",
+    ] {
+        assert!(ran.err.contains(said), "{said}: {}", ran.err);
+    }
+    assert!(!folder.path().join("out").exists(), "a study that cannot run leaves nothing behind");
+    assert_eq!(study(folder.path(), "--cells . --repeats 1 --workloads work --candidates fake").code, Some(0));
+}

@@ -1,0 +1,13 @@
+//! The whole command as its user meets it: binaries in, exit codes, rows and texts out.
+
+mod binaries;
+mod fake;
+mod input;
+mod memory;
+mod registry;
+mod repository;
+mod rows;
+mod settings;
+mod store;
+mod support;
+mod truth;

@@ -1,0 +1,104 @@
+//! A cell that the kernel kills for memory is a row like any other. In a real control group with a real limit.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use allocanary::sample::FailureKind;
+use tempfile::tempdir;
+
+use super::support::{Ran, TINY, samples};
+
+const LIMIT: u64 = 96 << 20;
+
+/// A control group with a memory limit, which goes away with the test.
+struct Group(PathBuf);
+
+impl Group {
+    /// Version 1 below our own group; version 2 beside it, since a group with processes has no groups with limits.
+    fn make() -> Result<Group, String> {
+        let groups = fs::read_to_string("/proc/self/cgroup").map_err(|error| error.to_string())?;
+        let groups: Vec<(&str, &str)> = groups
+            .lines()
+            .filter_map(|line| line.split_once(':')?.1.split_once(':'))
+            .map(|(controllers, path)| (controllers, path.trim_start_matches('/')))
+            .collect();
+        let v1 = groups.iter().find(|(controllers, _)| controllers.split(',').any(|name| name == "memory"));
+        let (root, own) = match v1.or_else(|| groups.iter().find(|(controllers, _)| controllers.is_empty())) {
+            Some((_, own)) if v1.is_some() => (Path::new("/sys/fs/cgroup/memory"), own.to_string()),
+            Some((_, own)) => (Path::new("/sys/fs/cgroup"), own.to_string()),
+            None => return Err("this process is in no memory group".into()),
+        };
+        let own = root.join(own);
+        let above = if v1.is_some() { &own } else { own.parent().filter(|_| own != root).unwrap_or(root) };
+        let path = above.join(format!("allocanary-test-{}", std::process::id()));
+        fs::create_dir(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let group = Group(path);
+        let limit = LIMIT.to_string();
+        match v1 {
+            Some(_) => {
+                group.set("memory.limit_in_bytes", &limit)?;
+                // Without swap accounting there is no such file, and then swap is kept away by the next.
+                let _ = group.set("memory.memsw.limit_in_bytes", &limit);
+                let _ = group.set("memory.swappiness", "0");
+            }
+            None => {
+                group.set("memory.max", &limit)?;
+                let _ = group.set("memory.swap.max", "0");
+            }
+        }
+        Ok(group)
+    }
+
+    fn set(&self, file: &str, value: &str) -> Result<(), String> {
+        // Not `fs::write`: it would make the file where the controller is missing on an ordinary file system.
+        let path = self.0.join(file);
+        let written = fs::OpenOptions::new().write(true).open(&path).and_then(|mut open| {
+            use std::io::Write;
+            open.write_all(value.as_bytes())
+        });
+        written.map_err(|error| format!("{}: {error}", path.display()))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // The kernel lets go of dead processes in its own time.
+        for _ in 0..100 {
+            if fs::remove_dir(&self.0).is_ok() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+}
+
+#[test]
+fn a_cell_killed_for_memory_is_a_row_and_the_study_goes_on() {
+    let group = match Group::make() {
+        Ok(group) => group,
+        Err(why) => return eprintln!("skipped: a_cell_killed_for_memory_is_a_row_and_the_study_goes_on: {why}"),
+    };
+    let folder = tempdir().unwrap();
+    let large = "server:live=512MiB,requests=1,bursts=0,idle=1";
+    let ran: Ran = Command::new("sh")
+        .args(["-c", "echo $$ > \"$0/cgroup.procs\" && exec \"$@\""])
+        .arg(&group.0)
+        .args([env!("CARGO_BIN_EXE_allocanary"), "study", "--candidates", "system", "jemalloc"])
+        .args(["--threads", "1", "--repeats", "2", "--out", "out", "--workloads", large, TINY])
+        .current_dir(&folder)
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .output()
+        .unwrap()
+        .into();
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let rows = samples(&folder.path().join("out"));
+    assert_eq!(rows.len(), 8, "every cell is a row");
+    for row in rows {
+        let failure = row.error.as_ref().map(|failure| failure.kind);
+        let wanted = (row.cell.workload != TINY).then_some(FailureKind::OutOfMemory);
+        assert_eq!(failure, wanted, "{}: {:?}", row.cell.title(), row.error);
+    }
+    assert!(ran.out.contains("killed by the kernel for memory"), "{}", ran.out);
+}

@@ -1,0 +1,74 @@
+//! What the command offers, and the formats that it writes, as golden files: a change of either is seen and meant.
+
+use std::fs;
+use std::path::Path;
+
+use super::support::{allocanary, assert_golden, golden_path, samples, words};
+
+fn out(line: &str) -> String {
+    let ran = allocanary(Path::new("/"), words(line));
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{line}");
+    ran.out
+}
+
+#[test]
+fn what_there_is_to_choose_from() {
+    for what in ["workloads", "meters", "metrics", "studies"] {
+        assert_golden(&format!("list-{what}.txt"), &out(&format!("list {what}")));
+    }
+}
+
+/// Defaults depend on the host, and versions on the lock file; names do not.
+#[test]
+fn every_setting_by_name() {
+    let list = out("list settings");
+    let names: Vec<&str> = list.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    let names: Vec<&str> = names.into_iter().filter(|name| name.contains(':')).collect();
+    assert_golden("settings.txt", &(names.join("\n") + "\n"));
+}
+
+#[test]
+fn reports_of_the_golden_rows() {
+    let rows = golden_path("rows.jsonl");
+    for (format, ending) in [("table", "txt"), ("markdown", "md"), ("csv", "csv")] {
+        let report = out(&format!("report {} --format {format}", rows.display()));
+        assert_golden(&format!("report.{ending}"), &report);
+    }
+    let table = fs::read_to_string(golden_path("report.txt")).unwrap();
+    // A failure stays on one line, so that it can be searched for.
+    let wrapped = table.lines().filter(|line| !line.starts_with("failed: "));
+    let widest = wrapped.map(|line| line.chars().count()).max().unwrap();
+    assert!(widest <= 80, "a table of two columns fits a terminal: {widest}");
+}
+
+/// This file is never renewed: rows of the first schema stay readable for ever, and mean what they meant.
+#[test]
+fn a_row_of_the_first_schema_is_still_read() {
+    let row = samples(&golden_path("sample-v1.jsonl")).remove(0);
+    assert_eq!((row.schema, row.cell.candidate.as_str()), (1, "jemalloc:narenas=2"));
+    let csv = out(&format!("report {} --format csv", golden_path("sample-v1.jsonl").display()));
+    assert_golden("sample-v1.csv", &csv);
+    // And today's writer loses nothing of it.
+    let kept: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(golden_path("sample-v1.jsonl")).unwrap()).unwrap();
+    assert_eq!(serde_json::to_value(&row).unwrap(), kept);
+}
+
+#[test]
+fn help_fits_a_terminal_and_shows_examples() {
+    for verb in ["", "study", "plan", "list", "report", "compare", "completions", "man"] {
+        for flag in ["-h", "--help"] {
+            let help = out(&format!("{verb} {flag}"));
+            let long: Vec<&str> = help.lines().filter(|line| line.chars().count() > 100).collect();
+            assert!(long.is_empty(), "{verb} {flag}: {long:#?}");
+            let has_examples = help.contains("Examples:\n  allocanary");
+            assert!(has_examples || ["plan", "list", "completions", "man"].contains(&verb), "{verb} {flag}");
+        }
+    }
+}
+
+#[test]
+fn completions_and_the_manual_are_written() {
+    assert!(out("completions bash").contains("--candidates"));
+    assert!(out("man").starts_with(".ie"), "roff");
+}

@@ -1,0 +1,117 @@
+//! What was measured is never lost: full disks, standard output, Ctrl-C, and studies that are finished later.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use allocanary::sample::Sample;
+use tempfile::tempdir;
+
+use super::support::{Ran, TINY, allocanary, command, golden_path, samples, study, words};
+
+#[test]
+fn a_full_disk_is_named_and_the_row_is_still_said() {
+    let folder = tempdir().unwrap();
+    let flags = format!("study --candidates system --threads 1 --repeats 2 --out /dev/full --workloads {TINY}");
+    let ran = allocanary(folder.path(), words(&flags));
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.err.contains("allocanary: /dev/full: writing a row: No space left on device"), "{}", ran.err);
+    let row = ran.err.lines().find(|line| line.starts_with('{')).expect("the row is on standard error");
+    let row: Sample = serde_json::from_str(row).unwrap();
+    assert_eq!((row.cell.repeat, row.error), (0, None), "the first row, and no second was measured in vain");
+    assert_eq!(ran.err.lines().filter(|line| line.starts_with('{')).count(), 1);
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_an_error() {
+    let folder = tempdir().unwrap();
+    let rows = golden_path("rows.jsonl");
+    let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut report = command(folder.path());
+    report.arg("report").arg(&rows).stdout(full).stderr(Stdio::piped());
+    let ran: Ran = report.spawn().unwrap().wait_with_output().unwrap().into();
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.starts_with("allocanary: standard output: writing: No space left"), "{}", ran.err);
+    let to = ["report", rows.to_str().unwrap(), "--to", "/dev/full"];
+    let ran = allocanary(folder.path(), to);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.starts_with("allocanary: /dev/full: writing the report: "), "{}", ran.err);
+}
+
+#[test]
+fn rows_alone_go_to_standard_output() {
+    let folder = tempdir().unwrap();
+    let flags = format!("study --candidates system jemalloc --threads 1,2 --repeats 2 --out - --workloads {TINY}");
+    let ran = allocanary(folder.path(), words(&flags));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let rows: Vec<Sample> = ran.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(rows.len(), 8);
+    assert!(rows.iter().all(|row| row.error.is_none()));
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 0, "and nowhere else");
+}
+
+/// Eight cells that rest long enough to be interrupted.
+const SLOW: &str = "study --candidates system jemalloc --threads 1 --repeats 4 --out out \
+                    --workloads server:idle=300,live=64KiB,requests=10,bursts=0";
+
+/// Interrupts the slow study once it has some rows.
+fn interrupt(folder: &Path) -> Ran {
+    let rows = folder.join("out/samples.jsonl");
+    let child = command(folder).args(words(SLOW)).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while fs::read_to_string(&rows).unwrap_or_default().lines().count() < 2 {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // SAFETY: sends a signal to a child that nobody has waited for yet, so the number is still its own.
+    assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGINT) }, 0);
+    child.wait_with_output().unwrap().into()
+}
+
+fn identities(rows: &[Sample]) -> BTreeSet<String> {
+    rows.iter().map(|row| serde_json::to_string(&row.cell).unwrap()).collect()
+}
+
+#[test]
+fn an_interrupted_study_keeps_its_rows_and_is_finished_later() {
+    let folder = tempdir().unwrap();
+    let ran = interrupt(folder.path());
+    assert_eq!(ran.code, Some(130), "{ran:?}");
+    let out = folder.path().join("out");
+    let kept = samples(&out);
+    assert!((2..8).contains(&kept.len()), "{}", kept.len());
+    assert!(kept.iter().all(|row| row.error.is_none()), "the cell that was killed is no row");
+    assert!(ran.out.contains(&format!("{} rows; medians", kept.len())), "the report is printed: {}", ran.out);
+    let hint =
+        format!("interrupted: {} cells are left; finish with `allocanary study --resume --out out`", 8 - kept.len());
+    assert!(ran.err.contains(&hint), "{}", ran.err);
+
+    let before = fs::read(out.join("samples.jsonl")).unwrap();
+    let ran = allocanary(folder.path(), words("study --resume --out out"));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(fs::read(out.join("samples.jsonl")).unwrap().starts_with(&before), "rows are only ever added");
+    let all = samples(&out);
+    assert_eq!((all.len(), identities(&all).len()), (8, 8), "the plan, and no cell twice");
+    let planned = allocanary(folder.path(), words(&SLOW.replacen("study", "plan", 1)));
+    for row in &all {
+        assert!(planned.out.contains(&row.cell.title()), "{} was never planned", row.cell.title());
+    }
+    let ran = allocanary(folder.path(), words("study --resume --out out"));
+    assert_eq!((ran.code, samples(&out).len()), (Some(0), 8), "there is nothing left to do");
+}
+
+#[test]
+fn a_torn_last_line_is_measured_again() {
+    let folder = tempdir().unwrap();
+    let flags = format!("--candidates system --repeats 4 --workloads {TINY}");
+    assert_eq!(study(folder.path(), &flags).code, Some(0));
+    let path = folder.path().join("out/samples.jsonl");
+    let length = fs::metadata(&path).unwrap().len();
+    File::options().write(true).open(&path).unwrap().set_len(length - 200).unwrap();
+    let ran = allocanary(folder.path(), words("study --resume --out out"));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.out.contains("out/samples.jsonl:4: not a row"), "the torn line stays and is named: {}", ran.out);
+    let mut rows = Vec::new();
+    let problems = allocanary::rows::read(&[path], |row| rows.push(row)).unwrap();
+    assert_eq!((problems.len(), rows.len(), identities(&rows).len()), (1, 4, 4));
+}

@@ -1,0 +1,165 @@
+//! What the tests share: the binaries that cargo built, a clean environment to start them in, and golden files.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use allocanary::cell::Cell;
+use allocanary::description::Description;
+use allocanary::rows;
+use allocanary::sample::{Answer, Sample};
+use allocanary::workload::Phase;
+
+/// The cheapest cell that does something, its keys in the order in which rows have them.
+pub const TINY: &str = "small:idle=1,live=64,operations=1000";
+
+/// What a command did.
+#[derive(Debug)]
+pub struct Ran {
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+impl From<Output> for Ran {
+    fn from(output: Output) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Ran { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) }
+    }
+}
+
+/// The command, in a folder. Cargo's variables are kept from it: it would take a refused cell as a reason to build.
+pub fn command(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_allocanary"));
+    command.current_dir(folder).env_clear().stdin(Stdio::null());
+    command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    command
+}
+
+/// Runs the command to its end.
+pub fn allocanary<T: AsRef<OsStr>>(folder: &Path, arguments: impl IntoIterator<Item = T>) -> Ran {
+    command(folder).args(arguments).output().unwrap().into()
+}
+
+/// Splits a line at spaces: none of our arguments holds one.
+pub fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
+/// A study on one thread: rows in `samples.jsonl` of `out`.
+pub fn study(folder: &Path, arguments: &str) -> Ran {
+    allocanary(folder, words("study --threads 1 --out out").into_iter().chain(words(arguments)))
+}
+
+/// All rows of a file or folder; a line that is none fails the test.
+pub fn samples(path: &Path) -> Vec<Sample> {
+    let mut samples = Vec::new();
+    let problems = rows::read(&[path.to_path_buf()], |sample| samples.push(sample)).unwrap();
+    assert_eq!(problems, Vec::<String>::new());
+    samples
+}
+
+/// A cell's executable.
+pub fn program(allocator: &str) -> PathBuf {
+    match allocator {
+        "system" => env!("CARGO_BIN_EXE_cell-system").into(),
+        "jemalloc" => env!("CARGO_BIN_EXE_cell-jemalloc").into(),
+        "mimalloc" => env!("CARGO_BIN_EXE_cell-mimalloc").into(),
+        _ => panic!("no cell for {allocator}"),
+    }
+}
+
+/// What a cell says of itself.
+pub fn described(allocator: &str) -> Description {
+    let output = Command::new(program(allocator)).arg("describe").env_clear().output().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// A cell to run, without settings.
+pub fn cell(allocator: &str, workload: &str, threads: u32) -> Cell {
+    Cell {
+        candidate: allocator.into(),
+        allocator: allocator.into(),
+        settings: BTreeMap::new(),
+        inherited: BTreeMap::new(),
+        workload: workload.into(),
+        threads,
+        cores: None,
+        repeat: 0,
+        seed: 1,
+        place: 0,
+    }
+}
+
+/// A cell with settings, on one thread.
+pub fn cell_with(allocator: &str, workload: &str, settings: &BTreeMap<String, String>) -> Cell {
+    Cell { settings: settings.clone(), ..cell(allocator, workload, 1) }
+}
+
+/// Runs one cell without the command between. The error says how the cell ended.
+pub fn run_cell(cell: &Cell) -> Result<Sample, String> {
+    let mut environment = BTreeMap::new();
+    described(&cell.allocator).environment.add_to(&mut environment, &cell.settings);
+    let mut child = Command::new(program(&cell.allocator))
+        .arg("run")
+        .env_clear()
+        .envs(environment)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A cell that dies before it reads says more by its end than this error does.
+    let _ = child.stdin.take().unwrap().write_all(&serde_json::to_vec(cell).unwrap());
+    let output = child.wait_with_output().unwrap();
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    serde_json::from_slice(&output.stdout).map_err(|error| format!("{error}; {}; {complaint}", output.status))
+}
+
+/// The answer of a cell that must have one and no error.
+pub fn answer(cell: &Cell) -> Answer {
+    let sample = run_cell(cell).unwrap_or_else(|problem| panic!("{}: {problem}", cell.title()));
+    assert_eq!(sample.error, None, "{}", cell.title());
+    sample.answer.unwrap()
+}
+
+/// A reading that must be there.
+pub fn reading(answer: &Answer, name: &str, phase: Phase) -> u64 {
+    answer.reading(name, phase).unwrap_or_else(|| panic!("no {name} at {}", phase.name()))
+}
+
+/// Writes an executable script. A process of its own does it: while this one held the file open for writing, a fork
+/// on another test's thread would inherit that, and starting the script would fail with "text file busy".
+pub fn script(path: &Path, text: &str) {
+    let write = "cat > \"$0\" && chmod 755 \"$0\"";
+    let mut shell = Command::new("sh").arg("-c").arg(write).arg(path).stdin(Stdio::piped()).spawn().unwrap();
+    shell.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    assert!(shell.wait().unwrap().success());
+}
+
+/// A file of `tests/golden`.
+pub fn golden_path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+}
+
+/// Compares with a golden file, or writes it where UPDATE_GOLDEN=1.
+pub fn assert_golden(name: &str, found: &str) {
+    let path = golden_path(name);
+    if std::env::var_os("UPDATE_GOLDEN").is_some_and(|value| value == "1") {
+        return fs::write(&path, found).unwrap();
+    }
+    let wanted = fs::read_to_string(&path).unwrap_or_default();
+    let differs = wanted.lines().zip(found.lines()).position(|(wanted, found)| wanted != found);
+    let line = differs.unwrap_or_else(|| wanted.lines().count().min(found.lines().count()));
+    assert!(
+        wanted == found,
+        "differs from tests/golden/{name} at line {}:\n  wanted {:?}\n  found  {:?}\n\
+         where the change is meant: UPDATE_GOLDEN=1 cargo test --release --test it, and read the difference",
+        line + 1,
+        wanted.lines().nth(line),
+        found.lines().nth(line),
+    );
+}

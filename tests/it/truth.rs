@@ -1,0 +1,134 @@
+//! Whether what a cell says is so: its peak is its own, its data were checked, its settings are at work, and nothing
+//! of the user's environment reaches it unasked.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::mem::MaybeUninit;
+use std::process::{Command, Stdio};
+
+use allocanary::sample::Sample;
+use allocanary::workload::Phase::{Idle, Peak, Purged};
+use tempfile::tempdir;
+
+use super::fake;
+use super::support::{TINY, allocanary, answer, cell, cell_with, command, program, reading, samples, words};
+
+const SMALL_SERVER: &str = "server:live=256KiB,requests=64,bursts=1,burst=64KiB,idle=1";
+
+#[test]
+#[expect(clippy::zombie_processes, reason = "wait4 is what waits, since std's wait tells no usage")]
+fn a_large_parent_does_not_change_a_cells_peak() {
+    const LARGE: usize = 300 << 20;
+    let ballast = std::hint::black_box(vec![1_u8; LARGE]);
+    let mut child =
+        Command::new(program("system")).arg("run").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let asked = serde_json::to_vec(&cell("system", TINY, 1)).unwrap();
+    child.stdin.take().unwrap().write_all(&asked).unwrap();
+    let mut text = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the child is ours and not waited for, and the pointer is to a whole rusage.
+    let usage = unsafe {
+        assert_eq!(libc::wait4(child.id() as i32, std::ptr::null_mut(), 0, usage.as_mut_ptr()), child.id() as i32);
+        usage.assume_init()
+    };
+    drop(ballast);
+    if ((usage.ru_maxrss as usize) << 10) < LARGE {
+        eprintln!("this kernel does not carry a parent's peak across exec: the trap is not there to fall into");
+    }
+    let answer = serde_json::from_str::<Sample>(&text).unwrap().answer.unwrap();
+    let peak = reading(&answer, "peak_rss_bytes", Purged);
+    assert!(peak < 64 << 20 && peak > 256 << 10, "{peak}");
+}
+
+#[test]
+fn every_cell_checks_its_data() {
+    for allocator in ["system", "jemalloc", "mimalloc"] {
+        for workload in [
+            SMALL_SERVER,
+            TINY,
+            "handoff:queued=64,operations=1000,idle=1",
+            "bleed:live=64,generations=2,operations=1000,idle=1",
+        ] {
+            let answer = answer(&cell(allocator, workload, 3));
+            assert!(answer.verified >= 64, "{allocator} {workload}: {}", answer.verified);
+            assert!(reading(&answer, "rss_bytes", Idle) > 0 && answer.operations > 0, "{allocator} {workload}");
+            assert_eq!(answer.live(Purged), Some(0), "{allocator} {workload}");
+        }
+    }
+}
+
+#[test]
+fn the_servers_live_set_is_the_same_for_any_number_of_threads() {
+    let live = |threads| answer(&cell("system", SMALL_SERVER, threads)).live(Idle).unwrap();
+    assert_eq!(live(1), live(16));
+    assert!((256 << 10..257 << 10).contains(&live(5)), "{}", live(5));
+}
+
+#[test]
+fn arenas_are_as_many_as_asked_for() {
+    let answer = |narenas: &str| {
+        let settings = BTreeMap::from([("narenas".to_string(), narenas.to_string())]);
+        let mut cell = cell_with("jemalloc", SMALL_SERVER, &settings);
+        cell.threads = 16;
+        answer(&cell)
+    };
+    let (one, many) = (answer("1"), answer("64"));
+    assert_eq!((one.found["narenas"].as_str(), many.found["narenas"].as_str()), ("1", "64"));
+    // One more than asked for where a block was large enough for the arena of its own.
+    assert!(reading(&one, "heap_arenas", Peak) <= 2);
+    assert!(reading(&many, "heap_arenas", Peak) >= 16);
+}
+
+#[test]
+fn emulated_cores_bring_their_arenas() {
+    let folder = tempdir().unwrap();
+    let flags = format!("study --candidates jemalloc system --cores 12,40 --repeats 1 --out out --workloads {TINY}");
+    assert_eq!(allocanary(folder.path(), words(&flags)).code, Some(0));
+    let rows = samples(&folder.path().join("out"));
+    assert_eq!(rows.len(), 4);
+    for row in rows {
+        let (setting, ratio) = if row.cell.allocator == "jemalloc" { ("narenas", 4) } else { ("arena_max", 8) };
+        let wanted = (ratio * row.cell.cores.unwrap()).to_string();
+        assert_eq!((row.error, Some(row.cell.threads)), (None, row.cell.cores));
+        assert_eq!((&row.cell.settings[setting], &row.answer.unwrap().found[setting]), (&wanted, &wanted));
+    }
+}
+
+#[test]
+fn a_study_inherits_no_configuration() {
+    let folder = fake::folder();
+    // The fake has another workload than jemalloc: two studies.
+    for (candidate, workload) in [("jemalloc", TINY), ("fake:mode=nosy", "work")] {
+        let output = command(folder.path())
+            .args(words("study --threads 1 --repeats 1 --cells . --candidates"))
+            .args([candidate, "--workloads", workload, "--out", workload])
+            .env("_RJEM_MALLOC_CONF", "narenas:1")
+            .env("MIMALLOC_ALLOW_THP", "0")
+            .env("GLIBC_TUNABLES", "glibc.malloc.arena_max=1")
+            .output()
+            .unwrap();
+        assert!(output.status.code().is_some_and(|code| code < 2), "{output:?}");
+        let row = samples(&folder.path().join(workload)).remove(0);
+        assert_eq!((row.cell.candidate.as_str(), row.cell.inherited.len()), (candidate, 0));
+        let seen = row.error.map(|error| error.text);
+        let wanted = (candidate != "jemalloc").then_some("ended with exit code 5: variables of allocators: 0");
+        assert_eq!(seen.as_deref(), wanted);
+    }
+}
+
+#[test]
+fn without_a_verb_the_users_configuration_is_what_is_measured() {
+    let folder = tempdir().unwrap();
+    let flags = format!("--threads 16 --repeats 1 --out out --workloads {SMALL_SERVER}");
+    let mut command = command(folder.path());
+    let output = command.args(words(&flags)).env("_RJEM_MALLOC_CONF", "narenas:1").output().unwrap();
+    let out = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{out}");
+    assert!(out.starts_with("jemalloc 5."), "{out}");
+    assert!(out.contains("environment: _RJEM_MALLOC_CONF=narenas:1\n"), "{out}");
+    assert!(out.lines().any(|line| line.starts_with("settings in force: ") && line.contains("narenas=1")), "{out}");
+    let row = samples(&folder.path().join("out")).remove(0);
+    assert_eq!(row.cell.inherited["_RJEM_MALLOC_CONF"], "narenas:1");
+    assert!(reading(&row.answer.unwrap(), "heap_arenas", Peak) <= 2, "it was at work");
+}
