@@ -8,7 +8,6 @@ use std::mem::MaybeUninit;
 /// Reads the beginning of `path` into `buffer`; none where there is no such file.
 ///
 /// Does not allocate: std opens paths under 384 bytes from the stack, and /proc gives a file whole.
-#[cold]
 pub fn read_into<'a>(path: &str, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
     let mut file = File::open(path).ok()?;
     let mut filled = 0;
@@ -24,7 +23,6 @@ pub fn read_into<'a>(path: &str, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
 }
 
 /// The number in the line of `text` that begins with `key`, as in `VmRSS:      1234 kB`.
-#[cold]
 pub fn line_number(text: &[u8], key: &[u8]) -> Option<u64> {
     text.split(|byte| *byte == b'\n').find_map(|line| first_number(line.strip_prefix(key)?))
 }
