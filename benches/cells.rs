@@ -170,26 +170,34 @@ fn write_rows(path: &Path, real: &Sample, count: u32, repeats: u32) -> u64 {
         serde_json::to_writer(&mut out, &row).expect("a row is texts and numbers");
         out.write_all(b"\n").expect("room for the rows");
     }
-    out.flush().expect("room for the rows");
-    fs::metadata(path).map_or(0, |meta| meta.len())
+    let file = out.into_inner().expect("room for the rows");
+    // What is still on its way to the disk would be written while the report is timed.
+    file.sync_all().expect("room for the rows");
+    file.metadata().map_or(0, |meta| meta.len())
 }
 
-/// Reports the rows once. How long it took, and the most resident memory (VmHWM) that the kernel showed while it ran:
-/// what getrusage gives after the end would be this process's own, carried over exec.
+/// The median time of three reports, which nothing watches; and of one more the most resident memory (VmHWM) that the
+/// kernel showed while it ran: what getrusage gives after the end would be this process's own, carried over exec.
 fn report(command: &Path, rows: &Path, format: &str) -> (Duration, u64) {
-    let started = Instant::now();
-    let mut process = Command::new(command)
-        .args(["report", "--format", format])
-        .arg(rows)
-        .stdout(Stdio::null())
-        .spawn()
-        .expect("the command of this build");
-    let status = format!("/proc/{}/status", process.id());
+    let start = || {
+        let mut report = Command::new(command);
+        report.args(["report", "--format", format]).arg(rows).stdout(Stdio::null());
+        report.spawn().expect("the command of this build")
+    };
+    let mut times = [0; 3].map(|_| {
+        let started = Instant::now();
+        start().wait().expect("our own child");
+        started.elapsed()
+    });
+    times.sort_unstable();
+
+    let mut watched = start();
+    let status = format!("/proc/{}/status", watched.id());
     let mut peak = 0;
-    while process.try_wait().expect("our own child").is_none() {
+    while watched.try_wait().expect("our own child").is_none() {
         let text = fs::read(&status).unwrap_or_default();
         peak = peak.max(line_number(&text, b"VmHWM:").unwrap_or(0) * 1024);
-        std::thread::sleep(Duration::from_micros(500));
+        std::thread::sleep(Duration::from_millis(1));
     }
-    (started.elapsed(), peak)
+    (times[1], peak)
 }

@@ -2,7 +2,8 @@
 //! In: the cells of this build. Out: bytes of resident memory when idle, by allocator and thread count.
 //!
 //! Each iteration is a fresh process: a cell that runs a shortened `server`, started as a study starts it. criterion
-//! heads its line `time:` whatever is measured; the unit beside the number is the true one.
+//! heads its line `time:` whatever is measured (the unit beside the number is the true one) and warns that the time is
+//! short: one process a sample is what we want.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;

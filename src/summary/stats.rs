@@ -55,6 +55,8 @@ pub fn ratio_interval(old: &[f64], new: &[f64], seed: u64) -> Option<(f64, f64)>
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Middle(u32, u32);
 
+type DrawnBySizeAndSeed = HashMap<(usize, u64), Rc<[Middle]>>;
+
 impl Middle {
     fn of(self, sorted: &[f64]) -> f64 {
         let (low, high) = (sorted[self.0 as usize], sorted[self.1 as usize]);
@@ -62,11 +64,11 @@ impl Middle {
     }
 }
 
-/// The medians of all draws from a sample of `count` values, in order. Which places are drawn depends on nothing but the sample's
-/// size, so a report with thousands of groups draws once for each size that occurs.
+/// The medians of all draws from a sample of `count` values, in order. Which places are drawn depends on nothing but the
+/// sample's size, so a report with thousands of groups draws once for each size that occurs.
 fn middles(count: usize, seed: u64) -> Rc<[Middle]> {
     thread_local! {
-        static DRAWN: RefCell<HashMap<(usize, u64), Rc<[Middle]>>> = RefCell::default();
+        static DRAWN: RefCell<DrawnBySizeAndSeed> = RefCell::default();
     }
     let draw = || {
         let mut rng = Rng::new(seed);
@@ -75,7 +77,7 @@ fn middles(count: usize, seed: u64) -> Rc<[Middle]> {
             places.fill_with(|| rng.below(count) as u32);
             let (below, upper, _) = places.select_nth_unstable(count / 2);
             let upper = *upper;
-            let lower = if count % 2 == 1 { upper } else { below.iter().copied().max().unwrap_or(upper) };
+            let lower = if count.is_multiple_of(2) { below.iter().copied().max().unwrap_or(upper) } else { upper };
             Middle(lower, upper)
         };
         let mut drawn: Vec<Middle> = (0..DRAWS).map(one).collect();
