@@ -1,5 +1,6 @@
 //! `/proc/self/status`: the sizes that the kernel keeps for every process.
 
+use crate::allocator::Allocator;
 use crate::meter::{Meter, Reading, reading};
 use crate::sys::{line_number, read_into};
 use crate::units::Unit;
@@ -9,16 +10,19 @@ pub const METER: Meter = Meter {
     name: "status",
     about: "/proc/self/status: cheap; resident sizes may lag by some pages per processor",
     readings: READINGS,
-    read: |_, slots| {
-        let mut buffer = [0; 4096];
-        let Some(text) = read_into("/proc/self/status", &mut buffer) else { return };
-        let keys: [(&[u8], u64); 5] =
-            [(b"VmRSS:", 1024), (b"VmHWM:", 1024), (b"RssAnon:", 1024), (b"VmSize:", 1024), (b"Threads:", 1)];
-        for (slot, (key, unit)) in slots.iter_mut().zip(keys) {
-            *slot = line_number(text, key).map(|number| number * unit);
-        }
-    },
+    read,
 };
+
+// A plain function and no closure: it then lies beside the worker's main, which is worth 64 KiB at `start`.
+fn read(_: &dyn Allocator, slots: &mut [Option<u64>]) {
+    let mut buffer = [0; 4096];
+    let Some(text) = read_into("/proc/self/status", &mut buffer) else { return };
+    let keys: [(&[u8], u64); 5] =
+        [(b"VmRSS:", 1024), (b"VmHWM:", 1024), (b"RssAnon:", 1024), (b"VmSize:", 1024), (b"Threads:", 1)];
+    for (slot, (key, unit)) in slots.iter_mut().zip(keys) {
+        *slot = line_number(text, key).map(|number| number * unit);
+    }
+}
 
 const READINGS: &[Reading] = &[
     reading("rss_bytes", Unit::Bytes, "resident memory (VmRSS)"),

@@ -1,5 +1,9 @@
 //! Numbers about numbers. In: slices. Out: medians, intervals, the odds that two samples are alike. Pure.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
 use crate::rng::Rng;
 
 /// The middle of `values`, or the mean of the two in the middle; none where there are none.
@@ -20,15 +24,13 @@ pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
 /// How many times the bootstrap draws. More changes the bounds by less than the samples' own spread.
 const DRAWS: usize = 1000;
 
-/// The 95 % bootstrap interval of the median: medians of samples drawn from `values` with replacement (percentile
+/// The 95 % bootstrap interval of the median: medians of samples drawn from `sorted` with replacement (percentile
 /// method). With one value it is that value: an interval says nothing then, and `n` beside it says why.
-pub fn median_interval(values: &[f64], seed: u64) -> Option<(f64, f64)> {
-    if values.is_empty() {
+pub fn median_interval(sorted: &[f64], seed: u64) -> Option<(f64, f64)> {
+    if sorted.is_empty() {
         return None;
     }
-    let mut rng = Rng::new(seed);
-    let mut drawn = vec![0.0; values.len()];
-    bounds(|| drawn_median(values, &mut drawn, &mut rng))
+    bounds(middles(sorted.len(), seed).iter().map(|middle| middle.of(sorted)).collect())
 }
 
 /// The 95 % bootstrap interval of the ratio of medians `new / old`.
@@ -36,21 +38,68 @@ pub fn ratio_interval(old: &[f64], new: &[f64], seed: u64) -> Option<(f64, f64)>
     if old.is_empty() || new.is_empty() {
         return None;
     }
-    let mut rng = Rng::new(seed);
-    let (mut olds, mut news) = (vec![0.0; old.len()], vec![0.0; new.len()]);
-    bounds(|| drawn_median(new, &mut news, &mut rng) / drawn_median(old, &mut olds, &mut rng))
+    let in_order = |values: &[f64]| {
+        let mut sorted = values.to_vec();
+        sorted.sort_unstable_by(f64::total_cmp);
+        sorted
+    };
+    let (old, new) = (in_order(old), in_order(new));
+    let (olds, news) = (middles(old.len(), seed), middles(new.len(), seed));
+    // The draws are in order: shuffled, the one sample's have nothing to do with the other's.
+    let mut shuffled: Vec<usize> = (0..DRAWS).collect();
+    Rng::new(seed).shuffle(&mut shuffled);
+    bounds(olds.iter().zip(shuffled).map(|(at_old, at_new)| news[at_new].of(&new) / at_old.of(&old)).collect())
 }
 
-fn drawn_median(values: &[f64], drawn: &mut [f64], rng: &mut Rng) -> f64 {
-    drawn.fill_with(|| values[rng.below(values.len())]);
-    drawn.sort_unstable_by(f64::total_cmp);
-    quantile(drawn, 0.5).unwrap_or(f64::NAN)
+/// Where in a sample in order the median of one draw from it stands: the same place twice, or two in the middle.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Middle(u32, u32);
+
+type DrawnBySizeAndSeed = HashMap<(usize, u64), Rc<[Middle]>>;
+
+impl Middle {
+    fn of(self, sorted: &[f64]) -> f64 {
+        let (low, high) = (sorted[self.0 as usize], sorted[self.1 as usize]);
+        low + (high - low) / 2.0
+    }
 }
 
-fn bounds(mut draw: impl FnMut() -> f64) -> Option<(f64, f64)> {
-    let mut draws: Vec<f64> = (0..DRAWS).map(|_| draw()).collect();
-    draws.sort_unstable_by(f64::total_cmp);
-    Some((quantile(&draws, 0.025)?, quantile(&draws, 0.975)?))
+/// The medians of all draws from a sample of `count` values, in order. Which places are drawn depends on nothing but the
+/// sample's size, so a report with thousands of groups draws once for each size that occurs.
+fn middles(count: usize, seed: u64) -> Rc<[Middle]> {
+    thread_local! {
+        static DRAWN: RefCell<DrawnBySizeAndSeed> = RefCell::default();
+    }
+    let draw = || {
+        let mut rng = Rng::new(seed);
+        let mut places = vec![0_u32; count];
+        let one = |_| {
+            places.fill_with(|| rng.below(count) as u32);
+            let (below, upper, _) = places.select_nth_unstable(count / 2);
+            let upper = *upper;
+            let lower = if count.is_multiple_of(2) { below.iter().copied().max().unwrap_or(upper) } else { upper };
+            Middle(lower, upper)
+        };
+        let mut drawn: Vec<Middle> = (0..DRAWS).map(one).collect();
+        drawn.sort_unstable();
+        drawn.into()
+    };
+    DRAWN.with_borrow_mut(|drawn| drawn.entry((count, seed)).or_insert_with(draw).clone())
+}
+
+/// The bounds between which 95 % of the draws lie. Does not sort: this is most of a large report's work.
+fn bounds(mut draws: Vec<f64>) -> Option<(f64, f64)> {
+    if draws.is_sorted() {
+        return Some((quantile(&draws, 0.025)?, quantile(&draws, 0.975)?));
+    }
+    let last = draws.len().checked_sub(1)?;
+    let mut bound = |q: f64| {
+        let at = q * last as f64;
+        let (_, low, above) = draws.select_nth_unstable_by(at.floor() as usize, f64::total_cmp);
+        let high = above.iter().copied().min_by(f64::total_cmp).unwrap_or(*low);
+        *low + (high - *low) * at.fract()
+    };
+    Some((bound(0.025), bound(0.975)))
 }
 
 /// The two-sided p value of the Mann-Whitney test: how likely two samples from one population are to lie as far apart

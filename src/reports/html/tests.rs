@@ -83,7 +83,7 @@ fn text_from_outside_is_text() {
     };
     let page = render(&findings, &LOOK);
     assert!(!page.contains("<script") && page.contains("&lt;script&gt;"), "{page}");
-    assert!(page.contains("▲ worse<small>2.0x [+90, 2.1x]</small>"), "{page}");
+    assert!(page.contains("▲ worse 2.0x<small>[+90, 2.1x]</small>"), "{page}");
 }
 
 #[test]

@@ -1,0 +1,203 @@
+//! What the pipeline itself costs. In: the cells and the command of this build. Out: a table of targets and measured
+//! figures: a cell's memory at start against a hello-world program, its wall time outside the worker, the time and the
+//! memory of `report`.
+//!
+//! Prints and asserts nothing: on a busy machine a missed target is news, not a failure. Each figure is a median of
+//! fresh processes; those that are compared take turns, so that what slows one slows the other.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use allocanary::cell::Cell;
+use allocanary::provenance::Build;
+use allocanary::rng::Rng;
+use allocanary::run::{Child, Roster, Runner, run_child};
+use allocanary::sample::Sample;
+use allocanary::summary::stats::median;
+use allocanary::sys::line_number;
+use allocanary::units::{Bytes, Unit};
+use allocanary::workload::Phase;
+
+const DEADLINE: Duration = Duration::from_secs(60);
+static NEVER: AtomicBool = AtomicBool::new(false);
+const ROUNDS: u32 = 25;
+
+fn main() {
+    let command = Path::new(env!("CARGO_BIN_EXE_allocanary"));
+    let folder = command.parent().expect("an executable lies in a folder");
+    let roster = Roster::find(&[folder.to_path_buf()]);
+    let mut table = comfy_table::Table::new();
+    table.load_style(comfy_table::presets::NOTHING);
+    table.set_header(["what", "target", "measured", "of"]);
+
+    let hello = build_hello(folder);
+    for (candidate, settings) in [
+        ("system", None),
+        ("jemalloc", None),
+        ("mimalloc", None),
+        ("mimalloc:allow_thp=0", Some(("allow_thp".to_string(), "0".to_string()))),
+    ] {
+        let cell = cell(candidate, settings.into_iter().collect(), "server:live=65536,requests=1,bursts=0,idle=0", 1);
+        let (cells, hellos) = at_start(&roster, &hello, &cell);
+        let ratio = format!("{:.3}", cells / hellos);
+        let sizes = format!("{} / {}", Bytes(cells as u64), Bytes(hellos as u64));
+        table.add_row([format!("{candidate}: RSS at start over hello world's"), "at most 1.100".into(), ratio, sizes]);
+    }
+    for (allocator, threads) in [("system", 4), ("jemalloc", 4), ("mimalloc", 4), ("jemalloc", 64)] {
+        let samples: Vec<Sample> =
+            (0..7).map(|_| sample(&roster, &cell(allocator, BTreeMap::new(), "server", threads))).collect();
+        let outside: Vec<f64> = samples.iter().filter_map(outside_us).collect();
+        table.add_row([
+            format!("{allocator}, {threads} threads: a cell's time outside its worker"),
+            "at most 15 ms".into(),
+            Unit::Microseconds.show(median(&outside).unwrap_or(f64::NAN)),
+            format!("{} cells", outside.len()),
+        ]);
+    }
+
+    let scratch = tempfile::tempdir().expect("a folder for temporary files");
+    let real = sample(&roster, &cell("system", BTreeMap::new(), "server", 4));
+    // A study of many repeats, and a great study (or many hosts') of few.
+    for (count, repeats) in [(100_000, 3_600), (100_000, 25), (10_000, 360), (10_000, 10)] {
+        let rows = scratch.path().join("rows.jsonl");
+        let bytes = write_rows(&rows, &real, count, repeats);
+        for format in ["table", "html"] {
+            let (wall, peak) = report(command, &rows, format);
+            let of = format!("{count} rows, {repeats} repeats, {}", Bytes(bytes));
+            let (time, memory) = if count == 100_000 { ("under 2 s", "-") } else { ("-", "under 24 MiB") };
+            let seconds = Unit::Microseconds.show(wall.as_micros() as f64);
+            table.add_row([format!("report --format {format}: time"), time.into(), seconds, of.clone()]);
+            table.add_row([format!("report --format {format}: peak RSS"), memory.into(), Bytes(peak).to_string(), of]);
+        }
+    }
+    println!("{table}");
+}
+
+/// Builds the hello-world programs with this bench's own profile and features. Gives their folder.
+fn build_hello(folder: &Path) -> PathBuf {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let build = Build::this();
+    let target = folder.parent().expect("the profile's folder lies in the target folder");
+    let status = Command::new(cargo)
+        .args(["build", "--quiet", "--examples", "--no-default-features", "--features", &build.features])
+        .args(["--profile", &build.profile])
+        .args(["--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")])
+        .arg("--target-dir")
+        .arg(target)
+        .status();
+    assert!(status.is_ok_and(|status| status.success()), "the hello-world programs could not be built");
+    folder.join("examples")
+}
+
+fn cell(candidate: &str, settings: BTreeMap<String, String>, workload: &str, threads: u32) -> Cell {
+    Cell {
+        candidate: candidate.into(),
+        allocator: candidate.split(':').next().unwrap_or(candidate).into(),
+        settings,
+        inherited: BTreeMap::new(),
+        workload: workload.into(),
+        threads,
+        cores: None,
+        repeat: 0,
+        seed: 1,
+        place: 0,
+    }
+}
+
+/// Runs a cell as a study does.
+fn sample(roster: &Roster, cell: &Cell) -> Sample {
+    let runner = Runner { roster, deadline: DEADLINE, budget: None, interrupted: &NEVER };
+    let mut found = None;
+    let row = |sample: &Sample| {
+        assert!(sample.error.is_none(), "{}: {:?}", cell.title(), sample.error);
+        found = Some(sample.clone());
+        Ok(())
+    };
+    runner.run(std::slice::from_ref(cell), row).expect("the row is not written anywhere");
+    found.expect("each cell has a row")
+}
+
+fn outside_us(sample: &Sample) -> Option<f64> {
+    let inside = sample.answer.as_ref()?.worker_us;
+    Some(sample.wall_us.saturating_sub(inside) as f64)
+}
+
+/// The medians of resident memory at start: of the cell, and of the program that does nothing.
+fn at_start(roster: &Roster, hello: &Path, cell: &Cell) -> (f64, f64) {
+    let (description, _) = roster.get(&cell.allocator).expect("this build has a cell for each of its allocators");
+    let mut environment: BTreeMap<String, String> =
+        std::env::var("PATH").into_iter().map(|path| ("PATH".to_string(), path)).collect();
+    description.environment.add_to(&mut environment, &cell.settings);
+    let environment: Vec<(String, String)> = environment.into_iter().collect();
+    let program = hello.join(format!("hello_{}", cell.allocator));
+    let child = Child { program: &program, verb: "run", input: b"", environment: &environment, deadline: DEADLINE };
+    let (mut cells, mut hellos) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let ended = run_child(&child, &NEVER).expect("the hello-world program was just built");
+        hellos.extend(String::from_utf8_lossy(&ended.output).trim().parse::<f64>());
+        let answer = sample(roster, cell).answer.expect("a cell without an error has an answer");
+        cells.extend(answer.reading("rss_bytes", Phase::Start).map(|bytes| bytes as f64));
+    }
+    (median(&cells).unwrap_or(f64::NAN), median(&hellos).unwrap_or(f64::NAN))
+}
+
+/// Writes `count` rows like `real`: candidates at thread counts with so many repeats each, and readings that differ.
+/// Gives the size of the file.
+fn write_rows(path: &Path, real: &Sample, count: u32, repeats: u32) -> u64 {
+    const CANDIDATES: u32 = 7;
+    let mut out = BufWriter::new(fs::File::create(path).expect("a file in our own folder"));
+    let mut rng = Rng::new(1);
+    let mut row = real.clone();
+    for number in 0..count {
+        let group = number / repeats;
+        row.cell.candidate = format!("system:arena_max={}", 1 + group % CANDIDATES);
+        row.cell.threads = 1 << (group / CANDIDATES % 8);
+        row.cell.workload = format!("server:live={}", 65_536 * (1 + group / CANDIDATES / 8));
+        row.cell.repeat = number % repeats;
+        row.cell.place = group % CANDIDATES;
+        let answer = row.answer.as_mut().expect("a real row has an answer");
+        answer.clone_from(real.answer.as_ref().expect("a real row has an answer"));
+        let mut vary = |value: &mut u64| *value += rng.below(1 + *value as usize / 16) as u64;
+        answer.readings.values_mut().flatten().flatten().for_each(&mut vary);
+        vary(&mut answer.active_ns);
+        vary(&mut row.wall_us);
+        row.started_ms += 250;
+        serde_json::to_writer(&mut out, &row).expect("a row is texts and numbers");
+        out.write_all(b"\n").expect("room for the rows");
+    }
+    let file = out.into_inner().expect("room for the rows");
+    // What is still on its way to the disk would be written while the report is timed.
+    file.sync_all().expect("room for the rows");
+    file.metadata().map_or(0, |meta| meta.len())
+}
+
+/// The median time of three reports, which nothing watches; and of one more the most resident memory (VmHWM) that the
+/// kernel showed while it ran: what getrusage gives after the end would be this process's own, carried over exec.
+fn report(command: &Path, rows: &Path, format: &str) -> (Duration, u64) {
+    let start = || {
+        let mut report = Command::new(command);
+        report.args(["report", "--format", format]).arg(rows).stdout(Stdio::null());
+        report.spawn().expect("the command of this build")
+    };
+    let mut times = [0; 3].map(|_| {
+        let started = Instant::now();
+        start().wait().expect("our own child");
+        started.elapsed()
+    });
+    times.sort_unstable();
+
+    let mut watched = start();
+    let status = format!("/proc/{}/status", watched.id());
+    let mut peak = 0;
+    while watched.try_wait().expect("our own child").is_none() {
+        let text = fs::read(&status).unwrap_or_default();
+        peak = peak.max(line_number(&text, b"VmHWM:").unwrap_or(0) * 1024);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    (times[1], peak)
+}

@@ -1,0 +1,48 @@
+//! What reading the meters costs. In: each meter of the list, under the system's malloc; the other allocators'
+//! counters beside it. Out: time of one reading into slots that are there already.
+//!
+//! All three allocators are linked here, which is fine for time and never for memory. The counters of jemalloc and
+//! mimalloc are those of an allocator that has hardly been used: with more arenas they cost more.
+
+use std::time::Duration;
+
+use allocanary::allocator::Allocator;
+use allocanary::allocators::{Jemalloc, Mimalloc, System};
+use allocanary::meters;
+use criterion::{Criterion, criterion_group, criterion_main};
+
+fn each_meter(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("meters");
+    let mut slots = [None; meters::READINGS];
+    for meter in meters::ALL {
+        let slots = &mut slots[..meter.readings.len()];
+        group.bench_function(meter.name, |bencher| bencher.iter(|| (meter.read)(&System, slots)));
+    }
+    group.bench_function("all", |bencher| {
+        bencher.iter(|| {
+            let mut slots = &mut slots[..];
+            for meter in meters::ALL {
+                let (own, rest) = slots.split_at_mut(meter.readings.len());
+                (meter.read)(&System, own);
+                slots = rest;
+            }
+        });
+    });
+    group.finish();
+}
+
+fn counters(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("counters");
+    let allocators: [&dyn Allocator; 3] = [&System, &Jemalloc, &Mimalloc];
+    for allocator in allocators {
+        group.bench_function(allocator.name(), |bencher| bencher.iter(|| allocator.counters()));
+    }
+    group.finish();
+}
+
+fn criterion() -> Criterion {
+    Criterion::default().warm_up_time(Duration::from_millis(300)).measurement_time(Duration::from_secs(2))
+}
+
+criterion_group! { name = benches; config = criterion(); targets = each_meter, counters }
+criterion_main!(benches);

@@ -1,0 +1,130 @@
+//! Resident memory against threads, with criterion's statistics over bytes instead of seconds.
+//! In: the cells of this build. Out: bytes of resident memory when idle, by allocator and thread count.
+//!
+//! Each iteration is a fresh process: a cell that runs a shortened `server`, started as a study starts it. criterion
+//! heads its line `time:` whatever is measured (the unit beside the number is the true one) and warns that the time is
+//! short: one process a sample is what we want.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use allocanary::cell::Cell;
+use allocanary::run::{Roster, Runner};
+use allocanary::workload::Phase;
+use criterion::measurement::{Measurement, ValueFormatter};
+use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
+
+const THREADS: [u32; 4] = [1, 4, 16, 64];
+const WORKLOAD: &str = "server:requests=400,bursts=1,idle=0";
+
+/// Resident bytes, as a cell reports them.
+struct ResidentBytes;
+
+impl Measurement for ResidentBytes {
+    type Intermediate = ();
+    type Value = u64;
+
+    // The bytes of interest are another process's, so every bench gives its own figure with `iter_custom`.
+    fn start(&self) {}
+
+    fn end(&self, (): ()) -> u64 {
+        0
+    }
+
+    fn add(&self, one: &u64, other: &u64) -> u64 {
+        one + other
+    }
+
+    fn zero(&self) -> u64 {
+        0
+    }
+
+    fn to_f64(&self, bytes: &u64) -> f64 {
+        *bytes as f64
+    }
+
+    fn formatter(&self) -> &dyn ValueFormatter {
+        &BinaryMultiples
+    }
+}
+
+/// KiB or MiB, one unit for all values that stand together.
+struct BinaryMultiples;
+
+impl ValueFormatter for BinaryMultiples {
+    fn scale_values(&self, typical: f64, values: &mut [f64]) -> &'static str {
+        let (unit, name) = if typical < (1 << 20) as f64 { (1 << 10, "KiB") } else { (1 << 20, "MiB") };
+        values.iter_mut().for_each(|value| *value /= f64::from(unit));
+        name
+    }
+
+    fn scale_throughputs(&self, typical: f64, _: &Throughput, values: &mut [f64]) -> &'static str {
+        self.scale_values(typical, values)
+    }
+
+    fn scale_for_machines(&self, _: &mut [f64]) -> &'static str {
+        "bytes"
+    }
+}
+
+/// The resident memory, when idle, of one fresh process.
+fn resident(runner: &Runner, allocator: &str, threads: u32, repeat: u32) -> u64 {
+    let cell = Cell {
+        candidate: allocator.into(),
+        allocator: allocator.into(),
+        settings: Default::default(),
+        inherited: Default::default(),
+        workload: WORKLOAD.into(),
+        threads,
+        cores: None,
+        repeat,
+        seed: u64::from(repeat),
+        place: 0,
+    };
+    let mut resident = None;
+    let row = |sample: &allocanary::sample::Sample| {
+        assert!(sample.error.is_none(), "{}: {:?}", sample.cell.title(), sample.error);
+        resident = sample.answer.as_ref().and_then(|answer| answer.reading("rss_bytes", Phase::Idle));
+        Ok(())
+    };
+    runner.run(&[cell], row).expect("the row is not written anywhere");
+    resident.expect("a cell without an error has its resident memory")
+}
+
+fn rss_vs_threads(criterion: &mut Criterion<ResidentBytes>) {
+    let folder = Path::new(env!("CARGO_BIN_EXE_cell-system")).parent().expect("an executable lies in a folder");
+    let roster = Roster::find(&[folder.to_path_buf()]);
+    let never = AtomicBool::new(false);
+    let runner = Runner { roster: &roster, deadline: Duration::from_secs(60), budget: None, interrupted: &never };
+    let mut group = criterion.benchmark_group("rss_when_idle");
+    // One process a sample: more would average away the spread, which is what the interval is made of.
+    group.sampling_mode(SamplingMode::Flat);
+    let mut repeat = 0;
+    for allocator in ["system", "jemalloc", "mimalloc"] {
+        for threads in THREADS {
+            group.bench_function(BenchmarkId::new(allocator, threads), |bencher| {
+                bencher.iter_custom(|processes| {
+                    let one = |_| {
+                        repeat += 1;
+                        resident(&runner, allocator, threads, repeat)
+                    };
+                    (0..processes).map(one).sum()
+                });
+            });
+        }
+    }
+    group.finish();
+}
+
+fn criterion() -> Criterion<ResidentBytes> {
+    Criterion::default()
+        .with_measurement(ResidentBytes)
+        .sample_size(10)
+        .warm_up_time(Duration::from_millis(1))
+        .measurement_time(Duration::from_millis(100))
+        .nresamples(10_000)
+}
+
+criterion_group! { name = benches; config = criterion(); targets = rss_vs_threads }
+criterion_main!(benches);

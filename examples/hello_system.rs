@@ -1,0 +1,13 @@
+//! The smallest program with the system's malloc as its global allocator: what a cell's memory at start is compared with.
+//! In: nothing. Out: its own resident memory in bytes (VmRSS), read before anything is allocated or printed.
+
+use allocanary::sys::{line_number, read_into};
+
+#[global_allocator]
+static GLOBAL: std::alloc::System = std::alloc::System;
+
+fn main() {
+    let mut buffer = [0; 4096];
+    let status = read_into("/proc/self/status", &mut buffer).unwrap_or_default();
+    println!("{}", line_number(status, b"VmRSS:").unwrap_or(0) * 1024);
+}
