@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::allocator::{Environment, PerCore, Setting};
+use crate::allocator::PerCore;
+use crate::environment::Environment;
 use crate::provenance::Build;
+use crate::setting::Setting;
 use crate::spec::{Spec, nearest};
 use crate::workload::Workload;
 

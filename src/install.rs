@@ -11,13 +11,13 @@
 //!
 //! The allocator is the one of its own crate, as it is: nothing stands between a program and `malloc`.
 
-use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 
-use crate::allocator::{Allocator, Environment, Setting};
+use crate::allocator::Allocator;
 use crate::container::Cpus;
+use crate::setting::{Setting, equal};
 use crate::sys;
 
 /// Declares the global allocator of this binary, with settings. Once, at the root of the binary (or of a staticlib).
@@ -184,10 +184,10 @@ pub enum Value {
 pub type Conf = AtomicPtr<c_char>;
 
 /// The plan of this binary, once its hook has run.
-static PLAN: OnceLock<&'static Plan> = OnceLock::new();
+pub(crate) static PLAN: OnceLock<&'static Plan> = OnceLock::new();
 
-/// What did not fit the buffer for jemalloc's configuration, if anything.
-static CUT: AtomicBool = AtomicBool::new(false);
+/// Whether something did not fit the buffer for jemalloc's configuration.
+pub(crate) static CUT: AtomicBool = AtomicBool::new(false);
 
 /// The allocator that this binary installed.
 pub fn installed() -> Option<&'static dyn Allocator> {
@@ -252,67 +252,6 @@ pub fn compose(plan: &Plan, ratio: u32, earlier: &[&CStr]) {
     }
 }
 
-/// The settings that should be in force, and what is wrong with what was asked for.
-pub(crate) struct Wanted {
-    pub settings: BTreeMap<String, String>,
-    pub problems: Vec<String>,
-}
-
-/// The settings of code and environment, the later over the earlier.
-pub(crate) fn wanted(allocator: &dyn Allocator) -> Wanted {
-    let mut wanted = Wanted { settings: BTreeMap::new(), problems: Vec::new() };
-    let ratio = allocator.per_core().map_or(1, |per_core| per_core.ratio as u32);
-    for (name, value) in PLAN.get().map_or(&[][..], |plan| plan.settings) {
-        value.with_text(ratio, |value| wanted.add("install!", allocator, name, value));
-    }
-    if CUT.load(Ordering::Relaxed) {
-        wanted
-            .problems
-            .push("the settings in code, JE_MALLOC_CONF and MALLOC_CONF are over 4 kB: the last were left out".into());
-    }
-    let variable = |name: &str| std::env::var_os(name).map(|text| text.to_string_lossy().into_owned());
-    match allocator.environment() {
-        Environment::Joined { variable: own, earlier, prefix, assign, separator } => {
-            for name in earlier.iter().chain([&own]) {
-                for pair in variable(name).iter().flat_map(|text| text.split(separator.as_ref())).map(str::trim) {
-                    match pair.split_once(assign.as_ref()) {
-                        // Tunables of other parts of glibc stand in the same variable.
-                        Some((key, value)) => {
-                            if let Some(key) = key.strip_prefix(prefix.as_ref()) {
-                                wanted.add(name, allocator, key, value);
-                            }
-                        }
-                        None if pair.is_empty() => {}
-                        None => wanted.problems.push(format!("{name}: `{pair}` is not `name{assign}value`")),
-                    }
-                }
-            }
-        }
-        Environment::Each { prefix } => {
-            for (name, value) in std::env::vars() {
-                if let Some(key) = name.strip_prefix(prefix.as_ref()) {
-                    wanted.add(&name, allocator, &key.to_lowercase(), &value);
-                }
-            }
-        }
-    }
-    wanted
-}
-
-impl Wanted {
-    fn add(&mut self, source: &str, allocator: &dyn Allocator, name: &str, value: &str) {
-        let Some(setting) = allocator.settings().iter().find(|setting| setting.name == name) else {
-            return self.problems.push(format!("{source}: {} has no setting `{name}`", allocator.name()));
-        };
-        match setting.kind.canonical(value) {
-            Ok(value) => {
-                self.settings.insert(name.to_string(), value);
-            }
-            Err(wanted) => self.problems.push(format!("{source}: {name}: {wanted}, found `{value}`")),
-        }
-    }
-}
-
 /// Checks the settings of an `install!` while it compiles: each is in the table, with a value of its kind.
 pub const fn check_settings(settings: &[(&str, Value)], table: &[Setting]) {
     let mut at = 0;
@@ -334,14 +273,4 @@ pub const fn check_settings(settings: &[(&str, Value)], table: &[Setting]) {
         assert!(fits, "install!: a setting's value is not one that it takes (`allocanary list settings`)");
         at += 1;
     }
-}
-
-/// `==` for texts, where traits cannot be called.
-pub(crate) const fn equal(a: &str, b: &str) -> bool {
-    let (a, b) = (a.as_bytes(), b.as_bytes());
-    let mut at = 0;
-    while at < a.len() && at < b.len() && a[at] == b[at] {
-        at += 1;
-    }
-    at == a.len() && at == b.len()
 }

@@ -19,12 +19,15 @@ compile_error!("allocanary reads /proc: it runs on Linux");
 pub mod allocator;
 pub mod allocators;
 pub mod container;
+pub mod environment;
 pub mod install;
 pub mod rng;
+pub mod setting;
 pub mod spec;
 pub mod sys;
 pub mod tuning;
 pub mod units;
+mod wanted;
 
 #[cfg(feature = "command")]
 pub mod args;

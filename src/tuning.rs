@@ -167,7 +167,7 @@ pub fn set_background_threads(on: bool) -> Result<bool> {
 /// May allocate and, with glibc, start its loader once: for the start of a program.
 pub fn check() -> Result<()> {
     let allocator = here()?;
-    let wanted = crate::install::wanted(allocator);
+    let wanted = crate::wanted::wanted(allocator);
     let mut problems = wanted.problems;
     let effective = allocator.effective(&wanted.settings);
     for (name, value) in &wanted.settings {

@@ -10,8 +10,10 @@ use std::sync::Mutex;
 
 use libmimalloc_sys as sys;
 
-use crate::allocator::{Allocator, Cannot, Counters, Environment, Kind, PerCore, Setting};
+use crate::allocator::{Allocator, Cannot, Counters, PerCore};
+use crate::environment::Environment;
 use crate::install::Plan;
+use crate::setting::{Kind, Setting};
 use crate::tuning::{self, Pages};
 
 /// The mimalloc that libmimalloc-sys builds.

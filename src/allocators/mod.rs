@@ -1,9 +1,13 @@
 //! The allocators, one file each. A binary is linked with the one that it names, and with no other.
 
+#[cfg(target_env = "gnu")]
+mod glibc;
 #[cfg(feature = "jemalloc")]
 mod jemalloc;
 #[cfg(feature = "mimalloc")]
 mod mimalloc;
+#[cfg(not(target_env = "gnu"))]
+mod other_libc;
 mod system;
 
 #[cfg(feature = "jemalloc")]

@@ -118,8 +118,10 @@ fn canonical_settings(candidate: &Spec, description: &Description) -> Result<BTr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::allocator::{Environment, Kind, PerCore, Setting};
+    use crate::allocator::PerCore;
+    use crate::environment::Environment;
     use crate::provenance::Build;
+    use crate::setting::{Kind, Setting};
     use crate::study::StudyFile;
 
     fn described() -> Vec<Description> {

@@ -10,8 +10,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use super::block::{Block, mixed_size};
 use super::crew::{Gate, crew};
 use super::laps::Laps;
-use crate::allocator::Kind;
 use crate::rng::Rng;
+use crate::setting::Kind;
 use crate::workload::{Outcome, Phase, Setup, Stage, Workload, parameter};
 
 /// The workload.

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use allocanary::allocator::{Kind, Setting};
 use allocanary::sample::FailureKind;
+use allocanary::setting::{Kind, Setting};
 use tempfile::tempdir;
 
 use super::support::{TINY, cell, cell_with, described, run_cell, samples, study};

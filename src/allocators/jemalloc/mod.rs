@@ -1,122 +1,31 @@
 //! jemalloc, through tikv-jemallocator (prefixed: C's malloc stays the system's).
 //! In: mallctl. Out: settings (`opt.*`), counters (`stats.*`), purge.
 
+mod settings;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::CStr;
-use std::ffi::c_char;
 
 use tikv_jemalloc_ctl::{epoch, raw, stats, version};
 
-use crate::allocator::{Allocator, Cannot, Counters, Environment, Kind, PerCore, Setting};
+use crate::allocator::{Allocator, Cannot, Counters, PerCore};
+use crate::environment::Environment;
 use crate::install::{self, Plan};
+use crate::setting::Setting;
 use crate::tuning::{self, Pages};
+
+pub use settings::SETTINGS;
 
 /// The jemalloc that tikv-jemalloc-sys builds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Jemalloc;
 
-/// More automatic arenas than this and jemalloc lowers the number by itself (`MALLOCX_ARENA_LIMIT` less two).
-const MOST_ARENAS: i64 = 4094;
-
 /// The arena index that stands for all arenas in `arena.<i>.purge` (`MALLCTL_ARENAS_ALL`).
 const ALL_ARENAS: usize = 4096;
 
-const COUNT: Kind = Kind::Number { min: 0, max: i64::MAX };
-/// jemalloc takes as many milliseconds as its clock of nanoseconds can count, and refuses more.
-const DECAY: Kind = Kind::Number { min: -1, max: 18_446_744_072_000 };
-const SPINS: Kind = Kind::Number { min: -1, max: i64::MAX };
-/// jemalloc silently clips to these what lies outside.
-const SLOTS: Kind = Kind::Number { min: 1, max: 2048 };
-const FLUSHED: Kind = Kind::Number { min: 1, max: 16 };
-/// The largest size class of a 64-bit address space (`SC_LARGE_MAXCLASS`).
-const LARGEST: Kind = Kind::Size { min: 0, max: 7 << 60 };
-
-const fn words(names: &'static [Cow<'static, str>]) -> Kind {
-    Kind::Choice { names: Cow::Borrowed(names) }
-}
-
-const PERCPU: &[Cow<str>] = &[Cow::Borrowed("disabled"), Cow::Borrowed("percpu"), Cow::Borrowed("phycpu")];
-const METADATA_THP: &[Cow<str>] = &[Cow::Borrowed("disabled"), Cow::Borrowed("auto"), Cow::Borrowed("always")];
-const THP: &[Cow<str>] = &[Cow::Borrowed("default"), Cow::Borrowed("always"), Cow::Borrowed("never")];
-const DSS: &[Cow<str>] = &[Cow::Borrowed("disabled"), Cow::Borrowed("primary"), Cow::Borrowed("secondary")];
-
 /// What the unprefixed jemalloc reads. The prefixed one ignores both, without a word.
 const EARLIER: &[Cow<str>] = &[Cow::Borrowed("JE_MALLOC_CONF"), Cow::Borrowed("MALLOC_CONF")];
-
-/// The type that mallctl gives a setting's value in.
-#[derive(Clone, Copy)]
-enum Ctl {
-    Bool,
-    Unsigned,
-    Size,
-    Signed,
-    Name,
-    /// Read by size class from the calling thread's cache; there is no `opt` key.
-    CacheSlots,
-}
-
-use Ctl::{Bool, CacheSlots, Name, Signed, Size, Unsigned};
-
-/// Every setting that jemalloc takes; [`CTLS`] tells, in the same order, how to read each back.
-pub const SETTINGS: &[Setting] = &[
-    Setting::new("narenas", Kind::Number { min: 1, max: MOST_ARENAS }, "arenas that threads share; default 4 per core"),
-    Setting::new("tcache", Kind::Flag, "a cache of free blocks for each thread"),
-    Setting::new("tcache_max", Kind::SIZE, "largest block that a thread cache holds; above 32 KiB it is clipped"),
-    Setting::new("tcache_ncached_max", Kind::Text, "blocks a cache holds by size: 8-1024:100|2048-4096:10"),
-    Setting::new("dirty_decay_ms", DECAY, "time over which freed pages go back; 0 at once, -1 never"),
-    Setting::new("muzzy_decay_ms", DECAY, "time over which lazily freed pages go back; 0 at once, -1 never"),
-    Setting::new("background_thread", Kind::Flag, "threads that purge, so that an idle process shrinks too"),
-    Setting::new("max_background_threads", Kind::Number { min: 1, max: MOST_ARENAS }, "most such threads"),
-    Setting::new("percpu_arena", words(PERCPU), "an arena for each processor instead of for threads"),
-    Setting::new("metadata_thp", words(METADATA_THP), "huge pages for the allocator's own structures"),
-    Setting::new("thp", words(THP), "transparent huge pages for the program's data"),
-    Setting::new("oversize_threshold", LARGEST, "blocks above it come from an arena of their own and go back at once"),
-    Setting::new("retain", Kind::Flag, "keep unused addresses instead of unmapping them"),
-    Setting::new("dss", words(DSS), "use of sbrk beside mmap"),
-    Setting::new("cache_oblivious", Kind::Flag, "shift large blocks by a random number of cache lines"),
-    Setting::new("trust_madvise", Kind::Flag, "believe that MADV_DONTNEED zeroes pages"),
-    Setting::new("mutex_max_spin", SPINS, "spins before a lock sleeps; -1 for ever"),
-    Setting::new(
-        "lg_extent_max_active_fit",
-        Kind::Number { min: 0, max: 64 },
-        "how much larger (power of two) a reused extent may be",
-    ),
-    Setting::new("process_madvise_max_batch", COUNT, "ranges purged by one call; 0 is one by one"),
-    Setting::new("experimental_tcache_gc", Kind::Flag, "the thread cache's newer garbage collection"),
-    Setting::new("tcache_nslots_small_min", SLOTS, "least slots of a cache bin for small blocks"),
-    Setting::new("tcache_nslots_small_max", SLOTS, "most slots of a cache bin for small blocks"),
-    Setting::new("tcache_nslots_large", SLOTS, "slots of a cache bin for large blocks"),
-    Setting::new(
-        "lg_tcache_nslots_mul",
-        Kind::Number { min: -16, max: 16 },
-        "slots per slab region, as a power of two",
-    ),
-    Setting::new(
-        "tcache_gc_incr_bytes",
-        Kind::Size { min: 1024, max: i64::MAX as u64 },
-        "bytes allocated between two collections of a thread cache",
-    ),
-    Setting::new("tcache_gc_delay_bytes", Kind::SIZE, "bytes a cache bin is spared after it was collected"),
-    Setting::new(
-        "lg_tcache_flush_small_div",
-        FLUSHED,
-        "share (power of two) of small blocks flushed when a bin is full",
-    ),
-    Setting::new(
-        "lg_tcache_flush_large_div",
-        FLUSHED,
-        "share (power of two) of large blocks flushed when a bin is full",
-    ),
-    Setting::new("hpa", Kind::Flag, "the huge page aware allocator"),
-];
-
-const CTLS: &[Ctl] = &[
-    Unsigned, Bool, Size, CacheSlots, Signed, Signed, Bool, Size, Name, Name, Name, Size, Bool, Name, Bool, Bool,
-    Signed, Size, Size, Bool, Unsigned, Unsigned, Unsigned, Signed, Size, Size, Unsigned, Unsigned, Bool,
-];
-
-const _: () = assert!(SETTINGS.len() == CTLS.len());
 
 impl Allocator for Jemalloc {
     #[inline]
@@ -155,11 +64,7 @@ impl Allocator for Jemalloc {
 
     #[inline]
     fn effective(&self, wanted: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-        let read = |(setting, ctl): (&Setting, &Ctl)| {
-            let wanted = wanted.get(setting.name.as_ref()).map(String::as_str);
-            Some((setting.name.to_string(), read_back(&setting.name, *ctl, wanted)?))
-        };
-        SETTINGS.iter().zip(CTLS).filter_map(read).collect()
+        settings::effective(wanted)
     }
 
     #[inline]
@@ -307,50 +212,4 @@ fn void_ctl(name: &CStr) -> i32 {
     let (null, none) = (std::ptr::null_mut(), std::ptr::null_mut());
     // SAFETY: the name ends in NUL and a void mallctl reads and writes nothing through the null pointers.
     unsafe { tikv_jemalloc_sys::mallctl(name.as_ptr(), null, none, std::ptr::null_mut(), 0) }
-}
-
-/// The value of `opt.<name>` as a canonical text, or none where this build has no such key.
-#[inline]
-fn read_back(name: &str, ctl: Ctl, wanted: Option<&str>) -> Option<String> {
-    let key = format!("opt.{name}\0");
-    let key = key.as_bytes();
-    // SAFETY (each read below): jemalloc compares the length of the type with its own and refuses a wrong one; the
-    // types are those of ctl.c, and a test sets and reads every key.
-    match ctl {
-        // SAFETY: as above.
-        Bool => unsafe { raw::read::<bool>(key) }.ok().map(|value| value.to_string()),
-        // SAFETY: as above.
-        Unsigned => unsafe { raw::read::<u32>(key) }.ok().map(|value| value.to_string()),
-        // SAFETY: as above.
-        Size => unsafe { raw::read::<usize>(key) }.ok().map(|value| value.to_string()),
-        // SAFETY: as above.
-        Signed => unsafe { raw::read::<isize>(key) }.ok().map(|value| value.to_string()),
-        Name => {
-            // SAFETY: as above.
-            let text = unsafe { raw::read::<*const c_char>(key) }.ok()?;
-            if text.is_null() {
-                return None;
-            }
-            // SAFETY: jemalloc's option names are static strings that end in NUL.
-            Some(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
-        }
-        CacheSlots => cache_slots(wanted?),
-    }
-}
-
-/// `tcache_ncached_max` in the words of `wanted`, with the numbers that the thread cache really has: for
-/// `8-64:100|128-256:7`, the slots of the first and of the last size of each range.
-#[inline]
-fn cache_slots(wanted: &str) -> Option<String> {
-    let slots = |size: usize| {
-        // SAFETY: the key takes a `size_t`, the size class, and gives a `size_t`, its slots.
-        unsafe { raw::update::<usize>(b"thread.tcache.ncached_max.read_sizeclass\0", size) }.ok()
-    };
-    let range = |range: &str| {
-        let (sizes, _) = range.split_once(':')?;
-        let (first, last) = sizes.split_once('-')?;
-        let (first, last) = (slots(first.parse().ok()?)?, slots(last.parse().ok()?)?);
-        Some(if first == last { format!("{sizes}:{first}") } else { format!("{sizes}:{first}..{last}") })
-    };
-    wanted.split('|').map(range).collect::<Option<Vec<_>>>().map(|ranges| ranges.join("|"))
 }

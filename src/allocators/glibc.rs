@@ -1,0 +1,263 @@
+//! glibc's malloc, ptmalloc: its settings, what it says of itself, and what can be done to it.
+//! In: the loader's tunables, mallopt, mallinfo2, malloc_info. Out: what the entry `system` tells.
+
+use std::collections::BTreeMap;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use crate::allocator::{Counters, PerCore};
+use crate::install::Plan;
+use crate::setting::{Kind, Setting};
+use crate::sys;
+use crate::tuning;
+
+const COUNT: Kind = Kind::Number { min: 0, max: i32::MAX as i64 };
+
+/// The limits are those of malloc.c, which ignores a value beyond them without a word.
+pub const SETTINGS: &[Setting] = &[
+    Setting::new("arena_max", Kind::Number { min: 1, max: i32::MAX as i64 }, "most arenas; default 8 per core"),
+    Setting::new("arena_test", Kind::Number { min: 1, max: i32::MAX as i64 }, "arenas before the cores are counted"),
+    Setting::new("tcache_count", Kind::Number { min: 0, max: 65535 }, "blocks of a size that a thread cache holds"),
+    Setting::new("tcache_max", Kind::Size { min: 0, max: 1032 }, "largest block that a thread cache holds"),
+    Setting::new("tcache_unsorted_limit", COUNT, "unsorted blocks looked at to fill a thread cache; 0 no limit"),
+    Setting::new("trim_threshold", Kind::SIZE, "free bytes at the top before they go back; ends adaptation"),
+    Setting::new(
+        "mmap_threshold",
+        Kind::Size { min: 0, max: 32 << 20 },
+        "blocks from this size are mapped; ends adaptation",
+    ),
+    Setting::new("top_pad", Kind::SIZE, "bytes asked of the system beyond need; ends adaptation"),
+    Setting::new("mmap_max", COUNT, "most mapped blocks at a time; ends adaptation"),
+    Setting::new("mxfast", Kind::Size { min: 0, max: 160 }, "largest block in the fast bins"),
+    Setting::new("hugetlb", Kind::Number { min: 0, max: 2 }, "0 no huge pages, 1 madvise, 2 the huge page pool"),
+    Setting::new("perturb", Kind::Number { min: 0, max: 255 }, "byte that freed memory is filled with; 0 off"),
+];
+
+/// Those that `mallopt` takes, and so a program's own code can set; the others are for GLIBC_TUNABLES alone.
+pub const SETTABLE: &[Setting] = &[
+    Setting::new("arena_max", Kind::Number { min: 1, max: i32::MAX as i64 }, ""),
+    Setting::new("arena_test", Kind::Number { min: 1, max: i32::MAX as i64 }, ""),
+    Setting::new("trim_threshold", INT_SIZE, ""),
+    Setting::new("mmap_threshold", Kind::Size { min: 0, max: 32 << 20 }, ""),
+    Setting::new("top_pad", INT_SIZE, ""),
+    Setting::new("mmap_max", COUNT, ""),
+    Setting::new("mxfast", Kind::Size { min: 0, max: 160 }, ""),
+    Setting::new("perturb", Kind::Number { min: 0, max: 255 }, ""),
+];
+
+/// `mallopt` takes an `int`.
+const INT_SIZE: Kind = Kind::Size { min: 0, max: i32::MAX as u64 };
+
+/// What `mallopt` calls each of [`SETTABLE`], and the older variable that sets it.
+const MALLOPT: [(c_int, &CStr); 8] = [
+    (libc::M_ARENA_MAX, c"MALLOC_ARENA_MAX"),
+    (libc::M_ARENA_TEST, c"MALLOC_ARENA_TEST"),
+    (libc::M_TRIM_THRESHOLD, c"MALLOC_TRIM_THRESHOLD_"),
+    (libc::M_MMAP_THRESHOLD, c"MALLOC_MMAP_THRESHOLD_"),
+    (libc::M_TOP_PAD, c"MALLOC_TOP_PAD_"),
+    (libc::M_MMAP_MAX, c"MALLOC_MMAP_MAX_"),
+    (libc::M_MXFAST, c""),
+    (libc::M_PERTURB, c"MALLOC_PERTURB_"),
+];
+
+/// What `boot` has set through `mallopt`, in the order of [`SETTABLE`]; -1 is nothing. glibc cannot be asked.
+static APPLIED: [AtomicI64; SETTABLE.len()] = [const { AtomicI64::new(-1) }; SETTABLE.len()];
+
+#[inline]
+pub fn boot(plan: &Plan) {
+    let tunables = sys::variable(c"GLIBC_TUNABLES").unwrap_or_default();
+    for (name, value) in plan.settings {
+        let Some(at) = SETTABLE.iter().position(|setting| setting.name == *name) else { continue };
+        let (option, variable) = MALLOPT[at];
+        let named = tunables.split(|byte| *byte == b':').filter_map(|pair| pair.strip_prefix(b"glibc.malloc."));
+        let in_environment =
+            named.into_iter().any(|pair| pair.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"=")));
+        if in_environment || (!variable.is_empty() && sys::variable(variable).is_some()) {
+            continue; // the environment wins
+        }
+        value.with_text(8, |text| {
+            let Ok(number) = text.parse::<c_int>() else { return };
+            // SAFETY: takes two numbers, and 1 is success.
+            if unsafe { libc::mallopt(option, number) } == 1 {
+                APPLIED[at].store(i64::from(number), Ordering::Relaxed);
+            }
+        });
+    }
+}
+
+/// `arena_max` where it is set, else what glibc derives from the cores: it asks for those that are online, whatever
+/// the affinity.
+#[inline]
+pub fn most_arenas() -> tuning::Result<Option<u32>> {
+    let set = effective().get("arena_max").and_then(|most| most.parse::<u32>().ok()).filter(|most| *most > 0);
+    // SAFETY: reads a number.
+    let cores = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }.max(1) as u32;
+    Ok(Some(set.unwrap_or(cores * 8)))
+}
+
+unsafe extern "C" {
+    fn gnu_get_libc_version() -> *const c_char;
+}
+
+#[inline]
+pub fn version() -> String {
+    // SAFETY: gives a static string that ends in NUL.
+    let version = unsafe { CStr::from_ptr(gnu_get_libc_version()) };
+    format!("glibc {}", version.to_string_lossy())
+}
+
+#[inline]
+pub fn per_core() -> Option<PerCore> {
+    Some(PerCore { setting: "arena_max".into(), ratio: if cfg!(target_pointer_width = "64") { 8 } else { 2 } })
+}
+
+/// The tunables as the dynamic loader took them from our environment. glibc has no call that reads a tunable;
+/// its loader's `--list-tunables` is the documented way, and our own loader in our own environment reads
+/// what ours read. A static binary has no loader and gets no answer.
+#[inline]
+pub fn effective() -> BTreeMap<String, String> {
+    let Some(loader) = loader() else { return BTreeMap::new() };
+    let Ok(output) = Command::new(loader).arg("--list-tunables").output() else { return BTreeMap::new() };
+    let mut found: BTreeMap<String, String> =
+        String::from_utf8_lossy(&output.stdout).lines().filter_map(tunable_line).collect();
+    for (setting, applied) in SETTABLE.iter().zip(&APPLIED) {
+        let applied = applied.load(Ordering::Relaxed);
+        if applied >= 0 {
+            found.insert(setting.name.to_string(), applied.to_string());
+        }
+    }
+    found
+}
+
+/// The path of the dynamic loader that is mapped into this process.
+#[inline]
+fn loader() -> Option<String> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let paths = maps.lines().filter_map(|line| line.split_ascii_whitespace().nth(5));
+    let is_loader =
+        |path: &&str| path.rsplit('/').next().is_some_and(|name| name.starts_with("ld-") || name.starts_with("ld64."));
+    paths.filter(is_loader).map(str::to_string).next()
+}
+
+/// `glibc.malloc.arena_max: 0x1 (min: 0x1, max: 0xffff)` as a setting and its canonical value.
+#[inline]
+fn tunable_line(line: &str) -> Option<(String, String)> {
+    let (name, rest) = line.strip_prefix("glibc.malloc.")?.split_once(": ")?;
+    let value = rest.split_ascii_whitespace().next()?;
+    let number = match value.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok()?,
+        None => value.parse().ok()?,
+    };
+    SETTINGS.iter().any(|setting| setting.name == name).then(|| (name.to_string(), number.to_string()))
+}
+
+#[inline]
+pub fn counters() -> Counters {
+    // SAFETY: mallinfo2 takes each arena's lock and writes only its own result.
+    let info = unsafe { libc::mallinfo2() };
+    Counters {
+        allocated: Some((info.uordblks + info.hblkhd) as u64),
+        active: Some((info.arena + info.hblkhd) as u64),
+        arenas: arenas(),
+        ..Counters::default()
+    }
+}
+
+#[inline]
+pub fn purge() {
+    // SAFETY: callable from any thread; walks all arenas and gives back whole free pages.
+    unsafe { libc::malloc_trim(0) };
+}
+
+/// A `FILE` that keeps nothing and counts `<heap nr=`, of which malloc_info prints one for each arena.
+struct Sink(*mut libc::FILE);
+
+// SAFETY: used under the mutex of `SINK` only.
+unsafe impl Send for Sink {}
+
+static SINK: Mutex<Sink> = Mutex::new(Sink(std::ptr::null_mut()));
+static COUNTED: Mutex<(u64, usize)> = Mutex::new((0, 0));
+
+#[repr(C)]
+struct CookieFunctions {
+    read: Option<unsafe extern "C" fn(*mut c_void, *mut c_char, usize) -> isize>,
+    write: Option<unsafe extern "C" fn(*mut c_void, *const c_char, usize) -> isize>,
+    seek: Option<unsafe extern "C" fn(*mut c_void, *mut i64, c_int) -> c_int>,
+    close: Option<unsafe extern "C" fn(*mut c_void) -> c_int>,
+}
+
+unsafe extern "C" {
+    fn fopencookie(cookie: *mut c_void, mode: *const c_char, functions: CookieFunctions) -> *mut libc::FILE;
+    fn malloc_info(options: c_int, stream: *mut libc::FILE) -> c_int;
+}
+
+/// Arenas in use. malloc_info is the only call that tells; it wants a `FILE`, which is made at the first call
+/// (the only one that allocates) and kept.
+#[inline]
+fn arenas() -> Option<u64> {
+    let mut sink = SINK.lock().ok()?;
+    if sink.0.is_null() {
+        let functions = CookieFunctions { read: None, write: Some(count), seek: None, close: None };
+        // SAFETY: the functions need no cookie, and the mode is a string that ends in NUL.
+        sink.0 = unsafe { fopencookie(std::ptr::null_mut(), c"w".as_ptr(), functions) };
+        if sink.0.is_null() {
+            return None;
+        }
+    }
+    *COUNTED.lock().ok()? = (0, 0);
+    // SAFETY: the stream is open and under our lock.
+    let failed = unsafe { malloc_info(0, sink.0) != 0 || libc::fflush(sink.0) != 0 };
+    if failed { None } else { Some(COUNTED.lock().ok()?.0) }
+}
+
+/// Counts the mark in a stream that arrives in pieces: the position within the mark is carried over.
+#[inline]
+unsafe extern "C" fn count(_cookie: *mut c_void, bytes: *const c_char, length: usize) -> isize {
+    const MARK: &[u8] = b"<heap nr=";
+    // SAFETY: stdio passes `length` bytes.
+    let bytes = unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), length) };
+    let Ok(mut counted) = COUNTED.lock() else { return -1 };
+    for byte in bytes {
+        // The mark's first byte occurs once in it, so a mismatch can only restart at that byte.
+        counted.1 = if *byte == MARK[counted.1] { counted.1 + 1 } else { usize::from(*byte == MARK[0]) };
+        if counted.1 == MARK.len() {
+            *counted = (counted.0 + 1, 0);
+        }
+    }
+    length as isize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tunables_are_read_in_both_bases() {
+        let read = |line| tunable_line(line).map(|(name, value)| format!("{name}={value}"));
+        assert_eq!(read("glibc.malloc.arena_max: 0x10 (min: 0x1, max: 0xff)").as_deref(), Some("arena_max=16"));
+        assert_eq!(read("glibc.malloc.mmap_max: 7 (min: 0, max: 2147483647)").as_deref(), Some("mmap_max=7"));
+        assert_eq!(read("glibc.malloc.check: 0 (min: 0, max: 3)"), None);
+        assert_eq!(read("glibc.rtld.nns: 0x4 (min: 0x1, max: 0x10)"), None);
+    }
+
+    #[test]
+    fn every_thread_that_allocates_gets_an_arena_up_to_the_cap() {
+        let before = counters().arenas.unwrap();
+        let gate = std::sync::Barrier::new(4);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    let held = vec![1_u8; 100_000];
+                    gate.wait();
+                    gate.wait();
+                    drop(held);
+                });
+            }
+            gate.wait();
+            assert!(counters().arenas.unwrap() > before.min(3));
+            gate.wait();
+        });
+    }
+}

@@ -1,0 +1,43 @@
+//! The malloc of a C library that is not glibc (musl): nothing can be set and nothing is told.
+
+use std::collections::BTreeMap;
+
+use crate::allocator::{Counters, PerCore};
+use crate::install::Plan;
+use crate::setting::Setting;
+use crate::tuning;
+
+pub const SETTINGS: &[Setting] = &[];
+
+#[inline]
+pub fn version() -> String {
+    format!("{} libc", if cfg!(target_env = "musl") { "musl" } else { "unknown" })
+}
+
+#[inline]
+pub fn per_core() -> Option<PerCore> {
+    None
+}
+
+#[inline]
+pub fn effective() -> BTreeMap<String, String> {
+    BTreeMap::new()
+}
+
+#[inline]
+pub fn counters() -> Counters {
+    Counters::default()
+}
+
+#[inline]
+pub fn purge() {}
+
+pub const SETTABLE: &[Setting] = &[];
+
+#[inline]
+pub fn boot(_plan: &Plan) {}
+
+#[inline]
+pub fn most_arenas() -> tuning::Result<Option<u32>> {
+    Ok(None)
+}

@@ -1,0 +1,182 @@
+//! A setting of an allocator, or a parameter of a workload: its name, the values that it takes, what it does.
+//! In: a user's text. Out: the one spelling that we compare, or what was wanted instead.
+
+use std::borrow::Cow;
+
+use crate::units::parse_bytes;
+
+/// One setting of an allocator, or a parameter of a workload.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "command", derive(serde::Serialize, serde::Deserialize))]
+pub struct Setting {
+    /// The allocator's own name for it.
+    pub name: Cow<'static, str>,
+    /// What values it takes.
+    pub kind: Kind,
+    /// What it does, in one line.
+    pub about: Cow<'static, str>,
+}
+
+impl Setting {
+    /// A row of an allocator's table.
+    pub const fn new(name: &'static str, kind: Kind, about: &'static str) -> Self {
+        Setting { name: Cow::Borrowed(name), kind, about: Cow::Borrowed(about) }
+    }
+
+    /// The name, where a program is being compiled. A table's names are never owned.
+    pub(crate) const fn name_const(&self) -> &str {
+        match &self.name {
+            Cow::Borrowed(name) => name,
+            Cow::Owned(_) => "",
+        }
+    }
+}
+
+/// The values that a setting takes.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "command", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "command", serde(tag = "type", rename_all = "snake_case"))]
+pub enum Kind {
+    /// `true` or `false`.
+    Flag,
+    /// A whole number from `min` to `max`.
+    Number {
+        /// The least value.
+        min: i64,
+        /// The greatest value.
+        max: i64,
+    },
+    /// An amount of memory from `min` to `max` bytes.
+    Size {
+        /// The least value in bytes.
+        min: u64,
+        /// The greatest value in bytes.
+        max: u64,
+    },
+    /// One of a few words.
+    Choice {
+        /// The words.
+        names: Cow<'static, [Cow<'static, str>]>,
+    },
+    /// The allocator's own notation, which we pass on as it is.
+    Text,
+}
+
+impl Kind {
+    /// Any size that fits the address space.
+    pub const SIZE: Kind = Kind::Size { min: 0, max: i64::MAX as u64 };
+
+    /// The one way in which we write `value`, so that wanted and found can be compared as texts: `true`, `65536`.
+    /// The error says what was wanted instead.
+    pub fn canonical(&self, value: &str) -> Result<String, String> {
+        let wanted = || format!("wanted {}", self.wanted());
+        match self {
+            Kind::Flag => match value {
+                "true" | "1" | "yes" | "on" => Ok("true".into()),
+                "false" | "0" | "no" | "off" => Ok("false".into()),
+                _ => Err(wanted()),
+            },
+            Kind::Number { min, max } => match value.parse::<i64>() {
+                Ok(number) if (*min..=*max).contains(&number) => Ok(number.to_string()),
+                _ => Err(wanted()),
+            },
+            Kind::Size { min, max } => match parse_bytes(value) {
+                Some(bytes) if (*min..=*max).contains(&bytes) => Ok(bytes.to_string()),
+                _ => Err(wanted()),
+            },
+            Kind::Choice { names } if names.iter().any(|name| name == value) => Ok(value.to_string()),
+            Kind::Choice { .. } => Err(wanted()),
+            Kind::Text => Ok(value.to_string()),
+        }
+    }
+
+    /// Whether `value` is one that fits, as far as can be told while a program is being compiled: sizes with a unit and
+    /// the allocator's own notations are left to [`tuning::check`](crate::tuning::check).
+    pub(crate) const fn takes(&self, value: &str) -> bool {
+        match self {
+            Kind::Flag => equal(value, "true") || equal(value, "false"),
+            Kind::Number { min, max } => match whole_number(value) {
+                Some(number) => *min <= number && number <= *max,
+                None => false,
+            },
+            Kind::Size { min, max } => match whole_number(value) {
+                Some(bytes) => bytes >= 0 && *min <= bytes as u64 && bytes as u64 <= *max,
+                None => false,
+            },
+            Kind::Choice { names: Cow::Borrowed(names) } => {
+                let mut at = 0;
+                while at < names.len() {
+                    if let Cow::Borrowed(name) = &names[at]
+                        && equal(name, value)
+                    {
+                        return true;
+                    }
+                    at += 1;
+                }
+                false
+            }
+            Kind::Choice { .. } => false,
+            Kind::Text => true,
+        }
+    }
+
+    /// What the setting takes, for a help text: `a whole number from 1 to 4094`.
+    pub fn wanted(&self) -> String {
+        const FAR: i64 = i32::MAX as i64;
+        match self {
+            Kind::Flag => "true or false".into(),
+            Kind::Number { min, max } if *max >= FAR => format!("a whole number, {min} or more"),
+            Kind::Number { min, max } => format!("a whole number from {min} to {max}"),
+            Kind::Size { min: 0, max } if *max >= FAR as u64 => "a size such as 65536 or 64KiB".into(),
+            Kind::Size { min, max } => format!("a size from {min} to {max} bytes"),
+            Kind::Choice { names } => format!("one of {}", names.join(", ")),
+            Kind::Text => "the allocator's own notation".into(),
+        }
+    }
+}
+
+/// A whole number, where traits cannot be called.
+const fn whole_number(text: &str) -> Option<i64> {
+    match i64::from_str_radix(text, 10) {
+        Ok(number) => Some(number),
+        Err(_) => None,
+    }
+}
+
+/// `==` for texts, where traits cannot be called.
+pub(crate) const fn equal(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let mut at = 0;
+    while at < a.len() && at < b.len() && a[at] == b[at] {
+        at += 1;
+    }
+    at == a.len() && at == b.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_have_one_spelling() {
+        let choice = Kind::Choice { names: Cow::Borrowed(&[Cow::Borrowed("auto"), Cow::Borrowed("always")]) };
+        for (kind, value, canonical) in [
+            (&Kind::Flag, "yes", "true"),
+            (&Kind::Flag, "0", "false"),
+            (&Kind::Number { min: -1, max: 9 }, "-1", "-1"),
+            (&Kind::SIZE, "64KiB", "65536"),
+            (&choice, "auto", "auto"),
+            (&Kind::Text, "8-64:100", "8-64:100"),
+        ] {
+            assert_eq!(kind.canonical(value).as_deref(), Ok(canonical));
+        }
+        for (kind, value, said) in [
+            (&Kind::Flag, "maybe", "wanted true or false"),
+            (&Kind::Number { min: 1, max: 4094 }, "0", "wanted a whole number from 1 to 4094"),
+            (&Kind::Size { min: 0, max: 1032 }, "2KiB", "wanted a size from 0 to 1032 bytes"),
+            (&choice, "never", "wanted one of auto, always"),
+        ] {
+            assert_eq!(kind.canonical(value), Err(said.to_string()));
+        }
+    }
+}

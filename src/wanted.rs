@@ -1,0 +1,70 @@
+//! Which settings should be in force in this process: those of its `install!`, and over them those of its environment.
+//! In: the plan and the variables. Out: settings in canonical spelling, and what is wrong with what was asked for.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+use crate::allocator::Allocator;
+use crate::environment::Environment;
+use crate::install::{CUT, PLAN};
+
+/// The settings that should be in force, and what is wrong with what was asked for.
+pub(crate) struct Wanted {
+    pub settings: BTreeMap<String, String>,
+    pub problems: Vec<String>,
+}
+
+/// The settings of code and environment, the later over the earlier.
+pub(crate) fn wanted(allocator: &dyn Allocator) -> Wanted {
+    let mut wanted = Wanted { settings: BTreeMap::new(), problems: Vec::new() };
+    let ratio = allocator.per_core().map_or(1, |per_core| per_core.ratio as u32);
+    for (name, value) in PLAN.get().map_or(&[][..], |plan| plan.settings) {
+        value.with_text(ratio, |value| wanted.add("install!", allocator, name, value));
+    }
+    if CUT.load(Ordering::Relaxed) {
+        wanted
+            .problems
+            .push("the settings in code, JE_MALLOC_CONF and MALLOC_CONF are over 4 kB: the last were left out".into());
+    }
+    let variable = |name: &str| std::env::var_os(name).map(|text| text.to_string_lossy().into_owned());
+    match allocator.environment() {
+        Environment::Joined { variable: own, earlier, prefix, assign, separator } => {
+            for name in earlier.iter().chain([&own]) {
+                for pair in variable(name).iter().flat_map(|text| text.split(separator.as_ref())).map(str::trim) {
+                    match pair.split_once(assign.as_ref()) {
+                        // Tunables of other parts of glibc stand in the same variable.
+                        Some((key, value)) => {
+                            if let Some(key) = key.strip_prefix(prefix.as_ref()) {
+                                wanted.add(name, allocator, key, value);
+                            }
+                        }
+                        None if pair.is_empty() => {}
+                        None => wanted.problems.push(format!("{name}: `{pair}` is not `name{assign}value`")),
+                    }
+                }
+            }
+        }
+        Environment::Each { prefix } => {
+            for (name, value) in std::env::vars() {
+                if let Some(key) = name.strip_prefix(prefix.as_ref()) {
+                    wanted.add(&name, allocator, &key.to_lowercase(), &value);
+                }
+            }
+        }
+    }
+    wanted
+}
+
+impl Wanted {
+    fn add(&mut self, source: &str, allocator: &dyn Allocator, name: &str, value: &str) {
+        let Some(setting) = allocator.settings().iter().find(|setting| setting.name == name) else {
+            return self.problems.push(format!("{source}: {} has no setting `{name}`", allocator.name()));
+        };
+        match setting.kind.canonical(value) {
+            Ok(value) => {
+                self.settings.insert(name.to_string(), value);
+            }
+            Err(wanted) => self.problems.push(format!("{source}: {name}: {wanted}, found `{value}`")),
+        }
+    }
+}
