@@ -12,7 +12,6 @@
 //! The allocator is the one of its own crate, as it is: nothing stands between a program and `malloc`.
 
 use std::ffi::{CStr, c_char};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 
 use crate::allocator::Allocator;
@@ -183,20 +182,33 @@ pub enum Value {
 /// A pointer to a text that ends in NUL, or null: the type of jemalloc's `malloc_conf`.
 pub type Conf = AtomicPtr<c_char>;
 
-/// The plan of this binary, once its hook has run.
-pub(crate) static PLAN: OnceLock<&'static Plan> = OnceLock::new();
+/// The plan of this binary, once its hook has run. A pointer and no `OnceLock`: that one's code would be 64 KiB more of
+/// the file in memory at start, and a lock could be held by another thread when the process forks.
+static PLAN: AtomicPtr<Plan> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The plan of this binary, if it has one and its hook has run.
+pub(crate) fn plan() -> Option<&'static Plan> {
+    let plan = PLAN.load(Ordering::Acquire);
+    // SAFETY: null, or the static plan that `boot` stored.
+    unsafe { plan.as_ref() }
+}
 
 /// Whether something did not fit the buffer for jemalloc's configuration.
 pub(crate) static CUT: AtomicBool = AtomicBool::new(false);
 
 /// The allocator that this binary installed.
 pub fn installed() -> Option<&'static dyn Allocator> {
-    PLAN.get().map(|plan| plan.allocator)
+    plan().map(|plan| plan.allocator)
 }
 
 /// The hook. Runs before anything of the program and allocates nothing.
+///
+/// Inlined, with all that it always calls, into the binary that installs: there it lies beside `main`, and a process
+/// does not map another 64 KiB of its file for it.
+#[inline]
 pub fn boot(plan: &'static Plan) {
-    if PLAN.set(plan).is_ok() {
+    let (none, this) = (std::ptr::null_mut(), std::ptr::from_ref(plan).cast_mut());
+    if PLAN.compare_exchange(none, this, Ordering::AcqRel, Ordering::Acquire).is_ok() {
         plan.allocator.boot(plan);
     }
 }
@@ -223,6 +235,7 @@ impl Value {
 
 /// Writes `settings` and then the texts of the variables in `earlier` into a static buffer, `narenas:2,tcache:false`,
 /// and points jemalloc's symbol at it. What comes later wins; what jemalloc reads by itself comes later still.
+#[inline]
 pub fn compose(plan: &Plan, ratio: u32, earlier: &[&CStr]) {
     static TEXT: [AtomicU8; 4096] = [const { AtomicU8::new(0) }; 4096];
     let mut length = 0;

@@ -9,6 +9,7 @@ use std::mem::MaybeUninit;
 /// Reads the beginning of `path` into `buffer`; none where there is no such file.
 ///
 /// Does not allocate: std opens paths under 384 bytes from the stack, and /proc gives a file whole.
+#[inline]
 pub fn read_into<'a>(path: &str, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
     let mut file = File::open(path).ok()?;
     let mut filled = 0;
@@ -108,6 +109,7 @@ pub fn memory_kills() -> u64 {
 
 /// A variable of the environment, for code that runs before `main` and must not allocate; none in a program that runs
 /// with more rights than its user, as jemalloc has it too.
+#[inline]
 pub fn variable(name: &CStr) -> Option<&'static [u8]> {
     // SAFETY: the name ends in NUL. The text lives until the variable is changed, which nothing does before `main`.
     unsafe {

@@ -21,11 +21,22 @@ use crate::workload::{Outcome, Phase, Setup, Stage, Workload};
 use crate::workloads;
 
 /// The main function of a cell. The caller has declared the global allocator, and passes what describes it.
+///
+/// The first thing that it does is to ask the kernel for this process's sizes, so that `start` is the allocator's and the
+/// loader's doing alone. It is inlined into the cell's own `main`, and what it reads is looked at later: each stretch of
+/// code or constants that is touched before is 64 KiB of resident memory, because the kernel maps pages in around a fault.
+#[inline]
 pub fn main(allocator: &dyn Allocator) -> ExitCode {
-    // Before anything else, so that `start` is the allocator's and the loader's doing alone. The verb is looked at
-    // without allocating; describing does not mind the reading.
+    let mut status = [0; 4096];
+    let length = sys::read_into(meters::status::PATH, &mut status).map_or(0, <[u8]>::len);
+    serve(allocator, &status[..length])
+}
+
+/// Answers the verb. `status` is what `/proc/self/status` said at the start.
+pub fn serve(allocator: &dyn Allocator, status: &[u8]) -> ExitCode {
     let mut board = Board::new(allocator);
-    board.start();
+    board.mark(Phase::Start, 0);
+    meters::status::parse(status, &mut board.readings[0]);
     let started = Instant::now();
     let line = match std::env::args().nth(1).as_deref() {
         Some("describe") => serde_json::to_string(&describe(allocator)),
@@ -51,20 +62,6 @@ pub fn main(allocator: &dyn Allocator) -> ExitCode {
     match line.map_err(std::io::Error::from).and_then(|line| writeln!(stdout, "{line}")) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => refuse(&format!("could not write the answer: {error}")),
-    }
-}
-
-/// Reads every meter.
-///
-/// A plain function beside `main`, as the reader of `/proc/self/status` is one, and no trait's method or closure, for
-/// which the compiler finds a place elsewhere: each further stretch of code that is touched before the first reading
-/// is 64 KiB of resident memory at `start`, because the kernel maps pages in around a fault.
-#[inline(never)]
-fn read_meters(allocator: &dyn Allocator, mut slots: &mut [Option<u64>]) {
-    for meter in meters::ALL {
-        let (own, rest) = slots.split_at_mut(meter.readings.len());
-        (meter.read)(allocator, own);
-        slots = rest;
     }
 }
 
@@ -187,7 +184,12 @@ impl Stage for Board<'_> {
             self.allocator.purge();
         }
         assert!(self.marks < self.phases.len(), "the workload marked more than {} phases", self.phases.len());
-        read_meters(self.allocator, &mut self.readings[self.marks]);
+        let mut slots = &mut self.readings[self.marks][..];
+        for meter in meters::ALL {
+            let (own, rest) = slots.split_at_mut(meter.readings.len());
+            (meter.read)(self.allocator, own);
+            slots = rest;
+        }
         self.phases[self.marks] = Some((phase, live_bytes));
         self.marks += 1;
     }
@@ -197,13 +199,6 @@ impl<'a> Board<'a> {
     fn new(allocator: &'a dyn Allocator) -> Self {
         const UNREAD: [Option<u64>; meters::READINGS] = [None; meters::READINGS];
         Board { allocator, phases: Default::default(), marks: 0, readings: [UNREAD; Phase::ALL.len()] }
-    }
-
-    /// Marks the start: what [`Stage::mark`] does, without leaving the neighbourhood of `main`.
-    fn start(&mut self) {
-        read_meters(self.allocator, &mut self.readings[0]);
-        self.phases[0] = Some((Phase::Start, 0));
-        self.marks = 1;
     }
 
     /// The readings by name, phase by phase.

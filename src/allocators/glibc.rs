@@ -67,6 +67,9 @@ static APPLIED: [AtomicI64; SETTABLE.len()] = [const { AtomicI64::new(-1) }; SET
 
 #[inline]
 pub fn boot(plan: &Plan) {
+    if plan.settings.is_empty() {
+        return;
+    }
     let tunables = sys::variable(c"GLIBC_TUNABLES").unwrap_or_default();
     for (name, value) in plan.settings {
         let Some(at) = SETTABLE.iter().position(|setting| setting.name == *name) else { continue };

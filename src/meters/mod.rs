@@ -6,13 +6,13 @@ mod faults;
 mod heap;
 mod latency;
 mod smaps;
-mod status;
+pub mod status;
 
 pub use latency::{LatencyMeter, READINGS as LATENCY_READINGS};
 
 use crate::meter::Meter;
 
-/// Every meter that is read at each phase. The kernel's walk over all mappings comes last: it is the slowest.
+/// Every meter that is read at each phase; `status` is the first. The kernel's walk over all mappings comes last: it is the slowest.
 pub const ALL: &[&Meter] = &[&status::METER, &faults::METER, &cpu::METER, &heap::METER, &cgroup::METER, &smaps::METER];
 
 /// How many readings all meters give together.
