@@ -40,8 +40,10 @@ enum Verb {
     #[command(after_help = STUDY_EXAMPLES)]
     Study(StudyFlags),
     /// Print the cells of a study and how long they will take; run nothing.
+    #[command(after_help = PLAN_EXAMPLES)]
     Plan(StudyFlags),
     /// Print what there is to choose from: allocators, settings, workloads, meters, metrics, studies.
+    #[command(after_help = LIST_EXAMPLES)]
     List(ListFlags),
     /// Show rows again, of one study or of many hosts.
     #[command(after_help = REPORT_EXAMPLES)]
@@ -50,11 +52,13 @@ enum Verb {
     #[command(after_help = COMPARE_EXAMPLES)]
     Compare(CompareFlags),
     /// Print a completion script for a shell.
+    #[command(after_help = "Example:\n  allocanary completions bash > /etc/bash_completion.d/allocanary")]
     Completions {
         /// The shell.
         shell: Shell,
     },
     /// Print the manual page, in roff.
+    #[command(after_help = "Example:\n  allocanary man > allocanary.1 && man ./allocanary.1")]
     Man,
 }
 
@@ -66,6 +70,17 @@ Examples:
   allocanary study --candidates jemalloc:narenas=2 jemalloc:narenas=256 --threads 32
   allocanary study --workloads server:live=64MiB,idle=3000 --budget 5m
   allocanary study --resume --out allocanary-out/default-1";
+
+const PLAN_EXAMPLES: &str = "\
+Examples:
+  allocanary plan                                the default study's cells
+  allocanary plan cores --repeats 30 | tail -1   how long would that take?";
+
+const LIST_EXAMPLES: &str = "\
+Examples:
+  allocanary list                                everything
+  allocanary list settings | grep decay          what can be set, its value here, what it does
+  allocanary list workloads";
 
 const REPORT_EXAMPLES: &str = "\
 Examples:

@@ -75,7 +75,8 @@ impl Fold {
         match &sample.error {
             Some(failure) => {
                 group.failed += 1;
-                let what = format!("{}, {}, {} threads", cell.candidate, cell.workload, cell.threads);
+                let threads = if cell.threads == 1 { "thread" } else { "threads" };
+                let what = format!("{}, {}, {} {threads}", cell.candidate, cell.workload, cell.threads);
                 *self.failures.entry((what, failure.text.clone())).or_default() += 1;
             }
             None => {

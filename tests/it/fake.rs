@@ -115,7 +115,7 @@ fn every_way_of_going_wrong_is_a_row_and_the_rest_is_reported() {
             }
             assert!(row.wall_us > 0 && row.started_ms > 0, "{mode}");
         }
-        let named = ran.out.contains(&format!("failed: fake:mode={mode}, work, 1 threads: "));
+        let named = ran.out.contains(&format!("failed: fake:mode={mode}, work, 1 thread: "));
         assert_eq!(named, wanted.is_some(), "{mode}: {}", ran.out);
     }
     assert!(ran.out.contains("41.0 2.05x"), "{}", ran.out);
