@@ -30,6 +30,7 @@ Examples:
   allocanary study --candidates system jemalloc jemalloc:narenas=1 --threads 32
   allocanary report allocanary-out/default-1 --format markdown
   allocanary compare old.jsonl new.jsonl --gate rss=5%
+  allocanary doctor                              what this host makes of allocators, what to change
 
 Exit codes: 0 all went well; 1 a cell failed or a gate was broken; 2 the command could not be
 carried out; 130 interrupted, with every finished row kept.";
@@ -49,6 +50,9 @@ enum Verb {
     /// Say per candidate and workload whether NEW is better or worse than OLD, or no different.
     #[command(after_help = COMPARE_EXAMPLES)]
     Compare(CompareFlags),
+    /// Say what this host, its container and the environment make of allocators, and what to change.
+    #[command(after_help = DOCTOR_EXAMPLES)]
+    Doctor(DoctorFlags),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
@@ -80,6 +84,16 @@ Examples:
 
 A gate is broken, and the exit code 1, where the metric got worse for sure and by more than so much.";
 
+const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  allocanary doctor                              what a program started from here would get
+  MALLOC_CONF=narenas:1 allocanary doctor        whether a variable is read, by whom, and what is wrong in it
+  allocanary doctor --pid 4242                   which allocator a process has, its memory and its environment
+  docker run --cpus 0.5 IMAGE allocanary doctor  what a quota of half a CPU makes of it
+  kubectl exec POD -- allocanary doctor --pid 1
+
+Exit codes: 0 whatever was found; 2 where the process is not there or may not be read.";
+
 /// What the user wants done.
 pub enum Request {
     /// Measure this build's allocator.
@@ -94,6 +108,8 @@ pub enum Request {
     Report(ReportFlags),
     /// Compare two files of rows.
     Compare(CompareFlags),
+    /// Look at this host or at a process.
+    Doctor(DoctorFlags),
     /// Write a completion script.
     Completions(Shell),
     /// Write the manual page.
@@ -110,6 +126,7 @@ pub fn parse() -> Request {
         Some(Verb::List(flags)) => Request::List(flags),
         Some(Verb::Report(flags)) => Request::Report(flags),
         Some(Verb::Compare(flags)) => Request::Compare(flags),
+        Some(Verb::Doctor(flags)) => Request::Doctor(flags),
         Some(Verb::Completions { shell }) => Request::Completions(shell),
         Some(Verb::Man) => Request::Man,
     }
@@ -262,6 +279,14 @@ pub struct CompareFlags {
     /// Metrics to compare (`allocanary list metrics`); those of gates are added.
     #[arg(long, value_name = "METRIC", value_delimiter = ',', default_values = ["rss", "peak"])]
     pub metrics: Vec<String>,
+}
+
+/// Flags of `doctor`.
+#[derive(Args, Clone, Default)]
+pub struct DoctorFlags {
+    /// Look at this process instead: its allocator, memory, environment and limits.
+    #[arg(long, value_name = "PID")]
+    pub pid: Option<u32>,
 }
 
 /// Checks the declaration itself, in tests.

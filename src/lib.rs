@@ -42,6 +42,8 @@ pub mod commands;
 #[cfg(feature = "command")]
 pub mod description;
 #[cfg(feature = "command")]
+pub mod doctor;
+#[cfg(feature = "command")]
 pub mod error;
 #[cfg(feature = "command")]
 pub mod meter;
