@@ -56,8 +56,16 @@ fn profile_name() -> String {
 
 /// The features that are on, in order, as cargo takes them back: `command,jemalloc`.
 fn features() -> String {
-    const ALL: [&str; 7] =
-        ["default", "command", "jemalloc", "mimalloc", "system-alloc", "jemalloc-alloc", "mimalloc-alloc"];
+    const ALL: [&str; 8] = [
+        "default",
+        "command",
+        "jemalloc",
+        "mimalloc",
+        "prometheus",
+        "system-alloc",
+        "jemalloc-alloc",
+        "mimalloc-alloc",
+    ];
     let on = |name: &&str| {
         let key = format!("CARGO_FEATURE_{}", name.to_uppercase().replace('-', "_"));
         std::env::var_os(key).is_some()

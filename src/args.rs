@@ -1,12 +1,16 @@
 //! The command line. In: what the user typed. Out: plain values. The only file that knows clap.
 
+mod examples;
+
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::error::Result;
 use crate::study::StudyFile;
+use examples::{
+    COMPARE_EXAMPLES, DOCTOR_EXAMPLES, EXAMPLES, LIST_EXAMPLES, PLAN_EXAMPLES, REPORT_EXAMPLES, STUDY_EXAMPLES,
+};
 
 /// What the memory allocator costs a service as threads and cores grow.
 ///
@@ -20,19 +24,6 @@ struct Line {
     #[command(flatten)]
     here: HereFlags,
 }
-
-const EXAMPLES: &str = "\
-Examples:
-  allocanary                                     this build's allocator, 1 to 64 threads
-  _RJEM_MALLOC_CONF=narenas:1 allocanary         the same, with one arena
-  allocanary study                               every allocator, two minutes
-  allocanary study cores                         memory by the host's cores, as in 2018
-  allocanary study --candidates system jemalloc jemalloc:narenas=1 --threads 32
-  allocanary report allocanary-out/default-1 --format markdown
-  allocanary compare old.jsonl new.jsonl --gate rss=5%
-
-Exit codes: 0 all went well; 1 a cell failed or a gate was broken; 2 the command could not be
-carried out; 130 interrupted, with every finished row kept.";
 
 #[derive(Subcommand)]
 enum Verb {
@@ -51,6 +42,9 @@ enum Verb {
     /// Say per candidate and workload whether NEW is better or worse than OLD, or no different.
     #[command(after_help = COMPARE_EXAMPLES)]
     Compare(CompareFlags),
+    /// Say what this host, its container and the environment make of allocators, and what to change.
+    #[command(after_help = DOCTOR_EXAMPLES)]
+    Doctor(DoctorFlags),
     /// Print a completion script for a shell.
     #[command(after_help = "Example:\n  allocanary completions bash > /etc/bash_completion.d/allocanary")]
     Completions {
@@ -61,39 +55,6 @@ enum Verb {
     #[command(after_help = "Example:\n  allocanary man > allocanary.1 && man ./allocanary.1")]
     Man,
 }
-
-const STUDY_EXAMPLES: &str = "\
-Examples:
-  allocanary study                               the default study, in two minutes
-  allocanary study cores                         a shipped study (`allocanary list studies`)
-  allocanary study my.toml --repeats 20          a file, with one thing changed
-  allocanary study --candidates jemalloc:narenas=2 jemalloc:narenas=256 --threads 32
-  allocanary study --workloads server:live=64MiB,idle=3000 --budget 5m
-  allocanary study --resume --out allocanary-out/default-1";
-
-const PLAN_EXAMPLES: &str = "\
-Examples:
-  allocanary plan                                the default study's cells
-  allocanary plan cores --repeats 30 | tail -1   how long would that take?";
-
-const LIST_EXAMPLES: &str = "\
-Examples:
-  allocanary list                                everything
-  allocanary list settings | grep decay          what can be set, its value here, what it does
-  allocanary list workloads";
-
-const REPORT_EXAMPLES: &str = "\
-Examples:
-  allocanary report allocanary-out/default-1
-  allocanary report node-*.jsonl --format html --to fleet.html
-  kubectl logs -l app=allocanary --tail=-1 | allocanary report -";
-
-const COMPARE_EXAMPLES: &str = "\
-Examples:
-  allocanary compare main.jsonl branch.jsonl
-  allocanary compare main.jsonl branch.jsonl --gate rss=5% --gate throughput=10%
-
-A gate is broken, and the exit code 1, where the metric got worse for sure and by more than so much.";
 
 /// What the user wants done.
 pub enum Request {
@@ -109,6 +70,8 @@ pub enum Request {
     Report(ReportFlags),
     /// Compare two files of rows.
     Compare(CompareFlags),
+    /// Look at this host or at a process.
+    Doctor(DoctorFlags),
     /// Write a completion script.
     Completions(Shell),
     /// Write the manual page.
@@ -125,6 +88,7 @@ pub fn parse() -> Request {
         Some(Verb::List(flags)) => Request::List(flags),
         Some(Verb::Report(flags)) => Request::Report(flags),
         Some(Verb::Compare(flags)) => Request::Compare(flags),
+        Some(Verb::Doctor(flags)) => Request::Doctor(flags),
         Some(Verb::Completions { shell }) => Request::Completions(shell),
         Some(Verb::Man) => Request::Man,
     }
@@ -279,8 +243,20 @@ pub struct CompareFlags {
     pub metrics: Vec<String>,
 }
 
-/// Checks the declaration itself, in tests.
-pub fn debug_assert() -> Result<()> {
-    Line::command().debug_assert();
-    Ok(())
+/// Flags of `doctor`.
+#[derive(Args, Clone, Default)]
+pub struct DoctorFlags {
+    /// Look at this process instead: its allocator, memory, environment and limits.
+    #[arg(long, value_name = "PID")]
+    pub pid: Option<u32>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_declaration_is_sound() {
+        Line::command().debug_assert();
+    }
 }

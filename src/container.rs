@@ -107,7 +107,7 @@ fn quota(groups: &[u8], mount: &str) -> Result<Option<u64>, Trouble> {
 }
 
 /// `cpu.max`: `max 100000` or `150000 100000`.
-fn quota_v2(mount: &str, path: &str) -> Result<Option<u64>, Trouble> {
+pub(crate) fn quota_v2(mount: &str, path: &str) -> Result<Option<u64>, Trouble> {
     let mut text = [0; 128];
     let read = |root: &[&str], text: &mut [u8; 128]| read_joined(root, text);
     // Where v1 is in use as well, v2 is mounted one folder deeper.
@@ -126,7 +126,7 @@ fn quota_v2(mount: &str, path: &str) -> Result<Option<u64>, Trouble> {
 }
 
 /// `cpu.cfs_quota_us` (-1 is none) over `cpu.cfs_period_us`.
-fn quota_v1(mount: &str, path: &str) -> Result<Option<u64>, Trouble> {
+pub(crate) fn quota_v1(mount: &str, path: &str) -> Result<Option<u64>, Trouble> {
     let read = |file: &str, text: &mut [u8; 128]| {
         ["/cpu", "/cpu,cpuacct"].iter().find_map(|folder| read_joined(&[mount, folder, path, file], text))
     };

@@ -12,6 +12,11 @@
 //!
 //! Singular modules are contracts, plural ones hold the entries and the list of them, so that a workload, a meter or a
 //! report is added with one file and one line.
+//!
+//! # In a service
+//!
+//! [`install!`] declares the global allocator with its settings, [`tuning`] changes what can be changed while it runs, and
+//! `metrics` (feature `prometheus`, off by default) shows its memory to Prometheus.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("allocanary reads /proc: it runs on Linux");
@@ -21,6 +26,8 @@ pub mod allocators;
 pub mod container;
 pub mod environment;
 pub mod install;
+#[cfg(feature = "prometheus")]
+pub mod metrics;
 pub mod rng;
 pub mod setting;
 pub mod spec;
@@ -37,6 +44,8 @@ pub mod cell;
 pub mod commands;
 #[cfg(feature = "command")]
 pub mod description;
+#[cfg(feature = "command")]
+pub mod doctor;
 #[cfg(feature = "command")]
 pub mod error;
 #[cfg(feature = "command")]

@@ -69,10 +69,15 @@ pub fn usage() -> Usage {
 
 /// How many processors the affinity mask lets this process run on; at least 1.
 pub fn affinity() -> u32 {
+    affinity_of(0)
+}
+
+/// The same of another process; 0 is this one, and 1 processor where it cannot be asked.
+pub fn affinity_of(pid: u32) -> u32 {
     // 8192 processors: more than any kernel is built for. A shorter mask than the kernel's would be EINVAL.
     let mut mask = [0_u64; 128];
     // SAFETY: the kernel writes at most the size that we give, into memory that is ours.
-    let written = unsafe { libc::syscall(libc::SYS_sched_getaffinity, 0, size_of_val(&mask), mask.as_mut_ptr()) };
+    let written = unsafe { libc::syscall(libc::SYS_sched_getaffinity, pid, size_of_val(&mask), mask.as_mut_ptr()) };
     if written <= 0 {
         return 1;
     }
@@ -119,6 +124,43 @@ pub fn variable(name: &CStr) -> Option<&'static [u8]> {
         } else {
             Some(CStr::from_ptr(text).to_bytes())
         }
+    }
+}
+
+/// A file's bytes, mapped: a program of hundreds of megabytes is looked into without being read whole.
+pub struct Mapped {
+    start: *const u8,
+    length: usize,
+}
+
+impl Mapped {
+    /// Maps the file; an empty one is an error.
+    pub fn open(path: &std::path::Path) -> std::io::Result<Mapped> {
+        use std::os::fd::AsRawFd;
+        let file = File::open(path)?;
+        let length = file.metadata()?.len() as usize;
+        // SAFETY: a new private mapping of a file that is open; the kernel keeps it after the file is closed.
+        let start = unsafe {
+            libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ, libc::MAP_PRIVATE, file.as_raw_fd(), 0)
+        };
+        if start == libc::MAP_FAILED {
+            return Err(std::io::Error::last_os_error());
+        }
+        Ok(Mapped { start: start.cast(), length })
+    }
+
+    /// All bytes.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: the mapping is as long and lives as long as this value. The kernel refuses writes to a program that
+        // runs, and one whose libraries are written over in place is past a diagnosis.
+        unsafe { std::slice::from_raw_parts(self.start, self.length) }
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: unmaps what `open` mapped; no slice of it outlives this value.
+        unsafe { libc::munmap(self.start.cast_mut().cast(), self.length) };
     }
 }
 

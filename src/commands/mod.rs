@@ -1,6 +1,7 @@
 //! The verbs, one file each. Only here is anything written to the user's terminal.
 
 mod compare;
+mod doctor;
 mod here;
 mod list;
 mod measure;
@@ -24,6 +25,7 @@ pub fn carry_out(request: Request) -> Result<ExitCode> {
         Request::List(flags) => list::run(&flags),
         Request::Report(flags) => report::run(&flags),
         Request::Compare(flags) => compare::run(&flags),
+        Request::Doctor(flags) => doctor::run(&flags),
         Request::Completions(shell) => terminal::print(&args::completions(shell)),
         Request::Man => {
             let page = args::manual().map_err(|error| Error::file("the manual page", "writing", error))?;

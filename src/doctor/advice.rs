@@ -1,0 +1,207 @@
+//! What to change, as text ready to paste. In: surroundings, an environment, and what the program has where it is known.
+//! Out: for each allocator the reasons, the variables, and the lines for Docker, Kubernetes and Rust.
+
+use super::defaults::{defaults, jemalloc_arenas, takes_huge_pages};
+use super::environment::{Remark, Verdict, examine, own_variable};
+use super::host::Surroundings;
+use super::variables::{Family, assignments, settings};
+use super::{Flavour, Variables};
+
+/// A change for one allocator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Advice {
+    /// The allocator: `jemalloc`.
+    pub allocator: &'static str,
+    /// Why, a sentence each.
+    pub reasons: Vec<String>,
+    /// The variable to set. Settings that it had and that were fine are in the value too.
+    pub variable: (String, String),
+    /// What to write at a Rust program's root, a line or a few.
+    pub install: String,
+    /// Whether it takes arenas away, which may cost speed.
+    pub fewer_arenas: bool,
+}
+
+/// For the program's own allocator, or for each that a program started from here may have.
+pub fn advice(at: &Surroundings, variables: &Variables, subject: Option<&[Flavour]>) -> Vec<Advice> {
+    let of = |flavour: Flavour| match flavour {
+        Flavour::Mimalloc => mimalloc(at, variables),
+        Flavour::Glibc => glibc(at, variables),
+        flavour if flavour.is_jemalloc() => jemalloc(at, variables, flavour, subject),
+        _ => None,
+    };
+    match subject.and_then(<[Flavour]>::first) {
+        Some(own) => of(*own).into_iter().collect(),
+        None => {
+            let system = if at.has_glibc() { Flavour::Glibc } else { Flavour::OtherLibc };
+            [Flavour::RustJemalloc { installs: false }, system, Flavour::Mimalloc].into_iter().filter_map(of).collect()
+        }
+    }
+}
+
+fn jemalloc(at: &Surroundings, variables: &Variables, flavour: Flavour, subject: Option<&[Flavour]>) -> Option<Advice> {
+    let variable = own_variable(flavour);
+    let all = assignments(variables);
+    let meant = settings(&all, Family::Jemalloc);
+    let own: Variables = variables.iter().filter(|(name, _)| *name == variable).map(owned).collect();
+    let in_force = settings(&assignments(&own), Family::Jemalloc);
+    let mut wanted = meant.clone();
+    let mut install = Vec::new();
+    let mut reasons = Vec::new();
+    // What stands in a variable that this program ignores is moved to the one that it reads.
+    let ignored = |remark: &Remark| remark.verdict != Verdict::Read && remark.variable.ends_with("MALLOC_CONF");
+    let remarks = examine(variables, subject);
+    let has_settings = |name: &str| all.iter().any(|one| one.variable == name && one.problem.is_none());
+    if let Some(moved) = remarks.iter().filter(|remark| ignored(remark)).find(|remark| has_settings(&remark.variable)) {
+        reasons.push(format!("{variable} is what such a program reads: the settings in {} move there", moved.variable));
+    }
+    let (default, usable) = (jemalloc_arenas(at.cpus.affinity), at.cpus.count());
+    if !meant.contains_key("narenas") && default > usable {
+        wanted.insert("narenas".into(), usable.to_string());
+        install.push("narenas = per_cpu(1)".to_string());
+        reasons.push(format!("narenas: {usable}, one for each usable processor, instead of {default}; each arena keeps what was freed in it"));
+    }
+    let decays = meant.get("dirty_decay_ms").is_none_or(|time| time != "0" && time != "-1");
+    if !meant.contains_key("background_thread") && decays {
+        wanted.insert("background_thread".into(), "true".into());
+        install.push("background_thread = true".to_string());
+        reasons
+            .push("background_thread: without it an idle process gives nothing back, whatever the decay time".into());
+    }
+    install.extend(meant.iter().map(|(key, value)| format!("{key} = {}", literal(value))));
+    let handed_on = matches!(flavour, Flavour::RustJemalloc { installs: true });
+    if wanted == in_force || (handed_on && wanted == meant) {
+        return None;
+    }
+    let value = wanted.iter().map(|(key, value)| format!("{key}:{value}")).collect::<Vec<_>>().join(",");
+    let install = in_code(&install.join(", "));
+    let fewer_arenas = !meant.contains_key("narenas") && wanted.contains_key("narenas");
+    Some(Advice { allocator: "jemalloc", reasons, variable: (variable.into(), value), install, fewer_arenas })
+}
+
+fn glibc(at: &Surroundings, variables: &Variables) -> Option<Advice> {
+    let set = settings(&assignments(variables), Family::Glibc);
+    let default = defaults(at).into_iter().find(|default| default.allocator == "system")?.arenas?;
+    let usable = at.cpus.count();
+    if set.contains_key("arena_max") || default <= usable {
+        return None;
+    }
+    Some(Advice {
+        allocator: "system",
+        reasons: vec![format!(
+            "arena_max: {usable}, one for each usable processor, instead of {default}; of each arena only the top goes back"
+        )],
+        variable: ("MALLOC_ARENA_MAX".into(), usable.to_string()),
+        install: "allocanary::install!(system, arena_max = per_cpu(1));".into(),
+        fewer_arenas: true,
+    })
+}
+
+fn mimalloc(at: &Surroundings, variables: &Variables) -> Option<Advice> {
+    let set = settings(&assignments(variables), Family::Mimalloc);
+    if set.contains_key("allow_thp") || !takes_huge_pages(&at.host.thp) {
+        return None;
+    }
+    Some(Advice {
+        allocator: "mimalloc",
+        reasons: vec![
+            "allow_thp: with huge pages a thread's heap takes 2 MiB at a time (measured: 6.5 times the live bytes with \
+             them, 2.7 times without)"
+                .into(),
+        ],
+        variable: ("MIMALLOC_ALLOW_THP".into(), "0".into()),
+        install: "allocanary::install!(mimalloc, allow_thp = 0);".into(),
+        fewer_arenas: false,
+    })
+}
+
+impl Advice {
+    /// For a shell, or a file of variables.
+    pub fn environment(&self) -> String {
+        let (name, value) = &self.variable;
+        format!("{name}={}", quoted(value))
+    }
+
+    /// For a Dockerfile.
+    pub fn dockerfile(&self) -> String {
+        format!("ENV {}", self.environment())
+    }
+
+    /// For a Kubernetes container's `env`, line by line.
+    pub fn kubernetes(&self) -> [String; 2] {
+        let (name, value) = &self.variable;
+        [format!("- name: {name}"), format!("  value: \"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))]
+    }
+}
+
+/// The `install!` of jemalloc, broken where it would not fit a terminal.
+fn in_code(settings: &str) -> String {
+    let line = format!("allocanary::install!(jemalloc, {settings});");
+    if line.len() <= 76 { line } else { format!("allocanary::install!(\n    jemalloc, {settings}\n);") }
+}
+
+/// As a shell and a Dockerfile take it: in quotes where there is anything but the signs of settings.
+fn quoted(value: &str) -> String {
+    let plain = value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_:,.=-".contains(&byte));
+    if plain { value.to_string() } else { format!("'{}'", value.replace('\'', "'\\''")) }
+}
+
+/// As `install!` takes it.
+fn literal(value: &str) -> String {
+    let bare = matches!(value, "true" | "false") || value.parse::<i64>().is_ok();
+    if bare { value.to_string() } else { format!("{value:?}") }
+}
+
+fn owned((name, value): (&String, &String)) -> (String, String) {
+    (name.clone(), value.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::host::sample;
+    use super::*;
+
+    fn of(quota_milli: Option<u64>, variables: &[(&str, &str)], subject: Option<&[Flavour]>) -> Vec<Advice> {
+        let variables = variables.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        advice(&sample(quota_milli, "madvise"), &variables, subject)
+    }
+
+    #[test]
+    fn sizes_follow_the_quota() {
+        let all = of(Some(1500), &[], None);
+        let lines: Vec<String> = all.iter().map(Advice::environment).collect();
+        assert_eq!(
+            lines,
+            ["_RJEM_MALLOC_CONF=background_thread:true,narenas:2", "MALLOC_ARENA_MAX=2", "MIMALLOC_ALLOW_THP=0"]
+        );
+        let code = "allocanary::install!(\n    jemalloc, narenas = per_cpu(1), background_thread = true\n);";
+        assert_eq!(all[0].install, code);
+        assert_eq!(all[1].dockerfile(), "ENV MALLOC_ARENA_MAX=2");
+        assert_eq!(all[1].kubernetes(), ["- name: MALLOC_ARENA_MAX", "  value: \"2\""]);
+    }
+
+    #[test]
+    fn what_the_user_chose_stays_and_moves_to_where_it_is_read() {
+        let rust = [Flavour::RustJemalloc { installs: false }, Flavour::Glibc];
+        let moved = of(None, &[("MALLOC_CONF", "narenas:3,dirty_decay_ms:0")], Some(&rust));
+        assert_eq!(moved[0].environment(), "_RJEM_MALLOC_CONF=dirty_decay_ms:0,narenas:3");
+        assert!(moved[0].reasons[0].contains("the settings in MALLOC_CONF move there"));
+        let plain = of(None, &[("MALLOC_CONF", "narenas:3,background_thread:true")], Some(&[Flavour::PlainJemalloc]));
+        assert_eq!(plain, [], "nothing is left to change");
+        let installed = [Flavour::RustJemalloc { installs: true }];
+        assert_eq!(of(None, &[("MALLOC_CONF", "narenas:3,dirty_decay_ms:0")], Some(&installed)), []);
+    }
+
+    #[test]
+    fn an_unknown_allocator_gets_no_advice() {
+        assert_eq!(of(Some(500), &[], Some(&[Flavour::Tcmalloc])), []);
+        assert_eq!(of(Some(500), &[("MALLOC_ARENA_MAX", "1")], Some(&[Flavour::Glibc])), []);
+    }
+
+    #[test]
+    fn values_are_quoted_where_a_shell_would_read_them() {
+        assert_eq!(quoted("narenas:1,tcache:false"), "narenas:1,tcache:false");
+        assert_eq!(quoted("tcache_ncached_max:8-64:1|128-256:7"), "'tcache_ncached_max:8-64:1|128-256:7'");
+        assert_eq!((literal("0").as_str(), literal("auto").as_str()), ("0", "\"auto\""));
+    }
+}

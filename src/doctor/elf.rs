@@ -1,0 +1,122 @@
+//! What an ELF file shows of allocators. In: its bytes. Out: the tell-tale symbols that it defines and the tell-tale
+//! strings in what it loads.
+
+use std::collections::BTreeSet;
+
+use object::{Object, ObjectSegment, ObjectSymbol};
+
+/// The marks of allocators in one file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// Symbols of [`SYMBOLS`] that it defines, in either table.
+    pub symbols: BTreeSet<&'static str>,
+    /// Those of them that other files can bind to.
+    pub exports: BTreeSet<&'static str>,
+    /// Strings of [`STRINGS`] in its loaded parts, by name.
+    pub strings: BTreeSet<&'static str>,
+    /// Whether it calls `install!`'s hook, by a symbol.
+    pub hook: bool,
+    /// Whether it has a symbol table beside the one for dynamic linking.
+    pub has_symbols: bool,
+    /// glibc's version, where the file is glibc or has it linked in.
+    pub glibc: Option<String>,
+}
+
+/// Symbols that only an allocator defines, and `malloc` itself.
+pub const SYMBOLS: [&str; 10] = [
+    "_rjem_mallctl",
+    "je_mallctl",
+    "mallctl",
+    "mi_malloc",
+    "mi_version",
+    "tc_malloc",
+    "tc_version",
+    "TCMallocInternalMalloc",
+    "sn_rust_alloc",
+    "malloc",
+];
+
+/// Strings that survive stripping, each with the name that [`Marks::strings`] has for it. They stand backwards so that
+/// the command that looks for them does not contain them.
+const STRINGS: [(&str, &[u8]); 7] = [
+    ("jemalloc", b">collamej<"),
+    ("rjem", b"FNOC_COLLAM_MEJR_"),
+    ("plain", b"fnoc.collam/cte/"),
+    ("install", b"\0FNOC_COLLAM_EJ"),
+    ("mimalloc", b" :rorre :collamim"),
+    ("tcmalloc", b" :collamct"),
+    ("glibc", b"kcehc.collam.cbilg"),
+];
+
+/// Reads the marks; none where the bytes are not an ELF file.
+pub fn marks(bytes: &[u8]) -> Option<Marks> {
+    let file = object::File::parse(bytes).ok()?;
+    let mut marks = Marks { has_symbols: file.symbols().next().is_some(), ..Marks::default() };
+    let known = |name: &str| SYMBOLS.into_iter().find(|symbol| *symbol == name);
+    for symbol in file.dynamic_symbols().filter(ObjectSymbol::is_definition) {
+        // `malloc@@VERSION` is written apart from the name, so the name is the bare one.
+        marks.exports.extend(symbol.name().ok().and_then(known));
+    }
+    for name in file.symbols().filter(ObjectSymbol::is_definition).filter_map(|symbol| symbol.name().ok()) {
+        marks.symbols.extend(known(name));
+        marks.hook |= name.contains("allocanary") && name.contains("install") && name.contains("boot");
+    }
+    marks.symbols.extend(&marks.exports);
+    for part in file.segments().filter_map(|segment| segment.data().ok()) {
+        for (name, backwards) in STRINGS {
+            if !marks.strings.contains(name) && find(part, backwards).is_some() {
+                marks.strings.insert(name);
+            }
+        }
+        marks.glibc = marks.glibc.take().or_else(|| glibc_version(part));
+    }
+    Some(marks)
+}
+
+/// The version in `GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36.`
+fn glibc_version(bytes: &[u8]) -> Option<String> {
+    let banner = b" noisrev esaeler elbats )";
+    let at = find(bytes, banner)? + banner.len();
+    let version = bytes[at..].iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'.');
+    let version: String = version.map(|byte| char::from(*byte)).collect();
+    Some(version.trim_end_matches('.').to_string()).filter(|version| !version.is_empty())
+}
+
+/// Where the reverse of `backwards` begins.
+fn find(bytes: &[u8], backwards: &[u8]) -> Option<usize> {
+    let (first, length) = (*backwards.last()?, backwards.len());
+    let mut from = 0;
+    while let Some(at) = bytes[from..].iter().position(|byte| *byte == first) {
+        let at = from + at;
+        let window = bytes.get(at..at + length)?;
+        if window.iter().eq(backwards.iter().rev()) {
+            return Some(at);
+        }
+        from = at + 1;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_are_found_from_their_reverse() {
+        assert_eq!(find(b"xx<jemalloc>: text", b">collamej<"), Some(2));
+        assert_eq!(find(b"xx<jemallo", b">collamej<"), None);
+        assert_eq!(find(b"<<jemalloc>", b">collamej<"), Some(1));
+        let banner = b"GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36.\nCopyright";
+        assert_eq!(glibc_version(banner).as_deref(), Some("2.36"));
+        assert_eq!(glibc_version(b"musl"), None);
+    }
+
+    #[test]
+    fn this_test_has_no_allocator_but_the_libc_and_garbage_has_no_marks() {
+        assert_eq!(marks(b"#!/bin/sh\n"), None);
+        assert_eq!(marks(b""), None);
+        let own = crate::sys::Mapped::open(std::path::Path::new("/proc/self/exe")).unwrap();
+        let marks = marks(own.bytes()).unwrap();
+        assert!(!marks.exports.contains("malloc") && marks.has_symbols);
+    }
+}

@@ -1,0 +1,256 @@
+//! Which of the variables that are set will be read, and what is wrong with them. In: an environment and, where it is
+//! known, what a program reads. Out: a remark for each variable.
+
+use super::variables::{Assignment, Family, GLIBC_VARIABLES, JEMALLOC_VARIABLES, assignments, perhaps};
+use super::{Flavour, Variables};
+
+/// Whether a variable counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is read.
+    Read,
+    /// It depends on the program.
+    Depends,
+    /// It is read by nobody.
+    Ignored,
+}
+
+/// What there is to say of a variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    /// The variable.
+    pub variable: String,
+    /// Its value.
+    pub value: String,
+    /// Whether it counts.
+    pub verdict: Verdict,
+    /// By whom it is read, or why not.
+    pub text: String,
+    /// What in it will not be taken, and what is overruled.
+    pub problems: Vec<String>,
+}
+
+/// Looks at every variable that is, or was meant to be, an allocator's. `subject` is what a program has, its own
+/// allocator first; without one, any program may be started from here.
+pub fn examine(variables: &Variables, subject: Option<&[Flavour]>) -> Vec<Remark> {
+    let all = assignments(variables);
+    let remark = |(variable, value): (&String, &String)| {
+        let (verdict, text) = reader(variable, value, subject)?;
+        let mut problems: Vec<String> = Vec::new();
+        if verdict != Verdict::Ignored {
+            let own = all.iter().filter(|one| one.variable == *variable);
+            problems.extend(own.filter_map(|one| one.problem.clone()));
+            let read = |name: &str| reader(name, "", subject).is_some_and(|(verdict, _)| verdict != Verdict::Ignored);
+            problems.extend(overruled(&all, variable, &read, subject.is_none()));
+        }
+        Some(Remark { variable: variable.clone(), value: value.clone(), verdict, text, problems })
+    };
+    variables.iter().filter_map(remark).collect()
+}
+
+/// The settings of `variable` that a later one of another value overrules.
+fn overruled(all: &[Assignment], variable: &str, read: &dyn Fn(&str) -> bool, any_program: bool) -> Vec<String> {
+    let good: Vec<&Assignment> = all.iter().filter(|one| one.problem.is_none() && read(&one.variable)).collect();
+    let mut found = Vec::new();
+    for (at, one) in good.iter().enumerate().filter(|(_, one)| one.variable == variable) {
+        let same = |other: &&&Assignment| other.family == one.family && other.key == one.key;
+        let Some(last) = good[at + 1..].iter().rfind(same).filter(|last| last.value != one.value) else { continue };
+        let Assignment { key, value, .. } = one;
+        found.push(if last.variable == one.variable {
+            format!("{key} stands more than once: the last, {}, counts", last.value)
+        } else {
+            let place = if any_program && one.family == Family::Jemalloc { "in a program with install!, " } else { "" };
+            format!("{place}{key} {value} is overruled by {}, which says {}", last.variable, last.value)
+        });
+    }
+    found
+}
+
+/// Who reads a variable; none where it is no allocator's business.
+fn reader(variable: &str, value: &str, subject: Option<&[Flavour]>) -> Option<(Verdict, String)> {
+    let upper = variable.to_ascii_uppercase();
+    if JEMALLOC_VARIABLES.contains(&variable) {
+        return Some(match subject {
+            None => jemalloc_reader(variable),
+            Some(flavours) => jemalloc_reader_of(variable, flavours),
+        });
+    }
+    if GLIBC_VARIABLES.iter().any(|(name, _)| *name == variable) || variable == "GLIBC_TUNABLES" {
+        if variable == "GLIBC_TUNABLES" && !value.is_empty() && !value.contains("glibc.malloc.") {
+            return None;
+        }
+        let text = match variable {
+            "MALLOC_CHECK_" => "by glibc, from 2.34 on only where libc_malloc_debug.so is preloaded",
+            _ => "by glibc's malloc, not by an allocator that a program brings along",
+        };
+        return Some(match subject {
+            None => (Verdict::Read, text.into()),
+            Some([Flavour::Glibc, ..]) => (Verdict::Read, "by glibc's malloc".into()),
+            Some([main, rest @ ..]) if rest.contains(&Flavour::Glibc) => (
+                Verdict::Depends,
+                format!("read by C's malloc alone; the program itself allocates from {}", main.name()),
+            ),
+            Some(flavours) => not_here(flavours),
+        });
+    }
+    if upper.starts_with("MIMALLOC_") {
+        return Some(match subject {
+            Some(flavours) if !flavours.contains(&Flavour::Mimalloc) => not_here(flavours),
+            _ => (Verdict::Read, "by mimalloc".into()),
+        });
+    }
+    if variable.starts_with("TCMALLOC_") {
+        return Some(match subject {
+            Some(flavours) if !flavours.contains(&Flavour::Tcmalloc) => not_here(flavours),
+            _ => (Verdict::Read, "by gperftools' tcmalloc; its words are not checked here".into()),
+        });
+    }
+    if variable.starts_with("JEMALLOC_SYS_") {
+        let text = "read while jemalloc is built, by tikv-jemalloc-sys; not by a program that runs";
+        return Some((Verdict::Ignored, text.into()));
+    }
+    if variable == "LD_PRELOAD" {
+        return preload(value, subject);
+    }
+    let suspect = ["MALLOC_", "JE_MALLOC", "JEMALLOC", "RJEM", "_RJEM", "MIMALLOC", "GLIBC_TUNABLE"];
+    suspect.iter().any(|start| upper.starts_with(start)).then(|| {
+        let glibc = GLIBC_VARIABLES.iter().map(|(name, _)| *name).chain(["GLIBC_TUNABLES"]);
+        let near = perhaps(&upper, JEMALLOC_VARIABLES.into_iter().chain(glibc));
+        (Verdict::Ignored, format!("no allocator that we know of reads it{near}"))
+    })
+}
+
+fn jemalloc_reader(variable: &str) -> (Verdict, String) {
+    let (verdict, text) = match variable {
+        "_RJEM_MALLOC_CONF" => (
+            Verdict::Read,
+            "by Rust programs with tikv-jemallocator as it is built by default; other jemallocs read MALLOC_CONF",
+        ),
+        "MALLOC_CONF" => (
+            Verdict::Depends,
+            "ignored by Rust programs with tikv-jemallocator as it is built by default (its prefix makes it \
+             _RJEM_MALLOC_CONF), unless they use install!; read by a jemalloc under C's own names (C programs, LD_PRELOAD)",
+        ),
+        _ => (
+            Verdict::Depends,
+            "ignored by Rust programs with tikv-jemallocator as it is built by default, unless they use install!; read \
+             by a jemalloc that was built with the prefix je_",
+        ),
+    };
+    (verdict, text.into())
+}
+
+fn jemalloc_reader_of(variable: &str, flavours: &[Flavour]) -> (Verdict, String) {
+    let Some(jemalloc) = flavours.iter().find(|flavour| flavour.is_jemalloc()) else { return not_here(flavours) };
+    let own = own_variable(*jemalloc);
+    match (jemalloc, variable) {
+        (_, variable) if variable == own => (Verdict::Read, "by this program's jemalloc".into()),
+        (Flavour::RustJemalloc { installs: true }, _) => {
+            (Verdict::Read, "by this program's jemalloc, to which install! hands it on".into())
+        }
+        _ => (Verdict::Ignored, format!("this program's jemalloc reads {own} alone: put the settings there")),
+    }
+}
+
+/// The variable that a jemalloc reads by itself.
+pub fn own_variable(jemalloc: Flavour) -> &'static str {
+    match jemalloc {
+        Flavour::PlainJemalloc => "MALLOC_CONF",
+        Flavour::PrefixedJemalloc => "JE_MALLOC_CONF",
+        _ => "_RJEM_MALLOC_CONF",
+    }
+}
+
+fn not_here(flavours: &[Flavour]) -> (Verdict, String) {
+    let names: Vec<&str> = flavours.iter().map(|flavour| flavour.name()).collect();
+    (Verdict::Ignored, format!("this program has {}", names.join(" and ")))
+}
+
+fn preload(value: &str, subject: Option<&[Flavour]>) -> Option<(Verdict, String)> {
+    let names = ["jemalloc", "mimalloc", "tcmalloc", "snmalloc"];
+    let library = value.split([':', ' ']).find(|path| names.iter().any(|name| path.contains(name)))?;
+    if subject.is_some() {
+        let text = "what malloc is bound to stands at the top: a preloaded one, unless the program exports its own";
+        return Some((Verdict::Read, text.into()));
+    }
+    if library.contains('/') && !library.contains('$') && !std::path::Path::new(library).exists() {
+        return Some((
+            Verdict::Ignored,
+            format!("{library} does not exist: the loader says so and goes on without it"),
+        ));
+    }
+    let text = "becomes C's malloc of every program that is linked dynamically, and Rust's where it has no allocator of \
+                its own; a preloaded jemalloc reads MALLOC_CONF";
+    Some((Verdict::Depends, text.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn remarks(variables: &[(&str, &str)], subject: Option<&[Flavour]>) -> Vec<Remark> {
+        let variables = variables.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        examine(&variables, subject)
+    }
+
+    fn verdict(variable: &str, subject: Option<&[Flavour]>) -> Verdict {
+        remarks(&[(variable, "narenas:1")], subject)[0].verdict
+    }
+
+    const RUST: Flavour = Flavour::RustJemalloc { installs: false };
+    const INSTALLED: Flavour = Flavour::RustJemalloc { installs: true };
+
+    #[test]
+    fn each_jemalloc_reads_its_own_variable() {
+        use Verdict::{Depends, Ignored, Read};
+        let of = |subject: Option<&[Flavour]>| JEMALLOC_VARIABLES.map(|variable| verdict(variable, subject));
+        assert_eq!(of(None), [Depends, Depends, Read]);
+        assert_eq!(of(Some(&[RUST, Flavour::Glibc])), [Ignored, Ignored, Read]);
+        assert_eq!(of(Some(&[INSTALLED, Flavour::Glibc])), [Read, Read, Read]);
+        assert_eq!(of(Some(&[Flavour::PlainJemalloc])), [Ignored, Read, Ignored]);
+        assert_eq!(of(Some(&[Flavour::PrefixedJemalloc])), [Read, Ignored, Ignored]);
+        assert_eq!(of(Some(&[Flavour::Glibc])), [Ignored, Ignored, Ignored]);
+    }
+
+    #[test]
+    fn a_contradiction_names_the_winner() {
+        let set = [
+            ("JE_MALLOC_CONF", "narenas:5"),
+            ("MALLOC_CONF", "narenas:6,narenas:7"),
+            ("_RJEM_MALLOC_CONF", "tcache:true"),
+        ];
+        let found = remarks(&set, Some(&[INSTALLED]));
+        assert_eq!(found[0].problems, ["narenas 5 is overruled by MALLOC_CONF, which says 7"]);
+        assert_eq!(found[1].problems, ["narenas stands more than once: the last, 7, counts"]);
+        assert_eq!(found[2].problems, [""; 0]);
+        assert!(remarks(&set, None)[0].problems[0].starts_with("in a program with install!, narenas 5 is overruled"));
+        assert_eq!(remarks(&set, Some(&[RUST]))[0].problems, [""; 0], "what is ignored contradicts nothing");
+    }
+
+    #[test]
+    fn a_tunable_wins_over_the_variable() {
+        let set = [("GLIBC_TUNABLES", "glibc.malloc.arena_max=5"), ("MALLOC_ARENA_MAX", "3")];
+        let found = remarks(&set, None);
+        assert_eq!(found[1].problems, ["arena_max 3 is overruled by GLIBC_TUNABLES, which says 5"]);
+        assert_eq!(remarks(&set, Some(&[RUST, Flavour::Glibc]))[0].verdict, Verdict::Depends);
+        assert_eq!(remarks(&[("GLIBC_TUNABLES", "glibc.rtld.nns=5")], None), []);
+    }
+
+    #[test]
+    fn what_nobody_reads_has_a_nearest_name() {
+        let found =
+            remarks(&[("MALLOC_TRIM_THRESHOLD", "1"), ("PATH", "/bin"), ("JEMALLOC_SYS_WITH_LG_PAGE", "16")], None);
+        assert_eq!(found.len(), 2);
+        assert!(found.iter().all(|remark| remark.verdict == Verdict::Ignored));
+        assert!(found[0].text.contains("while jemalloc is built"));
+        assert!(found[1].text.ends_with("; perhaps MALLOC_TRIM_THRESHOLD_"), "{}", found[1].text);
+        assert_eq!(remarks(&[("MIMALLOC_PURGE_DELAY", "0")], Some(&[RUST]))[0].text, "this program has jemalloc");
+    }
+
+    #[test]
+    fn a_preloaded_allocator_is_told_from_other_libraries() {
+        assert_eq!(remarks(&[("LD_PRELOAD", "/lib/libfoo.so")], None), []);
+        assert_eq!(remarks(&[("LD_PRELOAD", "libjemalloc.so.2")], None)[0].verdict, Verdict::Depends);
+        assert!(remarks(&[("LD_PRELOAD", "/no/libjemalloc.so.2")], None)[0].text.contains("does not exist"));
+    }
+}

@@ -1,0 +1,120 @@
+//! What a process stands on. In: /proc, /sys and the control groups. Out: cores, affinity, limits, pages, C library.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::groups::{Limit, limits};
+use crate::allocator::Allocator;
+use crate::allocators::System;
+use crate::container::{Cpus, Trouble};
+use crate::provenance::Host;
+use crate::sys;
+use crate::units::Bytes;
+
+/// A process's host and container.
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    /// The machine.
+    pub host: Host,
+    /// The processors that the process may use.
+    pub cpus: Cpus,
+    /// Where the CPU quota stands.
+    pub quota_file: Option<PathBuf>,
+    /// The least memory limit.
+    pub memory: Option<Limit>,
+    /// The C library with its version, as far as it is known.
+    pub libc: String,
+}
+
+impl Surroundings {
+    /// Of this process.
+    pub fn here() -> Self {
+        Surroundings::read(Path::new("/proc/self"), sys::affinity(), System.version())
+    }
+
+    /// Of another process, whose C library was found to be `libc`.
+    pub fn of(pid: u32, libc: String) -> Self {
+        Surroundings::read(&PathBuf::from(format!("/proc/{pid}")), sys::affinity_of(pid), libc)
+    }
+
+    fn read(process: &Path, affinity: u32, libc: String) -> Self {
+        let groups = fs::read_to_string(process.join("cgroup"));
+        let found = limits(groups.as_deref().unwrap_or_default(), Path::new("/sys/fs/cgroup"));
+        let trouble = if groups.is_err() { Some(Trouble::NoGroups) } else { found.trouble };
+        let (quota_milli, quota_file) = found.cpu.map(|limit| (limit.value, limit.file)).unzip();
+        Surroundings {
+            host: Host::this(),
+            cpus: Cpus { affinity, quota_milli, trouble },
+            quota_file,
+            memory: found.memory,
+            libc,
+        }
+    }
+
+    /// Whether the C library is glibc.
+    pub fn has_glibc(&self) -> bool {
+        self.libc.starts_with("glibc")
+    }
+
+    /// A label and a text for each fact.
+    pub fn lines(&self) -> Vec<(&'static str, String)> {
+        let Surroundings { host, cpus, .. } = self;
+        let file = |file: &Path| file.display().to_string();
+        let quota = match (cpus.quota_milli, cpus.trouble, &self.quota_file) {
+            (Some(milli), _, path) => {
+                format!("{} CPUs, from {}", milli as f64 / 1000.0, path.as_deref().map_or_else(String::new, file))
+            }
+            (None, Some(trouble), _) => trouble.text().to_string(),
+            (None, None, _) => "none".to_string(),
+        };
+        let processors = if cpus.count() == 1 { "processor" } else { "processors" };
+        let usable = format!("{} {processors}: the least of these, a part counts as one", cpus.count());
+        let all = Bytes(host.memory_bytes);
+        let memory = match &self.memory {
+            Some(limit) => format!("{} of {all}, from {}", Bytes(limit.value), file(&limit.file)),
+            None => format!("{all}, no limit"),
+        };
+        vec![
+            ("cores", format!("{} online ({})", host.cores, host.cpu)),
+            ("affinity", format!("{} of them", cpus.affinity)),
+            ("CPU quota", quota),
+            ("usable", usable),
+            ("memory", memory),
+            ("page", format!("{}, transparent huge pages: {}", Bytes(host.page_bytes), host.thp)),
+            ("C library", self.libc.clone()),
+            ("kernel", host.kernel.clone()),
+        ]
+    }
+}
+
+/// Surroundings that tests judge: 40 cores, all of them in the affinity mask.
+#[cfg(test)]
+pub(crate) fn sample(quota_milli: Option<u64>, thp: &str) -> Surroundings {
+    let host = Host { cores: 40, affinity: 40, thp: thp.into(), ..Host::this() };
+    let cpus = Cpus { affinity: 40, quota_milli, trouble: None };
+    Surroundings { host, cpus, quota_file: Some("/x/cpu.max".into()), memory: None, libc: "glibc 2.36".into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quota_memory_and_trouble_are_said() {
+        let mut at = sample(Some(500), "madvise");
+        at.memory = Some(Limit { value: 512 << 20, file: "/x/memory.max".into() });
+        let text = |at: &Surroundings, label| at.lines().into_iter().find(|(name, _)| *name == label).unwrap().1;
+        assert_eq!(text(&at, "CPU quota"), "0.5 CPUs, from /x/cpu.max");
+        assert!(text(&at, "memory").starts_with("512 MiB of ") && text(&at, "memory").ends_with("/x/memory.max"));
+        assert!(text(&at, "usable").starts_with("1 processor:"));
+        at.cpus = Cpus { affinity: 40, quota_milli: None, trouble: Some(Trouble::Zero) };
+        assert_eq!(text(&at, "CPU quota"), Trouble::Zero.text());
+    }
+
+    #[test]
+    fn this_process_stands_somewhere() {
+        let here = Surroundings::here();
+        assert!(here.cpus.count() >= 1 && here.host.cores >= here.cpus.affinity);
+        assert!(here.lines().iter().all(|(label, text)| !label.is_empty() && !text.is_empty()));
+    }
+}

@@ -1,0 +1,261 @@
+//! Which allocator a process has. In: the marks of its program and of the libraries that it has mapped. Out: the
+//! allocator, where it was found, how, and how sure that is.
+//!
+//! A Rust program may have two: its own global allocator and C's malloc. And a library that is mapped need not be used:
+//! what counts is whose `malloc` the loader finds first, the program's own before any library's.
+
+use super::Flavour;
+use super::elf::Marks;
+
+/// A file of a process.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Its path, for people.
+    pub path: String,
+    /// What it shows.
+    pub marks: Marks,
+}
+
+/// How sure a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sure {
+    /// By symbols.
+    Yes,
+    /// By strings, or from the order in which libraries are mapped.
+    Likely,
+}
+
+/// An allocator that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Which.
+    pub flavour: Flavour,
+    /// Where and by what.
+    pub how: String,
+    /// How sure that is.
+    pub sure: Sure,
+}
+
+/// The allocators of a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The program's own.
+    pub main: Found,
+    /// That of its C code, where it is another one.
+    pub c: Option<Found>,
+    /// What else is to be known.
+    pub notes: Vec<String>,
+}
+
+impl Identity {
+    /// Tells the allocators apart. `libraries` are in the order in which they were mapped.
+    pub fn of(program: &Part, libraries: &[Part]) -> Identity {
+        let mut notes = Vec::new();
+        let own = linked(program, &mut notes);
+        let c = bound(program, libraries);
+        for library in libraries {
+            let Some((flavour, symbol)) = by_symbol(&library.marks) else { continue };
+            if c.flavour != flavour && own.as_ref().is_none_or(|own| own.flavour != flavour) {
+                let (path, name) = (&library.path, flavour.name());
+                notes.push(format!("{path} defines {symbol} ({name}) and is mapped, but malloc is not bound to it"));
+            }
+        }
+        match own {
+            // Its allocator is under C's own names, so that C has it too.
+            Some(own) if own.flavour == c.flavour || program.marks.symbols.contains("malloc") && replaces(&own) => {
+                Identity { main: own, c: None, notes }
+            }
+            Some(own) => Identity { main: own, c: Some(c), notes },
+            None => Identity { main: c, c: None, notes },
+        }
+    }
+
+    /// What the process has, the program's own first.
+    pub fn flavours(&self) -> Vec<Flavour> {
+        std::iter::once(self.main.flavour).chain(self.c.as_ref().map(|found| found.flavour)).collect()
+    }
+}
+
+/// Whether an allocator that stands beside a `malloc` in the same file is that malloc.
+fn replaces(own: &Found) -> bool {
+    !matches!(own.flavour, Flavour::RustJemalloc { .. } | Flavour::Snmalloc)
+}
+
+/// An allocator that is linked into the program itself.
+fn linked(program: &Part, notes: &mut Vec<String>) -> Option<Found> {
+    let Part { path, marks } = program;
+    if let Some((flavour, symbol)) = by_symbol(marks) {
+        let others = ["_rjem_mallctl", "mi_version", "tc_version", "sn_rust_alloc"];
+        let others: Vec<&str> = others.into_iter().filter(|other| marks.symbols.contains(other)).collect();
+        if others.len() > 1 {
+            notes
+                .push(format!("several allocators are linked in ({}): which one serves is a guess", others.join(", ")));
+        }
+        let sure = if others.len() > 1 { Sure::Likely } else { Sure::Yes };
+        return Some(Found { flavour, how: format!("{path} defines the symbol {symbol}"), sure });
+    }
+    // With symbols, and none of an allocator's among them, a string is only a text.
+    if marks.has_symbols {
+        return None;
+    }
+    let installs = marks.strings.contains("install");
+    let (flavour, text) = match marks.strings {
+        ref strings if strings.contains("jemalloc") && strings.contains("rjem") => {
+            (Flavour::RustJemalloc { installs }, "jemalloc's messages and the prefix _rjem_")
+        }
+        ref strings if strings.contains("jemalloc") && strings.contains("plain") => {
+            (Flavour::PlainJemalloc, "jemalloc's messages")
+        }
+        ref strings if strings.contains("jemalloc") => (Flavour::PrefixedJemalloc, "jemalloc's messages"),
+        ref strings if strings.contains("mimalloc") => (Flavour::Mimalloc, "mimalloc's messages"),
+        ref strings if strings.contains("tcmalloc") => (Flavour::Tcmalloc, "tcmalloc's messages"),
+        _ => return None,
+    };
+    Some(Found { flavour, how: format!("{path} is stripped and contains {text}"), sure: Sure::Likely })
+}
+
+/// What C's malloc is bound to: the program's, else that of the first library with one, the C library last.
+fn bound(program: &Part, libraries: &[Part]) -> Found {
+    let Part { path, marks } = program;
+    if marks.exports.contains("malloc") {
+        let (flavour, how) = match by_symbol(marks) {
+            Some((flavour, symbol)) => (flavour, format!("{path} exports malloc and defines {symbol}")),
+            None => (Flavour::OtherLibc, format!("{path} exports a malloc of its own")),
+        };
+        return Found { flavour, how, sure: Sure::Yes };
+    }
+    let is_libc = |library: &&Part| libc_of(library).is_some();
+    // The loader has a malloc of its own for itself.
+    let is_loader = |library: &Part| library.path.rsplit('/').next().is_some_and(|name| name.starts_with("ld-linux"));
+    let mut with_malloc = libraries.iter().filter(|library| library.marks.exports.contains("malloc"));
+    let other = with_malloc.find(|library| !is_libc(library) && !is_loader(library));
+    if let Some(library) = other {
+        let (flavour, symbol) = by_symbol(&library.marks).unwrap_or((Flavour::OtherLibc, "malloc"));
+        let how = format!("malloc is bound to {}, which defines {symbol}", library.path);
+        return Found { flavour, how, sure: Sure::Likely };
+    }
+    match libraries.iter().find(is_libc) {
+        Some(library) => {
+            let flavour = libc_of(library).unwrap_or(Flavour::OtherLibc);
+            Found { flavour, how: format!("malloc is bound to {}", library.path), sure: Sure::Yes }
+        }
+        None => {
+            let glibc = marks.glibc.is_some() || marks.strings.contains("glibc");
+            let flavour = if glibc { Flavour::Glibc } else { Flavour::OtherLibc };
+            Found { flavour, how: format!("{path} is linked statically"), sure: Sure::Likely }
+        }
+    }
+}
+
+/// The C library that a file is.
+fn libc_of(library: &Part) -> Option<Flavour> {
+    let name = library.path.rsplit('/').next().unwrap_or_default();
+    if name.starts_with("libc.so.6") || name.starts_with("libc-2.") {
+        Some(Flavour::Glibc)
+    } else {
+        (name.starts_with("ld-musl") || name.starts_with("libc.musl") || name.starts_with("libc.so"))
+            .then_some(Flavour::OtherLibc)
+    }
+}
+
+/// The C library of a process, with its version where that is glibc's.
+pub fn libc(program: &Part, libraries: &[Part]) -> String {
+    let library = libraries.iter().find(|library| libc_of(library).is_some());
+    match (library.unwrap_or(program), library) {
+        (Part { marks: Marks { glibc: Some(version), .. }, .. }, Some(_)) => format!("glibc {version}"),
+        (Part { marks: Marks { glibc: Some(version), .. }, .. }, None) => format!("glibc {version}, linked statically"),
+        (_, Some(library)) => library.path.rsplit('/').next().unwrap_or_default().to_string(),
+        // A static program has glibc's tunables in it, but seldom its version.
+        (Part { marks, .. }, None) if marks.strings.contains("glibc") => "glibc, linked statically".to_string(),
+        (_, None) => "unknown: the program is linked statically".to_string(),
+    }
+}
+
+/// The allocator that a file's symbols belong to, and the symbol that shows it.
+fn by_symbol(marks: &Marks) -> Option<(Flavour, &'static str)> {
+    let installs = marks.hook || marks.strings.contains("install");
+    let known = [
+        ("_rjem_mallctl", Flavour::RustJemalloc { installs }),
+        ("je_mallctl", Flavour::PrefixedJemalloc),
+        ("mallctl", Flavour::PlainJemalloc),
+        ("mi_version", Flavour::Mimalloc),
+        ("mi_malloc", Flavour::Mimalloc),
+        ("tc_version", Flavour::Tcmalloc),
+        ("tc_malloc", Flavour::Tcmalloc),
+        ("TCMallocInternalMalloc", Flavour::Tcmalloc),
+        ("sn_rust_alloc", Flavour::Snmalloc),
+    ];
+    known.into_iter().find(|(symbol, _)| marks.symbols.contains(symbol)).map(|(symbol, flavour)| (flavour, symbol))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(path: &str, symbols: &[&'static str], exports: &[&'static str], strings: &[&'static str]) -> Part {
+        let marks = Marks {
+            symbols: symbols.iter().chain(exports).copied().collect(),
+            exports: exports.iter().copied().collect(),
+            strings: strings.iter().copied().collect(),
+            has_symbols: !symbols.is_empty(),
+            ..Marks::default()
+        };
+        Part { path: path.into(), marks }
+    }
+
+    fn libc() -> Part {
+        part("/lib/libc.so.6", &[], &["malloc"], &[])
+    }
+
+    fn of(program: Part, libraries: &[Part]) -> (Flavour, Option<Flavour>, Sure) {
+        let identity = Identity::of(&program, libraries);
+        (identity.main.flavour, identity.c.map(|found| found.flavour), identity.main.sure)
+    }
+
+    const RUST: Flavour = Flavour::RustJemalloc { installs: false };
+
+    #[test]
+    fn a_static_allocator_is_known_by_symbols_and_without_them_by_strings() {
+        let c = Some(Flavour::Glibc);
+        assert_eq!(of(part("/a", &["_rjem_mallctl"], &[], &[]), &[libc()]), (RUST, c, Sure::Yes));
+        assert_eq!(of(part("/a", &["mi_version"], &[], &[]), &[libc()]), (Flavour::Mimalloc, c, Sure::Yes));
+        assert_eq!(of(part("/a", &[], &[], &["jemalloc", "rjem"]), &[libc()]), (RUST, c, Sure::Likely));
+        let installed = part("/a", &[], &[], &["jemalloc", "rjem", "install"]);
+        assert_eq!(of(installed, &[libc()]).0, Flavour::RustJemalloc { installs: true });
+        assert_eq!(of(part("/a", &[], &[], &["mimalloc"]), &[libc()]).0, Flavour::Mimalloc);
+        assert_eq!(of(part("/a", &["malloc"], &[], &["mimalloc"]), &[libc()]).0, Flavour::Glibc, "only a text");
+        assert_eq!(of(part("/a", &[], &[], &[]), &[libc()]), (Flavour::Glibc, None, Sure::Yes));
+    }
+
+    #[test]
+    fn what_malloc_is_bound_to_counts_and_not_what_is_mapped() {
+        let jemalloc = part("/lib/libjemalloc.so.2", &[], &["malloc", "mallctl"], &[]);
+        let preloaded = of(part("/a", &[], &[], &[]), &[jemalloc.clone(), libc()]);
+        assert_eq!(preloaded, (Flavour::PlainJemalloc, None, Sure::Likely));
+        // A program that exports its own malloc does not use the preloaded one.
+        let identity = Identity::of(&part("/a", &["mi_version"], &["malloc"], &[]), &[jemalloc, libc()]);
+        assert_eq!((identity.main.flavour, &identity.c), (Flavour::Mimalloc, &None));
+        assert!(identity.notes[0].contains("malloc is not bound to it"), "{:?}", identity.notes);
+    }
+
+    #[test]
+    fn an_unprefixed_static_jemalloc_is_cs_malloc_too() {
+        let program = part("/a", &["mallctl", "malloc"], &[], &[]);
+        assert_eq!(of(program, &[]), (Flavour::PlainJemalloc, None, Sure::Yes));
+    }
+
+    #[test]
+    fn a_static_program_tells_its_c_library() {
+        let program = part("/a", &[], &[], &["glibc"]);
+        assert_eq!(of(program.clone(), &[]), (Flavour::Glibc, None, Sure::Likely));
+        assert_eq!(super::libc(&program, &[]), "glibc, linked statically");
+        assert_eq!(of(part("/a", &[], &[], &[]), &[]).0, Flavour::OtherLibc);
+    }
+
+    #[test]
+    fn two_allocators_in_one_program_are_a_guess() {
+        let identity = Identity::of(&part("/a", &["_rjem_mallctl", "mi_version"], &[], &[]), &[libc()]);
+        assert_eq!(identity.main.sure, Sure::Likely);
+        assert!(identity.notes[0].contains("_rjem_mallctl, mi_version"));
+    }
+}

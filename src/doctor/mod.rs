@@ -1,0 +1,65 @@
+//! What a host, a container and an environment make of an allocator, and what to change. In: facts gathered from /proc,
+//! control groups, the environment and ELF files. Out: values, and a text to read.
+//!
+//! Facts are gathered first ([`host`], [`groups`], [`process`]); everything that judges them ([`defaults`],
+//! [`environment`], [`identity`], [`advice`]) is a pure function of them.
+
+pub mod advice;
+pub mod defaults;
+pub mod elf;
+pub mod environment;
+pub mod groups;
+pub mod host;
+pub mod identity;
+pub mod page;
+pub mod process;
+pub mod report;
+pub mod variables;
+
+use std::collections::BTreeMap;
+
+/// Environment variables by name.
+pub type Variables = BTreeMap<String, String>;
+
+/// An allocator as a program has it, as far as it bears on which variables it reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flavour {
+    /// jemalloc with the prefix `_rjem_`, as tikv-jemallocator builds it: C's malloc stays the system's.
+    RustJemalloc {
+        /// Whether the program hands `MALLOC_CONF` and `JE_MALLOC_CONF` on to it, as `install!` does.
+        installs: bool,
+    },
+    /// jemalloc under C's own names.
+    PlainJemalloc,
+    /// jemalloc with the prefix `je_`.
+    PrefixedJemalloc,
+    /// mimalloc.
+    Mimalloc,
+    /// gperftools' or Google's.
+    Tcmalloc,
+    /// snmalloc.
+    Snmalloc,
+    /// glibc's malloc.
+    Glibc,
+    /// Another C library's malloc.
+    OtherLibc,
+}
+
+impl Flavour {
+    /// The allocator's name, as candidates and the page use it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Flavour::RustJemalloc { .. } | Flavour::PlainJemalloc | Flavour::PrefixedJemalloc => "jemalloc",
+            Flavour::Mimalloc => "mimalloc",
+            Flavour::Tcmalloc => "tcmalloc",
+            Flavour::Snmalloc => "snmalloc",
+            Flavour::Glibc => "glibc's malloc",
+            Flavour::OtherLibc => "the C library's malloc",
+        }
+    }
+
+    /// Whether it is a jemalloc.
+    pub fn is_jemalloc(self) -> bool {
+        self.name() == "jemalloc"
+    }
+}

@@ -1,0 +1,151 @@
+//! A page of labels and sentences that fits the terminal. In: parts, in order. Out: text, with colours where the look
+//! has them.
+
+use crate::report::Look;
+
+/// What a line says about its matter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    /// Nothing special.
+    Plain,
+    /// As it should be.
+    Good,
+    /// Worth a look.
+    Doubt,
+    /// Not as it should be.
+    Bad,
+}
+
+/// A page that is being written.
+pub struct Page {
+    look: Look,
+    text: String,
+}
+
+/// Where the texts beside labels begin.
+const INDENT: usize = 14;
+
+impl Page {
+    /// An empty page.
+    pub fn new(look: Look) -> Self {
+        Page { look, text: String::new() }
+    }
+
+    /// A heading, with a blank line above.
+    pub fn heading(&mut self, text: &str) {
+        if !self.text.is_empty() {
+            self.blank();
+        }
+        let line = self.painted(&harmless(text), "1");
+        self.text.push_str(&format!("{line}\n"));
+    }
+
+    /// A label and a text that wraps beside it; a label that is too long stands on a line of its own.
+    pub fn item(&mut self, label: &str, text: &str, tone: Tone) {
+        let wide = label.chars().count() + 3 > INDENT;
+        if wide {
+            self.text.push_str(&format!("  {label}\n"));
+        }
+        for (at, line) in self.wrapped(text).into_iter().enumerate() {
+            let label = if at == 0 && !wide { label } else { "" };
+            let line = self.toned(&line, tone);
+            self.text.push_str(&format!("  {label:<width$}{line}\n", width = INDENT - 2));
+        }
+    }
+
+    /// A sentence below an item.
+    pub fn below(&mut self, text: &str, tone: Tone) {
+        self.item("", text, tone);
+    }
+
+    /// A blank line.
+    pub fn blank(&mut self) {
+        self.text.push('\n');
+    }
+
+    /// A line to be copied: never wrapped, never painted.
+    pub fn verbatim(&mut self, line: &str) {
+        self.text.push_str(&format!("    {}\n", harmless(line)));
+    }
+
+    /// What was written.
+    pub fn finish(self) -> String {
+        self.text
+    }
+
+    fn wrapped(&self, text: &str) -> Vec<String> {
+        let room = usize::from(self.look.width).saturating_sub(INDENT).max(20);
+        // A size and its unit stay together.
+        let is_unit = |word: &str| matches!(word, "B" | "KiB" | "MiB" | "GiB" | "TiB");
+        let mut words: Vec<String> = Vec::new();
+        for word in harmless(text).split(' ') {
+            match words.last_mut().filter(|_| is_unit(word.trim_end_matches([',', ';', ':']))) {
+                Some(size) => *size += &format!(" {word}"),
+                None => words.push(word.to_string()),
+            }
+        }
+        let mut lines = vec![String::new()];
+        for word in &words {
+            let line = lines.last_mut().expect("there is always a last line");
+            if line.is_empty() {
+                line.push_str(word);
+            } else if line.chars().count() + 1 + word.chars().count() > room {
+                lines.push(word.clone());
+            } else {
+                line.push(' ');
+                line.push_str(word);
+            }
+        }
+        lines
+    }
+
+    fn toned(&self, text: &str, tone: Tone) -> String {
+        match tone {
+            Tone::Plain => text.to_string(),
+            Tone::Good => self.painted(text, "32"),
+            Tone::Doubt => self.painted(text, "33"),
+            Tone::Bad => self.painted(text, "31"),
+        }
+    }
+
+    fn painted(&self, text: &str, code: &str) -> String {
+        if self.look.color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
+    }
+}
+
+/// Without control characters: another process's variables and paths may hold what would steer the terminal.
+fn harmless(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_wrap_beside_their_labels() {
+        let mut page = Page::new(Look { color: false, width: 40 });
+        page.heading("head");
+        page.item("label", "some words that do not fit one line", Tone::Bad);
+        page.item("A_VERY_LONG_LABEL", "text", Tone::Plain);
+        page.item("size", "it has 12 letters and 64.0 KiB, together", Tone::Plain);
+        page.verbatim("copied as it is, however long the line may be here");
+        let wanted = "head\n  label       some words that do not fit\n              one line\n  A_VERY_LONG_LABEL\n              text\n  size        it has 12 letters and\n              64.0 KiB, together\n    copied as it is, however long the line may be here\n";
+        assert_eq!(page.finish(), wanted);
+    }
+
+    #[test]
+    fn what_another_process_wrote_cannot_steer_the_terminal() {
+        let mut page = Page::new(Look { color: false, width: 80 });
+        page.verbatim("MALLOC_CONF=\x1b[2J");
+        page.item("path", "/a\nb", Tone::Plain);
+        assert_eq!(page.finish(), "    MALLOC_CONF=\u{fffd}[2J\n  path        /a\u{fffd}b\n");
+    }
+
+    #[test]
+    fn colours_are_there_only_where_they_may_be() {
+        let mut page = Page::new(Look { color: true, width: 80 });
+        page.item("label", "text", Tone::Good);
+        assert_eq!(page.finish(), "  label       \x1b[32mtext\x1b[0m\n");
+    }
+}

@@ -1,0 +1,222 @@
+//! A running process, as far as it bears on its memory. In: /proc/<pid> and the files that it has mapped. Out: its
+//! allocator, its memory by kind, its mappings, its environment. A process that cannot be read is one line that names
+//! the pid and the file.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use super::Variables;
+use super::elf::{Marks, marks};
+use super::host::Surroundings;
+use super::identity::{Identity, Part, libc};
+use crate::error::{Error, Result};
+use crate::sys::{Mapped, line_number};
+
+/// What is known of a process.
+#[derive(Clone, Debug)]
+pub struct Process {
+    /// Its number.
+    pub pid: u32,
+    /// Its program.
+    pub program: String,
+    /// Which allocator it has.
+    pub identity: Identity,
+    /// Resident memory and threads, by what they are.
+    pub memory: Memory,
+    /// Its mappings.
+    pub maps: Maps,
+    /// The variables that it was started with.
+    pub variables: Variables,
+    /// What it stands on.
+    pub surroundings: Surroundings,
+}
+
+/// Sizes in bytes; none where the kernel does not tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// In memory, all kinds.
+    pub rss: Option<u64>,
+    /// Of no file: heaps and stacks.
+    pub anonymous: Option<u64>,
+    /// Of files: programs and libraries.
+    pub file: Option<u64>,
+    /// Shared memory.
+    pub shmem: Option<u64>,
+    /// Shared pages divided among their users.
+    pub pss: Option<u64>,
+    /// That only this process has.
+    pub private: Option<u64>,
+    /// Given back with MADV_FREE, but still counted as resident.
+    pub lazy_free: Option<u64>,
+    /// In transparent huge pages.
+    pub huge: Option<u64>,
+    /// Threads, in number.
+    pub threads: Option<u64>,
+}
+
+/// A process's mappings.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Maps {
+    /// Programs and libraries, in the order in which they were mapped.
+    pub files: Vec<String>,
+    /// The size of `[heap]`, which sbrk grows.
+    pub heap: u64,
+    /// Writable mappings of no file: how many, and their size.
+    pub anonymous: (usize, u64),
+    /// Addresses kept without access: how many, and their size.
+    pub reserved: (usize, u64),
+}
+
+impl Process {
+    /// Looks at a process.
+    pub fn look_at(pid: u32) -> Result<Process> {
+        let root = PathBuf::from(format!("/proc/{pid}"));
+        let read = |name: &str| {
+            let path = root.join(name);
+            fs::read(&path).map_err(|error| unreadable(pid, &path, &error))
+        };
+        let status = read("status")?;
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        let maps = Maps::parse(&text(read("maps")?));
+        let link = root.join("exe");
+        let program = fs::read_link(&link).map_err(|error| unreadable(pid, &link, &error))?;
+        let program = program.to_string_lossy().into_owned();
+        let marks_of_program = look_into(&link).map_err(|error| unreadable(pid, &link, &error))?;
+        let program = Part { path: program, marks: marks_of_program };
+        // Paths are those of the process's own mounts.
+        let library = |path: &String| {
+            let inside = root.join("root").join(path.trim_start_matches('/'));
+            let marks = look_into(&inside).or_else(|_| look_into(Path::new(path))).unwrap_or_default();
+            Part { path: path.clone(), marks }
+        };
+        let libraries: Vec<Part> = maps.files.iter().filter(|path| **path != program.path).map(library).collect();
+        let rollup = fs::read(root.join("smaps_rollup")).unwrap_or_default();
+        Ok(Process {
+            pid,
+            identity: Identity::of(&program, &libraries),
+            memory: Memory::parse(&status, &rollup),
+            variables: variables(&read("environ")?),
+            surroundings: Surroundings::of(pid, libc(&program, &libraries)),
+            program: program.path,
+            maps,
+        })
+    }
+}
+
+/// One line for a process that cannot be looked at.
+fn unreadable(pid: u32, path: &Path, error: &std::io::Error) -> Error {
+    let path = path.display();
+    Error::Input(match error.kind() {
+        ErrorKind::NotFound if Path::new(&format!("/proc/{pid}")).exists() => {
+            format!("process {pid}: {path}: it has no program: a kernel thread, or a process that has just ended")
+        }
+        ErrorKind::NotFound => format!("process {pid}: {path}: there is no such process"),
+        ErrorKind::PermissionDenied => {
+            format!("process {pid}: {path}: may not be read: it is another user's, or it forbids it; try as root")
+        }
+        _ => format!("process {pid}: {path}: {error}"),
+    })
+}
+
+/// The marks in a file; none in a file of another kind.
+fn look_into(path: &Path) -> std::io::Result<Marks> {
+    Ok(marks(Mapped::open(path)?.bytes()).unwrap_or_default())
+}
+
+/// `NAME=value` between NULs.
+fn variables(environ: &[u8]) -> Variables {
+    let pairs = environ.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+    pairs.filter_map(|pair| pair.split_once('=').map(|(name, value)| (name.to_string(), value.to_string()))).collect()
+}
+
+impl Memory {
+    /// From the texts of `status` and `smaps_rollup`.
+    fn parse(status: &[u8], rollup: &[u8]) -> Memory {
+        let kib = |text: &[u8], key: &[u8]| line_number(text, key).map(|kib| kib * 1024);
+        let private = kib(rollup, b"Private_Clean:").zip(kib(rollup, b"Private_Dirty:"));
+        Memory {
+            rss: kib(rollup, b"Rss:").or_else(|| kib(status, b"VmRSS:")),
+            anonymous: kib(status, b"RssAnon:"),
+            file: kib(status, b"RssFile:"),
+            shmem: kib(status, b"RssShmem:"),
+            pss: kib(rollup, b"Pss:"),
+            private: private.map(|(clean, dirty)| clean + dirty),
+            lazy_free: kib(rollup, b"LazyFree:"),
+            huge: kib(rollup, b"AnonHugePages:"),
+            threads: line_number(status, b"Threads:"),
+        }
+    }
+}
+
+impl Maps {
+    /// From the text of `maps`: `start-end rw-p offset device inode path`.
+    fn parse(text: &str) -> Maps {
+        let mut maps = Maps::default();
+        for line in text.lines() {
+            let mut words = line.split_ascii_whitespace();
+            let (Some(range), Some(access)) = (words.next(), words.next()) else { continue };
+            let ends = range.split_once('-');
+            let ends = ends.and_then(|(start, end)| {
+                Some((u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?))
+            });
+            let size = ends.map_or(0, |(start, end)| end.saturating_sub(start));
+            // A path may have spaces; it begins after the inode.
+            let path = line.find('/').map_or_else(|| words.nth(3).unwrap_or_default(), |at| &line[at..]);
+            match path {
+                "[heap]" => maps.heap += size,
+                path if path.starts_with('/') => {
+                    let seen = maps.files.iter().any(|file| file == path);
+                    maps.files.extend((access.contains('x') && !seen).then(|| path.to_string()));
+                }
+                path if path.is_empty() || path.starts_with("[anon") => {
+                    let kind = match access.as_bytes() {
+                        [_, b'w', ..] => &mut maps.anonymous,
+                        [b'-', ..] => &mut maps.reserved,
+                        _ => continue,
+                    };
+                    *kind = (kind.0 + 1, kind.1 + size);
+                }
+                _ => {}
+            }
+        }
+        maps
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mappings_are_told_apart() {
+        let maps = Maps::parse(
+            "55d0c0000000-55d0c0001000 r-xp 00000000 08:01 42 /usr/bin/my server\n\
+             55d0c1000000-55d0c1021000 rw-p 00000000 00:00 0                          [heap]\n\
+             7f0000000000-7f0000021000 rw-p 00000000 00:00 0 \n\
+             7f0000021000-7f0004000000 ---p 00000000 00:00 0 \n\
+             7f1000000000-7f1000001000 rw-p 00000000 00:00 0 [anon:pool]\n\
+             7f2000000000-7f2000001000 r-xp 00000000 08:01 43 /lib/libc.so.6\n\
+             7f2000001000-7f2000002000 r--p 00001000 08:01 43 /lib/libc.so.6\n\
+             7ffc00000000-7ffc00021000 rw-p 00000000 00:00 0                          [stack]\n",
+        );
+        assert_eq!(maps.files, ["/usr/bin/my server", "/lib/libc.so.6"]);
+        assert_eq!((maps.heap, maps.anonymous, maps.reserved), (0x21000, (2, 0x22000), (1, 0x3fdf000)));
+    }
+
+    #[test]
+    fn this_process_can_be_looked_at() {
+        let own = Process::look_at(std::process::id()).unwrap();
+        assert!(own.memory.rss > Some(1 << 20) && own.memory.threads >= Some(1));
+        assert!(own.maps.anonymous.0 > 0 && !own.program.is_empty());
+        assert_eq!(own.surroundings.cpus.affinity, crate::sys::affinity());
+    }
+
+    #[test]
+    fn who_cannot_be_looked_at_is_named() {
+        let said = Process::look_at(u32::MAX).unwrap_err().to_string();
+        assert_eq!(said, "process 4294967295: /proc/4294967295/status: there is no such process");
+        let denied = unreadable(7, Path::new("/proc/7/maps"), &ErrorKind::PermissionDenied.into()).to_string();
+        assert!(denied.starts_with("process 7: /proc/7/maps: may not be read"));
+    }
+}

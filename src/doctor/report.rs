@@ -1,0 +1,198 @@
+//! What the doctor says. In: facts and judgements. Out: a page.
+
+use super::advice::{Advice, advice};
+use super::defaults::defaults;
+use super::environment::{Remark, Verdict, examine};
+use super::host::Surroundings;
+use super::identity::{Found, Sure};
+use super::page::{Page, Tone};
+use super::process::Process;
+use super::{Flavour, Variables};
+use crate::report::Look;
+use crate::units::{Bytes, Unit};
+
+/// Of this host, and of any program that is started from this environment.
+pub fn of_host(at: &Surroundings, variables: &Variables, look: Look) -> String {
+    let mut page = Page::new(look);
+    surroundings(&mut page, at);
+    page.heading("What allocators make of it, if nobody sets anything");
+    for default in defaults(at) {
+        page.item(default.allocator, &default.text, if default.oversized { Tone::Doubt } else { Tone::Plain });
+    }
+    page.heading("Environment");
+    environment(&mut page, &examine(variables, None), None);
+    changes(&mut page, &advice(at, variables, None), None);
+    page.finish()
+}
+
+/// Of a running process.
+pub fn of_process(process: &Process, look: Look) -> String {
+    let mut page = Page::new(look);
+    let flavours = process.identity.flavours();
+    page.heading(&format!("Process {}: {}", process.pid, process.program));
+    allocators(&mut page, process);
+    page.heading("Memory");
+    memory(&mut page, process);
+    surroundings(&mut page, &process.surroundings);
+    page.heading("Environment that it was started with");
+    environment(&mut page, &examine(&process.variables, Some(&flavours)), Some(&flavours));
+    let advice = advice(&process.surroundings, &process.variables, Some(&flavours));
+    changes(&mut page, &advice, Some(&flavours));
+    page.finish()
+}
+
+fn surroundings(page: &mut Page, at: &Surroundings) {
+    page.heading("Host and container");
+    for (label, text) in at.lines() {
+        let doubt = label == "CPU quota" && at.cpus.trouble.is_some();
+        page.item(label, &text, if doubt { Tone::Doubt } else { Tone::Plain });
+    }
+}
+
+fn allocators(page: &mut Page, process: &Process) {
+    let identity = &process.identity;
+    let mut found = |label: &str, found: &Found| {
+        let sure = match found.sure {
+            Sure::Yes => "sure",
+            Sure::Likely => "likely",
+        };
+        page.item(label, &format!("{} ({sure}: {})", found.flavour.name(), found.how), Tone::Good);
+        if let Flavour::RustJemalloc { installs } = found.flavour {
+            page.below(
+                match installs {
+                    true => {
+                        "its names have the prefix _rjem_; the program uses install!, so MALLOC_CONF counts too, and \
+                         settings in its code, which cannot be seen from here"
+                    }
+                    false => "its names have the prefix _rjem_: it reads _RJEM_MALLOC_CONF, not MALLOC_CONF",
+                },
+                Tone::Plain,
+            );
+        }
+    };
+    found("allocator", &identity.main);
+    if let Some(c) = &identity.c {
+        found("C code has", c);
+    }
+    for note in &identity.notes {
+        page.item("note", note, Tone::Doubt);
+    }
+}
+
+fn memory(page: &mut Page, process: &Process) {
+    let memory = &process.memory;
+    let bytes = |size: Option<u64>| size.map_or_else(|| "unknown".to_string(), |size| Bytes(size).to_string());
+    let kinds = format!(
+        "{}: {} anonymous (heaps, stacks), {} of files, {} shared memory",
+        bytes(memory.rss),
+        bytes(memory.anonymous),
+        bytes(memory.file),
+        bytes(memory.shmem)
+    );
+    page.item("resident", &kinds, Tone::Plain);
+    page.item(
+        "private",
+        &format!("{}; its share of all (PSS) {}", bytes(memory.private), bytes(memory.pss)),
+        Tone::Plain,
+    );
+    let lazy = format!("{} given back with MADV_FREE and still counted as resident", bytes(memory.lazy_free));
+    page.item("LazyFree", &lazy, Tone::Plain);
+    page.item("huge pages", &format!("{} in transparent huge pages", bytes(memory.huge)), Tone::Plain);
+    let maps = &process.maps;
+    let count = |count: usize| Unit::Count.show(count as f64);
+    let text = format!(
+        "[heap] {}; {} anonymous, {} together; {} kept without access, {}",
+        Bytes(maps.heap),
+        count(maps.anonymous.0),
+        Bytes(maps.anonymous.1),
+        count(maps.reserved.0),
+        Bytes(maps.reserved.1)
+    );
+    page.item("mappings", &text, Tone::Plain);
+    page.item("threads", &memory.threads.map_or_else(|| "unknown".into(), |count| count.to_string()), Tone::Plain);
+}
+
+fn environment(page: &mut Page, remarks: &[Remark], subject: Option<&[Flavour]>) {
+    if remarks.is_empty() {
+        let text = match subject {
+            None => "no variable that configures an allocator is set",
+            Some(_) => "no variable that configures an allocator was set",
+        };
+        page.item("", text, Tone::Plain);
+    }
+    for remark in remarks {
+        page.verbatim(&format!("{}={}", remark.variable, remark.value));
+        let (word, tone) = match remark.verdict {
+            Verdict::Read => ("read", Tone::Good),
+            Verdict::Depends => ("depends", Tone::Doubt),
+            Verdict::Ignored => ("ignored", Tone::Bad),
+        };
+        page.item(word, &remark.text, tone);
+        for problem in &remark.problems {
+            page.item("wrong", problem, Tone::Bad);
+        }
+    }
+}
+
+fn changes(page: &mut Page, advice: &[Advice], subject: Option<&[Flavour]>) {
+    page.heading("What to change, ready to paste");
+    if advice.is_empty() {
+        let text = match subject.and_then(<[Flavour]>::first) {
+            Some(Flavour::Tcmalloc | Flavour::Snmalloc | Flavour::OtherLibc) => {
+                "we know no settings for this allocator"
+            }
+            _ => "nothing: the settings fit",
+        };
+        page.item("", text, Tone::Plain);
+    }
+    for (number, one) in advice.iter().enumerate() {
+        if number > 0 {
+            page.blank();
+        }
+        for (at, reason) in one.reasons.iter().enumerate() {
+            page.item(if at == 0 { one.allocator } else { "" }, reason, Tone::Plain);
+        }
+        page.verbatim("# environment");
+        page.verbatim(&one.environment());
+        page.verbatim("# Dockerfile");
+        page.verbatim(&one.dockerfile());
+        page.verbatim("# Kubernetes, below the container's `env:`");
+        one.kubernetes().iter().for_each(|line| page.verbatim(line));
+        page.verbatim("// Rust, at the root of the program, instead of the above");
+        one.install.lines().for_each(|line| page.verbatim(line));
+    }
+    if advice.iter().any(|one| one.fewer_arenas) {
+        page.blank();
+        let text = "Few arenas save memory and may cost speed: `allocanary study` measures both here.";
+        page.item("note", text, Tone::Plain);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::host::sample;
+    use super::*;
+
+    #[test]
+    fn a_page_for_a_quota_fits_80_columns_and_has_no_colours() {
+        let variables =
+            [("MALLOC_CONF", "narena:1"), ("MALLOC_ARENA_MAX", "2")].map(|(name, value)| (name.into(), value.into()));
+        let text = of_host(&sample(Some(500), "madvise"), &variables.into(), Look { color: false, width: 80 });
+        for line in [
+            "  CPU quota   0.5 CPUs, from /x/cpu.max",
+            "  jemalloc    up to 160 arenas: 4 for each of the 40 processors in the affinity",
+            "    MALLOC_CONF=narena:1",
+            "  wrong       jemalloc has no setting `narena`; perhaps narenas",
+            "    ENV _RJEM_MALLOC_CONF=background_thread:true,narenas:1",
+            "    - name: _RJEM_MALLOC_CONF",
+        ] {
+            assert!(text.lines().any(|found| found.starts_with(line)), "{line}\n{text}");
+        }
+        assert!(!text.contains('\x1b') && !text.contains("MALLOC_ARENA_MAX=1"), "{text}");
+        let prose = text.lines().filter(|line| !line.starts_with("    ") || line.starts_with("      "));
+        assert!(prose.clone().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(
+            of_host(&sample(None, "never"), &Variables::new(), Look { color: true, width: 80 }).contains("\x1b[1m")
+        );
+    }
+}

@@ -1,0 +1,225 @@
+//! `allocanary doctor` as a user runs it: on this host, under environments, and on processes of our own.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// The command, with no variable of an allocator but those given.
+fn doctor(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_allocanary"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.contains("MALLOC") || name == "GLIBC_TUNABLES") {
+        command.env_remove(name);
+    }
+    command.arg("doctor").args(arguments).envs(variables.iter().copied()).output().unwrap()
+}
+
+fn text(arguments: &[&str], variables: &[(&str, &str)]) -> String {
+    let output = doctor(arguments, variables);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The text as one line, so that a sentence is found wherever it was wrapped.
+fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn this_host_is_described_in_80_columns_without_colours() {
+    let text = text(&[], &[]);
+    for label in ["cores", "affinity", "CPU quota", "usable", "memory", "page", "C library", "jemalloc", "mimalloc"] {
+        assert!(text.lines().any(|line| line.trim_start().starts_with(label)), "{label}\n{text}");
+    }
+    assert!(flat(&text).contains("no variable that configures an allocator is set"), "{text}");
+    assert!(
+        flat(&text).contains("allocanary::install!( jemalloc, narenas = per_cpu(1)")
+            && text.contains("- name: _RJEM_MALLOC_CONF"),
+        "{text}"
+    );
+    assert!(!text.contains('\x1b'), "a pipe gets no colours");
+    assert!(text.lines().filter(|line| !line.starts_with("    ")).all(|line| line.chars().count() <= 80), "{text}");
+}
+
+#[test]
+fn an_affinity_mask_counts() {
+    let program = env!("CARGO_BIN_EXE_allocanary");
+    let Ok(output) = Command::new("taskset").args(["-c", "0", program, "doctor"]).output() else {
+        eprintln!("skipped: an_affinity_mask_counts: taskset is not installed");
+        return;
+    };
+    let text = flat(&String::from_utf8_lossy(&output.stdout));
+    assert!(text.contains("affinity 1 of them") && text.contains("up to 1 arena: the affinity mask has 1"), "{text}");
+}
+
+/// A control group with half a processor, in cgroup v1 or v2; none where one cannot be made.
+struct Half(PathBuf);
+
+impl Half {
+    fn new() -> Option<Half> {
+        let name = format!("allocanary-doctor-{}", std::process::id());
+        let v1 = Path::new("/sys/fs/cgroup/cpu").join(&name);
+        if std::fs::create_dir(&v1).is_ok() {
+            let group = Half(v1);
+            std::fs::write(group.0.join("cpu.cfs_quota_us"), "50000").ok()?;
+            return Some(group);
+        }
+        let group = Path::new("/sys/fs/cgroup").join(&name);
+        std::fs::create_dir(&group).ok()?;
+        let group = Half(group);
+        std::fs::write(group.0.join("cpu.max"), "50000 100000").ok()?;
+        Some(group)
+    }
+}
+
+impl Drop for Half {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn a_quota_is_found_here_and_in_another_process() {
+    let Some(group) = Half::new() else {
+        eprintln!("skipped: a_quota_is_found_here_and_in_another_process: no control group can be made here");
+        return;
+    };
+    let program = env!("CARGO_BIN_EXE_allocanary");
+    let script = format!("echo $$ > {}/cgroup.procs && exec {program} doctor", group.0.display());
+    let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+    let wanted = format!("CPU quota 0.5 CPUs, from {}/cpu.", group.0.display());
+    let here = flat(&String::from_utf8_lossy(&output.stdout));
+    assert!(here.contains(&wanted) && here.contains("usable 1 processor: "), "{here}");
+
+    let cell = Cell::start(Path::new(env!("CARGO_BIN_EXE_cell-system")), &[]);
+    std::fs::write(group.0.join("cgroup.procs"), cell.0.id().to_string()).unwrap();
+    let there = flat(&cell.doctor());
+    assert!(there.contains(&wanted) && there.contains("MALLOC_ARENA_MAX=1"), "{there}");
+}
+
+#[test]
+fn variables_are_judged() {
+    let said = |variables: &[(&str, &str)]| flat(&text(&[], variables));
+    assert!(said(&[("MALLOC_CONF", "narenas:1")]).contains("depends ignored by Rust programs with tikv-jemallocator"));
+    assert!(said(&[("_RJEM_MALLOC_CONF", "narena:1")]).contains("jemalloc has no setting `narena`; perhaps narenas"));
+    let contradiction = [("JE_MALLOC_CONF", "narenas:5"), ("_RJEM_MALLOC_CONF", "narenas:7")];
+    assert!(said(&contradiction).contains("narenas 5 is overruled by _RJEM_MALLOC_CONF, which says 7"));
+    let tunable = [("MALLOC_ARENA_MAX", "3"), ("GLIBC_TUNABLES", "glibc.malloc.arena_max=5")];
+    assert!(said(&tunable).contains("arena_max 3 is overruled by GLIBC_TUNABLES, which says 5"));
+    assert!(said(&[("MALLOC_TRIM_THRESHOLD", "1")]).contains("ignored no allocator that we know of reads it; perhaps"));
+    assert!(said(&[("MIMALLOC_PURGE_DELAYS", "1")]).contains("no option `purge_delays`; perhaps purge_delay"));
+}
+
+/// A cell that waits for its task, and is killed when the test is over.
+struct Cell(Child);
+
+impl Cell {
+    fn start(program: &Path, variables: &[(&str, &str)]) -> Cell {
+        let child = Command::new(program)
+            .arg("run")
+            .env_clear()
+            .envs(variables.iter().copied())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        // Between fork and exec it is still a copy of this test.
+        let link = PathBuf::from(format!("/proc/{}/exe", child.id()));
+        let started = Instant::now();
+        while std::fs::read_link(&link).ok() != program.canonicalize().ok() || !is_asleep(child.id()) {
+            assert!(started.elapsed() < Duration::from_secs(20), "{} does not start", program.display());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Cell(child)
+    }
+
+    fn doctor(&self) -> String {
+        text(&["--pid", &self.0.id().to_string()], &[])
+    }
+}
+
+/// Whether a process waits, as a cell does for its task.
+fn is_asleep(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/wchan")).is_ok()
+        && std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") S "))
+}
+
+impl Drop for Cell {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Each cell that there is, with the allocator that it has.
+fn cells() -> Vec<(&'static str, &'static Path)> {
+    let mut cells = vec![("glibc's malloc", Path::new(env!("CARGO_BIN_EXE_cell-system")))];
+    #[cfg(feature = "jemalloc")]
+    cells.push(("jemalloc", Path::new(env!("CARGO_BIN_EXE_cell-jemalloc"))));
+    #[cfg(feature = "mimalloc")]
+    cells.push(("mimalloc", Path::new(env!("CARGO_BIN_EXE_cell-mimalloc"))));
+    cells
+}
+
+#[test]
+fn each_cell_is_recognised_by_its_symbols() {
+    for (allocator, program) in cells() {
+        let text = Cell::start(program, &[]).doctor();
+        assert!(flat(&text).contains(&format!("allocator {allocator} (sure: ")), "{allocator}\n{text}");
+        for label in ["resident", "private", "LazyFree", "mappings", "threads", "CPU quota", "C library"] {
+            assert!(text.contains(&format!("  {label}")), "{label}\n{text}");
+        }
+        assert!(text.contains("[heap]") && !text.contains("unknown"), "{text}");
+    }
+}
+
+#[test]
+fn each_cell_is_recognised_when_it_is_stripped() {
+    let folder = tempfile::tempdir().unwrap();
+    for (allocator, program) in cells() {
+        let stripped = folder.path().join(program.file_name().unwrap());
+        match Command::new("strip").arg(program).arg("-o").arg(&stripped).status() {
+            Ok(status) => assert!(status.success()),
+            Err(_) => {
+                eprintln!("skipped: each_cell_is_recognised_when_it_is_stripped: strip is not installed");
+                return;
+            }
+        }
+        let text = flat(&Cell::start(&stripped, &[]).doctor());
+        // That nothing but the C library is there is sure either way; strings alone are not.
+        let sure = if allocator == "glibc's malloc" { "sure" } else { "likely" };
+        assert!(text.contains(&format!("allocator {allocator} ({sure}: ")), "{allocator}\n{text}");
+        if allocator == "jemalloc" {
+            assert!(text.contains("the program uses install!"), "{text}");
+        }
+    }
+}
+
+#[cfg(feature = "jemalloc")]
+#[test]
+fn the_environment_is_that_of_the_process() {
+    let variables = [("MALLOC_CONF", "narenas:3,tcache:1"), ("MIMALLOC_PURGE_DELAY", "0"), ("MALLOC_ARENA_MAX", "2")];
+    let text = flat(&Cell::start(Path::new(env!("CARGO_BIN_EXE_cell-jemalloc")), &variables).doctor());
+    for said in [
+        "MALLOC_CONF=narenas:3,tcache:1 read by this program's jemalloc, to which install! hands it on",
+        "wrong tcache: wanted true or false, found `1`: jemalloc keeps its default",
+        "MIMALLOC_PURGE_DELAY=0 ignored this program has jemalloc",
+        "MALLOC_ARENA_MAX=2 depends read by C's malloc alone",
+    ] {
+        assert!(text.contains(said), "{said}\n{text}");
+    }
+}
+
+#[test]
+fn a_process_that_is_not_there_is_one_line_and_exit_code_2() {
+    let output = doctor(&["--pid", "4194305"], &[]);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(said, "allocanary: process 4194305: /proc/4194305/status: there is no such process\n");
+    assert_eq!(doctor(&["--pid", "soon"], &[]).status.code(), Some(2));
+}
+
+#[test]
+fn help_has_examples() {
+    let help = text(&["--help"], &[]);
+    assert!(help.contains("Examples:") && help.contains("allocanary doctor --pid 4242"), "{help}");
+}

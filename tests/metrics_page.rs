@@ -1,0 +1,125 @@
+//! The metrics page of a process with jemalloc installed, as Prometheus reads it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use allocanary::metrics::AllocatorCollector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+
+allocanary::install!(jemalloc, narenas = 3);
+
+fn page(collector: AllocatorCollector) -> String {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(collector));
+    let mut page = String::new();
+    encode(&mut page, &registry).unwrap();
+    page
+}
+
+/// Samples by name and labels.
+fn samples(page: &str) -> BTreeMap<&str, f64> {
+    let lines = page.lines().filter(|line| !line.starts_with('#'));
+    lines.map(|line| line.rsplit_once(' ').unwrap()).map(|(name, value)| (name, value.parse().unwrap())).collect()
+}
+
+#[test]
+fn every_gauge_is_there_with_its_label_and_a_value_that_can_be() {
+    let held = std::hint::black_box(vec![1_u8; 20 << 20]);
+    let text = page(AllocatorCollector::new());
+    let samples = samples(&text);
+    let gauge = |name: &str| samples[format!("allocanary_{name}{{allocator=\"jemalloc\"}}").as_str()];
+    assert!(gauge("allocator_allocated_bytes") >= held.len() as f64);
+    assert!(gauge("allocator_active_bytes") >= gauge("allocator_allocated_bytes"));
+    assert!(gauge("allocator_resident_bytes") >= gauge("allocator_active_bytes"));
+    assert!(gauge("allocator_metadata_bytes") > 0.0);
+    assert!(gauge("allocator_retained_bytes") >= 0.0);
+    assert_eq!(gauge("allocator_arenas_limit"), 3.0);
+    // Huge blocks have an arena of their own beside those for threads.
+    assert!((1.0..=4.0).contains(&gauge("allocator_arenas")));
+    assert!(gauge("allocator_fragmentation_ratio") >= 1.0);
+    assert!(gauge("process_resident_bytes") >= held.len() as f64);
+    let faults = |kind| {
+        samples[format!("allocanary_process_page_faults_total{{allocator=\"jemalloc\",kind=\"{kind}\"}}").as_str()]
+    };
+    assert!(faults("minor") > 1000.0 && faults("major") >= 0.0);
+    assert_eq!(samples.len(), 11, "{text}");
+}
+
+#[test]
+fn pss_is_there_when_it_is_asked_for() {
+    let name = "allocanary_process_proportional_bytes{allocator=\"jemalloc\"}";
+    assert!(!page(AllocatorCollector::new()).contains("proportional"));
+    let text = page(AllocatorCollector::new().with_pss(true));
+    assert!(samples(&text)[name] > 0.0, "{text}");
+}
+
+#[test]
+fn names_help_and_types_follow_the_conventions() {
+    let text = page(AllocatorCollector::new().with_pss(true));
+    let mut types = BTreeMap::new();
+    let mut helped = BTreeSet::new();
+    for line in text.lines().filter_map(|line| line.strip_prefix("# ")) {
+        match line.split_once(' ') {
+            Some(("HELP", rest)) => {
+                let (name, help) = rest.split_once(' ').expect("a help text");
+                assert!(help.len() > 10, "{line}");
+                helped.insert(name);
+            }
+            Some(("TYPE", rest)) => {
+                let (name, kind) = rest.split_once(' ').unwrap();
+                assert_eq!(types.insert(name, kind), None, "declared twice: {line}");
+            }
+            _ => assert!(line == "EOF" || line.starts_with("UNIT "), "{line}"),
+        }
+    }
+    assert!(text.ends_with("# EOF\n"));
+    for sample in samples(&text).keys() {
+        let name = sample.split('{').next().unwrap();
+        let family = name.strip_suffix("_total").unwrap_or(name);
+        let counter = types[family] == "counter";
+        assert!(helped.contains(family), "{name} has no help");
+        assert_eq!(name.ends_with("_total"), counter, "{name}: _total is for counters");
+        assert!(name.starts_with("allocanary_") && name.chars().all(|c| c.is_ascii_lowercase() || c == '_'), "{name}");
+        assert!(!["kib", "kb", "mib", "mb", "ms", "percent"].iter().any(|unit| name.ends_with(unit)), "{name}");
+    }
+}
+
+#[test]
+fn promtool_finds_nothing_to_complain_of() {
+    let text = prometheus_text(&page(AllocatorCollector::new().with_pss(true)));
+    let promtool = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut promtool = match promtool {
+        Ok(promtool) => promtool,
+        Err(error) => {
+            eprintln!("skipped: promtool_finds_nothing_to_complain_of: promtool is not installed ({error})");
+            return;
+        }
+    };
+    promtool.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let output = promtool.wait_with_output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    assert!(output.status.success() && said.is_empty(), "{}\n{text}", String::from_utf8_lossy(&said));
+}
+
+/// The page in Prometheus' older text format, the only one that promtool reads: there the whole name of a counter is
+/// declared, while OpenMetrics leaves `_total` out. A server that scrapes is told the format by the content type.
+fn prometheus_text(page: &str) -> String {
+    let counters: Vec<&str> =
+        page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter")).collect();
+    let line = |line: &str| {
+        let words: Vec<&str> = line.splitn(4, ' ').collect();
+        match words[..] {
+            ["#", "EOF"] | ["#", "UNIT", ..] => String::new(),
+            ["#", what, name, rest] if counters.contains(&name) => format!("# {what} {name}_total {rest}\n"),
+            _ => format!("{line}\n"),
+        }
+    };
+    page.lines().map(line).collect()
+}
