@@ -59,7 +59,7 @@ fn memory(panel: &Panel, look: &Look) -> Table {
                     let overhead = point.get("overhead").map_or(String::new(), |ratio| Unit::Ratio.show(ratio.median));
                     let star = if best { "*" } else { "" };
                     let [median, low, high] = [rss.median, rss.low, rss.high].map(words::mebibytes);
-                    format!("{star}{median} {overhead}\n[{low}, {high}]")
+                    format!("{star}{median} {overhead}\n[{low}–{high}]")
                 }
             };
             let cell = Cell::new(text);
