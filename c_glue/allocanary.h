@@ -17,7 +17,7 @@
 /*
  What a call came to. `allocanary_last_error` has the words.
  */
-typedef enum AllocanaryCode {
+typedef enum {
   /*
    Done.
    */
@@ -67,7 +67,7 @@ typedef enum AllocanaryCode {
 /*
  Freed pages, by how far they have gone.
  */
-typedef enum AllocanaryPages {
+typedef enum {
   /*
    Freed by the program and still backed by memory.
    */
@@ -81,7 +81,7 @@ typedef enum AllocanaryPages {
 /*
  Where the memory is, all threads together. `ALLOCANARY_UNKNOWN` stands for what this allocator cannot say.
  */
-typedef struct AllocanaryStatistics {
+typedef struct {
   /*
    In blocks that the program holds, rounded up to size classes.
    */
@@ -159,7 +159,7 @@ void *allocanary_calloc(size_t count, size_t size);
 
  `block` is null or from `allocanary_calloc`, and not freed yet.
  */
-enum AllocanaryCode allocanary_free(void *block);
+AllocanaryCode allocanary_free(void *block);
 
 /*
  Bytes in blocks of `allocanary_calloc` that are not freed yet, as they were asked for.
@@ -176,14 +176,14 @@ size_t allocanary_bytes_in_use(void);
 
  `text` is null (and `size` 0) or points to `size` bytes; `length` is null or points to a number.
  */
-enum AllocanaryCode allocanary_metrics(char *text, size_t size, size_t *length);
+AllocanaryCode allocanary_metrics(char *text, size_t size, size_t *length);
 
 /*
  Runs a service in `threads` threads (1 to 1024) that all live at the same time and answer `requests` requests each.
  Each request builds a page of text; the last pages are kept. `ALLOCANARY_CODE_DAMAGED` if any page is not what was
  written. All its memory is freed at the end.
  */
-enum AllocanaryCode allocanary_service(uint32_t threads, uint32_t requests);
+AllocanaryCode allocanary_service(uint32_t threads, uint32_t requests);
 
 /*
  Where the memory is, into `statistics`. Costs microseconds, and with glibc a lock on each arena in turn.
@@ -192,7 +192,7 @@ enum AllocanaryCode allocanary_service(uint32_t threads, uint32_t requests);
 
  `statistics` points to a struct.
  */
-enum AllocanaryCode allocanary_statistics(struct AllocanaryStatistics *statistics);
+AllocanaryCode allocanary_statistics(AllocanaryStatistics *statistics);
 
 /*
  Whether all settings, those of the library and those in the environment, exist, have a value that can be, and are in
@@ -203,7 +203,7 @@ enum AllocanaryCode allocanary_statistics(struct AllocanaryStatistics *statistic
 
  `text` is null or points to `size` bytes.
  */
-enum AllocanaryCode allocanary_check(char *text, size_t size);
+AllocanaryCode allocanary_check(char *text, size_t size);
 
 /*
  The most arenas that threads are spread over, into `most`; 0 where the allocator sets no limit.
@@ -212,12 +212,12 @@ enum AllocanaryCode allocanary_check(char *text, size_t size);
 
  `most` points to a number.
  */
-enum AllocanaryCode allocanary_most_arenas(uint32_t *most);
+AllocanaryCode allocanary_most_arenas(uint32_t *most);
 
 /*
  Binds the calling thread to an arena, from 0 up to `allocanary_most_arenas`. jemalloc only.
  */
-enum AllocanaryCode allocanary_bind_thread(uint32_t arena);
+AllocanaryCode allocanary_bind_thread(uint32_t arena);
 
 /*
  Turns the calling thread's cache on or off; what it was goes to `was`, which may be null. jemalloc only.
@@ -226,17 +226,17 @@ enum AllocanaryCode allocanary_bind_thread(uint32_t arena);
 
  `was` is null or points to a bool.
  */
-enum AllocanaryCode allocanary_set_thread_cache(bool on, bool *was);
+AllocanaryCode allocanary_set_thread_cache(bool on, bool *was);
 
 /*
  Limits the blocks that the calling thread's cache holds to `bytes`, rounded up to a size class. jemalloc only.
  */
-enum AllocanaryCode allocanary_set_thread_cache_max(size_t bytes);
+AllocanaryCode allocanary_set_thread_cache_max(size_t bytes);
 
 /*
  Gives the blocks in the calling thread's cache back to their arenas. jemalloc only.
  */
-enum AllocanaryCode allocanary_flush_thread_cache(void);
+AllocanaryCode allocanary_flush_thread_cache(void);
 
 /*
  Sets the time over which freed pages (an `AllocanaryPages`) go back to the system, in milliseconds: 0 is at once, -1
@@ -245,7 +245,7 @@ enum AllocanaryCode allocanary_flush_thread_cache(void);
  An idle process keeps what it has, whatever the time: see `allocanary_set_background_threads` and
  `allocanary_purge`.
  */
-enum AllocanaryCode allocanary_set_decay(int32_t pages, int64_t milliseconds);
+AllocanaryCode allocanary_set_decay(int32_t pages, int64_t milliseconds);
 
 /*
  The time that `allocanary_set_decay` sets, into `milliseconds`.
@@ -254,7 +254,7 @@ enum AllocanaryCode allocanary_set_decay(int32_t pages, int64_t milliseconds);
 
  `milliseconds` points to a number.
  */
-enum AllocanaryCode allocanary_decay(int32_t pages, int64_t *milliseconds);
+AllocanaryCode allocanary_decay(int32_t pages, int64_t *milliseconds);
 
 /*
  Turns threads on or off that purge on time even when the process is idle; what it was goes to `was`, which may be
@@ -264,12 +264,12 @@ enum AllocanaryCode allocanary_decay(int32_t pages, int64_t *milliseconds);
 
  `was` is null or points to a bool.
  */
-enum AllocanaryCode allocanary_set_background_threads(bool on, bool *was);
+AllocanaryCode allocanary_set_background_threads(bool on, bool *was);
 
 /*
  Gives back to the system, now, all memory that can be given back.
  */
-enum AllocanaryCode allocanary_purge(void);
+AllocanaryCode allocanary_purge(void);
 
 #ifdef __cplusplus
 }  // extern "C"
