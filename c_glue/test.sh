@@ -5,6 +5,8 @@ set -u
 cd "$(dirname "$0")" || exit 1
 unset MALLOC_CONF JE_MALLOC_CONF _RJEM_MALLOC_CONF GLIBC_TUNABLES MALLOC_ARENA_MAX
 failed=0
+# One that this process may run on.
+processor=$(sed -n 's/^Cpus_allowed_list:[^0-9]*\([0-9]*\).*/\1/p' /proc/self/status)
 
 fail() {
     echo "FAILED: $*" >&2
@@ -63,7 +65,8 @@ for variant in "$@"; do
         leaks=no
         [ "$variant" = system ] && leaks=full
         valgrind --quiet --error-exitcode=9 --leak-check=$leaks --errors-for-leak-kinds=definite \
-            --soname-synonyms=somalloc=nouserintercepts build/"$variant"/test || fail "$variant: valgrind"
+            --show-leak-kinds=definite --soname-synonyms=somalloc=nouserintercepts \
+            build/"$variant"/test valgrind || fail "$variant: valgrind"
     else
         echo "skipped: valgrind is not installed"
     fi
@@ -82,26 +85,31 @@ build/checked/test checked || fail "a second free is not named"
 
 # The hook that sets jemalloc up is linked and runs before its first allocation: settings arrive, and arenas follow the
 # processors at hand, 4 for each.
-for program in build/jemalloc/test build/jemalloc/test-static build/jemalloc-shared/test build/jemalloc-shared/test-static; do
+for program in build/jemalloc/test build/jemalloc/test-static build/jemalloc-shared/test; do
     expect "$program: MALLOC_CONF" 1 env MALLOC_CONF=narenas:1 $program arenas
     expect "$program: JE_MALLOC_CONF" 3 env JE_MALLOC_CONF=narenas:3 $program arenas
     expect "$program: MALLOC_CONF is later" 2 env JE_MALLOC_CONF=narenas:3 MALLOC_CONF=narenas:2 $program arenas
-    expect "$program: one processor" 4 taskset -c 0 $program arenas
+    expect "$program: one processor" 4 taskset -c "$processor" $program arenas
     expect "$program: a bad setting" '5 MALLOC_CONF: jemalloc has no setting `narena`' \
         env MALLOC_CONF=narena:1 $program check
 done
+# Fully static, glibc's start-up calls malloc before any code of a program, so a jemalloc that is that malloc hears of
+# settings from its own variable only. The check says so.
+late=build/jemalloc-shared/test-static
+expect "$late: MALLOC_CONF" 1 env MALLOC_CONF=narenas:1 $late arenas
+matches "$late: what came too late is told" '5 narenas: wanted 3, found *' env JE_MALLOC_CONF=narenas:3 $late check
 expect "_RJEM_MALLOC_CONF" 1 env _RJEM_MALLOC_CONF=narenas:1 build/jemalloc/test arenas
 matches "_RJEM_MALLOC_CONF is told to be ignored" '5 narenas: wanted 1, found *' \
     env _RJEM_MALLOC_CONF=narenas:1 build/jemalloc-shared/test check
-expect "a program that only uses malloc" 4 taskset -c 0 build/jemalloc-shared/only-malloc
-expect "system: one processor" 8 taskset -c 0 build/system/test arenas
+expect "a program that only uses malloc" 4 taskset -c "$processor" build/jemalloc-shared/only-malloc
+expect "system: one processor" 8 taskset -c "$processor" build/system/test arenas
 expect "system: the environment wins" 3 env GLIBC_TUNABLES=glibc.malloc.arena_max=3 build/system/test arenas
 matches "mimalloc: a bad setting" '5 MIMALLOC_PURGE_DELAY: *' env MIMALLOC_PURGE_DELAY=soon build/mimalloc/test check
 
 echo
 echo "Resident MiB of 32 threads of the service, 500 requests each"
-echo "| library         | program   | arenas | at start | after service | after purge |"
-echo "|-----------------|-----------|--------|----------|---------------|-------------|"
+echo "| library         | program   |   arenas | at start | after service | after purge |"
+echo "|-----------------|-----------|---------:|---------:|--------------:|------------:|"
 for variant in "$@"; do
     build/"$variant"/main C 32 500 || fail "$variant: main"
     build/"$variant"/main-static "C, static" 32 500 || fail "$variant: main-static"

@@ -32,7 +32,11 @@ int main(int argc, char **argv) {
         fprintf(stderr, "error: %s\n", words);
         return 1;
     }
-    printf("| %-15s | %-9s | %6u | %8.1f | %13.1f | %11.1f |\n", allocanary_variant(), label, most, start, after,
+    char arenas[16] = "no limit"; /* what 0 says */
+    if (most > 0) {
+        snprintf(arenas, sizeof arenas, "%u", most);
+    }
+    printf("| %-15s | %-9s | %8s | %8.1f | %13.1f | %11.1f |\n", allocanary_variant(), label, arenas, start, after,
            resident_mib());
     return 0;
 }

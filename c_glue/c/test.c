@@ -1,7 +1,7 @@
 /* Tests of the library from C's side. In: the name of a group of tests, `all` by default. Out: nothing, or what failed.
 
-   `arenas` and `check` print what the library says, for test.sh, which sets the environment.
-   `checked` is for a checked build of the library. */
+   `arenas`, `check` and `metrics` print what the library says, for test.sh, which sets the environment; `valgrind` is
+   all but what is not so under valgrind; `checked` is for a checked build of the library. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +33,16 @@ static void fail(int line, const char *what) {
 
 static bool is_variant(const char *name) { return strncmp(allocanary_variant(), name, strlen(name)) == 0; }
 static bool is_shared(void) { return strstr(allocanary_variant(), "-shared") != NULL; }
+
+/* Where glibc's own start-up calls malloc before any code of a program: our settings come too late for a jemalloc that
+   is that malloc, and whether it has them anyhow depends on the host. */
+static bool is_late(void) {
+#ifdef STATIC
+    return strcmp(allocanary_variant(), "jemalloc-shared") == 0;
+#else
+    return false;
+#endif
+}
 
 static AllocanaryStatistics statistics(void) {
     AllocanaryStatistics found;
@@ -126,9 +136,11 @@ static void texts(void) {
     EXPECT_CODE(BUFFER, allocanary_metrics(NULL, 0, &again));
     EXPECT_CODE(NULL, allocanary_metrics(NULL, 10, NULL));
     EXPECT_CODE(NULL, allocanary_statistics(NULL));
-    EXPECT_CODE(OK, allocanary_check(words, sizeof words));
-    EXPECT_CODE(OK, allocanary_check(NULL, 0));
-    EXPECT(words[0] == '\0');
+    if (!is_late()) {
+        EXPECT_CODE(OK, allocanary_check(words, sizeof words));
+        EXPECT_CODE(OK, allocanary_check(NULL, 0));
+        EXPECT(words[0] == '\0');
+    }
 }
 
 static void service(void) {
@@ -256,7 +268,10 @@ int main(int argc, char **argv) {
     } else {
         blocks();
         texts();
-        heaps();
+        /* Under valgrind the system's malloc is valgrind's, which mallinfo2 does not know. */
+        if (strcmp(group, "valgrind") != 0 || !is_variant("system")) {
+            heaps();
+        }
         service();
         after_fork();
         threads();

@@ -86,7 +86,11 @@ func row() error {
 	if err := done(C.allocanary_most_arenas(&most)); err != nil {
 		return err
 	}
-	fmt.Printf("| %-15s | %-9s | %6d | %8.1f | %13.1f | %11.1f |\n", C.GoString(C.allocanary_variant()), os.Args[1], most,
+	arenas := "no limit" // what 0 says
+	if most > 0 {
+		arenas = strconv.Itoa(int(most))
+	}
+	fmt.Printf("| %-15s | %-9s | %8s | %8.1f | %13.1f | %11.1f |\n", C.GoString(C.allocanary_variant()), os.Args[1], arenas,
 		mib(start.process_resident_bytes), mib(after.process_resident_bytes), mib(purged.process_resident_bytes))
 	return nil
 }
