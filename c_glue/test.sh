@@ -38,14 +38,13 @@ declared() {
     sed -n 's/^[A-Za-z].*[ *]\(allocanary_[a-z_]*\)(.*);$/\1/p' allocanary.h | sort
 }
 
-# What an archive exports, by its own word: global names of Rust objects that are not mangled. Left out: objects of C
-# (the allocators' own: jemalloc's end in .pic.o, mimalloc's is static.o), those of compiler_builtins (what gcc calls by
-# itself, such as __muldc3), and what std and the switch must export (the personality of unwinding, jemalloc's
-# configuration).
+# What an archive exports, by its own word: global names of its Rust objects that are not mangled. Left out: objects of C
+# (the allocators', and what gcc calls by itself, such as __muldc3), compiler_builtins (the same in Rust), and the two that
+# must be there: the personality of unwinding, and jemalloc's configuration, which the switch exports to jemalloc.
 exported() {
-    nm -A --defined-only --extern-only "$1" 2>/dev/null |
-        sed -n 's/^[^:]*:\([^:]*\):.* \([^ ]*\)$/\1 \2/p' |
-        awk '$1 ~ /\.rcgu\.o$/ && $1 !~ /^compiler_builtins/ && $2 !~ /^(_R|_ZN)/ { print $2 }' |
+    readelf --syms --wide "$1" 2>/dev/null | awk '
+        /^File:/ { ours = /\.rcgu\.o\)$/ && !/compiler_builtins/ }
+        ours && ($5 == "GLOBAL" || $5 == "WEAK") && $7 != "UND" && $8 !~ /^(_R|_ZN)/ { print $8 }' |
         grep -vxE '(DW\.ref\.)?rust_eh_personality|(_rjem_)?malloc_conf' | sort -u
 }
 
@@ -82,6 +81,10 @@ done
 
 build/checked/test || fail "checked: test"
 build/checked/test checked || fail "a second free is not named"
+
+# Too little address space for the threads' stacks: told, and nobody waits for a thread that never came.
+matches "threads that cannot be started" '*thread * of 1024 cannot be started*' \
+    sh -c 'ulimit -v 1000000; timeout 60 build/system/main C 1024 1 2>&1'
 
 # The hook that sets jemalloc up is linked and runs before its first allocation: settings arrive, and arenas follow the
 # processors at hand, 4 for each.

@@ -79,8 +79,7 @@ pub extern "C" fn allocanary_service(threads: u32, requests: u32) -> AllocanaryC
             drop(may_start);
             // All are joined before a panic of one goes on in this thread, up to the guard.
             let joined: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
-            let whole = joined.into_iter().map(|whole| whole.unwrap_or_else(|panic| resume_unwind(panic)));
-            if whole.fold(true, |all, one| all && one) {
+            if joined.into_iter().all(|whole| whole.unwrap_or_else(|panic| resume_unwind(panic))) {
                 AllocanaryCode::Ok
             } else {
                 problem((AllocanaryCode::Damaged, format_args!("a page is not what was written")))
