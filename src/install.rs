@@ -29,6 +29,9 @@ use crate::sys;
 /// - `install!()` is the allocator that the features choose (`system-alloc`, `mimalloc-alloc`, `jemalloc-alloc`), with
 ///   its arenas as its authors set them;
 /// - `install!(jemalloc)`, `install!(mimalloc)`, `install!(system)` name one;
+/// - `install!(jemalloc_unprefixed)` is for a binary that turns on tikv-jemallocator's feature
+///   `unprefixed_malloc_on_supported_platforms`, so that C's `malloc` is jemalloc too. That build reads another symbol,
+///   and from the environment `MALLOC_CONF` only: `JE_MALLOC_CONF` is honoured below it, `_RJEM_MALLOC_CONF` is not;
 /// - settings have the allocator's own names; a name that does not exist, or a value of the wrong kind, does not
 ///   compile;
 /// - `per_cpu(n)` is `n` for each processor that affinity and container allow; `auto` is `per_cpu` with the
@@ -57,21 +60,33 @@ macro_rules! install {
         );
     };
     (jemalloc $(, $($settings:tt)*)?) => {
-        const _: () = {
-            // jemalloc's own symbol is weak; this one stands in the final binary and so is the one that is linked.
-            #[unsafe(export_name = "_rjem_malloc_conf")]
-            static CONF: $crate::install::Conf = $crate::install::Conf::new(::core::ptr::null_mut());
-            $crate::__install!(
-                $crate::install::jemalloc::Jemalloc = $crate::install::jemalloc::Jemalloc, $crate::allocators::Jemalloc,
-                $crate::allocators::JEMALLOC_SETTINGS, ::core::option::Option::Some(&CONF), $($($settings)*)?
-            );
-        };
+        $crate::__install_jemalloc!("_rjem_malloc_conf", $($($settings)*)?);
+    };
+    (jemalloc_unprefixed $(, $($settings:tt)*)?) => {
+        $crate::__install_jemalloc!("malloc_conf", $($($settings)*)?);
     };
     (mimalloc $(, $($settings:tt)*)?) => {
         $crate::__install!(
             $crate::install::mimalloc::MiMalloc = $crate::install::mimalloc::MiMalloc, $crate::allocators::Mimalloc,
             $crate::allocators::MIMALLOC_SETTINGS, ::core::option::Option::None, $($($settings)*)?
         );
+    };
+}
+
+/// jemalloc, whose two builds differ in the symbol that they read.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __install_jemalloc {
+    ($symbol:literal, $($settings:tt)*) => {
+        const _: () = {
+            // jemalloc's own symbol is weak; this one stands in the final binary and so is the one that is linked.
+            #[unsafe(export_name = $symbol)]
+            static CONF: $crate::install::Conf = $crate::install::Conf::new(::core::ptr::null_mut());
+            $crate::__install!(
+                $crate::install::jemalloc::Jemalloc = $crate::install::jemalloc::Jemalloc, $crate::allocators::Jemalloc,
+                $crate::allocators::JEMALLOC_SETTINGS, ::core::option::Option::Some(&CONF), $($settings)*
+            );
+        };
     };
 }
 

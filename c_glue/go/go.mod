@@ -1,0 +1,3 @@
+module allocanary.example/go
+
+go 1.21

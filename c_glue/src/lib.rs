@@ -1,0 +1,49 @@
+//! allocanary for programs in C and Go. In: calls of `allocanary.h`. Out: an error code each, never a panic.
+//!
+//! The variant is chosen by a feature, exactly one. Linking the library sets its allocator up before `main`: arenas
+//! follow the processors that the container gives, and what the environment sets wins. In the shared variants C's own
+//! `malloc` is the same heap; in the others C keeps its own, and this library's memory lives in the allocator's.
+
+mod border;
+mod heap;
+mod metrics;
+mod service;
+mod statistics;
+mod tuning;
+
+use std::ffi::{CStr, c_char};
+
+#[cfg(feature = "system")]
+allocanary::install!(system, arena_max = auto);
+#[cfg(feature = "jemalloc")]
+allocanary::install!(jemalloc, narenas = auto);
+#[cfg(feature = "jemalloc-shared")]
+allocanary::install!(jemalloc_unprefixed, narenas = auto);
+#[cfg(any(feature = "mimalloc", feature = "mimalloc-shared"))]
+allocanary::install!(mimalloc);
+
+/// The variants that are turned on.
+const VARIANTS: &[&CStr] = &[
+    #[cfg(feature = "system")]
+    c"system",
+    #[cfg(feature = "jemalloc")]
+    c"jemalloc",
+    #[cfg(feature = "mimalloc")]
+    c"mimalloc",
+    #[cfg(feature = "jemalloc-shared")]
+    c"jemalloc-shared",
+    #[cfg(feature = "mimalloc-shared")]
+    c"mimalloc-shared",
+];
+
+const _: () = assert!(
+    VARIANTS.len() == 1,
+    "turn on one of the features system, jemalloc, mimalloc, jemalloc-shared, mimalloc-shared"
+);
+
+/// The variant of this library: `system`, `jemalloc`, `mimalloc`, `jemalloc-shared` or `mimalloc-shared`. Static: not to
+/// be freed.
+#[unsafe(no_mangle)]
+pub extern "C" fn allocanary_variant() -> *const c_char {
+    VARIANTS[0].as_ptr()
+}

@@ -1,0 +1,65 @@
+//! The metrics page, for C, under the names of `allocanary::metrics`. In: the statistics. Out: text in Prometheus' format,
+//! in the buffer of the caller.
+
+use std::ffi::c_char;
+use std::fmt::Write;
+
+use allocanary::tuning;
+
+use crate::border::{AllocanaryCode, Text, buffer, guard, null, problem, tuned};
+use crate::statistics::{ALLOCANARY_UNKNOWN, AllocanaryStatistics, read};
+
+/// A gauge: its name, its help, its value.
+type Gauge = (&'static str, &'static str, fn(&AllocanaryStatistics) -> u64);
+
+const GAUGES: &[Gauge] = &[
+    ("allocator_allocated_bytes", "In blocks that the program holds.", |found| found.allocated_bytes),
+    ("allocator_active_bytes", "In pages that hold at least one such block.", |found| found.active_bytes),
+    ("allocator_resident_bytes", "In pages of the allocator that are in memory.", |found| found.resident_bytes),
+    ("allocator_metadata_bytes", "In the allocator's own structures.", |found| found.metadata_bytes),
+    ("allocator_retained_bytes", "Addresses kept for later, with no memory behind them.", |found| found.retained_bytes),
+    ("allocator_arenas", "Arenas that have been used.", |found| found.arenas),
+    ("allocator_arenas_limit", "The most arenas that threads are spread over.", |found| found.most_arenas),
+    ("process_resident_bytes", "Resident memory of the process.", |found| found.process_resident_bytes),
+    ("in_use_bytes", "In blocks of allocanary_calloc, as they were asked for.", |found| found.in_use_bytes),
+];
+
+/// The metrics page, in Prometheus' text format, into `text`, which has `size` bytes: a gauge for each of the
+/// statistics that this allocator knows, labelled with its name. The length of the whole page, without the NUL at its
+/// end, goes to `length`, which may be null. Where the page does not fit, the code is `ALLOCANARY_CODE_BUFFER`, and what
+/// is in `text` is cut. 4 kB are enough.
+///
+/// # Safety
+///
+/// `text` is null (and `size` 0) or points to `size` bytes; `length` is null or points to a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn allocanary_metrics(text: *mut c_char, size: usize, length: *mut usize) -> AllocanaryCode {
+    guard(|| {
+        // SAFETY: as the caller promises.
+        let Some(buffer) = (unsafe { buffer(text, size) }) else { return null("text") };
+        let (allocator, found) = match tuning::allocator().and_then(|name| Ok((name, read()?))) {
+            Ok(both) => both,
+            Err(error) => return tuned(Err(error)),
+        };
+        let mut page = Text::new(buffer);
+        for (name, help, value) in GAUGES {
+            let value = value(&found);
+            if value != ALLOCANARY_UNKNOWN {
+                let _ = write!(
+                    page,
+                    "# HELP allocanary_{name} {help}\n# TYPE allocanary_{name} gauge\n\
+                     allocanary_{name}{{allocator=\"{allocator}\"}} {value}\n"
+                );
+            }
+        }
+        if !length.is_null() {
+            // SAFETY: not null, and as the caller promises.
+            unsafe { length.write(page.needed) };
+        }
+        if page.is_cut() {
+            let words = format_args!("the page is {} bytes and a NUL, the buffer {size}", page.needed);
+            return problem((AllocanaryCode::Buffer, words));
+        }
+        AllocanaryCode::Ok
+    })
+}

@@ -1,0 +1,125 @@
+#!/bin/sh
+# Runs what the Makefile built, in the variants that are named, and ends with a table of resident memory.
+# In: names of variants. Out: a line for each test that failed, the table, and 0 if none did.
+set -u
+cd "$(dirname "$0")" || exit 1
+unset MALLOC_CONF JE_MALLOC_CONF _RJEM_MALLOC_CONF GLIBC_TUNABLES MALLOC_ARENA_MAX
+failed=0
+# One that this process may run on.
+processor=$(sed -n 's/^Cpus_allowed_list:[^0-9]*\([0-9]*\).*/\1/p' /proc/self/status)
+
+fail() {
+    echo "FAILED: $*" >&2
+    failed=1
+}
+
+# expect NAME WANTED COMMAND...: what the command prints.
+expect() {
+    name=$1 wanted=$2
+    shift 2
+    found=$("$@" 2>/dev/null)
+    [ "$found" = "$wanted" ] || fail "$name: wanted '$wanted', found '$found'"
+}
+
+# matches NAME PATTERN COMMAND...: a shell pattern for what the command prints.
+matches() {
+    name=$1 pattern=$2
+    shift 2
+    found=$("$@" 2>/dev/null)
+    # shellcheck disable=SC2254
+    case $found in
+    $pattern) ;;
+    *) fail "$name: wanted '$pattern', found '$found'" ;;
+    esac
+}
+
+# The names that the header declares.
+declared() {
+    sed -n 's/^[A-Za-z].*[ *]\(allocanary_[a-z_]*\)(.*);$/\1/p' allocanary.h | sort
+}
+
+# What an archive exports, by its own word: global names of its Rust objects that are not mangled. Left out: objects of C
+# (the allocators', and what gcc calls by itself, such as __muldc3), compiler_builtins (the same in Rust), and the two that
+# must be there: the personality of unwinding, and jemalloc's configuration, which the switch exports to jemalloc.
+exported() {
+    readelf --syms --wide "$1" 2>/dev/null | awk '
+        /^File:/ { ours = /\.rcgu\.o\)$/ && !/compiler_builtins/ }
+        ours && ($5 == "GLOBAL" || $5 == "WEAK") && $7 != "UND" && $8 !~ /^(_R|_ZN)/ { print $8 }' |
+        grep -vxE '(DW\.ref\.)?rust_eh_personality|(_rjem_)?malloc_conf' | sort -u
+}
+
+cmp -s build/allocanary.h allocanary.h || fail "allocanary.h is not what the sources say: make header"
+for archive in build/*/liballocanary.a build/*/static/liballocanary.a; do
+    [ "$(exported "$archive")" = "$(declared)" ] ||
+        fail "$archive and allocanary.h differ: $(exported "$archive" | tr '\n' ' ')"
+done
+
+for variant in "$@"; do
+    for linked in "" -static; do
+        build/"$variant"/test$linked || fail "$variant: test$linked"
+    done
+    if command -v valgrind >/dev/null; then
+        # A heap of its own (mmap) is opaque to valgrind, so leaks are counted where the heap is C's. A shared heap must
+        # stay the program's own: valgrind would put its malloc in the place of any function of that name.
+        leaks=no
+        [ "$variant" = system ] && leaks=full
+        valgrind --quiet --error-exitcode=9 --leak-check=$leaks --errors-for-leak-kinds=definite \
+            --show-leak-kinds=definite --soname-synonyms=somalloc=nouserintercepts \
+            build/"$variant"/test valgrind || fail "$variant: valgrind"
+    else
+        echo "skipped: valgrind is not installed"
+    fi
+    matches "$variant: metrics" '# HELP allocanary_*# TYPE allocanary_process_resident_bytes gauge*' \
+        build/"$variant"/test metrics
+    strange=$(build/"$variant"/test metrics | grep -vE \
+        '^(# (HELP|TYPE) allocanary_[a-z_]+ .+|allocanary_[a-z_]+\{allocator="(system|jemalloc|mimalloc)"\} [0-9]+)$')
+    [ -z "$strange" ] || fail "$variant: not a line of metrics: $strange"
+    if [ -x build/"$variant"/go ]; then
+        matches "$variant: go" '*allocanary_in_use_bytes{allocator="*"} 1000000' build/"$variant"/go stats
+    fi
+done
+
+build/checked/test || fail "checked: test"
+build/checked/test checked || fail "a second free is not named"
+
+# Too little address space for the threads' stacks: told, and nobody waits for a thread that never came.
+matches "threads that cannot be started" '*thread * of 1024 cannot be started*' \
+    sh -c 'ulimit -v 1000000; timeout 60 build/system/main C 1024 1 2>&1'
+
+# The hook that sets jemalloc up is linked and runs before its first allocation: settings arrive, and arenas follow the
+# processors at hand, 4 for each.
+for program in build/jemalloc/test build/jemalloc/test-static build/jemalloc-shared/test; do
+    expect "$program: MALLOC_CONF" 1 env MALLOC_CONF=narenas:1 $program arenas
+    expect "$program: JE_MALLOC_CONF" 3 env JE_MALLOC_CONF=narenas:3 $program arenas
+    expect "$program: MALLOC_CONF is later" 2 env JE_MALLOC_CONF=narenas:3 MALLOC_CONF=narenas:2 $program arenas
+    expect "$program: one processor" 4 taskset -c "$processor" $program arenas
+    expect "$program: a bad setting" '5 MALLOC_CONF: jemalloc has no setting `narena`' \
+        env MALLOC_CONF=narena:1 $program check
+done
+# Fully static, glibc's start-up calls malloc before any code of a program, so a jemalloc that is that malloc hears of
+# settings from its own variable only. The check says so.
+late=build/jemalloc-shared/test-static
+expect "$late: MALLOC_CONF" 1 env MALLOC_CONF=narenas:1 $late arenas
+matches "$late: what came too late is told" '5 narenas: wanted 3, found *' env JE_MALLOC_CONF=narenas:3 $late check
+expect "_RJEM_MALLOC_CONF" 1 env _RJEM_MALLOC_CONF=narenas:1 build/jemalloc/test arenas
+matches "_RJEM_MALLOC_CONF is told to be ignored" '5 narenas: wanted 1, found *' \
+    env _RJEM_MALLOC_CONF=narenas:1 build/jemalloc-shared/test check
+expect "a program that only uses malloc" 4 taskset -c "$processor" build/jemalloc-shared/only-malloc
+expect "system: one processor" 8 taskset -c "$processor" build/system/test arenas
+expect "system: the environment wins" 3 env GLIBC_TUNABLES=glibc.malloc.arena_max=3 build/system/test arenas
+matches "mimalloc: a bad setting" '5 MIMALLOC_PURGE_DELAY: *' env MIMALLOC_PURGE_DELAY=soon build/mimalloc/test check
+
+echo
+echo "Resident MiB of 32 threads of the service, 500 requests each"
+echo "| library         | program   |   arenas | at start | after service | after purge |"
+echo "|-----------------|-----------|---------:|---------:|--------------:|------------:|"
+for variant in "$@"; do
+    build/"$variant"/main C 32 500 || fail "$variant: main"
+    build/"$variant"/main-static "C, static" 32 500 || fail "$variant: main-static"
+    if [ -x build/"$variant"/go ]; then
+        build/"$variant"/go Go 32 500 || fail "$variant: go"
+    fi
+done
+echo
+[ $failed = 0 ] && echo "all passed"
+exit $failed
