@@ -11,13 +11,16 @@
 //!
 //! The allocator is the one of its own crate, as it is: nothing stands between a program and `malloc`.
 
+mod check;
+
 use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 
 use crate::allocator::Allocator;
 use crate::container::Cpus;
-use crate::setting::{Setting, equal};
 use crate::sys;
+
+pub use check::check_settings;
 
 /// Declares the global allocator of this binary, with settings. Once, at the root of the binary (or of a staticlib).
 ///
@@ -277,28 +280,5 @@ pub fn compose(plan: &Plan, ratio: u32, earlier: &[&CStr]) {
     }
     if let Some(conf) = plan.conf.filter(|_| length > 0) {
         conf.store(TEXT.as_ptr().cast::<c_char>().cast_mut(), Ordering::Release);
-    }
-}
-
-/// Checks the settings of an `install!` while it compiles: each is in the table, with a value of its kind.
-pub const fn check_settings(settings: &[(&str, Value)], table: &[Setting]) {
-    let mut at = 0;
-    while at < settings.len() {
-        let (name, value) = settings[at];
-        let mut row = 0;
-        while row < table.len() && !equal(table[row].name_const(), name) {
-            row += 1;
-        }
-        assert!(
-            row < table.len(),
-            "install!: this allocator has no such setting, or cannot take it from code (`allocanary list settings`)"
-        );
-        let fits = match value {
-            Value::Text(text) => table[row].kind.takes(text),
-            Value::PerCpu(ratio) => ratio > 0 && (equal(name, "narenas") || equal(name, "arena_max")),
-            Value::Auto => equal(name, "narenas") || equal(name, "arena_max"),
-        };
-        assert!(fits, "install!: a setting's value is not one that it takes (`allocanary list settings`)");
-        at += 1;
     }
 }
