@@ -42,43 +42,43 @@ pub trait Allocator: Sync {
     /// Gives back to the system all the memory that can be given back now.
     fn purge(&self);
 
-    /// Applies the settings of an [`install!`](crate::install), before the first allocation: must not allocate.
+    /// Applies the settings of an [`install!`](macro@crate::install), before the first allocation: must not allocate.
     fn boot(&self, plan: &Plan);
 
-    /// See [`tuning::most_arenas`](crate::tuning::most_arenas).
+    /// See [`tuning::most_arenas`].
     fn most_arenas(&self) -> tuning::Result<Option<u32>>;
 
-    /// See [`tuning::bind_current_thread`](crate::tuning::bind_current_thread).
+    /// See [`tuning::bind_current_thread`].
     fn bind_thread(&self, _arena: u32) -> tuning::Result<()> {
         self.cannot("threads cannot be bound to arenas")
     }
 
-    /// See [`tuning::set_thread_cache`](crate::tuning::set_thread_cache).
+    /// See [`tuning::set_thread_cache`].
     fn set_thread_cache(&self, _on: bool) -> tuning::Result<bool> {
         self.cannot("thread caches cannot be turned on or off in a running process")
     }
 
-    /// See [`tuning::set_thread_cache_max`](crate::tuning::set_thread_cache_max).
+    /// See [`tuning::set_thread_cache_max`].
     fn set_thread_cache_max(&self, _bytes: usize) -> tuning::Result<()> {
         self.cannot("thread caches cannot be limited in a running process")
     }
 
-    /// See [`tuning::flush_thread_cache`](crate::tuning::flush_thread_cache).
+    /// See [`tuning::flush_thread_cache`].
     fn flush_thread_cache(&self) -> tuning::Result<()> {
         self.cannot("a thread's cache cannot be flushed; purge() gives back what can be had")
     }
 
-    /// See [`tuning::set_decay`](crate::tuning::set_decay); -1 is never.
+    /// See [`tuning::set_decay`]; -1 is never.
     fn set_decay(&self, _pages: tuning::Pages, _millis: i64) -> tuning::Result<()> {
         self.cannot("freed pages do not go back by time; purge() gives them back")
     }
 
-    /// See [`tuning::decay`](crate::tuning::decay); -1 is never.
+    /// See [`tuning::decay`]; -1 is never.
     fn decay(&self, _pages: tuning::Pages) -> tuning::Result<i64> {
         self.cannot("freed pages do not go back by time")
     }
 
-    /// See [`tuning::set_background_threads`](crate::tuning::set_background_threads).
+    /// See [`tuning::set_background_threads`].
     fn set_background_threads(&self, _on: bool) -> tuning::Result<bool> {
         self.cannot("it has no background threads")
     }

@@ -22,7 +22,7 @@
 //! (`cargo bench --bench scrape --features prometheus`).
 //!
 //! Every metric has the label `allocator`. What an allocator cannot say is absent, not 0: mimalloc does not count its
-//! blocks, glibc does not know which of its pages are in memory. Without an [`install!`](crate::install) there are the
+//! blocks, glibc does not know which of its pages are in memory. Without an [`install!`](macro@crate::install) there are the
 //! metrics of the process alone, without the label.
 
 use std::fmt;

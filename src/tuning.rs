@@ -1,4 +1,4 @@
-//! Live tuning of the allocator that [`install!`](crate::install) installed: the same words for all three where the
+//! Live tuning of the allocator that [`install!`](macro@crate::install) installed: the same words for all three where the
 //! thing is the same. In: calls from any thread at any time. Out: what was done, or an error that says why it cannot be.
 //!
 //! What an allocator cannot do is [`Error::Unsupported`], never a silent no-op.

@@ -12,7 +12,7 @@ pub struct Marks {
     pub symbols: BTreeSet<&'static str>,
     /// Those of them that other files can bind to.
     pub exports: BTreeSet<&'static str>,
-    /// Strings of [`STRINGS`] in its loaded parts, by name.
+    /// Strings of `STRINGS` in its loaded parts, by name.
     pub strings: BTreeSet<&'static str>,
     /// Whether it calls `install!`'s hook, by a symbol.
     pub hook: bool,

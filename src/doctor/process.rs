@@ -1,4 +1,4 @@
-//! A running process, as far as it bears on its memory. In: /proc/<pid> and the files that it has mapped. Out: its
+//! A running process, as far as it bears on its memory. In: `/proc/PID` and the files that it has mapped. Out: its
 //! allocator, its memory by kind, its mappings, its environment. A process that cannot be read is one line that names
 //! the pid and the file.
 

@@ -28,7 +28,7 @@ pub struct Child<'a> {
 /// How a child ended.
 #[derive(Debug)]
 pub struct Ended {
-    /// What it wrote on standard output, at most [`MOST_OUTPUT`] bytes.
+    /// What it wrote on standard output, at most `MOST_OUTPUT` bytes.
     pub output: Vec<u8>,
     /// The end of what it wrote on standard error.
     pub complaint: String,

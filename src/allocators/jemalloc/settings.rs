@@ -44,7 +44,7 @@ enum Ctl {
 
 use Ctl::{Bool, CacheSlots, Name, Signed, Size, Unsigned};
 
-/// Every setting that jemalloc takes; [`CTLS`] tells, in the same order, how to read each back.
+/// Every setting that jemalloc takes; `CTLS` tells, in the same order, how to read each back.
 pub const SETTINGS: &[Setting] = &[
     Setting::new("narenas", Kind::Number { min: 1, max: MOST_ARENAS }, "arenas that threads share; default 4 per core"),
     Setting::new("tcache", Kind::Flag, "a cache of free blocks for each thread"),
