@@ -7,11 +7,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::block::{Block, mixed_size};
-use super::crew::{Gate, crew};
+use super::crew::{Gate, five_stops};
 use super::laps::Laps;
 use crate::rng::Rng;
 use crate::setting::Kind;
-use crate::workload::{Outcome, Phase, Setup, Stage, Workload, parameter};
+use crate::workload::{Outcome, Setup, Stage, Workload, parameter};
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {
@@ -90,16 +90,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         gate.stop(); // purged
     };
 
-    let active = crew(setup.threads, stage, worker, |conductor| {
-        conductor.mark(Phase::Filled, live_set);
-        conductor.take_active();
-        conductor.mark(Phase::Peak, live_set);
-        let active = conductor.take_active();
-        conductor.mark_after(idle, Phase::Idle, live_set);
-        conductor.mark(Phase::Released, live_set);
-        conductor.mark(Phase::Purged, live_set);
-        active
-    });
+    let active = five_stops(setup.threads, stage, idle, live_set, worker);
     let operations = (share * generations * setup.threads) as u64;
     Ok(Outcome { operations, active, timed_every: TIMED_EVERY, verified: verified.load(Ordering::Relaxed) })
 }

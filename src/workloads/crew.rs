@@ -82,6 +82,27 @@ pub fn crew<T>(
     })
 }
 
+/// Runs a workload whose workers stop five times: with the live set built, when all work is done, after a rest, when all
+/// is freed, and once more. Gives the time between the first stop and the second.
+pub fn five_stops(
+    threads: usize,
+    stage: &mut dyn Stage,
+    rest: Duration,
+    live_bytes: impl Fn() -> u64,
+    worker: impl Fn(usize, &Gate) + Sync,
+) -> Duration {
+    crew(threads, stage, worker, |conductor| {
+        conductor.mark(Phase::Filled, &live_bytes);
+        conductor.take_active(); // building the live set is not the work
+        conductor.mark(Phase::Peak, &live_bytes);
+        let active = conductor.take_active();
+        conductor.mark_after(rest, Phase::Idle, &live_bytes);
+        conductor.mark(Phase::Released, &live_bytes);
+        conductor.mark(Phase::Purged, &live_bytes);
+        active
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};

@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::block::{Block, mixed_size};
-use super::crew::{Gate, crew};
+use super::crew::{Gate, five_stops};
 use super::laps::Laps;
 use crate::rng::Rng;
 use crate::setting::Kind;
-use crate::workload::{Outcome, Phase, Setup, Stage, Workload, parameter};
+use crate::workload::{Outcome, Setup, Stage, Workload, parameter};
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {
@@ -63,16 +63,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     };
 
     let live = || live_bytes.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum();
-    let active = crew(setup.threads, stage, worker, |conductor| {
-        conductor.mark(Phase::Filled, live);
-        conductor.take_active();
-        conductor.mark(Phase::Peak, live);
-        let active = conductor.take_active();
-        conductor.mark_after(idle, Phase::Idle, live);
-        conductor.mark(Phase::Released, live);
-        conductor.mark(Phase::Purged, live);
-        active
-    });
+    let active = five_stops(setup.threads, stage, idle, live, worker);
     let operations = (share * setup.threads) as u64;
     Ok(Outcome { operations, active, timed_every: TIMED_EVERY, verified: verified.load(Ordering::Relaxed) })
 }
