@@ -9,9 +9,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::environment::Environment;
-use crate::install::Plan;
+use crate::install::asked::Asked;
 use crate::setting::Setting;
-use crate::tuning;
+use crate::tuning::error;
 
 /// An allocator that is linked into this process.
 pub trait Allocator: Sync {
@@ -43,43 +43,43 @@ pub trait Allocator: Sync {
     fn purge(&self);
 
     /// Applies the settings of an [`install!`](macro@crate::install), before the first allocation: must not allocate.
-    fn boot(&self, plan: &Plan);
+    fn boot(&self, asked: &Asked);
 
-    /// See [`tuning::most_arenas`].
-    fn most_arenas(&self) -> tuning::Result<Option<u32>>;
+    /// See [`tuning::most_arenas`](crate::tuning::most_arenas).
+    fn most_arenas(&self) -> error::Result<Option<u32>>;
 
-    /// See [`tuning::bind_current_thread`].
-    fn bind_thread(&self, _arena: u32) -> tuning::Result<()> {
+    /// See [`tuning::bind_current_thread`](crate::tuning::bind_current_thread).
+    fn bind_thread(&self, _arena: u32) -> error::Result<()> {
         self.cannot("threads cannot be bound to arenas")
     }
 
-    /// See [`tuning::set_thread_cache`].
-    fn set_thread_cache(&self, _on: bool) -> tuning::Result<bool> {
+    /// See [`tuning::set_thread_cache`](crate::tuning::set_thread_cache).
+    fn set_thread_cache(&self, _on: bool) -> error::Result<bool> {
         self.cannot("thread caches cannot be turned on or off in a running process")
     }
 
-    /// See [`tuning::set_thread_cache_max`].
-    fn set_thread_cache_max(&self, _bytes: usize) -> tuning::Result<()> {
+    /// See [`tuning::set_thread_cache_max`](crate::tuning::set_thread_cache_max).
+    fn set_thread_cache_max(&self, _bytes: usize) -> error::Result<()> {
         self.cannot("thread caches cannot be limited in a running process")
     }
 
-    /// See [`tuning::flush_thread_cache`].
-    fn flush_thread_cache(&self) -> tuning::Result<()> {
+    /// See [`tuning::flush_thread_cache`](crate::tuning::flush_thread_cache).
+    fn flush_thread_cache(&self) -> error::Result<()> {
         self.cannot("a thread's cache cannot be flushed; purge() gives back what can be had")
     }
 
-    /// See [`tuning::set_decay`]; -1 is never.
-    fn set_decay(&self, _pages: tuning::Pages, _millis: i64) -> tuning::Result<()> {
+    /// See [`tuning::set_decay`](crate::tuning::set_decay); -1 is never.
+    fn set_decay(&self, _pages: error::Pages, _millis: i64) -> error::Result<()> {
         self.cannot("freed pages do not go back by time; purge() gives them back")
     }
 
-    /// See [`tuning::decay`]; -1 is never.
-    fn decay(&self, _pages: tuning::Pages) -> tuning::Result<i64> {
+    /// See [`tuning::decay`](crate::tuning::decay); -1 is never.
+    fn decay(&self, _pages: error::Pages) -> error::Result<i64> {
         self.cannot("freed pages do not go back by time")
     }
 
-    /// See [`tuning::set_background_threads`].
-    fn set_background_threads(&self, _on: bool) -> tuning::Result<bool> {
+    /// See [`tuning::set_background_threads`](crate::tuning::set_background_threads).
+    fn set_background_threads(&self, _on: bool) -> error::Result<bool> {
         self.cannot("it has no background threads")
     }
 }
@@ -87,12 +87,12 @@ pub trait Allocator: Sync {
 /// The error of what an allocator cannot do.
 pub(crate) trait Cannot {
     /// `what`, as an error.
-    fn cannot<T>(&self, what: &'static str) -> tuning::Result<T>;
+    fn cannot<T>(&self, what: &'static str) -> error::Result<T>;
 }
 
 impl<A: Allocator + ?Sized> Cannot for A {
-    fn cannot<T>(&self, what: &'static str) -> tuning::Result<T> {
-        Err(tuning::Error::Unsupported { allocator: self.name(), what })
+    fn cannot<T>(&self, what: &'static str) -> error::Result<T> {
+        Err(error::Error::Unsupported { allocator: self.name(), what })
     }
 }
 

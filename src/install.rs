@@ -11,15 +11,15 @@
 //!
 //! The allocator is the one of its own crate, as it is: nothing stands between a program and `malloc`.
 
+pub(crate) mod asked;
 mod check;
 
-use std::ffi::{CStr, c_char};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::allocator::Allocator;
-use crate::container::Cpus;
-use crate::sys;
 
+pub(crate) use asked::CUT;
+pub use asked::{Asked, Conf, Value, compose};
 pub use check::check_settings;
 
 /// Declares the global allocator of this binary, with settings. Once, at the root of the binary (or of a staticlib).
@@ -104,7 +104,7 @@ macro_rules! __install {
             const SETTINGS: &[(&str, $crate::install::Value)] = $crate::__settings!([] $($settings)*);
             const _: () = $crate::install::check_settings(SETTINGS, $table);
             static PLAN: $crate::install::Plan =
-                $crate::install::Plan { allocator: &$control, settings: SETTINGS, conf: $conf };
+                $crate::install::Plan { allocator: &$control, asked: $crate::install::Asked { settings: SETTINGS, conf: $conf } };
 
             extern "C" fn boot() {
                 $crate::install::boot(&PLAN);
@@ -176,29 +176,13 @@ pub use tikv_jemallocator as jemalloc;
 #[doc(hidden)]
 pub use ::mimalloc;
 
-/// What an `install!` asks for.
+/// What an `install!` installs.
 pub struct Plan {
     /// The allocator.
     pub allocator: &'static dyn Allocator,
-    /// Its settings, as they are written.
-    pub settings: &'static [(&'static str, Value)],
-    /// Where jemalloc looks for its configuration.
-    pub conf: Option<&'static Conf>,
+    /// What is asked of it.
+    pub asked: Asked,
 }
-
-/// A setting's value in an `install!`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Value {
-    /// As it is written.
-    Text(&'static str),
-    /// So many for each processor at hand.
-    PerCpu(u32),
-    /// The allocator's own ratio for each processor at hand.
-    Auto,
-}
-
-/// A pointer to a text that ends in NUL, or null: the type of jemalloc's `malloc_conf`.
-pub type Conf = AtomicPtr<c_char>;
 
 /// The plan of this binary, once its hook has run. A pointer and no `OnceLock`: that one's code would be 64 KiB more of
 /// the file in memory at start, and a lock could be held by another thread when the process forks.
@@ -210,9 +194,6 @@ pub(crate) fn plan() -> Option<&'static Plan> {
     // SAFETY: null, or the static plan that `boot` stored.
     unsafe { plan.as_ref() }
 }
-
-/// Whether something did not fit the buffer for jemalloc's configuration.
-pub(crate) static CUT: AtomicBool = AtomicBool::new(false);
 
 /// The allocator that this binary installed.
 pub fn installed() -> Option<&'static dyn Allocator> {
@@ -227,58 +208,6 @@ pub fn installed() -> Option<&'static dyn Allocator> {
 pub fn boot(plan: &'static Plan) {
     let (none, this) = (std::ptr::null_mut(), std::ptr::from_ref(plan).cast_mut());
     if PLAN.compare_exchange(none, this, Ordering::AcqRel, Ordering::Acquire).is_ok() {
-        plan.allocator.boot(plan);
-    }
-}
-
-impl Value {
-    /// Calls `with` with the value as text; numbers are written on the stack. `ratio` is what `auto` stands for.
-    pub fn with_text<T>(self, ratio: u32, with: impl FnOnce(&str) -> T) -> T {
-        let ratio = match self {
-            Value::Text(text) => return with(text),
-            Value::PerCpu(ratio) => ratio,
-            Value::Auto => ratio,
-        };
-        let mut digits = [0; 10];
-        let mut rest = Cpus::here().arenas(ratio);
-        let mut at = digits.len();
-        while rest > 0 {
-            at -= 1;
-            digits[at] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-        }
-        with(std::str::from_utf8(&digits[at..]).unwrap_or("1"))
-    }
-}
-
-/// Writes `settings` and then the texts of the variables in `earlier` into a static buffer, `narenas:2,tcache:false`,
-/// and points jemalloc's symbol at it. What comes later wins; what jemalloc reads by itself comes later still.
-#[inline]
-pub fn compose(plan: &Plan, ratio: u32, earlier: &[&CStr]) {
-    static TEXT: [AtomicU8; 4096] = [const { AtomicU8::new(0) }; 4096];
-    let mut length = 0;
-    let mut add = |parts: &[&[u8]]| {
-        let comma: &[u8] = if length == 0 { b"" } else { b"," };
-        let bytes = || comma.iter().chain(parts.iter().copied().flatten());
-        // The last byte stays 0. Half a setting would be another setting, so it is all or nothing.
-        if length + bytes().count() >= TEXT.len() {
-            CUT.store(true, Ordering::Relaxed);
-            return;
-        }
-        for byte in bytes() {
-            TEXT[length].store(*byte, Ordering::Relaxed);
-            length += 1;
-        }
-    };
-    for (name, value) in plan.settings {
-        value.with_text(ratio, |value| add(&[name.as_bytes(), b":", value.as_bytes()]));
-    }
-    for variable in earlier {
-        if let Some(text) = sys::variable(variable).filter(|text| !text.is_empty()) {
-            add(&[text]);
-        }
-    }
-    if let Some(conf) = plan.conf.filter(|_| length > 0) {
-        conf.store(TEXT.as_ptr().cast::<c_char>().cast_mut(), Ordering::Release);
+        plan.allocator.boot(&plan.asked);
     }
 }

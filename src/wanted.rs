@@ -18,7 +18,7 @@ pub(crate) struct Wanted {
 pub(crate) fn wanted(allocator: &dyn Allocator) -> Wanted {
     let mut wanted = Wanted { settings: BTreeMap::new(), problems: Vec::new() };
     let ratio = allocator.per_core().map_or(1, |per_core| per_core.ratio as u32);
-    for (name, value) in plan().map_or(&[][..], |plan| plan.settings) {
+    for (name, value) in plan().map_or(&[][..], |plan| plan.asked.settings) {
         value.with_text(ratio, |value| wanted.add("install!", allocator, name, value));
     }
     if CUT.load(Ordering::Relaxed) {

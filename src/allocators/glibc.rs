@@ -8,10 +8,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use crate::allocator::{Counters, PerCore};
-use crate::install::Plan;
+use crate::install::asked::Asked;
 use crate::setting::{Kind, Setting};
 use crate::sys;
-use crate::tuning;
+use crate::tuning::error;
 
 const COUNT: Kind = Kind::Number { min: 0, max: i32::MAX as i64 };
 
@@ -66,12 +66,12 @@ const MALLOPT: [(c_int, &CStr); 8] = [
 static APPLIED: [AtomicI64; SETTABLE.len()] = [const { AtomicI64::new(-1) }; SETTABLE.len()];
 
 #[inline]
-pub fn boot(plan: &Plan) {
-    if plan.settings.is_empty() {
+pub fn boot(asked: &Asked) {
+    if asked.settings.is_empty() {
         return;
     }
     let tunables = sys::variable(c"GLIBC_TUNABLES").unwrap_or_default();
-    for (name, value) in plan.settings {
+    for (name, value) in asked.settings {
         let Some(at) = SETTABLE.iter().position(|setting| setting.name == *name) else { continue };
         let (option, variable) = MALLOPT[at];
         let named = tunables.split(|byte| *byte == b':').filter_map(|pair| pair.strip_prefix(b"glibc.malloc."));
@@ -93,7 +93,7 @@ pub fn boot(plan: &Plan) {
 /// `arena_max` where it is set, else what glibc derives from the cores: it asks for those that are online, whatever
 /// the affinity.
 #[inline]
-pub fn most_arenas() -> tuning::Result<Option<u32>> {
+pub fn most_arenas() -> error::Result<Option<u32>> {
     let set = effective().get("arena_max").and_then(|most| most.parse::<u32>().ok()).filter(|most| *most > 0);
     // SAFETY: reads a number.
     let cores = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }.max(1) as u32;

@@ -12,9 +12,9 @@ use libmimalloc_sys as sys;
 
 use crate::allocator::{Allocator, Cannot, Counters, PerCore};
 use crate::environment::Environment;
-use crate::install::Plan;
+use crate::install::asked::Asked;
 use crate::setting::{Kind, Setting};
-use crate::tuning::{self, Pages};
+use crate::tuning::error::{self, Pages};
 
 /// The mimalloc that libmimalloc-sys builds.
 #[derive(Clone, Copy, Debug, Default)]
@@ -143,8 +143,8 @@ impl Allocator for Mimalloc {
     }
 
     #[inline]
-    fn boot(&self, plan: &Plan) {
-        for (name, value) in plan.settings {
+    fn boot(&self, asked: &Asked) {
+        for (name, value) in asked.settings {
             let Some((number, in_kib)) = option_number(name) else { continue };
             value.with_text(1, |text| {
                 let Ok(value) = text.parse::<i64>() else { return };
@@ -156,12 +156,12 @@ impl Allocator for Mimalloc {
     }
 
     #[inline]
-    fn most_arenas(&self) -> tuning::Result<Option<u32>> {
+    fn most_arenas(&self) -> error::Result<Option<u32>> {
         Ok(None) // its arenas are reservations of address space; threads are not spread over them
     }
 
     #[inline]
-    fn set_decay(&self, pages: Pages, millis: i64) -> tuning::Result<()> {
+    fn set_decay(&self, pages: Pages, millis: i64) -> error::Result<()> {
         match (pages, option_number("purge_delay")) {
             (Pages::Dirty, Some((number, _))) => {
                 // SAFETY: the number is one that mimalloc has just listed.
@@ -174,7 +174,7 @@ impl Allocator for Mimalloc {
     }
 
     #[inline]
-    fn decay(&self, pages: Pages) -> tuning::Result<i64> {
+    fn decay(&self, pages: Pages) -> error::Result<i64> {
         match (pages, option_number("purge_delay")) {
             // SAFETY: the number is one that mimalloc has just listed.
             (Pages::Dirty, Some((number, _))) => Ok(unsafe { sys::mi_option_get(number) }),

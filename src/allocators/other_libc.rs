@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::allocator::{Counters, PerCore};
-use crate::install::Plan;
+use crate::install::asked::Asked;
 use crate::setting::Setting;
-use crate::tuning;
+use crate::tuning::error;
 
 pub const SETTINGS: &[Setting] = &[];
 
@@ -35,9 +35,9 @@ pub fn purge() {}
 pub const SETTABLE: &[Setting] = &[];
 
 #[inline]
-pub fn boot(_plan: &Plan) {}
+pub fn boot(_asked: &Asked) {}
 
 #[inline]
-pub fn most_arenas() -> tuning::Result<Option<u32>> {
+pub fn most_arenas() -> error::Result<Option<u32>> {
     Ok(None)
 }

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use crate::allocator::{Allocator, Counters, PerCore};
 use crate::environment::Environment;
-use crate::install::Plan;
+use crate::install::asked::Asked;
 use crate::setting::Setting;
-use crate::tuning;
+use crate::tuning::error;
 
 #[cfg(target_env = "gnu")]
 use super::glibc as libc_malloc;
@@ -70,12 +70,12 @@ impl Allocator for System {
     }
 
     #[inline]
-    fn boot(&self, plan: &Plan) {
-        libc_malloc::boot(plan);
+    fn boot(&self, asked: &Asked) {
+        libc_malloc::boot(asked);
     }
 
     #[inline]
-    fn most_arenas(&self) -> tuning::Result<Option<u32>> {
+    fn most_arenas(&self) -> error::Result<Option<u32>> {
         libc_malloc::most_arenas()
     }
 }

@@ -11,9 +11,9 @@ use tikv_jemalloc_ctl::{epoch, raw, stats, version};
 
 use crate::allocator::{Allocator, Cannot, Counters, PerCore};
 use crate::environment::Environment;
-use crate::install::{self, Plan};
+use crate::install::asked::{self, Asked};
 use crate::setting::Setting;
-use crate::tuning::{self, Pages};
+use crate::tuning::error::{self, Pages};
 
 pub use settings::SETTINGS;
 
@@ -85,43 +85,43 @@ impl Allocator for Jemalloc {
     }
 
     #[inline]
-    fn boot(&self, plan: &Plan) {
+    fn boot(&self, asked: &Asked) {
         // jemalloc itself reads the variable of its prefixed build, after the symbol, so that it wins.
-        install::compose(plan, 4, &[c"JE_MALLOC_CONF", c"MALLOC_CONF"]);
+        asked::compose(asked, 4, &[c"JE_MALLOC_CONF", c"MALLOC_CONF"]);
     }
 
     #[inline]
-    fn most_arenas(&self) -> tuning::Result<Option<u32>> {
+    fn most_arenas(&self) -> error::Result<Option<u32>> {
         // SAFETY: `opt.narenas` is an `unsigned`.
         unsafe { raw::read::<u32>(b"opt.narenas\0") }.map(Some).map_err(refused("reading opt.narenas"))
     }
 
     #[inline]
-    fn bind_thread(&self, arena: u32) -> tuning::Result<()> {
+    fn bind_thread(&self, arena: u32) -> error::Result<()> {
         // An index beyond the automatic arenas would name one that was made by hand, or the one for huge blocks.
         let most = self.most_arenas()?.unwrap_or(1);
         if arena >= most {
             let why = format!("wanted an arena below {most}, found {arena}");
-            return Err(tuning::Error::Refused { allocator: "jemalloc", what: "binding a thread", why });
+            return Err(error::Error::Refused { allocator: "jemalloc", what: "binding a thread", why });
         }
         // SAFETY: `thread.arena` is an `unsigned`.
         unsafe { raw::write(b"thread.arena\0", arena) }.map_err(refused("binding a thread"))
     }
 
     #[inline]
-    fn set_thread_cache(&self, on: bool) -> tuning::Result<bool> {
+    fn set_thread_cache(&self, on: bool) -> error::Result<bool> {
         // SAFETY: `thread.tcache.enabled` is a `bool`.
         unsafe { raw::update(b"thread.tcache.enabled\0", on) }.map_err(refused("switching a thread's cache"))
     }
 
     #[inline]
-    fn set_thread_cache_max(&self, bytes: usize) -> tuning::Result<()> {
+    fn set_thread_cache_max(&self, bytes: usize) -> error::Result<()> {
         // SAFETY: `thread.tcache.max` is a `size_t`.
         unsafe { raw::write(b"thread.tcache.max\0", bytes) }.map_err(refused("limiting a thread's cache"))
     }
 
     #[inline]
-    fn flush_thread_cache(&self) -> tuning::Result<()> {
+    fn flush_thread_cache(&self) -> error::Result<()> {
         match void_ctl(c"thread.tcache.flush") {
             0 => Ok(()),
             _ => self.cannot("this thread has no cache to flush: it is turned off"),
@@ -129,7 +129,7 @@ impl Allocator for Jemalloc {
     }
 
     #[inline]
-    fn set_decay(&self, pages: Pages, millis: i64) -> tuning::Result<()> {
+    fn set_decay(&self, pages: Pages, millis: i64) -> error::Result<()> {
         let millis = millis as isize;
         let (default, live): (&[u8], &[u8]) = match pages {
             Pages::Dirty => (b"arenas.dirty_decay_ms\0", b"arena.0.dirty_decay_ms\0"),
@@ -150,7 +150,7 @@ impl Allocator for Jemalloc {
     }
 
     #[inline]
-    fn decay(&self, pages: Pages) -> tuning::Result<i64> {
+    fn decay(&self, pages: Pages) -> error::Result<i64> {
         let key: &[u8] = match pages {
             Pages::Dirty => b"arenas.dirty_decay_ms\0",
             Pages::Muzzy => b"arenas.muzzy_decay_ms\0",
@@ -160,7 +160,7 @@ impl Allocator for Jemalloc {
     }
 
     #[inline]
-    fn set_background_threads(&self, on: bool) -> tuning::Result<bool> {
+    fn set_background_threads(&self, on: bool) -> error::Result<bool> {
         // SAFETY: `background_thread` is a `bool`.
         unsafe { raw::update(b"background_thread\0", on) }.map_err(refused("switching background threads"))
     }
@@ -177,8 +177,8 @@ impl Allocator for Jemalloc {
 
 /// The error of a mallctl that refused `what`.
 #[inline]
-fn refused(what: &'static str) -> impl Fn(tikv_jemalloc_ctl::Error) -> tuning::Error {
-    move |error| tuning::Error::Refused { allocator: "jemalloc", what, why: error.to_string() }
+fn refused(what: &'static str) -> impl Fn(tikv_jemalloc_ctl::Error) -> error::Error {
+    move |error| error::Error::Refused { allocator: "jemalloc", what, why: error.to_string() }
 }
 
 /// How many arenas have been initialised: those that some thread was ever bound to.

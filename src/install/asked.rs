@@ -1,0 +1,85 @@
+//! What an `install!` asks of an allocator, and how it is put down before the first allocation. In: names and values.
+//! Out: texts on the stack or in static memory.
+
+use std::ffi::{CStr, c_char};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
+
+use crate::container::Cpus;
+use crate::sys;
+
+/// The settings of an `install!`.
+pub struct Asked {
+    /// As they are written.
+    pub settings: &'static [(&'static str, Value)],
+    /// Where jemalloc looks for its configuration.
+    pub conf: Option<&'static Conf>,
+}
+
+/// A setting's value in an `install!`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// As it is written.
+    Text(&'static str),
+    /// So many for each processor at hand.
+    PerCpu(u32),
+    /// The allocator's own ratio for each processor at hand.
+    Auto,
+}
+
+/// A pointer to a text that ends in NUL, or null: the type of jemalloc's `malloc_conf`.
+pub type Conf = AtomicPtr<c_char>;
+
+/// Whether something did not fit the buffer for jemalloc's configuration.
+pub(crate) static CUT: AtomicBool = AtomicBool::new(false);
+
+impl Value {
+    /// Calls `with` with the value as text; numbers are written on the stack. `ratio` is what `auto` stands for.
+    pub fn with_text<T>(self, ratio: u32, with: impl FnOnce(&str) -> T) -> T {
+        let ratio = match self {
+            Value::Text(text) => return with(text),
+            Value::PerCpu(ratio) => ratio,
+            Value::Auto => ratio,
+        };
+        let mut digits = [0; 10];
+        let mut rest = Cpus::here().arenas(ratio);
+        let mut at = digits.len();
+        while rest > 0 {
+            at -= 1;
+            digits[at] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        with(std::str::from_utf8(&digits[at..]).unwrap_or("1"))
+    }
+}
+
+/// Writes `settings` and then the texts of the variables in `earlier` into a static buffer, `narenas:2,tcache:false`,
+/// and points jemalloc's symbol at it. What comes later wins; what jemalloc reads by itself comes later still.
+#[inline]
+pub fn compose(asked: &Asked, ratio: u32, earlier: &[&CStr]) {
+    static TEXT: [AtomicU8; 4096] = [const { AtomicU8::new(0) }; 4096];
+    let mut length = 0;
+    let mut add = |parts: &[&[u8]]| {
+        let comma: &[u8] = if length == 0 { b"" } else { b"," };
+        let bytes = || comma.iter().chain(parts.iter().copied().flatten());
+        // The last byte stays 0. Half a setting would be another setting, so it is all or nothing.
+        if length + bytes().count() >= TEXT.len() {
+            CUT.store(true, Ordering::Relaxed);
+            return;
+        }
+        for byte in bytes() {
+            TEXT[length].store(*byte, Ordering::Relaxed);
+            length += 1;
+        }
+    };
+    for (name, value) in asked.settings {
+        value.with_text(ratio, |value| add(&[name.as_bytes(), b":", value.as_bytes()]));
+    }
+    for variable in earlier {
+        if let Some(text) = sys::variable(variable).filter(|text| !text.is_empty()) {
+            add(&[text]);
+        }
+    }
+    if let Some(conf) = asked.conf.filter(|_| length > 0) {
+        conf.store(TEXT.as_ptr().cast::<c_char>().cast_mut(), Ordering::Release);
+    }
+}
