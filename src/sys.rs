@@ -24,6 +24,22 @@ pub fn read_into<'a>(path: &str, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
     Some(&buffer[..filled])
 }
 
+/// Reads the beginning of `path` into `buffer` with three bare system calls; how many bytes, 0 where it cannot be read.
+/// For the first act of a process: std's way touches 64 KiB more of the program's file.
+#[inline]
+pub fn read_once(path: &CStr, buffer: &mut [u8]) -> usize {
+    // SAFETY: the path ends in NUL, and the kernel writes at most the buffer's length into it.
+    unsafe {
+        let file = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+        if file < 0 {
+            return 0;
+        }
+        let length = libc::read(file, buffer.as_mut_ptr().cast(), buffer.len());
+        libc::close(file);
+        usize::try_from(length).unwrap_or(0)
+    }
+}
+
 /// The number in the line of `text` that begins with `key`, as in `VmRSS:      1234 kB`.
 pub fn line_number(text: &[u8], key: &[u8]) -> Option<u64> {
     text.split(|byte| *byte == b'\n').find_map(|line| first_number(line.strip_prefix(key)?))
@@ -189,6 +205,10 @@ mod tests {
         let mut buffer = [0; 8];
         assert_eq!(read_into("/proc/no-such-file", &mut buffer), None);
         assert_eq!(read_into("/proc/self/status", &mut buffer).map(<[u8]>::len), Some(8));
+        assert_eq!(
+            (read_once(c"/proc/no-such-file", &mut buffer), read_once(c"/proc/self/status", &mut buffer)),
+            (0, 8)
+        );
     }
 
     #[test]

@@ -15,15 +15,12 @@ pub const METER: Meter = Meter {
 
 fn read(_: &dyn Allocator, slots: &mut [Option<u64>]) {
     let mut buffer = [0; 4096];
-    if let Some(text) = read_into(PATH, &mut buffer) {
+    if let Some(text) = read_into("/proc/self/status", &mut buffer) {
         parse(text, slots);
     }
 }
 
-/// The file that the meter reads.
-pub const PATH: &str = "/proc/self/status";
-
-/// The readings in a text of [`PATH`], which may have been read earlier.
+/// The readings in a text of `/proc/self/status`, which may have been read earlier.
 pub fn parse(text: &[u8], slots: &mut [Option<u64>]) {
     let keys: [(&[u8], u64); 5] =
         [(b"VmRSS:", 1024), (b"VmHWM:", 1024), (b"RssAnon:", 1024), (b"VmSize:", 1024), (b"Threads:", 1)];
