@@ -111,9 +111,9 @@ pub struct PerCore {
 pub struct Counters {
     /// In blocks that the program holds, rounded up to size classes.
     pub allocated: Option<u64>,
-    /// In pages that hold at least one such block.
+    /// In pages that hold at least one such block. glibc: all that it has from the system.
     pub active: Option<u64>,
-    /// In pages that are in memory, with free pages not yet given back. jemalloc counts no page that the kernel
+    /// In pages that are in memory (mimalloc: committed, touched or not), with free pages not yet given back. jemalloc counts no page that the kernel
     /// took back by itself.
     pub resident: Option<u64>,
     /// In the allocator's own structures.

@@ -15,6 +15,9 @@ pub enum Environment {
         /// Other variables that are read before it, in order: what the later says wins.
         #[cfg_attr(feature = "command", serde(default))]
         earlier: Cow<'static, [Cow<'static, str>]>,
+        /// Variables for one setting each, read before all others: the variable and the setting.
+        #[cfg_attr(feature = "command", serde(default))]
+        single: Cow<'static, [(Cow<'static, str>, Cow<'static, str>)]>,
         /// What stands before each name: `glibc.malloc.`.
         prefix: Cow<'static, str>,
         /// What stands between a name and its value.
@@ -61,12 +64,19 @@ impl Environment {
     /// Whether a variable of the user's environment configures this allocator.
     pub fn owns(&self, variable: &str) -> bool {
         match self {
-            Environment::Joined { variable: own, earlier, .. } => {
-                variable == own || earlier.iter().any(|earlier| earlier == variable)
+            Environment::Joined { variable: own, earlier, single, .. } => {
+                variable == own
+                    || earlier.iter().any(|earlier| earlier == variable)
+                    || single.iter().any(|(single, _)| single == variable)
             }
             Environment::Each { prefix } => variable.starts_with(prefix.as_ref()),
         }
     }
+}
+
+/// The variables of this process whose name and value are texts. std's own `vars` panics at one that is not.
+pub(crate) fn readable_variables() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
 
 #[cfg(test)]
@@ -79,6 +89,7 @@ mod tests {
         let joined = Environment::Joined {
             variable: "CONF".into(),
             earlier: vec!["OLD_CONF".into()].into(),
+            single: vec![("A_ALONE".into(), "a".into())].into(),
             prefix: "x.".into(),
             assign: "=".into(),
             separator: ":".into(),
@@ -92,6 +103,12 @@ mod tests {
         each.add_to(&mut inherited, &settings);
         assert_eq!(inherited["CONF"], "x.c=3:x.a=1:x.b=2");
         assert_eq!(inherited["MI_A"], "1");
-        assert!(each.owns("MI_A") && !each.owns("MALLOC_A") && joined.owns("CONF") && joined.owns("OLD_CONF"));
+        assert!(
+            each.owns("MI_A")
+                && !each.owns("MALLOC_A")
+                && joined.owns("CONF")
+                && joined.owns("OLD_CONF")
+                && joined.owns("A_ALONE")
+        );
     }
 }

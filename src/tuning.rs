@@ -138,7 +138,8 @@ pub fn check() -> Result<()> {
             Some(found) if found != value => {
                 problems.push(format!("{name}: wanted {value}, found {found}: refused, clipped or overruled"));
             }
-            _ => {}
+            Some(_) => {}
+            None => problems.push(format!("{name}: wanted {value}, and the allocator does not say what it took")),
         }
     }
     if problems.is_empty() { Ok(()) } else { Err(Error::Settings(problems)) }

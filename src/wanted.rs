@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use crate::allocator::Allocator;
-use crate::environment::Environment;
+use crate::environment::{Environment, readable_variables};
 use crate::install::{CUT, plan};
 
 /// The settings that should be in force, and what is wrong with what was asked for.
@@ -28,7 +28,12 @@ pub(crate) fn wanted(allocator: &dyn Allocator) -> Wanted {
     }
     let variable = |name: &str| std::env::var_os(name).map(|text| text.to_string_lossy().into_owned());
     match allocator.environment() {
-        Environment::Joined { variable: own, earlier, prefix, assign, separator } => {
+        Environment::Joined { variable: own, earlier, single, prefix, assign, separator } => {
+            for (name, setting) in single.iter() {
+                if let Some(value) = variable(name) {
+                    wanted.add(name, allocator, setting, &value);
+                }
+            }
             for name in earlier.iter().chain([&own]) {
                 for pair in variable(name).iter().flat_map(|text| text.split(separator.as_ref())).map(str::trim) {
                     match pair.split_once(assign.as_ref()) {
@@ -45,7 +50,7 @@ pub(crate) fn wanted(allocator: &dyn Allocator) -> Wanted {
             }
         }
         Environment::Each { prefix } => {
-            for (name, value) in std::env::vars() {
+            for (name, value) in readable_variables() {
                 if let Some(key) = name.strip_prefix(prefix.as_ref()) {
                     wanted.add(&name, allocator, &key.to_lowercase(), &value);
                 }

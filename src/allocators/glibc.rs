@@ -1,6 +1,7 @@
 //! glibc's malloc, ptmalloc: its settings, what it says of itself, and what can be done to it.
 //! In: the loader's tunables, mallopt, mallinfo2, malloc_info. Out: what the entry `system` tells.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::process::Command;
@@ -62,6 +63,17 @@ const MALLOPT: [(c_int, &CStr); 8] = [
     (libc::M_PERTURB, c"MALLOC_PERTURB_"),
 ];
 
+/// The older variables, which the loader reads as tunables; GLIBC_TUNABLES wins over them.
+pub const VARIABLES: &[(Cow<str>, Cow<str>)] = &[
+    (Cow::Borrowed("MALLOC_ARENA_MAX"), Cow::Borrowed("arena_max")),
+    (Cow::Borrowed("MALLOC_ARENA_TEST"), Cow::Borrowed("arena_test")),
+    (Cow::Borrowed("MALLOC_TRIM_THRESHOLD_"), Cow::Borrowed("trim_threshold")),
+    (Cow::Borrowed("MALLOC_MMAP_THRESHOLD_"), Cow::Borrowed("mmap_threshold")),
+    (Cow::Borrowed("MALLOC_TOP_PAD_"), Cow::Borrowed("top_pad")),
+    (Cow::Borrowed("MALLOC_MMAP_MAX_"), Cow::Borrowed("mmap_max")),
+    (Cow::Borrowed("MALLOC_PERTURB_"), Cow::Borrowed("perturb")),
+];
+
 /// What `boot` has set through `mallopt`, in the order of [`SETTABLE`]; -1 is nothing. glibc cannot be asked.
 static APPLIED: [AtomicI64; SETTABLE.len()] = [const { AtomicI64::new(-1) }; SETTABLE.len()];
 
@@ -118,13 +130,12 @@ pub fn per_core() -> Option<PerCore> {
 
 /// The tunables as the dynamic loader took them from our environment. glibc has no call that reads a tunable;
 /// its loader's `--list-tunables` is the documented way, and our own loader in our own environment reads
-/// what ours read. A static binary has no loader and gets no answer.
+/// what ours read. A static binary has no loader, and then only what `boot` set is known.
 #[inline]
 pub fn effective() -> BTreeMap<String, String> {
-    let Some(loader) = loader() else { return BTreeMap::new() };
-    let Ok(output) = Command::new(loader).arg("--list-tunables").output() else { return BTreeMap::new() };
-    let mut found: BTreeMap<String, String> =
-        String::from_utf8_lossy(&output.stdout).lines().filter_map(tunable_line).collect();
+    let listed = loader().and_then(|loader| Command::new(loader).arg("--list-tunables").output().ok());
+    let listed = listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    let mut found: BTreeMap<String, String> = listed.lines().filter_map(tunable_line).collect();
     for (setting, applied) in SETTABLE.iter().zip(&APPLIED) {
         let applied = applied.load(Ordering::Relaxed);
         if applied >= 0 {

@@ -1,11 +1,14 @@
 //! The malloc of a C library that is not glibc (musl): nothing can be set and nothing is told.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::allocator::{Counters, PerCore};
 use crate::install::asked::Asked;
 use crate::setting::Setting;
 use crate::tuning::error;
+
+pub const VARIABLES: &[(Cow<str>, Cow<str>)] = &[];
 
 pub const SETTINGS: &[Setting] = &[];
 

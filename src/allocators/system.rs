@@ -3,6 +3,7 @@
 //!
 //! With another C library (musl) the entry has no settings and no counters: what remains is what /proc says.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::allocator::{Allocator, Counters, PerCore};
@@ -42,7 +43,8 @@ impl Allocator for System {
     fn environment(&self) -> Environment {
         Environment::Joined {
             variable: "GLIBC_TUNABLES".into(),
-            earlier: std::borrow::Cow::Borrowed(&[]),
+            earlier: Cow::Borrowed(&[]),
+            single: Cow::Borrowed(libc_malloc::VARIABLES),
             prefix: "glibc.malloc.".into(),
             assign: "=".into(),
             separator: ":".into(),

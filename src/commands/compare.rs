@@ -9,7 +9,7 @@ use crate::description::perhaps;
 use crate::error::{Error, Result};
 use crate::reports::comparison::{self, Compared};
 use crate::rows;
-use crate::summary::{Fold, Group, Key, METRICS, Metric, Verdict, compare_groups, find_metric};
+use crate::summary::{Better, Fold, Group, Key, METRICS, Metric, Verdict, compare_groups, find_metric, metric_index};
 use crate::units::Unit;
 
 /// Fail where a metric got worse for sure and by more than so much.
@@ -53,7 +53,7 @@ pub fn run(flags: &CompareFlags) -> Result<ExitCode> {
             metric,
             comparison,
         });
-        // Where an allocator cannot say, or every cell has failed, there is nothing to compare.
+        // Where an allocator cannot say, or every cell has failed, there is nothing to compare; see `lost`.
         compared.extend(whole.filter(|one| one.comparison.old.is_finite() && one.comparison.new.is_finite()));
     }
     let mut out = comparison::render(&compared, &terminal::look());
@@ -61,16 +61,44 @@ pub fn run(flags: &CompareFlags) -> Result<ExitCode> {
         let lost = here.groups.keys().filter(|key| !there.groups.contains_key(*key));
         lost.map(|key| format!("only in the {name}: {}\n", comparison::title(key))).collect()
     };
-    out.push_str(&missing(&old, &new, "old"));
     out.push_str(&missing(&new, &old, "new"));
     terminal::print(out.as_bytes())?;
 
+    let lost = lost(&old, &new);
+    for (key, why) in &lost {
+        eprintln!("lost: {}: {why}", comparison::title(key));
+    }
+    let unjudged = |one: &&Compared| {
+        let gated = gates.iter().any(|gate| gate.metric == one.metric.name);
+        gated && one.comparison.verdict == Verdict::TooFew
+    };
+    let unjudged: Vec<&Compared> = compared.iter().filter(unjudged).collect();
+    for one in &unjudged {
+        eprintln!("gate not judged: {}: too few samples to tell; measure more repeats", one.title());
+    }
     let broken: Vec<&Compared> =
         compared.iter().filter(|one| gates.iter().any(|gate| gate.is_broken_by(one))).collect();
     for one in &broken {
         eprintln!("gate broken: {}: {}", one.title(), Unit::Ratio.show(one.comparison.ratio()));
     }
-    Ok(if broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    // What crashes, or is not there any more, must not pass a gate.
+    let passed = broken.is_empty() && (gates.is_empty() || (lost.is_empty() && unjudged.is_empty()));
+    Ok(if passed { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// What the old rows have figures of and the new ones have not, or where more cells fail than did.
+fn lost<'a>(old: &'a Fold, new: &Fold) -> Vec<(&'a Key, String)> {
+    let counted = |group: &Group| group.values[metric_index("rss")].len();
+    let why = |key: &Key, group: &Group| match new.groups.get(key) {
+        None => Some("not in the new rows".to_string()),
+        Some(now) if counted(group) > 0 && counted(now) == 0 => Some("every cell fails in the new rows".into()),
+        Some(now) if now.failed > group.failed => {
+            Some(format!("{} cells fail in the new rows, {} did in the old", now.failed, group.failed))
+        }
+        Some(_) => None,
+    };
+    let measured = old.groups.iter().filter(|(_, group)| counted(group) > 0);
+    measured.filter_map(|(key, group)| Some((key, why(key, group)?))).collect()
 }
 
 fn read(path: &std::path::Path) -> Result<Fold> {
@@ -97,5 +125,9 @@ fn gate(text: &str) -> Result<Gate> {
     if !(0.0..=10_000.0).contains(&most) {
         return Err(wrong());
     }
-    Ok(Gate { metric: metric(name.trim())?.name, most: most / 100.0 })
+    let metric = metric(name.trim())?;
+    if metric.better == Better::Neither {
+        return Err(Error::Input(format!("--gate: `{}` has no better way, so it cannot get worse", metric.name)));
+    }
+    Ok(Gate { metric: metric.name, most: most / 100.0 })
 }

@@ -8,6 +8,7 @@ use super::measure::{self, Measurement};
 use super::terminal;
 use crate::args::HereFlags;
 use crate::description::Description;
+use crate::environment::readable_variables;
 use crate::error::{Error, Result};
 use crate::provenance::Host;
 use crate::run::{Target, describe};
@@ -28,7 +29,7 @@ pub fn run(flags: &HereFlags) -> Result<ExitCode> {
         return Err(Error::Cell(format!("there is no cell for {allocator}, which this command was built with")));
     };
     let inherited: BTreeMap<String, String> =
-        std::env::vars().filter(|(name, _)| plain.environment.owns(name)).collect();
+        readable_variables().filter(|(name, _)| plain.environment.owns(name)).collect();
     // What is wrong with the flags is said before anything is printed.
     plan(&file.clone().check()?, &roster.descriptions())?;
     let configured = describe(program, &inherited).map_err(Error::Cell)?;

@@ -105,7 +105,11 @@ impl Measurement<'_> {
     fn keep_study(&self) -> Result<()> {
         let Target::Folder(folder) = &self.target else { return Ok(()) };
         let path = folder.join("study.toml");
-        fs::write(&path, self.file.to_toml()).map_err(|error| Error::file(path, "writing the study", error))
+        let text = self.file.to_toml();
+        if fs::read_to_string(&path).is_ok_and(|there| there == text) {
+            return Ok(()); // on a full disk, writing it anew would lose it
+        }
+        fs::write(&path, text).map_err(|error| Error::file(path, "writing the study", error))
     }
 
     /// The cells that have a row already.
@@ -142,9 +146,8 @@ impl Measurement<'_> {
 
     fn how_to_resume(&self) -> String {
         match &self.target {
-            Target::Folder(path) | Target::Rows(path) => {
-                format!("finish with `allocanary study --resume --out {}`", path.display())
-            }
+            Target::Folder(path) => format!("finish with `allocanary study --resume --out {}`", path.display()),
+            Target::Rows(_) => "finish with the same command and --resume".into(),
             Target::Stdout | Target::Fresh(_) => "rows on standard output cannot be resumed".into(),
         }
     }
@@ -159,7 +162,8 @@ pub fn findings(files: &[PathBuf]) -> Result<Findings> {
 
 /// What makes a cell the same cell in a resumed study.
 fn identity(cell: &Cell) -> String {
-    serde_json::to_string(cell).expect("a cell has only texts and numbers")
+    // Its place in the round shifts when a candidate or a column is added; the cell stays the same.
+    serde_json::to_string(&Cell { place: 0, ..cell.clone() }).expect("a cell has only texts and numbers")
 }
 
 /// A bar with the time left, on standard error, and none where nobody looks.

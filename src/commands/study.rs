@@ -33,6 +33,11 @@ pub fn study(flags: &StudyFlags) -> Result<(String, StudyFile)> {
         (Some(folder), true) => Some(folder.join("study.toml")).filter(|path| path.exists()),
         _ => None,
     };
+    let named = flags.study.is_some() || flags.file().candidates.is_some();
+    if flags.resume && resumed.is_none() && !named {
+        let text = "--resume: there is no study.toml beside those rows: name the study or its candidates as before";
+        return Err(Error::Input(text.into()));
+    }
     let (name, file) = match (&flags.study, resumed) {
         (None, Some(path)) => ("resumed".to_string(), StudyFile::read(&path)?),
         (None, None) => shipped(SHIPPED[0].name)?,
@@ -45,7 +50,7 @@ pub fn study(flags: &StudyFlags) -> Result<(String, StudyFile)> {
     };
     let asked = flags.file();
     // A study of other candidates than the default's has no claim to the default's question and budget.
-    let own = flags.study.is_none() && !flags.resume && asked.candidates.is_some();
+    let own = name == SHIPPED[0].name && flags.study.is_none() && asked.candidates.is_some();
     let (name, file) = match own {
         true => ("study".to_string(), StudyFile { question: None, budget: None, ..file }),
         false => (name, file),

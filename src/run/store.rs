@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
@@ -76,13 +77,17 @@ impl Store {
                 folder.join("samples.jsonl")
             }
             Target::Rows(path) => path.clone(),
-            Target::Stdout => PathBuf::from("/dev/stdout"),
+            Target::Stdout => PathBuf::from("standard output"),
             Target::Fresh(name) => return Err(Error::Input(format!("the folder for {name} was never made"))),
         };
+        let opening = |error| Error::file(&name, "opening for rows", error);
         let open = |name: &Path| OpenOptions::new().read(true).append(true).create(true).open(name);
-        // A device or a pipe may be open for writing only.
-        let out = open(&name).or_else(|_| OpenOptions::new().append(true).create(true).open(&name));
-        let mut out = out.map_err(|error| Error::file(&name, "opening for rows", error))?;
+        let mut out = match target {
+            // Its own descriptor and no path: standard output may be a socket, or another user's pipe.
+            Target::Stdout => File::from(std::io::stdout().as_fd().try_clone_to_owned().map_err(opening)?),
+            // A device may be open for writing only.
+            _ => open(&name).or_else(|_| OpenOptions::new().append(true).create(true).open(&name)).map_err(opening)?,
+        };
         let length = out.metadata().map_or(0, |meta| if meta.is_file() { meta.len() } else { 0 });
         if length > 0 && !resume && *target != Target::Stdout {
             return Err(Error::Input(format!(

@@ -137,6 +137,12 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
     (2.0 * normal_tail(z)).min(1.0)
 }
 
+/// The least p value that [`mann_whitney`] can give for samples of these sizes: that of two that do not overlap.
+pub fn least_p(n: usize, m: usize) -> f64 {
+    // 2 over the binomial coefficient of n + m over n.
+    (1..=n).fold(2.0, |p, k| p * k as f64 / (m + k) as f64).min(1.0)
+}
+
 /// The share of all orders of `n` and `m` values whose U is at most `u`.
 fn exact_tail(n: usize, m: usize, u: usize) -> f64 {
     // counts[j][k]: orders of i values of one sample among j of the other with U = k, for growing i.
@@ -220,6 +226,9 @@ mod tests {
         close(mann_whitney(&[1.1, 2.2, 3.3, 4.4], &[2.0, 3.0, 5.0]), 30.0 / 35.0, 1e-12);
         // Ties: U = 2.5, sizes 3 and 2 tied, so z = (8 - 2.5 - 0.5) / sqrt(16 / 12 * (9 - 30 / 56)) = 1.4884.
         close(mann_whitney(&[1.0, 2.0, 2.0, 3.0], &[2.0, 3.0, 4.0, 5.0]), 0.13665, 1e-4);
+        close(least_p(5, 5), 2.0 / 252.0, 1e-12);
+        close(least_p(4, 3), 2.0 / 35.0, 1e-12);
+        assert_eq!(least_p(0, 9), 1.0);
         assert_eq!(mann_whitney(&[1.0, 1.0], &[1.0, 1.0]), 1.0);
         assert_eq!(mann_whitney(&[], &[1.0]), 1.0);
     }

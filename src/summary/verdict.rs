@@ -38,7 +38,7 @@ pub enum Verdict {
     Different,
     /// Not more apart than samples of one and the same thing would be, or by less than matters.
     NoDifference,
-    /// Too few samples for any pair to be told apart.
+    /// Too few samples to tell one pair apart among so many.
     TooFew,
 }
 
@@ -58,10 +58,6 @@ impl Verdict {
 /// Of the differences that a table shows, at most this share is there by chance.
 const FALSE_DISCOVERIES: f64 = 0.05;
 
-/// With fewer samples on either side not even two groups that do not overlap differ at 5 %: 2 of the 20 orders of
-/// three and three are as extreme, which is 10 %.
-const FEWEST: usize = 4;
-
 /// Medians closer than this are called equal, however sure their difference is: a page more or less at start, or the
 /// name of a setting, moves RSS by more. See METHOD.md.
 const MARGIN: f64 = 0.02;
@@ -80,8 +76,9 @@ pub fn compare_groups<'a>(pairs: impl Iterator<Item = (&'a Group, &'a Group)>, m
         let median = |values| stats::median(values).unwrap_or(f64::NAN);
         let compared = Comparison { old: median(old), new: median(new), interval, p, verdict: Verdict::NoDifference };
         let verdict = match stands {
-            _ if old.len().min(new.len()) < FEWEST => Verdict::TooFew,
             true => verdict(&compared, metric.better),
+            // "No difference" is said only where a lone difference, however large, could have been seen.
+            false if stats::least_p(old.len(), new.len()) > FALSE_DISCOVERIES / pairs.len() as f64 => Verdict::TooFew,
             false => Verdict::NoDifference,
         };
         Comparison { verdict, ..compared }
@@ -132,6 +129,11 @@ mod tests {
         assert_eq!(verdict_of(&around(1.0), &around(1.0), "rss"), Verdict::NoDifference);
         assert_eq!(verdict_of(&around(1.0), &around(1.01), "rss"), Verdict::NoDifference, "within the margin");
         assert_eq!(verdict_of(&[1.0, 1.1, 1.2], &[5.0, 5.1, 5.2], "rss"), Verdict::TooFew);
+        let five = |middle: f64| -> Vec<f64> { around(middle)[..5].to_vec() };
+        let (old, new) = (group(&five(1.0)), group(&five(10.0)));
+        let pairs: Vec<(&Group, &Group)> = (0..9).map(|at| (&old, if at == 0 { &new } else { &old })).collect();
+        let lone = compare_groups(pairs.into_iter(), &METRICS[metric_index("rss")])[0].verdict;
+        assert_eq!(lone, Verdict::TooFew, "ten times as much, and not to be told from chance among nine");
         let skewed = [41.0, 54.0, 73.0, 76.0, 140.0];
         assert_eq!(verdict_of(&skewed, &[50.0, 60.0, 70.0, 80.0, 90.0], "rss"), Verdict::NoDifference);
     }

@@ -225,9 +225,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         let last = (worker < at_once).then(|| Burst::take(&service, burst, page_bytes, &mut rng));
         gate.stop(); // peak: as many as may hold a burst hold it
         last.into_iter().for_each(|burst| burst.free(worker, &mut rng));
-        gate.stop();
-        service.empty_mailbox(worker);
-        gate.stop(); // all mail is out: what comes after this line is freed where it lies
+        gate.stop(); // all have passed on what others shall free
         service.empty_mailbox(worker);
         gate.stop(); // idle
         for slot in (worker..sizes.len()).step_by(threads) {
@@ -251,7 +249,6 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
             }
         }
         conductor.mark(Phase::Peak, || service.live_bytes());
-        conductor.meet();
         conductor.meet();
         conductor.mark_after(idle, Phase::Idle, || service.live_bytes());
         conductor.mark(Phase::Released, || service.live_bytes());

@@ -51,6 +51,7 @@ impl Allocator for Jemalloc {
             variable: "_RJEM_MALLOC_CONF".into(),
             // What people set, and the prefixed build ignores: `install!` hands both on. See `boot`.
             earlier: Cow::Borrowed(EARLIER),
+            single: Cow::Borrowed(&[]),
             prefix: "".into(),
             assign: ":".into(),
             separator: ",".into(),
