@@ -2,6 +2,7 @@
 
 mod binaries;
 mod fake;
+mod gate;
 mod input;
 mod memory;
 mod registry;

@@ -1,0 +1,130 @@
+//! `compare`: when a gate closes. And what a study's flags and surroundings must not change.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use allocanary::sample::{Failure, FailureKind, Sample};
+use tempfile::tempdir;
+
+use super::support::{Ran, TINY, allocanary, command, golden_path, samples, study, words};
+
+/// Two files of rows: eight repeats of two candidates, and the same after `change`.
+fn pair(folder: &Path, change: impl Fn(&mut Sample) -> bool) {
+    let template = samples(&golden_path("sample-v1.jsonl")).into_iter().find(|sample| sample.error.is_none()).unwrap();
+    let (mut old, mut new) = (String::new(), String::new());
+    for (place, candidate) in ["one", "two"].into_iter().enumerate() {
+        for repeat in 0..8 {
+            let mut sample = template.clone();
+            sample.cell.candidate = candidate.into();
+            (sample.cell.place, sample.cell.repeat) = (place as u32, repeat);
+            let readings = &mut sample.answer.as_mut().unwrap().readings;
+            for reading in readings.values_mut().flatten().flatten() {
+                *reading += u64::from(repeat) * 4096;
+            }
+            old.push_str(&format!("{}\n", serde_json::to_string(&sample).unwrap()));
+            if change(&mut sample) {
+                new.push_str(&format!("{}\n", serde_json::to_string(&sample).unwrap()));
+            }
+        }
+    }
+    fs::write(folder.join("old.jsonl"), old).unwrap();
+    fs::write(folder.join("new.jsonl"), new).unwrap();
+}
+
+fn gate(change: impl Fn(&mut Sample) -> bool) -> Ran {
+    let folder = tempdir().unwrap();
+    pair(folder.path(), change);
+    allocanary(folder.path(), words("compare old.jsonl new.jsonl --gate rss=5%"))
+}
+
+fn is_two(sample: &Sample) -> bool {
+    sample.cell.candidate == "two"
+}
+
+#[test]
+fn a_gate_is_open_for_what_stayed_and_closed_for_what_grew() {
+    assert_eq!(gate(|_| true).code, Some(0));
+    let grown = gate(|sample| {
+        let readings = &mut sample.answer.as_mut().unwrap().readings;
+        readings.get_mut("rss_bytes").unwrap().iter_mut().flatten().for_each(|rss| *rss *= 2);
+        true
+    });
+    assert_eq!(grown.code, Some(1));
+    assert!(grown.err.contains("gate broken: rss of one, "), "{}", grown.err);
+}
+
+#[test]
+fn what_crashes_or_is_gone_does_not_pass_a_gate() {
+    let gone = gate(|sample| !is_two(sample));
+    assert_eq!(gone.code, Some(1));
+    assert!(gone.err.contains("lost: two, ") && gone.err.contains("not in the new rows"), "{}", gone.err);
+    let crashed = gate(|sample| {
+        if is_two(sample) {
+            sample.error = Some(Failure { kind: FailureKind::Crashed, text: "signal 11".into() });
+        }
+        true
+    });
+    assert_eq!(crashed.code, Some(1));
+    assert!(crashed.err.contains("every cell fails in the new rows"), "{}", crashed.err);
+    let fewer = gate(|sample| sample.cell.repeat < 2);
+    assert_eq!(fewer.code, Some(1));
+    assert!(fewer.err.contains("gate not judged: rss of one, "), "{}", fewer.err);
+}
+
+#[test]
+fn a_gate_needs_a_metric_that_can_get_worse() {
+    let folder = tempdir().unwrap();
+    pair(folder.path(), |_| true);
+    let ran = allocanary(folder.path(), words("compare old.jsonl new.jsonl --gate vsz=5%"));
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.contains("`vsz` has no better way"), "{}", ran.err);
+}
+
+#[test]
+fn a_study_that_grows_runs_only_what_is_new() {
+    let folder = tempdir().unwrap();
+    let flags = format!("--candidates system jemalloc --repeats 2 --workloads {TINY}");
+    assert_eq!(study(folder.path(), &flags).code, Some(0));
+    let more = allocanary(folder.path(), words("study --resume --out out --threads 1,2 --repeats 2"));
+    assert_eq!(more.code, Some(0), "{}", more.err);
+    let rows = samples(&folder.path().join("out/samples.jsonl"));
+    assert_eq!(rows.len(), 8);
+    assert_eq!(rows.iter().filter(|row| row.cell.threads == 1).count(), 4);
+}
+
+#[test]
+fn rows_alone_cannot_tell_which_study_they_are_of() {
+    let folder = tempdir().unwrap();
+    fs::copy(golden_path("rows.jsonl"), folder.path().join("x.jsonl")).unwrap();
+    let ran = allocanary(folder.path(), words("study --resume --out x.jsonl"));
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.contains("there is no study.toml beside those rows"), "{}", ran.err);
+}
+
+#[test]
+fn rows_go_to_a_socket_as_well() {
+    let folder = tempdir().unwrap();
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let mut study = command(folder.path());
+    study.args(words(&format!("study --candidates system --threads 1 --repeats 1 --out - --workloads {TINY}")));
+    let status = study.stdout(OwnedFd::from(theirs)).status().unwrap();
+    drop(study); // holds the other end of the socket
+    assert!(status.success());
+    let text = std::io::read_to_string(ours).unwrap();
+    assert_eq!(text.lines().filter(|line| line.starts_with("{\"schema\":1")).count(), 1, "{text}");
+}
+
+#[test]
+fn an_environment_that_is_no_text_does_no_harm_and_old_variables_count() {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = tempdir().unwrap();
+    let text = std::ffi::OsStr::from_bytes(b"\xff");
+    let mut here = command(folder.path());
+    here.env("X", text).args(words(&format!("--threads 1 --repeats 1 --workloads {TINY} --out out")));
+    let ran: Ran = here.output().unwrap().into();
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let environment = super::support::described("system").environment;
+    assert!(environment.owns("MALLOC_ARENA_MAX") && !environment.owns("MALLOC_CONF"));
+}
