@@ -96,6 +96,7 @@ fn build_hello(folder: &Path) -> PathBuf {
 
 fn cell(candidate: &str, settings: BTreeMap<String, String>, workload: &str, threads: u32) -> Cell {
     Cell {
+        study: None,
         candidate: candidate.into(),
         allocator: candidate.split(':').next().unwrap_or(candidate).into(),
         settings,

@@ -71,6 +71,7 @@ impl ValueFormatter for BinaryMultiples {
 /// The resident memory, when idle, of one fresh process.
 fn resident(runner: &Runner, allocator: &str, threads: u32, repeat: u32) -> u64 {
     let cell = Cell {
+        study: None,
         candidate: allocator.into(),
         allocator: allocator.into(),
         settings: Default::default(),

@@ -126,7 +126,7 @@ pub struct MeasureFlags {
     /// What the order and the workloads' choices follow from.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Start no cell later than this after the first: 90s, 5m.
+    /// Start no cell later than this after the study's first: 90s, 5m.
     #[arg(long, value_name = "TIME")]
     budget: Option<String>,
     /// Kill a cell that takes longer.
@@ -175,7 +175,7 @@ pub struct HereFlags {
 /// Flags of `study` and `plan`.
 #[derive(Args, Clone, Default)]
 pub struct StudyFlags {
-    /// A study: a TOML file, or the name of a shipped one.
+    /// A study: a TOML file, or the name of a shipped one; `cases` is six of them.
     #[arg(value_name = "STUDY")]
     pub study: Option<String>,
     /// Allocators with settings: `jemalloc:narenas=1,tcache=false`. The others are compared with the first.
@@ -187,6 +187,9 @@ pub struct StudyFlags {
     /// Where from and to.
     #[command(flatten)]
     pub run: RunFlags,
+    /// At the published size, where the memory at hand is enough (shipped cases, and files with a `[full]` table).
+    #[arg(long)]
+    pub full: bool,
     /// Finish the study in --out: run the cells that have no row yet.
     #[arg(long)]
     pub resume: bool,

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 /// One candidate x workload x threads x cores x repeat: the unit that a fresh process measures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
+    /// The study that it belongs to, where several may lie in one file of rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub study: Option<String>,
     /// The candidate as it is written: `jemalloc:narenas=1`.
     pub candidate: String,
     /// The allocator's name: `jemalloc`.

@@ -20,10 +20,14 @@ pub const STUDY_EXAMPLES: &str = "\
 Examples:
   allocanary study                               the default study, in two minutes
   allocanary study cores                         a shipped study (`allocanary list studies`)
+  allocanary study cases                         what others published, and what it is here, in five minutes
+  allocanary study sort --full                   one of those cases, at the published size
   allocanary study my.toml --repeats 20          a file, with one thing changed
   allocanary study --candidates jemalloc:narenas=2 jemalloc:narenas=256 --threads 32
   allocanary study --workloads server:live=64MiB,idle=3000 --budget 5m
-  allocanary study --resume --out allocanary-out/default-1";
+  allocanary study --resume --out allocanary-out/default-1
+
+In a group such as `cases` the flags hold for each of its studies, --budget too; --workloads is refused.";
 
 /// Of `plan`.
 pub const PLAN_EXAMPLES: &str = "\

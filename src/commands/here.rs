@@ -12,7 +12,7 @@ use crate::environment::readable_variables;
 use crate::error::{Error, Result};
 use crate::provenance::Host;
 use crate::run::{Target, describe};
-use crate::study::{StudyFile, plan};
+use crate::study::{Group, StudyFile, plan};
 
 /// Measures this build's allocator.
 pub fn run(flags: &HereFlags) -> Result<ExitCode> {
@@ -37,7 +37,7 @@ pub fn run(flags: &HereFlags) -> Result<ExitCode> {
 
     let file = StudyFile { inherited: Some(inherited), ..file };
     let target = flags.run.out.as_deref().map_or_else(|| Target::Fresh("here".into()), Target::of);
-    Measurement { file: &file, roster: &roster, target, resume: false }.run()
+    Measurement { group: &Group(vec![file]), roster: &roster, target, resume: false }.run()
 }
 
 /// Which allocator, which version, which settings in force, how many processors.

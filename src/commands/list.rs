@@ -10,7 +10,7 @@ use crate::description::{Description, perhaps};
 use crate::error::{Error, Result};
 use crate::meters;
 use crate::reports;
-use crate::study::{SHIPPED, StudyFile};
+use crate::study::{CASES, SHIPPED, StudyFile};
 use crate::summary::METRICS;
 
 /// A part of the list: its name, and what makes it of the cells.
@@ -113,7 +113,8 @@ fn studies(_cells: &[Description]) -> Table {
         let file = StudyFile::parse(shipped.name, shipped.text).unwrap_or_default();
         [shipped.name.to_string(), file.question.unwrap_or_default()]
     });
-    table(["study", "its question"], rows)
+    let group = [CASES.name.to_string(), format!("{}: {}", CASES.about, CASES.studies.join(", "))];
+    table(["study", "its question"], rows.chain([group]))
 }
 
 fn formats(_cells: &[Description]) -> Table {

@@ -1,8 +1,9 @@
 //! What `study` and the command without a verb share: cells are found (or built), run, kept as rows, reported.
+//! In: a group of one study or more. Out: rows in one file, and a report of all of them.
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,12 +11,14 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::terminal;
 use crate::cell::Cell;
+use crate::description::Description;
 use crate::error::{Error, Result};
 use crate::reports;
 use crate::rows;
 use crate::run::{Builder, Progress, Roster, Runner, Store, Target};
-use crate::study::{Study, StudyFile, expected, plan};
-use crate::summary::{Findings, Fold};
+use crate::sample::Sample;
+use crate::study::{Group, Study, expected, find_shipped, plan};
+use crate::summary::{About, Findings, Fold};
 use crate::units::show_duration;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
@@ -40,10 +43,28 @@ pub fn roster(folders: &[PathBuf]) -> Result<Roster> {
     Ok(roster)
 }
 
-/// A study on its way: what is run, from where and to where.
+/// Each study of the group with its cells in order. A study's places begin where those of the one before end, so that
+/// rows alone tell the order of the studies.
+pub fn planned(group: &Group, cells: &[Description]) -> Result<Vec<(Study, Vec<Cell>)>> {
+    let mut first = 0;
+    let mut studies = Vec::new();
+    for file in &group.0 {
+        let study = file.clone().check()?;
+        let mut planned = plan(&study, cells).map_err(|error| match &file.name {
+            Some(name) if group.0.len() > 1 => Error::Input(format!("{name}: {error}")),
+            _ => error,
+        })?;
+        planned.iter_mut().for_each(|cell| cell.place += first);
+        first = planned.iter().map(|cell| cell.place + 1).max().unwrap_or(first);
+        studies.push((study, planned));
+    }
+    Ok(studies)
+}
+
+/// A study, or a group of them, on its way: what is run, from where and to where.
 pub struct Measurement<'a> {
-    /// The study as it was asked for, to be kept beside the rows.
-    pub file: &'a StudyFile,
+    /// The studies as they were asked for, to be kept beside the rows.
+    pub group: &'a Group,
     /// The cells at hand.
     pub roster: &'a Roster,
     /// Where rows go.
@@ -53,27 +74,29 @@ pub struct Measurement<'a> {
 }
 
 impl Measurement<'_> {
-    /// Runs what has no row yet, then reports all rows.
+    /// Runs what has no row yet, one study after the other, then reports all rows.
     pub fn run(mut self) -> Result<ExitCode> {
-        let study = self.file.clone().check()?;
         let cells = self.roster.descriptions();
-        let planned = plan(&study, &cells)?;
+        let studies = planned(self.group, &cells)?;
+        let sizes: Vec<usize> = studies.iter().map(|(_, planned)| planned.len()).collect();
         self.target = self.target.make()?;
         let mut store = Store::open(&self.target, self.resume)?;
         self.keep_study()?;
         let done = self.measured()?;
-        let left: Vec<Cell> = planned.iter().filter(|cell| !done.contains(&identity(cell))).cloned().collect();
+        let unmeasured = |planned: Vec<Cell>| planned.into_iter().filter(|cell| !done.contains(&identity(cell)));
+        let left: Vec<(Study, Vec<Cell>)> =
+            studies.into_iter().map(|(study, planned)| (study, unmeasured(planned).collect())).collect();
 
         // A second handler cannot be set; that one is there already is as good.
         let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
-        let bar = progress_bar(left.len());
-        let spans = expected(&left, &cells);
-        let budget = study.budget.map_or(String::new(), |budget| format!(", budget {}", show_duration(budget)));
-        bar.println(format!("{} cells, about {}{budget}", left.len(), show_duration(spans)));
-        let runner =
-            Runner { roster: self.roster, deadline: study.deadline, budget: study.budget, interrupted: &INTERRUPTED };
+        let bar = progress_bar(left.iter().map(|(_, cells)| cells.len()).sum());
+        for (study, left) in &left {
+            let (name, span) = (prefix(study), show_duration(expected(study, left, &cells)));
+            let budget = study.budget.map_or(String::new(), |budget| format!(", budget {}", show_duration(budget)));
+            bar.println(format!("{name}{} cells, about {span}{budget}", left.len()));
+        }
         let mut failed = 0;
-        let ran = runner.run(&left, |sample| {
+        let mut row = |sample: &Sample| {
             if let Some(failure) = &sample.error {
                 failed += 1;
                 bar.println(format!("failed: {}: {}", sample.cell.title(), failure.text));
@@ -82,30 +105,53 @@ impl Measurement<'_> {
             store.append(sample)?;
             bar.inc(1);
             Ok(())
-        });
+        };
+        let ran = self.run_all(&left, &mut row);
         bar.finish_and_clear();
-        let reported = self.report(&study);
+        let reported = self.report();
         // A disk that is full stops rows and report alike; the row's error says what is lost.
-        let progress = ran?;
+        let ended = ran?;
         reported?;
-        match progress {
-            Progress::Finished => {}
-            Progress::OutOfBudget(left) => {
-                eprintln!("the budget is used up: {left} cells of {} were left out", planned.len());
-            }
-            Progress::Interrupted(left) => {
-                eprintln!("interrupted: {left} cells are left; {}", self.how_to_resume());
-                return Ok(ExitCode::from(130));
-            }
+        for (at, out) in ended.out_of_budget {
+            let (name, of) = (prefix(&left[at].0), sizes[at]);
+            eprintln!("{name}the budget is used up: {out} cells of {of} were left out");
+        }
+        if let Some(left) = ended.interrupted {
+            eprintln!("interrupted: {left} cells are left; {}", self.how_to_resume());
+            return Ok(ExitCode::from(130));
         }
         Ok(if failed > 0 { ExitCode::from(1) } else { ExitCode::SUCCESS })
+    }
+
+    /// Runs the studies one after the other, each under its own deadline and budget.
+    fn run_all(&self, studies: &[(Study, Vec<Cell>)], row: &mut impl FnMut(&Sample) -> Result<()>) -> Result<Ended> {
+        let mut ended = Ended::default();
+        for (at, (study, cells)) in studies.iter().enumerate() {
+            let runner = Runner {
+                roster: self.roster,
+                deadline: study.deadline,
+                budget: study.budget,
+                interrupted: &INTERRUPTED,
+            };
+            // A user who has stopped one study wants none of the rest.
+            if let Some(left) = &mut ended.interrupted {
+                *left += cells.len();
+                continue;
+            }
+            match runner.run(cells, &mut *row)? {
+                Progress::Finished => {}
+                Progress::OutOfBudget(left) => ended.out_of_budget.push((at, left)),
+                Progress::Interrupted(left) => ended.interrupted = Some(left),
+            }
+        }
+        Ok(ended)
     }
 
     /// The study as TOML beside its rows, so that `--resume` needs nothing but the folder.
     fn keep_study(&self) -> Result<()> {
         let Target::Folder(folder) = &self.target else { return Ok(()) };
         let path = folder.join("study.toml");
-        let text = self.file.to_toml();
+        let text = self.group.to_toml();
         if fs::read_to_string(&path).is_ok_and(|there| there == text) {
             return Ok(()); // on a full disk, writing it anew would lose it
         }
@@ -124,10 +170,9 @@ impl Measurement<'_> {
     }
 
     /// Prints the report of all rows, and writes the page with the pictures beside them.
-    fn report(&self, study: &Study) -> Result<()> {
+    fn report(&self) -> Result<()> {
         let Some(path) = self.target.rows() else { return Ok(()) };
-        let mut findings = findings(std::slice::from_ref(&path))?;
-        findings.question = study.question.clone();
+        let findings = findings(std::slice::from_ref(&path), self.group)?;
         if findings.rows == 0 {
             return Ok(());
         }
@@ -153,11 +198,39 @@ impl Measurement<'_> {
     }
 }
 
-/// All rows of some files as findings.
-pub fn findings(files: &[PathBuf]) -> Result<Findings> {
+/// What the runs of several studies came to.
+#[derive(Default)]
+struct Ended {
+    /// Which studies used their budget up, each with the number of cells that were left out.
+    out_of_budget: Vec<(usize, usize)>,
+    /// Cells that are left, where the user stopped it.
+    interrupted: Option<usize>,
+}
+
+/// What stands before a line about one study of several.
+fn prefix(study: &Study) -> String {
+    study.name.as_ref().map_or(String::new(), |name| format!("{name}: "))
+}
+
+/// All rows of some files as findings. What a row's study says of itself stands in `group`, or else among the shipped
+/// studies; rows may come from a host where it was another version, or from no study's folder at all.
+pub fn findings(files: &[PathBuf], group: &Group) -> Result<Findings> {
     let mut fold = Fold::default();
     let problems = rows::read(files, |sample| fold.add(&sample))?;
-    Ok(Findings { problems, ..Findings::of(fold) })
+    let shipped = |name: &str| find_shipped(name)?.ok()?.find(Some(name)).and_then(|study| About::of(study).ok());
+    let about = |name: Option<&str>| {
+        let here = group.find(name).and_then(|study| About::of(study).ok());
+        here.or_else(|| shipped(name?)).unwrap_or_default()
+    };
+    Ok(Findings { problems, ..Findings::of(fold, about) })
+}
+
+/// The studies in whose folder some rows lie, where they all are of one folder; else none.
+pub fn studies_beside(rows: &[PathBuf]) -> Group {
+    let [rows] = rows else { return Group::default() };
+    let folder = if rows.is_dir() { Some(rows.as_path()) } else { rows.parent() };
+    let study = folder.map(|folder| folder.join("study.toml")).filter(|path: &PathBuf| Path::is_file(path));
+    study.and_then(|path| Group::read(&path).ok()).unwrap_or_default()
 }
 
 /// What makes a cell the same cell in a resumed study.

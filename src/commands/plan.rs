@@ -1,28 +1,53 @@
-//! `allocanary plan`: what a study would do. In: the study's flags. Out: its cells, and how long they take.
+//! `allocanary plan`: what a study, or each study of a group, would do. In: the study's flags. Out: its cells, and how
+//! long they take.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use super::{measure, study, terminal};
 use crate::args::StudyFlags;
 use crate::error::Result;
-use crate::study::{expected, plan};
+use crate::study::expected;
 use crate::units::show_duration;
 
 /// Prints the plan; nothing is run but the cells' own descriptions.
 pub fn run(flags: &StudyFlags) -> Result<ExitCode> {
-    let (_, file) = study::study(flags)?;
-    let study = file.check()?;
+    let (_, group) = study::study(flags)?;
     let cells = measure::roster(&flags.run.cells)?.descriptions();
-    let planned = plan(&study, &cells)?;
+    let studies = measure::planned(&group, &cells)?;
     let mut out = String::new();
-    if !study.question.is_empty() {
-        out.push_str(&format!("{}\n\n", study.question));
+    let mut number = 0;
+    for (study, planned) in &studies {
+        let heading: Vec<&str> = study
+            .name
+            .as_deref()
+            .into_iter()
+            .chain([study.question.as_str()].into_iter().filter(|q| !q.is_empty()))
+            .collect();
+        if !heading.is_empty() {
+            out.push_str(&format!("{}\n\n", heading.join(": ")));
+        }
+        for cell in planned {
+            number += 1;
+            out.push_str(&format!("{number:>5}  {}\n", cell.title()));
+        }
+        let budget =
+            study.budget.map_or(String::new(), |budget| format!(", at most {} (budget)", show_duration(budget)));
+        let span = show_duration(expected(study, planned, &cells));
+        out.push_str(&format!("\n{} cells, about {span}{budget}; seed {}\n", planned.len(), study.seed));
+        if studies.len() > 1 {
+            out.push('\n');
+        }
     }
-    for (number, cell) in planned.iter().enumerate() {
-        out.push_str(&format!("{:>5}  {}\n", number + 1, cell.title()));
+    if studies.len() > 1 {
+        let span: Duration = studies
+            .iter()
+            .map(|(study, planned)| {
+                let span = expected(study, planned, &cells);
+                study.budget.map_or(span, |budget| budget.min(span))
+            })
+            .sum();
+        out.push_str(&format!("{number} cells of {} studies, about {}\n", studies.len(), show_duration(span)));
     }
-    let budget = study.budget.map_or(String::new(), |budget| format!(", at most {} (budget)", show_duration(budget)));
-    let span = show_duration(expected(&planned, &cells));
-    out.push_str(&format!("\n{} cells, about {span}{budget}; seed {}\n", planned.len(), study.seed));
     terminal::print(out.as_bytes())
 }

@@ -8,7 +8,6 @@ use crate::args::ReportFlags;
 use crate::description::perhaps;
 use crate::error::{Error, Result};
 use crate::reports;
-use crate::study::StudyFile;
 
 /// Renders the report.
 pub fn run(flags: &ReportFlags) -> Result<ExitCode> {
@@ -16,8 +15,7 @@ pub fn run(flags: &ReportFlags) -> Result<ExitCode> {
         let names = reports::ALL.iter().map(|report| report.name);
         Error::Input(format!("--format: no format `{}`{}", flags.format, perhaps(&flags.format, names)))
     })?;
-    let mut findings = measure::findings(&flags.rows)?;
-    findings.question = question(flags);
+    let findings = measure::findings(&flags.rows, &measure::studies_beside(&flags.rows))?;
     if findings.rows == 0 {
         findings.problems.iter().for_each(|problem| eprintln!("{problem}"));
         let files: Vec<String> = flags.rows.iter().map(|path| path.display().to_string()).collect();
@@ -35,12 +33,4 @@ pub fn run(flags: &ReportFlags) -> Result<ExitCode> {
             Err(error) => Err(Error::file(path, "writing the report", error)),
         },
     }
-}
-
-/// The question of the study in whose folder the rows lie, where they all are of one folder.
-fn question(flags: &ReportFlags) -> String {
-    let [rows] = flags.rows.as_slice() else { return String::new() };
-    let folder = if rows.is_dir() { Some(rows.as_path()) } else { rows.parent() };
-    let study = folder.map(|folder| folder.join("study.toml")).filter(|path| path.is_file());
-    study.and_then(|path| StudyFile::read(&path).ok()?.question).unwrap_or_default()
 }

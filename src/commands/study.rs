@@ -8,24 +8,45 @@ use crate::args::StudyFlags;
 use crate::description::perhaps;
 use crate::error::{Error, Result};
 use crate::run::Target;
-use crate::study::{SHIPPED, StudyFile};
+use crate::study::{CASES, Group, SHIPPED, Sized, StudyFile, find_shipped, memory_at_hand};
+use crate::summary::About;
 
-/// Runs the study.
+/// Runs the study, or each study of a group.
 pub fn run(flags: &StudyFlags) -> Result<ExitCode> {
-    let (name, file) = study(flags)?;
-    // What is wrong with the study is said before anything is built or made.
-    file.clone().check()?;
+    let (name, group) = study(flags)?;
     let roster = measure::roster(&flags.run.cells)?;
     let target = match &flags.run.out {
         Some(out) => Target::of(out),
         None => Target::Fresh(name),
     };
-    Measurement { file: &file, roster: &roster, target, resume: flags.resume }.run()
+    Measurement { group: &group, roster: &roster, target, resume: flags.resume }.run()
 }
 
-/// The study that the flags mean, and its name: that of a resumed folder, of a file, of a shipped study, or the
-/// default; then what the flags change.
-pub fn study(flags: &StudyFlags) -> Result<(String, StudyFile)> {
+/// The studies that the flags mean, and the name of the whole: those of a resumed folder, of a file, the shipped ones of
+/// that name, or the default; at the size that is asked for; then what the flags change, in each of them alike.
+///
+/// What is wrong with one of them is said here, before anything is built or made.
+pub fn study(flags: &StudyFlags) -> Result<(String, Group)> {
+    let (name, group) = named(flags)?;
+    let asked = flags.file();
+    if group.0.len() > 1 && asked.workloads.is_some() {
+        let text = format!("--workloads: each study of {name} has workloads of its own: name one of them, such as");
+        let first = group.0[0].name.clone().unwrap_or_default();
+        return Err(Error::Input(format!("{text} `allocanary study {first}`")));
+    }
+    // A resumed folder holds its studies at the size at which they were begun.
+    let group = if flags.full && name != RESUMED { at_full_size(group)? } else { group };
+    let group = Group(group.0.into_iter().map(|study| study.overridden_by(asked.clone())).collect());
+    for study in &group.0 {
+        About::of(study)?;
+        study.clone().check()?;
+    }
+    Ok((name, group))
+}
+
+const RESUMED: &str = "resumed";
+
+fn named(flags: &StudyFlags) -> Result<(String, Group)> {
     let resumed = match (&flags.out_folder(), flags.resume) {
         (None, true) => {
             return Err(Error::Input("--resume: wanted --out with the folder of the study to finish".into()));
@@ -33,40 +54,54 @@ pub fn study(flags: &StudyFlags) -> Result<(String, StudyFile)> {
         (Some(folder), true) => Some(folder.join("study.toml")).filter(|path| path.exists()),
         _ => None,
     };
-    let named = flags.study.is_some() || flags.file().candidates.is_some();
-    if flags.resume && resumed.is_none() && !named {
+    let candidates = flags.file().candidates;
+    if flags.resume && resumed.is_none() && flags.study.is_none() && candidates.is_none() {
         let text = "--resume: there is no study.toml beside those rows: name the study or its candidates as before";
         return Err(Error::Input(text.into()));
     }
-    let (name, file) = match (&flags.study, resumed) {
-        (None, Some(path)) => ("resumed".to_string(), StudyFile::read(&path)?),
-        (None, None) => shipped(SHIPPED[0].name)?,
+    match (&flags.study, resumed) {
+        (None, Some(path)) => Ok((RESUMED.to_string(), Group::read(&path)?)),
         (Some(text), _) if is_path(text) => {
             let path = Path::new(text);
             let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            (stem, StudyFile::read(path)?)
+            Ok((stem, Group::read(path)?))
         }
-        (Some(name), _) => shipped(name)?,
-    };
-    let asked = flags.file();
-    // A study of other candidates than the default's has no claim to the default's question and budget.
-    let own = name == SHIPPED[0].name && flags.study.is_none() && asked.candidates.is_some();
-    let (name, file) = match own {
-        true => ("study".to_string(), StudyFile { question: None, budget: None, ..file }),
-        false => (name, file),
-    };
-    Ok((name, file.overridden_by(asked)))
+        (Some(name), _) => shipped(name),
+        (None, None) if candidates.is_none() => shipped(SHIPPED[0].name),
+        (None, None) => {
+            // A study of other candidates than the default's has no claim to the default's question and budget.
+            let file = StudyFile::parse(SHIPPED[0].name, SHIPPED[0].text)?;
+            Ok(("study".to_string(), Group(vec![StudyFile { question: None, budget: None, ..file }])))
+        }
+    }
+}
+
+/// Each study at its published size; of a group those that do not fit are named and left out.
+fn at_full_size(group: Group) -> Result<Group> {
+    let at_hand = memory_at_hand();
+    let (mut fit, mut too_large) = (Vec::new(), Vec::new());
+    for study in group.0 {
+        match study.at_full_size(at_hand)? {
+            Sized::Fits(study) => fit.push(*study),
+            Sized::TooLarge(reason) => too_large.push(reason),
+        }
+    }
+    if fit.is_empty() {
+        return Err(Error::Input(too_large.join("; ")));
+    }
+    too_large.iter().for_each(|reason| eprintln!("{reason}"));
+    Ok(Group(fit))
 }
 
 /// Whether a word means a file rather than a shipped study.
 fn is_path(text: &str) -> bool {
-    text.contains(['/', '.']) || (Path::new(text).is_file() && !SHIPPED.iter().any(|shipped| shipped.name == text))
+    text.contains(['/', '.']) || (Path::new(text).is_file() && find_shipped(text).is_none())
 }
 
-fn shipped(name: &str) -> Result<(String, StudyFile)> {
-    let found = SHIPPED.iter().find(|shipped| shipped.name == name).ok_or_else(|| {
-        let perhaps = perhaps(name, SHIPPED.iter().map(|shipped| shipped.name));
-        Error::Input(format!("no study `{name}`{perhaps}; a file's name ends in .toml"))
+fn shipped(name: &str) -> Result<(String, Group)> {
+    let found = find_shipped(name).ok_or_else(|| {
+        let names = SHIPPED.iter().map(|shipped| shipped.name).chain([CASES.name]);
+        Error::Input(format!("no study `{name}`{}; a file's name ends in .toml", perhaps(name, names)))
     })?;
-    Ok((name.to_string(), StudyFile::parse(name, found.text)?))
+    Ok((name.to_string(), found?))
 }

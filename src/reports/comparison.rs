@@ -35,10 +35,11 @@ pub fn title(key: &Key) -> String {
 /// All tables, then how often each verdict was given.
 pub fn render(compared: &[Compared], look: &Look) -> String {
     let mut out = String::new();
-    for (metric, workload) in distinct(compared, |one| (one.metric.name, one.key.workload.clone())) {
-        let here: Vec<&Compared> =
-            compared.iter().filter(|one| one.metric.name == metric && one.key.workload == workload).collect();
+    let table = |one: &Compared| (one.metric.name, one.key.study.clone(), one.key.workload.clone());
+    for wanted in distinct(compared, table) {
+        let here: Vec<&Compared> = compared.iter().filter(|one| table(one) == wanted).collect();
         let about = here[0].metric.about;
+        let (metric, _, workload) = wanted;
         out.push_str(&format!("{workload}: {metric} ({about}), new against old, [95 % interval]\n"));
         out.push_str(&format!("{}\n\n", matrix(&here, look)));
     }

@@ -1,5 +1,5 @@
 //! `csv`: one line for each candidate, column and metric, for a spreadsheet or a script. In: findings. Out: CSV with
-//! plain numbers in base units.
+//! plain numbers in base units; where rows name their study, it is the last column.
 
 use crate::report::{Look, Report};
 use crate::summary::{Findings, METRICS};
@@ -7,18 +7,22 @@ use crate::summary::{Findings, METRICS};
 /// The report.
 pub const REPORT: Report = Report { name: "csv", about: "every figure, for a spreadsheet or a script", render };
 
-const HEAD: &str = "workload,candidate,version,axis,value,metric,unit,n,median,low,high,spread,failed\n";
+const HEAD: &str = "workload,candidate,version,axis,value,metric,unit,n,median,low,high,spread,failed";
 
 fn render(findings: &Findings, _look: &Look) -> String {
-    let mut out = String::from(HEAD);
-    for panel in &findings.panels {
+    let named = findings.sections.iter().any(|section| section.name.is_some());
+    let mut out = String::from(HEAD) + if named { ",study\n" } else { "\n" };
+    let panels = findings.sections.iter().flat_map(|section| section.panels.iter().map(move |panel| (section, panel)));
+    for (section, panel) in panels {
+        let study = section.name.as_deref().unwrap_or_default();
+        let study = if named { format!(",{}", quoted(study)) } else { String::new() };
         for line in &panel.lines {
             for (value, point) in panel.columns.iter().zip(&line.points) {
                 let Some(point) = point else { continue };
                 for (metric, estimate) in METRICS.iter().zip(&point.estimates) {
                     let Some(estimate) = estimate else { continue };
                     out.push_str(&format!(
-                        "{},{},{},{},{value},{},{},{},{},{},{},{},{}\n",
+                        "{},{},{},{},{value},{},{},{},{},{},{},{},{}{study}\n",
                         quoted(&panel.title),
                         quoted(&line.candidate),
                         quoted(&line.version),

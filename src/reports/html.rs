@@ -1,12 +1,13 @@
 //! `html`: one page with pictures and every figure, which opens offline. In: findings. Out: HTML that fetches nothing.
 
 mod panel;
+mod study;
 mod tables;
 mod text;
 
-use super::{pictures::palette, words};
+use super::{figures, pictures::palette, words};
 use crate::report::{Look, Report};
-use crate::summary::Findings;
+use crate::summary::{Findings, Panel, Section};
 use text::{escaped, prose};
 
 /// The report.
@@ -19,8 +20,11 @@ const METHOD: &str = "Each figure is the median over fresh processes that ran in
                       hold the 95 % interval of that median.";
 
 fn render(findings: &Findings, _look: &Look) -> String {
-    let question =
-        if findings.question.trim().is_empty() { "What memory allocators cost" } else { findings.question.trim() };
+    let question = match findings.sections.as_slice() {
+        [one] if !one.about.question.trim().is_empty() => one.about.question.trim(),
+        [_, _, ..] => "What memory management costs, case by case",
+        _ => "What memory allocators cost",
+    };
     let question = escaped(question);
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -34,20 +38,34 @@ fn render(findings: &Findings, _look: &Look) -> String {
         prose(METHOD),
         contents(findings),
         troubles(findings),
-        panels(findings),
+        sections(findings),
         foot(findings),
     )
 }
 
-/// Links to the panels, where there are several.
+/// Links to the panels, where there are several, under their studies, where there are several.
 fn contents(findings: &Findings) -> String {
-    if findings.panels.len() < 2 {
+    if panels(findings).count() < 2 {
         return String::new();
     }
-    let links = findings.panels.iter().enumerate();
-    let links: String =
-        links.map(|(at, panel)| format!("<li><a href=\"#panel-{at}\">{}</a></li>\n", panel::title(panel))).collect();
+    let link = |at: usize, panel: &Panel| format!("<li><a href=\"#panel-{at}\">{}</a></li>\n", panel::title(panel));
+    let mut links = String::new();
+    let mut last = None;
+    for (at, (study, section, panel)) in panels(findings).enumerate() {
+        if findings.sections.len() > 1 && last != Some(study) {
+            let heading = escaped(&figures::heading(section));
+            links.push_str(&format!("<li><a href=\"#study-{study}\"><b>{heading}</b></a></li>\n"));
+        }
+        last = Some(study);
+        links.push_str(&link(at, panel));
+    }
     format!("<nav aria-label=\"Contents\">\n<ul>\n{links}</ul>\n</nav>\n")
+}
+
+/// Every panel with its section and that section's number.
+fn panels(findings: &Findings) -> impl Iterator<Item = (usize, &Section, &Panel)> {
+    let sections = findings.sections.iter().enumerate();
+    sections.flat_map(|(at, section)| section.panels.iter().map(move |panel| (at, section, panel)))
 }
 
 /// What failed, before anything else: the figures below it lack it. Much of it is folded, lest it hide the answer.
@@ -67,11 +85,21 @@ fn troubles(findings: &Findings) -> String {
     format!("<section class=\"troubles\">\n<h2>What went wrong</h2>\n<ul>\n{seen}</ul>\n{folded}</section>\n")
 }
 
-fn panels(findings: &Findings) -> String {
-    if findings.panels.is_empty() {
+/// Each study's own head, where it has one, before its panels.
+fn sections(findings: &Findings) -> String {
+    if panels(findings).next().is_none() {
         return "<p>There are no figures to show.</p>\n".into();
     }
-    findings.panels.iter().enumerate().map(|(at, panel)| panel::section(at, panel)).collect()
+    let mut out = String::new();
+    let mut last = None;
+    for (at, (study, section, panel)) in panels(findings).enumerate() {
+        if last != Some(study) {
+            out.push_str(&study::head(study, section, findings.sections.len() > 1));
+        }
+        last = Some(study);
+        out.push_str(&panel::section(at, panel));
+    }
+    out
 }
 
 fn foot(findings: &Findings) -> String {

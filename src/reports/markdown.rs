@@ -1,25 +1,31 @@
 //! `markdown`: tables for a README, a pull request or an issue. In: findings. Out: GitHub's Markdown.
 
-use super::words;
+use super::{figures, words};
 use crate::report::{Look, Report};
-use crate::summary::{Findings, Panel};
+use crate::summary::{Findings, Panel, Section};
 
 /// The report.
 pub const REPORT: Report = Report { name: "markdown", about: "tables for a pull request", render };
 
 fn render(findings: &Findings, _look: &Look) -> String {
     let mut out = String::new();
-    if !findings.question.is_empty() {
-        out.push_str(&format!("**{}**\n\n", findings.question));
-    }
-    for panel in &findings.panels {
-        out.push_str(&format!("### {}: resident memory when idle, by {}\n\n", panel.title, panel.axis.name()));
-        out.push_str(&memory(panel));
-        if let Some(headline) = words::headline(panel) {
-            out.push_str(&format!("\n{headline}\n"));
+    for section in &findings.sections {
+        let heading = figures::heading(section);
+        match &section.name {
+            Some(_) => out.push_str(&format!("## {}\n\n", escaped(&heading))),
+            None if heading.is_empty() => {}
+            None => out.push_str(&format!("**{heading}**\n\n")),
         }
-        out.push_str(&verdicts(panel));
-        out.push('\n');
+        match section.about.metrics.is_empty() {
+            true => section.panels.iter().for_each(|panel| out.push_str(&whole(panel))),
+            false => out.push_str(&own(section)),
+        }
+        let published = figures::published(section);
+        if !published.is_empty() {
+            out.push_str("Published:\n\n");
+            published.iter().for_each(|line| out.push_str(&format!("- {}\n", escaped(line))));
+            out.push('\n');
+        }
     }
     for trouble in words::troubles(findings) {
         out.push_str(&format!("- {}\n", escaped(&trouble)));
@@ -27,6 +33,37 @@ fn render(findings: &Findings, _look: &Look) -> String {
     for line in words::provenance(findings) {
         out.push_str(&format!("\n<sub>{} rows. {}</sub>\n", findings.rows, escaped(&line)));
     }
+    out
+}
+
+fn whole(panel: &Panel) -> String {
+    let mut out = format!("### {}: resident memory when idle, by {}\n\n", panel.title, panel.axis.name());
+    out.push_str(&memory(panel));
+    if let Some(headline) = words::headline(panel) {
+        out.push_str(&format!("\n{headline}\n"));
+    }
+    out.push_str(&verdicts(panel));
+    out.push('\n');
+    out
+}
+
+/// The metrics that the study names, with intervals.
+fn own(section: &Section) -> String {
+    let heads: Vec<&str> = section.about.metrics.iter().map(|metric| metric.name).collect();
+    let mut out = format!("| | candidate | {} |\n|---|---|{}\n", heads.join(" | "), "--:|".repeat(heads.len()));
+    for block in figures::blocks(section) {
+        for (at, row) in block.rows.iter().enumerate() {
+            let title = if at == 0 { escaped(&block.title) } else { String::new() };
+            out.push_str(&format!("| {title} | `{}` |", row.candidate));
+            for figure in &row.figures {
+                let texts = [figure.mark, &figure.median, &figure.interval];
+                let texts: Vec<&str> = texts.into_iter().filter(|text| !text.is_empty()).collect();
+                out.push_str(&format!(" {} |", texts.join(" ")));
+            }
+            out.push('\n');
+        }
+    }
+    out.push_str(&format!("\n{} {}\n\n", figures::KEY, escaped(&figures::meanings(section))));
     out
 }
 

@@ -2,6 +2,7 @@
 
 pub mod comparison;
 mod csv;
+mod figures;
 mod html;
 mod markdown;
 mod pictures;

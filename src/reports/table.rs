@@ -2,9 +2,9 @@
 
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, LineStyle, Table, TableStyle};
 
-use super::words;
+use super::{figures, words};
 use crate::report::{Look, Report};
-use crate::summary::{Comparison, Findings, Panel, Verdict};
+use crate::summary::{Comparison, Findings, Panel, Section, Verdict};
 use crate::units::Unit;
 
 /// The report.
@@ -12,23 +12,26 @@ pub const REPORT: Report = Report { name: "table", about: "tables and verdicts f
 
 fn render(findings: &Findings, look: &Look) -> String {
     let mut out = String::new();
-    if !findings.question.is_empty() {
-        out.push_str(&format!("{}\n\n", findings.question));
-    }
-    for panel in &findings.panels {
-        let live = words::live(panel).map_or(String::new(), |live| format!(", {live} live"));
-        let title = format!("{}: MiB resident when idle, by {}{live}", panel.title, panel.axis.name());
-        out.push_str(&format!("{}\n{}\n", bold(&title, look), memory(panel, look)));
-        out.push_str(&format!("{}\n", "median, resident / live, [95 % interval of the median]; * least in its column"));
-        if let Some(headline) = words::headline(panel) {
-            out.push_str(&format!("{}\n", wrapped(&headline, look)));
+    for section in &findings.sections {
+        let heading = figures::heading(section);
+        if !heading.is_empty() {
+            // A question alone stands as it always has; one of several studies is a heading.
+            let heading = if section.name.is_some() { bold(&wrapped(&heading, look), look) } else { heading };
+            out.push_str(&format!("{heading}\n\n"));
         }
-        if let Some(last) = panel.columns.last() {
-            let title = format!("{}: the rest at {}", panel.title, words::column(panel.axis, *last));
-            out.push_str(&format!("\n{}\n{}\n", bold(&title, look), rest(panel, look)));
+        if section.about.metrics.is_empty() {
+            section.panels.iter().for_each(|panel| out.push_str(&whole(panel, look)));
+        } else {
+            out.push_str(&format!("{}\n", own(section, look)));
+            out.push_str(&format!("{}\n", wrapped(figures::KEY, look)));
+            out.push_str(&format!("{}\n\n", wrapped(&figures::meanings(section), look)));
         }
-        out.push_str(&verdicts(panel, look));
-        out.push('\n');
+        let published = figures::published(section);
+        if !published.is_empty() {
+            out.push_str(&format!("{}\n", bold("Published", look)));
+            published.iter().for_each(|line| out.push_str(&format!("{}\n", wrapped(&format!("- {line}"), look))));
+            out.push('\n');
+        }
     }
     for trouble in words::troubles(findings) {
         out.push_str(&format!("{}\n", paint(&trouble, Color::Red, look)));
@@ -38,6 +41,44 @@ fn render(findings: &Findings, look: &Look) -> String {
         out.push_str(&format!("{}\n", wrapped(&line, look)));
     }
     out
+}
+
+/// All about a panel: its memory, the rest, the verdicts.
+fn whole(panel: &Panel, look: &Look) -> String {
+    let live = words::live(panel).map_or(String::new(), |live| format!(", {live} live"));
+    let title = format!("{}: MiB resident when idle, by {}{live}", panel.title, panel.axis.name());
+    let mut out = format!("{}\n{}\n", bold(&wrapped(&title, look), look), memory(panel, look));
+    out.push_str(&format!("{}\n", "median, resident / live, [95 % interval of the median]; * least in its column"));
+    if let Some(headline) = words::headline(panel) {
+        out.push_str(&format!("{}\n", wrapped(&headline, look)));
+    }
+    if let Some(last) = panel.columns.last() {
+        let title = format!("{}: the rest at {}", panel.title, words::column(panel.axis, *last));
+        out.push_str(&format!("\n{}\n{}\n", bold(&wrapped(&title, look), look), rest(panel, look)));
+    }
+    out.push_str(&verdicts(panel, look));
+    out.push('\n');
+    out
+}
+
+/// The metrics that the study names: a row for each candidate under a row for each workload.
+fn own(section: &Section, look: &Look) -> Table {
+    let mut table = bare_table(look);
+    let heads = section.about.metrics.iter().map(|metric| metric.name.to_string());
+    table.set_header(std::iter::once("candidate".to_string()).chain(heads));
+    for block in figures::blocks(section) {
+        table.add_row([Cell::new(block.title)]);
+        for row in block.rows {
+            let figures = row.figures.iter().map(|figure| {
+                // A blank where there is no mark, so that the numbers stand below each other.
+                let cell = Cell::new(format!("{} {:1}", figure.median, figure.mark));
+                figure.verdict.map_or(cell.clone(), |verdict| painted(cell, verdict, look))
+            });
+            let name = Cell::new(format!("  {}", broken(&row.candidate).replace('\n', "\n  ")));
+            table.add_row(std::iter::once(name).chain(figures));
+        }
+    }
+    align(table, section.about.metrics.len())
 }
 
 /// Candidates by columns: median and overhead above the interval.
@@ -101,13 +142,16 @@ fn verdicts(panel: &Panel, look: &Look) -> String {
         table.add_row(std::iter::once(Cell::new(broken(&line.candidate))).chain(cells));
     }
     let title = format!("{}: resident memory when idle, change in % (or times, x), [95 % interval]", panel.title);
-    format!("\n{}\n{}\n", bold(&title, look), align(table, panel.columns.len()))
+    format!("\n{}\n{}\n", bold(&wrapped(&title, look), look), align(table, panel.columns.len()))
 }
 
 /// A verdict in its colour.
 pub fn verdict_cell(comparison: &Comparison, look: &Look) -> Cell {
-    let cell = Cell::new(words::short_verdict(comparison));
-    match comparison.verdict {
+    painted(Cell::new(words::short_verdict(comparison)), comparison.verdict, look)
+}
+
+fn painted(cell: Cell, verdict: Verdict, look: &Look) -> Cell {
+    match verdict {
         Verdict::Better if look.color => cell.fg(Color::Green),
         Verdict::Worse if look.color => cell.fg(Color::Red),
         _ => cell,

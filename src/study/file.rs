@@ -1,7 +1,8 @@
 //! A study as it is written: TOML, or flags in the same shape. In: text. Out: fields that may be missing.
+//!
+//! A file holds one study, or several as a list of `[[study]]` tables: see [`Group`](super::Group).
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -11,8 +12,13 @@ use crate::error::{Error, Result};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StudyFile {
+    /// What its rows call it. A report shows a section for each name, so that studies can lie in one file of rows.
+    pub name: Option<String>,
     /// What the study shall answer.
     pub question: Option<String>,
+    /// What a report shows, by the names of `allocanary list metrics`: one table of the whole study instead of a table
+    /// of resident memory for each workload.
+    pub metrics: Option<Vec<String>>,
     /// Candidates: `["system", "jemalloc:narenas=1"]`.
     pub candidates: Option<Vec<String>>,
     /// Workloads: `["server", "small:live=1000"]`.
@@ -29,27 +35,61 @@ pub struct StudyFile {
     pub budget: Option<String>,
     /// Time for one cell.
     pub deadline: Option<String>,
+    /// Seconds that a cell takes on two cores, where its size is not the one that the workload's own estimate is for.
+    pub seconds: Option<f64>,
     /// Variables of the user's environment that the candidates keep. Written by the command, not by hand.
     pub inherited: Option<BTreeMap<String, String>>,
+    /// What others have reported, to be read beside our figures.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub published: Vec<Published>,
+    /// The size that was published, where the study itself is a smaller one.
+    pub full: Option<Full>,
+}
+
+/// A figure that somebody else has reported.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// Who and when: `Dgraph, 2020`.
+    pub by: String,
+    /// What was measured: `one cgo calloc per node, 2M nodes`.
+    pub what: String,
+    /// What came out: `5.29 s user`.
+    pub figure: String,
+}
+
+/// What `--full` changes in a study.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Full {
+    /// The most memory that one of its cells needs: `"6.5GiB"`. Where less is at hand it is not run.
+    pub memory: String,
+    /// Workloads with the published parameters.
+    pub workloads: Option<Vec<String>>,
+    /// Candidates, where not all can do it.
+    pub candidates: Option<Vec<String>>,
+    /// Fresh processes for each cell.
+    pub repeats: Option<u32>,
+    /// Time for the whole study; without it there is no limit.
+    pub budget: Option<String>,
+    /// Time for one cell.
+    pub deadline: Option<String>,
+    /// Seconds that a cell takes.
+    pub seconds: Option<f64>,
 }
 
 impl StudyFile {
-    /// Reads a file.
-    pub fn read(path: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(path).map_err(|error| Error::file(path, "reading the study", error))?;
-        StudyFile::parse(&path.display().to_string(), &text)
-    }
-
     /// Reads a text; `name` is what an error calls it.
     pub fn parse(name: &str, text: &str) -> Result<Self> {
-        toml::from_str(text)
-            .map_err(|error| Error::StudyFile { path: name.to_string(), problem: problem(&error, text) })
+        toml::from_str(text).map_err(|error| unreadable(name, text, &error))
     }
 
     /// This study with every field that `flags` sets replaced.
     pub fn overridden_by(self, flags: StudyFile) -> StudyFile {
         StudyFile {
+            name: flags.name.or(self.name),
             question: flags.question.or(self.question),
+            metrics: flags.metrics.or(self.metrics),
             candidates: flags.candidates.or(self.candidates),
             workloads: flags.workloads.or(self.workloads),
             // Threads and cores are one axis: a flag for either replaces the file's axis whole.
@@ -59,7 +99,10 @@ impl StudyFile {
             seed: flags.seed.or(self.seed),
             budget: flags.budget.or(self.budget),
             deadline: flags.deadline.or(self.deadline),
+            seconds: flags.seconds.or(self.seconds),
             inherited: flags.inherited.or(self.inherited),
+            published: if flags.published.is_empty() { self.published } else { flags.published },
+            full: flags.full.or(self.full),
         }
     }
 
@@ -67,6 +110,11 @@ impl StudyFile {
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("a study has only texts, numbers and lists")
     }
+}
+
+/// The error of a text that is no study.
+pub(super) fn unreadable(name: &str, text: &str, error: &toml::de::Error) -> Error {
+    Error::StudyFile { path: name.to_string(), problem: problem(error, text) }
 }
 
 /// The parser's own text is a picture of several lines; an error is one. The line of the file holds the key.

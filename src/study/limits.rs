@@ -1,8 +1,12 @@
-//! How many threads a process may have here. In: /proc and the control group. Out: the least of the limits.
+//! How many threads and how much memory a process may have here. In: /proc and the control group. Out: the least of
+//! the limits.
 
 use std::fs;
 
-use crate::sys::first_number;
+use std::path::Path;
+
+use crate::doctor::groups::limits;
+use crate::sys::{first_number, line_number};
 
 /// The most worker threads that a cell could start, some kept back for the rest of the machine.
 pub fn most_threads() -> u64 {
@@ -19,4 +23,13 @@ pub fn most_threads() -> u64 {
     ];
     const KEPT_BACK: u64 = 64;
     all.into_iter().flatten().min().unwrap_or(1024).saturating_sub(KEPT_BACK).max(1)
+}
+
+/// The bytes that a cell could have now: what the kernel could give without swapping, within the control group's limit.
+pub fn memory_at_hand() -> u64 {
+    let available = line_number(&fs::read("/proc/meminfo").unwrap_or_default(), b"MemAvailable:");
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let limit = limits(&groups, Path::new("/sys/fs/cgroup")).memory.map(|limit| limit.value);
+    let available = available.map(|kibibytes| kibibytes * 1024);
+    available.into_iter().chain(limit).min().unwrap_or(0)
 }

@@ -1,13 +1,18 @@
 //! A study: what is compared, on what, how often. In: a shipped study, a TOML file, flags. Out: a checked [`Study`].
 
 mod file;
+mod full;
+mod group;
 mod limits;
 mod plan;
 mod shipped;
 
-pub use file::StudyFile;
+pub use file::{Full, Published, StudyFile};
+pub use full::Sized;
+pub use group::Group;
+pub use limits::memory_at_hand;
 pub use plan::{expected, plan};
-pub use shipped::{SHIPPED, Shipped};
+pub use shipped::{CASES, SHIPPED, Shipped, find_shipped};
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,6 +24,8 @@ use crate::units::parse_duration;
 /// A checked study. That its names exist is checked against the cells at hand, when it is planned.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Study {
+    /// What its rows call it, where they lie with those of other studies.
+    pub name: Option<String>,
     /// What it shall answer.
     pub question: String,
     /// What is compared; the first is what the others are compared with.
@@ -35,6 +42,8 @@ pub struct Study {
     pub budget: Option<Duration>,
     /// A cell that takes longer is killed.
     pub deadline: Duration,
+    /// Seconds that a cell takes, where the workloads' own estimates do not fit: for the plan's estimate only.
+    pub seconds: Option<f64>,
 }
 
 /// An allocator with its settings.
@@ -90,6 +99,7 @@ impl StudyFile {
             },
         };
         Ok(Study {
+            name: self.name,
             question: self.question.unwrap_or_default(),
             candidates: candidates
                 .into_iter()
@@ -101,6 +111,12 @@ impl StudyFile {
             seed: self.seed.unwrap_or(1),
             budget: span("budget", self.budget)?,
             deadline: span("deadline", self.deadline)?.unwrap_or(DEADLINE),
+            seconds: match self.seconds {
+                Some(seconds) if !(0.0..1e6).contains(&seconds) => {
+                    return Err(input(format!("seconds: wanted 0 to 1000000, found {seconds}")));
+                }
+                seconds => seconds,
+            },
         })
     }
 }
@@ -186,6 +202,7 @@ mod tests {
             (StudyFile { cores: Some(vec![0]), ..file() }, "cores: wanted 1 to"),
             (StudyFile { repeats: Some(0), ..file() }, "repeats: wanted 1 or more"),
             (StudyFile { budget: Some("soon".into()), ..file() }, "budget: wanted a time"),
+            (StudyFile { seconds: Some(-1.0), ..file() }, "seconds: wanted 0 to"),
             (StudyFile { deadline: Some("0s".into()), ..file() }, "deadline: wanted a time"),
         ] {
             let said = said(file);

@@ -38,11 +38,14 @@ pub fn plan(study: &Study, cells: &[Description]) -> Result<Vec<Cell>> {
     Ok(all)
 }
 
-/// How long `cells` will take, from the workloads' own estimates.
-pub fn expected(plan: &[Cell], cells: &[Description]) -> Duration {
+/// How long the cells of `plan` will take, from the workloads' own estimates or from the study's.
+pub fn expected(study: &Study, plan: &[Cell], cells: &[Description]) -> Duration {
     /// Starting a process, and reading its answer.
     const AROUND: f64 = 0.012;
     let seconds = |cell: &Cell| {
+        if let Some(seconds) = study.seconds {
+            return Some(seconds);
+        }
         let spec = Spec::parse(&cell.workload).ok()?;
         let description = cells.iter().find(|description| description.allocator == cell.allocator)?;
         let workload = description.workloads.iter().find(|workload| workload.name == spec.name)?;
@@ -85,6 +88,7 @@ fn cell(
     let mut title = candidate.spec.to_string();
     inherited.iter().for_each(|(name, value)| title.push_str(&format!(" {name}={value}")));
     Ok(Cell {
+        study: study.name.clone(),
         candidate: title,
         allocator: description.allocator.clone(),
         settings,
@@ -160,7 +164,7 @@ mod tests {
         assert!(sorted.iter().all(|round| *round == sorted[0]));
         assert_eq!(plan(&study, &described()).unwrap(), cells, "the same seed gives the same plan");
         assert!(cells.iter().all(|cell| cell.candidate == "jemalloc" || cell.settings["tcache"] == "false"));
-        assert!(expected(&cells, &described()) > Duration::from_secs(4));
+        assert!(expected(&study, &cells, &described()) > Duration::from_secs(4));
     }
 
     #[test]

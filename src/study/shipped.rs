@@ -1,5 +1,8 @@
 //! The studies that come with the command, by name.
 
+use super::{Group, StudyFile};
+use crate::error::Result;
+
 /// A study that is built in.
 pub struct Shipped {
     /// What `allocanary study NAME` takes.
@@ -15,12 +18,43 @@ pub const SHIPPED: &[Shipped] = &[
     Shipped { name: "arenas", text: include_str!("../../studies/arenas.toml") },
     Shipped { name: "decay", text: include_str!("../../studies/decay.toml") },
     Shipped { name: "workloads", text: include_str!("../../studies/workloads.toml") },
+    Shipped { name: "list", text: include_str!("../../studies/cases/list.toml") },
+    Shipped { name: "sort", text: include_str!("../../studies/cases/sort.toml") },
+    Shipped { name: "blob", text: include_str!("../../studies/cases/blob.toml") },
 ];
+
+/// A shipped group: several shipped studies in one run.
+pub struct ShippedGroup {
+    /// What `allocanary study NAME` takes.
+    pub name: &'static str,
+    /// What its studies have in common.
+    pub about: &'static str,
+    /// Their names, in order.
+    pub studies: &'static [&'static str],
+}
+
+/// The cases that others have published. Only their rows carry the name of their study: those of the other studies
+/// stay comparable with what earlier versions wrote.
+pub const CASES: ShippedGroup = ShippedGroup {
+    name: "cases",
+    about: "What others have published on memory management, measured here, with their figures beside ours",
+    studies: &["list", "sort", "blob"],
+};
+
+/// The shipped study or group of that name.
+pub fn find_shipped(name: &str) -> Option<Result<Group>> {
+    let one = |shipped: &Shipped| StudyFile::parse(shipped.name, shipped.text);
+    let named = |name: &str| SHIPPED.iter().find(|shipped| shipped.name == name);
+    if name == CASES.name {
+        return Some(CASES.studies.iter().filter_map(|name| named(name)).map(one).collect::<Result<_>>().map(Group));
+    }
+    named(name).map(|shipped| one(shipped).map(|study| Group(vec![study])))
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::study::StudyFile;
+    use crate::study::Sized;
 
     #[test]
     fn every_shipped_study_has_a_question_and_can_be_checked() {
@@ -28,6 +62,21 @@ mod tests {
             let file = StudyFile::parse(shipped.name, shipped.text).unwrap();
             assert!(file.question.as_ref().is_some_and(|question| question.contains('?')), "{}", shipped.name);
             file.check().unwrap();
+        }
+    }
+
+    #[test]
+    fn every_case_names_itself_its_metrics_what_was_published_and_its_full_size() {
+        let cases = find_shipped(CASES.name).unwrap().unwrap();
+        assert_eq!(cases.0.len(), CASES.studies.len());
+        for (case, name) in cases.0.into_iter().zip(CASES.studies) {
+            assert_eq!(case.name.as_deref(), Some(*name));
+            assert!(case.metrics.is_some() && !case.published.is_empty() && case.budget.is_some(), "{name}");
+            let Sized::Fits(full) = case.at_full_size(u64::MAX).unwrap() else { panic!("{name}") };
+            full.check().unwrap();
+        }
+        for shipped in SHIPPED.iter().filter(|shipped| !CASES.studies.contains(&shipped.name)) {
+            assert_eq!(StudyFile::parse(shipped.name, shipped.text).unwrap().name, None, "{}", shipped.name);
         }
     }
 }

@@ -10,6 +10,8 @@ use crate::sample::Sample;
 /// What all repeats of a cell have in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
+    /// The study, where rows name it.
+    pub study: Option<String>,
     /// The workload as it is written.
     pub workload: String,
     /// The candidate as it is written.
@@ -57,6 +59,7 @@ impl Fold {
         }
         let cell = &sample.cell;
         let key = Key {
+            study: cell.study.clone(),
             workload: cell.workload.clone(),
             candidate: cell.candidate.clone(),
             threads: cell.threads,

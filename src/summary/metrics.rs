@@ -98,6 +98,14 @@ pub const ALL: &[Metric] = &[
     metric("resident", Bytes, Neither, "allocator: in pages not given back when idle", |_, a| at(a, "heap_resident_bytes", Idle)),
     metric("metadata", Bytes, Neither, "allocator: in its own structures when idle", |_, a| at(a, "heap_metadata_bytes", Idle)),
     metric("arenas", Count, Neither, "allocator: arenas in use when idle", |_, a| at(a, "heap_arenas", Idle)),
+    metric("user", Microseconds, Lower, "processor time in the program until all is freed", |_, a| {
+        Some(at(a, "user_us", Released)? - at(a, "user_us", Start)?)
+    }),
+    metric("time", Nanoseconds, Lower, "time in which the operations were done", |_, a| (a.active_ns > 0).then_some(a.active_ns as f64)),
+    metric("per_op", Nanoseconds, Lower, "that time for each operation", |_, a| {
+        (a.active_ns > 0 && a.operations > 0).then(|| a.active_ns as f64 / a.operations as f64)
+    }),
+    metric("anon_peak", Bytes, Lower, "resident memory without files at the peak mark", |_, a| at(a, "rss_anon_bytes", Peak)),
     metric("outside", Microseconds, Lower, "a cell's wall time outside its worker", |s, a| {
         (a.worker_us > 0).then(|| s.wall_us.saturating_sub(a.worker_us) as f64)
     }),

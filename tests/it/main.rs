@@ -3,6 +3,7 @@
 mod binaries;
 mod fake;
 mod gate;
+mod group;
 mod input;
 mod memory;
 mod registry;

@@ -81,6 +81,7 @@ pub fn described(allocator: &str) -> Description {
 /// A cell to run, without settings.
 pub fn cell(allocator: &str, workload: &str, threads: u32) -> Cell {
     Cell {
+        study: None,
         candidate: allocator.into(),
         allocator: allocator.into(),
         settings: BTreeMap::new(),

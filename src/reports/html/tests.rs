@@ -1,7 +1,7 @@
 //! The page of odd findings: it is whole, safe and fetches nothing.
 
 use super::*;
-use crate::summary::{Axis, Comparison, Estimate, Line, METRICS, Panel, Point, Verdict};
+use crate::summary::{About, Axis, Comparison, Estimate, Line, METRICS, Panel, Point, Verdict};
 
 const LOOK: Look = Look { color: false, width: 80 };
 
@@ -18,10 +18,15 @@ fn line(candidate: &str, points: Vec<Option<Point>>) -> Line {
     Line { candidate: candidate.into(), version: "1.0".into(), points }
 }
 
+fn findings(panel: Panel) -> Findings {
+    let section = Section { panels: vec![panel], ..Section::default() };
+    Findings { sections: vec![section], rows: 3, ..Findings::default() }
+}
+
 fn page(columns: &[u32], lines: Vec<Line>) -> String {
     let panel =
-        Panel { title: "server".into(), axis: Axis::Threads, columns: columns.to_vec(), lines, comparisons: vec![] };
-    render(&Findings { panels: vec![panel], rows: 3, ..Findings::default() }, &LOOK)
+        Panel { title: "server".into(), axis: Axis::Threads, columns: columns.to_vec(), lines, ..Panel::default() };
+    render(&findings(panel), &LOOK)
 }
 
 #[test]
@@ -60,8 +65,10 @@ fn odd_figures_leave_gaps_and_no_nonsense() {
 #[test]
 fn text_from_outside_is_text() {
     let evil = "<script>alert(\"1\")</script>";
-    let findings = Findings {
-        question: evil.into(),
+    let about = About { question: evil.into(), ..About::default() };
+    let section = Section {
+        name: None,
+        about,
         panels: vec![Panel {
             title: evil.into(),
             axis: Axis::Cores,
@@ -75,7 +82,11 @@ fn text_from_outside_is_text() {
                 0,
                 Comparison { old: 1e6, new: 2e6, interval: (1.9, 2.1), p: 0.01, verdict: Verdict::Worse },
             )],
+            ..Panel::default()
         }],
+    };
+    let findings = Findings {
+        sections: vec![section],
         rows: 3,
         failures: vec![(evil.into(), evil.into(), 2)],
         problems: vec![evil.into()],

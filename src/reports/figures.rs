@@ -1,0 +1,123 @@
+//! A study's own table: every workload's candidates by the metrics that the study wants shown. In: a section. Out: texts
+//! and marks, which each report sets in its own way.
+
+use super::words;
+use crate::summary::{Comparison, Metric, Panel, Section, Verdict};
+
+/// The candidates of one workload at one column.
+pub struct Block {
+    /// `variant=boxes`, or `variant=boxes, 4 threads`.
+    pub title: String,
+    /// A row for each candidate; the first is what the others are compared with.
+    pub rows: Vec<Row>,
+}
+
+/// One candidate.
+pub struct Row {
+    /// As it is written.
+    pub candidate: String,
+    /// A figure for each metric.
+    pub figures: Vec<Figure>,
+}
+
+/// One median.
+pub struct Figure {
+    /// `412 ms`, or how many cells failed, or `-`.
+    pub median: String,
+    /// `[400, 431]`; empty where there is no median.
+    pub interval: String,
+    /// Less or more than the first candidate, as far as that is sure.
+    pub mark: &'static str,
+    /// Whether that is better, worse, or neither.
+    pub verdict: Option<Verdict>,
+}
+
+/// How the marks are to be read.
+pub const KEY: &str = "Medians. ▼ less and ▲ more than the first candidate above, as far as that is sure; unmarked: no \
+                       difference; ?: too few samples to tell.";
+
+/// What the metrics in the head mean.
+pub fn meanings(section: &Section) -> String {
+    let meanings: Vec<String> =
+        section.about.metrics.iter().map(|metric| format!("{}: {}", metric.name, metric.about)).collect();
+    format!("{}.", meanings.join("; "))
+}
+
+/// Who measured what, a line for each published figure.
+pub fn published(section: &Section) -> Vec<String> {
+    let line = |one: &crate::study::Published| format!("{}: {}: {}", one.by, one.what, one.figure);
+    section.about.published.iter().map(line).collect()
+}
+
+/// The section's name and question in one line, as far as it has them.
+pub fn heading(section: &Section) -> String {
+    let question = section.about.question.trim();
+    match &section.name {
+        Some(name) if question.is_empty() => name.clone(),
+        Some(name) => format!("{name}: {question}"),
+        None => question.to_string(),
+    }
+}
+
+/// All blocks of a section, in its study's order.
+pub fn blocks(section: &Section) -> Vec<Block> {
+    let columns = section.panels.iter().flat_map(|panel| panel.columns.iter().map(|value| (panel.axis, *value)));
+    let mut columns: Vec<_> = columns.collect();
+    columns.sort_unstable();
+    columns.dedup();
+    let block = |panel: &Panel, at: usize| {
+        let mut title = title(section, panel);
+        if columns.len() > 1 {
+            title.push_str(&format!(", {}", words::column(panel.axis, panel.columns[at])));
+        }
+        Block { title, rows: rows(panel, at, &section.about.metrics) }
+    };
+    section
+        .panels
+        .iter()
+        .flat_map(|panel| (0..panel.columns.len()).map(move |at| (panel, at)))
+        .map(|(panel, at)| block(panel, at))
+        .collect()
+}
+
+/// The panel's title without the workload's name, where the study bears the same: `variant=boxes`.
+fn title(section: &Section, panel: &Panel) -> String {
+    let rest = section.name.as_ref().and_then(|name| panel.title.strip_prefix(name)?.strip_prefix(':'));
+    rest.map_or_else(|| panel.title.clone(), |rest| rest.replace(", ", ",").replace(',', ", "))
+}
+
+fn rows(panel: &Panel, column: usize, metrics: &[&'static Metric]) -> Vec<Row> {
+    let measured = panel.lines.iter().enumerate().filter(|(_, line)| line.points[column].is_some());
+    measured
+        .map(|(at, line)| Row {
+            candidate: line.candidate.clone(),
+            figures: metrics.iter().map(|metric| figure(panel, at, column, metric)).collect(),
+        })
+        .collect()
+}
+
+fn figure(panel: &Panel, line: usize, column: usize, metric: &Metric) -> Figure {
+    let point = panel.lines[line].points[column].as_ref();
+    let found = point.and_then(|point| point.get(metric.name));
+    if found.is_none() {
+        let failed = point.map_or(0, |point| point.failed);
+        let median = if failed > 0 { format!("{failed} failed") } else { "-".into() };
+        return Figure { median, interval: String::new(), mark: "", verdict: None };
+    }
+    let comparison = panel.comparison(metric.name, line, column).filter(|found| found.ratio().is_finite());
+    Figure {
+        median: words::median(metric.name, found),
+        interval: words::interval(metric.name, found),
+        mark: comparison.map_or("", mark),
+        verdict: comparison.map(|comparison| comparison.verdict),
+    }
+}
+
+fn mark(comparison: &Comparison) -> &'static str {
+    match comparison.verdict {
+        Verdict::TooFew => "?",
+        Verdict::NoDifference => "",
+        _ if comparison.ratio() < 1.0 => "▼",
+        _ => "▲",
+    }
+}

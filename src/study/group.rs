@@ -1,0 +1,109 @@
+//! Several studies that are run and reported together. In: a file with one study, or with a list of `[[study]]` tables.
+//! Out: studies, each of which is one as it would be alone; their rows lie in one file.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::file::{StudyFile, unreadable};
+use crate::error::{Error, Result};
+
+/// One study or more, in the order in which they run and are shown.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Group(pub Vec<StudyFile>);
+
+/// The wire type of several.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Several {
+    study: Vec<StudyFile>,
+}
+
+/// All that tells the two shapes apart.
+#[derive(Deserialize)]
+struct Shape {
+    study: Option<toml::Value>,
+}
+
+impl Group {
+    /// Reads a file.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path).map_err(|error| Error::file(path, "reading the study", error))?;
+        Group::parse(&path.display().to_string(), &text)
+    }
+
+    /// Reads a text; `name` is what an error calls it.
+    pub fn parse(name: &str, text: &str) -> Result<Self> {
+        if !toml::from_str(text).is_ok_and(|shape: Shape| shape.study.is_some()) {
+            return Ok(Group(vec![StudyFile::parse(name, text)?]));
+        }
+        let several: Several = toml::from_str(text).map_err(|error| unreadable(name, text, &error))?;
+        let group = Group(several.study);
+        group.check_names(name)?;
+        Ok(group)
+    }
+
+    /// Each study of several needs a name of its own: rows know their study by nothing else.
+    fn check_names(&self, file: &str) -> Result<()> {
+        let problem = |problem: String| Err(Error::StudyFile { path: file.to_string(), problem });
+        if self.0.is_empty() {
+            return problem("`study`: wanted at least one, found none".into());
+        }
+        for (at, study) in self.0.iter().enumerate() {
+            let Some(name) = &study.name else {
+                return problem(format!("study {} of {} has no `name`, and rows need it", at + 1, self.0.len()));
+            };
+            if self.0[..at].iter().any(|other| other.name == study.name) {
+                return problem(format!("two studies have the name `{name}`"));
+            }
+        }
+        Ok(())
+    }
+
+    /// As TOML, to be read again by `--resume` and by `report`.
+    pub fn to_toml(&self) -> String {
+        match self.0.as_slice() {
+            [study] => study.to_toml(),
+            several => toml::to_string(&Several { study: several.to_vec() })
+                .expect("a study has only texts, numbers, lists and tables"),
+        }
+    }
+
+    /// The study of that name.
+    pub fn find(&self, name: Option<&str>) -> Option<&StudyFile> {
+        self.0.iter().find(|study| study.name.as_deref() == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_study_and_several_are_read_as_they_were_written() {
+        let one = Group::parse("x", "question = 'why?'\nrepeats = 3").unwrap();
+        assert_eq!(one.0.len(), 1);
+        let text = "[[study]]\nname = 'a'\nrepeats = 2\n[[study.published]]\nby = 'x'\nwhat = 'y'\nfigure = '1 s'\n\
+                    [[study]]\nname = 'b'\n[study.full]\nmemory = '1GiB'\nrepeats = 1\n";
+        let two = Group::parse("x", text).unwrap();
+        let names: Vec<_> = two.0.iter().map(|study| study.name.as_deref().unwrap()).collect();
+        assert_eq!(names, ["a", "b"]);
+        assert_eq!(two.find(Some("a")).unwrap().published[0].figure, "1 s");
+        for group in [one, two] {
+            assert_eq!(Group::parse("again", &group.to_toml()).unwrap(), group);
+        }
+    }
+
+    #[test]
+    fn studies_that_rows_could_not_tell_apart_are_refused() {
+        for (text, said) in [
+            ("[[study]]\nrepeats = 1\n[[study]]\nname = 'a'", "study 1 of 2 has no `name`"),
+            ("[[study]]\nname = 'a'\n[[study]]\nname = 'a'", "two studies have the name `a`"),
+            ("study = []", "wanted at least one"),
+            ("[[study]]\nname = 'a'\nrepeat = 1", "`repeat`"),
+        ] {
+            let error = Group::parse("my.toml", text).unwrap_err().to_string();
+            assert!(error.starts_with("my.toml: ") && error.contains(said), "{error}");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Several studies in one run: rows that name their study, one report with a section for each, and full sizes.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use tempfile::{TempDir, tempdir};
+
+use super::support::{TINY, allocanary, samples, words};
+
+/// Two studies, the second with metrics, a published figure and a full size.
+fn folder() -> TempDir {
+    let folder = tempdir().unwrap();
+    let smaller = TINY.replace("64", "32");
+    let text = format!(
+        "[[study]]\nname = 'one'\nquestion = 'Which is least?'\ncandidates = ['system', 'jemalloc']\n\
+         workloads = ['{TINY}']\nthreads = [1]\nrepeats = 2\n\
+         [[study]]\nname = 'small'\nquestion = 'Which is fastest?'\ncandidates = ['system', 'mimalloc']\n\
+         workloads = ['{TINY}', '{smaller}']\nthreads = [1, 2]\nrepeats = 2\nmetrics = ['per_op', 'user', 'peak']\n\
+         [[study.published]]\nby = 'Somebody, 1999'\nwhat = 'one operation'\nfigure = '7 ns'\n\
+         [study.full]\nmemory = '1MiB'\nrepeats = 1\nworkloads = ['{TINY}']\n"
+    );
+    fs::write(folder.path().join("two.toml"), text).unwrap();
+    folder
+}
+
+fn run(folder: &Path, line: &str) -> super::support::Ran {
+    allocanary(folder, words(line))
+}
+
+#[test]
+fn a_group_is_one_run_with_a_section_for_each_study() {
+    let folder = folder();
+    let ran = run(folder.path(), "study two.toml --out out");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let rows = samples(&folder.path().join("out"));
+    let mut counts = BTreeMap::new();
+    rows.iter().for_each(|row| *counts.entry(row.cell.study.as_deref().unwrap()).or_insert(0) += 1);
+    assert_eq!(counts, BTreeMap::from([("one", 4), ("small", 16)]));
+    let at = |text: &str| ran.out.find(text).unwrap_or_else(|| panic!("no {text} in {}", ran.out));
+    assert!(at("one: Which is least?") < at("small: Which is fastest?"));
+    assert!(at("MiB resident when idle") < at("per_op"), "a study without metrics is shown as ever");
+    assert!(at("live=64, operations=1000, 2 threads") < at("Published"));
+    at("- Somebody, 1999: one operation: 7 ns");
+    assert!(ran.out.lines().all(|line| line.chars().count() <= 80), "{}", ran.out);
+
+    // Every view starts from rows and the file beside them.
+    assert_eq!(run(folder.path(), "report out").out, ran.out);
+    let markdown = run(folder.path(), "report out --format markdown").out;
+    assert!(markdown.contains("## small: Which is fastest?\n\n| | candidate | per_op | user | peak |"), "{markdown}");
+    let csv = run(folder.path(), "report out --format csv").out;
+    assert!(csv.lines().next().unwrap().ends_with(",failed,study"), "{csv}");
+    assert!(csv.lines().skip(1).all(|line| line.ends_with(",one") || line.ends_with(",small")), "{csv}");
+    let page = fs::read_to_string(folder.path().join("out/report.html")).unwrap();
+    assert!(page.contains("<h2>small: Which is fastest?</h2>") && page.contains("Somebody, 1999"), "{page}");
+
+    // Rows alone, in any order, keep the order of the studies.
+    let text = fs::read_to_string(folder.path().join("out/samples.jsonl")).unwrap();
+    let backwards: Vec<&str> = text.lines().rev().collect();
+    fs::create_dir(folder.path().join("alone")).unwrap();
+    fs::write(folder.path().join("alone/rows.jsonl"), backwards.join("\n") + "\n").unwrap();
+    let alone = run(folder.path(), "report alone/rows.jsonl").out;
+    assert!(
+        alone.find("\none\n").unwrap_or(usize::MAX) < alone.find("\nsmall").unwrap_or(0) || alone.starts_with("one\n"),
+        "{alone}"
+    );
+
+    // A study is one with its rows: the other study's cells of the same name do not stand for them.
+    let kept: Vec<&str> = text.lines().filter(|line| !line.contains("\"study\":\"one\"")).collect();
+    fs::write(folder.path().join("out/samples.jsonl"), kept.join("\n") + "\n").unwrap();
+    let resumed = run(folder.path(), "study --resume --out out");
+    assert_eq!((resumed.code, samples(&folder.path().join("out")).len()), (Some(0), 20), "{resumed:?}");
+}
+
+#[test]
+fn flags_hold_for_every_study_and_workloads_are_refused() {
+    let folder = folder();
+    let plan = run(folder.path(), "plan two.toml --repeats 1 --threads 4 --candidates jemalloc").out;
+    assert_eq!(plan.matches("jemalloc, small:").count(), 3, "{plan}");
+    assert_eq!(plan.matches("4 threads").count(), 3, "{plan}");
+    assert!(plan.contains("one: Which is least?") && plan.ends_with('\n'), "{plan}");
+    let ran = run(folder.path(), "plan two.toml --workloads server");
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.contains("--workloads: each study of two has workloads of its own"), "{}", ran.err);
+    assert!(ran.err.contains("`allocanary study one`"), "{}", ran.err);
+}
+
+#[test]
+fn full_sizes_that_do_not_fit_are_named_and_not_run() {
+    let folder = folder();
+    let ran = run(folder.path(), "plan two.toml --full");
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.contains("--full: one has no `[full]` table"), "{}", ran.err);
+    let two = fs::read_to_string(folder.path().join("two.toml")).unwrap();
+    let huge = "[study.full]\nmemory = '4000GiB'\n[[study]]\nname = 'small'";
+    fs::write(folder.path().join("full.toml"), two.replacen("[[study]]\nname = 'small'", huge, 1)).unwrap();
+    let ran = run(folder.path(), "plan full.toml --full");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.err.contains("one: its full size needs 3.91 TiB, and "), "{}", ran.err);
+    assert_eq!(ran.out.matches(", repeat ").count(), 4, "the other is planned as its full table says: {}", ran.out);
+}
+
+#[test]
+fn a_metric_that_does_not_exist_is_refused_before_anything_runs() {
+    let folder = tempdir().unwrap();
+    fs::write(folder.path().join("x.toml"), "candidates = ['system']\nmetrics = ['pek']").unwrap();
+    let ran = run(folder.path(), "study x.toml");
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.contains("metrics: no metric `pek`; perhaps peak"), "{}", ran.err);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
