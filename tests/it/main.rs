@@ -3,6 +3,7 @@
 mod binaries;
 mod fake;
 mod gate;
+mod go;
 mod group;
 mod input;
 mod memory;

@@ -1,0 +1,111 @@
+// Where the readings of all phases are put down, by the names that allocanary's meters give them. In: this process.
+// Out: a column for each reading.
+package main
+
+import (
+	"bytes"
+	"os"
+	"runtime/debug"
+	"runtime/metrics"
+	"strconv"
+	"syscall"
+)
+
+type board struct {
+	phases   []string
+	live     []uint64
+	readings []map[string]int64
+	heap     []metrics.Sample
+}
+
+func newBoard() *board {
+	names := []string{
+		"/memory/classes/heap/objects:bytes", "/memory/classes/heap/unused:bytes", "/memory/classes/heap/free:bytes",
+		"/memory/classes/heap/released:bytes", "/memory/classes/metadata/mcache/inuse:bytes",
+		"/memory/classes/metadata/mspan/inuse:bytes", "/memory/classes/metadata/other:bytes",
+	}
+	board := &board{}
+	for _, name := range names {
+		board.heap = append(board.heap, metrics.Sample{Name: name})
+	}
+	return board
+}
+
+// mark reads all meters. Before `purged` the runtime collects and gives back what it can.
+func (board *board) mark(phase string, liveBytes uint64) {
+	if phase == "purged" {
+		debug.FreeOSMemory()
+	}
+	readings := map[string]int64{}
+	fields(readings, "/proc/self/status", map[string]string{
+		"VmRSS:": "rss_bytes", "VmHWM:": "peak_rss_bytes", "RssAnon:": "rss_anon_bytes", "VmSize:": "vsz_bytes",
+		"Threads:": "threads",
+	})
+	var usage syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &usage) == nil {
+		readings["minor_faults"], readings["major_faults"] = usage.Minflt, usage.Majflt
+		readings["user_us"], readings["system_us"] = usage.Utime.Nano()/1000, usage.Stime.Nano()/1000
+	}
+	board.readHeap(readings)
+	fields(readings, "/proc/self/smaps_rollup", map[string]string{
+		"Rss:": "smaps_rss_bytes", "Pss:": "pss_bytes", "LazyFree:": "lazy_free_bytes", "AnonHugePages:": "anon_huge_bytes",
+	})
+	board.phases = append(board.phases, phase)
+	board.live = append(board.live, liveBytes)
+	board.readings = append(board.readings, readings)
+}
+
+// readHeap says where the runtime says that its memory is, without stopping the world as ReadMemStats does.
+func (board *board) readHeap(readings map[string]int64) {
+	metrics.Read(board.heap)
+	value := func(at int) int64 {
+		if board.heap[at].Value.Kind() != metrics.KindUint64 {
+			return 0
+		}
+		return int64(board.heap[at].Value.Uint64())
+	}
+	objects, unused, free, released := value(0), value(1), value(2), value(3)
+	readings["heap_allocated_bytes"] = objects
+	readings["heap_active_bytes"] = objects + unused
+	readings["heap_resident_bytes"] = objects + unused + free
+	readings["heap_retained_bytes"] = released
+	readings["heap_metadata_bytes"] = value(4) + value(5) + value(6)
+}
+
+// fields puts the numbers of a /proc file under their names; kB become bytes.
+func fields(readings map[string]int64, path string, names map[string]string) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return
+	}
+	for _, line := range bytes.Split(text, []byte{'\n'}) {
+		words := bytes.Fields(line)
+		if len(words) < 2 {
+			continue
+		}
+		name, wanted := names[string(words[0])]
+		number, err := strconv.ParseInt(string(words[1]), 10, 64)
+		if !wanted || err != nil {
+			continue
+		}
+		if len(words) > 2 {
+			number *= 1024
+		}
+		readings[name] = number
+	}
+}
+
+// byName is a column for each reading that any phase has; null where the meter could not say.
+func (board *board) byName() map[string][]*int64 {
+	columns := map[string][]*int64{}
+	for at, readings := range board.readings {
+		for name, value := range readings {
+			if columns[name] == nil {
+				columns[name] = make([]*int64, len(board.readings))
+			}
+			value := value
+			columns[name][at] = &value
+		}
+	}
+	return columns
+}

@@ -1,0 +1,154 @@
+// What this cell says of itself: settings, workloads and parameters. In: nothing. Out: the description that the parent
+// plans by.
+package main
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"runtime/metrics"
+	"strconv"
+	"strings"
+)
+
+type object = map[string]any
+
+// The Go runtime reads both from its environment at start. The prefix is empty, since a name in capitals is the variable.
+var settings = []object{
+	setting("gogc", number(-1, math.MaxInt32), "growth of the heap in % before the next collection; -1 never collects"),
+	setting("gomemlimit", size(1), "soft limit of the memory that the runtime manages"),
+}
+
+func setting(name string, kind object, about string) object {
+	return object{"name": name, "kind": kind, "about": about}
+}
+
+func number(min, max int64) object { return object{"type": "number", "min": min, "max": max} }
+func size(min int64) object        { return object{"type": "size", "min": min, "max": int64(math.MaxInt64)} }
+
+var count = number(0, 1_000_000_000)
+
+func choice(names ...string) object {
+	return object{"type": "choice", "names": names}
+}
+
+// A parameter of a workload, with its default in canonical spelling.
+type parameter struct {
+	name    string
+	kind    object
+	initial string
+	about   string
+}
+
+// A workload: what it does with memory.
+type workload struct {
+	name       string
+	about      string
+	operation  string
+	parameters []parameter
+	seconds    float64
+	run        func(*setup) (outcome, error)
+}
+
+func workloads() []workload { return []workload{list, blob, storm} }
+
+func describe() object {
+	var loads []object
+	for _, load := range workloads() {
+		parameters := []object{}
+		for _, one := range load.parameters {
+			described := setting(one.name, one.kind, one.about)
+			described["default"] = one.initial
+			parameters = append(parameters, described)
+		}
+		loads = append(loads, object{
+			"name": load.name, "about": load.about, "operation": load.operation,
+			"parameters": parameters, "seconds": load.seconds,
+		})
+	}
+	return object{
+		"protocol":    protocol,
+		"build":       thisBuild(),
+		"allocator":   "go",
+		"version":     runtime.Version(),
+		"settings":    settings,
+		"effective":   effective(),
+		"environment": object{"type": "each", "prefix": ""},
+		"workloads":   loads,
+	}
+}
+
+// find reads `name:key=value,key=value` and fills defaults in. The parent has checked names; values come as the user
+// wrote them, so sizes may have a unit.
+func find(text string) (workload, map[string]string, error) {
+	name, rest, _ := strings.Cut(text, ":")
+	for _, load := range workloads() {
+		if load.name != name {
+			continue
+		}
+		values := map[string]string{}
+		for _, one := range load.parameters {
+			values[one.name] = one.initial
+		}
+		for _, pair := range strings.Split(rest, ",") {
+			key, value, found := strings.Cut(pair, "=")
+			if !found {
+				continue
+			}
+			if _, known := values[key]; !known {
+				return load, nil, fmt.Errorf("workload `%s` has no parameter `%s`", name, key)
+			}
+			values[key] = value
+		}
+		return load, values, nil
+	}
+	return workload{}, nil, fmt.Errorf("cell-go has no workload `%s`", name)
+}
+
+// parseSize reads 65536, 64K, 64KB or 64KiB: all binary, as allocanary does.
+func parseSize(text string) (int, error) {
+	digits := strings.TrimRight(text, "kKmMgGtTiIbB ")
+	unit := strings.ToLower(strings.TrimSpace(text[len(digits):]))
+	unit = strings.TrimSuffix(strings.TrimSuffix(unit, "b"), "i")
+	shift, known := map[string]int{"": 0, "k": 10, "m": 20, "g": 30, "t": 40}[unit]
+	value, err := strconv.ParseFloat(digits, 64)
+	bytes := value * float64(uint64(1)<<shift)
+	if !known || err != nil || bytes < 0 || bytes != math.Trunc(bytes) {
+		return 0, fmt.Errorf("wanted a size such as 65536 or 64KiB, found `%s`", text)
+	}
+	return int(bytes), nil
+}
+
+// effective reads the settings back from the runtime, as the user would write them.
+func effective() map[string]string {
+	samples := []metrics.Sample{{Name: "/gc/gogc:percent"}, {Name: "/gc/gomemlimit:bytes"}}
+	metrics.Read(samples)
+	values := map[string]string{}
+	for at, name := range []string{"gogc", "gomemlimit"} {
+		if samples[at].Value.Kind() == metrics.KindUint64 {
+			// "off" is the largest number, as a percentage of -1 is.
+			values[name] = strconv.FormatInt(int64(samples[at].Value.Uint64()), 10)
+		}
+	}
+	return values
+}
+
+func settingsFound(wanted map[string]string) map[string]string {
+	found := map[string]string{}
+	for name, value := range effective() {
+		if _, asked := wanted[name]; asked {
+			found[name] = value
+		}
+	}
+	return found
+}
+
+// mismatch is the first setting that is not in force.
+func mismatch(wanted, found map[string]string) *failure {
+	for name, value := range wanted {
+		if found[name] != value {
+			return &failure{"setting", fmt.Sprintf("%s: wanted %s, found %s", name, value, found[name])}
+		}
+	}
+	return nil
+}

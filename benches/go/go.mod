@@ -1,0 +1,3 @@
+module cell-go
+
+go 1.21

@@ -1,0 +1,128 @@
+// cell-go: Go's own memory management as a candidate of allocanary's studies. In: a verb, and a cell on standard input.
+// Out: one line of JSON on standard output.
+//
+// It speaks the two verbs of every cell: `describe` says who it is; `run` does what the cell on standard input asks and
+// answers with a sample. Phases, readings and parameters have the names that allocanary's own cells give them, so that
+// Go's rows stand in one table with theirs.
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"time"
+)
+
+// protocol is the version of the messages and of the rows.
+const protocol = 1
+
+// A cell as far as this program looks into it; it goes back in the answer as it came.
+type cell struct {
+	Settings map[string]string `json:"settings"`
+	Workload string            `json:"workload"`
+	Threads  int               `json:"threads"`
+	Seed     uint64            `json:"seed"`
+}
+
+type sample struct {
+	Schema     int             `json:"schema"`
+	Cell       json.RawMessage `json:"cell"`
+	Answer     *answer         `json:"answer,omitempty"`
+	Error      *failure        `json:"error,omitempty"`
+	Provenance provenance      `json:"provenance"`
+}
+
+type answer struct {
+	Version    string              `json:"version"`
+	Found      map[string]string   `json:"found,omitempty"`
+	Phases     []string            `json:"phases"`
+	LiveBytes  []uint64            `json:"live_bytes"`
+	Readings   map[string][]*int64 `json:"readings"`
+	Operations uint64              `json:"operations"`
+	ActiveNs   int64               `json:"active_ns"`
+	WorkerUs   int64               `json:"worker_us"`
+	Latency    *quantiles          `json:"latency,omitempty"`
+	Verified   uint64              `json:"verified"`
+	Notes      map[string]uint64   `json:"notes,omitempty"`
+}
+
+type failure struct {
+	Kind string `json:"kind"`
+	Text string `json:"text"`
+}
+
+func main() {
+	board := newBoard()
+	board.mark("start", 0)
+	started := time.Now()
+	verb := ""
+	if len(os.Args) > 1 {
+		verb = os.Args[1]
+	}
+	var line []byte
+	var err error
+	switch verb {
+	case "describe":
+		line, err = json.Marshal(describe())
+	case "run":
+		dieWithParent()
+		var text []byte
+		if text, err = io.ReadAll(os.Stdin); err == nil {
+			line, err = run(board, text, started)
+		}
+	default:
+		err = fmt.Errorf("cell-go is run by allocanary; its verbs are `describe` and `run`")
+	}
+	if err == nil {
+		_, err = fmt.Printf("%s\n", line)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+}
+
+// run does what the cell asks; what goes wrong becomes the sample's error.
+func run(board *board, text []byte, started time.Time) ([]byte, error) {
+	var asked cell
+	if err := json.Unmarshal(text, &asked); err != nil {
+		return nil, fmt.Errorf("the cell on standard input: %w", err)
+	}
+	row := sample{Schema: protocol, Cell: text}
+	load, parameters, err := find(asked.Workload)
+	if err == nil && asked.Threads < 1 {
+		err = fmt.Errorf("threads: wanted 1 or more, found %d", asked.Threads)
+	}
+	if err == nil {
+		setup := &setup{threads: asked.Threads, seed: asked.Seed, parameters: parameters, board: board}
+		var done outcome
+		if done, err = load.run(setup); err == nil {
+			found := settingsFound(asked.Settings)
+			row.Error = mismatch(asked.Settings, found)
+			row.Answer = board.answer(done, setup, found)
+			row.Answer.WorkerUs = time.Since(started).Microseconds()
+		}
+	}
+	if err != nil {
+		row.Error = &failure{"refused", err.Error()}
+	}
+	row.Provenance = here() // last: it reads the whole executable
+	return json.Marshal(row)
+}
+
+func (board *board) answer(done outcome, setup *setup, found map[string]string) *answer {
+	return &answer{
+		Version:    runtime.Version(),
+		Found:      found,
+		Phases:     board.phases,
+		LiveBytes:  board.live,
+		Readings:   board.byName(),
+		Operations: done.operations,
+		ActiveNs:   done.active.Nanoseconds(),
+		Latency:    setup.laps.quantiles(done.timedEvery),
+		Verified:   done.verified,
+		Notes:      done.notes,
+	}
+}

@@ -1,0 +1,54 @@
+//! The Go cell of `benches/go`: built where Go is, and studied beside ours. Without Go its test says that it is skipped.
+
+use std::path::Path;
+use std::process::Command;
+
+use tempfile::tempdir;
+
+use super::support::{allocanary, samples, words};
+
+#[test]
+fn go_is_studied_beside_our_cells_where_go_is() {
+    if !Command::new("go").arg("version").output().is_ok_and(|ran| ran.status.success()) {
+        eprintln!("skipped go_is_studied_beside_our_cells_where_go_is: there is no go here");
+        return;
+    }
+    let folder = tempdir().unwrap();
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/go");
+    let built = Command::new("go")
+        .args(["build", "-trimpath", "-buildvcs=false", "-o"])
+        .arg(folder.path().join("cell-go"))
+        .arg(".")
+        .current_dir(&sources)
+        // Nothing but the standard library is needed, and so no network.
+        .env("GOFLAGS", "-mod=mod")
+        .env("GOPROXY", "off")
+        .output()
+        .unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let list = "study --cells . --threads 2 --repeats 1 --out out --workloads list:nodes=1000 --candidates";
+    let candidates = ["system", "go", "go:gogc=400,gomemlimit=64MiB"];
+    let ran = allocanary(folder.path(), words(list).into_iter().chain(candidates));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let rows = samples(&folder.path().join("out"));
+    assert_eq!(rows.len(), 3);
+    let system = rows.iter().find(|row| row.cell.allocator == "system").unwrap();
+    for row in rows.iter().filter(|row| row.cell.allocator == "go") {
+        let (answer, ours) = (row.answer.as_ref().unwrap(), system.answer.as_ref().unwrap());
+        assert_eq!((&answer.phases, answer.operations), (&ours.phases, ours.operations));
+        assert!(answer.verified > 0 && answer.version.starts_with("go1."), "{answer:?}");
+        for reading in ["rss_bytes", "peak_rss_bytes", "rss_anon_bytes", "vsz_bytes", "minor_faults", "user_us"] {
+            assert!(answer.readings[reading].iter().all(Option::is_some), "{reading}");
+            assert!(ours.readings.contains_key(reading), "{reading}");
+        }
+        assert_eq!(row.provenance.build.package, "cell-go");
+        // Rows of hosts with unlike cores are never in one table.
+        assert_eq!(
+            row.provenance.host,
+            allocanary::provenance::Host {
+                parallelism: row.provenance.host.parallelism,
+                ..system.provenance.host.clone()
+            }
+        );
+    }
+}
