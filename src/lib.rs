@@ -23,6 +23,8 @@ compile_error!("allocanary reads /proc: it runs on Linux");
 
 pub mod allocator;
 pub mod allocators;
+#[cfg(feature = "blob-tree")]
+pub mod blob_tree;
 pub mod container;
 pub mod environment;
 pub mod install;
@@ -35,6 +37,9 @@ pub mod sys;
 pub mod tuning;
 pub mod units;
 mod wanted;
+
+#[cfg(feature = "blob-tree")]
+pub use blob_tree::BlobTree;
 
 #[cfg(feature = "command")]
 pub mod args;
