@@ -24,6 +24,7 @@ compile_error!("allocanary reads /proc: it runs on Linux");
 pub mod allocator;
 pub mod allocators;
 pub mod container;
+pub mod counting;
 pub mod environment;
 pub mod install;
 #[cfg(feature = "prometheus")]
@@ -74,3 +75,5 @@ pub mod worker;
 pub mod workload;
 #[cfg(feature = "command")]
 pub mod workloads;
+
+pub use counting::Counting;
