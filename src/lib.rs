@@ -26,6 +26,7 @@ pub mod allocators;
 #[cfg(feature = "blob-tree")]
 pub mod blob_tree;
 pub mod container;
+pub mod counting;
 pub mod environment;
 pub mod install;
 #[cfg(feature = "prometheus")]
@@ -79,3 +80,5 @@ pub mod worker;
 pub mod workload;
 #[cfg(feature = "command")]
 pub mod workloads;
+
+pub use counting::Counting;
