@@ -167,7 +167,13 @@ impl BlobTree {
 }
 
 /// The buffer for a node's message.
-fn buffer<'a>(kept: &'a mut Vec<u8>, per_node: bool, asked: &mut Asked, values: usize, children: usize) -> &'a mut [u8] {
+fn buffer<'a>(
+    kept: &'a mut Vec<u8>,
+    per_node: bool,
+    asked: &mut Asked,
+    values: usize,
+    children: usize,
+) -> &'a mut [u8] {
     if per_node {
         // What Dolt takes for a node: its values, the longest varints, and 200 bytes for all else.
         *kept = asked.count(vec![0; values + VARINT_BYTES * children + 200]);

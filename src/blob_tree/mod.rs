@@ -32,6 +32,8 @@ mod hash;
 mod message;
 mod node;
 mod read;
+#[cfg(test)]
+mod tests;
 
 pub use builder::{Asked, BlobTree, BuildError};
 pub use hash::{Hash, HashError};

@@ -227,7 +227,8 @@ mod tests {
         assert_eq!(said(&leaf, 0, 26), "a node's kind: wanted 27, found 26");
         assert_eq!(said(&leaf, 3, 0), "a node's length: wanted 1040, found 1024");
         assert_eq!(said(&leaf, 28, 2), "a node's leaves: wanted 1 for a leaf, found 2");
-        let level = inner.len() - 64 - 4 - 4 - 4 - 8 - 8 - 1; // before tree_size, both offsets and both vectors
+        // From the end: both vectors, both offsets, a gap, tree_size.
+        let level = inner.len() - (60 + 4) - (5 + 3 + 4) - (4 + 4) - 4 - 8 - 1;
         assert_eq!(said(&inner, level, 8), "a node's level: wanted at most 7, found 8");
         let short = Node::parse(&leaf[..11]).unwrap_err().to_string();
         assert_eq!(short, "a node's message: wanted 12 bytes or more, found 11");
