@@ -73,6 +73,9 @@ pub trait Stage {
     /// The workload stands still in `phase`, holding `live_bytes` by its own count. Before [`Phase::Purged`] the
     /// stage makes the allocator give back what it can.
     fn mark(&mut self, phase: Phase, live_bytes: u64);
+
+    /// Takes a number of the workload's own, which goes into the row under its name.
+    fn note(&mut self, _name: &'static str, _value: u64) {}
 }
 
 /// What takes durations of single operations, in nanoseconds.
