@@ -23,7 +23,10 @@ compile_error!("allocanary reads /proc: it runs on Linux");
 
 pub mod allocator;
 pub mod allocators;
+#[cfg(feature = "blob-tree")]
+pub mod blob_tree;
 pub mod container;
+pub mod counting;
 pub mod environment;
 pub mod install;
 #[cfg(feature = "prometheus")]
@@ -35,6 +38,9 @@ pub mod sys;
 pub mod tuning;
 pub mod units;
 mod wanted;
+
+#[cfg(feature = "blob-tree")]
+pub use blob_tree::BlobTree;
 
 #[cfg(feature = "command")]
 pub mod args;
@@ -74,3 +80,5 @@ pub mod worker;
 pub mod workload;
 #[cfg(feature = "command")]
 pub mod workloads;
+
+pub use counting::Counting;

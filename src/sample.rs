@@ -62,6 +62,9 @@ pub struct Answer {
     pub latency: Option<Latency>,
     /// Blocks whose content was compared with what had been written to them.
     pub verified: u64,
+    /// Numbers of the workload's own, such as `work_allocations`: what `blob` asked of the allocator for its operations.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub notes: BTreeMap<String, u64>,
 }
 
 impl Answer {

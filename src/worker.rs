@@ -176,6 +176,7 @@ struct Board<'a> {
     phases: [Option<(Phase, u64)>; Phase::ALL.len()],
     marks: usize,
     readings: [[Option<u64>; meters::READINGS]; Phase::ALL.len()],
+    notes: BTreeMap<String, u64>,
 }
 
 impl Stage for Board<'_> {
@@ -193,12 +194,22 @@ impl Stage for Board<'_> {
         self.phases[self.marks] = Some((phase, live_bytes));
         self.marks += 1;
     }
+
+    fn note(&mut self, name: &'static str, value: u64) {
+        self.notes.insert(name.into(), value);
+    }
 }
 
 impl<'a> Board<'a> {
     fn new(allocator: &'a dyn Allocator) -> Self {
         const UNREAD: [Option<u64>; meters::READINGS] = [None; meters::READINGS];
-        Board { allocator, phases: Default::default(), marks: 0, readings: [UNREAD; Phase::ALL.len()] }
+        Board {
+            allocator,
+            phases: Default::default(),
+            marks: 0,
+            readings: [UNREAD; Phase::ALL.len()],
+            notes: BTreeMap::new(),
+        }
     }
 
     /// The readings by name, phase by phase.
@@ -232,6 +243,7 @@ impl<'a> Board<'a> {
             worker_us: 0,
             latency: latency.latency(outcome.timed_every),
             verified: outcome.verified,
+            notes: self.notes.clone(),
         }
     }
 }

@@ -51,9 +51,14 @@ pub struct Setup<'a> {
 }
 
 impl Setup<'_> {
+    /// A parameter as it is written: one of its words.
+    pub fn word(&self, name: &str) -> Result<&str, String> {
+        self.parameters.get(name).map(String::as_str).ok_or_else(|| format!("no parameter `{name}`"))
+    }
+
     /// A numeric parameter: a number, or a size in bytes.
     pub fn number(&self, name: &str) -> Result<usize, String> {
-        let value = self.parameters.get(name).ok_or_else(|| format!("no parameter `{name}`"))?;
+        let value = self.word(name)?;
         value.parse().map_err(|_| format!("parameter `{name}`: wanted a number, found `{value}`"))
     }
 
@@ -68,6 +73,9 @@ pub trait Stage {
     /// The workload stands still in `phase`, holding `live_bytes` by its own count. Before [`Phase::Purged`] the
     /// stage makes the allocator give back what it can.
     fn mark(&mut self, phase: Phase, live_bytes: u64);
+
+    /// Takes a number of the workload's own, which goes into the row under its name.
+    fn note(&mut self, _name: &'static str, _value: u64) {}
 }
 
 /// What takes durations of single operations, in nanoseconds.

@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 use std::process::{Command, Stdio};
 
 use allocanary::sample::Sample;
-use allocanary::workload::Phase::{Idle, Peak, Purged};
+use allocanary::workload::Phase::{Filled, Idle, Peak, Purged, Released};
 use tempfile::tempdir;
 
 use super::fake;
@@ -41,6 +41,21 @@ fn a_large_parent_does_not_change_a_cells_peak() {
     assert!(peak < 64 << 20 && peak > 256 << 10, "{peak}");
 }
 
+/// What a blob's tree asks of the allocator is in the row, and so are the buffers that are kept between blobs.
+#[test]
+fn a_cell_tells_what_its_blobs_allocated() {
+    for (variant, allocations, bytes, held) in
+        [("naive", 6, 16_520, 0), ("reuse", 4, 10_920, 5600 + 290), ("ours", 0, 0, 5600 + 6064)]
+    {
+        let answer = answer(&cell("system", &format!("blob:variant={variant},size=10000,blobs=50,idle=1"), 1));
+        let notes = [("work_allocations", 50 * allocations), ("work_allocated_bytes", 50 * bytes)];
+        let notes: BTreeMap<String, u64> = notes.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
+        assert_eq!((answer.notes.clone(), answer.operations, answer.verified), (notes, 50, 50), "{variant}");
+        let live = [Filled, Peak, Idle, Released, Purged].map(|phase| answer.live(phase));
+        assert_eq!(live, [10_000 + held, 10_000 + held, 10_000 + held, 0, 0].map(Some), "{variant}");
+    }
+}
+
 #[test]
 fn every_cell_checks_its_data() {
     for allocator in ["system", "jemalloc", "mimalloc"] {
@@ -49,6 +64,7 @@ fn every_cell_checks_its_data() {
             TINY,
             "handoff:queued=64,operations=1000,idle=1",
             "bleed:live=64,generations=2,operations=1000,idle=1",
+            "blob:size=10000,blobs=192,input=random,idle=1",
         ] {
             let answer = answer(&cell(allocator, workload, 3));
             assert!(answer.verified >= 64, "{allocator} {workload}: {}", answer.verified);

@@ -1,0 +1,147 @@
+//! What counting costs. In: the system's allocator bare and inside `Counting`, called directly. Out: the time of
+//! a pair of allocate and free of mixed sizes by thread count, and instructions per pair as callgrind counts them; the
+//! time should rise by at most 5 %.
+//!
+//! `cargo bench --bench counting` (the instructions need valgrind)
+//!
+//! The allocators take turns in rounds of a few milliseconds, and the ratio is taken within a round: a machine that
+//! is slow for a second is slow for all of them.
+
+use std::alloc::{GlobalAlloc, Layout, System, handle_alloc_error};
+use std::hint::black_box;
+use std::process::Command;
+use std::sync::Barrier;
+use std::thread;
+use std::time::Instant;
+
+use allocanary::Counting;
+
+/// Four size classes by turns, as in `examples/pairs`, and one in 16 that is a page.
+const SIZES: [usize; 16] = [16, 64, 256, 1024, 16, 64, 256, 1024, 16, 64, 256, 1024, 16, 64, 256, 4096];
+const THREADS: [usize; 3] = [1, 2, 8];
+const ROUNDS: usize = 301;
+const PAIRS: u64 = 100_000;
+
+type Timed<'a> = (&'a str, &'a (dyn Fn(u64, usize) -> f64 + Sync));
+
+static COUNTING: Counting<System> = Counting::new(System);
+
+fn main() {
+    // Under callgrind, the program calls itself: `count <allocator> <pairs>`.
+    let arguments: Vec<String> = std::env::args().collect();
+    if let [_, word, name, times] = &arguments[..]
+        && word == "count"
+    {
+        let times = times.parse().expect("a number of pairs");
+        match name.as_str() {
+            "system" => pairs(&System, times),
+            "counting" => pairs(&COUNTING, times),
+            _ => panic!("no allocator {name}"),
+        }
+        return;
+    }
+    let timed: [Timed; 2] = [
+        ("system", &|times, threads| time(&System, times, threads)),
+        ("counting", &|times, threads| time(&COUNTING, times, threads)),
+    ];
+    println!("{:12} {:>7} {:>10} {:>8} {:>17}", "allocator", "threads", "ns/pair", "ratio", "middle half");
+    for threads in THREADS {
+        compare(&timed, threads);
+    }
+    instructions();
+}
+
+/// Times all allocators in turn, round by round, and prints medians; the first is what the others are compared with.
+fn compare(timed: &[Timed], threads: usize) {
+    let mut nanos: Vec<Vec<f64>> = timed.iter().map(|_| Vec::new()).collect();
+    let mut ratios = nanos.clone();
+    for round in 0..ROUNDS {
+        let mut row = vec![0.0; timed.len()];
+        for turn in 0..timed.len() {
+            // Another one begins in every round.
+            let at = (turn + round) % timed.len();
+            row[at] = timed[at].1(PAIRS / threads as u64, threads);
+        }
+        for (at, time) in row.iter().enumerate() {
+            nanos[at].push(*time);
+            ratios[at].push(time / row[0]);
+        }
+    }
+    for (at, (name, _)) in timed.iter().enumerate() {
+        let [low, ratio, high] = [0.25, 0.5, 0.75].map(|part| quantile(&mut ratios[at], part));
+        let time = quantile(&mut nanos[at], 0.5);
+        println!("{name:12} {threads:>7} {time:>10.2} {ratio:>8.3} {:>17}", format!("{low:.3} to {high:.3}"));
+    }
+}
+
+fn quantile(values: &mut [f64], part: f64) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values[((values.len() - 1) as f64 * part) as usize]
+}
+
+/// Nanoseconds that a pair takes while so many threads do `times` pairs each.
+fn time(allocator: &(impl GlobalAlloc + Sync), times: u64, threads: usize) -> f64 {
+    if threads == 1 {
+        pairs(allocator, 64);
+        let started = Instant::now();
+        pairs(allocator, times);
+        return started.elapsed().as_nanos() as f64 / times as f64;
+    }
+    let gate = Barrier::new(threads + 1);
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                pairs(allocator, 64);
+                gate.wait();
+                pairs(allocator, times);
+                gate.wait();
+            });
+        }
+        gate.wait();
+        let started = Instant::now();
+        gate.wait();
+        started.elapsed().as_nanos() as f64 / (times * threads as u64) as f64
+    })
+}
+
+/// Allocates, writes, frees; so many times. Not inlined, and of the same shape for each allocator.
+#[inline(never)]
+fn pairs(allocator: &impl GlobalAlloc, times: u64) {
+    for pair in 0..times as usize {
+        let layout = Layout::from_size_align(black_box(SIZES[pair % SIZES.len()]), 8).expect("8 is a power of two");
+        // SAFETY: the layout's size is not zero.
+        let block = unsafe { allocator.alloc(layout) };
+        if block.is_null() {
+            handle_alloc_error(layout);
+        }
+        // SAFETY: the block is ours alone, and goes back where it came from with the layout it came with.
+        unsafe {
+            block.write_volatile(1);
+            allocator.dealloc(black_box(block), layout);
+        }
+    }
+}
+
+/// Instructions per pair: the same in every run. The difference of two runs leaves out what a process costs by itself.
+fn instructions() {
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        println!("instructions: skipped, valgrind is not installed (apt-get install valgrind)");
+        return;
+    }
+    let this = std::env::current_exe().expect("a running program has a path");
+    let collected = |name: &str, pairs: u64| -> u64 {
+        let mut command = Command::new("valgrind");
+        command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(&this);
+        let output = command.args(["count", name, &pairs.to_string()]).output().expect("valgrind starts");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        // ==123== Collected : 1234567
+        let count = text.lines().find_map(|line| line.split_once("Collected : ")).map(|(_, count)| count.trim());
+        count.and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("no count in what valgrind said: {text}"))
+    };
+    let (few, many) = (16_000, 176_000);
+    let per_pair = |name: &str| (collected(name, many) - collected(name, few)) as f64 / (many - few) as f64;
+    let bare = per_pair("system");
+    for (name, count) in [("system", bare), ("counting", per_pair("counting"))] {
+        println!("{name:12} {count:>10.2} instructions per pair {:>8.3}", count / bare);
+    }
+}

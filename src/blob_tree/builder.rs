@@ -1,0 +1,269 @@
+//! Builds a value's tree. In: a reader and how many bytes it has. Out: each node, as it is done, and the root's hash.
+
+use std::fmt::Display;
+use std::io::{self, Read};
+
+use super::hash::{HASH_BYTES, Hash};
+use super::message::{self, FAN_OUT, LARGEST, LEAF_BYTES, MOST_LEVELS, VARINT_BYTES};
+
+/// A builder of trees, which keeps its buffers from one value to the next: 8 KiB, and 5600 bytes for each level that it
+/// has met. Once it has built a value of as many levels, it asks the allocator for nothing.
+#[derive(Debug, Default)]
+pub struct BlobTree {
+    levels: [Level; MOST_LEVELS],
+    message: Vec<u8>,
+    per_node: bool,
+    asked: Asked,
+}
+
+/// Children that wait for their node to be full.
+#[derive(Debug, Default)]
+struct Level {
+    addresses: Vec<u8>,
+    counts: Vec<u64>,
+}
+
+/// What a builder has asked of the allocator, by its own count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// Allocations.
+    pub allocations: u64,
+    /// Bytes of them all.
+    pub bytes: u64,
+}
+
+/// Why a tree could not be built. Nodes that were stored before are as valid as ever, and the builder can be used again.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError<E: Display> {
+    /// The reader ended early.
+    #[error("the reader ended at offset {offset}: wanted {wanted} bytes, found {offset}")]
+    Short {
+        /// Bytes read.
+        offset: u64,
+        /// The size that was said.
+        wanted: u64,
+    },
+    /// The reader had more. To make a value of a part of a stream, use [`Read::take`].
+    #[error("the reader goes on at offset {wanted}: wanted {wanted} bytes, found more")]
+    Long {
+        /// The size that was said.
+        wanted: u64,
+    },
+    /// The reader failed.
+    #[error("the reader failed at offset {offset}: wanted {wanted} bytes, found {offset} and then: {source}")]
+    Read {
+        /// Bytes read.
+        offset: u64,
+        /// The size that was said.
+        wanted: u64,
+        /// What the reader said.
+        source: io::Error,
+    },
+    /// The store failed.
+    #[error("the store did not take node {hash}, which ends at offset {offset} of {wanted} bytes: {source}")]
+    Store {
+        /// The node.
+        hash: Hash,
+        /// Bytes read when the node was done.
+        offset: u64,
+        /// The size that was said.
+        wanted: u64,
+        /// What the store said.
+        source: E,
+    },
+}
+
+impl BlobTree {
+    /// A builder with no buffers yet; they come with the first value.
+    pub fn new() -> Self {
+        BlobTree::default()
+    }
+
+    /// A builder as published after its repair, for comparison: the levels' arrays are kept, and every node is written
+    /// to a buffer of its own. Made anew for every value, it allocates as the one before the repair.
+    pub fn with_buffer_per_node() -> Self {
+        BlobTree { per_node: true, ..BlobTree::default() }
+    }
+
+    /// What was asked of the allocator since the builder was made.
+    pub fn asked(&self) -> Asked {
+        self.asked
+    }
+
+    /// Bytes of the buffers that are held now.
+    pub fn held_bytes(&self) -> u64 {
+        let level = |level: &Level| level.addresses.capacity() + level.counts.capacity() * size_of::<u64>();
+        (self.message.capacity() + self.levels.iter().map(level).sum::<usize>()) as u64
+    }
+
+    /// Builds the tree of the `size` bytes that `reader` has, and gives every node to `store`, children first; the root's
+    /// hash. The same bytes make the same tree however the reader splits them. An empty value has no node, and the root
+    /// [`Hash::ZERO`].
+    ///
+    /// The reader is asked for one byte more than `size`, to know that it ends there.
+    pub fn build<E: Display>(
+        &mut self,
+        reader: impl Read,
+        size: u64,
+        mut store: impl FnMut(&Hash, &[u8]) -> Result<(), E>,
+    ) -> Result<Hash, BuildError<E>> {
+        let top = message::levels(size);
+        self.levels[..top].iter_mut().for_each(|level| level.prepare(&mut self.asked));
+        let mut source = Source { reader, offset: 0, size };
+        let mut root = None;
+        while source.offset < size {
+            let payload = LEAF_BYTES.min((size - source.offset).try_into().unwrap_or(LEAF_BYTES));
+            let buffer = buffer(&mut self.message, self.per_node, &mut self.asked, payload, 1);
+            source.fill(&mut buffer[message::payload_start(payload)..][..payload])?;
+            if source.offset == size {
+                source.end()?;
+            }
+            let length = message::leaf(buffer, payload);
+            let mut child = (put(&buffer[..length], &source, &mut store)?, 1);
+            root = (top == 0).then_some(child.0);
+            // A node is written as soon as it is full, and then it may be the one that fills the next.
+            for at in 0..top {
+                if !self.levels[at].push(child) {
+                    break;
+                }
+                child = self.node(at, &source, &mut store)?;
+                root = (at + 1 == top).then_some(child.0);
+            }
+        }
+        if size == 0 {
+            source.end()?;
+            return Ok(Hash::ZERO);
+        }
+        if let Some(root) = root {
+            return Ok(root);
+        }
+        // What is left of each level, even if it is nothing.
+        let mut last = Hash::ZERO;
+        for at in 0..top {
+            let child = self.node(at, &source, &mut store)?;
+            if child.1 > 0 && at + 1 < top {
+                self.levels[at + 1].push(child);
+            }
+            last = child.0;
+        }
+        Ok(last)
+    }
+
+    /// Writes the node of the children that wait at a level; its hash and the leaves below it.
+    fn node<E: Display>(
+        &mut self,
+        at: usize,
+        source: &Source<impl Read>,
+        store: &mut impl FnMut(&Hash, &[u8]) -> Result<(), E>,
+    ) -> Result<(Hash, u64), BuildError<E>> {
+        let level = &mut self.levels[at];
+        let children = level.counts.len();
+        let buffer = buffer(&mut self.message, self.per_node, &mut self.asked, level.addresses.len(), children);
+        let length = message::inner(buffer, at as u8 + 1, &level.addresses, &level.counts);
+        let leaves = level.counts.iter().sum();
+        level.clear();
+        Ok((put(&buffer[..length], source, store)?, leaves))
+    }
+}
+
+/// The buffer for a node's message.
+fn buffer<'a>(
+    kept: &'a mut Vec<u8>,
+    per_node: bool,
+    asked: &mut Asked,
+    values: usize,
+    children: usize,
+) -> &'a mut [u8] {
+    if per_node {
+        // What Dolt takes for a node: its values, the longest varints, and 200 bytes for all else.
+        *kept = asked.count(vec![0; values + VARINT_BYTES * children + 200]);
+    } else if kept.is_empty() {
+        *kept = asked.count(vec![0; LARGEST]);
+    }
+    kept
+}
+
+fn put<E: Display>(
+    message: &[u8],
+    source: &Source<impl Read>,
+    store: &mut impl FnMut(&Hash, &[u8]) -> Result<(), E>,
+) -> Result<Hash, BuildError<E>> {
+    let hash = Hash::of(message);
+    let (offset, wanted) = (source.offset, source.size);
+    store(&hash, message).map_err(|source| BuildError::Store { hash, offset, wanted, source })?;
+    Ok(hash)
+}
+
+impl Level {
+    /// Empties the level, and makes its arrays if it has none.
+    fn prepare(&mut self, asked: &mut Asked) {
+        self.clear();
+        if self.addresses.capacity() == 0 {
+            self.addresses = asked.count(Vec::with_capacity(LEAF_BYTES));
+            self.counts = asked.count(Vec::with_capacity(FAN_OUT));
+        }
+    }
+
+    fn clear(&mut self) {
+        self.addresses.clear();
+        self.counts.clear();
+    }
+
+    /// Adds a child; whether the level is full now.
+    fn push(&mut self, (hash, leaves): (Hash, u64)) -> bool {
+        self.addresses.extend_from_slice(&hash.0);
+        self.counts.push(leaves);
+        self.addresses.len() == FAN_OUT * HASH_BYTES
+    }
+}
+
+impl Asked {
+    /// Notes a vector that has just been made.
+    fn count<T>(&mut self, made: Vec<T>) -> Vec<T> {
+        self.allocations += 1;
+        self.bytes += (made.capacity() * size_of::<T>()) as u64;
+        made
+    }
+}
+
+/// A reader, and where it stands.
+struct Source<R> {
+    reader: R,
+    offset: u64,
+    size: u64,
+}
+
+impl<R: Read> Source<R> {
+    /// Reads until `buffer` is full: a tree must not change by how a reader splits its bytes.
+    fn fill<E: Display>(&mut self, mut buffer: &mut [u8]) -> Result<(), BuildError<E>> {
+        while !buffer.is_empty() {
+            let count = self.read(buffer)?;
+            if count == 0 {
+                return Err(BuildError::Short { offset: self.offset, wanted: self.size });
+            }
+            self.offset += count as u64;
+            buffer = &mut buffer[count..];
+        }
+        Ok(())
+    }
+
+    /// Whether there is nothing after the last byte.
+    fn end<E: Display>(&mut self) -> Result<(), BuildError<E>> {
+        match self.read(&mut [0])? {
+            0 => Ok(()),
+            _ => Err(BuildError::Long { wanted: self.size }),
+        }
+    }
+
+    fn read<E: Display>(&mut self, buffer: &mut [u8]) -> Result<usize, BuildError<E>> {
+        loop {
+            let source = match self.reader.read(buffer) {
+                Ok(count) if count <= buffer.len() => return Ok(count),
+                Ok(count) => io::Error::other(format!("it claims {count} bytes of {} asked for", buffer.len())),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => error,
+            };
+            return Err(BuildError::Read { offset: self.offset, wanted: self.size, source });
+        }
+    }
+}

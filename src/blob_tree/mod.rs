@@ -1,0 +1,42 @@
+//! Dolt's tree for large values, byte for byte, built with no allocation once it is warm. In: a reader and its size.
+//! Out: each node's message and hash, and the root's hash.
+//!
+//! Dolt cuts a value into leaves of 4000 bytes and hangs them under nodes of 200 hashes. Its builder was published as a
+//! case of memory: 2.7 MB and 2543 allocations for a value of 1 MB, then half of that with buffers that are reused. A
+//! [`BlobTree`] keeps every buffer, reads into the very bytes that are hashed, and asks the allocator for nothing.
+//!
+//! ```
+//! use std::convert::Infallible;
+//!
+//! let mut tree = allocanary::BlobTree::new();
+//! let (data, mut nodes) = (vec![7; 10_000], Vec::new());
+//! let root = tree.build(data.as_slice(), 10_000, |hash, message| {
+//!     nodes.push((*hash, message.to_vec()));
+//!     Ok::<(), Infallible>(())
+//! })?;
+//! assert_eq!((nodes.len(), nodes[3].0), (4, root)); // three leaves and the root above them
+//!
+//! let mut back = Vec::new();
+//! let fetch = |wanted: &_| nodes.iter().find(|(hash, _)| hash == wanted).map(|(_, message)| message);
+//! allocanary::blob_tree::read(&root, fetch, &mut back)?;
+//! assert_eq!(back, data);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Three of Dolt's ways are kept, since hashes depend on them: a value of a multiple of 800,000 bytes gets a node of
+//! nothing that no other names, a value of exactly 800,000 a root with one child, and an empty value no node and the hash
+//! of zeros. One is not: Dolt makes a leaf of what a single `read` gives, so that a reader in small steps changes the hash.
+
+mod builder;
+mod hash;
+mod message;
+mod node;
+mod read;
+#[cfg(test)]
+mod tests;
+
+pub use builder::{Asked, BlobTree, BuildError};
+pub use hash::{Hash, HashError};
+pub use message::{FAN_OUT, LEAF_BYTES, levels};
+pub use node::{Inner, Node, NodeError};
+pub use read::{ReadError, read};

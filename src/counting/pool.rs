@@ -1,0 +1,230 @@
+//! Where the tallies are, and whose each is. In: threads that begin and end. Out: each thread's tally, and all of them.
+//!
+//! Tallies are never given back, only handed on, so that any thread may read any of them at any time. No locks: a fork
+//! in the middle of anything leaves nothing held.
+
+use std::cell::Cell;
+use std::ptr::null_mut;
+use std::sync::atomic::AtomicPtr;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+use super::tally::{Shared, Tally};
+
+/// A thread's tally, for as long as the process lives.
+pub type Mine = &'static Tally;
+
+/// Tallies of the first chunk; each further chunk has as many as all before it.
+const FIRST: u64 = 32;
+/// Enough for 2^31 threads at once.
+const CHUNKS: usize = 27;
+
+static CHUNK: [Tally; FIRST as usize] = [const { Tally::new() }; FIRST as usize];
+static FURTHER: [AtomicPtr<Tally>; CHUNKS] = [const { AtomicPtr::new(null_mut()) }; CHUNKS];
+/// How many tallies were ever claimed; their numbers are 1 and up.
+static CLAIMED: AtomicU64 = AtomicU64::new(0);
+/// The number of the first free tally (0: none) in the low half; in the high half a count of changes, so that a thread
+/// that was away while the list went from a tally and back to it does not take the list for unchanged.
+static FREE: AtomicU64 = AtomicU64::new(0);
+static AFTER_THE_END: Shared = Shared(Tally::new());
+/// C's key whose destructor tells us that a thread ends, plus 1; 0 before there is one.
+static KEY: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    static MINE: Cell<Option<Mine>> = const { Cell::new(None) };
+    static ENDED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Does `count` with the thread's own tally, or `rest` with the shared one where it has none any more.
+#[inline(always)]
+pub fn with(count: impl Fn(Mine), rest: impl Fn(&Shared)) {
+    match MINE.get() {
+        Some(tally) => count(tally),
+        None => first_time(count, rest),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn first_time(count: impl Fn(Mine), rest: impl Fn(&Shared)) {
+    match mine() {
+        Some(tally) => count(tally),
+        None => rest(&AFTER_THE_END),
+    }
+}
+
+/// The thread's tally; none after its end was told, or where there is no memory for one.
+pub fn mine() -> Option<Mine> {
+    if let Some(tally) = MINE.get() {
+        return Some(tally);
+    }
+    if ENDED.get() {
+        return None;
+    }
+    let number = pop().or_else(fresh)?;
+    let tally = at(number)?;
+    tally.begin();
+    MINE.set(Some(tally));
+    tell_the_end(number);
+    Some(tally)
+}
+
+/// Whether no thread ever counted.
+pub fn is_untouched() -> bool {
+    CLAIMED.load(Relaxed) == 0
+}
+
+/// Every tally that was ever used.
+pub fn for_each(mut see: impl FnMut(&Tally)) {
+    (1..=CLAIMED.load(Acquire)).filter_map(existing).for_each(&mut see);
+    see(&AFTER_THE_END.0);
+}
+
+/// Takes a tally off the free list.
+fn pop() -> Option<u64> {
+    let mut head = FREE.load(Acquire);
+    loop {
+        let number = head & u64::from(u32::MAX);
+        let next = existing(number)?.next.load(Relaxed);
+        match FREE.compare_exchange_weak(head, changed(head) | next, AcqRel, Acquire) {
+            Ok(_) => return Some(number),
+            Err(now) => head = now,
+        }
+    }
+}
+
+/// Puts a tally on the free list.
+fn push(number: u64) {
+    let Some(tally) = existing(number) else { return };
+    let mut head = FREE.load(Relaxed);
+    loop {
+        tally.next.store(head & u64::from(u32::MAX), Relaxed);
+        match FREE.compare_exchange_weak(head, changed(head) | number, Release, Relaxed) {
+            Ok(_) => return,
+            Err(now) => head = now,
+        }
+    }
+}
+
+fn changed(head: u64) -> u64 {
+    (head >> 32).wrapping_add(1) << 32
+}
+
+/// A tally that nobody had.
+fn fresh() -> Option<u64> {
+    let claimed = CLAIMED.fetch_update(AcqRel, Acquire, |claimed| at(claimed + 1).map(|_| claimed + 1));
+    claimed.ok().map(|before| before + 1)
+}
+
+/// The chunk of a tally, and its place in it: 1..=32 are in chunk 0, 33..=64 in chunk 1, 65..=128 in chunk 2.
+fn place(number: u64) -> (usize, usize) {
+    let at = number - 1;
+    match at / FIRST {
+        0 => (0, at as usize),
+        times => {
+            let chunk = times.ilog2();
+            (chunk as usize + 1, (at - (FIRST << chunk)) as usize)
+        }
+    }
+}
+
+fn existing(number: u64) -> Option<Mine> {
+    if number == 0 {
+        return None;
+    }
+    match place(number) {
+        (0, at) => Some(&CHUNK[at]),
+        (chunk, at) => {
+            let start = FURTHER.get(chunk - 1)?.load(Acquire);
+            // SAFETY: a chunk that is there has a place for each of its numbers, was zero bytes, which are a tally, when
+            // it was mapped, and stays mapped.
+            if start.is_null() { None } else { Some(unsafe { &*start.add(at) }) }
+        }
+    }
+}
+
+/// The tally with the number; maps its chunk where it is the first of it.
+fn at(number: u64) -> Option<Mine> {
+    if let Some(tally) = existing(number) {
+        return Some(tally);
+    }
+    let (chunk, _) = place(number);
+    let length = (FIRST as usize * size_of::<Tally>()) << (chunk - 1);
+    let slot = FURTHER.get(chunk - 1)?;
+    let mapped = crate::sys::map_zeroed(length)?;
+    if slot.compare_exchange(null_mut(), mapped.as_ptr().cast(), AcqRel, Acquire).is_err() {
+        // SAFETY: another thread was faster, and nobody has seen ours.
+        unsafe { crate::sys::unmap(mapped, length) };
+    }
+    existing(number)
+}
+
+/// Has C call `ended` when this thread ends, after Rust's own thread-local destructors.
+fn tell_the_end(number: u64) {
+    if let Some(key) = key() {
+        // SAFETY: the key is one that was created. Failure means that the tally is not handed on.
+        unsafe { libc::pthread_setspecific(key, number as usize as *const libc::c_void) };
+    }
+}
+
+fn key() -> Option<libc::pthread_key_t> {
+    let known = KEY.load(Acquire);
+    if known != 0 {
+        return Some((known - 1) as libc::pthread_key_t);
+    }
+    let mut key = 0;
+    // SAFETY: writes the new key; the destructor is a function that stays.
+    if unsafe { libc::pthread_key_create(&mut key, Some(ended)) } != 0 {
+        return None;
+    }
+    match KEY.compare_exchange(0, u64::from(key) + 1, AcqRel, Acquire) {
+        Ok(_) => Some(key),
+        Err(other) => {
+            // SAFETY: another thread was faster; ours was never set.
+            unsafe { libc::pthread_key_delete(key) };
+            Some((other - 1) as libc::pthread_key_t)
+        }
+    }
+}
+
+extern "C" fn ended(number: *mut libc::c_void) {
+    ENDED.set(true);
+    MINE.set(None);
+    push(number as usize as u64);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_places_one_after_the_other() {
+        assert_eq!(
+            [1, 32, 33, 64, 65, 128, 129].map(place),
+            [(0, 0), (0, 31), (1, 0), (1, 31), (2, 0), (2, 63), (3, 0)]
+        );
+        assert_eq!(place(1 << 31).0, CHUNKS - 1, "the last chunk's");
+    }
+
+    #[test]
+    fn threads_at_once_have_tallies_of_their_own_and_hand_them_on() {
+        let gate = std::sync::Barrier::new(100);
+        let mut numbers: Vec<usize> = std::thread::scope(|scope| {
+            let claim = || {
+                let mine = mine().map(|tally| &raw const *tally as usize);
+                gate.wait();
+                mine.expect("there is memory")
+            };
+            let threads: Vec<_> = (0..100).map(|_| scope.spawn(claim)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers.len(), 100);
+        for _ in 0..1000 {
+            std::thread::spawn(|| assert!(mine().is_some())).join().unwrap();
+        }
+        let claimed = CLAIMED.load(Relaxed);
+        assert!(claimed < 300, "tallies are not handed on: {claimed}");
+    }
+}
