@@ -58,6 +58,11 @@ fn until_idle(answer: &Answer, name: &str) -> Option<f64> {
     Some(at(answer, name, Phase::Idle)? - at(answer, name, Phase::Start)?)
 }
 
+/// A number of the workload's own for each of its operations.
+fn per_op(answer: &Answer, note: &str) -> Option<f64> {
+    (answer.operations > 0).then_some(*answer.notes.get(note)? as f64 / answer.operations as f64)
+}
+
 use Better::{Higher, Lower, Neither};
 use Phase::{Filled, Idle, Peak, Purged, Released, Start};
 use Unit::{Bytes, Count, Microseconds, Nanoseconds, PerSecond, Ratio};
@@ -105,6 +110,8 @@ pub const ALL: &[Metric] = &[
     metric("per_op", Nanoseconds, Lower, "that time for each operation", |_, a| {
         (a.active_ns > 0 && a.operations > 0).then(|| a.active_ns as f64 / a.operations as f64)
     }),
+    metric("allocs_per_op", Count, Lower, "allocations that the workload counted, for each operation", |_, a| per_op(a, "work_allocations")),
+    metric("bytes_per_op", Bytes, Lower, "bytes that the workload asked for, for each operation", |_, a| per_op(a, "work_allocated_bytes")),
     metric("anon_peak", Bytes, Lower, "resident memory without files at the peak mark", |_, a| at(a, "rss_anon_bytes", Peak)),
     metric("outside", Microseconds, Lower, "a cell's wall time outside its worker", |s, a| {
         (a.worker_us > 0).then(|| s.wall_us.saturating_sub(a.worker_us) as f64)
@@ -135,7 +142,8 @@ mod tests {
             crate::meters::ALL.iter().flat_map(|meter| meter.readings).map(|reading| reading.name).collect();
         // This test's own text names no reading.
         let table = include_str!("metrics.rs").split("#[cfg(test)]").next().unwrap();
-        let asked: Vec<&str> = table.split('"').filter(|word| word.ends_with("_bytes")).collect();
+        let asked = table.split('"').filter(|word| word.ends_with("_bytes") && !word.starts_with("work_"));
+        let asked: Vec<&str> = asked.collect();
         assert!(asked.len() > 10 && asked.iter().all(|name| known.contains(name)), "{asked:?} of {known:?}");
     }
 }
