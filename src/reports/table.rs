@@ -29,7 +29,9 @@ fn render(findings: &Findings, look: &Look) -> String {
         let published = figures::published(section);
         if !published.is_empty() {
             out.push_str(&format!("{}\n", bold("Published", look)));
-            published.iter().for_each(|line| out.push_str(&format!("{}\n", wrapped(&format!("- {line}"), look))));
+            let hanging = Look { width: look.width.saturating_sub(2), ..*look };
+            let item = |line: &String| format!("- {}\n", wrapped(line, &hanging).replace('\n', "\n  "));
+            out.extend(published.iter().map(item));
             out.push('\n');
         }
     }

@@ -18,9 +18,12 @@ pub const SHIPPED: &[Shipped] = &[
     Shipped { name: "arenas", text: include_str!("../../studies/arenas.toml") },
     Shipped { name: "decay", text: include_str!("../../studies/decay.toml") },
     Shipped { name: "workloads", text: include_str!("../../studies/workloads.toml") },
+    Shipped { name: "churn", text: include_str!("../../studies/cases/churn.toml") },
     Shipped { name: "list", text: include_str!("../../studies/cases/list.toml") },
     Shipped { name: "sort", text: include_str!("../../studies/cases/sort.toml") },
     Shipped { name: "blob", text: include_str!("../../studies/cases/blob.toml") },
+    Shipped { name: "storm", text: include_str!("../../studies/cases/storm.toml") },
+    Shipped { name: "reserve", text: include_str!("../../studies/cases/reserve.toml") },
 ];
 
 /// A shipped group: several shipped studies in one run.
@@ -38,7 +41,7 @@ pub struct ShippedGroup {
 pub const CASES: ShippedGroup = ShippedGroup {
     name: "cases",
     about: "What others have published on memory management, measured here, with their figures beside ours",
-    studies: &["list", "sort", "blob"],
+    studies: &["churn", "list", "sort", "blob", "storm", "reserve"],
 };
 
 /// The shipped study or group of that name.

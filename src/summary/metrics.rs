@@ -107,7 +107,7 @@ pub const ALL: &[Metric] = &[
         Some(at(a, "user_us", Released)? - at(a, "user_us", Start)?)
     }),
     metric("time", Nanoseconds, Lower, "time in which the operations were done", |_, a| (a.active_ns > 0).then_some(a.active_ns as f64)),
-    metric("per_op", Nanoseconds, Lower, "that time for each operation", |_, a| {
+    metric("per_op", Nanoseconds, Lower, "that time over the number of operations", |_, a| {
         (a.active_ns > 0 && a.operations > 0).then(|| a.active_ns as f64 / a.operations as f64)
     }),
     metric("allocs_per_op", Count, Lower, "allocations that the workload counted, for each operation", |_, a| per_op(a, "work_allocations")),
