@@ -12,8 +12,9 @@
 //! `sizes` are the leaves below each child: zigzag varints of what each differs by from the one before. A field of
 //! the value 0 is left out, as FlatBuffers have it: so is the tree_size of a node of nothing, and the level of a leaf.
 //!
-//! Written by hand, because the `flatbuffers` crate cannot put four unaligned bytes before what it has finished (its
-//! size prefix takes part in the alignment), and copies a payload that we can read to where it will be hashed.
+//! Written by hand. The `flatbuffers` crate gives the same bytes after those four (tried with leaves), but it cannot put
+//! four unaligned bytes before what it has finished, since its size prefix takes part in the alignment; and it copies a
+//! payload that we read to where it will be hashed.
 
 use super::hash::HASH_BYTES;
 
