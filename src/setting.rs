@@ -66,6 +66,11 @@ impl Kind {
     /// Any size that fits the address space.
     pub const SIZE: Kind = Kind::Size { min: 0, max: i64::MAX as u64 };
 
+    /// One of `names`, as a row of a table writes it.
+    pub const fn words(names: &'static [Cow<'static, str>]) -> Kind {
+        Kind::Choice { names: Cow::Borrowed(names) }
+    }
+
     /// The one way in which we write `value`, so that wanted and found can be compared as texts: `true`, `65536`.
     /// The error says what was wanted instead.
     pub fn canonical(&self, value: &str) -> Result<String, String> {
@@ -159,7 +164,7 @@ mod tests {
 
     #[test]
     fn values_have_one_spelling() {
-        let choice = Kind::Choice { names: Cow::Borrowed(&[Cow::Borrowed("auto"), Cow::Borrowed("always")]) };
+        let choice = Kind::words(&[Cow::Borrowed("auto"), Cow::Borrowed("always")]);
         for (kind, value, canonical) in [
             (&Kind::Flag, "yes", "true"),
             (&Kind::Flag, "0", "false"),

@@ -51,9 +51,14 @@ pub struct Setup<'a> {
 }
 
 impl Setup<'_> {
+    /// A parameter as it is written: one of its words.
+    pub fn word(&self, name: &str) -> Result<&str, String> {
+        self.parameters.get(name).map(String::as_str).ok_or_else(|| format!("no parameter `{name}`"))
+    }
+
     /// A numeric parameter: a number, or a size in bytes.
     pub fn number(&self, name: &str) -> Result<usize, String> {
-        let value = self.parameters.get(name).ok_or_else(|| format!("no parameter `{name}`"))?;
+        let value = self.word(name)?;
         value.parse().map_err(|_| format!("parameter `{name}`: wanted a number, found `{value}`"))
     }
 

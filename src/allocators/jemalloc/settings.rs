@@ -21,10 +21,6 @@ const FLUSHED: Kind = Kind::Number { min: 1, max: 16 };
 /// The largest size class of a 64-bit address space (`SC_LARGE_MAXCLASS`).
 const LARGEST: Kind = Kind::Size { min: 0, max: 7 << 60 };
 
-const fn words(names: &'static [Cow<'static, str>]) -> Kind {
-    Kind::Choice { names: Cow::Borrowed(names) }
-}
-
 const PERCPU: &[Cow<str>] = &[Cow::Borrowed("disabled"), Cow::Borrowed("percpu"), Cow::Borrowed("phycpu")];
 const METADATA_THP: &[Cow<str>] = &[Cow::Borrowed("disabled"), Cow::Borrowed("auto"), Cow::Borrowed("always")];
 const THP: &[Cow<str>] = &[Cow::Borrowed("default"), Cow::Borrowed("always"), Cow::Borrowed("never")];
@@ -54,12 +50,12 @@ pub const SETTINGS: &[Setting] = &[
     Setting::new("muzzy_decay_ms", DECAY, "time over which lazily freed pages go back; 0 at once, -1 never"),
     Setting::new("background_thread", Kind::Flag, "threads that purge, so that an idle process shrinks too"),
     Setting::new("max_background_threads", Kind::Number { min: 1, max: MOST_ARENAS }, "most such threads"),
-    Setting::new("percpu_arena", words(PERCPU), "an arena for each processor instead of for threads"),
-    Setting::new("metadata_thp", words(METADATA_THP), "huge pages for the allocator's own structures"),
-    Setting::new("thp", words(THP), "transparent huge pages for the program's data"),
+    Setting::new("percpu_arena", Kind::words(PERCPU), "an arena for each processor instead of for threads"),
+    Setting::new("metadata_thp", Kind::words(METADATA_THP), "huge pages for the allocator's own structures"),
+    Setting::new("thp", Kind::words(THP), "transparent huge pages for the program's data"),
     Setting::new("oversize_threshold", LARGEST, "blocks above it come from an arena of their own and go back at once"),
     Setting::new("retain", Kind::Flag, "keep unused addresses instead of unmapping them"),
-    Setting::new("dss", words(DSS), "use of sbrk beside mmap"),
+    Setting::new("dss", Kind::words(DSS), "use of sbrk beside mmap"),
     Setting::new("cache_oblivious", Kind::Flag, "shift large blocks by a random number of cache lines"),
     Setting::new("trust_madvise", Kind::Flag, "believe that MADV_DONTNEED zeroes pages"),
     Setting::new("mutex_max_spin", SPINS, "spins before a lock sleeps; -1 for ever"),
