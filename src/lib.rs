@@ -23,6 +23,8 @@ compile_error!("allocanary reads /proc: it runs on Linux");
 
 pub mod allocator;
 pub mod allocators;
+#[cfg(feature = "arena")]
+pub mod arena;
 pub mod container;
 pub mod environment;
 pub mod install;
