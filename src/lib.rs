@@ -16,7 +16,9 @@
 //! # In a service
 //!
 //! [`install!`] declares the global allocator with its settings, [`tuning`] changes what can be changed while it runs, and
-//! `metrics` (feature `prometheus`, off by default) shows its memory to Prometheus.
+//! `metrics` (feature `prometheus`, off by default) shows its memory to Prometheus. Two containers need no allocator of
+//! their own: `arena` (feature `arena`) hands memory out piece by piece and gives it back at once, `sort_buffer` (feature
+//! `sort-buffer`) sorts more records than memory holds, in a mapped file.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("allocanary reads /proc: it runs on Linux");
@@ -25,6 +27,8 @@ pub mod allocator;
 pub mod allocators;
 #[cfg(feature = "blob-tree")]
 pub mod blob_tree;
+#[cfg(feature = "arena")]
+pub mod arena;
 pub mod container;
 pub mod counting;
 pub mod environment;
@@ -33,6 +37,8 @@ pub mod install;
 pub mod metrics;
 pub mod rng;
 pub mod setting;
+#[cfg(feature = "sort-buffer")]
+pub mod sort_buffer;
 pub mod spec;
 pub mod sys;
 pub mod tuning;

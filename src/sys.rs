@@ -100,6 +100,22 @@ pub fn affinity_of(pid: u32) -> u32 {
     mask.iter().map(|word| word.count_ones()).sum::<u32>().max(1)
 }
 
+/// Gives `file` blocks of its disk for its first `bytes` bytes, and that length where it is shorter. Without them a write
+/// to a mapped file is a signal, not an error, when the disk is full.
+#[cfg(feature = "sort-buffer")]
+pub fn allocate_blocks(file: &File, bytes: u64) -> std::io::Result<()> {
+    use std::os::fd::AsRawFd;
+    let length = libc::off_t::try_from(bytes).map_err(|_| std::io::ErrorKind::FileTooLarge)?;
+    loop {
+        // SAFETY: the descriptor is the file's, which is borrowed meanwhile.
+        match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, length) } {
+            0 => return Ok(()),
+            libc::EINTR => {}
+            error => return Err(std::io::Error::from_raw_os_error(error)),
+        }
+    }
+}
+
 /// The size of a page in bytes.
 pub fn page_bytes() -> u64 {
     // SAFETY: sysconf reads a constant.

@@ -6,11 +6,20 @@ mod block;
 mod crew;
 mod handoff;
 mod laps;
+mod list;
 mod server;
 mod small;
+mod sort;
 
 use crate::workload::Workload;
 
 /// Every workload; the first is the default.
-pub const ALL: &[&Workload] =
-    &[&server::WORKLOAD, &handoff::WORKLOAD, &bleed::WORKLOAD, &small::WORKLOAD, &blob::WORKLOAD];
+pub const ALL: &[&Workload] = &[
+    &server::WORKLOAD,
+    &handoff::WORKLOAD,
+    &bleed::WORKLOAD,
+    &small::WORKLOAD,
+    &list::WORKLOAD,
+    &sort::WORKLOAD,
+    &blob::WORKLOAD,
+];

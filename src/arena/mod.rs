@@ -1,0 +1,265 @@
+//! An arena: memory that is handed out piece by piece and given back at once.
+//! In: values and sizes. Out: references that live as long as the arena is neither reset nor released.
+//!
+//! The chunks are bumpalo's: each twice the one before, every piece aligned as its type wants, and no byte more than
+//! that (an arena that adds 7 bytes to find an aligned place spends 23 on a node of 16). Around it stands what a service
+//! needs: an upper limit that is an error value and not a panic, the sizes, and [`SharedArena`] with its registry.
+//!
+//! An [`Arena`] belongs to one thread at a time (it is `Send` and not `Sync`), so that its fast path is a subtraction and
+//! a comparison; a [`SharedArena`] takes a lock for each piece. One atomic counter for chunk and place together, which
+//! needs no lock, was what Dgraph's arena had: six threads that ask for 1 GiB each carry it over into the chunk's number.
+
+mod error;
+mod shared;
+
+use std::alloc::Layout;
+use std::ptr::NonNull;
+
+use bumpalo::Bump;
+
+pub use error::ArenaError;
+pub use shared::SharedArena;
+
+/// A result whose error is the arena's.
+pub type Result<T> = std::result::Result<T, ArenaError>;
+
+/// Memory that is handed out piece by piece and given back at once.
+///
+/// ```
+/// let arena = allocanary::arena::Arena::new();
+/// let node = arena.alloc((1_u64, 2_u64))?;
+/// node.0 = 3;
+/// assert_eq!(arena.sizes().used, 16);
+/// # Ok::<(), allocanary::arena::ArenaError>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Arena {
+    bump: Bump,
+    limit: Option<usize>,
+    released: bool,
+}
+
+/// What an arena holds, in bytes. `reserved` = `used` + `lost` + what is still free in the newest chunk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sizes {
+    /// Handed out, with what alignment skipped.
+    pub used: usize,
+    /// Left over at the ends of the older chunks, because the next piece did not fit there.
+    pub lost: usize,
+    /// All chunks, without bumpalo's footer of 48 bytes in each.
+    pub reserved: usize,
+}
+
+impl Arena {
+    /// An empty arena; its first chunk has about 512 bytes.
+    pub fn new() -> Self {
+        Arena::default()
+    }
+
+    /// An arena whose first chunk, of at least `bytes`, is there from the start.
+    pub fn with_capacity(bytes: usize) -> Result<Self> {
+        if bytes > MOST {
+            return Err(ArenaError::Memory { wanted: bytes, held: 0 });
+        }
+        let bump = Bump::try_with_capacity(bytes).map_err(|_| ArenaError::Memory { wanted: bytes, held: 0 })?;
+        Ok(Arena { bump, ..Arena::default() })
+    }
+
+    /// The arena with an upper limit in bytes.
+    ///
+    /// The limit counts chunks, whole ones: it is never passed, and an arena near it may refuse a piece that would fit
+    /// by the byte, because a new chunk is made of pages and is up to twice as large as the piece.
+    pub fn limited(mut self, bytes: usize) -> Self {
+        self.limit = Some(bytes);
+        self.bump.set_allocation_limit(self.limit);
+        self
+    }
+
+    /// Moves `value` into the arena. Its destructor will not run; a type that has one is refused while compiling.
+    #[inline]
+    #[allow(clippy::mut_from_ref)] // every call gives another piece
+    pub fn alloc<T>(&self, value: T) -> Result<&mut T> {
+        const { assert!(!std::mem::needs_drop::<T>(), "an arena runs no destructors") };
+        self.bump.try_alloc(value).map_err(|_| self.refusal(size_of::<T>()))
+    }
+
+    /// Copies `bytes` into the arena.
+    #[inline]
+    #[allow(clippy::mut_from_ref)] // every call gives another piece
+    pub fn copy(&self, bytes: &[u8]) -> Result<&mut [u8]> {
+        self.bump.try_alloc_slice_copy(bytes).map_err(|_| self.refusal(bytes.len()))
+    }
+
+    /// A piece of the wanted size and alignment, not initialised. It is ours to use until the arena is reset,
+    /// released or dropped.
+    #[inline]
+    pub fn alloc_layout(&self, layout: Layout) -> Result<NonNull<u8>> {
+        // bumpalo panics where size and alignment together pass the address space.
+        if layout.size() > MOST || layout.align() > MOST {
+            return Err(self.refusal(layout.size()));
+        }
+        self.bump.try_alloc_layout(layout).map_err(|_| self.refusal(layout.size()))
+    }
+
+    #[cold]
+    fn refusal(&self, wanted: usize) -> ArenaError {
+        let held = self.bump.allocated_bytes();
+        match self.limit {
+            _ if self.released => ArenaError::Released,
+            // A chunk may be twice the piece and a page; where even that is allowed, it was not the limit.
+            Some(limit) if limit.saturating_sub(held) < wanted.saturating_mul(2).saturating_add(2 * 4096) => {
+                ArenaError::Limit { wanted, held, limit }
+            }
+            _ => ArenaError::Memory { wanted, held },
+        }
+    }
+
+    /// What the arena holds. Walks the chunks, of which there are few: nothing is counted while pieces are handed out.
+    pub fn sizes(&self) -> Sizes {
+        let reserved = self.bump.allocated_bytes();
+        // SAFETY: nothing is allocated while the iterator lives, and only the chunks' lengths are read.
+        let used = unsafe { self.bump.iter_allocated_chunks_raw() }.map(|(_, length)| length).sum();
+        Sizes { used, lost: reserved - used - self.bump.chunk_capacity(), reserved }
+    }
+
+    /// Forgets all that was handed out and keeps the newest chunk, the largest.
+    pub fn reset(&mut self) {
+        self.bump.reset();
+    }
+
+    /// Forgets all that was handed out, and keeps the newest chunk where it has at most `bytes`. An arena that is
+    /// left without a chunk makes a new one when it is asked again.
+    pub fn trim_to(&mut self, bytes: usize) {
+        self.bump.reset();
+        if self.bump.allocated_bytes() > bytes {
+            self.give_back();
+        }
+    }
+
+    /// Gives all memory back. The arena refuses from then on; a second release does nothing.
+    pub fn release(&mut self) {
+        self.released = true;
+        self.give_back();
+        // The fast path knows no flag: without a chunk and with a limit of 0 it is never taken.
+        self.bump.set_allocation_limit(Some(0));
+    }
+
+    fn give_back(&mut self) {
+        self.bump = Bump::new();
+        self.bump.set_allocation_limit(self.limit);
+    }
+
+    /// The arena for many threads, under an id of its own.
+    pub fn share(self) -> SharedArena {
+        SharedArena::new(self)
+    }
+
+    /// The shared arena of that id, while it lives and is not released.
+    pub fn from_id(id: u64) -> Option<SharedArena> {
+        SharedArena::from_id(id)
+    }
+}
+
+/// More than any allocator gives, and less than bumpalo's sums overflow at.
+const MOST: usize = isize::MAX as usize / 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[repr(align(16))]
+    #[derive(Clone, Copy)]
+    struct Node {
+        value: u64,
+        next: u64,
+    }
+
+    #[test]
+    fn an_aligned_node_of_16_bytes_costs_16() {
+        let arena = Arena::new();
+        let nodes: Vec<&mut Node> = (0..1000).map(|value| arena.alloc(Node { value, next: 0 }).unwrap()).collect();
+        assert!(nodes.iter().all(|node| std::ptr::from_ref::<Node>(node).is_aligned()));
+        assert!(nodes.iter().map(|node| node.value + node.next).eq(0..1000));
+        let sizes = arena.sizes();
+        assert_eq!(sizes.used, 16_000);
+        assert!(sizes.reserved >= sizes.used + sizes.lost, "{sizes:?}");
+    }
+
+    #[test]
+    fn chunks_double_and_their_lost_ends_are_counted() {
+        let arena = Arena::with_capacity(400).unwrap();
+        let first = arena.sizes().reserved;
+        arena.alloc_layout(Layout::from_size_align(first - 20, 1).unwrap()).unwrap();
+        assert_eq!(arena.sizes(), Sizes { used: first - 20, lost: 0, reserved: first });
+        arena.copy(&[7; 40]).unwrap();
+        let sizes = arena.sizes();
+        assert_eq!((sizes.used, sizes.lost), (first + 20, 20));
+        assert!(sizes.reserved >= 3 * first, "{sizes:?}, first chunk {first}");
+    }
+
+    #[test]
+    fn more_than_it_may_hold_is_an_error_that_names_wanted_held_and_limit() {
+        let arena = Arena::with_capacity(4096).unwrap().limited(64 << 10);
+        let held = arena.sizes().reserved;
+        let kept = arena.copy(b"kept").unwrap();
+        let refused = arena.alloc_layout(Layout::array::<u8>(1 << 20).unwrap()).unwrap_err();
+        assert_eq!(refused, ArenaError::Limit { wanted: 1 << 20, held, limit: 64 << 10 });
+        let said = refused.to_string();
+        assert!(said.contains("1048576") && said.contains("65536") && said.contains(&held.to_string()), "{said}");
+        // What it held is untouched, and what fits is still given.
+        assert_eq!(kept, b"kept");
+        let mut pieces = 0;
+        while arena.copy(&[1; 1000]).is_ok() {
+            pieces += 1;
+        }
+        assert!(pieces >= 32 && arena.sizes().reserved <= 64 << 10, "{pieces}, {:?}", arena.sizes());
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri ends where an allocation fails")]
+    fn sizes_that_no_memory_has_are_errors() {
+        for bytes in [isize::MAX as usize - 15, MOST + 1, MOST] {
+            let arena = Arena::new();
+            let refused = arena.alloc_layout(Layout::from_size_align(bytes, 16).unwrap());
+            assert_eq!(refused, Err(ArenaError::Memory { wanted: bytes, held: 0 }));
+            assert_eq!(Arena::with_capacity(bytes).unwrap_err(), ArenaError::Memory { wanted: bytes, held: 0 });
+        }
+    }
+
+    #[test]
+    fn no_hang_where_a_large_first_chunk_was_trimmed_away() {
+        let mut arena = Arena::with_capacity(1 << 20).unwrap();
+        arena.copy(&[1; 100]).unwrap();
+        arena.trim_to(400 << 10);
+        assert_eq!(arena.sizes(), Sizes::default());
+        assert_eq!(arena.copy(&[2; 100]).unwrap(), [2; 100]);
+        arena.trim_to(0);
+        assert_eq!(arena.copy(&[3; 100]).unwrap(), [3; 100]);
+    }
+
+    #[test]
+    fn a_reset_keeps_the_largest_chunk_and_trimming_what_fits() {
+        let mut arena = Arena::new().limited(1 << 20);
+        (0..100).for_each(|_| assert_eq!(arena.copy(&[1; 1000]).unwrap().len(), 1000));
+        arena.reset();
+        let kept = arena.sizes();
+        assert!(kept.used == 0 && kept.lost == 0 && kept.reserved > 32 << 10, "{kept:?}");
+        arena.trim_to(kept.reserved);
+        assert_eq!(arena.sizes(), kept);
+        assert!(arena.copy(&vec![1; 2 << 20]).is_err(), "the limit outlives a reset");
+        arena.trim_to(0);
+        assert!(arena.copy(&vec![1; 2 << 20]).is_err(), "and a trim");
+    }
+
+    #[test]
+    fn a_second_release_is_harmless_and_a_released_arena_refuses() {
+        let mut arena = Arena::with_capacity(1 << 16).unwrap();
+        arena.release();
+        arena.release();
+        assert_eq!(arena.sizes(), Sizes::default());
+        assert_eq!(arena.alloc(1_u64).unwrap_err(), ArenaError::Released);
+        arena.reset();
+        arena.trim_to(0);
+        assert_eq!(arena.alloc(1_u64).unwrap_err(), ArenaError::Released);
+    }
+}

@@ -1,0 +1,239 @@
+//! A temporary file that is mapped into memory. In: a folder and a length. Out: bytes that the kernel may write to the
+//! disk and take out of memory when it needs it.
+//!
+//! The file has no name from its creation on, so nobody else opens, truncates or removes it, and it goes when the process
+//! does, however that ends. All its blocks are its own before it is mapped: a full disk is an error here and not a
+//! signal (SIGBUS) at some later write. Nothing is ever flushed: what is about to be deleted need not reach the disk.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use memmap2::MmapMut;
+
+use super::error::{Result, SortBufferError};
+use crate::sys;
+
+/// A mapped temporary file, of which the beginning is used.
+#[derive(Debug)]
+pub struct Map {
+    file: File,
+    map: MmapMut,
+    used: usize,
+}
+
+/// Lengths are multiples of it: whole pages, whatever the machine's.
+const STEP: usize = 64 << 10;
+/// A file grows by its own length, and by no more than this.
+const MOST_GROWTH: usize = 1 << 30;
+
+impl Map {
+    /// A file in `folder` with room for `bytes`. `held` is what the buffer holds, for the error.
+    pub fn new(folder: &Path, bytes: usize, held: usize) -> Result<Self> {
+        let failed = |doing| move |source| SortBufferError::Folder { folder: folder.to_path_buf(), doing, source };
+        let file = tempfile::tempfile_in(folder).map_err(failed("make"))?;
+        let length = bytes.max(1).next_multiple_of(STEP);
+        allocate(&file, length).map_err(|source| refused(folder, length, held, source))?;
+        let map = map(&file).map_err(failed("map"))?;
+        Ok(Map { file, map, used: 0 })
+    }
+
+    /// Makes room for `wanted` more bytes.
+    pub fn grow(&mut self, folder: &Path, wanted: usize) -> Result<()> {
+        let least = (self.used + wanted).next_multiple_of(STEP);
+        let ample = least.max(self.map.len() + self.map.len().min(MOST_GROWTH));
+        // The blocks that a failed try may have got stay with the file: the second try needs no more of them.
+        let given = allocate(&self.file, ample).or_else(|_| allocate(&self.file, least));
+        given.map_err(|source| refused(folder, least, self.used, source))?;
+        let doing = "map";
+        self.map =
+            map(&self.file).map_err(|source| SortBufferError::Folder { folder: folder.into(), doing, source })?;
+        Ok(())
+    }
+
+    /// Bytes that can be appended before it must grow.
+    #[inline]
+    pub fn room(&self) -> usize {
+        self.map.len() - self.used
+    }
+
+    /// Appends; panics where there is no room.
+    #[inline]
+    pub fn append(&mut self, bytes: &[u8]) {
+        let end = self.used + bytes.len();
+        self.map[self.used..end].copy_from_slice(bytes);
+        self.used = end;
+    }
+
+    /// Takes the first `used` bytes, or as many as there are, for used.
+    pub fn set_used(&mut self, used: usize) {
+        self.used = used.min(self.map.len());
+    }
+
+    /// What was appended.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        &self.map[..self.used]
+    }
+
+    /// What was appended, to be written over.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.map[..self.used]
+    }
+}
+
+fn allocate(file: &File, length: usize) -> io::Result<()> {
+    sys::allocate_blocks(file, length as u64)
+}
+
+fn map(file: &File) -> io::Result<MmapMut> {
+    // SAFETY: the file has no name and its descriptor is ours alone, so nobody shortens it or writes to it while it is
+    // mapped; we never make it shorter.
+    unsafe { MmapMut::map_mut(file) }
+}
+
+fn refused(folder: &Path, wanted: usize, held: usize, source: io::Error) -> SortBufferError {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    let folder = folder.to_path_buf();
+    match source.kind() {
+        StorageFull | QuotaExceeded | FileTooLarge => {
+            SortBufferError::DiskFull { folder, wanted: wanted as u64, held: held as u64, source }
+        }
+        _ => SortBufferError::Folder { folder, doing: "give blocks to", source },
+    }
+}
+
+#[cfg(all(test, not(miri)))] // Miri maps no files
+mod tests {
+    use std::fs;
+    use std::process::Command;
+
+    use super::*;
+    use crate::sort_buffer::tests::{all, buffer, filled, numbered};
+    use crate::sort_buffer::{Options, SortBuffer};
+
+    fn in_folder(folder: &Path, map_after: usize) -> Options {
+        Options { map_after: Some(map_after), folder: folder.to_path_buf(), ..Options::default() }
+    }
+
+    #[test]
+    fn it_moves_at_the_threshold_and_leaves_no_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut buffer = buffer(in_folder(folder.path(), 100));
+        (0..10).for_each(|_| buffer.push(b"123456789").unwrap());
+        assert_eq!((buffer.bytes(), buffer.is_mapped()), (100, false));
+        buffer.push(b"").unwrap();
+        assert!(buffer.is_mapped());
+        assert_eq!(buffer.iter().len(), 11);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        let mut grown = SortBuffer::new(in_folder(folder.path(), 0));
+        let records: Vec<Vec<u8>> = (0..300_000_u32).map(|n| (n.reverse_bits() >> 8).to_be_bytes().to_vec()).collect();
+        records.iter().for_each(|record| grown.push(record).unwrap());
+        grown.sort_by_prefix(4).unwrap();
+        let mut wanted = records;
+        wanted.sort();
+        assert_eq!(all(&grown), wanted);
+    }
+
+    #[test]
+    fn a_folder_that_takes_no_file_is_named_and_the_records_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = folder.path().join("missing");
+        for place in [missing.as_path(), Path::new("/proc")] {
+            let mut buffer = buffer(in_folder(place, 4));
+            buffer.push(b"abc").unwrap();
+            let refused = buffer.push(b"more").unwrap_err();
+            assert!(matches!(&refused, SortBufferError::Folder { folder, .. } if folder == place), "{refused}");
+            let said = refused.to_string();
+            assert!(said.contains(&place.display().to_string()) && said.contains("choose another"), "{said}");
+            assert_eq!(all(&buffer), [b"abc"]);
+        }
+    }
+
+    #[test]
+    fn a_folder_that_goes_away_stops_sorting_and_the_records_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = numbered(100);
+        let mut buffer = filled(in_folder(folder.path(), 0), &records);
+        drop(folder);
+        let refused = buffer.sort_by_prefix(8).unwrap_err();
+        assert!(matches!(refused, SortBufferError::Folder { .. }), "{refused}");
+        assert_eq!(all(&buffer), records);
+        buffer.push(b"and it takes more, since its own file lives").unwrap();
+    }
+
+    /// A file system of one MiB, which goes away with the test.
+    struct Tiny(tempfile::TempDir);
+
+    impl Tiny {
+        fn mount(access: &str) -> std::result::Result<Tiny, String> {
+            let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+            let size = format!("size=1m,{access}");
+            let mount = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(folder.path()).output();
+            match mount {
+                Ok(ran) if ran.status.success() => Ok(Tiny(folder)),
+                Ok(ran) => Err(String::from_utf8_lossy(&ran.stderr).trim().to_string()),
+                Err(error) => Err(format!("mount: {error}")),
+            }
+        }
+    }
+
+    impl Drop for Tiny {
+        fn drop(&mut self) {
+            let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
+        }
+    }
+
+    #[test]
+    fn a_read_only_folder_is_named() {
+        let tiny = match Tiny::mount("ro") {
+            Ok(tiny) => tiny,
+            Err(why) => return eprintln!("skipped: a_read_only_folder_is_named: {why}"),
+        };
+        let mut buffer = buffer(in_folder(tiny.0.path(), 4));
+        buffer.push(b"abc").unwrap();
+        let refused = buffer.push(b"more").unwrap_err().to_string();
+        assert!(refused.contains(&format!("{}: could not make a temporary file: Read-only", tiny.0.path().display())));
+        assert_eq!(all(&buffer), [b"abc"]);
+    }
+
+    #[test]
+    fn a_full_disk_is_an_error_and_the_records_stay() {
+        let tiny = match Tiny::mount("rw") {
+            Ok(tiny) => tiny,
+            Err(why) => return eprintln!("skipped: a_full_disk_is_an_error_and_the_records_stay: {why}"),
+        };
+        let place = tiny.0.path();
+        let mut buffer = SortBuffer::new(in_folder(place, 1000));
+        let mut pushed: Vec<Vec<u8>> = Vec::new();
+        let refused = loop {
+            let record = format!("{:x}", pushed.len() * 2_654_435_761 % 1_000_003).repeat(20).into_bytes();
+            match buffer.push(&record) {
+                Ok(()) => pushed.push(record),
+                Err(refused) => break refused,
+            }
+        };
+        assert!(matches!(&refused, SortBufferError::DiskFull { folder, .. } if folder == place), "{refused}");
+        assert!(refused.to_string().contains(&place.display().to_string()), "{refused}");
+        assert!(buffer.is_mapped() && buffer.bytes() > 900_000, "nearly all of the disk was used: {}", buffer.bytes());
+        assert_eq!(all(&buffer), pushed);
+
+        let refused = buffer.sort_by_prefix(8).unwrap_err();
+        assert!(matches!(refused, SortBufferError::DiskFull { .. }), "{refused}");
+        assert_eq!(all(&buffer), pushed);
+
+        // A buffer that moves to a full disk stays in memory.
+        let mut other = SortBuffer::new(in_folder(place, 4));
+        other.push(b"abc").unwrap();
+        let refused = other.push(&[7; 200_000]).unwrap_err();
+        assert!(matches!(refused, SortBufferError::DiskFull { held: 4, .. }), "{refused}");
+        assert!(!other.is_mapped());
+        assert_eq!(all(&other), [b"abc"]);
+
+        // The disk has room again as soon as the file is gone.
+        drop(buffer);
+        other.push(&[7; 200_000]).unwrap();
+        other.sort_by_prefix(8).unwrap();
+        assert_eq!(all(&other), [&[7; 200_000][..], b"abc"]);
+    }
+}

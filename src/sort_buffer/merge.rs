@@ -1,0 +1,114 @@
+//! The second half of sorting: all runs become one. In: sorted runs. Out: their records in order, in another place.
+//!
+//! The records are first cut by their order into parts of about the same size, so that threads merge apart from each
+//! other; then each part is one merge of all runs, since one pass over a mapped file is what costs.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+
+use super::order::{DONE, Order, compare, place_of, word};
+use super::runs::Run;
+use super::shape::Shape;
+use super::share::share;
+use super::tournament::Tournament;
+
+/// More parts than threads, so that a thread that others hold up does not hold up the rest.
+const PARTS_PER_THREAD: usize = 4;
+/// The most records that the parts are chosen by.
+const MOST_SAMPLES: usize = 1 << 16;
+
+/// Merges `runs` of `from` into `to`.
+pub fn merge<O: Order>(shape: Shape, order: &O, threads: usize, from: &[u8], to: &mut [u8], runs: &[Run]) {
+    let parts = if threads > 1 { threads * PARTS_PER_THREAD } else { 1 };
+    let mut work = Vec::with_capacity(parts);
+    let mut rest = to;
+    for ranges in cut(shape, order, parts, from, runs) {
+        let (mine, after) = rest.split_at_mut(ranges.iter().map(Range::len).sum());
+        work.push((ranges, mine));
+        rest = after;
+    }
+    share(threads, work, || (), |(), (ranges, to)| merge_part(shape, order, from, ranges, to));
+}
+
+/// For each part what it takes from each run.
+fn cut<O: Order>(shape: Shape, order: &O, parts: usize, bytes: &[u8], runs: &[Run]) -> Vec<Vec<Range<usize>>> {
+    let record = |at| shape.record(bytes, at);
+    let marks = || runs.iter().flat_map(|run| &run.marks);
+    let every = marks().count().div_ceil(MOST_SAMPLES).max(1);
+    let mut samples: Vec<u128> = marks().step_by(every).map(|at| word(order.number(record(*at)), *at)).collect();
+    samples.sort_unstable_by(|a, b| compare(order, *a, *b, record));
+
+    let mut from: Vec<usize> = runs.iter().map(|run| run.start).collect();
+    let mut ranges = Vec::with_capacity(parts);
+    for part in 1..=parts {
+        let splitter = samples.get(part * samples.len() / parts).copied();
+        let bound = |(run, from): (&Run, &usize)| match splitter {
+            // Never before where the last part ended, should the caller's comparison contradict itself.
+            Some(splitter) => first_not_before(shape, order, bytes, run, splitter).max(*from),
+            None => run.end,
+        };
+        let to: Vec<usize> = runs.iter().zip(&from).map(bound).collect();
+        ranges.push(from.iter().zip(&to).map(|(from, to)| *from..*to).collect());
+        from = to;
+    }
+    ranges
+}
+
+/// Where the first record of `run` begins that does not come before `splitter`'s. Equal ones all fall on the same side,
+/// in every run, so that they meet in one part and stay in order.
+fn first_not_before<O: Order>(shape: Shape, order: &O, bytes: &[u8], run: &Run, splitter: u128) -> usize {
+    let number = (splitter >> 64) as u64;
+    let wall = shape.record(bytes, place_of(splitter));
+    let is_before = |at: usize| {
+        let record = shape.record(bytes, at);
+        let by_number = order.number(record).cmp(&number);
+        by_number.then_with(|| order.tie(record, wall)) == Ordering::Less
+    };
+    let marks = run.marks.partition_point(|at| is_before(*at));
+    let Some(mark) = marks.checked_sub(1) else { return run.start };
+    let mut at = run.marks[mark];
+    while at < run.end && is_before(at) {
+        at = shape.place(bytes, at).end;
+    }
+    at
+}
+
+/// What is left of a run's range: the record at its head, and the rest.
+struct Head {
+    at: usize,
+    next: usize,
+    end: usize,
+}
+
+fn merge_part<O: Order>(shape: Shape, order: &O, bytes: &[u8], ranges: Vec<Range<usize>>, to: &mut [u8]) {
+    let ranges: Vec<Range<usize>> = ranges.into_iter().filter(|range| !range.is_empty()).collect();
+    let mut heads = Vec::with_capacity(ranges.len());
+    let mut words = Vec::with_capacity(ranges.len());
+    for (run, range) in ranges.into_iter().enumerate() {
+        let place = shape.place(bytes, range.start);
+        words.push(word(order.number(&bytes[place.start..place.end]), run));
+        heads.push(Head { at: range.start, next: place.end, end: range.end });
+    }
+    let comes_first = |heads: &[Head], a: u128, b: u128| {
+        compare(order, a, b, |run| shape.record(bytes, heads[run].at)) == Ordering::Less
+    };
+    let mut tournament = Tournament::new(&words, DONE, |a, b| comes_first(&heads, a, b));
+    let mut filled = 0;
+    while tournament.winner() != DONE {
+        let run = place_of(tournament.winner());
+        let head = &mut heads[run];
+        let record = &bytes[head.at..head.next];
+        to[filled..filled + record.len()].copy_from_slice(record);
+        filled += record.len();
+        head.at = head.next;
+        let next = if head.at == head.end {
+            DONE
+        } else {
+            let place = shape.place(bytes, head.at);
+            head.next = place.end;
+            word(order.number(&bytes[place.start..place.end]), run)
+        };
+        tournament.replace(run, next, |a, b| comes_first(&heads, a, b));
+    }
+    assert_eq!(filled, to.len(), "a merge gives as many bytes as it takes");
+}

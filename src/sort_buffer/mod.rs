@@ -1,0 +1,290 @@
+//! A sort buffer: records of any length are appended, sorted, and read again, in memory or in a mapped file.
+//! In: records. Out: the same records, in order; equal ones as they came.
+//!
+//! Past a threshold the records move to a temporary file that is mapped into memory, and sorting works there too: the
+//! second file that a merge needs is mapped as well. What stays in anonymous memory is the threshold and, while sorting,
+//! 4 MiB for each thread (16 bytes for each of 262,144 records), whatever the number of records. A folder on a tmpfs
+//! is memory again: choose one on a disk.
+//!
+//! Sorting makes two passes: runs of at most 262,144 records or 8 MiB are sorted by themselves, then all runs are merged at once.
+//! Each pass is shared among threads. In memory a sort needs as much again as the records; in a file, as much disk.
+
+mod error;
+mod map;
+mod merge;
+mod order;
+mod region;
+mod runs;
+mod shape;
+mod share;
+mod tournament;
+
+use std::cmp::Ordering;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+pub use error::{Result, SortBufferError};
+use order::{ByComparison, ByNumber, ByPrefix, Order};
+use region::{Region, Threshold};
+use shape::Shape;
+
+/// What a sort buffer may do. The default holds records of any length, in memory, without a limit.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The length of every record in bytes, where all have the same: they then lie side by side, without their lengths.
+    pub record_length: Option<usize>,
+    /// The most bytes that the buffer may hold, lengths of records included (a byte each below 128).
+    pub limit: u64,
+    /// The most bytes in memory; with more the buffer moves to a mapped file, for good. None: it never does.
+    pub map_after: Option<usize>,
+    /// The folder of the temporary files; the system's by default (`TMPDIR`, or `/tmp`). On a tmpfs they are memory.
+    pub folder: PathBuf,
+    /// Threads that sort: from 1 to 8. By default the processors that this process may use.
+    pub threads: usize,
+}
+
+/// More threads than this would hold more than 32 MiB of words in memory while they sort.
+const MOST_THREADS: usize = 8;
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            record_length: None,
+            limit: u64::MAX,
+            map_after: None,
+            folder: std::env::temp_dir(),
+            threads: std::thread::available_parallelism().map_or(1, |count| count.get()),
+        }
+    }
+}
+
+/// Records that are appended, sorted and read.
+///
+/// [`push`](Self::push) appends a whole record. Through [`Write`] a record may also be written piece by piece, as
+/// `write!` does: what is written is one record, open until [`end_record`](Self::end_record). It is kept in memory
+/// and is no part of the buffer before.
+///
+/// ```
+/// use std::io::Write;
+/// use allocanary::sort_buffer::{Options, SortBuffer};
+///
+/// let mut buffer = SortBuffer::new(Options::default());
+/// buffer.push(b"pear")?;
+/// write!(buffer, "{}-{}", "apple", 2)?;
+/// buffer.end_record()?;
+/// buffer.push(b"")?;
+/// buffer.sort_by(|a, b| a.cmp(b))?;
+/// assert!(buffer.iter().eq([&b""[..], b"apple-2", b"pear"]));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct SortBuffer {
+    shape: Shape,
+    region: Region,
+    count: usize,
+    /// The record that is being written.
+    open: Vec<u8>,
+    record_length: Option<usize>,
+    limit: u64,
+    threshold: Threshold,
+    threads: usize,
+    run_records: usize,
+}
+
+impl SortBuffer {
+    /// An empty buffer. Makes no file before it needs one.
+    pub fn new(options: Options) -> Self {
+        SortBuffer {
+            shape: Shape::of(options.record_length),
+            region: Region::Memory(Vec::new()),
+            count: 0,
+            open: Vec::new(),
+            record_length: options.record_length,
+            limit: options.limit,
+            threshold: Threshold { bytes: options.map_after, folder: options.folder },
+            threads: options.threads.clamp(1, MOST_THREADS),
+            run_records: runs::RUN_RECORDS,
+        }
+    }
+
+    /// Appends a record, which may be empty. On an error the buffer is as it was.
+    #[inline]
+    pub fn push(&mut self, record: &[u8]) -> Result<()> {
+        if self.record_length.is_some_and(|length| length != record.len()) {
+            return Err(self.wrong_length(record.len()));
+        }
+        let (head, head_bytes) = self.shape.head(record.len());
+        let wanted = head_bytes + record.len();
+        let held = self.region.used();
+        if wanted as u64 > self.limit.saturating_sub(held as u64) {
+            return Err(self.over_limit(wanted));
+        }
+        if wanted > self.region.room() {
+            self.region.grow(wanted, &self.threshold)?;
+        }
+        if head_bytes > 0 {
+            self.region.append(&head[..head_bytes]);
+        }
+        self.region.append(record);
+        self.count += 1;
+        Ok(())
+    }
+
+    #[cold]
+    fn wrong_length(&self, found: usize) -> SortBufferError {
+        SortBufferError::RecordLength { wanted: self.record_length.unwrap_or(found), found }
+    }
+
+    #[cold]
+    fn over_limit(&self, wanted: usize) -> SortBufferError {
+        let (wanted, held, limit) = (wanted as u64, self.bytes(), self.limit);
+        if wanted > limit {
+            SortBufferError::RecordTooLarge { record: wanted, limit }
+        } else {
+            SortBufferError::Full { wanted, held, limit }
+        }
+    }
+
+    /// Ends the record that was written through [`Write`], and appends it; an empty one where nothing was written. On an
+    /// error it stays open, so that it can be ended again, or [dropped](Self::drop_record).
+    pub fn end_record(&mut self) -> Result<()> {
+        let open = std::mem::take(&mut self.open);
+        let pushed = self.push(&open);
+        self.open = open;
+        if pushed.is_ok() {
+            self.open.clear();
+        }
+        pushed
+    }
+
+    /// Forgets the record that is being written.
+    pub fn drop_record(&mut self) {
+        self.open = Vec::new();
+    }
+
+    /// The records, in the order in which they came or, after a sort, in that order.
+    pub fn iter(&self) -> Records<'_> {
+        Records { shape: self.shape, bytes: self.region.bytes(), at: 0, left: self.count }
+    }
+
+    /// How many records there are.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// What the records take, in bytes, their lengths included.
+    pub fn bytes(&self) -> u64 {
+        self.region.used() as u64
+    }
+
+    /// Whether the records have moved to a mapped file.
+    pub fn is_mapped(&self) -> bool {
+        matches!(self.region, Region::Mapped(_))
+    }
+
+    /// Forgets all records and keeps their room.
+    pub fn clear(&mut self) {
+        self.region.clear();
+        self.count = 0;
+    }
+
+    /// Sorts by a comparison; what compares equal stays in the order in which it came.
+    ///
+    /// Where the comparison panics or contradicts itself, every record is still there, in some order.
+    pub fn sort_by(&mut self, compare: impl Fn(&[u8], &[u8]) -> Ordering + Sync) -> Result<()> {
+        self.sort(&ByComparison(compare))
+    }
+
+    /// Sorts by the first `bytes` bytes as texts are ordered: a record that is all of another's beginning comes before it.
+    /// Faster than [`sort_by`](Self::sort_by): eight bytes are compared at once, and without going to the record.
+    pub fn sort_by_prefix(&mut self, bytes: usize) -> Result<()> {
+        self.sort(&ByPrefix(bytes))
+    }
+
+    /// Sorts by a number that `number` finds in the record; records of one number stay in the order in which they came.
+    /// The fastest: no record is looked at to compare it.
+    pub fn sort_by_number(&mut self, number: impl Fn(&[u8]) -> u64 + Sync) -> Result<()> {
+        self.sort(&ByNumber(number))
+    }
+
+    fn sort(&mut self, order: &impl Order) -> Result<()> {
+        if self.count < 2 {
+            return Ok(());
+        }
+        let mut twin = self.region.twin(&self.threshold.folder)?;
+        let bytes = self.region.bytes();
+        let mut runs = runs::cut(self.shape, bytes, self.run_records);
+        runs::sort(self.shape, order, self.threads, bytes, twin.bytes_mut(), &mut runs);
+        // At every moment `self.region` holds all records, so that none is lost where `order` panics.
+        std::mem::swap(&mut self.region, &mut twin);
+        if runs.len() > 1 {
+            merge::merge(self.shape, order, self.threads, self.region.bytes(), twin.bytes_mut(), &runs);
+            std::mem::swap(&mut self.region, &mut twin);
+        }
+        Ok(())
+    }
+}
+
+impl Write for SortBuffer {
+    /// Adds to the open record, all of `bytes`; an error where it could never be appended.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let length = self.open.len() + bytes.len();
+        let wanted = self.shape.head(length).1 + length;
+        if wanted as u64 > self.limit {
+            return Err(SortBufferError::RecordTooLarge { record: wanted as u64, limit: self.limit }.into());
+        }
+        let refused = |_| SortBufferError::Memory { wanted: bytes.len() as u64, held: self.region.used() as u64 };
+        self.open.try_reserve(bytes.len()).map_err(refused)?;
+        self.open.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    /// Does nothing: the open record stays open.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The records of a buffer, one after the other.
+#[derive(Clone, Debug)]
+pub struct Records<'a> {
+    shape: Shape,
+    bytes: &'a [u8],
+    at: usize,
+    left: usize,
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = &'a [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a [u8]> {
+        self.left = self.left.checked_sub(1)?;
+        let place = self.shape.place(self.bytes, self.at);
+        self.at = place.end;
+        Some(&self.bytes[place.start..place.end])
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl ExactSizeIterator for Records<'_> {}
+
+impl<'a> IntoIterator for &'a SortBuffer {
+    type Item = &'a [u8];
+    type IntoIter = Records<'a>;
+
+    fn into_iter(self) -> Records<'a> {
+        self.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,204 @@
+//! The buffer against what std does with the same records, in memory and in a file, and after every error.
+
+use std::cmp::Ordering;
+use std::io::{self, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use proptest::collection::vec;
+use proptest::prelude::{ProptestConfig, any, proptest};
+
+use super::{Options, SortBuffer, SortBufferError};
+
+/// A buffer whose runs are short, so that few records make many of them.
+pub(super) fn buffer(options: Options) -> SortBuffer {
+    let mut buffer = SortBuffer::new(options);
+    buffer.run_records = 7;
+    buffer
+}
+
+pub(super) fn filled(options: Options, records: &[Vec<u8>]) -> SortBuffer {
+    let mut buffer = buffer(options);
+    records.iter().for_each(|record| buffer.push(record).unwrap());
+    buffer
+}
+
+pub(super) fn all(buffer: &SortBuffer) -> Vec<Vec<u8>> {
+    buffer.iter().map(<[u8]>::to_vec).collect()
+}
+
+/// The number that the tests sort by: few of them, so that many records tie.
+fn number(record: &[u8]) -> u64 {
+    u64::from(record.first().copied().unwrap_or(0) % 4)
+}
+
+fn by_number(a: &[u8], b: &[u8]) -> Ordering {
+    number(a).cmp(&number(b))
+}
+
+fn prefix(record: &[u8], bytes: usize) -> &[u8] {
+    &record[..record.len().min(bytes)]
+}
+
+/// Sorts `records` in every way and compares with std's stable sort.
+fn check(options: &Options, records: &[Vec<u8>]) {
+    let fill = || filled(options.clone(), records);
+    assert_eq!(all(&fill()), records, "as they came");
+
+    let mut wanted = records.to_vec();
+    wanted.sort_by(|a, b| by_number(a, b));
+    let mut sorted = fill();
+    sorted.sort_by(by_number).unwrap();
+    assert_eq!(all(&sorted), wanted, "by a comparison");
+    let mut sorted = fill();
+    sorted.sort_by_number(number).unwrap();
+    assert_eq!(all(&sorted), wanted, "by a number");
+
+    for bytes in [0, 1, 3, 8, 12, usize::MAX] {
+        let mut wanted = records.to_vec();
+        wanted.sort_by(|a, b| prefix(a, bytes).cmp(prefix(b, bytes)));
+        let mut sorted = fill();
+        sorted.sort_by_prefix(bytes).unwrap();
+        assert_eq!(all(&sorted), wanted, "by {bytes} bytes");
+        // A sorted buffer takes more, and sorts again.
+        sorted.push(&records[0]).unwrap();
+        sorted.sort_by_prefix(bytes).unwrap();
+        assert_eq!(sorted.len(), records.len() + 1);
+    }
+}
+
+/// More cases than usual where ALLOCANARY_FUZZ_CASES says so.
+fn cases(usual: u32) -> ProptestConfig {
+    let asked = std::env::var("ALLOCANARY_FUZZ_CASES").ok().and_then(|cases| cases.parse().ok());
+    let usual = if cfg!(miri) { 3 } else { usual };
+    ProptestConfig { cases: asked.unwrap_or(usual), failure_persistence: None, ..ProptestConfig::default() }
+}
+
+proptest! {
+    #![proptest_config(cases(64))]
+
+    #[test]
+    fn records_of_any_length_sort_as_std_sorts_them(
+        records in vec(vec(0_u8..6, 0..14), 1..60), threads in 1_usize..4,
+    ) {
+        check(&Options { threads, ..Options::default() }, &records);
+    }
+
+    #[test]
+    fn records_of_one_length_sort_as_std_sorts_them(
+        bytes in vec(0_u8..6, 12..800), length in 1_usize..13, threads in 1_usize..4,
+    ) {
+        let records: Vec<Vec<u8>> = bytes.chunks_exact(length).map(<[u8]>::to_vec).collect();
+        check(&Options { record_length: Some(length), threads, ..Options::default() }, &records);
+    }
+
+    #[cfg(not(miri))] // which cannot map files
+    #[test]
+    fn records_in_a_file_sort_as_std_sorts_them(
+        records in vec(vec(any::<u8>(), 0..300), 1..60), after in 0_usize..2000, threads in 1_usize..4,
+    ) {
+        check(&Options { map_after: Some(after), threads, ..Options::default() }, &records);
+    }
+}
+
+pub(super) fn numbered(count: u32) -> Vec<Vec<u8>> {
+    // The last digits fall and repeat: a key of few values, and a number to know each record by.
+    (0..count).map(|n| format!("{}-{n}", 999 - n * 7 % 10).into_bytes()).collect()
+}
+
+/// 3,000 records of ten keys, in full runs and many: the original gave the second run's first.
+#[test]
+fn equal_records_stay_as_they_came() {
+    let records = numbered(if cfg!(miri) { 100 } else { 3000 });
+    let mut wanted = records.clone();
+    wanted.sort_by(|a, b| a[..3].cmp(&b[..3]));
+    for threads in [1, 2, 8] {
+        let mut buffer = filled(Options { threads, ..Options::default() }, &records);
+        buffer.sort_by_prefix(3).unwrap();
+        assert_eq!(all(&buffer), wanted);
+    }
+    let mut equal = filled(Options::default(), &records);
+    equal.sort_by(|_, _| Ordering::Equal).unwrap();
+    assert_eq!(all(&equal), records);
+}
+
+#[test]
+fn empty_records_are_records() {
+    for record_length in [None, Some(0)] {
+        let mut buffer = filled(Options { record_length, ..Options::default() }, &vec![Vec::new(); 20]);
+        buffer.sort_by_number(number).unwrap();
+        assert_eq!((buffer.len(), buffer.iter().len(), buffer.iter().count(), buffer.bytes()), (20, 20, 20, 20));
+    }
+    let mut buffer = filled(Options::default(), &[b"b".to_vec(), vec![], b"a".to_vec(), vec![]]);
+    buffer.sort_by_prefix(8).unwrap();
+    assert_eq!(all(&buffer), [&b""[..], b"", b"a", b"b"]);
+    buffer.clear();
+    assert!(buffer.is_empty() && buffer.iter().next().is_none());
+}
+
+#[test]
+fn what_is_written_is_one_record_until_it_ends() {
+    let mut buffer = buffer(Options { limit: 20, ..Options::default() });
+    write!(buffer, "{}{}", 12, 34).unwrap();
+    buffer.push(b"before").unwrap();
+    buffer.end_record().unwrap();
+    buffer.end_record().unwrap();
+    assert_eq!(all(&buffer), [&b"before"[..], b"1234", b""]);
+
+    buffer.write_all(b"a record of 16 b").unwrap();
+    let full = buffer.end_record().unwrap_err();
+    assert!(matches!(full, SortBufferError::Full { wanted: 17, held: 13, limit: 20 }), "{full}");
+    let refused = buffer.write(b"more").unwrap_err();
+    assert_eq!(refused.kind(), io::ErrorKind::FileTooLarge);
+    buffer.clear();
+    buffer.end_record().unwrap();
+    assert_eq!(all(&buffer), [b"a record of 16 b"]);
+    buffer.write_all(b"dropped").unwrap();
+    buffer.drop_record();
+    buffer.end_record().unwrap();
+    assert_eq!(buffer.iter().last(), Some(&b""[..]));
+}
+
+#[test]
+fn limits_are_errors_that_name_both_sides() {
+    let mut buffer = filled(Options { limit: 10, ..Options::default() }, &[b"kept".to_vec()]);
+    for (record, said) in [
+        (&[1; 12][..], "a record takes 13 bytes and the buffer may hold 10"),
+        (&[1; 6], "may hold 10 bytes holds 5 and was given 7 more"),
+    ] {
+        let refused = buffer.push(record).unwrap_err().to_string();
+        assert!(refused.contains(said), "{refused}");
+        assert_eq!(all(&buffer), [b"kept"]);
+    }
+    buffer.push(b"last").unwrap();
+    let mut fixed = filled(Options { record_length: Some(4), ..Options::default() }, &[b"kept".to_vec()]);
+    let refused = fixed.push(b"short").unwrap_err().to_string();
+    assert!(refused.contains("wanted a record of 4 bytes, found 5"), "{refused}");
+    assert_eq!(all(&fixed), [b"kept"]);
+}
+
+#[test]
+fn a_comparison_that_panics_loses_no_record() {
+    let records = numbered(100);
+    let mut wanted = records.clone();
+    wanted.sort();
+    // A sort that dies at its `last` comparison; how many it made, and whether it came to its end.
+    let sort = |last: usize| {
+        let mut buffer = filled(Options { threads: 1, ..Options::default() }, &records);
+        let calls = AtomicUsize::new(0);
+        let compare = |a: &[u8], b: &[u8]| {
+            assert!(calls.fetch_add(1, Relaxed) < last, "on purpose");
+            a.cmp(b)
+        };
+        let ended = catch_unwind(AssertUnwindSafe(|| buffer.sort_by(compare))).is_ok();
+        let mut found = all(&buffer);
+        found.sort();
+        assert_eq!(found, wanted);
+        (calls.into_inner(), ended)
+    };
+    let (calls, ended) = sort(usize::MAX);
+    assert!(ended && calls > 400, "{calls}");
+    for last in [0, calls / 8, calls / 2, calls - 1] {
+        assert_eq!(sort(last), (last + 1, false));
+    }
+}

@@ -1,0 +1,129 @@
+//! `list`: a linked list of small nodes is built, walked and freed, each node by itself or all from one arena.
+//!
+//! Dgraph's demo: nodes of 16 bytes, each appended at the tail. It shows what one allocation for each node costs, and
+//! what is left of that with an arena.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::crew::{Gate, crew};
+use super::laps::Laps;
+use crate::arena::Arena;
+use crate::setting::Kind;
+use crate::workload::{Outcome, Phase, Setup, Stage, Workload, parameter};
+
+/// The workload.
+pub const WORKLOAD: Workload = Workload {
+    name: "list",
+    about: "each thread builds, walks and frees a linked list of nodes of 16 bytes",
+    operation: "node",
+    parameters: &[
+        parameter("variant", VARIANT, "boxes", "boxes: an allocation for each node; arena: all from one arena"),
+        parameter("nodes", COUNT, "2000001", "nodes in all, shared among the threads"),
+        parameter("idle", COUNT, "50", "milliseconds of rest before `idle` is read"),
+    ],
+    seconds: 0.2,
+    run,
+};
+
+const VARIANT: Kind = Kind::words(&[Cow::Borrowed("boxes"), Cow::Borrowed("arena")]);
+const COUNT: Kind = Kind::Number { min: 1, max: 1_000_000_000 };
+/// One operation in so many is timed: reading the clock costs more than the operation does.
+const TIMED_EVERY: u32 = 64;
+
+/// A node that is an allocation of its own.
+struct Boxed {
+    value: u64,
+    next: Option<Box<Boxed>>,
+}
+
+/// A node in an arena.
+struct Placed<'a> {
+    value: u64,
+    next: Cell<Option<&'a Placed<'a>>>,
+}
+
+const NODE_BYTES: usize = size_of::<Boxed>();
+const _: () = assert!(NODE_BYTES == 16 && size_of::<Placed>() == 16, "the published node has 16 bytes");
+
+fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
+    let nodes = setup.number("nodes")?;
+    let idle = setup.millis("idle")?;
+    let life = if setup.word("variant")? == "arena" { placed } else { boxed };
+    let verified = AtomicU64::new(0);
+
+    let worker = |worker: usize, gate: &Gate| {
+        let mine = (nodes / setup.threads + usize::from(worker < nodes % setup.threads)) as u64;
+        let (walked, sum) = life(mine, &mut Laps::new(setup.timer, TIMED_EVERY), gate);
+        // The values are 0, 1, 2 and so on: a node that is lost, doubled or overwritten shows in their sum.
+        let wanted = mine * mine.saturating_sub(1) / 2;
+        assert!(walked == mine && sum == wanted, "wanted {mine} nodes that sum to {wanted}, found {walked}, {sum}");
+        verified.fetch_add(walked, Ordering::Relaxed);
+        gate.stop(); // released
+        gate.stop(); // purged
+    };
+
+    let all = || (nodes * NODE_BYTES) as u64;
+    let active = crew(setup.threads, stage, worker, |conductor| {
+        conductor.mark(Phase::Filled, all);
+        conductor.mark(Phase::Peak, all);
+        conductor.mark_after(idle, Phase::Idle, all);
+        conductor.mark(Phase::Released, || 0);
+        // Built, walked and freed: what a node costs is its whole life.
+        let active = conductor.take_active();
+        conductor.mark(Phase::Purged, || 0);
+        active
+    });
+    let verified = verified.load(Ordering::Relaxed);
+    Ok(Outcome { operations: nodes as u64, active, timed_every: TIMED_EVERY, verified })
+}
+
+/// The list of boxes: built, walked, freed, with a stop after each, and one more to rest. Gives how many nodes the walk
+/// met, and the sum of their values.
+fn boxed(nodes: u64, laps: &mut Laps, gate: &Gate) -> (u64, u64) {
+    let mut root = None;
+    let mut tail = &mut root;
+    for value in 0..nodes {
+        let end = tail;
+        tail = laps.time(|| &mut end.insert(Box::new(Boxed { value, next: None })).next);
+    }
+    gate.stop(); // filled
+    let (mut walked, mut sum) = (0, 0);
+    let mut at = &root;
+    while let Some(node) = at {
+        (walked, sum) = (walked + 1, sum + node.value);
+        at = &node.next;
+    }
+    gate.stop(); // peak
+    gate.stop(); // idle
+    // One by one: left to itself a list is dropped by recursion, and 2 million frames are more than any stack.
+    while let Some(node) = root {
+        root = node.next;
+    }
+    (walked, sum)
+}
+
+/// The same in an arena, which gives all nodes back at once.
+fn placed(nodes: u64, laps: &mut Laps, gate: &Gate) -> (u64, u64) {
+    let mut arena = Arena::new();
+    let (mut walked, mut sum) = (0, 0);
+    let root = Cell::new(None);
+    let mut tail = &root;
+    for value in 0..nodes {
+        let node = laps.time(|| arena.alloc(Placed { value, next: Cell::new(None) }));
+        let node: &Placed = node.unwrap_or_else(|refused| panic!("{refused}"));
+        tail.set(Some(node));
+        tail = &node.next;
+    }
+    gate.stop(); // filled
+    let mut at = root.get();
+    while let Some(node) = at {
+        (walked, sum) = (walked + 1, sum + node.value);
+        at = node.next.get();
+    }
+    gate.stop(); // peak
+    gate.stop(); // idle
+    arena.release();
+    (walked, sum)
+}
