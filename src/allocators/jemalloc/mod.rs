@@ -186,13 +186,21 @@ fn refused(what: &'static str) -> impl Fn(tikv_jemalloc_ctl::Error) -> error::Er
 #[inline]
 fn arenas() -> Option<u64> {
     let mut used = 0;
-    for_each_arena(|_| used += 1);
+    for_each_known_arena(|_| used += 1);
     (used > 0).then_some(used)
 }
 
 /// Calls `each` with the index of every arena that has been initialised.
 #[inline]
-fn for_each_arena(mut each: impl FnMut(usize)) -> Option<()> {
+fn for_each_arena(each: impl FnMut(usize)) -> Option<()> {
+    // `arena.<i>.initialized` is part of the snapshot: an arena that was made after the last epoch would be passed over.
+    epoch::advance().ok()?;
+    for_each_known_arena(each)
+}
+
+/// The same as of the last epoch, for a caller that has just begun one.
+#[inline]
+fn for_each_known_arena(mut each: impl FnMut(usize)) -> Option<()> {
     // SAFETY: `arenas.narenas` is an `unsigned`.
     let most = unsafe { raw::read::<u32>(b"arenas.narenas\0") }.ok()?;
     let mut mib = [0_usize; 3];
