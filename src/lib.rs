@@ -15,14 +15,16 @@
 //!
 //! # In a service
 //!
-//! [`install!`] declares the global allocator with its settings, [`tuning`] changes what can be changed while it runs, and
-//! `metrics` (feature `prometheus`, off by default) shows its memory to Prometheus.
+//! [`install!`] declares the global allocator with its settings, [`tuning`] changes what can be changed while it runs,
+//! [`Ballast`] keeps freed memory through a burst, and `metrics` (feature `prometheus`, off by default) shows its memory
+//! to Prometheus.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("allocanary reads /proc: it runs on Linux");
 
 pub mod allocator;
 pub mod allocators;
+pub mod ballast;
 pub mod container;
 pub mod environment;
 pub mod install;
@@ -35,6 +37,8 @@ pub mod sys;
 pub mod tuning;
 pub mod units;
 mod wanted;
+
+pub use ballast::Ballast;
 
 #[cfg(feature = "command")]
 pub mod args;

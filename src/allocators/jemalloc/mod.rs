@@ -1,6 +1,7 @@
 //! jemalloc, through tikv-jemallocator (prefixed: C's malloc stays the system's).
 //! In: mallctl. Out: settings (`opt.*`), counters (`stats.*`), purge.
 
+mod keeping;
 mod settings;
 
 use std::borrow::Cow;
@@ -9,7 +10,7 @@ use std::ffi::CStr;
 
 use tikv_jemalloc_ctl::{epoch, raw, stats, version};
 
-use crate::allocator::{Allocator, Cannot, Counters, PerCore};
+use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore};
 use crate::environment::Environment;
 use crate::install::asked::{self, Asked};
 use crate::setting::Setting;
@@ -164,6 +165,21 @@ impl Allocator for Jemalloc {
     fn set_background_threads(&self, on: bool) -> error::Result<bool> {
         // SAFETY: `background_thread` is a `bool`.
         unsafe { raw::update(b"background_thread\0", on) }.map_err(refused("switching background threads"))
+    }
+
+    #[inline]
+    fn keep(&self, _bytes: u64) -> error::Result<Keeping> {
+        keeping::keep(self)
+    }
+
+    #[inline]
+    fn stop_keeping(&self, keeping: &Keeping) {
+        keeping::stop(self, keeping);
+    }
+
+    #[inline]
+    fn settle(&self, bytes: u64) -> error::Result<u64> {
+        keeping::settle(bytes)
     }
 
     #[inline]
