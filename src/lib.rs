@@ -63,6 +63,8 @@ pub mod report;
 #[cfg(feature = "command")]
 pub mod reports;
 #[cfg(feature = "command")]
+pub mod room;
+#[cfg(feature = "command")]
 pub mod rows;
 #[cfg(feature = "command")]
 pub mod run;

@@ -2,13 +2,24 @@
 
 mod bleed;
 mod block;
+mod churn;
 mod crew;
 mod handoff;
 mod laps;
+mod reserve;
 mod server;
 mod small;
+mod storm;
 
 use crate::workload::Workload;
 
 /// Every workload; the first is the default.
-pub const ALL: &[&Workload] = &[&server::WORKLOAD, &handoff::WORKLOAD, &bleed::WORKLOAD, &small::WORKLOAD];
+pub const ALL: &[&Workload] = &[
+    &server::WORKLOAD,
+    &handoff::WORKLOAD,
+    &bleed::WORKLOAD,
+    &small::WORKLOAD,
+    &churn::WORKLOAD,
+    &storm::WORKLOAD,
+    &reserve::WORKLOAD,
+];
