@@ -82,6 +82,30 @@ pub trait Allocator: Sync {
     fn set_background_threads(&self, _on: bool) -> error::Result<bool> {
         self.cannot("it has no background threads")
     }
+
+    /// See [`Ballast::keep`](crate::ballast::Ballast::keep): keeps up to so many freed bytes, or all where it cannot count.
+    fn keep(&self, _bytes: u64) -> error::Result<Keeping> {
+        self.cannot("it has no means to keep freed memory")
+    }
+
+    /// Puts back what [`keep`](Allocator::keep) changed.
+    fn stop_keeping(&self, _keeping: &Keeping) {}
+
+    /// See [`Kept::settle`](crate::ballast::Kept::settle).
+    fn settle(&self, _bytes: u64) -> error::Result<u64> {
+        self.cannot("it does not tell how much of its memory is free; purge() gives back all")
+    }
+}
+
+/// How an allocator keeps freed memory, and what it puts back afterwards.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Keeping {
+    /// The most freed bytes that stay, in all arenas together; none where it keeps all.
+    pub at_most: Option<u64>,
+    /// What cannot be put back, if anything.
+    pub lost: Option<&'static str>,
+    /// The values that were in force: which (the allocator's own numbering) and what.
+    pub before: Vec<(usize, i64)>,
 }
 
 /// The error of what an allocator cannot do.

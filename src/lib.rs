@@ -19,16 +19,20 @@
 //! `metrics` (feature `prometheus`, off by default) shows its memory to Prometheus. Two containers need no allocator of
 //! their own: `arena` (feature `arena`) hands memory out piece by piece and gives it back at once, `sort_buffer` (feature
 //! `sort-buffer`) sorts more records than memory holds, in a mapped file.
+//! [`install!`] declares the global allocator with its settings, [`tuning`] changes what can be changed while it runs,
+//! [`Ballast`] keeps freed memory through a burst, and `metrics` (feature `prometheus`, off by default) shows its memory
+//! to Prometheus.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("allocanary reads /proc: it runs on Linux");
 
 pub mod allocator;
 pub mod allocators;
-#[cfg(feature = "blob-tree")]
-pub mod blob_tree;
 #[cfg(feature = "arena")]
 pub mod arena;
+pub mod ballast;
+#[cfg(feature = "blob-tree")]
+pub mod blob_tree;
 pub mod container;
 pub mod counting;
 pub mod environment;
@@ -45,6 +49,7 @@ pub mod tuning;
 pub mod units;
 mod wanted;
 
+pub use ballast::Ballast;
 #[cfg(feature = "blob-tree")]
 pub use blob_tree::BlobTree;
 
@@ -70,6 +75,8 @@ pub mod provenance;
 pub mod report;
 #[cfg(feature = "command")]
 pub mod reports;
+#[cfg(feature = "command")]
+pub mod room;
 #[cfg(feature = "command")]
 pub mod rows;
 #[cfg(feature = "command")]

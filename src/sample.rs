@@ -43,7 +43,7 @@ pub struct Answer {
     /// The values that the wanted settings really had.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub found: BTreeMap<String, String>,
-    /// The marks at which meters were read, in order.
+    /// The marks at which meters were read, in order. A workload of many cycles is `idle` once after each.
     pub phases: Vec<Phase>,
     /// Bytes that the workload held at each phase, by its own count.
     pub live_bytes: Vec<u64>,
@@ -68,16 +68,26 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The value of a reading at a phase.
+    /// The value of a reading at a phase, the last time where it came more than once.
     pub fn reading(&self, name: &str, phase: Phase) -> Option<u64> {
-        let at = self.phases.iter().position(|marked| *marked == phase)?;
+        let at = self.phases.iter().rposition(|marked| *marked == phase)?;
         *self.readings.get(name)?.get(at)?
     }
 
-    /// The workload's live bytes at a phase.
+    /// The workload's live bytes at a phase, the last time where it came more than once.
     pub fn live(&self, phase: Phase) -> Option<u64> {
-        let at = self.phases.iter().position(|marked| *marked == phase)?;
+        let at = self.phases.iter().rposition(|marked| *marked == phase)?;
         self.live_bytes.get(at).copied()
+    }
+
+    /// The value of a reading and the live bytes at each mark of a phase, in order.
+    pub fn each(&self, name: &str, phase: Phase) -> Vec<(u64, u64)> {
+        let Some(column) = self.readings.get(name) else { return Vec::new() };
+        let marks = self.phases.iter().zip(column).zip(&self.live_bytes);
+        marks
+            .filter(|((marked, _), _)| **marked == phase)
+            .filter_map(|((_, value), live)| Some(((*value)?, *live)))
+            .collect()
     }
 }
 

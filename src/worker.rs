@@ -17,7 +17,7 @@ use crate::provenance::{Build, Provenance};
 use crate::sample::{Answer, Failure, FailureKind, SCHEMA, Sample};
 use crate::spec::Spec;
 use crate::sys;
-use crate::workload::{Outcome, Phase, Setup, Stage, Workload};
+use crate::workload::{MOST_MARKS, Outcome, Phase, Setup, Stage, Workload};
 use crate::workloads;
 
 /// The main function of a cell. The caller has declared the global allocator, and passes what describes it.
@@ -173,9 +173,9 @@ fn mismatch(
 /// Where the readings of all phases are put down, in memory that is there from the start.
 struct Board<'a> {
     allocator: &'a dyn Allocator,
-    phases: [Option<(Phase, u64)>; Phase::ALL.len()],
+    phases: [Option<(Phase, u64)>; MOST_MARKS],
     marks: usize,
-    readings: [[Option<u64>; meters::READINGS]; Phase::ALL.len()],
+    readings: [[Option<u64>; meters::READINGS]; MOST_MARKS],
     notes: BTreeMap<String, u64>,
 }
 
@@ -184,7 +184,7 @@ impl Stage for Board<'_> {
         if phase == Phase::Purged {
             self.allocator.purge();
         }
-        assert!(self.marks < self.phases.len(), "the workload marked more than {} phases", self.phases.len());
+        assert!(self.marks < self.phases.len(), "the workload made more than {MOST_MARKS} marks");
         let mut slots = &mut self.readings[self.marks][..];
         for meter in meters::ALL {
             let (own, rest) = slots.split_at_mut(meter.readings.len());
@@ -205,9 +205,9 @@ impl<'a> Board<'a> {
         const UNREAD: [Option<u64>; meters::READINGS] = [None; meters::READINGS];
         Board {
             allocator,
-            phases: Default::default(),
+            phases: [None; MOST_MARKS],
             marks: 0,
-            readings: [UNREAD; Phase::ALL.len()],
+            readings: [UNREAD; MOST_MARKS],
             notes: BTreeMap::new(),
         }
     }

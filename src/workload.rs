@@ -71,7 +71,7 @@ impl Setup<'_> {
 /// What listens to a workload's phases.
 pub trait Stage {
     /// The workload stands still in `phase`, holding `live_bytes` by its own count. Before [`Phase::Purged`] the
-    /// stage makes the allocator give back what it can.
+    /// stage makes the allocator give back what it can. A phase that comes again is marked again, up to [`MOST_MARKS`].
     fn mark(&mut self, phase: Phase, live_bytes: u64);
 
     /// Takes a number of the workload's own, which goes into the row under its name.
@@ -84,7 +84,12 @@ pub trait Timer: Sync {
     fn record(&self, laps: &[u64]);
 }
 
-/// The marks at which meters are read, in the order in which they come.
+/// The most marks that one run can make, `start` included. A number fixed in advance: a list that grew would allocate
+/// between two readings.
+pub const MOST_MARKS: usize = 32;
+
+/// The marks at which meters are read, in the order in which they come; a workload of many cycles marks
+/// [`Phase::Idle`] after each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {

@@ -1,6 +1,8 @@
 //! glibc's malloc, ptmalloc: its settings, what it says of itself, and what can be done to it.
 //! In: the loader's tunables, mallopt, mallinfo2, malloc_info. Out: what the entry `system` tells.
 
+mod keeping;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -35,6 +37,8 @@ pub const SETTINGS: &[Setting] = &[
     Setting::new("hugetlb", Kind::Number { min: 0, max: 2 }, "0 no huge pages, 1 madvise, 2 the huge page pool"),
     Setting::new("perturb", Kind::Number { min: 0, max: 255 }, "byte that freed memory is filled with; 0 off"),
 ];
+
+pub use keeping::{keep, stop as stop_keeping};
 
 /// Those that `mallopt` takes, and so a program's own code can set; the others are for GLIBC_TUNABLES alone.
 pub const SETTABLE: &[Setting] = &[

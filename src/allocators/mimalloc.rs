@@ -4,13 +4,15 @@
 //! Options are read by name, never by number: the numbers differ between v2 and v3, and a wrong one reads another
 //! option without a word. Statistics are read from mimalloc's JSON for the same reason.
 
+mod keeping;
+
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::Mutex;
 
 use libmimalloc_sys as sys;
 
-use crate::allocator::{Allocator, Cannot, Counters, PerCore};
+use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore};
 use crate::environment::Environment;
 use crate::install::asked::Asked;
 use crate::setting::{Kind, Setting};
@@ -187,6 +189,16 @@ impl Allocator for Mimalloc {
     fn purge(&self) {
         // SAFETY: callable from any thread at any time.
         unsafe { sys::mi_collect(true) }
+    }
+
+    #[inline]
+    fn keep(&self, _bytes: u64) -> error::Result<Keeping> {
+        keeping::keep(self)
+    }
+
+    #[inline]
+    fn stop_keeping(&self, keeping: &Keeping) {
+        keeping::stop(self, keeping);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::allocator::{Counters, PerCore};
+use crate::allocator::{Counters, Keeping, PerCore};
 use crate::install::asked::Asked;
 use crate::setting::Setting;
 use crate::tuning::error;
@@ -44,3 +44,11 @@ pub fn boot(_asked: &Asked) {}
 pub fn most_arenas() -> error::Result<Option<u32>> {
     Ok(None)
 }
+
+#[inline]
+pub fn keep(_bytes: u64) -> Option<Keeping> {
+    None
+}
+
+#[inline]
+pub fn stop_keeping(_keeping: &Keeping) {}

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::allocator::{Allocator, Counters, PerCore};
+use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore};
 use crate::environment::Environment;
 use crate::install::asked::Asked;
 use crate::setting::Setting;
@@ -69,6 +69,24 @@ impl Allocator for System {
     #[inline]
     fn purge(&self) {
         libc_malloc::purge();
+    }
+
+    #[inline]
+    fn keep(&self, bytes: u64) -> error::Result<Keeping> {
+        let Some(keeping) = libc_malloc::keep(bytes) else {
+            return self.cannot("freed memory is kept with M_TRIM_THRESHOLD of glibc, up to 2 GiB less a byte");
+        };
+        Ok(keeping)
+    }
+
+    #[inline]
+    fn stop_keeping(&self, keeping: &Keeping) {
+        libc_malloc::stop_keeping(keeping);
+    }
+
+    #[inline]
+    fn settle(&self, _bytes: u64) -> error::Result<u64> {
+        Ok(0) // it keeps to its limit by itself
     }
 
     #[inline]

@@ -106,21 +106,37 @@ pub fn headline(panel: &Panel) -> Option<String> {
     let ((least, best), (most, worst)) = (ends.first()?, ends.last()?);
     let show = |bytes: f64| Unit::Bytes.show(bytes);
     let at = column(panel.axis, panel.columns[last]);
+    let settled = settled(panel, last);
     if ends.len() == 1 {
         let from = rss(best, 0).filter(|_| last > 0);
         let grew = from.map_or(String::new(), |from| {
             format!(", {:.1} times its {} at {}", least / from, show(from), column(panel.axis, panel.columns[0]))
         });
-        return Some(format!("At {at} {} keeps {} when idle{grew}.", best.candidate, show(*least)));
+        return Some(format!("At {at} {} keeps {} when idle{grew}.{settled}", best.candidate, show(*least)));
     }
     Some(format!(
-        "At {at} {} keeps the least when idle, {}, and {} the most, {} ({:.1} times as much).",
+        "At {at} {} keeps the least when idle, {}, and {} the most, {} ({:.1} times as much).{settled}",
         best.candidate,
         show(*least),
         worst.candidate,
         show(*most),
         most / least
     ))
+}
+
+/// Which candidates came back to within a quarter of the live bytes at every rest of a workload that rests more than
+/// once; empty for all other workloads.
+fn settled(panel: &Panel, column: usize) -> String {
+    const QUARTER: f64 = 1.25;
+    let worst = |line: &Line| Some(line.points[column].as_ref()?.get("worst_idle")?.median);
+    let known: Vec<(f64, &Line)> = panel.lines.iter().filter_map(|line| Some((worst(line)?, line))).collect();
+    let within = known.iter().filter(|(worst, _)| *worst <= QUARTER);
+    let within: Vec<String> = within.map(|(worst, line)| format!("{} ({worst:.2})", line.candidate)).collect();
+    match (known.is_empty(), within.is_empty()) {
+        (true, _) => String::new(),
+        (_, true) => " None is within 25 % of its live bytes at every rest.".into(),
+        _ => format!(" Within 25 % of their live bytes at every rest: {}.", within.join(", ")),
+    }
 }
 
 /// Lines about where the numbers come from.

@@ -3,10 +3,8 @@
 
 use std::fs;
 
-use std::path::Path;
-
-use crate::doctor::groups::limits;
-use crate::sys::{first_number, line_number};
+use crate::room::Room;
+use crate::sys::first_number;
 
 /// The most worker threads that a cell could start, some kept back for the rest of the machine.
 pub fn most_threads() -> u64 {
@@ -25,11 +23,7 @@ pub fn most_threads() -> u64 {
     all.into_iter().flatten().min().unwrap_or(1024).saturating_sub(KEPT_BACK).max(1)
 }
 
-/// The bytes that a cell could have now: what the kernel could give without swapping, within the control group's limit.
+/// The bytes that a cell could have now; no limit where nothing can be read.
 pub fn memory_at_hand() -> u64 {
-    let available = line_number(&fs::read("/proc/meminfo").unwrap_or_default(), b"MemAvailable:");
-    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let limit = limits(&groups, Path::new("/sys/fs/cgroup")).memory.map(|limit| limit.value);
-    let available = available.map(|kibibytes| kibibytes * 1024);
-    available.into_iter().chain(limit).min().unwrap_or(0)
+    Room::here().map_or(u64::MAX, |room| room.bytes)
 }

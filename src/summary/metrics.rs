@@ -63,6 +63,17 @@ fn per_op(answer: &Answer, note: &str) -> Option<f64> {
     (answer.operations > 0).then_some(*answer.notes.get(note)? as f64 / answer.operations as f64)
 }
 
+/// The worst of a workload's rests: what the workload brought into memory over what it held then. Less what was there at
+/// start, since live bytes of a few MiB would else be compared with the program itself. None where there was one rest:
+/// the overhead says it all then.
+fn worst_idle(answer: &Answer) -> Option<f64> {
+    let start = answer.reading("rss_bytes", Start)?;
+    let rests = answer.each("rss_bytes", Idle);
+    let ratios =
+        rests.iter().filter(|(_, live)| *live > 0).map(|(rss, live)| rss.saturating_sub(start) as f64 / *live as f64);
+    ratios.max_by(f64::total_cmp).filter(|_| rests.len() > 1)
+}
+
 use Better::{Higher, Lower, Neither};
 use Phase::{Filled, Idle, Peak, Purged, Released, Start};
 use Unit::{Bytes, Count, Microseconds, Nanoseconds, PerSecond, Ratio};
@@ -75,6 +86,7 @@ pub const ALL: &[Metric] = &[
         let live = a.live(Idle).filter(|live| *live > 0)?;
         Some(at(a, "rss_bytes", Idle)? / live as f64)
     }),
+    metric("worst_idle", Ratio, Lower, "growth of resident memory since start over live bytes, at the worst of several rests", |_, a| worst_idle(a)),
     metric("peak", Bytes, Lower, "most resident memory at any time until idle", |_, a| at(a, "peak_rss_bytes", Idle)),
     metric("throughput", PerSecond, Higher, "operations in a second", |_, a| {
         (a.active_ns > 0).then(|| a.operations as f64 / (a.active_ns as f64 / 1e9))
@@ -145,5 +157,23 @@ mod tests {
         let asked = table.split('"').filter(|word| word.ends_with("_bytes") && !word.starts_with("work_"));
         let asked: Vec<&str> = asked.collect();
         assert!(asked.len() > 10 && asked.iter().all(|name| known.contains(name)), "{asked:?} of {known:?}");
+    }
+
+    #[test]
+    fn the_worst_of_several_rests_counts_and_other_metrics_take_the_last() {
+        let rests = |rests: &[(u64, u64)]| Answer {
+            phases: std::iter::once(Start).chain(rests.iter().map(|_| Idle)).collect(),
+            live_bytes: std::iter::once(0).chain(rests.iter().map(|(_, live)| *live)).collect(),
+            readings: std::iter::once((
+                "rss_bytes".to_string(),
+                std::iter::once(Some(10)).chain(rests.iter().map(|(rss, _)| Some(*rss))).collect(),
+            ))
+            .collect(),
+            ..Answer::default()
+        };
+        let several = rests(&[(110, 100), (130, 50), (60, 50)]);
+        assert_eq!(worst_idle(&several), Some(2.4));
+        assert_eq!((several.reading("rss_bytes", Idle), several.live(Idle)), (Some(60), Some(50)));
+        assert_eq!(worst_idle(&rests(&[(110, 100)])), None, "one rest is what `overhead` is for");
     }
 }

@@ -25,6 +25,12 @@ impl Block {
         self.words.len() as u64 * 8
     }
 
+    /// The word that it was filled with.
+    #[inline]
+    pub fn tag(&self) -> u64 {
+        self.tag
+    }
+
     /// Reads every word; whether all are the tag.
     #[inline]
     pub fn is_intact(&self) -> bool {

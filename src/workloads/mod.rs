@@ -3,13 +3,16 @@
 mod bleed;
 mod blob;
 mod block;
+mod churn;
 mod crew;
 mod handoff;
 mod laps;
 mod list;
+mod reserve;
 mod server;
 mod small;
 mod sort;
+mod storm;
 
 use crate::workload::Workload;
 
@@ -22,4 +25,7 @@ pub const ALL: &[&Workload] = &[
     &list::WORKLOAD,
     &sort::WORKLOAD,
     &blob::WORKLOAD,
+    &churn::WORKLOAD,
+    &storm::WORKLOAD,
+    &reserve::WORKLOAD,
 ];

@@ -1,6 +1,7 @@
 //! The whole command as its user meets it: binaries in, exit codes, rows and texts out.
 
 mod binaries;
+mod bursts;
 mod fake;
 mod gate;
 mod go;

@@ -1,4 +1,4 @@
-//! A cell that the kernel kills for memory is a row like any other. In a real control group with a real limit.
+//! A cell that the kernel kills for memory is a row like any other, and so is one that refuses to be. In a real control group with a real limit.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -81,11 +81,13 @@ fn a_cell_killed_for_memory_is_a_row_and_the_study_goes_on() {
     };
     let folder = tempdir().unwrap();
     let large = "server:live=512MiB,requests=1,bursts=0,idle=1";
+    // This one asks how much there is before it takes it.
+    let careful = "churn:cycles=1,high=512MiB,idle=1";
     let ran: Ran = Command::new("sh")
         .args(["-c", "echo $$ > \"$0/cgroup.procs\" && exec \"$@\""])
         .arg(&group.0)
         .args([env!("CARGO_BIN_EXE_allocanary"), "study", "--candidates", "system", "jemalloc"])
-        .args(["--threads", "1", "--repeats", "2", "--out", "out", "--workloads", large, TINY])
+        .args(["--threads", "1", "--repeats", "2", "--out", "out", "--workloads", large, careful, TINY])
         .current_dir(&folder)
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
@@ -94,10 +96,14 @@ fn a_cell_killed_for_memory_is_a_row_and_the_study_goes_on() {
         .into();
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let rows = samples(&folder.path().join("out"));
-    assert_eq!(rows.len(), 8, "every cell is a row");
+    assert_eq!(rows.len(), 12, "every cell is a row");
     for row in rows {
         let failure = row.error.as_ref().map(|failure| failure.kind);
-        let wanted = (row.cell.workload != TINY).then_some(FailureKind::OutOfMemory);
+        let wanted = match row.cell.workload.as_str() {
+            TINY => None,
+            workload if workload == careful => Some(FailureKind::Refused),
+            _ => Some(FailureKind::OutOfMemory),
+        };
         assert_eq!(failure, wanted, "{}: {:?}", row.cell.title(), row.error);
     }
     assert!(ran.out.contains("killed by the kernel for memory"), "{}", ran.out);

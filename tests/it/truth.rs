@@ -65,6 +65,8 @@ fn every_cell_checks_its_data() {
             "handoff:queued=64,operations=1000,idle=1",
             "bleed:live=64,generations=2,operations=1000,idle=1",
             "blob:size=10000,blobs=192,input=random,idle=1",
+            "churn:high=8MiB,low=1MiB,chunk=64KiB,idle=1",
+            "storm:live=64KiB,load=2,in_flight=8,steady=20,requests=40,idle=1",
         ] {
             let answer = answer(&cell(allocator, workload, 3));
             assert!(answer.verified >= 64, "{allocator} {workload}: {}", answer.verified);

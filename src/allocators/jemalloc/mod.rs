@@ -1,6 +1,7 @@
 //! jemalloc, through tikv-jemallocator (prefixed: C's malloc stays the system's).
 //! In: mallctl. Out: settings (`opt.*`), counters (`stats.*`), purge.
 
+mod keeping;
 mod settings;
 
 use std::borrow::Cow;
@@ -9,7 +10,7 @@ use std::ffi::CStr;
 
 use tikv_jemalloc_ctl::{epoch, raw, stats, version};
 
-use crate::allocator::{Allocator, Cannot, Counters, PerCore};
+use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore};
 use crate::environment::Environment;
 use crate::install::asked::{self, Asked};
 use crate::setting::Setting;
@@ -167,6 +168,21 @@ impl Allocator for Jemalloc {
     }
 
     #[inline]
+    fn keep(&self, _bytes: u64) -> error::Result<Keeping> {
+        keeping::keep(self)
+    }
+
+    #[inline]
+    fn stop_keeping(&self, keeping: &Keeping) {
+        keeping::stop(self, keeping);
+    }
+
+    #[inline]
+    fn settle(&self, bytes: u64) -> error::Result<u64> {
+        keeping::settle(bytes)
+    }
+
+    #[inline]
     fn purge(&self) {
         // What this thread holds in its cache first, so that the purge can have it. A void mallctl cannot go through
         // tikv_jemalloc_ctl (it hands jemalloc a pointer and a length, which is EPERM here).
@@ -186,13 +202,21 @@ fn refused(what: &'static str) -> impl Fn(tikv_jemalloc_ctl::Error) -> error::Er
 #[inline]
 fn arenas() -> Option<u64> {
     let mut used = 0;
-    for_each_arena(|_| used += 1);
+    for_each_known_arena(|_| used += 1);
     (used > 0).then_some(used)
 }
 
 /// Calls `each` with the index of every arena that has been initialised.
 #[inline]
-fn for_each_arena(mut each: impl FnMut(usize)) -> Option<()> {
+fn for_each_arena(each: impl FnMut(usize)) -> Option<()> {
+    // `arena.<i>.initialized` is part of the snapshot: an arena that was made after the last epoch would be passed over.
+    epoch::advance().ok()?;
+    for_each_known_arena(each)
+}
+
+/// The same as of the last epoch, for a caller that has just begun one.
+#[inline]
+fn for_each_known_arena(mut each: impl FnMut(usize)) -> Option<()> {
     // SAFETY: `arenas.narenas` is an `unsigned`.
     let most = unsafe { raw::read::<u32>(b"arenas.narenas\0") }.ok()?;
     let mut mib = [0_usize; 3];

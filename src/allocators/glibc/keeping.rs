@@ -1,0 +1,106 @@
+//! Keeping freed memory: a higher trim threshold. In: how much. Out: the thresholds as far as they were known, put back.
+//!
+//! `mallopt` only writes. What was in force is what `boot` has set, or the environment, or else glibc's own defaults.
+
+use std::sync::atomic::Ordering;
+
+use super::{APPLIED, MALLOPT, SETTABLE};
+use crate::allocator::Keeping;
+use crate::sys;
+
+/// The three that `keep` sets, with glibc's defaults (malloc.c, the same since 2.7).
+const KEPT: [(&str, i64); 3] = [("trim_threshold", 128 << 10), ("mmap_threshold", 128 << 10), ("top_pad", 128 << 10)];
+
+/// The largest mmap threshold that glibc takes: half a heap.
+const MOST_MAPPED: i64 = 32 << 20;
+
+const LOST: &str = "glibc's thresholds adapt no more: from now on blocks above M_MMAP_THRESHOLD (128 KiB unless set) are \
+                    mapped and unmapped one by one";
+
+/// Keeps up to `bytes` at the top of each arena; none where `mallopt` cannot count so far.
+#[inline]
+pub fn keep(bytes: u64) -> Option<Keeping> {
+    let most = i64::from(i32::try_from(bytes).ok()?);
+    let before = KEPT.map(|(name, default)| (place(name), in_force(place(name)).unwrap_or(default)));
+    // Trimming leaves the pad. One as large as the threshold would trim again at every free that follows.
+    let wanted = [most, MOST_MAPPED, most - most / 8];
+    // `arena_max` where it is set, else glibc's own cap.
+    // SAFETY: sysconf reads a number.
+    let cores = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }.max(1);
+    let arenas = in_force(place("arena_max")).unwrap_or(cores * 8) as u64;
+    for ((at, _), value) in before.iter().zip(wanted) {
+        set(*at, value);
+    }
+    Some(Keeping { at_most: Some(bytes.saturating_mul(arenas)), lost: Some(LOST), before: before.to_vec() })
+}
+
+/// Puts the thresholds back. What is kept goes with the next free at each arena's top, or by `malloc_trim`.
+#[inline]
+pub fn stop(keeping: &Keeping) {
+    for (at, value) in &keeping.before {
+        set(*at, *value);
+    }
+}
+
+/// Where a setting stands in `SETTABLE`.
+#[inline]
+fn place(name: &str) -> usize {
+    SETTABLE.iter().position(|setting| setting.name == name).unwrap_or_else(|| panic!("no setting `{name}`"))
+}
+
+#[inline]
+fn set(at: usize, value: i64) {
+    // SAFETY: takes two numbers. Every value is one that glibc takes.
+    unsafe { libc::mallopt(MALLOPT[at].0, i32::try_from(value).unwrap_or(i32::MAX)) };
+}
+
+/// What the setting was set to, as far as this process can know; none where nobody set it.
+#[inline]
+fn in_force(at: usize) -> Option<i64> {
+    let applied = Some(APPLIED[at].load(Ordering::Relaxed)).filter(|applied| *applied >= 0);
+    // What `boot` applied, it applied because the environment says nothing.
+    applied.or_else(|| {
+        let tunables = sys::variable(c"GLIBC_TUNABLES").unwrap_or_default();
+        tunable(tunables, &SETTABLE[at].name).or_else(|| number(sys::variable(MALLOPT[at].1)?))
+    })
+}
+
+/// The value of `glibc.malloc.<name>` in the text of `GLIBC_TUNABLES`; the last counts.
+#[inline]
+fn tunable(tunables: &[u8], name: &str) -> Option<i64> {
+    let value = |pair: &'_ [u8]| {
+        number(pair.strip_prefix(b"glibc.malloc.")?.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?)
+    };
+    tunables.rsplit(|byte| *byte == b':').find_map(value)
+}
+
+/// A number as the loader reads it: decimal, or in base 16 after `0x`.
+#[inline]
+fn number(text: &[u8]) -> Option<i64> {
+    let text = std::str::from_utf8(text).ok()?;
+    match text.strip_prefix("0x") {
+        Some(digits) => i64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_environment_sets_is_known() {
+        let text =
+            b"glibc.malloc.top_pad=4096:glibc.rtld.nns=4:glibc.malloc.trim_threshold=0x10:glibc.malloc.top_pad=8192";
+        assert_eq!(tunable(text, "top_pad"), Some(8192));
+        assert_eq!(tunable(text, "trim_threshold"), Some(16));
+        assert_eq!(tunable(text, "mmap_threshold"), None);
+        assert_eq!(tunable(b"", "top_pad"), None);
+        assert_eq!((number(b"131072"), number(b"much")), (Some(131_072), None));
+    }
+
+    #[test]
+    fn more_than_mallopt_can_count_is_refused_before_anything_is_set() {
+        assert_eq!(keep(2 << 30), None);
+    }
+}

@@ -1,0 +1,34 @@
+//! Keeping freed memory: a purge delay that outlasts the guard. In: the delay in force. Out: the same delay, put back.
+
+use super::{Mimalloc, option_number, sys};
+use crate::allocator::{Allocator, Cannot, Keeping};
+use crate::tuning::error::{Pages, Result};
+
+/// 24 days. Not -1, never: pages that are freed under it are not noted down and no later purge finds them.
+const KEPT_MILLIS: i64 = i32::MAX as i64;
+
+/// Lets nothing that is freed from now on become due.
+#[inline]
+pub fn keep(allocator: &Mimalloc) -> Result<Keeping> {
+    let before = allocator.decay(Pages::Dirty)?;
+    // SAFETY: the number is one that mimalloc has just listed.
+    let times = option_number("arena_purge_mult").map(|(number, _)| unsafe { sys::mi_option_get(number) });
+    if times == Some(0) {
+        return allocator.cannot("arena_purge_mult is 0, so that arenas purge at once whatever the delay");
+    }
+    if before >= 0 {
+        allocator.set_decay(Pages::Dirty, KEPT_MILLIS)?;
+    }
+    Ok(Keeping { at_most: None, lost: None, before: vec![(0, before)] })
+}
+
+/// Gives back what was kept, and puts the delay back; nothing where it was -1 and so kept all before as well.
+#[inline]
+pub fn stop(allocator: &Mimalloc, keeping: &Keeping) {
+    for (_, before) in keeping.before.iter().filter(|(_, before)| *before >= 0) {
+        // The purge first: what was freed meanwhile is due in 24 days, and under a delay of 0 not even a forced
+        // collection looks for what is due (mi_arenas_try_purge).
+        allocator.purge();
+        let _ = allocator.set_decay(Pages::Dirty, *before); // the option was there when `keep` set it
+    }
+}

@@ -1,0 +1,133 @@
+//! How much more memory this process may take: a load that asks for more than there is gets killed, or makes the whole
+//! machine swap first. In: /proc/meminfo and the control groups' limits. Out: bytes, and which limit they are.
+
+use std::fs;
+use std::path::Path;
+
+use crate::sys::{first_number, line_number};
+
+/// What is left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// In bytes.
+    pub bytes: u64,
+    /// The limit that leaves the least: `MemAvailable`, or a control group's file.
+    pub limit: String,
+}
+
+impl Room {
+    /// Of this process; none where nothing can be read.
+    pub fn here() -> Option<Room> {
+        Room::at(Path::new("/proc"), Path::new("/sys/fs/cgroup"))
+    }
+
+    /// Fails where fewer than `wanted` bytes are left; `what` needs them.
+    pub fn check(wanted: u64, what: &str) -> Result<(), String> {
+        match Room::here() {
+            Some(room) if room.bytes < wanted => Err(format!(
+                "{what}: wanted {wanted} bytes of memory, found {} left by {}: ask for less, or raise the limit",
+                room.bytes, room.limit
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// With `proc` and control groups mounted elsewhere.
+    fn at(proc: &Path, groups: &Path) -> Option<Room> {
+        let available = line_number(&fs::read(proc.join("meminfo")).ok()?, b"MemAvailable:");
+        let mut rooms: Vec<Room> =
+            available.map(|kib| Room { bytes: kib * 1024, limit: "MemAvailable".into() }).into_iter().collect();
+        let own = fs::read_to_string(proc.join("self/cgroup")).unwrap_or_default();
+        for (controllers, path) in own.lines().filter_map(|line| line.split_once(':')?.1.split_once(':')) {
+            let v1 = controllers.split(',').any(|name| name == "memory");
+            if !v1 && !controllers.is_empty() {
+                continue;
+            }
+            let mount = if v1 { groups.join("memory") } else { groups.to_path_buf() };
+            // A limit on any group up to the root holds. In a container the path may be the host's: its parts are not
+            // there then, and the root of the mount is the group.
+            let mut path = Path::new(path.trim_matches('/'));
+            loop {
+                rooms.extend(left(&mount.join(path), v1));
+                let Some(parent) = path.parent() else { break };
+                path = parent;
+            }
+        }
+        rooms.into_iter().min_by_key(|room| room.bytes)
+    }
+}
+
+/// What a group's limit leaves. Page cache that the kernel would give up first does not count as used.
+fn left(group: &Path, v1: bool) -> Option<Room> {
+    let (limit, used, cache) = match v1 {
+        true => ("memory.limit_in_bytes", "memory.usage_in_bytes", b"total_inactive_file ".as_slice()),
+        false => ("memory.max", "memory.current", b"inactive_file ".as_slice()),
+    };
+    let limit = group.join(limit);
+    let most = first_number(&fs::read(&limit).ok()?)?; // `max` has no digits
+    let used = first_number(&fs::read(group.join(used)).ok()?)?;
+    let cache = fs::read(group.join("memory.stat")).ok().and_then(|text| line_number(&text, cache)).unwrap_or(0);
+    Some(Room { bytes: most.saturating_sub(used.saturating_sub(cache)), limit: limit.display().to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder with these files.
+    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        folder
+    }
+
+    fn room(files: &[(&str, &str)]) -> Option<(u64, String)> {
+        let folder = tree(files);
+        let room = Room::at(&folder.path().join("proc"), &folder.path().join("groups"))?;
+        let name = Path::new(&room.limit).strip_prefix(folder.path()).unwrap_or(Path::new(&room.limit));
+        Some((room.bytes, name.display().to_string()))
+    }
+
+    #[test]
+    fn the_least_of_all_limits_counts() {
+        let host = [("proc/meminfo", "MemTotal: 9 kB\nMemAvailable:   4 kB\n"), ("proc/self/cgroup", "0::/a/b\n")];
+        assert_eq!(room(&host), Some((4096, "MemAvailable".into())));
+        let v2 = |max| {
+            [
+                ("groups/a/memory.max", max),
+                ("groups/a/memory.current", "1500\n"),
+                ("groups/a/memory.stat", "anon 1\ninactive_file 500\n"),
+                ("groups/a/b/memory.max", "max\n"),
+                ("groups/a/b/memory.current", "1000\n"),
+            ]
+        };
+        let all: Vec<_> = host.iter().copied().chain(v2("3000\n")).collect();
+        assert_eq!(room(&all), Some((2000, "groups/a/memory.max".into())), "a limit above us holds");
+        let all: Vec<_> = host.iter().copied().chain(v2("900\n")).collect();
+        assert_eq!(room(&all), Some((0, "groups/a/memory.max".into())));
+    }
+
+    #[test]
+    fn version_1_and_a_container_whose_path_is_the_hosts() {
+        let files = [
+            ("proc/meminfo", "MemAvailable: 9000 kB\n"),
+            ("proc/self/cgroup", "5:cpu:/x\n4:memory:/docker/1\n0::/\n"),
+            ("groups/memory/memory.limit_in_bytes", "5000\n"),
+            ("groups/memory/memory.usage_in_bytes", "4000\n"),
+            ("groups/memory/memory.stat", "inactive_file 1\ntotal_inactive_file 100\n"),
+        ];
+        assert_eq!(room(&files), Some((1100, "groups/memory/memory.limit_in_bytes".into())));
+        assert_eq!(room(&[]), None);
+    }
+
+    #[test]
+    fn what_there_is_not_is_refused_with_both_numbers() {
+        assert_eq!(Room::check(1, "a byte"), Ok(()));
+        let said = Room::check(u64::MAX, "`high`").unwrap_err();
+        assert!(said.starts_with("`high`: wanted 18446744073709551615 bytes of memory, found "), "{said}");
+    }
+}

@@ -1,0 +1,155 @@
+//! `churn`: memory that grows to a high mark in chunks of random size and shrinks to a low one, again and again, after
+//! Dgraph's `memtest` (dgraph-io/ristretto, contrib/memtest): its glibc held 20 GB after cycles between 16 GiB and 1 GiB.
+//!
+//! As there, each chunk hangs on a small node of its own, in a list that gives up the youngest first. A mark is made after
+//! every cycle, so that what a cycle leaves behind is seen, and not only what the last one leaves. Unlike there, the marks
+//! are shared among threads, and each chunk is compared before it is freed.
+//!
+//! Chunks are up to 4 MiB by default: mostly blocks that every allocator maps as blocks of their own, as memtest's 32 MiB
+//! are. Scaled down with the marks (tried: 256 MiB, and chunks up to its 1/512) they are small enough to share pages,
+//! which is another question: mimalloc then keeps four times the live bytes under any setting.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::block::Block;
+use super::crew::{Gate, crew};
+use super::laps::Laps;
+use crate::rng::Rng;
+use crate::room::Room;
+use crate::setting::Kind;
+use crate::workload::{MOST_MARKS, Outcome, Phase, Setup, Stage, Workload, parameter};
+
+/// The workload.
+pub const WORKLOAD: Workload = Workload {
+    name: "churn",
+    about: "grows to a high mark in random chunks and shrinks to a low one, youngest first; idle after every cycle",
+    operation: "chunk allocated",
+    parameters: &[
+        parameter("high", MARK, "536870912", "bytes held by the process before it shrinks (memtest: 16GiB)"),
+        parameter("low", MARK, "33554432", "bytes held by the process after it has shrunk (memtest: 1GiB)"),
+        parameter(
+            "chunk",
+            Kind::Size { min: 0, max: 1 << 40 },
+            "4194304",
+            "largest chunk (memtest: 32MiB); 0 is its 1/512 of high",
+        ),
+        parameter("cycles", Kind::Number { min: 1, max: MOST_CYCLES }, "3", "times up and down (memtest: 16)"),
+        parameter(
+            "idle",
+            Kind::Number { min: 0, max: 1_000_000_000 },
+            "50",
+            "milliseconds of rest before each `idle` is read",
+        ),
+    ],
+    seconds: 1.2,
+    run,
+};
+
+const MARK: Kind = Kind::Size { min: 1 << 12, max: 1 << 44 };
+
+/// Every cycle is a mark, beside `start`, `filled`, `peak`, `released` and `purged`.
+const MOST_CYCLES: i64 = MOST_MARKS as i64 - 5;
+
+/// A chunk in the list. memtest's own node has 48 bytes, and this one's 40 come out of the same size class.
+struct Node {
+    key: u64,
+    chunk: Block,
+    next: Option<Box<Node>>,
+}
+
+/// A thread's list, youngest first.
+struct List {
+    first: Option<Box<Node>>,
+    bytes: u64,
+    verified: u64,
+}
+
+impl List {
+    fn grow(&mut self, mark: u64, chunk: usize, rng: &mut Rng, laps: &mut Laps) -> u64 {
+        let mut made = 0;
+        while self.bytes < mark {
+            let (size, key) = (rng.below(chunk), rng.next());
+            let next = self.first.take();
+            let node = laps.time(|| Box::new(Node { key, chunk: Block::new(size, key), next }));
+            self.bytes += size_of::<Node>() as u64 + node.chunk.bytes();
+            self.first = Some(node);
+            made += 1;
+        }
+        made
+    }
+
+    fn shrink(&mut self, mark: u64) {
+        while self.bytes > mark {
+            let Some(node) = self.first.take() else { break };
+            let Node { key, chunk, next } = *node;
+            self.bytes -= size_of::<Node>() as u64 + chunk.bytes();
+            assert!(chunk.tag() == key, "a node was overwritten: wanted {:#x}, found {key:#x}", chunk.tag());
+            chunk.check_and_free();
+            self.first = next;
+            self.verified += 1;
+        }
+    }
+}
+
+fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
+    let (high, low) = (setup.number("high")? as u64, setup.number("low")? as u64);
+    let (cycles, rest) = (setup.number("cycles")?, setup.millis("idle")?);
+    if low > high {
+        return Err(format!("parameter `low`: wanted at most `high`, {high}, found {low}"));
+    }
+    let chunk = match setup.number("chunk")? {
+        0 => (high / 512).max(8) as usize,
+        chunk => chunk,
+    };
+    // Every allocator holds more than it hands out. A quarter more, and each thread's last chunk, is what we ask for;
+    // one that needs beyond that is killed, and that is a row as well.
+    let most = high + high / 4 + (chunk * setup.threads) as u64;
+    Room::check(most, "parameter `high`, a quarter for the allocator, and a chunk for each thread")?;
+
+    let threads = setup.threads as u64;
+    let held: Vec<AtomicU64> = (0..threads).map(|_| AtomicU64::new(0)).collect();
+    let (made, verified) = (AtomicU64::new(0), AtomicU64::new(0));
+
+    let worker = |worker: usize, gate: &Gate| {
+        let mut rng = Rng::part(setup.seed, worker as u64);
+        let mut laps = Laps::new(setup.timer, 1);
+        let mut list = List { first: None, bytes: 0, verified: 0 };
+        let stop = |list: &List| {
+            held[worker].store(list.bytes, Ordering::Relaxed);
+            gate.stop();
+        };
+        list.grow(low / threads, chunk, &mut rng, &mut laps);
+        stop(&list); // filled
+        for cycle in 0..cycles {
+            let grown = list.grow(high / threads, chunk, &mut rng, &mut laps);
+            made.fetch_add(grown, Ordering::Relaxed);
+            if cycle == 0 {
+                stop(&list); // peak
+            }
+            list.shrink(low / threads);
+            stop(&list); // idle
+        }
+        list.shrink(0);
+        verified.fetch_add(list.verified, Ordering::Relaxed);
+        stop(&list); // released
+        gate.stop(); // purged
+    };
+
+    let live = || held.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum();
+    let active = crew(setup.threads, stage, worker, |conductor| {
+        conductor.mark(Phase::Filled, live);
+        conductor.take_active();
+        conductor.mark(Phase::Peak, live);
+        let mut active = Duration::ZERO;
+        for _ in 0..cycles {
+            conductor.mark_after(rest, Phase::Idle, live);
+            active += conductor.take_active();
+        }
+        conductor.mark(Phase::Released, live);
+        conductor.mark(Phase::Purged, live);
+        active
+    });
+    let operations = made.into_inner();
+    Ok(Outcome { operations, active, timed_every: 1, verified: verified.into_inner() })
+}

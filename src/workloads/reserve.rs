@@ -1,0 +1,83 @@
+//! `reserve`: memory that is asked for and touched in part, or not at all: what addresses cost without memory.
+//!
+//! After the experiment in Twitch's article on its ballast: an untouched 100 MiB are in VSZ and not in RSS, and half of
+//! them touched are half of them resident. Whether that is so is the allocator's choice: what it takes from the system
+//! at a time, whether it writes into it, and whether huge pages round up what is touched.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::crew::{Gate, crew};
+use super::laps::Laps;
+use crate::rng::Rng;
+use crate::room::Room;
+use crate::setting::Kind;
+use crate::workload::{Outcome, Phase, Setup, Stage, Workload, parameter};
+
+/// The workload.
+pub const WORKLOAD: Workload = Workload {
+    name: "reserve",
+    about: "asks for one large block a thread and touches a part of it: address space, resident memory, faults",
+    operation: "block touched",
+    parameters: &[
+        parameter(
+            "size",
+            Kind::Size { min: 1 << 12, max: 1 << 60 },
+            "104857600",
+            "bytes asked for, all threads together",
+        ),
+        parameter("touched", Kind::Number { min: 0, max: 100 }, "0", "percent of each block that is written"),
+        parameter(
+            "idle",
+            Kind::Number { min: 0, max: 1_000_000_000 },
+            "50",
+            "milliseconds of rest before `idle` is read",
+        ),
+    ],
+    seconds: 0.15,
+    run,
+};
+
+fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
+    let (size, percent) = (setup.number("size")?, setup.number("touched")?);
+    let (mine, rest) = (size / setup.threads / 8, setup.millis("idle")?);
+    let touched = (mine as u128 * percent as u128 / 100) as usize;
+    Room::check((touched * setup.threads * 8) as u64, "parameters `size` and `touched`")?;
+    let verified = AtomicU64::new(0);
+    // Before any thread waits at the gate: a block that cannot be had is an answer, and not a panic.
+    let mut blocks: Vec<Vec<u64>> = Vec::with_capacity(setup.threads);
+    for _ in 0..setup.threads {
+        let mut block = Vec::new();
+        let refused = |error| format!("parameter `size`: wanted {} bytes in one block: {error}", mine * 8);
+        block.try_reserve_exact(mine).map_err(refused)?;
+        blocks.push(block);
+    }
+    let blocks: Vec<std::sync::Mutex<Option<Vec<u64>>>> = blocks.into_iter().map(|block| Some(block).into()).collect();
+
+    let worker = |worker: usize, gate: &Gate| {
+        let tag = Rng::part(setup.seed, worker as u64).next();
+        let mut laps = Laps::new(setup.timer, 1);
+        let mut block = blocks[worker].lock().unwrap().take().expect("each worker has a block of its own");
+        gate.stop(); // filled: all asked for and nothing touched
+        laps.time(|| block.resize(touched, tag)); // stays where it is, for the capacity is there
+        gate.stop(); // peak
+        gate.stop(); // idle
+        assert!(block.iter().all(|word| *word == tag), "a block of {} bytes was overwritten", mine * 8);
+        verified.fetch_add(1, Ordering::Relaxed);
+        drop(block);
+        gate.stop(); // released
+        gate.stop(); // purged
+    };
+
+    let held = (mine * 8 * setup.threads) as u64;
+    let active = crew(setup.threads, stage, worker, |conductor| {
+        conductor.mark(Phase::Filled, || held);
+        conductor.take_active();
+        conductor.mark(Phase::Peak, || held);
+        let active = conductor.take_active();
+        conductor.mark_after(rest, Phase::Idle, || held);
+        conductor.mark(Phase::Released, || 0);
+        conductor.mark(Phase::Purged, || 0);
+        active
+    });
+    Ok(Outcome { operations: setup.threads as u64, active, timed_every: 1, verified: verified.into_inner() })
+}

@@ -1,0 +1,191 @@
+//! `storm`: an API's front end under bursts of twenty times its load: Twitch's "refresh storm", whose 99th percentile a
+//! ballast cut by 45 %. There the pain was a collector; here it is memory that was given back and must be had again.
+//!
+//! A request takes a handful of buffers, holds them while others are served, and frees them. At normal load a few requests
+//! are in flight; a burst has twenty times as many for a moment, and then comes a rest in which the allocator may give
+//! memory back. Only a burst's requests are timed: each from the first buffer to the last, and the end of the request
+//! that it displaces, without the time that it is merely held.
+//!
+//! `ballast` keeps so many freed bytes ([`Ballast::keep`]) from before the first burst until all is over: what is gained in
+//! faults and latency stands beside what is paid in memory at each rest.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::block::{Block, mixed_size};
+use super::crew::{Gate, crew};
+use super::laps::Laps;
+use crate::ballast::Ballast;
+use crate::rng::Rng;
+use crate::room::Room;
+use crate::setting::Kind;
+use crate::units::Bytes;
+use crate::workload::{MOST_MARKS, Outcome, Phase, Setup, Stage, Workload, parameter};
+
+/// The workload.
+pub const WORKLOAD: Workload = Workload {
+    name: "storm",
+    about: "an API's front end: normal load, bursts of 20 times as many requests in flight, rests",
+    operation: "request in a burst",
+    parameters: &[
+        parameter("live", Kind::Size { min: 1 << 16, max: 1 << 40 }, "8388608", "bytes of state, whatever the threads"),
+        parameter("load", IN_FLIGHT, "8", "requests in flight at normal load"),
+        parameter("in_flight", IN_FLIGHT, "160", "requests in flight in a burst"),
+        parameter("steady", COUNT, "400", "requests at normal load before each burst"),
+        parameter("requests", COUNT, "800", "requests in each burst"),
+        parameter("bursts", Kind::Number { min: 1, max: MOST_BURSTS }, "5", "bursts, each with an `idle` after it"),
+        parameter("idle", COUNT, "100", "milliseconds of rest after each burst, before `idle` is read"),
+        parameter("ballast", Kind::SIZE, "0", "freed bytes that the allocator is made to keep; 0 is its own way"),
+    ],
+    seconds: 1.2,
+    run,
+};
+
+const COUNT: Kind = Kind::Number { min: 0, max: 1_000_000_000 };
+const IN_FLIGHT: Kind = Kind::Number { min: 1, max: 1_000_000 };
+
+/// Every burst is a mark, beside `start`, `filled`, `peak`, `released` and `purged`.
+const MOST_BURSTS: i64 = MOST_MARKS as i64 - 5;
+
+/// Buffers of a request: 3 to 6.
+const BUFFERS: (usize, usize) = (3, 6);
+/// The largest buffer.
+const LARGEST: usize = 256 << 10;
+
+/// One worker: its part of the state, and its requests in flight, oldest first.
+struct Front {
+    state: Vec<Block>,
+    in_flight: VecDeque<[Option<Block>; BUFFERS.1]>,
+    verified: u64,
+}
+
+impl Front {
+    fn begin(&mut self, rng: &mut Rng) {
+        let mut request = [const { None }; BUFFERS.1];
+        let buffers = BUFFERS.0 + rng.below(BUFFERS.1 - BUFFERS.0 + 1);
+        request[..buffers].fill_with(|| Some(Block::new(mixed_size(rng, 1 << 10, 8), rng.next())));
+        self.in_flight.push_back(request);
+        if !self.state.is_empty() {
+            let slot = rng.below(self.state.len());
+            let new = Block::new(self.state[slot].bytes() as usize, rng.next());
+            let old = std::mem::replace(&mut self.state[slot], new);
+            self.free(old);
+        }
+    }
+
+    fn end(&mut self) {
+        let request = self.in_flight.pop_front();
+        request.into_iter().flatten().flatten().for_each(|block| self.free(block));
+    }
+
+    fn free(&mut self, block: Block) {
+        block.check_and_free();
+        self.verified += 1;
+    }
+
+    fn bytes(&self) -> u64 {
+        let held = self.in_flight.iter().flatten().flatten();
+        self.state.iter().chain(held).map(Block::bytes).sum()
+    }
+
+    /// Serves one request, of which at most `most` are in flight.
+    fn serve(&mut self, most: usize, rng: &mut Rng) {
+        if self.in_flight.len() >= most {
+            self.end();
+        }
+        self.begin(rng);
+    }
+}
+
+/// What worker `at` of `workers` has of `whole`: no two differ by more than one.
+fn share(whole: usize, at: usize, workers: usize) -> usize {
+    whole * (at + 1) / workers - whole * at / workers
+}
+
+fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
+    let (live, load, in_flight) = (setup.number("live")?, setup.number("load")?, setup.number("in_flight")?);
+    let (steady, requests) = (setup.number("steady")?, setup.number("requests")?);
+    let (bursts, rest, ballast) = (setup.number("bursts")?, setup.millis("idle")?, setup.number("ballast")? as u64);
+    if load > in_flight {
+        return Err(format!("parameter `load`: wanted at most `in_flight`, {in_flight}, found {load}"));
+    }
+    let threads = setup.threads;
+    Room::check((live + in_flight * BUFFERS.1 * LARGEST) as u64, "parameters `live` and `in_flight`")?;
+    let mut kept = match ballast {
+        0 => None,
+        bytes => Some(Ballast::keep(Bytes(bytes)).map_err(|error| format!("parameter `ballast`: {error}"))?),
+    };
+    let held: Vec<AtomicU64> = (0..threads).map(|_| AtomicU64::new(0)).collect();
+    let verified = AtomicU64::new(0);
+
+    let worker = |worker: usize, gate: &Gate| {
+        let mine = |whole: usize| share(whole, worker, threads);
+        let mut rng = Rng::part(setup.seed, worker as u64);
+        let mut laps = Laps::new(setup.timer, 1);
+        let mut front = Front { state: Vec::new(), in_flight: VecDeque::with_capacity(mine(in_flight)), verified: 0 };
+        let mut left = mine(live);
+        while left > 0 {
+            let size = mixed_size(&mut rng, 16, 11).min(left); // 16 B to 32 KiB
+            front.state.push(Block::new(size, rng.next()));
+            left -= size;
+        }
+        let stop = |front: &Front| {
+            held[worker].store(front.bytes(), Ordering::Relaxed);
+            gate.stop();
+        };
+        stop(&front); // filled
+        for burst in 0..bursts {
+            // With more workers than requests in flight, those without a part still take turns at their requests.
+            (0..mine(steady)).for_each(|_| front.serve(mine(load).max(1), &mut rng));
+            gate.stop(); // the storm begins
+            (0..mine(requests)).for_each(|_| laps.time(|| front.serve(mine(in_flight).max(1), &mut rng)));
+            match burst {
+                0 => stop(&front), // peak
+                _ => gate.stop(),  // the storm is over
+            }
+            while !front.in_flight.is_empty() {
+                front.end();
+            }
+            stop(&front); // idle
+        }
+        front.state.drain(..).for_each(Block::check_and_free);
+        verified.fetch_add(front.verified, Ordering::Relaxed);
+        stop(&front); // released
+        gate.stop(); // purged
+    };
+
+    let live_bytes = || held.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum();
+    let active = crew(threads, stage, worker, |conductor| {
+        conductor.mark(Phase::Filled, live_bytes);
+        let mut active = Duration::ZERO;
+        for burst in 0..bursts {
+            conductor.meet();
+            conductor.take_active(); // normal load is not what is measured
+            match burst {
+                0 => conductor.mark(Phase::Peak, live_bytes),
+                _ => conductor.meet(),
+            }
+            active += conductor.take_active();
+            conductor.mark_after(rest, Phase::Idle, live_bytes);
+        }
+        conductor.mark(Phase::Released, live_bytes);
+        kept.take(); // so that what was kept can go
+        conductor.mark(Phase::Purged, live_bytes);
+        active
+    });
+    let operations = (requests * bursts) as u64;
+    Ok(Outcome { operations, active, timed_every: 1, verified: verified.into_inner() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_add_up() {
+        for (whole, workers) in [(160, 3), (8, 16), (0, 4), (7, 1)] {
+            assert_eq!((0..workers).map(|at| share(whole, at, workers)).sum::<usize>(), whole);
+        }
+    }
+}
