@@ -22,7 +22,7 @@ pub const WORKLOAD: Workload = Workload {
     operation: "record",
     parameters: &[
         parameter("variant", VARIANT, "boxes", "where records are: boxes, an arena, a sort buffer in memory or mapped"),
-        parameter("records", COUNT, "4000000", "records in all, shared among the threads"),
+        parameter("records", COUNT, "2000000", "records in all, shared among the threads"),
         parameter("folder", Kind::Text, "/var/tmp", "where mapped files are; a tmpfs would be memory"),
         parameter("idle", COUNT, "50", "milliseconds of rest before `idle` is read"),
     ],
