@@ -3,7 +3,7 @@
 //!
 //! Data flow one way:
 //!
-//! 1. `discovery` says who the peers are (flags, a file, DNS, Kubernetes) and updates the [`mesh`];
+//! 1. [`discovery`] says who the peers are (flags, a file, DNS, Kubernetes) and updates the [`mesh`];
 //! 2. the `prober` sends to each peer of the mesh every interval, and writes what comes back, or does not, in its
 //!    [`book`];
 //! 3. the `web` server reads the mesh: metrics, health, JSON and a page to look at.
@@ -12,6 +12,7 @@
 
 pub mod book;
 pub mod clock;
+pub mod discovery;
 pub mod error;
 pub mod histogram;
 pub mod mesh;
