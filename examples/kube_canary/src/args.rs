@@ -249,6 +249,9 @@ mod tests {
         let options = parse(&[]).unwrap();
         assert_eq!((options.interval, options.timeout), (Duration::from_secs(1), Duration::from_secs(1)));
         assert_eq!((options.listen.port(), options.peer_port, options.udp_port), (9427, 9427, 8917));
+        let same =
+            Options { node: options.node.clone(), own_addresses: options.own_addresses.clone(), ..Options::default() };
+        assert_eq!(format!("{options:?}"), format!("{same:?}"), "the library's default is the command's");
         assert!(options.peers.is_empty() && options.protocols.is_none() && options.kubernetes.is_none());
         assert!(!options.node.is_empty());
     }

@@ -33,6 +33,8 @@ pub fn run(options: Options, say: impl Fn(String)) -> Result<()> {
             say(format!("probing by UDP echo, since nothing else was asked for: {why}"));
         }
         discovery::start(&options, shared)?;
+        // A thousand peers of the command line are in the mesh now.
+        drop(options);
         tokio::select! {
             ended = prober.run() => ended,
             _ = terminate.recv() => Ok(()),

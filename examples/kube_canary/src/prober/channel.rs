@@ -23,6 +23,8 @@ use crate::tallies::Refused;
 
 /// Packets that are read in one go, before others get their turn.
 const BATCH: usize = 64;
+/// A packet that was stamped by now may take so long until it can be read.
+pub const SETTLED: u64 = 2_000_000;
 
 enum Wire {
     Icmp(Way),
@@ -36,6 +38,10 @@ pub struct Channel {
     v6: bool,
     /// All packets that came before that time were read.
     read_to: u64,
+    /// When the latest probe was sent, while an answer to it may still come in time.
+    asked_at: Option<u64>,
+    /// The network has said something of a probe; what, is in the queue of errors.
+    refused: bool,
     drops: u32,
 }
 
@@ -43,12 +49,16 @@ impl Channel {
     /// A channel for ICMP echo.
     pub fn icmp(v6: bool, nonce: u64) -> Result<Self, icmp::Refusals> {
         let (socket, way) = icmp::open(v6, nonce)?;
-        Ok(Channel { socket, wire: Wire::Icmp(way), v6, read_to: 0, drops: 0 })
+        Ok(Channel::new(socket, Wire::Icmp(way), v6))
     }
 
     /// A channel for UDP echo to that port of each peer.
     pub fn udp(v6: bool, port: u16) -> io::Result<Self> {
-        Ok(Channel { socket: udp::open(v6)?, wire: Wire::Udp { port }, v6, read_to: 0, drops: 0 })
+        Ok(Channel::new(udp::open(v6)?, Wire::Udp { port }, v6))
+    }
+
+    fn new(socket: Socket, wire: Wire, v6: bool) -> Self {
+        Channel { socket, wire, v6, read_to: 0, asked_at: None, refused: false, drops: 0 }
     }
 
     fn protocol(&self) -> Protocol {
@@ -63,13 +73,19 @@ impl Channel {
         self.protocol() == protocol && self.v6 == to.is_ipv6()
     }
 
-    /// All packets that came before that time were read.
+    /// All answers that came before that time were read.
     pub fn read_to(&self) -> u64 {
-        self.read_to
+        if self.asked() { self.read_to } else { u64::MAX }
     }
 
-    /// Sends one probe.
-    pub fn send(&self, to: IpAddr, probe: &Probe) -> io::Result<()> {
+    /// Whether an answer may still come in time, or has come and was not read.
+    pub fn asked(&self) -> bool {
+        self.asked_at.is_some()
+    }
+
+    /// Sends one probe, at `now`.
+    pub fn send(&mut self, to: IpAddr, probe: &Probe, now: u64) -> io::Result<()> {
+        self.asked_at = Some(now);
         let once = || match self.wire {
             Wire::Icmp(way) => icmp::send(&self.socket, way, SocketAddr::new(to, 0), probe),
             Wire::Udp { port } => udp::send(&self.socket, SocketAddr::new(to, port), probe),
@@ -79,6 +95,7 @@ impl Channel {
         match once() {
             Err(error) if network(&error) => {
                 let _ = self.socket.take_error();
+                self.refused = true;
                 once()
             }
             done => done,
@@ -87,16 +104,20 @@ impl Channel {
 
     /// Reads answers and errors, at most a batch of each. True where there may be more.
     pub fn read(&mut self, mesh: &mut Mesh, asker: &Asker, stamps: &Stamps, receiver: &mut Receiver) -> bool {
-        let errors_left = self.read_errors(mesh, asker, receiver);
         for _ in 0..BATCH {
             let received = match receiver.receive(self.socket.as_raw_fd(), false) {
                 Ok(received) => received,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     self.read_to = stamps.now();
-                    return errors_left;
+                    if self.asked_at.is_some_and(|asked| self.read_to > asked + asker.timeout + SETTLED) {
+                        self.asked_at = None;
+                    }
+                    return self.refused && self.read_errors(mesh, asker, receiver);
                 }
-                // An error of the network, reported here too; its own queue is read with the next batch.
-                Err(_) => continue,
+                Err(_) => {
+                    self.refused = true;
+                    continue;
+                }
             };
             let at = stamps.steady(received.wall);
             // The queue is in order: what came before this one was read before it.
@@ -126,9 +147,12 @@ impl Channel {
     }
 
     /// The queue of errors. An error that does not name a probe of ours is no loss of anybody.
-    fn read_errors(&self, mesh: &mut Mesh, asker: &Asker, receiver: &mut Receiver) -> bool {
+    fn read_errors(&mut self, mesh: &mut Mesh, asker: &Asker, receiver: &mut Receiver) -> bool {
         for _ in 0..BATCH {
-            let Ok(received) = receiver.receive(self.socket.as_raw_fd(), true) else { return false };
+            let Ok(received) = receiver.receive(self.socket.as_raw_fd(), true) else {
+                self.refused = false;
+                return false;
+            };
             if received.from_network
                 && let Some(probe) = self.probe(receiver.bytes(&received), true)
                 && let Err(why) = asker.fail(mesh, &probe, &self.arrival(&received, 0))

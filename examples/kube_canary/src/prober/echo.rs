@@ -8,7 +8,8 @@ use std::os::fd::{AsRawFd, RawFd};
 
 use libc::c_void;
 use socket2::{Domain, Protocol as Number, SockAddr, Socket, Type};
-use tokio::io::unix::AsyncFd;
+use tokio::io::Interest;
+use tokio::net::UdpSocket;
 
 use super::packet::{Kind, LENGTH, Probe};
 use super::receive::{Pktinfo, Received, Receiver};
@@ -26,7 +27,7 @@ const SECOND: u64 = 1_000_000_000;
 
 /// The socket that answers, for both families where the host has IPv6.
 pub struct Echo {
-    socket: AsyncFd<Socket>,
+    socket: UdpSocket,
     limit: Limit,
 }
 
@@ -43,29 +44,23 @@ impl Echo {
         };
         let failed = |error| Error::Port { what: "answering UDP echo on", address: any, error };
         let socket = socket.map_err(failed)?;
-        Ok(Echo {
-            socket: AsyncFd::with_interest(socket, tokio::io::Interest::READABLE).map_err(failed)?,
-            limit: Limit { second: 0, left: 0 },
-        })
+        Ok(Echo { socket: UdpSocket::from_std(socket.into()).map_err(failed)?, limit: Limit { second: 0, left: 0 } })
     }
 
     /// The port that is answered on.
     pub fn port(&self) -> u16 {
-        self.socket.get_ref().local_addr().ok().and_then(|address| address.as_socket()).map_or(0, |at| at.port())
+        self.socket.local_addr().map_or(0, |address| address.port())
     }
 
     /// Waits for requests and answers them, at most a batch.
     pub async fn answer(&mut self, shared: &Shared, receiver: &mut Receiver) -> io::Result<()> {
-        let mut ready = self.socket.readable_mut().await?;
+        self.socket.readable().await?;
+        let fd = self.socket.as_raw_fd();
         let (mut echoed, mut refused) = (0, [0; Refused::ALL.len()]);
         for _ in 0..BATCH {
-            let fd = ready.get_inner().as_raw_fd();
-            let received = match receiver.receive(fd, false) {
+            let received = match self.socket.try_io(Interest::READABLE, || receiver.receive(fd, false)) {
                 Ok(received) => received,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    ready.clear_ready();
-                    break;
-                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 // Who asked and closed its socket before our reply came: an error of theirs.
                 Err(_) => continue,
             };

@@ -15,12 +15,10 @@ pub mod socket;
 pub mod stamps;
 mod streams;
 pub mod tcp;
+pub mod timer;
 pub mod udp;
 
 use std::collections::VecDeque;
-use std::time::Duration;
-
-use tokio::time::Instant;
 
 use crate::clock;
 use crate::error::{Error, Result};
@@ -28,21 +26,21 @@ use crate::mesh::{Mesh, PeerId, Shared};
 use crate::options::Options;
 use crate::protocol::{Loss, Protocol};
 use answers::Asker;
-use channel::Channel;
+use channel::{Channel, SETTLED};
 use echo::Echo;
 use packet::{Kind, Probe};
 use receive::Receiver;
 use schedule::Schedule;
 use stamps::Stamps;
 use streams::Streams;
+use timer::Timer;
 
-/// Who is due so soon is sent to at once: with the timer's own millisecond it makes one wake-up of two milliseconds' probes.
-const TOGETHER: u64 = 1_000_000;
-/// A packet that was stamped by now may take so long until it can be read.
-const SETTLED: u64 = 2_000_000;
-/// After a probe, answers are read after so long, then after twice that and so on, where no other probe comes first.
-const FIRST_READ: u64 = 20_000_000;
-/// At least so often: changes of the mesh are seen, drops counted, forgotten peers swept.
+/// Who is due so soon is sent to at once: one wake-up for the probes of two milliseconds.
+const TOGETHER: u64 = 2_000_000;
+/// After a probe, answers are read after so long, then after twice that and so on, where no other probe comes first: the
+/// kernel has noted when they came, and to wake for each would double what few peers cost.
+const FIRST_READ: u64 = 200_000_000;
+/// About so often drops are counted and forgotten peers swept: with the first probe after it, or else half as late again.
 const HOUSEKEEPING: u64 = 1_000_000_000;
 /// A longer timeout would not fit in a book's window.
 const MOST_INTERVALS: u32 = 8;
@@ -65,6 +63,7 @@ pub struct Prober {
     schedule: Schedule,
     stamps: Stamps,
     receiver: Receiver,
+    timer: Timer,
     /// In the order of their time, since the timeout is the same for all.
     deadlines: VecDeque<Deadline>,
     version: Option<u64>,
@@ -122,6 +121,7 @@ impl Prober {
             schedule: Schedule::new(interval, protocols, seed),
             stamps: Stamps::default(),
             receiver: Receiver::new(),
+            timer: Timer::new().map_err(system("making a timer"))?,
             deadlines: VecDeque::new(),
             version: None,
             swept_at: 0,
@@ -139,21 +139,19 @@ impl Prober {
     /// Probes, and answers other canaries' UDP echo, until it is dropped.
     ///
     /// # Errors
-    /// Only where the socket of UDP echo fails for good.
+    /// Only where the timer or the socket of UDP echo fails for good.
     pub async fn run(mut self) -> Result<()> {
-        let sleep = tokio::time::sleep(Duration::ZERO);
-        tokio::pin!(sleep);
+        let timing = |error| Error::System { what: "waiting for the next probe", error };
         loop {
             if self.tick() {
                 tokio::task::yield_now().await;
                 continue;
             }
-            let wait = self.next().saturating_sub(clock::now());
-            sleep.as_mut().reset(Instant::now() + Duration::from_nanos(wait));
+            self.timer.set(self.next().saturating_sub(clock::now())).map_err(timing)?;
             loop {
                 tokio::select! {
                     biased;
-                    () = &mut sleep => break,
+                    expired = self.timer.expired() => break expired.map_err(timing)?,
                     answered = self.echo.answer(&self.shared, &mut self.receiver) => {
                         answered.map_err(|error| Error::System { what: "answering UDP echo", error })?;
                     }
@@ -164,7 +162,7 @@ impl Prober {
 
     /// When there is something to do.
     fn next(&self) -> u64 {
-        let mut next = self.swept_at + HOUSEKEEPING;
+        let mut next = self.swept_at + HOUSEKEEPING * 3 / 2;
         if let Some(due) = self.schedule.next() {
             next = next.min(due);
         }
@@ -183,7 +181,7 @@ impl Prober {
         let mut more = false;
         if sweep || !self.deadlines.is_empty() {
             mesh.tallies.clock_steps += u64::from(self.stamps.read());
-            for channel in &mut self.channels {
+            for channel in self.channels.iter_mut().filter(|channel| sweep || channel.asked()) {
                 more |= channel.read(mesh, &self.asker, &self.stamps, &mut self.receiver);
             }
             self.expire(mesh);
@@ -231,13 +229,13 @@ impl Prober {
         let Some(book) = mesh.book(id, protocol) else { return };
         let now = clock::now();
         let sequence = book.send(now);
-        let Some(channel) = self.channels.iter().find(|channel| channel.carries(protocol, address)) else {
+        let Some(channel) = self.channels.iter_mut().find(|channel| channel.carries(protocol, address)) else {
             // This host has no such family.
             book.lost(sequence, Loss::Send);
             return;
         };
         let probe = Probe { kind: Kind::Request, protocol, nonce: self.asker.nonce, id, sequence };
-        match channel.send(address, &probe) {
+        match channel.send(address, &probe, now) {
             Ok(()) => {
                 self.deadlines.push_back(Deadline { at: now + self.asker.timeout, id, protocol, sequence });
                 self.read_gap = FIRST_READ;

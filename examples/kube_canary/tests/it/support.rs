@@ -4,7 +4,6 @@ use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::time::Duration;
 
 use kube_canary::error::{Error, Result};
-use kube_canary::histogram::Bounds;
 use kube_canary::mesh::{Mesh, Shared};
 use kube_canary::options::Options;
 use kube_canary::peer::Peer;
@@ -28,20 +27,10 @@ pub fn options(peers: Vec<Peer>, protocol: Protocol, interval: Duration) -> Opti
         interval,
         timeout: interval.max(Duration::from_secs(1)).min(interval * 8),
         protocols: Some(vec![protocol]),
-        listen: "127.0.0.1:0".parse().unwrap(),
-        peer_port: 1,
         udp_port: free_port(),
-        http_threads: 0,
         peers,
-        peers_file: None,
-        peers_dns: None,
-        kubernetes: None,
-        grace: Duration::from_secs(60),
-        most_probed: usize::MAX,
-        bounds: Bounds::default(),
-        quantiles: false,
         probe_self: true,
-        own_addresses: vec![],
+        ..Options::default()
     }
 }
 
