@@ -109,6 +109,11 @@ impl Book {
         self.find(sequence).map(|at| self.slots[at].sent_at)
     }
 
+    /// Whether the probe is neither answered nor lost yet.
+    pub fn awaits(&self, sequence: u32) -> bool {
+        self.find(sequence).is_some_and(|at| self.slots[at].state == State::InFlight)
+    }
+
     /// The probe is decided as lost. False where it was decided before, or is not known.
     pub fn lost(&mut self, sequence: u32, why: Loss) -> bool {
         match self.find(sequence) {
@@ -274,6 +279,7 @@ mod tests {
         let mut book = book();
         let numbers: Vec<u32> = (0..4).map(|second| book.send(second)).collect();
         assert_eq!(book.answer(numbers[1], 5, Some(64)), Answer::Reply);
+        assert!(book.awaits(numbers[0]) && !book.awaits(numbers[1]) && !book.awaits(4));
         assert_eq!(book.answer(numbers[0], 9, None), Answer::Reordered);
         assert_eq!(book.answer(numbers[1], 5, None), Answer::Duplicate);
         assert!(book.lost(numbers[2], Loss::Timeout) && !book.lost(numbers[2], Loss::Timeout));

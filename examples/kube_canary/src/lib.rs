@@ -10,7 +10,9 @@
 //!
 //! The mesh is the only thing that the three share. All of it runs on one thread, whatever the cores.
 
+pub mod args;
 pub mod book;
+pub mod canary;
 pub mod clock;
 pub mod discovery;
 pub mod error;
@@ -18,5 +20,6 @@ pub mod histogram;
 pub mod mesh;
 pub mod options;
 pub mod peer;
+pub mod prober;
 pub mod protocol;
 pub mod tallies;

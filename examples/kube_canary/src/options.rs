@@ -1,6 +1,6 @@
 //! What a canary is told. In: flags, through `args`. Out: plain values that the rest of it takes.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -58,4 +58,30 @@ pub struct Kubernetes {
     pub service: String,
     /// Whether nodes are watched too, for zones and cordons: needs a cluster role.
     pub nodes: bool,
+}
+
+impl Default for Options {
+    /// What the command does without flags, on a host without a name.
+    fn default() -> Self {
+        Options {
+            node: "localhost".into(),
+            interval: Duration::from_secs(1),
+            timeout: Duration::from_secs(1),
+            protocols: None,
+            listen: (Ipv6Addr::UNSPECIFIED, 9427).into(),
+            peer_port: 9427,
+            udp_port: 8917,
+            http_threads: 0,
+            peers: vec![],
+            peers_file: None,
+            peers_dns: None,
+            kubernetes: None,
+            grace: Duration::from_secs(60),
+            most_probed: usize::MAX,
+            bounds: Bounds::default(),
+            quantiles: false,
+            probe_self: false,
+            own_addresses: vec![],
+        }
+    }
 }
