@@ -19,3 +19,4 @@ pub mod options;
 pub mod peer;
 pub mod protocol;
 pub mod tallies;
+pub mod web;

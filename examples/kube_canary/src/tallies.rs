@@ -57,6 +57,8 @@ pub struct Tallies {
     pub echoed: u64,
     /// Packets that the kernel dropped because a socket of ours was full: loss that this canary made itself.
     pub socket_drops: u64,
+    /// TCP and HTTP probes that were not begun because too many were under way: neither sent nor lost.
+    pub probes_skipped: u64,
     /// Steps of the wall clock that were noticed; round-trip times across one are taken from the steady clock.
     pub clock_steps: u64,
     /// Connections to the web server that were refused because too many were open.
