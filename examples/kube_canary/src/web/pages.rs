@@ -137,9 +137,11 @@ mod tests {
         let pages = Pages::new(1);
         let page = |text: &'static [u8]| pages.get(Kind::Peers, false, |press| press.put(text));
         let first = page(b"first");
-        lock(&pages.shelf).live[0].at = 0;
+        assert_eq!(&page(b"too early")[..], b"first");
+        let later = || std::thread::sleep(std::time::Duration::from_nanos(FRESH_NS));
+        later();
         let second = page(b"second");
-        lock(&pages.shelf).live[1].at = 1;
+        later();
         let third = page(b"third");
         assert_eq!((&first[..], &second[..], &third[..]), (&b"first"[..], &b"second"[..], &b"second"[..]));
         assert_eq!(&pages.get(Kind::Brief, false, |press| press.put(b"other"))[..], b"other");

@@ -151,7 +151,8 @@ mod tests {
                     wanted.extend_from_slice(&piece);
                 }
                 let page = press.finish();
-                prop_assert!(if gzip { gunzip(&page) } else { page } == wanted);
+                let read = if gzip { gunzip(&page) } else { page };
+                    prop_assert!(read == wanted, "gzip: {}, {} bytes of {}", gzip, read.len(), wanted.len());
             }
         }
     }

@@ -109,7 +109,7 @@ fn quantiles_cost_fewer_series() {
     assert!(page.contains("# TYPE kube_canary_rtt_seconds summary\n") && !page.contains("_bucket"));
     assert_eq!(samples.keys().filter(|name| name.contains("peer_ip")).count(), 17);
     let median = samples.iter().find(|(name, _)| name.contains("quantile=\"0.5\"")).unwrap().1;
-    assert!((50e-6..300e-6).contains(median), "{median}");
+    assert!((50e-6..1.6e-3).contains(median), "{median}");
 }
 
 #[test]
