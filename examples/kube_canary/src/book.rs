@@ -238,6 +238,12 @@ impl Book {
         (seen > 0).then(|| 1.0 - f64::from((self.recent & mask).count_ones()) / f64::from(seen))
     }
 
+    /// The latest decided probes, at most 64 and the latest last: whether each was answered.
+    pub fn recent(&self) -> impl Iterator<Item = bool> {
+        let bits = self.recent;
+        (0..self.decided.min(64)).rev().map(move |at| bits >> at & 1 == 1)
+    }
+
     /// The latest round-trip time, in nanoseconds; 0 before the first reply.
     pub fn last_rtt_ns(&self) -> u64 {
         self.last_rtt_ns
@@ -289,6 +295,7 @@ mod tests {
         assert_eq!((book.late(), book.duplicates(), book.reordered()), (1, 1, 1));
         assert_eq!((book.hop_limit(), book.up()), (Some(64), Some(false)));
         assert_eq!(book.recent_loss(), Some(1.0 - 2.0 / 3.0));
+        assert_eq!(book.recent().collect::<Vec<_>>(), [true, true, false]);
         adds_up(&book);
     }
 

@@ -23,3 +23,4 @@ pub mod peer;
 pub mod prober;
 pub mod protocol;
 pub mod tallies;
+pub mod web;
