@@ -1,5 +1,6 @@
 //! The command line. In: what the user typed, and the environment. Out: plain options. The only file that knows clap.
 
+use std::ffi::OsString;
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -139,8 +140,8 @@ enum Latency {
 ///
 /// # Errors
 /// Where single flags are right and do not fit together.
-pub fn parse() -> Result<Options> {
-    options(Line::try_parse().unwrap_or_else(|error| error.exit()))
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Options> {
+    options(Line::try_parse_from(arguments).unwrap_or_else(|error| error.exit()))
 }
 
 /// The text of `--help`.

@@ -4,9 +4,9 @@
 //! Data flow one way:
 //!
 //! 1. [`discovery`] says who the peers are (flags, a file, DNS, Kubernetes) and updates the [`mesh`];
-//! 2. the `prober` sends to each peer of the mesh every interval, and writes what comes back, or does not, in its
+//! 2. the [`prober`] sends to each peer of the mesh every interval, and writes what comes back, or does not, in its
 //!    [`book`];
-//! 3. the `web` server reads the mesh: metrics, health, JSON and a page to look at.
+//! 3. the [`web`] server reads the mesh: metrics, health, JSON and a page to look at.
 //!
 //! The mesh is the only thing that the three share. All of it runs on one thread, whatever the cores.
 
@@ -24,3 +24,5 @@ pub mod prober;
 pub mod protocol;
 pub mod tallies;
 pub mod web;
+
+pub use canary::command;

@@ -9,10 +9,11 @@ mod file;
 mod kubernetes;
 mod names;
 
-use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use dns::Resolver;
+pub use names::NODE_HEADER;
 
 use crate::clock;
 use crate::error::{Error, Result};
@@ -43,13 +44,24 @@ pub fn start(options: &Options, mesh: &Shared) -> Result<()> {
         }
         None if options.peers_dns.is_none() && options.peers_file.is_none() && options.peers.is_empty() => {
             // Nobody was named: itself, so that it runs anywhere at once.
-            succeed(mesh, "flags", vec![Peer::on(IpAddr::V4(Ipv4Addr::LOCALHOST), &options.node)]);
+            succeed(mesh, "flags", loopback(&options.node));
         }
         None => {}
     }
     tokio::spawn(names::learn(options.peer_port, mesh.clone()));
     tokio::spawn(forget(mesh.clone()));
     Ok(())
+}
+
+/// This host, by each family that it has.
+fn loopback(node: &str) -> Vec<Peer> {
+    let own: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+    own.into_iter().filter(|address| is_own(*address)).map(|address| Peer::on(address, node)).collect()
+}
+
+/// An address that a socket can be bound to is of this host: asking so needs no list of interfaces, which change.
+fn is_own(address: IpAddr) -> bool {
+    UdpSocket::bind((address, 0)).is_ok()
 }
 
 /// Removes the peers whose grace period is over.
@@ -93,9 +105,8 @@ fn own(options: &Options) -> Own {
 }
 
 impl Own {
-    /// Whether a source may name this address: anybody's but this canary's own. An address that a socket can be bound to
-    /// is of this host: asking so needs no list of interfaces, which change.
+    /// Whether a source may name this address: anybody's but this canary's own.
     fn admits(&self, address: IpAddr) -> bool {
-        self.probed || !(self.addresses.contains(&address) || UdpSocket::bind((address, 0)).is_ok())
+        self.probed || !(self.addresses.contains(&address) || is_own(address))
     }
 }

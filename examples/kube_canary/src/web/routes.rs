@@ -22,6 +22,7 @@ use super::press::Press;
 use super::readiness::ready;
 use super::{negotiation, page};
 use crate::clock;
+use crate::discovery::NODE_HEADER;
 use crate::mesh::Shared;
 
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -60,14 +61,21 @@ impl Site {
         }
         match (request.uri().path(), request.uri().query()) {
             ("/metrics", _) => self.metrics(headers),
-            ("/healthz", _) => text(StatusCode::OK, "alive\n"),
+            ("/healthz", _) => {
+                let mut answer = text(StatusCode::OK, "alive\n");
+                // Peers that know only our address learn our name here.
+                if let Ok(name) = HeaderValue::from_str(&self.identity.node) {
+                    answer.headers_mut().insert(NODE_HEADER, name);
+                }
+                answer
+            }
             ("/readyz", _) => match self.ready() {
                 Ok(()) => text(StatusCode::OK, "ready\n"),
                 Err(why) => text(StatusCode::SERVICE_UNAVAILABLE, why + "\n"),
             },
-            ("/peers", Some("brief")) => self.json(Kind::Brief, headers, |press| {
-                json::brief(press, &self.mesh.lock(), &self.identity)
-            }),
+            ("/peers", Some("brief")) => {
+                self.json(Kind::Brief, headers, |press| json::brief(press, &self.mesh.lock(), &self.identity))
+            }
             ("/peers", _) => {
                 let ready = self.ready();
                 self.json(Kind::Peers, headers, |press| {
@@ -106,7 +114,12 @@ impl Site {
         encoded(page, format.content_type(), gzip)
     }
 
-    fn json(&self, kind: Kind, headers: &HeaderMap, write: impl FnOnce(&mut Press) -> serde_json::Result<()>) -> Answer {
+    fn json(
+        &self,
+        kind: Kind,
+        headers: &HeaderMap,
+        write: impl FnOnce(&mut Press) -> serde_json::Result<()>,
+    ) -> Answer {
         let gzip = negotiation::gzip(headers);
         // The press takes everything, and no map of ours has keys that are not text.
         let page = self.pages.get(kind, gzip, |press| drop(write(press)));

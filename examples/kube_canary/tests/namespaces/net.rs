@@ -98,8 +98,8 @@ impl Net {
 
     /// Runs a line in a namespace with something on its standard input; gives what it said.
     pub fn with_input(&self, node: usize, line: &str, input: &str) -> String {
-        let mut child = self.command(node, line).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = child.spawn().unwrap();
+        let mut command = self.command(node, line);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
         let out = child.wait_with_output().unwrap();
         String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr)
