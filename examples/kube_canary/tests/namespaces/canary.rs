@@ -55,7 +55,7 @@ impl<'a> Canary<'a> {
 
     /// The metrics page.
     pub fn page(&self) -> Page {
-        Page { text: self.net.get(self.node, "127.0.0.1:9427", "/metrics", "") }
+        Page { text: self.net.get(self.node, "127.0.0.1:9427", "/metrics") }
     }
 
     /// Takes a peer out of the peers file, waits until the last probe is decided, and gives its metrics, which stay for

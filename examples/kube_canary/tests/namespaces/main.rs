@@ -126,7 +126,7 @@ fn a_real_prometheus_scrapes_them_and_answers_queries() {
         0,
         &format!("prometheus --config.file={path}/prometheus.yml --storage.tsdb.path={path}/data --web.listen-address=127.0.0.1:9999"),
     );
-    let query = |text: &str| net.get(0, "127.0.0.1:9999", &format!("/api/v1/query?query={text}"), "");
+    let query = |text: &str| net.get(0, "127.0.0.1:9999", &format!("/api/v1/query?query={text}"));
     // Each of three sees two others, by both families.
     canary::until(|| query("count(kube_canary_peer_up==1)").contains("\"6\"]"), "Prometheus sees six links up");
     canary::until(

@@ -129,15 +129,16 @@ impl Net {
         })
     }
 
-    /// GET, from within a namespace; what failed is an empty text, as the server may not be there yet.
-    pub fn get(&self, node: usize, address: &str, path: &str, headers: &str) -> String {
+    /// The body of GET, from within a namespace; what failed is an empty text, as the server may not be there yet.
+    pub fn get(&self, node: usize, address: &str, path: &str) -> String {
         self.within(node, || {
             let Ok(mut stream) = TcpStream::connect(address) else { return String::new() };
             let _ = stream.set_read_timeout(Some(Duration::from_secs(5)));
-            let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n{headers}\r\n");
+            let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
             let mut answer = Vec::new();
             let _ = stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_end(&mut answer).map(drop));
-            String::from_utf8_lossy(&answer).into_owned()
+            let answer = String::from_utf8_lossy(&answer);
+            answer.split_once("\r\n\r\n").map(|(_, body)| body.to_string()).unwrap_or_default()
         })
     }
 }
