@@ -48,11 +48,11 @@ impl Schedule {
             wanted[slot] = u64::from(id.generation) + 1;
         }
         self.heap.retain(|Reverse((_, slot, generation, _))| wanted[*slot as usize] == u64::from(*generation) + 1);
-        for slot in 0..wanted.len() {
-            if wanted[slot] != 0 && self.known.get(slot) != Some(&wanted[slot]) {
+        for (slot, generation) in wanted.iter().enumerate() {
+            if *generation != 0 && self.known.get(slot) != Some(generation) {
                 for at in 0..self.protocols.len() {
                     let protocol = self.protocols[at];
-                    self.push(now, slot as u32, (wanted[slot] - 1) as u32, protocol);
+                    self.push(now, slot as u32, (generation - 1) as u32, protocol);
                 }
             }
         }
