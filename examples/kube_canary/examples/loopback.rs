@@ -11,7 +11,7 @@ use kube_canary::mesh::{Mesh, Shared};
 use kube_canary::options::Options;
 use kube_canary::peer::Peer;
 use kube_canary::prober::Prober;
-use kube_canary::protocol::Protocol;
+use kube_canary::protocol::{Loss, Protocol};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let numbers = std::env::args().skip(1).map(|text| text.parse()).collect::<Result<Vec<u32>, _>>()?;
@@ -22,9 +22,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     for count in counts {
         for protocol in [Protocol::Icmp, Protocol::Udp] {
-            let mut options = Options::default();
-            options.protocols = Some(vec![protocol]);
-            options.udp_port = 0;
+            let options = Options { protocols: Some(vec![protocol]), udp_port: 0, ..Options::default() };
             // Steps of 15 %, from 1 us.
             let bounds: Vec<f64> = (0..64).map(|step| 1e-6 * 1.15_f64.powi(step)).collect();
             let mut mesh = Mesh::new(Bounds::from_seconds(&bounds)?, 0, usize::MAX, "example");
@@ -51,11 +49,12 @@ fn line(shared: &Shared, protocol: Protocol, count: u32) -> String {
     times.sort_unstable();
     let middle = times.get(times.len() / 2).copied().unwrap_or(0);
     format!(
-        "{count} peers by {protocol}: sent {}, replies {}, lost {}, late {}, in flight {}; median of the peers' median round \
+        "{count} peers by {protocol}: sent {}, replies {}, lost {} (unreachable {}), late {}, in flight {}; median of the peers' median round \
          trips {:.1} us; dropped by the kernel {}",
         total(|book| book.sent()),
         total(|book| book.replies()),
         total(|book| book.lost_in_all()),
+        total(|book| book.lost_for(Loss::Unreachable)),
         total(|book| book.late()),
         total(|book| book.in_flight().into()),
         middle as f64 / 1e3,

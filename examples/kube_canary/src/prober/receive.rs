@@ -135,7 +135,7 @@ fn read_control(message: &libc::msghdr, received: &mut Received) {
 fn data<T: Copy>(at: *const libc::cmsghdr, header: &libc::cmsghdr) -> Option<T> {
     // SAFETY: arithmetic only.
     let wanted = unsafe { libc::CMSG_LEN(size_of::<T>() as u32) } as usize;
-    if (header.cmsg_len as usize) < wanted {
+    if header.cmsg_len < wanted as _ {
         return None;
     }
     let mut value = MaybeUninit::<T>::uninit();

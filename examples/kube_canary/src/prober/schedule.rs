@@ -48,11 +48,11 @@ impl Schedule {
             wanted[slot] = u64::from(id.generation) + 1;
         }
         self.heap.retain(|Reverse((_, slot, generation, _))| wanted[*slot as usize] == u64::from(*generation) + 1);
-        for slot in 0..wanted.len() {
-            if wanted[slot] != 0 && self.known.get(slot) != Some(&wanted[slot]) {
+        for (slot, generation) in wanted.iter().enumerate() {
+            if *generation != 0 && self.known.get(slot) != Some(generation) {
                 for at in 0..self.protocols.len() {
                     let protocol = self.protocols[at];
-                    self.push(now, slot as u32, (wanted[slot] - 1) as u32, protocol);
+                    self.push(now, slot as u32, (generation - 1) as u32, protocol);
                 }
             }
         }
@@ -66,11 +66,11 @@ impl Schedule {
 
     /// Who is due by `now`, one at a time, and its next time is set.
     ///
-    /// Who is overdue by a quarter of the interval is not given but waits for its next time: after a stop of this process
+    /// Who is overdue by half an interval is not given but waits for its next time: after a stop of this process
     /// a thousand probes at once would lose some to themselves.
     pub fn take(&mut self, now: u64) -> Option<(PeerId, Protocol)> {
         // Short intervals are below what a timer keeps.
-        let tolerable = (self.interval / 4).max(20_000_000);
+        let tolerable = (self.interval / 2).max(20_000_000);
         while let Some(at) = self.next().filter(|at| *at <= now) {
             let Reverse((_, slot, generation, protocol)) = self.heap.pop()?;
             let overdue = at + tolerable < now;
@@ -189,7 +189,7 @@ mod tests {
         while schedule.take(60 * SECOND).is_some() {
             burst += 1;
         }
-        assert_eq!(burst, 0, "those of the last quarter of an interval were due a minute ago too");
+        assert_eq!(burst, 0, "those of the last half of an interval were due a minute ago too");
         let sends = run(&mut schedule, 60 * SECOND, 61 * SECOND + SECOND / 5);
         assert!((1000..=1200).contains(&sends.len()), "{}", sends.len());
     }
