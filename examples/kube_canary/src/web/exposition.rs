@@ -115,8 +115,26 @@ mod tests {
     use super::*;
 
     const PAGE: &[&str] = &[
-        "# HELP ", "a", " ", "Counts.", "\n", "# TYPE ", "a", " counter", "\n", "a", "_total", "{x=\"# TYPE a\"}", " 1", "\n",
-        "# HELP t_seconds Time.\n", "# TYPE t_seconds histogram\n", "# UNIT t_seconds seconds\n", "t_seconds", " 2", "\n",
+        "# HELP ",
+        "a",
+        " ",
+        "Counts.",
+        "\n",
+        "# TYPE ",
+        "a",
+        " counter",
+        "\n",
+        "a",
+        "_total",
+        "{x=\"# TYPE a\"}",
+        " 1",
+        "\n",
+        "# HELP t_seconds Time.\n",
+        "# TYPE t_seconds histogram\n",
+        "# UNIT t_seconds seconds\n",
+        "t_seconds",
+        " 2",
+        "\n",
     ];
 
     fn page(format: Format) -> String {

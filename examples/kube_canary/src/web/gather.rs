@@ -111,7 +111,8 @@ impl Gatherer {
                 let Some(answer) = asked.join_next().await else { break };
                 let Ok((row, answer)) = answer else { continue };
                 let read = answer.and_then(|text| {
-                    let brief: Brief = serde_json::from_slice(&text).map_err(|error| format!("not a canary: {error}"))?;
+                    let brief: Brief =
+                        serde_json::from_slice(&text).map_err(|error| format!("not a canary: {error}"))?;
                     columns.fill(row, brief.cells(), &mut picture.cells);
                     Ok(brief.node.into_owned())
                 });
@@ -163,7 +164,9 @@ impl Gatherer {
             }
         }
         let left_out = nodes.len().saturating_sub(MOST_NODES);
-        nodes.sort_unstable_by(|one, other| (!one.own, &one.name, one.address).cmp(&(!other.own, &other.name, other.address)));
+        nodes.sort_unstable_by(|one, other| {
+            (!one.own, &one.name, one.address).cmp(&(!other.own, &other.name, other.address))
+        });
         nodes.truncate(MOST_NODES);
         nodes.sort_unstable_by(|one, other| (&one.name, one.address).cmp(&(&other.name, other.address)));
         let cells = vec![None; nodes.len() * nodes.len()];

@@ -47,11 +47,23 @@ impl MeshCollector {
     fn own(&self, mesh: &Mesh, encoder: &mut DescriptorEncoder) -> fmt::Result {
         let tallies = &mesh.tallies;
         let plain = [
-            ("kube_canary_socket_dropped_packets", "Packets that the kernel dropped because a socket of this canary was full", tallies.socket_drops),
-            ("kube_canary_probes_skipped", "Probes not begun because too many were under way, neither sent nor lost", tallies.probes_skipped),
+            (
+                "kube_canary_socket_dropped_packets",
+                "Packets that the kernel dropped because a socket of this canary was full",
+                tallies.socket_drops,
+            ),
+            (
+                "kube_canary_probes_skipped",
+                "Probes not begun because too many were under way, neither sent nor lost",
+                tallies.probes_skipped,
+            ),
             ("kube_canary_clock_steps", "Steps of the wall clock that were noticed", tallies.clock_steps),
             ("kube_canary_echo_replies", "Echo requests of other canaries that were answered", tallies.echoed),
-            ("kube_canary_http_connections_refused", "Connections to the web server that were cut because too many were open", tallies.connections_refused),
+            (
+                "kube_canary_http_connections_refused",
+                "Connections to the web server that were cut because too many were open",
+                tallies.connections_refused,
+            ),
         ];
         for (name, help, value) in plain {
             let mut family = encoder.encode_descriptor(name, help, None, Counter)?;
@@ -99,5 +111,9 @@ fn count(family: &mut MetricEncoder, labels: &impl EncodeLabelSet, value: u64) -
 fn gauge(family: &mut MetricEncoder, labels: &impl EncodeLabelSet, value: f64) -> fmt::Result {
     let mut series = family.encode_family(labels)?;
     // Whole numbers are shorter, and quicker to write, without ".0".
-    if value.fract() == 0.0 && value.abs() < 1e15 { series.encode_gauge(&(value as i64)) } else { series.encode_gauge(&value) }
+    if value.fract() == 0.0 && value.abs() < 1e15 {
+        series.encode_gauge(&(value as i64))
+    } else {
+        series.encode_gauge(&value)
+    }
 }

@@ -30,12 +30,14 @@ pub(super) fn gzip(headers: &HeaderMap) -> bool {
 
 /// What stands in such a header, each with its quality, 1 where none is given and 0 where it cannot be read.
 fn offers<'a>(headers: &'a HeaderMap, name: &'static HeaderName) -> impl Iterator<Item = (&'a str, f32)> {
-    headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).map(|offer| {
-        let mut parts = offer.split(';').map(str::trim);
-        let name = parts.next().unwrap_or_default();
-        let quality = parts.find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q=")));
-        (name, quality.map_or(1.0, |quality| quality.trim().parse().unwrap_or(0.0)))
-    })
+    headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).map(
+        |offer| {
+            let mut parts = offer.split(';').map(str::trim);
+            let name = parts.next().unwrap_or_default();
+            let quality = parts.find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q=")));
+            (name, quality.map_or(1.0, |quality| quality.trim().parse().unwrap_or(0.0)))
+        },
+    )
 }
 
 #[cfg(test)]
@@ -66,9 +68,14 @@ mod tests {
 
     #[test]
     fn gzip_for_those_that_take_it() {
-        for (accept, wanted) in
-            [("gzip", true), ("deflate, GZIP;q=0.5", true), ("gzip;q=0, *", false), ("*", true), ("br", false), ("", false)]
-        {
+        for (accept, wanted) in [
+            ("gzip", true),
+            ("deflate, GZIP;q=0.5", true),
+            ("gzip;q=0, *", false),
+            ("*", true),
+            ("br", false),
+            ("", false),
+        ] {
             assert_eq!(gzip(&headers(&ACCEPT_ENCODING, accept)), wanted, "{accept}");
         }
         assert!(!gzip(&HeaderMap::new()));

@@ -9,9 +9,11 @@ use crate::mesh::Mesh;
 pub(super) fn ready(mesh: &Mesh, running: Duration, interval: Duration) -> Result<(), String> {
     let answered = mesh.tallies.sources.values().any(|source| source.succeeded > 0);
     if !answered && mesh.entries().next().is_none() {
-        let problems = mesh.tallies.sources.iter().filter_map(|(name, source)| {
-            source.problem.as_ref().map(|problem| format!("{name}: {problem}"))
-        });
+        let problems = mesh
+            .tallies
+            .sources
+            .iter()
+            .filter_map(|(name, source)| source.problem.as_ref().map(|problem| format!("{name}: {problem}")));
         let problems = problems.collect::<Vec<_>>().join("; ");
         return Err(if problems.is_empty() {
             "no peers are known yet".into()

@@ -66,9 +66,9 @@ impl Site {
                 Ok(()) => text(StatusCode::OK, "ready\n"),
                 Err(why) => text(StatusCode::SERVICE_UNAVAILABLE, why + "\n"),
             },
-            ("/peers", Some("brief")) => self.json(Kind::Brief, headers, |press| {
-                json::brief(press, &self.mesh.lock(), &self.identity)
-            }),
+            ("/peers", Some("brief")) => {
+                self.json(Kind::Brief, headers, |press| json::brief(press, &self.mesh.lock(), &self.identity))
+            }
             ("/peers", _) => {
                 let ready = self.ready();
                 self.json(Kind::Peers, headers, |press| {
@@ -112,7 +112,12 @@ impl Site {
         encoded(page, format.content_type(), gzip)
     }
 
-    fn json(&self, kind: Kind, headers: &HeaderMap, write: impl FnOnce(&mut Press) -> serde_json::Result<()>) -> Answer {
+    fn json(
+        &self,
+        kind: Kind,
+        headers: &HeaderMap,
+        write: impl FnOnce(&mut Press) -> serde_json::Result<()>,
+    ) -> Answer {
         let gzip = negotiation::gzip(headers);
         // The press takes everything, and no map of ours has keys that are not text.
         let page = self.pages.get(kind, gzip, |press| drop(write(press)));

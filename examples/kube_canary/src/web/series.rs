@@ -18,7 +18,8 @@ use crate::protocol::Loss;
 /// The family of round-trip times, with its unit.
 const RTT: &str = "kube_canary_rtt_seconds";
 
-const QUANTILES: [(f64, &str); 3] = [(0.5, ",quantile=\"0.5\""), (0.9, ",quantile=\"0.9\""), (0.99, ",quantile=\"0.99\"")];
+const QUANTILES: [(f64, &str); 3] =
+    [(0.5, ",quantile=\"0.5\""), (0.9, ",quantile=\"0.9\""), (0.99, ",quantile=\"0.99\"")];
 
 type Count = (&'static str, &'static str, fn(&Book) -> u64);
 type Level = (&'static str, &'static str, &'static str, fn(&Entry, &Book) -> Option<f64>);
@@ -38,9 +39,12 @@ const LEVELS: [Level; 4] = [
     ("kube_canary_peer_up", "Whether the latest decided probe was answered", "", |entry, book| {
         book.up().filter(|_| entry.probed()).map(|up| up.into())
     }),
-    ("kube_canary_rtt_jitter_seconds", "Mean deviation of successive round trips, as in RFC 3550", "seconds", |_, book| {
-        (book.replies() > 0).then(|| book.jitter_ns() / 1e9)
-    }),
+    (
+        "kube_canary_rtt_jitter_seconds",
+        "Mean deviation of successive round trips, as in RFC 3550",
+        "seconds",
+        |_, book| (book.replies() > 0).then(|| book.jitter_ns() / 1e9),
+    ),
     ("kube_canary_reply_hop_limit", "Hops that the latest reply had left", "", |_, book| {
         book.hop_limit().map(f64::from)
     }),

@@ -58,8 +58,7 @@ impl Server {
         registry.register_collector(Box::new(MeshCollector::new(mesh.clone(), facts.clone())));
         registry.register_collector(Box::new(allocanary::metrics::AllocatorCollector::new()));
         let node = options.node.clone();
-        let gatherer =
-            Gatherer::new(mesh.clone(), node.clone(), options.own_addresses.clone(), options.peer_port);
+        let gatherer = Gatherer::new(mesh.clone(), node.clone(), options.own_addresses.clone(), options.peer_port);
         let site = Site {
             mesh,
             registry,

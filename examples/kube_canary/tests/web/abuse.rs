@@ -63,7 +63,10 @@ fn a_slow_reader_is_dropped_and_holds_up_nobody() {
     socket.set_recv_buffer_size(4096).unwrap();
     socket.connect(&server.into()).unwrap();
     let mut slow = TcpStream::from(socket);
-    slow.write_all(b"GET /metrics HTTP/1.1\r\nhost: a\r\n\r\nGET /metrics HTTP/1.1\r\nhost: a\r\n\r\n".repeat(8).as_slice()).unwrap();
+    slow.write_all(
+        b"GET /metrics HTTP/1.1\r\nhost: a\r\n\r\nGET /metrics HTTP/1.1\r\nhost: a\r\n\r\n".repeat(8).as_slice(),
+    )
+    .unwrap();
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(15) {
         slow.read_exact(&mut [0]).unwrap();

@@ -46,7 +46,9 @@ pub fn until_closed(stream: &mut TcpStream) -> Vec<u8> {
         match stream.read(&mut piece) {
             Ok(0) => return all,
             Ok(length) => all.extend_from_slice(&piece[..length]),
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => panic!("the server neither answers nor closes"),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                panic!("the server neither answers nor closes")
+            }
             Err(_) => return all,
         }
     }

@@ -19,7 +19,10 @@ const OPEN: &str = "accept: application/openmetrics-text;version=1.0.0;q=0.5,tex
 /// The canary's samples, by all that stands before the value.
 fn samples(page: &str) -> BTreeMap<&str, f64> {
     let lines = page.lines().filter(|line| line.starts_with("kube_canary_"));
-    lines.map(|line| line.rsplit_once(' ').expect("a value")).map(|(name, value)| (name, value.parse().unwrap())).collect()
+    lines
+        .map(|line| line.rsplit_once(' ').expect("a value"))
+        .map(|(name, value)| (name, value.parse().unwrap()))
+        .collect()
 }
 
 /// The sum over all peers of a family.
@@ -43,14 +46,18 @@ fn what_is_counted_adds_up_on_the_page() {
     let of_one = samples.keys().filter(|name| name.contains("peer_node=\"node-003\"")).count();
     assert_eq!(of_one, 26, "series of one peer, as the documentation says");
     assert_eq!(samples["kube_canary_peers{state=\"known\"}"], 8.0);
-    assert!(page.contains("peer_node=\"node-001\",peer_ip=\"10.0.0.2\",peer_zone=\"zone-b\",proto=\"icmp\"} "), "{page}");
+    assert!(
+        page.contains("peer_node=\"node-001\",peer_ip=\"10.0.0.2\",peer_zone=\"zone-b\",proto=\"icmp\"} "),
+        "{page}"
+    );
     assert!(page.contains("allocanary_process_resident_bytes"));
 }
 
 #[test]
 fn gunzip_gives_the_plain_page() {
     // Nothing moves in this mesh; what the process says of itself does.
-    let ours = |page: &str| page.lines().filter(|line| !line.contains("allocanary_")).map(str::to_owned).collect::<Vec<_>>();
+    let ours =
+        |page: &str| page.lines().filter(|line| !line.contains("allocanary_")).map(str::to_owned).collect::<Vec<_>>();
     for peers in [0, 1, 8, 300] {
         let server = serve(&options(), mesh(peers));
         for accept in ["", OPEN] {
@@ -121,7 +128,9 @@ fn names_of_nodes_are_escaped() {
     mesh.book(id, Protocol::Udp).unwrap().send(0);
     let server = serve(&options(), Shared::new(mesh));
     let page = get(server, "/metrics").text();
-    assert!(page.contains("{peer_node=\"a\\\"b\\\\c\\nd\u{fffd}</script><img src=x>\",peer_ip=\"10.0.0.1\",proto=\"udp\"} 1\n"));
+    assert!(page.contains(
+        "{peer_node=\"a\\\"b\\\\c\\nd\u{fffd}</script><img src=x>\",peer_ip=\"10.0.0.1\",proto=\"udp\"} 1\n"
+    ));
     let peers: Value = serde_json::from_str(&get(server, "/peers").text()).unwrap();
     assert_eq!(peers["peers"][0]["node"], name);
     let html = get(server, "/");
@@ -162,7 +171,10 @@ fn peers_in_json() {
     assert_eq!(peers["node"], "node-000");
     let mut nodes: Vec<&Value> = peers["peers"].as_array().unwrap().iter().collect();
     nodes.sort_by_key(|peer| peer["node"].to_string());
-    assert_eq!((&nodes[1]["node"], &nodes[1]["address"], &nodes[1]["zone"]), (&"node-001".into(), &"10.0.0.2".into(), &"zone-b".into()));
+    assert_eq!(
+        (&nodes[1]["node"], &nodes[1]["address"], &nodes[1]["zone"]),
+        (&"node-001".into(), &"10.0.0.2".into(), &"zone-b".into())
+    );
     let icmp = &nodes[1]["protocols"]["icmp"];
     let number = |name: &str| icmp[name].as_u64().unwrap();
     let lost = icmp["lost"].as_object().unwrap().values().map(|lost| lost.as_u64().unwrap()).sum::<u64>();
