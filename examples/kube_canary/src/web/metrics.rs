@@ -1,121 +1,28 @@
-//! The canary's metrics. In: the mesh, read anew at each scrape. Out: series, through an encoder of prometheus-client.
-//!
-//! A peer has 26 series under a protocol: 12 buckets, sum and count of its round trips, and 12 more; 17 with quantiles in
-//! place of buckets. All that counts is there from the first probe on, at 0: Prometheus' `rate` does not see a counter's
-//! step from "absent" to 1, and a first lost packet is what a canary is for. What may be absent is said so below.
+//! The canary's metrics of itself. In: the mesh, read anew at each scrape. Out: series, through an encoder of
+//! prometheus-client. Those of its peers are in [`super::series`].
 
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet};
-use prometheus_client::metrics::MetricType::{self, Counter, Gauge};
+use prometheus_client::metrics::MetricType::{Counter, Gauge};
 use prometheus_client::registry::Unit;
 
 use super::facts::Facts;
-use super::labels::{Labels, Series};
-use crate::book::Book;
-use crate::mesh::{Entry, Mesh, Shared};
-use crate::protocol::{Loss, Protocol};
+use crate::mesh::{Mesh, Shared};
 use crate::tallies::Refused;
-
-/// The family of round-trip times, with its unit.
-pub(super) const RTT: &str = "kube_canary_rtt_seconds";
-
-const QUANTILES: [(f64, &str); 3] = [(0.5, "0.5"), (0.9, "0.9"), (0.99, "0.99")];
-
-type Count = (&'static str, &'static str, fn(&Book) -> u64);
-type Level = (&'static str, &'static str, Option<Unit>, fn(&Entry, &Book) -> Option<f64>);
-
-const COUNTS: [Count; 5] = [
-    ("kube_canary_probes_sent", "Probes sent: replies, lost and in flight add up to it", Book::sent),
-    ("kube_canary_replies", "Probes answered before their deadline", Book::replies),
-    ("kube_canary_late", "Answers to probes that counted as lost already", Book::late),
-    ("kube_canary_duplicates", "Answers to probes that were answered already", Book::duplicates),
-    ("kube_canary_reordered", "Replies that came after the reply to a later probe", Book::reordered),
-];
-
-/// Those that are absent where nobody knows: up before the first probe is decided and of a peer that went away, the rest
-/// before the first reply or where the socket does not say.
-const LEVELS: [Level; 4] = [
-    ("kube_canary_in_flight", "Probes neither answered nor lost yet", None, |_, book| Some(book.in_flight().into())),
-    ("kube_canary_peer_up", "Whether the latest decided probe was answered", None, |entry, book| {
-        book.up().filter(|_| entry.probed()).map(|up| up.into())
-    }),
-    (
-        "kube_canary_rtt_jitter",
-        "Mean deviation of successive round trips, as in RFC 3550",
-        Some(Unit::Seconds),
-        |_, book| (book.replies() > 0).then(|| book.jitter_ns() / 1e9),
-    ),
-    ("kube_canary_reply_hop_limit", "Hops that the latest reply had left", None, |_, book| {
-        book.hop_limit().map(f64::from)
-    }),
-];
 
 /// Reads the mesh at each scrape.
 #[derive(Debug)]
 pub(super) struct MeshCollector {
     mesh: Shared,
     facts: Facts,
-    quantiles: bool,
-    labels: Mutex<Labels>,
 }
 
 impl MeshCollector {
-    /// Of that mesh, with quantiles in place of buckets where told so.
-    pub(super) fn new(mesh: Shared, facts: Facts, quantiles: bool) -> Self {
-        MeshCollector { mesh, facts, quantiles, labels: Mutex::default() }
-    }
-
-    fn rtt(&self, (mesh, labels): (&Mesh, &Labels), encoder: &mut DescriptorEncoder) -> fmt::Result {
-        // `RTT` without its unit. As a histogram without buckets a summary has its sum and its count.
-        let help = "Round-trip times of probes";
-        let mut family =
-            encoder.encode_descriptor("kube_canary_rtt", help, Some(&Unit::Seconds), MetricType::Histogram)?;
-        let mut buckets: Vec<(f64, u64)> = Vec::with_capacity(65);
-        for (_, peer, protocol, book) in books(mesh, labels) {
-            let rtt = book.rtt();
-            buckets.clear();
-            if !self.quantiles {
-                let bounds = rtt.bounds().nanos().iter().map(|bound| *bound as f64 / 1e9).chain([f64::INFINITY]);
-                buckets.extend(bounds.zip(rtt.counts().iter().copied()));
-            }
-            let sum = rtt.sum_ns() as f64 / 1e9;
-            let series = one(peer, protocol);
-            family.encode_family(&series)?.encode_histogram::<NoLabelSet>(sum, rtt.count(), &buckets, None)?;
-            for (quantile, name) in QUANTILES.iter().filter(|_| self.quantiles) {
-                let value = rtt.quantile(*quantile).map_or(f64::NAN, |nanos| nanos as f64 / 1e9);
-                let series = Series { peer, rest: [("proto", protocol.name()), ("quantile", name)] };
-                family.encode_family(&series)?.encode_gauge(&value)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn peers(&self, (mesh, labels): (&Mesh, &Labels), encoder: &mut DescriptorEncoder) -> fmt::Result {
-        for (name, help, value) in COUNTS {
-            let mut family = encoder.encode_descriptor(name, help, None, Counter)?;
-            for (_, peer, protocol, book) in books(mesh, labels) {
-                count(&mut family, &one(peer, protocol), value(book))?;
-            }
-        }
-        let mut family = encoder.encode_descriptor("kube_canary_lost", "Probes lost, by reason", None, Counter)?;
-        for (_, peer, protocol, book) in books(mesh, labels) {
-            for why in Loss::ALL {
-                let series = Series { peer, rest: [("proto", protocol.name()), ("reason", why.name())] };
-                count(&mut family, &series, book.lost_for(why))?;
-            }
-        }
-        for (name, help, unit, value) in LEVELS {
-            let mut family = encoder.encode_descriptor(name, help, unit.as_ref(), Gauge)?;
-            for (entry, peer, protocol, book) in books(mesh, labels) {
-                if let Some(value) = value(entry, book) {
-                    gauge(&mut family, &one(peer, protocol), value)?;
-                }
-            }
-        }
-        self.rtt((mesh, labels), encoder)
+    /// Of that mesh.
+    pub(super) fn new(mesh: Shared, facts: Facts) -> Self {
+        MeshCollector { mesh, facts }
     }
 
     fn mesh(&self, mesh: &Mesh, encoder: &mut DescriptorEncoder) -> fmt::Result {
@@ -191,26 +98,10 @@ impl MeshCollector {
 
 impl Collector for MeshCollector {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
-        // One lock for the whole page: counters that add up do so in every scrape.
         let mesh = self.mesh.lock();
-        let mut labels = self.labels.lock().unwrap_or_else(PoisonError::into_inner);
-        labels.read(&mesh);
-        self.peers((&mesh, &labels), &mut encoder)?;
         self.mesh(&mesh, &mut encoder)?;
         self.own(&mesh, &mut encoder)
     }
-}
-
-/// All books: whose, the labels of that peer, and under which protocol.
-fn books<'a>(mesh: &'a Mesh, labels: &'a Labels) -> impl Iterator<Item = (&'a Entry, &'a str, Protocol, &'a Book)> {
-    labels.of(mesh).flat_map(|(entry, peer)| {
-        let books = Protocol::ALL.into_iter().zip(&entry.books);
-        books.filter_map(move |(protocol, book)| Some((entry, peer, protocol, book.as_deref()?)))
-    })
-}
-
-fn one(peer: &str, protocol: Protocol) -> Series<'_> {
-    Series { peer, rest: [("proto", protocol.name()), ("", "")] }
 }
 
 fn count(family: &mut MetricEncoder, labels: &impl EncodeLabelSet, value: u64) -> fmt::Result {

@@ -19,6 +19,7 @@ mod pages;
 mod press;
 mod readiness;
 mod routes;
+mod series;
 mod server;
 
 pub use facts::Facts;

@@ -1,6 +1,6 @@
 //! What is where. In: a request. Out: its answer.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,11 +16,11 @@ use prometheus_client::registry::Registry;
 use super::exposition::{Exposition, Format};
 use super::gather::Gatherer;
 use super::json::{self, Identity};
-use super::metrics::RTT;
+use super::labels::Labels;
 use super::pages::{Kind, Pages};
 use super::press::Press;
 use super::readiness::ready;
-use super::{negotiation, page};
+use super::{negotiation, page, series};
 use crate::clock;
 use crate::discovery::NODE_HEADER;
 use crate::mesh::Shared;
@@ -40,6 +40,7 @@ pub(super) struct Site {
     pub(super) identity: Identity,
     pub(super) interval: Duration,
     pub(super) quantiles: bool,
+    pub(super) labels: Mutex<Labels>,
     /// By the canary's clock.
     pub(super) started_ns: u64,
 }
@@ -104,9 +105,14 @@ impl Site {
 
     fn metrics(&self, headers: &HeaderMap) -> Answer {
         let (format, gzip) = (negotiation::format(headers), negotiation::gzip(headers));
-        let summary = self.quantiles.then_some(RTT);
         let page = self.pages.get(Kind::Metrics(format), gzip, |press| {
-            let mut exposition = Exposition::new(press, format, summary);
+            let mut exposition = Exposition::new(press, format);
+            {
+                // One lock for all peers: what adds up does so in every scrape.
+                let (mesh, mut labels) = (self.mesh.lock(), self.labels.lock().unwrap_or_else(PoisonError::into_inner));
+                labels.read(&mesh);
+                series::write(&mut exposition, &mesh, &labels, self.quantiles);
+            }
             // Neither the exposition nor a collector of ours ever fails.
             let _ = encode_registry(&mut exposition, &self.registry);
             exposition.finish();

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::net::{SocketAddr, TcpListener as StdListener};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hyper::server::conn::http1;
@@ -55,7 +55,7 @@ impl Server {
         let port = |error| Error::Port { what: "listening for HTTP on", address: options.listen, error };
         let listener = listen(options.listen).map_err(port)?;
         let mut registry = Registry::default();
-        registry.register_collector(Box::new(MeshCollector::new(mesh.clone(), facts.clone(), options.quantiles)));
+        registry.register_collector(Box::new(MeshCollector::new(mesh.clone(), facts.clone())));
         registry.register_collector(Box::new(allocanary::metrics::AllocatorCollector::new()));
         let node = options.node.clone();
         let gatherer = Gatherer::new(mesh.clone(), node.clone(), options.own_addresses.clone(), options.peer_port);
@@ -67,6 +67,7 @@ impl Server {
             identity: Identity { node, facts, interval_seconds: options.interval.as_secs_f64() },
             interval: options.interval,
             quantiles: options.quantiles,
+            labels: Mutex::default(),
             started_ns: clock::now(),
         };
         site.warm();

@@ -61,7 +61,7 @@ pub fn filled(peers: Vec<Peer>, loss_permille: impl Fn(&Peer) -> u64) -> Shared 
         for second in 0..120 {
             let sequence = book.send(second);
             if rng.next() % 1000 < loss_permille(&peer) {
-                book.lost(sequence, if rng.next() % 10 == 0 { Loss::Unreachable } else { Loss::Timeout });
+                book.lost(sequence, if rng.next().is_multiple_of(10) { Loss::Unreachable } else { Loss::Timeout });
             } else {
                 book.answer(sequence, 60_000 + far * 400_000 + rng.next() % (20_000 + far * 300_000), Some(63));
             }
