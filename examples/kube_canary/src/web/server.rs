@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::net::{SocketAddr, TcpListener as StdListener};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener as StdListener};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -111,7 +111,19 @@ impl Drop for Threads {
     }
 }
 
+/// A host without IPv6 has no `[::]`, which is the default: there it is all of IPv4.
 fn listen(address: SocketAddr) -> std::io::Result<StdListener> {
+    let no_ipv6 =
+        |error: &std::io::Error| matches!(error.raw_os_error(), Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL));
+    match listen_at(address) {
+        Err(error) if address.ip() == Ipv6Addr::UNSPECIFIED && no_ipv6(&error) => {
+            listen_at((Ipv4Addr::UNSPECIFIED, address.port()).into())
+        }
+        outcome => outcome,
+    }
+}
+
+fn listen_at(address: SocketAddr) -> std::io::Result<StdListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking().cloexec(), None)?;
     socket.set_reuse_address(true)?;
     if address.is_ipv6() {

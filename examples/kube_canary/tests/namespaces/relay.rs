@@ -116,8 +116,8 @@ fn carry(mut ends: Vec<File>, state: &Mutex<(Treatment, Did)>, ended: &AtomicBoo
     let mut waiting = Waiting::new();
     let (mut frame, mut number) = ([0u8; 2048], 0);
     while !ended.load(Ordering::Relaxed) {
-        for from in 0..2 {
-            while let Ok(length) = (&ends[from]).read(&mut frame) {
+        for (from, end) in ends.iter_mut().enumerate() {
+            while let Ok(length) = end.read(&mut frame) {
                 let frame = &frame[..length];
                 let mut state = state.lock().unwrap();
                 for after in when(from, frame, &mut state) {
