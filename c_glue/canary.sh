@@ -1,0 +1,43 @@
+#!/bin/sh
+# Starts each canary that the Makefile built on this host alone, scrapes it, and prints what it has resident.
+# In: names of variants. Out: a table, and 0 if every canary ran, probed and ended well.
+set -u
+cd "$(dirname "$0")" || exit 1
+unset MALLOC_CONF JE_MALLOC_CONF _RJEM_MALLOC_CONF GLIBC_TUNABLES MALLOC_ARENA_MAX
+failed=0
+port=19427
+
+fail() {
+    echo "FAILED: $*" >&2
+    failed=1
+}
+
+# mib KEY PID: a line of the process's status, in MiB.
+mib() {
+    awk -v key="$1:" '$1 == key { printf "%.2f", $2 / 1024 }' "/proc/$2/status"
+}
+
+echo "| allocator | linked  | RSS, MiB | of it anonymous | after 400 scrapes | threads |"
+echo "|-----------|---------|---------:|----------------:|------------------:|--------:|"
+for variant in "$@"; do
+    for linked in "" -static; do
+        program=build/$variant/canary$linked
+        port=$((port + 1))
+        "$program" --listen "127.0.0.1:$port" --udp-port $((port + 1000)) --protocol udp \
+            --peer 127.0.0.1=self --interval 200ms &
+        pid=$!
+        sleep 5
+        rss=$(mib VmRSS $pid) anonymous=$(mib RssAnon $pid)
+        page=$(curl -fsS "http://127.0.0.1:$port/metrics") || fail "$program serves no metrics"
+        echo "$page" | grep -q '^kube_canary_replies_total{.*proto="udp".*} [1-9]' || fail "$program has no reply"
+        # One connection, four hundred requests.
+        curl -fsS --compressed -o /dev/null "http://127.0.0.1:$port/metrics?[1-400]" || fail "$program: scrapes"
+        how=dynamic
+        [ -n "$linked" ] && how=static
+        printf '| %-9s | %-7s | %8s | %15s | %17s | %7s |\n' "$variant" "$how" "$rss" "$anonymous" \
+            "$(mib VmRSS $pid)" "$(awk '$1 == "Threads:" { print $2 }' /proc/$pid/status)"
+        kill $pid
+        wait $pid || fail "$program ended with $?"
+    done
+done
+exit $failed

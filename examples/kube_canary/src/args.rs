@@ -1,0 +1,298 @@
+//! The command line. In: what the user typed, and the environment. Out: plain options. The only file that knows clap.
+
+use std::ffi::OsString;
+use std::fs;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use allocanary::units;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, CommandFactory, Parser, ValueEnum};
+
+use crate::error::{Error, Result};
+use crate::histogram::Bounds;
+use crate::options::{Kubernetes, Options};
+use crate::peer::Peer;
+use crate::protocol::Protocol;
+
+const EXAMPLES: &str = "\
+Examples:
+  kube_canary
+        probe this host itself, and show it at http://localhost:9427/
+  kube_canary --peer 10.0.0.1=node-a --peer 10.0.0.2=node-b --protocol icmp,tcp
+        probe two nodes every second, in two ways
+  kube_canary --peers-dns canary.monitoring.svc.cluster.local
+        probe all pods of a headless service; needs no rights in the cluster
+  kube_canary --kubernetes --kubernetes-nodes --peers-max 50
+        probe the pods of the service kube-canary by the names of their nodes, 50 for each canary
+
+Exit codes: 0 after SIGTERM or SIGINT, 1 where the system refuses something, 2 where the command line cannot be.";
+
+/// Probe all peers every second and show Prometheus latency, loss and jitter of each.
+///
+/// One on every node; all probe each other. Its memory does not follow the cores of its node.
+#[derive(Parser)]
+#[command(name = "kube_canary", version, max_term_width = 100, after_help = EXAMPLES)]
+struct Line {
+    #[command(flatten)]
+    probing: Probing,
+    #[command(flatten)]
+    peers: Peers,
+    #[command(flatten)]
+    metrics: Metrics,
+    #[command(flatten)]
+    surroundings: Surroundings,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "Probing")]
+struct Probing {
+    /// From one probe of a peer to the next: 1s, 500ms, 1m.
+    #[arg(long, value_name = "SPAN", default_value = "1s", value_parser = span)]
+    interval: Duration,
+    /// A probe without an answer for so long is lost; at most 8 intervals [default: the interval].
+    #[arg(long, value_name = "SPAN", value_parser = span)]
+    timeout: Option<Duration>,
+    /// How peers are probed [default: icmp, or udp where ICMP is not permitted].
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = protocol())]
+    protocol: Option<Vec<Protocol>>,
+    /// The port of the peers' web servers: where TCP and HTTP probes go [default: that of --listen].
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    peer_port: Option<u16>,
+    /// The port of UDP echo, here and at the peers.
+    #[arg(long, value_name = "PORT", default_value_t = 8917, value_parser = clap::value_parser!(u16).range(1..))]
+    udp_port: u16,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "Peers (none given: this host itself)")]
+struct Peers {
+    /// A peer, and perhaps its node; may be repeated.
+    #[arg(long, value_name = "ADDRESS[=NODE]", value_parser = peer)]
+    peer: Vec<Peer>,
+    /// A file of peers, one a line: an address, and perhaps its node. Read again when it changes.
+    #[arg(long, value_name = "FILE")]
+    peers_file: Option<PathBuf>,
+    /// All A and AAAA records of this name, such as a headless service's.
+    #[arg(long, value_name = "NAME")]
+    peers_dns: Option<String>,
+    /// The endpoints of a service, from the API server.
+    #[arg(long)]
+    kubernetes: bool,
+    /// Which service; turns --kubernetes on.
+    #[arg(long, value_name = "NAME", default_value = "kube-canary")]
+    kubernetes_service: String,
+    /// Its namespace; turns --kubernetes on [default: the pod's own].
+    #[arg(long, value_name = "NAME")]
+    kubernetes_namespace: Option<String>,
+    /// Watch nodes too, for zones and cordons; turns --kubernetes on, needs a cluster role.
+    #[arg(long)]
+    kubernetes_nodes: bool,
+    /// A peer that went away keeps its series for so long.
+    #[arg(long, value_name = "SPAN", default_value = "60s", value_parser = span_or_zero)]
+    grace: Duration,
+    /// The most peers to probe; the canaries share the rest out among them [default: all].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    peers_max: Option<u32>,
+    /// Probe own addresses too.
+    #[arg(long)]
+    probe_self: bool,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "Metrics")]
+struct Metrics {
+    /// Where metrics, health and the page are served.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "[::]:9427")]
+    listen: SocketAddr,
+    /// Threads of the web server; 0 serves on the prober's own.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=1024))]
+    http_threads: u16,
+    /// How round-trip times are shown; quantiles are fewer series, and cannot be added up over peers.
+    #[arg(long, value_name = "FORM", value_enum, default_value = "histogram")]
+    latency: Latency,
+    /// Upper bounds of the histogram, in seconds [default: 11 from 50 us to 1 s].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    buckets: Option<Vec<f64>>,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "This canary")]
+struct Surroundings {
+    /// The node that it runs on [default: the host's name].
+    #[arg(long, value_name = "NAME", env = "NODE_NAME")]
+    node: Option<String>,
+    /// Its own address, or several; not probed without --probe-self.
+    #[arg(long, value_name = "LIST", env = "POD_IP", value_delimiter = ',')]
+    pod_ip: Vec<IpAddr>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Latency {
+    /// A histogram for each peer.
+    Histogram,
+    /// The median, the 90th and the 99th percentile of each peer.
+    Quantiles,
+}
+
+/// The options of this process. Help, version and what cannot be parsed end it, with code 0 or 2.
+///
+/// # Errors
+/// Where single flags are right and do not fit together.
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Options> {
+    options(Line::try_parse_from(arguments).unwrap_or_else(|error| error.exit()))
+}
+
+/// The text of `--help`.
+pub fn help() -> String {
+    Line::command().render_long_help().to_string()
+}
+
+fn options(line: Line) -> Result<Options> {
+    let Line { probing, peers, metrics, surroundings } = line;
+    let bounds = match &metrics.buckets {
+        Some(seconds) => {
+            Bounds::from_seconds(seconds).map_err(|problem| Error::Input(format!("--buckets: {problem}")))?
+        }
+        None => Bounds::default(),
+    };
+    let timeout = probing.timeout.unwrap_or(probing.interval);
+    if timeout > probing.interval * 8 {
+        return Err(Error::Input(format!(
+            "--timeout {timeout:?} is more than 8 intervals of {:?}; raise --interval or lower --timeout",
+            probing.interval
+        )));
+    }
+    let kubernetes = peers.kubernetes
+        || peers.kubernetes_nodes
+        || peers.kubernetes_namespace.is_some()
+        || peers.kubernetes_service != "kube-canary";
+    if kubernetes && cfg!(not(feature = "kubernetes")) {
+        return Err(Error::Input("--kubernetes: built without the feature `kubernetes`; use --peers-dns".into()));
+    }
+    Ok(Options {
+        node: surroundings.node.filter(|name| !name.is_empty()).unwrap_or_else(host_name),
+        interval: probing.interval,
+        timeout,
+        protocols: probing.protocol,
+        listen: metrics.listen,
+        peer_port: probing.peer_port.unwrap_or(metrics.listen.port()),
+        udp_port: probing.udp_port,
+        http_threads: metrics.http_threads.into(),
+        peers: peers.peer,
+        peers_file: peers.peers_file,
+        peers_dns: peers.peers_dns,
+        kubernetes: kubernetes.then_some(Kubernetes {
+            namespace: peers.kubernetes_namespace,
+            service: peers.kubernetes_service,
+            nodes: peers.kubernetes_nodes,
+        }),
+        grace: peers.grace,
+        most_probed: peers.peers_max.map_or(usize::MAX, |most| most as usize),
+        bounds,
+        quantiles: metrics.latency == Latency::Quantiles,
+        probe_self: peers.probe_self,
+        own_addresses: surroundings.pod_ip,
+    })
+}
+
+fn protocol() -> impl TypedValueParser<Value = Protocol> {
+    let by_name = |name: String| Protocol::ALL.into_iter().find(|protocol| protocol.name() == name);
+    PossibleValuesParser::new(Protocol::ALL.map(Protocol::name))
+        .map(move |name| by_name(name).unwrap_or(Protocol::Icmp))
+}
+
+/// A span of at least a millisecond, the timer's own grain, and at most a day.
+fn span(text: &str) -> std::result::Result<Duration, String> {
+    span_or_zero(text).and_then(|span| match span {
+        span if span >= Duration::from_millis(1) => Ok(span),
+        _ => Err("wanted at least 1ms".into()),
+    })
+}
+
+fn span_or_zero(text: &str) -> std::result::Result<Duration, String> {
+    units::parse_duration(text)
+        .filter(|span| *span <= Duration::from_secs(86_400))
+        .ok_or_else(|| "wanted a number and ms, s, m or h, at most a day: 500ms, 1s, 2m".into())
+}
+
+fn peer(text: &str) -> std::result::Result<Peer, String> {
+    let (address, node) = text.split_once('=').unwrap_or((text, ""));
+    match address.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
+        Ok(address) => Ok(Peer::on(address.to_canonical(), node)),
+        Err(_) => Err("wanted an IP address, and perhaps =NODE; for a host's name use --peers-dns".into()),
+    }
+}
+
+fn host_name() -> String {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.trim();
+    if name.is_empty() { "localhost".into() } else { name.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(flags: &[&str]) -> std::result::Result<Options, String> {
+        let line = Line::try_parse_from([&["kube_canary"], flags].concat()).map_err(|error| error.to_string())?;
+        options(line).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_command_is_well_formed() {
+        Line::command().debug_assert();
+    }
+
+    #[test]
+    fn without_flags_it_probes_itself_every_second() {
+        let options = parse(&[]).unwrap();
+        assert_eq!((options.interval, options.timeout), (Duration::from_secs(1), Duration::from_secs(1)));
+        assert_eq!((options.listen.port(), options.peer_port, options.udp_port), (9427, 9427, 8917));
+        let same =
+            Options { node: options.node.clone(), own_addresses: options.own_addresses.clone(), ..Options::default() };
+        assert_eq!(format!("{options:?}"), format!("{same:?}"), "the library's default is the command's");
+        assert!(options.peers.is_empty() && options.protocols.is_none() && options.kubernetes.is_none());
+        assert!(!options.node.is_empty());
+    }
+
+    #[test]
+    fn flags_become_plain_values() {
+        let flags = "--interval 500ms --timeout 2s --protocol icmp,http --peer 10.0.0.1=a --peer [::1] --listen 127.0.0.1:80 \
+                     --buckets 0.001,0.01 --latency quantiles --peers-max 3 --node n --pod-ip 10.0.0.9,fd00::9 --grace 0s";
+        let options = parse(&flags.split_whitespace().collect::<Vec<_>>()).unwrap();
+        assert_eq!((options.interval.as_millis(), options.timeout.as_millis()), (500, 2000));
+        assert_eq!(options.protocols, Some(vec![Protocol::Icmp, Protocol::Http]));
+        assert_eq!(options.peers, [Peer::on(IpAddr::from([10, 0, 0, 1]), "a"), Peer::at("::1".parse().unwrap())]);
+        assert_eq!((options.peer_port, options.most_probed, options.quantiles), (80, 3, true));
+        assert_eq!(options.bounds.nanos(), [1_000_000, 10_000_000]);
+        assert_eq!((&*options.node, options.own_addresses.len(), options.grace), ("n", 2, Duration::ZERO));
+    }
+
+    #[test]
+    fn what_cannot_be_says_so_and_what_to_do() {
+        for (flags, hint) in [
+            (&["--interval", "0s"][..], "at least 1ms"),
+            (&["--interval", "soon"], "500ms"),
+            (&["--timeout", "9s"], "8 intervals"),
+            (&["--protocol", "icmp,smtp"], "possible values: icmp, udp, tcp, http"),
+            (&["--peer", "node-a"], "--peers-dns"),
+            (&["--buckets", "2,1"], "--buckets"),
+            (&["--listen", "9427"], "--listen"),
+            (&["--udp-port", "0"], "--udp-port"),
+            (&["--peers-max", "0"], "--peers-max"),
+        ] {
+            let error = parse(flags).unwrap_err();
+            assert!(error.contains(hint), "{flags:?}: {error}");
+        }
+    }
+
+    #[test]
+    #[cfg(feature = "kubernetes")]
+    fn naming_a_service_turns_kubernetes_on() {
+        let kubernetes = parse(&["--kubernetes-service", "c"]).unwrap().kubernetes.unwrap();
+        assert_eq!((&*kubernetes.service, kubernetes.namespace), ("c", None));
+        assert!(parse(&["--kubernetes-nodes"]).unwrap().kubernetes.unwrap().nodes);
+    }
+}

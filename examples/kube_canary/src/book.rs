@@ -1,0 +1,340 @@
+//! The book of one peer under one protocol. In: a probe was sent, an answer came, a deadline passed. Out: counters of which
+//! each moves when a probe is decided, and of which `sent = replies + lost + in flight` holds at every moment.
+//!
+//! Pure: it knows no socket and no clock. The last [`WINDOW`] probes are remembered, so that an answer that comes after its
+//! deadline, twice, or after a later one can be told from a forged one.
+
+use crate::histogram::{Bounds, Histogram};
+use crate::protocol::Loss;
+
+/// So many of the latest probes are remembered. With a probe every second, an answer 16 seconds late is still "late".
+pub const WINDOW: u32 = 16;
+
+/// What became of one probe.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Free,
+    InFlight,
+    Answered,
+    Lost,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    sequence: u32,
+    state: State,
+    sent_at: u64,
+}
+
+/// What an answer was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The first answer to a probe in flight.
+    Reply,
+    /// As [`Answer::Reply`], after the answer to a later probe.
+    Reordered,
+    /// The probe was lost already, and stays lost.
+    Late,
+    /// The probe was answered already.
+    Duplicate,
+    /// No such probe was sent lately.
+    Unknown,
+}
+
+/// Counters and the latest probes of one peer under one protocol.
+#[derive(Clone, Debug)]
+pub struct Book {
+    slots: [Slot; WINDOW as usize],
+    next: u32,
+    sent: u64,
+    in_flight: u32,
+    replies: u64,
+    lost: [u64; Loss::ALL.len()],
+    late: u64,
+    duplicates: u64,
+    reordered: u64,
+    /// The highest sequence that was answered.
+    newest: Option<u32>,
+    /// Bit 0 is the latest decided probe, 1 is answered: what of the last 64 was lost, at a glance.
+    recent: u64,
+    decided: u64,
+    last_rtt_ns: u64,
+    jitter_ns: f64,
+    hop_limit: Option<u8>,
+    rtt: Histogram,
+}
+
+impl Book {
+    /// Nothing was sent yet.
+    pub fn new(bounds: &Bounds) -> Self {
+        Book {
+            slots: Default::default(),
+            next: 0,
+            sent: 0,
+            in_flight: 0,
+            replies: 0,
+            lost: [0; Loss::ALL.len()],
+            late: 0,
+            duplicates: 0,
+            reordered: 0,
+            newest: None,
+            recent: 0,
+            decided: 0,
+            last_rtt_ns: 0,
+            jitter_ns: 0.0,
+            hop_limit: None,
+            rtt: Histogram::new(bounds),
+        }
+    }
+
+    /// A probe goes out at `now` (nanoseconds of any clock that does not step). Gives its sequence number.
+    ///
+    /// A probe that is pushed out of the window while in flight is lost: deadlines should be shorter than the window.
+    pub fn send(&mut self, now: u64) -> u32 {
+        let sequence = self.next;
+        self.next = self.next.wrapping_add(1);
+        let at = (sequence % WINDOW) as usize;
+        if self.slots[at].state == State::InFlight {
+            self.lose(at, Loss::Timeout);
+        }
+        self.slots[at] = Slot { sequence, state: State::InFlight, sent_at: now };
+        self.sent += 1;
+        self.in_flight += 1;
+        sequence
+    }
+
+    /// When the probe was sent, where it is remembered.
+    pub fn sent_at(&self, sequence: u32) -> Option<u64> {
+        self.find(sequence).map(|at| self.slots[at].sent_at)
+    }
+
+    /// Whether the probe is neither answered nor lost yet.
+    pub fn awaits(&self, sequence: u32) -> bool {
+        self.find(sequence).is_some_and(|at| self.slots[at].state == State::InFlight)
+    }
+
+    /// The probe is decided as lost. False where it was decided before, or is not known.
+    pub fn lost(&mut self, sequence: u32, why: Loss) -> bool {
+        match self.find(sequence) {
+            Some(at) if self.slots[at].state == State::InFlight => {
+                self.lose(at, why);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// An answer to `sequence` came after `rtt_ns`, with `hop_limit` hops left where the socket says so.
+    pub fn answer(&mut self, sequence: u32, rtt_ns: u64, hop_limit: Option<u8>) -> Answer {
+        let Some(at) = self.find(sequence) else { return Answer::Unknown };
+        match self.slots[at].state {
+            State::Free => Answer::Unknown,
+            State::Lost => {
+                self.late += 1;
+                Answer::Late
+            }
+            State::Answered => {
+                self.duplicates += 1;
+                Answer::Duplicate
+            }
+            State::InFlight => {
+                self.slots[at].state = State::Answered;
+                self.decide(true);
+                self.replies += 1;
+                self.take(rtt_ns);
+                self.hop_limit = hop_limit.or(self.hop_limit);
+                match self.newest {
+                    // Sequence numbers wrap: what is less than half the circle ahead is later.
+                    Some(newest) if (sequence.wrapping_sub(newest) as i32) < 0 => {
+                        self.reordered += 1;
+                        Answer::Reordered
+                    }
+                    _ => {
+                        self.newest = Some(sequence);
+                        Answer::Reply
+                    }
+                }
+            }
+        }
+    }
+
+    fn find(&self, sequence: u32) -> Option<usize> {
+        let at = (sequence % WINDOW) as usize;
+        let slot = &self.slots[at];
+        (slot.sequence == sequence && slot.state != State::Free).then_some(at)
+    }
+
+    fn lose(&mut self, at: usize, why: Loss) {
+        self.slots[at].state = State::Lost;
+        self.lost[why as usize] += 1;
+        self.decide(false);
+    }
+
+    fn decide(&mut self, answered: bool) {
+        self.in_flight -= 1;
+        self.decided += 1;
+        self.recent = self.recent << 1 | u64::from(answered);
+    }
+
+    fn take(&mut self, rtt_ns: u64) {
+        // RFC 3550, 6.4.1: the mean deviation of successive transit times, smoothed by 1/16.
+        if self.replies > 1 {
+            self.jitter_ns += (rtt_ns.abs_diff(self.last_rtt_ns) as f64 - self.jitter_ns) / 16.0;
+        }
+        self.last_rtt_ns = rtt_ns;
+        self.rtt.record(rtt_ns);
+    }
+
+    /// Probes sent.
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Probes neither answered nor lost yet.
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    /// Probes answered by their deadline.
+    pub fn replies(&self) -> u64 {
+        self.replies
+    }
+
+    /// Probes lost for one reason.
+    pub fn lost_for(&self, why: Loss) -> u64 {
+        self.lost[why as usize]
+    }
+
+    /// Probes lost for any reason.
+    pub fn lost_in_all(&self) -> u64 {
+        self.lost.iter().sum()
+    }
+
+    /// Answers to probes that were lost already.
+    pub fn late(&self) -> u64 {
+        self.late
+    }
+
+    /// Answers to probes that were answered already.
+    pub fn duplicates(&self) -> u64 {
+        self.duplicates
+    }
+
+    /// Replies that came after the reply to a later probe.
+    pub fn reordered(&self) -> u64 {
+        self.reordered
+    }
+
+    /// Whether the latest decided probe was answered; `None` before the first decision.
+    pub fn up(&self) -> Option<bool> {
+        (self.decided > 0).then_some(self.recent & 1 == 1)
+    }
+
+    /// The share lost of the latest decided probes, at most 64; `None` before the first decision.
+    pub fn recent_loss(&self) -> Option<f64> {
+        let seen = self.decided.min(64) as u32;
+        let mask = if seen == 64 { u64::MAX } else { (1 << seen) - 1 };
+        (seen > 0).then(|| 1.0 - f64::from((self.recent & mask).count_ones()) / f64::from(seen))
+    }
+
+    /// The latest decided probes, at most 64 and the latest last: whether each was answered.
+    pub fn recent(&self) -> impl Iterator<Item = bool> {
+        let bits = self.recent;
+        (0..self.decided.min(64)).rev().map(move |at| bits >> at & 1 == 1)
+    }
+
+    /// The latest round-trip time, in nanoseconds; 0 before the first reply.
+    pub fn last_rtt_ns(&self) -> u64 {
+        self.last_rtt_ns
+    }
+
+    /// The jitter of round-trip times after RFC 3550, in nanoseconds.
+    pub fn jitter_ns(&self) -> f64 {
+        self.jitter_ns
+    }
+
+    /// Hops that the latest reply had left.
+    pub fn hop_limit(&self) -> Option<u8> {
+        self.hop_limit
+    }
+
+    /// All round-trip times.
+    pub fn rtt(&self) -> &Histogram {
+        &self.rtt
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn book() -> Book {
+        Book::new(&Bounds::default())
+    }
+
+    fn adds_up(book: &Book) {
+        assert_eq!(book.sent(), book.replies() + book.lost_in_all() + u64::from(book.in_flight()));
+        assert_eq!(book.rtt().count(), book.replies());
+    }
+
+    #[test]
+    fn what_came_late_twice_or_out_of_order_is_told_apart() {
+        let mut book = book();
+        let numbers: Vec<u32> = (0..4).map(|second| book.send(second)).collect();
+        assert_eq!(book.answer(numbers[1], 5, Some(64)), Answer::Reply);
+        assert!(book.awaits(numbers[0]) && !book.awaits(numbers[1]) && !book.awaits(4));
+        assert_eq!(book.answer(numbers[0], 9, None), Answer::Reordered);
+        assert_eq!(book.answer(numbers[1], 5, None), Answer::Duplicate);
+        assert!(book.lost(numbers[2], Loss::Timeout) && !book.lost(numbers[2], Loss::Timeout));
+        assert_eq!(book.answer(numbers[2], 5, None), Answer::Late);
+        assert_eq!(book.answer(99, 5, None), Answer::Unknown);
+        assert_eq!((book.replies(), book.lost_in_all(), book.in_flight()), (2, 1, 1));
+        assert_eq!((book.late(), book.duplicates(), book.reordered()), (1, 1, 1));
+        assert_eq!((book.hop_limit(), book.up()), (Some(64), Some(false)));
+        assert_eq!(book.recent_loss(), Some(1.0 - 2.0 / 3.0));
+        assert_eq!(book.recent().collect::<Vec<_>>(), [true, true, false]);
+        adds_up(&book);
+    }
+
+    #[test]
+    fn numbers_wrap_without_harm() {
+        let mut book = book();
+        book.next = u32::MAX;
+        let (last, first) = (book.send(1), book.send(2));
+        assert_eq!((last, first), (u32::MAX, 0));
+        assert_eq!(book.answer(last, 1, None), Answer::Reply);
+        assert_eq!(book.answer(first, 1, None), Answer::Reply);
+        assert_eq!(book.reordered(), 0);
+    }
+
+    #[test]
+    fn jitter_follows_the_rfc() {
+        let mut book = book();
+        for rtt in [1000, 1160, 1000] {
+            let number = book.send(0);
+            book.answer(number, rtt, None);
+        }
+        let first = 160.0 / 16.0;
+        assert_eq!(book.jitter_ns(), first + (160.0 - first) / 16.0);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_happens_the_book_adds_up(events in prop::collection::vec((0..4u8, 0..64u32), 0..400)) {
+            let mut book = book();
+            for (event, back) in events {
+                let sequence = book.next.wrapping_sub(back);
+                match event {
+                    0 => drop(book.send(0)),
+                    1 => drop(book.answer(sequence, u64::from(back), None)),
+                    2 => drop(book.lost(sequence, Loss::Timeout)),
+                    _ => drop(book.lost(sequence, Loss::Unreachable)),
+                }
+                adds_up(&book);
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! A canary as a whole. In: options. Out: a process that probes until it is told to end.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::runtime::Builder;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::error::{Error, Result};
+use crate::mesh::{Mesh, Shared};
+use crate::options::Options;
+use crate::prober::Prober;
+use crate::web::{Facts, Server};
+use crate::{args, discovery};
+
+/// What tasks that wait for the network get after the signal to end.
+const FAREWELL: Duration = Duration::from_millis(200);
+
+/// The command: reads `arguments` (the first is the program's name), runs until SIGTERM or SIGINT, and gives the exit code.
+/// What goes wrong is one line on standard error.
+pub fn command(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let say = |line: String| eprintln!("kube_canary: {line}");
+    match args::parse(arguments).and_then(|options| run(options, say)) {
+        Ok(()) => 0,
+        Err(error) => {
+            say(error.to_string());
+            if matches!(error, Error::Input(_)) { 2 } else { 1 }
+        }
+    }
+}
+
+/// Runs until SIGTERM or SIGINT; `say` takes lines for the person who started it.
+///
+/// # Errors
+/// Where a port is taken, ICMP was asked for and is not permitted, or the system refuses what a canary needs.
+pub fn run(options: Options, say: impl Fn(String)) -> Result<()> {
+    run_until(options, say, |_| (), signals())
+}
+
+/// Runs until `stop` is; `ready` is told where the web server listens.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_until(
+    options: Options,
+    say: impl Fn(String),
+    ready: impl FnOnce(SocketAddr),
+    stop: impl Future<Output = Result<()>>,
+) -> Result<()> {
+    ignore_broken_pipes();
+    // One thread for all of it: a probe is a few microseconds of work, and threads by the core are what this avoids.
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(system("starting the runtime"))?;
+    let outcome = runtime.block_on(async {
+        let grace = options.grace.as_nanos() as u64;
+        let mesh = Shared::new(Mesh::new(options.bounds.clone(), grace, options.most_probed, &options.node));
+        let server = Server::bind(&options, mesh.clone(), Facts::of_this_build())?;
+        let prober = Prober::open(&options, mesh.clone())?;
+        if let Some(why) = prober.fallback() {
+            say(format!("probing by UDP echo, since nothing else was asked for: {why}"));
+        }
+        discovery::start(&options, &mesh)?;
+        ready(server.address().map_err(system("asking for the web server's port"))?);
+        // A thousand peers of the command line are in the mesh now.
+        drop(options);
+        tokio::select! {
+            ended = prober.run() => ended,
+            ended = server.run() => ended,
+            ended = stop => ended,
+        }
+    });
+    runtime.shutdown_timeout(FAREWELL);
+    outcome
+}
+
+async fn signals() -> Result<()> {
+    let mut terminate = signal(SignalKind::terminate()).map_err(system("waiting for SIGTERM"))?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(system("waiting for SIGINT"))?;
+    tokio::select! {
+        _ = terminate.recv() => Ok(()),
+        _ = interrupt.recv() => Ok(()),
+    }
+}
+
+fn system(what: &'static str) -> impl Fn(std::io::Error) -> Error {
+    move |error| Error::System { what, error }
+}
+
+/// A client that goes away in the middle of a page must not end us. Rust's own start does this; a C main's does not.
+fn ignore_broken_pipes() {
+    // SAFETY: sets a disposition that runs no code of ours.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+}

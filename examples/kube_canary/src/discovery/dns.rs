@@ -1,0 +1,138 @@
+//! Peers from DNS: the A and AAAA records of a headless service. In: a name. Out: peers, again when the records' time to
+//! live is over.
+//!
+//! An answer without addresses counts as a failure and the last peers stay: a headless service is empty for a moment while
+//! it is created anew, and a server that has lost its data answers the same way.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use hickory_resolver::TokioResolver;
+use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig, ResolverOpts};
+use hickory_resolver::net::NetError;
+use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::proto::rr::{RData, RecordType};
+
+use super::Own;
+use crate::mesh::Shared;
+use crate::peer::Peer;
+
+/// A record may ask to be kept for a day, and a peer that came meanwhile would not be seen.
+const LONGEST: Duration = Duration::from_secs(60);
+const SHORTEST: Duration = Duration::from_secs(1);
+/// After a failure.
+const RETRY: Duration = Duration::from_secs(5);
+/// More addresses than that are no headless service.
+const MOST: usize = 10_000;
+
+/// What asks the name servers.
+pub struct Resolver(TokioResolver);
+
+/// What is known of one family of addresses.
+#[derive(Default)]
+struct Family {
+    addresses: Vec<IpAddr>,
+    ttl: Duration,
+}
+
+impl Resolver {
+    /// As `/etc/resolv.conf` says.
+    pub fn of_system() -> Result<Self, String> {
+        let builder = TokioResolver::builder_tokio().map_err(|error| format!("/etc/resolv.conf: {error}"))?;
+        Resolver::build(builder)
+    }
+
+    /// Asks one server only.
+    pub fn of_server(server: SocketAddr) -> Result<Self, String> {
+        let connections = [ConnectionConfig::udp(), ConnectionConfig::tcp()].map(|mut connection| {
+            connection.port = server.port();
+            connection
+        });
+        let server = NameServerConfig::new(server.ip(), true, connections.to_vec());
+        let config = ResolverConfig::from_name_servers(vec![server]);
+        Resolver::build(TokioResolver::builder_with_config(config, TokioRuntimeProvider::default()))
+    }
+
+    fn build(mut builder: hickory_resolver::ResolverBuilder<TokioRuntimeProvider>) -> Result<Self, String> {
+        let options: &mut ResolverOpts = builder.options_mut();
+        // We keep the answer ourselves, for exactly its time to live.
+        options.cache_size = 0;
+        options.timeout = Duration::from_secs(2);
+        options.attempts = 2;
+        options.try_tcp_on_error = true;
+        builder.build().map(Resolver).map_err(|error| error.to_string())
+    }
+
+    /// The addresses of one family; none is no error.
+    async fn family(&self, name: &str, kind: RecordType) -> Result<Family, String> {
+        let lookup = match self.0.lookup(name, kind).await {
+            Ok(lookup) => lookup,
+            Err(error) if is_empty(&error) => return Ok(Family::default()),
+            Err(error) => return Err(format!("{name} {kind}: {error}")),
+        };
+        let address = |data: &RData| match data {
+            RData::A(address) => Some(IpAddr::V4(address.0)),
+            RData::AAAA(address) => Some(IpAddr::V6(address.0)),
+            _ => None,
+        };
+        let answers = || lookup.answers().iter().filter_map(|record| Some((address(&record.data)?, record.ttl)));
+        let ttl = answers().map(|(_, ttl)| ttl).min().unwrap_or_default();
+        let mut addresses: Vec<IpAddr> = answers().map(|(address, _)| address).collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        if addresses.len() > MOST {
+            return Err(format!("{name} {kind}: wanted at most {MOST} addresses, found {}", addresses.len()));
+        }
+        Ok(Family { addresses, ttl: Duration::from_secs(u64::from(ttl)) })
+    }
+}
+
+/// The server answered, and there is nothing under that name.
+fn is_empty(error: &NetError) -> bool {
+    error.is_no_records_found() || error.is_nx_domain()
+}
+
+/// Resolves `name` for ever.
+pub async fn watch(resolver: Resolver, name: String, own: Own, mesh: Shared) {
+    let mut known: [Family; 2] = Default::default();
+    loop {
+        let wait = refresh(&resolver, &name, &own, &mut known, &mesh).await;
+        tokio::time::sleep(wait).await;
+    }
+}
+
+/// Resolves once, and says how long the answer is good for. A family that fails keeps its addresses.
+async fn refresh(resolver: &Resolver, name: &str, own: &Own, known: &mut [Family; 2], mesh: &Shared) -> Duration {
+    let mut problem = None;
+    let mut found = Vec::new();
+    for (kind, known) in [RecordType::A, RecordType::AAAA].into_iter().zip(&mut *known) {
+        match resolver.family(name, kind).await {
+            Ok(family) => found.push(Some(family)),
+            Err(text) => {
+                found.push(None);
+                // Where there never was an address of a family, a server that cannot answer for it takes nothing away.
+                if kind == RecordType::A || !known.addresses.is_empty() {
+                    problem.get_or_insert(text);
+                }
+            }
+        }
+    }
+    if problem.is_none() && found.iter().flatten().all(|family| family.addresses.is_empty()) {
+        problem = Some(format!("{name} has no addresses"));
+    }
+    if let Some(problem) = problem {
+        super::fail(mesh, "dns", problem);
+        return RETRY;
+    }
+    for (known, found) in known.iter_mut().zip(found) {
+        *known = found.unwrap_or_default();
+    }
+    let addresses = known.iter().flat_map(|family| &family.addresses).copied();
+    super::succeed(mesh, "dns", addresses.filter(|address| own.admits(*address)).map(Peer::at).collect());
+    let ttls = known.iter().filter(|family| !family.addresses.is_empty()).map(|family| family.ttl);
+    ttls.min().unwrap_or(RETRY).clamp(SHORTEST, LONGEST)
+}
+
+#[cfg(test)]
+#[path = "dns_test.rs"]
+mod tests;

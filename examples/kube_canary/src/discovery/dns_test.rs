@@ -1,0 +1,145 @@
+//! DNS discovery against a real dnsmasq: peers come, change, and stay when the server has nothing, too much or is gone.
+
+use std::io::Write;
+use std::net::UdpSocket;
+use std::process::{Child, Command, Stdio};
+
+use super::*;
+use crate::histogram::Bounds;
+use crate::mesh::{Mesh, Shared};
+
+struct Server {
+    child: Child,
+    hosts: tempfile::NamedTempFile,
+    address: SocketAddr,
+}
+
+impl Server {
+    /// None where dnsmasq is not installed; the test then says that it is skipped.
+    fn start(hosts: &[String]) -> Option<Server> {
+        let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        hosts.iter().for_each(|host| writeln!(file, "{host} canaries.test").unwrap());
+        // dnsmasq drops its rights before it reads the file.
+        let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+        std::fs::set_permissions(file.path(), readable).unwrap();
+        let hosts_flag = format!("--addn-hosts={}", file.path().display());
+        let child = Command::new("dnsmasq")
+            .args(["--no-daemon", "--no-resolv", "--no-hosts", "--bind-interfaces", "--listen-address=127.0.0.1"])
+            .args(["--local=/test/", "--local-ttl=1", "--conf-file=/dev/null", &hosts_flag, &format!("--port={port}")])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        match child {
+            Ok(child) => Some(Server { child, hosts: file, address: ([127, 0, 0, 1], port).into() }),
+            Err(error) => {
+                eprintln!("skipped: dnsmasq: {error}");
+                None
+            }
+        }
+    }
+
+    fn change(&mut self, hosts: &[String]) {
+        let text: String = hosts.iter().map(|host| format!("{host} canaries.test\n")).collect();
+        std::fs::write(self.hosts.path(), text).unwrap();
+        // SAFETY: a signal to a child that is not yet waited for.
+        unsafe { libc::kill(self.child.id() as i32, libc::SIGHUP) };
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+struct Setting {
+    resolver: Resolver,
+    known: [Family; 2],
+    mesh: Shared,
+}
+
+impl Setting {
+    fn new(server: &Server) -> Self {
+        Setting {
+            resolver: Resolver::of_server(server.address).unwrap(),
+            known: Default::default(),
+            mesh: Shared::new(Mesh::new(Bounds::default(), 0, usize::MAX, "a")),
+        }
+    }
+
+    async fn refresh(&mut self, probed: bool) -> Duration {
+        let own = Own { addresses: Vec::new(), probed };
+        refresh(&self.resolver, "canaries.test.", &own, &mut self.known, &self.mesh).await
+    }
+
+    /// Until so many peers are probed, since dnsmasq takes a moment to start and to read its file.
+    async fn until(&mut self, wanted: usize) -> Duration {
+        for _ in 0..200 {
+            let wait = self.refresh(true).await;
+            if self.probed() == wanted {
+                return wait;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("wanted {wanted} peers, found {}: {:?}", self.probed(), self.mesh.lock().tallies.sources);
+    }
+
+    fn probed(&self) -> usize {
+        self.mesh.lock().entries().filter(|(_, entry)| entry.probed()).count()
+    }
+}
+
+fn run(test: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test);
+}
+
+fn addresses(count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("10.1.{}.{}", number / 250, number % 250 + 1)).collect()
+}
+
+#[test]
+fn peers_come_and_go_with_the_records() {
+    let Some(mut server) = Server::start(&[addresses(2), vec!["fd00::7".into()]].concat()) else { return };
+    run(async {
+        let mut setting = Setting::new(&server);
+        assert_eq!(setting.until(3).await, SHORTEST, "as long as the record's time to live");
+        assert!(setting.mesh.lock().at("fd00::7".parse().unwrap()).is_some());
+        server.change(&addresses(5));
+        setting.until(5).await;
+        // A thousand addresses do not fit a datagram.
+        server.change(&addresses(1000));
+        setting.until(1000).await;
+    });
+}
+
+#[test]
+fn a_server_that_has_nothing_or_is_gone_takes_no_peer_away() {
+    let Some(mut server) = Server::start(&addresses(2)) else { return };
+    run(async {
+        let mut setting = Setting::new(&server);
+        setting.until(2).await;
+        server.change(&[]);
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert_eq!((setting.refresh(true).await, setting.probed()), (RETRY, 2));
+        let problem = |setting: &Setting| setting.mesh.lock().tallies.sources["dns"].problem.clone();
+        assert!(problem(&setting).unwrap().contains("canaries.test. has no addresses"));
+        server.child.kill().unwrap();
+        server.child.wait().unwrap();
+        assert_eq!((setting.refresh(true).await, setting.probed()), (RETRY, 2));
+        assert!(problem(&setting).unwrap().contains("canaries.test. A"), "{:?}", problem(&setting));
+    });
+}
+
+#[test]
+fn the_canary_itself_is_no_peer_unless_it_was_told_so() {
+    let Some(server) = Server::start(&["127.0.0.1".into(), "10.9.9.9".into()]) else { return };
+    run(async {
+        let mut setting = Setting::new(&server);
+        setting.until(2).await;
+        setting.refresh(false).await;
+        assert_eq!(setting.probed(), 1);
+        assert!(!setting.mesh.lock().at([127, 0, 0, 1].into()).unwrap().1.probed());
+    });
+}

@@ -1,0 +1,178 @@
+//! Discovery against an API server that answers as the test says: rights that are missing, watches that break, resources
+//! that are too old. (A real API server is asked in `tests/kubernetes.sh`.)
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+use super::*;
+use crate::histogram::Bounds;
+use crate::mesh::{Mesh, Shared};
+
+/// Answers in their order; each is a status and a body. Later requests wait for ever, as a quiet watch does.
+struct Api1 {
+    answers: Mutex<Vec<(u16, String)>>,
+    asked: Mutex<Vec<String>>,
+}
+
+async fn serve(listener: TcpListener, api: Arc<Api1>) {
+    loop {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let api = api.clone();
+        tokio::spawn(async move {
+            let mut request = Vec::new();
+            let mut piece = [0; 4096];
+            while !request.windows(4).any(|end| end == b"\r\n\r\n") {
+                match stream.read(&mut piece).await {
+                    Ok(read) if read > 0 => request.extend(&piece[..read]),
+                    _ => return,
+                }
+            }
+            let line = String::from_utf8_lossy(&request).lines().next().unwrap_or_default().to_string();
+            api.asked.lock().unwrap().push(line);
+            let answer = {
+                let mut answers = api.answers.lock().unwrap();
+                (!answers.is_empty()).then(|| answers.remove(0))
+            };
+            match answer {
+                Some((status, body)) => {
+                    let head = format!(
+                        "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+                        body.len()
+                    );
+                    let _ = stream.write_all(format!("{head}{body}").as_bytes()).await;
+                }
+                None => std::future::pending().await,
+            }
+        });
+    }
+}
+
+fn slice(name: &str, version: u32, endpoints: &[(&str, &str, bool)]) -> String {
+    let endpoints: Vec<String> = endpoints
+        .iter()
+        .map(|(address, node, ending)| {
+            format!(
+                r#"{{"addresses":["{address}"],"nodeName":"{node}","zone":"z1","conditions":{{"terminating":{ending}}}}}"#
+            )
+        })
+        .collect();
+    format!(
+        r#"{{"apiVersion":"discovery.k8s.io/v1","kind":"EndpointSlice","addressType":"IPv4",
+            "metadata":{{"name":"{name}","namespace":"ns","resourceVersion":"{version}"}},"endpoints":[{}]}}"#,
+        endpoints.join(",")
+    )
+    .replace('\n', " ")
+}
+
+fn list(items: &[String]) -> (u16, String) {
+    let body = format!(
+        r#"{{"apiVersion":"discovery.k8s.io/v1","kind":"EndpointSliceList","metadata":{{"resourceVersion":"5"}},"items":[{}]}}"#,
+        items.join(",")
+    );
+    (200, body)
+}
+
+fn event(kind: &str, object: &str) -> String {
+    format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n")
+}
+
+fn status(code: u16, reason: &str) -> String {
+    format!(
+        r#"{{"kind":"Status","apiVersion":"v1","metadata":{{}},"status":"Failure","message":"{reason}","reason":"{reason}","code":{code}}}"#
+    )
+}
+
+/// Lets discovery run against these answers until `done`, and gives the mesh and the requests.
+fn against(answers: Vec<(u16, String)>, done: impl Fn(&Mesh) -> bool) -> (Shared, Vec<String>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let api = Arc::new(Api1 { answers: Mutex::new(answers), asked: Mutex::new(Vec::new()) });
+        tokio::spawn(serve(listener, api.clone()));
+        let config = Config::new(format!("http://{address}").parse().unwrap());
+        let mesh = Shared::new(Mesh::new(Bounds::default(), 0, usize::MAX, "a"));
+        let options = Kubernetes { namespace: Some("ns".into()), service: "kube-canary".into(), nodes: false };
+        let own = Own { addresses: Vec::new(), probed: true };
+        tokio::spawn(follow(Client::try_from(config).unwrap(), options, own, mesh.clone()));
+        for _ in 0..1000 {
+            if done(&mesh.lock()) {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert!(done(&mesh.lock()), "{:?} after {:?}", mesh.lock(), api.asked.lock().unwrap());
+        let asked = api.asked.lock().unwrap().clone();
+        (mesh, asked)
+    })
+}
+
+fn probed(mesh: &Mesh) -> Vec<String> {
+    let mut peers: Vec<String> = mesh
+        .entries()
+        .filter(|(_, entry)| entry.probed())
+        .map(|(_, entry)| format!("{} {} {}", entry.peer.address, entry.peer.node, entry.peer.zone))
+        .collect();
+    peers.sort();
+    peers
+}
+
+#[test]
+fn slices_are_listed_and_followed() {
+    let changes = [
+        event("ADDED", &slice("b", 6, &[("10.0.0.3", "n3", false)])),
+        event("MODIFIED", &slice("a", 7, &[("10.0.0.1", "n1", true), ("10.0.0.2", "n2", false)])),
+    ];
+    let answers =
+        vec![list(&[slice("a", 5, &[("10.0.0.1", "n1", false), ("10.0.0.2", "n2", false)])]), (200, changes.concat())];
+    let (mesh, asked) = against(answers, |mesh| probed(mesh).len() == 2 && mesh.at([10, 0, 0, 3].into()).is_some());
+    assert_eq!(probed(&mesh.lock()), ["10.0.0.2 n2 z1", "10.0.0.3 n3 z1"]);
+    assert!(asked[0].contains("/namespaces/ns/endpointslices") && asked[0].contains("service-name%3Dkube-canary"));
+}
+
+#[test]
+fn after_a_break_it_resumes_and_after_410_it_lists_again() {
+    let answers = vec![
+        list(&[slice("a", 5, &[("10.0.0.1", "n1", false)])]),
+        // The connection ends: the watch goes on from the last version.
+        (200, event("ADDED", &slice("b", 6, &[("10.0.0.2", "n2", false)]))),
+        (200, event("ERROR", &status(410, "Expired"))),
+        list(&[slice("c", 9, &[("10.0.0.9", "n9", false)])]),
+    ];
+    let (_, asked) = against(answers, |mesh| probed(mesh) == ["10.0.0.9 n9 z1"]);
+    assert!(asked[2].contains("resourceVersion=6"), "{asked:?}");
+    assert!(!asked[3].contains("watch=true"), "{asked:?}");
+}
+
+#[test]
+fn missing_rights_are_named_and_the_peers_stay() {
+    let refused = (403, status(403, "Forbidden"));
+    let answers = vec![
+        list(&[slice("a", 5, &[("10.0.0.1", "n1", false)])]),
+        (200, event("ERROR", &status(410, "Expired"))),
+        refused,
+    ];
+    let failed = |mesh: &Mesh| {
+        let problem = mesh.tallies.sources.get("kubernetes").and_then(|tally| tally.problem.clone());
+        problem.is_some_and(|text| text.contains("list and watch on endpointslices of namespace ns, found 403"))
+    };
+    let (mesh, _) = against(answers, failed);
+    assert_eq!(probed(&mesh.lock()), ["10.0.0.1 n1 z1"]);
+}
+
+#[test]
+fn a_stranger_and_a_busy_server_are_told_and_asked_again() {
+    let answers = vec![
+        (401, status(401, "Unauthorized")),
+        (429, status(429, "TooManyRequests")),
+        (200, "not json".into()),
+        list(&[slice("a", 5, &[("10.0.0.1", "n1", false)])]),
+    ];
+    let (mesh, _) = against(answers, |mesh| probed(mesh).len() == 1);
+    let tally = mesh.lock().tallies.sources["kubernetes"].clone();
+    // The client itself waits and asks again after a 429.
+    assert_eq!((tally.failed, tally.problem), (2, None));
+}

@@ -1,0 +1,53 @@
+//! What can go wrong with a canary as a whole. In: what was tried. Out: one line that says what to do next.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// An error that ends the canary, or keeps it from starting.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The command line cannot be.
+    #[error("{0}")]
+    Input(String),
+    /// A port could not be had.
+    #[error("{what} {address}: {error}; is another canary running here? --listen and --udp-port choose other ports")]
+    Port {
+        /// `listening for HTTP on`
+        what: &'static str,
+        /// Where.
+        address: SocketAddr,
+        /// Why not.
+        error: std::io::Error,
+    },
+    /// ICMP was asked for and is not permitted.
+    #[error(
+        "ICMP is not permitted: a datagram socket needs this process's group within net.ipv4.ping_group_range \
+         ({datagram}), a raw socket needs CAP_NET_RAW ({raw}); set the pod's sysctl net.ipv4.ping_group_range to \
+         `0 2147483647`, or probe with --protocol udp"
+    )]
+    NoIcmp {
+        /// What the datagram socket said.
+        datagram: std::io::Error,
+        /// What the raw socket said.
+        raw: std::io::Error,
+    },
+    /// A file of peers cannot be read at the start.
+    #[error("reading the peers file {path}: {problem}")]
+    PeersFile {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// Anything else that the system refused.
+    #[error("{what}: {error}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// Why it failed.
+        error: std::io::Error,
+    },
+}
+
+/// A result with the canary's error.
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,126 @@
+//! A histogram of round-trip times with fixed bounds. In: durations. Out: counts per bucket, and their sum.
+
+use std::sync::Arc;
+
+/// Upper bounds in nanoseconds, rising. Shared by all peers: a thousand copies would be memory for nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bounds(Arc<[u64]>);
+
+/// 50 us to 1 s: a neighbour in the rack, a neighbour in the zone, another zone, another region, something is wrong.
+/// Eleven bounds, since every peer pays for every one of them in series.
+const DEFAULT_US: [u64; 11] = [50, 100, 200, 400, 800, 1_600, 5_000, 20_000, 100_000, 400_000, 1_000_000];
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Bounds(DEFAULT_US.iter().map(|bound| bound * 1000).collect())
+    }
+}
+
+impl Bounds {
+    /// Bounds in seconds; the error says what is wrong with them.
+    pub fn from_seconds(seconds: &[f64]) -> Result<Self, String> {
+        let rising = seconds.windows(2).all(|pair| pair[0] < pair[1]);
+        let sensible = seconds.iter().all(|bound| bound.is_finite() && *bound >= 1e-9 && *bound <= 3600.0);
+        if seconds.is_empty() || seconds.len() > 64 || !rising || !sensible {
+            return Err(format!("wanted 1 to 64 rising bounds from 1e-9 to 3600 seconds, found {seconds:?}"));
+        }
+        Ok(Bounds(seconds.iter().map(|bound| (bound * 1e9).round() as u64).collect()))
+    }
+
+    /// The bounds in nanoseconds.
+    pub fn nanos(&self) -> &[u64] {
+        &self.0
+    }
+}
+
+/// Counts of durations. The last count is of those above all bounds.
+#[derive(Clone, Debug)]
+pub struct Histogram {
+    bounds: Bounds,
+    counts: Box<[u64]>,
+    sum_ns: u64,
+}
+
+impl Histogram {
+    /// Empty.
+    pub fn new(bounds: &Bounds) -> Self {
+        Histogram { counts: vec![0; bounds.0.len() + 1].into(), bounds: bounds.clone(), sum_ns: 0 }
+    }
+
+    /// Takes one duration.
+    pub fn record(&mut self, nanos: u64) {
+        let bucket = self.bounds.0.partition_point(|bound| *bound < nanos);
+        self.counts[bucket] += 1;
+        self.sum_ns = self.sum_ns.saturating_add(nanos);
+    }
+
+    /// The bounds.
+    pub fn bounds(&self) -> &Bounds {
+        &self.bounds
+    }
+
+    /// One count per bound, not cumulated, and one for all that is above.
+    pub fn counts(&self) -> &[u64] {
+        &self.counts
+    }
+
+    /// The sum of all durations, in nanoseconds.
+    pub fn sum_ns(&self) -> u64 {
+        self.sum_ns
+    }
+
+    /// How many durations there were.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// The duration that the share `quantile` of all stay below, in nanoseconds, as Prometheus computes it: evenly
+    /// spread within a bucket, the last bound for what is above all. `None` where there is nothing.
+    pub fn quantile(&self, quantile: f64) -> Option<u64> {
+        let rank = quantile * self.count() as f64;
+        let mut below = 0.0;
+        let mut lower = 0;
+        for (bound, count) in self.bounds.0.iter().zip(&self.counts) {
+            let count = *count as f64;
+            if count > 0.0 && below + count >= rank {
+                return Some(lower + ((bound - lower) as f64 * (rank - below) / count) as u64);
+            }
+            below += count;
+            lower = *bound;
+        }
+        (self.count() > 0).then_some(lower)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_belongs_to_its_own_bucket() {
+        let mut histogram = Histogram::new(&Bounds::from_seconds(&[0.001, 0.002]).unwrap());
+        for nanos in [0, 1_000_000, 1_000_001, 2_000_000, 2_000_001, u64::MAX] {
+            histogram.record(nanos);
+        }
+        assert_eq!(histogram.counts(), [2, 2, 2]);
+        assert_eq!((histogram.count(), histogram.sum_ns()), (6, u64::MAX));
+    }
+
+    #[test]
+    fn quantiles_are_spread_within_their_bucket() {
+        let mut histogram = Histogram::new(&Bounds::from_seconds(&[0.001, 0.002]).unwrap());
+        assert_eq!(histogram.quantile(0.5), None);
+        (0..10).for_each(|_| histogram.record(1_500_000));
+        assert_eq!(histogram.quantile(0.5), Some(1_500_000));
+        assert_eq!(histogram.quantile(1.0), Some(2_000_000));
+        (0..100).for_each(|_| histogram.record(9_000_000));
+        assert_eq!(histogram.quantile(0.99), Some(2_000_000));
+    }
+
+    #[test]
+    fn bounds_that_cannot_be_are_refused() {
+        for bounds in [&[][..], &[0.2, 0.1], &[0.1, 0.1], &[0.0], &[f64::NAN], &[1e9]] {
+            assert!(Bounds::from_seconds(bounds).is_err(), "{bounds:?}");
+        }
+    }
+}

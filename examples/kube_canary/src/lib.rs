@@ -1,0 +1,28 @@
+//! kube_canary: one on every node, each probes all others and shows Prometheus what it found, in memory that does not
+//! follow the cores of the node.
+//!
+//! Data flow one way:
+//!
+//! 1. [`discovery`] says who the peers are (flags, a file, DNS, Kubernetes) and updates the [`mesh`];
+//! 2. the [`prober`] sends to each peer of the mesh every interval, and writes what comes back, or does not, in its
+//!    [`book`];
+//! 3. the [`web`] server reads the mesh: metrics, health, JSON and a page to look at.
+//!
+//! The mesh is the only thing that the three share. All of it runs on one thread, whatever the cores.
+
+pub mod args;
+pub mod book;
+pub mod canary;
+pub mod clock;
+pub mod discovery;
+pub mod error;
+pub mod histogram;
+pub mod mesh;
+pub mod options;
+pub mod peer;
+pub mod prober;
+pub mod protocol;
+pub mod tallies;
+pub mod web;
+
+pub use canary::command;

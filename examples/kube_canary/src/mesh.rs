@@ -1,0 +1,301 @@
+//! The mesh: the peers that this canary knows, each with a book per protocol. In: sets of peers from sources, events of
+//! probes. Out: whom to probe, and what to show.
+//!
+//! The prober, discovery and the web server share one mesh behind one lock ([`Shared`]); the lock is held for a lookup or
+//! for one rendering, never across a wait.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::book::Book;
+use crate::histogram::Bounds;
+use crate::peer::Peer;
+use crate::protocol::Protocol;
+use crate::tallies::Tallies;
+
+/// Names one peer for as long as it is known. A number that was given to another peer meanwhile has another generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PeerId {
+    /// Its place in the table.
+    pub slot: u32,
+    /// How many peers had that place before.
+    pub generation: u32,
+}
+
+/// A peer with its books.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// Who it is.
+    pub peer: Peer,
+    /// One book for each protocol that is in use, made at the first probe.
+    pub books: [Option<Box<Book>>; Protocol::ALL.len()],
+    /// Since when no source names it any more; its series stay for the grace period.
+    pub gone_since: Option<u64>,
+    /// Whether it is one of those that this canary probes, where it does not probe all.
+    pub chosen: bool,
+}
+
+impl Entry {
+    /// Whether it gets probes.
+    pub fn probed(&self) -> bool {
+        self.chosen && self.gone_since.is_none()
+    }
+
+    /// Whether the latest decided probe of any protocol was answered; `None` before the first decision.
+    pub fn up(&self) -> Option<bool> {
+        self.books.iter().flatten().filter_map(|book| book.up()).reduce(|one, other| one || other)
+    }
+}
+
+/// Peers and books. See the module.
+#[derive(Debug)]
+pub struct Mesh {
+    slots: Vec<(u32, Option<Entry>)>,
+    by_address: HashMap<IpAddr, u32>,
+    /// What each source named last.
+    sources: BTreeMap<&'static str, Vec<Peer>>,
+    bounds: Bounds,
+    grace_ns: u64,
+    most_probed: usize,
+    own_name: Box<str>,
+    /// The canary's own counters.
+    pub tallies: Tallies,
+    /// Rises with every change of the peers, so that the prober notices.
+    version: u64,
+}
+
+impl Mesh {
+    /// Nobody is known yet. `most_probed` is the most peers that get probes, `own_name` what the choice among them
+    /// follows from.
+    pub fn new(bounds: Bounds, grace_ns: u64, most_probed: usize, own_name: &str) -> Self {
+        Mesh {
+            slots: Vec::new(),
+            by_address: HashMap::new(),
+            sources: BTreeMap::new(),
+            bounds,
+            grace_ns,
+            most_probed,
+            own_name: own_name.into(),
+            tallies: Tallies::default(),
+            version: 0,
+        }
+    }
+
+    /// A source names all the peers that it knows now. A peer that no source names any more is kept for the grace period,
+    /// without probes. Where two sources name an address the one that knows its node wins.
+    pub fn update(&mut self, source: &'static str, peers: Vec<Peer>, now: u64) {
+        self.sources.insert(source, peers);
+        let mut named: HashMap<IpAddr, &Peer> = HashMap::new();
+        for peer in self.sources.values().flatten() {
+            let known = named.entry(peer.address).or_insert(peer);
+            if known.node.is_empty() {
+                *known = peer;
+            }
+        }
+        for (_, entry) in &mut self.slots {
+            let Some(entry) = entry else { continue };
+            match named.remove(&entry.peer.address) {
+                Some(peer) => {
+                    entry.gone_since = None;
+                    // A name that was learnt from the peer itself outlives a source that does not know it.
+                    let node = if peer.node.is_empty() { entry.peer.node.clone() } else { peer.node.clone() };
+                    entry.peer = Peer { node, ..peer.clone() };
+                }
+                None => entry.gone_since = entry.gone_since.or(Some(now)),
+            }
+        }
+        let new: Vec<Peer> = named.into_values().cloned().collect();
+        for peer in new {
+            self.insert(peer);
+        }
+        self.choose();
+        self.version += 1;
+    }
+
+    fn insert(&mut self, peer: Peer) {
+        let slot = match self.slots.iter().position(|(_, entry)| entry.is_none()) {
+            Some(slot) => slot,
+            None => {
+                self.slots.push((0, None));
+                self.slots.len() - 1
+            }
+        };
+        self.by_address.insert(peer.address, slot as u32);
+        self.slots[slot].1 = Some(Entry { peer, books: Default::default(), gone_since: None, chosen: true });
+    }
+
+    /// Where there are more peers than may be probed, each canary takes the next ones after itself on a ring of hashes:
+    /// every peer then has about as many others that probe it, and one that comes or goes moves few.
+    fn choose(&mut self) {
+        let own = ring_place(self.own_name.as_bytes());
+        let mut ring: Vec<(u64, usize)> = Vec::new();
+        for (slot, (_, entry)) in self.slots.iter().enumerate() {
+            if let Some(entry) = entry.as_ref().filter(|entry| entry.gone_since.is_none()) {
+                let place = ring_place(entry.peer.address.to_string().as_bytes());
+                ring.push((place.wrapping_sub(own), slot));
+            }
+        }
+        ring.sort_unstable();
+        let chosen: Vec<usize> = ring.iter().take(self.most_probed).map(|(_, slot)| *slot).collect();
+        for (_, entry) in &mut self.slots {
+            if let Some(entry) = entry {
+                entry.chosen = false;
+            }
+        }
+        for slot in chosen {
+            if let Some(entry) = &mut self.slots[slot].1 {
+                entry.chosen = true;
+            }
+        }
+    }
+
+    /// Forgets the peers that are gone for longer than the grace period. True where there was one.
+    pub fn forget(&mut self, now: u64) -> bool {
+        let mut any = false;
+        for (generation, entry) in &mut self.slots {
+            let over = |entry: &Entry| entry.gone_since.is_some_and(|gone| now.saturating_sub(gone) >= self.grace_ns);
+            if entry.as_ref().is_some_and(over)
+                && let Some(gone) = entry.take()
+            {
+                self.by_address.remove(&gone.peer.address);
+                *generation = generation.wrapping_add(1);
+                any = true;
+            }
+        }
+        self.version += u64::from(any);
+        any
+    }
+
+    /// The name that a peer gave itself, where no source knew one.
+    pub fn name(&mut self, address: IpAddr, node: &str) {
+        let Some(slot) = self.by_address.get(&address) else { return };
+        if let Some(entry) = &mut self.slots[*slot as usize].1
+            && entry.peer.node.is_empty()
+        {
+            entry.peer.node = node.into();
+        }
+    }
+
+    /// Rises with every change of the peers.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// All peers, those that are gone but not forgotten too.
+    pub fn entries(&self) -> impl Iterator<Item = (PeerId, &Entry)> {
+        self.slots.iter().enumerate().filter_map(|(slot, (generation, entry))| {
+            Some((PeerId { slot: slot as u32, generation: *generation }, entry.as_ref()?))
+        })
+    }
+
+    /// The peer of that number, where it is still the same.
+    pub fn get(&self, id: PeerId) -> Option<&Entry> {
+        let (generation, entry) = self.slots.get(id.slot as usize)?;
+        entry.as_ref().filter(|_| *generation == id.generation)
+    }
+
+    /// The peer at that address.
+    pub fn at(&self, address: IpAddr) -> Option<(PeerId, &Entry)> {
+        let slot = *self.by_address.get(&address)?;
+        let (generation, entry) = &self.slots[slot as usize];
+        Some((PeerId { slot, generation: *generation }, entry.as_ref()?))
+    }
+
+    /// The book of a peer under a protocol, made where it is missing; `None` where the peer is not known any more.
+    pub fn book(&mut self, id: PeerId, protocol: Protocol) -> Option<&mut Book> {
+        let (generation, entry) = self.slots.get_mut(id.slot as usize)?;
+        let entry = entry.as_mut().filter(|_| *generation == id.generation)?;
+        Some(entry.books[protocol as usize].get_or_insert_with(|| Box::new(Book::new(&self.bounds))))
+    }
+}
+
+/// A place on the ring: FNV-1a with a final mix, since the same name must have the same place in every canary's build.
+fn ring_place(bytes: &[u8]) -> u64 {
+    let hash = bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3));
+    allocanary::rng::Rng::new(hash).next()
+}
+
+/// The mesh as its three users hold it.
+#[derive(Clone, Debug)]
+pub struct Shared(Arc<Mutex<Mesh>>);
+
+impl Shared {
+    /// Shares a mesh.
+    pub fn new(mesh: Mesh) -> Self {
+        Shared(Arc::new(Mutex::new(mesh)))
+    }
+
+    /// Locks it. A panic elsewhere does not stop the probes: counters are whole at every moment.
+    pub fn lock(&self) -> MutexGuard<'_, Mesh> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(last: u8) -> IpAddr {
+        IpAddr::from([10, 0, 0, last])
+    }
+
+    fn mesh(most: usize, own: &str) -> Mesh {
+        Mesh::new(Bounds::default(), 10, most, own)
+    }
+
+    fn peers(last: std::ops::Range<u8>) -> Vec<Peer> {
+        last.map(|last| Peer::at(address(last))).collect()
+    }
+
+    #[test]
+    fn a_peer_that_goes_keeps_its_books_through_the_grace_period() {
+        let mut mesh = mesh(usize::MAX, "a");
+        mesh.update("dns", peers(1..3), 0);
+        let (id, _) = mesh.at(address(1)).unwrap();
+        mesh.book(id, Protocol::Icmp).unwrap().send(0);
+        mesh.update("dns", peers(2..3), 5);
+        assert!(!mesh.at(address(1)).unwrap().1.probed());
+        assert!(!mesh.forget(14));
+        mesh.update("dns", peers(1..3), 14);
+        assert_eq!(mesh.book(id, Protocol::Icmp).unwrap().sent(), 1, "back in time, with its book");
+        mesh.update("dns", peers(2..3), 20);
+        assert!(mesh.forget(30));
+        assert!(mesh.at(address(1)).is_none() && mesh.book(id, Protocol::Icmp).is_none());
+        mesh.update("dns", peers(2..4), 31);
+        let (other, _) = mesh.at(address(3)).unwrap();
+        assert_eq!(other.slot, id.slot);
+        assert!(mesh.get(id).is_none(), "the old number does not name the new peer");
+    }
+
+    #[test]
+    fn sources_add_up_and_names_win() {
+        let mut mesh = mesh(usize::MAX, "a");
+        mesh.update("flags", peers(1..2), 0);
+        mesh.update("kubernetes", vec![Peer::on(address(1), "node-1"), Peer::on(address(2), "node-2")], 0);
+        assert_eq!(&*mesh.at(address(1)).unwrap().1.peer.node, "node-1");
+        mesh.update("kubernetes", vec![], 0);
+        assert!(mesh.at(address(1)).unwrap().1.probed());
+        assert!(!mesh.at(address(2)).unwrap().1.probed());
+        mesh.name(address(1), "itself");
+        assert_eq!(&*mesh.at(address(1)).unwrap().1.peer.node, "node-1", "a name is kept");
+    }
+
+    #[test]
+    fn a_bounded_ring_spreads_over_all_peers() {
+        let mut probed_by = HashMap::new();
+        for canary in 0..100 {
+            let mut mesh = mesh(10, &format!("node-{canary}"));
+            mesh.update("flags", peers(0..100), 0);
+            let chosen: Vec<IpAddr> =
+                mesh.entries().filter(|(_, entry)| entry.probed()).map(|(_, entry)| entry.peer.address).collect();
+            assert_eq!(chosen.len(), 10);
+            for peer in chosen {
+                *probed_by.entry(peer).or_insert(0) += 1;
+            }
+        }
+        assert!(probed_by.len() > 80, "{} of 100 peers are probed by somebody", probed_by.len());
+    }
+}

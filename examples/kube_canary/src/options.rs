@@ -1,0 +1,87 @@
+//! What a canary is told. In: flags, through `args`. Out: plain values that the rest of it takes.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::histogram::Bounds;
+use crate::peer::Peer;
+use crate::protocol::Protocol;
+
+/// Everything that a canary is told.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The name of the node that it runs on.
+    pub node: String,
+    /// From one probe to a peer to the next.
+    pub interval: Duration,
+    /// A probe without an answer for so long is lost.
+    pub timeout: Duration,
+    /// How peers are probed; none given is ICMP, or UDP where ICMP is not permitted.
+    pub protocols: Option<Vec<Protocol>>,
+    /// Where the web server listens.
+    pub listen: SocketAddr,
+    /// Where the peers' web servers listen: the port of HTTP probes, TCP probes and `/peers`.
+    pub peer_port: u16,
+    /// Where UDP echo requests are answered and sent to.
+    pub udp_port: u16,
+    /// Threads of the web server; 0 serves on the prober's own thread.
+    pub http_threads: usize,
+    /// Peers that were named one by one.
+    pub peers: Vec<Peer>,
+    /// A file of peers, one a line: an address, and perhaps the name of its node.
+    pub peers_file: Option<PathBuf>,
+    /// A name whose A and AAAA records are the peers.
+    pub peers_dns: Option<String>,
+    /// Peers from the API server.
+    pub kubernetes: Option<Kubernetes>,
+    /// A peer that went away keeps its series for so long.
+    pub grace: Duration,
+    /// The most peers that get probes.
+    pub most_probed: usize,
+    /// The buckets of round-trip times.
+    pub bounds: Bounds,
+    /// Quantiles instead of histograms: fewer series.
+    pub quantiles: bool,
+    /// This canary's own addresses are peers too.
+    pub probe_self: bool,
+    /// Own addresses, which are left out unless `probe_self`.
+    pub own_addresses: Vec<IpAddr>,
+}
+
+/// Which EndpointSlices name the peers.
+#[derive(Clone, Debug)]
+pub struct Kubernetes {
+    /// The namespace; none is the service account's own.
+    pub namespace: Option<String>,
+    /// The headless service that the slices belong to.
+    pub service: String,
+    /// Whether nodes are watched too, for zones and cordons: needs a cluster role.
+    pub nodes: bool,
+}
+
+impl Default for Options {
+    /// What the command does without flags, on a host without a name.
+    fn default() -> Self {
+        Options {
+            node: "localhost".into(),
+            interval: Duration::from_secs(1),
+            timeout: Duration::from_secs(1),
+            protocols: None,
+            listen: (Ipv6Addr::UNSPECIFIED, 9427).into(),
+            peer_port: 9427,
+            udp_port: 8917,
+            http_threads: 0,
+            peers: vec![],
+            peers_file: None,
+            peers_dns: None,
+            kubernetes: None,
+            grace: Duration::from_secs(60),
+            most_probed: usize::MAX,
+            bounds: Bounds::default(),
+            quantiles: false,
+            probe_self: false,
+            own_addresses: vec![],
+        }
+    }
+}

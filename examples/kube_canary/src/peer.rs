@@ -1,0 +1,30 @@
+//! A peer: another canary. In: what discovery found. Out: an address to probe, and names to show it by.
+
+use std::net::IpAddr;
+
+use serde::Serialize;
+
+/// Another canary, or any address that answers. Two peers are the same where their addresses are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Peer {
+    /// Where probes go.
+    pub address: IpAddr,
+    /// The name of the node that it runs on; empty while it is not known.
+    pub node: Box<str>,
+    /// The zone of that node; empty where it has none or nobody said.
+    pub zone: Box<str>,
+    /// Whether the node takes no new pods: that it goes away is then no alarm.
+    pub cordoned: bool,
+}
+
+impl Peer {
+    /// A peer of which only the address is known.
+    pub fn at(address: IpAddr) -> Self {
+        Peer { address, node: "".into(), zone: "".into(), cordoned: false }
+    }
+
+    /// A peer on a node.
+    pub fn on(address: IpAddr, node: &str) -> Self {
+        Peer { node: node.into(), ..Peer::at(address) }
+    }
+}

@@ -1,0 +1,153 @@
+//! What an answer changes. In: a probe that came back, when and from where. Out: a mark in its peer's book, or why the
+//! packet is thrown away; a packet that is thrown away changes no book.
+
+use std::net::IpAddr;
+
+use super::packet::Probe;
+use crate::book::Answer;
+use crate::mesh::Mesh;
+use crate::protocol::{Loss, Protocol};
+use crate::tallies::Refused;
+
+/// What is known of a packet beside its bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// When it came, by the steady clock.
+    pub at: u64,
+    /// Where it is from.
+    pub source: IpAddr,
+    /// By which protocol it came.
+    pub protocol: Protocol,
+    /// Hops that it had left.
+    pub hop_limit: Option<u8>,
+}
+
+/// The prober's own side of an answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Asker {
+    /// The random number of this process.
+    pub nonce: u64,
+    /// After so many nanoseconds a probe is lost.
+    pub timeout: u64,
+}
+
+impl Asker {
+    /// Marks an answer in the book of its peer.
+    ///
+    /// Whether it came by its deadline is decided by when it came, not by when it is read: who was stopped meanwhile has
+    /// lost nothing.
+    pub fn settle(&self, mesh: &mut Mesh, probe: &Probe, arrival: &Arrival) -> Result<Answer, Refused> {
+        let sent_at = self.check(mesh, probe, arrival)?;
+        let rtt = arrival.at.saturating_sub(sent_at);
+        let book = mesh.book(probe.id, probe.protocol).ok_or(Refused::UnknownProbe)?;
+        if rtt > self.timeout {
+            book.lost(probe.sequence, Loss::Timeout);
+        }
+        match book.answer(probe.sequence, rtt, arrival.hop_limit) {
+            Answer::Unknown => Err(Refused::UnknownProbe),
+            answer => Ok(answer),
+        }
+    }
+
+    /// Marks a probe lost that the network says cannot be delivered; `arrival.source` is where the probe went. True where
+    /// it was in flight.
+    pub fn fail(&self, mesh: &mut Mesh, probe: &Probe, arrival: &Arrival) -> Result<bool, Refused> {
+        self.check(mesh, probe, arrival)?;
+        let book = mesh.book(probe.id, probe.protocol).ok_or(Refused::UnknownProbe)?;
+        Ok(book.lost(probe.sequence, Loss::Unreachable))
+    }
+
+    /// When the probe was sent, where it is one of ours.
+    fn check(&self, mesh: &Mesh, probe: &Probe, arrival: &Arrival) -> Result<u64, Refused> {
+        if probe.nonce != self.nonce {
+            return Err(Refused::Foreign);
+        }
+        if probe.protocol != arrival.protocol {
+            return Err(Refused::Malformed);
+        }
+        let entry = mesh.get(probe.id).ok_or(Refused::UnknownProbe)?;
+        if entry.peer.address != arrival.source {
+            return Err(Refused::WrongSource);
+        }
+        let book = entry.books[probe.protocol as usize].as_ref().ok_or(Refused::UnknownProbe)?;
+        book.sent_at(probe.sequence).ok_or(Refused::UnknownProbe)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::histogram::Bounds;
+    use crate::mesh::PeerId;
+    use crate::peer::Peer;
+    use crate::prober::packet::Kind;
+
+    const ASKER: Asker = Asker { nonce: 42, timeout: 1000 };
+
+    fn mesh() -> (Mesh, PeerId, IpAddr) {
+        let mut mesh = Mesh::new(Bounds::default(), 0, usize::MAX, "a");
+        let address = IpAddr::from([10, 0, 0, 1]);
+        mesh.update("flags", vec![Peer::at(address), Peer::at(IpAddr::from([10, 0, 0, 2]))], 0);
+        let (id, _) = mesh.at(address).unwrap();
+        (mesh, id, address)
+    }
+
+    fn probe(id: PeerId, sequence: u32) -> Probe {
+        Probe { kind: Kind::Request, protocol: Protocol::Icmp, nonce: 42, id, sequence }
+    }
+
+    fn arrival(source: IpAddr, at: u64) -> Arrival {
+        Arrival { at, source, protocol: Protocol::Icmp, hop_limit: Some(64) }
+    }
+
+    #[test]
+    fn what_came_by_its_deadline_counts_whenever_it_is_read() {
+        let (mut mesh, id, address) = mesh();
+        let book = mesh.book(id, Protocol::Icmp).unwrap();
+        let (early, late) = (book.send(0), book.send(0));
+        assert_eq!(ASKER.settle(&mut mesh, &probe(id, early), &arrival(address, 1000)), Ok(Answer::Reply));
+        assert_eq!(ASKER.settle(&mut mesh, &probe(id, late), &arrival(address, 1001)), Ok(Answer::Late));
+        let book = mesh.book(id, Protocol::Icmp).unwrap();
+        assert_eq!((book.replies(), book.lost_for(Loss::Timeout), book.late()), (1, 1, 1));
+        assert_eq!(book.last_rtt_ns(), 1000);
+    }
+
+    #[test]
+    fn the_network_s_word_loses_a_probe_once() {
+        let (mut mesh, id, address) = mesh();
+        let sequence = mesh.book(id, Protocol::Icmp).unwrap().send(0);
+        let other = IpAddr::from([10, 0, 0, 2]);
+        assert_eq!(ASKER.fail(&mut mesh, &probe(id, sequence), &arrival(other, 1)), Err(Refused::WrongSource));
+        assert_eq!(ASKER.fail(&mut mesh, &probe(id, sequence), &arrival(address, 1)), Ok(true));
+        assert_eq!(ASKER.fail(&mut mesh, &probe(id, sequence), &arrival(address, 1)), Ok(false));
+        assert_eq!(mesh.book(id, Protocol::Icmp).unwrap().lost_for(Loss::Unreachable), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn a_forged_packet_changes_no_book(
+            nonce in prop_oneof![Just(42_u64), any::<u64>()],
+            slot in 0..4_u32,
+            generation in 0..3_u32,
+            sequence in 0..20_u32,
+            last in 1..4_u8,
+            udp in any::<bool>(),
+        ) {
+            let (mut mesh, id, address) = mesh();
+            let known = mesh.book(id, Protocol::Icmp).unwrap().send(0);
+            let before = format!("{:?}", mesh.entries().collect::<Vec<_>>());
+            let protocol = if udp { Protocol::Udp } else { Protocol::Icmp };
+            let forged = Probe { nonce, protocol, ..probe(PeerId { slot, generation }, sequence) };
+            let source = IpAddr::from([10, 0, 0, last]);
+            let settled = ASKER.settle(&mut mesh, &forged, &arrival(source, 10));
+            if (nonce, forged.id, sequence, source, udp) == (42, id, known, address, false) {
+                prop_assert_eq!(settled, Ok(Answer::Reply));
+            } else {
+                prop_assert!(settled.is_err());
+                prop_assert_eq!(format!("{:?}", mesh.entries().collect::<Vec<_>>()), before);
+            }
+        }
+    }
+}

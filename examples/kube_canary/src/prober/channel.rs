@@ -1,0 +1,200 @@
+//! One socket through which all peers of a family are probed. In: probes to send. Out: answers and errors, marked in the
+//! books of their peers.
+//!
+//! Nothing wakes us for an answer: the kernel notes when it came, so it is read at the next tick, with the others that came
+//! meanwhile. That halves the times that this process wakes.
+
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsRawFd;
+
+use socket2::Socket;
+
+use super::answers::{Arrival, Asker};
+use super::icmp::{self, Way};
+use super::packet::Probe;
+use super::receive::{Received, Receiver};
+use super::stamps::Stamps;
+use super::{socket, udp};
+use crate::book::Answer;
+use crate::mesh::Mesh;
+use crate::protocol::{Loss, Protocol};
+use crate::tallies::Refused;
+
+/// Packets that are read in one go, before others get their turn.
+const BATCH: usize = 64;
+/// A packet that was stamped by now may take so long until it can be read.
+pub const SETTLED: u64 = 2_000_000;
+
+enum Wire {
+    Icmp(Way),
+    Udp { port: u16 },
+}
+
+/// A socket for one protocol and family.
+pub struct Channel {
+    socket: Socket,
+    wire: Wire,
+    v6: bool,
+    /// All packets that came before that time were read.
+    read_to: u64,
+    /// When the latest probe was sent, while an answer to it may still come in time.
+    asked_at: Option<u64>,
+    /// The network has said something of a probe; what, is in the queue of errors.
+    refused: bool,
+    drops: u32,
+}
+
+impl Channel {
+    /// A channel for ICMP echo.
+    pub fn icmp(v6: bool, nonce: u64) -> Result<Self, icmp::Refusals> {
+        let (socket, way) = icmp::open(v6, nonce)?;
+        Ok(Channel::new(socket, Wire::Icmp(way), v6))
+    }
+
+    /// A channel for UDP echo to that port of each peer.
+    pub fn udp(v6: bool, port: u16) -> io::Result<Self> {
+        Ok(Channel::new(udp::open(v6)?, Wire::Udp { port }, v6))
+    }
+
+    fn new(socket: Socket, wire: Wire, v6: bool) -> Self {
+        Channel { socket, wire, v6, read_to: 0, asked_at: None, refused: false, drops: 0 }
+    }
+
+    fn protocol(&self) -> Protocol {
+        match self.wire {
+            Wire::Icmp(_) => Protocol::Icmp,
+            Wire::Udp { .. } => Protocol::Udp,
+        }
+    }
+
+    /// Whether probes to that address by that protocol go through here.
+    pub fn carries(&self, protocol: Protocol, to: IpAddr) -> bool {
+        self.protocol() == protocol && self.v6 == to.is_ipv6()
+    }
+
+    /// All answers that came before that time were read.
+    pub fn read_to(&self) -> u64 {
+        if self.asked() { self.read_to } else { u64::MAX }
+    }
+
+    /// Whether an answer may still come in time, or has come and was not read.
+    pub fn asked(&self) -> bool {
+        self.asked_at.is_some()
+    }
+
+    /// Sends one probe, at `now`.
+    pub fn send(&mut self, to: IpAddr, probe: &Probe, now: u64) -> io::Result<()> {
+        self.asked_at = Some(now);
+        let once = || match self.wire {
+            Wire::Icmp(way) => icmp::send(&self.socket, way, SocketAddr::new(to, 0), probe),
+            Wire::Udp { port } => udp::send(&self.socket, SocketAddr::new(to, port), probe),
+        };
+        // What the network said of an earlier probe comes out of the next call, whosever it is; asking takes it away, and
+        // the queue of errors still says whose it was.
+        match once() {
+            Err(error) if network(&error) => {
+                let _ = self.socket.take_error();
+                self.refused = true;
+                once()
+            }
+            done => done,
+        }
+    }
+
+    /// Reads answers and errors, at most a batch of each. True where there may be more.
+    pub fn read(&mut self, mesh: &mut Mesh, asker: &Asker, stamps: &Stamps, receiver: &mut Receiver) -> bool {
+        for _ in 0..BATCH {
+            let received = match receiver.receive(self.socket.as_raw_fd(), false) {
+                Ok(received) => received,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.read_to = stamps.now();
+                    if self.asked_at.is_some_and(|asked| self.read_to > asked + asker.timeout + SETTLED) {
+                        self.asked_at = None;
+                    }
+                    return self.refused && self.read_errors(mesh, asker, receiver);
+                }
+                Err(_) => {
+                    self.refused = true;
+                    continue;
+                }
+            };
+            let at = stamps.steady(received.wall);
+            // The queue is in order: what came before this one was read before it.
+            self.read_to = self.read_to.max(at.min(stamps.now()));
+            if let Err(why) = self.settle(mesh, asker, receiver, &received, at) {
+                mesh.tallies.refuse(why);
+            }
+        }
+        true
+    }
+
+    fn settle(
+        &self,
+        mesh: &mut Mesh,
+        asker: &Asker,
+        receiver: &Receiver,
+        received: &Received,
+        at: u64,
+    ) -> Result<Answer, Refused> {
+        let probe = self.probe(receiver.bytes(received), false).filter(|_| !received.cut).ok_or(Refused::Malformed)?;
+        if let Wire::Udp { port } = self.wire
+            && received.address.port() != port
+        {
+            return Err(Refused::WrongSource);
+        }
+        asker.settle(mesh, &probe, &self.arrival(received, at))
+    }
+
+    /// The queue of errors. An error that does not name a probe of ours is no loss of anybody.
+    fn read_errors(&mut self, mesh: &mut Mesh, asker: &Asker, receiver: &mut Receiver) -> bool {
+        for _ in 0..BATCH {
+            let Ok(received) = receiver.receive(self.socket.as_raw_fd(), true) else {
+                self.refused = false;
+                return false;
+            };
+            if received.from_network
+                && let Some(probe) = self.probe(receiver.bytes(&received), true)
+                && let Err(why) = asker.fail(mesh, &probe, &self.arrival(&received, 0))
+            {
+                mesh.tallies.refuse(why);
+            }
+        }
+        true
+    }
+
+    fn probe(&self, bytes: &[u8], quoted: bool) -> Option<Probe> {
+        match self.wire {
+            Wire::Icmp(way) => icmp::read(self.v6, way, bytes, quoted),
+            Wire::Udp { .. } => udp::read(bytes, quoted),
+        }
+    }
+
+    fn arrival(&self, received: &Received, at: u64) -> Arrival {
+        Arrival { at, source: received.address.ip(), protocol: self.protocol(), hop_limit: received.hop_limit }
+    }
+
+    /// Packets that the kernel has dropped here since the last call, because the buffer was full.
+    pub fn new_drops(&mut self) -> u64 {
+        let Some(drops) = socket::drops(self.socket.as_raw_fd()) else { return 0 };
+        let new = drops.wrapping_sub(self.drops);
+        self.drops = drops;
+        u64::from(new)
+    }
+}
+
+/// Whether an error is the network's word that something cannot be reached.
+fn network(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable | ErrorKind::ConnectionRefused)
+        || matches!(error.raw_os_error(), Some(libc::EPROTO | libc::ENOPROTOOPT | libc::EHOSTDOWN | libc::ENONET))
+}
+
+/// What a probe that could not be sent, or a connection that failed, counts as.
+pub fn loss(error: &io::Error) -> Loss {
+    match error.kind() {
+        ErrorKind::TimedOut => Loss::Timeout,
+        ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted => Loss::Unreachable,
+        _ if network(error) => Loss::Unreachable,
+        _ => Loss::Send,
+    }
+}

@@ -1,0 +1,196 @@
+//! The answering side of UDP echo. In: requests of other canaries. Out: replies of the same size, from the address that was
+//! asked, and no more of them a second than a canary can use.
+
+use std::io::{self, ErrorKind};
+use std::mem;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsRawFd, RawFd};
+
+use libc::c_void;
+use socket2::{Domain, Protocol as Number, SockAddr, Socket, Type};
+use tokio::io::Interest;
+use tokio::net::UdpSocket;
+
+use super::packet::{Kind, LENGTH, Probe};
+use super::receive::{Pktinfo, Received, Receiver};
+use super::socket;
+use crate::clock;
+use crate::error::{Error, Result};
+use crate::mesh::Shared;
+use crate::protocol::Protocol;
+use crate::tallies::Refused;
+
+/// Replies a second, to all together: a mesh of 1,000 peers with four intervals a second asks for a fifth of that.
+const MOST_A_SECOND: u32 = 20_000;
+const BATCH: usize = 64;
+const SECOND: u64 = 1_000_000_000;
+
+/// The socket that answers, for both families where the host has IPv6.
+pub struct Echo {
+    socket: UdpSocket,
+    limit: Limit,
+}
+
+impl Echo {
+    /// Takes the port; 0 is one of the kernel's choice. Must be called within a tokio runtime.
+    pub fn bind(port: u16) -> Result<Self> {
+        let any: SocketAddr = (Ipv6Addr::UNSPECIFIED, port).into();
+        let socket = match open(any) {
+            // A host without IPv6 knows neither the family nor its addresses.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL)) => {
+                open((Ipv4Addr::UNSPECIFIED, port).into())
+            }
+            socket => socket,
+        };
+        let failed = |error| Error::Port { what: "answering UDP echo on", address: any, error };
+        let socket = socket.map_err(failed)?;
+        Ok(Echo { socket: UdpSocket::from_std(socket.into()).map_err(failed)?, limit: Limit { second: 0, left: 0 } })
+    }
+
+    /// The port that is answered on.
+    pub fn port(&self) -> u16 {
+        self.socket.local_addr().map_or(0, |address| address.port())
+    }
+
+    /// Waits for requests and answers them, at most a batch.
+    pub async fn answer(&mut self, shared: &Shared, receiver: &mut Receiver) -> io::Result<()> {
+        self.socket.readable().await?;
+        let fd = self.socket.as_raw_fd();
+        let (mut echoed, mut refused) = (0, [0; Refused::ALL.len()]);
+        for _ in 0..BATCH {
+            let received = match self.socket.try_io(Interest::READABLE, || receiver.receive(fd, false)) {
+                Ok(received) => received,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                // Who asked and closed its socket before our reply came: an error of theirs.
+                Err(_) => continue,
+            };
+            match reply(receiver.bytes(&received), received.cut) {
+                None => refused[Refused::Malformed as usize] += 1,
+                Some(_) if !self.limit.take(clock::now()) => refused[Refused::Flood as usize] += 1,
+                Some(bytes) => echoed += u64::from(send_back(fd, &bytes, &received).is_ok()),
+            }
+        }
+        let tallies = &mut shared.lock().tallies;
+        tallies.echoed += echoed;
+        tallies.refused.iter_mut().zip(refused).for_each(|(sum, new)| *sum += new);
+        Ok(())
+    }
+}
+
+/// The answer to a request; `None` to anything else, replies too.
+fn reply(bytes: &[u8], cut: bool) -> Option<[u8; LENGTH]> {
+    let probe =
+        Probe::read(bytes).filter(|probe| !cut && probe.kind == Kind::Request && probe.protocol == Protocol::Udp)?;
+    Some(Probe { kind: Kind::Reply, ..probe }.write())
+}
+
+struct Limit {
+    second: u64,
+    left: u32,
+}
+
+impl Limit {
+    fn take(&mut self, now: u64) -> bool {
+        // From one: before the first call no second has begun.
+        let second = now / SECOND + 1;
+        if second != self.second {
+            *self = Limit { second, left: MOST_A_SECOND };
+        }
+        self.left = match self.left.checked_sub(1) {
+            Some(left) => left,
+            None => return false,
+        };
+        true
+    }
+}
+
+fn open(address: SocketAddr) -> io::Result<Socket> {
+    let domain = if address.is_ipv6() { Domain::IPV6 } else { Domain::IPV4 };
+    let socket = Socket::new(domain, Type::DGRAM, Some(Number::UDP))?;
+    socket.set_nonblocking(true)?;
+    let fd = socket.as_raw_fd();
+    socket::receive_buffer(fd);
+    // A host has many addresses; the asker takes an answer only from the one that it asked.
+    if address.is_ipv6() {
+        socket.set_only_v6(false)?;
+        socket::set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1_i32)?;
+    } else {
+        socket::set(fd, libc::IPPROTO_IP, libc::IP_PKTINFO, 1_i32)?;
+    }
+    socket.bind(&address.into())?;
+    Ok(socket)
+}
+
+/// Sends from the address that was asked to the one that asked.
+fn send_back(socket: RawFd, bytes: &[u8], received: &Received) -> io::Result<()> {
+    let name = SockAddr::from(received.address);
+    let mut vector = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast::<c_void>(), iov_len: bytes.len() };
+    let mut control = [0_u64; 8];
+    // SAFETY: all zeroes is a message without buffers.
+    let mut message: libc::msghdr = unsafe { mem::zeroed() };
+    message.msg_name = name.as_ptr().cast_mut().cast::<c_void>();
+    message.msg_namelen = name.len();
+    message.msg_iov = &raw mut vector;
+    message.msg_iovlen = 1;
+    message.msg_control = control.as_mut_ptr().cast::<c_void>();
+    message.msg_controllen = size_of_val(&control) as _;
+    match received.destination {
+        Some(Pktinfo::V4(mut info)) => {
+            info.ipi_ifindex = 0;
+            info.ipi_spec_dst = info.ipi_addr;
+            put(&mut message, libc::IPPROTO_IP, libc::IP_PKTINFO, info);
+        }
+        Some(Pktinfo::V6(mut info)) => {
+            // Only a link-local address is of one interface; elsewhere the way back may be another.
+            if !Ipv6Addr::from(info.ipi6_addr.s6_addr).is_unicast_link_local() {
+                info.ipi6_ifindex = 0;
+            }
+            put(&mut message, libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, info);
+        }
+        None => message.msg_controllen = 0,
+    }
+    // SAFETY: name, buffer and control message live through the call, each with its length.
+    let sent = unsafe { libc::sendmsg(socket, &raw const message, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) };
+    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Writes the one control message of a message whose control buffer is large enough for it.
+fn put<T: Copy>(message: &mut libc::msghdr, level: libc::c_int, kind: libc::c_int, value: T) {
+    // SAFETY: the control buffer has 64 bytes, a header and either structure less than 40; the macros point into it.
+    unsafe {
+        let header = libc::CMSG_FIRSTHDR(message);
+        (*header).cmsg_level = level;
+        (*header).cmsg_type = kind;
+        (*header).cmsg_len = libc::CMSG_LEN(size_of::<T>() as u32) as _;
+        std::ptr::copy_nonoverlapping((&raw const value).cast::<u8>(), libc::CMSG_DATA(header), size_of::<T>());
+        message.msg_controllen = libc::CMSG_SPACE(size_of::<T>() as u32) as _;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mesh::PeerId;
+
+    fn request() -> Probe {
+        let id = PeerId { slot: 1, generation: 2 };
+        Probe { kind: Kind::Request, protocol: Protocol::Udp, nonce: 3, id, sequence: 4 }
+    }
+
+    #[test]
+    fn a_reply_is_no_request_so_two_canaries_cannot_loop() {
+        let answer = reply(&request().write(), false).unwrap();
+        assert_eq!(Probe::read(&answer), Some(Probe { kind: Kind::Reply, ..request() }));
+        assert_eq!(reply(&answer, false), None);
+        assert_eq!(reply(&request().write(), true), None);
+        assert_eq!(reply(&Probe { protocol: Protocol::Icmp, ..request() }.write(), false), None);
+    }
+
+    #[test]
+    fn a_flood_gets_its_share_of_a_second_and_no_more() {
+        let mut limit = Limit { second: 0, left: 0 };
+        let granted = (0..50_000).filter(|_| limit.take(5)).count();
+        assert_eq!(granted, MOST_A_SECOND as usize);
+        assert!(limit.take(SECOND));
+    }
+}

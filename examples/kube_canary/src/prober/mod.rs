@@ -1,0 +1,261 @@
+//! The prober. In: the peers of the mesh, every interval. Out: what came back, or did not, in their books.
+//!
+//! One task for all peers: it sleeps until the next probe is due, reads what came, takes what is overdue for lost, and
+//! sends. Probes that need a connection get a short task each.
+
+pub mod answers;
+mod channel;
+pub mod echo;
+pub mod http;
+pub mod icmp;
+pub mod packet;
+pub mod receive;
+pub mod schedule;
+pub mod socket;
+pub mod stamps;
+mod streams;
+pub mod tcp;
+pub mod timer;
+pub mod udp;
+
+use std::collections::VecDeque;
+
+use crate::clock;
+use crate::error::{Error, Result};
+use crate::mesh::{Mesh, PeerId, Shared};
+use crate::options::Options;
+use crate::protocol::{Loss, Protocol};
+use answers::Asker;
+use channel::{Channel, SETTLED};
+use echo::Echo;
+use packet::{Kind, Probe};
+use receive::Receiver;
+use schedule::Schedule;
+use stamps::Stamps;
+use streams::Streams;
+use timer::Timer;
+
+/// Who is due so soon is sent to at once: one wake-up for the probes of two milliseconds.
+const TOGETHER: u64 = 2_000_000;
+/// After a probe, answers are read after so long, then after twice that and so on, where no other probe comes first: the
+/// kernel has noted when they came, and to wake for each would double what few peers cost.
+const FIRST_READ: u64 = 200_000_000;
+/// About so often drops are counted and forgotten peers swept: with the first probe after it, or else half as late again.
+const HOUSEKEEPING: u64 = 1_000_000_000;
+/// A longer timeout would not fit in a book's window.
+const MOST_INTERVALS: u32 = 8;
+
+/// A probe in flight, and when it is lost.
+struct Deadline {
+    at: u64,
+    id: PeerId,
+    protocol: Protocol,
+    sequence: u32,
+}
+
+/// All that probes. See the module.
+pub struct Prober {
+    shared: Shared,
+    asker: Asker,
+    channels: Vec<Channel>,
+    streams: Streams,
+    echo: Echo,
+    schedule: Schedule,
+    stamps: Stamps,
+    receiver: Receiver,
+    timer: Timer,
+    /// In the order of their time, since the timeout is the same for all.
+    deadlines: VecDeque<Deadline>,
+    version: Option<u64>,
+    swept_at: u64,
+    read_at: u64,
+    read_gap: u64,
+    fallback: Option<Error>,
+}
+
+impl Prober {
+    /// Opens the sockets. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// Where ICMP was asked for and is not permitted, where the port of UDP echo is taken, or where the timeout is longer
+    /// than eight intervals.
+    pub fn open(options: &Options, shared: Shared) -> Result<Self> {
+        if options.timeout > options.interval * MOST_INTERVALS || options.timeout.is_zero() {
+            return Err(Error::Input(format!(
+                "a timeout of {:?} with an interval of {:?}: wanted more than 0 and at most {MOST_INTERVALS} intervals",
+                options.timeout, options.interval
+            )));
+        }
+        let system = |what| move |error| Error::System { what, error };
+        let nonce = socket::random().map_err(system("getting a random number"))?;
+        let seed = socket::random().map_err(system("getting a random number"))?;
+        let echo = Echo::bind(options.udp_port)?;
+        let asked = options.protocols.clone();
+        let mut protocols = asked.clone().unwrap_or_else(|| vec![Protocol::Icmp]);
+        protocols.sort_unstable();
+        protocols.dedup();
+        let mut channels = Vec::new();
+        let mut fallback = None;
+        if protocols.contains(&Protocol::Icmp) {
+            match open_icmp(nonce, &mut channels) {
+                Err(error) if asked.is_none() => {
+                    fallback = Some(error);
+                    protocols = vec![Protocol::Udp];
+                }
+                done => done?,
+            }
+        }
+        if protocols.contains(&Protocol::Udp) {
+            // The port that peers listen on is ours, also where the kernel chose it.
+            channels.push(Channel::udp(false, echo.port()).map_err(system("opening a UDP socket"))?);
+            channels.extend(Channel::udp(true, echo.port()));
+        }
+        let streams = Streams::new(shared.clone(), options.peer_port, options.timeout);
+        let interval = options.interval.as_nanos() as u64;
+        Ok(Prober {
+            shared,
+            asker: Asker { nonce, timeout: options.timeout.as_nanos() as u64 },
+            channels,
+            streams,
+            echo,
+            schedule: Schedule::new(interval, protocols, seed),
+            stamps: Stamps::default(),
+            receiver: Receiver::new(),
+            timer: Timer::new().map_err(system("making a timer"))?,
+            deadlines: VecDeque::new(),
+            version: None,
+            swept_at: 0,
+            read_at: 0,
+            read_gap: FIRST_READ,
+            fallback,
+        })
+    }
+
+    /// Why peers are probed by UDP though nobody said so, where that is.
+    pub fn fallback(&self) -> Option<&Error> {
+        self.fallback.as_ref()
+    }
+
+    /// Probes, and answers other canaries' UDP echo, until it is dropped.
+    ///
+    /// # Errors
+    /// Only where the timer or the socket of UDP echo fails for good.
+    pub async fn run(mut self) -> Result<()> {
+        let timing = |error| Error::System { what: "waiting for the next probe", error };
+        loop {
+            if self.tick() {
+                tokio::task::yield_now().await;
+                continue;
+            }
+            self.timer.set(self.next().saturating_sub(clock::now())).map_err(timing)?;
+            loop {
+                tokio::select! {
+                    biased;
+                    expired = self.timer.expired() => break expired.map_err(timing)?,
+                    answered = self.echo.answer(&self.shared, &mut self.receiver) => {
+                        answered.map_err(|error| Error::System { what: "answering UDP echo", error })?;
+                    }
+                }
+            }
+        }
+    }
+
+    /// When there is something to do.
+    fn next(&self) -> u64 {
+        let mut next = self.swept_at + HOUSEKEEPING * 3 / 2;
+        if let Some(due) = self.schedule.next() {
+            next = next.min(due);
+        }
+        if let Some(front) = self.deadlines.front() {
+            next = next.min(front.at + SETTLED + 1).min(self.read_at);
+        }
+        next
+    }
+
+    /// Reads, expires, sends. True where there is more to read now.
+    fn tick(&mut self) -> bool {
+        let shared = self.shared.clone();
+        let mesh = &mut *shared.lock();
+        let now = clock::now();
+        let sweep = now >= self.swept_at + HOUSEKEEPING;
+        let mut more = false;
+        if sweep || !self.deadlines.is_empty() {
+            mesh.tallies.clock_steps += u64::from(self.stamps.read());
+            for channel in self.channels.iter_mut().filter(|channel| sweep || channel.asked()) {
+                more |= channel.read(mesh, &self.asker, &self.stamps, &mut self.receiver);
+            }
+            self.expire(mesh);
+            self.read_gap = (self.read_gap * 2).min(HOUSEKEEPING);
+            self.read_at = now + self.read_gap;
+        }
+        if sweep {
+            self.swept_at = now;
+            mesh.forget(now);
+            mesh.tallies.socket_drops += self.channels.iter_mut().map(Channel::new_drops).sum::<u64>();
+        }
+        if self.version != Some(mesh.version()) {
+            self.version = Some(mesh.version());
+            self.schedule.update(mesh.entries().filter(|(_, entry)| entry.probed()).map(|(id, _)| id), now);
+        }
+        let due = now + TOGETHER;
+        while let Some((id, protocol)) = self.schedule.take(due) {
+            self.send(mesh, id, protocol);
+        }
+        more
+    }
+
+    /// Probes whose time is over are lost. What came in time was read before: a deadline is over only once everything that
+    /// came before it has been read.
+    fn expire(&mut self, mesh: &mut Mesh) {
+        let read_to = self.channels.iter().map(Channel::read_to).min().unwrap_or(0);
+        while let Some(front) = self.deadlines.front() {
+            let book = mesh.get(front.id).and_then(|entry| entry.books[front.protocol as usize].as_ref());
+            let awaited = book.is_some_and(|book| book.awaits(front.sequence));
+            if awaited && front.at + SETTLED >= read_to {
+                break;
+            }
+            if awaited && let Some(book) = mesh.book(front.id, front.protocol) {
+                book.lost(front.sequence, Loss::Timeout);
+            }
+            self.deadlines.pop_front();
+        }
+    }
+
+    fn send(&mut self, mesh: &mut Mesh, id: PeerId, protocol: Protocol) {
+        let Some(address) = mesh.get(id).map(|entry| entry.peer.address) else { return };
+        if matches!(protocol, Protocol::Tcp | Protocol::Http) {
+            return self.streams.start(mesh, id, protocol, address);
+        }
+        let Some(book) = mesh.book(id, protocol) else { return };
+        let now = clock::now();
+        let sequence = book.send(now);
+        let Some(channel) = self.channels.iter_mut().find(|channel| channel.carries(protocol, address)) else {
+            // This host has no such family.
+            book.lost(sequence, Loss::Send);
+            return;
+        };
+        let probe = Probe { kind: Kind::Request, protocol, nonce: self.asker.nonce, id, sequence };
+        match channel.send(address, &probe, now) {
+            Ok(()) => {
+                self.deadlines.push_back(Deadline { at: now + self.asker.timeout, id, protocol, sequence });
+                self.read_gap = FIRST_READ;
+                self.read_at = now + FIRST_READ;
+            }
+            Err(error) => drop(book.lost(sequence, channel::loss(&error))),
+        }
+    }
+}
+
+/// Channels for both families; one is enough, since a host may lack the other.
+fn open_icmp(nonce: u64, channels: &mut Vec<Channel>) -> Result<()> {
+    let v4 = Channel::icmp(false, nonce);
+    let v6 = Channel::icmp(true, nonce);
+    match (v4, v6) {
+        (Err((datagram, raw)), Err(_)) => Err(Error::NoIcmp { datagram, raw }),
+        (v4, v6) => {
+            channels.extend(v4);
+            channels.extend(v6);
+            Ok(())
+        }
+    }
+}

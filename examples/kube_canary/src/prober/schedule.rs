@@ -1,0 +1,196 @@
+//! When which peer is probed. In: the peers, the interval, a seed and the time. Out: who is due.
+//!
+//! Pure. Each pair of peer and protocol has a place of its own on a grid of intervals; the places follow the golden ratio,
+//! which spreads any number of them evenly, whoever comes or goes. Around its place a probe is off by up to a tenth of the
+//! interval, by a seed of this process: a fleet that starts at once does not beat in step, and what happens on the node
+//! every second on the second is not met by the same peer each time.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use allocanary::rng::Rng;
+
+use crate::mesh::PeerId;
+use crate::protocol::Protocol;
+
+/// 2^64 over the golden ratio.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+type Due = Reverse<(u64, u32, u32, Protocol)>;
+
+/// All peers by the time of their next probe.
+#[derive(Debug)]
+pub struct Schedule {
+    interval: u64,
+    protocols: Vec<Protocol>,
+    seed: u64,
+    rng: Rng,
+    heap: BinaryHeap<Due>,
+    /// By slot: one more than the generation that is in the heap.
+    known: Vec<u64>,
+}
+
+impl Schedule {
+    /// Nobody is probed yet. `interval` is in nanoseconds.
+    pub fn new(interval: u64, protocols: Vec<Protocol>, seed: u64) -> Self {
+        let interval = interval.max(1);
+        Schedule { interval, protocols, seed, rng: Rng::new(seed), heap: BinaryHeap::new(), known: Vec::new() }
+    }
+
+    /// These peers are probed from now on, and no others. Who was known keeps its place.
+    pub fn update(&mut self, peers: impl Iterator<Item = PeerId>, now: u64) {
+        let mut wanted: Vec<u64> = vec![0; self.known.len()];
+        for id in peers {
+            let slot = id.slot as usize;
+            if wanted.len() <= slot {
+                wanted.resize(slot + 1, 0);
+            }
+            wanted[slot] = u64::from(id.generation) + 1;
+        }
+        self.heap.retain(|Reverse((_, slot, generation, _))| wanted[*slot as usize] == u64::from(*generation) + 1);
+        for (slot, generation) in wanted.iter().enumerate() {
+            if *generation != 0 && self.known.get(slot) != Some(generation) {
+                for at in 0..self.protocols.len() {
+                    let protocol = self.protocols[at];
+                    self.push(now, slot as u32, (generation - 1) as u32, protocol);
+                }
+            }
+        }
+        self.known = wanted;
+    }
+
+    /// When the next one is due.
+    pub fn next(&self) -> Option<u64> {
+        self.heap.peek().map(|Reverse((at, ..))| *at)
+    }
+
+    /// Who is due by `now`, one at a time, and its next time is set.
+    ///
+    /// Who is overdue by half an interval is not given but waits for its next time: after a stop of this process
+    /// a thousand probes at once would lose some to themselves.
+    pub fn take(&mut self, now: u64) -> Option<(PeerId, Protocol)> {
+        // Short intervals are below what a timer keeps.
+        let tolerable = (self.interval / 2).max(20_000_000);
+        while let Some(at) = self.next().filter(|at| *at <= now) {
+            let Reverse((_, slot, generation, protocol)) = self.heap.pop()?;
+            let overdue = at + tolerable < now;
+            // Half an interval after the place of this probe: the next place is the next of the grid, whatever the jitter.
+            self.push(if overdue { now } else { at + self.interval / 2 - self.jitter() }, slot, generation, protocol);
+            if !overdue {
+                return Some((PeerId { slot, generation }, protocol));
+            }
+        }
+        None
+    }
+
+    fn jitter(&self) -> u64 {
+        self.interval / 10
+    }
+
+    /// Puts a pair at its first time that is after `now`.
+    fn push(&mut self, now: u64, slot: u32, generation: u32, protocol: Protocol) {
+        let place = u64::from(slot) * Protocol::ALL.len() as u64 + protocol as u64;
+        let share = self.seed.wrapping_add(place.wrapping_mul(GOLDEN));
+        let phase = ((u128::from(share) * u128::from(self.interval)) >> 64) as u64;
+        let earliest = now + self.jitter();
+        let rounds = earliest.saturating_sub(phase).div_ceil(self.interval);
+        let grid = phase + rounds * self.interval;
+        let off = self.rng.below(2 * self.jitter() as usize + 1) as u64;
+        self.heap.push(Reverse((grid + off - self.jitter().min(grid), slot, generation, protocol)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn ids(slots: std::ops::Range<u32>) -> impl Iterator<Item = PeerId> {
+        slots.map(|slot| PeerId { slot, generation: 0 })
+    }
+
+    /// Runs the schedule as a prober would, and gives every send.
+    fn run(schedule: &mut Schedule, from: u64, to: u64) -> Vec<(u64, PeerId, Protocol)> {
+        let mut sends = Vec::new();
+        while let Some(now) = schedule.next().filter(|now| *now < to) {
+            let now = now.max(from);
+            while let Some((id, protocol)) = schedule.take(now) {
+                sends.push((now, id, protocol));
+            }
+        }
+        sends
+    }
+
+    #[test]
+    fn every_peer_is_probed_once_an_interval_under_every_protocol() {
+        let mut schedule = Schedule::new(SECOND, vec![Protocol::Icmp, Protocol::Udp], 7);
+        schedule.update(ids(0..100), 0);
+        let mut last = HashMap::new();
+        let sends = run(&mut schedule, 0, 20 * SECOND);
+        for (now, id, protocol) in &sends {
+            if let Some(before) = last.insert((*id, *protocol), *now) {
+                assert!((8 * SECOND / 10..=12 * SECOND / 10).contains(&(now - before)), "{} after", now - before);
+            }
+        }
+        assert_eq!(last.len(), 200);
+        assert!((200 * 19..=200 * 20).contains(&sends.len()), "{}", sends.len());
+    }
+
+    #[test]
+    fn sends_are_spread_over_the_interval() {
+        for peers in [8, 100, 1000] {
+            let mut schedule = Schedule::new(SECOND, vec![Protocol::Icmp], 1);
+            schedule.update(ids(0..peers), 0);
+            let sends = run(&mut schedule, 0, 12 * SECOND);
+            for tenth in 20..110 {
+                let within = sends.iter().filter(|(now, ..)| now * 10 / SECOND == tenth).count();
+                assert!(within <= peers as usize / 4 + 2, "{within} of {peers} within a tenth");
+            }
+        }
+    }
+
+    #[test]
+    fn two_canaries_do_not_beat_in_step() {
+        let first = |seed| {
+            let mut schedule = Schedule::new(SECOND, vec![Protocol::Icmp], seed);
+            schedule.update(ids(0..1), 0);
+            run(&mut schedule, 0, 3 * SECOND).into_iter().map(|(now, ..)| now).collect::<Vec<_>>()
+        };
+        assert_eq!(first(3), first(3));
+        assert_ne!(first(3), first(Rng::new(4).next()));
+    }
+
+    #[test]
+    fn who_stays_keeps_its_place_and_who_goes_is_not_probed() {
+        let mut schedule = Schedule::new(SECOND, vec![Protocol::Icmp], 5);
+        schedule.update(ids(0..10), 0);
+        run(&mut schedule, 0, 3 * SECOND);
+        let before: HashMap<u32, u64> = schedule.heap.iter().map(|Reverse((at, slot, ..))| (*slot, *at)).collect();
+        schedule.update(ids(5..12), 3 * SECOND);
+        for Reverse((at, slot, ..)) in &schedule.heap {
+            assert!(before.get(slot).is_none_or(|before| before == at) && *at >= 3 * SECOND);
+        }
+        assert_eq!(schedule.heap.len(), 7);
+        // Another peer in the slot of one that went.
+        schedule.update([PeerId { slot: 5, generation: 1 }].into_iter(), 3 * SECOND);
+        assert_eq!(schedule.heap.len(), 1);
+        assert!(run(&mut schedule, 0, 6 * SECOND).iter().all(|(_, id, _)| id.generation == 1));
+    }
+
+    #[test]
+    fn after_a_stop_there_is_no_burst() {
+        let mut schedule = Schedule::new(SECOND, vec![Protocol::Icmp], 5);
+        schedule.update(ids(0..1000), 0);
+        run(&mut schedule, 0, 2 * SECOND);
+        let mut burst = 0;
+        while schedule.take(60 * SECOND).is_some() {
+            burst += 1;
+        }
+        assert_eq!(burst, 0, "those of the last half of an interval were due a minute ago too");
+        let sends = run(&mut schedule, 60 * SECOND, 61 * SECOND + SECOND / 5);
+        assert!((1000..=1200).contains(&sends.len()), "{}", sends.len());
+    }
+}

@@ -1,0 +1,110 @@
+//! Socket options that neither std nor socket2 has. In: a socket. Out: the same with large buffers, receive times, hop
+//! limits and its queue of errors switched on; and the kernel's count of what it dropped.
+
+use std::io;
+use std::mem::{size_of, size_of_val};
+use std::os::fd::{AsRawFd, RawFd};
+
+use libc::{c_int, c_void};
+use socket2::Socket;
+
+/// Bytes that may wait in a socket: some 5,000 replies as the kernel counts them. Memory is used only for what waits.
+const RECEIVE_BUFFER: c_int = 4 << 20;
+/// `linux/sock_diag.h`: the place of the count of dropped packets in what `SO_MEMINFO` gives.
+const MEMINFO_DROPS: usize = 8;
+const MEMINFO_WORDS: usize = 9;
+const SO_MEMINFO: c_int = 55;
+/// `linux/icmp.h` and `linux/icmpv6.h`, which the libc crate has not.
+const SOL_RAW: c_int = 255;
+const ICMP_FILTER: c_int = 1;
+const ICMP6_FILTER: c_int = 1;
+
+/// Sets one option.
+pub fn set<T: Copy>(socket: RawFd, level: c_int, name: c_int, value: T) -> io::Result<()> {
+    // SAFETY: the pointer and the length are those of a value that lives through the call.
+    let done = unsafe {
+        libc::setsockopt(socket, level, name, (&raw const value).cast::<c_void>(), size_of::<T>() as libc::socklen_t)
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Non-blocking, with a large buffer, kernel receive times, hop limits and a queue of errors.
+///
+/// The options are a gain where the kernel has them and no loss where it has not, so their errors are not ours.
+pub fn prepare(socket: &Socket, v6: bool) -> io::Result<()> {
+    let fd = socket.as_raw_fd();
+    socket.set_nonblocking(true)?;
+    receive_buffer(fd);
+    let _ = set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1_i32);
+    if v6 {
+        let _ = set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT, 1_i32);
+        let _ = set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1_i32);
+    } else {
+        let _ = set(fd, libc::IPPROTO_IP, libc::IP_RECVTTL, 1_i32);
+        let _ = set(fd, libc::IPPROTO_IP, libc::IP_RECVERR, 1_i32);
+    }
+    Ok(())
+}
+
+/// Asks for a large receive buffer; past `net.core.rmem_max` only with CAP_NET_ADMIN.
+pub fn receive_buffer(socket: RawFd) {
+    if set(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, RECEIVE_BUFFER).is_err() {
+        let _ = set(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, RECEIVE_BUFFER);
+    }
+}
+
+/// A raw socket gives only echo replies from now on, and of those only its own: every raw socket of a host gets every
+/// reply to any of them, and to read them all is what costs others their cores.
+pub fn only_own_replies(socket: &Socket, v6: bool, identifier: u16) -> io::Result<()> {
+    if v6 {
+        let mut blocked = [u32::MAX; 8];
+        blocked[129 / 32] &= !(1 << (129 % 32));
+        set(socket.as_raw_fd(), libc::IPPROTO_ICMPV6, ICMP6_FILTER, blocked)?;
+    } else {
+        set(socket.as_raw_fd(), SOL_RAW, ICMP_FILTER, !1_u32)?;
+    }
+    // Classic BPF: the identifier is two bytes at 4 of the ICMP header, which for IPv4 is after a header of any length.
+    let statement = |code, jt, jf, k| socket2::SockFilter::new(code, jt, jf, k);
+    // ldx #0, or ldx 4 * ([0] & 15)
+    let header = statement(if v6 { 0x01 } else { 0xb1 }, 0, 0, 0);
+    socket.attach_filter(&[
+        header,
+        statement(0x48, 0, 0, 4),                     // ldh [x + 4]
+        statement(0x15, 0, 1, u32::from(identifier)), // jeq #identifier
+        statement(0x06, 0, 0, u32::MAX),              // ret all
+        statement(0x06, 0, 0, 0),                     // ret nothing
+    ])
+}
+
+/// How many packets the kernel has dropped at this socket because its buffer was full.
+///
+/// `SO_RXQ_OVFL` says the same, but only with the next packet that is not dropped.
+pub fn drops(socket: RawFd) -> Option<u32> {
+    let mut words = [0_u32; MEMINFO_WORDS];
+    let mut length = size_of_val(&words) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes into an array of that size.
+    let done = unsafe {
+        libc::getsockopt(socket, libc::SOL_SOCKET, SO_MEMINFO, words.as_mut_ptr().cast::<c_void>(), &raw mut length)
+    };
+    (done == 0 && length as usize >= size_of_val(&words)).then_some(words[MEMINFO_DROPS])
+}
+
+/// What the kernel knows of a TCP connection.
+pub fn tcp_info(socket: RawFd) -> Option<libc::tcp_info> {
+    // SAFETY: all zeroes are counters at zero.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes into a structure of that size.
+    let done = unsafe {
+        libc::getsockopt(socket, libc::IPPROTO_TCP, libc::TCP_INFO, (&raw mut info).cast::<c_void>(), &raw mut length)
+    };
+    (done == 0).then_some(info)
+}
+
+/// 64 random bits of the kernel's.
+pub fn random() -> io::Result<u64> {
+    let mut bits = 0_u64;
+    // SAFETY: the kernel writes eight bytes into a number of eight bytes.
+    let got = unsafe { libc::getrandom((&raw mut bits).cast::<c_void>(), size_of::<u64>(), 0) };
+    if got == size_of::<u64>() as isize { Ok(bits) } else { Err(io::Error::last_os_error()) }
+}

@@ -1,0 +1,93 @@
+//! Probes that need a connection: TCP and HTTP. In: whom to probe. Out: marks in books, by one short task for each probe
+//! that is under way, and only so many of those.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::{channel, http, tcp};
+use crate::clock;
+use crate::mesh::{Mesh, PeerId, Shared};
+use crate::protocol::Protocol;
+
+/// Connections at once. With a second between probes and a timeout of one, so many peers may be dead before a probe is
+/// skipped; a connection costs some 2 KiB while it lasts.
+const AT_ONCE: usize = 128;
+/// A timer that is late by so much was not late: the process was stopped.
+const STOPPED: Duration = Duration::from_millis(250);
+
+/// Starts connections.
+pub struct Streams {
+    permits: Arc<Semaphore>,
+    shared: Shared,
+    port: u16,
+    timeout: Duration,
+}
+
+impl Streams {
+    /// Connections to that port of each peer.
+    pub fn new(shared: Shared, port: u16, timeout: Duration) -> Self {
+        Streams { permits: Arc::new(Semaphore::new(AT_ONCE)), shared, port, timeout }
+    }
+
+    /// Starts one probe, or skips it where too many are under way. `mesh` is the locked mesh.
+    pub fn start(&self, mesh: &mut Mesh, id: PeerId, protocol: Protocol, address: IpAddr) {
+        let Ok(permit) = self.permits.clone().try_acquire_owned() else {
+            mesh.tallies.probes_skipped += 1;
+            return;
+        };
+        let Some(book) = mesh.book(id, protocol) else { return };
+        let sequence = book.send(clock::now());
+        let (shared, timeout, to) = (self.shared.clone(), self.timeout, SocketAddr::new(address, self.port));
+        tokio::spawn(async move {
+            let outcome = match protocol {
+                Protocol::Http => within(timeout, http::probe(to, timeout)).await,
+                _ => within(timeout, tcp::probe(to, timeout)).await,
+            };
+            if let Some(book) = shared.lock().book(id, protocol) {
+                match outcome {
+                    Ok(took) => drop(book.answer(sequence, took.as_nanos() as u64, None)),
+                    Err(error) => drop(book.lost(sequence, channel::loss(&error))),
+                }
+            }
+            drop(permit);
+        });
+    }
+}
+
+/// The outcome by the deadline. Where the process was stopped past the deadline, the probe gets its time again, and the
+/// stop is not part of what it took.
+async fn within(limit: Duration, probe: impl Future<Output = io::Result<Duration>>) -> io::Result<Duration> {
+    tokio::pin!(probe);
+    let deadline = Instant::now() + limit;
+    let late = || io::Error::from(io::ErrorKind::TimedOut);
+    if let Ok(outcome) = timeout_at(deadline, &mut probe).await {
+        return outcome;
+    }
+    let stopped = deadline.elapsed();
+    if stopped < STOPPED {
+        return Err(late());
+    }
+    let took = timeout(limit, probe).await.map_err(|_| late())??;
+    Ok(if took > limit { took.saturating_sub(stopped) } else { took })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::Loss;
+
+    #[test]
+    fn what_a_failed_connection_counts_as() {
+        let loss = |kind| channel::loss(&io::Error::from(kind));
+        assert_eq!(loss(io::ErrorKind::ConnectionRefused), Loss::Unreachable);
+        assert_eq!(loss(io::ErrorKind::HostUnreachable), Loss::Unreachable);
+        assert_eq!(loss(io::ErrorKind::TimedOut), Loss::Timeout);
+        assert_eq!(channel::loss(&io::Error::from_raw_os_error(libc::EMFILE)), Loss::Send);
+        assert_eq!(channel::loss(&io::Error::from_raw_os_error(libc::EPERM)), Loss::Send);
+    }
+}

@@ -1,0 +1,75 @@
+//! What a canary counts about itself. In: events of the prober and of discovery. Out: numbers for the metrics page: a loss
+//! that the canary made itself must show as such.
+
+use std::collections::BTreeMap;
+
+/// Why a packet was thrown away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// Shorter than a probe, or not of its form.
+    Malformed,
+    /// Of another program or another canary's run.
+    Foreign,
+    /// From an address that was not asked.
+    WrongSource,
+    /// Nobody sent that probe lately.
+    UnknownProbe,
+    /// More echo requests than this canary answers.
+    Flood,
+}
+
+impl Refused {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Refused; 5] =
+        [Refused::Malformed, Refused::Foreign, Refused::WrongSource, Refused::UnknownProbe, Refused::Flood];
+
+    /// The value of the label `reason`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Refused::Malformed => "malformed",
+            Refused::Foreign => "foreign",
+            Refused::WrongSource => "wrong_source",
+            Refused::UnknownProbe => "unknown_probe",
+            Refused::Flood => "flood",
+        }
+    }
+}
+
+/// A source of peers, as it did so far.
+#[derive(Clone, Debug, Default)]
+pub struct SourceTally {
+    /// Refreshes that gave peers.
+    pub succeeded: u64,
+    /// Refreshes that failed; the peers of the last good one are kept.
+    pub failed: u64,
+    /// Seconds since 1970 of the last good refresh.
+    pub last_success: Option<u64>,
+    /// What the last refresh failed with, where it failed.
+    pub problem: Option<String>,
+}
+
+/// The canary's own counters.
+#[derive(Clone, Debug, Default)]
+pub struct Tallies {
+    /// Packets thrown away, by reason.
+    pub refused: [u64; Refused::ALL.len()],
+    /// Echo requests of other canaries that were answered.
+    pub echoed: u64,
+    /// Packets that the kernel dropped because a socket of ours was full: loss that this canary made itself.
+    pub socket_drops: u64,
+    /// TCP and HTTP probes that were not begun because too many were under way: neither sent nor lost.
+    pub probes_skipped: u64,
+    /// Steps of the wall clock that were noticed; round-trip times across one are taken from the steady clock.
+    pub clock_steps: u64,
+    /// Connections to the web server that were refused because too many were open.
+    pub connections_refused: u64,
+    /// By name of the source: `dns`, `file`, `flags`, `kubernetes`.
+    pub sources: BTreeMap<&'static str, SourceTally>,
+}
+
+impl Tallies {
+    /// Counts a packet that was thrown away.
+    pub fn refuse(&mut self, why: Refused) {
+        self.refused[why as usize] += 1;
+    }
+}

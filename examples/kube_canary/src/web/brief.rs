@@ -1,0 +1,54 @@
+//! One canary's row of the mesh. In: `/peers?brief` of that canary, or the own mesh. Out: for each peer a cell.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+
+use serde::Deserialize;
+
+use crate::mesh::{Entry, Mesh};
+
+/// What one canary sees of one peer: four bytes for the picture of a mesh of 200 times 200.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cell {
+    /// Of the latest decided probes.
+    pub(super) loss_permille: u16,
+    /// The median round trip; `None` where there never was one.
+    pub(super) p50_us: Option<u32>,
+}
+
+impl Cell {
+    /// By the first protocol that has decided a probe: where ICMP is refused, UDP may still tell.
+    pub(super) fn of(entry: &Entry) -> Option<Self> {
+        let book = entry.books.iter().flatten().find(|book| book.up().is_some())?;
+        let loss_permille = (book.recent_loss()? * 1000.0).round() as u16;
+        let p50_us = book.rtt().quantile(0.5).map(|nanos| u32::try_from(nanos / 1000).unwrap_or(u32::MAX));
+        Some(Cell { loss_permille, p50_us })
+    }
+}
+
+/// A row as it comes from another canary.
+#[derive(Debug, Deserialize)]
+pub(super) struct Brief<'a> {
+    /// The node of the canary that answers.
+    #[serde(borrow)]
+    pub(super) node: Cow<'a, str>,
+    /// Address and node of each peer, the loss in thousandths and the median in microseconds.
+    #[serde(borrow)]
+    pub(super) peers: Vec<(IpAddr, Cow<'a, str>, u16, Option<u32>)>,
+}
+
+impl Brief<'_> {
+    /// The cells, by whom they are of.
+    pub(super) fn cells(&self) -> impl Iterator<Item = (IpAddr, &str, Cell)> {
+        self.peers.iter().map(|(address, node, loss, p50_us)| {
+            (*address, &**node, Cell { loss_permille: (*loss).min(1000), p50_us: *p50_us })
+        })
+    }
+}
+
+/// The row of this canary itself, without asking over the network.
+pub(super) fn own(mesh: &Mesh) -> impl Iterator<Item = (IpAddr, &str, Cell)> {
+    mesh.entries()
+        .filter(|(_, entry)| entry.probed())
+        .filter_map(|(_, entry)| Some((entry.peer.address, &*entry.peer.node, Cell::of(entry)?)))
+}

@@ -1,0 +1,84 @@
+//! One client's connection. In: a socket. Out: the same, with an end to a client that does not take its answer.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::{Sleep, sleep};
+
+/// An answer that is not taken within so long of the first time that the socket was full is given up. Prometheus itself
+/// waits ten seconds for a whole scrape, unless told otherwise.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A socket with a deadline for each answer.
+#[derive(Debug)]
+pub(super) struct Wire {
+    stream: TcpStream,
+    /// Runs from the first full socket until everything is written.
+    deadline: Option<Pin<Box<Sleep>>>,
+}
+
+impl Wire {
+    /// Around that socket.
+    pub(super) fn new(stream: TcpStream) -> Self {
+        Wire { stream, deadline: None }
+    }
+
+    fn within_deadline(
+        &mut self,
+        context: &mut Context<'_>,
+        written: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        if written.is_pending() && self.deadline.is_none() {
+            self.deadline = Some(Box::pin(sleep(PATIENCE)));
+        }
+        // A client that takes a byte a second makes the socket ready now and then: the clock runs on.
+        match self.deadline.as_mut().map(|deadline| deadline.as_mut().poll(context)) {
+            Some(Poll::Ready(())) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            _ => written,
+        }
+    }
+}
+
+impl AsyncRead for Wire {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.within_deadline(context, written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, pieces);
+        self.within_deadline(context, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    /// hyper flushes once all is written.
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.deadline = None;
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

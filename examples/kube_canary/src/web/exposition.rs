@@ -1,0 +1,160 @@
+//! The text formats of metrics. In: OpenMetrics, piece by piece, as prometheus-client writes it. Out: the same, or
+//! Prometheus' older text format, which the press takes.
+//!
+//! They differ in the lines that begin with `#` only: the older format declares a counter under its whole name, with
+//! `_total`, and knows neither units nor an end.
+
+use std::fmt;
+
+use super::press::Press;
+
+/// One of the two formats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    /// Prometheus' text format 0.0.4.
+    Classic,
+    /// OpenMetrics 1.0.0.
+    OpenMetrics,
+}
+
+impl Format {
+    /// The content type that announces it.
+    pub(super) const fn content_type(self) -> &'static str {
+        match self {
+            Format::Classic => "text/plain; version=0.0.4; charset=utf-8",
+            Format::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+}
+
+/// Takes what the encoder writes.
+pub(super) struct Exposition<'a> {
+    press: &'a mut Press,
+    format: Format,
+    /// Between two lines.
+    fresh: bool,
+    /// Within a line that begins with `#`.
+    comment: bool,
+    line: String,
+    /// The help line, which comes before the type that decides its name.
+    help: String,
+}
+
+impl<'a> Exposition<'a> {
+    /// Into that press.
+    pub(super) fn new(press: &'a mut Press, format: Format) -> Self {
+        let (line, help) = (String::with_capacity(256), String::with_capacity(256));
+        Exposition { press, format, fresh: true, comment: false, line, help }
+    }
+
+    /// The end of the page, where the format has one.
+    pub(super) fn finish(self) {
+        if self.format == Format::OpenMetrics {
+            self.press.put(b"# EOF\n");
+        }
+    }
+
+    /// A whole line that is the same in both formats.
+    #[inline]
+    pub(super) fn sample(&mut self, pieces: [&str; 7]) {
+        for piece in pieces {
+            self.press.put(piece.as_bytes());
+        }
+    }
+
+    fn comment(&mut self) {
+        let mut words = self.line.splitn(4, ' ');
+        let (_, what, name, rest) = (words.next(), words.next(), words.next(), words.next());
+        let (Some(what), Some(name), Some(rest)) = (what, name, rest) else { return };
+        match what {
+            "HELP" => {
+                self.help.clear();
+                self.help.push_str(rest);
+            }
+            "TYPE" => {
+                let kind = rest.trim_end();
+                let total = if self.format == Format::Classic && kind == "counter" { "_total" } else { "" };
+                let kind = if self.format == Format::Classic && kind == "unknown" { "untyped" } else { kind };
+                for piece in ["# HELP ", name, total, " ", &self.help, "# TYPE ", name, total, " ", kind, "\n"] {
+                    self.press.put(piece.as_bytes());
+                }
+            }
+            _ if self.format == Format::OpenMetrics => self.press.put(self.line.as_bytes()),
+            _ => {}
+        }
+    }
+}
+
+impl fmt::Write for Exposition<'_> {
+    #[inline]
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let Some(last) = text.as_bytes().last() else { return Ok(()) };
+        if self.fresh && text.as_bytes()[0] == b'#' {
+            self.comment = true;
+            self.line.clear();
+        }
+        // The encoder writes a line's end by itself, and no text of ours has one within.
+        self.fresh = *last == b'\n';
+        if !self.comment {
+            self.press.put(text.as_bytes());
+        } else {
+            self.line.push_str(text);
+            if self.fresh {
+                self.comment();
+                self.comment = false;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write;
+
+    use super::*;
+
+    const PAGE: &[&str] = &[
+        "# HELP ",
+        "a",
+        " ",
+        "Counts.",
+        "\n",
+        "# TYPE ",
+        "a",
+        " counter",
+        "\n",
+        "a",
+        "_total",
+        "{x=\"# TYPE a\"}",
+        " 1",
+        "\n",
+        "# HELP t_seconds Time.\n",
+        "# TYPE t_seconds histogram\n",
+        "# UNIT t_seconds seconds\n",
+        "t_seconds",
+        " 2",
+        "\n",
+    ];
+
+    fn page(format: Format) -> String {
+        let mut press = Press::new();
+        press.start(false, Vec::new());
+        let mut exposition = Exposition::new(&mut press, format);
+        PAGE.iter().for_each(|piece| exposition.write_str(piece).unwrap());
+        exposition.finish();
+        String::from_utf8(press.finish()).unwrap()
+    }
+
+    #[test]
+    fn the_older_format_declares_counters_whole() {
+        let wanted = "# HELP a_total Counts.\n# TYPE a_total counter\na_total{x=\"# TYPE a\"} 1\n\
+                      # HELP t_seconds Time.\n# TYPE t_seconds histogram\nt_seconds 2\n";
+        assert_eq!(page(Format::Classic), wanted);
+    }
+
+    #[test]
+    fn openmetrics_passes() {
+        assert_eq!(page(Format::OpenMetrics), PAGE.concat() + "# EOF\n");
+    }
+}

@@ -1,0 +1,31 @@
+//! What the web server says of the program that it is in. In: the build. Out: the labels of `build_info`.
+
+use serde::Serialize;
+
+/// Which build this is.
+#[derive(Clone, Debug, Serialize)]
+pub struct Facts {
+    /// The version of the canary.
+    pub version: &'static str,
+    /// The installed allocator; `unknown` where none was installed through allocanary.
+    pub allocator: &'static str,
+    /// The processor that it was built for.
+    pub architecture: &'static str,
+}
+
+impl Facts {
+    /// Of this build.
+    pub fn of_this_build() -> Self {
+        Facts {
+            version: env!("CARGO_PKG_VERSION"),
+            allocator: allocanary::tuning::allocator().unwrap_or("unknown"),
+            architecture: std::env::consts::ARCH,
+        }
+    }
+}
+
+impl Default for Facts {
+    fn default() -> Self {
+        Facts::of_this_build()
+    }
+}

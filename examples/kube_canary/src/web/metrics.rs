@@ -1,0 +1,119 @@
+//! The canary's metrics of itself. In: the mesh, read anew at each scrape. Out: series, through an encoder of
+//! prometheus-client. Those of its peers are in [`super::series`].
+
+use std::fmt;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType::{Counter, Gauge};
+use prometheus_client::registry::Unit;
+
+use super::facts::Facts;
+use crate::mesh::{Mesh, Shared};
+use crate::tallies::Refused;
+
+/// Reads the mesh at each scrape.
+#[derive(Debug)]
+pub(super) struct MeshCollector {
+    mesh: Shared,
+    facts: Facts,
+}
+
+impl MeshCollector {
+    /// Of that mesh.
+    pub(super) fn new(mesh: Shared, facts: Facts) -> Self {
+        MeshCollector { mesh, facts }
+    }
+
+    fn mesh(&self, mesh: &Mesh, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        let here = || mesh.entries().map(|(_, entry)| entry).filter(|entry| entry.gone_since.is_none());
+        let help = "Peers: that discovery names, that this canary probes, and that answer by any protocol";
+        let mut family = encoder.encode_descriptor("kube_canary_peers", help, None, Gauge)?;
+        let probed = || here().filter(|entry| entry.probed());
+        let up = probed().filter(|entry| entry.up() == Some(true)).count();
+        for (state, peers) in [("known", here().count()), ("probed", probed().count()), ("up", up)] {
+            gauge(&mut family, &[("state", state)], peers as f64)?;
+        }
+        // Those that take new pods have no series: there may be a thousand of them.
+        let help = "Peers on nodes that take no new pods: that they go away is no alarm";
+        let mut family = encoder.encode_descriptor("kube_canary_peer_cordoned", help, None, Gauge)?;
+        for entry in here().filter(|entry| entry.peer.cordoned) {
+            let address = entry.peer.address.to_string();
+            gauge(&mut family, &[("peer_node", &*entry.peer.node), ("peer_ip", &*address)], 1.0)?;
+        }
+        Ok(())
+    }
+
+    fn own(&self, mesh: &Mesh, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        let tallies = &mesh.tallies;
+        let plain = [
+            (
+                "kube_canary_socket_dropped_packets",
+                "Packets that the kernel dropped because a socket of this canary was full",
+                tallies.socket_drops,
+            ),
+            (
+                "kube_canary_probes_skipped",
+                "Probes not begun because too many were under way, neither sent nor lost",
+                tallies.probes_skipped,
+            ),
+            ("kube_canary_clock_steps", "Steps of the wall clock that were noticed", tallies.clock_steps),
+            ("kube_canary_echo_replies", "Echo requests of other canaries that were answered", tallies.echoed),
+            (
+                "kube_canary_http_connections_refused",
+                "Connections to the web server that were cut because too many were open",
+                tallies.connections_refused,
+            ),
+        ];
+        for (name, help, value) in plain {
+            let mut family = encoder.encode_descriptor(name, help, None, Counter)?;
+            family.encode_counter::<NoLabelSet, _, u64>(&value, None)?;
+        }
+        let help = "Packets thrown away, by reason";
+        let mut family = encoder.encode_descriptor("kube_canary_packets_refused", help, None, Counter)?;
+        for why in Refused::ALL {
+            count(&mut family, &[("reason", why.name())], tallies.refused[why as usize])?;
+        }
+        let help = "Refreshes of the sources of peers, by result";
+        let mut family = encoder.encode_descriptor("kube_canary_discovery_refreshes", help, None, Counter)?;
+        for (source, tally) in &tallies.sources {
+            count(&mut family, &[("source", *source), ("result", "success")], tally.succeeded)?;
+            count(&mut family, &[("source", *source), ("result", "failure")], tally.failed)?;
+        }
+        let (name, help) =
+            ("kube_canary_discovery_last_success_timestamp", "When a source of peers last answered, since 1970");
+        let mut family = encoder.encode_descriptor(name, help, Some(&Unit::Seconds), Gauge)?;
+        for (source, tally) in &tallies.sources {
+            if let Some(at) = tally.last_success {
+                gauge(&mut family, &[("source", *source)], at as f64)?;
+            }
+        }
+        let help = "The build of this canary, always 1";
+        let Facts { version, allocator, architecture } = self.facts;
+        let mut family = encoder.encode_descriptor("kube_canary_build_info", help, None, Gauge)?;
+        let labels = [("version", version), ("allocator", allocator), ("architecture", architecture)];
+        gauge(&mut family, &labels, 1.0)
+    }
+}
+
+impl Collector for MeshCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        let mesh = self.mesh.lock();
+        self.mesh(&mesh, &mut encoder)?;
+        self.own(&mesh, &mut encoder)
+    }
+}
+
+fn count(family: &mut MetricEncoder, labels: &impl EncodeLabelSet, value: u64) -> fmt::Result {
+    family.encode_family(labels)?.encode_counter::<NoLabelSet, _, u64>(&value, None)
+}
+
+fn gauge(family: &mut MetricEncoder, labels: &impl EncodeLabelSet, value: f64) -> fmt::Result {
+    let mut series = family.encode_family(labels)?;
+    // Whole numbers are shorter, and quicker to write, without ".0".
+    if value.fract() == 0.0 && value.abs() < 1e15 {
+        series.encode_gauge(&(value as i64))
+    } else {
+        series.encode_gauge(&value)
+    }
+}

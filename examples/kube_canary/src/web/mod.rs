@@ -1,0 +1,26 @@
+//! The web server. In: the mesh, and requests of Prometheus, of Kubernetes, of other canaries and of people. Out: metrics,
+//! health, JSON and a page.
+//!
+//! Memory is bounded by design: so many connections, each with a small buffer; pages are rendered under one lock into
+//! buffers that are used again; whoever reads slowly shares his page with others, and is dropped after a time.
+
+mod brief;
+mod client;
+mod connection;
+mod exposition;
+mod facts;
+mod gather;
+mod json;
+mod labels;
+mod metrics;
+mod negotiation;
+mod page;
+mod pages;
+mod press;
+mod readiness;
+mod routes;
+mod series;
+mod server;
+
+pub use facts::Facts;
+pub use server::Server;

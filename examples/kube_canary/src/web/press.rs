@@ -1,0 +1,159 @@
+//! Where a page is made. In: pieces of text, thousands of them. Out: one buffer, as it is or gzipped.
+//!
+//! A gzipped page is compressed as it is written, so that the whole text, ten to twenty times as large, is never in memory.
+
+use std::io;
+
+use flate2::{Compress, Compression, FlushCompress, Status};
+
+/// Text waits here until there is enough of it to be worth a call of the compressor.
+const STAGING: usize = 16 * 1024;
+
+/// The compressor looks back so far: 2 to the power of this, in bytes. Lines repeat the lines just before them, and the
+/// compressor's memory shrinks with the window; `benches/scrape.rs` shows what each size costs.
+const WINDOW_BITS: u8 = 13;
+
+/// A compressor and the text before it, used again for every page.
+pub(super) struct Press {
+    compress: Compress,
+    staging: Vec<u8>,
+    out: Vec<u8>,
+    gzip: bool,
+}
+
+impl Press {
+    /// All memory that it will ever need is taken and touched now: a first scrape must not look like a leak.
+    pub(super) fn new() -> Self {
+        let mut press = Press {
+            // 1 is the fastest level: a page shrinks to a tenth at any.
+            compress: Compress::new_gzip(Compression::new(1), WINDOW_BITS),
+            staging: Vec::with_capacity(STAGING),
+            out: Vec::new(),
+            gzip: false,
+        };
+        press.start(true, Vec::with_capacity(STAGING));
+        let mut rng = allocanary::rng::Rng::new(1);
+        for _ in 0..2 << WINDOW_BITS {
+            press.put(&rng.next().to_le_bytes()[..4]);
+        }
+        press.finish();
+        press
+    }
+
+    /// A page begins, in that buffer.
+    pub(super) fn start(&mut self, gzip: bool, out: Vec<u8>) {
+        self.gzip = gzip;
+        self.out = out;
+        self.out.clear();
+        self.staging.clear();
+        self.compress.reset();
+    }
+
+    /// The next piece of text.
+    #[inline]
+    pub(super) fn put(&mut self, bytes: &[u8]) {
+        if self.staging.len() + bytes.len() > STAGING {
+            self.spill(bytes);
+        } else {
+            self.staging.extend_from_slice(bytes);
+        }
+    }
+
+    #[cold]
+    fn spill(&mut self, bytes: &[u8]) {
+        let staging = std::mem::take(&mut self.staging);
+        self.pass(&staging, FlushCompress::None);
+        self.staging = staging;
+        self.staging.clear();
+        if bytes.len() > STAGING {
+            self.pass(bytes, FlushCompress::None);
+        } else {
+            self.staging.extend_from_slice(bytes);
+        }
+    }
+
+    /// The page is done: its buffer.
+    pub(super) fn finish(&mut self) -> Vec<u8> {
+        let staging = std::mem::take(&mut self.staging);
+        self.pass(&staging, FlushCompress::Finish);
+        self.staging = staging;
+        std::mem::take(&mut self.out)
+    }
+
+    fn pass(&mut self, mut text: &[u8], flush: FlushCompress) {
+        if !self.gzip {
+            self.out.extend_from_slice(text);
+            return;
+        }
+        loop {
+            if self.out.capacity() - self.out.len() < STAGING / 4 {
+                self.out.reserve(STAGING / 2);
+            }
+            let before = self.compress.total_in();
+            // The stream is valid from `reset` on and there is room: the compressor has nothing to complain of.
+            let status = self.compress.compress_vec(text, &mut self.out, flush).unwrap_or(Status::StreamEnd);
+            text = &text[(self.compress.total_in() - before) as usize..];
+            let done = match flush {
+                FlushCompress::Finish => status == Status::StreamEnd,
+                _ => text.is_empty() && self.out.len() < self.out.capacity(),
+            };
+            if done {
+                return;
+            }
+        }
+    }
+}
+
+impl io::Write for Press {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.put(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Press {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Press").field("gzip", &self.gzip).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn gunzip(bytes: &[u8]) -> Vec<u8> {
+        let mut text = Vec::new();
+        flate2::read::GzDecoder::new(bytes).read_to_end(&mut text).expect("a whole gzip file");
+        text
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn what_goes_in_comes_out(pieces in prop::collection::vec((any::<u64>(), 0..40_000usize), 0..12)) {
+            let mut press = Press::new();
+            for gzip in [true, false, true] {
+                let mut wanted = Vec::new();
+                press.start(gzip, Vec::new());
+                for (seed, length) in &pieces {
+                    let mut rng = allocanary::rng::Rng::new(*seed);
+                    // Half of it noise, half of it the same line again.
+                    let piece: Vec<u8> = (0..*length).map(|at| if at % 97 < 48 { rng.next() as u8 } else { at as u8 }).collect();
+                    press.put(&piece);
+                    wanted.extend_from_slice(&piece);
+                }
+                let page = press.finish();
+                let read = if gzip { gunzip(&page) } else { page };
+                    prop_assert!(read == wanted, "gzip: {}, {} bytes of {}", gzip, read.len(), wanted.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! What is where. In: a request. Out: its answer.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::header::{
+    ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
+    HeaderValue, TRANSFER_ENCODING, VARY, X_CONTENT_TYPE_OPTIONS,
+};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+use prometheus_client::encoding::text::encode_registry;
+use prometheus_client::registry::Registry;
+
+use super::exposition::{Exposition, Format};
+use super::gather::Gatherer;
+use super::json::{self, Identity};
+use super::labels::Labels;
+use super::pages::{Kind, Pages};
+use super::press::Press;
+use super::readiness::ready;
+use super::{negotiation, page, series};
+use crate::clock;
+use crate::discovery::NODE_HEADER;
+use crate::mesh::Shared;
+
+const TEXT: &str = "text/plain; charset=utf-8";
+const JSON: &str = "application/json";
+const HERE: &str = "There is:\n  /         the mesh, to look at\n  /metrics  for Prometheus\n  /peers    this canary's peers, JSON\n  \
+                    /mesh     every canary's peers, JSON\n  /healthz  200 while it lives\n  /readyz   200 once it knows its peers\n";
+
+/// All that the answers are made from.
+#[derive(Debug)]
+pub(super) struct Site {
+    pub(super) mesh: Shared,
+    pub(super) registry: Registry,
+    pub(super) pages: Pages,
+    pub(super) gatherer: Arc<Gatherer>,
+    pub(super) identity: Identity,
+    pub(super) interval: Duration,
+    pub(super) quantiles: bool,
+    pub(super) labels: Mutex<Labels>,
+    /// By the canary's clock.
+    pub(super) started_ns: u64,
+}
+
+type Answer = Response<Full<Bytes>>;
+
+impl Site {
+    /// Answers a request of which the head was read.
+    pub(super) async fn answer<B>(&self, request: Request<B>) -> Answer {
+        let headers = request.headers();
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "GET and HEAD only\n");
+            answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+            return closing(answer);
+        }
+        let length = headers.get(CONTENT_LENGTH).is_some_and(|length| length != "0");
+        if length || headers.contains_key(TRANSFER_ENCODING) {
+            return closing(text(StatusCode::PAYLOAD_TOO_LARGE, "a request with a body is not read\n"));
+        }
+        match (request.uri().path(), request.uri().query()) {
+            ("/metrics", _) => self.metrics(headers),
+            ("/healthz", _) => {
+                let mut answer = text(StatusCode::OK, "alive\n");
+                // Peers that know only our address learn our name here.
+                if let Ok(name) = HeaderValue::from_str(&self.identity.node) {
+                    answer.headers_mut().insert(NODE_HEADER, name);
+                }
+                answer
+            }
+            ("/readyz", _) => match self.ready() {
+                Ok(()) => text(StatusCode::OK, "ready\n"),
+                Err(why) => text(StatusCode::SERVICE_UNAVAILABLE, why + "\n"),
+            },
+            ("/peers", Some("brief")) => {
+                self.json(Kind::Brief, headers, |press| json::brief(press, &self.mesh.lock(), &self.identity))
+            }
+            ("/peers", _) => {
+                let ready = self.ready();
+                self.json(Kind::Peers, headers, |press| {
+                    json::peers(press, &self.mesh.lock(), &self.identity, self.running().as_secs(), ready)
+                })
+            }
+            ("/mesh", _) => {
+                let picture = self.gatherer.picture().await;
+                self.json(Kind::Mesh, headers, |press| serde_json::to_writer(press, &*picture))
+            }
+            ("/", _) => html(),
+            (path, _) => {
+                let shown: String = path.chars().take(80).collect();
+                text(StatusCode::NOT_FOUND, format!("{shown} is not here. {HERE}"))
+            }
+        }
+    }
+
+    fn running(&self) -> Duration {
+        Duration::from_nanos(clock::now().saturating_sub(self.started_ns))
+    }
+
+    fn ready(&self) -> Result<(), String> {
+        ready(&self.mesh.lock(), self.running(), self.interval)
+    }
+
+    fn metrics(&self, headers: &HeaderMap) -> Answer {
+        let (format, gzip) = (negotiation::format(headers), negotiation::gzip(headers));
+        let page = self.pages.get(Kind::Metrics(format), gzip, |press| {
+            let mut exposition = Exposition::new(press, format);
+            {
+                // One lock for all peers: what adds up does so in every scrape.
+                let (mesh, mut labels) = (self.mesh.lock(), self.labels.lock().unwrap_or_else(PoisonError::into_inner));
+                labels.read(&mesh);
+                series::write(&mut exposition, &mesh, &labels, self.quantiles);
+            }
+            // Neither the exposition nor a collector of ours ever fails.
+            let _ = encode_registry(&mut exposition, &self.registry);
+            exposition.finish();
+        });
+        encoded(page, format.content_type(), gzip)
+    }
+
+    fn json(
+        &self,
+        kind: Kind,
+        headers: &HeaderMap,
+        write: impl FnOnce(&mut Press) -> serde_json::Result<()>,
+    ) -> Answer {
+        let gzip = negotiation::gzip(headers);
+        // The press takes everything, and no map of ours has keys that are not text.
+        let page = self.pages.get(kind, gzip, |press| drop(write(press)));
+        encoded(page, JSON, gzip)
+    }
+
+    /// Renders metrics once, so that what a scrape allocates is there before the first.
+    pub(super) fn warm(&self) {
+        for format in [Format::Classic, Format::OpenMetrics] {
+            let mut headers = HeaderMap::new();
+            headers.insert(hyper::header::ACCEPT, HeaderValue::from_static(format.content_type()));
+            headers.insert(hyper::header::ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+            drop(self.metrics(&headers));
+        }
+    }
+}
+
+fn text(status: StatusCode, text: impl Into<Bytes>) -> Answer {
+    let mut answer = respond(text.into(), TEXT);
+    *answer.status_mut() = status;
+    answer
+}
+
+fn closing(mut answer: Answer) -> Answer {
+    answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    answer
+}
+
+fn encoded(page: Bytes, content_type: &'static str, gzip: bool) -> Answer {
+    let mut answer = respond(page, content_type);
+    answer.headers_mut().insert(VARY, HeaderValue::from_static("Accept, Accept-Encoding"));
+    if gzip {
+        answer.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    answer
+}
+
+fn html() -> Answer {
+    let mut answer = respond(Bytes::from_static(page::HTML.as_bytes()), "text/html; charset=utf-8");
+    answer.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(page::POLICY));
+    answer
+}
+
+fn respond(body: Bytes, content_type: &'static str) -> Answer {
+    let mut answer = Response::new(Full::new(body));
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    answer
+}

@@ -1,0 +1,211 @@
+//! Listens and serves. In: connections, of whomever. Out: at most [`MOST_OPEN`] of them at a time, each bounded in time.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener as StdListener};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use prometheus_client::registry::Registry;
+use socket2::{Domain, Socket, Type};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Runtime;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::connection::Wire;
+use super::facts::Facts;
+use super::gather::Gatherer;
+use super::json::Identity;
+use super::metrics::MeshCollector;
+use super::pages::Pages;
+use super::routes::Site;
+use crate::clock;
+use crate::error::{Error, Result};
+use crate::mesh::Shared;
+use crate::options::Options;
+
+/// Connections open at a time; more wait in the kernel's queue.
+const MOST_OPEN: usize = 64;
+/// Once all are taken the oldest has to go, if it had this long: a crowd that does nothing must not keep Prometheus out.
+const FAIR_SHARE: Duration = Duration::from_secs(1);
+/// Connections that the kernel completes and keeps for us.
+const BACKLOG: i32 = 1024;
+/// For the head of a request, and for the next one on a connection that is kept.
+const HEAD_WITHIN: Duration = Duration::from_secs(10);
+/// The most bytes of a head. hyper answers 431 to more, and takes no smaller buffer.
+const MOST_HEAD: usize = 8192;
+/// After the system refused a connection for want of file descriptors or memory.
+const BACK_OFF: Duration = Duration::from_millis(100);
+
+/// A web server that has its port.
+#[derive(Debug)]
+pub struct Server {
+    listener: StdListener,
+    site: Arc<Site>,
+    threads: usize,
+}
+
+impl Server {
+    /// Takes the port, and all the memory that pages need. A port that is taken is an error.
+    pub fn bind(options: &Options, mesh: Shared, facts: Facts) -> Result<Self> {
+        let port = |error| Error::Port { what: "listening for HTTP on", address: options.listen, error };
+        let listener = listen(options.listen).map_err(port)?;
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(MeshCollector::new(mesh.clone(), facts.clone())));
+        registry.register_collector(Box::new(allocanary::metrics::AllocatorCollector::new()));
+        let node = options.node.clone();
+        let gatherer = Gatherer::new(mesh.clone(), node.clone(), options.own_addresses.clone(), options.peer_port);
+        let site = Site {
+            mesh,
+            registry,
+            pages: Pages::new(options.http_threads),
+            gatherer: Arc::new(gatherer),
+            identity: Identity { node, facts, interval_seconds: options.interval.as_secs_f64() },
+            interval: options.interval,
+            quantiles: options.quantiles,
+            labels: Mutex::default(),
+            started_ns: clock::now(),
+        };
+        site.warm();
+        Ok(Server { listener, site: Arc::new(site), threads: options.http_threads })
+    }
+
+    /// Where it listens: where port 0 was asked for, the port that the system chose.
+    pub fn address(&self) -> std::io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves until it is dropped; ends only where the system takes the listening socket away.
+    pub async fn run(self) -> Result<()> {
+        let Server { listener, site, threads } = self;
+        if threads == 0 {
+            return serve(listener, site).await;
+        }
+        let system = |error| Error::System { what: "starting the threads of the web server", error };
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(threads)
+            .thread_name("http")
+            .enable_all()
+            .build()
+            .map_err(system)?;
+        let runtime = Threads(Some(runtime));
+        match runtime.0.as_ref().map(|runtime| runtime.spawn(serve(listener, site))) {
+            Some(serving) => serving.await.unwrap_or(Ok(())),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A runtime that may be dropped within another.
+struct Threads(Option<Runtime>);
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// A host without IPv6 has no `[::]`, which is the default: there it is all of IPv4.
+fn listen(address: SocketAddr) -> std::io::Result<StdListener> {
+    let no_ipv6 =
+        |error: &std::io::Error| matches!(error.raw_os_error(), Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL));
+    match listen_at(address) {
+        Err(error) if address.ip() == Ipv6Addr::UNSPECIFIED && no_ipv6(&error) => {
+            listen_at((Ipv4Addr::UNSPECIFIED, address.port()).into())
+        }
+        outcome => outcome,
+    }
+}
+
+fn listen_at(address: SocketAddr) -> std::io::Result<StdListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking().cloexec(), None)?;
+    socket.set_reuse_address(true)?;
+    if address.is_ipv6() {
+        // `[::]` takes IPv4 as well, whatever the node's default is.
+        socket.set_only_v6(false)?;
+    }
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// An open connection: since when, and how to end it. Closed from the other side once the connection is over.
+struct Open {
+    since: Instant,
+    end: oneshot::Sender<()>,
+}
+
+async fn serve(listener: StdListener, site: Arc<Site>) -> Result<()> {
+    let system = |error| Error::System { what: "waiting for HTTP connections", error };
+    let listener = TcpListener::from_std(listener).map_err(system)?;
+    let room = Arc::new(Semaphore::new(MOST_OPEN));
+    let mut open: VecDeque<Open> = VecDeque::with_capacity(MOST_OPEN);
+    loop {
+        let permit = permit(&room, &mut open, &site).await;
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) if is_of_one_connection(&error) => continue,
+            Err(_) => {
+                sleep(BACK_OFF).await;
+                continue;
+            }
+        };
+        let (end, ended) = oneshot::channel();
+        open.push_back(Open { since: Instant::now(), end });
+        let site = site.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = connection(stream, site) => {}
+                _ = ended => {}
+            }
+            drop(permit);
+        });
+    }
+}
+
+/// Room for one more, made at the cost of the oldest where there is none.
+async fn permit(room: &Arc<Semaphore>, open: &mut VecDeque<Open>, site: &Site) -> OwnedSemaphorePermit {
+    loop {
+        open.retain(|connection| !connection.end.is_closed());
+        let oldest = open.front().map_or_else(Instant::now, |connection| connection.since);
+        match timeout_at(oldest + FAIR_SHARE, room.clone().acquire_owned()).await {
+            Ok(Ok(permit)) => return permit,
+            _ => {
+                if let Some(oldest) = open.pop_front()
+                    && oldest.end.send(()).is_ok()
+                {
+                    site.mesh.lock().tallies.connections_refused += 1;
+                    tokio::task::yield_now().await;
+                }
+            }
+        }
+    }
+}
+
+/// The client went away before it was accepted; the next may be well.
+fn is_of_one_connection(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted};
+    matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted)
+}
+
+async fn connection(stream: TcpStream, site: Arc<Site>) {
+    // A page is written whole: nothing is gained by waiting for more.
+    let _ = stream.set_nodelay(true);
+    let service = service_fn(move |request| {
+        let site = site.clone();
+        async move { Ok::<_, Infallible>(site.answer(request).await) }
+    });
+    // What goes wrong with one client is that client's own.
+    let _ = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_WITHIN)
+        .max_buf_size(MOST_HEAD)
+        .serve_connection(TokioIo::new(Wire::new(stream)), service)
+        .await;
+}

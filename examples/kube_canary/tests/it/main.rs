@@ -1,0 +1,5 @@
+//! Integration tests of kube_canary, one binary with a module for each part.
+
+mod command;
+mod probes;
+mod support;

@@ -1,0 +1,244 @@
+//! Probers on loopback: what is sent comes back, none is lost, and forged packets change nothing.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::time::Duration;
+
+use kube_canary::mesh::Shared;
+use kube_canary::options::Options;
+use kube_canary::peer::Peer;
+use kube_canary::protocol::{Loss, Protocol};
+use kube_canary::tallies::Refused;
+use socket2::{Domain, Socket, Type};
+
+use crate::support::{Sum, address, free_port, loopback, mesh, options, probe, sum};
+
+const SPAN: Duration = Duration::from_secs(3);
+
+fn run(options: &Options) -> Option<(Sum, Shared)> {
+    let shared = mesh(options);
+    let protocol = options.protocols.as_ref().unwrap()[0];
+    probe(options, &shared, async || tokio::time::sleep(SPAN).await)?;
+    Some((sum(&shared, protocol), shared))
+}
+
+fn none_is_lost(protocol: Protocol, peers: u32, interval: Duration) {
+    let Some((sum, shared)) = run(&options(loopback(peers), protocol, interval)) else { return };
+    assert_eq!((sum.lost, sum.late, sum.duplicates), (0, 0, 0), "{sum:?}");
+    // A machine that does not let this process run makes it skip rounds: that each peer is probed once an interval is shown
+    // where the schedule's time is not the machine's. Here nobody gets more than that.
+    assert!(sum.most <= SPAN.as_nanos().div_ceil(interval.as_nanos()) as u64 + 1, "{sum:?}");
+    assert!(sum.replies > 0);
+    assert_eq!(shared.lock().tallies.socket_drops, 0);
+}
+
+#[test]
+fn icmp_to_8_peers_loses_nothing() {
+    none_is_lost(Protocol::Icmp, 8, Duration::from_millis(200));
+}
+
+#[test]
+fn icmp_to_100_peers_loses_nothing() {
+    none_is_lost(Protocol::Icmp, 100, Duration::from_millis(200));
+}
+
+#[test]
+fn icmp_to_1000_peers_loses_nothing() {
+    none_is_lost(Protocol::Icmp, 1000, Duration::from_secs(1));
+}
+
+#[test]
+fn udp_echo_to_100_peers_loses_nothing() {
+    none_is_lost(Protocol::Udp, 100, Duration::from_millis(250));
+}
+
+#[test]
+fn ipv6_answers_too_where_the_host_has_it() {
+    if UdpSocket::bind("[::1]:0").is_err() {
+        eprintln!("skipped ipv6_answers_too_where_the_host_has_it: this host has no ::1");
+        return;
+    }
+    for protocol in [Protocol::Icmp, Protocol::Udp] {
+        let peers = vec![Peer::at(address("::1")), Peer::at(address("127.0.0.1"))];
+        let Some((sum, shared)) = run(&options(peers, protocol, Duration::from_millis(200))) else { return };
+        assert_eq!((sum.books, sum.lost), (2, 0), "{protocol}: {sum:?}");
+        let mesh = shared.lock();
+        let book = mesh.at(address("::1")).unwrap().1.books[protocol as usize].as_ref().unwrap();
+        assert!(book.replies() > 0 && book.hop_limit() == Some(64), "{book:?}");
+    }
+}
+
+#[test]
+fn a_closed_port_is_unreachable_at_once() {
+    let mut options = options(loopback(2), Protocol::Tcp, Duration::from_millis(200));
+    options.peer_port = free_port();
+    let (sum, shared) = run(&options).unwrap();
+    assert!(sum.lost > 0 && sum.replies == 0, "{sum:?}");
+    let mesh = shared.lock();
+    let book = mesh.at(address("127.0.1.1")).unwrap().1.books[Protocol::Tcp as usize].as_ref().unwrap();
+    assert_eq!(book.lost_for(Loss::Unreachable), book.lost_in_all());
+}
+
+#[test]
+fn an_address_without_a_route_is_no_answer_and_harms_no_other_peer() {
+    // Class E: no host routes it, and many kernels refuse to send.
+    let peers = vec![Peer::at(address("240.0.0.1")), Peer::at(address("127.0.0.1"))];
+    let options =
+        Options { timeout: Duration::from_millis(200), ..options(peers, Protocol::Udp, Duration::from_millis(200)) };
+    let (_, shared) = run(&options).unwrap();
+    let mesh = shared.lock();
+    let book = |peer| mesh.at(address(peer)).unwrap().1.books[Protocol::Udp as usize].as_ref().unwrap();
+    assert_eq!(book("240.0.0.1").replies(), 0);
+    assert!(book("240.0.0.1").lost_in_all() > 0);
+    assert_eq!(book("127.0.0.1").lost_in_all(), 0);
+}
+
+/// A web server that answers as a canary does; gives its port.
+fn server() -> u16 {
+    let listener = TcpListener::bind("0.0.0.0:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { continue };
+            let mut request = [0; 1024];
+            if let Ok(length) = stream.read(&mut request)
+                && request[..length].starts_with(b"GET /healthz HTTP/1.1\r\n")
+            {
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nok\n");
+            }
+        }
+    });
+    port
+}
+
+#[test]
+fn tcp_and_http_probes_are_answered_by_a_server() {
+    for protocol in [Protocol::Tcp, Protocol::Http] {
+        let mut options = options(loopback(20), protocol, Duration::from_millis(250));
+        options.peer_port = server();
+        let (sum, _) = run(&options).unwrap();
+        assert_eq!((sum.books, sum.lost, sum.duplicates), (20, 0, 0), "{protocol}: {sum:?}");
+        assert!(sum.replies > 0);
+    }
+}
+
+#[test]
+fn a_stop_of_the_process_loses_nothing() {
+    for protocol in [Protocol::Icmp, Protocol::Tcp, Protocol::Http] {
+        let mut options = options(loopback(50), protocol, Duration::from_millis(200));
+        options.peer_port = server();
+        let shared = mesh(&options);
+        let stopped = probe(&options, &shared, async || {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            // As SIGSTOP would: the only thread does nothing for longer than the timeout, while answers come.
+            std::thread::sleep(Duration::from_secs(3));
+            let before = sum(&shared, protocol);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            before
+        });
+        let Some(before) = stopped else { continue };
+        let after = sum(&shared, protocol);
+        assert_eq!((after.lost, after.late), (0, 0), "{protocol}: {after:?}");
+        assert!(after.replies > before.replies, "{protocol}: {before:?} {after:?}");
+    }
+}
+
+/// A socket that sees all packets of a protocol on this host; only root may.
+fn raw(number: socket2::Protocol) -> Option<Socket> {
+    let socket = Socket::new(Domain::IPV4, Type::RAW, Some(number)).ok()?;
+    socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    Some(socket)
+}
+
+/// The next packet from `source`, without its IPv4 header, that `wanted` takes. Other tests probe beside this one.
+fn sniff(socket: &Socket, source: [u8; 4], wanted: impl Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
+    let mut bytes = [0; 256];
+    (0..50_000).find_map(|_| {
+        let length = (&*socket).read(&mut bytes).ok()?;
+        (bytes[12..16] == source && wanted(&bytes[20..length])).then(|| bytes[20..length].to_vec())
+    })
+}
+
+fn has_probe(packet: &[u8]) -> bool {
+    packet.len() == 40 && packet[8..12] == *b"kcan"
+}
+
+/// Which byte of a true answer is changed to forge one: of its magic, nonce, slot and generation.
+const FORGERIES: [usize; 4] = [8, 8 + 8, 8 + 19, 8 + 23];
+
+#[test]
+fn forged_udp_answers_are_refused_and_counted() {
+    let Some(sniffer) = raw(socket2::Protocol::UDP) else {
+        eprintln!("skipped forged_udp_answers_are_refused_and_counted: raw sockets are not permitted");
+        return;
+    };
+    let options = options(vec![Peer::at(address("127.7.7.1"))], Protocol::Udp, Duration::from_millis(200));
+    let port = options.udp_port;
+    let shared = mesh(&options);
+    let forger = std::thread::spawn(move || {
+        // A reply on its way back: from the echo's port to the prober's.
+        let back = |packet: &[u8]| has_probe(packet) && packet[..2] == port.to_be_bytes() && packet[13] == 2;
+        let reply = (0..20).find_map(|_| sniff(&sniffer, [127, 7, 7, 1], back)).unwrap();
+        let to = u16::from_be_bytes([reply[2], reply[3]]);
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let send = |bytes: &[u8]| socket.send_to(bytes, ("127.0.0.1", to)).unwrap();
+        send(&reply[8..]); // a true answer from another port
+        send(&reply[8..20]); // a short one
+        send(&[0; 1000]); // a long one
+        let mut forged = reply;
+        forged[8] ^= 0x40;
+        send(&forged[8..]); // one of another form
+    });
+    probe(&options, &shared, async || tokio::time::sleep(SPAN).await);
+    forger.join().unwrap();
+    let sum = sum(&shared, Protocol::Udp);
+    assert_eq!((sum.lost, sum.late, sum.duplicates), (0, 0, 0), "{sum:?}");
+    let refused = shared.lock().tallies.refused;
+    assert_eq!((refused[Refused::WrongSource as usize], refused[Refused::Malformed as usize]), (1, 3), "{refused:?}");
+}
+
+#[test]
+fn forged_icmp_answers_are_refused_and_counted() {
+    let Some(sniffer) = raw(socket2::Protocol::ICMPV4) else {
+        eprintln!("skipped forged_icmp_answers_are_refused_and_counted: raw sockets are not permitted");
+        return;
+    };
+    let options = options(vec![Peer::at(address("127.7.7.2"))], Protocol::Icmp, Duration::from_millis(200));
+    let shared = mesh(&options);
+    let forger = std::thread::spawn(move || {
+        let back = |packet: &[u8]| has_probe(packet) && packet[0] == 0;
+        let Some(reply) = (0..20).find_map(|_| sniff(&sniffer, [127, 7, 7, 2], back)) else { return };
+        let send = |source: &str, bytes: &[u8]| {
+            let socket = raw(socket2::Protocol::ICMPV4).unwrap();
+            socket.bind(&SocketAddr::new(address(source), 0).into()).unwrap();
+            socket.send_to(bytes, &SocketAddr::new(address("127.0.0.1"), 0).into()).unwrap();
+        };
+        for at in FORGERIES {
+            let mut forged = reply.clone();
+            forged[at] ^= 0x40;
+            fix(&mut forged);
+            send("127.7.7.2", &forged);
+        }
+        send("127.9.9.9", &reply);
+        // The answer itself, again.
+        send("127.7.7.2", &reply);
+    });
+    if probe(&options, &shared, async || tokio::time::sleep(SPAN).await).is_none() {
+        return;
+    }
+    forger.join().unwrap();
+    let sum = sum(&shared, Protocol::Icmp);
+    assert_eq!((sum.lost, sum.duplicates), (0, 1), "{sum:?}");
+    let refused = shared.lock().tallies.refused;
+    // By number: malformed, foreign, of a wrong source, of no probe that was sent, of a flood.
+    assert_eq!(refused, [1, 1, 1, 2, 0]);
+}
+
+/// Puts the checksum in, so that the kernel takes the packet.
+fn fix(packet: &mut [u8]) {
+    packet[2..4].copy_from_slice(&[0, 0]);
+    let sum: u32 = packet.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+    let folded = (sum & 0xffff) + (sum >> 16);
+    let checksum = !((folded & 0xffff) + (folded >> 16)) as u16;
+    packet[2..4].copy_from_slice(&checksum.to_be_bytes());
+}

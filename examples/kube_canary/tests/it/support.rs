@@ -1,0 +1,106 @@
+//! What the tests share. In: numbers of peers, options. Out: a prober that runs in this process, and a sum of its books.
+
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::time::Duration;
+
+use kube_canary::error::{Error, Result};
+use kube_canary::mesh::{Mesh, Shared};
+use kube_canary::options::Options;
+use kube_canary::peer::Peer;
+use kube_canary::prober::Prober;
+use kube_canary::protocol::Protocol;
+
+/// That many addresses of the loopback network.
+pub fn loopback(peers: u32) -> Vec<Peer> {
+    (0..peers).map(|number| Peer::at(Ipv4Addr::from(0x7f00_0101 + number).into())).collect()
+}
+
+/// A UDP port that nobody has now.
+pub fn free_port() -> u16 {
+    UdpSocket::bind("[::]:0").or_else(|_| UdpSocket::bind("0.0.0.0:0")).unwrap().local_addr().unwrap().port()
+}
+
+/// Options for `peers` under one protocol.
+pub fn options(peers: Vec<Peer>, protocol: Protocol, interval: Duration) -> Options {
+    Options {
+        node: "test".into(),
+        interval,
+        timeout: interval.max(Duration::from_secs(1)).min(interval * 8),
+        protocols: Some(vec![protocol]),
+        udp_port: free_port(),
+        peers,
+        probe_self: true,
+        ..Options::default()
+    }
+}
+
+/// The mesh of those options, with its peers.
+pub fn mesh(options: &Options) -> Shared {
+    let mut mesh =
+        Mesh::new(options.bounds.clone(), options.grace.as_nanos() as u64, options.most_probed, &options.node);
+    mesh.update("flags", options.peers.clone(), 0);
+    Shared::new(mesh)
+}
+
+/// Runs a prober beside `during`, and ends it with it. `None` where ICMP is not permitted here, which is said.
+pub fn probe<T>(options: &Options, shared: &Shared, during: impl AsyncFnOnce() -> T) -> Option<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let prober = match opened(options, shared) {
+            Ok(prober) => prober,
+            Err(error @ Error::NoIcmp { .. }) => {
+                eprintln!("skipped {}: {error}", std::thread::current().name().unwrap_or("a test"));
+                return None;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        tokio::select! {
+            ended = prober.run() => panic!("the prober ended: {ended:?}"),
+            done = during() => Some(done),
+        }
+    })
+}
+
+fn opened(options: &Options, shared: &Shared) -> Result<Prober> {
+    Prober::open(options, shared.clone())
+}
+
+/// All books together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sum {
+    pub books: u64,
+    pub sent: u64,
+    pub replies: u64,
+    pub lost: u64,
+    pub in_flight: u64,
+    pub late: u64,
+    pub duplicates: u64,
+    pub reordered: u64,
+    pub fewest: u64,
+    pub most: u64,
+}
+
+/// Adds up the books of a protocol, and checks that each adds up in itself.
+pub fn sum(shared: &Shared, protocol: Protocol) -> Sum {
+    let mesh = shared.lock();
+    let mut sum = Sum { fewest: u64::MAX, ..Sum::default() };
+    for book in mesh.entries().filter_map(|(_, entry)| entry.books[protocol as usize].as_ref()) {
+        assert_eq!(book.sent(), book.replies() + book.lost_in_all() + u64::from(book.in_flight()));
+        sum.books += 1;
+        sum.sent += book.sent();
+        sum.replies += book.replies();
+        sum.lost += book.lost_in_all();
+        sum.in_flight += u64::from(book.in_flight());
+        sum.late += book.late();
+        sum.duplicates += book.duplicates();
+        sum.reordered += book.reordered();
+        sum.fewest = sum.fewest.min(book.sent());
+        sum.most = sum.most.max(book.sent());
+    }
+    sum
+}
+
+/// An address.
+pub fn address(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}

@@ -1,0 +1,152 @@
+//! Network namespaces. In: how many nodes. Out: namespaces with an address each, joined by a bridge in one more, and all gone
+//! when the test is.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{IpAddr, TcpStream};
+use std::os::fd::AsRawFd;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+static NUMBER: AtomicU32 = AtomicU32::new(0);
+
+/// Namespaces `PREFIX0`, `PREFIX1`... and the bridge's, `PREFIXb`.
+pub struct Net {
+    prefix: String,
+    nodes: usize,
+}
+
+/// A child that ends with its test.
+pub struct Running(pub Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Whether a program is installed.
+pub fn has(tool: &str) -> bool {
+    let paths = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+    paths.split(':').any(|folder| std::path::Path::new(folder).join(tool).exists())
+}
+
+fn sh(line: &str) {
+    let out = Command::new("sh").arg("-ec").arg(line).output().unwrap();
+    assert!(out.status.success(), "{line}: {}", String::from_utf8_lossy(&out.stderr));
+}
+
+impl Net {
+    /// So many nodes on a bridge; with 0 there are two namespaces that nothing joins yet.
+    pub fn new(nodes: usize) -> Net {
+        let prefix = format!("kc{}x{}n", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        let net = Net { prefix, nodes: nodes.max(2) };
+        let bridge = net.name("b");
+        sh(&format!("ip netns add {bridge}; ip -n {bridge} link add br0 type bridge; ip -n {bridge} link set br0 up"));
+        for node in 0..net.nodes {
+            let name = net.name(node);
+            sh(&format!(
+                "ip netns add {name}; ip -n {name} link set lo up
+                 ip netns exec {name} sysctl -qw net.ipv4.ping_group_range='0 2147483647'"
+            ));
+            if nodes > 0 {
+                sh(&format!(
+                    "ip -n {name} link add eth0 type veth peer name port{node} netns {bridge}
+                     ip -n {bridge} link set port{node} master br0 up
+                     ip -n {name} addr add {}/24 dev eth0; ip -n {name} link set eth0 up",
+                    net.address(node)
+                ));
+            }
+        }
+        net
+    }
+
+    /// The name of a node's namespace.
+    pub fn name(&self, node: impl std::fmt::Display) -> String {
+        format!("{}{node}", self.prefix)
+    }
+
+    /// How many nodes there are.
+    pub fn nodes(&self) -> usize {
+        self.nodes
+    }
+
+    /// A node's address.
+    pub fn address(&self, node: usize) -> IpAddr {
+        IpAddr::from([10, 77, 0, node as u8 + 1])
+    }
+
+    /// Cuts a node's link (`down`) or mends it (`up`).
+    pub fn link(&self, node: usize, state: &str) {
+        sh(&format!("ip -n {} link set port{node} {state}", self.name("b")));
+    }
+
+    /// Gives a node a table of nft.
+    pub fn nft(&self, node: usize, rules: &str) {
+        let said = self.with_input(node, "nft -f -", rules);
+        assert!(said.is_empty(), "nft: {said}");
+    }
+
+    /// Packets that the node's rules dropped.
+    pub fn dropped(&self, node: usize) -> u64 {
+        let rules = self.with_input(node, "nft list ruleset", "");
+        let after = rules.split("packets ").nth(1).unwrap_or_else(|| panic!("no counter in {rules}"));
+        after.split(' ').next().unwrap().parse().unwrap()
+    }
+
+    /// Runs a line in a namespace with something on its standard input; gives what it said.
+    pub fn with_input(&self, node: usize, line: &str, input: &str) -> String {
+        let mut command = self.command(node, line);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        let out = child.wait_with_output().unwrap();
+        String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr)
+    }
+
+    /// Starts a line in a namespace.
+    pub fn spawn(&self, node: usize, line: &str) -> Running {
+        Running(self.command(node, line).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    }
+
+    fn command(&self, node: usize, line: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.name(node)]).args(line.split(' '));
+        command
+    }
+
+    /// Does something on a thread that is in a node's namespace.
+    pub fn within<T: Send>(&self, node: impl std::fmt::Display, work: impl FnOnce() -> T + Send) -> T {
+        let namespace = File::open(format!("/run/netns/{}", self.name(node))).unwrap();
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(move || {
+                // SAFETY: the descriptor is open; only this thread moves, and it ends here.
+                assert_eq!(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }, 0);
+                work()
+            });
+            thread.join().unwrap()
+        })
+    }
+
+    /// The body of GET, from within a namespace; what failed is an empty text, as the server may not be there yet.
+    pub fn get(&self, node: usize, address: &str, path: &str) -> String {
+        self.within(node, || {
+            let Ok(mut stream) = TcpStream::connect(address) else { return String::new() };
+            let _ = stream.set_read_timeout(Some(Duration::from_secs(5)));
+            let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+            let mut answer = Vec::new();
+            let _ = stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_end(&mut answer).map(drop));
+            let answer = String::from_utf8_lossy(&answer);
+            answer.split_once("\r\n\r\n").map(|(_, body)| body.to_string()).unwrap_or_default()
+        })
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        for node in (0..self.nodes).map(|node| node.to_string()).chain(["b".to_string()]) {
+            let _ = Command::new("ip").args(["netns", "del", &self.name(node)]).status();
+        }
+    }
+}

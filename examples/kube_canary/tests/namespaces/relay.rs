@@ -1,0 +1,161 @@
+//! A wire of our own between two namespaces: two tap devices, and a thread that carries frames from one to the other as
+//! late, as often and in such order as it is told. (The kernel's netem would do, where it is built in.)
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::net::Net;
+
+/// What happens to frames. Of the ICMP echo replies to node 0 one in N is treated; 0 is none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Treatment {
+    /// For every frame, each way.
+    pub delay: Duration,
+    /// Comes twice.
+    pub twice: u64,
+    /// Is held back for 70 ms.
+    pub swap: u64,
+    /// Is held back for 500 ms.
+    pub late: u64,
+    /// Never comes.
+    pub lose: u64,
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Did {
+    /// Echo replies to node 0.
+    pub answers: u64,
+    /// Carried twice.
+    pub twice: u64,
+    /// Held back a little.
+    pub swapped: u64,
+    /// Held back past the deadline.
+    pub late: u64,
+    /// Not carried.
+    pub lost: u64,
+}
+
+/// Both ends of the wire and what carries frames between them.
+pub struct Relay {
+    state: Arc<Mutex<(Treatment, Did)>>,
+    ended: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A treatment that is on.
+pub struct Run<'a>(&'a Relay);
+
+impl Run<'_> {
+    /// Frames pass untouched again; what was done until now.
+    pub fn stop(self) -> Did {
+        let mut state = self.0.state.lock().unwrap();
+        *state = (Treatment { delay: state.0.delay, ..Treatment::default() }, state.1);
+        state.1
+    }
+}
+
+/// A tap device in the namespace that this thread is in.
+fn tap() -> File {
+    let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun").unwrap();
+    let mut request = [0u8; 40];
+    request[..4].copy_from_slice(b"tap0");
+    let flags = (libc::IFF_TAP | libc::IFF_NO_PI) as i16;
+    request[16..18].copy_from_slice(&flags.to_ne_bytes());
+    // SAFETY: `request` is as large as `struct ifreq`, and the kernel reads and writes no more than that.
+    assert_eq!(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, request.as_mut_ptr()) }, 0);
+    file
+}
+
+impl Relay {
+    /// Joins nodes 0 and 1 of `net`.
+    pub fn new(net: &Net) -> Relay {
+        let ends: Vec<File> = (0..2)
+            .map(|node| {
+                let end = net.within(node, tap);
+                let (name, address) = (net.name(node), net.address(node));
+                let line = format!("ip -n {name} addr add {address}/24 dev tap0; ip -n {name} link set tap0 up");
+                assert!(Command::new("sh").args(["-ec", &line]).status().unwrap().success());
+                end
+            })
+            .collect();
+        let (state, ended) = (Arc::new(Mutex::new(Default::default())), Arc::new(AtomicBool::new(false)));
+        let carrier = (state.clone(), ended.clone());
+        let thread = std::thread::spawn(move || carry(ends, &carrier.0, &carrier.1));
+        Relay { state, ended, thread: Some(thread) }
+    }
+
+    /// Treats frames from now on.
+    pub fn treat(&self, treatment: Treatment) -> Run<'_> {
+        *self.state.lock().unwrap() = (treatment, Did::default());
+        Run(self)
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Relaxed);
+        let _ = self.thread.take().unwrap().join();
+    }
+}
+
+/// Frames that wait: when they are due, in which order they came, to which end they go.
+type Waiting = BinaryHeap<Reverse<(Instant, u64, usize, Vec<u8>)>>;
+
+fn carry(mut ends: Vec<File>, state: &Mutex<(Treatment, Did)>, ended: &AtomicBool) {
+    let mut waiting = Waiting::new();
+    let (mut frame, mut number) = ([0u8; 2048], 0);
+    while !ended.load(Ordering::Relaxed) {
+        for (from, end) in ends.iter_mut().enumerate() {
+            while let Ok(length) = end.read(&mut frame) {
+                let frame = &frame[..length];
+                let mut state = state.lock().unwrap();
+                for after in when(from, frame, &mut state) {
+                    number += 1;
+                    waiting.push(Reverse((Instant::now() + after, number, 1 - from, frame.to_vec())));
+                }
+            }
+        }
+        while waiting.peek().is_some_and(|Reverse((due, ..))| *due <= Instant::now()) {
+            let Some(Reverse((_, _, to, frame))) = waiting.pop() else { break };
+            let _ = ends[to].write(&frame);
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+/// After which delays a frame is carried; none is lost. Only echo replies to node 0 are treated, one kind at a time.
+fn when(from: usize, frame: &[u8], (treatment, did): &mut (Treatment, Did)) -> Vec<Duration> {
+    let delay = treatment.delay;
+    let is_reply = frame.len() > 34 && frame[12..14] == [8, 0] && frame[23] == 1 && frame[34] == 0;
+    if from != 1 || !is_reply {
+        return vec![delay];
+    }
+    did.answers += 1;
+    let is = |every: u64| every > 0 && did.answers % every == 0;
+    if is(treatment.lose) {
+        did.lost += 1;
+        vec![]
+    } else if is(treatment.late) {
+        did.late += 1;
+        vec![delay + Duration::from_millis(500)]
+    } else if is(treatment.swap) {
+        did.swapped += 1;
+        vec![delay + Duration::from_millis(70)]
+    } else if is(treatment.twice) {
+        did.twice += 1;
+        vec![delay, delay]
+    } else {
+        vec![delay]
+    }
+}

@@ -1,0 +1,129 @@
+//! What a server meets in the open: floods, slow readers, long lines, noise.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+
+use crate::client::{connect, get, until_closed};
+use crate::fixture::{mesh, options, serve};
+use kube_canary::options::Options;
+
+fn alive(server: SocketAddr) {
+    assert_eq!(get(server, "/healthz").status, 200);
+}
+
+#[test]
+fn five_hundred_clients_at_once_are_all_served() {
+    for http_threads in [0, 3] {
+        let server = serve(&Options { http_threads, ..options() }, mesh(8));
+        let mut clients: Vec<TcpStream> = (0..500).map(|_| connect(server)).collect();
+        for client in &mut clients {
+            // One that had to make room for others is cut: then the write or the read fails, and nothing else.
+            let _ = client.write_all(b"GET /metrics HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
+        }
+        let served = clients.iter_mut().map(until_closed).filter(|answer| answer.starts_with(b"HTTP/1.1 200")).count();
+        assert!(served >= 400, "{served} of 500 served");
+        alive(server);
+    }
+}
+
+#[test]
+fn clients_that_do_nothing_make_room() {
+    let shared = mesh(1);
+    let server = serve(&options(), shared.clone());
+    let idle: Vec<TcpStream> = (0..200).map(|_| connect(server)).collect();
+    alive(server);
+    assert!(shared.lock().tallies.connections_refused >= 100);
+    drop(idle);
+    assert!(get(server, "/metrics").text().contains("\nkube_canary_http_connections_refused_total 1"));
+}
+
+#[test]
+fn a_hundred_kilobytes_of_request_line() {
+    let server = serve(&options(), mesh(1));
+    let mut stream = connect(server);
+    let line = format!("GET /{} HTTP/1.1\r\nhost: a\r\n\r\n", "x".repeat(100_000));
+    let _ = stream.write_all(line.as_bytes());
+    let answer = until_closed(&mut stream);
+    // The rest of the line may meet a closed socket, whose reset may overtake the answer.
+    assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 431") || answer.starts_with(b"HTTP/1.1 414"));
+    let mut stream = connect(server);
+    stream.write_all(&line.as_bytes()[..9000]).unwrap();
+    let answer = until_closed(&mut stream);
+    assert!(answer.starts_with(b"HTTP/1.1 431"), "{}", String::from_utf8_lossy(&answer));
+    alive(server);
+}
+
+#[test]
+fn a_slow_reader_is_dropped_and_holds_up_nobody() {
+    let server = serve(&options(), mesh(1000));
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    socket.connect(&server.into()).unwrap();
+    let mut slow = TcpStream::from(socket);
+    slow.write_all(
+        b"GET /metrics HTTP/1.1\r\nhost: a\r\n\r\nGET /metrics HTTP/1.1\r\nhost: a\r\n\r\n".repeat(8).as_slice(),
+    )
+    .unwrap();
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(15) {
+        slow.read_exact(&mut [0]).unwrap();
+        alive(server);
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    // What the kernel had taken by then still comes; the rest of sixteen pages does not.
+    slow.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let (came, page) = (until_closed(&mut slow).len(), get(server, "/metrics").body.len());
+    assert!(came < 8 * page, "{came} bytes came, of pages of {page}");
+}
+
+#[test]
+fn a_head_that_does_not_end_is_dropped() {
+    let server = serve(&options(), mesh(1));
+    let mut stream = connect(server);
+    stream.write_all(b"GET /metrics HT").unwrap();
+    let mut idle = connect(server);
+    idle.write_all(b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
+    assert!(until_closed(&mut idle).starts_with(b"HTTP/1.1 200"), "kept for the next request, then closed");
+    until_closed(&mut stream);
+    alive(server);
+}
+
+#[test]
+fn clients_that_hang_up_do_not_end_the_server() {
+    let server = serve(&options(), mesh(300));
+    for _ in 0..50 {
+        let mut stream = connect(server);
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
+        // Closed with an answer unread: the server's next write meets a reset, or EPIPE.
+        drop(stream);
+    }
+    alive(server);
+}
+
+#[test]
+fn a_port_that_is_taken_is_an_error_that_says_so() {
+    let taken = serve(&options(), mesh(0));
+    let options = Options { listen: taken, ..options() };
+    let facts = kube_canary::web::Facts::of_this_build();
+    let error = kube_canary::web::Server::bind(&options, mesh(0), facts).expect_err("the port is taken");
+    let said = error.to_string();
+    assert!(said.contains(&taken.to_string()) && said.contains("--listen"), "{said}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn noise_does_no_harm(noise in prop::collection::vec(any::<u8>(), 0..600), begin in 0..5_usize) {
+        static SERVER: std::sync::OnceLock<SocketAddr> = std::sync::OnceLock::new();
+        let server = *SERVER.get_or_init(|| serve(&options(), mesh(1)));
+        let begin = [&b""[..], b"GET ", b"GET /metrics HTTP/1.1\r\n", b"GET / HTTP/1.1\r\nhost: a\r\naccept: ", b"GET /peers?brief HTTP/1.0\r\n\r\n"][begin];
+        let mut stream = connect(server);
+        let _ = stream.write_all(&[begin, &noise].concat());
+        let _ = stream.shutdown(Shutdown::Write);
+        until_closed(&mut stream);
+        alive(server);
+    }
+}

@@ -1,0 +1,210 @@
+//! What the pages say: formats, sums, names, methods.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use kube_canary::histogram::Bounds;
+use kube_canary::mesh::{Mesh, Shared};
+use kube_canary::options::Options;
+use kube_canary::peer::Peer;
+use kube_canary::protocol::Protocol;
+use serde_json::Value;
+
+use crate::client::{ask, get};
+use crate::fixture::{mesh, options, serve};
+
+const OPEN: &str = "accept: application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.2\r\n";
+
+/// The canary's samples, by all that stands before the value.
+fn samples(page: &str) -> BTreeMap<&str, f64> {
+    let lines = page.lines().filter(|line| line.starts_with("kube_canary_"));
+    lines
+        .map(|line| line.rsplit_once(' ').expect("a value"))
+        .map(|(name, value)| (name, value.parse().unwrap()))
+        .collect()
+}
+
+/// The sum over all peers of a family.
+fn sum(samples: &BTreeMap<&str, f64>, family: &str) -> f64 {
+    samples.iter().filter(|(name, _)| name.split('{').next() == Some(family)).map(|(_, value)| value).sum()
+}
+
+#[test]
+fn what_is_counted_adds_up_on_the_page() {
+    let page = get(serve(&options(), mesh(8)), "/metrics").text();
+    let samples = samples(&page);
+    let of = |family| sum(&samples, family);
+    assert_eq!(of("kube_canary_probes_sent_total"), 8.0 * 121.0);
+    assert_eq!(
+        of("kube_canary_probes_sent_total"),
+        of("kube_canary_replies_total") + of("kube_canary_lost_total") + of("kube_canary_in_flight")
+    );
+    assert_eq!(of("kube_canary_rtt_seconds_count"), of("kube_canary_replies_total"));
+    let inf = samples.iter().filter(|(name, _)| name.contains("le=\"+Inf\"")).map(|(_, value)| value).sum::<f64>();
+    assert_eq!(inf, of("kube_canary_replies_total"));
+    let of_one = samples.keys().filter(|name| name.contains("peer_node=\"node-003\"")).count();
+    assert_eq!(of_one, 26, "series of one peer, as the documentation says");
+    assert_eq!(samples["kube_canary_peers{state=\"known\"}"], 8.0);
+    assert!(
+        page.contains("peer_node=\"node-001\",peer_ip=\"10.0.0.2\",peer_zone=\"zone-b\",proto=\"icmp\"} "),
+        "{page}"
+    );
+    assert!(page.contains("allocanary_process_resident_bytes"));
+}
+
+#[test]
+fn gunzip_gives_the_plain_page() {
+    // Nothing moves in this mesh; what the process says of itself does.
+    let ours =
+        |page: &str| page.lines().filter(|line| !line.contains("allocanary_")).map(str::to_owned).collect::<Vec<_>>();
+    for peers in [0, 1, 8, 300] {
+        let server = serve(&options(), mesh(peers));
+        for accept in ["", OPEN] {
+            let plain = ask(server, "GET", "/metrics", accept);
+            let zipped = ask(server, "GET", "/metrics", &format!("{accept}accept-encoding: deflate, gzip;q=0.8\r\n"));
+            assert_eq!((plain.header("content-encoding"), zipped.header("content-encoding")), (None, Some("gzip")));
+            assert_eq!(ours(&plain.text()), ours(&zipped.gunzipped()));
+            assert!(peers < 8 || zipped.body.len() * 5 < plain.body.len());
+        }
+        let zipped = ask(server, "GET", "/peers", "accept-encoding: gzip\r\n").gunzipped();
+        assert_eq!(serde_json::from_str::<Value>(&zipped).unwrap()["peers"].as_array().unwrap().len(), peers);
+    }
+}
+
+#[test]
+fn openmetrics_is_for_those_that_ask() {
+    let server = serve(&options(), mesh(1));
+    let open = ask(server, "GET", "/metrics", OPEN);
+    assert!(open.header("content-type").unwrap().starts_with("application/openmetrics-text; version=1.0.0"));
+    assert!(open.text().ends_with("# EOF\n") && open.text().contains("# TYPE kube_canary_lost counter\n"));
+    assert!(open.text().contains("# UNIT kube_canary_rtt_seconds seconds\n"));
+    let classic = get(server, "/metrics");
+    assert!(classic.header("content-type").unwrap().starts_with("text/plain; version=0.0.4"));
+    assert!(!classic.text().contains("EOF") && classic.text().contains("# TYPE kube_canary_lost_total counter\n"));
+}
+
+#[test]
+fn promtool_finds_nothing_to_complain_of() {
+    for (peers, quantiles) in [(0, false), (1, false), (8, true), (8, false), (1000, false), (1000, true)] {
+        let page = get(serve(&Options { quantiles, ..options() }, mesh(peers)), "/metrics").text();
+        let promtool = Command::new("promtool")
+            .args(["check", "metrics"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
+        let mut promtool = match promtool {
+            Ok(promtool) => promtool,
+            Err(error) => {
+                eprintln!("skipped: promtool_finds_nothing_to_complain_of: promtool is not installed ({error})");
+                return;
+            }
+        };
+        promtool.stdin.take().unwrap().write_all(page.as_bytes()).unwrap();
+        let output = promtool.wait_with_output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        assert!(output.status.success() && said.is_empty(), "{peers} peers: {said}");
+    }
+}
+
+#[test]
+fn quantiles_cost_fewer_series() {
+    let page = get(serve(&Options { quantiles: true, ..options() }, mesh(1)), "/metrics").text();
+    let samples = samples(&page);
+    assert!(page.contains("# TYPE kube_canary_rtt_seconds summary\n") && !page.contains("_bucket"));
+    assert_eq!(samples.keys().filter(|name| name.contains("peer_ip")).count(), 17);
+    let median = samples.iter().find(|(name, _)| name.contains("quantile=\"0.5\"")).unwrap().1;
+    assert!((50e-6..1.6e-3).contains(median), "{median}");
+}
+
+#[test]
+fn names_of_nodes_are_escaped() {
+    let mut mesh = Mesh::new(Bounds::default(), 0, 9, "a");
+    let name = "a\"b\\c\nd\u{1}</script><img src=x>";
+    mesh.update("flags", vec![Peer::on([10, 0, 0, 1].into(), name)], 0);
+    let (id, _) = mesh.at([10, 0, 0, 1].into()).unwrap();
+    mesh.book(id, Protocol::Udp).unwrap().send(0);
+    let server = serve(&options(), Shared::new(mesh));
+    let page = get(server, "/metrics").text();
+    assert!(page.contains(
+        "{peer_node=\"a\\\"b\\\\c\\nd\u{fffd}</script><img src=x>\",peer_ip=\"10.0.0.1\",proto=\"udp\"} 1\n"
+    ));
+    let peers: Value = serde_json::from_str(&get(server, "/peers").text()).unwrap();
+    assert_eq!(peers["peers"][0]["node"], name);
+    let html = get(server, "/");
+    assert!(html.header("content-security-policy").unwrap().starts_with("default-src 'none'"));
+    for evil in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "http://", "https://"] {
+        assert!(!html.text().replace("http://www.w3.org/2000/svg", "").contains(evil), "the page uses {evil}");
+    }
+}
+
+#[test]
+fn methods_and_paths_that_are_not_there() {
+    let server = serve(&options(), mesh(1));
+    let (head, whole) = (ask(server, "HEAD", "/healthz", ""), get(server, "/healthz"));
+    assert_eq!((head.status, head.body.len(), whole.status), (200, 0, 200));
+    assert_eq!(head.header("content-length"), Some(&*whole.body.len().to_string()));
+    let post = ask(server, "POST", "/metrics", "content-length: 0\r\n");
+    assert_eq!((post.status, post.header("allow")), (405, Some("GET, HEAD")));
+    assert_eq!(ask(server, "GET", "/metrics", "content-length: 5\r\n").status, 413);
+    assert_eq!(ask(server, "GET", "/metrics", "transfer-encoding: chunked\r\n").status, 413);
+    let missing = get(server, "/nothing?x");
+    assert_eq!(missing.status, 404);
+    assert!(missing.text().contains("/metrics") && missing.text().starts_with("/nothing is not here"));
+}
+
+#[test]
+fn health_and_readiness() {
+    let server = serve(&options(), mesh(1));
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    assert_eq!((get(server, "/healthz").status, get(server, "/readyz").status), (200, 200));
+    let lonely = serve(&options(), mesh(0));
+    let answer = get(lonely, "/readyz");
+    assert_eq!((answer.status, answer.text()), (503, "no peers are known yet\n".into()));
+}
+
+#[test]
+fn peers_in_json() {
+    let peers: Value = serde_json::from_str(&get(serve(&options(), mesh(3)), "/peers").text()).unwrap();
+    assert_eq!(peers["node"], "node-000");
+    let mut nodes: Vec<&Value> = peers["peers"].as_array().unwrap().iter().collect();
+    nodes.sort_by_key(|peer| peer["node"].to_string());
+    assert_eq!(
+        (&nodes[1]["node"], &nodes[1]["address"], &nodes[1]["zone"]),
+        (&"node-001".into(), &"10.0.0.2".into(), &"zone-b".into())
+    );
+    let icmp = &nodes[1]["protocols"]["icmp"];
+    let number = |name: &str| icmp[name].as_u64().unwrap();
+    let lost = icmp["lost"].as_object().unwrap().values().map(|lost| lost.as_u64().unwrap()).sum::<u64>();
+    assert_eq!(number("sent"), number("replies") + lost + number("in_flight"));
+    assert_eq!(icmp["recent"].as_str().unwrap().len(), 64);
+}
+
+/// Two servers that are each other's peers: the picture has both rows.
+#[test]
+fn the_mesh_is_gathered_from_the_peers() {
+    let seen = |from: &str, other: std::net::IpAddr, name: &str| {
+        let mut mesh = Mesh::new(Bounds::default(), 0, 9, from);
+        mesh.update("flags", vec![Peer::on(other, name), Peer::at([127, 0, 0, 9].into())], 0);
+        let (id, _) = mesh.at(other).unwrap();
+        let book = mesh.book(id, Protocol::Udp).unwrap();
+        let sequence = book.send(0);
+        book.answer(sequence, 150_000, None);
+        Shared::new(mesh)
+    };
+    let listen = |last: u8, port: u16| std::net::SocketAddr::from(([127, 0, 0, last], port));
+    let far = Options { node: "far".into(), listen: listen(3, 0), ..options() };
+    let far = serve(&far, seen("far", [127, 0, 0, 2].into(), "near"));
+    let near = Options { node: "near".into(), listen: listen(2, 0), peer_port: far.port(), ..options() };
+    let near = serve(&near, seen("near", [127, 0, 0, 3].into(), "far"));
+    let picture: Value = serde_json::from_str(&get(near, "/mesh").text()).unwrap();
+    let nodes = picture["nodes"].as_array().unwrap();
+    let names: Vec<&str> = nodes.iter().map(|node| node["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["", "far", "near"], "{picture}");
+    assert!(nodes[0]["problem"].is_string() && nodes[1]["problem"].is_null() && nodes[2]["own"] == true, "{picture}");
+    let cells = picture["cells"].as_array().unwrap();
+    assert_eq!((cells.len(), &cells[3 + 2][0], &cells[6 + 1][0]), (9, &0.into(), &0.into()), "{picture}");
+    assert!(cells[3].is_null());
+}
