@@ -130,7 +130,7 @@ fn outside_us(sample: &Sample) -> Option<f64> {
 
 /// The medians of resident memory at start: of the cell, and of the program that does nothing.
 fn at_start(roster: &Roster, hello: &Path, cell: &Cell) -> (f64, f64) {
-    let (description, _) = roster.get(&cell.allocator).expect("this build has a cell for each of its allocators");
+    let (description, _) = roster.get(&cell.allocator, None).expect("this build has a cell for each of its allocators");
     let mut environment: BTreeMap<String, String> =
         std::env::var("PATH").into_iter().map(|path| ("PATH".to_string(), path)).collect();
     description.environment.add_to(&mut environment, &cell.settings);

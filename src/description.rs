@@ -36,6 +36,13 @@ pub struct Description {
     pub workloads: Vec<WorkloadDescription>,
 }
 
+impl Description {
+    /// Whether it can do that.
+    pub fn has_workload(&self, name: &str) -> bool {
+        self.workloads.iter().any(|workload| workload.name == name)
+    }
+}
+
 /// A workload as its cell describes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkloadDescription {

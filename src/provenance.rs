@@ -58,6 +58,11 @@ impl Build {
         }
     }
 
+    /// A build of another package with this library: an outside cell, which answers for itself.
+    pub fn of_package(package: &str, version: &str) -> Self {
+        Build { package: package.into(), version: version.into(), ..Build::this() }
+    }
+
     /// Whether cargo was told to build for another machine than its own.
     pub fn is_cross(&self) -> bool {
         self.target != env!("ALLOCANARY_HOST")

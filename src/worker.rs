@@ -27,19 +27,36 @@ use crate::workloads;
 /// code or constants that is touched before is 64 KiB of resident memory, because the kernel maps pages in around a fault.
 #[inline]
 pub fn main(allocator: &dyn Allocator) -> ExitCode {
+    main_of(&Worker { allocator, workloads: workloads::ALL, build: Build::this })
+}
+
+/// The main function of another package's cell, with workloads of its own.
+#[inline]
+pub fn main_of(worker: &Worker) -> ExitCode {
     let mut status = [0; 4096];
     let length = sys::read_once(c"/proc/self/status", &mut status);
-    serve(allocator, &status[..length])
+    serve(worker, &status[..length])
+}
+
+/// What a cell is made of.
+pub struct Worker<'a> {
+    /// The allocator that it is linked with.
+    pub allocator: &'a dyn Allocator,
+    /// What it can be asked to do.
+    pub workloads: &'static [&'static Workload],
+    /// Who it is.
+    pub build: fn() -> Build,
 }
 
 /// Answers the verb. `status` is what `/proc/self/status` said at the start.
-pub fn serve(allocator: &dyn Allocator, status: &[u8]) -> ExitCode {
+pub fn serve(worker: &Worker, status: &[u8]) -> ExitCode {
+    let allocator = worker.allocator;
     let mut board = Board::new(allocator);
     board.mark(Phase::Start, 0);
     meters::status::parse(status, &mut board.readings[0]);
     let started = Instant::now();
     let line = match std::env::args().nth(1).as_deref() {
-        Some("describe") => serde_json::to_string(&describe(allocator)),
+        Some("describe") => serde_json::to_string(&describe(worker)),
         Some("run") => {
             sys::die_with_parent();
             end_on_panic();
@@ -47,7 +64,7 @@ pub fn serve(allocator: &dyn Allocator, status: &[u8]) -> ExitCode {
                 Ok(cell) => cell,
                 Err(problem) => return refuse(&problem),
             };
-            let mut sample = run(board, cell);
+            let mut sample = run(worker, board, cell);
             if let Some(answer) = &mut sample.answer {
                 answer.worker_us = started.elapsed().as_micros() as u64;
             }
@@ -87,22 +104,23 @@ fn read_cell() -> Result<Cell, String> {
 }
 
 /// Who this cell is and what can be asked of it, under the environment that it was started in.
-fn describe(allocator: &dyn Allocator) -> Description {
+fn describe(worker: &Worker) -> Description {
+    let allocator = worker.allocator;
     Description {
         protocol: SCHEMA,
-        build: Build::this(),
+        build: (worker.build)(),
         allocator: allocator.name().into(),
         version: allocator.version(),
         settings: allocator.settings().to_vec(),
         effective: allocator.effective(&BTreeMap::new()),
         environment: allocator.environment(),
         per_core: allocator.per_core(),
-        workloads: workloads::ALL.iter().map(|workload| WorkloadDescription::of(workload)).collect(),
+        workloads: worker.workloads.iter().map(|workload| WorkloadDescription::of(workload)).collect(),
     }
 }
 
 /// Runs the cell; what goes wrong becomes the sample's error.
-fn run(mut board: Board, cell: Cell) -> Sample {
+fn run(worker: &Worker, mut board: Board, cell: Cell) -> Sample {
     let mut sample = Sample {
         schema: SCHEMA,
         cell,
@@ -110,10 +128,11 @@ fn run(mut board: Board, cell: Cell) -> Sample {
         error: None,
         wall_us: 0,
         started_ms: 0,
-        provenance: Provenance::here(),
+        provenance: Provenance { build: (worker.build)(), ..Provenance::here() },
     };
     let latency = LatencyMeter::new();
-    let outcome = prepare(&sample.cell, &latency).and_then(|(workload, setup)| (workload.run)(&setup, &mut board));
+    let outcome =
+        prepare(worker, &sample.cell, &latency).and_then(|(workload, setup)| (workload.run)(&setup, &mut board));
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(text) => {
@@ -129,9 +148,13 @@ fn run(mut board: Board, cell: Cell) -> Sample {
 }
 
 /// The workload that the cell names, and what it is given.
-fn prepare<'a>(cell: &Cell, latency: &'a LatencyMeter) -> Result<(&'static Workload, Setup<'a>), String> {
+fn prepare<'a>(
+    worker: &Worker,
+    cell: &Cell,
+    latency: &'a LatencyMeter,
+) -> Result<(&'static Workload, Setup<'a>), String> {
     let spec = Spec::parse(&cell.workload).map_err(|problem| format!("workload `{}`: {problem}", cell.workload))?;
-    let workload = workloads::ALL.iter().find(|workload| workload.name == spec.name);
+    let workload = worker.workloads.iter().find(|workload| workload.name == spec.name);
     let workload = workload.ok_or_else(|| format!("this cell has no workload `{}`", spec.name))?;
     let parameters = WorkloadDescription::of(workload).parameters_of(&spec)?;
     if cell.threads == 0 {

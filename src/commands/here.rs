@@ -25,7 +25,7 @@ pub fn run(flags: &HereFlags) -> Result<ExitCode> {
     .overridden_by(flags.measure.file());
     file.clone().check()?;
     let roster = measure::roster(&flags.run.cells)?;
-    let Some((plain, program)) = roster.get(allocator) else {
+    let Some((plain, program)) = roster.get(allocator, None) else {
         return Err(Error::Cell(format!("there is no cell for {allocator}, which this command was built with")));
     };
     let inherited: BTreeMap<String, String> =

@@ -60,7 +60,9 @@ fn allocators(cells: &[Description]) -> Table {
 }
 
 fn settings(cells: &[Description]) -> Table {
-    let rows = cells.iter().flat_map(|cell| {
+    // Two packages' cells for one allocator take the same settings.
+    let first = |at: usize| cells[..at].iter().all(|cell| cell.allocator != cells[at].allocator);
+    let rows = cells.iter().enumerate().filter(|(at, _)| first(*at)).flat_map(|(_, cell)| {
         cell.settings.iter().map(|setting| {
             let default = cell.effective.get(setting.name.as_ref()).cloned().unwrap_or_else(|| "-".into());
             let about = format!("{} ({})", setting.about, setting.kind.wanted());

@@ -43,6 +43,25 @@ pub fn roster(folders: &[PathBuf]) -> Result<Roster> {
     Ok(roster)
 }
 
+/// The cells for a group: where one of its studies needs another package's, they are built, so that they are those of
+/// today's sources, or must be there.
+pub fn roster_for(group: &Group, folders: &[PathBuf]) -> Result<Roster> {
+    let packages: BTreeSet<&str> = group.0.iter().filter_map(|study| study.package.as_deref()).collect();
+    let command = std::env::current_exe().map_err(|error| Error::file("the command", "finding", error))?;
+    if let Some(builder) = Builder::find(&command) {
+        packages.iter().try_for_each(|package| builder.build_package(package))?;
+    }
+    let roster = roster(folders)?;
+    let there = |package: &str| roster.cells.iter().any(|(cell, _)| cell.build.package == package);
+    match packages.into_iter().find(|package| !there(package)) {
+        None => Ok(roster),
+        Some(package) => Err(Error::Cell(format!(
+            "the study needs the cells of the package {package}: `cargo build --release -p {package}` in allocanary's \
+             sources builds them, and --cells names their folder"
+        ))),
+    }
+}
+
 /// Each study of the group with its cells in order. A study's places begin where those of the one before end, so that
 /// rows alone tell the order of the studies.
 pub fn planned(group: &Group, cells: &[Description]) -> Result<Vec<(Study, Vec<Cell>)>> {

@@ -13,7 +13,7 @@ use crate::units::show_duration;
 /// Prints the plan; nothing is run but the cells' own descriptions.
 pub fn run(flags: &StudyFlags) -> Result<ExitCode> {
     let (_, group) = study::study(flags)?;
-    let cells = measure::roster(&flags.run.cells)?.descriptions();
+    let cells = measure::roster_for(&group, &flags.run.cells)?.descriptions();
     let studies = measure::planned(&group, &cells)?;
     let mut out = String::new();
     let mut number = 0;

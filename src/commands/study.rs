@@ -14,7 +14,7 @@ use crate::summary::About;
 /// Runs the study, or each study of a group.
 pub fn run(flags: &StudyFlags) -> Result<ExitCode> {
     let (name, group) = study(flags)?;
-    let roster = measure::roster(&flags.run.cells)?;
+    let roster = measure::roster_for(&group, &flags.run.cells)?;
     let target = match &flags.run.out {
         Some(out) => Target::of(out),
         None => Target::Fresh(name),

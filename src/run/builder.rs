@@ -30,11 +30,21 @@ impl Builder {
 
     /// Builds every cell with this command's profile and features. What cargo says goes to standard error as ever.
     pub fn build(&self) -> Result<()> {
+        self.cargo(&["--no-default-features", "--features", &Build::this().features])
+    }
+
+    /// Builds the cells of another package of this workspace.
+    pub fn build_package(&self, package: &str) -> Result<()> {
+        self.cargo(&["--package", package])
+    }
+
+    fn cargo(&self, what: &[&str]) -> Result<()> {
         let build = Build::this();
         let profile = if build.profile == "debug" { "dev" } else { &build.profile };
         let mut command = Command::new(&self.cargo);
         command
-            .args(["build", "--bins", "--no-default-features", "--features", &build.features])
+            .args(["build", "--bins"])
+            .args(what)
             .args(["--profile", profile])
             .arg("--manifest-path")
             .arg(&self.manifest)

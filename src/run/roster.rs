@@ -26,7 +26,7 @@ pub struct Roster {
 const DEADLINE: Duration = Duration::from_secs(10);
 
 impl Roster {
-    /// Looks through `folders`; where two have a cell for the same allocator the first wins.
+    /// Looks through `folders`; where two have a package's cell for the same allocator the first wins.
     pub fn find(folders: &[PathBuf]) -> Roster {
         let mut roster = Roster::default();
         for folder in folders {
@@ -37,12 +37,17 @@ impl Roster {
                 }
             }
         }
-        roster.cells.sort_by(|a, b| a.0.allocator.cmp(&b.0.allocator));
+        // Our own cells before those of other packages.
+        let place = |cell: &Description| (cell.allocator.clone(), cell.build.package != env!("CARGO_PKG_NAME"));
+        roster.cells.sort_by_key(|(cell, _)| place(cell));
         roster
     }
 
     fn add(&mut self, description: Description, path: PathBuf) {
-        if !self.cells.iter().any(|(known, _)| known.allocator == description.allocator) {
+        let same = |known: &Description| {
+            known.allocator == description.allocator && known.build.package == description.build.package
+        };
+        if !self.cells.iter().any(|(known, _)| same(known)) {
             self.cells.push((description, path));
         }
     }
@@ -52,9 +57,10 @@ impl Roster {
         self.cells.iter().map(|(description, _)| description.clone()).collect()
     }
 
-    /// The cell for an allocator.
-    pub fn get(&self, allocator: &str) -> Option<&(Description, PathBuf)> {
-        self.cells.iter().find(|(description, _)| description.allocator == allocator)
+    /// The cell for an allocator, and for a workload where one is named.
+    pub fn get(&self, allocator: &str, workload: Option<&str>) -> Option<&(Description, PathBuf)> {
+        let serves = |cell: &Description| workload.is_none_or(|name| cell.has_workload(name));
+        self.cells.iter().find(|(cell, _)| cell.allocator == allocator && serves(cell))
     }
 
     /// The roster, or why it is empty and what to do.

@@ -11,6 +11,7 @@ use crate::cell::Cell;
 use crate::error::Result;
 use crate::provenance::{Build, Provenance};
 use crate::sample::{Failure, FailureKind, SCHEMA, Sample};
+use crate::spec::Spec;
 use crate::sys;
 
 /// What runs cells.
@@ -82,8 +83,9 @@ impl Runner<'_> {
 
     fn start(&self, cell: &Cell) -> std::result::Result<Ended, Failure> {
         let failure = |text: String| Failure { kind: FailureKind::Start, text };
-        let Some((description, program)) = self.roster.get(&cell.allocator) else {
-            return Err(failure(format!("there is no cell for {}", cell.allocator)));
+        let workload = Spec::parse(&cell.workload).map(|spec| spec.name).unwrap_or_default();
+        let Some((description, program)) = self.roster.get(&cell.allocator, Some(&workload)) else {
+            return Err(failure(format!("there is no cell for {workload} with {}", cell.allocator)));
         };
         let mut environment: BTreeMap<String, String> = bare_environment();
         environment.extend(cell.inherited.clone());

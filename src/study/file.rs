@@ -19,6 +19,8 @@ pub struct StudyFile {
     /// What a report shows, by the names of `allocanary list metrics`: one table of the whole study instead of a table
     /// of resident memory for each workload.
     pub metrics: Option<Vec<String>>,
+    /// The package whose cells the study needs besides the command's own; cargo builds it where it started the command.
+    pub package: Option<String>,
     /// Candidates: `["system", "jemalloc:narenas=1"]`.
     pub candidates: Option<Vec<String>>,
     /// Workloads: `["server", "small:live=1000"]`.
@@ -90,6 +92,7 @@ impl StudyFile {
             name: flags.name.or(self.name),
             question: flags.question.or(self.question),
             metrics: flags.metrics.or(self.metrics),
+            package: flags.package.or(self.package),
             candidates: flags.candidates.or(self.candidates),
             workloads: flags.workloads.or(self.workloads),
             // Threads and cores are one axis: a flag for either replaces the file's axis whole.

@@ -17,8 +17,8 @@ use crate::spec::Spec;
 pub fn plan(study: &Study, cells: &[Description]) -> Result<Vec<Cell>> {
     let mut round = Vec::new();
     for candidate in &study.candidates {
-        let description = find(&candidate.spec, cells)?;
         for workload in &study.workloads {
+            let description = find(&candidate.spec, workload, cells)?;
             check_workload(workload, description)?;
             for shape in &study.hosts {
                 let cell = cell(study, candidate, description, workload, *shape)?;
@@ -47,17 +47,19 @@ pub fn expected(study: &Study, plan: &[Cell], cells: &[Description]) -> Duration
             return Some(seconds);
         }
         let spec = Spec::parse(&cell.workload).ok()?;
-        let description = cells.iter().find(|description| description.allocator == cell.allocator)?;
-        let workload = description.workloads.iter().find(|workload| workload.name == spec.name)?;
+        let mut described = cells.iter().filter(|description| description.allocator == cell.allocator);
+        let workload = described.find_map(|cell| cell.workloads.iter().find(|workload| workload.name == spec.name))?;
         let idle = workload.parameters_of(&spec).ok()?.get("idle").and_then(|idle| idle.parse::<f64>().ok());
         Some(workload.seconds + idle.unwrap_or(0.0) / 1000.0 + AROUND)
     };
     Duration::from_secs_f64(plan.iter().filter_map(seconds).sum())
 }
 
-/// The cell that serves a candidate.
-fn find<'a>(candidate: &Spec, cells: &'a [Description]) -> Result<&'a Description> {
-    cells.iter().find(|cell| cell.allocator == candidate.name).ok_or_else(|| {
+/// The cell that serves a candidate: one that has the workload, or else the first, which the workload's error then names.
+fn find<'a>(candidate: &Spec, workload: &Spec, cells: &'a [Description]) -> Result<&'a Description> {
+    let mut serving = cells.iter().filter(|cell| cell.allocator == candidate.name);
+    let having = serving.clone().find(|cell| cell.has_workload(&workload.name));
+    having.or_else(|| serving.next()).ok_or_else(|| {
         let names = cells.iter().map(|cell| cell.allocator.as_str());
         Error::Input(format!("no candidate `{}`{}", candidate.name, perhaps(&candidate.name, names)))
     })

@@ -23,6 +23,7 @@ pub const SHIPPED: &[Shipped] = &[
     Shipped { name: "sort", text: include_str!("../../studies/cases/sort.toml") },
     Shipped { name: "blob", text: include_str!("../../studies/cases/blob.toml") },
     Shipped { name: "storm", text: include_str!("../../studies/cases/storm.toml") },
+    Shipped { name: "canary", text: include_str!("../../studies/canary.toml") },
     Shipped { name: "reserve", text: include_str!("../../studies/cases/reserve.toml") },
 ];
 

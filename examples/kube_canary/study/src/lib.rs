@@ -1,0 +1,23 @@
+//! The canary as a workload of `allocanary study canary`. In: a cell. Out: what the real service holds while it probes, is
+//! scraped, rests and has ended.
+//!
+//! The cell is the canary: its threads, its sockets, its pages. Only the scrapes come from a process of their own, so that
+//! Prometheus' memory is not counted as the canary's.
+
+mod scrape;
+mod workload;
+
+use std::process::ExitCode;
+
+use allocanary::allocator::Allocator;
+use allocanary::provenance::Build;
+use allocanary::worker::{self, Worker};
+
+/// The main function of a cell with that allocator.
+pub fn main(allocator: &dyn Allocator) -> ExitCode {
+    if std::env::args().nth(1).as_deref() == Some(scrape::VERB) {
+        return scrape::main();
+    }
+    let build = || Build::of_package(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
+    worker::main_of(&Worker { allocator, workloads: &[&workload::WORKLOAD], build })
+}
