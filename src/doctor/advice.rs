@@ -56,7 +56,9 @@ fn jemalloc(at: &Surroundings, variables: &Variables, flavour: Flavour, subject:
         reasons.push(format!("{variable} is what such a program reads: the settings in {} move there", moved.variable));
     }
     let (default, usable) = (jemalloc_arenas(at.cpus.affinity), at.cpus.count());
-    if !meant.contains_key("narenas") && default > usable {
+    // A ratio is the user's choice as well.
+    let chosen = meant.contains_key("narenas") || meant.contains_key("narenas_ratio");
+    if !chosen && default > usable {
         wanted.insert("narenas".into(), usable.to_string());
         install.push("narenas = per_cpu(1)".to_string());
         reasons.push(format!("narenas: {usable}, one for each usable processor, instead of {default}; each arena keeps what was freed in it"));
@@ -75,7 +77,7 @@ fn jemalloc(at: &Surroundings, variables: &Variables, flavour: Flavour, subject:
     }
     let value = wanted.iter().map(|(key, value)| format!("{key}:{value}")).collect::<Vec<_>>().join(",");
     let install = in_code(&install.join(", "));
-    let fewer_arenas = !meant.contains_key("narenas") && wanted.contains_key("narenas");
+    let fewer_arenas = !chosen && wanted.contains_key("narenas");
     Some(Advice { allocator: "jemalloc", reasons, variable: (variable.into(), value), install, fewer_arenas })
 }
 
@@ -188,6 +190,8 @@ mod tests {
         assert!(moved[0].reasons[0].contains("the settings in MALLOC_CONF move there"));
         let plain = of(None, &[("MALLOC_CONF", "narenas:3,background_thread:true")], Some(&[Flavour::PlainJemalloc]));
         assert_eq!(plain, [], "nothing is left to change");
+        let ratio = of(Some(500), &[("_RJEM_MALLOC_CONF", "narenas_ratio:0.5,background_thread:true")], Some(&rust));
+        assert_eq!(ratio, [], "a ratio is a choice, too");
         let installed = [Flavour::RustJemalloc { installs: true }];
         assert_eq!(of(None, &[("MALLOC_CONF", "narenas:3,dirty_decay_ms:0")], Some(&installed)), []);
     }
