@@ -2,10 +2,12 @@
 //! Out: for each allocator the reasons, the variables, and the lines for Docker, Kubernetes and Rust.
 
 use super::defaults::{defaults, jemalloc_arenas, takes_huge_pages};
-use super::environment::{Remark, Verdict, examine, own_variable};
+use super::environment::{Remark, examine};
 use super::host::Surroundings;
+use super::jemalloc::{own_link, own_variable};
+use super::links::variable_of;
 use super::variables::{Family, assignments, settings};
-use super::{Flavour, Variables};
+use super::{Flavour, Variables, Verdict};
 
 /// A change for one allocator.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,10 +42,12 @@ pub fn advice(at: &Surroundings, variables: &Variables, subject: Option<&[Flavou
 }
 
 fn jemalloc(at: &Surroundings, variables: &Variables, flavour: Flavour, subject: Option<&[Flavour]>) -> Option<Advice> {
-    let variable = own_variable(flavour);
-    let all = assignments(variables);
+    let (variable, link) = (own_variable(flavour), own_link(flavour));
+    // Another build's link was made for other programs.
+    let meant_here = |(name, _): &(&String, &String)| variable_of(name).is_none() || *name == link;
+    let all = assignments(&variables.iter().filter(meant_here).map(owned).collect());
     let meant = settings(&all, Family::Jemalloc);
-    let own: Variables = variables.iter().filter(|(name, _)| *name == variable).map(owned).collect();
+    let own: Variables = variables.iter().filter(|(name, _)| *name == variable || *name == link).map(owned).collect();
     let in_force = settings(&assignments(&own), Family::Jemalloc);
     let mut wanted = meant.clone();
     let mut install = Vec::new();
@@ -192,6 +196,9 @@ mod tests {
         assert_eq!(plain, [], "nothing is left to change");
         let ratio = of(Some(500), &[("_RJEM_MALLOC_CONF", "narenas_ratio:0.5,background_thread:true")], Some(&rust));
         assert_eq!(ratio, [], "a ratio is a choice, too");
+        let link = |path| of(None, &[(path, "narenas:3,background_thread:true")], Some(&rust));
+        assert_eq!(link("/etc/_rjem_malloc.conf"), []);
+        assert_eq!(link("/etc/malloc.conf")[0].environment(), "_RJEM_MALLOC_CONF=background_thread:true,narenas:40");
         let installed = [Flavour::RustJemalloc { installs: true }];
         assert_eq!(of(None, &[("MALLOC_CONF", "narenas:3,dirty_decay_ms:0")], Some(&installed)), []);
     }

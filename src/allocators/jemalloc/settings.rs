@@ -102,8 +102,8 @@ pub const SETTINGS: &[Setting] = &[
 ];
 
 const CTLS: &[Ctl] = &[
-    Unsigned, Ratio, Bool, Size, CacheSlots, Signed, Signed, Bool, Size, Name, Name, Name, Size, Bool, Name, Bool, Bool,
-    Signed, Size, Size, Bool, Unsigned, Unsigned, Unsigned, Signed, Size, Size, Unsigned, Unsigned, Bool,
+    Unsigned, Ratio, Bool, Size, CacheSlots, Signed, Signed, Bool, Size, Name, Name, Name, Size, Bool, Name, Bool,
+    Bool, Signed, Size, Size, Bool, Unsigned, Unsigned, Unsigned, Signed, Size, Size, Unsigned, Unsigned, Bool,
 ];
 
 const _: () = assert!(SETTINGS.len() == CTLS.len());
