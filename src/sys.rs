@@ -6,22 +6,28 @@ use std::fs::File;
 use std::io::Read;
 use std::mem::MaybeUninit;
 
-/// Reads the beginning of `path` into `buffer`; none where there is no such file.
+/// Reads the beginning of `path` into `buffer`; none where it cannot be read.
+#[inline]
+pub fn read_into<'a>(path: &str, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
+    try_read_into(path, buffer).ok()
+}
+
+/// The same, with what the system said.
 ///
 /// Does not allocate: std opens paths under 384 bytes from the stack, and /proc gives a file whole.
 #[inline]
-pub fn read_into<'a>(path: &str, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
-    let mut file = File::open(path).ok()?;
+pub fn try_read_into<'a>(path: &str, buffer: &'a mut [u8]) -> std::io::Result<&'a [u8]> {
+    let mut file = File::open(path)?;
     let mut filled = 0;
     while filled < buffer.len() {
         match file.read(&mut buffer[filled..]) {
             Ok(0) => break,
             Ok(read) => filled += read,
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(_) => return None,
+            Err(error) => return Err(error),
         }
     }
-    Some(&buffer[..filled])
+    Ok(&buffer[..filled])
 }
 
 /// Reads the beginning of `path` into `buffer` with three bare system calls; how many bytes, 0 where it cannot be read.
