@@ -30,32 +30,36 @@ static AFTER_THE_END: Shared = Shared(Tally::new());
 /// C's key whose destructor tells us that a thread ends, plus 1; 0 before there is one.
 static KEY: AtomicU64 = AtomicU64::new(0);
 
+/// Where a thread that has no tally counts: it says so, and the thread then looks for one.
+static NOBODYS: Tally = Tally::nobodys();
+
 thread_local! {
-    static MINE: Cell<Option<Mine>> = const { Cell::new(None) };
+    /// Never null, so that a call need not ask.
+    static MINE: Cell<Mine> = const { Cell::new(&NOBODYS) };
     static ENDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Does `count` with the thread's own tally, or `rest` with the shared one where it has none any more.
+/// Counts with the thread's own tally, or, where it has none any more, with the shared one.
 #[inline(always)]
-pub fn with(count: impl Fn(Mine), rest: impl Fn(&Shared)) {
-    match MINE.get() {
-        Some(tally) => count(tally),
-        None => first_time(count, rest),
+pub fn with(count: impl Fn(Mine) -> bool, rest: impl Fn(&Shared)) {
+    if !count(MINE.get()) {
+        first_time(count, rest);
     }
 }
 
 #[cold]
 #[inline(never)]
-fn first_time(count: impl Fn(Mine), rest: impl Fn(&Shared)) {
+fn first_time(count: impl Fn(Mine) -> bool, rest: impl Fn(&Shared)) {
     match mine() {
-        Some(tally) => count(tally),
+        Some(tally) => _ = count(tally),
         None => rest(&AFTER_THE_END),
     }
 }
 
 /// The thread's tally; none after its end was told, or where there is no memory for one.
 pub fn mine() -> Option<Mine> {
-    if let Some(tally) = MINE.get() {
+    let tally = MINE.get();
+    if !std::ptr::eq(tally, &NOBODYS) {
         return Some(tally);
     }
     if ENDED.get() {
@@ -64,7 +68,7 @@ pub fn mine() -> Option<Mine> {
     let number = pop().or_else(fresh)?;
     let tally = at(number)?;
     tally.begin();
-    MINE.set(Some(tally));
+    MINE.set(tally);
     tell_the_end(number);
     Some(tally)
 }
@@ -189,7 +193,7 @@ fn key() -> Option<libc::pthread_key_t> {
 
 extern "C" fn ended(number: *mut libc::c_void) {
     ENDED.set(true);
-    MINE.set(None);
+    MINE.set(&NOBODYS);
     push(number as usize as u64);
 }
 
