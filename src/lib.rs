@@ -26,7 +26,10 @@ pub mod allocators;
 pub mod container;
 pub mod counting;
 pub mod environment;
+mod free_list;
 pub mod install;
+#[cfg(feature = "leaks")]
+pub mod leaks;
 #[cfg(feature = "prometheus")]
 pub mod metrics;
 pub mod rng;
@@ -77,3 +80,5 @@ pub mod workload;
 pub mod workloads;
 
 pub use counting::Counting;
+#[cfg(feature = "leaks")]
+pub use leaks::Leaks;

@@ -180,6 +180,14 @@ impl Drop for Mapped {
     }
 }
 
+/// The monotonic clock, in nanoseconds.
+pub fn monotonic_nanos() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes one timespec.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
 /// Zeroed memory from the kernel, `length` bytes, for what must not ask the allocator; none where there is none.
 pub fn map_zeroed(length: usize) -> Option<std::ptr::NonNull<u8>> {
     // SAFETY: a new private mapping, of no file, where the kernel likes.

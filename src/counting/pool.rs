@@ -7,9 +7,11 @@ use std::cell::Cell;
 use std::ptr::null_mut;
 use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 use super::tally::{Shared, Tally};
+use crate::free_list::FreeList;
+use crate::sys;
 
 /// A thread's tally, for as long as the process lives.
 pub type Mine = &'static Tally;
@@ -23,9 +25,8 @@ static CHUNK: [Tally; FIRST as usize] = [const { Tally::new() }; FIRST as usize]
 static FURTHER: [AtomicPtr<Tally>; CHUNKS] = [const { AtomicPtr::new(null_mut()) }; CHUNKS];
 /// How many tallies were ever claimed; their numbers are 1 and up.
 static CLAIMED: AtomicU64 = AtomicU64::new(0);
-/// The number of the first free tally (0: none) in the low half; in the high half a count of changes, so that a thread
-/// that was away while the list went from a tally and back to it does not take the list for unchanged.
-static FREE: AtomicU64 = AtomicU64::new(0);
+/// Tallies whose threads have ended.
+static FREE: FreeList = FreeList::new();
 static AFTER_THE_END: Shared = Shared(Tally::new());
 /// C's key whose destructor tells us that a thread ends, plus 1; 0 before there is one.
 static KEY: AtomicU64 = AtomicU64::new(0);
@@ -65,7 +66,7 @@ pub fn mine() -> Option<Mine> {
     if ENDED.get() {
         return None;
     }
-    let number = pop().or_else(fresh)?;
+    let number = FREE.pop(|number| existing(number).map(|tally| &tally.next)).or_else(fresh)?;
     let tally = at(number)?;
     tally.begin();
     MINE.set(tally);
@@ -82,36 +83,6 @@ pub fn is_untouched() -> bool {
 pub fn for_each(mut see: impl FnMut(&Tally)) {
     (1..=CLAIMED.load(Acquire)).filter_map(existing).for_each(&mut see);
     see(&AFTER_THE_END.0);
-}
-
-/// Takes a tally off the free list.
-fn pop() -> Option<u64> {
-    let mut head = FREE.load(Acquire);
-    loop {
-        let number = head & u64::from(u32::MAX);
-        let next = existing(number)?.next.load(Relaxed);
-        match FREE.compare_exchange_weak(head, changed(head) | next, AcqRel, Acquire) {
-            Ok(_) => return Some(number),
-            Err(now) => head = now,
-        }
-    }
-}
-
-/// Puts a tally on the free list.
-fn push(number: u64) {
-    let Some(tally) = existing(number) else { return };
-    let mut head = FREE.load(Relaxed);
-    loop {
-        tally.next.store(head & u64::from(u32::MAX), Relaxed);
-        match FREE.compare_exchange_weak(head, changed(head) | number, Release, Relaxed) {
-            Ok(_) => return,
-            Err(now) => head = now,
-        }
-    }
-}
-
-fn changed(head: u64) -> u64 {
-    (head >> 32).wrapping_add(1) << 32
 }
 
 /// A tally that nobody had.
@@ -155,10 +126,10 @@ fn at(number: u64) -> Option<Mine> {
     let (chunk, _) = place(number);
     let length = (FIRST as usize * size_of::<Tally>()) << (chunk - 1);
     let slot = FURTHER.get(chunk - 1)?;
-    let mapped = crate::sys::map_zeroed(length)?;
+    let mapped = sys::map_zeroed(length)?;
     if slot.compare_exchange(null_mut(), mapped.as_ptr().cast(), AcqRel, Acquire).is_err() {
         // SAFETY: another thread was faster, and nobody has seen ours.
-        unsafe { crate::sys::unmap(mapped, length) };
+        unsafe { sys::unmap(mapped, length) };
     }
     existing(number)
 }
@@ -194,7 +165,10 @@ fn key() -> Option<libc::pthread_key_t> {
 extern "C" fn ended(number: *mut libc::c_void) {
     ENDED.set(true);
     MINE.set(&NOBODYS);
-    push(number as usize as u64);
+    let number = number as usize as u64;
+    if let Some(tally) = existing(number) {
+        FREE.push(number, &tally.next);
+    }
 }
 
 #[cfg(test)]
