@@ -1,8 +1,9 @@
-//! What counting costs. In: the system's allocator bare and inside `Counting`, called directly. Out: the time of
+//! What counting and leak sampling cost. In: the system's allocator bare, inside `Counting` and, with the feature, inside
+//! `Leaks` that samples one in 512 KiB, called directly. Out: the time of
 //! a pair of allocate and free of mixed sizes by thread count, and instructions per pair as callgrind counts them; the
 //! time should rise by at most 5 %.
 //!
-//! `cargo bench --bench counting` (the instructions need valgrind)
+//! `cargo bench --bench counting --features leaks` (the instructions need valgrind)
 //!
 //! The allocators take turns in rounds of a few milliseconds, and the ratio is taken within a round: a machine that
 //! is slow for a second is slow for all of them.
@@ -33,6 +34,8 @@ enum Shape {
 type Timed<'a> = (&'a str, &'a (dyn Fn(Shape, u64, usize) -> f64 + Sync));
 
 static COUNTING: Counting<System> = Counting::new(System);
+#[cfg(feature = "leaks")]
+static LEAKS: allocanary::Leaks<System> = allocanary::Leaks::new(System).sampling(512 << 10);
 
 fn main() {
     // Under callgrind, the program calls itself: `count <allocator> <pairs>`.
@@ -44,13 +47,17 @@ fn main() {
         match name.as_str() {
             "system" => pairs(&System, times),
             "counting" => pairs(&COUNTING, times),
+            #[cfg(feature = "leaks")]
+            "leaks" => pairs(&LEAKS, times),
             _ => panic!("no allocator {name}"),
         }
         return;
     }
-    let timed: [Timed; 2] = [
+    let timed: &[Timed] = &[
         ("system", &|shape, times, threads| time(shape, &System, times, threads)),
         ("counting", &|shape, times, threads| time(shape, &COUNTING, times, threads)),
+        #[cfg(feature = "leaks")]
+        ("leaks", &|shape, times, threads| time(shape, &LEAKS, times, threads)),
     ];
     println!(
         "{:8} {:12} {:>7} {:>10} {:>8} {:>17}",
@@ -58,7 +65,7 @@ fn main() {
     );
     for shape in [Shape::Pair, Shape::Window] {
         for threads in THREADS {
-            compare(&timed, shape, threads);
+            compare(timed, shape, threads);
         }
     }
     instructions();
@@ -193,7 +200,9 @@ fn instructions() {
     let (few, many) = (16_000, 176_000);
     let per_pair = |name: &str| (collected(name, many) - collected(name, few)) as f64 / (many - few) as f64;
     let bare = per_pair("system");
-    for (name, count) in [("system", bare), ("counting", per_pair("counting"))] {
+    println!("{:12} {bare:>10.2} instructions per pair", "system");
+    for name in if cfg!(feature = "leaks") { &["counting", "leaks"][..] } else { &["counting"] } {
+        let count = per_pair(name);
         println!("{name:12} {count:>10.2} instructions per pair {:>8.3}", count / bare);
     }
 }
