@@ -64,6 +64,7 @@ pub struct Leaks<A> {
     inner: A,
     sampling: u64,
     capacity: usize,
+    bits: u32,
     on: AtomicBool,
     table: AtomicPtr<u8>,
     unrecorded_blocks: AtomicU64,
@@ -77,6 +78,7 @@ impl<A> Leaks<A> {
             inner: allocator,
             sampling: 0,
             capacity: 1 << 16,
+            bits: table::bits(1 << 16),
             on: AtomicBool::new(true),
             table: AtomicPtr::new(null_mut()),
             unrecorded_blocks: AtomicU64::new(0),
@@ -93,6 +95,7 @@ impl<A> Leaks<A> {
     /// Has room for so many records, of about 280 bytes each, instead of 65,536. Memory is touched as they are used.
     pub const fn capacity(mut self, records: usize) -> Self {
         self.capacity = if records == 0 { 1 } else { records };
+        self.bits = table::bits(self.capacity);
         self
     }
 
@@ -149,7 +152,7 @@ impl<A> Leaks<A> {
     fn table(&self) -> Option<ManuallyDrop<Table>> {
         let memory = NonNull::new(self.table.load(Acquire))?;
         // SAFETY: the memory is of a table that was made with this capacity, and only `drop` drops a value of it.
-        Some(ManuallyDrop::new(unsafe { Table::from_memory(memory, self.capacity) }))
+        Some(ManuallyDrop::new(unsafe { Table::from_memory(memory, self.capacity, self.bits) }))
     }
 
     /// The table, made now where it is not there yet; none where there is no memory for it.
@@ -158,7 +161,7 @@ impl<A> Leaks<A> {
             let memory = Table::new(self.capacity)?.into_memory();
             if self.table.compare_exchange(null_mut(), memory.as_ptr(), AcqRel, Acquire).is_err() {
                 // SAFETY: another thread was faster, and nobody has seen ours, which goes here.
-                drop(unsafe { Table::from_memory(memory, self.capacity) });
+                drop(unsafe { Table::from_memory(memory, self.capacity, self.bits) });
             }
         }
         self.table()

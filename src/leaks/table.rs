@@ -64,6 +64,8 @@ struct Stored {
 pub struct Table {
     memory: NonNull<u8>,
     capacity: usize,
+    /// The index has two to this many places. Kept, because each free needs it.
+    bits: u32,
 }
 
 // SAFETY: all that the memory holds is atomic.
@@ -77,7 +79,7 @@ impl Table {
         if capacity == 0 || capacity > 1 << 31 {
             return None;
         }
-        Some(Table { memory: sys::map_zeroed(length(capacity))?, capacity })
+        Some(Table { memory: sys::map_zeroed(length(capacity))?, capacity, bits: bits(capacity) })
     }
 
     /// Gives up the value, not the memory.
@@ -91,9 +93,9 @@ impl Table {
     ///
     /// # Safety
     ///
-    /// The memory is of a table of that capacity. Of all values made from it, at most one is dropped, as the last.
-    pub unsafe fn from_memory(memory: NonNull<u8>, capacity: usize) -> Table {
-        Table { memory, capacity }
+    /// The memory is of a table of that capacity, and `bits` is [`bits`] of it. Of all values made from it, at most one is dropped, as the last.
+    pub unsafe fn from_memory(memory: NonNull<u8>, capacity: usize, bits: u32) -> Table {
+        Table { memory, capacity, bits }
     }
 
     /// Writes the record of a new block; false where there is no room.
@@ -207,12 +209,17 @@ impl Table {
     fn home(&self, address: usize) -> usize {
         // Blocks are 16 bytes apart; the multiplier of Fibonacci hashing spreads what is above.
         let mixed = (address as u64 >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (mixed >> (64 - places(self.capacity).ilog2())) as usize
+        (mixed >> (64 - self.bits)) as usize
     }
 
     fn probe(&self, address: usize) -> impl Iterator<Item = &Place> {
         let (index, home) = (self.index(), self.home(address));
         (0..PROBES.min(index.len())).map(move |step| &index[(home + step) & (index.len() - 1)])
+    }
+
+    #[inline(always)]
+    fn places(&self) -> usize {
+        1 << self.bits
     }
 
     fn header(&self) -> &Header {
@@ -223,20 +230,18 @@ impl Table {
     #[inline(always)]
     fn homed(&self) -> &[AtomicU8] {
         // SAFETY: after the header are as many bytes as places.
-        unsafe {
-            std::slice::from_raw_parts(self.memory.as_ptr().add(size_of::<Header>()).cast(), places(self.capacity))
-        }
+        unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(size_of::<Header>()).cast(), self.places()) }
     }
 
     fn index(&self) -> &[Place] {
-        let start = size_of::<Header>() + places(self.capacity);
+        let start = size_of::<Header>() + self.places();
         // SAFETY: then the places; both lengths before are multiples of 8.
-        unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(start).cast(), places(self.capacity)) }
+        unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(start).cast(), self.places()) }
     }
 
     /// The record with the number; they begin at 1.
     fn stored(&self, number: u64) -> Option<&Stored> {
-        let start = size_of::<Header>() + places(self.capacity) * (1 + size_of::<Place>());
+        let start = size_of::<Header>() + self.places() * (1 + size_of::<Place>());
         // SAFETY: then the records, `capacity` of them.
         let all: &[Stored] =
             unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(start).cast(), self.capacity) };
@@ -251,14 +256,14 @@ impl Drop for Table {
     }
 }
 
-/// Places in the index: a power of two, at least twice the records, and at least 8 to keep what follows aligned.
-const fn places(capacity: usize) -> usize {
+/// The logarithm of the places in the index: at least twice the records, and at least 8 to keep what follows aligned.
+pub const fn bits(capacity: usize) -> u32 {
     let twice = (2 * capacity).next_power_of_two();
-    if twice < 8 { 8 } else { twice }
+    if twice < 8 { 3 } else { twice.ilog2() }
 }
 
 const fn length(capacity: usize) -> usize {
-    size_of::<Header>() + places(capacity) * (1 + size_of::<Place>()) + capacity * size_of::<Stored>()
+    size_of::<Header>() + (1 << bits(capacity)) * (1 + size_of::<Place>()) + capacity * size_of::<Stored>()
 }
 
 #[cfg(test)]
