@@ -42,7 +42,7 @@ fn a_full_table_says_so_and_has_room_again() {
 
 #[test]
 fn a_home_takes_no_more_than_a_byte_counts_or_a_probe_reaches() {
-    let table = Table::new(1000).unwrap();
+    let table = Table::new(100).unwrap();
     let home = table.home(0x1000);
     let alike: Vec<usize> = (1..).map(|at| at << 4).filter(|at| table.home(*at) == home).take(PROBES + 2).collect();
     let made = alike.iter().filter(|address| table.insert(**address, &record(1))).count();
