@@ -24,10 +24,14 @@ compile_error!("allocanary reads /proc: it runs on Linux");
 pub mod allocator;
 pub mod allocators;
 pub mod container;
+pub mod counting;
 pub mod environment;
 #[cfg(any(target_env = "gnu", feature = "mimalloc"))]
 mod fork_lock;
+mod free_list;
 pub mod install;
+#[cfg(feature = "leaks")]
+pub mod leaks;
 #[cfg(feature = "prometheus")]
 pub mod metrics;
 pub mod rng;
@@ -76,3 +80,7 @@ pub mod worker;
 pub mod workload;
 #[cfg(feature = "command")]
 pub mod workloads;
+
+pub use counting::Counting;
+#[cfg(feature = "leaks")]
+pub use leaks::Leaks;

@@ -186,6 +186,34 @@ impl Drop for Mapped {
     }
 }
 
+/// The monotonic clock, in nanoseconds.
+pub fn monotonic_nanos() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes one timespec.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Zeroed memory from the kernel, `length` bytes, for what must not ask the allocator; none where there is none.
+pub fn map_zeroed(length: usize) -> Option<std::ptr::NonNull<u8>> {
+    // SAFETY: a new private mapping, of no file, where the kernel likes.
+    let start = unsafe {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
+    };
+    if start == libc::MAP_FAILED { None } else { std::ptr::NonNull::new(start.cast()) }
+}
+
+/// Gives back what [`map_zeroed`] gave.
+///
+/// # Safety
+///
+/// The memory is from `map_zeroed` with that length, and nobody uses it any more.
+pub unsafe fn unmap(start: std::ptr::NonNull<u8>, length: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { libc::munmap(start.as_ptr().cast(), length) };
+}
+
 /// Kills every process of the group that `leader` leads.
 pub fn kill_group(leader: u32) {
     // SAFETY: sends a signal; a group that is gone already is an error that changes nothing.
