@@ -12,8 +12,8 @@ const MEAN: u64 = 64 << 10;
 static GLOBAL: Leaks<System> = Leaks::new(System).sampling(MEAN);
 
 #[inline(never)]
-fn small_blocks() -> Vec<Box<[u8; 200]>> {
-    (0..200_000).map(|_| black_box(Box::new([1_u8; 200]))).collect()
+fn small_blocks() -> Vec<Vec<u8>> {
+    (0..200_000).map(|_| black_box(vec![1_u8; 200])).collect()
 }
 
 #[inline(never)]

@@ -78,16 +78,15 @@ impl Tally {
     }
 
     const fn with_room(room: i64) -> Self {
-        const ZERO: AtomicU64 = AtomicU64::new(0);
         Tally {
-            bytes: ZERO,
+            bytes: AtomicU64::new(0),
             room: AtomicU64::new(room as u64),
-            peak: ZERO,
-            allocations: ZERO,
-            frees: ZERO,
-            reallocations: ZERO,
-            start: [ZERO; 5],
-            next: ZERO,
+            peak: AtomicU64::new(0),
+            allocations: AtomicU64::new(0),
+            frees: AtomicU64::new(0),
+            reallocations: AtomicU64::new(0),
+            start: [const { AtomicU64::new(0) }; 5],
+            next: AtomicU64::new(0),
         }
     }
 

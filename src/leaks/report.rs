@@ -77,6 +77,9 @@ pub struct Report {
     pub unrecorded_bytes: u64,
 }
 
+/// Shows each record to what it is given.
+type Records<'a> = dyn Fn(&mut dyn FnMut(&Record)) + 'a;
+
 /// A site while its records are added up. A million of them must be cheap, so the stack is looked up again later.
 struct Pile {
     sum: Sum,
@@ -86,13 +89,7 @@ struct Pile {
 
 impl Report {
     /// Folds what `records` shows (twice: sums first, then the stacks of the `top` sites alone).
-    pub(super) fn fold(
-        records: &dyn Fn(&mut dyn FnMut(&Record)),
-        now: u64,
-        sampling: u64,
-        top: usize,
-        unrecorded: (u64, u64),
-    ) -> Report {
+    pub(super) fn fold(records: &Records, now: u64, sampling: u64, top: usize, unrecorded: (u64, u64)) -> Report {
         let mut piles: HashMap<u64, Pile> = HashMap::new();
         let mut total = Sum::default();
         records(&mut |record| {
