@@ -26,7 +26,7 @@
 //! Recording needs no lock and no allocation: records lie in one mapping with a fixed number of places
 //! ([`capacity`](Leaks::capacity)), made at the first record. Where there is none left, a block goes unrecorded, and
 //! the report says how many did. An allocation that is not sampled costs a subtraction in thread-local memory, a free a
-//! look into a small array.
+//! look into an array of 64 KiB.
 //!
 //! A block's record is removed *before* the block is freed. Once it is free, another thread may be handed the same address,
 //! and it is that one's record which a late removal would take.
@@ -38,17 +38,19 @@
 //! How far a thread has got to its next sample is the thread's, not the allocator's: of several `Leaks` in one program, one may
 //! sample.
 
+mod filter;
+mod hooks;
 mod report;
 mod sampler;
 mod stack;
 mod table;
 
-use std::alloc::{GlobalAlloc, Layout};
 use std::mem::ManuallyDrop;
-use std::ptr::{NonNull, null_mut};
+use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64};
 
+use filter::{Filter, NO_RECORDS};
 pub use report::{Report, Site, Sum};
 use sampler::Inside;
 pub use stack::Frame;
@@ -66,7 +68,9 @@ pub struct Leaks<A> {
     capacity: usize,
     bits: u32,
     on: AtomicBool,
-    table: AtomicPtr<u8>,
+    /// What each free looks at: the filter at the head of the table, or the one of no records, so that it need not ask
+    /// whether there is a table.
+    filter: AtomicPtr<Filter>,
     unrecorded_blocks: AtomicU64,
     unrecorded_bytes: AtomicU64,
 }
@@ -80,7 +84,7 @@ impl<A> Leaks<A> {
             capacity: 1 << 16,
             bits: table::bits(1 << 16),
             on: AtomicBool::new(true),
-            table: AtomicPtr::new(null_mut()),
+            filter: AtomicPtr::new(no_table()),
             unrecorded_blocks: AtomicU64::new(0),
             unrecorded_bytes: AtomicU64::new(0),
         }
@@ -148,18 +152,21 @@ impl<A> Leaks<A> {
     }
 
     /// The table, where a block was ever recorded.
-    #[inline(always)]
     fn table(&self) -> Option<ManuallyDrop<Table>> {
-        let memory = NonNull::new(self.table.load(Acquire))?;
+        let filter = self.filter.load(Acquire);
+        if filter == no_table() {
+            return None;
+        }
+        let memory = NonNull::new(filter.cast())?;
         // SAFETY: the memory is of a table that was made with this capacity, and only `drop` drops a value of it.
         Some(ManuallyDrop::new(unsafe { Table::from_memory(memory, self.capacity, self.bits) }))
     }
 
     /// The table, made now where it is not there yet; none where there is no memory for it.
     fn made_table(&self) -> Option<ManuallyDrop<Table>> {
-        if self.table.load(Acquire).is_null() {
+        if self.filter.load(Acquire) == no_table() {
             let memory = Table::new(self.capacity)?.into_memory();
-            if self.table.compare_exchange(null_mut(), memory.as_ptr(), AcqRel, Acquire).is_err() {
+            if self.filter.compare_exchange(no_table(), memory.as_ptr().cast(), AcqRel, Acquire).is_err() {
                 // SAFETY: another thread was faster, and nobody has seen ours, which goes here.
                 drop(unsafe { Table::from_memory(memory, self.capacity, self.bits) });
             }
@@ -167,24 +174,27 @@ impl<A> Leaks<A> {
         self.table()
     }
 
+    /// Whether the block may have a record; false is certain.
     #[inline(always)]
-    fn allocated(&self, block: *mut u8, size: usize) {
-        if !block.is_null() && self.on.load(Relaxed) && sampler::passes(size as u64) {
-            self.record(block as usize, size as u64, size as u64);
-        }
+    fn may_have(&self, block: *mut u8) -> bool {
+        // SAFETY: a filter that lives as long as the program, or as `self`: that of no records, or the table's first bytes.
+        unsafe { &*self.filter.load(Acquire) }.may_have(block as usize)
     }
 
-    /// Records the block where it is a hit; the dice are thrown for `drawn` bytes of it.
+    /// What is left to do with a block of `size` bytes that was made or grew by `drawn` bytes, with which the thread's
+    /// countdown has ended: the dice say whether it is a hit, and a hit is recorded. A block that was not made ends the
+    /// countdown all the same.
     #[cold]
     #[inline(never)]
-    fn record(&self, address: usize, size: u64, drawn: u64) {
-        let Some(_inside) = Inside::enter() else { return };
-        if !sampler::is_hit(drawn, self.sampling) {
+    fn record(&self, block: *mut u8, size: u64, drawn: u64) {
+        let is_hit = sampler::is_hit(drawn, self.sampling);
+        if !is_hit || block.is_null() || !self.on.load(Relaxed) {
             return;
         }
+        let Some(_inside) = Inside::enter() else { return };
         // As if the whole block had been drawn for: what it was before it grew had its chance as well.
         let record = Record { size, drawn: size, born: sys::monotonic_nanos(), frames: stack::capture() };
-        if !self.made_table().is_some_and(|table| table.insert(address, &record)) {
+        if !self.made_table().is_some_and(|table| table.insert(block as usize, &record)) {
             self.unrecorded(size);
         }
     }
@@ -195,13 +205,12 @@ impl<A> Leaks<A> {
         self.unrecorded_bytes.fetch_add(size, Relaxed);
     }
 
-    /// The end of a block, before it is freed.
-    #[inline(always)]
+    /// The end of a block that may have a record, before it is freed.
+    #[cold]
+    #[inline(never)]
     fn forget(&self, block: *mut u8) {
-        if let Some(table) = self.table()
-            && table.may_have(block as usize)
-        {
-            forget_recorded(&table, block as usize);
+        if let Some(table) = self.table() {
+            table.remove(block as usize);
         }
     }
 
@@ -215,55 +224,8 @@ impl<A> Leaks<A> {
     }
 }
 
-#[cold]
-fn forget_recorded(table: &Table, address: usize) {
-    table.remove(address);
-}
-
-// SAFETY: every call is handed on as it is; recording touches no memory of the allocator, allocates nothing from it and
-// does not unwind.
-unsafe impl<A: GlobalAlloc> GlobalAlloc for Leaks<A> {
-    #[inline]
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promises are those that the allocator asks for.
-        let block = unsafe { self.inner.alloc(layout) };
-        self.allocated(block, layout.size());
-        block
-    }
-
-    #[inline]
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as above.
-        let block = unsafe { self.inner.alloc_zeroed(layout) };
-        self.allocated(block, layout.size());
-        block
-    }
-
-    #[inline]
-    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // As with a free: the old address may be another block's before the call is back.
-        let number = self.table().and_then(|table| table.detach(block as usize));
-        // SAFETY: as above.
-        let moved = unsafe { self.inner.realloc(block, layout, size) };
-        let (old, new) = (layout.size() as u64, size as u64);
-        match number {
-            Some(number) if moved.is_null() => self.attach(block, number, old, old),
-            Some(number) => self.attach(moved, number, old, new),
-            None if moved.is_null() || new <= old => {}
-            None if self.on.load(Relaxed) && sampler::passes(new - old) => {
-                self.record(moved as usize, new, new - old);
-            }
-            None => {}
-        }
-        moved
-    }
-
-    #[inline]
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        self.forget(block);
-        // SAFETY: as above.
-        unsafe { self.inner.dealloc(block, layout) };
-    }
+const fn no_table() -> *mut Filter {
+    (&raw const NO_RECORDS).cast_mut()
 }
 
 impl<A> Drop for Leaks<A> {

@@ -1,14 +1,15 @@
 //! glibc's malloc, ptmalloc: its settings, what it says of itself, and what can be done to it.
 //! In: the loader's tunables, mallopt, mallinfo2, malloc_info. Out: what the entry `system` tells.
 
+mod arenas;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int};
 use std::process::Command;
-use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
 use crate::allocator::{Counters, PerCore};
-use crate::fork_lock::ForkLock;
 use crate::install::asked::Asked;
 use crate::setting::{Kind, Setting};
 use crate::sys;
@@ -202,7 +203,7 @@ pub fn counters() -> Counters {
     Counters {
         allocated: Some((info.uordblks + info.hblkhd) as u64),
         active: Some((info.arena + info.hblkhd) as u64),
-        arenas: arenas(),
+        arenas: arenas::used(),
         ..Counters::default()
     }
 }
@@ -211,70 +212,6 @@ pub fn counters() -> Counters {
 pub fn purge() {
     // SAFETY: callable from any thread; walks all arenas and gives back whole free pages.
     unsafe { libc::malloc_trim(0) };
-}
-
-/// A `FILE` that keeps nothing and counts `<heap nr=`, of which malloc_info prints one for each arena.
-struct Sink(*mut libc::FILE);
-
-// SAFETY: used under the lock of `SINK` only.
-unsafe impl Send for Sink {}
-
-/// A fork's child makes a stream of its own: another thread may have been writing to this one.
-static SINK: ForkLock<Sink> = ForkLock::new(Sink(std::ptr::null_mut()));
-/// What the sink has seen: marks, and how much of another one. Touched by the holder of `SINK` only.
-static COUNTED: (AtomicU64, AtomicUsize) = (AtomicU64::new(0), AtomicUsize::new(0));
-
-#[repr(C)]
-struct CookieFunctions {
-    read: Option<unsafe extern "C" fn(*mut c_void, *mut c_char, usize) -> isize>,
-    write: Option<unsafe extern "C" fn(*mut c_void, *const c_char, usize) -> isize>,
-    seek: Option<unsafe extern "C" fn(*mut c_void, *mut i64, c_int) -> c_int>,
-    close: Option<unsafe extern "C" fn(*mut c_void) -> c_int>,
-}
-
-unsafe extern "C" {
-    fn fopencookie(cookie: *mut c_void, mode: *const c_char, functions: CookieFunctions) -> *mut libc::FILE;
-    fn malloc_info(options: c_int, stream: *mut libc::FILE) -> c_int;
-}
-
-/// Arenas in use. malloc_info is the only call that tells; it wants a `FILE`, which is made at the first call
-/// (the only one that allocates) and kept.
-#[inline]
-fn arenas() -> Option<u64> {
-    SINK.with(|sink, strange| {
-        if strange || sink.0.is_null() {
-            let functions = CookieFunctions { read: None, write: Some(count), seek: None, close: None };
-            // SAFETY: the functions need no cookie, and the mode is a string that ends in NUL.
-            sink.0 = unsafe { fopencookie(std::ptr::null_mut(), c"w".as_ptr(), functions) };
-            if sink.0.is_null() {
-                return None;
-            }
-        }
-        COUNTED.0.store(0, Ordering::Relaxed);
-        COUNTED.1.store(0, Ordering::Relaxed);
-        // SAFETY: the stream is open and under our lock.
-        let failed = unsafe { malloc_info(0, sink.0) != 0 || libc::fflush(sink.0) != 0 };
-        if failed { None } else { Some(COUNTED.0.load(Ordering::Relaxed)) }
-    })
-}
-
-/// Counts the mark in a stream that arrives in pieces: the position within the mark is carried over.
-#[inline]
-unsafe extern "C" fn count(_cookie: *mut c_void, bytes: *const c_char, length: usize) -> isize {
-    const MARK: &[u8] = b"<heap nr=";
-    // SAFETY: stdio passes `length` bytes.
-    let bytes = unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), length) };
-    let mut place = COUNTED.1.load(Ordering::Relaxed);
-    for byte in bytes {
-        // The mark's first byte occurs once in it, so a mismatch can only restart at that byte.
-        place = if *byte == MARK[place] { place + 1 } else { usize::from(*byte == MARK[0]) };
-        if place == MARK.len() {
-            COUNTED.0.fetch_add(1, Ordering::Relaxed);
-            place = 0;
-        }
-    }
-    COUNTED.1.store(place, Ordering::Relaxed);
-    length as isize
 }
 
 #[cfg(test)]
@@ -288,24 +225,5 @@ mod tests {
         assert_eq!(read("glibc.malloc.mmap_max: 7 (min: 0, max: 2147483647)").as_deref(), Some("mmap_max=7"));
         assert_eq!(read("glibc.malloc.check: 0 (min: 0, max: 3)"), None);
         assert_eq!(read("glibc.rtld.nns: 0x4 (min: 0x1, max: 0x10)"), None);
-    }
-
-    #[test]
-    fn every_thread_that_allocates_gets_an_arena_up_to_the_cap() {
-        let before = counters().arenas.unwrap();
-        let gate = std::sync::Barrier::new(4);
-        std::thread::scope(|scope| {
-            for _ in 0..3 {
-                scope.spawn(|| {
-                    let held = vec![1_u8; 100_000];
-                    gate.wait();
-                    gate.wait();
-                    drop(held);
-                });
-            }
-            gate.wait();
-            assert!(counters().arenas.unwrap() > before.min(3));
-            gate.wait();
-        });
     }
 }

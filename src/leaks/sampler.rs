@@ -29,7 +29,8 @@ pub fn passes(bytes: u64) -> bool {
     left < 0
 }
 
-/// After [`passes`] said so for a block of `bytes`: whether it is to be recorded. Draws the way to the next hit.
+/// After [`passes`] said so for a block of `bytes`: whether it is to be recorded. Draws the way to the next hit, also for
+/// one who will record nothing: whatever is left out, from here on the chances are the same.
 ///
 /// A thread begins at a hit that need not be one, since it had not drawn yet.
 pub fn is_hit(bytes: u64, mean: u64) -> bool {

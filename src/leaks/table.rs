@@ -1,13 +1,15 @@
 //! The records of living blocks, by address. In: blocks made, moved and freed, by any thread. Out: the records.
 //!
-//! Three arrays in one mapping, none of which is locked or moves:
+//! Four arrays in one mapping, none of which is locked or moves:
 //!
+//! - the [*filter*](super::filter), which says of nearly every block that it has no record. It is the first thing in the
+//!   mapping, so that a free finds it by one pointer;
 //! - *records*, used from the first on and handed on by a free list, so that memory is touched for as many records as were
 //!   ever alive at once and no more;
 //! - the *index*: an address and the number of its record, at most [`PROBES`] places after the address's home. Twice as
 //!   many places as records;
-//! - *homed*: a byte for each home, how many recorded blocks have it. A block whose home's byte is 0 has no record: with
-//!   sampling that is nearly every block, so a free costs one load of a small array.
+//! - *homed*: a byte for each home, how many recorded blocks have it. It grows with the table, and is asked where the filter
+//!   is not sure, before the index is searched.
 //!
 //! Only a block's owner looks for its address, so what happens to other addresses meanwhile does not matter; what does is
 //! that the owner takes its record out *before* it frees the block. Readers of all records use each record's turn: odd while
@@ -17,6 +19,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU8, AtomicU64, fence};
 
+use super::filter::Filter;
 use crate::free_list::FreeList;
 use crate::sys;
 
@@ -26,6 +29,9 @@ pub const DEPTH: usize = 24;
 const PROBES: usize = 64;
 /// In the index: somebody is about to write here.
 const BUSY: u64 = 1;
+/// Where in the mapping the header and what follows it begin.
+const HEADER: usize = size_of::<Filter>();
+const HOMED: usize = HEADER + size_of::<Header>();
 
 /// One living block.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +70,7 @@ struct Stored {
 pub struct Table {
     memory: NonNull<u8>,
     capacity: usize,
-    /// The index has two to this many places. Kept, because each free needs it.
+    /// The index has two to this many places.
     bits: u32,
 }
 
@@ -121,12 +127,6 @@ impl Table {
         self.attach(address, number)
     }
 
-    /// Whether the block may have a record; false is certain. The whole cost of freeing a block that was not sampled.
-    #[inline(always)]
-    pub fn may_have(&self, address: usize) -> bool {
-        self.homed()[self.home(address)].load(Relaxed) != 0
-    }
-
     /// Forgets the block; whether it had a record. To be called before the block is freed.
     pub fn remove(&self, address: usize) -> bool {
         self.detach(address).is_some_and(|number| {
@@ -138,13 +138,14 @@ impl Table {
     /// Takes a block's address away from its record, whose number is returned: between the two halves of a reallocation
     /// the record belongs to no address.
     pub fn detach(&self, address: usize) -> Option<u64> {
-        if !self.may_have(address) {
+        if self.homed()[self.home(address)].load(Relaxed) == 0 {
             return None;
         }
         let place = self.probe(address).find(|place| place.address.load(Relaxed) == address as u64)?;
         let number = place.number.load(Relaxed);
         place.address.store(0, Release);
         self.homed()[self.home(address)].fetch_sub(1, Relaxed);
+        self.filter().remove(address);
         Some(number)
     }
 
@@ -160,6 +161,7 @@ impl Table {
             let is_free = place.address.load(Relaxed) == 0;
             if is_free && place.address.compare_exchange(0, BUSY, Acquire, Relaxed).is_ok() {
                 place.number.store(number, Relaxed);
+                self.filter().add(address);
                 place.address.store(address as u64, Release);
                 return true;
             }
@@ -205,7 +207,6 @@ impl Table {
         }
     }
 
-    #[inline(always)]
     fn home(&self, address: usize) -> usize {
         // Blocks are 16 bytes apart; the multiplier of Fibonacci hashing spreads what is above.
         let mixed = (address as u64 >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -217,31 +218,34 @@ impl Table {
         (0..PROBES.min(index.len())).map(move |step| &index[(home + step) & (index.len() - 1)])
     }
 
-    #[inline(always)]
     fn places(&self) -> usize {
         1 << self.bits
     }
 
-    fn header(&self) -> &Header {
-        // SAFETY: the mapping begins with a header, for which zero bytes are a value, and lives as long as `self`.
+    fn filter(&self) -> &Filter {
+        // SAFETY: the mapping begins with a filter, for which zero bytes are a value, and lives as long as `self`.
         unsafe { self.memory.cast().as_ref() }
     }
 
-    #[inline(always)]
+    fn header(&self) -> &Header {
+        // SAFETY: then a header, for which the same holds; a filter's length is a multiple of 8.
+        unsafe { self.memory.add(HEADER).cast().as_ref() }
+    }
+
     fn homed(&self) -> &[AtomicU8] {
         // SAFETY: after the header are as many bytes as places.
-        unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(size_of::<Header>()).cast(), self.places()) }
+        unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(HOMED).cast(), self.places()) }
     }
 
     fn index(&self) -> &[Place] {
-        let start = size_of::<Header>() + self.places();
+        let start = HOMED + self.places();
         // SAFETY: then the places; both lengths before are multiples of 8.
         unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(start).cast(), self.places()) }
     }
 
     /// The record with the number; they begin at 1.
     fn stored(&self, number: u64) -> Option<&Stored> {
-        let start = size_of::<Header>() + self.places() * (1 + size_of::<Place>());
+        let start = HOMED + self.places() * (1 + size_of::<Place>());
         // SAFETY: then the records, `capacity` of them.
         let all: &[Stored] =
             unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(start).cast(), self.capacity) };
@@ -263,7 +267,7 @@ pub const fn bits(capacity: usize) -> u32 {
 }
 
 const fn length(capacity: usize) -> usize {
-    size_of::<Header>() + (1 << bits(capacity)) * (1 + size_of::<Place>()) + capacity * size_of::<Stored>()
+    HOMED + (1 << bits(capacity)) * (1 + size_of::<Place>()) + capacity * size_of::<Stored>()
 }
 
 #[cfg(test)]
