@@ -4,7 +4,9 @@
 //! Nothing here allocates, so that an allocator can be sized by it before its first allocation: files are read into
 //! the stack, and paths are put together there.
 
-use crate::sys::{first_number, read_into};
+use std::io::ErrorKind;
+
+use crate::sys::{first_number, read_into, try_read_into};
 
 /// The processors at hand.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,6 +24,8 @@ pub struct Cpus {
 pub enum Trouble {
     /// `/proc/self/cgroup` could not be read.
     NoGroups,
+    /// A quota's file is there and cannot be read.
+    Unreadable,
     /// A quota's file holds neither `max` nor numbers.
     Garbage,
     /// A quota or its period is zero.
@@ -33,6 +37,7 @@ impl Trouble {
     pub const fn text(self) -> &'static str {
         match self {
             Trouble::NoGroups => "/proc/self/cgroup cannot be read: the affinity mask alone counts",
+            Trouble::Unreadable => "the CPU quota's file cannot be read: the affinity mask alone counts",
             Trouble::Garbage => "the CPU quota is neither `max` nor a number: the affinity mask alone counts",
             Trouble::Zero => "the CPU quota or its period is zero: the affinity mask alone counts",
         }
@@ -109,10 +114,11 @@ fn quota(groups: &[u8], mount: &str) -> Result<Option<u64>, Trouble> {
 /// `cpu.max`: `max 100000` or `150000 100000`.
 pub(crate) fn quota_v2(mount: &str, path: &str) -> Result<Option<u64>, Trouble> {
     let mut text = [0; 128];
-    let read = |root: &[&str], text: &mut [u8; 128]| read_joined(root, text);
     // Where v1 is in use as well, v2 is mounted one folder deeper.
-    let found =
-        read(&[mount, path, "/cpu.max"], &mut text).or_else(|| read(&[mount, "/unified", path, "/cpu.max"], &mut text));
+    let found = match read_joined(&[mount, path, "/cpu.max"], &mut text)? {
+        None => read_joined(&[mount, "/unified", path, "/cpu.max"], &mut text)?,
+        found => found,
+    };
     let Some(length) = found else { return Ok(None) };
     let text = text[..length].trim_ascii();
     if text.starts_with(b"max") {
@@ -128,15 +134,16 @@ pub(crate) fn quota_v2(mount: &str, path: &str) -> Result<Option<u64>, Trouble> 
 /// `cpu.cfs_quota_us` (-1 is none) over `cpu.cfs_period_us`.
 pub(crate) fn quota_v1(mount: &str, path: &str) -> Result<Option<u64>, Trouble> {
     let read = |file: &str, text: &mut [u8; 128]| {
-        ["/cpu", "/cpu,cpuacct"].iter().find_map(|folder| read_joined(&[mount, folder, path, file], text))
+        let mut read = |folder| read_joined(&[mount, folder, path, file], text);
+        read("/cpu").transpose().or_else(|| read("/cpu,cpuacct").transpose()).transpose()
     };
     let (mut quota, mut period) = ([0; 128], [0; 128]);
-    let Some(length) = read("/cpu.cfs_quota_us", &mut quota) else { return Ok(None) };
+    let Some(length) = read("/cpu.cfs_quota_us", &mut quota)? else { return Ok(None) };
     let quota = quota[..length].trim_ascii();
     if quota == b"-1" {
         return Ok(None);
     }
-    let length = read("/cpu.cfs_period_us", &mut period).ok_or(Trouble::Garbage)?;
+    let length = read("/cpu.cfs_period_us", &mut period)?.ok_or(Trouble::Garbage)?;
     match (whole_number(quota), whole_number(period[..length].trim_ascii())) {
         (Some(quota), Some(period)) => milli(quota, period).map(Some),
         _ => Err(Trouble::Garbage),
@@ -156,16 +163,22 @@ fn whole_number(text: &[u8]) -> Option<u64> {
     if digits { first_number(text) } else { None }
 }
 
-/// Reads the file whose path is `parts` put together; its length in `text`.
-fn read_joined(parts: &[&str], text: &mut [u8; 128]) -> Option<usize> {
+/// Reads the file whose path is `parts` put together; its length in `text`, or none where there is no such file.
+fn read_joined(parts: &[&str], text: &mut [u8; 128]) -> Result<Option<usize>, Trouble> {
     // std opens paths below 384 bytes without allocating. A deeper group is not read, and its parents are.
     let mut path = [0; 380];
     let mut length = 0;
     for part in parts {
-        path.get_mut(length..length + part.len())?.copy_from_slice(part.as_bytes());
+        let Some(room) = path.get_mut(length..length + part.len()) else { return Ok(None) };
+        room.copy_from_slice(part.as_bytes());
         length += part.len();
     }
-    Some(read_into(std::str::from_utf8(&path[..length]).ok()?, text)?.len())
+    let Ok(path) = std::str::from_utf8(&path[..length]) else { return Ok(None) };
+    match try_read_into(path, text) {
+        Ok(text) => Ok(Some(text.len())),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+        Err(_) => Err(Trouble::Unreadable),
+    }
 }
 
 #[cfg(test)]
@@ -222,6 +235,19 @@ mod tests {
         assert_eq!(trouble("0 100000"), Some(Trouble::Zero));
         assert_eq!(trouble("100000 0"), Some(Trouble::Zero));
         assert_eq!(trouble("max"), None);
+        // Root may read every file, but nobody reads a folder.
+        for folder in ["cpu.max/x", "a/cpu.max/x"] {
+            let unreadable = found("0::/a\n", &[(folder, "")]);
+            assert_eq!((unreadable.trouble, unreadable.quota_milli), (Some(Trouble::Unreadable), None));
+            assert_eq!(unreadable.count(), unreadable.affinity);
+        }
+        let v1 = found("4:cpu:/a\n", &[("cpu/a/cpu.cfs_quota_us/x", "")]);
+        assert_eq!(v1.trouble, Some(Trouble::Unreadable));
+        assert_eq!(
+            found("4:cpu:/a\n", &[("cpu/a/cpu.cfs_quota_us", "5")]).trouble,
+            Some(Trouble::Garbage),
+            "no period"
+        );
         let none = Cpus::at("/proc/no-such-file", "/sys/fs/cgroup");
         assert_eq!((none.trouble, none.quota_milli), (Some(Trouble::NoGroups), None));
         assert_eq!(none.count(), none.affinity);

@@ -70,7 +70,8 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
         // SAFETY: the caller's promises are those that the allocator asks for.
         let block = unsafe { self.0.alloc(layout) };
         if !block.is_null() {
-            pool::with(|tally| tally.allocated(layout.size() as u64), |shared| shared.allocated(layout.size() as u64));
+            let size = layout.size() as u64;
+            pool::with(move |tally| tally.allocated(size), move |shared| shared.allocated(size));
         }
         block
     }
@@ -80,7 +81,8 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
         // SAFETY: as above.
         let block = unsafe { self.0.alloc_zeroed(layout) };
         if !block.is_null() {
-            pool::with(|tally| tally.allocated(layout.size() as u64), |shared| shared.allocated(layout.size() as u64));
+            let size = layout.size() as u64;
+            pool::with(move |tally| tally.allocated(size), move |shared| shared.allocated(size));
         }
         block
     }
@@ -91,7 +93,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
         let moved = unsafe { self.0.realloc(block, layout, size) };
         if !moved.is_null() {
             let (old, new) = (layout.size() as u64, size as u64);
-            pool::with(|tally| tally.reallocated(old, new), |shared| shared.reallocated(old, new));
+            pool::with(move |tally| tally.reallocated(old, new), move |shared| shared.reallocated(old, new));
         }
         moved
     }
@@ -99,7 +101,8 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         // Before the call, which is then a jump: nothing has to be kept across it.
-        pool::with(|tally| tally.freed(layout.size() as u64), |shared| shared.freed(layout.size() as u64));
+        let size = layout.size() as u64;
+        pool::with(move |tally| tally.freed(size), move |shared| shared.freed(size));
         // SAFETY: as above.
         unsafe { self.0.dealloc(block, layout) };
     }

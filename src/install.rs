@@ -51,6 +51,10 @@ pub use check::check_settings;
 /// allocanary::install!(jemalloc, narenas = 0); // at least 1
 /// # fn main() {}
 /// ```
+/// ```compile_fail
+/// allocanary::install!(jemalloc, narenas = 4095); // jemalloc's most are 4094
+/// # fn main() {}
+/// ```
 #[macro_export]
 macro_rules! install {
     () => {

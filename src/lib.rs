@@ -36,7 +36,12 @@ pub mod blob_tree;
 pub mod container;
 pub mod counting;
 pub mod environment;
+#[cfg(any(target_env = "gnu", feature = "mimalloc"))]
+mod fork_lock;
+mod free_list;
 pub mod install;
+#[cfg(feature = "leaks")]
+pub mod leaks;
 #[cfg(feature = "prometheus")]
 pub mod metrics;
 pub mod rng;
@@ -95,3 +100,5 @@ pub mod workload;
 pub mod workloads;
 
 pub use counting::Counting;
+#[cfg(feature = "leaks")]
+pub use leaks::Leaks;

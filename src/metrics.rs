@@ -19,13 +19,16 @@
 //! ```
 //!
 //! A scrape costs some 30 microseconds, and with jemalloc 7 more for each arena in use, whose statistics it has to add up
-//! (`cargo bench --bench scrape --features prometheus`).
+//! (`cargo bench --bench scrape --features prometheus`). Above some 24 arenas that is more than 200;
+//! [`with_refresh`](AllocatorCollector::with_refresh) lets the sum stand for a while and says how old it is.
 //!
 //! Every metric has the label `allocator`. What an allocator cannot say is absent, not 0: mimalloc does not count its
 //! blocks, glibc does not know which of its pages are in memory. Without an [`install!`](macro@crate::install) there are the
 //! metrics of the process alone, without the label.
 
 use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder};
@@ -34,18 +37,22 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-use crate::allocator::Counters;
+use crate::allocator::{Allocator, Counters};
 use crate::install::installed;
 use crate::sys::{line_number, read_into, usage};
 use crate::tuning;
 
-/// Reads allocator and process anew at each scrape; between scrapes it costs nothing.
+/// Reads allocator and process anew at each scrape, unless told otherwise; between scrapes it costs nothing.
 #[derive(Clone, Debug)]
 pub struct AllocatorCollector {
     allocator: Option<&'static str>,
     /// Fixed when the allocator starts; glibc's is dear to ask for, so it is asked for once.
     most_arenas: Option<u32>,
     pss: bool,
+    /// How long the allocator's counters stand.
+    refresh: Duration,
+    /// When they were read last, and what they were. Clones share it.
+    last: Arc<Mutex<Option<(Instant, Counters)>>>,
 }
 
 /// A gauge of the allocator: name without unit, help, unit, and the counter that it shows.
@@ -66,7 +73,17 @@ impl AllocatorCollector {
     /// Of this process. With glibc this starts its loader once, to ask which limit of arenas it took.
     pub fn new() -> Self {
         let most_arenas = tuning::most_arenas().ok().flatten();
-        AllocatorCollector { allocator: tuning::allocator().ok(), most_arenas, pss: false }
+        let (refresh, last) = (Duration::ZERO, Arc::default());
+        AllocatorCollector { allocator: tuning::allocator().ok(), most_arenas, pss: false, refresh, last }
+    }
+
+    /// How long the allocator's counters stand before a scrape reads them anew; zero, which is the default, is never. For
+    /// processes with many arenas, which jemalloc adds up one by one. `allocanary_allocator_statistics_age_seconds` says
+    /// how old they are. The process's own metrics are always fresh.
+    #[must_use]
+    pub fn with_refresh(mut self, after: Duration) -> Self {
+        self.refresh = after;
+        self
     }
 
     /// Whether each scrape reads the proportional set size as well. Off by default: the kernel walks every page table
@@ -99,17 +116,39 @@ impl AllocatorCollector {
 
     fn allocator_gauges(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
         let Some(allocator) = installed() else { return Ok(()) };
-        let counters = allocator.counters();
+        let (age, counters) = self.counters(allocator);
         for (name, help, unit, value) in ROWS {
             let name = format!("allocanary_allocator_{name}");
             self.gauge(encoder, (&name, help, unit.as_ref()), value(&counters))?;
         }
         let limit = ("allocanary_allocator_arenas_limit", "Most arenas that threads are spread over", None);
         self.gauge(encoder, limit, self.most_arenas.map(u64::from))?;
+        let help = "Seconds since the allocator's counters were read";
+        self.gauge(
+            encoder,
+            ("allocanary_allocator_statistics_age", help, Some(&Unit::Seconds)),
+            Some(age.as_secs_f64()),
+        )?;
         let help = "Bytes in pages in use over bytes in blocks, 1 without fragmentation";
         let ratio = counters.active.zip(counters.allocated).filter(|(_, allocated)| *allocated > 0);
         let ratio = ratio.map(|(active, allocated)| active as f64 / allocated as f64);
         self.gauge(encoder, ("allocanary_allocator_fragmentation_ratio", help, None), ratio)
+    }
+
+    /// The allocator's counters and their age.
+    fn counters(&self, allocator: &dyn Allocator) -> (Duration, Counters) {
+        if self.refresh.is_zero() {
+            return (Duration::ZERO, allocator.counters());
+        }
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            Some((read, counters)) if read.elapsed() < self.refresh => (read.elapsed(), *counters),
+            _ => {
+                let counters = allocator.counters();
+                *last = Some((Instant::now(), counters));
+                (Duration::ZERO, counters)
+            }
+        }
     }
 
     fn process_metrics(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {

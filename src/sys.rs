@@ -6,22 +6,28 @@ use std::fs::File;
 use std::io::Read;
 use std::mem::MaybeUninit;
 
-/// Reads the beginning of `path` into `buffer`; none where there is no such file.
+/// Reads the beginning of `path` into `buffer`; none where it cannot be read.
+#[inline]
+pub fn read_into<'a>(path: &str, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
+    try_read_into(path, buffer).ok()
+}
+
+/// The same, with what the system said.
 ///
 /// Does not allocate: std opens paths under 384 bytes from the stack, and /proc gives a file whole.
 #[inline]
-pub fn read_into<'a>(path: &str, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
-    let mut file = File::open(path).ok()?;
+pub fn try_read_into<'a>(path: &str, buffer: &'a mut [u8]) -> std::io::Result<&'a [u8]> {
+    let mut file = File::open(path)?;
     let mut filled = 0;
     while filled < buffer.len() {
         match file.read(&mut buffer[filled..]) {
             Ok(0) => break,
             Ok(read) => filled += read,
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(_) => return None,
+            Err(error) => return Err(error),
         }
     }
-    Some(&buffer[..filled])
+    Ok(&buffer[..filled])
 }
 
 /// Reads the beginning of `path` into `buffer` with three bare system calls; how many bytes, 0 where it cannot be read.
@@ -194,6 +200,14 @@ impl Drop for Mapped {
         // SAFETY: unmaps what `open` mapped; no slice of it outlives this value.
         unsafe { libc::munmap(self.start.cast_mut().cast(), self.length) };
     }
+}
+
+/// The monotonic clock, in nanoseconds.
+pub fn monotonic_nanos() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes one timespec.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// Zeroed memory from the kernel, `length` bytes, for what must not ask the allocator; none where there is none.

@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use allocanary::metrics::AllocatorCollector;
+use allocanary::tuning;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 
@@ -44,7 +46,29 @@ fn every_gauge_is_there_with_its_label_and_a_value_that_can_be() {
         samples[format!("allocanary_process_page_faults_total{{allocator=\"jemalloc\",kind=\"{kind}\"}}").as_str()]
     };
     assert!(faults("minor") > 1000.0 && faults("major") >= 0.0);
-    assert_eq!(samples.len(), 11, "{text}");
+    assert_eq!(gauge("allocator_statistics_age_seconds"), 0.0, "read by this very scrape");
+    assert_eq!(samples.len(), 12, "{text}");
+}
+
+#[test]
+fn counters_stand_as_long_as_they_may_and_their_age_is_told() {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(AllocatorCollector::new().with_refresh(Duration::from_secs(3600))));
+    let scrape = || {
+        let mut page = String::new();
+        encode(&mut page, &registry).unwrap();
+        let value = |name: &str| samples(&page)[format!("allocanary_{name}{{allocator=\"jemalloc\"}}").as_str()];
+        ["allocator_allocated_bytes", "allocator_statistics_age_seconds", "process_resident_bytes"].map(value)
+    };
+    let [before, age, resident] = scrape();
+    assert_eq!(age, 0.0);
+    let held = std::hint::black_box(vec![1_u8; 64 << 20]);
+    let [after, age, grown] = scrape();
+    assert!(after == before && age > 0.0, "{after} {before} {age}");
+    assert!(grown > resident, "the process's own metrics are fresh");
+    assert!(tuning::statistics().unwrap().counters.allocated.unwrap() as f64 > before + held.len() as f64 / 2.0);
+    let fresh = page(AllocatorCollector::new().with_refresh(Duration::ZERO));
+    assert!(samples(&fresh)["allocanary_allocator_allocated_bytes{allocator=\"jemalloc\"}"] > before);
 }
 
 #[test]

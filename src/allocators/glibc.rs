@@ -1,14 +1,14 @@
 //! glibc's malloc, ptmalloc: its settings, what it says of itself, and what can be done to it.
 //! In: the loader's tunables, mallopt, mallinfo2, malloc_info. Out: what the entry `system` tells.
 
+mod arenas;
 mod keeping;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int};
 use std::process::Command;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
 use crate::allocator::{Counters, PerCore};
 use crate::install::asked::Asked;
@@ -110,10 +110,34 @@ pub fn boot(asked: &Asked) {
 /// the affinity.
 #[inline]
 pub fn most_arenas() -> error::Result<Option<u32>> {
-    let set = effective().get("arena_max").and_then(|most| most.parse::<u32>().ok()).filter(|most| *most > 0);
+    let set = applied("arena_max").and_then(|most| u32::try_from(most).ok()).or_else(arena_max_tunable);
     // SAFETY: reads a number.
     let cores = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }.max(1) as u32;
-    Ok(Some(set.unwrap_or(cores * 8)))
+    Ok(Some(set.filter(|most| *most > 0).unwrap_or(cores * 8)))
+}
+
+/// The tunable, 0 where nobody set it. Fixed when the process starts, so the loader is started for it only once: a child
+/// process is dear, and a variable that the program changes later changes nothing.
+#[inline]
+fn arena_max_tunable() -> Option<u32> {
+    const UNASKED: u32 = u32::MAX;
+    static TOOK: AtomicU32 = AtomicU32::new(UNASKED);
+    let took = TOOK.load(Ordering::Relaxed);
+    if took != UNASKED {
+        return Some(took);
+    }
+    // A loader that could not be started is asked again.
+    let tunables = tunables()?;
+    let took = tunables.get("arena_max").and_then(|most| most.parse::<u32>().ok()).unwrap_or(0);
+    TOOK.store(took, Ordering::Relaxed);
+    Some(took)
+}
+
+/// What `boot` has set a setting to.
+#[inline]
+fn applied(name: &str) -> Option<i64> {
+    let at = SETTABLE.iter().position(|setting| setting.name == name)?;
+    Some(APPLIED[at].load(Ordering::Relaxed)).filter(|value| *value >= 0)
 }
 
 unsafe extern "C" {
@@ -132,21 +156,25 @@ pub fn per_core() -> Option<PerCore> {
     Some(PerCore { setting: "arena_max".into(), ratio: if cfg!(target_pointer_width = "64") { 8 } else { 2 } })
 }
 
-/// The tunables as the dynamic loader took them from our environment. glibc has no call that reads a tunable;
-/// its loader's `--list-tunables` is the documented way, and our own loader in our own environment reads
-/// what ours read. A static binary has no loader, and then only what `boot` set is known.
+/// The tunables, and over them what `boot` has set.
 #[inline]
 pub fn effective() -> BTreeMap<String, String> {
-    let listed = loader().and_then(|loader| Command::new(loader).arg("--list-tunables").output().ok());
-    let listed = listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-    let mut found: BTreeMap<String, String> = listed.lines().filter_map(tunable_line).collect();
-    for (setting, applied) in SETTABLE.iter().zip(&APPLIED) {
-        let applied = applied.load(Ordering::Relaxed);
-        if applied >= 0 {
+    let mut found = tunables().unwrap_or_default();
+    for setting in SETTABLE {
+        if let Some(applied) = applied(&setting.name) {
             found.insert(setting.name.to_string(), applied.to_string());
         }
     }
     found
+}
+
+/// The tunables as the dynamic loader took them from our environment. glibc has no call that reads a tunable;
+/// its loader's `--list-tunables` is the documented way, and our own loader in our own environment reads
+/// what ours read. A static binary has no loader, and then only what `boot` set is known.
+#[inline]
+fn tunables() -> Option<BTreeMap<String, String>> {
+    let output = Command::new(loader()?).arg("--list-tunables").output().ok()?;
+    Some(String::from_utf8_lossy(&output.stdout).lines().filter_map(tunable_line).collect())
 }
 
 /// The path of the dynamic loader that is mapped into this process.
@@ -178,7 +206,7 @@ pub fn counters() -> Counters {
     Counters {
         allocated: Some((info.uordblks + info.hblkhd) as u64),
         active: Some((info.arena + info.hblkhd) as u64),
-        arenas: arenas(),
+        arenas: arenas::used(),
         ..Counters::default()
     }
 }
@@ -187,64 +215,6 @@ pub fn counters() -> Counters {
 pub fn purge() {
     // SAFETY: callable from any thread; walks all arenas and gives back whole free pages.
     unsafe { libc::malloc_trim(0) };
-}
-
-/// A `FILE` that keeps nothing and counts `<heap nr=`, of which malloc_info prints one for each arena.
-struct Sink(*mut libc::FILE);
-
-// SAFETY: used under the mutex of `SINK` only.
-unsafe impl Send for Sink {}
-
-static SINK: Mutex<Sink> = Mutex::new(Sink(std::ptr::null_mut()));
-static COUNTED: Mutex<(u64, usize)> = Mutex::new((0, 0));
-
-#[repr(C)]
-struct CookieFunctions {
-    read: Option<unsafe extern "C" fn(*mut c_void, *mut c_char, usize) -> isize>,
-    write: Option<unsafe extern "C" fn(*mut c_void, *const c_char, usize) -> isize>,
-    seek: Option<unsafe extern "C" fn(*mut c_void, *mut i64, c_int) -> c_int>,
-    close: Option<unsafe extern "C" fn(*mut c_void) -> c_int>,
-}
-
-unsafe extern "C" {
-    fn fopencookie(cookie: *mut c_void, mode: *const c_char, functions: CookieFunctions) -> *mut libc::FILE;
-    fn malloc_info(options: c_int, stream: *mut libc::FILE) -> c_int;
-}
-
-/// Arenas in use. malloc_info is the only call that tells; it wants a `FILE`, which is made at the first call
-/// (the only one that allocates) and kept.
-#[inline]
-fn arenas() -> Option<u64> {
-    let mut sink = SINK.lock().ok()?;
-    if sink.0.is_null() {
-        let functions = CookieFunctions { read: None, write: Some(count), seek: None, close: None };
-        // SAFETY: the functions need no cookie, and the mode is a string that ends in NUL.
-        sink.0 = unsafe { fopencookie(std::ptr::null_mut(), c"w".as_ptr(), functions) };
-        if sink.0.is_null() {
-            return None;
-        }
-    }
-    *COUNTED.lock().ok()? = (0, 0);
-    // SAFETY: the stream is open and under our lock.
-    let failed = unsafe { malloc_info(0, sink.0) != 0 || libc::fflush(sink.0) != 0 };
-    if failed { None } else { Some(COUNTED.lock().ok()?.0) }
-}
-
-/// Counts the mark in a stream that arrives in pieces: the position within the mark is carried over.
-#[inline]
-unsafe extern "C" fn count(_cookie: *mut c_void, bytes: *const c_char, length: usize) -> isize {
-    const MARK: &[u8] = b"<heap nr=";
-    // SAFETY: stdio passes `length` bytes.
-    let bytes = unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), length) };
-    let Ok(mut counted) = COUNTED.lock() else { return -1 };
-    for byte in bytes {
-        // The mark's first byte occurs once in it, so a mismatch can only restart at that byte.
-        counted.1 = if *byte == MARK[counted.1] { counted.1 + 1 } else { usize::from(*byte == MARK[0]) };
-        if counted.1 == MARK.len() {
-            *counted = (counted.0 + 1, 0);
-        }
-    }
-    length as isize
 }
 
 #[cfg(test)]
@@ -258,24 +228,5 @@ mod tests {
         assert_eq!(read("glibc.malloc.mmap_max: 7 (min: 0, max: 2147483647)").as_deref(), Some("mmap_max=7"));
         assert_eq!(read("glibc.malloc.check: 0 (min: 0, max: 3)"), None);
         assert_eq!(read("glibc.rtld.nns: 0x4 (min: 0x1, max: 0x10)"), None);
-    }
-
-    #[test]
-    fn every_thread_that_allocates_gets_an_arena_up_to_the_cap() {
-        let before = counters().arenas.unwrap();
-        let gate = std::sync::Barrier::new(4);
-        std::thread::scope(|scope| {
-            for _ in 0..3 {
-                scope.spawn(|| {
-                    let held = vec![1_u8; 100_000];
-                    gate.wait();
-                    gate.wait();
-                    drop(held);
-                });
-            }
-            gate.wait();
-            assert!(counters().arenas.unwrap() > before.min(3));
-            gate.wait();
-        });
     }
 }

@@ -7,9 +7,11 @@ use std::cell::Cell;
 use std::ptr::null_mut;
 use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 use super::tally::{Shared, Tally};
+use crate::free_list::FreeList;
+use crate::sys;
 
 /// A thread's tally, for as long as the process lives.
 pub type Mine = &'static Tally;
@@ -23,48 +25,51 @@ static CHUNK: [Tally; FIRST as usize] = [const { Tally::new() }; FIRST as usize]
 static FURTHER: [AtomicPtr<Tally>; CHUNKS] = [const { AtomicPtr::new(null_mut()) }; CHUNKS];
 /// How many tallies were ever claimed; their numbers are 1 and up.
 static CLAIMED: AtomicU64 = AtomicU64::new(0);
-/// The number of the first free tally (0: none) in the low half; in the high half a count of changes, so that a thread
-/// that was away while the list went from a tally and back to it does not take the list for unchanged.
-static FREE: AtomicU64 = AtomicU64::new(0);
+/// Tallies whose threads have ended.
+static FREE: FreeList = FreeList::new();
 static AFTER_THE_END: Shared = Shared(Tally::new());
 /// C's key whose destructor tells us that a thread ends, plus 1; 0 before there is one.
 static KEY: AtomicU64 = AtomicU64::new(0);
 
+/// Where a thread that has no tally counts: it says so, and the thread then looks for one.
+static NOBODYS: Tally = Tally::nobodys();
+
 thread_local! {
-    static MINE: Cell<Option<Mine>> = const { Cell::new(None) };
+    /// Never null, so that a call need not ask.
+    static MINE: Cell<Mine> = const { Cell::new(&NOBODYS) };
     static ENDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Does `count` with the thread's own tally, or `rest` with the shared one where it has none any more.
+/// Counts with the thread's own tally, or, where it has none any more, with the shared one.
 #[inline(always)]
-pub fn with(count: impl Fn(Mine), rest: impl Fn(&Shared)) {
-    match MINE.get() {
-        Some(tally) => count(tally),
-        None => first_time(count, rest),
+pub fn with(count: impl Fn(Mine) -> bool, rest: impl Fn(&Shared)) {
+    if !count(MINE.get()) {
+        first_time(count, rest);
     }
 }
 
 #[cold]
 #[inline(never)]
-fn first_time(count: impl Fn(Mine), rest: impl Fn(&Shared)) {
+fn first_time(count: impl Fn(Mine) -> bool, rest: impl Fn(&Shared)) {
     match mine() {
-        Some(tally) => count(tally),
+        Some(tally) => _ = count(tally),
         None => rest(&AFTER_THE_END),
     }
 }
 
 /// The thread's tally; none after its end was told, or where there is no memory for one.
 pub fn mine() -> Option<Mine> {
-    if let Some(tally) = MINE.get() {
+    let tally = MINE.get();
+    if !std::ptr::eq(tally, &NOBODYS) {
         return Some(tally);
     }
     if ENDED.get() {
         return None;
     }
-    let number = pop().or_else(fresh)?;
+    let number = FREE.pop(|number| existing(number).map(|tally| &tally.next)).or_else(fresh)?;
     let tally = at(number)?;
     tally.begin();
-    MINE.set(Some(tally));
+    MINE.set(tally);
     tell_the_end(number);
     Some(tally)
 }
@@ -78,36 +83,6 @@ pub fn is_untouched() -> bool {
 pub fn for_each(mut see: impl FnMut(&Tally)) {
     (1..=CLAIMED.load(Acquire)).filter_map(existing).for_each(&mut see);
     see(&AFTER_THE_END.0);
-}
-
-/// Takes a tally off the free list.
-fn pop() -> Option<u64> {
-    let mut head = FREE.load(Acquire);
-    loop {
-        let number = head & u64::from(u32::MAX);
-        let next = existing(number)?.next.load(Relaxed);
-        match FREE.compare_exchange_weak(head, changed(head) | next, AcqRel, Acquire) {
-            Ok(_) => return Some(number),
-            Err(now) => head = now,
-        }
-    }
-}
-
-/// Puts a tally on the free list.
-fn push(number: u64) {
-    let Some(tally) = existing(number) else { return };
-    let mut head = FREE.load(Relaxed);
-    loop {
-        tally.next.store(head & u64::from(u32::MAX), Relaxed);
-        match FREE.compare_exchange_weak(head, changed(head) | number, Release, Relaxed) {
-            Ok(_) => return,
-            Err(now) => head = now,
-        }
-    }
-}
-
-fn changed(head: u64) -> u64 {
-    (head >> 32).wrapping_add(1) << 32
 }
 
 /// A tally that nobody had.
@@ -151,10 +126,10 @@ fn at(number: u64) -> Option<Mine> {
     let (chunk, _) = place(number);
     let length = (FIRST as usize * size_of::<Tally>()) << (chunk - 1);
     let slot = FURTHER.get(chunk - 1)?;
-    let mapped = crate::sys::map_zeroed(length)?;
+    let mapped = sys::map_zeroed(length)?;
     if slot.compare_exchange(null_mut(), mapped.as_ptr().cast(), AcqRel, Acquire).is_err() {
         // SAFETY: another thread was faster, and nobody has seen ours.
-        unsafe { crate::sys::unmap(mapped, length) };
+        unsafe { sys::unmap(mapped, length) };
     }
     existing(number)
 }
@@ -163,7 +138,7 @@ fn at(number: u64) -> Option<Mine> {
 fn tell_the_end(number: u64) {
     if let Some(key) = key() {
         // SAFETY: the key is one that was created. Failure means that the tally is not handed on.
-        unsafe { libc::pthread_setspecific(key, number as usize as *const libc::c_void) };
+        unsafe { libc::pthread_setspecific(key, std::ptr::without_provenance(number as usize)) };
     }
 }
 
@@ -189,8 +164,11 @@ fn key() -> Option<libc::pthread_key_t> {
 
 extern "C" fn ended(number: *mut libc::c_void) {
     ENDED.set(true);
-    MINE.set(None);
-    push(number as usize as u64);
+    MINE.set(&NOBODYS);
+    let number = number.addr() as u64;
+    if let Some(tally) = existing(number) {
+        FREE.push(number, &tally.next);
+    }
 }
 
 #[cfg(test)]
@@ -208,20 +186,21 @@ mod tests {
 
     #[test]
     fn threads_at_once_have_tallies_of_their_own_and_hand_them_on() {
-        let gate = std::sync::Barrier::new(100);
+        const THREADS: usize = if cfg!(miri) { 40 } else { 100 };
+        let gate = std::sync::Barrier::new(THREADS);
         let mut numbers: Vec<usize> = std::thread::scope(|scope| {
             let claim = || {
                 let mine = mine().map(|tally| &raw const *tally as usize);
                 gate.wait();
                 mine.expect("there is memory")
             };
-            let threads: Vec<_> = (0..100).map(|_| scope.spawn(claim)).collect();
+            let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(claim)).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
         numbers.sort_unstable();
         numbers.dedup();
-        assert_eq!(numbers.len(), 100);
-        for _ in 0..1000 {
+        assert_eq!(numbers.len(), THREADS);
+        for _ in 0..if cfg!(miri) { 10 } else { 1000 } {
             std::thread::spawn(|| assert!(mine().is_some())).join().unwrap();
         }
         let claimed = CLAIMED.load(Relaxed);

@@ -87,12 +87,15 @@ fn brief(ratio: f64) -> String {
 }
 
 /// How live bytes are said in a panel's title: they are the same for all candidates but for what is in other
-/// threads' mailboxes at the moment.
+/// threads' mailboxes at the moment. None where a workload does not know them, as a whole service does not.
 pub fn live(panel: &Panel) -> Option<String> {
     let live = |line: &Line| line.points.iter().flatten().filter_map(|point| Some(point.get("live")?.median)).collect();
     let all: Vec<f64> = panel.lines.iter().flat_map(|line| -> Vec<f64> { live(line) }).collect();
     let least = all.iter().copied().reduce(f64::min)?;
     let most = all.iter().copied().reduce(f64::max)?;
+    if most == 0.0 {
+        return None;
+    }
     let show = |bytes| Unit::Bytes.show(bytes);
     Some(if show(least) == show(most) { show(most) } else { format!("{} to {}", show(least), show(most)) })
 }

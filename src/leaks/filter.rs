@@ -1,0 +1,89 @@
+//! Which blocks have no record, for a free to know in one look. In: addresses of blocks that are recorded, and that are
+//! no more. Out: of any address whether it may be one of them; no is certain.
+//!
+//! A byte for each of 65,536 hashes counts the recorded blocks that have it. With sampling nearly every byte is 0. The
+//! length is the same for every table, and the multiplier has 32 bits: both stand in the instructions, where a length that
+//! has to be loaded and a multiplier of 64 bits took twice as many.
+
+use std::sync::atomic::AtomicU8;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Counts by hash; zero bytes are an empty filter.
+pub struct Filter([AtomicU8; 1 << 16]);
+
+/// The filter of no records at all, for as long as there is no table. Only read.
+pub static NO_RECORDS: Filter = Filter([const { AtomicU8::new(0) }; 1 << 16]);
+
+impl Filter {
+    /// Whether the block at the address may have a record.
+    #[inline(always)]
+    pub fn may_have(&self, address: usize) -> bool {
+        self.0[hash(address)].load(Relaxed) != 0
+    }
+
+    /// A block is recorded.
+    ///
+    /// Only a block's owner asks for its address, and who owns it later has it from the owner of now: nothing else need
+    /// be seen in order.
+    pub fn add(&self, address: usize) {
+        self.change(address, |count| count + 1);
+    }
+
+    /// A block is recorded no more.
+    pub fn remove(&self, address: usize) {
+        self.change(address, |count| count - 1);
+    }
+
+    /// A byte that has reached 255 stays: it no longer knows.
+    fn change(&self, address: usize, change: impl Fn(u8) -> u8) {
+        let known = |count: u8| (count != u8::MAX).then(|| change(count));
+        _ = self.0[hash(address)].fetch_update(Relaxed, Relaxed, known);
+    }
+}
+
+/// Blocks are 16 bytes apart, and 32 bits of that are 64 GiB.
+#[inline(always)]
+fn hash(address: usize) -> usize {
+    (((address >> 4) as u32).wrapping_mul(0x9e37_79b9) >> 16) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn empty() -> Box<Filter> {
+        Box::new(Filter([const { AtomicU8::new(0) }; 1 << 16]))
+    }
+
+    #[test]
+    fn what_was_added_may_be_there_until_it_is_removed() {
+        let filter = empty();
+        assert!(!filter.may_have(0x1000));
+        filter.add(0x1000);
+        filter.add(0x1000);
+        filter.remove(0x1000);
+        assert!(filter.may_have(0x1000));
+        filter.remove(0x1000);
+        assert!(!filter.may_have(0x1000));
+    }
+
+    #[test]
+    fn a_byte_that_is_full_says_maybe_for_ever() {
+        let filter = empty();
+        (0..300).for_each(|_| filter.add(0x1000));
+        (0..300).for_each(|_| filter.remove(0x1000));
+        assert!(filter.may_have(0x1000));
+    }
+
+    #[test]
+    fn blocks_of_any_size_are_spread() {
+        // A table's worth of a thousand blocks side by side: of a thousand others few may seem to be among them.
+        for step in [16, 64, 4096, 65_536, 1 << 20] {
+            let filter = empty();
+            let address = |at: usize| 0x7f12_3400_0010 + at * step;
+            (0..1000).for_each(|at| filter.add(address(2 * at)));
+            let wrong = (0..1000).filter(|at| filter.may_have(address(2 * at + 1))).count();
+            assert!(wrong < 100, "{step}: {wrong}");
+        }
+    }
+}

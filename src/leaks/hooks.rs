@@ -1,0 +1,88 @@
+//! The allocator's four calls. In: blocks made, moved and freed. Out: the same of the inner allocator, and records.
+//!
+//! Whether a block is sampled is decided before it is made, so that the call to the allocator is a jump and nothing has to
+//! be kept across it. A block that is then not made has used up its bytes, which changes no chances.
+
+use std::alloc::{GlobalAlloc, Layout};
+
+use super::{Leaks, sampler};
+
+impl<A: GlobalAlloc> Leaks<A> {
+    /// A block with which the thread's countdown has ended.
+    #[cold]
+    #[inline(never)]
+    fn made(&self, size: usize, make: impl FnOnce() -> *mut u8) -> *mut u8 {
+        let block = make();
+        self.record(block, size as u64, size as u64);
+        block
+    }
+
+    /// A reallocation of a block that may have a record, where the thread's countdown was not asked, or with which it has
+    /// ended.
+    ///
+    /// # Safety
+    ///
+    /// As for [`GlobalAlloc::realloc`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn realloc_recorded(&self, block: *mut u8, layout: Layout, size: usize, may_have: bool) -> *mut u8 {
+        // As with a free: the old address may be another block's before the call is back.
+        let number = self.table().and_then(|table| table.detach(block as usize));
+        // SAFETY: the caller's promises are those that the allocator asks for.
+        let moved = unsafe { self.inner.realloc(block, layout, size) };
+        let (old, new) = (layout.size() as u64, size as u64);
+        let more = new.saturating_sub(old);
+        match number {
+            Some(number) if moved.is_null() => self.attach(block, number, old, old),
+            Some(number) => self.attach(moved, number, old, new),
+            None if !may_have || sampler::passes(more) => self.record(moved, new, more),
+            None => {}
+        }
+        moved
+    }
+}
+
+// SAFETY: every call is handed on as it is; recording touches no memory of the allocator, allocates nothing from it and
+// does not unwind.
+unsafe impl<A: GlobalAlloc> GlobalAlloc for Leaks<A> {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if sampler::passes(layout.size() as u64) {
+            // SAFETY: the caller's promises are those that the allocator asks for.
+            return self.made(layout.size(), || unsafe { self.inner.alloc(layout) });
+        }
+        // SAFETY: as above.
+        unsafe { self.inner.alloc(layout) }
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        if sampler::passes(layout.size() as u64) {
+            // SAFETY: as above.
+            return self.made(layout.size(), || unsafe { self.inner.alloc_zeroed(layout) });
+        }
+        // SAFETY: as above.
+        unsafe { self.inner.alloc_zeroed(layout) }
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // A block that has a record keeps it: what it gains is drawn for with the record.
+        let may_have = self.may_have(block);
+        if may_have || sampler::passes((size as u64).saturating_sub(layout.size() as u64)) {
+            // SAFETY: as above.
+            return unsafe { self.realloc_recorded(block, layout, size, may_have) };
+        }
+        // SAFETY: as above.
+        unsafe { self.inner.realloc(block, layout, size) }
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        if self.may_have(block) {
+            self.forget(block);
+        }
+        // SAFETY: as above.
+        unsafe { self.inner.dealloc(block, layout) };
+    }
+}

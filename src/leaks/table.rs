@@ -1,0 +1,275 @@
+//! The records of living blocks, by address. In: blocks made, moved and freed, by any thread. Out: the records.
+//!
+//! Four arrays in one mapping, none of which is locked or moves:
+//!
+//! - the [*filter*](super::filter), which says of nearly every block that it has no record. It is the first thing in the
+//!   mapping, so that a free finds it by one pointer;
+//! - *records*, used from the first on and handed on by a free list, so that memory is touched for as many records as were
+//!   ever alive at once and no more;
+//! - the *index*: an address and the number of its record, at most [`PROBES`] places after the address's home. Twice as
+//!   many places as records;
+//! - *homed*: a byte for each home, how many recorded blocks have it. It grows with the table, and is asked where the filter
+//!   is not sure, before the index is searched.
+//!
+//! Only a block's owner looks for its address, so what happens to other addresses meanwhile does not matter; what does is
+//! that the owner takes its record out *before* it frees the block. Readers of all records use each record's turn: odd while
+//! the record is of a block, and changed in between if the record was.
+
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU8, AtomicU64, fence};
+
+use super::filter::Filter;
+use crate::free_list::FreeList;
+use crate::sys;
+
+/// How many frames of a stack are kept, the allocator's own (about 5) included.
+pub const DEPTH: usize = 24;
+/// How far from its home an address may be. With half of the places free, even 20 are rarely in a row.
+const PROBES: usize = 64;
+/// In the index: somebody is about to write here.
+const BUSY: u64 = 1;
+/// Where in the mapping the header and what follows it begin.
+const HEADER: usize = size_of::<Filter>();
+const HOMED: usize = HEADER + size_of::<Header>();
+
+/// One living block.
+#[derive(Clone, Copy, Debug)]
+pub struct Record {
+    /// Its size in bytes.
+    pub size: u64,
+    /// For how many bytes the dice were thrown: the size, and more where the block grew, shrank and grew again.
+    pub drawn: u64,
+    /// When it was allocated, by the monotonic clock, in nanoseconds.
+    pub born: u64,
+    /// The code addresses of the stack, innermost first, 0 after the last.
+    pub frames: [usize; DEPTH],
+}
+
+struct Header {
+    free: FreeList,
+    /// Records that were ever used.
+    used: AtomicU64,
+}
+
+struct Place {
+    address: AtomicU64,
+    number: AtomicU64,
+}
+
+struct Stored {
+    turn: AtomicU64,
+    next: AtomicU64,
+    size: AtomicU64,
+    drawn: AtomicU64,
+    born: AtomicU64,
+    frames: [AtomicU64; DEPTH],
+}
+
+/// A table for `capacity` records, in mapped memory. Does not use the allocator.
+pub struct Table {
+    memory: NonNull<u8>,
+    capacity: usize,
+    /// The index has two to this many places.
+    bits: u32,
+}
+
+// SAFETY: all that the memory holds is atomic.
+unsafe impl Send for Table {}
+// SAFETY: as above.
+unsafe impl Sync for Table {}
+
+impl Table {
+    /// A new table; none where the kernel has no memory, or the capacity is 0 or above 2^31.
+    pub fn new(capacity: usize) -> Option<Table> {
+        if capacity == 0 || capacity > 1 << 31 {
+            return None;
+        }
+        Some(Table { memory: sys::map_zeroed(length(capacity))?, capacity, bits: bits(capacity) })
+    }
+
+    /// Gives up the value, not the memory.
+    pub fn into_memory(self) -> NonNull<u8> {
+        let memory = self.memory;
+        std::mem::forget(self);
+        memory
+    }
+
+    /// The table that [`into_memory`](Table::into_memory) took apart.
+    ///
+    /// # Safety
+    ///
+    /// The memory is of a table of that capacity, and `bits` is [`bits`] of it. Of all values made from it, at most one is dropped, as the last.
+    pub unsafe fn from_memory(memory: NonNull<u8>, capacity: usize, bits: u32) -> Table {
+        Table { memory, capacity, bits }
+    }
+
+    /// Writes the record of a new block; false where there is no room.
+    pub fn insert(&self, address: usize, record: &Record) -> bool {
+        let Some(number) = self.header().free.pop(|number| self.stored(number).map(|stored| &stored.next)) else {
+            let claim = |used| (used < self.capacity as u64).then_some(used + 1);
+            let Ok(used) = self.header().used.fetch_update(AcqRel, Acquire, claim) else { return false };
+            return self.write(used + 1, address, record);
+        };
+        self.write(number, address, record)
+    }
+
+    fn write(&self, number: u64, address: usize, record: &Record) -> bool {
+        let Some(stored) = self.stored(number) else { return false };
+        fence(Release); // who sees one of the new values sees that the turn was even
+        stored.size.store(record.size, Relaxed);
+        stored.drawn.store(record.drawn, Relaxed);
+        stored.born.store(record.born, Relaxed);
+        for (stored, frame) in stored.frames.iter().zip(record.frames) {
+            stored.store(frame as u64, Relaxed);
+        }
+        stored.turn.store(stored.turn.load(Relaxed) + 1, Release);
+        self.attach(address, number)
+    }
+
+    /// Forgets the block; whether it had a record. To be called before the block is freed.
+    pub fn remove(&self, address: usize) -> bool {
+        self.detach(address).is_some_and(|number| {
+            self.release(number);
+            true
+        })
+    }
+
+    /// Takes a block's address away from its record, whose number is returned: between the two halves of a reallocation
+    /// the record belongs to no address.
+    pub fn detach(&self, address: usize) -> Option<u64> {
+        if self.homed()[self.home(address)].load(Relaxed) == 0 {
+            return None;
+        }
+        let place = self.probe(address).find(|place| place.address.load(Relaxed) == address as u64)?;
+        let number = place.number.load(Relaxed);
+        place.address.store(0, Release);
+        self.homed()[self.home(address)].fetch_sub(1, Relaxed);
+        self.filter().remove(address);
+        Some(number)
+    }
+
+    /// Gives the record an address; where there is no room, the record is lost and false returned.
+    pub fn attach(&self, address: usize, number: u64) -> bool {
+        let homed = &self.homed()[self.home(address)];
+        let more = |count: u8| count.checked_add(1);
+        if homed.fetch_update(Relaxed, Relaxed, more).is_err() {
+            self.release(number);
+            return false;
+        }
+        for place in self.probe(address) {
+            let is_free = place.address.load(Relaxed) == 0;
+            if is_free && place.address.compare_exchange(0, BUSY, Acquire, Relaxed).is_ok() {
+                place.number.store(number, Relaxed);
+                self.filter().add(address);
+                place.address.store(address as u64, Release);
+                return true;
+            }
+        }
+        homed.fetch_sub(1, Relaxed);
+        self.release(number);
+        false
+    }
+
+    /// The block of a detached record has now so many bytes; so many more were drawn for.
+    pub fn resize(&self, number: u64, size: u64, drawn: u64) {
+        if let Some(stored) = self.stored(number) {
+            stored.size.store(size, Relaxed);
+            stored.drawn.fetch_add(drawn, Relaxed);
+        }
+    }
+
+    /// Ends a record that has no address.
+    fn release(&self, number: u64) {
+        if let Some(stored) = self.stored(number) {
+            stored.turn.store(stored.turn.load(Relaxed) + 1, Release);
+            self.header().free.push(number, &stored.next);
+        }
+    }
+
+    /// Every record, while others come and go; one that changes under our eyes is left out.
+    pub fn for_each(&self, see: &mut dyn FnMut(&Record)) {
+        for stored in (1..=self.header().used.load(Acquire)).filter_map(|number| self.stored(number)) {
+            let turn = stored.turn.load(Acquire);
+            if turn.is_multiple_of(2) {
+                continue;
+            }
+            let record = Record {
+                size: stored.size.load(Relaxed),
+                drawn: stored.drawn.load(Relaxed),
+                born: stored.born.load(Relaxed),
+                frames: std::array::from_fn(|at| stored.frames[at].load(Relaxed) as usize),
+            };
+            fence(Acquire);
+            if stored.turn.load(Relaxed) == turn {
+                see(&record);
+            }
+        }
+    }
+
+    fn home(&self, address: usize) -> usize {
+        // Blocks are 16 bytes apart; the multiplier of Fibonacci hashing spreads what is above.
+        let mixed = (address as u64 >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed >> (64 - self.bits)) as usize
+    }
+
+    fn probe(&self, address: usize) -> impl Iterator<Item = &Place> {
+        let (index, home) = (self.index(), self.home(address));
+        (0..PROBES.min(index.len())).map(move |step| &index[(home + step) & (index.len() - 1)])
+    }
+
+    fn places(&self) -> usize {
+        1 << self.bits
+    }
+
+    fn filter(&self) -> &Filter {
+        // SAFETY: the mapping begins with a filter, for which zero bytes are a value, and lives as long as `self`.
+        unsafe { self.memory.cast().as_ref() }
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: then a header, for which the same holds; a filter's length is a multiple of 8.
+        unsafe { self.memory.add(HEADER).cast().as_ref() }
+    }
+
+    fn homed(&self) -> &[AtomicU8] {
+        // SAFETY: after the header are as many bytes as places.
+        unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(HOMED).cast(), self.places()) }
+    }
+
+    fn index(&self) -> &[Place] {
+        let start = HOMED + self.places();
+        // SAFETY: then the places; both lengths before are multiples of 8.
+        unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(start).cast(), self.places()) }
+    }
+
+    /// The record with the number; they begin at 1.
+    fn stored(&self, number: u64) -> Option<&Stored> {
+        let start = HOMED + self.places() * (1 + size_of::<Place>());
+        // SAFETY: then the records, `capacity` of them.
+        let all: &[Stored] =
+            unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(start).cast(), self.capacity) };
+        all.get((number as usize).wrapping_sub(1))
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new` with that length; the last value of it goes.
+        unsafe { sys::unmap(self.memory, length(self.capacity)) };
+    }
+}
+
+/// The logarithm of the places in the index: at least twice the records, and at least 8 to keep what follows aligned.
+pub const fn bits(capacity: usize) -> u32 {
+    let twice = (2 * capacity).next_power_of_two();
+    if twice < 8 { 3 } else { twice.ilog2() }
+}
+
+const fn length(capacity: usize) -> usize {
+    HOMED + (1 << bits(capacity)) * (1 + size_of::<Place>()) + capacity * size_of::<Stored>()
+}
+
+#[cfg(test)]
+#[path = "table_tests.rs"]
+mod tests;
