@@ -30,7 +30,7 @@ const ROUNDS: u32 = 25;
 fn main() {
     let command = Path::new(env!("CARGO_BIN_EXE_allocanary"));
     let folder = command.parent().expect("an executable lies in a folder");
-    let roster = Roster::find(&[folder.to_path_buf()]);
+    let roster = Roster::find(&[folder.to_path_buf()], &Default::default());
     let mut table = comfy_table::Table::new();
     table.load_style(comfy_table::presets::NOTHING);
     table.set_header(["what", "target", "measured", "of"]);

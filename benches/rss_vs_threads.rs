@@ -95,7 +95,7 @@ fn resident(runner: &Runner, allocator: &str, threads: u32, repeat: u32) -> u64 
 
 fn rss_vs_threads(criterion: &mut Criterion<ResidentBytes>) {
     let folder = Path::new(env!("CARGO_BIN_EXE_cell-system")).parent().expect("an executable lies in a folder");
-    let roster = Roster::find(&[folder.to_path_buf()]);
+    let roster = Roster::find(&[folder.to_path_buf()], &Default::default());
     let never = AtomicBool::new(false);
     let runner = Runner { roster: &roster, deadline: Duration::from_secs(60), budget: None, interrupted: &never };
     let mut group = criterion.benchmark_group("rss_when_idle");

@@ -25,17 +25,22 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// The cells beside the command, built first where cargo started it and one is missing or of another build.
 pub fn roster(folders: &[PathBuf]) -> Result<Roster> {
+    roster_with(folders, &BTreeSet::new())
+}
+
+/// As [`roster`], with the cells of other packages.
+fn roster_with(folders: &[PathBuf], packages: &BTreeSet<&str>) -> Result<Roster> {
     let command = std::env::current_exe().map_err(|error| Error::file("the command", "finding", error))?;
     let own = command.parent().map(PathBuf::from);
     let folders: Vec<PathBuf> = folders.iter().cloned().chain(own).collect();
-    let roster = Roster::find(&folders);
+    let roster = Roster::find(&folders, packages);
     let built_in = 1 + usize::from(cfg!(feature = "jemalloc")) + usize::from(cfg!(feature = "mimalloc"));
     let complete = roster.cells.iter().filter(|(cell, _)| cell.build.package == env!("CARGO_PKG_NAME")).count();
     let roster = match Builder::find(&command).filter(|_| complete < built_in) {
         None => roster.or_say_why()?,
         Some(builder) => {
             builder.build()?;
-            Roster::find(&folders).or_say_why()?
+            Roster::find(&folders, packages).or_say_why()?
         }
     };
     // Else a stale cell would look as if its allocator did not exist.
@@ -51,7 +56,7 @@ pub fn roster_for(group: &Group, folders: &[PathBuf]) -> Result<Roster> {
     if let Some(builder) = Builder::find(&command) {
         packages.iter().try_for_each(|package| builder.build_package(package))?;
     }
-    let roster = roster(folders)?;
+    let roster = roster_with(folders, &packages)?;
     let there = |package: &str| roster.cells.iter().any(|(cell, _)| cell.build.package == package);
     match packages.into_iter().find(|package| !there(package)) {
         None => Ok(roster),

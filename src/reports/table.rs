@@ -50,7 +50,8 @@ fn whole(panel: &Panel, look: &Look) -> String {
     let live = words::live(panel).map_or(String::new(), |live| format!(", {live} live"));
     let title = format!("{}: MiB resident when idle, by {}{live}", panel.title, panel.axis.name());
     let mut out = format!("{}\n{}\n", bold(&wrapped(&title, look), look), memory(panel, look));
-    out.push_str(&format!("{}\n", "median, resident / live, [95 % interval of the median]; * least in its column"));
+    let ratio = if live.is_empty() { "" } else { "resident / live, " };
+    out.push_str(&format!("median, {ratio}[95 % interval of the median]; * least in its column\n"));
     if let Some(headline) = words::headline(panel) {
         out.push_str(&format!("{}\n", wrapped(&headline, look)));
     }

@@ -1,9 +1,10 @@
 //! The roster: which cells there are. In: folders. Out: each cell's own description.
 //!
-//! A cell is an executable named `cell-*` beside the command, or in a folder that the user names. The parent knows no
+//! A cell is an executable named `cell-*` beside the command, or in a folder that the user names; those of another package,
+//! which only its studies ask for, are named `PACKAGE-cell-*`. The parent knows no
 //! allocator by name: it asks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -27,10 +28,10 @@ const DEADLINE: Duration = Duration::from_secs(10);
 
 impl Roster {
     /// Looks through `folders`; where two have a package's cell for the same allocator the first wins.
-    pub fn find(folders: &[PathBuf]) -> Roster {
+    pub fn find(folders: &[PathBuf], packages: &BTreeSet<&str>) -> Roster {
         let mut roster = Roster::default();
         for folder in folders {
-            for path in cells_in(folder) {
+            for path in cells_in(folder, packages) {
                 match describe(&path, &bare_environment()) {
                     Ok(description) => roster.add(description, path),
                     Err(problem) => roster.refused.push(format!("{}: {problem}", path.display())),
@@ -76,14 +77,15 @@ impl Roster {
     }
 }
 
-/// The executables named `cell-*` in a folder, sorted.
-fn cells_in(folder: &Path) -> Vec<PathBuf> {
+/// The executables in a folder that are named as cells are, sorted.
+fn cells_in(folder: &Path, packages: &BTreeSet<&str>) -> Vec<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
     let is_cell = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         // cargo leaves `cell-system.d` beside `cell-system`.
         let executable = path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
-        name.starts_with("cell-") && executable
+        let of_package = |package: &&str| name.strip_prefix(*package).is_some_and(|rest| rest.starts_with("-cell-"));
+        (name.starts_with("cell-") || packages.iter().any(of_package)) && executable
     };
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_cell).collect();

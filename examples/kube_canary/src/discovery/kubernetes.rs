@@ -107,7 +107,7 @@ async fn follow(client: Client, options: Kubernetes, own: Own, mesh: Shared) {
                     super::succeed(&mesh, "kubernetes", peers(&known, &own));
                 }
             }
-            Err((what, error)) => super::fail(&mesh, "kubernetes", explain(&error, what, &namespace)),
+            Err(problem) => super::fail(&mesh, "kubernetes", problem),
         }
     }
 }
@@ -119,24 +119,23 @@ async fn connect() -> Result<Client, String> {
     Client::try_from(config).map_err(|error| format!("the API server's address or certificates: {error}"))
 }
 
-type Failure = (&'static str, watcher::Error);
-
 fn changes(
     client: &Client,
     options: &Kubernetes,
     namespace: &str,
-) -> impl Stream<Item = Result<Change, Failure>> + use<> {
+) -> impl Stream<Item = Result<Change, String>> + use<> {
     let slices: Api<EndpointSlice> = Api::namespaced(client.clone(), namespace);
     let of_service =
         watcher::Config::default().labels(&format!("kubernetes.io/service-name={}", options.service)).page_size(PAGE);
+    let place = format!("namespace {namespace}");
     let slices = watching(slices, of_service)
         .default_backoff()
-        .map(|event| event.map(Change::Slices).map_err(|error| ("endpointslices", error)));
+        .map(move |event| event.map(Change::Slices).map_err(|error| explain(&error, "endpointslices", &place)));
     let nodes = match options.nodes {
         true => {
             let nodes: Api<SmallNode> = Api::all_with(client.clone(), &ApiResource::erase::<Node>(&()));
             let nodes = watching(nodes, watcher::Config::default().page_size(PAGE)).default_backoff();
-            nodes.map(|event| event.map(Change::Nodes).map_err(|error| ("nodes", error))).boxed()
+            nodes.map(|event| event.map(Change::Nodes).map_err(|error| explain(&error, "nodes", "the cluster"))).boxed()
         }
         false => stream::empty().boxed(),
     };
@@ -173,7 +172,7 @@ fn peers(known: &Known, own: &Own) -> Vec<Peer> {
 }
 
 /// What failed, and what to do where it is a matter of rights.
-fn explain(error: &watcher::Error, what: &str, namespace: &str) -> String {
+fn explain(error: &watcher::Error, what: &str, place: &str) -> String {
     let code = match error {
         watcher::Error::WatchError(status) => Some(status.code),
         watcher::Error::InitialListFailed(kube::Error::Api(status))
@@ -181,7 +180,6 @@ fn explain(error: &watcher::Error, what: &str, namespace: &str) -> String {
         | watcher::Error::WatchFailed(kube::Error::Api(status)) => Some(status.code),
         _ => None,
     };
-    let place = if what == "nodes" { "the cluster".to_string() } else { format!("namespace {namespace}") };
     match code {
         Some(401) => format!("the API server does not know this service account (401) for {what} of {place}: {error}"),
         Some(403) => format!("wanted the verbs list and watch on {what} of {place}, found 403: bind a role with them"),

@@ -57,7 +57,10 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
             let _ = stopped.await;
             Ok(())
         };
-        canary::run_until(options, |line| eprintln!("{line}"), |address| drop(address_of.send(address)), stopped)
+        let ready = |address| {
+            let _ = address_of.send(address);
+        };
+        canary::run_until(options, |line| eprintln!("{line}"), ready, stopped)
     });
     let running = running.map_err(|error| format!("starting the canary's thread: {error}"))?;
     let ended = |running: std::thread::JoinHandle<kube_canary::error::Result<()>>| match running.join() {
