@@ -121,14 +121,12 @@ fn time(shape: Shape, allocator: &(impl GlobalAlloc + Sync), times: u64, threads
         run(shape, allocator, times);
         processor_nanos() - started
     };
-    let nanos: u64 = if threads == 1 {
-        timed()
-    } else {
-        thread::scope(|scope| {
-            let threads: Vec<_> = (0..threads).map(|_| scope.spawn(timed)).collect();
-            threads.into_iter().map(|thread| thread.join().expect("no thread panics")).sum()
-        })
-    };
+    // New threads each time, one alone as well: the way to the next sample is a thread's, and of two that sample the one
+    // would go the other's.
+    let nanos: u64 = thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(timed)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no thread panics")).sum()
+    });
     nanos as f64 / (times * threads as u64) as f64
 }
 
