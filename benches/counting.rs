@@ -1,5 +1,5 @@
 //! What counting and leak sampling cost. In: the system's allocator bare, inside `Counting` and, with the feature, inside
-//! `Leaks` that samples one in 512 KiB, called directly. Out: the time of
+//! `Leaks` that samples one in 512 KiB and one that never gets to a sample, called directly. Out: the time of
 //! a pair of allocate and free of mixed sizes by thread count, and instructions per pair as callgrind counts them; the
 //! time should rise by at most 5 %.
 //!
@@ -36,6 +36,9 @@ type Timed<'a> = (&'a str, &'a (dyn Fn(Shape, u64, usize) -> f64 + Sync));
 static COUNTING: Counting<System> = Counting::new(System);
 #[cfg(feature = "leaks")]
 static LEAKS: allocanary::Leaks<System> = allocanary::Leaks::new(System).sampling(512 << 10);
+/// One in a TiB, that is none: what is left is the cost of a call that is not sampled.
+#[cfg(feature = "leaks")]
+static UNSAMPLED: allocanary::Leaks<System> = allocanary::Leaks::new(System).sampling(1 << 40);
 
 fn main() {
     // Under callgrind, the program calls itself: `count <allocator> <pairs>`.
@@ -49,6 +52,8 @@ fn main() {
             "counting" => pairs(&COUNTING, times),
             #[cfg(feature = "leaks")]
             "leaks" => pairs(&LEAKS, times),
+            #[cfg(feature = "leaks")]
+            "unsampled" => pairs(&UNSAMPLED, times),
             _ => panic!("no allocator {name}"),
         }
         return;
@@ -58,6 +63,8 @@ fn main() {
         ("counting", &|shape, times, threads| time(shape, &COUNTING, times, threads)),
         #[cfg(feature = "leaks")]
         ("leaks", &|shape, times, threads| time(shape, &LEAKS, times, threads)),
+        #[cfg(feature = "leaks")]
+        ("unsampled", &|shape, times, threads| time(shape, &UNSAMPLED, times, threads)),
     ];
     println!(
         "{:8} {:12} {:>7} {:>10} {:>8} {:>17}",
@@ -114,14 +121,12 @@ fn time(shape: Shape, allocator: &(impl GlobalAlloc + Sync), times: u64, threads
         run(shape, allocator, times);
         processor_nanos() - started
     };
-    let nanos: u64 = if threads == 1 {
-        timed()
-    } else {
-        thread::scope(|scope| {
-            let threads: Vec<_> = (0..threads).map(|_| scope.spawn(timed)).collect();
-            threads.into_iter().map(|thread| thread.join().expect("no thread panics")).sum()
-        })
-    };
+    // New threads each time, one alone as well: the way to the next sample is a thread's, and of two that sample the one
+    // would go the other's.
+    let nanos: u64 = thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(timed)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no thread panics")).sum()
+    });
     nanos as f64 / (times * threads as u64) as f64
 }
 
@@ -201,7 +206,7 @@ fn instructions() {
     let per_pair = |name: &str| (collected(name, many) - collected(name, few)) as f64 / (many - few) as f64;
     let bare = per_pair("system");
     println!("{:12} {bare:>10.2} instructions per pair", "system");
-    for name in if cfg!(feature = "leaks") { &["counting", "leaks"][..] } else { &["counting"] } {
+    for name in if cfg!(feature = "leaks") { &["counting", "leaks", "unsampled"][..] } else { &["counting"] } {
         let count = per_pair(name);
         println!("{name:12} {count:>10.2} instructions per pair {:>8.3}", count / bare);
     }

@@ -12,7 +12,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 
-allocanary::install!(jemalloc, narenas = 64);
+allocanary::install!(jemalloc, narenas = 256);
 
 /// A scrape while `threads` threads hold memory, so that as many arenas are there to be read.
 fn scrape(bencher: &mut Criterion, name: &str, threads: usize, collector: AllocatorCollector) {
@@ -42,11 +42,13 @@ fn scrape(bencher: &mut Criterion, name: &str, threads: usize, collector: Alloca
 }
 
 fn scrapes(bencher: &mut Criterion) {
-    for threads in [1, 4, 16, 64] {
+    for threads in [1, 4, 16, 64, 256] {
         scrape(bencher, &format!("scrape, threads and arenas: {threads}"), threads, AllocatorCollector::new());
     }
-    let seldom = AllocatorCollector::new().with_refresh(Duration::from_secs(60));
-    scrape(bencher, "scrape with counters that stand, threads and arenas: 64", 64, seldom);
+    for threads in [64, 256] {
+        let seldom = AllocatorCollector::new().with_refresh(Duration::from_secs(60));
+        scrape(bencher, &format!("scrape with counters that stand, threads and arenas: {threads}"), threads, seldom);
+    }
     scrape(bencher, "scrape with PSS, threads and arenas: 16", 16, AllocatorCollector::new().with_pss(true));
 }
 

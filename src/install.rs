@@ -36,7 +36,8 @@ pub use check::check_settings;
 ///   `unprefixed_malloc_on_supported_platforms`, so that C's `malloc` is jemalloc too. That build reads another symbol,
 ///   and from the environment `MALLOC_CONF` only: `JE_MALLOC_CONF` is honoured below it, `_RJEM_MALLOC_CONF` is not;
 /// - settings have the allocator's own names; a name that does not exist, or a value of the wrong kind, does not
-///   compile;
+///   compile. The settings of `system` are glibc's: with another C library (musl), whose malloc has neither arenas nor
+///   settings, only `install!(system)` does;
 /// - `per_cpu(n)` is `n` for each processor that affinity and container allow; `auto` is `per_cpu` with the
 ///   allocator's own ratio (4 for jemalloc's `narenas`, 8 for glibc's `arena_max`).
 ///

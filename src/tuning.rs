@@ -125,7 +125,8 @@ pub fn set_background_threads(on: bool) -> Result<bool> {
 }
 
 /// Whether all settings, those in code and those in the environment, exist, have a value that can be, and are in
-/// force. Every one that does not is a line of [`Error::Settings`].
+/// force. Every one that does not is a line of [`Error::Settings`]; so is a CPU quota that a setting should follow and that
+/// could not be read, where the affinity mask alone counts.
 ///
 /// May allocate and, with glibc, start its loader once: for the start of a program.
 pub fn check() -> Result<()> {

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use crate::allocator::Allocator;
+use crate::container::{Cpus, Trouble};
 use crate::environment::{Environment, readable_variables};
-use crate::install::{CUT, plan};
+use crate::install::{CUT, Value, plan};
 
 /// The settings that should be in force, and what is wrong with what was asked for.
 pub(crate) struct Wanted {
@@ -21,6 +22,7 @@ pub(crate) fn wanted(allocator: &dyn Allocator) -> Wanted {
     for (name, value) in plan().map_or(&[][..], |plan| plan.asked.settings) {
         value.with_text(ratio, |value| wanted.add("install!", allocator, name, value));
     }
+    wanted.problems.extend(unread_quota(plan().map_or(&[][..], |plan| plan.asked.settings), || Cpus::here().trouble));
     if CUT.load(Ordering::Relaxed) {
         wanted
             .problems
@@ -60,6 +62,12 @@ pub(crate) fn wanted(allocator: &dyn Allocator) -> Wanted {
     wanted
 }
 
+/// What is wrong with the quota, if a setting in code follows the processors at hand.
+fn unread_quota(settings: &[(&str, Value)], trouble: impl FnOnce() -> Option<Trouble>) -> Option<String> {
+    let (name, _) = settings.iter().find(|(_, value)| matches!(value, Value::PerCpu(_) | Value::Auto))?;
+    trouble().map(|trouble| format!("install!: {name} follows the processors at hand, and {}", trouble.text()))
+}
+
 impl Wanted {
     fn add(&mut self, source: &str, allocator: &dyn Allocator, name: &str, value: &str) {
         let Some(setting) = allocator.settings().iter().find(|setting| setting.name == name) else {
@@ -71,5 +79,25 @@ impl Wanted {
             }
             Err(wanted) => self.problems.push(format!("{source}: {name}: {wanted}, found `{value}`")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quota_that_cannot_be_read_is_told_where_a_setting_follows_it() {
+        let follows: [&[(&str, Value)]; 2] =
+            [&[("tcache", Value::Text("true")), ("narenas", Value::Auto)], &[("narenas", Value::PerCpu(2))]];
+        for settings in follows {
+            let said = unread_quota(settings, || Some(Trouble::Unreadable)).expect("it is told");
+            assert!(
+                said.starts_with("install!: narenas follows") && said.ends_with(Trouble::Unreadable.text()),
+                "{said}"
+            );
+            assert_eq!(unread_quota(settings, || None), None);
+        }
+        assert_eq!(unread_quota(&[("narenas", Value::Text("2"))], || Some(Trouble::Zero)), None);
     }
 }

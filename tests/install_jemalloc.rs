@@ -131,6 +131,29 @@ fn arenas_follow_the_quota_of_a_real_control_group() {
     }
 }
 
+/// A quota that nobody can read, in namespaces of the child's own: a folder where the file should be.
+#[test]
+fn a_quota_that_cannot_be_read_is_told_and_the_affinity_counts() {
+    let groups = tempfile::NamedTempFile::new().unwrap();
+    fs::write(groups.path(), "0::/\n").unwrap();
+    let hide =
+        "mount -t tmpfs none /sys/fs/cgroup && mkdir /sys/fs/cgroup/cpu.max && mount --bind \"$0\" /proc/$$/cgroup";
+    let wrapper = |then: &str| {
+        ["unshare", "-m", "sh", "-c", &format!("{hide} && {then}"), groups.path().to_str().unwrap()].map(String::from)
+    };
+    let possible = Command::new("unshare").args(&wrapper("true")[1..]).output();
+    if !possible.is_ok_and(|output| output.status.success()) {
+        eprintln!(
+            "skipped: a_quota_that_cannot_be_read_is_told_and_the_affinity_counts: no mount namespace can be made here"
+        );
+        return;
+    }
+    let words = wrapper("exec \"$@\"");
+    let said = report(&[], &words.each_ref().map(String::as_str));
+    assert_eq!(arenas(&said), allocanary::container::Cpus::here().affinity * 3, "{said}");
+    assert!(said.contains("narenas follows the processors at hand, and the CPU quota's file cannot be read"), "{said}");
+}
+
 #[test]
 fn threads_can_be_bound_and_limited() {
     let limit = ArenaLimit::new(2);

@@ -13,8 +13,11 @@ mod tuning;
 
 use std::ffi::{CStr, c_char};
 
-#[cfg(feature = "system")]
+#[cfg(all(feature = "system", target_env = "gnu"))]
 allocanary::install!(system, arena_max = auto);
+// Another C library's malloc has no arenas to limit.
+#[cfg(all(feature = "system", not(target_env = "gnu")))]
+allocanary::install!(system);
 #[cfg(feature = "jemalloc")]
 allocanary::install!(jemalloc, narenas = auto);
 #[cfg(feature = "jemalloc-shared")]

@@ -10,6 +10,7 @@ use crate::tuning::error;
 
 pub const VARIABLES: &[(Cow<str>, Cow<str>)] = &[];
 
+/// None.
 pub const SETTINGS: &[Setting] = &[];
 
 #[inline]
@@ -35,6 +36,7 @@ pub fn counters() -> Counters {
 #[inline]
 pub fn purge() {}
 
+/// None.
 pub const SETTABLE: &[Setting] = &[];
 
 #[inline]

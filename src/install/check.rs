@@ -15,7 +15,8 @@ pub const fn check_settings(settings: &[(&str, Value)], table: &[Setting]) {
         }
         assert!(
             row < table.len(),
-            "install!: this allocator has no such setting, or cannot take it from code (`allocanary list settings`)"
+            "install!: this allocator has no such setting, or cannot take it from code (`allocanary list settings`); \
+             `system` has settings with glibc only"
         );
         let fits = match value {
             Value::Text(text) => table[row].kind.takes(text),

@@ -138,20 +138,20 @@ impl Table {
     /// Takes a block's address away from its record, whose number is returned: between the two halves of a reallocation
     /// the record belongs to no address.
     pub fn detach(&self, address: usize) -> Option<u64> {
-        if self.homed()[self.home(address)].load(Relaxed) == 0 {
+        if self.homed(address).load(Relaxed) == 0 {
             return None;
         }
         let place = self.probe(address).find(|place| place.address.load(Relaxed) == address as u64)?;
         let number = place.number.load(Relaxed);
         place.address.store(0, Release);
-        self.homed()[self.home(address)].fetch_sub(1, Relaxed);
+        self.homed(address).fetch_sub(1, Relaxed);
         self.filter().remove(address);
         Some(number)
     }
 
     /// Gives the record an address; where there is no room, the record is lost and false returned.
     pub fn attach(&self, address: usize, number: u64) -> bool {
-        let homed = &self.homed()[self.home(address)];
+        let homed = self.homed(address);
         let more = |count: u8| count.checked_add(1);
         if homed.fetch_update(Relaxed, Relaxed, more).is_err() {
             self.release(number);
@@ -214,8 +214,8 @@ impl Table {
     }
 
     fn probe(&self, address: usize) -> impl Iterator<Item = &Place> {
-        let (index, home) = (self.index(), self.home(address));
-        (0..PROBES.min(index.len())).map(move |step| &index[(home + step) & (index.len() - 1)])
+        let home = self.home(address);
+        (0..PROBES.min(self.places())).map(move |step| self.place((home + step) & (self.places() - 1)))
     }
 
     fn places(&self) -> usize {
@@ -232,24 +232,28 @@ impl Table {
         unsafe { self.memory.add(HEADER).cast().as_ref() }
     }
 
-    fn homed(&self) -> &[AtomicU8] {
-        // SAFETY: after the header are as many bytes as places.
-        unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(HOMED).cast(), self.places()) }
+    // References to one element each, not to whole arrays: Miri looks at all that a reference may reach.
+
+    /// How many recorded blocks have the address's home.
+    fn homed(&self, address: usize) -> &AtomicU8 {
+        // SAFETY: after the header are as many bytes as places, and a home is the number of one.
+        unsafe { self.memory.add(HOMED + self.home(address)).cast().as_ref() }
     }
 
-    fn index(&self) -> &[Place] {
+    /// A place of the index, of which there are [`places`](Table::places).
+    fn place(&self, at: usize) -> &Place {
+        debug_assert!(at < self.places());
         let start = HOMED + self.places();
-        // SAFETY: then the places; both lengths before are multiples of 8.
-        unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(start).cast(), self.places()) }
+        // SAFETY: then the places; all lengths before are multiples of 8.
+        unsafe { self.memory.add(start).cast::<Place>().add(at).as_ref() }
     }
 
     /// The record with the number; they begin at 1.
     fn stored(&self, number: u64) -> Option<&Stored> {
         let start = HOMED + self.places() * (1 + size_of::<Place>());
+        let at = (number as usize).checked_sub(1).filter(|at| *at < self.capacity)?;
         // SAFETY: then the records, `capacity` of them.
-        let all: &[Stored] =
-            unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(start).cast(), self.capacity) };
-        all.get((number as usize).wrapping_sub(1))
+        Some(unsafe { self.memory.add(start).cast::<Stored>().add(at).as_ref() })
     }
 }
 
