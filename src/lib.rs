@@ -25,6 +25,8 @@ pub mod allocator;
 pub mod allocators;
 pub mod container;
 pub mod environment;
+#[cfg(any(target_env = "gnu", feature = "mimalloc"))]
+mod fork_lock;
 pub mod install;
 #[cfg(feature = "prometheus")]
 pub mod metrics;

@@ -223,3 +223,39 @@ fn help_has_examples() {
     let help = text(&["--help"], &[]);
     assert!(help.contains("Examples:") && help.contains("allocanary doctor --pid 4242"), "{help}");
 }
+
+#[cfg(feature = "jemalloc")]
+#[test]
+fn a_link_in_etc_is_shown_and_stands_where_jemalloc_reads_it() {
+    // A copy of /etc in a mount namespace of its own, so that the host's stays as it is.
+    let folder = tempfile::tempdir().unwrap();
+    let in_namespace = |command: &str, variables: &[(&str, &str)]| {
+        let etc = folder.path().display();
+        let script = format!(
+            "cp -a /etc/. {etc} && ln -sfn narenas:3,dirty_decay_ms:77 {etc}/_rjem_malloc.conf && ln -sfn narenas:9 \
+             {etc}/malloc.conf && mount --bind {etc} /etc && exec {command}"
+        );
+        let mut unshare = Command::new("unshare");
+        unshare.args(["--mount", "sh", "-c", &script]).env_remove("MALLOC_CONF").envs(variables.iter().copied());
+        let output = unshare.output().ok().filter(|output| output.status.success())?;
+        Some(flat(&String::from_utf8_lossy(&output.stdout)))
+    };
+    let doctor = concat!(env!("CARGO_BIN_EXE_allocanary"), " doctor");
+    let Some(text) = in_namespace(doctor, &[]) else {
+        eprintln!("skipped: a_link_in_etc_is_shown_and_stands_where_jemalloc_reads_it: no mount namespace here");
+        return;
+    };
+    assert!(text.contains("/etc/_rjem_malloc.conf -> narenas:3,dirty_decay_ms:77 read by Rust programs"), "{text}");
+    assert!(text.contains("/etc/malloc.conf -> narenas:9 depends ignored by Rust programs"), "{text}");
+    let set = [("_RJEM_MALLOC_CONF", "narenas:5")];
+    let text = in_namespace(doctor, &set).unwrap();
+    assert!(text.contains("narenas 3 is overruled by _RJEM_MALLOC_CONF, which says 5"), "{text}");
+
+    // What the doctor says is what jemalloc does: the cell has an install! of its own.
+    let cell = concat!(env!("CARGO_BIN_EXE_cell-jemalloc"), " describe");
+    for (variables, narenas) in [(&[][..], 3), (&[("MALLOC_CONF", "narenas:4")], 3), (&set, 5)] {
+        let text = in_namespace(cell, variables).unwrap();
+        assert!(text.contains(&format!("\"narenas\":\"{narenas}\"")), "{narenas}: {text}");
+        assert!(text.contains("\"dirty_decay_ms\":\"77\""), "{text}");
+    }
+}

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use allocanary::tuning::{self, ArenaLimit, Error, Pages};
 
+mod moments;
+
 allocanary::install!(jemalloc, narenas = per_cpu(3), dirty_decay_ms = 5000, percpu_arena = "disabled");
 
 /// Held by each test that changes or counts the whole process's memory.

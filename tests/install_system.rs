@@ -5,11 +5,17 @@ use std::process::Command;
 
 use allocanary::tuning::{self, Error, Pages};
 
+mod moments;
+
 allocanary::install!(system, arena_max = per_cpu(2), top_pad = 65536);
 
 fn report(variables: &[(&str, &str)]) -> String {
+    run("report_of_a_child", variables)
+}
+
+fn run(test: &str, variables: &[(&str, &str)]) -> String {
     let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "report_of_a_child", "--ignored", "--nocapture"])
+        .args(["--exact", test, "--ignored", "--nocapture"])
         .envs(variables.iter().copied())
         .output()
         .unwrap();
@@ -20,6 +26,35 @@ fn report(variables: &[(&str, &str)]) -> String {
 #[ignore = "run by the others as a child"]
 fn report_of_a_child() {
     println!("arenas {:?} check {:?}", tuning::most_arenas().unwrap(), tuning::check());
+}
+
+/// What this process's children cost so far; 0 where it had none.
+fn faults_of_children() -> i64 {
+    // SAFETY: all-zero bytes are a rusage, and the kernel writes a whole one.
+    unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage);
+        usage.ru_minflt
+    }
+}
+
+#[test]
+#[ignore = "run by the others as a child"]
+fn loaders_of_a_child() {
+    let before = faults_of_children();
+    tuning::most_arenas().unwrap();
+    let once = faults_of_children();
+    let again = (0..50).map(|_| tuning::most_arenas().unwrap()).all(|most| most == tuning::most_arenas().unwrap());
+    println!("\nfirst {} then {again} {}", once > before, faults_of_children() > once);
+}
+
+#[test]
+fn the_loader_is_started_once_at_most() {
+    let loaders = |variables: &[(&str, &str)]| run("loaders_of_a_child", variables);
+    let asked = loaders(&[("GLIBC_TUNABLES", "glibc.malloc.arena_max=7")]);
+    assert!(asked.contains("first true then true false"), "{asked}");
+    let known = loaders(&[]);
+    assert!(known.contains("first false then true false"), "what install! set need not be asked for: {known}");
 }
 
 #[test]

@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::process::Command;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use crate::allocator::{Counters, PerCore};
+use crate::fork_lock::ForkLock;
 use crate::install::asked::Asked;
 use crate::setting::{Kind, Setting};
 use crate::sys;
@@ -106,10 +106,34 @@ pub fn boot(asked: &Asked) {
 /// the affinity.
 #[inline]
 pub fn most_arenas() -> error::Result<Option<u32>> {
-    let set = effective().get("arena_max").and_then(|most| most.parse::<u32>().ok()).filter(|most| *most > 0);
+    let set = applied("arena_max").and_then(|most| u32::try_from(most).ok()).or_else(arena_max_tunable);
     // SAFETY: reads a number.
     let cores = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }.max(1) as u32;
-    Ok(Some(set.unwrap_or(cores * 8)))
+    Ok(Some(set.filter(|most| *most > 0).unwrap_or(cores * 8)))
+}
+
+/// The tunable, 0 where nobody set it. Fixed when the process starts, so the loader is started for it only once: a child
+/// process is dear, and a variable that the program changes later changes nothing.
+#[inline]
+fn arena_max_tunable() -> Option<u32> {
+    const UNASKED: u32 = u32::MAX;
+    static TOOK: AtomicU32 = AtomicU32::new(UNASKED);
+    let took = TOOK.load(Ordering::Relaxed);
+    if took != UNASKED {
+        return Some(took);
+    }
+    // A loader that could not be started is asked again.
+    let tunables = tunables()?;
+    let took = tunables.get("arena_max").and_then(|most| most.parse::<u32>().ok()).unwrap_or(0);
+    TOOK.store(took, Ordering::Relaxed);
+    Some(took)
+}
+
+/// What `boot` has set a setting to.
+#[inline]
+fn applied(name: &str) -> Option<i64> {
+    let at = SETTABLE.iter().position(|setting| setting.name == name)?;
+    Some(APPLIED[at].load(Ordering::Relaxed)).filter(|value| *value >= 0)
 }
 
 unsafe extern "C" {
@@ -128,21 +152,25 @@ pub fn per_core() -> Option<PerCore> {
     Some(PerCore { setting: "arena_max".into(), ratio: if cfg!(target_pointer_width = "64") { 8 } else { 2 } })
 }
 
-/// The tunables as the dynamic loader took them from our environment. glibc has no call that reads a tunable;
-/// its loader's `--list-tunables` is the documented way, and our own loader in our own environment reads
-/// what ours read. A static binary has no loader, and then only what `boot` set is known.
+/// The tunables, and over them what `boot` has set.
 #[inline]
 pub fn effective() -> BTreeMap<String, String> {
-    let listed = loader().and_then(|loader| Command::new(loader).arg("--list-tunables").output().ok());
-    let listed = listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-    let mut found: BTreeMap<String, String> = listed.lines().filter_map(tunable_line).collect();
-    for (setting, applied) in SETTABLE.iter().zip(&APPLIED) {
-        let applied = applied.load(Ordering::Relaxed);
-        if applied >= 0 {
+    let mut found = tunables().unwrap_or_default();
+    for setting in SETTABLE {
+        if let Some(applied) = applied(&setting.name) {
             found.insert(setting.name.to_string(), applied.to_string());
         }
     }
     found
+}
+
+/// The tunables as the dynamic loader took them from our environment. glibc has no call that reads a tunable;
+/// its loader's `--list-tunables` is the documented way, and our own loader in our own environment reads
+/// what ours read. A static binary has no loader, and then only what `boot` set is known.
+#[inline]
+fn tunables() -> Option<BTreeMap<String, String>> {
+    let output = Command::new(loader()?).arg("--list-tunables").output().ok()?;
+    Some(String::from_utf8_lossy(&output.stdout).lines().filter_map(tunable_line).collect())
 }
 
 /// The path of the dynamic loader that is mapped into this process.
@@ -188,11 +216,13 @@ pub fn purge() {
 /// A `FILE` that keeps nothing and counts `<heap nr=`, of which malloc_info prints one for each arena.
 struct Sink(*mut libc::FILE);
 
-// SAFETY: used under the mutex of `SINK` only.
+// SAFETY: used under the lock of `SINK` only.
 unsafe impl Send for Sink {}
 
-static SINK: Mutex<Sink> = Mutex::new(Sink(std::ptr::null_mut()));
-static COUNTED: Mutex<(u64, usize)> = Mutex::new((0, 0));
+/// A fork's child makes a stream of its own: another thread may have been writing to this one.
+static SINK: ForkLock<Sink> = ForkLock::new(Sink(std::ptr::null_mut()));
+/// What the sink has seen: marks, and how much of another one. Touched by the holder of `SINK` only.
+static COUNTED: (AtomicU64, AtomicUsize) = (AtomicU64::new(0), AtomicUsize::new(0));
 
 #[repr(C)]
 struct CookieFunctions {
@@ -211,19 +241,21 @@ unsafe extern "C" {
 /// (the only one that allocates) and kept.
 #[inline]
 fn arenas() -> Option<u64> {
-    let mut sink = SINK.lock().ok()?;
-    if sink.0.is_null() {
-        let functions = CookieFunctions { read: None, write: Some(count), seek: None, close: None };
-        // SAFETY: the functions need no cookie, and the mode is a string that ends in NUL.
-        sink.0 = unsafe { fopencookie(std::ptr::null_mut(), c"w".as_ptr(), functions) };
-        if sink.0.is_null() {
-            return None;
+    SINK.with(|sink, strange| {
+        if strange || sink.0.is_null() {
+            let functions = CookieFunctions { read: None, write: Some(count), seek: None, close: None };
+            // SAFETY: the functions need no cookie, and the mode is a string that ends in NUL.
+            sink.0 = unsafe { fopencookie(std::ptr::null_mut(), c"w".as_ptr(), functions) };
+            if sink.0.is_null() {
+                return None;
+            }
         }
-    }
-    *COUNTED.lock().ok()? = (0, 0);
-    // SAFETY: the stream is open and under our lock.
-    let failed = unsafe { malloc_info(0, sink.0) != 0 || libc::fflush(sink.0) != 0 };
-    if failed { None } else { Some(COUNTED.lock().ok()?.0) }
+        COUNTED.0.store(0, Ordering::Relaxed);
+        COUNTED.1.store(0, Ordering::Relaxed);
+        // SAFETY: the stream is open and under our lock.
+        let failed = unsafe { malloc_info(0, sink.0) != 0 || libc::fflush(sink.0) != 0 };
+        if failed { None } else { Some(COUNTED.0.load(Ordering::Relaxed)) }
+    })
 }
 
 /// Counts the mark in a stream that arrives in pieces: the position within the mark is carried over.
@@ -232,14 +264,16 @@ unsafe extern "C" fn count(_cookie: *mut c_void, bytes: *const c_char, length: u
     const MARK: &[u8] = b"<heap nr=";
     // SAFETY: stdio passes `length` bytes.
     let bytes = unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), length) };
-    let Ok(mut counted) = COUNTED.lock() else { return -1 };
+    let mut place = COUNTED.1.load(Ordering::Relaxed);
     for byte in bytes {
         // The mark's first byte occurs once in it, so a mismatch can only restart at that byte.
-        counted.1 = if *byte == MARK[counted.1] { counted.1 + 1 } else { usize::from(*byte == MARK[0]) };
-        if counted.1 == MARK.len() {
-            *counted = (counted.0 + 1, 0);
+        place = if *byte == MARK[place] { place + 1 } else { usize::from(*byte == MARK[0]) };
+        if place == MARK.len() {
+            COUNTED.0.fetch_add(1, Ordering::Relaxed);
+            place = 0;
         }
     }
+    COUNTED.1.store(place, Ordering::Relaxed);
     length as isize
 }
 

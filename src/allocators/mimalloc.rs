@@ -6,12 +6,12 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_void};
-use std::sync::Mutex;
 
 use libmimalloc_sys as sys;
 
 use crate::allocator::{Allocator, Cannot, Counters, PerCore};
 use crate::environment::Environment;
+use crate::fork_lock::ForkLock;
 use crate::install::asked::Asked;
 use crate::setting::{Kind, Setting};
 use crate::tuning::error::{self, Pages};
@@ -121,25 +121,26 @@ impl Allocator for Mimalloc {
     #[inline]
     fn counters(&self) -> Counters {
         // In static memory: the text is some 20 kB, too much to grow every thread's stack by.
-        static TEXT: Mutex<[u8; 48 * 1024]> = Mutex::new([0; 48 * 1024]);
-        let Ok(mut text) = TEXT.lock() else { return Counters::default() };
-        // SAFETY: mimalloc writes at most the length we give, with a NUL at the end.
-        let written = unsafe { sys::mi_stats_get_json(text.len(), text.as_mut_ptr().cast()) };
-        if written.is_null() {
-            return Counters::default();
-        }
-        let end = text.iter().position(|byte| *byte == 0).unwrap_or(0);
-        let text = &text[..end];
-        // `malloc_*` is counted only where mimalloc is built with MI_STAT, which the crate does not do: it would
-        // slow every allocation down. So allocated, active and metadata stay unknown.
-        let committed = json_number(text, "committed", "current");
-        let reserved = json_number(text, "reserved", "current");
-        Counters {
-            resident: committed,
-            retained: reserved.zip(committed).map(|(reserved, committed)| reserved.saturating_sub(committed)),
-            arenas: json_number(text, "arena_count", ""),
-            ..Counters::default()
-        }
+        static TEXT: ForkLock<[u8; 48 * 1024]> = ForkLock::new([0; 48 * 1024]);
+        TEXT.with(|text, _| {
+            // SAFETY: mimalloc writes at most the length we give, with a NUL at the end.
+            let written = unsafe { sys::mi_stats_get_json(text.len(), text.as_mut_ptr().cast()) };
+            if written.is_null() {
+                return Counters::default();
+            }
+            let end = text.iter().position(|byte| *byte == 0).unwrap_or(0);
+            let text = &text[..end];
+            // `malloc_*` is counted only where mimalloc is built with MI_STAT, which the crate does not do: it would
+            // slow every allocation down. So allocated, active and metadata stay unknown.
+            let committed = json_number(text, "committed", "current");
+            let reserved = json_number(text, "reserved", "current");
+            Counters {
+                resident: committed,
+                retained: reserved.zip(committed).map(|(reserved, committed)| reserved.saturating_sub(committed)),
+                arenas: json_number(text, "arena_count", ""),
+                ..Counters::default()
+            }
+        })
     }
 
     #[inline]

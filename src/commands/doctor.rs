@@ -1,10 +1,12 @@
 //! `allocanary doctor`: what this host, or a running process, makes of an allocator, and what to change.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use super::terminal;
 use crate::args::DoctorFlags;
 use crate::doctor::host::Surroundings;
+use crate::doctor::links::links;
 use crate::doctor::process::Process;
 use crate::doctor::{Variables, report};
 use crate::error::Result;
@@ -15,7 +17,8 @@ pub fn run(flags: &DoctorFlags) -> Result<ExitCode> {
         Some(pid) => report::of_process(&Process::look_at(pid)?, terminal::look()),
         None => {
             let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
-            let variables: Variables = std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect();
+            let variables = std::env::vars_os().map(|(name, value)| (text(name), text(value)));
+            let variables: Variables = variables.chain(links(Path::new("/"))).collect();
             report::of_host(&Surroundings::here(), &variables, terminal::look())
         }
     };

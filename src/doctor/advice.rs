@@ -2,10 +2,12 @@
 //! Out: for each allocator the reasons, the variables, and the lines for Docker, Kubernetes and Rust.
 
 use super::defaults::{defaults, jemalloc_arenas, takes_huge_pages};
-use super::environment::{Remark, Verdict, examine, own_variable};
+use super::environment::{Remark, examine};
 use super::host::Surroundings;
+use super::jemalloc::{own_link, own_variable};
+use super::links::variable_of;
 use super::variables::{Family, assignments, settings};
-use super::{Flavour, Variables};
+use super::{Flavour, Variables, Verdict};
 
 /// A change for one allocator.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,10 +42,12 @@ pub fn advice(at: &Surroundings, variables: &Variables, subject: Option<&[Flavou
 }
 
 fn jemalloc(at: &Surroundings, variables: &Variables, flavour: Flavour, subject: Option<&[Flavour]>) -> Option<Advice> {
-    let variable = own_variable(flavour);
-    let all = assignments(variables);
+    let (variable, link) = (own_variable(flavour), own_link(flavour));
+    // Another build's link was made for other programs.
+    let meant_here = |(name, _): &(&String, &String)| variable_of(name).is_none() || *name == link;
+    let all = assignments(&variables.iter().filter(meant_here).map(owned).collect());
     let meant = settings(&all, Family::Jemalloc);
-    let own: Variables = variables.iter().filter(|(name, _)| *name == variable).map(owned).collect();
+    let own: Variables = variables.iter().filter(|(name, _)| *name == variable || *name == link).map(owned).collect();
     let in_force = settings(&assignments(&own), Family::Jemalloc);
     let mut wanted = meant.clone();
     let mut install = Vec::new();
@@ -56,7 +60,9 @@ fn jemalloc(at: &Surroundings, variables: &Variables, flavour: Flavour, subject:
         reasons.push(format!("{variable} is what such a program reads: the settings in {} move there", moved.variable));
     }
     let (default, usable) = (jemalloc_arenas(at.cpus.affinity), at.cpus.count());
-    if !meant.contains_key("narenas") && default > usable {
+    // A ratio is the user's choice as well.
+    let chosen = meant.contains_key("narenas") || meant.contains_key("narenas_ratio");
+    if !chosen && default > usable {
         wanted.insert("narenas".into(), usable.to_string());
         install.push("narenas = per_cpu(1)".to_string());
         reasons.push(format!("narenas: {usable}, one for each usable processor, instead of {default}; each arena keeps what was freed in it"));
@@ -75,7 +81,7 @@ fn jemalloc(at: &Surroundings, variables: &Variables, flavour: Flavour, subject:
     }
     let value = wanted.iter().map(|(key, value)| format!("{key}:{value}")).collect::<Vec<_>>().join(",");
     let install = in_code(&install.join(", "));
-    let fewer_arenas = !meant.contains_key("narenas") && wanted.contains_key("narenas");
+    let fewer_arenas = !chosen && wanted.contains_key("narenas");
     Some(Advice { allocator: "jemalloc", reasons, variable: (variable.into(), value), install, fewer_arenas })
 }
 
@@ -188,6 +194,11 @@ mod tests {
         assert!(moved[0].reasons[0].contains("the settings in MALLOC_CONF move there"));
         let plain = of(None, &[("MALLOC_CONF", "narenas:3,background_thread:true")], Some(&[Flavour::PlainJemalloc]));
         assert_eq!(plain, [], "nothing is left to change");
+        let ratio = of(Some(500), &[("_RJEM_MALLOC_CONF", "narenas_ratio:0.5,background_thread:true")], Some(&rust));
+        assert_eq!(ratio, [], "a ratio is a choice, too");
+        let link = |path| of(None, &[(path, "narenas:3,background_thread:true")], Some(&rust));
+        assert_eq!(link("/etc/_rjem_malloc.conf"), []);
+        assert_eq!(link("/etc/malloc.conf")[0].environment(), "_RJEM_MALLOC_CONF=background_thread:true,narenas:40");
         let installed = [Flavour::RustJemalloc { installs: true }];
         assert_eq!(of(None, &[("MALLOC_CONF", "narenas:3,dirty_decay_ms:0")], Some(&installed)), []);
     }

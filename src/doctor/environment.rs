@@ -1,19 +1,10 @@
 //! Which of the variables that are set will be read, and what is wrong with them. In: an environment and, where it is
 //! known, what a program reads. Out: a remark for each variable.
 
+use super::jemalloc::{jemalloc_reader, jemalloc_reader_of, link_reader, not_here};
+use super::links::variable_of;
 use super::variables::{Assignment, Family, GLIBC_VARIABLES, JEMALLOC_VARIABLES, assignments, perhaps};
-use super::{Flavour, Variables};
-
-/// Whether a variable counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It is read.
-    Read,
-    /// It depends on the program.
-    Depends,
-    /// It is read by nobody.
-    Ignored,
-}
+use super::{Flavour, Variables, Verdict};
 
 /// What there is to say of a variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +66,9 @@ fn reader(variable: &str, value: &str, subject: Option<&[Flavour]>) -> Option<(V
             Some(flavours) => jemalloc_reader_of(variable, flavours),
         });
     }
+    if let Some(later) = variable_of(variable) {
+        return Some(link_reader(variable, later, value, subject));
+    }
     if GLIBC_VARIABLES.iter().any(|(name, _)| *name == variable) || variable == "GLIBC_TUNABLES" {
         if variable == "GLIBC_TUNABLES" && !value.is_empty() && !value.contains("glibc.malloc.") {
             return None;
@@ -120,52 +114,6 @@ fn reader(variable: &str, value: &str, subject: Option<&[Flavour]>) -> Option<(V
     })
 }
 
-fn jemalloc_reader(variable: &str) -> (Verdict, String) {
-    let (verdict, text) = match variable {
-        "_RJEM_MALLOC_CONF" => (
-            Verdict::Read,
-            "by Rust programs with tikv-jemallocator as it is built by default; other jemallocs read MALLOC_CONF",
-        ),
-        "MALLOC_CONF" => (
-            Verdict::Depends,
-            "ignored by Rust programs with tikv-jemallocator as it is built by default (its prefix makes it \
-             _RJEM_MALLOC_CONF), unless they use install!; read by a jemalloc under C's own names (C programs, LD_PRELOAD)",
-        ),
-        _ => (
-            Verdict::Depends,
-            "ignored by Rust programs with tikv-jemallocator as it is built by default, unless they use install!; read \
-             by a jemalloc that was built with the prefix je_",
-        ),
-    };
-    (verdict, text.into())
-}
-
-fn jemalloc_reader_of(variable: &str, flavours: &[Flavour]) -> (Verdict, String) {
-    let Some(jemalloc) = flavours.iter().find(|flavour| flavour.is_jemalloc()) else { return not_here(flavours) };
-    let own = own_variable(*jemalloc);
-    match (jemalloc, variable) {
-        (_, variable) if variable == own => (Verdict::Read, "by this program's jemalloc".into()),
-        (Flavour::RustJemalloc { installs: true }, _) => {
-            (Verdict::Read, "by this program's jemalloc, to which install! hands it on".into())
-        }
-        _ => (Verdict::Ignored, format!("this program's jemalloc reads {own} alone: put the settings there")),
-    }
-}
-
-/// The variable that a jemalloc reads by itself.
-pub fn own_variable(jemalloc: Flavour) -> &'static str {
-    match jemalloc {
-        Flavour::PlainJemalloc => "MALLOC_CONF",
-        Flavour::PrefixedJemalloc => "JE_MALLOC_CONF",
-        _ => "_RJEM_MALLOC_CONF",
-    }
-}
-
-fn not_here(flavours: &[Flavour]) -> (Verdict, String) {
-    let names: Vec<&str> = flavours.iter().map(|flavour| flavour.name()).collect();
-    (Verdict::Ignored, format!("this program has {}", names.join(" and ")))
-}
-
 fn preload(value: &str, subject: Option<&[Flavour]>) -> Option<(Verdict, String)> {
     let names = ["jemalloc", "mimalloc", "tcmalloc", "snmalloc"];
     let library = value.split([':', ' ']).find(|path| names.iter().any(|name| path.contains(name)))?;
@@ -186,6 +134,7 @@ fn preload(value: &str, subject: Option<&[Flavour]>) -> Option<(Verdict, String)
 
 #[cfg(test)]
 mod tests {
+    use super::super::links::{A_FILE, LINKS};
     use super::*;
 
     fn remarks(variables: &[(&str, &str)], subject: Option<&[Flavour]>) -> Vec<Remark> {
@@ -225,6 +174,31 @@ mod tests {
         assert_eq!(found[2].problems, [""; 0]);
         assert!(remarks(&set, None)[0].problems[0].starts_with("in a program with install!, narenas 5 is overruled"));
         assert_eq!(remarks(&set, Some(&[RUST]))[0].problems, [""; 0], "what is ignored contradicts nothing");
+    }
+
+    #[test]
+    fn a_link_counts_for_its_build_and_stands_between_code_and_variable() {
+        use Verdict::{Depends, Ignored, Read};
+        let of = |subject: Option<&[Flavour]>| LINKS.map(|(link, _)| verdict(link, subject));
+        assert_eq!(of(None), [Depends, Depends, Read]);
+        assert_eq!(of(Some(&[RUST, Flavour::Glibc])), [Ignored, Ignored, Read]);
+        assert_eq!(of(Some(&[INSTALLED, Flavour::Glibc])), [Ignored, Ignored, Read]);
+        assert_eq!(of(Some(&[Flavour::PlainJemalloc])), [Ignored, Read, Ignored]);
+        assert_eq!(of(Some(&[Flavour::PrefixedJemalloc])), [Read, Ignored, Ignored]);
+        assert_eq!(of(Some(&[Flavour::Glibc])), [Ignored, Ignored, Ignored]);
+        let set = [
+            ("MALLOC_CONF", "narenas:5,tcache:true"),
+            ("/etc/_rjem_malloc.conf", "narenas:6,tcache:1"),
+            ("_RJEM_MALLOC_CONF", "narenas:7"),
+        ];
+        let found = remarks(&set, Some(&[INSTALLED]));
+        assert_eq!(found[0].problems[1], "narenas 6 is overruled by _RJEM_MALLOC_CONF, which says 7", "{found:?}");
+        assert!(found[0].problems[0].starts_with("tcache: wanted true or false, found `1`"), "{found:?}");
+        assert_eq!(found[1].problems, ["narenas 5 is overruled by _RJEM_MALLOC_CONF, which says 7"]);
+        let below = remarks(&set[..2], Some(&[INSTALLED]));
+        assert_eq!(below[1].problems, ["narenas 5 is overruled by /etc/_rjem_malloc.conf, which says 6"]);
+        let file = &remarks(&[("/etc/malloc.conf", A_FILE)], None)[0];
+        assert!(file.verdict == Ignored && file.text.ends_with("ln -s narenas:1 /etc/malloc.conf"), "{file:?}");
     }
 
     #[test]

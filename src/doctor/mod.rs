@@ -11,6 +11,8 @@ pub mod environment;
 pub mod groups;
 pub mod host;
 pub mod identity;
+pub mod jemalloc;
+pub mod links;
 pub mod page;
 pub mod process;
 pub mod report;
@@ -18,8 +20,19 @@ pub mod variables;
 
 use std::collections::BTreeMap;
 
-/// Environment variables by name.
+/// Environment variables by name, and jemalloc's [`links`] by path.
 pub type Variables = BTreeMap<String, String>;
+
+/// Whether a variable counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is read.
+    Read,
+    /// It depends on the program.
+    Depends,
+    /// It is read by nobody.
+    Ignored,
+}
 
 /// An allocator as a program has it, as far as it bears on which variables it reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,6 +10,7 @@ use super::Variables;
 use super::elf::{Marks, marks};
 use super::host::Surroundings;
 use super::identity::{Identity, Part, libc};
+use super::links::links;
 use crate::error::{Error, Result};
 use crate::sys::{Mapped, line_number};
 
@@ -26,7 +27,7 @@ pub struct Process {
     pub memory: Memory,
     /// Its mappings.
     pub maps: Maps,
-    /// The variables that it was started with.
+    /// The variables that it was started with, and the links of its root.
     pub variables: Variables,
     /// What it stands on.
     pub surroundings: Surroundings,
@@ -96,7 +97,7 @@ impl Process {
             pid,
             identity: Identity::of(&program, &libraries),
             memory: Memory::parse(&status, &rollup),
-            variables: variables(&read("environ")?),
+            variables: variables(&read("environ")?).into_iter().chain(links(&root.join("root"))).collect(),
             surroundings: Surroundings::of(pid, libc(&program, &libraries)),
             program: program.path,
             maps,

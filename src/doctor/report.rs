@@ -2,12 +2,12 @@
 
 use super::advice::{Advice, advice};
 use super::defaults::defaults;
-use super::environment::{Remark, Verdict, examine};
+use super::environment::{Remark, examine};
 use super::host::Surroundings;
 use super::identity::{Found, Sure};
 use super::page::{Page, Tone};
 use super::process::Process;
-use super::{Flavour, Variables};
+use super::{Flavour, Variables, Verdict};
 use crate::report::Look;
 use crate::units::{Bytes, Unit};
 
@@ -19,7 +19,7 @@ pub fn of_host(at: &Surroundings, variables: &Variables, look: Look) -> String {
     for default in defaults(at) {
         page.item(default.allocator, &default.text, if default.oversized { Tone::Doubt } else { Tone::Plain });
     }
-    page.heading("Environment");
+    page.heading("Environment and links");
     environment(&mut page, &examine(variables, None), None);
     changes(&mut page, &advice(at, variables, None), None);
     page.finish()
@@ -34,7 +34,7 @@ pub fn of_process(process: &Process, look: Look) -> String {
     page.heading("Memory");
     memory(&mut page, process);
     surroundings(&mut page, &process.surroundings);
-    page.heading("Environment that it was started with");
+    page.heading("Environment that it was started with, and links");
     environment(&mut page, &examine(&process.variables, Some(&flavours)), Some(&flavours));
     let advice = advice(&process.surroundings, &process.variables, Some(&flavours));
     changes(&mut page, &advice, Some(&flavours));
@@ -115,13 +115,14 @@ fn memory(page: &mut Page, process: &Process) {
 fn environment(page: &mut Page, remarks: &[Remark], subject: Option<&[Flavour]>) {
     if remarks.is_empty() {
         let text = match subject {
-            None => "no variable that configures an allocator is set",
-            Some(_) => "no variable that configures an allocator was set",
+            None => "no variable that configures an allocator is set, and jemalloc has no link in /etc",
+            Some(_) => "no variable that configures an allocator was set, and jemalloc has no link in /etc",
         };
         page.item("", text, Tone::Plain);
     }
     for remark in remarks {
-        page.verbatim(&format!("{}={}", remark.variable, remark.value));
+        let sign = if remark.variable.starts_with('/') { " -> " } else { "=" };
+        page.verbatim(&format!("{}{sign}{}", remark.variable, remark.value));
         let (word, tone) = match remark.verdict {
             Verdict::Read => ("read", Tone::Good),
             Verdict::Depends => ("depends", Tone::Doubt),

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::Variables;
+use super::links::{A_FILE, LINKS};
 #[cfg(feature = "jemalloc")]
 use crate::allocators::JEMALLOC_SETTINGS;
 #[cfg(feature = "mimalloc")]
@@ -68,7 +69,7 @@ const JEMALLOC_ALSO: &str = "abort abort_conf bin_shards calloc_madvise_threshol
     hpa_min_purge_delay_ms hpa_min_purge_interval_ms hpa_purge_threshold hpa_purge_threshold_ratio \
     hpa_sec_batch_fill_extra hpa_sec_bytes_after_flush hpa_sec_max_alloc hpa_sec_max_bytes hpa_sec_nshards \
     hpa_slab_max_alloc huge_arena_pac_thp junk lg_prof_interval lg_prof_sample lg_san_uaf_align lg_tcache_max log \
-    narenas_ratio prof prof_accum prof_active prof_bt_max prof_final prof_gdump prof_leak prof_leak_error prof_log \
+    prof prof_accum prof_active prof_bt_max prof_final prof_gdump prof_leak prof_leak_error prof_log \
     prof_pid_namespace prof_prefix prof_recent_alloc_max prof_stats prof_sys_thread_name prof_thread_active_init \
     prof_time_resolution prof_unbias san_guard_large san_guard_small slab_sizes stats_interval stats_interval_opts \
     stats_print stats_print_opts utrace xmalloc zero zero_realloc";
@@ -86,8 +87,9 @@ const MIMALLOC_OLD: [(&str, &str); 6] = [
 /// Every setting in the environment, those that are read earlier first.
 pub fn assignments(variables: &Variables) -> Vec<Assignment> {
     let mut found = Vec::new();
-    for name in JEMALLOC_VARIABLES {
-        if let Some(text) = variables.get(name) {
+    // A link is read right before the variable of the same build.
+    for name in LINKS.into_iter().flat_map(|(link, variable)| [link, variable]) {
+        if let Some(text) = variables.get(name).filter(|text| *text != A_FILE) {
             jemalloc(name, text, &mut found);
         }
     }
@@ -153,6 +155,9 @@ fn jemalloc_problem(key: &str, value: &str) -> Option<String> {
         Kind::Number { .. } | Kind::Size { .. } => number(value).is_some(),
         Kind::Choice { .. } | Kind::Text => true,
     };
+    if key == "narenas_ratio" && (value.contains(|c| !matches!(c, '0'..='9' | '.')) || value.parse::<f64>().is_err()) {
+        return Some(format!("{key}: wanted a number such as 4 or 0.5, found `{value}`: jemalloc keeps its default"));
+    }
     // Clipped, not refused: in jemalloc 5.3.1 with pages of 4 KiB.
     if key == "tcache_max" && number(value).is_some_and(|bytes| bytes > 32 << 10) {
         return Some(format!("tcache_max: {value} becomes 32768: jemalloc clips it without a word"));
@@ -238,8 +243,8 @@ mod tests {
     #[cfg(feature = "jemalloc")]
     #[test]
     fn jemalloc_takes_what_its_own_parser_takes() {
-        for good in ["narenas:2,tcache:false", "narenas:default", "prof:true", "tcache_max:0x1000", "", "narenas:4094"]
-        {
+        let ratio = "narenas:default,narenas_ratio:0.5";
+        for good in ["narenas:2,tcache:false", ratio, "prof:true", "tcache_max:0x1000", "", "narenas:4094"] {
             assert_eq!(problems("MALLOC_CONF", good), [""; 0], "{good}");
         }
         for (text, said) in [
@@ -249,6 +254,7 @@ mod tests {
             ("narenas:5000", "narenas: wanted a whole number from 1 to 4094"),
             ("tcache_max:1048576", "becomes 32768"),
             ("thp:sometimes", "wanted one of default, always, never"),
+            ("narenas_ratio:1e3", "narenas_ratio: wanted a number such as 4 or 0.5, found `1e3`"),
         ] {
             assert!(problems("MALLOC_CONF", text)[0].contains(said), "{text}: {:?}", problems("MALLOC_CONF", text));
         }

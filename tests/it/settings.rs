@@ -44,6 +44,7 @@ fn values(setting: &Setting, default: Option<&String>) -> Vec<String> {
             vec![setting.kind.canonical(&middle).unwrap(), min.to_string(), max.to_string()]
         }
         Kind::Choice { names } => names.iter().map(|name| name.to_string()).collect(),
+        Kind::Text if setting.name == "narenas_ratio" => vec!["3".into(), "0.5".into(), "1.25".into()],
         Kind::Text => vec!["8-1024:100|2048-4096:10".into()],
     }
 }
@@ -52,7 +53,9 @@ fn assert_all_read_back(allocator: &str) {
     let description = described(allocator);
     assert!(description.settings.len() > 9, "{allocator} has a table");
     let mut wrong = Vec::new();
-    for setting in &description.settings {
+    // On one processor jemalloc does not look at its ratio, which therefore cannot be read back.
+    let here = |setting: &&Setting| setting.name != "narenas_ratio" || allocanary::container::Cpus::here().affinity > 1;
+    for setting in description.settings.iter().filter(here) {
         let name = setting.name.as_ref();
         let values = values(setting, description.effective.get(name));
         assert!(values.iter().any(|value| Some(value) != description.effective.get(name)), "{name}: {values:?}");

@@ -7,6 +7,7 @@ use std::ffi::{CStr, c_char};
 use tikv_jemalloc_ctl::raw;
 
 use crate::setting::{Kind, Setting};
+use crate::sys;
 
 /// More automatic arenas than this and jemalloc lowers the number by itself (`MALLOCX_ARENA_LIMIT` less two).
 const MOST_ARENAS: i64 = 4094;
@@ -40,13 +41,16 @@ enum Ctl {
     Name,
     /// Read by size class from the calling thread's cache; there is no `opt` key.
     CacheSlots,
+    /// Read from the arenas that it led to; there is no `opt` key.
+    Ratio,
 }
 
-use Ctl::{Bool, CacheSlots, Name, Signed, Size, Unsigned};
+use Ctl::{Bool, CacheSlots, Name, Ratio, Signed, Size, Unsigned};
 
 /// Every setting that jemalloc takes; `CTLS` tells, in the same order, how to read each back.
 pub const SETTINGS: &[Setting] = &[
     Setting::new("narenas", Kind::Number { min: 1, max: MOST_ARENAS }, "arenas that threads share; default 4 per core"),
+    Setting::new("narenas_ratio", Kind::Text, "arenas per core where narenas is not set: 4, 0.5; none on one core"),
     Setting::new("tcache", Kind::Flag, "a cache of free blocks for each thread"),
     Setting::new("tcache_max", Kind::SIZE, "largest block that a thread cache holds; above 32 KiB it is clipped"),
     Setting::new("tcache_ncached_max", Kind::Text, "blocks a cache holds by size: 8-1024:100|2048-4096:10"),
@@ -98,8 +102,8 @@ pub const SETTINGS: &[Setting] = &[
 ];
 
 const CTLS: &[Ctl] = &[
-    Unsigned, Bool, Size, CacheSlots, Signed, Signed, Bool, Size, Name, Name, Name, Size, Bool, Name, Bool, Bool,
-    Signed, Size, Size, Bool, Unsigned, Unsigned, Unsigned, Signed, Size, Size, Unsigned, Unsigned, Bool,
+    Unsigned, Ratio, Bool, Size, CacheSlots, Signed, Signed, Bool, Size, Name, Name, Name, Size, Bool, Name, Bool,
+    Bool, Signed, Size, Size, Bool, Unsigned, Unsigned, Unsigned, Signed, Size, Size, Unsigned, Unsigned, Bool,
 ];
 
 const _: () = assert!(SETTINGS.len() == CTLS.len());
@@ -140,6 +144,7 @@ fn read_back(name: &str, ctl: Ctl, wanted: Option<&str>) -> Option<String> {
             Some(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
         }
         CacheSlots => cache_slots(wanted?),
+        Ratio => ratio(wanted?),
     }
 }
 
@@ -158,4 +163,52 @@ fn cache_slots(wanted: &str) -> Option<String> {
         Some(if first == last { format!("{sizes}:{first}") } else { format!("{sizes}:{first}..{last}") })
     };
     wanted.split('|').map(range).collect::<Option<Vec<_>>>().map(|ranges| ranges.join("|"))
+}
+
+/// `narenas_ratio` as it was wanted, where the arenas are that many times the processors; else what there is. jemalloc
+/// 5.3.1 has no key for it. On one processor it does not look at it, and so neither do we.
+#[inline]
+fn ratio(wanted: &str) -> Option<String> {
+    let processors = u64::from(sys::affinity());
+    // SAFETY: `opt.narenas` is an `unsigned`.
+    let arenas = u64::from(unsafe { raw::read::<u32>(b"opt.narenas\0") }.ok()?);
+    let fits = |ratio| led_to(ratio, processors, arenas);
+    match millionths(wanted) {
+        _ if processors == 1 => None,
+        Some(ratio) if fits(ratio) => Some(wanted.to_string()),
+        _ => Some(format!("{arenas} arenas on {processors} processors")),
+    }
+}
+
+/// Whether jemalloc makes `arenas` of a ratio in millionths: it keeps the ratio in 65536ths, rounds the product, and makes
+/// at least one.
+const fn led_to(ratio: u64, processors: u64, arenas: u64) -> bool {
+    let goal = ratio.saturating_mul(processors);
+    let slack = 500_000 + processors * 1_000_000 / 65_536;
+    (arenas * 1_000_000).abs_diff(goal) <= slack || (arenas == 1 && goal < 500_000)
+}
+
+/// `0.5` as 500000; none where it is no such number.
+fn millionths(text: &str) -> Option<u64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits(whole) || !digits(fraction) {
+        return None;
+    }
+    let fraction = format!("{fraction:0<6}");
+    whole.parse::<u64>().ok()?.checked_mul(1_000_000)?.checked_add(fraction[..6].parse().ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ratio_is_known_by_the_arenas_that_it_led_to() {
+        let arenas = |ratio: &str, processors, arenas| led_to(millionths(ratio).unwrap(), processors, arenas);
+        assert!(arenas("4", 2, 8) && arenas("0.5", 2, 1) && arenas("1.25", 40, 50) && arenas("0.333", 3, 1));
+        assert!(arenas("0.25", 2, 1) && arenas("0.1", 4, 1) && arenas("0", 8, 1), "a half rounds up, and one is least");
+        assert!(!arenas("4", 2, 1) && !arenas("4", 2, 9) && !arenas("0.5", 40, 160));
+        assert_eq!(["", ".", "four", "1e3", "-1", "1.x", "4."].map(millionths), [None; 7]);
+    }
 }

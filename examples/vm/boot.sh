@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# Boots a small virtual machine, runs one command in it, and ends with that command's exit code. For what a host cannot
+# show: more processors than it has, or control groups of version 2 where it mounts version 1.
+#
+#   examples/vm/boot.sh CPUS MEMORY PAYLOAD COMMAND...
+#
+#   CPUS     virtual processors: 40
+#   MEMORY   as QEMU takes it: 1G. The payload lies in it as well.
+#   PAYLOAD  a folder that becomes /payload, where the command starts. Libraries that its programs need are added.
+#   COMMAND  handed to the guest's `sh -c`. What it writes to standard output comes out here as it is; what it writes to
+#            standard error lies in the console's log, which is shown if the command fails.
+#
+# The guest is root, has /proc, /sys, /dev, /tmp (memory), a loopback interface, control groups of version 2 with the
+# controllers cpu, cpuset and memory, and the commands of busybox; no network and no disk.
+#
+#   KERNEL=path    the kernel to boot; else the newest /boot/vmlinuz-* that can be read
+#   TIMEOUT=600    seconds until the machine is switched off (exit code 124)
+#   ACCEL=tcg,thread=single  `kvm` where it works; where it is only half there (a machine within a machine) guests hang.
+#                  With a thread for each processor (tcg alone) a guest was seen to crash on a busy host.
+#
+# Installs nothing. On Debian it needs the packages qemu-system-x86, busybox-static and a kernel, which is best a small
+# one that is only unpacked:
+#   apt-get download linux-image-VERSION-cloud-amd64 && dpkg -x linux-image-*.deb kernel  # KERNEL=kernel/boot/vmlinuz-*
+# Exit code 77 where one of them is missing. Emulated processors (tcg) are many times slower, and 40 of them take half a
+# minute to start.
+set -euo pipefail
+
+[ $# -ge 4 ] || { sed -n '2,/^set -e/ s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+cpus=$1 memory=$2 payload=$3
+shift 3
+
+skip() { echo "skipped: $*" >&2; exit 77; }
+busybox=$(command -v busybox) || skip "busybox is not installed (apt-get install busybox-static)"
+"$busybox" --list | grep -x cpio >/dev/null || skip "this busybox has no cpio (apt-get install busybox-static)"
+command -v qemu-system-x86_64 >/dev/null || skip "qemu is not installed (apt-get install qemu-system-x86)"
+newest() { ls -t /boot/vmlinuz-* 2>/dev/null | head -n 1; }
+kernel=${KERNEL:-$(newest)}
+[ -r "$kernel" ] || skip "no kernel to boot: wanted \$KERNEL or /boot/vmlinuz-*, found '$kernel'"
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+root=$work/root
+mkdir -p "$root"/{bin,proc,sys,dev,tmp,etc,lib64}
+cp -L "$busybox" "$root/bin/busybox"
+cp -RL "$payload" "$root/payload"
+# What the loader would find here, at the same place there.
+libraries() {
+    find "$root/payload" -type f -perm -100 -exec ldd {} \; 2>/dev/null |
+        sed -n 's,^[^/]*\(/[^ :]*\) (0x.*,\1,p' | sort -u
+}
+libraries | while read -r library; do
+    mkdir -p "$root$(dirname "$library")"
+    cp -L "$library" "$root$library"
+done
+printf '%s\n' "$*" >"$root/command"
+cat >"$root/init" <<'INIT'
+#!/bin/busybox sh
+/bin/busybox --install -s /bin
+export PATH=/bin HOME=/tmp
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs dev /dev
+mount -t tmpfs tmp /tmp
+mount -t cgroup2 cgroup /sys/fs/cgroup
+for controller in cpu cpuset memory; do echo "+$controller" >/sys/fs/cgroup/cgroup.subtree_control; done
+ip link set lo up
+# The second serial line carries bytes as they are, and nothing that the kernel says.
+stty -F /dev/ttyS1 raw -echo
+cd /payload
+sh -c "$(cat /command)" >/dev/ttyS1
+echo "guest: the command ended with $?"
+# Until the line has sent all.
+stty -F /dev/ttyS1 cooked
+sync
+reboot -f
+INIT
+chmod +x "$root/init"
+(cd "$root" && find . | "$busybox" cpio -o -H newc 2>/dev/null | gzip -1) >"$work/initramfs"
+
+status=0
+# no_timer_check: on a busy host the kernel would find that its emulated timer does not tick, and give up.
+timeout "${TIMEOUT:-600}" qemu-system-x86_64 -accel "${ACCEL:-tcg,thread=single}" -cpu max -smp "$cpus" -m "$memory" \
+    -kernel "$kernel" -initrd "$work/initramfs" -append "console=ttyS0 quiet panic=-1 random.trust_cpu=on no_timer_check" \
+    -display none -monitor none -nic none -no-reboot \
+    -serial "file:$work/console" -serial stdio </dev/null 2>"$work/qemu" || status=$?
+code=$(sed -n 's/\r//; s/.*guest: the command ended with \([0-9]*\).*/\1/p' "$work/console" | tail -n 1)
+if [ "${code:-1}" != 0 ]; then
+    [ "$status" != 124 ] || { code=124; echo "switched off after ${TIMEOUT:-600} seconds" >&2; }
+    cat "$work/console" "$work/qemu" >&2
+fi
+exit "${code:-1}"

@@ -1,0 +1,85 @@
+//! Which jemalloc reads which variable and which link: its builds differ in the prefix of their names. In: a name and, where
+//! it is known, what a program has. Out: whether it counts there, and a sentence on why.
+
+use super::links::{A_FILE, LINKS, readers};
+use super::{Flavour, Verdict};
+
+/// Who reads a variable of jemalloc's, of the programs that may be started from here.
+pub fn jemalloc_reader(variable: &str) -> (Verdict, String) {
+    let (verdict, text) = match variable {
+        "_RJEM_MALLOC_CONF" => (
+            Verdict::Read,
+            "by Rust programs with tikv-jemallocator as it is built by default; other jemallocs read MALLOC_CONF",
+        ),
+        "MALLOC_CONF" => (
+            Verdict::Depends,
+            "ignored by Rust programs with tikv-jemallocator as it is built by default (its prefix makes it \
+             _RJEM_MALLOC_CONF), unless they use install!; read by a jemalloc under C's own names (C programs, LD_PRELOAD)",
+        ),
+        _ => (
+            Verdict::Depends,
+            "ignored by Rust programs with tikv-jemallocator as it is built by default, unless they use install!; read \
+             by a jemalloc that was built with the prefix je_",
+        ),
+    };
+    (verdict, text.into())
+}
+
+/// Whether a program that has `flavours` reads a variable of jemalloc's.
+pub fn jemalloc_reader_of(variable: &str, flavours: &[Flavour]) -> (Verdict, String) {
+    let Some(jemalloc) = flavours.iter().find(|flavour| flavour.is_jemalloc()) else { return not_here(flavours) };
+    let own = own_variable(*jemalloc);
+    match (jemalloc, variable) {
+        (_, variable) if variable == own => (Verdict::Read, "by this program's jemalloc".into()),
+        (Flavour::RustJemalloc { installs: true }, _) => {
+            (Verdict::Read, "by this program's jemalloc, to which install! hands it on".into())
+        }
+        _ => (Verdict::Ignored, format!("this program's jemalloc reads {own} alone: put the settings there")),
+    }
+}
+
+/// The variable that a jemalloc reads by itself.
+pub fn own_variable(jemalloc: Flavour) -> &'static str {
+    match jemalloc {
+        Flavour::PlainJemalloc => "MALLOC_CONF",
+        Flavour::PrefixedJemalloc => "JE_MALLOC_CONF",
+        _ => "_RJEM_MALLOC_CONF",
+    }
+}
+
+/// Who reads a link of jemalloc's; `later` is the variable that wins over it.
+pub fn link_reader(link: &str, later: &str, value: &str, subject: Option<&[Flavour]>) -> (Verdict, String) {
+    let jemalloc = subject.and_then(|flavours| flavours.iter().find(|flavour| flavour.is_jemalloc()));
+    match (subject, jemalloc) {
+        _ if value == A_FILE => {
+            let text = "jemalloc takes the text of a symbolic link, and this is none: ln -s narenas:1";
+            (Verdict::Ignored, format!("{text} {link}"))
+        }
+        (None, _) if link == "/etc/_rjem_malloc.conf" => (Verdict::Read, readers(link).into()),
+        (None, _) => (Verdict::Depends, readers(link).into()),
+        (Some(flavours), None) => not_here(flavours),
+        (_, Some(jemalloc)) if own_variable(*jemalloc) != later => (
+            Verdict::Ignored,
+            format!("a link for other builds of jemalloc: this program's reads {}", own_link(*jemalloc)),
+        ),
+        (_, Some(Flavour::RustJemalloc { installs: true })) => (
+            Verdict::Read,
+            format!(
+                "by this program's jemalloc, over the settings in its code, JE_MALLOC_CONF and MALLOC_CONF; {later} wins"
+            ),
+        ),
+        _ => (Verdict::Read, format!("by this program's jemalloc, over the settings in its code; {later} wins")),
+    }
+}
+
+/// The link that a jemalloc reads.
+pub fn own_link(jemalloc: Flavour) -> &'static str {
+    let own = own_variable(jemalloc);
+    LINKS.into_iter().find(|(_, variable)| *variable == own).map_or("", |(link, _)| link)
+}
+
+/// What to say of a variable that is for none of a program's allocators.
+pub fn not_here(flavours: &[Flavour]) -> (Verdict, String) {
+    let names: Vec<&str> = flavours.iter().map(|flavour| flavour.name()).collect();
+    (Verdict::Ignored, format!("this program has {}", names.join(" and ")))
+}

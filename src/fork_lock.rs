@@ -1,0 +1,86 @@
+//! A lock that a forked child does not inherit. In: a value that several threads use in turn. Out: turns.
+//!
+//! A `Mutex` that another thread holds while the process forks stays locked in the child for ever: the thread that
+//! would open it is not there. Allocators' statistics are asked for in such children too.
+
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A value, and the process whose thread has its turn.
+pub(crate) struct ForkLock<T> {
+    /// The holder's process, 0 where nobody holds it.
+    holder: AtomicU32,
+    /// The process that used the value last, and the value.
+    value: UnsafeCell<(u32, T)>,
+}
+
+// SAFETY: the value is reached by the holder alone, one thread at a time.
+unsafe impl<T: Send> Sync for ForkLock<T> {}
+
+impl<T> ForkLock<T> {
+    pub const fn new(value: T) -> Self {
+        ForkLock { holder: AtomicU32::new(0), value: UnsafeCell::new((0, value)) }
+    }
+
+    /// Calls `work` with the value when it is this thread's turn. It also learns whether the value was last used in
+    /// another process, or never: it may then be half written.
+    pub fn with<R>(&self, work: impl FnOnce(&mut T, bool) -> R) -> R {
+        self.with_pid(std::process::id(), work)
+    }
+
+    fn with_pid<R>(&self, this: u32, work: impl FnOnce(&mut T, bool) -> R) -> R {
+        let mut seen = 0;
+        // What another process holds is ours: that process's threads use their own copy.
+        while let Err(holder) = self.holder.compare_exchange(seen, this, Ordering::Acquire, Ordering::Relaxed) {
+            seen = if holder == this { 0 } else { holder };
+            std::thread::yield_now();
+        }
+        let _free = Free(&self.holder);
+        // SAFETY: this thread has just become the holder, and is until `_free` is dropped.
+        let (last, value) = unsafe { &mut *self.value.get() };
+        let strange = std::mem::replace(last, this) != this;
+        work(value, strange)
+    }
+}
+
+/// Ends a turn, a panicking one too.
+struct Free<'a>(&'a AtomicU32);
+
+impl Drop for Free<'_> {
+    fn drop(&mut self) {
+        self.0.store(0, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_are_taken_one_by_one() {
+        let lock = ForkLock::new(0_u64);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..100).for_each(|_| lock.with(|value, _| *value += 1)));
+            }
+        });
+        assert_eq!(lock.with(|value, _| *value), 400);
+    }
+
+    #[test]
+    fn what_another_process_holds_is_taken_over_and_told() {
+        let lock = ForkLock::new(7);
+        assert!(lock.with_pid(1, |_, strange| strange) && !lock.with_pid(1, |_, strange| strange));
+        lock.holder.store(1, Ordering::Relaxed); // a thread of the parent, at the time of the fork
+        assert_eq!(lock.with_pid(2, |value, strange| (*value, strange)), (7, true));
+        assert_eq!(lock.with_pid(2, |value, strange| (*value, strange)), (7, false));
+    }
+
+    #[test]
+    fn a_turn_ends_when_its_work_panics() {
+        let lock = ForkLock::new(1);
+        let work = std::panic::AssertUnwindSafe(|| lock.with(|_, _| panic!("on purpose")));
+        assert!(std::panic::catch_unwind(work).is_err());
+        assert_eq!(lock.with(|value, _| *value), 1);
+    }
+}
