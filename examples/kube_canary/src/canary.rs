@@ -12,7 +12,7 @@ use crate::mesh::{Mesh, Shared};
 use crate::options::Options;
 use crate::prober::Prober;
 use crate::web::{Facts, Server};
-use crate::{args, discovery};
+use crate::{args, discovery, settle};
 
 /// What tasks that wait for the network get after the signal to end.
 const FAREWELL: Duration = Duration::from_millis(200);
@@ -35,7 +35,7 @@ pub fn command(arguments: impl IntoIterator<Item = OsString>) -> u8 {
 /// # Errors
 /// Where a port is taken, ICMP was asked for and is not permitted, or the system refuses what a canary needs.
 pub fn run(options: Options, say: impl Fn(String)) -> Result<()> {
-    run_until(options, say, |_| (), signals())
+    run_until(options, say, |address| drop(tokio::spawn(settle::down(address))), signals())
 }
 
 /// Runs until `stop` is; `ready` is told where the web server listens.
@@ -63,8 +63,10 @@ pub fn run_until(
         ready(server.address().map_err(system("asking for the web server's port"))?);
         // A thousand peers of the command line are in the mesh now.
         drop(options);
+        // A task of its own: its timer, which is most of what happens, then wakes nothing else.
+        let prober = tokio::spawn(prober.run());
         tokio::select! {
-            ended = prober.run() => ended,
+            ended = prober => ended.unwrap_or_else(|failed| std::panic::resume_unwind(failed.into_panic())),
             ended = server.run() => ended,
             ended = stop => ended,
         }

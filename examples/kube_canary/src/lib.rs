@@ -22,6 +22,7 @@ pub mod options;
 pub mod peer;
 pub mod prober;
 pub mod protocol;
+pub mod settle;
 pub mod tallies;
 pub mod web;
 

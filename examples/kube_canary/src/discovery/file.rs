@@ -1,8 +1,8 @@
 //! Peers from a file: one a line, `ADDRESS [NODE [ZONE]]`, `#` begins a comment. In: a path. Out: peers, again whenever the
 //! file changes.
 //!
-//! The file is looked at each second rather than watched: a ConfigMap is changed by swapping a link two levels up, which a
-//! watch of the file itself does not see, and one `stat` a second costs nothing.
+//! The file is looked at every two seconds rather than watched: a ConfigMap is changed by swapping a link two levels up, which a
+//! watch of the file itself does not see, and a `stat` costs a tenth of a probe.
 
 use std::collections::HashMap;
 use std::fs;
@@ -15,6 +15,8 @@ use crate::error::{Error, Result};
 use crate::mesh::Shared;
 use crate::peer::Peer;
 
+/// Between two looks.
+const LOOK: Duration = Duration::from_secs(2);
 /// More lines than that are no list of nodes.
 const MOST_PEERS: usize = 10_000;
 const MOST_BYTES: u64 = 4 << 20;
@@ -49,7 +51,7 @@ impl PeersFile {
     /// Reads the file again whenever it changes.
     pub async fn watch(mut self, mesh: Shared) {
         loop {
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            tokio::time::sleep(LOOK).await;
             let state = State::of(&self.path);
             if state == self.state {
                 continue;

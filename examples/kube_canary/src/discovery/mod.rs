@@ -49,7 +49,6 @@ pub fn start(options: &Options, mesh: &Shared) -> Result<()> {
         None => {}
     }
     tokio::spawn(names::learn(options.peer_port, mesh.clone()));
-    tokio::spawn(forget(mesh.clone()));
     Ok(())
 }
 
@@ -62,14 +61,6 @@ fn loopback(node: &str) -> Vec<Peer> {
 /// An address that a socket can be bound to is of this host: asking so needs no list of interfaces, which change.
 fn is_own(address: IpAddr) -> bool {
     UdpSocket::bind((address, 0)).is_ok()
-}
-
-/// Removes the peers whose grace period is over.
-async fn forget(mesh: Shared) {
-    loop {
-        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-        mesh.lock().forget(clock::now());
-    }
 }
 
 /// A refresh gave peers.
