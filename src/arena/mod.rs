@@ -67,11 +67,12 @@ impl Arena {
 
     /// The arena with an upper limit in bytes.
     ///
-    /// The limit counts chunks, whole ones: it is never passed, and an arena near it may refuse a piece that would fit
+    /// The limit counts chunks, whole ones: past what the arena has already it is never passed, and an arena near it may refuse a piece that would fit
     /// by the byte, because a new chunk is made of pages and is up to twice as large as the piece.
     pub fn limited(mut self, bytes: usize) -> Self {
         self.limit = Some(bytes);
-        self.bump.set_allocation_limit(self.limit);
+        // A released arena stays one.
+        self.bump.set_allocation_limit(if self.released { Some(0) } else { self.limit });
         self
     }
 

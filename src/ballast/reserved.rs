@@ -87,10 +87,15 @@ impl Reserved {
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.length) }
     }
 
-    /// Gives all memory back and keeps the addresses: nothing is resident and all bytes are zero again.
+    /// Gives all memory back and keeps the addresses: nothing is resident and all bytes are zero again. Under `mlockall` all of
+    /// it is and stays resident, and is zero.
     pub fn clear(&mut self) {
         // SAFETY: a private anonymous mapping of ours that nobody else borrows; the kernel fills it with zeroes anew.
-        unsafe { libc::madvise(self.start.as_ptr().cast(), self.length, libc::MADV_DONTNEED) };
+        let refused = unsafe { libc::madvise(self.start.as_ptr().cast(), self.length, libc::MADV_DONTNEED) } != 0;
+        if refused {
+            // Locked memory (mlockall) cannot be given back; it can be what it would be.
+            self.as_mut_slice().fill(0);
+        }
     }
 }
 

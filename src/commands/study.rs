@@ -27,15 +27,18 @@ pub fn run(flags: &StudyFlags) -> Result<ExitCode> {
 ///
 /// What is wrong with one of them is said here, before anything is built or made.
 pub fn study(flags: &StudyFlags) -> Result<(String, Group)> {
-    let (name, group) = named(flags)?;
+    let (name, group, resumed) = named(flags)?;
     let asked = flags.file();
     if group.0.len() > 1 && asked.workloads.is_some() {
         let text = format!("--workloads: each study of {name} has workloads of its own: name one of them, such as");
         let first = group.0[0].name.clone().unwrap_or_default();
         return Err(Error::Input(format!("{text} `allocanary study {first}`")));
     }
-    // A resumed folder holds its studies at the size at which they were begun.
-    let group = if flags.full && name != RESUMED { at_full_size(group)? } else { group };
+    if flags.full && resumed {
+        let text = "--full: a resumed folder is finished at the size at which it was begun";
+        return Err(Error::Input(text.into()));
+    }
+    let group = if flags.full { at_full_size(group)? } else { group };
     let group = Group(group.0.into_iter().map(|study| study.overridden_by(asked.clone())).collect());
     for study in &group.0 {
         About::of(study)?;
@@ -44,9 +47,8 @@ pub fn study(flags: &StudyFlags) -> Result<(String, Group)> {
     Ok((name, group))
 }
 
-const RESUMED: &str = "resumed";
-
-fn named(flags: &StudyFlags) -> Result<(String, Group)> {
+/// The studies, the name of the whole, and whether they are those of a folder that is resumed.
+fn named(flags: &StudyFlags) -> Result<(String, Group, bool)> {
     let resumed = match (&flags.out_folder(), flags.resume) {
         (None, true) => {
             return Err(Error::Input("--resume: wanted --out with the folder of the study to finish".into()));
@@ -60,18 +62,18 @@ fn named(flags: &StudyFlags) -> Result<(String, Group)> {
         return Err(Error::Input(text.into()));
     }
     match (&flags.study, resumed) {
-        (None, Some(path)) => Ok((RESUMED.to_string(), Group::read(&path)?)),
+        (None, Some(path)) => Ok(("resumed".to_string(), Group::read(&path)?, true)),
         (Some(text), _) if is_path(text) => {
             let path = Path::new(text);
             let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            Ok((stem, Group::read(path)?))
+            Ok((stem, Group::read(path)?, false))
         }
         (Some(name), _) => shipped(name),
         (None, None) if candidates.is_none() => shipped(SHIPPED[0].name),
         (None, None) => {
             // A study of other candidates than the default's has no claim to the default's question and budget.
             let file = StudyFile::parse(SHIPPED[0].name, SHIPPED[0].text)?;
-            Ok(("study".to_string(), Group(vec![StudyFile { question: None, budget: None, ..file }])))
+            Ok(("study".to_string(), Group(vec![StudyFile { question: None, budget: None, ..file }]), false))
         }
     }
 }
@@ -98,10 +100,10 @@ fn is_path(text: &str) -> bool {
     text.contains(['/', '.']) || (Path::new(text).is_file() && find_shipped(text).is_none())
 }
 
-fn shipped(name: &str) -> Result<(String, Group)> {
+fn shipped(name: &str) -> Result<(String, Group, bool)> {
     let found = find_shipped(name).ok_or_else(|| {
         let names = SHIPPED.iter().map(|shipped| shipped.name).chain([CASES.name]);
         Error::Input(format!("no study `{name}`{}; a file's name ends in .toml", perhaps(name, names)))
     })?;
-    Ok((name.to_string(), found?))
+    Ok((name.to_string(), found?, false))
 }

@@ -104,7 +104,11 @@ fn figure(panel: &Panel, line: usize, column: usize, metric: &Metric) -> Figure 
         let median = if failed > 0 { format!("{failed} failed") } else { "-".into() };
         return Figure { median, interval: String::new(), mark: "", verdict: None };
     }
-    let comparison = panel.comparison(metric.name, line, column).filter(|found| found.ratio().is_finite());
+    // Against nothing at all: 0 is no different from 0, more than 0 is infinitely more, and where the first candidate has
+    // no figure nobody can tell.
+    let first = panel.lines[0].points[column].as_ref().and_then(|point| point.get(metric.name));
+    let comparison = panel.comparison(metric.name, line, column);
+    let comparison = comparison.filter(|comparison| first.is_none() || !comparison.ratio().is_nan());
     Figure {
         median: words::median(metric.name, found),
         interval: words::interval(metric.name, found),

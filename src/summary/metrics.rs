@@ -124,7 +124,7 @@ pub const ALL: &[Metric] = &[
     }),
     metric("allocs_per_op", Count, Lower, "allocations that the workload counted, for each operation", |_, a| per_op(a, "work_allocations")),
     metric("bytes_per_op", Bytes, Lower, "bytes that the workload asked for, for each operation", |_, a| per_op(a, "work_allocated_bytes")),
-    metric("anon_peak", Bytes, Lower, "resident memory without files at the peak mark", |_, a| at(a, "rss_anon_bytes", Peak)),
+    metric("anon_peak", Bytes, Lower, "resident memory without files when the workload marks its most", |_, a| at(a, "rss_anon_bytes", Peak)),
     metric("outside", Microseconds, Lower, "a cell's wall time outside its worker", |s, a| {
         (a.worker_us > 0).then(|| s.wall_us.saturating_sub(a.worker_us) as f64)
     }),

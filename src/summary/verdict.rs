@@ -55,7 +55,7 @@ impl Verdict {
     }
 }
 
-/// Of the differences that a table shows, at most this share is there by chance.
+/// Of the differences that a table shows in one metric of one workload, at most this share is there by chance.
 const FALSE_DISCOVERIES: f64 = 0.05;
 
 /// Medians closer than this are called equal, however sure their difference is: a page more or less at start, or the
