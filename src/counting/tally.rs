@@ -164,6 +164,16 @@ impl Tally {
         self.room.store((peak - live) as u64, Relaxed);
     }
 
+    /// Whether an allocation that the call makes on this thread is counted. What is counted is taken back.
+    pub fn counts(&self, call: impl FnOnce()) -> bool {
+        let counters = [&self.bytes, &self.room, &self.peak, &self.allocations, &self.frees, &self.reallocations];
+        let before = counters.map(|counter| counter.load(Relaxed));
+        call();
+        let is_counted = self.allocations.load(Relaxed) != before[3];
+        counters.iter().zip(before).for_each(|(counter, before)| counter.store(before, Relaxed));
+        is_counted
+    }
+
     /// A new thread begins here.
     pub fn begin(&self) {
         let now = self.read();
@@ -236,6 +246,20 @@ mod tests {
         let counts = tally.read().since(&tally.start());
         assert_eq!((counts.frees, counts.freed, counts.live, counts.peak), (1, 64, -64, 0));
         assert_eq!(tally.read().live(), 0, "the sum over threads is what is alive");
+    }
+
+    #[test]
+    fn a_try_leaves_nothing_behind() {
+        let tally = Tally::new();
+        tally.allocated(8);
+        let (before, started) = (tally.read(), tally.start_peak());
+        let tried = tally.counts(|| {
+            tally.allocated(1);
+            tally.freed(1);
+        });
+        assert!(tried && !tally.counts(|| ()));
+        let since = tally.read().since(&before);
+        assert_eq!((since, started), (Counts::default(), 8));
     }
 
     #[test]
