@@ -143,7 +143,8 @@ pub struct Total {
     /// Bytes given back: by frees, and by reallocations that shrank.
     pub freed: u64,
     /// `bytes` minus `freed`: what is alive. Exact where other threads rest; while they run, a block that goes from one
-    /// to another may be seen on one side only.
+    /// to another may be seen on one side only. Where a thread was stopped for good between two stores (the parent's, seen
+    /// from the child of a fork; one's own, seen from a signal handler) it may be off by that thread's peak.
     pub live: i64,
 }
 
