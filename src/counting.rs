@@ -44,6 +44,8 @@ mod tally;
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::hint::black_box;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 use pool::Mine;
 
@@ -141,7 +143,8 @@ pub struct Total {
     /// Bytes given back: by frees, and by reallocations that shrank.
     pub freed: u64,
     /// `bytes` minus `freed`: what is alive. Exact where other threads rest; while they run, a block that goes from one
-    /// to another may be seen on one side only.
+    /// to another may be seen on one side only. Where a thread was stopped for good between two stores (the parent's, seen
+    /// from the child of a fork; one's own, seen from a signal handler) it may be off by that thread's peak.
     pub live: i64,
 }
 
@@ -152,21 +155,28 @@ pub struct Total {
 ///
 /// Where the program's global allocator is not a [`Counting`], since all that a test then asserts of zeros would hold.
 pub fn count<T>(call: impl FnOnce() -> T) -> (T, Counts) {
-    if pool::is_untouched() {
-        drop(black_box(Box::new(0_u8)));
-        assert!(
-            !pool::is_untouched(),
-            "nothing is counted in this process: declare `#[global_allocator] static GLOBAL: Counting<System> = \
-             Counting::new(System);`"
-        );
-    }
     let Some(tally) = pool::mine() else { return (call(), Counts::default()) };
+    assert!(
+        is_installed(tally),
+        "nothing is counted in this process: declare `#[global_allocator] static GLOBAL: Counting<System> = \
+         Counting::new(System);`"
+    );
     let before = tally.read();
     let lap = Lap { tally, peak: tally.start_peak() };
     let value = call();
     let counts = tally.read().since(&before);
     drop(lap);
     (value, counts)
+}
+
+/// Whether the program's global allocator counts. Tried out: that there are tallies does not say it, since [`thread`]
+/// claims one, and so does a `Counting` that is not the global allocator.
+fn is_installed(tally: Mine) -> bool {
+    static IS: AtomicBool = AtomicBool::new(false);
+    if !IS.load(Relaxed) && tally.counts(|| drop(black_box(Box::new(0_u8)))) {
+        IS.store(true, Relaxed);
+    }
+    IS.load(Relaxed)
 }
 
 /// What the current thread did since it began. All zero in the destructors that run after the thread's tally was handed

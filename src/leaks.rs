@@ -37,8 +37,8 @@
 //! blocks. A *report* there is not, as little as any that names functions: the `backtrace` crate does so under a lock, which
 //! another thread may have held at the fork; [`alive`](Leaks::alive) takes none.
 //!
-//! How far a thread has got to its next sample is the thread's, not the allocator's: of several `Leaks` in one program, one may
-//! sample.
+//! How far a thread has got to its next sample is the thread's, not the allocator's: of several `Leaks` in one program, at most
+//! one may sample. Any number may record every block beside it.
 
 mod filter;
 mod hooks;
@@ -153,6 +153,11 @@ impl<A> Leaks<A> {
         Report::fold(&records, sys::monotonic_nanos(), self.sampling, sites, unrecorded)
     }
 
+    #[inline(always)]
+    const fn is_sampling(&self) -> bool {
+        self.sampling > 1
+    }
+
     /// The table, where a block was ever recorded.
     fn table(&self) -> Option<ManuallyDrop<Table>> {
         let filter = self.filter.load(Acquire);
@@ -189,7 +194,7 @@ impl<A> Leaks<A> {
     #[cold]
     #[inline(never)]
     fn record(&self, block: *mut u8, size: u64, drawn: u64) {
-        let is_hit = sampler::is_hit(drawn, self.sampling);
+        let is_hit = !self.is_sampling() || sampler::is_hit(drawn, self.sampling);
         if !is_hit || block.is_null() || !self.on.load(Relaxed) {
             return;
         }

@@ -1,5 +1,6 @@
-//! A binary without `install!`: every call says so.
+//! A binary without `install!` and without an allocator that counts: every call says so.
 
+use allocanary::counting;
 use allocanary::tuning::{self, Error};
 
 #[test]
@@ -8,4 +9,14 @@ fn without_an_install_every_call_is_an_error() {
     assert_eq!(tuning::check(), Err(Error::NotInstalled));
     assert_eq!(tuning::statistics().unwrap_err().to_string(), Error::NotInstalled.to_string());
     assert_eq!(allocanary::Ballast::keep(allocanary::units::Bytes(1)).unwrap_err(), Error::NotInstalled);
+}
+
+#[test]
+fn to_count_without_an_allocator_that_counts_is_a_panic_whatever_was_asked_before() {
+    for _ in 0..2 {
+        assert_eq!(counting::thread(), counting::Counts::default());
+        let panic = std::panic::catch_unwind(|| counting::count(|| 1)).expect_err("a test of it would be vacuous");
+        let said = panic.downcast_ref::<&str>().copied().unwrap_or_default();
+        assert!(said.contains("nothing is counted"), "{said}");
+    }
 }

@@ -1,7 +1,7 @@
 //! `Leaks` as the global allocator, sampling. A binary of its own, because its allocator records, and of several in one
 //! program only one may sample.
 
-use std::alloc::System;
+use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
 
 use allocanary::Leaks;
@@ -10,6 +10,9 @@ const MEAN: u64 = 64 << 10;
 
 #[global_allocator]
 static GLOBAL: Leaks<System> = Leaks::new(System).sampling(MEAN);
+
+/// Beside it one that records every block.
+static EVERY: Leaks<System> = Leaks::new(System);
 
 #[inline(never)]
 fn small_blocks() -> Vec<Vec<u8>> {
@@ -49,4 +52,20 @@ fn the_estimate_is_within_its_statistical_bound() {
     }
     let text = GLOBAL.report().to_string();
     assert!(text.contains("estimated from a sample of one in 64.0 KiB"), "{text}");
+}
+
+#[test]
+fn one_that_records_every_block_does_so_beside_one_that_samples() {
+    drop(black_box(vec![1_u8; 10 << 20])); // the sampling one has drawn its way to the next hit
+    let layout = Layout::from_size_align(24, 8).unwrap();
+    let larger = Layout::from_size_align(48, 8).unwrap();
+    // SAFETY: each block is freed with the allocator and the layout that it was made with, or grew to.
+    let blocks: Vec<*mut u8> = (0..1000).map(|_| unsafe { EVERY.realloc(EVERY.alloc(layout), layout, 48) }).collect();
+    let alive = EVERY.alive();
+    assert_eq!((alive.blocks, alive.bytes), (1000, 48_000));
+    for block in blocks {
+        // SAFETY: as above.
+        unsafe { EVERY.dealloc(block, larger) };
+    }
+    assert_eq!(EVERY.alive().blocks, 0);
 }

@@ -1,7 +1,7 @@
 //! One thread's tally: written by its thread with plain adds, read by any. In: the sizes of blocks. Out: counts.
 
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU64, fence};
 
 use super::Counts;
 
@@ -20,6 +20,9 @@ pub struct Tally {
     allocations: AtomicU64,
     frees: AtomicU64,
     reallocations: AtomicU64,
+    /// Odd while `peak` and `room` are both rewritten, which a reader must not see half done: it would take what is live
+    /// for as much more or less as the peak moves. All other calls change one of the two.
+    turn: AtomicU64,
     /// What the tally said when its present thread claimed it: bytes, freed, allocations, frees, reallocations.
     start: [AtomicU64; 5],
     /// For the pool: the next free tally.
@@ -67,6 +70,9 @@ fn add(counter: &AtomicU64, more: u64) -> i64 {
 /// The room of a tally that is nobody's: whatever is added to it, it stays below 0.
 const NOBODYS: i64 = i64::MIN / 2;
 
+/// How often a reader looks for the end of a turn, which is three stores long unless its thread was interrupted.
+const ATTEMPTS: usize = 1000;
+
 impl Tally {
     pub const fn new() -> Self {
         Tally::with_room(0)
@@ -85,6 +91,7 @@ impl Tally {
             allocations: AtomicU64::new(0),
             frees: AtomicU64::new(0),
             reallocations: AtomicU64::new(0),
+            turn: AtomicU64::new(0),
             start: [const { AtomicU64::new(0) }; 5],
             next: AtomicU64::new(0),
         }
@@ -125,21 +132,57 @@ impl Tally {
             self.room.store(NOBODYS as u64, Relaxed); // so that it never comes near 0, however often it is added to
             return false;
         }
-        add(&self.peak, room.unsigned_abs());
-        self.room.store(0, Relaxed);
+        self.rewrite(self.peak.load(Relaxed).wrapping_add(room.unsigned_abs()), 0);
         true
     }
 
+    /// Changes both words in one turn. Only the tally's own thread does.
+    fn rewrite(&self, peak: u64, room: u64) {
+        let turn = self.turn.load(Relaxed);
+        self.turn.store(turn.wrapping_add(1), Relaxed);
+        fence(Release);
+        self.peak.store(peak, Relaxed);
+        self.room.store(room, Relaxed);
+        self.turn.store(turn.wrapping_add(2), Release);
+    }
+
+    /// The peak and the room at one time; none where they are being rewritten.
+    fn peak_and_room(&self) -> Option<(i64, i64)> {
+        let turn = self.turn.load(Acquire);
+        let both = self.both();
+        fence(Acquire);
+        (turn & 1 == 0 && self.turn.load(Relaxed) == turn).then_some(both)
+    }
+
+    fn both(&self) -> (i64, i64) {
+        (self.peak.load(Relaxed) as i64, self.room.load(Relaxed) as i64)
+    }
+
+    /// The same, waited for. Not for ever: the child of a fork has the tallies of threads that it has not, and a signal
+    /// handler may have interrupted its own thread's turn. There the two words are taken as they are.
+    fn settled(&self) -> (i64, i64) {
+        for attempt in 0..ATTEMPTS {
+            match self.peak_and_room() {
+                Some(both) => return both,
+                None if attempt < ATTEMPTS / 10 => std::hint::spin_loop(),
+                None => std::thread::yield_now(),
+            }
+        }
+        self.both()
+    }
+
     fn live(&self) -> i64 {
-        (self.peak.load(Relaxed) as i64).wrapping_sub(self.room.load(Relaxed) as i64)
+        let (peak, room) = self.settled();
+        peak.wrapping_sub(room)
     }
 
     pub fn read(&self) -> Reading {
+        let (peak, room) = self.settled();
         let bytes = self.bytes.load(Relaxed);
         Reading {
             bytes,
-            freed: bytes.wrapping_sub(self.live() as u64),
-            peak: self.peak.load(Relaxed) as i64,
+            freed: bytes.wrapping_sub(peak.wrapping_sub(room) as u64),
+            peak,
             allocations: self.allocations.load(Relaxed),
             frees: self.frees.load(Relaxed),
             reallocations: self.reallocations.load(Relaxed),
@@ -160,8 +203,19 @@ impl Tally {
 
     fn set_peak(&self, peak: i64) {
         let live = self.live();
-        self.peak.store(peak as u64, Relaxed);
-        self.room.store((peak - live) as u64, Relaxed);
+        self.rewrite(peak as u64, (peak - live) as u64);
+    }
+
+    /// Whether an allocation that the call makes on this thread is counted. What is counted is taken back.
+    pub fn counts(&self, call: impl FnOnce()) -> bool {
+        let counters = [&self.bytes, &self.allocations, &self.frees, &self.reallocations];
+        let before = counters.map(|counter| counter.load(Relaxed));
+        let (peak, room) = self.both();
+        call();
+        let is_counted = self.allocations.load(Relaxed) != before[1];
+        counters.iter().zip(before).for_each(|(counter, before)| counter.store(before, Relaxed));
+        self.rewrite(peak as u64, room as u64);
+        is_counted
     }
 
     /// A new thread begins here.
@@ -206,56 +260,5 @@ impl Shared {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_span_has_its_own_peak_and_gives_the_old_one_back() {
-        let tally = Tally::new();
-        tally.allocated(1000);
-        tally.freed(1000);
-        let before = tally.read();
-        let outer = tally.start_peak();
-        tally.allocated(10);
-        tally.reallocated(10, 40);
-        tally.reallocated(40, 5);
-        let counts = tally.read().since(&before);
-        let expected = Counts { allocations: 1, frees: 0, reallocations: 2, bytes: 40, freed: 35, live: 5, peak: 40 };
-        assert_eq!(counts, expected);
-        tally.end_peak(outer);
-        assert_eq!(tally.read().peak, 1000);
-    }
-
-    #[test]
-    fn a_successor_starts_at_nothing() {
-        let tally = Tally::new();
-        tally.allocated(64);
-        tally.begin();
-        assert_eq!(tally.read().since(&tally.start()), Counts::default());
-        tally.freed(64);
-        let counts = tally.read().since(&tally.start());
-        assert_eq!((counts.frees, counts.freed, counts.live, counts.peak), (1, 64, -64, 0));
-        assert_eq!(tally.read().live(), 0, "the sum over threads is what is alive");
-    }
-
-    #[test]
-    fn nobodys_tally_says_so_for_ever() {
-        let tally = Tally::nobodys();
-        for _ in 0..100 {
-            assert!(!tally.freed(1 << 60) || !tally.allocated(1));
-            assert!(!tally.allocated(1 << 60));
-            assert!(!tally.reallocated(1 << 40, 1) && !tally.reallocated(1, 1 << 40));
-        }
-    }
-
-    #[test]
-    fn a_shared_tally_counts_alike() {
-        let shared = Shared(Tally::new());
-        shared.allocated(8);
-        shared.reallocated(8, 32);
-        shared.reallocated(32, 16);
-        shared.freed(16);
-        let now = shared.0.read();
-        assert_eq!((now.bytes, now.freed, now.allocations, now.frees, now.reallocations), (32, 32, 1, 1, 2));
-    }
-}
+#[path = "tally_tests.rs"]
+mod tests;

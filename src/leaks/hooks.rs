@@ -8,6 +8,13 @@ use std::alloc::{GlobalAlloc, Layout};
 use super::{Leaks, sampler};
 
 impl<A: GlobalAlloc> Leaks<A> {
+    /// Whether `bytes` more are to be recorded, or at least the dice thrown for them. Who records every block leaves the
+    /// thread's countdown alone, which may be another allocator's.
+    #[inline(always)]
+    fn passes(&self, bytes: u64) -> bool {
+        if self.is_sampling() { sampler::passes(bytes) } else { bytes > 0 }
+    }
+
     /// A block with which the thread's countdown has ended.
     #[cold]
     #[inline(never)]
@@ -35,7 +42,7 @@ impl<A: GlobalAlloc> Leaks<A> {
         match number {
             Some(number) if moved.is_null() => self.attach(block, number, old, old),
             Some(number) => self.attach(moved, number, old, new),
-            None if !may_have || sampler::passes(more) => self.record(moved, new, more),
+            None if !may_have || self.passes(more) => self.record(moved, new, more),
             None => {}
         }
         moved
@@ -47,7 +54,7 @@ impl<A: GlobalAlloc> Leaks<A> {
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Leaks<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if sampler::passes(layout.size() as u64) {
+        if self.passes(layout.size() as u64) {
             // SAFETY: the caller's promises are those that the allocator asks for.
             return self.made(layout.size(), || unsafe { self.inner.alloc(layout) });
         }
@@ -57,7 +64,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Leaks<A> {
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        if sampler::passes(layout.size() as u64) {
+        if self.passes(layout.size() as u64) {
             // SAFETY: as above.
             return self.made(layout.size(), || unsafe { self.inner.alloc_zeroed(layout) });
         }
@@ -69,7 +76,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Leaks<A> {
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // A block that has a record keeps it: what it gains is drawn for with the record.
         let may_have = self.may_have(block);
-        if may_have || sampler::passes((size as u64).saturating_sub(layout.size() as u64)) {
+        if may_have || self.passes((size as u64).saturating_sub(layout.size() as u64)) {
             // SAFETY: as above.
             return unsafe { self.realloc_recorded(block, layout, size, may_have) };
         }

@@ -45,11 +45,8 @@ pub fn is_hit(bytes: u64, mean: u64) -> bool {
     true
 }
 
-/// Bytes to the next hit, `mean` on average; 0, that is the next byte, where every block is wanted.
+/// Bytes to the next hit, `mean` on average.
 fn draw(mean: u64) -> i64 {
-    if mean <= 1 {
-        return 0;
-    }
     let mut dice = DICE.get().unwrap_or(Rng::new(0));
     let bytes = exponential(&mut dice, mean);
     DICE.set(Some(dice));

@@ -75,7 +75,23 @@ fn is_own(frame: &Frame) -> bool {
 
 fn is_internal(frame: &Frame) -> bool {
     let library = ["library/alloc/src/", "library/core/src/", "library/std/src/", "/hashbrown-"];
-    is_own(frame) || is_of(&frame.function, &["alloc", "core", "std", "hashbrown"]) || in_file(frame, &library)
+    is_own(frame) || is_librarys(&frame.function) || in_file(frame, &library)
+}
+
+/// Whether a function is the standard library's by its path. An implementation is where the trait and the type are both the
+/// library's, or the type is the language's: `<server::Parser as core::iter::..::Iterator>::next` is the program's.
+fn is_librarys(function: &str) -> bool {
+    let begins = |path: &str| begins_with(path, &["alloc", "core", "std", "hashbrown"]);
+    // Implemented for all types by the library, and hardly by a program: `<server::Row as alloc::slice::hack::ConvertVec>`.
+    let blanket = ["alloc::slice", "alloc::vec", "alloc::string"];
+    match type_and_trait(function) {
+        // Nobody else may implement the library's traits for a slice, a tuple or a pointer, whatever is in it.
+        Some((of_type, of_trait)) => {
+            let is_language = !of_type.contains("::") || of_type.starts_with(['[', '(', '*']);
+            begins_with(of_trait, &blanket) || begins(of_trait) && (is_language || begins(of_type))
+        }
+        None => begins(function),
+    }
 }
 
 fn in_file(frame: &Frame, parts: &[&str]) -> bool {
@@ -83,17 +99,26 @@ fn in_file(frame: &Frame, parts: &[&str]) -> bool {
     file.is_some_and(|file| parts.iter().any(|part| file.contains(part)))
 }
 
-/// Whether a function is of one of the crates: `alloc::vec::from_elem`, `<alloc::vec::Vec<T> as ..>::from_iter`, and
-/// `<u8 as alloc::vec::spec::..>::from_elem`, where the crate of the trait counts.
-fn is_of(function: &str, crates: &[&str]) -> bool {
-    let begins = |path: &str| {
-        let path = path.trim_start_matches(['<', '&', '*', '[', '(']);
-        crates.iter().any(|of| path.strip_prefix(of).is_some_and(|rest| rest.starts_with("::")))
-    };
-    match function.strip_prefix('<').and_then(|inner| inner.split_once(" as ")) {
-        Some((_, of_trait)) => begins(of_trait),
-        None => begins(function),
+/// Whether a function is of one of the modules, or an implementation for a type or of a trait of theirs.
+fn is_of(function: &str, modules: &[&str]) -> bool {
+    match type_and_trait(function) {
+        Some((of_type, of_trait)) => begins_with(of_type, modules) || begins_with(of_trait, modules),
+        None => begins_with(function, modules),
     }
+}
+
+/// The two of `<type as trait>::function`.
+fn type_and_trait(function: &str) -> Option<(&str, &str)> {
+    function.strip_prefix('<')?.split_once(" as ")
+}
+
+/// Whether the path of a function, a type or a trait is in one of the modules: `alloc::vec::from_elem`, `&mut alloc::..`.
+fn begins_with(mut path: &str, modules: &[&str]) -> bool {
+    let marks = ["<", "&", "*", "[", "(", "mut ", "const ", "dyn "];
+    while let Some(rest) = marks.iter().find_map(|mark| path.strip_prefix(mark)) {
+        path = rest;
+    }
+    modules.iter().any(|module| path.strip_prefix(module).is_some_and(|rest| rest.starts_with("::")))
 }
 
 #[cfg(test)]
@@ -116,13 +141,32 @@ mod tests {
             "__rustc[5224e6b81cd82a8f]::__rust_alloc",
             "__rust_realloc",
             "<allocanary::leaks::Leaks<A> as core::alloc::global::GlobalAlloc>::alloc",
+            "<allocanary::counting::Counting<A> as core::alloc::global::GlobalAlloc>::alloc",
             "hashbrown::raw::RawTable<T>::reserve_rehash",
+            "<T as core::convert::Into<U>>::into",
+            "<alloc::vec::Vec<server::Row> as core::clone::Clone>::clone",
+            "<&mut alloc::string::String as core::fmt::Write>::write_str",
+            "<&mut dyn core::fmt::Write as core::fmt::Write>::write_str",
+            "<[server::Row] as alloc::borrow::ToOwned>::to_owned",
+            "<server::Row as alloc::slice::hack::ConvertVec>::to_vec",
+            "<server::Row as alloc::vec::spec_from_elem::SpecFromElem>::from_elem",
         ] {
             assert!(is_internal(&frame(internal, None)), "{internal}");
         }
-        for program in
-            ["server::main", "allocator::grow", "<server::Cache as server::Store>::put", "stdout::x", "?", "main"]
-        {
+        for program in [
+            "server::main",
+            "allocator::grow",
+            "<server::Cache as server::Store>::put",
+            "<server::Parser as core::iter::traits::iterator::Iterator>::next",
+            "<server::Pool<alloc::vec::Vec<u8>> as core::iter::traits::iterator::Iterator>::next",
+            "<&server::Cache as core::iter::traits::collect::IntoIterator>::into_iter",
+            "<server::Row as core::convert::From<alloc::string::String>>::from",
+            "<alloc::vec::Vec<u8> as server::Store>::put",
+            "<server::main::{closure#0} as core::ops::function::FnOnce<()>>::call_once",
+            "stdout::x",
+            "?",
+            "main",
+        ] {
             assert!(!is_internal(&frame(program, Some("/home/me/alloc/src/cache.rs"))), "{program}");
         }
         assert!(is_own(&frame("allocanary::leaks::Leaks<A>::record", None)));
