@@ -22,7 +22,7 @@ Examples:
         probe this host itself, and show it at http://localhost:9427/
   kube_canary --peer 10.0.0.1=node-a --peer 10.0.0.2=node-b --protocol icmp,tcp
         probe two nodes every second, in two ways
-  kube_canary --peers-dns canary.monitoring.svc.cluster.local
+  kube_canary --peers-dns canary.monitoring.svc.cluster.local.
         probe all pods of a headless service; needs no rights in the cluster
   kube_canary --kubernetes --kubernetes-nodes --peers-max 50
         probe the pods of the service kube-canary by the names of their nodes, 50 for each canary

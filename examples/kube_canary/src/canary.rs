@@ -53,7 +53,7 @@ pub fn run_until(
     let runtime = Builder::new_current_thread().enable_all().build().map_err(system("starting the runtime"))?;
     let outcome = runtime.block_on(async {
         let grace = options.grace.as_nanos() as u64;
-        let mesh = Shared::new(Mesh::new(options.bounds.clone(), grace, options.most_probed, &options.node));
+        let mesh = Shared::new(Mesh::new(options.bounds.clone(), grace, options.most_probed, &options.ring_name()));
         let server = Server::bind(&options, mesh.clone(), Facts::of_this_build())?;
         let prober = Prober::open(&options, mesh.clone())?;
         if let Some(why) = prober.fallback() {

@@ -49,6 +49,13 @@ pub struct Options {
     pub own_addresses: Vec<IpAddr>,
 }
 
+impl Options {
+    /// What this canary is called on the ring of peers: its own address, as the others call it, where it knows that.
+    pub fn ring_name(&self) -> String {
+        self.own_addresses.first().map_or_else(|| self.node.clone(), IpAddr::to_string)
+    }
+}
+
 /// Which EndpointSlices name the peers.
 #[derive(Clone, Debug)]
 pub struct Kubernetes {

@@ -95,6 +95,7 @@ pub fn parse(text: &str) -> std::result::Result<Vec<Peer>, String> {
         let Some(address) = words.next() else { continue };
         let wrong = |what: &str| format!("line {}: {what}, found `{}`", number + 1, shortened(line.trim()));
         let address: IpAddr = address.parse().map_err(|_| wrong("wanted `ADDRESS [NODE [ZONE]]`"))?;
+        let address = address.to_canonical();
         let (node, zone) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         if words.next().is_some() {
             return Err(wrong("wanted at most an address, a node and a zone"));

@@ -104,7 +104,11 @@ async fn follow(client: Client, options: Kubernetes, own: Own, mesh: Shared) {
                 };
                 // Until slices and nodes are there in full, peers would be named without their zones.
                 if whole && known.slices.coming.is_none() && known.nodes.coming.is_none() {
-                    super::succeed(&mesh, "kubernetes", peers(&known, &own));
+                    // This canary's own pod is an endpoint: none at all is a service that is being made anew.
+                    match known.slices.rows.values().flatten().next() {
+                        Some(_) => super::succeed(&mesh, "kubernetes", peers(&known, &own)),
+                        None => super::fail(&mesh, "kubernetes", format!("{} has no endpoints", options.service)),
+                    }
                 }
             }
             Err(problem) => super::fail(&mesh, "kubernetes", problem),

@@ -58,9 +58,16 @@ fn loopback(node: &str) -> Vec<Peer> {
     own.into_iter().filter(|address| is_own(*address)).map(|address| Peer::on(address, node)).collect()
 }
 
-/// An address that a socket can be bound to is of this host: asking so needs no list of interfaces, which change.
+/// An address that a socket can be bound to is of this host: asking so needs no list of interfaces, which change. Where
+/// the kernel lets foreign addresses be bound too (ip_nonlocal_bind), it says nothing, and only the loopback is known.
 fn is_own(address: IpAddr) -> bool {
-    UdpSocket::bind((address, 0)).is_ok()
+    // Addresses of the documentation's, which nobody has.
+    let foreign: IpAddr = match address {
+        IpAddr::V4(_) => Ipv4Addr::new(192, 0, 2, 1).into(),
+        IpAddr::V6(_) => Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into(),
+    };
+    let binds = |address: IpAddr| UdpSocket::bind((address, 0)).is_ok();
+    binds(address) && (address.is_loopback() || !binds(foreign))
 }
 
 /// A refresh gave peers.

@@ -28,6 +28,7 @@ const SECOND: u64 = 1_000_000_000;
 /// The socket that answers, for both families where the host has IPv6.
 pub struct Echo {
     socket: UdpSocket,
+    drops: u32,
     limit: Limit,
 }
 
@@ -44,7 +45,18 @@ impl Echo {
         };
         let failed = |error| Error::Port { what: "answering UDP echo on", address: any, error };
         let socket = socket.map_err(failed)?;
-        Ok(Echo { socket: UdpSocket::from_std(socket.into()).map_err(failed)?, limit: Limit { second: 0, left: 0 } })
+        Ok(Echo {
+            socket: UdpSocket::from_std(socket.into()).map_err(failed)?,
+            drops: 0,
+            limit: Limit { second: 0, left: 0 },
+        })
+    }
+
+    /// Requests that the kernel dropped since the last call because this canary did not read them: others see loss that
+    /// is no network's.
+    pub fn new_drops(&mut self) -> u64 {
+        let Some(drops) = socket::drops(self.socket.as_raw_fd()) else { return 0 };
+        u64::from(drops.wrapping_sub(std::mem::replace(&mut self.drops, drops)))
     }
 
     /// The port that is answered on.

@@ -199,6 +199,7 @@ impl Prober {
             self.swept_at = now;
             mesh.forget(now);
             mesh.tallies.socket_drops += self.channels.iter_mut().map(Channel::new_drops).sum::<u64>();
+            mesh.tallies.socket_drops += self.echo.new_drops();
         }
         if self.version != Some(mesh.version()) {
             self.version = Some(mesh.version());

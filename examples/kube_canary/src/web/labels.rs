@@ -23,7 +23,11 @@ impl Labels {
         self.ends.clear();
         for (entry, protocol, _) in books(mesh) {
             self.text.push('{');
-            self.label("peer_node", &entry.peer.node);
+            // Until a peer's node is known it is called by its address: an alert must be able to name it.
+            match &*entry.peer.node {
+                "" => drop(write!(self.text, "peer_node=\"{}\",", entry.peer.address)),
+                node => self.label("peer_node", node),
+            }
             // An address has nothing to escape, and a String takes all.
             let _ = write!(self.text, "peer_ip=\"{}\",", entry.peer.address);
             self.label("peer_zone", &entry.peer.zone);

@@ -37,7 +37,7 @@ pub fn options(peers: Vec<Peer>, protocol: Protocol, interval: Duration) -> Opti
 /// The mesh of those options, with its peers.
 pub fn mesh(options: &Options) -> Shared {
     let mut mesh =
-        Mesh::new(options.bounds.clone(), options.grace.as_nanos() as u64, options.most_probed, &options.node);
+        Mesh::new(options.bounds.clone(), options.grace.as_nanos() as u64, options.most_probed, &options.ring_name());
     mesh.update("flags", options.peers.clone(), 0);
     Shared::new(mesh)
 }
