@@ -28,13 +28,27 @@ impl<T> ForkLock<T> {
         self.with_pid(std::process::id(), work)
     }
 
-    fn with_pid<R>(&self, this: u32, work: impl FnOnce(&mut T, bool) -> R) -> R {
+    /// Begins a turn that [`end`](Self::end) ends: for handlers around a fork, so that no other thread has its turn then.
+    pub fn begin(&self) {
+        self.begin_as(std::process::id());
+    }
+
+    /// Ends the turn of [`begin`](Self::begin), in the parent and in the child.
+    pub fn end(&self) {
+        self.holder.store(0, Ordering::Release);
+    }
+
+    fn begin_as(&self, this: u32) {
         let mut seen = 0;
         // What another process holds is ours: that process's threads use their own copy.
         while let Err(holder) = self.holder.compare_exchange(seen, this, Ordering::Acquire, Ordering::Relaxed) {
             seen = if holder == this { 0 } else { holder };
             std::thread::yield_now();
         }
+    }
+
+    fn with_pid<R>(&self, this: u32, work: impl FnOnce(&mut T, bool) -> R) -> R {
+        self.begin_as(this);
         let _free = Free(&self.holder);
         // SAFETY: this thread has just become the holder, and is until `_free` is dropped.
         let (last, value) = unsafe { &mut *self.value.get() };

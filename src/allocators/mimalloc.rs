@@ -4,6 +4,7 @@
 //! Options are read by name, never by number: the numbers differ between v2 and v3, and a wrong one reads another
 //! option without a word. Statistics are read from mimalloc's JSON for the same reason.
 
+mod forks;
 mod keeping;
 
 use std::collections::BTreeMap;
@@ -13,7 +14,6 @@ use libmimalloc_sys as sys;
 
 use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore};
 use crate::environment::Environment;
-use crate::fork_lock::ForkLock;
 use crate::install::asked::Asked;
 use crate::setting::{Kind, Setting};
 use crate::tuning::error::{self, Pages};
@@ -122,9 +122,8 @@ impl Allocator for Mimalloc {
 
     #[inline]
     fn counters(&self) -> Counters {
-        // In static memory: the text is some 20 kB, too much to grow every thread's stack by.
-        static TEXT: ForkLock<[u8; 48 * 1024]> = ForkLock::new([0; 48 * 1024]);
-        TEXT.with(|text, _| {
+        forks::wait_at_forks();
+        forks::TEXT.with(|text, _| {
             // SAFETY: mimalloc writes at most the length we give, with a NUL at the end.
             let written = unsafe { sys::mi_stats_get_json(text.len(), text.as_mut_ptr().cast()) };
             if written.is_null() {
