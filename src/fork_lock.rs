@@ -29,11 +29,13 @@ impl<T> ForkLock<T> {
     }
 
     /// Begins a turn that [`end`](Self::end) ends: for handlers around a fork, so that no other thread has its turn then.
+    #[cfg(feature = "mimalloc")]
     pub fn begin(&self) {
         self.begin_as(std::process::id());
     }
 
     /// Ends the turn of [`begin`](Self::begin), in the parent and in the child.
+    #[cfg(feature = "mimalloc")]
     pub fn end(&self) {
         self.holder.store(0, Ordering::Release);
     }
