@@ -39,8 +39,8 @@ pub trait Allocator: Sync {
     /// Where the memory is. Does not allocate after its first call.
     fn counters(&self) -> Counters;
 
-    /// Gives back to the system all the memory that can be given back now.
-    fn purge(&self);
+    /// See [`tuning::purge`](crate::tuning::purge).
+    fn purge(&self) -> error::Result<()>;
 
     /// Applies the settings of an [`install!`](macro@crate::install), before the first allocation: must not allocate.
     fn boot(&self, asked: &Asked);

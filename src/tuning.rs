@@ -52,8 +52,7 @@ pub fn statistics() -> Result<Statistics> {
 
 /// Gives back to the system, now, all memory that can be given back.
 pub fn purge() -> Result<()> {
-    here()?.purge();
-    Ok(())
+    here()?.purge()
 }
 
 /// The most arenas that threads are spread over; `None` where the allocator sets no limit.

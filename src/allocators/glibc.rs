@@ -211,6 +211,9 @@ pub fn counters() -> Counters {
     }
 }
 
+/// There is a call that gives freed memory back.
+pub const PURGES: bool = true;
+
 #[inline]
 pub fn purge() {
     // SAFETY: callable from any thread; walks all arenas and gives back whole free pages.

@@ -186,9 +186,10 @@ impl Allocator for Mimalloc {
     }
 
     #[inline]
-    fn purge(&self) {
+    fn purge(&self) -> error::Result<()> {
         // SAFETY: callable from any thread at any time.
-        unsafe { sys::mi_collect(true) }
+        unsafe { sys::mi_collect(true) };
+        Ok(())
     }
 
     #[inline]

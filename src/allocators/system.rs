@@ -67,8 +67,12 @@ impl Allocator for System {
     }
 
     #[inline]
-    fn purge(&self) {
-        libc_malloc::purge();
+    fn purge(&self) -> error::Result<()> {
+        if libc_malloc::PURGES {
+            libc_malloc::purge();
+            return Ok(());
+        }
+        self.cannot("this C library has no call that gives freed memory back; it does so by itself")
     }
 
     #[inline]

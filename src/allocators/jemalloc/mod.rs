@@ -183,12 +183,19 @@ impl Allocator for Jemalloc {
     }
 
     #[inline]
-    fn purge(&self) {
-        // What this thread holds in its cache first, so that the purge can have it. A void mallctl cannot go through
-        // tikv_jemalloc_ctl (it hands jemalloc a pointer and a length, which is EPERM here).
-        void_ctl(c"thread.tcache.flush");
-        void_ctl(c"arena.4096.purge");
+    fn purge(&self) -> error::Result<()> {
         const { assert!(ALL_ARENAS == 4096) };
+        // What this thread holds in its cache first, so that the purge can have it; EFAULT where it has none. A void
+        // mallctl cannot go through tikv_jemalloc_ctl (it hands jemalloc a pointer and a length, which is EPERM here).
+        void_ctl(c"thread.tcache.flush");
+        match void_ctl(c"arena.4096.purge") {
+            0 => Ok(()),
+            errno => Err(error::Error::Refused {
+                allocator: "jemalloc",
+                what: "the purge of all arenas",
+                why: std::io::Error::from_raw_os_error(errno).to_string(),
+            }),
+        }
     }
 }
 
