@@ -18,18 +18,19 @@
 //! }
 //! ```
 //!
-//! A scrape costs some 40 microseconds, and with jemalloc some 10 more for each arena in use, whose statistics it has to
-//! add up (`cargo bench --bench scrape --features prometheus`): more than 200 above some 16 arenas, and 2.5 milliseconds
-//! with 256. [`with_refresh`](AllocatorCollector::with_refresh) lets the sum stand for a while and says how old it is; such a
-//! scrape costs 17 microseconds, however many arenas there are.
+//! A scrape costs less than 200 microseconds, however many arenas there are (`cargo bench --bench scrape --features
+//! prometheus`). jemalloc has to add up the statistics of each, which takes 2.5 milliseconds with 256: where that was seen to
+//! take long, a scrape shows the sum before and has a thread add up the next. `allocanary_allocator_statistics_age_seconds`
+//! says how old the counters are, and [`with_refresh`](AllocatorCollector::with_refresh) sets when they are read instead.
 //!
 //! Every metric has the label `allocator`. What an allocator cannot say is absent, not 0: mimalloc does not count its
 //! blocks, glibc does not know which of its pages are in memory. Without an [`install!`](macro@crate::install) there are the
 //! metrics of the process alone, without the label.
 
+mod reading;
+
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder};
@@ -38,22 +39,21 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-use crate::allocator::{Allocator, Counters};
+use crate::allocator::Counters;
 use crate::install::installed;
 use crate::sys::{line_number, read_into, usage};
 use crate::tuning;
 
-/// Reads allocator and process anew at each scrape, unless told otherwise; between scrapes it costs nothing.
+use reading::Reading;
+
+/// Reads allocator and process at each scrape; between scrapes it costs nothing.
 #[derive(Clone, Debug)]
 pub struct AllocatorCollector {
     allocator: Option<&'static str>,
     /// Fixed when the allocator starts; glibc's is dear to ask for, so it is asked for once.
     most_arenas: Option<u32>,
     pss: bool,
-    /// How long the allocator's counters stand.
-    refresh: Duration,
-    /// When they were read last, and what they were. Clones share it.
-    last: Arc<Mutex<Option<(Instant, Counters)>>>,
+    reading: Reading,
 }
 
 /// A gauge of the allocator: name without unit, help, unit, and the counter that it shows.
@@ -74,16 +74,17 @@ impl AllocatorCollector {
     /// Of this process. With glibc this starts its loader once, to ask which limit of arenas it took.
     pub fn new() -> Self {
         let most_arenas = tuning::most_arenas().ok().flatten();
-        let (refresh, last) = (Duration::ZERO, Arc::default());
-        AllocatorCollector { allocator: tuning::allocator().ok(), most_arenas, pss: false, refresh, last }
+        let reading = Reading::default();
+        AllocatorCollector { allocator: tuning::allocator().ok(), most_arenas, pss: false, reading }
     }
 
-    /// How long the allocator's counters stand before a scrape reads them anew; zero, which is the default, is never. For
-    /// processes with many arenas, which jemalloc adds up one by one. `allocanary_allocator_statistics_age_seconds` says
-    /// how old they are. The process's own metrics are always fresh.
+    /// How long the allocator's counters stand before a scrape reads them anew, and waits for them; zero reads them at
+    /// each. Without this they are read at each scrape as long as that takes under 100 microseconds; then by a thread that
+    /// the scrape starts and does not wait for, so that they are those of the scrape before. The process's own metrics
+    /// are always fresh.
     #[must_use]
     pub fn with_refresh(mut self, after: Duration) -> Self {
-        self.refresh = after;
+        self.reading.stand = Some(after);
         self
     }
 
@@ -117,7 +118,7 @@ impl AllocatorCollector {
 
     fn allocator_gauges(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
         let Some(allocator) = installed() else { return Ok(()) };
-        let (age, counters) = self.counters(allocator);
+        let (age, counters) = self.reading.counters(|| allocator.counters());
         for (name, help, unit, value) in ROWS {
             let name = format!("allocanary_allocator_{name}");
             self.gauge(encoder, (&name, help, unit.as_ref()), value(&counters))?;
@@ -134,22 +135,6 @@ impl AllocatorCollector {
         let ratio = counters.active.zip(counters.allocated).filter(|(_, allocated)| *allocated > 0);
         let ratio = ratio.map(|(active, allocated)| active as f64 / allocated as f64);
         self.gauge(encoder, ("allocanary_allocator_fragmentation_ratio", help, None), ratio)
-    }
-
-    /// The allocator's counters and their age.
-    fn counters(&self, allocator: &dyn Allocator) -> (Duration, Counters) {
-        if self.refresh.is_zero() {
-            return (Duration::ZERO, allocator.counters());
-        }
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*last {
-            Some((read, counters)) if read.elapsed() < self.refresh => (read.elapsed(), *counters),
-            _ => {
-                let counters = allocator.counters();
-                *last = Some((Instant::now(), counters));
-                (Duration::ZERO, counters)
-            }
-        }
     }
 
     fn process_metrics(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
