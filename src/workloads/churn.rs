@@ -43,7 +43,9 @@ pub const WORKLOAD: Workload = Workload {
             "milliseconds of rest before each `idle` is read",
         ),
     ],
-    seconds: 1.2,
+    seconds: 6.0,
+    grows_with: &["high", "cycles"],
+    rests: Some("cycles"),
     run,
 };
 

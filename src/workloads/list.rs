@@ -26,6 +26,8 @@ pub const WORKLOAD: Workload = Workload {
     seconds: 0.2,
     run,
 };
+    grows_with: &["nodes"],
+    rests: None,
 
 const VARIANT: Kind = Kind::words(&[Cow::Borrowed("boxes"), Cow::Borrowed("arena")]);
 const COUNT: Kind = Kind::Number { min: 1, max: 1_000_000_000 };

@@ -29,6 +29,8 @@ pub const WORKLOAD: Workload = Workload {
     seconds: 0.8,
     run,
 };
+    grows_with: &["records"],
+    rests: None,
 
 const VARIANT: Kind =
     Kind::words(&[Cow::Borrowed("boxes"), Cow::Borrowed("arena"), Cow::Borrowed("memory"), Cow::Borrowed("mapped")]);

@@ -38,7 +38,9 @@ pub const WORKLOAD: Workload = Workload {
         parameter("idle", COUNT, "100", "milliseconds of rest after each burst, before `idle` is read"),
         parameter("ballast", Kind::SIZE, "0", "freed bytes that the allocator is made to keep; 0 is its own way"),
     ],
-    seconds: 1.2,
+    seconds: 0.4,
+    grows_with: &["requests", "bursts"],
+    rests: Some("bursts"),
     run,
 };
 
