@@ -1,14 +1,15 @@
-//! What counting and leak sampling cost. In: the system's allocator bare, inside `Counting` and, with the feature, inside
-//! `Leaks` that samples one in 512 KiB and one that never gets to a sample, called directly. Out: the time of
-//! a pair of allocate and free of mixed sizes by thread count, and instructions per pair as callgrind counts them; the
-//! time should rise by at most 5 %.
+//! What counting and leak sampling cost. In: an allocator bare, and inside each wrapper, called directly: `Counting`, the
+//! crates `stats_alloc` and `cap`, the least that any counter could do, and, with the feature, `Leaks`. Out: the processor
+//! time of a pair of allocate and free over the bare one's, by thread count, and instructions per pair as callgrind counts
+//! them.
 //!
 //! `cargo bench --bench counting --features leaks` (the instructions need valgrind)
 //!
-//! The allocators take turns in rounds of a few milliseconds, and the ratio is taken within a round: a machine that
+//! The wrappers take turns in rounds of a few milliseconds, and the ratio is taken within a round: a machine that
 //! is slow for a second is slow for all of them.
 
 use std::alloc::{GlobalAlloc, Layout, System, handle_alloc_error};
+use std::cell::Cell;
 use std::hint::black_box;
 use std::process::Command;
 use std::ptr::null_mut;
@@ -17,12 +18,13 @@ use std::thread;
 
 use allocanary::Counting;
 use allocanary::rng::Rng;
+use cap::Cap;
+use stats_alloc::StatsAlloc;
 
 /// Four size classes by turns, as in `examples/pairs`, and one in 16 that is a page.
 const SIZES: [usize; 16] = [16, 64, 256, 1024, 16, 64, 256, 1024, 16, 64, 256, 1024, 16, 64, 256, 4096];
 const THREADS: [usize; 3] = [1, 2, 8];
 const ROUNDS: usize = 301;
-const PAIRS: u64 = 100_000;
 
 /// What is timed: the bare pair, which is the worst case, and pairs among blocks that live.
 #[derive(Clone, Copy, Debug)]
@@ -31,78 +33,135 @@ enum Shape {
     Window,
 }
 
-type Timed<'a> = (&'a str, &'a (dyn Fn(Shape, u64, usize) -> f64 + Sync));
+impl Shape {
+    /// Of all threads together in a round.
+    fn pairs(self) -> u64 {
+        match self {
+            Shape::Pair => 100_000,
+            Shape::Window => 50_000,
+        }
+    }
+}
 
-static COUNTING: Counting<System> = Counting::new(System);
-#[cfg(feature = "leaks")]
-static LEAKS: allocanary::Leaks<System> = allocanary::Leaks::new(System).sampling(512 << 10);
-/// One in a TiB, that is none: what is left is the cost of a call that is not sampled.
-#[cfg(feature = "leaks")]
-static UNSAMPLED: allocanary::Leaks<System> = allocanary::Leaks::new(System).sampling(1 << 40);
+/// The least that counts allocations, frees and the bytes of both: an add for each in memory that is found at once. No
+/// peak, and nobody but the thread itself could read it.
+struct FourAdds<A>(A);
+
+thread_local!(static ADDED: [Cell<u64>; 4] = const { [const { Cell::new(0) }; 4] });
+
+// SAFETY: every call is handed on as it is.
+unsafe impl<A: GlobalAlloc> GlobalAlloc for FourAdds<A> {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promises are those that the allocator asks for.
+        let block = unsafe { self.0.alloc(layout) };
+        if !block.is_null() {
+            ADDED.with(|[allocations, bytes, ..]| {
+                allocations.set(allocations.get().wrapping_add(1));
+                bytes.set(bytes.get().wrapping_add(layout.size() as u64));
+            });
+        }
+        block
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        ADDED.with(|[.., frees, freed]| {
+            frees.set(frees.get().wrapping_add(1));
+            freed.set(freed.get().wrapping_add(layout.size() as u64));
+        });
+        // SAFETY: as above.
+        unsafe { self.0.dealloc(block, layout) };
+    }
+}
+
+/// An allocator that is asked for so many pairs: timed by so many threads, or under callgrind by this one alone.
+struct Timed<'a> {
+    name: &'static str,
+    run: Box<dyn Fn(Shape, u64) + Sync + 'a>,
+}
+
+fn timed<'a>(name: &'static str, allocator: impl GlobalAlloc + Sync + 'a) -> Timed<'a> {
+    Timed { name, run: Box::new(move |shape, times| run(shape, &allocator, times)) }
+}
+
+/// The allocator bare, and in each wrapper; the first is what the others are compared with.
+fn wrapped<A: GlobalAlloc + Sync + 'static>(inner: fn() -> A) -> Vec<Timed<'static>> {
+    vec![
+        timed("bare", inner()),
+        timed("four adds", FourAdds(inner())),
+        timed("Counting", Counting::new(inner())),
+        timed("stats_alloc", StatsAlloc::new(inner())),
+        timed("cap", Cap::new(inner(), usize::MAX)),
+        #[cfg(feature = "leaks")]
+        timed("Leaks", allocanary::Leaks::new(inner()).sampling(512 << 10)),
+        // One in a TiB, that is none: what is left is the cost of a call that is not sampled.
+        #[cfg(feature = "leaks")]
+        timed("Leaks, between", allocanary::Leaks::new(inner()).sampling(1 << 40)),
+    ]
+}
+
+fn inners() -> Vec<(&'static str, Vec<Timed<'static>>)> {
+    vec![
+        ("system", wrapped(|| System)),
+        #[cfg(feature = "jemalloc")]
+        ("jemalloc", wrapped(|| tikv_jemallocator::Jemalloc)),
+        #[cfg(feature = "mimalloc")]
+        ("mimalloc", wrapped(|| mimalloc::MiMalloc)),
+    ]
+}
 
 fn main() {
-    // Under callgrind, the program calls itself: `count <allocator> <pairs>`.
+    // Under callgrind, the program calls itself: `count <allocator> <wrapper> <pairs>`.
     let arguments: Vec<String> = std::env::args().collect();
-    if let [_, word, name, times] = &arguments[..]
+    if let [_, word, inner, name, times] = &arguments[..]
         && word == "count"
     {
         let times = times.parse().expect("a number of pairs");
-        match name.as_str() {
-            "system" => pairs(&System, times),
-            "counting" => pairs(&COUNTING, times),
-            #[cfg(feature = "leaks")]
-            "leaks" => pairs(&LEAKS, times),
-            #[cfg(feature = "leaks")]
-            "unsampled" => pairs(&UNSAMPLED, times),
-            _ => panic!("no allocator {name}"),
-        }
-        return;
+        let inners = inners();
+        let (_, all) = inners.iter().find(|(known, _)| known == inner).expect("an allocator that is linked");
+        let timed = all.iter().find(|timed| timed.name == name).expect("a wrapper that is listed");
+        return (timed.run)(Shape::Pair, times);
     }
-    let timed: &[Timed] = &[
-        ("system", &|shape, times, threads| time(shape, &System, times, threads)),
-        ("counting", &|shape, times, threads| time(shape, &COUNTING, times, threads)),
-        #[cfg(feature = "leaks")]
-        ("leaks", &|shape, times, threads| time(shape, &LEAKS, times, threads)),
-        #[cfg(feature = "leaks")]
-        ("unsampled", &|shape, times, threads| time(shape, &UNSAMPLED, times, threads)),
-    ];
-    println!(
-        "{:8} {:12} {:>7} {:>10} {:>8} {:>17}",
-        "shape", "allocator", "threads", "ns/pair", "ratio", "middle half"
-    );
-    for shape in [Shape::Pair, Shape::Window] {
-        for threads in THREADS {
-            compare(timed, shape, threads);
+    println!("Processor time of a pair over the bare allocator's: median, and the middle half.\n");
+    for (inner, all) in inners() {
+        for shape in [Shape::Pair, Shape::Window] {
+            let title = format!("{inner}, {}", format!("{shape:?}").to_lowercase());
+            let threads = THREADS
+                .map(|threads| format!("{:^18}", format!("{threads} thread{}", if threads == 1 { "" } else { "s" })));
+            println!("{title:18} {}", threads.join("  "));
+            let columns = THREADS.map(|threads| compare(&all, shape, threads));
+            for (at, timed) in all.iter().enumerate() {
+                println!("{:18} {}", timed.name, columns.each_ref().map(|column| column[at].as_str()).join("  "));
+            }
+            println!();
         }
     }
     instructions();
 }
 
-/// Times all allocators in turn, round by round, and prints medians; the first is what the others are compared with.
-fn compare(timed: &[Timed], shape: Shape, threads: usize) {
-    let mut nanos: Vec<Vec<f64>> = timed.iter().map(|_| Vec::new()).collect();
-    let mut ratios = nanos.clone();
+/// Times all wrappers in turn, round by round; for each its cell of the table.
+fn compare(all: &[Timed], shape: Shape, threads: usize) -> Vec<String> {
+    let mut nanos: Vec<f64> = Vec::new();
+    let mut ratios: Vec<Vec<f64>> = all.iter().map(|_| Vec::new()).collect();
     for round in 0..ROUNDS {
-        let mut row = vec![0.0; timed.len()];
-        for turn in 0..timed.len() {
+        let mut row = vec![0.0; all.len()];
+        for turn in 0..all.len() {
             // Another one begins in every round.
-            let at = (turn + round) % timed.len();
-            row[at] = timed[at].1(shape, PAIRS / threads as u64, threads);
+            let at = (turn + round) % all.len();
+            row[at] = time(shape, &all[at], shape.pairs() / threads as u64, threads);
         }
-        for (at, time) in row.iter().enumerate() {
-            nanos[at].push(*time);
-            ratios[at].push(time / row[0]);
+        nanos.push(row[0]);
+        ratios.iter_mut().zip(&row).for_each(|(ratios, time)| ratios.push(time / row[0]));
+    }
+    let cell = |(at, ratios): (usize, &mut Vec<f64>)| match at {
+        0 => format!("{:^18}", format!("{:.2} ns", quantile(&mut nanos, 0.5))),
+        _ => {
+            let [low, ratio, high] = [0.25, 0.5, 0.75].map(|part| quantile(ratios, part));
+            format!("{ratio:5.2} {:12}", format!("[{low:.2}, {high:.2}]"))
         }
-    }
-    for (at, (name, _)) in timed.iter().enumerate() {
-        let [low, ratio, high] = [0.25, 0.5, 0.75].map(|part| quantile(&mut ratios[at], part));
-        let time = quantile(&mut nanos[at], 0.5);
-        println!(
-            "{:8} {name:12} {threads:>7} {time:>10.2} {ratio:>8.3} {:>17}",
-            format!("{shape:?}").to_lowercase(),
-            format!("{low:.3} to {high:.3}")
-        );
-    }
+    };
+    ratios.iter_mut().enumerate().map(cell).collect()
 }
 
 fn quantile(values: &mut [f64], part: f64) -> f64 {
@@ -112,13 +171,13 @@ fn quantile(values: &mut [f64], part: f64) -> f64 {
 
 /// Nanoseconds of processor time that a pair takes while so many threads do `times` pairs each. Not wall time: what other
 /// programs take from us is not the allocator's, and what threads cost each other by sharing lines is processor time.
-fn time(shape: Shape, allocator: &(impl GlobalAlloc + Sync), times: u64, threads: usize) -> f64 {
+fn time(shape: Shape, of: &Timed, times: u64, threads: usize) -> f64 {
     let gate = Barrier::new(threads);
     let timed = || {
-        run(shape, allocator, 64);
+        (of.run)(shape, 64);
         gate.wait();
         let started = processor_nanos();
-        run(shape, allocator, times);
+        (of.run)(shape, times);
         processor_nanos() - started
     };
     // New threads each time, one alone as well: the way to the next sample is a thread's, and of two that sample the one
@@ -193,21 +252,25 @@ fn instructions() {
         return;
     }
     let this = std::env::current_exe().expect("a running program has a path");
-    let collected = |name: &str, pairs: u64| -> u64 {
+    let collected = |inner: &str, name: &str, pairs: u64| -> u64 {
         let mut command = Command::new("valgrind");
         command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(&this);
-        let output = command.args(["count", name, &pairs.to_string()]).output().expect("valgrind starts");
+        let output = command.args(["count", inner, name, &pairs.to_string()]).output().expect("valgrind starts");
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         // ==123== Collected : 1234567
         let count = text.lines().find_map(|line| line.split_once("Collected : ")).map(|(_, count)| count.trim());
         count.and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("no count in what valgrind said: {text}"))
     };
     let (few, many) = (16_000, 176_000);
-    let per_pair = |name: &str| (collected(name, many) - collected(name, few)) as f64 / (many - few) as f64;
-    let bare = per_pair("system");
-    println!("{:12} {bare:>10.2} instructions per pair", "system");
-    for name in if cfg!(feature = "leaks") { &["counting", "leaks", "unsampled"][..] } else { &["counting"] } {
-        let count = per_pair(name);
-        println!("{name:12} {count:>10.2} instructions per pair {:>8.3}", count / bare);
+    println!("Instructions per pair, over the bare allocator's.\n");
+    for (inner, all) in inners() {
+        let per_pair = |timed: &Timed| {
+            let [few_count, many_count] = [few, many].map(|pairs| collected(inner, timed.name, pairs));
+            (many_count - few_count) as f64 / (many - few) as f64
+        };
+        let counts: Vec<f64> = all.iter().map(per_pair).collect();
+        for (timed, count) in all.iter().zip(&counts) {
+            println!("{inner:9} {:16} {count:>8.2} {:>7.3}", timed.name, count / counts[0]);
+        }
     }
 }

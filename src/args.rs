@@ -187,7 +187,7 @@ pub struct StudyFlags {
     /// Where from and to.
     #[command(flatten)]
     pub run: RunFlags,
-    /// At the published size, where the memory at hand is enough (shipped cases, and files with a `[full]` table).
+    /// At the largest published size for which there is memory (shipped cases, and files with `[[full]]` tables).
     #[arg(long)]
     pub full: bool,
     /// Finish the study in --out: run the cells that have no row yet.

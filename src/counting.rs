@@ -36,6 +36,17 @@
 //! What a thread does after its tally was handed back (in the destructors of C's thread-specific data that run after ours)
 //! goes to one shared tally, and is in the total alone.
 //!
+//! A pair of allocate and free is five adds in memory (allocations, bytes and what is left to the peak; frees, and that
+//! again), two loads of the tally's address and two branches: 14 instructions, where the pair itself is 160 in glibc, 110 in
+//! mimalloc and 90 in jemalloc. Four adds alone, which keep no peak and which no other thread could read, are 8 or 9:
+//! 1.05 of a bare pair of glibc's in time. So 5 % is out of reach there, and what counts is the program between the calls:
+//! with 256 blocks alive it is 0 to 3 % (`cargo bench --bench counting`, beside crates whose threads share their counters).
+//!
+//! Tried, and no faster: to subtract in memory and branch on the flags, in assembly (10 instructions); to compare before the
+//! subtraction; a block's 1 and its bytes in one word, taken apart before it overflows; to give freed bytes back to the
+//! room only when it is used up, which saves an add and costs a call wherever a thread is near its peak. A tally within
+//! the thread-local memory would save 1 to 2 % of a bare pair: but then whoever reads it must lock out the thread's end.
+//!
 //! The tallies are the process's: two `Counting` allocators in one program count together. The child of a fork goes on
 //! from its parent's counts.
 

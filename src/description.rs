@@ -55,8 +55,14 @@ pub struct WorkloadDescription {
     /// What can be set.
     #[serde(default)]
     pub parameters: Vec<ParameterDescription>,
-    /// How long one cell takes, in seconds, for estimates.
+    /// How long one cell takes with the defaults, in seconds, without its rests, for estimates.
     pub seconds: f64,
+    /// The parameters by which that time grows.
+    #[serde(default)]
+    pub grows_with: Vec<String>,
+    /// The parameter that says how often it rests for `idle`; once, where there is none.
+    #[serde(default)]
+    pub rests: Option<String>,
 }
 
 /// A workload's parameter with its default.
@@ -82,7 +88,22 @@ impl WorkloadDescription {
             operation: workload.operation.into(),
             parameters: workload.parameters.iter().map(parameter).collect(),
             seconds: workload.seconds,
+            grows_with: workload.grows_with.iter().map(|name| name.to_string()).collect(),
+            rests: workload.rests.map(str::to_string),
         }
+    }
+
+    /// How long a cell takes when the workload is asked for as `spec`, in seconds.
+    pub fn seconds_of(&self, spec: &Spec) -> Option<f64> {
+        let values = self.parameters_of(spec).ok()?;
+        let number = |name: &str| values.get(name)?.parse::<f64>().ok();
+        let default = |name: &str| {
+            let known = self.parameters.iter().find(|known| known.setting.name == name)?;
+            known.default.parse::<f64>().ok()
+        };
+        let sizes = self.grows_with.iter().filter_map(|name| Some(number(name)? / default(name)?));
+        let rests = self.rests.as_deref().map_or(Some(1.0), number)?;
+        Some(self.seconds * sizes.product::<f64>() + rests * number("idle").unwrap_or(0.0) / 1000.0)
     }
 
     /// Every parameter's value when the workload is asked for as `spec`: defaults, and what `spec` sets.
@@ -111,4 +132,39 @@ pub fn perhaps<'a>(wanted: &str, names: impl Iterator<Item = &'a str> + Clone) -
     }
     let all: Vec<&str> = names.take(12).collect();
     if all.is_empty() { "; it has none".into() } else { format!("; there are {}", all.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workloads;
+
+    fn seconds(text: &str) -> f64 {
+        let spec = Spec::parse(text).unwrap();
+        let workload = workloads::ALL.iter().find(|workload| workload.name == spec.name).unwrap();
+        WorkloadDescription::of(workload).seconds_of(&spec).unwrap()
+    }
+
+    #[test]
+    fn every_rest_and_a_larger_size_take_their_time() {
+        let work = |text: &str, rests: f64| seconds(text) - rests;
+        // Five rests of 100 ms by default.
+        let burst = work("storm", 0.5) / 5.0;
+        assert!(burst > 0.0);
+        assert!((work("storm:bursts=20,idle=1500", 30.0) - 20.0 * burst).abs() < 1e-9);
+        assert!((work("churn:cycles=6,high=1GiB,idle=0", 0.0) - work("churn", 0.15) / 2.0).abs() < 1e-9);
+        assert!((work("blob:size=1000,blobs=200000,idle=1", 0.001) - 2.0 * work("blob", 0.05)).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_an_estimate_follows_has_a_default_above_0() {
+        for workload in workloads::ALL {
+            let known = WorkloadDescription::of(workload);
+            for name in known.grows_with.iter().chain(&known.rests) {
+                let found = known.parameters.iter().find(|known| known.setting.name == *name);
+                let default = found.and_then(|known| known.default.parse().ok());
+                assert!(default > Some(0.0), "{}: {name}", workload.name);
+            }
+        }
+    }
 }

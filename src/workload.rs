@@ -22,8 +22,13 @@ pub struct Workload {
     pub operation: &'static str,
     /// What can be set, each with its default.
     pub parameters: &'static [(Setting, &'static str)],
-    /// How long one cell takes on two cores, in seconds: for the plan's estimate only.
+    /// How long one cell takes on two cores as the table stands, in seconds, without its rests. This and the next two are
+    /// for the plan's estimate only.
     pub seconds: f64,
+    /// The parameters by which that time grows.
+    pub grows_with: &'static [&'static str],
+    /// The parameter that says how often it rests for `idle`; once, where there is none.
+    pub rests: Option<&'static str>,
     /// Does it.
     pub run: fn(&Setup, &mut dyn Stage) -> Result<Outcome, String>,
 }

@@ -115,7 +115,7 @@ impl Measurement<'_> {
         let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
         let bar = progress_bar(left.iter().map(|(_, cells)| cells.len()).sum());
         for (study, left) in &left {
-            let (name, span) = (prefix(study), show_duration(expected(study, left, &cells)));
+            let (name, span) = (prefix(study), show_duration(expected(left, &cells)));
             let budget = study.budget.map_or(String::new(), |budget| format!(", budget {}", show_duration(budget)));
             bar.println(format!("{name}{} cells, about {span}{budget}", left.len()));
         }

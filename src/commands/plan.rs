@@ -33,7 +33,7 @@ pub fn run(flags: &StudyFlags) -> Result<ExitCode> {
         }
         let budget =
             study.budget.map_or(String::new(), |budget| format!(", at most {} (budget)", show_duration(budget)));
-        let span = show_duration(expected(study, planned, &cells));
+        let span = show_duration(expected(planned, &cells));
         out.push_str(&format!("\n{} cells, about {span}{budget}; seed {}\n", planned.len(), study.seed));
         if studies.len() > 1 {
             out.push('\n');
@@ -43,7 +43,7 @@ pub fn run(flags: &StudyFlags) -> Result<ExitCode> {
         let span: Duration = studies
             .iter()
             .map(|(study, planned)| {
-                let span = expected(study, planned, &cells);
+                let span = expected(planned, &cells);
                 study.budget.map_or(span, |budget| budget.min(span))
             })
             .sum();

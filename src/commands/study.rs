@@ -78,15 +78,15 @@ fn named(flags: &StudyFlags) -> Result<(String, Group, bool)> {
     }
 }
 
-/// Each study at its published size; of a group those that do not fit are named and left out.
+/// Each study at the largest published size that fits; those that do not fit are named, and left out where there is none
+/// that does.
 fn at_full_size(group: Group) -> Result<Group> {
     let at_hand = memory_at_hand();
     let (mut fit, mut too_large) = (Vec::new(), Vec::new());
     for study in group.0 {
-        match study.at_full_size(at_hand)? {
-            Sized::Fits(study) => fit.push(*study),
-            Sized::TooLarge(reason) => too_large.push(reason),
-        }
+        let Sized { study, too_large: reason } = study.at_full_size(at_hand)?;
+        fit.extend(study);
+        too_large.extend(reason);
     }
     if fit.is_empty() {
         return Err(Error::Input(too_large.join("; ")));

@@ -37,15 +37,14 @@ pub struct StudyFile {
     pub budget: Option<String>,
     /// Time for one cell.
     pub deadline: Option<String>,
-    /// Seconds that a cell takes on two cores, where its size is not the one that the workload's own estimate is for.
-    pub seconds: Option<f64>,
     /// Variables of the user's environment that the candidates keep. Written by the command, not by hand.
     pub inherited: Option<BTreeMap<String, String>>,
     /// What others have reported, to be read beside our figures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<Published>,
-    /// The size that was published, where the study itself is a smaller one.
-    pub full: Option<Full>,
+    /// The sizes that were published, the largest last, where the study itself is a smaller one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub full: Vec<Full>,
 }
 
 /// A figure that somebody else has reported.
@@ -64,20 +63,20 @@ pub struct Published {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Full {
-    /// The most memory that one of its cells needs: `"6.5GiB"`. Where less is at hand it is not run.
+    /// The most memory that one of its cells needs: `"6.5GiB"`. Where less is at hand a smaller size is run, or none.
     pub memory: String,
     /// Workloads with the published parameters.
     pub workloads: Option<Vec<String>>,
     /// Candidates, where not all can do it.
     pub candidates: Option<Vec<String>>,
+    /// Worker threads.
+    pub threads: Option<Vec<u32>>,
     /// Fresh processes for each cell.
     pub repeats: Option<u32>,
     /// Time for the whole study; without it there is no limit.
     pub budget: Option<String>,
     /// Time for one cell.
     pub deadline: Option<String>,
-    /// Seconds that a cell takes.
-    pub seconds: Option<f64>,
 }
 
 impl StudyFile {
@@ -102,10 +101,9 @@ impl StudyFile {
             seed: flags.seed.or(self.seed),
             budget: flags.budget.or(self.budget),
             deadline: flags.deadline.or(self.deadline),
-            seconds: flags.seconds.or(self.seconds),
             inherited: flags.inherited.or(self.inherited),
             published: if flags.published.is_empty() { self.published } else { flags.published },
-            full: flags.full.or(self.full),
+            full: if flags.full.is_empty() { self.full } else { flags.full },
         }
     }
 

@@ -1,49 +1,55 @@
-//! The published size of a study. In: a study with a `[full]` table, and the memory at hand. Out: the larger study, or
-//! why it does not fit.
+//! The published size of a study. In: a study with `[[full]]` tables, and the memory at hand. Out: the larger study, and
+//! what does not fit.
 
 use super::{Full, StudyFile};
 use crate::error::{Error, Result};
 use crate::units::{Bytes, parse_bytes};
 
-/// A study at its published size.
+/// A study at the largest published size that fits.
 #[derive(Debug, PartialEq)]
-pub enum Sized {
-    /// It fits.
-    Fits(Box<StudyFile>),
-    /// It needs more memory than there is: what to tell the user.
-    TooLarge(String),
+pub struct Sized {
+    /// The study; none where no size fits.
+    pub study: Option<StudyFile>,
+    /// What to tell the user of the size that needs more memory than there is.
+    pub too_large: Option<String>,
 }
 
 impl StudyFile {
-    /// This study at its published size, where `at_hand` bytes are enough for it.
+    /// This study at the largest of its published sizes for which `at_hand` bytes are enough.
     pub fn at_full_size(self, at_hand: u64) -> Result<Sized> {
         let name = self.name.clone().unwrap_or_else(|| "this study".into());
-        let Some(full) = &self.full else {
-            let text = format!("--full: {name} has no `[full]` table: what it measures is all that there is");
+        let memory = |full: &Full| {
+            parse_bytes(&full.memory).ok_or_else(|| {
+                let found = &full.memory;
+                Error::Input(format!("{name}: full.memory: wanted a size such as 6.5GiB, found `{found}`"))
+            })
+        };
+        let wanted = self.full.iter().map(memory).collect::<Result<Vec<u64>>>()?;
+        let Some(most) = wanted.last() else {
+            let text = format!("--full: {name} has no `[[full]]` table: what it measures is all that there is");
             return Err(Error::Input(text));
         };
-        let wanted = parse_bytes(&full.memory).ok_or_else(|| {
-            let found = &full.memory;
-            Error::Input(format!("{name}: full.memory: wanted a size such as 6.5GiB, found `{found}`"))
-        })?;
-        if wanted > at_hand {
-            let (wanted, at_hand) = (Bytes(wanted), Bytes(at_hand));
-            return Ok(Sized::TooLarge(format!(
-                "{name}: its full size needs {wanted}, and {at_hand} are at hand: not run"
-            )));
-        }
-        let Full { memory: _, workloads, candidates, repeats, budget, deadline, seconds } = full.clone();
-        Ok(Sized::Fits(Box::new(StudyFile {
+        let fits = wanted.iter().rposition(|wanted| *wanted <= at_hand);
+        let too_large = (*most > at_hand).then(|| {
+            let instead = fits.map_or("not run".into(), |fits| format!("run at the size of {}", Bytes(wanted[fits])));
+            format!("{name}: its full size needs {}, and {} are at hand: {instead}", Bytes(*most), Bytes(at_hand))
+        });
+        Ok(Sized { study: fits.map(|fits| self.at_size(fits)), too_large })
+    }
+
+    fn at_size(self, size: usize) -> StudyFile {
+        let Full { memory: _, workloads, candidates, threads, repeats, budget, deadline } = self.full[size].clone();
+        StudyFile {
             workloads: workloads.or(self.workloads),
             candidates: candidates.or(self.candidates),
+            threads: threads.or(self.threads),
             repeats: repeats.or(self.repeats),
             // The small study's budget was made for the small study.
             budget,
             deadline: deadline.or(self.deadline),
-            seconds,
-            full: None,
+            full: Vec::new(),
             ..self
-        })))
+        }
     }
 }
 
@@ -52,21 +58,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_fits_is_larger_and_what_does_not_says_by_how_much() {
-        let text =
-            "name = 'sort'\nrepeats = 5\nbudget = '9s'\nworkloads = ['a']\n[full]\nmemory = '6GiB'\nworkloads = ['b']";
-        let study = StudyFile::parse("x", text).unwrap();
-        let Sized::Fits(full) = study.clone().at_full_size(6 << 30).unwrap() else { panic!("6 GiB are enough") };
-        assert_eq!((full.repeats, &full.budget, &full.full), (Some(5), &None, &None));
-        assert_eq!(full.workloads, Some(vec!["b".to_string()]));
-        let Sized::TooLarge(said) = study.at_full_size(5 << 30).unwrap() else { panic!("5 GiB are not") };
-        assert_eq!(said, "sort: its full size needs 6.00 GiB, and 5.00 GiB are at hand: not run");
+    fn the_largest_size_that_fits_is_taken_and_what_does_not_says_by_how_much() {
+        let text = "name = 'sort'\nrepeats = 5\nbudget = '9s'\nworkloads = ['a']\n\
+                    [[full]]\nmemory = '6GiB'\nworkloads = ['b']\n\
+                    [[full]]\nmemory = '20GiB'\nworkloads = ['c']\nthreads = [3]";
+        let at = |gib: u64| StudyFile::parse("x", text).unwrap().at_full_size(gib << 30).unwrap();
+        let full = at(20).study.unwrap();
+        assert_eq!((full.repeats, &full.budget, &full.full), (Some(5), &None, &Vec::new()));
+        assert_eq!((full.workloads, full.threads), (Some(vec!["c".to_string()]), Some(vec![3])));
+        assert_eq!(at(20).too_large, None);
+        let Sized { study, too_large } = at(19);
+        assert_eq!(study.unwrap().workloads, Some(vec!["b".to_string()]));
+        let said = "sort: its full size needs 20.0 GiB, and 19.0 GiB are at hand: run at the size of 6.00 GiB";
+        assert_eq!(too_large.as_deref(), Some(said));
+        let said = "sort: its full size needs 20.0 GiB, and 5.00 GiB are at hand: not run";
+        assert_eq!(at(5), Sized { study: None, too_large: Some(said.into()) });
     }
 
     #[test]
     fn a_study_without_a_full_size_says_so() {
         let said = |text: &str| StudyFile::parse("x", text).unwrap().at_full_size(1).unwrap_err().to_string();
-        assert!(said("name = 'cores'").contains("cores has no `[full]` table"));
-        assert!(said("[full]\nmemory = 'much'").contains("full.memory: wanted a size such as 6.5GiB, found `much`"));
+        assert!(said("name = 'cores'").contains("cores has no `[[full]]` table"));
+        assert!(said("[[full]]\nmemory = 'much'").contains("full.memory: wanted a size such as 6.5GiB, found `much`"));
     }
 }

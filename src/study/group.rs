@@ -84,7 +84,7 @@ mod tests {
         let one = Group::parse("x", "question = 'why?'\nrepeats = 3").unwrap();
         assert_eq!(one.0.len(), 1);
         let text = "[[study]]\nname = 'a'\nrepeats = 2\n[[study.published]]\nby = 'x'\nwhat = 'y'\nfigure = '1 s'\n\
-                    [[study]]\nname = 'b'\n[study.full]\nmemory = '1GiB'\nrepeats = 1\n";
+                    [[study]]\nname = 'b'\n[[study.full]]\nmemory = '1GiB'\nrepeats = 1\n";
         let two = Group::parse("x", text).unwrap();
         let names: Vec<_> = two.0.iter().map(|study| study.name.as_deref().unwrap()).collect();
         assert_eq!(names, ["a", "b"]);

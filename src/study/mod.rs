@@ -42,8 +42,6 @@ pub struct Study {
     pub budget: Option<Duration>,
     /// A cell that takes longer is killed.
     pub deadline: Duration,
-    /// Seconds that a cell takes, where the workloads' own estimates do not fit: for the plan's estimate only.
-    pub seconds: Option<f64>,
 }
 
 /// An allocator with its settings.
@@ -111,12 +109,6 @@ impl StudyFile {
             seed: self.seed.unwrap_or(1),
             budget: span("budget", self.budget)?,
             deadline: span("deadline", self.deadline)?.unwrap_or(DEADLINE),
-            seconds: match self.seconds {
-                Some(seconds) if !(0.0..1e6).contains(&seconds) => {
-                    return Err(input(format!("seconds: wanted 0 to 1000000, found {seconds}")));
-                }
-                seconds => seconds,
-            },
         })
     }
 }
@@ -202,7 +194,6 @@ mod tests {
             (StudyFile { cores: Some(vec![0]), ..file() }, "cores: wanted 1 to"),
             (StudyFile { repeats: Some(0), ..file() }, "repeats: wanted 1 or more"),
             (StudyFile { budget: Some("soon".into()), ..file() }, "budget: wanted a time"),
-            (StudyFile { seconds: Some(-1.0), ..file() }, "seconds: wanted 0 to"),
             (StudyFile { deadline: Some("0s".into()), ..file() }, "deadline: wanted a time"),
         ] {
             let said = said(file);

@@ -38,19 +38,15 @@ pub fn plan(study: &Study, cells: &[Description]) -> Result<Vec<Cell>> {
     Ok(all)
 }
 
-/// How long the cells of `plan` will take, from the workloads' own estimates or from the study's.
-pub fn expected(study: &Study, plan: &[Cell], cells: &[Description]) -> Duration {
+/// How long the cells of `plan` will take, by the workloads' own estimates.
+pub fn expected(plan: &[Cell], cells: &[Description]) -> Duration {
     /// Starting a process, and reading its answer.
     const AROUND: f64 = 0.012;
     let seconds = |cell: &Cell| {
-        if let Some(seconds) = study.seconds {
-            return Some(seconds);
-        }
         let spec = Spec::parse(&cell.workload).ok()?;
         let mut described = cells.iter().filter(|description| description.allocator == cell.allocator);
         let workload = described.find_map(|cell| cell.workloads.iter().find(|workload| workload.name == spec.name))?;
-        let idle = workload.parameters_of(&spec).ok()?.get("idle").and_then(|idle| idle.parse::<f64>().ok());
-        Some(workload.seconds + idle.unwrap_or(0.0) / 1000.0 + AROUND)
+        Some(workload.seconds_of(&spec)? + AROUND)
     };
     Duration::from_secs_f64(plan.iter().filter_map(seconds).sum())
 }
@@ -166,7 +162,7 @@ mod tests {
         assert!(sorted.iter().all(|round| *round == sorted[0]));
         assert_eq!(plan(&study, &described()).unwrap(), cells, "the same seed gives the same plan");
         assert!(cells.iter().all(|cell| cell.candidate == "jemalloc" || cell.settings["tcache"] == "false"));
-        assert!(expected(&study, &cells, &described()) > Duration::from_secs(4));
+        assert!(expected(&cells, &described()) > Duration::from_secs(4));
     }
 
     #[test]

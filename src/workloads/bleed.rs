@@ -25,6 +25,8 @@ pub const WORKLOAD: Workload = Workload {
         parameter("idle", COUNT, "50", "milliseconds of rest before `idle` is read"),
     ],
     seconds: 0.35,
+    grows_with: &["operations"],
+    rests: None,
     run,
 };
 

@@ -30,6 +30,8 @@ pub const WORKLOAD: Workload = Workload {
         parameter("idle", COUNT, "50", "milliseconds of rest before `idle` is read"),
     ],
     seconds: 0.4,
+    grows_with: &["size", "blobs"],
+    rests: None,
     run,
 };
 

@@ -5,9 +5,10 @@
 //! every cycle, so that what a cycle leaves behind is seen, and not only what the last one leaves. Unlike there, the marks
 //! are shared among threads, and each chunk is compared before it is freed.
 //!
-//! Chunks are up to 4 MiB by default: mostly blocks that every allocator maps as blocks of their own, as memtest's 32 MiB
-//! are. Scaled down with the marks (tried: 256 MiB, and chunks up to its 1/512) they are small enough to share pages,
-//! which is another question: mimalloc then keeps four times the live bytes under any setting.
+//! Chunks are up to 1/512 of the high mark by default, as in memtest: mostly blocks that every allocator maps as blocks of
+//! their own. They keep their size where the marks are lowered: scaled down with them (tried: 256 MiB, and chunks up to its
+//! 1/512) they are small enough to share pages, which is another question: mimalloc then keeps four times the live bytes
+//! under any setting.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -26,12 +27,12 @@ pub const WORKLOAD: Workload = Workload {
     about: "grows to a high mark in random chunks and shrinks to a low one, youngest first; idle after every cycle",
     operation: "chunk allocated",
     parameters: &[
-        parameter("high", MARK, "536870912", "bytes held by the process before it shrinks (memtest: 16GiB)"),
-        parameter("low", MARK, "33554432", "bytes held by the process after it has shrunk (memtest: 1GiB)"),
+        parameter("high", MARK, "4294967296", "bytes held by the process before it shrinks (memtest: 16GiB)"),
+        parameter("low", MARK, "268435456", "bytes held by the process after it has shrunk (memtest: 1GiB)"),
         parameter(
             "chunk",
             Kind::Size { min: 0, max: 1 << 40 },
-            "4194304",
+            "8388608",
             "largest chunk (memtest: 32MiB); 0 is its 1/512 of high",
         ),
         parameter("cycles", Kind::Number { min: 1, max: MOST_CYCLES }, "3", "times up and down (memtest: 16)"),
@@ -42,7 +43,9 @@ pub const WORKLOAD: Workload = Workload {
             "milliseconds of rest before each `idle` is read",
         ),
     ],
-    seconds: 1.2,
+    seconds: 6.0,
+    grows_with: &["high", "cycles"],
+    rests: Some("cycles"),
     run,
 };
 
@@ -119,7 +122,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
             held[worker].store(list.bytes, Ordering::Relaxed);
             gate.stop();
         };
-        list.grow(low / threads, chunk, &mut rng, &mut laps);
+        list.grow(low / threads, chunk, &mut rng, &mut Laps::unheard());
         stop(&list); // filled
         for cycle in 0..cycles {
             let grown = list.grow(high / threads, chunk, &mut rng, &mut laps);

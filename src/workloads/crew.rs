@@ -103,6 +103,32 @@ pub fn five_stops(
     })
 }
 
+/// The same for a workload whose operations are whole lives: each thing is made before the first stop, used before the
+/// second, and gone at the fourth. Gives the time of all three, without the pauses. `live_bytes` is what is held when
+/// all is made.
+pub fn whole_lives(
+    threads: usize,
+    stage: &mut dyn Stage,
+    rest: Duration,
+    live_bytes: u64,
+    worker: impl Fn(usize, &Gate) + Sync,
+) -> Duration {
+    crew(threads, stage, worker, |conductor| {
+        conductor.mark(Phase::Filled, || live_bytes);
+        conductor.mark(Phase::Peak, || live_bytes);
+        conductor.mark_after(rest, Phase::Idle, || live_bytes);
+        conductor.mark(Phase::Released, || 0);
+        let active = conductor.take_active();
+        conductor.mark(Phase::Purged, || 0);
+        active
+    })
+}
+
+/// What worker `at` of `workers` has of `whole`: no two differ by more than one.
+pub fn share(whole: usize, at: usize, workers: usize) -> usize {
+    whole * (at + 1) / workers - whole * at / workers
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
@@ -135,5 +161,12 @@ mod tests {
         });
         assert_eq!(marks.0, [(Phase::Filled, 8), (Phase::Idle, 16)]);
         assert!(active < Duration::from_secs(60) && active > Duration::ZERO);
+    }
+
+    #[test]
+    fn shares_add_up() {
+        for (whole, workers) in [(160, 3), (8, 16), (0, 4), (7, 1)] {
+            assert_eq!((0..workers).map(|at| share(whole, at, workers)).sum::<usize>(), whole);
+        }
     }
 }

@@ -12,7 +12,7 @@ use super::crew::{Gate, five_stops};
 use super::laps::Laps;
 use crate::rng::Rng;
 use crate::setting::Kind;
-use crate::workload::{Outcome, Setup, Stage, Timer, Workload, parameter};
+use crate::workload::{Outcome, Setup, Stage, Workload, parameter};
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {
@@ -25,17 +25,12 @@ pub const WORKLOAD: Workload = Workload {
         parameter("idle", COUNT, "50", "milliseconds of rest before `idle` is read"),
     ],
     seconds: 0.35,
+    grows_with: &["operations"],
+    rests: None,
     run,
 };
 
 const COUNT: Kind = Kind::Number { min: 1, max: 1_000_000_000 };
-
-/// Takes no notice of a duration.
-struct Nobody;
-
-impl Timer for Nobody {
-    fn record(&self, _laps: &[u64]) {}
-}
 
 /// One operation in so many is timed: the allocation, which is the producer's part of it.
 const TIMED_EVERY: u32 = 8;
@@ -83,8 +78,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         let mut rng = Rng::part(setup.seed, worker as u64);
         let mut laps = Laps::new(setup.timer, TIMED_EVERY);
         if produces {
-            // Filling the queues is not the work: a stopwatch of its own, which is thrown away, times it.
-            let mut unheard = Laps::new(&Nobody, u32::MAX);
+            let mut unheard = Laps::unheard();
             (0..depth).for_each(|_| put(pair, &mut rng, &mut unheard));
         }
         gate.stop(); // filled: every queue is full

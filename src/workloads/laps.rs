@@ -14,7 +14,19 @@ pub struct Laps<'a> {
     filled: usize,
 }
 
+/// Takes no notice of a duration.
+struct Nobody;
+
+impl Timer for Nobody {
+    fn record(&self, _laps: &[u64]) {}
+}
+
 impl<'a> Laps<'a> {
+    /// A stopwatch that nobody reads: building the live set is not the work.
+    pub fn unheard() -> Laps<'static> {
+        Laps::new(&Nobody, u32::MAX)
+    }
+
     /// A stopwatch that times the first operation and then one in `every`.
     pub fn new(timer: &'a dyn Timer, every: u32) -> Self {
         Laps { timer, every, until_next: 0, laps: [0; 64], filled: 0 }

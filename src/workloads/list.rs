@@ -7,11 +7,13 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::crew::{Gate, crew};
+use super::block::SMALLEST;
+use super::crew::{Gate, share, whole_lives};
 use super::laps::Laps;
 use crate::arena::Arena;
+use crate::room::Room;
 use crate::setting::Kind;
-use crate::workload::{Outcome, Phase, Setup, Stage, Workload, parameter};
+use crate::workload::{Outcome, Setup, Stage, Workload, parameter};
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {
@@ -24,6 +26,8 @@ pub const WORKLOAD: Workload = Workload {
         parameter("idle", COUNT, "50", "milliseconds of rest before `idle` is read"),
     ],
     seconds: 0.2,
+    grows_with: &["nodes"],
+    rests: None,
     run,
 };
 
@@ -50,11 +54,15 @@ const _: () = assert!(NODE_BYTES == 16 && size_of::<Placed>() == 16, "the publis
 fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let nodes = setup.number("nodes")?;
     let idle = setup.millis("idle")?;
-    let life = if setup.word("variant")? == "arena" { placed } else { boxed };
+    let (life, bytes_each): (fn(u64, &mut Laps, &Gate) -> (u64, u64), usize) = match setup.word("variant")? {
+        "arena" => (placed, NODE_BYTES),
+        _ => (boxed, SMALLEST),
+    };
+    Room::check((nodes * bytes_each) as u64, "parameter `nodes`")?;
     let verified = AtomicU64::new(0);
 
     let worker = |worker: usize, gate: &Gate| {
-        let mine = (nodes / setup.threads + usize::from(worker < nodes % setup.threads)) as u64;
+        let mine = share(nodes, worker, setup.threads) as u64;
         let (walked, sum) = life(mine, &mut Laps::new(setup.timer, TIMED_EVERY), gate);
         // The values are 0, 1, 2 and so on: a node that is lost, doubled or overwritten shows in their sum.
         let wanted = mine * mine.saturating_sub(1) / 2;
@@ -64,17 +72,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         gate.stop(); // purged
     };
 
-    let all = || (nodes * NODE_BYTES) as u64;
-    let active = crew(setup.threads, stage, worker, |conductor| {
-        conductor.mark(Phase::Filled, all);
-        conductor.mark(Phase::Peak, all);
-        conductor.mark_after(idle, Phase::Idle, all);
-        conductor.mark(Phase::Released, || 0);
-        // Built, walked and freed: what a node costs is its whole life.
-        let active = conductor.take_active();
-        conductor.mark(Phase::Purged, || 0);
-        active
-    });
+    let active = whole_lives(setup.threads, stage, idle, (nodes * NODE_BYTES) as u64, worker);
     let verified = verified.load(Ordering::Relaxed);
     Ok(Outcome { operations: nodes as u64, active, timed_every: TIMED_EVERY, verified })
 }

@@ -33,7 +33,9 @@ pub const WORKLOAD: Workload = Workload {
             "milliseconds of rest before `idle` is read",
         ),
     ],
-    seconds: 0.15,
+    seconds: 0.03,
+    grows_with: &[],
+    rests: None,
     run,
 };
 

@@ -52,6 +52,8 @@ pub const WORKLOAD: Workload = Workload {
         parameter("idle", COUNT, "50", "milliseconds of rest before `idle` is read"),
     ],
     seconds: 0.25,
+    grows_with: &["requests"],
+    rests: None,
     run,
 };
 

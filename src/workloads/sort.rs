@@ -7,13 +7,15 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::crew::{Gate, crew};
+use super::block::SMALLEST;
+use super::crew::{Gate, share, whole_lives};
 use super::laps::Laps;
 use crate::arena::Arena;
 use crate::rng::Rng;
+use crate::room::Room;
 use crate::setting::Kind;
 use crate::sort_buffer::{Options, SortBuffer};
-use crate::workload::{Outcome, Phase, Setup, Stage, Workload, parameter};
+use crate::workload::{Outcome, Setup, Stage, Workload, parameter};
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {
@@ -27,6 +29,8 @@ pub const WORKLOAD: Workload = Workload {
         parameter("idle", COUNT, "50", "milliseconds of rest before `idle` is read"),
     ],
     seconds: 0.8,
+    grows_with: &["records"],
+    rests: None,
     run,
 };
 
@@ -105,16 +109,20 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let records = setup.number("records")?;
     let idle = setup.millis("idle")?;
     let folder = PathBuf::from(setup.word("folder")?);
-    let (life, bytes_each): (fn(&mut Task), usize) = match setup.word("variant")? {
-        "arena" => (placed, size_of::<&Record>() + RECORD_BYTES),
-        "memory" => (|task| buffered(task, None), RECORD_BYTES),
-        "mapped" => (|task| buffered(task, Some(MAP_AFTER)), RECORD_BYTES),
-        _ => (boxed, size_of::<Box<Record>>() + RECORD_BYTES),
+    // What a record is, and what it takes while all are sorted: half a vector of references more, or the buffer again.
+    // The pages of a mapped file are the kernel's to take back.
+    const REFERENCE: usize = size_of::<&Record>();
+    let (life, bytes_each, most_each): (fn(&mut Task), usize, usize) = match setup.word("variant")? {
+        "arena" => (placed, RECORD_BYTES + REFERENCE, RECORD_BYTES + REFERENCE * 3 / 2),
+        "memory" => (|task| buffered(task, None), RECORD_BYTES, 2 * RECORD_BYTES),
+        "mapped" => (|task| buffered(task, Some(MAP_AFTER)), RECORD_BYTES, 0),
+        _ => (boxed, RECORD_BYTES + REFERENCE, SMALLEST + REFERENCE * 3 / 2),
     };
+    Room::check((records * most_each) as u64, "parameter `records`")?;
     let verified = AtomicU64::new(0);
 
     let worker = |worker: usize, gate: &Gate| {
-        let mine = (records / setup.threads + usize::from(worker < records % setup.threads)) as u64;
+        let mine = share(records, worker, setup.threads) as u64;
         let (rng, laps) = (Rng::part(setup.seed, worker as u64), Laps::new(setup.timer, TIMED_EVERY));
         life(&mut Task { records: mine, rng, sum: 0, laps, gate, folder: folder.clone() });
         verified.fetch_add(mine, Ordering::Relaxed);
@@ -122,17 +130,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         gate.stop(); // purged
     };
 
-    let all = || (records * bytes_each) as u64;
-    let active = crew(setup.threads, stage, worker, |conductor| {
-        conductor.mark(Phase::Filled, all);
-        conductor.mark(Phase::Peak, all);
-        conductor.mark_after(idle, Phase::Idle, all);
-        conductor.mark(Phase::Released, || 0);
-        // Appended, sorted, read and freed.
-        let active = conductor.take_active();
-        conductor.mark(Phase::Purged, || 0);
-        active
-    });
+    let active = whole_lives(setup.threads, stage, idle, (records * bytes_each) as u64, worker);
     let verified = verified.load(Ordering::Relaxed);
     Ok(Outcome { operations: records as u64, active, timed_every: TIMED_EVERY, verified })
 }

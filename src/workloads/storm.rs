@@ -13,8 +13,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::block::{Block, mixed_size};
-use super::crew::{Gate, crew};
+use super::block::{Block, mean_size, mixed_size};
+use super::crew::{Gate, crew, share};
 use super::laps::Laps;
 use crate::ballast::Ballast;
 use crate::rng::Rng;
@@ -38,7 +38,9 @@ pub const WORKLOAD: Workload = Workload {
         parameter("idle", COUNT, "100", "milliseconds of rest after each burst, before `idle` is read"),
         parameter("ballast", Kind::SIZE, "0", "freed bytes that the allocator is made to keep; 0 is its own way"),
     ],
-    seconds: 1.2,
+    seconds: 0.4,
+    grows_with: &["requests", "bursts"],
+    rests: Some("bursts"),
     run,
 };
 
@@ -50,8 +52,10 @@ const MOST_BURSTS: i64 = MOST_MARKS as i64 - 5;
 
 /// Buffers of a request: 3 to 6.
 const BUFFERS: (usize, usize) = (3, 6);
-/// The largest buffer.
-const LARGEST: usize = 256 << 10;
+/// A buffer's size: 1 KiB to 256 KiB.
+const BUFFER: (usize, usize) = (1 << 10, 8);
+/// What a request holds on average.
+const REQUEST: usize = (BUFFERS.0 + BUFFERS.1) * mean_size(BUFFER.0, BUFFER.1) / 2;
 
 /// One worker: its part of the state, and its requests in flight, oldest first.
 struct Front {
@@ -64,7 +68,7 @@ impl Front {
     fn begin(&mut self, rng: &mut Rng) {
         let mut request = [const { None }; BUFFERS.1];
         let buffers = BUFFERS.0 + rng.below(BUFFERS.1 - BUFFERS.0 + 1);
-        request[..buffers].fill_with(|| Some(Block::new(mixed_size(rng, 1 << 10, 8), rng.next())));
+        request[..buffers].fill_with(|| Some(Block::new(mixed_size(rng, BUFFER.0, BUFFER.1), rng.next())));
         self.in_flight.push_back(request);
         if !self.state.is_empty() {
             let slot = rng.below(self.state.len());
@@ -98,11 +102,6 @@ impl Front {
     }
 }
 
-/// What worker `at` of `workers` has of `whole`: no two differ by more than one.
-fn share(whole: usize, at: usize, workers: usize) -> usize {
-    whole * (at + 1) / workers - whole * at / workers
-}
-
 fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let (live, load, in_flight) = (setup.number("live")?, setup.number("load")?, setup.number("in_flight")?);
     let (steady, requests) = (setup.number("steady")?, setup.number("requests")?);
@@ -111,7 +110,9 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         return Err(format!("parameter `load`: wanted at most `in_flight`, {in_flight}, found {load}"));
     }
     let threads = setup.threads;
-    Room::check((live + in_flight * BUFFERS.1 * LARGEST) as u64, "parameters `live` and `in_flight`")?;
+    // Each thread has at least one request in flight. A ballast is of what a burst has freed: it comes on top of nothing.
+    let held = live + in_flight.max(threads) * REQUEST;
+    Room::check((held + held / 4) as u64, "parameters `live` and `in_flight`, and a quarter for the allocator")?;
     let mut kept = match ballast {
         0 => None,
         bytes => Some(Ballast::keep(Bytes(bytes)).map_err(|error| format!("parameter `ballast`: {error}"))?),
@@ -176,16 +177,4 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     });
     let operations = (requests * bursts) as u64;
     Ok(Outcome { operations, active, timed_every: 1, verified: verified.into_inner() })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shares_add_up() {
-        for (whole, workers) in [(160, 3), (8, 16), (0, 4), (7, 1)] {
-            assert_eq!((0..workers).map(|at| share(whole, at, workers)).sum::<usize>(), whole);
-        }
-    }
 }

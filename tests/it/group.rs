@@ -18,7 +18,7 @@ fn folder() -> TempDir {
          [[study]]\nname = 'small'\nquestion = 'Which is fastest?'\ncandidates = ['system', 'mimalloc']\n\
          workloads = ['{TINY}', '{smaller}']\nthreads = [1, 2]\nrepeats = 2\nmetrics = ['per_op', 'user', 'peak']\n\
          [[study.published]]\nby = 'Somebody, 1999'\nwhat = 'one operation'\nfigure = '7 ns'\n\
-         [study.full]\nmemory = '1MiB'\nrepeats = 1\nworkloads = ['{TINY}']\n"
+         [[study.full]]\nmemory = '1MiB'\nrepeats = 1\nworkloads = ['{TINY}']\n"
     );
     fs::write(folder.path().join("two.toml"), text).unwrap();
     folder
@@ -87,9 +87,9 @@ fn full_sizes_that_do_not_fit_are_named_and_not_run() {
     let folder = folder();
     let ran = run(folder.path(), "plan two.toml --full");
     assert_eq!(ran.code, Some(2));
-    assert!(ran.err.contains("--full: one has no `[full]` table"), "{}", ran.err);
+    assert!(ran.err.contains("--full: one has no `[[full]]` table"), "{}", ran.err);
     let two = fs::read_to_string(folder.path().join("two.toml")).unwrap();
-    let huge = "[study.full]\nmemory = '4000GiB'\n[[study]]\nname = 'small'";
+    let huge = "[[study.full]]\nmemory = '4000GiB'\n[[study]]\nname = 'small'";
     fs::write(folder.path().join("full.toml"), two.replacen("[[study]]\nname = 'small'", huge, 1)).unwrap();
     let ran = run(folder.path(), "plan full.toml --full");
     assert_eq!(ran.code, Some(0), "{ran:?}");

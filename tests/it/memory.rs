@@ -81,13 +81,21 @@ fn a_cell_killed_for_memory_is_a_row_and_the_study_goes_on() {
     };
     let folder = tempdir().unwrap();
     let large = "server:live=512MiB,requests=1,bursts=0,idle=1";
-    // This one asks how much there is before it takes it.
-    let careful = "churn:cycles=1,high=512MiB,idle=1";
+    // These ask how much there is before they take it.
+    let careful = [
+        "churn:cycles=1,high=512MiB,idle=1",
+        "list:idle=1,nodes=4000000",
+        "sort:idle=1,records=5000000,variant=arena",
+        "storm:bursts=1,idle=1,in_flight=200,live=64MiB,requests=1000",
+    ];
+    // 160 requests at once hold 34 MiB, and not the largest request 160 times, which were 240.
+    let small = "storm:bursts=1,idle=1,live=1MiB,requests=200";
     let ran: Ran = Command::new("sh")
         .args(["-c", "echo $$ > \"$0/cgroup.procs\" && exec \"$@\""])
         .arg(&group.0)
         .args([env!("CARGO_BIN_EXE_allocanary"), "study", "--candidates", "system", "jemalloc"])
-        .args(["--threads", "1", "--repeats", "2", "--out", "out", "--workloads", large, careful, TINY])
+        .args(["--threads", "1", "--repeats", "2", "--out", "out", "--workloads", large, TINY, small])
+        .args(careful)
         .current_dir(&folder)
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
@@ -96,12 +104,12 @@ fn a_cell_killed_for_memory_is_a_row_and_the_study_goes_on() {
         .into();
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let rows = samples(&folder.path().join("out"));
-    assert_eq!(rows.len(), 12, "every cell is a row");
+    assert_eq!(rows.len(), 4 * 7, "every cell is a row");
     for row in rows {
         let failure = row.error.as_ref().map(|failure| failure.kind);
         let wanted = match row.cell.workload.as_str() {
-            TINY => None,
-            workload if workload == careful => Some(FailureKind::Refused),
+            workload if workload == TINY || workload == small => None,
+            workload if careful.contains(&workload) => Some(FailureKind::Refused),
             _ => Some(FailureKind::OutOfMemory),
         };
         assert_eq!(failure, wanted, "{}: {:?}", row.cell.title(), row.error);

@@ -72,6 +72,11 @@ fn every_cell_checks_its_data() {
             assert!(answer.verified >= 64, "{allocator} {workload}: {}", answer.verified);
             assert!(reading(&answer, "rss_bytes", Idle) > 0 && answer.operations > 0, "{allocator} {workload}");
             assert_eq!(answer.live(Purged), Some(0), "{allocator} {workload}");
+            let latency = answer.latency.unwrap();
+            // What is timed is the operations, and neither the building of the live set nor its end.
+            let timed = answer.operations.div_ceil(u64::from(latency.every));
+            let of_a_part = if latency.every == 1 { 0 } else { 3 * 8 }; // each thread's part may begin with a lap
+            assert!((timed..=timed + of_a_part).contains(&latency.timed), "{allocator} {workload}: {latency:?}");
         }
     }
 }

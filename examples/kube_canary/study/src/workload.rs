@@ -27,6 +27,8 @@ pub const WORKLOAD: Workload = Workload {
         parameter("idle", MILLIS, "500", "milliseconds of rest before `idle` is read"),
     ],
     seconds: 1.5,
+    grows_with: &[],
+    rests: None,
     run,
 };
 
