@@ -10,6 +10,7 @@ use allocanary::units;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, CommandFactory, Parser, ValueEnum};
 
+use crate::discovery;
 use crate::error::{Error, Result};
 use crate::histogram::Bounds;
 use crate::options::{Kubernetes, Options};
@@ -75,7 +76,7 @@ struct Peers {
     #[arg(long, value_name = "FILE")]
     peers_file: Option<PathBuf>,
     /// All A and AAAA records of this name, such as a headless service's.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = dns_name)]
     peers_dns: Option<String>,
     /// The endpoints of a service, from the API server.
     #[arg(long)]
@@ -217,6 +218,10 @@ fn span_or_zero(text: &str) -> std::result::Result<Duration, String> {
         .ok_or_else(|| "wanted a number and ms, s, m or h, at most a day: 500ms, 1s, 2m".into())
 }
 
+fn dns_name(text: &str) -> std::result::Result<String, String> {
+    discovery::check_name(text).map(|()| text.into())
+}
+
 fn peer(text: &str) -> std::result::Result<Peer, String> {
     let (address, node) = text.split_once('=').unwrap_or((text, ""));
     match address.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
@@ -282,6 +287,9 @@ mod tests {
             (&["--listen", "9427"], "--listen"),
             (&["--udp-port", "0"], "--udp-port"),
             (&["--peers-max", "0"], "--peers-max"),
+            (&["--peers-dns", "bad..name"], "bad..name"),
+            (&["--peers-dns", "."], "found none"),
+            (&["--peers-dns", "10.0.0.1"], "--peer takes addresses"),
         ] {
             let error = parse(flags).unwrap_err();
             assert!(error.contains(hint), "{flags:?}: {error}");

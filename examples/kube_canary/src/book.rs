@@ -62,6 +62,7 @@ pub struct Book {
     last_rtt_ns: u64,
     jitter_ns: f64,
     hop_limit: Option<u8>,
+    connect_ns: u64,
     rtt: Histogram,
 }
 
@@ -84,6 +85,7 @@ impl Book {
             last_rtt_ns: 0,
             jitter_ns: 0.0,
             hop_limit: None,
+            connect_ns: 0,
             rtt: Histogram::new(bounds),
         }
     }
@@ -157,6 +159,11 @@ impl Book {
                 }
             }
         }
+    }
+
+    /// So much of the latest reply's time was the connection's.
+    pub fn connected(&mut self, nanos: u64) {
+        self.connect_ns = self.connect_ns.saturating_add(nanos);
     }
 
     fn find(&self, sequence: u32) -> Option<usize> {
@@ -257,6 +264,11 @@ impl Book {
     /// Hops that the latest reply had left.
     pub fn hop_limit(&self) -> Option<u8> {
         self.hop_limit
+    }
+
+    /// What the connections of all replies took together, in nanoseconds; 0 where probes need none.
+    pub fn connect_ns(&self) -> u64 {
+        self.connect_ns
     }
 
     /// All round-trip times.

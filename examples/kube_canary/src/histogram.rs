@@ -27,6 +27,11 @@ impl Bounds {
         Ok(Bounds(seconds.iter().map(|bound| (bound * 1e9).round() as u64).collect()))
     }
 
+    /// Bounds that are known when this is built.
+    pub(crate) fn of_nanos<const N: usize>(rising: [u64; N]) -> Self {
+        Bounds(rising.into())
+    }
+
     /// The bounds in nanoseconds.
     pub fn nanos(&self) -> &[u64] {
         &self.0

@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::sync::Notify;
+
 use crate::book::Book;
 use crate::histogram::Bounds;
 use crate::peer::Peer;
@@ -221,17 +223,36 @@ fn ring_place(bytes: &[u8]) -> u64 {
 
 /// The mesh as its three users hold it.
 #[derive(Clone, Debug)]
-pub struct Shared(Arc<Mutex<Mesh>>);
+pub struct Shared(Arc<Common>);
+
+#[derive(Debug)]
+struct Common {
+    mesh: Mutex<Mesh>,
+    beat: Notify,
+}
 
 impl Shared {
     /// Shares a mesh.
     pub fn new(mesh: Mesh) -> Self {
-        Shared(Arc::new(Mutex::new(mesh)))
+        Shared(Arc::new(Common { mesh: Mutex::new(mesh), beat: Notify::new() }))
     }
 
     /// Locks it. A panic elsewhere does not stop the probes: counters are whole at every moment.
     pub fn lock(&self) -> MutexGuard<'_, Mesh> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.mesh.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until the prober is awake anyway, so many times, which are about a second apart. Who looks at something now and
+    /// then wakes nobody by it: with few peers, timers of their own would be a fifth of all that a canary does.
+    pub async fn beats(&self, times: u32) {
+        for _ in 0..times {
+            self.0.beat.notified().await;
+        }
+    }
+
+    /// Tells those who wait for it that the prober is awake.
+    pub fn beat(&self) {
+        self.0.beat.notify_waiters();
     }
 }
 

@@ -19,6 +19,11 @@ impl Protocol {
     /// All of them, in the order of their numbers.
     pub const ALL: [Protocol; 4] = [Protocol::Icmp, Protocol::Udp, Protocol::Tcp, Protocol::Http];
 
+    /// Whether a probe begins with a connection.
+    pub const fn connects(self) -> bool {
+        matches!(self, Protocol::Tcp | Protocol::Http)
+    }
+
     /// The name in flags, labels and JSON.
     pub const fn name(self) -> &'static str {
         match self {

@@ -3,6 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use crate::histogram::{Bounds, Histogram};
+
+/// A cache on the node answers within the first, a server that is asked again in vain takes the last.
+const RESOLUTION_MS: [u64; 8] = [1, 5, 20, 100, 500, 1_000, 2_000, 5_000];
+
 /// Why a packet was thrown away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
@@ -63,11 +68,23 @@ pub struct Tallies {
     pub clock_steps: u64,
     /// Connections to the web server that were refused because too many were open.
     pub connections_refused: u64,
+    /// Pages that there was no room for, because slow readers held others.
+    pub pages_refused: u64,
+    /// Answers without the kernel's receive time: their round trips have in them how long they waited to be read.
+    pub unstamped: u64,
+    /// How long name servers took, by the kind of record; failures too.
+    pub resolutions: BTreeMap<&'static str, Histogram>,
     /// By name of the source: `dns`, `file`, `flags`, `kubernetes`.
     pub sources: BTreeMap<&'static str, SourceTally>,
 }
 
 impl Tallies {
+    /// Takes how long a name server took to say the records of one kind.
+    pub fn resolved(&mut self, kind: &'static str, nanos: u64) {
+        let empty = || Histogram::new(&Bounds::of_nanos(RESOLUTION_MS.map(|bound| bound * 1_000_000)));
+        self.resolutions.entry(kind).or_insert_with(empty).record(nanos);
+    }
+
     /// Counts a packet that was thrown away.
     pub fn refuse(&mut self, why: Refused) {
         self.refused[why as usize] += 1;

@@ -5,15 +5,17 @@
 //! it is created anew, and a server that has lost its data answers the same way.
 
 use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
 use std::time::Duration;
 
 use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig, ResolverOpts};
 use hickory_resolver::net::NetError;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
-use hickory_resolver::proto::rr::{RData, RecordType};
+use hickory_resolver::proto::rr::{Name, RData, RecordType};
 
 use super::Own;
+use crate::clock;
 use crate::mesh::Shared;
 use crate::peer::Peer;
 
@@ -24,6 +26,19 @@ const SHORTEST: Duration = Duration::from_secs(1);
 const RETRY: Duration = Duration::from_secs(5);
 /// More addresses than that are no headless service.
 const MOST: usize = 10_000;
+
+/// Why a name can never be resolved, where that is so: to ask for it again and again would look like an outage.
+pub fn check(name: &str) -> Result<(), String> {
+    if name.parse::<IpAddr>().is_ok() {
+        return Err(format!("wanted a name, found the address `{name}`; --peer takes addresses"));
+    }
+    let parsed = Name::from_str(name)
+        .map_err(|error| format!("wanted a name such as a.b.svc.cluster.local., found `{name}`: {error}"))?;
+    if parsed.is_root() {
+        return Err("wanted a name such as a.b.svc.cluster.local., found none".into());
+    }
+    Ok(())
+}
 
 /// What asks the name servers.
 pub struct Resolver(TokioResolver);
@@ -105,8 +120,11 @@ pub async fn watch(resolver: Resolver, name: String, own: Own, mesh: Shared) {
 async fn refresh(resolver: &Resolver, name: &str, own: &Own, known: &mut [Family; 2], mesh: &Shared) -> Duration {
     let mut problem = None;
     let mut found = Vec::new();
-    for (kind, known) in [RecordType::A, RecordType::AAAA].into_iter().zip(&mut *known) {
-        match resolver.family(name, kind).await {
+    for ((kind, called), known) in [(RecordType::A, "A"), (RecordType::AAAA, "AAAA")].into_iter().zip(&mut *known) {
+        let begun = clock::now();
+        let family = resolver.family(name, kind).await;
+        mesh.lock().tallies.resolved(called, clock::now() - begun);
+        match family {
             Ok(family) => found.push(Some(family)),
             Err(text) => {
                 found.push(None);

@@ -2,21 +2,20 @@
 //! file changes.
 //!
 //! The file is looked at every two seconds rather than watched: a ConfigMap is changed by swapping a link two levels up, which a
-//! watch of the file itself does not see, and a `stat` costs a tenth of a probe.
+//! watch of the file itself does not see, and a `stat` costs a tenth of a probe. It is looked at when the prober is awake.
 
 use std::collections::HashMap;
 use std::fs;
 use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::mesh::Shared;
 use crate::peer::Peer;
 
-/// Between two looks.
-const LOOK: Duration = Duration::from_secs(2);
+/// Beats of the prober between two looks.
+const LOOK: u32 = 2;
 /// More lines than that are no list of nodes.
 const MOST_PEERS: usize = 10_000;
 const MOST_BYTES: u64 = 4 << 20;
@@ -51,7 +50,7 @@ impl PeersFile {
     /// Reads the file again whenever it changes.
     pub async fn watch(mut self, mesh: Shared) {
         loop {
-            tokio::time::sleep(LOOK).await;
+            mesh.beats(LOOK).await;
             let state = State::of(&self.path);
             if state == self.state {
                 continue;

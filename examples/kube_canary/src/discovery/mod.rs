@@ -12,7 +12,7 @@ mod names;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-pub use dns::Resolver;
+pub use dns::{Resolver, check as check_name};
 pub use names::NODE_HEADER;
 
 use crate::clock;

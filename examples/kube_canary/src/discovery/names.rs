@@ -22,10 +22,10 @@ pub const NODE_HEADER: &str = "kube-canary-node";
 
 const AT_ONCE: usize = 4;
 const DEADLINE: Duration = Duration::from_secs(2);
-/// Between two looks for nameless peers.
-const NEXT_LOOK: Duration = Duration::from_secs(1);
-/// The same where there was none: a wake-up each second would be an eighth of what eight peers cost.
-const IDLE_LOOK: Duration = Duration::from_secs(5);
+/// Beats of the prober between two looks for nameless peers.
+const NEXT_LOOK: u32 = 1;
+/// The same where there was none.
+const IDLE_LOOK: u32 = 5;
 const FIRST_WAIT: u64 = 2;
 const LONGEST_WAIT: u64 = 600;
 
@@ -41,7 +41,7 @@ pub async fn learn(port: u16, mesh: Shared) {
     let mut asked: JoinSet<(IpAddr, Option<String>)> = JoinSet::new();
     let mut wait = NEXT_LOOK;
     loop {
-        tokio::time::sleep(wait).await;
+        mesh.beats(wait).await;
         for address in due(&mesh, &mut turns) {
             if asked.len() == AT_ONCE {
                 take(asked.join_next().await, &mesh);

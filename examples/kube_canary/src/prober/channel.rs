@@ -19,7 +19,7 @@ use super::{socket, udp};
 use crate::book::Answer;
 use crate::mesh::Mesh;
 use crate::protocol::{Loss, Protocol};
-use crate::tallies::Refused;
+use crate::tallies::{Refused, Tallies};
 
 /// Packets that are read in one go, before others get their turn.
 const BATCH: usize = 64;
@@ -119,6 +119,9 @@ impl Channel {
                     continue;
                 }
             };
+            if received.wall.is_none() {
+                self.without_stamp(&mut mesh.tallies);
+            }
             let at = stamps.steady(received.wall);
             // The queue is in order: what came before this one was read before it.
             self.read_to = self.read_to.max(at.min(stamps.now()));
@@ -144,6 +147,18 @@ impl Channel {
             return Err(Refused::WrongSource);
         }
         asker.settle(mesh, &probe, &self.arrival(received, at))
+    }
+
+    /// Said once, and counted.
+    fn without_stamp(&self, tallies: &mut Tallies) {
+        if tallies.unstamped == 0 {
+            eprintln!(
+                "kube_canary: this kernel does not say when a packet came ({}): round trips include how long an answer waits \
+                 until it is read; kube_canary_unstamped_replies_total counts them",
+                self.protocol()
+            );
+        }
+        tallies.unstamped += 1;
     }
 
     /// The queue of errors. An error that does not name a probe of ours is no loss of anybody.
@@ -196,5 +211,71 @@ pub fn loss(error: &io::Error) -> Loss {
         ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted => Loss::Unreachable,
         _ if network(error) => Loss::Unreachable,
         _ => Loss::Send,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::*;
+    use crate::histogram::Bounds;
+    use crate::mesh::PeerId;
+    use crate::peer::Peer;
+    use crate::prober::packet::Kind;
+
+    const ASKER: Asker = Asker { nonce: 42, timeout: 1_000_000_000 };
+
+    fn mesh(peer: &str) -> (Mesh, PeerId, IpAddr) {
+        let address: IpAddr = peer.parse().unwrap();
+        let mut mesh = Mesh::new(Bounds::default(), 0, usize::MAX, "a");
+        mesh.update("flags", vec![Peer::at(address)], 0);
+        let id = mesh.at(address).unwrap().0;
+        (mesh, id, address)
+    }
+
+    fn send(channel: &mut Channel, mesh: &mut Mesh, id: PeerId, to: IpAddr) {
+        let now = crate::clock::now();
+        let sequence = mesh.book(id, Protocol::Udp).unwrap().send(now);
+        let probe = Probe { kind: Kind::Request, protocol: Protocol::Udp, nonce: 42, id, sequence };
+        channel.send(to, &probe, now).unwrap();
+    }
+
+    fn read(channel: &mut Channel, mesh: &mut Mesh) {
+        let mut stamps = Stamps::default();
+        stamps.read();
+        while channel.read(mesh, &ASKER, &stamps, &mut Receiver::new()) {}
+    }
+
+    #[test]
+    fn what_the_queue_of_errors_says_is_unreachable_and_lost_once() {
+        let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let (mut mesh, id, address) = mesh("127.0.0.1");
+        let mut channel = Channel::udp(false, closed).unwrap();
+        for _ in 0..3 {
+            send(&mut channel, &mut mesh, id, address);
+        }
+        read(&mut channel, &mut mesh);
+        read(&mut channel, &mut mesh);
+        let book = mesh.book(id, Protocol::Udp).unwrap();
+        assert_eq!((book.lost_for(Loss::Unreachable), book.lost_in_all(), book.in_flight()), (3, 3, 0));
+    }
+
+    #[test]
+    fn answers_without_the_kernel_s_stamp_are_counted() {
+        let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let (mut mesh, id, address) = mesh("127.0.0.1");
+        let mut channel = Channel::udp(false, peer.local_addr().unwrap().port()).unwrap();
+        for (stamps, unstamped) in [(1, 0), (0, 1)] {
+            socket::set(channel.socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, stamps).unwrap();
+            send(&mut channel, &mut mesh, id, address);
+            let mut bytes = [0; 100];
+            let (length, from) = peer.recv_from(&mut bytes).unwrap();
+            let reply = Probe { kind: Kind::Reply, ..Probe::read(&bytes[..length]).unwrap() };
+            peer.send_to(&reply.write(), from).unwrap();
+            read(&mut channel, &mut mesh);
+            assert_eq!(mesh.tallies.unstamped, unstamped);
+        }
+        assert_eq!(mesh.book(id, Protocol::Udp).unwrap().replies(), 2);
     }
 }

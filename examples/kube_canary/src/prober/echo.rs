@@ -18,7 +18,7 @@ use crate::clock;
 use crate::error::{Error, Result};
 use crate::mesh::Shared;
 use crate::protocol::Protocol;
-use crate::tallies::Refused;
+use crate::tallies::{Refused, Tallies};
 
 /// Replies a second, to all together: a mesh of 1,000 peers with four intervals a second asks for a fifth of that.
 const MOST_A_SECOND: u32 = 20_000;
@@ -67,26 +67,36 @@ impl Echo {
     /// Waits for requests and answers them, at most a batch.
     pub async fn answer(&mut self, shared: &Shared, receiver: &mut Receiver) -> io::Result<()> {
         self.socket.readable().await?;
-        let fd = self.socket.as_raw_fd();
-        let (mut echoed, mut refused) = (0, [0; Refused::ALL.len()]);
-        for _ in 0..BATCH {
-            let received = match self.socket.try_io(Interest::READABLE, || receiver.receive(fd, false)) {
-                Ok(received) => received,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                // Who asked and closed its socket before our reply came: an error of theirs.
-                Err(_) => continue,
-            };
-            match reply(receiver.bytes(&received), received.cut) {
-                None => refused[Refused::Malformed as usize] += 1,
-                Some(_) if !self.limit.take(clock::now()) => refused[Refused::Flood as usize] += 1,
-                Some(bytes) => echoed += u64::from(send_back(fd, &bytes, &received).is_ok()),
-            }
-        }
-        let tallies = &mut shared.lock().tallies;
-        tallies.echoed += echoed;
-        tallies.refused.iter_mut().zip(refused).for_each(|(sum, new)| *sum += new);
-        Ok(())
+        // Through tokio, which has to learn that there is no more.
+        let all = self.socket.try_io(Interest::READABLE, || {
+            let more = take(self.socket.as_raw_fd(), &mut self.limit, &mut shared.lock().tallies, receiver);
+            if more { Ok(()) } else { Err(ErrorKind::WouldBlock.into()) }
+        });
+        all.or_else(|error| if error.kind() == ErrorKind::WouldBlock { Ok(()) } else { Err(error) })
     }
+
+    /// Answers what is there, at most a batch, without waiting.
+    pub fn take(&mut self, tallies: &mut Tallies, receiver: &mut Receiver) {
+        take(self.socket.as_raw_fd(), &mut self.limit, tallies, receiver);
+    }
+}
+
+/// True where there may be more.
+fn take(socket: RawFd, limit: &mut Limit, tallies: &mut Tallies, receiver: &mut Receiver) -> bool {
+    for _ in 0..BATCH {
+        let received = match receiver.receive(socket, false) {
+            Ok(received) => received,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
+            // Who asked and closed its socket before our reply came: an error of theirs.
+            Err(_) => continue,
+        };
+        match reply(receiver.bytes(&received), received.cut) {
+            None => tallies.refuse(Refused::Malformed),
+            Some(_) if !limit.take(clock::now()) => tallies.refuse(Refused::Flood),
+            Some(bytes) => tallies.echoed += u64::from(send_back(socket, &bytes, &received).is_ok()),
+        }
+    }
+    true
 }
 
 /// The answer to a request; `None` to anything else, replies too.

@@ -1,4 +1,4 @@
-//! HTTP GET as a probe. In: an address. Out: the time from SYN to the head of a successful answer.
+//! HTTP GET as a probe. In: an address. Out: the time from SYN to the head of a successful answer, and to the connection.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,7 +12,8 @@ use hyper::{Request, header};
 use hyper_util::rt::TokioIo;
 use tokio::time::Instant;
 
-use super::{socket, tcp};
+use super::socket;
+use super::tcp::{self, Took};
 
 /// The path that canaries answer on.
 const PATH: &str = "/healthz";
@@ -21,9 +22,10 @@ const AGENT: &str = concat!("kube_canary/", env!("CARGO_PKG_VERSION"));
 const MOST_READ: usize = 8192;
 
 /// One probe on a connection of its own: how long it took. The body is not read.
-pub async fn probe(to: SocketAddr, timeout: Duration) -> io::Result<Duration> {
+pub async fn probe(to: SocketAddr, timeout: Duration) -> io::Result<Took> {
     let begun = Instant::now();
     let stream = tcp::connect(to).await?;
+    let connect = begun.elapsed();
     let fd = stream.as_raw_fd();
     let (mut sender, connection) =
         http1::Builder::new().max_buf_size(MOST_READ).handshake(TokioIo::new(stream)).await.map_err(broken)?;
@@ -50,12 +52,11 @@ pub async fn probe(to: SocketAddr, timeout: Duration) -> io::Result<Duration> {
         return Err(io::Error::new(io::ErrorKind::ConnectionRefused, format!("{PATH} says {}", answer.status())));
     }
     // As for TCP: where this process was stopped, the kernel knows when the last byte came.
-    match socket::tcp_info(fd) {
-        Some(info) if took > timeout => {
-            Ok(took.saturating_sub(Duration::from_millis(u64::from(info.tcpi_last_data_recv))))
-        }
-        _ => Ok(took),
-    }
+    let whole = match socket::tcp_info(fd) {
+        Some(info) if took > timeout => took.saturating_sub(Duration::from_millis(u64::from(info.tcpi_last_data_recv))),
+        _ => took,
+    };
+    Ok(Took { connect: connect.min(whole), whole })
 }
 
 /// What is not HTTP, or ends in the middle of it, is a peer that refuses.

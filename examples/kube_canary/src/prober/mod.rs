@@ -35,12 +35,15 @@ use stamps::Stamps;
 use streams::Streams;
 use timer::Timer;
 
-/// Who is due within this part of an interval is sent to at once, at most so many nanoseconds early: a thousand peers are
-/// ten packets at a time then, which no queue minds, and a hundred wake-ups a second instead of a thousand.
-const TOGETHER: u64 = 100;
-const MOST_EARLY: u64 = 10_000_000;
+/// Who is due within the time of so many probes is sent to at once, since to wake costs more than to send: eight peers take
+/// four wake-ups a second instead of eight.
+const TOGETHER: u64 = 4;
+/// Nobody is early by more than this part of an interval, which is what a probe is off by anyway.
+const MOST_EARLY: u64 = 10;
+/// A thousand peers are ten packets at a time, which no queue minds, and a hundred wake-ups a second.
+const LEAST_EARLY: u64 = 100;
 /// Below this a timer is not exact anyway.
-const LEAST_EARLY: u64 = 2_000_000;
+const GRAIN: u64 = 2_000_000;
 /// After a probe, answers are read after so long, then after twice that and so on, where no other probe comes first: the
 /// kernel has noted when they came, and to wake for each would double what few peers cost.
 const FIRST_READ: u64 = 400_000_000;
@@ -133,7 +136,7 @@ impl Prober {
             swept_at: 0,
             read_at: 0,
             read_gap: FIRST_READ,
-            early: (interval / TOGETHER).clamp(LEAST_EARLY, MOST_EARLY),
+            early: 0,
             fallback,
         })
     }
@@ -185,6 +188,9 @@ impl Prober {
         let mesh = &mut *shared.lock();
         let now = clock::now();
         let sweep = now >= self.swept_at + HOUSEKEEPING;
+        if sweep {
+            shared.beat();
+        }
         let mut more = false;
         if sweep || !self.deadlines.is_empty() {
             mesh.tallies.clock_steps += u64::from(self.stamps.read());
@@ -204,6 +210,7 @@ impl Prober {
         if self.version != Some(mesh.version()) {
             self.version = Some(mesh.version());
             self.schedule.update(mesh.entries().filter(|(_, entry)| entry.probed()).map(|(id, _)| id), now);
+            self.early = self.schedule.span(TOGETHER, MOST_EARLY, LEAST_EARLY).max(GRAIN);
         }
         let due = now + self.early;
         while let Some((id, protocol)) = self.schedule.take(due) {
@@ -245,6 +252,10 @@ impl Prober {
         let probe = Probe { kind: Kind::Request, protocol, nonce: self.asker.nonce, id, sequence };
         match channel.send(address, &probe, now) {
             Ok(()) => {
+                // What others ask meanwhile must not wait until the last of ours is sent: the wait would be in their times.
+                if protocol == Protocol::Udp {
+                    self.echo.take(&mut mesh.tallies, &mut self.receiver);
+                }
                 self.deadlines.push_back(Deadline { at: now + self.asker.timeout, id, protocol, sequence });
                 self.read_gap = FIRST_READ;
                 self.read_at = now + FIRST_READ;

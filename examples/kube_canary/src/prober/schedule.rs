@@ -59,6 +59,12 @@ impl Schedule {
         self.known = wanted;
     }
 
+    /// The time of so many probes, by how many there are in an interval: at most one `most`th of the interval, at least one
+    /// `least`th.
+    pub fn span(&self, probes: u64, most: u64, least: u64) -> u64 {
+        (self.interval * probes / (self.heap.len() as u64).max(1)).clamp(self.interval / least, self.interval / most)
+    }
+
     /// When the next one is due.
     pub fn next(&self) -> Option<u64> {
         self.heap.peek().map(|Reverse((at, ..))| *at)
@@ -149,6 +155,15 @@ mod tests {
                 let within = sends.iter().filter(|(now, ..)| now * 10 / SECOND == tenth).count();
                 assert!(within <= peers as usize / 4 + 2, "{within} of {peers} within a tenth");
             }
+        }
+    }
+
+    #[test]
+    fn the_time_of_some_probes_follows_their_number() {
+        for (peers, wanted) in [(0, SECOND / 10), (8, SECOND / 10), (100, SECOND / 25), (1000, SECOND / 100)] {
+            let mut schedule = Schedule::new(SECOND, vec![Protocol::Icmp], 1);
+            schedule.update(ids(0..peers), 0);
+            assert_eq!(schedule.span(4, 10, 100), wanted, "{peers}");
         }
     }
 

@@ -9,7 +9,9 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::{channel, http, tcp};
+use super::tcp::{self, Took};
+use super::{channel, http};
+use crate::book::Answer;
 use crate::clock;
 use crate::mesh::{Mesh, PeerId, Shared};
 use crate::protocol::Protocol;
@@ -50,7 +52,12 @@ impl Streams {
             };
             if let Some(book) = shared.lock().book(id, protocol) {
                 match outcome {
-                    Ok(took) => drop(book.answer(sequence, took.as_nanos() as u64, None)),
+                    Ok(took) => {
+                        let answer = book.answer(sequence, took.whole.as_nanos() as u64, None);
+                        if matches!(answer, Answer::Reply | Answer::Reordered) {
+                            book.connected(took.connect.as_nanos() as u64);
+                        }
+                    }
                     Err(error) => drop(book.lost(sequence, channel::loss(&error))),
                 }
             }
@@ -61,7 +68,7 @@ impl Streams {
 
 /// The outcome by the deadline. Where the process was stopped past the deadline, the probe gets its time again, and the
 /// stop is not part of what it took.
-async fn within(limit: Duration, probe: impl Future<Output = io::Result<Duration>>) -> io::Result<Duration> {
+async fn within(limit: Duration, probe: impl Future<Output = io::Result<Took>>) -> io::Result<Took> {
     tokio::pin!(probe);
     let deadline = Instant::now() + limit;
     let late = || io::Error::from(io::ErrorKind::TimedOut);
@@ -73,7 +80,8 @@ async fn within(limit: Duration, probe: impl Future<Output = io::Result<Duration
         return Err(late());
     }
     let took = timeout(limit, probe).await.map_err(|_| late())??;
-    Ok(if took > limit { took.saturating_sub(stopped) } else { took })
+    let whole = if took.whole > limit { took.whole.saturating_sub(stopped) } else { took.whole };
+    Ok(Took { connect: took.connect.min(whole), whole })
 }
 
 #[cfg(test)]

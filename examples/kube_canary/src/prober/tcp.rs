@@ -11,6 +11,15 @@ use tokio::time::Instant;
 
 use super::socket;
 
+/// What a probe over a connection took.
+#[derive(Clone, Copy, Debug)]
+pub struct Took {
+    /// From SYN to established.
+    pub connect: Duration,
+    /// From SYN to the answer; for TCP the same.
+    pub whole: Duration,
+}
+
 /// Connects. A port that refuses is an error: the host is there, the canary is not.
 pub async fn connect(to: SocketAddr) -> io::Result<TcpStream> {
     let stream = TcpStream::connect(to).await?;
@@ -20,13 +29,14 @@ pub async fn connect(to: SocketAddr) -> io::Result<TcpStream> {
 }
 
 /// One probe: how long it took to connect.
-pub async fn probe(to: SocketAddr, timeout: Duration) -> io::Result<Duration> {
+pub async fn probe(to: SocketAddr, timeout: Duration) -> io::Result<Took> {
     let begun = Instant::now();
     let stream = connect(to).await?;
     let took = begun.elapsed();
     // Longer than the timer would have let it be: this process was stopped meanwhile. The kernel was not.
-    match socket::tcp_info(stream.as_raw_fd()) {
-        Some(info) if took > timeout && info.tcpi_rtt > 0 => Ok(Duration::from_micros(u64::from(info.tcpi_rtt))),
-        _ => Ok(took),
-    }
+    let took = match socket::tcp_info(stream.as_raw_fd()) {
+        Some(info) if took > timeout && info.tcpi_rtt > 0 => Duration::from_micros(u64::from(info.tcpi_rtt)),
+        _ => took,
+    };
+    Ok(Took { connect: took, whole: took })
 }

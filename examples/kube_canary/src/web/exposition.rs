@@ -139,11 +139,11 @@ mod tests {
 
     fn page(format: Format) -> String {
         let mut press = Press::new();
-        press.start(false, Vec::new());
+        press.start(false, Vec::new(), usize::MAX);
         let mut exposition = Exposition::new(&mut press, format);
         PAGE.iter().for_each(|piece| exposition.write_str(piece).unwrap());
         exposition.finish();
-        String::from_utf8(press.finish()).unwrap()
+        String::from_utf8(press.finish().unwrap()).unwrap()
     }
 
     #[test]

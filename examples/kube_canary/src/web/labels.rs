@@ -56,10 +56,10 @@ impl Labels {
     }
 
     /// The books, each with its labels.
-    pub(super) fn of<'a>(&'a self, mesh: &'a Mesh) -> impl Iterator<Item = (&'a Entry, &'a Book, &'a str)> {
+    pub(super) fn of<'a>(&'a self, mesh: &'a Mesh) -> impl Iterator<Item = (&'a Entry, Protocol, &'a Book, &'a str)> {
         let begins = std::iter::once(0).chain(self.ends.iter().copied());
         let ranges = begins.zip(&self.ends).map(|(from, to)| from as usize..*to as usize);
-        books(mesh).zip(ranges).map(|((entry, _, book), range)| (entry, book, &self.text[range]))
+        books(mesh).zip(ranges).map(|((entry, protocol, book), range)| (entry, protocol, book, &self.text[range]))
     }
 }
 

@@ -5,10 +5,11 @@ use std::fmt;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet};
-use prometheus_client::metrics::MetricType::{Counter, Gauge};
+use prometheus_client::metrics::MetricType::{self, Counter, Gauge};
 use prometheus_client::registry::Unit;
 
 use super::facts::Facts;
+use crate::histogram::Histogram;
 use crate::mesh::{Mesh, Shared};
 use crate::tallies::Refused;
 
@@ -64,6 +65,16 @@ impl MeshCollector {
                 "Connections to the web server that were cut because too many were open",
                 tallies.connections_refused,
             ),
+            (
+                "kube_canary_http_pages_refused",
+                "Pages refused because others that are read slowly take all the room",
+                tallies.pages_refused,
+            ),
+            (
+                "kube_canary_unstamped_replies",
+                "Replies without the kernel's receive time, whose round trips include the wait until they were read",
+                tallies.unstamped,
+            ),
         ];
         for (name, help, value) in plain {
             let mut family = encoder.encode_descriptor(name, help, None, Counter)?;
@@ -79,6 +90,18 @@ impl MeshCollector {
         for (source, tally) in &tallies.sources {
             count(&mut family, &[("source", *source), ("result", "success")], tally.succeeded)?;
             count(&mut family, &[("source", *source), ("result", "failure")], tally.failed)?;
+        }
+        if !tallies.resolutions.is_empty() {
+            let help = "How long name servers took, by kind of record, failures too";
+            let mut family = encoder.encode_descriptor(
+                "kube_canary_resolution",
+                help,
+                Some(&Unit::Seconds),
+                MetricType::Histogram,
+            )?;
+            for (record, times) in &tallies.resolutions {
+                histogram(&mut family, &[("record", *record)], times)?;
+            }
         }
         let (name, help) =
             ("kube_canary_discovery_last_success_timestamp", "When a source of peers last answered, since 1970");
@@ -106,6 +129,14 @@ impl Collector for MeshCollector {
 
 fn count(family: &mut MetricEncoder, labels: &impl EncodeLabelSet, value: u64) -> fmt::Result {
     family.encode_family(labels)?.encode_counter::<NoLabelSet, _, u64>(&value, None)
+}
+
+fn histogram(family: &mut MetricEncoder, labels: &impl EncodeLabelSet, times: &Histogram) -> fmt::Result {
+    let seconds = |nanos: u64| nanos as f64 / 1e9;
+    let bounds = times.bounds().nanos().iter().map(|bound| seconds(*bound)).chain([f64::MAX]);
+    let buckets: Vec<(f64, u64)> = bounds.zip(times.counts().iter().copied()).collect();
+    let mut series = family.encode_family(labels)?;
+    series.encode_histogram::<NoLabelSet>(seconds(times.sum_ns()), times.count(), &buckets, None)
 }
 
 fn gauge(family: &mut MetricEncoder, labels: &impl EncodeLabelSet, value: f64) -> fmt::Result {

@@ -19,6 +19,10 @@ pub(super) struct Press {
     staging: Vec<u8>,
     out: Vec<u8>,
     gzip: bool,
+    /// The most bytes of this page.
+    room: usize,
+    /// It was to be larger.
+    over: bool,
 }
 
 impl Press {
@@ -30,8 +34,10 @@ impl Press {
             staging: Vec::with_capacity(STAGING),
             out: Vec::new(),
             gzip: false,
+            room: usize::MAX,
+            over: false,
         };
-        press.start(true, Vec::with_capacity(STAGING));
+        press.start(true, Vec::with_capacity(STAGING), usize::MAX);
         let mut rng = allocanary::rng::Rng::new(1);
         for _ in 0..2 << WINDOW_BITS {
             press.put(&rng.next().to_le_bytes()[..4]);
@@ -40,9 +46,9 @@ impl Press {
         press
     }
 
-    /// A page begins, in that buffer.
-    pub(super) fn start(&mut self, gzip: bool, out: Vec<u8>) {
-        self.gzip = gzip;
+    /// A page of at most `room` bytes begins, in that buffer.
+    pub(super) fn start(&mut self, gzip: bool, out: Vec<u8>, room: usize) {
+        (self.gzip, self.room, self.over) = (gzip, room, false);
         self.out = out;
         self.out.clear();
         self.staging.clear();
@@ -72,20 +78,29 @@ impl Press {
         }
     }
 
-    /// The page is done: its buffer.
-    pub(super) fn finish(&mut self) -> Vec<u8> {
+    /// The page is done: its buffer, or none where there was no room for it.
+    pub(super) fn finish(&mut self) -> Option<Vec<u8>> {
         let staging = std::mem::take(&mut self.staging);
         self.pass(&staging, FlushCompress::Finish);
         self.staging = staging;
-        std::mem::take(&mut self.out)
+        let out = std::mem::take(&mut self.out);
+        (!self.over).then_some(out)
     }
 
     fn pass(&mut self, mut text: &[u8], flush: FlushCompress) {
         if !self.gzip {
-            self.out.extend_from_slice(text);
+            self.over |= self.out.len() + text.len() > self.room;
+            if !self.over {
+                self.out.extend_from_slice(text);
+            }
             return;
         }
         loop {
+            self.over |= self.out.len() > self.room;
+            if self.over {
+                // To the end, for nobody: a compressor that is reset within a block begins the next page within it.
+                self.out.clear();
+            }
             if self.out.capacity() - self.out.len() < STAGING / 4 {
                 self.out.reserve(STAGING / 2);
             }
@@ -142,7 +157,7 @@ mod tests {
             let mut press = Press::new();
             for gzip in [true, false, true] {
                 let mut wanted = Vec::new();
-                press.start(gzip, Vec::new());
+                press.start(gzip, Vec::new(), usize::MAX);
                 for (seed, length) in &pieces {
                     let mut rng = allocanary::rng::Rng::new(*seed);
                     // Half of it noise, half of it the same line again.
@@ -150,10 +165,31 @@ mod tests {
                     press.put(&piece);
                     wanted.extend_from_slice(&piece);
                 }
-                let page = press.finish();
+                let page = press.finish().unwrap();
                 let read = if gzip { gunzip(&page) } else { page };
-                    prop_assert!(read == wanted, "gzip: {}, {} bytes of {}", gzip, read.len(), wanted.len());
+                prop_assert!(read == wanted, "gzip: {}, {} bytes of {}", gzip, read.len(), wanted.len());
             }
+        }
+    }
+
+    #[test]
+    fn a_page_that_is_too_large_is_none_and_the_next_one_is_whole() {
+        let mut press = Press::new();
+        let noise: Vec<u8> = std::iter::repeat_with({
+            let mut rng = allocanary::rng::Rng::new(1);
+            move || rng.next() as u8
+        })
+        .take(200_000)
+        .collect();
+        for gzip in [false, true] {
+            let mut page = |room| {
+                press.start(gzip, Vec::new(), room);
+                noise.chunks(1000).for_each(|piece| press.put(piece));
+                press.finish()
+            };
+            assert!(page(100_000).is_none());
+            let whole = page(250_000).unwrap();
+            assert_eq!(if gzip { gunzip(&whole) } else { whole }, noise);
         }
     }
 }

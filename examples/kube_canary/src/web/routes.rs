@@ -7,12 +7,13 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{
     ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
-    HeaderValue, TRANSFER_ENCODING, VARY, X_CONTENT_TYPE_OPTIONS,
+    HeaderValue, RETRY_AFTER, TRANSFER_ENCODING, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use prometheus_client::encoding::text::encode_registry;
 use prometheus_client::registry::Registry;
 
+use super::connection::PATIENCE;
 use super::exposition::{Exposition, Format};
 use super::gather::Gatherer;
 use super::json::{self, Identity};
@@ -117,7 +118,7 @@ impl Site {
             let _ = encode_registry(&mut exposition, &self.registry);
             exposition.finish();
         });
-        encoded(page, format.content_type(), gzip)
+        self.page(page, format.content_type(), gzip)
     }
 
     fn json(
@@ -129,7 +130,19 @@ impl Site {
         let gzip = negotiation::gzip(headers);
         // The press takes everything, and no map of ours has keys that are not text.
         let page = self.pages.get(kind, gzip, |press| drop(write(press)));
-        encoded(page, JSON, gzip)
+        self.page(page, JSON, gzip)
+    }
+
+    fn page(&self, page: Option<Bytes>, content_type: &'static str, gzip: bool) -> Answer {
+        if let Some(page) = page {
+            return encoded(page, content_type, gzip);
+        }
+        self.mesh.lock().tallies.pages_refused += 1;
+        let why = "too many pages are still being read; come again, or ask for gzip\n";
+        let mut answer = text(StatusCode::SERVICE_UNAVAILABLE, why);
+        // By then whoever reads so slowly was dropped.
+        answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(PATIENCE.as_secs()));
+        answer
     }
 
     /// Renders metrics once, so that what a scrape allocates is there before the first.

@@ -1,5 +1,6 @@
 //! The series of peers. In: the books. Out: lines of text. A peer has 26 of them under a protocol: 12 buckets, sum and count
-//! of its round trips, and 12 more; 17 with quantiles in place of buckets.
+//! of its round trips, and 12 more; 17 with quantiles in place of buckets. Where a probe begins with a connection, sum and
+//! count of those are two more.
 //!
 //! All that counts is there from the first probe on, at 0: Prometheus' `rate` does not see a counter's step from "absent"
 //! to 1, and a first lost packet is what a canary is for. What may be absent is said so below.
@@ -85,12 +86,12 @@ impl<'a, 'b> Family<'a, 'b> {
 pub(super) fn write(out: &mut Exposition, mesh: &Mesh, labels: &Labels, quantiles: bool) {
     for (name, help, value) in COUNTS {
         let mut family = Family::new(out, (name, "counter", "", help));
-        for (_, book, labels) in labels.of(mesh) {
+        for (_, _, book, labels) in labels.of(mesh) {
             family.whole("_total", labels, "", value(book));
         }
     }
     let mut family = Family::new(out, ("kube_canary_lost", "counter", "", "Probes lost, by reason"));
-    for (_, book, labels) in labels.of(mesh) {
+    for (_, _, book, labels) in labels.of(mesh) {
         for why in Loss::ALL {
             let last = match why {
                 Loss::Timeout => ",reason=\"timeout\"",
@@ -102,13 +103,28 @@ pub(super) fn write(out: &mut Exposition, mesh: &Mesh, labels: &Labels, quantile
     }
     for (name, help, unit, value) in LEVELS {
         let mut family = Family::new(out, (name, "gauge", unit, help));
-        for (entry, book, labels) in labels.of(mesh) {
+        for (entry, _, book, labels) in labels.of(mesh) {
             if let Some(value) = value(entry, book) {
                 family.fraction("", labels, "", value);
             }
         }
     }
     round_trips(out, mesh, labels, quantiles);
+    connections(out, mesh, labels);
+}
+
+/// Every reply had one connection, where its protocol needs one.
+fn connections(out: &mut Exposition, mesh: &Mesh, labels: &Labels) {
+    let mut books = labels.of(mesh).filter(|(_, protocol, ..)| protocol.connects()).peekable();
+    if books.peek().is_none() {
+        return;
+    }
+    let help = "How long the connections of answered probes took, by TCP and HTTP";
+    let mut family = Family::new(out, ("kube_canary_connect_seconds", "summary", "seconds", help));
+    for (_, _, book, labels) in books {
+        family.fraction("_sum", labels, "", book.connect_ns() as f64 / 1e9);
+        family.whole("_count", labels, "", book.replies());
+    }
 }
 
 fn round_trips(out: &mut Exposition, mesh: &Mesh, labels: &Labels, quantiles: bool) {
@@ -116,7 +132,7 @@ fn round_trips(out: &mut Exposition, mesh: &Mesh, labels: &Labels, quantiles: bo
     let mut family = Family::new(out, (RTT, kind, "seconds", "Round-trip times of probes"));
     // All books have the same bounds.
     let mut bounds: Vec<String> = Vec::new();
-    for (_, book, labels) in labels.of(mesh) {
+    for (_, _, book, labels) in labels.of(mesh) {
         let rtt = book.rtt();
         if quantiles {
             for (quantile, last) in QUANTILES {

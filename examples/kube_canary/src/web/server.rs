@@ -14,6 +14,7 @@ use socket2::{Domain, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::task::JoinError;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::connection::Wire;
@@ -34,6 +35,9 @@ const MOST_OPEN: usize = 64;
 const FAIR_SHARE: Duration = Duration::from_secs(1);
 /// Connections that the kernel completes and keeps for us.
 const BACKLOG: i32 = 1024;
+/// What the kernel keeps of an answer for a client that has not taken it, half of what it counts: it is charged to the
+/// container's memory, and left to itself is megabytes for each connection.
+const SEND_BUFFER: usize = 64 * 1024;
 /// For the head of a request, and for the next one on a connection that is kept.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
 /// The most bytes of a head. hyper answers 431 to more, and takes no smaller buffer.
@@ -94,9 +98,19 @@ impl Server {
             .map_err(system)?;
         let runtime = Threads(Some(runtime));
         match runtime.0.as_ref().map(|runtime| runtime.spawn(serve(listener, site))) {
-            Some(serving) => serving.await.unwrap_or(Ok(())),
+            Some(serving) => joined(serving.await),
             None => Ok(()),
         }
+    }
+}
+
+/// The outcome of a task: a server that has panicked must not look like one that was told to end.
+fn joined(outcome: std::result::Result<Result<()>, JoinError>) -> Result<()> {
+    match outcome.map_err(JoinError::try_into_panic) {
+        Ok(outcome) => outcome,
+        Err(Ok(panic)) => std::panic::resume_unwind(panic),
+        // Nobody else has the runtime that could end it.
+        Err(Err(cancelled)) => Err(Error::System { what: "serving HTTP", error: cancelled.into() }),
     }
 }
 
@@ -130,6 +144,8 @@ fn listen_at(address: SocketAddr) -> std::io::Result<StdListener> {
         // `[::]` takes IPv4 as well, whatever the node's default is.
         socket.set_only_v6(false)?;
     }
+    // Connections have what the socket had that they came by.
+    socket.set_send_buffer_size(SEND_BUFFER)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
@@ -152,6 +168,10 @@ async fn serve(listener: StdListener, site: Arc<Site>) -> Result<()> {
             Ok((stream, _)) => stream,
             Err(error) if is_of_one_connection(&error) => continue,
             Err(_) => {
+                // Without descriptors there is no room either, however few connections are open.
+                if open.front().is_some_and(|oldest| oldest.since.elapsed() >= FAIR_SHARE) {
+                    cut_oldest(&mut open, &site).await;
+                }
                 sleep(BACK_OFF).await;
                 continue;
             }
@@ -176,15 +196,17 @@ async fn permit(room: &Arc<Semaphore>, open: &mut VecDeque<Open>, site: &Site) -
         let oldest = open.front().map_or_else(Instant::now, |connection| connection.since);
         match timeout_at(oldest + FAIR_SHARE, room.clone().acquire_owned()).await {
             Ok(Ok(permit)) => return permit,
-            _ => {
-                if let Some(oldest) = open.pop_front()
-                    && oldest.end.send(()).is_ok()
-                {
-                    site.mesh.lock().tallies.connections_refused += 1;
-                    tokio::task::yield_now().await;
-                }
-            }
+            _ => cut_oldest(open, site).await,
         }
+    }
+}
+
+async fn cut_oldest(open: &mut VecDeque<Open>, site: &Site) {
+    if let Some(oldest) = open.pop_front()
+        && oldest.end.send(()).is_ok()
+    {
+        site.mesh.lock().tallies.connections_refused += 1;
+        tokio::task::yield_now().await;
     }
 }
 
@@ -208,4 +230,23 @@ async fn connection(stream: TcpStream, site: Arc<Site>) {
         .max_buf_size(MOST_HEAD)
         .serve_connection(TokioIo::new(Wire::new(stream)), service)
         .await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_panicked_is_no_server_that_ended() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let outcome = runtime.block_on(async { tokio::spawn(async { panic!("as a test wants it") }).await });
+        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| joined(outcome))).unwrap_err();
+        assert_eq!(caught.downcast_ref::<&str>(), Some(&"as a test wants it"));
+        let cancelled = runtime.block_on(async {
+            let task = tokio::spawn(std::future::pending());
+            task.abort();
+            task.await
+        });
+        assert!(joined(cancelled).is_err());
+    }
 }

@@ -1,7 +1,7 @@
 //! Probers on loopback: what is sent comes back, none is lost, and forged packets change nothing.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::io::Read;
+use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use kube_canary::mesh::Shared;
@@ -11,7 +11,7 @@ use kube_canary::protocol::{Loss, Protocol};
 use kube_canary::tallies::Refused;
 use socket2::{Domain, Socket, Type};
 
-use crate::support::{Sum, address, free_port, loopback, mesh, options, probe, sum};
+use crate::support::{Sum, address, free_port, loopback, mesh, options, probe, server, sum};
 
 const SPAN: Duration = Duration::from_secs(3);
 
@@ -91,24 +91,6 @@ fn an_address_without_a_route_is_no_answer_and_harms_no_other_peer() {
     assert_eq!(book("240.0.0.1").replies(), 0);
     assert!(book("240.0.0.1").lost_in_all() > 0);
     assert_eq!(book("127.0.0.1").lost_in_all(), 0);
-}
-
-/// A web server that answers as a canary does; gives its port.
-fn server() -> u16 {
-    let listener = TcpListener::bind("0.0.0.0:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let Ok(mut stream) = stream else { continue };
-            let mut request = [0; 1024];
-            if let Ok(length) = stream.read(&mut request)
-                && request[..length].starts_with(b"GET /healthz HTTP/1.1\r\n")
-            {
-                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nok\n");
-            }
-        }
-    });
-    port
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What the tests share. In: numbers of peers, options. Out: a prober that runs in this process, and a sum of its books.
 
-use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, TcpListener, UdpSocket};
 use std::time::Duration;
 
 use kube_canary::error::{Error, Result};
@@ -103,4 +104,22 @@ pub fn sum(shared: &Shared, protocol: Protocol) -> Sum {
 /// An address.
 pub fn address(text: &str) -> IpAddr {
     text.parse().unwrap()
+}
+
+/// A web server that answers as a canary does; gives its port.
+pub fn server() -> u16 {
+    let listener = TcpListener::bind("0.0.0.0:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { continue };
+            let mut request = [0; 1024];
+            if let Ok(length) = stream.read(&mut request)
+                && request[..length].starts_with(b"GET /healthz HTTP/1.1\r\n")
+            {
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nok\n");
+            }
+        }
+    });
+    port
 }

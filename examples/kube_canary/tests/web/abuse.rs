@@ -92,6 +92,22 @@ fn a_head_that_does_not_end_is_dropped() {
 }
 
 #[test]
+fn a_head_that_comes_a_byte_a_second_is_dropped() {
+    let server = serve(&options(), mesh(1));
+    let mut stream = connect(server);
+    let begun = Instant::now();
+    // Ten seconds are what a head has, whatever comes of it meanwhile.
+    let dropped =
+        b"GET /healthz HTTP/1.1\r\nhost: a\r\naccept: ".iter().chain(std::iter::repeat(&b'x')).take(60).any(|byte| {
+            std::thread::sleep(Duration::from_secs(1));
+            alive(server);
+            stream.write_all(&[*byte]).is_err()
+        });
+    assert!(dropped, "still taken after {} s", begun.elapsed().as_secs());
+    assert!(!until_closed(&mut stream).starts_with(b"HTTP/1.1 200"));
+}
+
+#[test]
 fn clients_that_hang_up_do_not_end_the_server() {
     let server = serve(&options(), mesh(300));
     for _ in 0..50 {
@@ -125,5 +141,23 @@ proptest! {
         let _ = stream.shutdown(Shutdown::Write);
         until_closed(&mut stream);
         alive(server);
+    }
+
+    #[test]
+    fn a_request_is_the_same_however_it_is_cut(cuts in prop::collection::btree_set(1..90_usize, 0..12)) {
+        static SERVER: std::sync::OnceLock<SocketAddr> = std::sync::OnceLock::new();
+        let server = *SERVER.get_or_init(|| serve(&options(), mesh(1)));
+        let request = b"GET /nothing?a HTTP/1.1\r\nhost: a\r\naccept: text/plain;q=0.5, */*\r\nconnection: close\r\n\r\n";
+        let mut stream = connect(server);
+        stream.set_nodelay(true).unwrap();
+        let mut from = 0;
+        for to in cuts.into_iter().filter(|cut| *cut < request.len()).chain([request.len()]) {
+            stream.write_all(&request[from..to]).unwrap();
+            // So that the pieces come one by one, mostly.
+            std::thread::sleep(Duration::from_micros(200));
+            from = to;
+        }
+        let answer = until_closed(&mut stream);
+        prop_assert!(answer.starts_with(b"HTTP/1.1 404"), "{}", String::from_utf8_lossy(&answer));
     }
 }

@@ -120,6 +120,36 @@ fn quantiles_cost_fewer_series() {
 }
 
 #[test]
+fn probes_with_a_connection_have_its_time() {
+    let mut mesh = Mesh::new(Bounds::default(), 0, 9, "a");
+    mesh.update("flags", vec![Peer::on([10, 0, 0, 1].into(), "b")], 0);
+    let (id, _) = mesh.at([10, 0, 0, 1].into()).unwrap();
+    for protocol in Protocol::ALL {
+        let book = mesh.book(id, protocol).unwrap();
+        let sequence = book.send(0);
+        book.answer(sequence, 3_000_000, None);
+        if protocol.connects() {
+            book.connected(1_000_000);
+        }
+    }
+    mesh.tallies.resolved("A", 3_000_000);
+    let server = serve(&options(), Shared::new(mesh));
+    for accept in ["", OPEN] {
+        let page = ask(server, "GET", "/metrics", accept).text();
+        let labels = |proto| format!("{{peer_node=\"b\",peer_ip=\"10.0.0.1\",proto=\"{proto}\"}}");
+        for (proto, shown) in [("icmp", false), ("udp", false), ("tcp", true), ("http", true)] {
+            let (sum, count) = (format!("_sum{} 0.001\n", labels(proto)), format!("_count{} 1\n", labels(proto)));
+            for line in [sum, count] {
+                assert_eq!(page.contains(&format!("\nkube_canary_connect_seconds{line}")), shown, "{line}{page}");
+            }
+        }
+        assert!(page.contains("\nkube_canary_resolution_seconds_bucket{le=\"0.001\",record=\"A\"} 0\n"), "{page}");
+        assert!(page.contains("\nkube_canary_resolution_seconds_bucket{le=\"0.005\",record=\"A\"} 1\n"), "{page}");
+        assert!(page.contains("\nkube_canary_resolution_seconds_count{record=\"A\"} 1\n"), "{page}");
+    }
+}
+
+#[test]
 fn names_of_nodes_are_escaped() {
     let mut mesh = Mesh::new(Bounds::default(), 0, 9, "a");
     let name = "a\"b\\c\nd\u{1}</script><img src=x>";

@@ -1,0 +1,192 @@
+//! The command in bad times: stopped, out of descriptors, read slowly by a crowd.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::support::{free_port, loopback, server};
+
+/// A canary with its web server on that address; it ends with its test.
+struct Canary {
+    child: Child,
+    server: SocketAddr,
+}
+
+impl Drop for Canary {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Canary {
+    /// Of so many peers on loopback; `most_files` is what it may have open, 0 for what this process may.
+    fn start(peers: u32, most_files: u64, flags: &[&str]) -> Canary {
+        let port = listen_port();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let lines: String = loopback(peers).iter().map(|peer| format!("{} node\n", peer.address)).collect();
+        std::fs::write(file.path(), lines).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kube_canary"));
+        command.arg(format!("--listen=127.0.0.1:{port}")).arg(format!("--udp-port={}", free_port()));
+        command.arg(format!("--peers-file={}", file.path().display())).args(flags).stderr(Stdio::null());
+        let limit = libc::rlimit { rlim_cur: most_files, rlim_max: most_files };
+        if most_files > 0 {
+            // SAFETY: between fork and exec one system call, of a value that the closure owns.
+            unsafe {
+                command.pre_exec(move || match libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) {
+                    0 => Ok(()),
+                    _ => Err(std::io::Error::last_os_error()),
+                })
+            };
+        }
+        let canary = Canary { child: command.spawn().unwrap(), server: ([127, 0, 0, 1], port).into() };
+        until("it serves its page", || canary.get("/metrics").is_some());
+        canary
+    }
+
+    fn connect(&self) -> std::io::Result<TcpStream> {
+        let stream = TcpStream::connect(self.server)?;
+        stream.set_read_timeout(Some(Duration::from_secs(20)))?;
+        Ok(stream)
+    }
+
+    /// A page, where it is answered with 200.
+    fn get(&self, path: &str) -> Option<String> {
+        let mut stream = self.connect().ok()?;
+        write!(stream, "GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        answer.starts_with("HTTP/1.1 200").then_some(answer)
+    }
+
+    /// The sum of all series of a metric whose line contains `label`.
+    fn sum(&self, metric: &str, label: &str) -> f64 {
+        let page = self.get("/metrics").expect("a page");
+        let name = |line: &str| line.split(['{', ' ']).next() == Some(&format!("kube_canary_{metric}"));
+        let lines = page.lines().filter(|line| name(line) && line.contains(label));
+        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+    }
+
+    fn signal(&self, number: i32) {
+        // SAFETY: a signal to a child that was not waited for yet.
+        assert_eq!(unsafe { libc::kill(self.child.id() as i32, number) }, 0);
+    }
+
+    /// kB, exactly.
+    fn resident(&self) -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/{}/smaps_rollup", self.child.id())).unwrap();
+        let line = text.lines().find(|line| line.starts_with("Rss:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+}
+
+/// A port for TCP that nobody has, and that the kernel gives to nobody by itself.
+fn listen_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let candidates = || 20_000 + (std::process::id() as u16 % 1000) * 10 + NEXT.fetch_add(1, Ordering::Relaxed);
+    std::iter::repeat_with(candidates).find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).unwrap()
+}
+
+fn until(what: &str, is: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "waited a minute until {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_stopped_process_has_lost_nothing_when_it_goes_on() {
+    // Who answers is not stopped: the kernel, and a server in this process.
+    let port = format!("--peer-port={}", server());
+    let icmp = if kube_canary::prober::icmp::open(false, 1).is_ok() { "icmp," } else { "" };
+    let flags = [&format!("--protocol={icmp}tcp,http"), &port, "--interval=300ms", "--timeout=1s"];
+    let canary = Canary::start(20, 0, &flags);
+    until("every peer has answered", || canary.sum("replies_total", "") > 200.0);
+    let before = (canary.sum("lost_total", ""), canary.sum("replies_total", ""));
+    for _ in 0..2 {
+        canary.signal(libc::SIGSTOP);
+        std::thread::sleep(Duration::from_secs(4));
+        canary.signal(libc::SIGCONT);
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    let page = canary.get("/metrics").expect("a page");
+    assert_eq!((canary.sum("lost_total", ""), canary.sum("late_total", "")), (before.0, 0.0), "{page}");
+    assert!(canary.sum("replies_total", "") > before.1);
+}
+
+#[test]
+fn without_descriptors_it_serves_again_as_soon_as_it_can() {
+    // Some twelve are its own.
+    let canary = Canary::start(2, 24, &["--protocol=udp"]);
+    let crowd: Vec<_> = (0..60).filter_map(|_| canary.connect().ok()).collect();
+    assert_eq!(crowd.len(), 60, "the kernel completes connections that nobody accepts");
+    // They ask nothing and stay. Whoever asks is served at the cost of the oldest.
+    assert!(canary.get("/healthz").is_some());
+    assert!(canary.sum("http_connections_refused_total", "") > 0.0);
+    assert_eq!(canary.sum("lost_total", ""), 0.0);
+}
+
+#[test]
+fn a_probe_without_a_descriptor_is_no_loss_of_the_network() {
+    let canary = Canary::start(40, 20, &["--protocol=tcp,udp", "--peer-port=9", "--interval=200ms"]);
+    let _crowd: Vec<_> = (0..20).filter_map(|_| canary.connect().ok()).collect();
+    until("a probe could not be sent", || canary.sum("lost_total", "reason=\"send_error\"") > 0.0);
+    assert_eq!(canary.sum("lost_total", "reason=\"timeout\""), 0.0);
+    // UDP has its socket.
+    assert!(canary.sum("replies_total", "proto=\"udp\"") > 0.0);
+}
+
+#[test]
+fn a_name_that_can_never_be_resolved_is_code_2_at_once() {
+    let output = Command::new(env!("CARGO_BIN_EXE_kube_canary")).args(["--peers-dns", "bad..name"]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("bad..name") && text.contains("--peers-dns"), "{text}");
+}
+
+/// The limit of memory in `deploy/base/daemonset.yaml`, in kB.
+fn limit() -> u64 {
+    let manifest = include_str!("../../deploy/base/daemonset.yaml");
+    let limit = manifest.split("limits: {memory: ").nth(1).and_then(|rest| rest.split("Mi").next()).unwrap();
+    limit.parse::<u64>().unwrap() * 1024
+}
+
+#[test]
+fn a_crowd_of_slow_readers_stays_within_the_limit_of_the_manifest() {
+    // As many series as all four protocols have: 64 buckets in place of 11.
+    let buckets: Vec<String> = (1..=64).map(|bound| format!("{}", f64::from(bound) / 1000.0)).collect();
+    let buckets = format!("--buckets={}", buckets.join(","));
+    let canary = Canary::start(1000, 0, &["--protocol=udp", &buckets]);
+    until("every peer has its series", || canary.sum("rtt_seconds_count", "") >= 1000.0);
+    let page = canary.get("/metrics").unwrap().len();
+    assert!(page > 6 << 20, "a page of {page} bytes: four of them must be too many");
+    let open = "accept: application/openmetrics-text\r\n";
+    let asked = [("/metrics", ""), ("/metrics", open), ("/peers", ""), ("/mesh", ""), ("/peers?brief", "")];
+    let mut crowd = Vec::new();
+    let (mut most, mut refused) = (0, 0);
+    for at in 0..500 {
+        let Ok(mut stream) = canary.connect() else { continue };
+        let (path, headers) = asked[at % asked.len()];
+        // Twice: who has the first page asks for the next. It is never read.
+        let request = format!("GET {path} HTTP/1.1\r\nhost: a\r\n{headers}\r\n");
+        let _ = stream.write_all(request.repeat(2).as_bytes());
+        crowd.push(stream);
+        if at % 10 == 9 {
+            std::thread::sleep(Duration::from_millis(50));
+            most = most.max(canary.resident());
+        }
+    }
+    for stream in &mut crowd {
+        let mut head = [0; 16];
+        refused += u32::from(stream.read(&mut head).is_ok() && head.starts_with(b"HTTP/1.1 503"));
+        most = most.max(canary.resident());
+    }
+    assert!(most < limit(), "{most} kB resident");
+    assert!(refused > 0, "nobody was refused: there was room for all");
+    drop(crowd);
+    until("it serves again", || canary.get("/metrics").is_some());
+}

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Whether a canary's memory stays where it is. In: minutes, and perhaps a binary. Out: a table of its resident memory; exit code
+# 1 where it grew.
+#
+#   examples/kube_canary/tests/soak.sh [MINUTES] [BINARY]     60 minutes, target/release/kube_canary
+#
+# Peers come and go all the time: 75 on the loopback interface, in a file that is written anew every five seconds, most of them
+# gone for good two seconds later. They are probed in all ways, and the canary is scraped every second, plain and with gzip by
+# turns, with a look at /peers and /mesh now and then. Of the readings after the first minute, one a second, the median of the last
+# thirty may be at most 2 % above that of the first thirty; and every probe must be accounted for. Needs bash, awk, curl.
+set -euo pipefail
+
+case ${1:-60} in '' | *[!0-9]* | 0 | 1) sed -n '2,/^set -e/ s/^# \{0,1\}//p' "$0" >&2; exit 2 ;; esac
+minutes=${1:-60}
+here=$(cd "$(dirname "$0")" && pwd)
+binary=${2:-$here/../../../target/release/kube_canary}
+work=$(mktemp -d)
+canary=
+trap '[ -z "$canary" ] || kill "$canary" 2>/dev/null || true; rm -rf "$work"' EXIT
+
+# A window of addresses that moves on: whoever falls out of it never comes back as the same peer.
+peers() {
+    awk -v at="$1" 'BEGIN {
+        for (i = 0; i < 75; i++) { host = (at * 13 + i) % 2000; printf "127.0.%d.%d node-%d\n", 1 + host / 250, 1 + host % 250, host }
+    }' >"$work/peers.new"
+    mv "$work/peers.new" "$work/peers"
+}
+resident() { awk '$1 == "Rss:" { print $2 }' "/proc/$canary/smaps_rollup"; }
+median() { sort -n | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'; }
+ask() { curl -sSf -o "$work/page" "$@" || failed=$((failed + 1)); }
+
+failed=0 at=0
+peers 0
+# Ports that are free now: of those that the kernel gives to nobody by itself.
+port=$((20000 + RANDOM % 10000))
+url=http://127.0.0.1:$port
+"$binary" --peers-file "$work/peers" --grace 2s --protocol icmp,udp,tcp,http --listen "127.0.0.1:$port" --peer-port "$port" \
+    --udp-port $((port + 1)) &
+canary=$!
+begun=$(date +%s)
+until curl -s -o /dev/null "$url/healthz"; do sleep 0.1; kill -0 "$canary"; done
+
+echo "| minute | RSS kB | descriptors |"
+echo "|--:|--:|--:|"
+shown=0
+while now=$(($(date +%s) - begun)) && [ $now -lt $((minutes * 60)) ]; do
+    at=$((at + 1))
+    [ $((at % 5)) -ne 0 ] || peers $at
+    if [ $((at % 2)) -eq 0 ]; then ask --compressed "$url/metrics"; else ask "$url/metrics"; fi
+    [ $((at % 30)) -ne 7 ] || ask "$url/peers"
+    [ $((at % 60)) -ne 11 ] || ask --compressed "$url/mesh"
+    [ $now -lt 60 ] || resident >>"$work/resident"
+    if [ $((now / 60)) -gt $shown ]; then
+        shown=$((now / 60))
+        echo "| $shown | $(resident) | $(ls "/proc/$canary/fd" | wc -l) |"
+    fi
+    sleep 1
+done
+
+first=$(head -n 30 "$work/resident" | median) last=$(tail -n 30 "$work/resident" | median)
+ask "$url/metrics"
+awk '/^kube_canary_probes_sent_total/ { sent += $NF } /^kube_canary_(replies_total|lost_total|in_flight)/ { told += $NF }
+    END { if (sent != told || sent == 0) { print "sent " sent " and accounted for " told; exit 1 } }' "$work/page"
+awk -v first="$first" -v last="$last" -v failed="$failed" -v rounds=$at 'BEGIN {
+    printf "RSS %d kB after a minute, %d kB at the end: %+.2f %%; %d of %d scrapes failed\n", first, last, 100 * (last / first - 1), failed, rounds
+    if (last > first * 1.02) { print "wanted at most 2 % more"; exit 1 }
+    exit (failed > 0)
+}'
