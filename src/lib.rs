@@ -39,6 +39,8 @@ pub mod environment;
 #[cfg(any(target_env = "gnu", feature = "mimalloc"))]
 mod fork_lock;
 mod free_list;
+#[cfg(test)]
+mod fuzz;
 pub mod install;
 #[cfg(feature = "leaks")]
 pub mod leaks;

@@ -190,10 +190,12 @@ fn little_endian(bytes: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
+    use proptest::collection::vec;
+    use proptest::prelude::any;
 
     use super::super::message;
     use super::*;
+    use crate::fuzz::holds;
 
     /// A leaf of 1000 bytes and an inner node of three children.
     fn messages() -> [Vec<u8>; 2] {
@@ -234,18 +236,13 @@ mod tests {
         assert_eq!(short, "a node's message: wanted 12 bytes or more, found 11");
     }
 
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(4000))]
-
-        /// Whatever is overwritten or cut off: an error or a node, and its children can be listed.
-        #[test]
-        fn no_bytes_make_it_panic(
-            which in 0usize..2,
-            changes in prop::collection::vec((0usize..1100, any::<u8>()), 0..4),
-            heads in prop::collection::vec((4usize..48, any::<u8>()), 0..3),
-            length in 0usize..1100,
-            mends in any::<bool>(),
-        ) {
+    /// Whatever is overwritten or cut off: an error or a node, and its children can be listed.
+    #[test]
+    fn fuzz_no_bytes_make_it_panic() {
+        let changes = vec((0_usize..1100, any::<u8>()), 0..4);
+        let heads = vec((4_usize..48, any::<u8>()), 0..3);
+        let values = (0_usize..2, changes, heads, 0_usize..1100, any::<bool>());
+        holds(4000, 20, values, |(which, changes, heads, length, mends)| {
             let mut message = messages()[which].clone();
             for (at, value) in changes.into_iter().chain(heads) {
                 let at = at % message.len();
@@ -259,13 +256,13 @@ mod tests {
                 message[0] = KIND;
             }
             if let Ok(Node::Inner(inner)) = Node::parse(&message) {
-                prop_assert_eq!(inner.children().map(|(_, leaves)| leaves).sum::<u64>(), inner.leaves());
+                assert_eq!(inner.children().map(|(_, leaves)| leaves).sum::<u64>(), inner.leaves());
             }
-        }
+        });
+    }
 
-        #[test]
-        fn nor_do_random_bytes(message in prop::collection::vec(any::<u8>(), 0..200)) {
-            prop_assert!(Node::parse(&message).is_err());
-        }
+    #[test]
+    fn fuzz_nor_do_random_bytes() {
+        holds(4000, 20, vec(any::<u8>(), 0..200), |message| assert!(Node::parse(&message).is_err()));
     }
 }

@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use super::order::{DONE, Order, compare, place_of, word};
+use super::order::{DONE, Order, comes_first, compare, place_of, word};
 use super::runs::Run;
 use super::shape::Shape;
 use super::share::share;
@@ -73,42 +73,26 @@ fn first_not_before<O: Order>(shape: Shape, order: &O, bytes: &[u8], run: &Run, 
     at
 }
 
-/// What is left of a run's range: the record at its head, and the rest.
-struct Head {
-    at: usize,
-    next: usize,
-    end: usize,
-}
-
 fn merge_part<O: Order>(shape: Shape, order: &O, bytes: &[u8], ranges: Vec<Range<usize>>, to: &mut [u8]) {
     let ranges: Vec<Range<usize>> = ranges.into_iter().filter(|range| !range.is_empty()).collect();
-    let mut heads = Vec::with_capacity(ranges.len());
-    let mut words = Vec::with_capacity(ranges.len());
-    for (run, range) in ranges.into_iter().enumerate() {
-        let place = shape.place(bytes, range.start);
-        words.push(word(order.number(&bytes[place.start..place.end]), run));
-        heads.push(Head { at: range.start, next: place.end, end: range.end });
-    }
-    let comes_first = |heads: &[Head], a: u128, b: u128| {
-        compare(order, a, b, |run| shape.record(bytes, heads[run].at)) == Ordering::Less
-    };
-    let mut tournament = Tournament::new(&words, DONE, |a, b| comes_first(&heads, a, b));
+    let record = |at| shape.record(bytes, at);
+    // A record's word knows it by its place, so that a match goes to the record and to nothing else on the way. Runs lie
+    // one behind the other: where two records tie, that of the earlier run has the lower place.
+    let entry = |at, run| (word(order.number(record(at)), at), run);
+    let entries: Vec<(u128, usize)> = ranges.iter().enumerate().map(|(run, range)| entry(range.start, run)).collect();
+    let mut tournament = Tournament::new(&entries, (DONE, 0), |a, b| comes_first(order, a.0, b.0, record));
     let mut filled = 0;
-    while tournament.winner() != DONE {
-        let run = place_of(tournament.winner());
-        let head = &mut heads[run];
-        let record = &bytes[head.at..head.next];
-        to[filled..filled + record.len()].copy_from_slice(record);
-        filled += record.len();
-        head.at = head.next;
-        let next = if head.at == head.end {
-            DONE
-        } else {
-            let place = shape.place(bytes, head.at);
-            head.next = place.end;
-            word(order.number(&bytes[place.start..place.end]), run)
-        };
-        tournament.replace(run, next, |a, b| comes_first(&heads, a, b));
+    loop {
+        let (first, run) = tournament.winner();
+        if first == DONE {
+            break;
+        }
+        let at = place_of(first);
+        let end = shape.place(bytes, at).end;
+        to[filled..filled + end - at].copy_from_slice(&bytes[at..end]);
+        filled += end - at;
+        let next = if end == ranges[run].end { (DONE, 0) } else { entry(end, run) };
+        tournament.replace(run, next, |a, b| comes_first(order, a.0, b.0, record));
     }
     assert_eq!(filled, to.len(), "a merge gives as many bytes as it takes");
 }

@@ -3,11 +3,11 @@
 //!
 //! Past a threshold the records move to a temporary file that is mapped into memory, and sorting works there too: the
 //! second file that a merge needs is mapped as well. What stays in anonymous memory is the threshold and, while sorting,
-//! 4 MiB for each thread (16 bytes for each of 262,144 records), whatever the number of records. A folder on a tmpfs
-//! is memory again: choose one on a disk.
+//! 8 MiB for each thread, 32 MiB for all, and 4 bytes for each thousand records. A folder on a tmpfs is memory again: choose
+//! one on a disk.
 //!
-//! Sorting makes two passes: runs of at most 262,144 records or 8 MiB are sorted by themselves, then all runs are merged at once.
-//! Each pass is shared among threads. In memory a sort needs as much again as the records; in a file, as much disk.
+//! Sorting makes two passes: runs of at most 8 MiB (16 where records are small) are sorted by themselves, then all runs are merged
+//! at once. Each pass is shared among threads. In memory a sort needs as much again as the records; in a file, as much disk.
 
 mod error;
 mod map;
@@ -17,6 +17,7 @@ mod region;
 mod runs;
 mod shape;
 mod share;
+mod sort_run;
 mod tournament;
 
 use std::cmp::Ordering;
@@ -27,6 +28,7 @@ pub use error::{Result, SortBufferError};
 use order::{ByComparison, ByNumber, ByPrefix, Order};
 use region::{Region, Threshold};
 use shape::Shape;
+use sort_run::Most;
 
 /// What a sort buffer may do. The default holds records of any length, in memory, without a limit.
 #[derive(Clone, Debug)]
@@ -43,7 +45,7 @@ pub struct Options {
     pub threads: usize,
 }
 
-/// More threads than this would hold more than 32 MiB of words in memory while they sort.
+/// More threads than this would share the memory that sorting may take in pieces too small: shorter runs, and more to merge.
 const MOST_THREADS: usize = 8;
 
 impl Default for Options {
@@ -88,6 +90,7 @@ pub struct SortBuffer {
     limit: u64,
     threshold: Threshold,
     threads: usize,
+    /// At most so many records in a run: fewer in tests.
     run_records: usize,
 }
 
@@ -103,7 +106,7 @@ impl SortBuffer {
             limit: options.limit,
             threshold: Threshold { bytes: options.map_after, folder: options.folder },
             threads: options.threads.clamp(1, MOST_THREADS),
-            run_records: runs::RUN_RECORDS,
+            run_records: usize::MAX,
         }
     }
 
@@ -201,7 +204,7 @@ impl SortBuffer {
     }
 
     /// Sorts by the first `bytes` bytes as texts are ordered: a record that is all of another's beginning comes before it.
-    /// Faster than [`sort_by`](Self::sort_by): eight bytes are compared at once, and without going to the record.
+    /// Faster than [`sort_by`](Self::sort_by): eight bytes are compared at once, and seldom in the record.
     pub fn sort_by_prefix(&mut self, bytes: usize) -> Result<()> {
         let prefix = ByPrefix(bytes);
         match self.shape {
@@ -219,13 +222,15 @@ impl SortBuffer {
         self.sort(&ByNumber(number))
     }
 
-    fn sort(&mut self, order: &impl Order) -> Result<()> {
+    fn sort<O: Order>(&mut self, order: &O) -> Result<()> {
         if self.count < 2 {
             return Ok(());
         }
         let mut twin = self.region.twin(&self.threshold.folder)?;
         let bytes = self.region.bytes();
-        let mut runs = runs::cut(self.shape, bytes, self.run_records);
+        let mut most = Most::of::<O>(self.shape, self.threads);
+        most.records = most.records.min(self.run_records);
+        let mut runs = runs::cut(self.shape, bytes, most);
         runs::sort(self.shape, order, self.threads, bytes, twin.bytes_mut(), &mut runs);
         // At every moment `self.region` holds all records, so that none is lost where `order` panics.
         std::mem::swap(&mut self.region, &mut twin);

@@ -1,14 +1,11 @@
 //! The first half of sorting: runs, each small enough to be sorted in a few MiB. In: records as they came.
 //! Out: the same records in sorted runs, in another place, and where each run begins.
 
-use super::order::{Order, compare, place_of, word};
+use super::order::Order;
 use super::shape::Shape;
 use super::share::share;
+use super::sort_run::{Most, Scratch, sort_run};
 
-/// The most records of a run: 4 MiB of words for each thread, about what a processor's cache holds.
-pub const RUN_RECORDS: usize = 1 << 18;
-/// The most bytes of a run of more than one record.
-pub const RUN_BYTES: usize = 8 << 20;
 /// A mark stands at one record in so many.
 pub const MARK_EVERY: usize = 1 << 11;
 
@@ -23,21 +20,20 @@ pub struct Run {
     pub marks: Vec<usize>,
 }
 
-/// Cuts `bytes` into runs, at most `records` in each.
-pub fn cut(shape: Shape, bytes: &[u8], records: usize) -> Vec<Run> {
+/// Cuts `bytes` into runs, with no more in each than `most`.
+pub fn cut(shape: Shape, bytes: &[u8], most: Most) -> Vec<Run> {
     let mut runs = Vec::new();
     let mut start = 0;
     while start < bytes.len() {
         let mut end = start;
         match shape {
             Shape::Fixed(length) => {
-                let most = (RUN_BYTES / length).clamp(1, records) * length;
-                end = bytes.len().min(start + most);
+                end = bytes.len().min(start + (most.bytes / length).clamp(1, most.records) * length);
             }
             Shape::Varying => {
-                for _ in 0..records {
+                for _ in 0..most.records {
                     let next = if end < bytes.len() { shape.place(bytes, end).end } else { end };
-                    if next == end || (next - start > RUN_BYTES && end > start) {
+                    if next == end || (next - start > most.bytes && end > start) {
                         break;
                     }
                     end = next;
@@ -59,8 +55,8 @@ pub fn sort<O: Order>(shape: Shape, order: &O, threads: usize, from: &[u8], to: 
         work.push((run, mine));
         rest = after;
     }
-    share(threads, work, Vec::new, |words, (run, to)| {
-        sort_one(shape, order, &from[run.start..run.end], to, words);
+    share(threads, work, Scratch::default, |scratch, (run, to)| {
+        sort_run(shape, order, &from[run.start..run.end], to, scratch);
         let mut at = 0;
         let mut until_mark = 0;
         while at < to.len() {
@@ -74,28 +70,6 @@ pub fn sort<O: Order>(shape: Shape, order: &O, threads: usize, from: &[u8], to: 
     });
 }
 
-fn sort_one<O: Order>(shape: Shape, order: &O, from: &[u8], to: &mut [u8], words: &mut Vec<u128>) {
-    words.clear();
-    let mut at = 0;
-    while at < from.len() {
-        let place = shape.place(from, at);
-        words.push(word(order.number(&from[place.start..place.end]), at));
-        at = place.end;
-    }
-    if O::WHOLE {
-        words.sort_unstable();
-    } else {
-        words.sort_unstable_by(|a, b| compare(order, *a, *b, |at| shape.record(from, at)));
-    }
-    let mut filled = 0;
-    for word in words {
-        let at = place_of(*word);
-        let record = &from[at..shape.place(from, at).end];
-        to[filled..filled + record.len()].copy_from_slice(record);
-        filled += record.len();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,13 +77,16 @@ mod tests {
     #[test]
     fn runs_are_cut_between_records() {
         let ends = |runs: Vec<Run>| runs.iter().map(|run| (run.start, run.end)).collect::<Vec<_>>();
-        assert_eq!(ends(cut(Shape::Fixed(4), &[0; 40], 4)), [(0, 16), (16, 32), (32, 40)]);
+        let most = |records, bytes| Most { records, bytes };
+        assert_eq!(ends(cut(Shape::Fixed(4), &[0; 40], most(4, 100))), [(0, 16), (16, 32), (32, 40)]);
+        assert_eq!(ends(cut(Shape::Fixed(4), &[0; 40], most(100, 19))), [(0, 16), (16, 32), (32, 40)]);
         // Lengths 1, 0, 2, 0, 0.
         let bytes = [1, 9, 0, 2, 9, 9, 0, 0];
-        assert_eq!(ends(cut(Shape::Varying, &bytes, 2)), [(0, 3), (3, 7), (7, 8)]);
-        assert_eq!(ends(cut(Shape::Varying, &[], 2)), []);
+        assert_eq!(ends(cut(Shape::Varying, &bytes, most(2, 100))), [(0, 3), (3, 7), (7, 8)]);
+        assert_eq!(ends(cut(Shape::Varying, &bytes, most(100, 3))), [(0, 3), (3, 6), (6, 8)]);
+        assert_eq!(ends(cut(Shape::Varying, &[], most(2, 100))), []);
         // A record larger than a run is a run.
-        let large = vec![0; RUN_BYTES + 1];
-        assert_eq!(ends(cut(Shape::Fixed(large.len()), &large, 2)), [(0, large.len())]);
+        assert_eq!(ends(cut(Shape::Fixed(20), &[0; 40], most(2, 19))), [(0, 20), (20, 40)]);
+        assert_eq!(ends(cut(Shape::Varying, &bytes, most(2, 1))), [(0, 2), (2, 3), (3, 6), (6, 7), (7, 8)]);
     }
 }

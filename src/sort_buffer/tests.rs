@@ -6,9 +6,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use proptest::collection::vec;
-use proptest::prelude::{ProptestConfig, any, proptest};
+use proptest::prelude::{Just, Strategy, any, prop_oneof};
 
 use super::{Options, SortBuffer, SortBufferError};
+use crate::fuzz::holds;
 
 /// A buffer whose runs are short, so that few records make many of them.
 pub(super) fn buffer(options: Options) -> SortBuffer {
@@ -67,38 +68,37 @@ fn check(options: &Options, records: &[Vec<u8>]) {
     }
 }
 
-/// More cases than usual where ALLOCANARY_FUZZ_CASES says so.
-fn cases(usual: u32) -> ProptestConfig {
-    let asked = std::env::var("ALLOCANARY_FUZZ_CASES").ok().and_then(|cases| cases.parse().ok());
-    let usual = if cfg!(miri) { 3 } else { usual };
-    ProptestConfig { cases: asked.unwrap_or(usual), failure_persistence: None, ..ProptestConfig::default() }
+const THREADS: std::ops::Range<usize> = 1..4;
+
+fn records(most: usize, longest: usize) -> impl Strategy<Value = Vec<Vec<u8>>> {
+    vec(vec(0_u8..6, 0..longest), 1..if cfg!(miri) { 20 } else { most })
 }
 
-proptest! {
-    #![proptest_config(cases(64))]
-
-    #[test]
-    fn records_of_any_length_sort_as_std_sorts_them(
-        records in vec(vec(0_u8..6, 0..14), 1..60), threads in 1_usize..4,
-    ) {
+#[test]
+fn fuzz_records_of_any_length_sort_as_std_sorts_them() {
+    holds(64, 3, (records(60, 14), THREADS), |(records, threads)| {
         check(&Options { threads, ..Options::default() }, &records);
-    }
+    });
+}
 
-    #[test]
-    fn records_of_one_length_sort_as_std_sorts_them(
-        bytes in vec(0_u8..6, 12..800), length in 1_usize..13, threads in 1_usize..4,
-    ) {
+/// The lengths that are sorted as values, and those around them.
+#[test]
+fn fuzz_records_of_one_length_sort_as_std_sorts_them() {
+    let lengths = prop_oneof![1_usize..13, Just(8_usize), Just(16), Just(24), Just(32), 15_usize..34];
+    let bytes = vec(0_u8..6, if cfg!(miri) { 34..150 } else { 34..900 });
+    holds(128, 6, (bytes, lengths, THREADS), |(bytes, length, threads)| {
         let records: Vec<Vec<u8>> = bytes.chunks_exact(length).map(<[u8]>::to_vec).collect();
         check(&Options { record_length: Some(length), threads, ..Options::default() }, &records);
-    }
+    });
+}
 
-    #[cfg(not(miri))] // which cannot map files
-    #[test]
-    fn records_in_a_file_sort_as_std_sorts_them(
-        records in vec(vec(any::<u8>(), 0..300), 1..60), after in 0_usize..2000, threads in 1_usize..4,
-    ) {
+#[test]
+#[cfg_attr(miri, ignore = "Miri maps no files")]
+fn fuzz_records_in_a_file_sort_as_std_sorts_them() {
+    let records = vec(vec(any::<u8>(), 0..300), 1..60);
+    holds(64, 0, (records, 0_usize..2000, THREADS), |(records, after, threads)| {
         check(&Options { map_after: Some(after), threads, ..Options::default() }, &records);
-    }
+    });
 }
 
 pub(super) fn numbered(count: u32) -> Vec<Vec<u8>> {
@@ -106,20 +106,32 @@ pub(super) fn numbered(count: u32) -> Vec<Vec<u8>> {
     (0..count).map(|n| format!("{}-{n}", 999 - n * 7 % 10).into_bytes()).collect()
 }
 
-/// 3,000 records of ten keys, in full runs and many: the original gave the second run's first.
+/// 3,000 records of ten keys, in many runs and in one: the original gave the second run's first, and a sort that is not
+/// stable keeps a few in order.
 #[test]
 fn equal_records_stay_as_they_came() {
-    let records = numbered(if cfg!(miri) { 100 } else { 3000 });
-    let mut wanted = records.clone();
-    wanted.sort_by(|a, b| a[..3].cmp(&b[..3]));
-    for threads in [1, 2, 8] {
-        let mut buffer = filled(Options { threads, ..Options::default() }, &records);
-        buffer.sort_by_prefix(3).unwrap();
-        assert_eq!(all(&buffer), wanted);
+    let count = if cfg!(miri) { 100 } else { 3000 };
+    let alike = (0..count).map(|n| format!("{}-{n:012}", 999 - n * 7 % 10).into_bytes()).collect();
+    for (record_length, records) in [(None, numbered(count)), (Some(16), alike)] {
+        let mut wanted = records.clone();
+        wanted.sort_by(|a, b| a[..3].cmp(&b[..3]));
+        for (threads, run_records) in [(1, 7), (2, 7), (8, 7), (2, usize::MAX)] {
+            let fill = || {
+                let mut buffer = filled(Options { record_length, threads, ..Options::default() }, &records);
+                buffer.run_records = run_records;
+                buffer
+            };
+            let mut buffer = fill();
+            buffer.sort_by_prefix(3).unwrap();
+            assert_eq!(all(&buffer), wanted, "by a prefix, {record_length:?}, {threads}, {run_records}");
+            let mut buffer = fill();
+            buffer.sort_by(|a, b| a[..3].cmp(&b[..3])).unwrap();
+            assert_eq!(all(&buffer), wanted, "by a comparison, {record_length:?}, {threads}, {run_records}");
+            let mut buffer = fill();
+            buffer.sort_by(|_, _| Ordering::Equal).unwrap();
+            assert_eq!(all(&buffer), records);
+        }
     }
-    let mut equal = filled(Options::default(), &records);
-    equal.sort_by(|_, _| Ordering::Equal).unwrap();
-    assert_eq!(all(&equal), records);
 }
 
 #[test]

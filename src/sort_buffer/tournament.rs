@@ -1,22 +1,22 @@
-//! Which of many runs has the first record. In: a word for each run. Out: the least, again and again.
+//! Which of many runs has the first record. In: what stands for each run's first. Out: the first of them, again and again.
 //!
-//! A tree of losers (Knuth, volume 3, 5.4.1): a new word for the run that won meets one word on each level, and those
+//! A tree of losers (Knuth, volume 3, 5.4.1): a new entry for the run that won meets one entry on each level, and those
 //! that it meets are where they have to be. A heap compares twice on each level.
 
-/// The words of all runs, the least on top.
-pub struct Tournament {
+/// The entries of all runs, the first on top.
+pub struct Tournament<E> {
     /// The loser of each match; the match of node n is between what came up from 2n and from 2n + 1.
-    losers: Vec<u128>,
-    winner: u128,
+    losers: Vec<E>,
+    winner: E,
 }
 
-impl Tournament {
-    /// The tournament of `words`, of which the word of run `n` is at `n`. `last` is after all words. `comes_first` gives
-    /// whether the first word comes before the second.
-    pub fn new(words: &[u128], last: u128, comes_first: impl Fn(u128, u128) -> bool) -> Self {
-        let leaves = words.len().next_power_of_two();
+impl<E: Copy> Tournament<E> {
+    /// The tournament of `entries`, of which that of run `n` is at `n`. `last` is after all of them. `comes_first` gives
+    /// whether the first of two entries comes before the second.
+    pub fn new(entries: &[E], last: E, comes_first: impl Fn(E, E) -> bool) -> Self {
+        let leaves = entries.len().next_power_of_two();
         let mut winners = vec![last; 2 * leaves];
-        winners[leaves..leaves + words.len()].copy_from_slice(words);
+        winners[leaves..leaves + entries.len()].copy_from_slice(entries);
         let mut losers = vec![last; leaves];
         for node in (1..leaves).rev() {
             let (left, right) = (winners[2 * node], winners[2 * node + 1]);
@@ -27,16 +27,16 @@ impl Tournament {
         Tournament { losers, winner: winners[1] }
     }
 
-    /// The least word.
+    /// The first entry.
     #[inline]
-    pub fn winner(&self) -> u128 {
+    pub fn winner(&self) -> E {
         self.winner
     }
 
-    /// Puts `word` in the place of the winner's, which run `run` had.
+    /// Puts `entry` in the place of the winner, which run `run` had.
     #[inline]
-    pub fn replace(&mut self, run: usize, word: u128, comes_first: impl Fn(u128, u128) -> bool) {
-        let mut winner = word;
+    pub fn replace(&mut self, run: usize, entry: E, comes_first: impl Fn(E, E) -> bool) {
+        let mut winner = entry;
         let mut node = (run + self.losers.len()) / 2;
         while node > 0 {
             let other = self.losers[node];

@@ -1,0 +1,71 @@
+//! Property tests that can go on for a time, and that say how to fail again. In: what a property takes and the property.
+//! Out: nothing, or a panic with the least input that fails and the seed that leads to it.
+//!
+//! Each run draws a new seed. `ALLOCANARY_FUZZ_SECONDS=60` goes on with the next seeds for so long;
+//! `ALLOCANARY_FUZZ_SEED=n` draws what seed n draws, again.
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::{Duration, Instant};
+
+use proptest::strategy::Strategy;
+use proptest::test_runner::{Config, RngSeed, TestRunner};
+
+/// Checks `property` on `cases` values of each seed; on no more than `miri` of them under Miri, which is slow.
+pub fn holds<S: Strategy>(cases: u32, miri: u32, values: S, property: impl Fn(S::Value)) {
+    let seconds = number("ALLOCANARY_FUZZ_SECONDS").unwrap_or(0);
+    let until = Instant::now() + Duration::from_secs(seconds);
+    let mut seed = number("ALLOCANARY_FUZZ_SEED").unwrap_or_else(|| RandomState::new().hash_one(0));
+    let cases = if cfg!(miri) { miri } else { cases };
+    loop {
+        if let Err(failed) = with_seed(seed, cases, &values, &property) {
+            let thread = std::thread::current();
+            let test = thread.name().unwrap_or("the test").to_string();
+            panic!("{failed}\nagain: ALLOCANARY_FUZZ_SEED={seed} cargo test --release --lib -- --exact {test}");
+        }
+        if Instant::now() >= until {
+            return;
+        }
+        seed = seed.wrapping_add(1);
+    }
+}
+
+fn with_seed<S: Strategy>(seed: u64, cases: u32, values: &S, property: &impl Fn(S::Value)) -> Result<(), String> {
+    let config = Config {
+        cases,
+        rng_seed: RngSeed::Fixed(seed),
+        failure_persistence: None,
+        max_shrink_time: 10_000, // milliseconds
+        ..Config::default()
+    };
+    let checked = TestRunner::new(config).run(values, |value| {
+        property(value);
+        Ok(())
+    });
+    checked.map_err(|failed| failed.to_string())
+}
+
+/// The number that a variable holds. Panics where it holds something else: a seed that is not used shows nothing.
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable}: wanted a number, found `{text}`")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[test]
+    fn a_seed_draws_the_same_values_again_and_finds_the_same_failure() {
+        let drawn = |seed| {
+            let all = Mutex::new(Vec::new());
+            with_seed(seed, 20, &(0..1000_u32), &|value| all.lock().unwrap().push(value)).unwrap();
+            all.into_inner().unwrap()
+        };
+        assert_eq!(drawn(7), drawn(7));
+        assert_ne!(drawn(7), drawn(8));
+        let failed = with_seed(7, 200, &(0..1000_u32), &|value| assert!(value < 500)).unwrap_err();
+        assert!(failed.contains("minimal failing input: 500"), "{failed}");
+    }
+}
