@@ -51,10 +51,13 @@ struct Placed<'a> {
 const NODE_BYTES: usize = size_of::<Boxed>();
 const _: () = assert!(NODE_BYTES == 16 && size_of::<Placed>() == 16, "the published node has 16 bytes");
 
+/// Builds, walks and frees a list of so many nodes; how many the walk met, and the sum of their values.
+type Life = fn(u64, &mut Laps, &Gate) -> (u64, u64);
+
 fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let nodes = setup.number("nodes")?;
     let idle = setup.millis("idle")?;
-    let (life, bytes_each): (fn(u64, &mut Laps, &Gate) -> (u64, u64), usize) = match setup.word("variant")? {
+    let (life, bytes_each): (Life, usize) = match setup.word("variant")? {
         "arena" => (placed, NODE_BYTES),
         _ => (boxed, SMALLEST),
     };
