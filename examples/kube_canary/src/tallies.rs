@@ -70,7 +70,7 @@ pub struct Tallies {
     pub connections_refused: u64,
     /// Pages that there was no room for, because slow readers held others.
     pub pages_refused: u64,
-    /// Answers without the kernel's receive time: their round trips have in them how long they waited to be read.
+    /// Answers without the kernel's receive time: their round trips are up to twice as long as they were.
     pub unstamped: u64,
     /// How long name servers took, by the kind of record; failures too.
     pub resolutions: BTreeMap<&'static str, Histogram>,

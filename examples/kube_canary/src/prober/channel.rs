@@ -153,8 +153,8 @@ impl Channel {
     fn without_stamp(&self, tallies: &mut Tallies) {
         if tallies.unstamped == 0 {
             eprintln!(
-                "kube_canary: this kernel does not say when a packet came ({}): round trips include how long an answer waits \
-                 until it is read; kube_canary_unstamped_replies_total counts them",
+                "kube_canary: this kernel does not say when a packet came ({}): round trips are up to twice as long \
+                 as they were; kube_canary_unstamped_replies_total counts them",
                 self.protocol()
             );
         }
@@ -187,6 +187,12 @@ impl Channel {
 
     fn arrival(&self, received: &Received, at: u64) -> Arrival {
         Arrival { at, source: received.address.ip(), protocol: self.protocol(), hop_limit: received.hop_limit }
+    }
+
+    /// As on a kernel that does not say when a packet came.
+    #[cfg(test)]
+    pub fn without_stamps(&self) {
+        socket::set(self.socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 0).unwrap();
     }
 
     /// Packets that the kernel has dropped here since the last call, because the buffer was full.

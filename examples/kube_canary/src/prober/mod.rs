@@ -47,6 +47,8 @@ const GRAIN: u64 = 2_000_000;
 /// After a probe, answers are read after so long, then after twice that and so on, where no other probe comes first: the
 /// kernel has noted when they came, and to wake for each would double what few peers cost.
 const FIRST_READ: u64 = 400_000_000;
+/// The same where the kernel does not note it: a round trip is at most twice as long as it was, and by this.
+const FIRST_READ_UNSTAMPED: u64 = 250_000;
 /// About so often drops are counted and forgotten peers swept: with the first probe after it, or else half as late again.
 const HOUSEKEEPING: u64 = 1_000_000_000;
 /// A longer timeout would not fit in a book's window.
@@ -257,8 +259,8 @@ impl Prober {
                     self.echo.take(&mut mesh.tallies, &mut self.receiver);
                 }
                 self.deadlines.push_back(Deadline { at: now + self.asker.timeout, id, protocol, sequence });
-                self.read_gap = FIRST_READ;
-                self.read_at = now + FIRST_READ;
+                self.read_gap = if mesh.tallies.unstamped > 0 { FIRST_READ_UNSTAMPED } else { FIRST_READ };
+                self.read_at = now + self.read_gap;
             }
             Err(error) => drop(book.lost(sequence, channel::loss(&error))),
         }
@@ -278,3 +280,7 @@ fn open_icmp(nonce: u64, channels: &mut Vec<Channel>) -> Result<()> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "mod_test.rs"]
+mod tests;

@@ -72,7 +72,7 @@ impl MeshCollector {
             ),
             (
                 "kube_canary_unstamped_replies",
-                "Replies without the kernel's receive time, whose round trips include the wait until they were read",
+                "Replies without the kernel's receive time, whose round trips may be shown up to twice as long",
                 tallies.unstamped,
             ),
         ];

@@ -97,7 +97,7 @@ fn an_address_without_a_route_is_no_answer_and_harms_no_other_peer() {
 fn tcp_and_http_probes_are_answered_by_a_server() {
     for protocol in [Protocol::Tcp, Protocol::Http] {
         let mut options = options(loopback(20), protocol, Duration::from_millis(250));
-        options.peer_port = server();
+        options.peer_port = server(Duration::ZERO);
         let (sum, _) = run(&options).unwrap();
         assert_eq!((sum.books, sum.lost, sum.duplicates), (20, 0, 0), "{protocol}: {sum:?}");
         assert!(sum.replies > 0);
@@ -108,7 +108,7 @@ fn tcp_and_http_probes_are_answered_by_a_server() {
 fn a_stop_of_the_process_loses_nothing() {
     for protocol in [Protocol::Icmp, Protocol::Tcp, Protocol::Http] {
         let mut options = options(loopback(50), protocol, Duration::from_millis(200));
-        options.peer_port = server();
+        options.peer_port = server(Duration::ZERO);
         let shared = mesh(&options);
         let stopped = probe(&options, &shared, async || {
             tokio::time::sleep(Duration::from_secs(1)).await;

@@ -1,7 +1,7 @@
 //! What the tests share. In: numbers of peers, options. Out: a prober that runs in this process, and a sum of its books.
 
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, TcpListener, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use kube_canary::error::{Error, Result};
@@ -106,18 +106,25 @@ pub fn address(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-/// A web server that answers as a canary does; gives its port.
-pub fn server() -> u16 {
+/// A web server that answers as a canary does, so much later; gives its port.
+pub fn server(after: Duration) -> u16 {
     let listener = TcpListener::bind("0.0.0.0:0").unwrap();
     let port = listener.local_addr().unwrap().port();
+    let answer = move |mut stream: TcpStream| {
+        let mut request = [0; 1024];
+        if let Ok(length) = stream.read(&mut request)
+            && request[..length].starts_with(b"GET /healthz HTTP/1.1\r\n")
+        {
+            std::thread::sleep(after);
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nok\n");
+        }
+    };
     std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let Ok(mut stream) = stream else { continue };
-            let mut request = [0; 1024];
-            if let Ok(length) = stream.read(&mut request)
-                && request[..length].starts_with(b"GET /healthz HTTP/1.1\r\n")
-            {
-                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nok\n");
+        for stream in listener.incoming().flatten() {
+            if after.is_zero() {
+                answer(stream);
+            } else {
+                std::thread::spawn(move || answer(stream));
             }
         }
     });

@@ -1,0 +1,27 @@
+//! A prober as a whole, on loopback, where the kernel helps it less than usual.
+
+use std::time::Duration;
+
+use super::*;
+use crate::histogram::Bounds;
+use crate::peer::Peer;
+
+#[test]
+fn without_the_kernel_s_stamps_a_round_trip_is_not_the_wait_until_it_is_read() {
+    let mut mesh = Mesh::new(Bounds::default(), 0, usize::MAX, "a");
+    mesh.update("flags", vec![Peer::at([127, 0, 0, 1].into())], 0);
+    let shared = Shared::new(mesh);
+    let options = Options { protocols: Some(vec![Protocol::Udp]), udp_port: 0, ..Options::default() };
+    let options = Options { interval: Duration::from_millis(800), timeout: Duration::from_millis(800), ..options };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let prober = Prober::open(&options, shared.clone()).unwrap();
+        prober.channels.iter().for_each(Channel::without_stamps);
+        let _ = tokio::time::timeout(Duration::from_secs(8), prober.run()).await;
+    });
+    let mesh = shared.lock();
+    let book = mesh.entries().next().unwrap().1.books[Protocol::Udp as usize].as_ref().unwrap();
+    assert!(mesh.tallies.unstamped > 5 && book.replies() > 5, "{book:?}");
+    // The first answer shows that there are no stamps. It was read after 400 ms, as all would be.
+    assert!(book.rtt().quantile(0.5).unwrap() < FIRST_READ / 4, "{book:?}");
+}
