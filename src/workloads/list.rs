@@ -58,7 +58,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         "arena" => (placed, NODE_BYTES),
         _ => (boxed, SMALLEST),
     };
-    Room::check((nodes * bytes_each) as u64, "parameter `nodes`")?;
+    Room::check_blocks((nodes * bytes_each) as u64, "parameter `nodes`")?;
     let verified = AtomicU64::new(0);
 
     let worker = |worker: usize, gate: &Gate| {
