@@ -32,6 +32,12 @@ impl Room {
         }
     }
 
+    /// The same for blocks of `held` bytes: every allocator holds more than it hands out. A quarter more is what we ask for; a
+    /// program that needs beyond that is killed.
+    pub fn check_blocks(held: u64, what: &str) -> Result<(), String> {
+        Room::check(held + held / 4, &format!("{what}, and a quarter for the allocator"))
+    }
+
     /// With `proc` and control groups mounted elsewhere.
     fn at(proc: &Path, groups: &Path) -> Option<Room> {
         let available = line_number(&fs::read(proc.join("meminfo")).ok()?, b"MemAvailable:");

@@ -105,10 +105,8 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         0 => (high / 512).max(8) as usize,
         chunk => chunk,
     };
-    // Every allocator holds more than it hands out. A quarter more, and each thread's last chunk, is what we ask for;
-    // one that needs beyond that is killed, and that is a row as well.
-    let most = high + high / 4 + (chunk * setup.threads) as u64;
-    Room::check(most, "parameter `high`, a quarter for the allocator, and a chunk for each thread")?;
+    // Each thread's last chunk goes beyond the mark.
+    Room::check_blocks(high + (chunk * setup.threads) as u64, "parameter `high`, a chunk for each thread")?;
 
     let threads = setup.threads as u64;
     let held: Vec<AtomicU64> = (0..threads).map(|_| AtomicU64::new(0)).collect();

@@ -51,7 +51,8 @@ struct Placed<'a> {
 const NODE_BYTES: usize = size_of::<Boxed>();
 const _: () = assert!(NODE_BYTES == 16 && size_of::<Placed>() == 16, "the published node has 16 bytes");
 
-/// Builds, walks and frees a list of so many nodes; how many the walk met, and the sum of their values.
+/// Builds, walks and frees a list of so many nodes, with a stop after each and one to rest. Gives how many nodes the walk met,
+/// and the sum of their values.
 type Life = fn(u64, &mut Laps, &Gate) -> (u64, u64);
 
 fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
@@ -61,7 +62,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         "arena" => (placed, NODE_BYTES),
         _ => (boxed, SMALLEST),
     };
-    Room::check((nodes * bytes_each) as u64, "parameter `nodes`")?;
+    Room::check_blocks((nodes * bytes_each) as u64, "parameter `nodes`")?;
     let verified = AtomicU64::new(0);
 
     let worker = |worker: usize, gate: &Gate| {
@@ -80,8 +81,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     Ok(Outcome { operations: nodes as u64, active, timed_every: TIMED_EVERY, verified })
 }
 
-/// The list of boxes: built, walked, freed, with a stop after each, and one more to rest. Gives how many nodes the walk
-/// met, and the sum of their values.
+/// Each node an allocation.
 fn boxed(nodes: u64, laps: &mut Laps, gate: &Gate) -> (u64, u64) {
     let mut root = None;
     let mut tail = &mut root;
@@ -105,7 +105,7 @@ fn boxed(nodes: u64, laps: &mut Laps, gate: &Gate) -> (u64, u64) {
     (walked, sum)
 }
 
-/// The same in an arena, which gives all nodes back at once.
+/// All in an arena, which gives them back at once.
 fn placed(nodes: u64, laps: &mut Laps, gate: &Gate) -> (u64, u64) {
     let mut arena = Arena::new();
     let (mut walked, mut sum) = (0, 0);

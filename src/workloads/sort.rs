@@ -118,7 +118,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         "mapped" => (|task| buffered(task, Some(MAP_AFTER)), RECORD_BYTES, 0),
         _ => (boxed, RECORD_BYTES + REFERENCE, SMALLEST + REFERENCE * 3 / 2),
     };
-    Room::check((records * most_each) as u64, "parameter `records`")?;
+    Room::check_blocks((records * most_each) as u64, "parameter `records`")?;
     let verified = AtomicU64::new(0);
 
     let worker = |worker: usize, gate: &Gate| {

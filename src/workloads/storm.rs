@@ -112,7 +112,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let threads = setup.threads;
     // Each thread has at least one request in flight. A ballast is of what a burst has freed: it comes on top of nothing.
     let held = live + in_flight.max(threads) * REQUEST;
-    Room::check((held + held / 4) as u64, "parameters `live` and `in_flight`, and a quarter for the allocator")?;
+    Room::check_blocks(held as u64, "parameters `live` and `in_flight`")?;
     let mut kept = match ballast {
         0 => None,
         bytes => Some(Ballast::keep(Bytes(bytes)).map_err(|error| format!("parameter `ballast`: {error}"))?),
