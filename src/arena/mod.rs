@@ -67,13 +67,19 @@ impl Arena {
 
     /// The arena with an upper limit in bytes.
     ///
-    /// The limit counts chunks, whole ones: past what the arena has already it is never passed, and an arena near it may refuse a piece that would fit
-    /// by the byte, because a new chunk is made of pages and is up to twice as large as the piece.
+    /// The limit counts chunks, whole ones: past what the arena has already it is never passed, and an arena near it may
+    /// refuse a piece that would fit by the byte, because a new chunk is made of pages and is up to twice as large as the
+    /// piece.
     pub fn limited(mut self, bytes: usize) -> Self {
         self.limit = Some(bytes);
-        // A released arena stays one.
-        self.bump.set_allocation_limit(if self.released { Some(0) } else { self.limit });
+        self.pass_limit_on();
         self
+    }
+
+    fn pass_limit_on(&self) {
+        // bumpalo takes a limit below what it holds for no limit at all. A released arena stays one.
+        let limit = self.limit.map(|limit| limit.max(self.bump.allocated_bytes()));
+        self.bump.set_allocation_limit(if self.released { Some(0) } else { limit });
     }
 
     /// Moves `value` into the arena. Its destructor will not run; a type that has one is refused while compiling.
@@ -126,12 +132,13 @@ impl Arena {
     /// Forgets all that was handed out and keeps the newest chunk, the largest.
     pub fn reset(&mut self) {
         self.bump.reset();
+        self.pass_limit_on();
     }
 
     /// Forgets all that was handed out, and keeps the newest chunk where it has at most `bytes`. An arena that is
     /// left without a chunk makes a new one when it is asked again.
     pub fn trim_to(&mut self, bytes: usize) {
-        self.bump.reset();
+        self.reset();
         if self.bump.allocated_bytes() > bytes {
             self.give_back();
         }
@@ -139,15 +146,14 @@ impl Arena {
 
     /// Gives all memory back. The arena refuses from then on; a second release does nothing.
     pub fn release(&mut self) {
+        // The fast path knows no flag: without a chunk and with a limit of 0 it is never taken.
         self.released = true;
         self.give_back();
-        // The fast path knows no flag: without a chunk and with a limit of 0 it is never taken.
-        self.bump.set_allocation_limit(Some(0));
     }
 
     fn give_back(&mut self) {
         self.bump = Bump::new();
-        self.bump.set_allocation_limit(self.limit);
+        self.pass_limit_on();
     }
 
     /// The arena for many threads, under an id of its own.
@@ -166,7 +172,11 @@ const MOST: usize = isize::MAX as usize / 4;
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::any;
+
     use super::*;
+    use crate::fuzz::holds;
 
     #[repr(align(16))]
     #[derive(Clone, Copy)]
@@ -198,6 +208,38 @@ mod tests {
         assert!(sizes.reserved >= 3 * first, "{sizes:?}, first chunk {first}");
     }
 
+    /// Bytes and aligned values in any order, up to a limit: each keeps what was written to it, and all are counted.
+    #[test]
+    fn fuzz_pieces_lie_apart_and_keep_what_they_hold() {
+        let pieces = vec((0_usize..600, any::<bool>()), 1..if cfg!(miri) { 20 } else { 200 });
+        holds(64, 3, (pieces, 0_usize..2000, 0_usize..100_000), |(pieces, first, limit)| {
+            let arena = Arena::with_capacity(first).unwrap();
+            let most = limit.max(arena.sizes().reserved);
+            let arena = arena.limited(limit);
+            let (mut texts, mut nodes, mut bytes) = (Vec::new(), Vec::new(), 0);
+            for (at, (size, is_text)) in pieces.into_iter().enumerate() {
+                let given = if is_text {
+                    arena.copy(&vec![at as u8; size]).map(|text| texts.push((at, size, text)))
+                } else {
+                    arena.alloc(Node { value: at as u64, next: !0 }).map(|node| nodes.push((at, node)))
+                };
+                match given {
+                    Ok(()) => bytes += if is_text { size } else { size_of::<Node>() },
+                    Err(refused) => assert!(matches!(refused, ArenaError::Limit { .. }), "{refused}"),
+                }
+            }
+            assert!(
+                texts.iter().all(|(at, size, text)| text.len() == *size && text.iter().all(|byte| *byte == *at as u8))
+            );
+            assert!(nodes.iter().all(|(at, node)| (node.value, node.next) == (*at as u64, !0)));
+            let sizes = arena.sizes();
+            assert!(
+                sizes.used >= bytes && sizes.used + sizes.lost <= sizes.reserved && sizes.reserved <= most,
+                "{sizes:?}"
+            );
+        });
+    }
+
     #[test]
     fn more_than_it_may_hold_is_an_error_that_names_wanted_held_and_limit() {
         let arena = Arena::with_capacity(4096).unwrap().limited(64 << 10);
@@ -214,6 +256,21 @@ mod tests {
             pieces += 1;
         }
         assert!(pieces >= 32 && arena.sizes().reserved <= 64 << 10, "{pieces}, {:?}", arena.sizes());
+    }
+
+    #[test]
+    fn a_limit_below_what_it_holds_stops_it_there() {
+        let mut arena = Arena::with_capacity(4096).unwrap().limited(1000);
+        let held = arena.sizes().reserved;
+        while arena.copy(&[1; 1000]).is_ok() {
+            assert_eq!(arena.sizes().reserved, held);
+        }
+        assert_eq!(arena.copy(&[1; 1000]), Err(ArenaError::Limit { wanted: 1000, held, limit: 1000 }));
+        arena.reset();
+        assert!(arena.copy(&vec![1; held + 1]).is_err());
+        arena.trim_to(0);
+        assert!(arena.copy(&[1; 1001]).is_err());
+        assert!(arena.copy(&[1; 100]).is_ok());
     }
 
     #[test]

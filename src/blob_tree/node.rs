@@ -242,7 +242,7 @@ mod tests {
         let changes = vec((0_usize..1100, any::<u8>()), 0..4);
         let heads = vec((4_usize..48, any::<u8>()), 0..3);
         let values = (0_usize..2, changes, heads, 0_usize..1100, any::<bool>());
-        holds(4000, 20, values, |(which, changes, heads, length, mends)| {
+        holds(4000, 5, values, |(which, changes, heads, length, mends)| {
             let mut message = messages()[which].clone();
             for (at, value) in changes.into_iter().chain(heads) {
                 let at = at % message.len();
@@ -263,6 +263,6 @@ mod tests {
 
     #[test]
     fn fuzz_nor_do_random_bytes() {
-        holds(4000, 20, vec(any::<u8>(), 0..200), |message| assert!(Node::parse(&message).is_err()));
+        holds(4000, 5, vec(any::<u8>(), 0..200), |message| assert!(Node::parse(&message).is_err()));
     }
 }

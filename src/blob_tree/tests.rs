@@ -79,7 +79,7 @@ fn build(tree: &mut BlobTree, reader: impl Read, size: u64) -> Result<(Hash, Sto
 #[test]
 fn trees_are_dolts_whichever_builder_makes_them() {
     for mut tree in [BlobTree::new(), BlobTree::with_buffer_per_node()] {
-        let most = if cfg!(miri) { 4001 } else { u64::MAX };
+        let most = if cfg!(miri) { 1000 } else { u64::MAX };
         let dolts = DOLTS.into_iter().filter(|(size, ..)| *size <= most);
         for (size, written, root) in dolts.clone().chain(dolts.rev()) {
             let (found, store) = build(&mut tree, Counted(0).take(size), size).unwrap();
@@ -143,7 +143,7 @@ fn sizes() -> BoxedStrategy<usize> {
 #[test]
 fn fuzz_any_split_makes_the_same_tree_and_it_reads_back() {
     let steps = prop::collection::vec(prop_oneof![1_usize..100, 1_usize..9000], 1..20);
-    holds(48, 2, (sizes(), any::<u64>(), steps), |(size, seed, steps)| {
+    holds(48, 1, (sizes(), any::<u64>(), steps), |(size, seed, steps)| {
         let mut rng = crate::rng::Rng::new(seed);
         let data: Vec<u8> = (0..size).map(|_| rng.next() as u8).collect();
         let mut tree = BlobTree::new();
@@ -205,6 +205,7 @@ fn errors_name_offset_wanted_and_found_and_the_builder_goes_on() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "SHA-512 of so much takes minutes")]
 fn a_damaged_store_is_found_out() {
     let (root, mut store) = build(&mut BlobTree::new(), Counted(0).take(10_000), 10_000).unwrap();
     let leaf = Hash::of(&store.nodes.values().find(|message| message.len() == 4044).unwrap().clone());
