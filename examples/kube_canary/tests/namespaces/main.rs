@@ -2,6 +2,7 @@
 //! that is cut and mended; and real servers about them: Prometheus, dnsmasq, Kubernetes' API server. Needs root, `ip`, `nft`
 //! and what each of them needs; says so and is skipped elsewhere.
 
+mod apiserver;
 mod canary;
 mod dns;
 mod net;
