@@ -1,30 +1,27 @@
 //! Peers from the API server: the EndpointSlices of a service, and nodes where zones and cordons are wanted. In: a service
 //! account or a kubeconfig. Out: peers, within a second of a change.
 //!
-//! The watcher of the kube crate resumes after disconnects, lists again after 410 Gone, and backs off after errors. Objects
-//! are not kept: of a slice we keep addresses, of a node its zone and whether it takes pods.
+//! Objects are not kept: of a slice we keep addresses, of a node its zone and whether it takes pods.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::pin::pin;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
-use futures_util::StreamExt;
-use futures_util::stream::{self, Stream};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use kube::api::{ApiResource, NotUsed, Object};
-use kube::runtime::watcher::{self, Event};
-use kube::runtime::{WatchStreamExt, watcher as watching};
-use kube::{Api, Client, Config, ResourceExt};
+use kube::{Api, Client, Config, Error, ResourceExt};
 use serde::{Deserialize, Serialize};
 
 use super::Own;
+use super::reflect::{self, Change, reflect};
+use crate::clock;
 use crate::mesh::Shared;
 use crate::options::Kubernetes;
 use crate::peer::Peer;
 
-/// Objects of one list request: a node is some 20 kB of JSON, most of it the images that it has.
-const PAGE: u32 = 50;
+const SOURCE: &str = "kubernetes";
 const ZONE: &str = "topology.kubernetes.io/zone";
 
 /// A node without all that we do not read.
@@ -37,44 +34,44 @@ struct NodeSpec {
     unschedulable: bool,
 }
 
-/// What changed.
-enum Change {
-    Slices(Event<EndpointSlice>),
-    Nodes(Event<SmallNode>),
-}
-
-/// All that we know from the API, by the objects' names.
+/// All that we know from the API.
 #[derive(Default)]
 struct Known {
     slices: Table<Vec<Peer>>,
     nodes: Table<(Box<str>, bool)>,
 }
 
-/// A table that is filled anew behind the old one while a list comes in.
+/// What is kept of the objects of one kind, by their names.
 struct Table<T> {
-    rows: HashMap<String, T>,
-    coming: Option<HashMap<String, T>>,
+    /// None until they were listed.
+    rows: Option<HashMap<String, T>>,
+    /// What the last that was heard failed with, where it is a failure.
+    problem: Option<String>,
 }
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
-        Table { rows: HashMap::new(), coming: None }
+        Table { rows: None, problem: None }
     }
 }
 
 impl<T> Table<T> {
-    /// Takes a change. True where the rows are whole afterwards.
-    fn take<K: ResourceExt>(&mut self, event: Event<K>, row: impl Fn(&K) -> T) -> bool {
-        match event {
-            Event::Init => self.coming = Some(HashMap::new()),
-            Event::InitApply(object) => {
-                self.coming.get_or_insert_default().insert(object.name_any(), row(&object));
-            }
-            Event::InitDone => self.rows = self.coming.take().unwrap_or_default(),
-            Event::Apply(object) => drop(self.rows.insert(object.name_any(), row(&object))),
-            Event::Delete(object) => drop(self.rows.remove(&object.name_any())),
+    /// Takes a change of these objects, which are called `what` of `place` where it failed; then it is false.
+    fn take(&mut self, change: Change<T>, what: &str, place: &str) -> bool {
+        self.problem = None;
+        match change {
+            Change::All(rows) => self.rows = Some(rows),
+            Change::One(name, Some(row)) => drop(self.rows.get_or_insert_default().insert(name, row)),
+            Change::One(name, None) => drop(self.rows.get_or_insert_default().remove(&name)),
+            Change::Stands => {}
+            Change::Failed(error) => self.problem = Some(explain(&error, what, place)),
         }
-        self.coming.is_none()
+        self.problem.is_none()
+    }
+
+    /// Whether something can be said of this kind, be it that nothing is to be had.
+    fn is_told(&self) -> bool {
+        self.rows.is_some() || self.problem.is_some()
     }
 }
 
@@ -83,67 +80,73 @@ pub async fn watch(options: Kubernetes, own: Own, mesh: Shared) {
     let client = loop {
         match connect().await {
             Ok(client) => break client,
-            Err(problem) => super::fail(&mesh, "kubernetes", problem),
+            Err(problem) => super::fail(&mesh, SOURCE, problem),
         }
-        tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
     };
     follow(client, options, own, mesh).await;
 }
 
-/// Follows one API server; the watchers in it never end by themselves.
+/// Follows one API server for ever.
 async fn follow(client: Client, options: Kubernetes, own: Own, mesh: Shared) {
     let namespace = options.namespace.clone().unwrap_or_else(|| client.default_namespace().to_string());
-    let mut changes = pin!(changes(&client, &options, &namespace));
-    let mut known = Known::default();
-    while let Some(change) = changes.next().await {
-        match change {
-            Ok(change) => {
-                let whole = match change {
-                    Change::Slices(event) => known.slices.take(event, peers_of),
-                    Change::Nodes(event) => known.nodes.take(event, place_of),
-                };
-                // Until slices and nodes are there in full, peers would be named without their zones.
-                if whole && known.slices.coming.is_none() && known.nodes.coming.is_none() {
-                    // This canary's own pod is an endpoint: none at all is a service that is being made anew.
-                    match known.slices.rows.values().flatten().next() {
-                        Some(_) => super::succeed(&mesh, "kubernetes", peers(&known, &own)),
-                        None => super::fail(&mesh, "kubernetes", format!("{} has no endpoints", options.service)),
-                    }
-                }
-            }
-            Err(problem) => super::fail(&mesh, "kubernetes", problem),
+    let place = format!("namespace {namespace}");
+    // Both kinds are followed by this one task; the lock is never waited for.
+    let known = Mutex::new(Known::default());
+    let lock = || known.lock().unwrap_or_else(PoisonError::into_inner);
+    let publish = |went_well| publish(&lock(), went_well, &options, &own, &mesh);
+    let slices = reflect(
+        Api::<EndpointSlice>::namespaced(client.clone(), &namespace),
+        Some(format!("kubernetes.io/service-name={}", options.service)),
+        peers_of,
+        |change| {
+            let went_well = lock().slices.take(change, "endpointslices", &place);
+            publish(went_well);
+        },
+    );
+    if !options.nodes {
+        lock().nodes.rows = Some(HashMap::new());
+        match slices.await {}
+    }
+    let nodes =
+        reflect(Api::<SmallNode>::all_with(client, &ApiResource::erase::<Node>(&())), None, place_of, |change| {
+            let went_well = lock().nodes.take(change, "nodes", "the cluster");
+            publish(went_well);
+        });
+    tokio::join!(slices, nodes);
+}
+
+/// Tells the mesh what is known, and whether the last change of it went well.
+fn publish(known: &Known, went_well: bool, options: &Kubernetes, own: &Own, mesh: &Shared) {
+    let problems = [&known.slices.problem, &known.nodes.problem].into_iter().flatten();
+    let problems = problems.map(String::as_str).collect::<Vec<_>>().join("; ");
+    if !went_well {
+        super::fail(mesh, SOURCE, problems.clone());
+    }
+    // Until slices and nodes are there, peers would be named without their zones; where nodes are not to be had, so they are.
+    let Some(slices) = known.slices.rows.as_ref().filter(|_| known.nodes.is_told()) else { return };
+    // This canary's own pod is an endpoint: none at all is a service that is being made anew.
+    if slices.values().all(Vec::is_empty) {
+        if went_well {
+            super::fail(mesh, SOURCE, format!("{} has no endpoints", options.service));
         }
+        return;
+    }
+    let peers = peers(slices, known.nodes.rows.as_ref(), own);
+    // One kind that can be watched does not make good for the other.
+    match problems.is_empty() {
+        true => super::succeed(mesh, SOURCE, peers),
+        false => mesh.lock().update(SOURCE, peers, clock::now()),
     }
 }
 
 async fn connect() -> Result<Client, String> {
-    let config = Config::infer().await.map_err(|error| {
+    let mut config = Config::infer().await.map_err(|error| {
         format!("neither a service account (is automountServiceAccountToken off?) nor a kubeconfig: {error}")
     })?;
+    // A request that is never answered must end too; watches, which may be silent, end themselves before.
+    config.read_timeout = Some(reflect::SILENCE + Duration::from_secs(10));
     Client::try_from(config).map_err(|error| format!("the API server's address or certificates: {error}"))
-}
-
-fn changes(
-    client: &Client,
-    options: &Kubernetes,
-    namespace: &str,
-) -> impl Stream<Item = Result<Change, String>> + use<> {
-    let slices: Api<EndpointSlice> = Api::namespaced(client.clone(), namespace);
-    let of_service =
-        watcher::Config::default().labels(&format!("kubernetes.io/service-name={}", options.service)).page_size(PAGE);
-    let place = format!("namespace {namespace}");
-    let slices = watching(slices, of_service)
-        .default_backoff()
-        .map(move |event| event.map(Change::Slices).map_err(|error| explain(&error, "endpointslices", &place)));
-    let nodes = match options.nodes {
-        true => {
-            let nodes: Api<SmallNode> = Api::all_with(client.clone(), &ApiResource::erase::<Node>(&()));
-            let nodes = watching(nodes, watcher::Config::default().page_size(PAGE)).default_backoff();
-            nodes.map(|event| event.map(Change::Nodes).map_err(|error| explain(&error, "nodes", "the cluster"))).boxed()
-        }
-        false => stream::empty().boxed(),
-    };
-    stream::select(slices, nodes)
 }
 
 /// The endpoints of a slice. One that is ending is none: a pod that is replaced is no alarm. One that does not serve yet is:
@@ -163,9 +166,13 @@ fn place_of(node: &SmallNode) -> (Box<str>, bool) {
     (node.labels().get(ZONE).map(String::as_str).unwrap_or_default().into(), node.spec.unschedulable)
 }
 
-fn peers(known: &Known, own: &Own) -> Vec<Peer> {
-    let named = known.slices.rows.values().flatten().filter(|peer| own.admits(peer.address));
-    let placed = named.map(|peer| match known.nodes.rows.get(&*peer.node) {
+fn peers(
+    slices: &HashMap<String, Vec<Peer>>,
+    nodes: Option<&HashMap<String, (Box<str>, bool)>>,
+    own: &Own,
+) -> Vec<Peer> {
+    let named = slices.values().flatten().filter(|peer| own.admits(peer.address));
+    let placed = named.map(|peer| match nodes.and_then(|nodes| nodes.get(&*peer.node)) {
         Some((zone, cordoned)) => {
             let zone = if peer.zone.is_empty() { zone.clone() } else { peer.zone.clone() };
             Peer { zone, cordoned: *cordoned, ..peer.clone() }
@@ -176,17 +183,13 @@ fn peers(known: &Known, own: &Own) -> Vec<Peer> {
 }
 
 /// What failed, and what to do where it is a matter of rights.
-fn explain(error: &watcher::Error, what: &str, place: &str) -> String {
-    let code = match error {
-        watcher::Error::WatchError(status) => Some(status.code),
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::WatchFailed(kube::Error::Api(status)) => Some(status.code),
-        _ => None,
-    };
-    match code {
-        Some(401) => format!("the API server does not know this service account (401) for {what} of {place}: {error}"),
-        Some(403) => format!("wanted the verbs list and watch on {what} of {place}, found 403: bind a role with them"),
+fn explain(error: &Error, what: &str, place: &str) -> String {
+    match error {
+        Error::Api(status) => match status.code {
+            401 => format!("the API server does not know this service account (401) for {what} of {place}"),
+            403 => format!("wanted the verbs list and watch on {what} of {place}, found 403: bind a role with them"),
+            code => format!("{what} of {place}: {code} {}", status.message),
+        },
         _ => format!("{what} of {place}: {error}"),
     }
 }

@@ -8,6 +8,8 @@ mod file;
 #[cfg(feature = "kubernetes")]
 mod kubernetes;
 mod names;
+#[cfg(feature = "kubernetes")]
+mod reflect;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::time::{SystemTime, UNIX_EPOCH};

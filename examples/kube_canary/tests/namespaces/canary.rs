@@ -1,7 +1,7 @@
 //! A real canary in a namespace, and its metrics. In: a node and flags. Out: pages that can be added up.
 
 use std::net::IpAddr;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use crate::net::{Net, Running};
@@ -10,7 +10,8 @@ use crate::net::{Net, Running};
 pub struct Canary<'a> {
     net: &'a Net,
     node: usize,
-    peers: tempfile::NamedTempFile,
+    /// The peers file, where peers come from one.
+    peers: Option<tempfile::NamedTempFile>,
     _process: Running,
 }
 
@@ -21,36 +22,46 @@ pub struct Page {
 
 /// Waits until something is so.
 pub fn until(is: impl Fn() -> bool, what: &str) {
+    assert!(within_a_minute(is), "waited a minute until {what}");
+}
+
+/// Waits until something is so, but not for ever.
+pub fn within_a_minute(is: impl Fn() -> bool) -> bool {
     let start = Instant::now();
     while !is() {
-        assert!(start.elapsed() < Duration::from_secs(60), "waited a minute until {what}");
+        if start.elapsed() > Duration::from_secs(60) {
+            return false;
+        }
         std::thread::sleep(Duration::from_millis(100));
     }
+    true
 }
 
 impl<'a> Canary<'a> {
-    /// On a node; its peers are all others.
+    /// On a node; its peers are all others, by both of their addresses.
     pub fn start(net: &'a Net, node: usize, flags: &[&str]) -> Canary<'a> {
         let peers = tempfile::NamedTempFile::new().unwrap();
         let others = (0..net.nodes()).filter(|other| *other != node);
-        let lines: String = others.map(|other| format!("{} node-{other}\n", net.address(other))).collect();
-        std::fs::write(peers.path(), lines).unwrap();
-        let process = Command::new("ip")
-            .args(["netns", "exec", &net.name(node), env!("CARGO_BIN_EXE_kube_canary")])
-            .args([&format!("--node=node-{node}"), "--listen=0.0.0.0:9427"])
-            .arg(format!("--peers-file={}", peers.path().display()))
+        let lines =
+            others.flat_map(|other| net.addresses(other).map(move |address| format!("{address} node-{other}\n")));
+        std::fs::write(peers.path(), lines.collect::<String>()).unwrap();
+        let file = format!("--peers-file={}", peers.path().display());
+        let canary = Canary::looking(net, node, &[&[&*file], flags].concat());
+        Canary { peers: Some(peers), ..canary }
+    }
+
+    /// On a node; its peers are those that the flags say.
+    pub fn looking(net: &'a Net, node: usize, flags: &[&str]) -> Canary<'a> {
+        let process = net
+            .command(node, env!("CARGO_BIN_EXE_kube_canary"))
+            .arg(format!("--node=node-{node}"))
             .args(flags)
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        let canary = Canary { net, node, peers, _process: Running(process) };
+        let canary = Canary { net, node, peers: None, _process: Running(process) };
         until(|| canary.page().text.contains("kube_canary_build_info"), "the canary serves its page");
         canary
-    }
-
-    /// As [`Canary::start`], for two nodes that a relay joins.
-    pub fn start_pair(net: &'a Net, node: usize, flags: &[&str]) -> Canary<'a> {
-        Canary::start(net, node, flags)
     }
 
     /// The metrics page.
@@ -61,7 +72,8 @@ impl<'a> Canary<'a> {
     /// Takes a peer out of the peers file, waits until the last probe is decided, and gives its metrics, which stay for
     /// the grace period.
     pub fn stop_probing(&self, peer: IpAddr) -> Page {
-        std::fs::write(self.peers.path(), "10.77.0.250 nobody\n").unwrap();
+        let peers = self.peers.as_ref().expect("peers come from a file");
+        std::fs::write(peers.path(), "10.77.0.250 nobody\n").unwrap();
         let page = || self.page().of(peer);
         let mut sent = page().sum("probes_sent_total", &[]);
         let quiet = |sent: &mut f64| {
@@ -80,9 +92,14 @@ impl<'a> Canary<'a> {
 }
 
 impl Page {
-    /// Only the lines of one peer.
+    /// Only the lines of one peer's address.
     pub fn of(&self, peer: IpAddr) -> Page {
-        let label = format!("peer_ip=\"{peer}\"");
+        self.with("peer_ip", &peer.to_string())
+    }
+
+    /// Only the lines with this label.
+    pub fn with(&self, label: &str, value: &str) -> Page {
+        let label = format!("{label}=\"{value}\"");
         Page { text: self.text.lines().filter(|line| line.contains(&label)).map(|line| format!("{line}\n")).collect() }
     }
 

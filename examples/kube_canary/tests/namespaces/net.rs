@@ -1,5 +1,5 @@
-//! Network namespaces. In: how many nodes. Out: namespaces with an address each, joined by a bridge in one more, and all gone
-//! when the test is.
+//! Network namespaces. In: how many nodes. Out: namespaces with an address of each family, joined by a bridge in one more that
+//! has an address too, and all gone when the test is.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -9,12 +9,16 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+/// Where the bridge's namespace can be reached by all nodes: the place for servers.
+pub const SERVER: &str = "10.77.0.254";
+
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
 /// Namespaces `PREFIX0`, `PREFIX1`... and the bridge's, `PREFIXb`.
 pub struct Net {
     prefix: String,
     nodes: usize,
+    bridged: bool,
 }
 
 /// A child that ends with its test.
@@ -33,6 +37,12 @@ pub fn has(tool: &str) -> bool {
     paths.split(':').any(|folder| std::path::Path::new(folder).join(tool).exists())
 }
 
+/// Says that a test needs something that is not here. Written past the harness, which keeps what tests print that pass.
+pub fn skipped(needs: &str) {
+    let test = std::thread::current();
+    let _ = writeln!(std::io::stderr(), "skipped {}: needs {needs}", test.name().unwrap_or("a test"));
+}
+
 fn sh(line: &str) {
     let out = Command::new("sh").arg("-ec").arg(line).output().unwrap();
     assert!(out.status.success(), "{line}: {}", String::from_utf8_lossy(&out.stderr));
@@ -42,9 +52,13 @@ impl Net {
     /// So many nodes on a bridge; with 0 there are two namespaces that nothing joins yet.
     pub fn new(nodes: usize) -> Net {
         let prefix = format!("kc{}x{}n", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-        let net = Net { prefix, nodes: nodes.max(2) };
+        let net = Net { prefix, nodes: nodes.max(2), bridged: nodes > 0 };
         let bridge = net.name("b");
-        sh(&format!("ip netns add {bridge}; ip -n {bridge} link add br0 type bridge; ip -n {bridge} link set br0 up"));
+        sh(&format!(
+            "ip netns add {bridge}; ip -n {bridge} link set lo up
+             ip -n {bridge} link add br0 type bridge; ip -n {bridge} link set br0 up
+             ip -n {bridge} addr add {SERVER}/24 dev br0"
+        ));
         for node in 0..net.nodes {
             let name = net.name(node);
             sh(&format!(
@@ -55,8 +69,10 @@ impl Net {
                 sh(&format!(
                     "ip -n {name} link add eth0 type veth peer name port{node} netns {bridge}
                      ip -n {bridge} link set port{node} master br0 up
-                     ip -n {name} addr add {}/24 dev eth0; ip -n {name} link set eth0 up",
-                    net.address(node)
+                     ip -n {name} addr add {}/24 dev eth0; ip -n {name} addr add {}/64 dev eth0 nodad
+                     ip -n {name} link set eth0 up",
+                    net.address(node),
+                    net.address6(node)
                 ));
             }
         }
@@ -78,26 +94,46 @@ impl Net {
         IpAddr::from([10, 77, 0, node as u8 + 1])
     }
 
+    /// Its address of the other family.
+    pub fn address6(&self, node: usize) -> IpAddr {
+        IpAddr::from([0xfd77, 0, 0, 0, 0, 0, 0, node as u16 + 1])
+    }
+
+    /// Both, where a bridge joins the nodes; the wire between two that a relay joins has only the first.
+    pub fn addresses(&self, node: usize) -> impl Iterator<Item = IpAddr> {
+        [self.address(node)].into_iter().chain(self.bridged.then(|| self.address6(node)))
+    }
+
     /// Cuts a node's link (`down`) or mends it (`up`).
     pub fn link(&self, node: usize, state: &str) {
         sh(&format!("ip -n {} link set port{node} {state}", self.name("b")));
     }
 
     /// Gives a node a table of nft.
-    pub fn nft(&self, node: usize, rules: &str) {
+    pub fn nft(&self, node: impl std::fmt::Display, rules: &str) {
         let said = self.with_input(node, "nft -f -", rules);
         assert!(said.is_empty(), "nft: {said}");
     }
 
-    /// Packets that the node's rules dropped.
-    pub fn dropped(&self, node: usize) -> u64 {
+    /// Packets that the first counter of a node's rules has seen.
+    pub fn counted(&self, node: impl std::fmt::Display) -> u64 {
         let rules = self.with_input(node, "nft list ruleset", "");
         let after = rules.split("packets ").nth(1).unwrap_or_else(|| panic!("no counter in {rules}"));
         after.split(' ').next().unwrap().parse().unwrap()
     }
 
+    /// Whom all nodes ask for names: a server in the bridge's namespace.
+    pub fn resolve_by_server(&self) {
+        for node in 0..self.nodes {
+            // `ip netns exec` puts what is in this folder in the place of /etc.
+            let folder = format!("/etc/netns/{}", self.name(node));
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(format!("{folder}/resolv.conf"), format!("nameserver {SERVER}\n")).unwrap();
+        }
+    }
+
     /// Runs a line in a namespace with something on its standard input; gives what it said.
-    pub fn with_input(&self, node: usize, line: &str, input: &str) -> String {
+    pub fn with_input(&self, node: impl std::fmt::Display, line: &str, input: &str) -> String {
         let mut command = self.command(node, line);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
@@ -106,11 +142,12 @@ impl Net {
     }
 
     /// Starts a line in a namespace.
-    pub fn spawn(&self, node: usize, line: &str) -> Running {
+    pub fn spawn(&self, node: impl std::fmt::Display, line: &str) -> Running {
         Running(self.command(node, line).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     }
 
-    fn command(&self, node: usize, line: &str) -> Command {
+    /// A line to be run in a namespace.
+    pub fn command(&self, node: impl std::fmt::Display, line: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.name(node)]).args(line.split(' '));
         command
@@ -130,11 +167,12 @@ impl Net {
     }
 
     /// The body of GET, from within a namespace; what failed is an empty text, as the server may not be there yet.
-    pub fn get(&self, node: usize, address: &str, path: &str) -> String {
+    pub fn get(&self, node: impl std::fmt::Display, address: &str, path: &str) -> String {
         self.within(node, || {
             let Ok(mut stream) = TcpStream::connect(address) else { return String::new() };
             let _ = stream.set_read_timeout(Some(Duration::from_secs(5)));
-            let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+            // The older version, so that long answers do not come in chunks.
+            let request = format!("GET {path} HTTP/1.0\r\nhost: {address}\r\n\r\n");
             let mut answer = Vec::new();
             let _ = stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_end(&mut answer).map(drop));
             let answer = String::from_utf8_lossy(&answer);
@@ -146,7 +184,9 @@ impl Net {
 impl Drop for Net {
     fn drop(&mut self) {
         for node in (0..self.nodes).map(|node| node.to_string()).chain(["b".to_string()]) {
-            let _ = Command::new("ip").args(["netns", "del", &self.name(node)]).status();
+            let name = self.name(node);
+            let _ = Command::new("ip").args(["netns", "del", &name]).status();
+            let _ = std::fs::remove_dir_all(format!("/etc/netns/{name}"));
         }
     }
 }

@@ -1,0 +1,137 @@
+//! One kind of object of the API server, followed for ever. In: a kind, labels, and what is kept of an object. Out: changes
+//! of a table of what is kept, and each failure.
+//!
+//! Lists, then watches from there; a watch that ends is taken up where it ended, and after 410 Gone all is listed again. The
+//! watcher of kube's runtime does the same but is silent when a watch stands again after a failure: a source that had
+//! recovered looked failed until the next change, for hours in a cluster where nothing happens.
+
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt;
+use kube::api::{ListParams, WatchEvent, WatchParams};
+use kube::{Api, Error, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+
+use crate::clock;
+
+/// Objects of one list request: a node is some 20 kB of JSON, most of it the images that it has.
+const PAGE: u32 = 50;
+/// An API server says each minute how far a watch is, changes or not. A connection without a word for longer is dead, or the
+/// server does not do so: to ask again is right in both cases.
+pub(super) const SILENCE: Duration = Duration::from_secs(100);
+/// Before the next try, doubled after each that is over soon.
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// What held for so long was no refusal.
+const HELD: Duration = Duration::from_secs(5);
+
+/// What happened.
+#[derive(Debug)]
+pub(super) enum Change<T> {
+    /// These are all, by name.
+    All(HashMap<String, T>),
+    /// One came, changed, or went.
+    One(String, Option<T>),
+    /// The server took the watch: what is known is true until it says otherwise.
+    Stands,
+    /// The server refused or could not be reached; what was known stays.
+    Failed(Error),
+}
+
+/// Follows the objects with these labels, keeps `row` of each, and tells what happened.
+pub(super) async fn reflect<K, T>(
+    objects: Api<K>,
+    labels: Option<String>,
+    row: impl Fn(&K) -> T,
+    mut tell: impl FnMut(Change<T>),
+) -> std::convert::Infallible
+where
+    K: Resource + Clone + Debug + DeserializeOwned,
+{
+    let mut version = None;
+    let mut wait = FIRST_WAIT;
+    loop {
+        let begun = Instant::now();
+        if let Err(error) = follow(&objects, labels.as_deref(), &row, &mut version, &mut tell).await {
+            // What the server remembers begins later than what was asked for, as after each of its restarts: no failure, but
+            // all has to be listed again.
+            match matches!(&error, Error::Api(status) if status.code == 410) {
+                true => version = None,
+                false => tell(Change::Failed(error)),
+            }
+        }
+        // A server that takes watches and ends them at once must not be asked in a circle either.
+        wait = if begun.elapsed() > HELD { FIRST_WAIT } else { (wait * 2).min(LONGEST_WAIT) };
+        tokio::time::sleep(spread(wait)).await;
+    }
+}
+
+/// Until the watch ends. `version` is how far it came, and none where a list has to come first.
+async fn follow<K, T>(
+    objects: &Api<K>,
+    labels: Option<&str>,
+    row: impl Fn(&K) -> T,
+    version: &mut Option<String>,
+    mut tell: impl FnMut(Change<T>),
+) -> Result<(), Error>
+where
+    K: Resource + Clone + Debug + DeserializeOwned,
+{
+    let from = match version {
+        Some(version) => version,
+        None => {
+            let (rows, at) = list(objects, labels, &row).await?;
+            tell(Change::All(rows));
+            version.insert(at)
+        }
+    };
+    let wanted = WatchParams { label_selector: labels.map(str::to_string), ..WatchParams::default() };
+    let mut events = pin!(objects.watch(&wanted, from).await?);
+    tell(Change::Stands);
+    while let Ok(Some(event)) = tokio::time::timeout(SILENCE, events.next()).await {
+        match event? {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                *from = object.resource_version().unwrap_or_default();
+                tell(Change::One(object.name_any(), Some(row(&object))));
+            }
+            WatchEvent::Deleted(object) => {
+                *from = object.resource_version().unwrap_or_default();
+                tell(Change::One(object.name_any(), None));
+            }
+            WatchEvent::Bookmark(mark) => *from = mark.metadata.resource_version,
+            WatchEvent::Error(status) => return Err(Error::Api(status)),
+        }
+    }
+    Ok(())
+}
+
+/// All objects, page by page, and the version that they are of.
+async fn list<K, T>(
+    objects: &Api<K>,
+    labels: Option<&str>,
+    row: impl Fn(&K) -> T,
+) -> Result<(HashMap<String, T>, String), Error>
+where
+    K: Resource + Clone + Debug + DeserializeOwned,
+{
+    let mut wanted = ListParams { label_selector: labels.map(str::to_string), ..ListParams::default().limit(PAGE) };
+    let mut rows = HashMap::new();
+    loop {
+        let page = objects.list(&wanted).await?;
+        rows.extend(page.items.iter().map(|object| (object.name_any(), row(object))));
+        wanted.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
+        if wanted.continue_token.is_none() {
+            return Ok((rows, page.metadata.resource_version.unwrap_or_default()));
+        }
+    }
+}
+
+/// Between a half and all of a span: the canaries of a cluster lose their API server at the same moment, and must not come
+/// back at the same one.
+fn spread(span: Duration) -> Duration {
+    let random = allocanary::rng::Rng::new(clock::now() ^ u64::from(std::process::id())).next();
+    span / 2 + (span / 2).mul_f64(random as f64 / u64::MAX as f64)
+}

@@ -1,0 +1,100 @@
+//! Peers from a real dnsmasq that stands for a headless service. In: canaries on a net that ask it. Out: whom they probe as
+//! records come, change and cannot be had.
+
+use std::os::unix::fs::PermissionsExt;
+
+use crate::canary::{Canary, until};
+use crate::need;
+use crate::net::{Net, Running, SERVER};
+
+const NAME: &str = "canaries.test";
+
+/// dnsmasq in the bridge's namespace.
+struct Server<'a> {
+    net: &'a Net,
+    hosts: tempfile::NamedTempFile,
+    process: Option<Running>,
+}
+
+impl Server<'_> {
+    fn new(net: &Net) -> Server<'_> {
+        let hosts = tempfile::NamedTempFile::new().unwrap();
+        // dnsmasq drops its rights before it reads the file.
+        std::fs::set_permissions(hosts.path(), PermissionsExt::from_mode(0o644)).unwrap();
+        Server { net, hosts, process: None }
+    }
+
+    fn start(&mut self) {
+        let line = format!(
+            "dnsmasq --no-daemon --no-resolv --no-hosts --bind-interfaces --listen-address={SERVER} --local=/test/ \
+             --local-ttl=1 --conf-file=/dev/null --addn-hosts={}",
+            self.hosts.path().display()
+        );
+        self.process = Some(self.net.spawn("b", &line));
+    }
+
+    /// As a service's endpoints change.
+    fn names(&self, addresses: impl IntoIterator<Item = std::net::IpAddr>) {
+        let lines = addresses.into_iter().map(|address| format!("{address} {NAME}\n"));
+        std::fs::write(self.hosts.path(), lines.collect::<String>()).unwrap();
+        if let Some(process) = &self.process {
+            // SAFETY: a signal to a child that is not waited for yet; `ip` became dnsmasq.
+            unsafe { libc::kill(process.0.id() as i32, libc::SIGHUP) };
+        }
+    }
+}
+
+#[test]
+fn peers_follow_a_real_dns_of_either_family_through_its_outages() {
+    need!("ip", "nft", "dnsmasq");
+    let net = Net::new(3);
+    net.resolve_by_server();
+    net.nft(
+        "b",
+        "table inet asked {
+            chain input {
+                type filter hook input priority 0;
+                tcp dport 53 tcp flags syn counter
+            }
+        }",
+    );
+    let mut server = Server::new(&net);
+    let all = || (0..3).flat_map(|node| net.addresses(node));
+    server.names(all());
+    server.start();
+    let flags = ["--interval=200ms", "--grace=1s", "--protocol=icmp", "--peers-dns=canaries.test."];
+    let canaries: Vec<Canary> = (0..3).map(|node| Canary::looking(&net, node, &flags)).collect();
+    let canary = &canaries[0];
+    let known = || canary.page().sum("peers", &[("state", "known")]);
+    let up = |node: &str| canary.page().sum("peer_up", &[("peer_node", node)]);
+
+    // Its own addresses are no peers; the names come from the others themselves.
+    until(|| known() == 4.0, "two others by two families");
+    until(|| up("node-1") == 2.0 && up("node-2") == 2.0, "both are up under their names");
+    assert_eq!(net.counted("b"), 0, "so few fit a datagram");
+    server.names(all().filter(|address| *address != net.address(2) && *address != net.address6(2)));
+    until(|| known() == 2.0 && canary.page().of(net.address6(2)).text.is_empty(), "node-2 is gone");
+
+    // More than a datagram holds: the answer says so, and is asked for again by TCP.
+    let strangers = || (0..100).map(|last| std::net::IpAddr::from([10, 77, 1, last]));
+    server.names(all().chain(strangers()));
+    until(|| known() == 104.0, "a hundred more");
+    assert!(net.counted("b") > 0, "they did not come by TCP");
+    server.names(all());
+    until(|| known() == 4.0, "the hundred are gone");
+
+    // Neither a service without endpoints nor a server that is gone takes the peers away.
+    let failures = || canary.page().sum("discovery_refreshes_total", &[("result", "failure")]);
+    let replies = || canary.page().of(net.address6(1)).sum("replies_total", &[]);
+    server.names([]);
+    let before = failures();
+    until(|| failures() > before, "an empty answer is a failure");
+    server.process = None;
+    let (before, answered) = (failures(), replies());
+    until(|| failures() > before, "a server that is gone is a failure");
+    until(|| replies() > answered, "probing goes on");
+    assert_eq!(known(), 4.0);
+    server.names(all().chain([[10, 77, 1, 1].into()]));
+    server.start();
+    until(|| known() == 5.0, "the server is back, and names one more");
+}
