@@ -112,6 +112,17 @@ pub fn affinity_of(pid: u32) -> u32 {
 pub fn allocate_blocks(file: &File, bytes: u64) -> std::io::Result<()> {
     use std::os::fd::AsRawFd;
     let length = libc::off_t::try_from(bytes).map_err(|_| std::io::ErrorKind::FileTooLarge)?;
+    // Past the longest file that this process may write (`ulimit -f`) the kernel ends it by a signal.
+    let mut longest = MaybeUninit::<libc::rlimit>::uninit();
+    // SAFETY: getrlimit fills the structure where it says 0, and nothing else reads it.
+    let may_be = match unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, longest.as_mut_ptr()) } {
+        // SAFETY: it said 0.
+        0 => unsafe { longest.assume_init() }.rlim_cur,
+        _ => libc::RLIM_INFINITY,
+    };
+    if bytes > may_be {
+        return Err(std::io::Error::from_raw_os_error(libc::EFBIG));
+    }
     loop {
         // SAFETY: the descriptor is the file's, which is borrowed meanwhile.
         match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, length) } {

@@ -162,6 +162,27 @@ mod tests {
         buffer.push(b"and it takes more, since its own file lives").unwrap();
     }
 
+    /// In a process of its own: the limit is a whole process's, and without care its signal ends it.
+    #[test]
+    fn a_file_that_may_not_be_so_long_is_an_error() {
+        let limited = "ALLOCANARY_TEST_FILES_ARE_LIMITED";
+        if std::env::var_os(limited).is_none() {
+            let name = std::thread::current().name().unwrap_or_default().to_string();
+            let again = ["-c", "ulimit -f 200; exec \"$0\" --exact \"$1\""];
+            let own = std::env::current_exe().unwrap();
+            let ran = Command::new("sh").args(again).arg(own).arg(name).env(limited, "1").output().unwrap();
+            let said = String::from_utf8_lossy(&ran.stdout);
+            assert!(ran.status.success() && said.contains("1 passed"), "{}: {said}", ran.status);
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let mut buffer = SortBuffer::new(in_folder(folder.path(), 0));
+        let refused = (0..1000).find_map(|_| buffer.push(&[7; 1000]).err()).unwrap();
+        assert!(matches!(refused, SortBufferError::DiskFull { .. }), "{refused}");
+        assert!(refused.to_string().contains("File too large"), "{refused}");
+        assert!(buffer.len() > 60 && buffer.iter().all(|record| record == [7; 1000]), "{}", buffer.len());
+    }
+
     /// A file system of one MiB, which goes away with the test.
     struct Tiny(tempfile::TempDir);
 
