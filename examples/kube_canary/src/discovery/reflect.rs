@@ -19,8 +19,10 @@ use crate::clock;
 
 /// Objects of one list request: a node is some 20 kB of JSON, most of it the images that it has.
 const PAGE: u32 = 50;
-/// An API server says each minute how far a watch is, changes or not. A connection without a word for longer is dead, or the
-/// server does not do so: to ask again is right in both cases.
+/// The server is asked to end a watch after so many seconds, changes or not, and it is taken up over the same connection.
+const TERM: u32 = 90;
+/// So a connection without a word for longer is dead. (The bookmarks that a watch may bring are no sign of life: a server of
+/// version 1.34 sent none for a resource that nobody wrote to.)
 pub(super) const SILENCE: Duration = Duration::from_secs(100);
 /// Before the next try, doubled after each that is over soon.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
@@ -88,7 +90,8 @@ where
             version.insert(at)
         }
     };
-    let wanted = WatchParams { label_selector: labels.map(str::to_string), ..WatchParams::default() };
+    let wanted =
+        WatchParams { label_selector: labels.map(str::to_string), timeout: Some(TERM), ..WatchParams::default() };
     let mut events = pin!(objects.watch(&wanted, from).await?);
     tell(Change::Stands);
     while let Ok(Some(event)) = tokio::time::timeout(SILENCE, events.next()).await {

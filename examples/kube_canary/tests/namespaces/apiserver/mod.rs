@@ -41,8 +41,7 @@ fn the_manifests_are_valid_and_their_pods_need_no_rights() {
     let Some(built) = plane::built() else { return };
     let net = Net::new(2);
     let plane = Plane::start(&net, &built);
-    plane.must(&["apply", "-f", &built.join("podmonitors.yaml").display().to_string(), "--server-side"], "");
-    plane.must(&["wait", "--for=condition=Established", "crd/podmonitors.monitoring.coreos.com"], "");
+    plane.define(&built.join("podmonitors.yaml"), "podmonitors");
     for (folder, namespace, daemon_set) in [
         ("base", "base", "kube-canary"),
         ("overlays/kubernetes", "by-api", "kube-canary"),
@@ -80,8 +79,7 @@ fn peers_follow_the_api_through_its_outages() {
     let Some(built) = plane::built() else { return };
     let net = Net::new(3);
     let mut plane = Plane::start(&net, &built);
-    plane.must(&["apply", "-f", &built.join("podmonitors.yaml").display().to_string(), "--server-side"], "");
-    plane.must(&["wait", "--for=condition=Established", "crd/podmonitors.monitoring.coreos.com"], "");
+    plane.define(&built.join("podmonitors.yaml"), "podmonitors");
     restricted(&plane, SPACE);
     plane.deploy("overlays/full", SPACE);
     for node in 0..3 {

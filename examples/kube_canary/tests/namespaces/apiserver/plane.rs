@@ -118,6 +118,12 @@ impl<'a> Plane<'a> {
         self.kubectl(arguments, input).unwrap_or_else(|said| panic!("kubectl {arguments:?}: {said}"))
     }
 
+    /// Adds a kind of objects, and waits until it can be used.
+    pub fn define(&self, file: &Path, kind: &str) {
+        self.must(&["apply", "--server-side", "-f", &file.display().to_string()], "");
+        until(|| self.kubectl(&["get", kind], "").is_ok(), "the API server knows the kind");
+    }
+
     /// Writes an object. A field that the API does not know is an error.
     pub fn apply(&self, object: &serde_json::Value) {
         self.must(
