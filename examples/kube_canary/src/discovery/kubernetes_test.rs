@@ -1,5 +1,5 @@
 //! Discovery against an API server that answers as the test says: rights that are missing, watches that break, resources
-//! that are too old. (A real API server is asked in `tests/kubernetes.sh`.)
+//! that are too old. (A real API server is asked in `tests/namespaces/apiserver`.)
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -75,6 +75,12 @@ fn list(items: &[String]) -> (u16, String) {
     (200, body)
 }
 
+/// One page of a list, and the token for the next.
+fn page(items: &[String], token: &str) -> (u16, String) {
+    let (code, body) = list(items);
+    (code, body.replace(r#""resourceVersion":"5"}"#, &format!(r#""resourceVersion":"5","continue":"{token}"}}"#)))
+}
+
 fn event(kind: &str, object: &str) -> String {
     format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n")
 }
@@ -145,6 +151,20 @@ fn after_a_break_it_resumes_and_after_410_it_lists_again() {
     let (_, asked) = against(answers, |mesh| probed(mesh) == ["10.0.0.9 n9 z1"]);
     assert!(asked[2].contains("resourceVersion=6"), "{asked:?}");
     assert!(!asked[3].contains("watch=true"), "{asked:?}");
+}
+
+#[test]
+fn a_long_list_comes_in_pages_and_one_that_grew_too_old_is_a_failure() {
+    let (first, second) = (slice("a", 5, &[("10.0.0.1", "n1", false)]), slice("b", 5, &[("10.0.0.2", "n2", false)]));
+    let answers = vec![
+        page(std::slice::from_ref(&first), "more"),
+        (410, status(410, "Expired")),
+        page(&[first], "more"),
+        list(&[second]),
+    ];
+    let (mesh, asked) = against(answers, |mesh| probed(mesh).len() == 2);
+    assert!(asked[3].contains("continue=more"), "{asked:?}");
+    assert_eq!(mesh.lock().tallies.sources["kubernetes"].failed, 1);
 }
 
 #[test]

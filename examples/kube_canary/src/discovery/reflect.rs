@@ -24,10 +24,10 @@ const TERM: u32 = 90;
 /// So a connection without a word for longer is dead. (The bookmarks that a watch may bring are no sign of life: a server of
 /// version 1.34 sent none for a resource that nobody wrote to.)
 pub(super) const SILENCE: Duration = Duration::from_secs(100);
-/// Before the next try, doubled after each that is over soon.
+/// Before the next try, doubled after each without a watch that held.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
-/// What held for so long was no refusal.
+/// A watch that stood for so long was no refusal.
 const HELD: Duration = Duration::from_secs(5);
 
 /// What happened.
@@ -56,18 +56,32 @@ where
     let mut version = None;
     let mut wait = FIRST_WAIT;
     loop {
-        let begun = Instant::now();
-        if let Err(error) = follow(&objects, labels.as_deref(), &row, &mut version, &mut tell).await {
+        let mut stood = None;
+        let noted = |change| {
+            if matches!(change, Change::Stands) {
+                stood = Some(Instant::now());
+            }
+            tell(change);
+        };
+        if let Err(error) = follow(&objects, labels.as_deref(), &row, &mut version, noted).await {
             // What the server remembers begins later than what was asked for, as after each of its restarts: no failure, but
-            // all has to be listed again.
-            match matches!(&error, Error::Api(status) if status.code == 410) {
+            // all has to be listed again. A list that is too old before it ends is a server too slow for it.
+            match matches!(&error, Error::Api(status) if status.code == 410) && version.is_some() {
                 true => version = None,
                 false => tell(Change::Failed(error)),
             }
         }
-        // A server that takes watches and ends them at once must not be asked in a circle either.
-        wait = if begun.elapsed() > HELD { FIRST_WAIT } else { (wait * 2).min(LONGEST_WAIT) };
+        wait = next(wait, stood.map(|stood| stood.elapsed()));
         tokio::time::sleep(spread(wait)).await;
+    }
+}
+
+/// How long to wait after a try whose watch stood for so long, if it came to one. Neither a server that takes watches and ends
+/// them at once nor one that fails slowly, which is one with too much to do, may be asked in a circle.
+fn next(wait: Duration, stood: Option<Duration>) -> Duration {
+    match stood {
+        Some(stood) if stood > HELD => FIRST_WAIT,
+        _ => (wait * 2).min(LONGEST_WAIT),
     }
 }
 
@@ -137,4 +151,18 @@ where
 fn spread(span: Duration) -> Duration {
     let random = allocanary::rng::Rng::new(clock::now() ^ u64::from(std::process::id())).next();
     span / 2 + (span / 2).mul_f64(random as f64 / u64::MAX as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_watch_that_held_makes_the_next_wait_short_again() {
+        let seconds = Duration::from_secs;
+        assert_eq!(next(seconds(8), None), seconds(16), "however long the server took to refuse");
+        assert_eq!(next(seconds(8), Some(seconds(1))), seconds(16), "a watch that ended at once");
+        assert_eq!(next(seconds(20), None), LONGEST_WAIT);
+        assert_eq!(next(LONGEST_WAIT, Some(seconds(90))), FIRST_WAIT);
+    }
 }

@@ -48,9 +48,26 @@ fn sh(line: &str) {
     assert!(out.status.success(), "{line}: {}", String::from_utf8_lossy(&out.stderr));
 }
 
+/// Takes away what a run that was killed has left.
+fn sweep() {
+    let left = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
+    for name in left.filter_map(|entry| entry.file_name().into_string().ok()) {
+        let owner = name.strip_prefix("kc").and_then(|rest| rest.split_once('x')?.0.parse::<u32>().ok());
+        if owner.is_some_and(|owner| !std::path::Path::new(&format!("/proc/{owner}")).exists()) {
+            remove(&name);
+        }
+    }
+}
+
+fn remove(name: &str) {
+    let _ = Command::new("ip").args(["netns", "del", name]).status();
+    let _ = std::fs::remove_dir_all(format!("/etc/netns/{name}"));
+}
+
 impl Net {
     /// So many nodes on a bridge; with 0 there are two namespaces that nothing joins yet.
     pub fn new(nodes: usize) -> Net {
+        sweep();
         let prefix = format!("kc{}x{}n", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         let net = Net { prefix, nodes: nodes.max(2), bridged: nodes > 0 };
         let bridge = net.name("b");
@@ -184,9 +201,7 @@ impl Net {
 impl Drop for Net {
     fn drop(&mut self) {
         for node in (0..self.nodes).map(|node| node.to_string()).chain(["b".to_string()]) {
-            let name = self.name(node);
-            let _ = Command::new("ip").args(["netns", "del", &name]).status();
-            let _ = std::fs::remove_dir_all(format!("/etc/netns/{name}"));
+            remove(&self.name(node));
         }
     }
 }
