@@ -24,7 +24,7 @@ const SCRATCH: usize = 32 << 20;
 /// What one thread may take: what a processor's cache holds, or not much more.
 const THREAD_SCRATCH: usize = 8 << 20;
 /// The most bytes of records that are fetched in any order. Their places are numbers of 32 bits.
-const RUN_BYTES: usize = 8 << 20;
+pub const RUN_BYTES: usize = 8 << 20;
 /// The most places in a run: with std's sort, which takes as much again, 4 MiB.
 const PLACES: usize = 1 << 18;
 
@@ -58,6 +58,8 @@ pub fn sort_run<O: Order>(shape: Shape, order: &O, from: &[u8], to: &mut [u8], s
             to.copy_from_slice(from);
             sort_values(shape, order, to);
         }
+        // One record, see `Most::bytes`. It may be of 4 GiB and more, where no place of 32 bits ends.
+        _ if from.len() > RUN_BYTES => to.copy_from_slice(from),
         Says::Nothing => sort_places(shape, order, from, to, &mut scratch.places),
         Says::Much | Says::All => sort_words(shape, order, from, to, &mut scratch.words),
     }
@@ -82,7 +84,7 @@ fn sort_values<O: Order>(shape: Shape, order: &O, records: &mut [u8]) {
 }
 
 fn sort_places<O: Order>(shape: Shape, order: &O, from: &[u8], to: &mut [u8], places: &mut Vec<(u32, u32)>) {
-    const { assert!(RUN_BYTES <= u32::MAX as usize) };
+    assert!(u32::try_from(from.len()).is_ok(), "places are numbers of 32 bits, and the run has {} bytes", from.len());
     places.clear();
     let mut at = 0;
     while at < from.len() {
@@ -127,5 +129,32 @@ fn gather(from: &[u8], to: &mut [u8], ranges: impl Iterator<Item = Range<usize>>
         let end = filled + range.len();
         to[filled..end].copy_from_slice(&from[range]);
         filled = end;
+    }
+    assert_eq!(filled, to.len(), "a sorted run has as many bytes as it had");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::order::{ByComparison, ByNumber};
+    use super::*;
+
+    #[test]
+    fn a_run_past_the_most_bytes_is_one_record_and_gets_no_place() {
+        let from = vec![7; RUN_BYTES + 1];
+        let shape = Shape::Fixed(from.len());
+        let mut scratch = Scratch::default();
+        let mut to = vec![0; from.len()];
+        sort_run(shape, &ByComparison(|a: &[u8], b: &[u8]| a.cmp(b)), &from, &mut to, &mut scratch);
+        assert!(to == from);
+        to.fill(0);
+        sort_run(shape, &ByNumber(|record: &[u8]| u64::from(record[0])), &from, &mut to, &mut scratch);
+        assert!(to == from);
+        assert_eq!((scratch.places.capacity(), scratch.words.capacity()), (0, 0));
+    }
+
+    #[test]
+    #[should_panic(expected = "as many bytes as it had")]
+    fn a_run_that_is_not_filled_is_not_taken_for_sorted() {
+        gather(&[1, 2, 3], &mut [0; 3], [0..1, 2..3].into_iter());
     }
 }
