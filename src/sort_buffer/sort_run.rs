@@ -51,8 +51,8 @@ pub struct Scratch {
     places: Vec<(u32, u32)>,
 }
 
-/// Sorts the records of `from` into `to`.
-pub fn sort_run<O: Order>(shape: Shape, order: &O, from: &[u8], to: &mut [u8], scratch: &mut Scratch) {
+/// Sorts the `records` records of `from` into `to`.
+pub fn sort_run<O: Order>(shape: Shape, order: &O, records: usize, from: &[u8], to: &mut [u8], scratch: &mut Scratch) {
     match O::NUMBER {
         Says::Nothing if is_small(shape) => {
             to.copy_from_slice(from);
@@ -60,9 +60,20 @@ pub fn sort_run<O: Order>(shape: Shape, order: &O, from: &[u8], to: &mut [u8], s
         }
         // One record, see `Most::bytes`. It may be of 4 GiB and more, where no place of 32 bits ends.
         _ if from.len() > RUN_BYTES => to.copy_from_slice(from),
-        Says::Nothing => sort_places(shape, order, from, to, &mut scratch.places),
-        Says::Much | Says::All => sort_words(shape, order, from, to, &mut scratch.words),
+        Says::Nothing => sort_places(shape, order, from, to, with_room(&mut scratch.places, records)),
+        Says::Much | Says::All => sort_words(shape, order, from, to, with_room(&mut scratch.words, records)),
     }
+}
+
+/// The list, empty and with room for exactly so many: one that is pushed to has room for up to twice as many. What is too
+/// small goes before the larger comes: both would be more than one thread may take.
+fn with_room<T>(list: &mut Vec<T>, items: usize) -> &mut Vec<T> {
+    list.clear();
+    if list.capacity() < items {
+        *list = Vec::new();
+        list.reserve_exact(items);
+    }
+    list
 }
 
 /// Whether [`sort_values`] can.
@@ -85,7 +96,6 @@ fn sort_values<O: Order>(shape: Shape, order: &O, records: &mut [u8]) {
 
 fn sort_places<O: Order>(shape: Shape, order: &O, from: &[u8], to: &mut [u8], places: &mut Vec<(u32, u32)>) {
     assert!(u32::try_from(from.len()).is_ok(), "places are numbers of 32 bits, and the run has {} bytes", from.len());
-    places.clear();
     let mut at = 0;
     while at < from.len() {
         let place = shape.place(from, at);
@@ -103,7 +113,6 @@ fn sort_places<O: Order>(shape: Shape, order: &O, from: &[u8], to: &mut [u8], pl
 }
 
 fn sort_words<O: Order>(shape: Shape, order: &O, from: &[u8], to: &mut [u8], words: &mut Vec<u128>) {
-    words.clear();
     let mut at = 0;
     while at < from.len() {
         let place = shape.place(from, at);
@@ -144,10 +153,10 @@ mod tests {
         let shape = Shape::Fixed(from.len());
         let mut scratch = Scratch::default();
         let mut to = vec![0; from.len()];
-        sort_run(shape, &ByComparison(|a: &[u8], b: &[u8]| a.cmp(b)), &from, &mut to, &mut scratch);
+        sort_run(shape, &ByComparison(|a: &[u8], b: &[u8]| a.cmp(b)), 1, &from, &mut to, &mut scratch);
         assert!(to == from);
         to.fill(0);
-        sort_run(shape, &ByNumber(|record: &[u8]| u64::from(record[0])), &from, &mut to, &mut scratch);
+        sort_run(shape, &ByNumber(|record: &[u8]| u64::from(record[0])), 1, &from, &mut to, &mut scratch);
         assert!(to == from);
         assert_eq!((scratch.places.capacity(), scratch.words.capacity()), (0, 0));
     }
@@ -156,5 +165,13 @@ mod tests {
     #[should_panic(expected = "as many bytes as it had")]
     fn a_run_that_is_not_filled_is_not_taken_for_sorted() {
         gather(&[1, 2, 3], &mut [0; 3], [0..1, 2..3].into_iter());
+    }
+
+    #[test]
+    fn a_list_has_room_for_a_run_and_no_more() {
+        let mut list = vec![1_u128; 10];
+        assert_eq!(with_room(&mut list, 6_711).capacity(), 6_711);
+        assert_eq!(with_room(&mut list, 10).capacity(), 6_711);
+        assert!(list.is_empty());
     }
 }
