@@ -2,25 +2,41 @@
 //! Out: nothing, or a panic with the least input that fails and the seed that leads to it.
 //!
 //! Each run draws a new seed. `ALLOCANARY_FUZZ_SECONDS=60` goes on with the next seeds for so long;
-//! `ALLOCANARY_FUZZ_SEED=n` draws what seed n draws, again.
+//! `ALLOCANARY_FUZZ_SEED=n` draws what seed n draws, again. Before the first the command that draws all of them again is
+//! written to standard error, past what `cargo test` keeps back: what hangs or aborts says nothing later.
 
 use std::hash::{BuildHasher, RandomState};
+use std::io::{Write, stderr};
 use std::time::{Duration, Instant};
 
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 
+/// How tests are run as this one is: under Miri a seed draws other values.
+const CARGO_TEST: &str = if cfg!(miri) {
+    "MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test --no-default-features --features arena,sort-buffer,blob-tree"
+} else {
+    "cargo test --release"
+};
+
 /// Checks `property` on `cases` values of each seed; on no more than `miri` of them under Miri, which is slow.
+/// The test must be named `fuzz_...`: the gate finds by it what it gives more time.
 pub fn holds<S: Strategy>(cases: u32, miri: u32, values: S, property: impl Fn(S::Value)) {
     let seconds = number("ALLOCANARY_FUZZ_SECONDS").unwrap_or(0);
     let until = Instant::now() + Duration::from_secs(seconds);
     let mut seed = number("ALLOCANARY_FUZZ_SEED").unwrap_or_else(|| RandomState::new().hash_one(0));
     let cases = if cfg!(miri) { miri } else { cases };
+    let thread = std::thread::current();
+    let test = thread.name().unwrap_or("the test");
+    assert!(test.contains("::fuzz_"), "wanted a test named `fuzz_...`, found `{test}`");
+    let again = |seed, seconds| {
+        let seconds = if seconds > 0 { format!("ALLOCANARY_FUZZ_SECONDS={seconds} ") } else { String::new() };
+        format!("{seconds}ALLOCANARY_FUZZ_SEED={seed} {CARGO_TEST} --lib -- --exact {test}")
+    };
+    let _ = writeln!(stderr(), "{}", again(seed, seconds));
     loop {
         if let Err(failed) = with_seed(seed, cases, &values, &property) {
-            let thread = std::thread::current();
-            let test = thread.name().unwrap_or("the test").to_string();
-            panic!("{failed}\nagain: ALLOCANARY_FUZZ_SEED={seed} cargo test --release --lib -- --exact {test}");
+            panic!("{failed}\nagain: {}", again(seed, 0));
         }
         if Instant::now() >= until {
             return;
@@ -67,5 +83,15 @@ mod tests {
         assert_ne!(drawn(7), drawn(8));
         let failed = with_seed(7, 200, &(0..1000_u32), &|value| assert!(value < 500)).unwrap_err();
         assert!(failed.contains("minimal failing input: 500"), "{failed}");
+    }
+
+    #[test]
+    fn fuzz_a_failure_says_what_draws_it_again() {
+        let failed = std::panic::catch_unwind(|| holds(20, 2, 0..1000_u32, |_| panic!("on purpose"))).unwrap_err();
+        let said = failed.downcast_ref::<String>().unwrap();
+        let again = said.lines().last().unwrap_or_default();
+        assert!(again.starts_with("again: ALLOCANARY_FUZZ_SEED="), "{said}");
+        assert!(again.contains("miri") == cfg!(miri), "{said}");
+        assert!(again.ends_with("--exact fuzz::tests::fuzz_a_failure_says_what_draws_it_again"), "{said}");
     }
 }

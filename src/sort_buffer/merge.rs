@@ -3,7 +3,6 @@
 //! The records are first cut by their order into parts of about the same size, so that threads merge apart from each
 //! other; then each part is one merge of all runs, since one pass over a mapped file is what costs.
 
-use std::cmp::Ordering;
 use std::ops::Range;
 
 use super::order::{DONE, Order, comes_first, compare, place_of, word};
@@ -54,16 +53,11 @@ fn cut<O: Order>(shape: Shape, order: &O, parts: usize, bytes: &[u8], runs: &[Ru
     ranges
 }
 
-/// Where the first record of `run` begins that does not come before `splitter`'s. Equal ones all fall on the same side,
-/// in every run, so that they meet in one part and stay in order.
+/// Where the first record of `run` begins that does not come before `splitter`'s. Equal ones come as their places do, in
+/// every run, so that they stay in order, and however many there are they make as many parts.
 fn first_not_before<O: Order>(shape: Shape, order: &O, bytes: &[u8], run: &Run, splitter: u128) -> usize {
-    let number = (splitter >> 64) as u64;
-    let wall = shape.record(bytes, place_of(splitter));
-    let is_before = |at: usize| {
-        let record = shape.record(bytes, at);
-        let by_number = order.number(record).cmp(&number);
-        by_number.then_with(|| order.tie(record, wall)) == Ordering::Less
-    };
+    let record = |at| shape.record(bytes, at);
+    let is_before = |at| comes_first(order, word(order.number(record(at)), at), splitter, record);
     let marks = run.marks.partition_point(|at| is_before(*at));
     let Some(mark) = marks.checked_sub(1) else { return run.start };
     let mut at = run.marks[mark];
@@ -95,4 +89,27 @@ fn merge_part<O: Order>(shape: Shape, order: &O, bytes: &[u8], ranges: Vec<Range
         tournament.replace(run, next, |a, b| comes_first(order, a.0, b.0, record));
     }
     assert_eq!(filled, to.len(), "a merge gives as many bytes as it takes");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::order::ByNumber;
+    use super::super::runs;
+    use super::super::sort_run::Most;
+    use super::*;
+
+    #[test]
+    fn records_of_one_key_are_cut_as_evenly_as_those_of_many() {
+        let bytes: Vec<u8> = (0..200).collect();
+        for keys in [1, 200] {
+            let order = ByNumber(|record: &[u8]| u64::from(record[0] % keys));
+            let shape = Shape::Fixed(1);
+            let mut runs = runs::cut(shape, &bytes, Most { records: 5, bytes: usize::MAX });
+            let mut sorted = vec![0; bytes.len()];
+            runs::sort(shape, &order, 1, &bytes, &mut sorted, &mut runs);
+            let parts = cut(shape, &order, 4, &sorted, &runs);
+            let sizes: Vec<usize> = parts.iter().map(|ranges| ranges.iter().map(Range::len).sum()).collect();
+            assert_eq!(sizes, [50; 4], "{keys} keys");
+        }
+    }
 }

@@ -198,7 +198,8 @@ impl SortBuffer {
 
     /// Sorts by a comparison; what compares equal stays in the order in which it came.
     ///
-    /// Where the comparison panics or contradicts itself, every record is still there, in some order.
+    /// A comparison that contradicts itself may make it panic, as std's sort does. Then, and where the comparison panics,
+    /// every record is still there, in some order.
     pub fn sort_by(&mut self, compare: impl Fn(&[u8], &[u8]) -> Ordering + Sync) -> Result<()> {
         self.sort(&ByComparison(compare))
     }
@@ -217,7 +218,8 @@ impl SortBuffer {
     }
 
     /// Sorts by a number that `number` finds in the record; records of one number stay in the order in which they came.
-    /// The fastest: no record is looked at to compare it.
+    /// The fastest: no record is looked at to compare it. `number` is called for a record when its run is sorted and again
+    /// when runs are merged: a number that takes long to find is better kept in the record.
     pub fn sort_by_number(&mut self, number: impl Fn(&[u8]) -> u64 + Sync) -> Result<()> {
         self.sort(&ByNumber(number))
     }

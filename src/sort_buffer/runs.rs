@@ -16,6 +16,8 @@ pub struct Run {
     pub start: usize,
     /// Where it ends.
     pub end: usize,
+    /// How many it has.
+    pub records: usize,
     /// Where some of its records begin, the first among them: what a search goes by.
     pub marks: Vec<usize>,
 }
@@ -25,10 +27,11 @@ pub fn cut(shape: Shape, bytes: &[u8], most: Most) -> Vec<Run> {
     let mut runs = Vec::new();
     let mut start = 0;
     while start < bytes.len() {
-        let mut end = start;
+        let (mut end, mut records) = (start, 0);
         match shape {
             Shape::Fixed(length) => {
-                end = bytes.len().min(start + (most.bytes / length).clamp(1, most.records) * length);
+                records = (most.bytes / length).clamp(1, most.records).min((bytes.len() - start) / length);
+                end += records * length;
             }
             Shape::Varying => {
                 for _ in 0..most.records {
@@ -37,10 +40,11 @@ pub fn cut(shape: Shape, bytes: &[u8], most: Most) -> Vec<Run> {
                         break;
                     }
                     end = next;
+                    records += 1;
                 }
             }
         }
-        runs.push(Run { start, end, marks: Vec::new() });
+        runs.push(Run { start, end, records, marks: Vec::new() });
         start = end;
     }
     runs
@@ -56,7 +60,7 @@ pub fn sort<O: Order>(shape: Shape, order: &O, threads: usize, from: &[u8], to: 
         rest = after;
     }
     share(threads, work, Scratch::default, |scratch, (run, to)| {
-        sort_run(shape, order, &from[run.start..run.end], to, scratch);
+        sort_run(shape, order, run.records, &from[run.start..run.end], to, scratch);
         let mut at = 0;
         let mut until_mark = 0;
         while at < to.len() {
@@ -77,6 +81,7 @@ mod tests {
     #[test]
     fn runs_are_cut_between_records() {
         let ends = |runs: Vec<Run>| runs.iter().map(|run| (run.start, run.end)).collect::<Vec<_>>();
+        let records = |runs: Vec<Run>| runs.iter().map(|run| run.records).collect::<Vec<_>>();
         let most = |records, bytes| Most { records, bytes };
         assert_eq!(ends(cut(Shape::Fixed(4), &[0; 40], most(4, 100))), [(0, 16), (16, 32), (32, 40)]);
         assert_eq!(ends(cut(Shape::Fixed(4), &[0; 40], most(100, 19))), [(0, 16), (16, 32), (32, 40)]);
@@ -84,6 +89,8 @@ mod tests {
         let bytes = [1, 9, 0, 2, 9, 9, 0, 0];
         assert_eq!(ends(cut(Shape::Varying, &bytes, most(2, 100))), [(0, 3), (3, 7), (7, 8)]);
         assert_eq!(ends(cut(Shape::Varying, &bytes, most(100, 3))), [(0, 3), (3, 6), (6, 8)]);
+        assert_eq!(records(cut(Shape::Fixed(4), &[0; 40], most(4, 100))), [4, 4, 2]);
+        assert_eq!(records(cut(Shape::Varying, &bytes, most(100, 3))), [2, 1, 2]);
         assert_eq!(ends(cut(Shape::Varying, &[], most(2, 100))), []);
         // A record larger than a run is a run.
         assert_eq!(ends(cut(Shape::Fixed(20), &[0; 40], most(2, 19))), [(0, 20), (20, 40)]);

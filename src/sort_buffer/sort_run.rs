@@ -24,7 +24,7 @@ const SCRATCH: usize = 32 << 20;
 /// What one thread may take: what a processor's cache holds, or not much more.
 const THREAD_SCRATCH: usize = 8 << 20;
 /// The most bytes of records that are fetched in any order. Their places are numbers of 32 bits.
-const RUN_BYTES: usize = 8 << 20;
+pub const RUN_BYTES: usize = 8 << 20;
 /// The most places in a run: with std's sort, which takes as much again, 4 MiB.
 const PLACES: usize = 1 << 18;
 
@@ -51,16 +51,29 @@ pub struct Scratch {
     places: Vec<(u32, u32)>,
 }
 
-/// Sorts the records of `from` into `to`.
-pub fn sort_run<O: Order>(shape: Shape, order: &O, from: &[u8], to: &mut [u8], scratch: &mut Scratch) {
+/// Sorts the `records` records of `from` into `to`.
+pub fn sort_run<O: Order>(shape: Shape, order: &O, records: usize, from: &[u8], to: &mut [u8], scratch: &mut Scratch) {
     match O::NUMBER {
         Says::Nothing if is_small(shape) => {
             to.copy_from_slice(from);
             sort_values(shape, order, to);
         }
-        Says::Nothing => sort_places(shape, order, from, to, &mut scratch.places),
-        Says::Much | Says::All => sort_words(shape, order, from, to, &mut scratch.words),
+        // One record, see `Most::bytes`. It may be of 4 GiB and more, where no place of 32 bits ends.
+        _ if from.len() > RUN_BYTES => to.copy_from_slice(from),
+        Says::Nothing => sort_places(shape, order, from, to, with_room(&mut scratch.places, records)),
+        Says::Much | Says::All => sort_words(shape, order, from, to, with_room(&mut scratch.words, records)),
     }
+}
+
+/// The list, empty and with room for exactly so many: one that is pushed to has room for up to twice as many. What is too
+/// small goes before the larger comes: both would be more than one thread may take.
+fn with_room<T>(list: &mut Vec<T>, items: usize) -> &mut Vec<T> {
+    list.clear();
+    if list.capacity() < items {
+        *list = Vec::new();
+        list.reserve_exact(items);
+    }
+    list
 }
 
 /// Whether [`sort_values`] can.
@@ -82,8 +95,7 @@ fn sort_values<O: Order>(shape: Shape, order: &O, records: &mut [u8]) {
 }
 
 fn sort_places<O: Order>(shape: Shape, order: &O, from: &[u8], to: &mut [u8], places: &mut Vec<(u32, u32)>) {
-    const { assert!(RUN_BYTES <= u32::MAX as usize) };
-    places.clear();
+    assert!(u32::try_from(from.len()).is_ok(), "places are numbers of 32 bits, and the run has {} bytes", from.len());
     let mut at = 0;
     while at < from.len() {
         let place = shape.place(from, at);
@@ -101,7 +113,6 @@ fn sort_places<O: Order>(shape: Shape, order: &O, from: &[u8], to: &mut [u8], pl
 }
 
 fn sort_words<O: Order>(shape: Shape, order: &O, from: &[u8], to: &mut [u8], words: &mut Vec<u128>) {
-    words.clear();
     let mut at = 0;
     while at < from.len() {
         let place = shape.place(from, at);
@@ -127,5 +138,40 @@ fn gather(from: &[u8], to: &mut [u8], ranges: impl Iterator<Item = Range<usize>>
         let end = filled + range.len();
         to[filled..end].copy_from_slice(&from[range]);
         filled = end;
+    }
+    assert_eq!(filled, to.len(), "a sorted run has as many bytes as it had");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::order::{ByComparison, ByNumber};
+    use super::*;
+
+    #[test]
+    fn a_run_past_the_most_bytes_is_one_record_and_gets_no_place() {
+        let from = vec![7; RUN_BYTES + 1];
+        let shape = Shape::Fixed(from.len());
+        let mut scratch = Scratch::default();
+        let mut to = vec![0; from.len()];
+        sort_run(shape, &ByComparison(|a: &[u8], b: &[u8]| a.cmp(b)), 1, &from, &mut to, &mut scratch);
+        assert!(to == from);
+        to.fill(0);
+        sort_run(shape, &ByNumber(|record: &[u8]| u64::from(record[0])), 1, &from, &mut to, &mut scratch);
+        assert!(to == from);
+        assert_eq!((scratch.places.capacity(), scratch.words.capacity()), (0, 0));
+    }
+
+    #[test]
+    #[should_panic(expected = "as many bytes as it had")]
+    fn a_run_that_is_not_filled_is_not_taken_for_sorted() {
+        gather(&[1, 2, 3], &mut [0; 3], [0..1, 2..3].into_iter());
+    }
+
+    #[test]
+    fn a_list_has_room_for_a_run_and_no_more() {
+        let mut list = vec![1_u128; 10];
+        assert_eq!(with_room(&mut list, 6_711).capacity(), 6_711);
+        assert_eq!(with_room(&mut list, 10).capacity(), 6_711);
+        assert!(list.is_empty());
     }
 }

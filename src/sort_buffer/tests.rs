@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 
+use super::sort_run::RUN_BYTES;
 use super::{Options, SortBuffer, SortBufferError};
 use crate::fuzz::holds;
 
@@ -64,7 +65,9 @@ fn check(options: &Options, records: &[Vec<u8>]) {
         // A sorted buffer takes more, and sorts again.
         sorted.push(&records[0]).unwrap();
         sorted.sort_by_prefix(bytes).unwrap();
-        assert_eq!(sorted.len(), records.len() + 1);
+        wanted.push(records[0].clone());
+        wanted.sort_by(|a, b| prefix(a, bytes).cmp(prefix(b, bytes)));
+        assert_eq!(all(&sorted), wanted, "by {bytes} bytes, with one more");
     }
 }
 
@@ -132,6 +135,33 @@ fn equal_records_stay_as_they_came() {
             let mut buffer = fill();
             buffer.sort_by(|_, _| Ordering::Equal).unwrap();
             assert_eq!(all(&buffer), records);
+        }
+    }
+}
+
+/// Between runs of small ones, and with others of its length.
+#[test]
+#[cfg_attr(miri, ignore = "tens of millions of bytes")]
+fn a_record_larger_than_a_run_is_sorted_as_any_other() {
+    type Way = (&'static str, fn(&mut SortBuffer) -> super::Result<()>);
+    let large = |first, last| [&[first], &vec![7; RUN_BYTES][..], &[last]].concat();
+    let larges = vec![large(3, 0), large(1, 1), large(3, 2), large(2, 3)];
+    let mut mixed = vec![vec![3, 4], vec![1, 5]];
+    mixed.extend(larges.iter().cloned());
+    mixed.extend([vec![1, 6], vec![], vec![3, 7]]);
+    let ways: [Way; 3] = [
+        ("a comparison", |buffer| buffer.sort_by(by_number)),
+        ("a number", |buffer| buffer.sort_by_number(number)),
+        ("a prefix", |buffer| buffer.sort_by_prefix(1)),
+    ];
+    for (record_length, records) in [(None, mixed), (Some(RUN_BYTES + 2), larges)] {
+        let mut wanted = records.clone();
+        wanted.sort_by(|a, b| by_number(a, b));
+        for (name, sort) in ways {
+            let mut buffer = filled(Options { record_length, threads: 2, ..Options::default() }, &records);
+            sort(&mut buffer).unwrap();
+            // Not `assert_eq`, which would print them.
+            assert!(all(&buffer) == wanted, "by {name}, {record_length:?}");
         }
     }
 }
