@@ -39,7 +39,7 @@ pub const WORKLOAD: Workload = Workload {
         parameter("ballast", Kind::SIZE, "0", "freed bytes that the allocator is made to keep; 0 is its own way"),
     ],
     seconds: 0.4,
-    grows_with: &["requests", "bursts"],
+    grows_with: &["steady+requests", "bursts"],
     rests: Some("bursts"),
     run,
 };
