@@ -53,6 +53,8 @@ pub struct Setup<'a> {
     pub parameters: BTreeMap<String, String>,
     /// What takes the durations of single operations.
     pub timer: &'a dyn Timer,
+    /// What a block of 16 bytes takes of the allocator, in bytes.
+    pub small_block: usize,
 }
 
 impl Setup<'_> {
