@@ -36,6 +36,11 @@ pub trait Allocator: Sync {
     /// May allocate and may start a process: not for use between two readings.
     fn effective(&self, wanted: &BTreeMap<String, String>) -> BTreeMap<String, String>;
 
+    /// What a block of 16 bytes takes, in bytes.
+    fn small_block(&self) -> usize {
+        16
+    }
+
     /// Where the memory is. Does not allocate after its first call.
     fn counters(&self) -> Counters;
 

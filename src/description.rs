@@ -41,7 +41,15 @@ impl Description {
     pub fn has_workload(&self, name: &str) -> bool {
         self.workloads.iter().any(|workload| workload.name == name)
     }
+
+    /// Fails where what a workload says cannot be planned with.
+    pub fn check(&self) -> Result<(), String> {
+        self.workloads.iter().try_for_each(WorkloadDescription::check)
+    }
 }
+
+/// More than any cell takes: a hundred years.
+const MOST_SECONDS: f64 = 3e9;
 
 /// A workload as its cell describes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -57,7 +65,7 @@ pub struct WorkloadDescription {
     pub parameters: Vec<ParameterDescription>,
     /// How long one cell takes with the defaults, in seconds, without its rests, for estimates.
     pub seconds: f64,
-    /// The parameters by which that time grows.
+    /// What that time grows with: a parameter, or a sum of some, as `steady+requests`.
     #[serde(default)]
     pub grows_with: Vec<String>,
     /// The parameter that says how often it rests for `idle`; once, where there is none.
@@ -93,17 +101,28 @@ impl WorkloadDescription {
         }
     }
 
-    /// How long a cell takes when the workload is asked for as `spec`, in seconds.
-    pub fn seconds_of(&self, spec: &Spec) -> Option<f64> {
-        let values = self.parameters_of(spec).ok()?;
-        let number = |name: &str| values.get(name)?.parse::<f64>().ok();
-        let default = |name: &str| {
-            let known = self.parameters.iter().find(|known| known.setting.name == name)?;
-            known.default.parse::<f64>().ok()
-        };
-        let sizes = self.grows_with.iter().filter_map(|name| Some(number(name)? / default(name)?));
-        let rests = self.rests.as_deref().map_or(Some(1.0), number)?;
-        Some(self.seconds * sizes.product::<f64>() + rests * number("idle").unwrap_or(0.0) / 1000.0)
+    /// A parameter's default, where it is a number.
+    pub fn default_number(&self, name: &str) -> Option<f64> {
+        let known = self.parameters.iter().find(|known| known.setting.name == name)?;
+        known.default.parse().ok().filter(|number: &f64| number.is_finite())
+    }
+
+    /// Fails where no time can be estimated from what it says.
+    fn check(&self) -> Result<(), String> {
+        if !(0.0..=MOST_SECONDS).contains(&self.seconds) {
+            let found = self.seconds;
+            return Err(format!("workload `{}`: seconds: wanted 0 to {MOST_SECONDS}, found {found}", self.name));
+        }
+        let of = |sum: &String| sum.split('+').map(|name| self.default_number(name)).sum::<Option<f64>>();
+        let sums = self.grows_with.iter().chain(&self.rests);
+        match sums.map(|sum| (sum, of(sum))).find(|(_, default)| default.is_none_or(|default| default <= 0.0)) {
+            None => Ok(()),
+            Some((sum, found)) => Err(format!(
+                "workload `{}`: grows_with and rests: wanted parameters whose default is above 0, found `{sum}`, {}",
+                self.name,
+                found.map_or("which is no number".to_string(), |found| found.to_string()),
+            )),
+        }
     }
 
     /// Every parameter's value when the workload is asked for as `spec`: defaults, and what `spec` sets.
@@ -139,32 +158,33 @@ mod tests {
     use super::*;
     use crate::workloads;
 
-    fn seconds(text: &str) -> f64 {
-        let spec = Spec::parse(text).unwrap();
-        let workload = workloads::ALL.iter().find(|workload| workload.name == spec.name).unwrap();
-        WorkloadDescription::of(workload).seconds_of(&spec).unwrap()
-    }
-
     #[test]
-    fn every_rest_and_a_larger_size_take_their_time() {
-        let work = |text: &str, rests: f64| seconds(text) - rests;
-        // Five rests of 100 ms by default.
-        let burst = work("storm", 0.5) / 5.0;
-        assert!(burst > 0.0);
-        assert!((work("storm:bursts=20,idle=1500", 30.0) - 20.0 * burst).abs() < 1e-9);
-        assert!((work("churn:cycles=6,high=1GiB,idle=0", 0.0) - work("churn", 0.15) / 2.0).abs() < 1e-9);
-        assert!((work("blob:size=1000,blobs=200000,idle=1", 0.001) - 2.0 * work("blob", 0.05)).abs() < 1e-9);
-    }
-
-    #[test]
-    fn what_an_estimate_follows_has_a_default_above_0() {
+    fn every_workload_can_be_planned_with() {
         for workload in workloads::ALL {
-            let known = WorkloadDescription::of(workload);
-            for name in known.grows_with.iter().chain(&known.rests) {
-                let found = known.parameters.iter().find(|known| known.setting.name == *name);
-                let default = found.and_then(|known| known.default.parse().ok());
-                assert!(default > Some(0.0), "{}: {name}", workload.name);
-            }
+            assert_eq!(WorkloadDescription::of(workload).check(), Ok(()));
         }
+    }
+
+    #[test]
+    fn what_no_time_follows_from_is_refused_by_name() {
+        let known = WorkloadDescription::of(workloads::ALL.iter().find(|workload| workload.name == "storm").unwrap());
+        let text = |text: &str| text.to_string();
+        for (wrong, said) in [
+            (
+                WorkloadDescription { seconds: -1.0, ..known.clone() },
+                "`storm`: seconds: wanted 0 to 3000000000, found -1",
+            ),
+            (WorkloadDescription { seconds: 1e300, ..known.clone() }, "`storm`: seconds: wanted 0 to"),
+            (WorkloadDescription { grows_with: vec![text("ballast")], ..known.clone() }, "found `ballast`, 0"),
+            (
+                WorkloadDescription { grows_with: vec![text("load+x")], ..known.clone() },
+                "found `load+x`, which is no number",
+            ),
+            (WorkloadDescription { rests: Some(text("ballast")), ..known.clone() }, "found `ballast`, 0"),
+        ] {
+            let error = wrong.check().unwrap_err();
+            assert!(error.contains(said), "{error}");
+        }
+        assert_eq!(WorkloadDescription { grows_with: vec![text("ballast+load")], ..known }.check(), Ok(()));
     }
 }

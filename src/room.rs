@@ -35,7 +35,12 @@ impl Room {
     /// The same for blocks of `held` bytes: every allocator holds more than it hands out. A quarter more is what we ask for; a
     /// program that needs beyond that is killed.
     pub fn check_blocks(held: u64, what: &str) -> Result<(), String> {
-        Room::check(held + held / 4, &format!("{what}, and a quarter for the allocator"))
+        Room::check_blocks_and_files(held, 0, what)
+    }
+
+    /// The same for blocks, and for `files` bytes of files that lie in memory.
+    pub fn check_blocks_and_files(held: u64, files: u64, what: &str) -> Result<(), String> {
+        Room::check(held + held / 4 + files, &format!("{what}, and a quarter for the allocator"))
     }
 
     /// With `proc` and control groups mounted elsewhere.

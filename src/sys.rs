@@ -133,6 +133,18 @@ pub fn allocate_blocks(file: &File, bytes: u64) -> std::io::Result<()> {
     }
 }
 
+/// Whether files in `folder` are memory: it lies on a tmpfs.
+#[cfg(feature = "sort-buffer")]
+pub fn is_memory(folder: &std::path::Path) -> bool {
+    use std::os::unix::ffi::OsStrExt;
+    let Ok(path) = std::ffi::CString::new(folder.as_os_str().as_bytes()) else { return false };
+    let mut found = std::mem::MaybeUninit::<libc::statfs>::zeroed();
+    // SAFETY: the path ends in a zero, the pointer is to a whole statfs, and all zeros are one.
+    let (known, found) = unsafe { (libc::statfs(path.as_ptr(), found.as_mut_ptr()) == 0, found.assume_init()) };
+    // C libraries do not agree on the signs.
+    known && found.f_type as u64 == libc::TMPFS_MAGIC as u64
+}
+
 /// The size of a page in bytes.
 pub fn page_bytes() -> u64 {
     // SAFETY: sysconf reads a constant.

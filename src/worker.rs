@@ -160,7 +160,8 @@ fn prepare<'a>(
     if cell.threads == 0 {
         return Err("threads: wanted 1 or more, found 0".into());
     }
-    Ok((workload, Setup { threads: cell.threads as usize, seed: cell.seed, parameters, timer: latency }))
+    let (threads, small_block) = (cell.threads as usize, worker.allocator.small_block());
+    Ok((workload, Setup { threads, seed: cell.seed, parameters, timer: latency, small_block }))
 }
 
 /// The values in force of those settings that were asked for.

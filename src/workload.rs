@@ -25,7 +25,7 @@ pub struct Workload {
     /// How long one cell takes on two cores as the table stands, in seconds, without its rests. This and the next two are
     /// for the plan's estimate only.
     pub seconds: f64,
-    /// The parameters by which that time grows.
+    /// What that time grows with: a parameter, or a sum of some, as `steady+requests`.
     pub grows_with: &'static [&'static str],
     /// The parameter that says how often it rests for `idle`; once, where there is none.
     pub rests: Option<&'static str>,
@@ -53,6 +53,8 @@ pub struct Setup<'a> {
     pub parameters: BTreeMap<String, String>,
     /// What takes the durations of single operations.
     pub timer: &'a dyn Timer,
+    /// What a block of 16 bytes takes of the allocator, in bytes.
+    pub small_block: usize,
 }
 
 impl Setup<'_> {

@@ -19,8 +19,9 @@ var blob = workload{
 		{"input", choice("repeating", "random"), "repeating", "repeating: byte i is i mod 256; random: by the seed"},
 		{"idle", count, "50", "milliseconds of rest before `idle` is read"},
 	},
-	seconds: 0.4,
-	run:     runBlob,
+	seconds:   0.25,
+	growsWith: []string{"size", "blobs"},
+	run:       runBlob,
 }
 
 func input(kind string, size int, seed uint64) []byte {

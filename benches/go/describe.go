@@ -46,8 +46,12 @@ type workload struct {
 	about      string
 	operation  string
 	parameters []parameter
-	seconds    float64
-	run        func(*setup) (outcome, error)
+	// seconds is how long one cell takes with the defaults, without its rests; what it grows with is a parameter or a sum
+	// of some; rests names the parameter that says how often it rests.
+	seconds   float64
+	growsWith []string
+	rests     string
+	run       func(*setup) (outcome, error)
 }
 
 func workloads() []workload { return []workload{list, blob, storm} }
@@ -61,10 +65,14 @@ func describe() object {
 			described["default"] = one.initial
 			parameters = append(parameters, described)
 		}
-		loads = append(loads, object{
+		described := object{
 			"name": load.name, "about": load.about, "operation": load.operation,
-			"parameters": parameters, "seconds": load.seconds,
-		})
+			"parameters": parameters, "seconds": load.seconds, "grows_with": load.growsWith,
+		}
+		if load.rests != "" {
+			described["rests"] = load.rests
+		}
+		loads = append(loads, described)
 	}
 	return object{
 		"protocol":    protocol,

@@ -17,8 +17,9 @@ var list = workload{
 		{"nodes", count, "2000001", "nodes in all, shared among the threads"},
 		{"idle", count, "50", "milliseconds of rest before `idle` is read"},
 	},
-	seconds: 0.25,
-	run:     runList,
+	seconds:   0.2,
+	growsWith: []string{"nodes"},
+	run:       runList,
 }
 
 // node is 16 bytes, as in the published demo.

@@ -22,8 +22,10 @@ var storm = workload{
 		{"idle", count, "100", "milliseconds of rest after each burst, before `idle` is read"},
 		{"ballast", size(0), "0", "bytes of a slice that is held and never touched, as Twitch had it"},
 	},
-	seconds: 1.2,
-	run:     runStorm,
+	seconds:   0.7,
+	growsWith: []string{"steady+requests", "bursts"},
+	rests:     "bursts",
+	run:       runStorm,
 }
 
 // block is a slice that is filled with one word, its tag.

@@ -51,6 +51,12 @@ impl Allocator for System {
         }
     }
 
+    /// With its header, in glibc and in musl.
+    #[inline]
+    fn small_block(&self) -> usize {
+        32
+    }
+
     #[inline]
     fn per_core(&self) -> Option<PerCore> {
         libc_malloc::per_core()

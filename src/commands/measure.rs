@@ -249,12 +249,17 @@ pub fn findings(files: &[PathBuf], group: &Group) -> Result<Findings> {
     Ok(Findings { problems, ..Findings::of(fold, about) })
 }
 
-/// The studies in whose folder some rows lie, where they all are of one folder; else none.
+/// The studies in whose folder some rows lie, where they all are of one folder; else none. A file that cannot be read is
+/// no reason to show no rows, but is told.
 pub fn studies_beside(rows: &[PathBuf]) -> Group {
     let [rows] = rows else { return Group::default() };
     let folder = if rows.is_dir() { Some(rows.as_path()) } else { rows.parent() };
     let study = folder.map(|folder| folder.join("study.toml")).filter(|path: &PathBuf| Path::is_file(path));
-    study.and_then(|path| Group::read(&path).ok()).unwrap_or_default()
+    let read = |path: PathBuf| {
+        let told = |error| eprintln!("{error}; shown without what it says: question, metrics, published figures");
+        Group::read(&path).map_err(told).ok()
+    };
+    study.and_then(read).unwrap_or_default()
 }
 
 /// What makes a cell the same cell in a resumed study.

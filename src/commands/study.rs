@@ -78,7 +78,7 @@ fn named(flags: &StudyFlags) -> Result<(String, Group, bool)> {
     }
 }
 
-/// Each study at the largest published size that fits; those that do not fit are named, and left out where there is none
+/// Each study at the largest of its larger sizes that fits; those that do not fit are named, and left out where there is none
 /// that does.
 fn at_full_size(group: Group) -> Result<Group> {
     let at_hand = memory_at_hand();

@@ -115,6 +115,7 @@ pub fn describe(path: &Path, environment: &BTreeMap<String, String>) -> std::res
     if description.build.version.is_empty() {
         return Err("does not say its version: no version, no sample".into());
     }
+    description.check()?;
     same_build(&description.build)?;
     Ok(description)
 }

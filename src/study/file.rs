@@ -4,8 +4,10 @@
 
 use std::collections::BTreeMap;
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
+use super::older;
 use crate::error::{Error, Result};
 
 /// The wire type. A key that does not exist is an error, since a misspelt `repeats` would silently measure less.
@@ -42,9 +44,12 @@ pub struct StudyFile {
     /// What others have reported, to be read beside our figures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<Published>,
-    /// The sizes that were published, the largest last, where the study itself is a smaller one.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// Larger sizes, in any order: what was published, where the study itself is a smaller one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "older::one_or_many")]
     pub full: Vec<Full>,
+    /// An estimate that older files have; workloads make their own now.
+    #[serde(default, skip_serializing)]
+    pub seconds: IgnoredAny,
 }
 
 /// A figure that somebody else has reported.
@@ -65,7 +70,7 @@ pub struct Published {
 pub struct Full {
     /// The most memory that one of its cells needs: `"6.5GiB"`. Where less is at hand a smaller size is run, or none.
     pub memory: String,
-    /// Workloads with the published parameters.
+    /// Workloads with their larger parameters.
     pub workloads: Option<Vec<String>>,
     /// Candidates, where not all can do it.
     pub candidates: Option<Vec<String>>,
@@ -77,6 +82,9 @@ pub struct Full {
     pub budget: Option<String>,
     /// Time for one cell.
     pub deadline: Option<String>,
+    /// As in [`StudyFile`].
+    #[serde(default, skip_serializing)]
+    pub seconds: IgnoredAny,
 }
 
 impl StudyFile {
@@ -104,6 +112,7 @@ impl StudyFile {
             inherited: flags.inherited.or(self.inherited),
             published: if flags.published.is_empty() { self.published } else { flags.published },
             full: if flags.full.is_empty() { self.full } else { flags.full },
+            seconds: IgnoredAny,
         }
     }
 

@@ -1,11 +1,11 @@
-//! The published size of a study. In: a study with `[[full]]` tables, and the memory at hand. Out: the larger study, and
-//! what does not fit.
+//! The larger sizes of a study. In: a study with `[[full]]` tables, in any order, and the memory at hand. Out: the largest
+//! that fits, and what does not fit.
 
 use super::{Full, StudyFile};
 use crate::error::{Error, Result};
 use crate::units::{Bytes, parse_bytes};
 
-/// A study at the largest published size that fits.
+/// A study at the largest of its larger sizes that fits.
 #[derive(Debug, PartialEq)]
 pub struct Sized {
     /// The study; none where no size fits.
@@ -15,7 +15,7 @@ pub struct Sized {
 }
 
 impl StudyFile {
-    /// This study at the largest of its published sizes for which `at_hand` bytes are enough.
+    /// This study at the largest of its `[[full]]` sizes for which `at_hand` bytes are enough.
     pub fn at_full_size(self, at_hand: u64) -> Result<Sized> {
         let name = self.name.clone().unwrap_or_else(|| "this study".into());
         let memory = |full: &Full| {
@@ -25,11 +25,11 @@ impl StudyFile {
             })
         };
         let wanted = self.full.iter().map(memory).collect::<Result<Vec<u64>>>()?;
-        let Some(most) = wanted.last() else {
+        let Some(most) = wanted.iter().max() else {
             let text = format!("--full: {name} has no `[[full]]` table: what it measures is all that there is");
             return Err(Error::Input(text));
         };
-        let fits = wanted.iter().rposition(|wanted| *wanted <= at_hand);
+        let fits = (0..wanted.len()).filter(|at| wanted[*at] <= at_hand).max_by_key(|at| wanted[*at]);
         let too_large = (*most > at_hand).then(|| {
             let instead = fits.map_or("not run".into(), |fits| format!("run at the size of {}", Bytes(wanted[fits])));
             format!("{name}: its full size needs {}, and {} are at hand: {instead}", Bytes(*most), Bytes(at_hand))
@@ -38,7 +38,8 @@ impl StudyFile {
     }
 
     fn at_size(self, size: usize) -> StudyFile {
-        let Full { memory: _, workloads, candidates, threads, repeats, budget, deadline } = self.full[size].clone();
+        let Full { memory: _, workloads, candidates, threads, repeats, budget, deadline, seconds: _ } =
+            self.full[size].clone();
         StudyFile {
             workloads: workloads.or(self.workloads),
             candidates: candidates.or(self.candidates),
@@ -73,6 +74,17 @@ mod tests {
         assert_eq!(too_large.as_deref(), Some(said));
         let said = "sort: its full size needs 20.0 GiB, and 5.00 GiB are at hand: not run";
         assert_eq!(at(5), Sized { study: None, too_large: Some(said.into()) });
+    }
+
+    #[test]
+    fn the_order_of_the_sizes_does_not_matter() {
+        let text = "[[full]]\nmemory = '20GiB'\nrepeats = 3\n[[full]]\nmemory = '1GiB'\nrepeats = 1\n\
+                    [[full]]\nmemory = '6GiB'\nrepeats = 2";
+        let at = |gib: u64| StudyFile::parse("x", text).unwrap().at_full_size(gib << 30).unwrap();
+        assert_eq!([1, 6, 20].map(|gib| at(gib).study.unwrap().repeats), [Some(1), Some(2), Some(3)]);
+        assert!(
+            at(6).too_large.unwrap().contains("needs 20.0 GiB, and 6.00 GiB are at hand: run at the size of 6.00 GiB")
+        );
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod file;
 mod full;
 mod group;
 mod limits;
+mod older;
 mod plan;
 mod shipped;
 

@@ -46,9 +46,26 @@ pub fn expected(plan: &[Cell], cells: &[Description]) -> Duration {
         let spec = Spec::parse(&cell.workload).ok()?;
         let mut described = cells.iter().filter(|description| description.allocator == cell.allocator);
         let workload = described.find_map(|cell| cell.workloads.iter().find(|workload| workload.name == spec.name))?;
-        Some(workload.seconds_of(&spec)? + AROUND)
+        Some(seconds_of(workload, &spec)? + AROUND)
     };
-    Duration::from_secs_f64(plan.iter().filter_map(seconds).sum())
+    // A user can ask for more than fits a `Duration`, and estimates are added up.
+    const MOST: f64 = 1e12;
+    let sum: f64 = plan.iter().filter_map(seconds).sum();
+    Duration::try_from_secs_f64(sum.clamp(0.0, MOST)).unwrap_or_default()
+}
+
+/// How long a cell takes when the workload is asked for as `spec`, in seconds.
+fn seconds_of(workload: &WorkloadDescription, spec: &Spec) -> Option<f64> {
+    let values = workload.parameters_of(spec).ok()?;
+    let number = |name: &str| values.get(name)?.parse::<f64>().ok();
+    let size = |sum: &String| {
+        let parts = || sum.split('+');
+        let default: f64 = parts().map(|name| workload.default_number(name)).sum::<Option<f64>>()?;
+        Some(parts().map(number).sum::<Option<f64>>()? / default)
+    };
+    let sizes: f64 = workload.grows_with.iter().filter_map(size).product();
+    let rests = workload.rests.as_deref().map_or(Some(1.0), number)?;
+    Some(workload.seconds * sizes + rests * number("idle").unwrap_or(0.0) / 1000.0)
 }
 
 /// The cell that serves a candidate: one that has the workload, or else the first, which the workload's error then names.
@@ -163,6 +180,34 @@ mod tests {
         assert_eq!(plan(&study, &described()).unwrap(), cells, "the same seed gives the same plan");
         assert!(cells.iter().all(|cell| cell.candidate == "jemalloc" || cell.settings["tcache"] == "false"));
         assert!(expected(&cells, &described()) > Duration::from_secs(4));
+    }
+
+    #[test]
+    fn every_rest_and_a_larger_size_take_their_time() {
+        let work = |text: &str, rests: f64| {
+            let spec = Spec::parse(text).unwrap();
+            let workload = crate::workloads::ALL.iter().find(|workload| workload.name == spec.name).unwrap();
+            seconds_of(&WorkloadDescription::of(workload), &spec).unwrap() - rests
+        };
+        // Five rests of 100 ms by default.
+        let burst = work("storm", 0.5) / 5.0;
+        assert!(burst > 0.0);
+        assert!((work("storm:bursts=20,idle=1500", 30.0) - 20.0 * burst).abs() < 1e-9);
+        assert!((work("storm:steady=8800,requests=800", 0.5) - 40.0 * burst).abs() < 1e-9);
+        assert!((work("storm:steady=0,requests=600", 0.5) - 2.5 * burst).abs() < 1e-9);
+        assert!((work("churn:cycles=6,high=1GiB,idle=0", 0.0) - work("churn", 0.15) / 2.0).abs() < 1e-9);
+        assert!((work("blob:size=1000,blobs=200000,idle=1", 0.001) - 2.0 * work("blob", 0.05)).abs() < 1e-9);
+    }
+
+    #[test]
+    fn no_estimate_is_too_long_to_be_said() {
+        let mut described = described();
+        let cells = plan(&study("candidates = ['jemalloc']\nrepeats = 1"), &described).unwrap();
+        for (seconds, least) in [(1e300, 1 << 39), (-1.0, 0), (f64::NAN, 0)] {
+            described[0].workloads[0].seconds = seconds;
+            let span = expected(&cells, &described);
+            assert!(span >= Duration::from_secs(least) && span.checked_mul(1000).is_some(), "{seconds}: {span:?}");
+        }
     }
 
     #[test]

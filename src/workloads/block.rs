@@ -1,7 +1,5 @@
 //! A block of memory that knows what was written to it. In: a size and a tag. Out: whether the content is still it.
 
-use crate::rng::Rng;
-
 /// A heap block filled with one word, its tag.
 pub struct Block {
     words: Box<[u64]>,
@@ -45,24 +43,6 @@ impl Block {
     }
 }
 
-/// A size from `least` doubling up to `least << (doublings - 1)`, each as likely as another: many small blocks, and
-/// most bytes in the few large ones, as in a service.
-#[inline]
-pub fn mixed_size(rng: &mut Rng, least: usize, doublings: usize) -> usize {
-    let floor = least << rng.below(doublings);
-    // Not only powers of two: a size between the two classes shows what rounding up costs.
-    floor + rng.below(floor)
-}
-
-/// The mean of those sizes.
-pub const fn mean_size(least: usize, doublings: usize) -> usize {
-    // Of the floors, and half a floor more.
-    ((least << doublings) - least) / doublings * 3 / 2
-}
-
-/// What a block of 16 bytes takes: in glibc 32, with its header, elsewhere 16.
-pub const SMALLEST: usize = 32;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,16 +62,5 @@ mod tests {
         let mut block = Block::new(8, 1);
         block.words[0] = 0;
         block.check_and_free();
-    }
-
-    #[test]
-    fn sizes_span_the_range() {
-        let mut rng = Rng::new(1);
-        let sizes: Vec<usize> = (0..10_000).map(|_| mixed_size(&mut rng, 16, 11)).collect();
-        assert!(sizes.iter().all(|size| (16..32 << 10).contains(size)));
-        assert!(sizes.iter().any(|size| *size < 20) && sizes.iter().any(|size| *size > 30_000));
-        let mean = sizes.iter().sum::<usize>() as f64 / sizes.len() as f64;
-        // The deviation of one size is 1.6 of their mean, that of the mean of 10,000 a hundredth of it.
-        assert!((mean / mean_size(16, 11) as f64 - 1.0).abs() < 0.08, "{mean}");
     }
 }

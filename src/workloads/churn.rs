@@ -3,7 +3,8 @@
 //!
 //! As there, each chunk hangs on a small node of its own, in a list that gives up the youngest first. A mark is made after
 //! every cycle, so that what a cycle leaves behind is seen, and not only what the last one leaves. Unlike there, the marks
-//! are shared among threads, and each chunk is compared before it is freed.
+//! are shared among threads, and each chunk is compared before it is freed. A thread shrinks to its part of the low mark or
+//! below: where that part is less than a chunk it may hold nothing.
 //!
 //! Chunks are up to 1/512 of the high mark by default, as in memtest: mostly blocks that every allocator maps as blocks of
 //! their own. They keep their size where the marks are lowered: scaled down with them (tried: 256 MiB, and chunks up to its
@@ -28,7 +29,12 @@ pub const WORKLOAD: Workload = Workload {
     operation: "chunk allocated",
     parameters: &[
         parameter("high", MARK, "4294967296", "bytes held by the process before it shrinks (memtest: 16GiB)"),
-        parameter("low", MARK, "268435456", "bytes held by the process after it has shrunk (memtest: 1GiB)"),
+        parameter(
+            "low",
+            MARK,
+            "268435456",
+            "most bytes held after it has shrunk, each thread up to a chunk less than its part (memtest: 1GiB)",
+        ),
         parameter(
             "chunk",
             Kind::Size { min: 0, max: 1 << 40 },
@@ -98,8 +104,8 @@ impl List {
 fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let (high, low) = (setup.number("high")? as u64, setup.number("low")? as u64);
     let (cycles, rest) = (setup.number("cycles")?, setup.millis("idle")?);
-    if low > high {
-        return Err(format!("parameter `low`: wanted at most `high`, {high}, found {low}"));
+    if low >= high {
+        return Err(format!("parameter `low`: wanted less than `high`, {high}, found {low}: it would not shrink"));
     }
     let chunk = match setup.number("chunk")? {
         0 => (high / 512).max(8) as usize,

@@ -7,9 +7,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use super::block::{Block, mixed_size};
+use super::block::Block;
 use super::crew::{Gate, five_stops};
 use super::laps::Laps;
+use super::sizes::mixed_size;
 use crate::rng::Rng;
 use crate::setting::Kind;
 use crate::workload::{Outcome, Setup, Stage, Workload, parameter};

@@ -7,7 +7,6 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::block::SMALLEST;
 use super::crew::{Gate, share, whole_lives};
 use super::laps::Laps;
 use crate::arena::Arena;
@@ -60,7 +59,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let idle = setup.millis("idle")?;
     let (life, bytes_each): (Life, usize) = match setup.word("variant")? {
         "arena" => (placed, NODE_BYTES),
-        _ => (boxed, SMALLEST),
+        _ => (boxed, setup.small_block),
     };
     Room::check_blocks((nodes * bytes_each) as u64, "parameter `nodes`")?;
     let verified = AtomicU64::new(0);

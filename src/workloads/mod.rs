@@ -10,6 +10,7 @@ mod laps;
 mod list;
 mod reserve;
 mod server;
+mod sizes;
 mod small;
 mod sort;
 mod storm;

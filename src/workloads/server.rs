@@ -15,9 +15,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
-use super::block::{Block, mixed_size};
+use super::block::Block;
 use super::crew::{Gate, crew};
 use super::laps::Laps;
+use super::sizes::mixed_size;
 use crate::rng::Rng;
 use crate::setting::Kind;
 use crate::workload::{Outcome, Phase, Setup, Stage, Workload, parameter};

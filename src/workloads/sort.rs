@@ -4,10 +4,9 @@
 //! that is sorted; or all in a sort buffer, in memory or in a mapped file.
 
 use std::borrow::Cow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::block::SMALLEST;
 use super::crew::{Gate, share, whole_lives};
 use super::laps::Laps;
 use crate::arena::Arena;
@@ -15,6 +14,7 @@ use crate::rng::Rng;
 use crate::room::Room;
 use crate::setting::Kind;
 use crate::sort_buffer::{Options, SortBuffer};
+use crate::sys;
 use crate::workload::{Outcome, Setup, Stage, Workload, parameter};
 
 /// The workload.
@@ -50,6 +50,7 @@ struct Record {
 }
 
 const RECORD_BYTES: usize = size_of::<Record>();
+const REFERENCE: usize = size_of::<&Record>();
 
 impl Record {
     fn bytes(self) -> [u8; RECORD_BYTES] {
@@ -105,20 +106,43 @@ impl Task<'_> {
     }
 }
 
+/// The most bytes of memory that all threads hold, which is while they sort.
+struct Most {
+    blocks: usize,
+    /// In files that are memory. The pages of others are the kernel's to take back.
+    files: usize,
+}
+
+impl Most {
+    fn of(setup: &Setup, records: usize, folder: &Path) -> Result<Self, String> {
+        // Sorting references takes half of them again; sorting a buffer takes another, and in each thread the numbers of a
+        // run, 16 bytes for each record.
+        const RUN: usize = 8 << 20;
+        let each_thread = |most: usize| setup.threads * most.min(records.div_ceil(setup.threads) * RECORD_BYTES);
+        // A file grows by its own length: as much again may be unused.
+        let mapped = if sys::is_memory(folder) { 3 * RECORD_BYTES } else { 0 };
+        let (blocks, files) = match setup.word("variant")? {
+            "arena" => (records * (RECORD_BYTES + REFERENCE * 3 / 2), 0),
+            "memory" => (records * 2 * RECORD_BYTES + each_thread(RUN), 0),
+            "mapped" => (each_thread(MAP_AFTER) + each_thread(RUN), records * mapped),
+            _ => (records * (setup.small_block + REFERENCE * 3 / 2), 0),
+        };
+        Ok(Most { blocks, files })
+    }
+}
+
 fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let records = setup.number("records")?;
     let idle = setup.millis("idle")?;
     let folder = PathBuf::from(setup.word("folder")?);
-    // What a record is, and what it takes while all are sorted: half a vector of references more, or the buffer again.
-    // The pages of a mapped file are the kernel's to take back.
-    const REFERENCE: usize = size_of::<&Record>();
-    let (life, bytes_each, most_each): (fn(&mut Task), usize, usize) = match setup.word("variant")? {
-        "arena" => (placed, RECORD_BYTES + REFERENCE, RECORD_BYTES + REFERENCE * 3 / 2),
-        "memory" => (|task| buffered(task, None), RECORD_BYTES, 2 * RECORD_BYTES),
-        "mapped" => (|task| buffered(task, Some(MAP_AFTER)), RECORD_BYTES, 0),
-        _ => (boxed, RECORD_BYTES + REFERENCE, SMALLEST + REFERENCE * 3 / 2),
+    let (life, bytes_each): (fn(&mut Task), usize) = match setup.word("variant")? {
+        "arena" => (placed, RECORD_BYTES + REFERENCE),
+        "memory" => (|task| buffered(task, None), RECORD_BYTES),
+        "mapped" => (|task| buffered(task, Some(MAP_AFTER)), RECORD_BYTES),
+        _ => (boxed, RECORD_BYTES + REFERENCE),
     };
-    Room::check_blocks((records * most_each) as u64, "parameter `records`")?;
+    let Most { blocks, files } = Most::of(setup, records, &folder)?;
+    Room::check_blocks_and_files(blocks as u64, files as u64, "parameter `records`")?;
     let verified = AtomicU64::new(0);
 
     let worker = |worker: usize, gate: &Gate| {
@@ -158,4 +182,41 @@ fn buffered(task: &mut Task, map_after: Option<usize>) {
     task.append(|record| buffer.push(&record.bytes()).unwrap_or_else(|refused| panic!("{refused}")));
     buffer.sort_by_number(|bytes| Record::of(bytes).key).unwrap_or_else(|refused| panic!("{refused}"));
     task.read(buffer.iter().map(Record::of));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::workload::Timer;
+
+    struct Nobody;
+
+    impl Timer for Nobody {
+        fn record(&self, _laps: &[u64]) {}
+    }
+
+    #[test]
+    fn every_thread_that_sorts_a_buffer_has_its_numbers() {
+        let most = |variant: &str, threads, small_block, records| {
+            let parameters = BTreeMap::from([("variant".to_string(), variant.to_string())]);
+            let setup = Setup { threads, seed: 1, parameters, timer: &Nobody, small_block };
+            let Most { blocks, files } = Most::of(&setup, records, Path::new("/proc")).unwrap();
+            (blocks, files)
+        };
+        const MIB: usize = 1 << 20;
+        for (variant, threads, small_block, records, wanted) in [
+            ("memory", 1, 16, MIB, (32 + 8) * MIB),
+            ("memory", 4, 16, MIB, (32 + 16) * MIB),
+            ("memory", 4, 16, 16 * MIB, (512 + 32) * MIB),
+            ("mapped", 4, 16, 16 * MIB, 4 * 9 * MIB),
+            ("mapped", 1, 16, 64, 2048),
+            ("arena", 4, 32, MIB, 28 * MIB),
+            ("boxes", 4, 32, MIB, 44 * MIB),
+            ("boxes", 4, 16, MIB, 28 * MIB),
+        ] {
+            assert_eq!(most(variant, threads, small_block, records), (wanted, 0), "{variant}, {threads} threads");
+        }
+    }
 }

@@ -13,9 +13,10 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::block::{Block, mean_size, mixed_size};
+use super::block::Block;
 use super::crew::{Gate, crew, share};
 use super::laps::Laps;
+use super::sizes::{mean_size, mixed_size};
 use crate::ballast::Ballast;
 use crate::rng::Rng;
 use crate::room::Room;
@@ -39,7 +40,7 @@ pub const WORKLOAD: Workload = Workload {
         parameter("ballast", Kind::SIZE, "0", "freed bytes that the allocator is made to keep; 0 is its own way"),
     ],
     seconds: 0.4,
-    grows_with: &["requests", "bursts"],
+    grows_with: &["steady+requests", "bursts"],
     rests: Some("bursts"),
     run,
 };
@@ -110,9 +111,15 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         return Err(format!("parameter `load`: wanted at most `in_flight`, {in_flight}, found {load}"));
     }
     let threads = setup.threads;
-    // Each thread has at least one request in flight. A ballast is of what a burst has freed: it comes on top of nothing.
-    let held = live + in_flight.max(threads) * REQUEST;
-    Room::check_blocks(held as u64, "parameters `live` and `in_flight`")?;
+    // A worker's most: no more than it is asked for, and with more workers than requests in flight those without a part
+    // still take turns at their requests.
+    let most = |worker: usize| {
+        let mine = |whole: usize| share(whole, worker, threads);
+        mine(in_flight).max(1).min(mine(steady).min(mine(load).max(1)) + mine(requests))
+    };
+    // A ballast is of what a burst has freed: it comes on top of nothing.
+    let held = live + (0..threads).map(most).sum::<usize>() * REQUEST;
+    Room::check_blocks(held as u64, "parameters `live`, `in_flight` and `requests`")?;
     let mut kept = match ballast {
         0 => None,
         bytes => Some(Ballast::keep(Bytes(bytes)).map_err(|error| format!("parameter `ballast`: {error}"))?),
@@ -124,7 +131,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         let mine = |whole: usize| share(whole, worker, threads);
         let mut rng = Rng::part(setup.seed, worker as u64);
         let mut laps = Laps::new(setup.timer, 1);
-        let mut front = Front { state: Vec::new(), in_flight: VecDeque::with_capacity(mine(in_flight)), verified: 0 };
+        let mut front = Front { state: Vec::new(), in_flight: VecDeque::with_capacity(most(worker)), verified: 0 };
         let mut left = mine(live);
         while left > 0 {
             let size = mixed_size(&mut rng, 16, 11).min(left); // 16 B to 32 KiB
@@ -137,7 +144,6 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         };
         stop(&front); // filled
         for burst in 0..bursts {
-            // With more workers than requests in flight, those without a part still take turns at their requests.
             (0..mine(steady)).for_each(|_| front.serve(mine(load).max(1), &mut rng));
             gate.stop(); // the storm begins
             (0..mine(requests)).for_each(|_| laps.time(|| front.serve(mine(in_flight).max(1), &mut rng)));

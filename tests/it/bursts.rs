@@ -36,7 +36,9 @@ fn every_cycle_of_a_churn_is_a_mark() {
 #[test]
 fn marks_that_cannot_be_are_refused() {
     let upside_down = refusal("system", "churn:high=1MiB,low=2MiB");
-    assert_eq!(upside_down, "parameter `low`: wanted at most `high`, 1048576, found 2097152");
+    assert_eq!(upside_down, "parameter `low`: wanted less than `high`, 1048576, found 2097152: it would not shrink");
+    let flat = refusal("system", "churn:high=1MiB,low=1MiB");
+    assert_eq!(flat, "parameter `low`: wanted less than `high`, 1048576, found 1048576: it would not shrink");
     let most = refusal("jemalloc", "churn:high=16TiB");
     assert!(most.contains("parameter `high`") && most.contains("left by"), "{most}");
     let load = refusal("system", "storm:load=9,in_flight=8");

@@ -1,13 +1,14 @@
 //! The whole pipeline over a fake cell: exact numbers without measuring, and every way in which a cell can go wrong.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::Path;
 
 use allocanary::provenance::{Build, Host};
 use allocanary::sample::FailureKind::{self, Crashed, Garbage, Late, Setting, Silent};
 use tempfile::tempdir;
 
-use super::support::{allocanary, samples, script, study};
+use super::support::{allocanary, samples, script, study, words};
 
 /// How the fake can answer, the failure that the row must name, and what it must say of it.
 const MODES: &[(&str, Option<(FailureKind, &str)>)] = &[
@@ -134,6 +135,34 @@ fn the_figures_are_those_of_the_rows() {
     has("\nwork,fake,1.2,threads,1,peak,bytes,3,52428800,52428800,52428800,0,0\n");
     has("\nwork,fake,1.2,threads,1,throughput,1/s,3,2000,2000,2000,0,0\n");
     assert!(!csv.contains(",p99,"), "what the cell did not measure is not there: {csv}");
+}
+
+/// An estimate that no time follows from is the cell's fault, and neither the plan's end nor the other cells'.
+#[test]
+fn a_cell_whose_estimate_cannot_be_is_refused_by_name() {
+    let folder = folder();
+    let text = fs::read_to_string(folder.path().join("cell-fake")).unwrap();
+    let extra = r#""parameters":[{"name":"extra","kind":{"type":"number","min":0,"max":9},"about":"","default":"0"}]"#;
+    for (name, workload) in [
+        ("zero", format!(r#""seconds":0.01,{extra},"grows_with":["extra"]"#)),
+        ("other", format!(r#""seconds":0.01,{extra},"rests":"pauses""#)),
+        ("less", r#""seconds":-1"#.to_string()),
+        ("ages", r#""seconds":1e300"#.to_string()),
+    ] {
+        let text = text.replace(r#""seconds":0.01"#, &workload);
+        script(&folder.path().join(format!("cell-{name}")), &text.replace("\"fake\"", &format!("\"{name}\"")));
+    }
+    let ran =
+        allocanary(folder.path(), words("plan --threads 1 --cells . --repeats 1 --workloads work --candidates fake"));
+    assert!(ran.code == Some(0) && ran.out.contains("1 cells, about "), "{ran:?}");
+    for said in [
+        "cell-zero: workload `work`: grows_with and rests: wanted parameters whose default is above 0, found `extra`, 0",
+        "cell-other: workload `work`: grows_with and rests: wanted parameters whose default is above 0, found `pauses`",
+        "cell-less: workload `work`: seconds: wanted 0 to 3000000000, found -1",
+        "cell-ages: workload `work`: seconds: wanted 0 to 3000000000, found 1",
+    ] {
+        assert!(ran.err.contains(said), "{said}: {}", ran.err);
+    }
 }
 
 #[test]

@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::process::Command;
 
+use allocanary::description::Description;
 use allocanary::provenance::Host;
 use tempfile::tempdir;
 
-use super::support::{allocanary, samples, words};
+use super::support::{allocanary, described, samples, words};
 
 #[test]
 fn go_is_studied_beside_our_cells_where_go_is() {
@@ -27,6 +28,13 @@ fn go_is_studied_beside_our_cells_where_go_is() {
         .output()
         .unwrap();
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let told = Command::new(folder.path().join("cell-go")).arg("describe").output().unwrap();
+    let go: Description = serde_json::from_slice(&told.stdout).unwrap();
+    let ours = described("system").workloads;
+    for theirs in go.workloads {
+        let ours = ours.iter().find(|ours| ours.name == theirs.name).unwrap();
+        assert_eq!((&theirs.grows_with, &theirs.rests), (&ours.grows_with, &ours.rests), "{}", ours.name);
+    }
     let list = "study --cells . --threads 2 --repeats 1 --out out --workloads blob:blobs=20 --candidates";
     let candidates = ["system", "go", "go:gogc=400,gomemlimit=64MiB"];
     let ran = allocanary(folder.path(), words(list).into_iter().chain(candidates));

@@ -73,6 +73,12 @@ impl Drop for Group {
     }
 }
 
+/// The kind of file system that a folder lies on, by its name.
+fn file_system(folder: &str) -> String {
+    let output = Command::new("stat").args(["-f", "-c", "%T", folder]).output().unwrap();
+    String::from_utf8_lossy(&output.stdout).trim().to_string()
+}
+
 #[test]
 fn a_cell_killed_for_memory_is_a_row_and_the_study_goes_on() {
     let group = match Group::make() {
@@ -82,20 +88,39 @@ fn a_cell_killed_for_memory_is_a_row_and_the_study_goes_on() {
     let folder = tempdir().unwrap();
     let large = "server:live=512MiB,requests=1,bursts=0,idle=1";
     // These ask how much there is before they take it.
-    let careful = [
+    let mut careful = vec![
         "churn:cycles=1,high=512MiB,idle=1",
-        "list:idle=1,nodes=4000000",
+        "list:idle=1,nodes=7000000",
         "sort:idle=1,records=5000000,variant=arena",
+        "sort:idle=1,records=3000000,variant=memory",
         "storm:bursts=1,idle=1,in_flight=200,live=64MiB,requests=1000",
     ];
-    // 160 requests at once hold 34 MiB, and not the largest request 160 times, which were 240.
-    let small = "storm:bursts=1,idle=1,live=1MiB,requests=200";
+    let mut small = vec![
+        TINY,
+        // 160 requests at once hold 34 MiB, and not the largest request 160 times, which were 240.
+        "storm:bursts=1,idle=1,live=1MiB,requests=200",
+        // No more than the load and the burst can be in flight.
+        "storm:bursts=1,idle=1,in_flight=100000,live=1MiB,requests=100",
+        "sort:idle=1,records=1000000,variant=memory",
+    ];
+    // 92 MiB in glibc's blocks, half of that in jemalloc's.
+    let nodes = "list:idle=1,nodes=3000000";
+    // Two files of 46 MiB: more than there is where they are memory, and no matter where the kernel can write them out.
+    match file_system("/dev/shm").as_str() {
+        "tmpfs" => careful.push("sort:folder=/dev/shm,idle=1,records=3000000,variant=mapped"),
+        other => eprintln!("skipped: a sort in files on a tmpfs: /dev/shm is {other}"),
+    }
+    match file_system("/var/tmp").as_str() {
+        "tmpfs" => eprintln!("skipped: a sort in files on a disk: /var/tmp is tmpfs"),
+        _ => small.push("sort:folder=/var/tmp,idle=1,records=3000000,variant=mapped"),
+    }
     let ran: Ran = Command::new("sh")
         .args(["-c", "echo $$ > \"$0/cgroup.procs\" && exec \"$@\""])
         .arg(&group.0)
         .args([env!("CARGO_BIN_EXE_allocanary"), "study", "--candidates", "system", "jemalloc"])
-        .args(["--threads", "1", "--repeats", "2", "--out", "out", "--workloads", large, TINY, small])
-        .args(careful)
+        .args(["--threads", "1", "--repeats", "2", "--out", "out", "--workloads", large, nodes])
+        .args(&small)
+        .args(&careful)
         .current_dir(&folder)
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
@@ -104,11 +129,12 @@ fn a_cell_killed_for_memory_is_a_row_and_the_study_goes_on() {
         .into();
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let rows = samples(&folder.path().join("out"));
-    assert_eq!(rows.len(), 4 * 7, "every cell is a row");
+    assert_eq!(rows.len(), 4 * (2 + small.len() + careful.len()), "every cell is a row");
     for row in rows {
         let failure = row.error.as_ref().map(|failure| failure.kind);
         let wanted = match row.cell.workload.as_str() {
-            workload if workload == TINY || workload == small => None,
+            workload if small.contains(&workload) => None,
+            workload if workload == nodes => (row.cell.allocator == "system").then_some(FailureKind::Refused),
             workload if careful.contains(&workload) => Some(FailureKind::Refused),
             _ => Some(FailureKind::OutOfMemory),
         };

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use tempfile::tempdir;
+
 use super::support::{allocanary, assert_golden, golden_path, samples, words};
 
 fn out(line: &str) -> String {
@@ -52,6 +54,33 @@ fn a_row_of_the_first_schema_is_still_read() {
     let kept: serde_json::Value =
         serde_json::from_str(&fs::read_to_string(golden_path("sample-v1.jsonl")).unwrap()).unwrap();
     assert_eq!(serde_json::to_value(&row).unwrap(), kept);
+}
+
+/// Nor is this one: a study of the first form, with estimates and one larger size, is still run and shown.
+#[test]
+fn a_study_of_the_first_form_is_still_read() {
+    let folder = tempdir().unwrap();
+    let old = fs::read_to_string(golden_path("study-v1.toml")).unwrap();
+    fs::write(folder.path().join("old.toml"), &old).unwrap();
+    let run = |line: &str| allocanary(folder.path(), words(line));
+    let full = run("plan old.toml --full");
+    assert_eq!((full.code, full.err.as_str()), (Some(0), ""), "{full:?}");
+    assert_eq!(full.out.matches("jemalloc, small:idle=1,live=128").count(), 2, "{}", full.out);
+    let ran = run("study old.toml --out out");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+
+    let beside = folder.path().join("out/study.toml");
+    fs::write(&beside, &old).unwrap();
+    let report = run("report out");
+    assert_eq!((report.code, report.err.as_str(), &report.out), (Some(0), "", &ran.out));
+    assert!(report.out.contains("Which is least?") && report.out.contains("Somebody, 1999"), "{}", report.out);
+
+    // A file that is none does not keep the rows from being shown, but that is told.
+    fs::write(&beside, old.replace("[full]", "[[ful]]")).unwrap();
+    let report = run("report out");
+    assert!(report.code == Some(0) && report.out.starts_with("older\n\n"), "{report:?}");
+    assert!(report.err.contains("study.toml: line 22: `[[ful]]`: unknown field `ful`"), "{}", report.err);
+    assert!(report.err.contains("shown without what it says"), "{}", report.err);
 }
 
 #[test]
