@@ -190,8 +190,8 @@ fn a_crowd_of_slow_readers_stays_within_the_limit_of_the_manifest() {
             refused += u32::from(stream.read(&mut head).is_ok() && head.starts_with(b"HTTP/1.1 503"));
         }
         let most = canary.most_resident() + SOCKETS_KB;
-        // The manifest has no threads. Each has a compressor and a stack of its own.
-        let limit = limit() + threads * 300;
+        // The manifest has no threads. Each has a compressor and a stack of its own: 0.3 MB at rest, 0.5 in a crowd.
+        let limit = limit() + threads * 512;
         println!(
             "{threads} threads: a page of {page} bytes, {refused} refused, {most} kB with the sockets, of {limit}"
         );
