@@ -67,22 +67,43 @@ impl Echo {
     /// Waits for requests and answers them, at most a batch.
     pub async fn answer(&mut self, shared: &Shared, receiver: &mut Receiver) -> io::Result<()> {
         self.socket.readable().await?;
+        let mut counts = Counts::default();
         // Through tokio, which has to learn that there is no more.
         let all = self.socket.try_io(Interest::READABLE, || {
-            let more = take(self.socket.as_raw_fd(), &mut self.limit, &mut shared.lock().tallies, receiver);
+            let more = take(self.socket.as_raw_fd(), &mut self.limit, &mut counts, receiver);
             if more { Ok(()) } else { Err(ErrorKind::WouldBlock.into()) }
         });
+        // Only now: a page that is being written has the mesh, and would make the round trips of others longer.
+        counts.add_to(&mut shared.lock().tallies);
         all.or_else(|error| if error.kind() == ErrorKind::WouldBlock { Ok(()) } else { Err(error) })
     }
 
     /// Answers what is there, at most a batch, without waiting.
     pub fn take(&mut self, tallies: &mut Tallies, receiver: &mut Receiver) {
-        take(self.socket.as_raw_fd(), &mut self.limit, tallies, receiver);
+        let mut counts = Counts::default();
+        take(self.socket.as_raw_fd(), &mut self.limit, &mut counts, receiver);
+        counts.add_to(tallies);
+    }
+}
+
+/// What became of the requests of a batch.
+#[derive(Debug, Default)]
+struct Counts {
+    echoed: u64,
+    malformed: u64,
+    flood: u64,
+}
+
+impl Counts {
+    fn add_to(&self, tallies: &mut Tallies) {
+        tallies.echoed += self.echoed;
+        tallies.refused[Refused::Malformed as usize] += self.malformed;
+        tallies.refused[Refused::Flood as usize] += self.flood;
     }
 }
 
 /// True where there may be more.
-fn take(socket: RawFd, limit: &mut Limit, tallies: &mut Tallies, receiver: &mut Receiver) -> bool {
+fn take(socket: RawFd, limit: &mut Limit, counts: &mut Counts, receiver: &mut Receiver) -> bool {
     for _ in 0..BATCH {
         let received = match receiver.receive(socket, false) {
             Ok(received) => received,
@@ -91,9 +112,9 @@ fn take(socket: RawFd, limit: &mut Limit, tallies: &mut Tallies, receiver: &mut 
             Err(_) => continue,
         };
         match reply(receiver.bytes(&received), received.cut) {
-            None => tallies.refuse(Refused::Malformed),
-            Some(_) if !limit.take(clock::now()) => tallies.refuse(Refused::Flood),
-            Some(bytes) => tallies.echoed += u64::from(send_back(socket, &bytes, &received).is_ok()),
+            None => counts.malformed += 1,
+            Some(_) if !limit.take(clock::now()) => counts.flood += 1,
+            Some(bytes) => counts.echoed += u64::from(send_back(socket, &bytes, &received).is_ok()),
         }
     }
     true
@@ -206,6 +227,32 @@ mod tests {
         assert_eq!(reply(&answer, false), None);
         assert_eq!(reply(&request().write(), true), None);
         assert_eq!(reply(&Probe { protocol: Protocol::Icmp, ..request() }.write(), false), None);
+    }
+
+    #[test]
+    fn a_request_is_answered_while_somebody_has_the_mesh() {
+        let shared = Shared::new(crate::mesh::Mesh::new(crate::histogram::Bounds::default(), 0, 9, "a"));
+        let (port, at) = std::sync::mpsc::channel();
+        let answering = std::thread::spawn({
+            let shared = shared.clone();
+            move || {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                runtime.block_on(async {
+                    let mut echo = Echo::bind(0).unwrap();
+                    port.send(echo.port()).unwrap();
+                    echo.answer(&shared, &mut Receiver::new()).await.unwrap();
+                });
+            }
+        });
+        let asker = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        asker.set_read_timeout(Some(std::time::Duration::from_secs(10))).unwrap();
+        let mesh = shared.lock();
+        asker.send_to(&request().write(), ("127.0.0.1", at.recv().unwrap())).unwrap();
+        assert_eq!(asker.recv(&mut [0; LENGTH]).expect("an answer while the mesh is taken"), LENGTH);
+        assert_eq!(mesh.tallies.echoed, 0);
+        drop(mesh);
+        answering.join().unwrap();
+        assert_eq!(shared.lock().tallies.echoed, 1);
     }
 
     #[test]

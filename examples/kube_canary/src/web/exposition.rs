@@ -112,6 +112,7 @@ impl fmt::Write for Exposition<'_> {
 mod tests {
     use std::fmt::Write;
 
+    use super::super::budget::Budget;
     use super::*;
 
     const PAGE: &[&str] = &[
@@ -139,11 +140,11 @@ mod tests {
 
     fn page(format: Format) -> String {
         let mut press = Press::new();
-        press.start(false, Vec::new(), usize::MAX);
+        press.start(false, Vec::new(), Budget::new(usize::MAX).share());
         let mut exposition = Exposition::new(&mut press, format);
         PAGE.iter().for_each(|piece| exposition.write_str(piece).unwrap());
         exposition.finish();
-        String::from_utf8(press.finish().unwrap()).unwrap()
+        String::from_utf8(press.finish().unwrap().0).unwrap()
     }
 
     #[test]

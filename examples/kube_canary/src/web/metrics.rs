@@ -67,7 +67,7 @@ impl MeshCollector {
             ),
             (
                 "kube_canary_http_pages_refused",
-                "Pages refused because others that are read slowly take all the room",
+                "Pages refused for want of room: others are read slowly, or it is too large by itself",
                 tallies.pages_refused,
             ),
             (
@@ -133,7 +133,7 @@ fn count(family: &mut MetricEncoder, labels: &impl EncodeLabelSet, value: u64) -
 
 fn histogram(family: &mut MetricEncoder, labels: &impl EncodeLabelSet, times: &Histogram) -> fmt::Result {
     let seconds = |nanos: u64| nanos as f64 / 1e9;
-    let bounds = times.bounds().nanos().iter().map(|bound| seconds(*bound)).chain([f64::MAX]);
+    let bounds = times.bounds().nanos().iter().map(|bound| seconds(*bound)).chain([f64::INFINITY]);
     let buckets: Vec<(f64, u64)> = bounds.zip(times.counts().iter().copied()).collect();
     let mut series = family.encode_family(labels)?;
     series.encode_histogram::<NoLabelSet>(seconds(times.sum_ns()), times.count(), &buckets, None)

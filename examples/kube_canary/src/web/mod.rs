@@ -1,10 +1,11 @@
 //! The web server. In: the mesh, and requests of Prometheus, of Kubernetes, of other canaries and of people. Out: metrics,
 //! health, JSON and a page.
 //!
-//! Memory is bounded by design: so many connections, each with a small buffer; pages are rendered under one lock into
-//! buffers that are used again; whoever reads slowly shares his page with others, and is dropped after a time.
+//! Memory is bounded by design: so many connections, each with a small buffer; pages have a budget, from which each takes
+//! what it grows by; whoever reads slowly shares his page with others for a time, and is dropped after a longer one.
 
 mod brief;
+mod budget;
 mod client;
 mod connection;
 mod exposition;

@@ -1,13 +1,14 @@
-//! The buffers of pages. In: something that writes a page. Out: bytes that many clients can hold at once, and whose buffer
-//! comes back when the last of them is done; or nothing, where all pages that are still read leave no room for it.
+//! The pages that are read. In: something that writes a page. Out: bytes that many clients can hold at once, and whose buffer
+//! comes back when the last of them is done; or why there are none, where pages that are still read leave no room.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
+use super::budget::{Budget, Share};
 use super::exposition::Format;
-use super::press::Press;
-use crate::clock;
+use super::press::{Press, Refusal};
 
 /// A buffer up to this size is kept for the next page; a larger one goes back to the system, since whoever wants a large
 /// mesh ungzipped is rather a person, once, than Prometheus, every minute.
@@ -17,13 +18,20 @@ const KEPT: usize = 256 * 1024;
 const SPARE: usize = 2;
 
 /// A page that is still being sent is fresh enough for others for so long: requests that come together share one.
-const FRESH_NS: u64 = 20_000_000;
+const FRESH: Duration = Duration::from_millis(20);
 
-/// The most bytes of all pages at a time. A page that nobody shares the room with may be larger.
-const ROOM: usize = 8 << 20;
+/// And for so long where room is scarce. Not longer: who scrapes counters that stand still sees no loss, and no error.
+const STALE: Duration = Duration::from_secs(3);
 
-/// And so many more for those that are gzipped: people who read large pages slowly must not keep Prometheus out.
-const ROOM_FOR_GZIP: usize = 2 << 20;
+/// The most bytes of plain metrics: a thousand peers by one protocol are 3 MB, by four 9 MB and more, as long as their names are.
+///
+/// The three budgets, what 64 sockets keep and what a thousand peers need are together less than the limit in
+/// `deploy/base/daemonset.yaml`, which `tests/it/hardship.rs` measures.
+const PLAIN: usize = 10 << 20;
+/// Of plain JSON: a thousand peers by four protocols are 2 MB.
+const JSON: usize = 3 << 20;
+/// Of all that is gzipped: those who read plain pages slowly must not keep Prometheus out.
+const GZIPPED: usize = 2 << 20;
 
 /// What a page shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +48,9 @@ pub(super) struct Pages {
     /// One for each thread that serves, so that none waits for another's compressor.
     presses: Box<[Mutex<Press>]>,
     shelf: Arc<Mutex<Shelf>>,
+    plain: Arc<Budget>,
+    json: Arc<Budget>,
+    gzipped: Arc<Budget>,
 }
 
 #[derive(Debug, Default)]
@@ -52,8 +63,7 @@ struct Shelf {
 struct Live {
     kind: Kind,
     gzip: bool,
-    at: u64,
-    bytes: usize,
+    at: Instant,
     page: Weak<Page>,
 }
 
@@ -62,6 +72,8 @@ struct Live {
 struct Page {
     text: Vec<u8>,
     shelf: Arc<Mutex<Shelf>>,
+    /// Given back when the text is gone.
+    _share: Option<Share>,
 }
 
 /// One reader's hold on a page.
@@ -93,39 +105,37 @@ impl Pages {
     /// For so many threads.
     pub(super) fn new(threads: usize) -> Self {
         let presses = (0..threads.max(1)).map(|_| Mutex::new(Press::new())).collect();
-        Pages { presses, shelf: Arc::default() }
+        let budget = Budget::new;
+        Pages { presses, shelf: Arc::default(), plain: budget(PLAIN), json: budget(JSON), gzipped: budget(GZIPPED) }
     }
 
-    /// A page of that kind: one that somebody else still reads, or a new one that `write` writes.
-    ///
-    /// No more pages of a kind live than there are presses, and one: where slow readers hold all of them, the next client
-    /// gets the newest, which is as old as the time after which slow readers are dropped, at most. So does the client for
-    /// whose page there is no room; `None` where none of the kind lives.
-    pub(super) fn get(&self, kind: Kind, gzip: bool, write: impl FnOnce(&mut Press)) -> Option<Bytes> {
-        let (buffer, room) = {
+    /// A page of that kind: one that somebody else still reads and that is fresh enough, or a new one that `write` writes.
+    pub(super) fn get(&self, kind: Kind, gzip: bool, write: impl FnOnce(&mut Press)) -> Result<Bytes, Refusal> {
+        let budget = match (gzip, kind) {
+            (true, _) => &self.gzipped,
+            (false, Kind::Metrics(_)) => &self.plain,
+            (false, _) => &self.json,
+        };
+        let buffer = {
             let mut shelf = lock(&self.shelf);
-            shelf.live.retain(|live| live.page.strong_count() > 0);
-            let mut same = shelf.live.iter().filter(|live| live.kind == kind && live.gzip == gzip);
-            let (count, newest) = (same.clone().count(), same.clone().map(|live| live.at).max().unwrap_or(0));
-            let newest = same.find(|live| live.at == newest);
-            let room = room(shelf.live.iter().map(|live| live.bytes).sum(), gzip);
-            if let Some(live) = newest
-                && (count > self.presses.len() || clock::now() - live.at < FRESH_NS || live.bytes > room)
-                && let Some(page) = live.page.upgrade()
-            {
-                return Some(Bytes::from_owner(Hold(page)));
+            if let Some(page) = shelf.newest(kind, gzip, if budget.is_scarce() { STALE } else { FRESH }) {
+                return Ok(Bytes::from_owner(Hold(page)));
             }
-            (shelf.spare.pop().unwrap_or_default(), room)
+            shelf.spare.pop().unwrap_or_default()
         };
         let mut press = self.press();
-        press.start(gzip, buffer, room);
+        press.start(gzip, buffer, budget.share());
         write(&mut press);
-        let text = press.finish()?;
+        let written = press.finish();
         drop(press);
-        let bytes = text.len();
-        let page = Arc::new(Page { text, shelf: self.shelf.clone() });
-        lock(&self.shelf).live.push(Live { kind, gzip, at: clock::now(), bytes, page: Arc::downgrade(&page) });
-        Some(Bytes::from_owner(Hold(page)))
+        let mut shelf = lock(&self.shelf);
+        let (text, share) = match written {
+            Ok(page) => page,
+            Err(why) => return shelf.newest(kind, gzip, STALE).map(|page| Bytes::from_owner(Hold(page))).ok_or(why),
+        };
+        let page = Arc::new(Page { text, shelf: self.shelf.clone(), _share: share });
+        shelf.live.push(Live { kind, gzip, at: Instant::now(), page: Arc::downgrade(&page) });
+        Ok(Bytes::from_owner(Hold(page)))
     }
 
     fn press(&self) -> MutexGuard<'_, Press> {
@@ -133,12 +143,13 @@ impl Pages {
     }
 }
 
-/// How large a page may be, where others that are still read have so many bytes.
-fn room(held: usize, gzip: bool) -> usize {
-    match (held, gzip) {
-        (0, _) => usize::MAX,
-        (_, false) => ROOM.saturating_sub(held),
-        (_, true) => (ROOM + ROOM_FOR_GZIP).saturating_sub(held),
+impl Shelf {
+    /// The newest page of that kind that has readers, if it is younger than that.
+    fn newest(&mut self, kind: Kind, gzip: bool, age: Duration) -> Option<Arc<Page>> {
+        self.live.retain(|live| live.page.strong_count() > 0);
+        let same = self.live.iter().filter(|live| live.kind == kind && live.gzip == gzip);
+        let newest = same.max_by_key(|live| live.at)?;
+        if newest.at.elapsed() < age { newest.page.upgrade() } else { None }
     }
 }
 
@@ -151,41 +162,110 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn slow_readers_share_and_buffers_come_back() {
-        let pages = Pages::new(1);
-        let page = |text: &'static [u8]| pages.get(Kind::Peers, false, |press| press.put(text)).unwrap();
-        let first = page(b"first");
-        assert_eq!(&page(b"too early")[..], b"first");
-        let later = || std::thread::sleep(std::time::Duration::from_nanos(FRESH_NS));
-        later();
-        let second = page(b"second");
-        later();
-        let third = page(b"third");
-        assert_eq!((&first[..], &second[..], &third[..]), (&b"first"[..], &b"second"[..], &b"second"[..]));
-        assert_eq!(&pages.get(Kind::Brief, false, |press| press.put(b"other")).unwrap()[..], b"other");
-        drop((first, second, third));
-        assert_eq!(lock(&pages.shelf).spare.len(), SPARE);
-        assert_eq!(&page(b"fourth")[..], b"fourth");
+    const CLASSIC: Kind = Kind::Metrics(Format::Classic);
+
+    /// Of so many KiB that a compressor makes no smaller, the first of which is `first`.
+    fn page(pages: &Pages, kind: Kind, gzip: bool, first: u8, kib: usize) -> Result<Bytes, Refusal> {
+        let mut rng = allocanary::rng::Rng::new(1);
+        pages.get(kind, gzip, |press| {
+            press.put(&[first; 1024]);
+            (0..(kib - 1) * 128).for_each(|_| press.put(&rng.next().to_le_bytes()));
+        })
+    }
+
+    /// Why; a test that fails shows no page.
+    fn refusal(page: Result<Bytes, Refusal>) -> Option<Refusal> {
+        page.err()
+    }
+
+    fn age(pages: &Pages, by: Duration) {
+        lock(&pages.shelf).live.iter_mut().for_each(|live| live.at -= by);
     }
 
     #[test]
-    fn where_there_is_no_room_an_older_page_is_shared_or_none_given() {
+    fn requests_that_come_together_share_and_buffers_come_back() {
         let pages = Pages::new(1);
-        let page = |kind, gzip, mib: usize| {
-            pages.get(kind, gzip, |press| (0..mib * 64).for_each(|_| press.put(&[b'x'; 16 * 1024])))
+        let page = |first| page(&pages, Kind::Peers, false, first, 1).unwrap();
+        let first = page(1);
+        assert_eq!(page(2)[0], 1, "too early");
+        age(&pages, FRESH);
+        let second = page(2);
+        age(&pages, FRESH);
+        let third = page(3);
+        assert_eq!(
+            (first[0], second[0], third[0]),
+            (1, 2, 3),
+            "while there is room slow readers make nobody's page old"
+        );
+        assert_eq!(self::page(&pages, Kind::Brief, false, 9, 1).unwrap()[0], 9);
+        drop((first, second, third));
+        assert_eq!(lock(&pages.shelf).spare.len(), SPARE);
+        assert_eq!(page(4)[0], 4);
+    }
+
+    #[test]
+    fn where_room_is_scarce_a_page_is_shared_for_a_while_and_not_for_ever() {
+        for (kind, gzip, budget) in [(CLASSIC, false, PLAIN), (Kind::Peers, false, JSON), (CLASSIC, true, GZIPPED)] {
+            let pages = Pages::new(1);
+            let page = |first| page(&pages, kind, gzip, first, budget / 1024 * 2 / 3);
+            let slow = page(1).unwrap();
+            age(&pages, STALE / 2);
+            assert!(page(2).unwrap() == slow);
+            age(&pages, STALE);
+            assert_eq!(refusal(page(3)), Some(Refusal::Crowded), "what is older than that is shown to nobody");
+            drop(slow);
+            assert!(page(4).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_page_that_is_larger_than_the_room_left_falls_back_to_the_newest() {
+        let pages = Pages::new(1);
+        let (fits, not) = (PLAIN / 1024 * 2 / 5, PLAIN / 1024 * 7 / 10);
+        let slow = page(&pages, CLASSIC, false, 1, fits).unwrap();
+        age(&pages, FRESH);
+        assert!(!pages.plain.is_scarce());
+        assert!(page(&pages, CLASSIC, false, 2, not).unwrap() == slow);
+        age(&pages, STALE);
+        assert_eq!(refusal(page(&pages, CLASSIC, false, 2, not)), Some(Refusal::Crowded));
+        assert!(page(&pages, CLASSIC, false, 2, fits).is_ok(), "the refused page gave back what it had");
+    }
+
+    #[test]
+    fn readers_of_one_sort_keep_nobody_from_another() {
+        let pages = Pages::new(1);
+        let _metrics = page(&pages, CLASSIC, false, 1, PLAIN / 1024).unwrap();
+        let _gzipped = page(&pages, CLASSIC, true, 1, GZIPPED / 1024 * 9 / 10).unwrap();
+        let _peers = page(&pages, Kind::Peers, false, 1, JSON / 1024).unwrap();
+        assert_eq!(refusal(page(&pages, Kind::Mesh, false, 1, 1)), Some(Refusal::Crowded));
+    }
+
+    #[test]
+    fn a_page_that_never_fits_says_so() {
+        let pages = Pages::new(1);
+        assert_eq!(refusal(page(&pages, CLASSIC, false, 1, PLAIN / 1024 + 1)), Some(Refusal::TooLarge));
+        assert_eq!(refusal(page(&pages, CLASSIC, true, 1, GZIPPED / 1024 + 100)), Some(Refusal::TooLarge));
+        assert!(page(&pages, CLASSIC, false, 1, PLAIN / 1024).is_ok());
+    }
+
+    #[test]
+    fn pages_that_are_written_at_the_same_time_have_one_budget() {
+        const WRITERS: usize = 4;
+        let pages = Pages::new(WRITERS);
+        let begun = std::sync::Barrier::new(WRITERS);
+        let write = |_| {
+            pages.get(CLASSIC, false, |press| {
+                begun.wait();
+                (0..PLAIN * 2 / 3 / 1024).for_each(|_| press.put(&[b'x'; 1024]));
+                begun.wait();
+            })
         };
-        let alone = page(Kind::Peers, false, 12).unwrap();
-        assert_eq!(alone.len(), 12 << 20, "one page is served, whatever its size");
-        assert!(page(Kind::Mesh, false, 1).is_none());
-        drop(alone);
-        let held = (page(Kind::Peers, false, 7).unwrap(), page(Kind::Brief, false, 1).unwrap());
-        assert!(page(Kind::Mesh, false, 1).is_none());
-        std::thread::sleep(std::time::Duration::from_nanos(FRESH_NS));
-        assert_eq!(page(Kind::Peers, false, 1).unwrap().len(), 7 << 20, "the older one of its kind");
-        assert!(page(Kind::Mesh, true, 1).is_some(), "there is room left for gzip");
-        drop(held);
-        assert!(page(Kind::Mesh, false, 7).is_some());
+        let held = std::thread::scope(|scope| {
+            let writers: Vec<_> = (0..WRITERS).map(|at| scope.spawn(move || write(at))).collect();
+            writers.into_iter().filter_map(|writer| writer.join().unwrap().ok()).collect::<Vec<_>>()
+        });
+        let apart: std::collections::BTreeSet<_> = held.iter().map(|page| page.as_ptr()).collect();
+        assert!(apart.len() <= 1, "{} pages of two thirds of the room", apart.len());
     }
 
     #[test]

@@ -6,6 +6,8 @@ use std::io;
 
 use flate2::{Compress, Compression, FlushCompress, Status};
 
+use super::budget::{Budget, Share};
+
 /// Text waits here until there is enough of it to be worth a call of the compressor.
 const STAGING: usize = 16 * 1024;
 
@@ -19,10 +21,21 @@ pub(super) struct Press {
     staging: Vec<u8>,
     out: Vec<u8>,
     gzip: bool,
-    /// The most bytes of this page.
-    room: usize,
-    /// It was to be larger.
+    /// What this page has of the memory of all; none between pages.
+    share: Option<Share>,
+    /// The bytes that it would have, had there been room for all.
+    length: usize,
+    /// There was not.
     over: bool,
+}
+
+/// A page that there was no room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// Others have the room, for now.
+    Crowded,
+    /// It is larger than all the room that there is.
+    TooLarge,
 }
 
 impl Press {
@@ -34,21 +47,22 @@ impl Press {
             staging: Vec::with_capacity(STAGING),
             out: Vec::new(),
             gzip: false,
-            room: usize::MAX,
+            share: None,
+            length: 0,
             over: false,
         };
-        press.start(true, Vec::with_capacity(STAGING), usize::MAX);
+        press.start(true, Vec::with_capacity(STAGING), Budget::new(usize::MAX).share());
         let mut rng = allocanary::rng::Rng::new(1);
         for _ in 0..2 << WINDOW_BITS {
             press.put(&rng.next().to_le_bytes()[..4]);
         }
-        press.finish();
+        let _ = press.finish();
         press
     }
 
-    /// A page of at most `room` bytes begins, in that buffer.
-    pub(super) fn start(&mut self, gzip: bool, out: Vec<u8>, room: usize) {
-        (self.gzip, self.room, self.over) = (gzip, room, false);
+    /// A page begins, in that buffer; it may grow as far as its share of a budget can.
+    pub(super) fn start(&mut self, gzip: bool, out: Vec<u8>, share: Share) {
+        (self.gzip, self.share, self.length, self.over) = (gzip, Some(share), 0, false);
         self.out = out;
         self.out.clear();
         self.staging.clear();
@@ -78,40 +92,58 @@ impl Press {
         }
     }
 
-    /// The page is done: its buffer, or none where there was no room for it.
-    pub(super) fn finish(&mut self) -> Option<Vec<u8>> {
+    /// The page is done: its buffer and what it holds of the budget, or why there is none.
+    pub(super) fn finish(&mut self) -> Result<(Vec<u8>, Option<Share>), Refusal> {
         let staging = std::mem::take(&mut self.staging);
         self.pass(&staging, FlushCompress::Finish);
         self.staging = staging;
-        let out = std::mem::take(&mut self.out);
-        (!self.over).then_some(out)
+        let (out, share) = (std::mem::take(&mut self.out), self.share.take());
+        if !self.over {
+            return Ok((out, share));
+        }
+        drop(out);
+        // What the page had is free again for the system before it is for other pages.
+        let _ = allocanary::tuning::purge();
+        match share {
+            Some(share) if share.can_never_be(self.length) => Err(Refusal::TooLarge),
+            _ => Err(Refusal::Crowded),
+        }
+    }
+
+    /// Whether the page may have so many bytes. Where it may not, what there is of it is given up at once.
+    fn may_have(&mut self, bytes: usize) -> bool {
+        if !self.over && !self.share.as_mut().is_some_and(|share| share.grow(bytes)) {
+            self.over = true;
+            self.out = Vec::new();
+        }
+        !self.over
     }
 
     fn pass(&mut self, mut text: &[u8], flush: FlushCompress) {
         if !self.gzip {
-            self.over |= self.out.len() + text.len() > self.room;
-            if !self.over {
+            self.length += text.len();
+            if self.may_have(self.length) {
                 self.out.extend_from_slice(text);
             }
             return;
         }
         loop {
-            self.over |= self.out.len() > self.room;
-            if self.over {
-                // To the end, for nobody: a compressor that is reset within a block begins the next page within it.
-                self.out.clear();
-            }
             if self.out.capacity() - self.out.len() < STAGING / 4 {
                 self.out.reserve(STAGING / 2);
             }
-            let before = self.compress.total_in();
+            let (before, length) = (self.compress.total_in(), self.out.len());
             // The stream is valid from `reset` on and there is room: the compressor has nothing to complain of.
             let status = self.compress.compress_vec(text, &mut self.out, flush).unwrap_or(Status::StreamEnd);
             text = &text[(self.compress.total_in() - before) as usize..];
+            self.length += self.out.len() - length;
             let done = match flush {
                 FlushCompress::Finish => status == Status::StreamEnd,
                 _ => text.is_empty() && self.out.len() < self.out.capacity(),
             };
+            if !self.may_have(self.length) {
+                // To the end, for nobody: a compressor that is reset within a block begins the next page within it.
+                self.out.clear();
+            }
             if done {
                 return;
             }
@@ -139,6 +171,7 @@ impl std::fmt::Debug for Press {
 #[cfg(test)]
 mod tests {
     use std::io::Read;
+    use std::sync::Arc;
 
     use proptest::prelude::*;
 
@@ -157,7 +190,7 @@ mod tests {
             let mut press = Press::new();
             for gzip in [true, false, true] {
                 let mut wanted = Vec::new();
-                press.start(gzip, Vec::new(), usize::MAX);
+                press.start(gzip, Vec::new(), Budget::new(usize::MAX).share());
                 for (seed, length) in &pieces {
                     let mut rng = allocanary::rng::Rng::new(*seed);
                     // Half of it noise, half of it the same line again.
@@ -165,7 +198,7 @@ mod tests {
                     press.put(&piece);
                     wanted.extend_from_slice(&piece);
                 }
-                let page = press.finish().unwrap();
+                let (page, _) = press.finish().unwrap();
                 let read = if gzip { gunzip(&page) } else { page };
                 prop_assert!(read == wanted, "gzip: {}, {} bytes of {}", gzip, read.len(), wanted.len());
             }
@@ -182,13 +215,17 @@ mod tests {
         .take(200_000)
         .collect();
         for gzip in [false, true] {
-            let mut page = |room| {
-                press.start(gzip, Vec::new(), room);
+            let mut page = |budget: &Arc<Budget>| {
+                press.start(gzip, Vec::new(), budget.share());
                 noise.chunks(1000).for_each(|piece| press.put(piece));
                 press.finish()
             };
-            assert!(page(100_000).is_none());
-            let whole = page(250_000).unwrap();
+            assert_eq!(page(&Budget::new(100_000)).unwrap_err(), Refusal::TooLarge);
+            let budget = Budget::new(250_000);
+            let (whole, share) = page(&budget).unwrap();
+            assert_eq!(page(&budget).unwrap_err(), Refusal::Crowded);
+            drop(share);
+            assert!(page(&budget).is_ok(), "all room came back, of the refused page too");
             assert_eq!(if gzip { gunzip(&whole) } else { whole }, noise);
         }
     }

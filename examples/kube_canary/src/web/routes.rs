@@ -19,7 +19,7 @@ use super::gather::Gatherer;
 use super::json::{self, Identity};
 use super::labels::Labels;
 use super::pages::{Kind, Pages};
-use super::press::Press;
+use super::press::{Press, Refusal};
 use super::readiness::ready;
 use super::{negotiation, page, series};
 use crate::clock;
@@ -30,6 +30,9 @@ const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 const HERE: &str = "There is:\n  /         the mesh, to look at\n  /metrics  for Prometheus\n  /peers    this canary's peers, JSON\n  \
                     /mesh     every canary's peers, JSON\n  /healthz  200 while it lives\n  /readyz   200 once it knows its peers\n";
+
+const TOO_LARGE: &str = "This page is larger than the memory set aside for pages. Ask for gzip (curl --compressed), or have fewer \
+                         series: --latency quantiles, fewer --buckets, one --protocol, or --peers-max.\n";
 
 /// All that the answers are made from.
 #[derive(Debug)]
@@ -133,16 +136,23 @@ impl Site {
         self.page(page, JSON, gzip)
     }
 
-    fn page(&self, page: Option<Bytes>, content_type: &'static str, gzip: bool) -> Answer {
-        if let Some(page) = page {
-            return encoded(page, content_type, gzip);
-        }
+    fn page(&self, page: Result<Bytes, Refusal>, content_type: &'static str, gzip: bool) -> Answer {
+        let why = match page {
+            Ok(page) => return encoded(page, content_type, gzip),
+            Err(why) => why,
+        };
         self.mesh.lock().tallies.pages_refused += 1;
-        let why = "too many pages are still being read; come again, or ask for gzip\n";
-        let mut answer = text(StatusCode::SERVICE_UNAVAILABLE, why);
-        // By then whoever reads so slowly was dropped.
-        answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(PATIENCE.as_secs()));
-        answer
+        match why {
+            Refusal::Crowded => {
+                let why =
+                    "other pages are still being read and there is no room for one more; come again, or ask for gzip\n";
+                let mut answer = text(StatusCode::SERVICE_UNAVAILABLE, why);
+                // By then those that read so slowly now are dropped; others may have come.
+                answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(PATIENCE.as_secs()));
+                answer
+            }
+            Refusal::TooLarge => text(StatusCode::INSUFFICIENT_STORAGE, TOO_LARGE),
+        }
     }
 
     /// Renders metrics once, so that what a scrape allocates is there before the first.

@@ -162,20 +162,25 @@ async fn serve(listener: StdListener, site: Arc<Site>) -> Result<()> {
     let listener = TcpListener::from_std(listener).map_err(system)?;
     let room = Arc::new(Semaphore::new(MOST_OPEN));
     let mut open: VecDeque<Open> = VecDeque::with_capacity(MOST_OPEN);
+    // Since the last connection that was accepted one was cut for want of descriptors.
+    let mut has_cut = false;
     loop {
         let permit = permit(&room, &mut open, &site).await;
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) if is_of_one_connection(&error) => continue,
             Err(_) => {
-                // Without descriptors there is no room either, however few connections are open.
-                if open.front().is_some_and(|oldest| oldest.since.elapsed() >= FAIR_SHARE) {
+                // Without descriptors there is no room either, however few connections are open. One that is cut is one descriptor:
+                // where that is no help, as where the whole system has none, the next would be none either.
+                if !has_cut && open.front().is_some_and(|oldest| oldest.since.elapsed() >= FAIR_SHARE) {
+                    has_cut = true;
                     cut_oldest(&mut open, &site).await;
                 }
                 sleep(BACK_OFF).await;
                 continue;
             }
         };
+        has_cut = false;
         let (end, ended) = oneshot::channel();
         open.push_back(Open { since: Instant::now(), end });
         let site = site.clone();

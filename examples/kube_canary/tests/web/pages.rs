@@ -133,6 +133,8 @@ fn probes_with_a_connection_have_its_time() {
         }
     }
     mesh.tallies.resolved("A", 3_000_000);
+    // Beyond the last bound.
+    mesh.tallies.resolved("A", 9_000_000_000);
     let server = serve(&options(), Shared::new(mesh));
     for accept in ["", OPEN] {
         let page = ask(server, "GET", "/metrics", accept).text();
@@ -145,7 +147,9 @@ fn probes_with_a_connection_have_its_time() {
         }
         assert!(page.contains("\nkube_canary_resolution_seconds_bucket{le=\"0.001\",record=\"A\"} 0\n"), "{page}");
         assert!(page.contains("\nkube_canary_resolution_seconds_bucket{le=\"0.005\",record=\"A\"} 1\n"), "{page}");
-        assert!(page.contains("\nkube_canary_resolution_seconds_count{record=\"A\"} 1\n"), "{page}");
+        let last = "\nkube_canary_resolution_seconds_bucket{le=\"+Inf\",record=\"A\"} 2\n";
+        assert!(page.contains(last), "without it Prometheus has no quantile: {page}");
+        assert!(page.contains("\nkube_canary_resolution_seconds_count{record=\"A\"} 2\n"), "{page}");
     }
 }
 
