@@ -33,7 +33,10 @@ peers() {
 }
 resident() { awk '$1 == "Rss:" { print $2 }' "/proc/$canary/smaps_rollup"; }
 median() { sort -n | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'; }
-ask() { curl -sSf -m 30 -o "$work/page" "$@" || failed=$((failed + 1)); }
+# Asked again once: of more than 64 connections the canary cuts the oldest, and after a stop of the machine 150 probes come to it
+# at once, its own.
+page() { curl -sSf -m 30 -o "$work/page" "$@"; }
+ask() { page "$@" || { sleep 1; page "$@"; } || failed=$((failed + 1)); }
 
 failed=0 at=0
 peers 0
