@@ -15,13 +15,11 @@
 //!
 //! # In a service
 //!
-//! [`install!`] declares the global allocator with its settings, [`tuning`] changes what can be changed while it runs, and
-//! `metrics` (feature `prometheus`, off by default) shows its memory to Prometheus. Two containers need no allocator of
-//! their own: `arena` (feature `arena`) hands memory out piece by piece and gives it back at once, `sort_buffer` (feature
-//! `sort-buffer`) sorts more records than memory holds, in a mapped file.
 //! [`install!`] declares the global allocator with its settings, [`tuning`] changes what can be changed while it runs,
 //! [`Ballast`] keeps freed memory through a burst, and `metrics` (feature `prometheus`, off by default) shows its memory
-//! to Prometheus.
+//! to Prometheus. Three structures need no allocator of their own: `arena` (feature `arena`) hands memory out piece by piece
+//! and gives it back at once, `sort_buffer` (feature `sort-buffer`) sorts more records than memory holds, in a mapped
+//! file, and `blob_tree` (feature `blob-tree`) cuts a stream into a tree of chunks without allocating.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("allocanary reads /proc: it runs on Linux");

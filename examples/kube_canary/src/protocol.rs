@@ -19,9 +19,9 @@ impl Protocol {
     /// All of them, in the order of their numbers.
     pub const ALL: [Protocol; 4] = [Protocol::Icmp, Protocol::Udp, Protocol::Tcp, Protocol::Http];
 
-    /// Whether a probe begins with a connection.
-    pub const fn connects(self) -> bool {
-        matches!(self, Protocol::Tcp | Protocol::Http)
+    /// Whether a connection is only the beginning of a probe; a TCP probe's is all of it.
+    pub const fn connects_first(self) -> bool {
+        matches!(self, Protocol::Http)
     }
 
     /// The name in flags, labels and JSON.

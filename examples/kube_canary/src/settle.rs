@@ -118,19 +118,34 @@ impl Mapping {
     }
 
     /// Cuts the mapping into pieces: every other one gets a flag, so that the kernel cannot join them again. The flag is that of
-    /// core dumps, which have no such pages anyway.
+    /// core dumps. A dump takes nothing of such a mapping but its first page, where that begins a program: by its build-id
+    /// debuggers find the symbols. So the first piece stays as it is.
     fn cut(&self) {
-        for start in (self.start.next_multiple_of(2 * PIECE)..self.end).step_by(2 * PIECE) {
+        for start in self.cuts() {
             let piece = std::ptr::with_exposed_provenance_mut(start);
             // SAFETY: within the mapping, of which no byte and no permission changes.
             unsafe { libc::madvise(piece, PIECE.min(self.end - start), libc::MADV_DONTDUMP) };
         }
+    }
+
+    /// Where the pieces begin that get the flag.
+    fn cuts(&self) -> impl Iterator<Item = usize> {
+        ((self.start + 1).next_multiple_of(PIECE)..self.end).step_by(2 * PIECE)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_page_that_begins_a_program_stays_in_core_dumps() {
+        // A static program that is not moved begins at a multiple of every piece.
+        for start in [0x40_0000, 0x40_1000] {
+            let mapping = Mapping { start, end: 0x42_0000, ..Mapping::default() };
+            assert_eq!(mapping.cuts().collect::<Vec<_>>(), [0x40_8000, 0x41_8000]);
+        }
+    }
 
     fn read(text: &str) -> Vec<Mapping> {
         let mut mapping = Mapping::default();

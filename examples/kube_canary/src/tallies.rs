@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use crate::histogram::{Bounds, Histogram};
 
-/// A cache on the node answers within the first, a server that is asked again in vain takes the last.
-const RESOLUTION_MS: [u64; 8] = [1, 5, 20, 100, 500, 1_000, 2_000, 5_000];
+/// A cache on the node answers within the first; servers that are dead, asked again and by TCP too, take 6 s and the last.
+const RESOLUTION_MS: [u64; 9] = [1, 5, 20, 100, 500, 1_000, 2_000, 5_000, 10_000];
 
 /// Why a packet was thrown away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ pub struct Tallies {
     pub connections_refused: u64,
     /// Pages that there was no room for, because slow readers held others.
     pub pages_refused: u64,
-    /// Answers without the kernel's receive time: their round trips are up to twice as long as they were.
+    /// Answers without the kernel's receive time: their round trips are up to twice as long as they were, and 250 us.
     pub unstamped: u64,
     /// How long name servers took, by the kind of record; failures too.
     pub resolutions: BTreeMap<&'static str, Histogram>,
@@ -79,14 +79,32 @@ pub struct Tallies {
 }
 
 impl Tallies {
+    /// Name servers are asked for records of that kind from now on: their times are there, at 0, before the first.
+    pub fn resolves(&mut self, kind: &'static str) -> &mut Histogram {
+        let empty = || Histogram::new(&Bounds::of_nanos(RESOLUTION_MS.map(|bound| bound * 1_000_000)));
+        self.resolutions.entry(kind).or_insert_with(empty)
+    }
+
     /// Takes how long a name server took to say the records of one kind.
     pub fn resolved(&mut self, kind: &'static str, nanos: u64) {
-        let empty = || Histogram::new(&Bounds::of_nanos(RESOLUTION_MS.map(|bound| bound * 1_000_000)));
-        self.resolutions.entry(kind).or_insert_with(empty).record(nanos);
+        self.resolves(kind).record(nanos);
     }
 
     /// Counts a packet that was thrown away.
     pub fn refuse(&mut self, why: Refused) {
         self.refused[why as usize] += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dead_name_server_is_within_the_last_bound() {
+        let mut tallies = Tallies::default();
+        tallies.resolved("A", 6_010_000_000);
+        let counts = tallies.resolutions["A"].counts();
+        assert_eq!(counts.last(), Some(&0), "beyond all bounds: {counts:?}");
     }
 }

@@ -7,11 +7,17 @@
 # Peers come and go all the time: 75 on the loopback interface, in a file that is written anew every five seconds, most of them
 # gone for good two seconds later. They are probed in all ways, and the canary is scraped every second, plain and with gzip by
 # turns, with a look at /peers and /mesh now and then. Of the readings after the first minute, one a second, the median of the last
-# thirty may be at most 2 % above that of the first thirty; and every probe must be accounted for. Needs bash, awk, curl.
+# thirty may be at most 2 % above that of the first thirty; in a run of less than ten minutes 10 %, since a page of the program that
+# is needed for the first time is no leak, and of 2.4 MiB a dozen of those are 2 %: the short run shows that all this works, the
+# hour that nothing grows. Every probe must be accounted for, and each protocol be answered (ICMP and UDP both must be permitted).
+# Needs bash, awk, curl; exit code 77 where there is no curl.
 set -euo pipefail
 
 case ${1:-60} in '' | *[!0-9]* | 0 | 1) sed -n '2,/^set -e/ s/^# \{0,1\}//p' "$0" >&2; exit 2 ;; esac
 minutes=${1:-60}
+command -v curl >/dev/null || { echo "skipped: soak: curl is not installed" >&2; exit 77; }
+most=2
+[ "$minutes" -ge 10 ] || most=10
 here=$(cd "$(dirname "$0")" && pwd)
 binary=${2:-$here/../../../target/release/kube_canary}
 work=$(mktemp -d)
@@ -27,18 +33,33 @@ peers() {
 }
 resident() { awk '$1 == "Rss:" { print $2 }' "/proc/$canary/smaps_rollup"; }
 median() { sort -n | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'; }
-ask() { curl -sSf -o "$work/page" "$@" || failed=$((failed + 1)); }
+# Asked again once: of more than 64 connections the canary cuts the oldest, and after a stop of the machine 150 probes come to it
+# at once, its own.
+page() { curl -sSf -m 30 -o "$work/page" "$@"; }
+ask() { page "$@" || { sleep 1; page "$@"; } || failed=$((failed + 1)); }
 
 failed=0 at=0
 peers 0
-# Ports that are free now: of those that the kernel gives to nobody by itself.
-port=$((20000 + RANDOM % 10000))
-url=http://127.0.0.1:$port
-"$binary" --peers-file "$work/peers" --grace 2s --protocol icmp,udp,tcp,http --listen "127.0.0.1:$port" --peer-port "$port" \
-    --udp-port $((port + 1)) &
-canary=$!
+# Of the ports that the kernel gives to nobody by itself, one that is free: where it is taken, the canary ends and another is
+# tried. On all addresses, since the peers are addresses of this host.
+serves() { curl -s -m 2 -o /dev/null "$url/healthz"; }
+for try in 1 2 3 4 5; do
+    port=$((20000 + RANDOM % 10000))
+    url=http://127.0.0.1:$port
+    ! serves || continue
+    "$binary" --peers-file "$work/peers" --grace 2s --protocol icmp,udp,tcp,http --listen "0.0.0.0:$port" --peer-port "$port" \
+        --udp-port $((port + 1)) &
+    canary=$!
+    for wait in {1..300}; do
+        ! kill -0 "$canary" 2>/dev/null || ! serves || break 2
+        kill -0 "$canary" 2>/dev/null || break
+        sleep 0.1
+    done
+    kill "$canary" 2>/dev/null || true
+    canary=
+done
+[ -n "$canary" ] || { echo "no canary serves its page: tried 5 ports, 30 s each; the last was $port" >&2; exit 1; }
 begun=$(date +%s)
-until curl -s -o /dev/null "$url/healthz"; do sleep 0.1; kill -0 "$canary"; done
 
 echo "| minute | RSS kB | descriptors |"
 echo "|--:|--:|--:|"
@@ -60,9 +81,15 @@ done
 first=$(head -n 30 "$work/resident" | median) last=$(tail -n 30 "$work/resident" | median)
 ask "$url/metrics"
 awk '/^kube_canary_probes_sent_total/ { sent += $NF } /^kube_canary_(replies_total|lost_total|in_flight)/ { told += $NF }
-    END { if (sent != told || sent == 0) { print "sent " sent " and accounted for " told; exit 1 } }' "$work/page"
-awk -v first="$first" -v last="$last" -v failed="$failed" -v rounds=$at 'BEGIN {
+    /^kube_canary_replies_total/ { match($0, /proto="[a-z]*"/); replies[substr($0, RSTART + 7, RLENGTH - 8)] += $NF }
+    END {
+        if (sent != told || sent == 0) { print "sent " sent " and accounted for " told; bad = 1 }
+        split("icmp udp tcp http", protocols)
+        for (i in protocols) if (!replies[protocols[i]]) { print "no reply by " protocols[i] ": it was not tested"; bad = 1 }
+        exit bad
+    }' "$work/page"
+awk -v first="$first" -v last="$last" -v failed="$failed" -v rounds=$at -v most=$most 'BEGIN {
     printf "RSS %d kB after a minute, %d kB at the end: %+.2f %%; %d of %d scrapes failed\n", first, last, 100 * (last / first - 1), failed, rounds
-    if (last > first * 1.02) { print "wanted at most 2 % more"; exit 1 }
+    if (last > first * (1 + most / 100)) { print "wanted at most " most " % more"; exit 1 }
     exit (failed > 0)
 }'

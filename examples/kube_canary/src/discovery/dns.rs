@@ -24,6 +24,8 @@ const LONGEST: Duration = Duration::from_secs(60);
 const SHORTEST: Duration = Duration::from_secs(1);
 /// After a failure.
 const RETRY: Duration = Duration::from_secs(5);
+/// What is asked for, and what metrics call it.
+const KINDS: [(RecordType, &str); 2] = [(RecordType::A, "A"), (RecordType::AAAA, "AAAA")];
 /// More addresses than that are no headless service.
 const MOST: usize = 10_000;
 
@@ -110,6 +112,9 @@ fn is_empty(error: &NetError) -> bool {
 /// Resolves `name` for ever.
 pub async fn watch(resolver: Resolver, name: String, own: Own, mesh: Shared) {
     let mut known: [Family; 2] = Default::default();
+    for (_, called) in KINDS {
+        mesh.lock().tallies.resolves(called);
+    }
     loop {
         let wait = refresh(&resolver, &name, &own, &mut known, &mesh).await;
         tokio::time::sleep(wait).await;
@@ -120,7 +125,7 @@ pub async fn watch(resolver: Resolver, name: String, own: Own, mesh: Shared) {
 async fn refresh(resolver: &Resolver, name: &str, own: &Own, known: &mut [Family; 2], mesh: &Shared) -> Duration {
     let mut problem = None;
     let mut found = Vec::new();
-    for ((kind, called), known) in [(RecordType::A, "A"), (RecordType::AAAA, "AAAA")].into_iter().zip(&mut *known) {
+    for ((kind, called), known) in KINDS.into_iter().zip(&mut *known) {
         let begun = clock::now();
         let family = resolver.family(name, kind).await;
         mesh.lock().tallies.resolved(called, clock::now() - begun);

@@ -100,6 +100,21 @@ fn addresses(count: usize) -> Vec<String> {
 }
 
 #[test]
+fn the_times_of_name_servers_are_there_at_0_before_the_first() {
+    // It gets the question and never answers.
+    let deaf = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mesh = Shared::new(Mesh::new(Bounds::default(), 0, usize::MAX, "a"));
+    run(async {
+        let resolver = Resolver::of_server(deaf.local_addr().unwrap()).unwrap();
+        let own = Own { addresses: Vec::new(), probed: true };
+        let asking = watch(resolver, "canaries.test.".into(), own, mesh.clone());
+        let _ = tokio::time::timeout(Duration::from_millis(100), asking).await;
+    });
+    let counts: Vec<_> = mesh.lock().tallies.resolutions.iter().map(|(kind, times)| (*kind, times.count())).collect();
+    assert_eq!(counts, [("A", 0), ("AAAA", 0)]);
+}
+
+#[test]
 fn peers_come_and_go_with_the_records() {
     let Some(mut server) = Server::start(&[addresses(2), vec!["fd00::7".into()]].concat()) else { return };
     run(async {

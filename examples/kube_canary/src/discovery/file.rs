@@ -1,8 +1,9 @@
 //! Peers from a file: one a line, `ADDRESS [NODE [ZONE]]`, `#` begins a comment. In: a path. Out: peers, again whenever the
 //! file changes.
 //!
-//! The file is looked at every two seconds rather than watched: a ConfigMap is changed by swapping a link two levels up, which a
-//! watch of the file itself does not see, and a `stat` costs a tenth of a probe. It is looked at when the prober is awake.
+//! The file is looked at every two to three seconds rather than watched: a ConfigMap is changed by swapping a link two levels up, which a
+//! watch of the file itself does not see, and a `stat` costs a tenth of a probe. It is looked at when the prober is
+//! awake, at every other of its beats: without a prober, never.
 
 use std::collections::HashMap;
 use std::fs;

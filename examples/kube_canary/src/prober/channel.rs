@@ -42,6 +42,8 @@ pub struct Channel {
     asked_at: Option<u64>,
     /// The network has said something of a probe; what, is in the queue of errors.
     refused: bool,
+    /// The kernel has said when an answer came.
+    stamped: bool,
     drops: u32,
 }
 
@@ -58,7 +60,7 @@ impl Channel {
     }
 
     fn new(socket: Socket, wire: Wire, v6: bool) -> Self {
-        Channel { socket, wire, v6, read_to: 0, asked_at: None, refused: false, drops: 0 }
+        Channel { socket, wire, v6, read_to: 0, asked_at: None, refused: false, stamped: false, drops: 0 }
     }
 
     fn protocol(&self) -> Protocol {
@@ -76,6 +78,11 @@ impl Channel {
     /// All answers that came before that time were read.
     pub fn read_to(&self) -> u64 {
         if self.asked() { self.read_to } else { u64::MAX }
+    }
+
+    /// Whether the kernel has said of some answer when it came.
+    pub fn stamped(&self) -> bool {
+        self.stamped
     }
 
     /// Whether an answer may still come in time, or has come and was not read.
@@ -119,14 +126,13 @@ impl Channel {
                     continue;
                 }
             };
-            if received.wall.is_none() {
-                self.without_stamp(&mut mesh.tallies);
-            }
             let at = stamps.steady(received.wall);
             // The queue is in order: what came before this one was read before it.
             self.read_to = self.read_to.max(at.min(stamps.now()));
-            if let Err(why) = self.settle(mesh, asker, receiver, &received, at) {
-                mesh.tallies.refuse(why);
+            match self.settle(mesh, asker, receiver, &received, at) {
+                Ok(_) if received.wall.is_none() => self.without_stamp(&mut mesh.tallies),
+                Ok(_) => self.stamped = true,
+                Err(why) => mesh.tallies.refuse(why),
             }
         }
         true
@@ -154,7 +160,7 @@ impl Channel {
         if tallies.unstamped == 0 {
             eprintln!(
                 "kube_canary: this kernel does not say when a packet came ({}): round trips are up to twice as long \
-                 as they were; kube_canary_unstamped_replies_total counts them",
+                 as they were, and 250 us; kube_canary_unstamped_replies_total counts them",
                 self.protocol()
             );
         }
@@ -278,6 +284,8 @@ mod tests {
             let mut bytes = [0; 100];
             let (length, from) = peer.recv_from(&mut bytes).unwrap();
             let reply = Probe { kind: Kind::Reply, ..Probe::read(&bytes[..length]).unwrap() };
+            // What is no answer of ours is no reply without a stamp either.
+            peer.send_to(&Probe { nonce: 7, ..reply }.write(), from).unwrap();
             peer.send_to(&reply.write(), from).unwrap();
             read(&mut channel, &mut mesh);
             assert_eq!(mesh.tallies.unstamped, unstamped);

@@ -38,7 +38,8 @@ use timer::Timer;
 /// Who is due within the time of so many probes is sent to at once, since to wake costs more than to send: eight peers take
 /// four wake-ups a second instead of eight.
 const TOGETHER: u64 = 4;
-/// Nobody is early by more than this part of an interval, which is what a probe is off by anyway.
+/// Nobody is early by more than this part of an interval, which is what a probe is off by anyway: -20 % to +10 % of an
+/// interval around its place, with both.
 const MOST_EARLY: u64 = 10;
 /// A thousand peers are ten packets at a time, which no queue minds, and a hundred wake-ups a second.
 const LEAST_EARLY: u64 = 100;
@@ -47,10 +48,13 @@ const GRAIN: u64 = 2_000_000;
 /// After a probe, answers are read after so long, then after twice that and so on, where no other probe comes first: the
 /// kernel has noted when they came, and to wake for each would double what few peers cost.
 const FIRST_READ: u64 = 400_000_000;
-/// The same where the kernel does not note it: a round trip is at most twice as long as it was, and by this.
+/// The same where the kernel does not note it, or has not shown yet that it does: a round trip is at most twice as long as it
+/// was, and this.
 const FIRST_READ_UNSTAMPED: u64 = 250_000;
 /// About so often drops are counted and forgotten peers swept: with the first probe after it, or else half as late again.
 const HOUSEKEEPING: u64 = 1_000_000_000;
+/// Then answers are also read so long before a deadline, or one that came after half of the timeout would be read too late.
+const LAST_READ: u64 = 2_000_000;
 /// A longer timeout would not fit in a book's window.
 const MOST_INTERVALS: u32 = 8;
 
@@ -137,7 +141,7 @@ impl Prober {
             version: None,
             swept_at: 0,
             read_at: 0,
-            read_gap: FIRST_READ,
+            read_gap: FIRST_READ_UNSTAMPED,
             early: 0,
             fallback,
         })
@@ -201,7 +205,7 @@ impl Prober {
             }
             self.expire(mesh);
             self.read_gap = (self.read_gap * 2).min(HOUSEKEEPING);
-            self.read_at = now + self.read_gap;
+            self.read_at = self.next_read(mesh, now);
         }
         if sweep {
             self.swept_at = now;
@@ -238,6 +242,17 @@ impl Prober {
         }
     }
 
+    /// Whether the kernel says when answers came: some did, and none came without.
+    fn stamped(&self, mesh: &Mesh) -> bool {
+        mesh.tallies.unstamped == 0 && self.channels.iter().any(Channel::stamped)
+    }
+
+    /// When answers are read next, where nothing else comes first.
+    fn next_read(&self, mesh: &Mesh, now: u64) -> u64 {
+        let front = self.deadlines.front().map(|front| front.at).filter(|_| !self.stamped(mesh));
+        read_again(now, self.read_gap, front)
+    }
+
     fn send(&mut self, mesh: &mut Mesh, id: PeerId, protocol: Protocol) {
         let Some(address) = mesh.get(id).map(|entry| entry.peer.address) else { return };
         if matches!(protocol, Protocol::Tcp | Protocol::Http) {
@@ -259,12 +274,18 @@ impl Prober {
                     self.echo.take(&mut mesh.tallies, &mut self.receiver);
                 }
                 self.deadlines.push_back(Deadline { at: now + self.asker.timeout, id, protocol, sequence });
-                self.read_gap = if mesh.tallies.unstamped > 0 { FIRST_READ_UNSTAMPED } else { FIRST_READ };
-                self.read_at = now + self.read_gap;
+                self.read_gap = if self.stamped(mesh) { FIRST_READ } else { FIRST_READ_UNSTAMPED };
+                self.read_at = self.next_read(mesh, now);
             }
             Err(error) => drop(book.lost(sequence, channel::loss(&error))),
         }
     }
+}
+
+/// After the gap, or just before the deadline, where there is one that counts and this is still to come.
+fn read_again(now: u64, gap: u64, deadline: Option<u64>) -> u64 {
+    let last = deadline.map(|at| at.saturating_sub(LAST_READ)).filter(|last| *last > now);
+    last.map_or(now + gap, |last| last.min(now + gap))
 }
 
 /// Channels for both families; one is enough, since a host may lack the other.

@@ -21,7 +21,26 @@ fn without_the_kernel_s_stamps_a_round_trip_is_not_the_wait_until_it_is_read() {
     });
     let mesh = shared.lock();
     let book = mesh.entries().next().unwrap().1.books[Protocol::Udp as usize].as_ref().unwrap();
-    assert!(mesh.tallies.unstamped > 5 && book.replies() > 5, "{book:?}");
-    // The first answer shows that there are no stamps. It was read after 400 ms, as all would be.
-    assert!(book.rtt().quantile(0.5).unwrap() < FIRST_READ / 4, "{book:?}");
+    assert!(book.replies() > 2 && mesh.tallies.unstamped == book.replies() + book.late(), "{book:?}");
+    // Read as if there were stamps, every answer would be in a bucket past 400 ms, whatever the machine. Some may be there all
+    // the same, where others have the processor: that it is half of them takes a stop of 400 ms in every second.
+    assert!(book.rtt().quantile(0.5).unwrap() < FIRST_READ, "{book:?}");
+}
+
+#[test]
+fn without_stamps_an_answer_is_read_before_its_deadline_whenever_it_came() {
+    let (deadline, mut now, mut gap) = (1_000_000_000, 0, FIRST_READ_UNSTAMPED);
+    let mut reads = Vec::new();
+    while now < deadline {
+        now = read_again(now, gap, Some(deadline));
+        gap *= 2;
+        reads.push(now);
+    }
+    let before = reads.iter().rev().find(|read| **read < deadline);
+    assert_eq!(before, Some(&(deadline - LAST_READ)), "{reads:?}");
+    // Every answer's round trip is at most twice as long, and the first gap.
+    for pair in reads.windows(2).filter(|pair| pair[1] < deadline) {
+        assert!(pair[1] <= 2 * pair[0] + FIRST_READ_UNSTAMPED, "{reads:?}");
+    }
+    assert_eq!(read_again(0, FIRST_READ, None), FIRST_READ);
 }

@@ -1,8 +1,8 @@
 //! When which peer is probed. In: the peers, the interval, a seed and the time. Out: who is due.
 //!
 //! Pure. Each pair of peer and protocol has a place of its own on a grid of intervals; the places follow the golden ratio,
-//! which spreads any number of them evenly, whoever comes or goes. Around its place a probe is off by up to a tenth of the
-//! interval, by a seed of this process: a fleet that starts at once does not beat in step, and what happens on the node
+//! which spreads any number of them evenly, whoever comes or goes. Around its place a probe is due up to a tenth of the
+//! interval sooner or later, by a seed of this process (and goes up to a tenth sooner still, with others that are due): a fleet that starts at once does not beat in step, and what happens on the node
 //! every second on the second is not met by the same peer each time.
 
 use std::cmp::Reverse;
@@ -118,12 +118,17 @@ mod tests {
         slots.map(|slot| PeerId { slot, generation: 0 })
     }
 
-    /// Runs the schedule as a prober would, and gives every send.
-    fn run(schedule: &mut Schedule, from: u64, to: u64) -> Vec<(u64, PeerId, Protocol)> {
+    /// As the prober has it.
+    fn early(schedule: &Schedule) -> u64 {
+        schedule.span(4, 10, 100)
+    }
+
+    /// Runs the schedule as a prober would, who sends to those at once that are due `early` from then, and gives every send.
+    fn run(schedule: &mut Schedule, early: u64, from: u64, to: u64) -> Vec<(u64, PeerId, Protocol)> {
         let mut sends = Vec::new();
         while let Some(now) = schedule.next().filter(|now| *now < to) {
             let now = now.max(from);
-            while let Some((id, protocol)) = schedule.take(now) {
+            while let Some((id, protocol)) = schedule.take(now + early) {
                 sends.push((now, id, protocol));
             }
         }
@@ -132,17 +137,23 @@ mod tests {
 
     #[test]
     fn every_peer_is_probed_once_an_interval_under_every_protocol() {
-        let mut schedule = Schedule::new(SECOND, vec![Protocol::Icmp, Protocol::Udp], 7);
-        schedule.update(ids(0..100), 0);
-        let mut last = HashMap::new();
-        let sends = run(&mut schedule, 0, 20 * SECOND);
-        for (now, id, protocol) in &sends {
-            if let Some(before) = last.insert((*id, *protocol), *now) {
-                assert!((8 * SECOND / 10..=12 * SECOND / 10).contains(&(now - before)), "{} after", now - before);
+        // Alone a tenth sooner or later; with others that are due, up to another tenth sooner.
+        for (peers, together, gaps) in [(100, false, 8..=12), (4, true, 7..=13), (100, true, 7..=13)] {
+            let mut schedule = Schedule::new(SECOND, vec![Protocol::Icmp, Protocol::Udp], 7);
+            schedule.update(ids(0..peers), 0);
+            let early = if together { early(&schedule) } else { 0 };
+            let mut last = HashMap::new();
+            let sends = run(&mut schedule, early, 0, 20 * SECOND);
+            for (now, id, protocol) in &sends {
+                if let Some(before) = last.insert((*id, *protocol), *now) {
+                    let gap = now - before;
+                    assert!((gaps.start() * SECOND / 10..=gaps.end() * SECOND / 10).contains(&gap), "{gap} after");
+                }
             }
+            let pairs = 2 * peers as usize;
+            assert_eq!(last.len(), pairs);
+            assert!((pairs * 19..=pairs * 20 + pairs / 5).contains(&sends.len()), "{}", sends.len());
         }
-        assert_eq!(last.len(), 200);
-        assert!((200 * 19..=200 * 20).contains(&sends.len()), "{}", sends.len());
     }
 
     #[test]
@@ -150,7 +161,13 @@ mod tests {
         for peers in [8, 100, 1000] {
             let mut schedule = Schedule::new(SECOND, vec![Protocol::Icmp], 1);
             schedule.update(ids(0..peers), 0);
-            let sends = run(&mut schedule, 0, 12 * SECOND);
+            let early = early(&schedule);
+            let sends = run(&mut schedule, early, 0, 12 * SECOND);
+            let mut batches: HashMap<u64, u64> = HashMap::new();
+            sends.iter().for_each(|(now, ..)| *batches.entry(*now).or_default() += 1);
+            let (largest, usual) = (batches.values().max().copied().unwrap(), u64::from(peers) * early / SECOND);
+            assert!(largest <= 3 * usual + 4, "{largest} of {peers} at once, usually {usual}");
+            assert!(batches.len() * 4 < sends.len() * 3, "{} wake-ups for {} probes", batches.len(), sends.len());
             for tenth in 20..110 {
                 let within = sends.iter().filter(|(now, ..)| now * 10 / SECOND == tenth).count();
                 assert!(within <= peers as usize / 4 + 2, "{within} of {peers} within a tenth");
@@ -172,7 +189,7 @@ mod tests {
         let first = |seed| {
             let mut schedule = Schedule::new(SECOND, vec![Protocol::Icmp], seed);
             schedule.update(ids(0..1), 0);
-            run(&mut schedule, 0, 3 * SECOND).into_iter().map(|(now, ..)| now).collect::<Vec<_>>()
+            run(&mut schedule, 0, 0, 3 * SECOND).into_iter().map(|(now, ..)| now).collect::<Vec<_>>()
         };
         assert_eq!(first(3), first(3));
         assert_ne!(first(3), first(Rng::new(4).next()));
@@ -182,7 +199,7 @@ mod tests {
     fn who_stays_keeps_its_place_and_who_goes_is_not_probed() {
         let mut schedule = Schedule::new(SECOND, vec![Protocol::Icmp], 5);
         schedule.update(ids(0..10), 0);
-        run(&mut schedule, 0, 3 * SECOND);
+        run(&mut schedule, 0, 0, 3 * SECOND);
         let before: HashMap<u32, u64> = schedule.heap.iter().map(|Reverse((at, slot, ..))| (*slot, *at)).collect();
         schedule.update(ids(5..12), 3 * SECOND);
         for Reverse((at, slot, ..)) in &schedule.heap {
@@ -192,20 +209,20 @@ mod tests {
         // Another peer in the slot of one that went.
         schedule.update([PeerId { slot: 5, generation: 1 }].into_iter(), 3 * SECOND);
         assert_eq!(schedule.heap.len(), 1);
-        assert!(run(&mut schedule, 0, 6 * SECOND).iter().all(|(_, id, _)| id.generation == 1));
+        assert!(run(&mut schedule, 0, 0, 6 * SECOND).iter().all(|(_, id, _)| id.generation == 1));
     }
 
     #[test]
     fn after_a_stop_there_is_no_burst() {
         let mut schedule = Schedule::new(SECOND, vec![Protocol::Icmp], 5);
         schedule.update(ids(0..1000), 0);
-        run(&mut schedule, 0, 2 * SECOND);
+        run(&mut schedule, 0, 0, 2 * SECOND);
         let mut burst = 0;
         while schedule.take(60 * SECOND).is_some() {
             burst += 1;
         }
         assert_eq!(burst, 0, "those of the last half of an interval were due a minute ago too");
-        let sends = run(&mut schedule, 60 * SECOND, 61 * SECOND + SECOND / 5);
+        let sends = run(&mut schedule, 0, 60 * SECOND, 61 * SECOND + SECOND / 5);
         assert!((1000..=1200).contains(&sends.len()), "{}", sends.len());
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! The kernel stamps a packet as it arrives, so that what this process did meanwhile (or that it was stopped) is no
 //! latency. Probes keep the steady clock's send time; the difference of the two clocks is read anew with every batch of
-//! packets, so that a wall clock that is slewed, or steps between send and receipt, does no harm. Only a step between the
-//! receipt and the reading does: it shows as a jump of the difference, and that batch is timed by the steady clock alone.
+//! packets, so that a wall clock that is slewed, or steps between send and receipt, does no harm. A step between the receipt
+//! and the reading shows as a jump of the difference. Of that batch some packets came before the step and some after: each is
+//! timed by the difference, old or new, that puts it between the reading before and this one, since that is when it came.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -17,7 +18,8 @@ const TOLERABLE_NS: u64 = 1_000_000;
 #[derive(Debug, Default)]
 pub struct Stamps {
     last: Option<(u64, i64)>,
-    trusted: bool,
+    /// The reading before, where the wall clock has stepped since.
+    unstepped: Option<(u64, i64)>,
     now: u64,
 }
 
@@ -45,8 +47,8 @@ impl Stamps {
         let stepped = self.last.is_some_and(|(then, before)| {
             difference.abs_diff(before) > TOLERABLE_NS + steady.saturating_sub(then) / 10
         });
+        self.unstepped = self.last.filter(|_| stepped);
         self.last = Some((steady, difference));
-        self.trusted = !stepped;
         self.now = steady;
         stepped
     }
@@ -58,14 +60,16 @@ impl Stamps {
 
     /// When a packet that the kernel stamped with `wall` came, by the steady clock. Without a stamp it is now.
     pub fn steady(&self, wall: Option<u64>) -> u64 {
-        match (wall, self.last) {
-            // A packet may come between the reading and the receipt; what is much later than that is no stamp.
-            (Some(wall), Some((_, difference))) if self.trusted => {
-                let steady = wall.wrapping_sub(difference as u64);
-                if steady <= self.now + TOLERABLE_NS * 100 { steady } else { clock::now() }
-            }
-            _ => clock::now(),
-        }
+        let (Some(wall), Some((_, difference))) = (wall, self.last) else { return clock::now() };
+        // A packet may come between the reading and the receipt; what is much later than that is no stamp.
+        let latest = self.now + TOLERABLE_NS * 100;
+        let (earliest, before) = match self.unstepped {
+            Some((then, before)) => (then.saturating_sub(TOLERABLE_NS), Some(before)),
+            None => (0, None),
+        };
+        let readings = [Some(difference), before].into_iter().flatten().map(|by| wall.wrapping_sub(by as u64));
+        // Both may fit where the step is shorter than the time between the readings: then no latency is made up.
+        readings.filter(|at| (earliest..=latest).contains(at)).min().unwrap_or_else(clock::now)
     }
 }
 
@@ -86,16 +90,33 @@ mod tests {
     }
 
     #[test]
-    fn a_step_is_noticed_once_and_its_batch_is_timed_by_the_steady_clock() {
-        for step in [-3_600_000_000_000_i64, 5_000_000] {
+    fn a_step_is_noticed_once_and_what_came_before_and_after_it_keeps_its_time() {
+        const SECOND: u64 = 1_000_000_000;
+        for step in [-3_600, 3_600, 2, -2].map(|seconds| seconds * SECOND as i64) {
+            let mut stamps = Stamps::default();
+            stamps.set(9 * SECOND, EPOCH + 9 * SECOND);
+            let stepped = EPOCH.wrapping_add_signed(step);
+            assert!(stamps.set(10 * SECOND, stepped + 10 * SECOND));
+            for at in [9 * SECOND + 1, 9 * SECOND + 600_000_000, 10 * SECOND - 1] {
+                assert_eq!(stamps.steady(Some(EPOCH + at)), at, "before a step of {step}");
+                assert_eq!(stamps.steady(Some(stepped + at)), at, "after a step of {step}");
+            }
+            assert!(!stamps.set(11 * SECOND, stepped + 11 * SECOND));
+            assert_eq!(stamps.steady(Some(stepped + 10 * SECOND + 500)), 10 * SECOND + 500);
+        }
+    }
+
+    #[test]
+    fn a_step_too_short_to_tell_makes_no_packet_later_than_it_was() {
+        for step in [-50_000_000, 50_000_000] {
             let mut stamps = Stamps::default();
             stamps.set(0, EPOCH);
             let stepped = EPOCH.wrapping_add_signed(step);
-            assert!(stamps.set(1_000, stepped + 1_000));
-            let before = clock::now();
-            assert!(stamps.steady(Some(EPOCH + 500)) >= before);
-            assert!(!stamps.set(2_000, stepped + 2_000));
-            assert_eq!(stamps.steady(Some(stepped + 1_500)), 1_500);
+            assert!(stamps.set(400_000_000, stepped + 400_000_000));
+            for stamp in [EPOCH, stepped] {
+                let at = stamps.steady(Some(stamp + 200_000_000));
+                assert!((150_000_000..=200_000_000).contains(&at), "{at}");
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The series of peers. In: the books. Out: lines of text. A peer has 26 of them under a protocol: 12 buckets, sum and count
-//! of its round trips, and 12 more; 17 with quantiles in place of buckets. Where a probe begins with a connection, sum and
-//! count of those are two more.
+//! of its round trips, and 12 more; 17 with quantiles in place of buckets. Where a connection is the beginning of a probe, sum
+//! and count of those are two more.
 //!
 //! All that counts is there from the first probe on, at 0: Prometheus' `rate` does not see a counter's step from "absent"
 //! to 1, and a first lost packet is what a canary is for. What may be absent is said so below.
@@ -113,13 +113,13 @@ pub(super) fn write(out: &mut Exposition, mesh: &Mesh, labels: &Labels, quantile
     connections(out, mesh, labels);
 }
 
-/// Every reply had one connection, where its protocol needs one.
+/// Every reply had one connection, where its protocol begins with one. A TCP probe's is its round trip already.
 fn connections(out: &mut Exposition, mesh: &Mesh, labels: &Labels) {
-    let mut books = labels.of(mesh).filter(|(_, protocol, ..)| protocol.connects()).peekable();
+    let mut books = labels.of(mesh).filter(|(_, protocol, ..)| protocol.connects_first()).peekable();
     if books.peek().is_none() {
         return;
     }
-    let help = "How long the connections of answered probes took, by TCP and HTTP";
+    let help = "How long the connections of answered HTTP probes took, which are part of their round trips";
     let mut family = Family::new(out, ("kube_canary_connect_seconds", "summary", "seconds", help));
     for (_, _, book, labels) in books {
         family.fraction("_sum", labels, "", book.connect_ns() as f64 / 1e9);

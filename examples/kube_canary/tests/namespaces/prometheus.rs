@@ -76,13 +76,18 @@ fn a_real_prometheus_scrapes_them_and_answers_the_queries_of_rules_and_dashboard
             }
         }",
     );
-    let flags = ["--interval=20ms", "--timeout=100ms", "--protocol=icmp"];
-    let canaries: Vec<Canary> = (0..3).map(|node| Canary::start(&net, node, &flags)).collect();
+    // One of them has what the dashboard shows of HTTP probes and of name servers too; there is none, which takes time as well.
+    net.resolve_by_server();
+    let flags = ["--interval=20ms", "--timeout=100ms"];
+    let own = |node| {
+        if node == 0 { &["--protocol=icmp,http", "--peers-dns=canaries.test."][..] } else { &["--protocol=icmp"] }
+    };
+    let canaries: Vec<Canary> = (0..3).map(|node| Canary::start(&net, node, &[&flags, own(node)].concat())).collect();
     let lint = net.with_input(0, "promtool check metrics", &canaries[0].page().text);
     assert!(lint.is_empty(), "promtool: {lint}");
     let prometheus = Prometheus::start(&net);
-    // Each of three sees two others, by both families.
-    until(|| prometheus.one("count(kube_canary_peer_up == 1)") == Some(12.0), "Prometheus sees twelve links up");
+    // Each of three sees two others, by both families, and one of them by HTTP too.
+    until(|| prometheus.one("count(kube_canary_peer_up == 1)") == Some(16.0), "Prometheus sees all links up");
     assert_eq!(prometheus.one("count(kube_canary_build_info)"), Some(3.0));
     std::thread::sleep(Duration::from_secs(12));
 
@@ -94,7 +99,7 @@ fn a_real_prometheus_scrapes_them_and_answers_the_queries_of_rules_and_dashboard
     assert!((0.06..0.14).contains(&loss(0, 2)), "{}", loss(0, 2));
     assert!((0.06..0.14).contains(&loss(1, 2)), "{}", loss(1, 2));
     assert_eq!((loss(0, 1), loss(1, 0), loss(2, 0)), (0.0, 0.0, 0.0));
-    let slowest = prometheus.one("max(kube_canary:rtt_seconds:p99_5m)").unwrap_or(-1.0);
+    let slowest = prometheus.one("max(kube_canary:rtt_seconds:p99_5m{proto=\"icmp\"})").unwrap_or(-1.0);
     assert!(slowest > 0.0 && slowest < 0.1, "{slowest}");
     assert_eq!(alerts(&prometheus, "KubeCanaryLoss"), ["node-2"]);
     assert_eq!(alerts(&prometheus, "KubeCanaryNodeDown"), [""; 0]);
@@ -122,11 +127,12 @@ fn a_real_prometheus_scrapes_them_and_answers_the_queries_of_rules_and_dashboard
     }
 }
 
-/// For whom an alert waits or fires.
+/// For whom an alert waits or fires, but for HTTP: that a busy machine's canaries answer late is not the wire's doing.
 fn alerts(prometheus: &Prometheus, name: &str) -> Vec<String> {
     let answer = prometheus.get("/api/v1/alerts");
     let alerts = answer["data"]["alerts"].as_array().cloned().unwrap_or_default();
-    let of_name = alerts.iter().filter(|alert| alert["labels"]["alertname"] == name);
+    let of_name =
+        alerts.iter().filter(|alert| alert["labels"]["alertname"] == name && alert["labels"]["proto"] != "http");
     of_name.map(|alert| alert["labels"]["peer_node"].as_str().unwrap_or("?").to_string()).collect()
 }
 

@@ -128,7 +128,7 @@ fn probes_with_a_connection_have_its_time() {
         let book = mesh.book(id, protocol).unwrap();
         let sequence = book.send(0);
         book.answer(sequence, 3_000_000, None);
-        if protocol.connects() {
+        if protocol.connects_first() {
             book.connected(1_000_000);
         }
     }
@@ -139,7 +139,7 @@ fn probes_with_a_connection_have_its_time() {
     for accept in ["", OPEN] {
         let page = ask(server, "GET", "/metrics", accept).text();
         let labels = |proto| format!("{{peer_node=\"b\",peer_ip=\"10.0.0.1\",proto=\"{proto}\"}}");
-        for (proto, shown) in [("icmp", false), ("udp", false), ("tcp", true), ("http", true)] {
+        for (proto, shown) in [("icmp", false), ("udp", false), ("tcp", false), ("http", true)] {
             let (sum, count) = (format!("_sum{} 0.001\n", labels(proto)), format!("_count{} 1\n", labels(proto)));
             for line in [sum, count] {
                 assert_eq!(page.contains(&format!("\nkube_canary_connect_seconds{line}")), shown, "{line}{page}");
