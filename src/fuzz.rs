@@ -1,9 +1,9 @@
 //! Property tests that can go on for a time, and that say how to fail again. In: what a property takes and the property.
 //! Out: nothing, or a panic with the least input that fails and the seed that leads to it.
 //!
-//! Each run draws a new seed. `ALLOCANARY_FUZZ_SECONDS=60` goes on with the next seeds for so long;
-//! `ALLOCANARY_FUZZ_SEED=n` draws what seed n draws, again. Before the first the command that draws all of them again is
-//! written to standard error, past what `cargo test` keeps back: what hangs or aborts says nothing later.
+//! Each run draws a new seed; `ALLOCANARY_FUZZ_SEED=n` draws what seed n draws, again. `ALLOCANARY_FUZZ_SECONDS=60` goes
+//! on with the next seeds for so long, and writes the command that draws all of them again to standard error first, past
+//! what `cargo test` keeps back: what hangs or aborts says nothing later.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::{Write, stderr};
@@ -33,7 +33,9 @@ pub fn holds<S: Strategy>(cases: u32, miri: u32, values: S, property: impl Fn(S:
         let seconds = if seconds > 0 { format!("ALLOCANARY_FUZZ_SECONDS={seconds} ") } else { String::new() };
         format!("{seconds}ALLOCANARY_FUZZ_SEED={seed} {CARGO_TEST} --lib -- --exact {test}")
     };
-    let _ = writeln!(stderr(), "{}", again(seed, seconds));
+    if seconds > 0 {
+        let _ = writeln!(stderr(), "{}", again(seed, seconds));
+    }
     loop {
         if let Err(failed) = with_seed(seed, cases, &values, &property) {
             panic!("{failed}\nagain: {}", again(seed, 0));

@@ -12,6 +12,7 @@
 mod error;
 mod map;
 mod merge;
+mod options;
 mod order;
 mod region;
 mod runs;
@@ -22,43 +23,13 @@ mod tournament;
 
 use std::cmp::Ordering;
 use std::io::{self, Write};
-use std::path::PathBuf;
 
 pub use error::{Result, SortBufferError};
+pub use options::Options;
 use order::{ByComparison, ByNumber, ByPrefix, Order};
 use region::{Region, Threshold};
 use shape::Shape;
 use sort_run::Most;
-
-/// What a sort buffer may do. The default holds records of any length, in memory, without a limit.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The length of every record in bytes, where all have the same: they then lie side by side, without their lengths.
-    pub record_length: Option<usize>,
-    /// The most bytes that the buffer may hold, lengths of records included (a byte each below 128).
-    pub limit: u64,
-    /// The most bytes in memory; with more the buffer moves to a mapped file, for good. None: it never does.
-    pub map_after: Option<usize>,
-    /// The folder of the temporary files; the system's by default (`TMPDIR`, or `/tmp`). On a tmpfs they are memory.
-    pub folder: PathBuf,
-    /// Threads that sort: from 1 to 8. By default the processors that this process may use.
-    pub threads: usize,
-}
-
-/// More threads than this would share the memory that sorting may take in pieces too small: shorter runs, and more to merge.
-const MOST_THREADS: usize = 8;
-
-impl Default for Options {
-    fn default() -> Self {
-        Options {
-            record_length: None,
-            limit: u64::MAX,
-            map_after: None,
-            folder: std::env::temp_dir(),
-            threads: std::thread::available_parallelism().map_or(1, |count| count.get()),
-        }
-    }
-}
 
 /// Records that are appended, sorted and read.
 ///
@@ -105,7 +76,7 @@ impl SortBuffer {
             record_length: options.record_length,
             limit: options.limit,
             threshold: Threshold { bytes: options.map_after, folder: options.folder },
-            threads: options.threads.clamp(1, MOST_THREADS),
+            threads: options.threads.clamp(1, options::MOST_THREADS),
             run_records: usize::MAX,
         }
     }
