@@ -25,8 +25,9 @@ impl Server<'_> {
     }
 
     fn start(&mut self) {
+        // Not `--no-daemon`: then it serves one TCP connection at a time, for as long as a client keeps it.
         let line = format!(
-            "dnsmasq --no-daemon --no-resolv --no-hosts --bind-interfaces --listen-address={SERVER} --local=/test/ \
+            "dnsmasq --keep-in-foreground --pid-file= --no-resolv --no-hosts --bind-interfaces --listen-address={SERVER} --local=/test/ \
              --local-ttl=1 --conf-file=/dev/null --addn-hosts={}",
             self.hosts.path().display()
         );

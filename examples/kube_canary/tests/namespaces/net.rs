@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpStream};
 use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -21,11 +22,13 @@ pub struct Net {
     bridged: bool,
 }
 
-/// A child that ends with its test.
+/// A child that ends with its test, and its children where it leads a group of its own.
 pub struct Running(pub Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
+        // SAFETY: a signal to the group of a child that is not waited for yet; where there is no such group, nobody gets it.
+        unsafe { libc::kill(-(self.0.id() as i32), libc::SIGKILL) };
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -160,7 +163,7 @@ impl Net {
 
     /// Starts a line in a namespace.
     pub fn spawn(&self, node: impl std::fmt::Display, line: &str) -> Running {
-        Running(self.command(node, line).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+        Running(self.command(node, line).process_group(0).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     }
 
     /// A line to be run in a namespace.
