@@ -1,5 +1,5 @@
 //! What `install!` costs, in instructions per pair of allocate and free: callgrind counts them, and the count is the
-//! same in every run. In: the programs of `examples/pairs`. Out: a table; the ratio should be at most 1.001.
+//! same in every run (jemalloc's to a thousandth). In: the programs of `examples/pairs`. Out: a table; the ratio should be at most 1.001.
 //!
 //! `cargo bench --bench install` (needs valgrind)
 
@@ -47,6 +47,8 @@ fn build() -> PathBuf {
 
 fn instructions(program: &Path, pairs: u64) -> u64 {
     let output = Command::new("valgrind")
+        // Without decay: jemalloc purges by the clock, and a busy machine would be in the count.
+        .env("_RJEM_MALLOC_CONF", "dirty_decay_ms:-1,muzzy_decay_ms:-1")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
         .arg(program)
         .arg(pairs.to_string())
