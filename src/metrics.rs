@@ -19,8 +19,8 @@
 //! ```
 //!
 //! A scrape costs less than 200 microseconds, however many arenas there are (`cargo bench --bench scrape --features
-//! prometheus`). jemalloc has to add up the statistics of each, which takes 2.5 milliseconds with 256: where that was seen to
-//! take long, a scrape shows the sum before and has a thread add up the next. `allocanary_allocator_statistics_age_seconds`
+//! prometheus`). jemalloc has to add up the statistics of each, which takes 2.5 milliseconds with 256: where that took long
+//! twice in a row, a scrape shows the sum before and has a thread add up the next. `allocanary_allocator_statistics_age_seconds`
 //! says how old the counters are, and [`with_refresh`](AllocatorCollector::with_refresh) sets when they are read instead.
 //!
 //! Every metric has the label `allocator`. What an allocator cannot say is absent, not 0: mimalloc does not count its
@@ -79,9 +79,9 @@ impl AllocatorCollector {
     }
 
     /// How long the allocator's counters stand before a scrape reads them anew, and waits for them; zero reads them at
-    /// each. Without this they are read at each scrape as long as that takes under 100 microseconds; then by a thread that
-    /// the scrape starts and does not wait for, so that they are those of the scrape before. The process's own metrics
-    /// are always fresh.
+    /// each. Without this they are read at each scrape until that has taken over 100 microseconds of processor time twice
+    /// in a row; then by a thread that the scrape starts and does not wait for, so that they are those of the scrape
+    /// before. The process's own metrics are always fresh.
     #[must_use]
     pub fn with_refresh(mut self, after: Duration) -> Self {
         self.reading.stand = Some(after);
