@@ -137,6 +137,7 @@ mod tests {
         ) {
             let (mut mesh, id, address) = mesh();
             let known = mesh.book(id, Protocol::Icmp).unwrap().send(0);
+            mesh.book(id, Protocol::Udp).unwrap().send(0);
             let before = format!("{:?}", mesh.entries().collect::<Vec<_>>());
             let protocol = if udp { Protocol::Udp } else { Protocol::Icmp };
             let forged = Probe { nonce, protocol, ..probe(PeerId { slot, generation }, sequence) };
