@@ -11,7 +11,7 @@ use kube_canary::protocol::{Loss, Protocol};
 use kube_canary::tallies::Refused;
 use socket2::{Domain, Socket, Type};
 
-use crate::support::{Sum, address, free_port, loopback, mesh, options, probe, server, sum};
+use crate::support::{Sum, address, free_port, loopback, mesh, options, probe, server, server_that_says, sum};
 
 const SPAN: Duration = Duration::from_secs(3);
 
@@ -105,10 +105,20 @@ fn tcp_and_http_probes_are_answered_by_a_server() {
 }
 
 #[test]
+fn an_answer_that_is_no_success_is_a_loss() {
+    let mut options = options(loopback(2), Protocol::Http, Duration::from_millis(200));
+    options.peer_port = server_that_says("503 Service Unavailable", Duration::ZERO);
+    let (sum, shared) = run(&options).unwrap();
+    assert!(sum.lost > 0 && sum.replies == 0, "{sum:?}");
+    let mesh = shared.lock();
+    let book = mesh.at(address("127.0.1.1")).unwrap().1.books[Protocol::Http as usize].as_ref().unwrap();
+    assert_eq!(book.lost_for(Loss::Unreachable), book.lost_in_all());
+}
+
+#[test]
 fn a_stop_of_the_process_loses_nothing() {
-    // More answers than are read in one go.
-    for (protocol, peers) in [(Protocol::Icmp, 200), (Protocol::Tcp, 50), (Protocol::Http, 50)] {
-        let mut options = options(loopback(peers), protocol, Duration::from_millis(200));
+    for protocol in [Protocol::Icmp, Protocol::Tcp, Protocol::Http] {
+        let mut options = options(loopback(50), protocol, Duration::from_millis(200));
         options.peer_port = server(Duration::ZERO);
         let shared = mesh(&options);
         let stopped = probe(&options, &shared, async || {
