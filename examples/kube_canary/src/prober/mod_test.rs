@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::book::Book;
 use crate::histogram::Bounds;
 use crate::peer::Peer;
 
@@ -25,4 +26,33 @@ fn without_the_kernel_s_stamps_a_round_trip_is_not_the_wait_until_it_is_read() {
     // Read as if there were stamps, every answer would be in a bucket past 400 ms, whatever the machine. Some may be there all
     // the same, where others have the processor: that it is half of them takes a stop of 400 ms in every second.
     assert!(book.rtt().quantile(0.5).unwrap() < reads::FIRST, "{book:?}");
+}
+
+#[test]
+fn an_answer_that_has_come_and_is_not_read_yet_is_not_lost() {
+    let mut mesh = Mesh::new(Bounds::default(), 0, usize::MAX, "a");
+    mesh.update("flags", (1..=200).map(|last| Peer::at([127, 0, 1, last].into())).collect(), 0);
+    let shared = Shared::new(mesh);
+    let options = Options { protocols: Some(vec![Protocol::Udp]), udp_port: 0, ..Options::default() };
+    let options = Options { interval: Duration::from_millis(20), timeout: Duration::from_millis(160), ..options };
+    let sum = |of: fn(&Book) -> u64| {
+        let mesh = shared.lock();
+        mesh.entries().filter_map(|(_, entry)| entry.books[Protocol::Udp as usize].as_deref().map(of)).sum::<u64>()
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut prober = Prober::open(&options, shared.clone()).unwrap();
+        // More at once than are read in one go. A round that is late is left out, and another comes.
+        let many = (0..1000).any(|_| {
+            let before = sum(Book::sent);
+            prober.tick();
+            let sent = sum(Book::sent) - before;
+            std::thread::sleep(Duration::from_millis(if sent > 100 { 400 } else { 15 }));
+            sent > 100
+        });
+        assert!(many, "never were 100 probes due together");
+        // Their deadlines are over, and their answers have waited.
+        while prober.tick() {}
+    });
+    assert_eq!((sum(Book::lost_in_all), sum(Book::late)), (0, 0));
 }
