@@ -130,6 +130,9 @@ mod tests {
             ("groups/memory/memory.limit_in_bytes", "5000\n"),
             ("groups/memory/memory.usage_in_bytes", "4000\n"),
             ("groups/memory/memory.stat", "inactive_file 1\ntotal_inactive_file 100\n"),
+            // Of a group in which we are for its processors alone.
+            ("groups/x/memory.max", "1\n"),
+            ("groups/x/memory.current", "0\n"),
         ];
         assert_eq!(room(&files), Some((1100, "groups/memory/memory.limit_in_bytes".into())));
         assert_eq!(room(&[]), None);

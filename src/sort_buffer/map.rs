@@ -183,13 +183,13 @@ mod tests {
         assert!(buffer.len() > 60 && buffer.iter().all(|record| record == [7; 1000]), "{}", buffer.len());
     }
 
-    /// A file system of one MiB, which goes away with the test.
+    /// A file system of 15/16 MiB, which goes away with the test: a file that doubles does not come to its end by itself.
     struct Tiny(tempfile::TempDir);
 
     impl Tiny {
         fn mount(access: &str) -> std::result::Result<Tiny, String> {
             let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-            let size = format!("size=1m,{access}");
+            let size = format!("size=960k,{access}");
             let mount = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(folder.path()).output();
             match mount {
                 Ok(ran) if ran.status.success() => Ok(Tiny(folder)),

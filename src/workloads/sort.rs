@@ -189,13 +189,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::workload::Timer;
-
-    struct Nobody;
-
-    impl Timer for Nobody {
-        fn record(&self, _laps: &[u64]) {}
-    }
+    use crate::workloads::laps::Nobody;
 
     #[test]
     fn every_thread_that_sorts_a_buffer_has_its_numbers() {

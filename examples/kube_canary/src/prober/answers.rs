@@ -125,6 +125,15 @@ mod tests {
         assert_eq!(mesh.book(id, Protocol::Icmp).unwrap().lost_for(Loss::Unreachable), 1);
     }
 
+    #[test]
+    fn an_answer_that_comes_by_another_protocol_is_none() {
+        let (mut mesh, id, address) = mesh();
+        let sequence = mesh.book(id, Protocol::Udp).unwrap().send(0);
+        let udp = Probe { protocol: Protocol::Udp, ..probe(id, sequence) };
+        assert_eq!(ASKER.settle(&mut mesh, &udp, &arrival(address, 1)), Err(Refused::Malformed));
+        assert!(mesh.book(id, Protocol::Udp).unwrap().awaits(sequence));
+    }
+
     proptest! {
         #[test]
         fn a_forged_packet_changes_no_book(

@@ -71,6 +71,18 @@ impl Canary {
         lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
     }
 
+    /// What it may have open from now on; gives what that was.
+    fn limit_files(&self, most: u64) -> u64 {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        let id = self.child.id() as i32;
+        // SAFETY: one limit is read into a value of ours.
+        assert_eq!(unsafe { libc::prlimit(id, libc::RLIMIT_NOFILE, std::ptr::null(), &raw mut limit) }, 0);
+        let before = std::mem::replace(&mut limit.rlim_cur, most);
+        // SAFETY: and set from it.
+        assert_eq!(unsafe { libc::prlimit(id, libc::RLIMIT_NOFILE, &raw const limit, std::ptr::null_mut()) }, 0);
+        before
+    }
+
     fn signal(&self, number: i32) {
         // SAFETY: a signal to a child that was not waited for yet.
         assert_eq!(unsafe { libc::kill(self.child.id() as i32, number) }, 0);
@@ -130,6 +142,20 @@ fn without_descriptors_it_serves_again_as_soon_as_it_can() {
     assert!(canary.get("/healthz").is_some());
     assert!(canary.sum("http_connections_refused_total", "") > 0.0);
     assert_eq!(canary.sum("lost_total", ""), 0.0);
+}
+
+#[test]
+fn where_the_descriptor_of_a_cut_connection_is_no_help_no_other_is_cut() {
+    let canary = Canary::start(2, 0, &["--protocol=udp"]);
+    let crowd: Vec<_> = (0..10).filter_map(|_| canary.connect().ok()).collect();
+    // Each has had its share of the time.
+    std::thread::sleep(Duration::from_millis(1500));
+    // Fewer than it has open: as where the whole system has no more.
+    let before = canary.limit_files(3);
+    let _next = canary.connect().unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    canary.limit_files(before);
+    assert_eq!((canary.sum("http_connections_refused_total", ""), crowd.len()), (1.0, 10));
 }
 
 #[test]
