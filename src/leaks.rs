@@ -59,7 +59,7 @@ use sampler::Inside;
 pub use stack::Frame;
 use table::{Record, Table};
 
-use crate::sys;
+use crate::clocks;
 
 /// How many sites [`Leaks::report`] lists.
 pub const TOP: usize = 20;
@@ -151,7 +151,7 @@ impl<A> Leaks<A> {
                 table.for_each(see);
             }
         };
-        Report::fold(&records, sys::monotonic_nanos(), self.sampling, sites, unrecorded)
+        Report::fold(&records, clocks::monotonic_nanos(), self.sampling, sites, unrecorded)
     }
 
     #[inline(always)]
@@ -201,7 +201,7 @@ impl<A> Leaks<A> {
         }
         let Some(_inside) = Inside::enter() else { return };
         // As if the whole block had been drawn for: what it was before it grew had its chance as well.
-        let record = Record { size, drawn: size, born: sys::monotonic_nanos(), frames: stack::capture() };
+        let record = Record { size, drawn: size, born: clocks::monotonic_nanos(), frames: stack::capture() };
         if !self.made_table().is_some_and(|table| table.insert(block as usize, &record)) {
             self.unrecorded(size);
         }

@@ -31,6 +31,8 @@ pub mod arena;
 pub mod ballast;
 #[cfg(feature = "blob-tree")]
 pub mod blob_tree;
+#[cfg(any(feature = "leaks", feature = "prometheus"))]
+mod clocks;
 pub mod container;
 pub mod counting;
 pub mod environment;
