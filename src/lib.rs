@@ -41,6 +41,8 @@ mod fork_lock;
 mod free_list;
 #[cfg(test)]
 mod fuzz;
+#[cfg(test)]
+mod heap;
 pub mod install;
 #[cfg(feature = "leaks")]
 pub mod leaks;

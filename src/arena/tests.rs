@@ -153,8 +153,28 @@ fn a_second_release_is_harmless_and_a_released_arena_refuses() {
     arena.release();
     arena.release();
     assert_eq!(arena.sizes(), Sizes::default());
-    assert_eq!(arena.alloc(1_u64).unwrap_err(), ArenaError::Released);
+    let refuses = |arena: &Arena| {
+        assert_eq!(arena.alloc(1_u64).unwrap_err(), ArenaError::Released);
+        // Pieces of no bytes need no chunk.
+        assert_eq!(arena.alloc(()).unwrap_err(), ArenaError::Released);
+        assert_eq!(arena.copy(b"").unwrap_err(), ArenaError::Released);
+        assert_eq!(arena.alloc_layout(Layout::new::<[u64; 0]>()).unwrap_err(), ArenaError::Released);
+    };
+    refuses(&arena);
     arena.reset();
     arena.trim_to(0);
-    assert_eq!(arena.alloc(1_u64).unwrap_err(), ArenaError::Released);
+    refuses(&arena);
+    let arena = arena.limited(1 << 20);
+    refuses(&arena);
+    let arena = arena.share();
+    assert_eq!(arena.copy(b"").unwrap_err(), ArenaError::Released);
+    assert!(Arena::from_id(arena.id()).is_none());
+}
+
+#[test]
+fn pieces_of_no_bytes_are_given() {
+    let arena = Arena::new();
+    assert_eq!(arena.alloc(()), Ok(&mut ()));
+    assert_eq!(arena.copy(b"").unwrap(), b"");
+    assert_eq!(arena.sizes().used, 0);
 }

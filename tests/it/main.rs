@@ -3,6 +3,7 @@
 mod binaries;
 mod bursts;
 mod fake;
+mod files;
 mod gate;
 mod go;
 mod group;
