@@ -9,7 +9,7 @@ use crate::heap::{Heap, Step, steps};
 
 #[test]
 fn fuzz_what_is_alive_is_what_a_model_holds() {
-    holds(64, 4, steps(300), |steps| {
+    holds(64, 2, steps(300), |steps| {
         let leaks = Leaks::new(System).capacity(300);
         let mut heap = Heap::of(&leaks);
         for step in steps {
@@ -26,7 +26,7 @@ fn fuzz_what_is_alive_is_what_a_model_holds() {
 /// With fewer places than blocks, and with samples: what has no record changes nothing, and nothing is left.
 #[test]
 fn fuzz_blocks_without_a_record_are_blocks() {
-    holds(64, 4, (steps(300), 1_usize..8, 1_u64..400), |(steps, capacity, sampling)| {
+    holds(64, 2, (steps(300), 1_usize..8, 1_u64..400), |(steps, capacity, sampling)| {
         for leaks in [Leaks::new(System).capacity(capacity), Leaks::new(System).sampling(sampling)] {
             let mut heap = Heap::of(&leaks);
             for step in &steps {
