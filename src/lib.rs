@@ -50,6 +50,9 @@ pub mod leaks;
 pub mod metrics;
 pub mod rng;
 pub mod setting;
+#[cfg(all(test, feature = "sort-buffer"))]
+#[path = "../tests/skipped/mod.rs"]
+mod skipped;
 #[cfg(feature = "sort-buffer")]
 pub mod sort_buffer;
 pub mod spec;

@@ -109,6 +109,7 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+    use crate::skipped::skipped;
     use crate::sort_buffer::tests::{all, buffer, filled, numbered};
     use crate::sort_buffer::{Options, SortBuffer};
 
@@ -209,7 +210,7 @@ mod tests {
     fn a_read_only_folder_is_named() {
         let tiny = match Tiny::mount("ro") {
             Ok(tiny) => tiny,
-            Err(why) => return eprintln!("skipped: a_read_only_folder_is_named: {why}"),
+            Err(why) => return skipped(why),
         };
         let mut buffer = buffer(in_folder(tiny.0.path(), 4));
         buffer.push(b"abc").unwrap();
@@ -222,7 +223,7 @@ mod tests {
     fn a_full_disk_is_an_error_and_the_records_stay() {
         let tiny = match Tiny::mount("rw") {
             Ok(tiny) => tiny,
-            Err(why) => return eprintln!("skipped: a_full_disk_is_an_error_and_the_records_stay: {why}"),
+            Err(why) => return skipped(why),
         };
         let place = tiny.0.path();
         let mut buffer = SortBuffer::new(in_folder(place, 1000));

@@ -7,6 +7,7 @@ use std::process::Command;
 use allocanary::sample::FailureKind;
 use tempfile::{TempDir, tempdir};
 
+use super::skipped::skipped;
 use super::support::{answer, cell, run_cell};
 
 fn sort(folder: &Path, records: u64) -> String {
@@ -67,7 +68,7 @@ fn a_disk_that_is_read_only_or_full_or_fills_is_an_error() {
     let (read_only, tiny) = match (Tiny::mount("ro"), Tiny::mount("rw")) {
         (Ok(read_only), Ok(tiny)) => (read_only, tiny),
         (Err(why), _) | (_, Err(why)) => {
-            return eprintln!("skipped: a_disk_that_is_read_only_or_full_or_fills_is_an_error: {why}");
+            return skipped(why);
         }
     };
     let said = refusal(read_only.0.path(), 1000);

@@ -13,6 +13,8 @@ mod registry;
 mod repository;
 mod rows;
 mod settings;
+#[path = "../skipped/mod.rs"]
+mod skipped;
 mod store;
 mod support;
 mod truth;

@@ -9,6 +9,7 @@ use allocanary::sample::FailureKind;
 use tempfile::tempdir;
 
 use super::fake;
+use super::skipped::skipped;
 use super::support::{Ran, TINY, samples, script};
 
 const LIMIT: u64 = 96 << 20;
@@ -102,7 +103,7 @@ fn file_system(folder: &str) -> String {
 fn a_cell_killed_for_memory_is_a_row_and_the_study_goes_on() {
     let group = match Group::make("killed") {
         Ok(group) => group,
-        Err(why) => return eprintln!("skipped: a_cell_killed_for_memory_is_a_row_and_the_study_goes_on: {why}"),
+        Err(why) => return skipped(why),
     };
     let folder = fake::folder();
     let cell = folder.path().join("cell-fake");
@@ -128,9 +129,7 @@ fn a_cell_that_would_need_more_than_there_is_is_refused_and_others_are_not() {
     let group = match Group::make("refused") {
         Ok(group) => group,
         Err(why) => {
-            return eprintln!(
-                "skipped: a_cell_that_would_need_more_than_there_is_is_refused_and_others_are_not: {why}"
-            );
+            return skipped(why);
         }
     };
     let folder = tempdir().unwrap();
@@ -172,10 +171,10 @@ fn a_cell_that_would_need_more_than_there_is_is_refused_and_others_are_not() {
     // Two files of 46 MiB: more than there is where they are memory, and no matter where the kernel can write them out.
     match file_system("/dev/shm").as_str() {
         "tmpfs" => careful.push("sort:folder=/dev/shm,idle=1,records=3000000,variant=mapped"),
-        other => eprintln!("skipped: a sort in files on a tmpfs: /dev/shm is {other}"),
+        other => skipped(format_args!("a sort in files on a tmpfs: /dev/shm is {other}")),
     }
     match file_system("/var/tmp").as_str() {
-        "tmpfs" => eprintln!("skipped: a sort in files on a disk: /var/tmp is tmpfs"),
+        "tmpfs" => skipped("a sort in files on a disk: /var/tmp is tmpfs"),
         _ => small.push("sort:folder=/var/tmp,idle=1,records=3000000,variant=mapped"),
     }
     let study = "study --candidates system jemalloc --threads 1 --repeats 1 --out out --workloads";
