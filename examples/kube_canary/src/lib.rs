@@ -16,6 +16,9 @@ pub mod canary;
 pub mod clock;
 pub mod discovery;
 pub mod error;
+#[cfg(test)]
+#[path = "../../../src/fuzz.rs"]
+mod fuzz;
 pub mod histogram;
 pub mod mesh;
 pub mod options;

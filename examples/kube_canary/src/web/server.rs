@@ -255,3 +255,7 @@ mod tests {
         assert!(joined(cancelled).is_err());
     }
 }
+
+#[cfg(test)]
+#[path = "requests_test.rs"]
+mod requests;
