@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use allocanary::units;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, CommandFactory, Parser, ValueEnum};
+use clap::{Args, Parser, ValueEnum};
 
 use crate::discovery;
 use crate::error::{Error, Result};
 use crate::histogram::Bounds;
-use crate::options::{Kubernetes, Options};
-use crate::peer::Peer;
+use crate::options::{Kubernetes, MOST_INTERVALS, Options};
+use crate::peer::{self, Peer};
 use crate::protocol::Protocol;
 
 const EXAMPLES: &str = "\
@@ -145,11 +145,6 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Options> {
     options(Line::try_parse_from(arguments).unwrap_or_else(|error| error.exit()))
 }
 
-/// The text of `--help`.
-pub fn help() -> String {
-    Line::command().render_long_help().to_string()
-}
-
 fn options(line: Line) -> Result<Options> {
     let Line { probing, peers, metrics, surroundings } = line;
     let bounds = match &metrics.buckets {
@@ -159,9 +154,9 @@ fn options(line: Line) -> Result<Options> {
         None => Bounds::default(),
     };
     let timeout = probing.timeout.unwrap_or(probing.interval);
-    if timeout > probing.interval * 8 {
+    if timeout > probing.interval * MOST_INTERVALS {
         return Err(Error::Input(format!(
-            "--timeout {timeout:?} is more than 8 intervals of {:?}; raise --interval or lower --timeout",
+            "--timeout {timeout:?} is more than {MOST_INTERVALS} intervals of {:?}; raise --interval or lower --timeout",
             probing.interval
         )));
     }
@@ -247,7 +242,7 @@ mod tests {
 
     #[test]
     fn the_command_is_well_formed() {
-        Line::command().debug_assert();
+        <Line as clap::CommandFactory>::command().debug_assert();
     }
 
     #[test]

@@ -8,6 +8,9 @@ use crate::histogram::Bounds;
 use crate::peer::Peer;
 use crate::protocol::Protocol;
 
+/// A timeout may be so many intervals: a longer one would not fit in a book's window.
+pub const MOST_INTERVALS: u32 = 8;
+
 /// Everything that a canary is told.
 #[derive(Clone, Debug)]
 pub struct Options {

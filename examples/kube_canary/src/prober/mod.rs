@@ -23,7 +23,7 @@ use std::collections::VecDeque;
 use crate::clock;
 use crate::error::{Error, Result};
 use crate::mesh::{Mesh, PeerId, Shared};
-use crate::options::Options;
+use crate::options::{MOST_INTERVALS, Options};
 use crate::protocol::{Loss, Protocol};
 use answers::Asker;
 use channel::{Channel, SETTLED};
@@ -55,8 +55,6 @@ const FIRST_READ_UNSTAMPED: u64 = 250_000;
 const HOUSEKEEPING: u64 = 1_000_000_000;
 /// Then answers are also read so long before a deadline, or one that came after half of the timeout would be read too late.
 const LAST_READ: u64 = 2_000_000;
-/// A longer timeout would not fit in a book's window.
-const MOST_INTERVALS: u32 = 8;
 
 /// A probe in flight, and when it is lost.
 struct Deadline {
