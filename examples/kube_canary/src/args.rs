@@ -81,9 +81,9 @@ struct Peers {
     /// The endpoints of a service, from the API server.
     #[arg(long)]
     kubernetes: bool,
-    /// Which service; turns --kubernetes on.
-    #[arg(long, value_name = "NAME", default_value = "kube-canary")]
-    kubernetes_service: String,
+    /// Which service; turns --kubernetes on [default: kube-canary].
+    #[arg(long, value_name = "NAME")]
+    kubernetes_service: Option<String>,
     /// Its namespace; turns --kubernetes on [default: the pod's own].
     #[arg(long, value_name = "NAME")]
     kubernetes_namespace: Option<String>,
@@ -163,7 +163,7 @@ fn options(line: Line) -> Result<Options> {
     let kubernetes = peers.kubernetes
         || peers.kubernetes_nodes
         || peers.kubernetes_namespace.is_some()
-        || peers.kubernetes_service != "kube-canary";
+        || peers.kubernetes_service.is_some();
     if kubernetes && cfg!(not(feature = "kubernetes")) {
         return Err(Error::Input("--kubernetes: built without the feature `kubernetes`; use --peers-dns".into()));
     }
@@ -181,7 +181,7 @@ fn options(line: Line) -> Result<Options> {
         peers_dns: peers.peers_dns,
         kubernetes: kubernetes.then_some(Kubernetes {
             namespace: peers.kubernetes_namespace,
-            service: peers.kubernetes_service,
+            service: peers.kubernetes_service.unwrap_or_else(|| "kube-canary".into()),
             nodes: peers.kubernetes_nodes,
         }),
         grace: peers.grace,
@@ -299,3 +299,7 @@ mod tests {
         assert!(parse(&["--kubernetes-nodes"]).unwrap().kubernetes.unwrap().nodes);
     }
 }
+        // Its own default, too.
+        for flags in [&["--kubernetes-service", "kube-canary"][..], &["--kubernetes"]] {
+            assert_eq!(&*parse(flags).unwrap().kubernetes.unwrap().service, "kube-canary");
+        }
