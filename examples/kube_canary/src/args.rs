@@ -219,10 +219,14 @@ fn dns_name(text: &str) -> std::result::Result<String, String> {
 
 fn peer(text: &str) -> std::result::Result<Peer, String> {
     let (address, node) = text.split_once('=').unwrap_or((text, ""));
-    match address.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
-        Ok(address) => Ok(Peer::on(address.to_canonical(), node)),
-        Err(_) => Err("wanted an IP address, and perhaps =NODE; for a host's name use --peers-dns".into()),
-    }
+    let address = match address.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        Some(address) => address.parse().map(IpAddr::V6),
+        None => address.parse(),
+    };
+    let wanted = "wanted an IP address, and perhaps =NODE; for a host's name use --peers-dns";
+    let address = address.map_err(|_| wanted.to_string())?.to_canonical();
+    peer::check(address)?;
+    Ok(Peer::on(address, node))
 }
 
 fn host_name() -> String {
@@ -278,6 +282,13 @@ mod tests {
             (&["--timeout", "9s"], "8 intervals"),
             (&["--protocol", "icmp,smtp"], "possible values: icmp, udp, tcp, http"),
             (&["--peer", "node-a"], "--peers-dns"),
+            (&["--peer", "[[[::1]]]=x"], "wanted an IP address"),
+            (&["--peer", "[10.0.0.1]"], "wanted an IP address"),
+            (&["--peer", "::1]"], "wanted an IP address"),
+            (&["--peer", "0.0.0.0"], "not of none"),
+            (&["--peer", "::=x"], "not of none"),
+            (&["--peer", "::ffff:255.255.255.255"], "not of all"),
+            (&["--peer", "ff02::1"], "multicast"),
             (&["--buckets", "2,1"], "--buckets"),
             (&["--listen", "9427"], "--listen"),
             (&["--udp-port", "0"], "--udp-port"),

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::mesh::Shared;
-use crate::peer::Peer;
+use crate::peer::{self, Peer};
 
 /// Beats of the prober between two looks.
 const LOOK: u32 = 2;
@@ -110,6 +110,7 @@ pub fn parse(text: &str) -> std::result::Result<Vec<Peer>, String> {
             Some(_) => {}
             None if peers.len() == MOST_PEERS => return Err(wrong(&format!("wanted at most {MOST_PEERS} peers"))),
             None => {
+        peer::check(address).map_err(wrong)?;
                 places.insert(address, peers.len());
                 peers.push(peer);
             }
@@ -163,6 +164,11 @@ mod tests {
             let addresses: Vec<IpAddr> =
                 addresses.into_iter().map(|bits| IpAddr::V4(bits.into())).collect();
             let text: String = addresses.iter().map(|address| format!("{address} n\n")).collect();
+            ("10.0.0.1\n0.0.0.0 a", "line 2: wanted the address of one host, not of none, found `0.0.0.0 a`"),
+            (":: a", "not of none"),
+            ("255.255.255.255", "not of all"),
+            ("224.0.0.1", "multicast"),
+            ("ff02::1 a", "multicast"),
             let found: Vec<IpAddr> = parse(&text).unwrap().iter().map(|peer| peer.address).collect();
             prop_assert_eq!(found, addresses);
         }
