@@ -104,7 +104,7 @@ struct Peers {
 #[derive(Args)]
 #[command(next_help_heading = "Metrics")]
 struct Metrics {
-    /// Where metrics, health and the page are served.
+    /// Where metrics, health and the page are served; port 0 is one that the kernel chooses, and is said.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "[::]:9427")]
     listen: SocketAddr,
     /// Threads of the web server; 0 serves on the prober's own.
@@ -124,7 +124,7 @@ struct Surroundings {
     /// The node that it runs on [default: the host's name].
     #[arg(long, value_name = "NAME", env = "NODE_NAME")]
     node: Option<String>,
-    /// Its own address, or several; not probed without --probe-self.
+    /// Its own address, or several; not probed without --probe-self, whoever names it.
     #[arg(long, value_name = "LIST", env = "POD_IP", value_delimiter = ',')]
     pod_ip: Vec<IpAddr>,
 }
@@ -307,10 +307,10 @@ mod tests {
     fn naming_a_service_turns_kubernetes_on() {
         let kubernetes = parse(&["--kubernetes-service", "c"]).unwrap().kubernetes.unwrap();
         assert_eq!((&*kubernetes.service, kubernetes.namespace), ("c", None));
-        assert!(parse(&["--kubernetes-nodes"]).unwrap().kubernetes.unwrap().nodes);
-    }
-}
         // Its own default, too.
         for flags in [&["--kubernetes-service", "kube-canary"][..], &["--kubernetes"]] {
             assert_eq!(&*parse(flags).unwrap().kubernetes.unwrap().service, "kube-canary");
         }
+        assert!(parse(&["--kubernetes-nodes"]).unwrap().kubernetes.unwrap().nodes);
+    }
+}

@@ -25,6 +25,7 @@ pub mod options;
 pub mod peer;
 pub mod prober;
 pub mod protocol;
+mod say;
 pub mod settle;
 pub mod tallies;
 pub mod web;

@@ -3,5 +3,6 @@
 mod canary;
 mod command;
 mod hardship;
+mod input;
 mod probes;
 mod support;
