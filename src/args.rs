@@ -187,7 +187,7 @@ pub struct StudyFlags {
     /// Where from and to.
     #[command(flatten)]
     pub run: RunFlags,
-    /// At the largest of its larger sizes for which there is memory (shipped cases, and files with `[[full]]` tables).
+    /// At all of its larger sizes for which there is memory (shipped cases, and files with `[[full]]` tables).
     #[arg(long)]
     pub full: bool,
     /// Finish the study in --out: run the cells that have no row yet.

@@ -224,3 +224,7 @@ impl Drop for Lap {
         self.tally.end_peak(self.peak);
     }
 }
+
+#[cfg(test)]
+#[path = "counting/calls_tests.rs"]
+mod tests;

@@ -14,7 +14,7 @@ use proptest::test_runner::{Config, RngSeed, TestRunner};
 
 /// How tests are run as this one is: under Miri a seed draws other values.
 const CARGO_TEST: &str = if cfg!(miri) {
-    "MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test --no-default-features --features arena,sort-buffer,blob-tree"
+    "MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test --no-default-features --features leaks,arena,sort-buffer,blob-tree"
 } else {
     concat!("cargo test --release -p ", env!("CARGO_PKG_NAME"))
 };

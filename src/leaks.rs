@@ -11,6 +11,9 @@
 //! println!("{}", GLOBAL.report());
 //! ```
 //!
+//! After the leak tracking of Dgraph's manual memory (dgraph-io/ristretto, `z/calloc_jemalloc.go`): there a map of all blocks
+//! under one lock, with the caller's line or tag, in programs that call its `Calloc`. Here it is every allocation.
+//!
 //! # What is recorded
 //!
 //! Without [`sampling`](Leaks::sampling) every block, which suits a test; with it one in so many bytes on average, which can
@@ -31,7 +34,7 @@
 //! libgcc's, which unwinds by tables since Rust's programs have no frame pointers to follow. With one in 512 KiB that is 0.3 %
 //! of a processor for each GiB a second that a program allocates (`cargo bench --bench counting --features leaks`).
 //!
-//! A block's record is removed *before* the block is freed. Once it is free, another thread may be handed the same address,
+//! A block's record is removed *before* the block is freed (Dgraph's frees first, and lost one block of eight). Once it is free, another thread may be handed the same address,
 //! and it is that one's record which a late removal would take.
 //!
 //! Recording is safe in the child of a fork: nothing is held. The child has its parent's records, since it has its parent's
@@ -59,7 +62,7 @@ use sampler::Inside;
 pub use stack::Frame;
 use table::{Record, Table};
 
-use crate::sys;
+use crate::clocks;
 
 /// How many sites [`Leaks::report`] lists.
 pub const TOP: usize = 20;
@@ -151,7 +154,7 @@ impl<A> Leaks<A> {
                 table.for_each(see);
             }
         };
-        Report::fold(&records, sys::monotonic_nanos(), self.sampling, sites, unrecorded)
+        Report::fold(&records, clocks::monotonic_nanos(), self.sampling, sites, unrecorded)
     }
 
     #[inline(always)]
@@ -201,7 +204,7 @@ impl<A> Leaks<A> {
         }
         let Some(_inside) = Inside::enter() else { return };
         // As if the whole block had been drawn for: what it was before it grew had its chance as well.
-        let record = Record { size, drawn: size, born: sys::monotonic_nanos(), frames: stack::capture() };
+        let record = Record { size, drawn: size, born: clocks::monotonic_nanos(), frames: stack::capture() };
         if !self.made_table().is_some_and(|table| table.insert(block as usize, &record)) {
             self.unrecorded(size);
         }

@@ -31,6 +31,8 @@ pub mod arena;
 pub mod ballast;
 #[cfg(feature = "blob-tree")]
 pub mod blob_tree;
+#[cfg(any(feature = "leaks", feature = "prometheus"))]
+mod clocks;
 pub mod container;
 pub mod counting;
 pub mod environment;
@@ -39,6 +41,8 @@ mod fork_lock;
 mod free_list;
 #[cfg(test)]
 mod fuzz;
+#[cfg(test)]
+mod heap;
 pub mod install;
 #[cfg(feature = "leaks")]
 pub mod leaks;
@@ -46,6 +50,9 @@ pub mod leaks;
 pub mod metrics;
 pub mod rng;
 pub mod setting;
+#[cfg(all(test, feature = "sort-buffer"))]
+#[path = "../tests/skipped/mod.rs"]
+mod skipped;
 #[cfg(feature = "sort-buffer")]
 pub mod sort_buffer;
 pub mod spec;

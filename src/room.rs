@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::sys::{first_number, line_number};
+use crate::units::Bytes;
 
 /// What is left.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,8 +26,10 @@ impl Room {
     pub fn check(wanted: u64, what: &str) -> Result<(), String> {
         match Room::here() {
             Some(room) if room.bytes < wanted => Err(format!(
-                "{what}: wanted {wanted} bytes of memory, found {} left by {}: ask for less, or raise the limit",
-                room.bytes, room.limit
+                "{what}: wanted {} of memory, found {} left by {}: ask for less, or raise the limit",
+                Bytes(wanted),
+                Bytes(room.bytes),
+                room.limit
             )),
             _ => Ok(()),
         }
@@ -41,6 +44,13 @@ impl Room {
     /// The same for blocks, and for `files` bytes of files that lie in memory.
     pub fn check_blocks_and_files(held: u64, files: u64, what: &str) -> Result<(), String> {
         Room::check(held + held / 4 + files, &format!("{what}, and a quarter for the allocator"))
+    }
+
+    /// The same for blocks of many sizes that come and go: pages that held one size are not at once another's. As much again is
+    /// what we ask for. Measured with 50 to 100 MiB of `server`, `bleed`, `handoff` and `small`: 1.1 to 1.5 times under glibc and
+    /// jemalloc, 1.2 to 1.7 under mimalloc.
+    pub fn check_mixed(held: u64, what: &str) -> Result<(), String> {
+        Room::check(held * 2, &format!("{what}, and as much again for the allocator"))
     }
 
     /// With `proc` and control groups mounted elsewhere.
@@ -70,12 +80,16 @@ impl Room {
 
 /// What a group's limit leaves. Page cache that the kernel would give up first does not count as used.
 fn left(group: &Path, v1: bool) -> Option<Room> {
-    let (limit, used, cache) = match v1 {
-        true => ("memory.limit_in_bytes", "memory.usage_in_bytes", b"total_inactive_file ".as_slice()),
-        false => ("memory.max", "memory.current", b"inactive_file ".as_slice()),
+    let (limits, used, cache) = match v1 {
+        true => (["memory.limit_in_bytes"].as_slice(), "memory.usage_in_bytes", b"total_inactive_file ".as_slice()),
+        // Past `memory.high` nobody is killed: all are slowed, to a standstill where nothing can be reclaimed.
+        false => (["memory.max", "memory.high"].as_slice(), "memory.current", b"inactive_file ".as_slice()),
     };
-    let limit = group.join(limit);
-    let most = first_number(&fs::read(&limit).ok()?)?; // `max` has no digits
+    let limits = limits.iter().filter_map(|name| {
+        let limit = group.join(name);
+        Some((first_number(&fs::read(&limit).ok()?)?, limit)) // `max` has no digits
+    });
+    let (most, limit) = limits.min()?;
     let used = first_number(&fs::read(group.join(used)).ok()?)?;
     let cache = fs::read(group.join("memory.stat")).ok().and_then(|text| line_number(&text, cache)).unwrap_or(0);
     Some(Room { bytes: most.saturating_sub(used.saturating_sub(cache)), limit: limit.display().to_string() })
@@ -120,6 +134,17 @@ mod tests {
         assert_eq!(room(&all), Some((2000, "groups/a/memory.max".into())), "a limit above us holds");
         let all: Vec<_> = host.iter().copied().chain(v2("900\n")).collect();
         assert_eq!(room(&all), Some((0, "groups/a/memory.max".into())));
+        for (max, high, wanted) in [
+            ("3000\n", "2500\n", Some((1500, "groups/a/memory.high".into()))),
+            ("max\n", "2500\n", Some((1500, "groups/a/memory.high".into()))),
+            ("3000\n", "3500\n", Some((2000, "groups/a/memory.max".into()))),
+            ("3000\n", "max\n", Some((2000, "groups/a/memory.max".into()))),
+            ("max\n", "max\n", Some((4096, "MemAvailable".into()))),
+        ] {
+            let high = ("groups/a/memory.high", high);
+            let all: Vec<_> = host.iter().copied().chain(v2(max)).chain([high]).collect();
+            assert_eq!(room(&all), wanted, "{max}, {high:?}");
+        }
     }
 
     #[test]
@@ -130,6 +155,9 @@ mod tests {
             ("groups/memory/memory.limit_in_bytes", "5000\n"),
             ("groups/memory/memory.usage_in_bytes", "4000\n"),
             ("groups/memory/memory.stat", "inactive_file 1\ntotal_inactive_file 100\n"),
+            // Of a group in which we are for its processors alone.
+            ("groups/x/memory.max", "1\n"),
+            ("groups/x/memory.current", "0\n"),
         ];
         assert_eq!(room(&files), Some((1100, "groups/memory/memory.limit_in_bytes".into())));
         assert_eq!(room(&[]), None);
@@ -139,6 +167,7 @@ mod tests {
     fn what_there_is_not_is_refused_with_both_numbers() {
         assert_eq!(Room::check(1, "a byte"), Ok(()));
         let said = Room::check(u64::MAX, "`high`").unwrap_err();
-        assert!(said.starts_with("`high`: wanted 18446744073709551615 bytes of memory, found "), "{said}");
+        assert!(said.starts_with("`high`: wanted 16777216 TiB of memory, found "), "{said}");
+        assert!(said.contains("iB left by "), "{said}");
     }
 }

@@ -225,22 +225,6 @@ impl Drop for Mapped {
     }
 }
 
-/// The monotonic clock, in nanoseconds.
-pub fn monotonic_nanos() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the kernel writes one timespec.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
-/// The time that the calling thread has had a processor, in the kernel too. It stands while others have it.
-pub fn thread_cpu_time() -> std::time::Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the kernel writes one timespec.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-    std::time::Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-}
-
 /// Zeroed memory from the kernel, `length` bytes, for what must not ask the allocator; none where there is none.
 pub fn map_zeroed(length: usize) -> Option<std::ptr::NonNull<u8>> {
     // SAFETY: a new private mapping, of no file, where the kernel likes.

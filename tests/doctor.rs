@@ -4,6 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+mod skipped;
+
+use skipped::skipped;
+
 /// The command, with no variable of an allocator but those given.
 fn doctor(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_allocanary"));
@@ -44,7 +48,7 @@ fn this_host_is_described_in_80_columns_without_colours() {
 fn an_affinity_mask_counts() {
     let program = env!("CARGO_BIN_EXE_allocanary");
     let Ok(output) = Command::new("taskset").args(["-c", "0", program, "doctor"]).output() else {
-        eprintln!("skipped: an_affinity_mask_counts: taskset is not installed");
+        skipped("taskset is not installed");
         return;
     };
     let text = flat(&String::from_utf8_lossy(&output.stdout));
@@ -80,7 +84,7 @@ impl Drop for Half {
 #[test]
 fn a_quota_is_found_here_and_in_another_process() {
     let Some(group) = Half::new() else {
-        eprintln!("skipped: a_quota_is_found_here_and_in_another_process: no control group can be made here");
+        skipped("no control group can be made here");
         return;
     };
     let program = env!("CARGO_BIN_EXE_allocanary");
@@ -180,7 +184,7 @@ fn each_cell_is_recognised_when_it_is_stripped() {
         match Command::new("strip").arg(program).arg("-o").arg(&stripped).status() {
             Ok(status) => assert!(status.success()),
             Err(_) => {
-                eprintln!("skipped: each_cell_is_recognised_when_it_is_stripped: strip is not installed");
+                skipped("strip is not installed");
                 return;
             }
         }
@@ -242,7 +246,7 @@ fn a_link_in_etc_is_shown_and_stands_where_jemalloc_reads_it() {
     };
     let doctor = concat!(env!("CARGO_BIN_EXE_allocanary"), " doctor");
     let Some(text) = in_namespace(doctor, &[]) else {
-        eprintln!("skipped: a_link_in_etc_is_shown_and_stands_where_jemalloc_reads_it: no mount namespace here");
+        skipped("no mount namespace here");
         return;
     };
     assert!(text.contains("/etc/_rjem_malloc.conf -> narenas:3,dirty_decay_ms:77 read by Rust programs"), "{text}");

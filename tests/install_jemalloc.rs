@@ -9,6 +9,9 @@ use std::time::Duration;
 use allocanary::tuning::{self, ArenaLimit, Error, Pages};
 
 mod moments;
+mod skipped;
+
+use skipped::skipped;
 
 allocanary::install!(jemalloc, narenas = per_cpu(3), dirty_decay_ms = 5000, percpu_arena = "disabled");
 
@@ -122,7 +125,7 @@ fn arenas_follow_the_quota_of_a_real_control_group() {
     let host = allocanary::container::Cpus::here().affinity;
     for (quota_us, cpus) in [(50_000, 1), (100_000, 1), (150_000, 2), (200_000, 2)] {
         let Some(group) = Quota::new(quota_us) else {
-            eprintln!("skipped: arenas_follow_the_quota_of_a_real_control_group: no control group can be made here");
+            skipped("no control group can be made here");
             return;
         };
         let join = format!("echo $$ > {}/cgroup.procs && exec \"$@\"", group.0.display());
@@ -143,9 +146,7 @@ fn a_quota_that_cannot_be_read_is_told_and_the_affinity_counts() {
     };
     let possible = Command::new("unshare").args(&wrapper("true")[1..]).output();
     if !possible.is_ok_and(|output| output.status.success()) {
-        eprintln!(
-            "skipped: a_quota_that_cannot_be_read_is_told_and_the_affinity_counts: no mount namespace can be made here"
-        );
+        skipped("no mount namespace can be made here");
         return;
     }
     let words = wrapper("exec \"$@\"");

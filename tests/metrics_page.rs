@@ -10,6 +10,10 @@ use allocanary::tuning;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 
+mod skipped;
+
+use skipped::skipped;
+
 allocanary::install!(jemalloc, narenas = 3);
 
 fn page(collector: AllocatorCollector) -> String {
@@ -122,7 +126,7 @@ fn promtool_finds_nothing_to_complain_of() {
     let mut promtool = match promtool {
         Ok(promtool) => promtool,
         Err(error) => {
-            eprintln!("skipped: promtool_finds_nothing_to_complain_of: promtool is not installed ({error})");
+            skipped(format_args!("promtool is not installed ({error})"));
             return;
         }
     };

@@ -87,6 +87,7 @@ impl Arena {
     #[allow(clippy::mut_from_ref)] // every call gives another piece
     pub fn alloc<T>(&self, value: T) -> Result<&mut T> {
         const { assert!(!std::mem::needs_drop::<T>(), "an arena runs no destructors") };
+        self.refuse_nothing(size_of::<T>())?;
         self.bump.try_alloc(value).map_err(|_| self.refusal(size_of::<T>()))
     }
 
@@ -94,6 +95,7 @@ impl Arena {
     #[inline]
     #[allow(clippy::mut_from_ref)] // every call gives another piece
     pub fn copy(&self, bytes: &[u8]) -> Result<&mut [u8]> {
+        self.refuse_nothing(bytes.len())?;
         self.bump.try_alloc_slice_copy(bytes).map_err(|_| self.refusal(bytes.len()))
     }
 
@@ -105,7 +107,14 @@ impl Arena {
         if layout.size() > MOST || layout.align() > MOST {
             return Err(self.refusal(layout.size()));
         }
+        self.refuse_nothing(layout.size())?;
         self.bump.try_alloc_layout(layout).map_err(|_| self.refusal(layout.size()))
+    }
+
+    /// Fails where a released arena is asked for no bytes: those need no chunk, so bumpalo always has them.
+    #[inline(always)]
+    fn refuse_nothing(&self, wanted: usize) -> Result<()> {
+        if wanted == 0 && self.released { Err(ArenaError::Released) } else { Ok(()) }
     }
 
     #[cold]
@@ -156,7 +165,7 @@ impl Arena {
         self.pass_limit_on();
     }
 
-    /// The arena for many threads, under an id of its own.
+    /// The arena for many threads, under an id of its own. One that was released is not found by it.
     pub fn share(self) -> SharedArena {
         SharedArena::new(self)
     }

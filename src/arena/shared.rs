@@ -34,11 +34,14 @@ fn registry() -> MutexGuard<'static, BTreeMap<u64, Weak<Shared>>> {
 }
 
 impl SharedArena {
-    /// Shares `arena` under a new id.
+    /// Shares `arena` under a new id, by which it is found where it is not released already.
     pub fn new(arena: Arena) -> Self {
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        let released = arena.released;
         let shared = Arc::new(Shared { id, arena: Mutex::new(arena) });
-        registry().insert(id, Arc::downgrade(&shared));
+        if !released {
+            registry().insert(id, Arc::downgrade(&shared));
+        }
         SharedArena(shared)
     }
 

@@ -97,6 +97,14 @@ fn a_limit_below_what_it_holds_stops_it_there() {
     arena.trim_to(0);
     assert!(arena.copy(&[1; 1001]).is_err());
     assert!(arena.copy(&[1; 100]).is_ok());
+    // Of several chunks a reset keeps one, and the rest is not had again.
+    let arena = Arena::new();
+    (0..100).for_each(|_| assert_eq!(arena.copy(&[1; 1000]).unwrap().len(), 1000));
+    let mut arena = arena.limited(1000);
+    arena.reset();
+    let held = arena.sizes().reserved;
+    while arena.copy(&[1; 1000]).is_ok() {}
+    assert_eq!(arena.sizes().reserved, held);
 }
 
 #[test]
@@ -107,6 +115,10 @@ fn sizes_that_no_memory_has_are_errors() {
         let refused = arena.alloc_layout(Layout::from_size_align(bytes, 16).unwrap());
         assert_eq!(refused, Err(ArenaError::Memory { wanted: bytes, held: 0 }));
         assert_eq!(Arena::with_capacity(bytes).unwrap_err(), ArenaError::Memory { wanted: bytes, held: 0 });
+    }
+    for (bytes, align) in [(16, 1 << 62), (1 << 62, 1 << 62)] {
+        let refused = Arena::new().alloc_layout(Layout::from_size_align(bytes, align).unwrap());
+        assert_eq!(refused, Err(ArenaError::Memory { wanted: bytes, held: 0 }));
     }
 }
 
@@ -141,8 +153,28 @@ fn a_second_release_is_harmless_and_a_released_arena_refuses() {
     arena.release();
     arena.release();
     assert_eq!(arena.sizes(), Sizes::default());
-    assert_eq!(arena.alloc(1_u64).unwrap_err(), ArenaError::Released);
+    let refuses = |arena: &Arena| {
+        assert_eq!(arena.alloc(1_u64).unwrap_err(), ArenaError::Released);
+        // Pieces of no bytes need no chunk.
+        assert_eq!(arena.alloc(()).unwrap_err(), ArenaError::Released);
+        assert_eq!(arena.copy(b"").unwrap_err(), ArenaError::Released);
+        assert_eq!(arena.alloc_layout(Layout::new::<[u64; 0]>()).unwrap_err(), ArenaError::Released);
+    };
+    refuses(&arena);
     arena.reset();
     arena.trim_to(0);
-    assert_eq!(arena.alloc(1_u64).unwrap_err(), ArenaError::Released);
+    refuses(&arena);
+    let arena = arena.limited(1 << 20);
+    refuses(&arena);
+    let arena = arena.share();
+    assert_eq!(arena.copy(b"").unwrap_err(), ArenaError::Released);
+    assert!(Arena::from_id(arena.id()).is_none());
+}
+
+#[test]
+fn pieces_of_no_bytes_are_given() {
+    let arena = Arena::new();
+    assert_eq!(arena.alloc(()), Ok(&mut ()));
+    assert_eq!(arena.copy(b"").unwrap(), b"");
+    assert_eq!(arena.sizes().used, 0);
 }

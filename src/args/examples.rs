@@ -20,8 +20,8 @@ pub const STUDY_EXAMPLES: &str = "\
 Examples:
   allocanary study                               the default study, in two minutes
   allocanary study cores                         a shipped study (`allocanary list studies`)
-  allocanary study cases                         what others published, and what it is here, in five minutes
-  allocanary study sort --full                   one of those cases, at the published size
+  allocanary study cases                         what others published, and what it is here, in three minutes
+  allocanary study sort --full                   one of those cases, at the published sizes
   allocanary study my.toml --repeats 20          a file, with one thing changed
   allocanary study --candidates jemalloc:narenas=2 jemalloc:narenas=256 --threads 32
   allocanary study --workloads server:live=64MiB,idle=3000 --budget 5m

@@ -69,8 +69,11 @@ pub fn roster_for(group: &Group, folders: &[PathBuf]) -> Result<Roster> {
 
 /// Each study of the group with its cells in order. A study's places begin where those of the one before end, so that
 /// rows alone tell the order of the studies.
+///
+/// Two sizes of one study may share no cell: a row tells of one cell, and not for which of them it was measured.
 pub fn planned(group: &Group, cells: &[Description]) -> Result<Vec<(Study, Vec<Cell>)>> {
     let mut first = 0;
+    let mut identities = BTreeSet::new();
     let mut studies = Vec::new();
     for file in &group.0 {
         let study = file.clone().check()?;
@@ -80,6 +83,14 @@ pub fn planned(group: &Group, cells: &[Description]) -> Result<Vec<(Study, Vec<C
         })?;
         planned.iter_mut().for_each(|cell| cell.place += first);
         first = planned.iter().map(|cell| cell.place + 1).max().unwrap_or(first);
+        if let Some(twice) = planned.iter().find(|cell| !identities.insert(identity(cell))) {
+            let text = format!(
+                "{}two of its sizes have the cell {}: give them other workloads or threads",
+                prefix(&study),
+                twice.title()
+            );
+            return Err(Error::Input(text));
+        }
         studies.push((study, planned));
     }
     Ok(studies)

@@ -8,7 +8,7 @@ use crate::args::StudyFlags;
 use crate::description::perhaps;
 use crate::error::{Error, Result};
 use crate::run::Target;
-use crate::study::{CASES, Group, SHIPPED, Sized, StudyFile, find_shipped, memory_at_hand};
+use crate::study::{CASES, Group, SHIPPED, StudyFile, find_shipped, memory_at_hand};
 use crate::summary::About;
 
 /// Runs the study, or each study of a group.
@@ -29,16 +29,17 @@ pub fn run(flags: &StudyFlags) -> Result<ExitCode> {
 pub fn study(flags: &StudyFlags) -> Result<(String, Group)> {
     let (name, group, resumed) = named(flags)?;
     let asked = flags.file();
-    if group.0.len() > 1 && asked.workloads.is_some() {
-        let text = format!("--workloads: each study of {name} has workloads of its own: name one of them, such as");
-        let first = group.0[0].name.clone().unwrap_or_default();
-        return Err(Error::Input(format!("{text} `allocanary study {first}`")));
-    }
     if flags.full && resumed {
         let text = "--full: a resumed folder is finished at the size at which it was begun";
         return Err(Error::Input(text.into()));
     }
     let group = if flags.full { at_full_size(group)? } else { group };
+    if let (Some(first), [_, _, ..], Some(_)) = (group.0.first(), group.0.as_slice(), &asked.workloads) {
+        let first = first.name.as_deref().unwrap_or(&name);
+        let text =
+            format!("--workloads: each study of {name} has workloads of its own: name one of them, without --full,");
+        return Err(Error::Input(format!("{text} such as `allocanary study {first}`")));
+    }
     let group = Group(group.0.into_iter().map(|study| study.overridden_by(asked.clone())).collect());
     for study in &group.0 {
         About::of(study)?;
@@ -78,15 +79,14 @@ fn named(flags: &StudyFlags) -> Result<(String, Group, bool)> {
     }
 }
 
-/// Each study at the largest of its larger sizes that fits; those that do not fit are named, and left out where there is none
-/// that does.
+/// Each study at all of its larger sizes that fit; those that do not fit are named.
 fn at_full_size(group: Group) -> Result<Group> {
     let at_hand = memory_at_hand();
     let (mut fit, mut too_large) = (Vec::new(), Vec::new());
     for study in group.0 {
-        let Sized { study, too_large: reason } = study.at_full_size(at_hand)?;
-        fit.extend(study);
-        too_large.extend(reason);
+        let sized = study.at_full_size(at_hand)?;
+        fit.extend(sized.studies);
+        too_large.extend(sized.too_large);
     }
     if fit.is_empty() {
         return Err(Error::Input(too_large.join("; ")));

@@ -93,3 +93,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Leaks<A> {
         unsafe { self.inner.dealloc(block, layout) };
     }
 }
+
+#[cfg(test)]
+#[path = "hooks_tests.rs"]
+mod tests;

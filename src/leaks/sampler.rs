@@ -9,8 +9,8 @@ use std::cell::Cell;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
+use crate::clocks;
 use crate::rng::Rng;
-use crate::sys;
 
 thread_local! {
     /// Bytes to the next hit; below 0 is one.
@@ -35,7 +35,7 @@ pub fn passes(bytes: u64) -> bool {
 /// A thread begins at a hit that need not be one, since it had not drawn yet.
 pub fn is_hit(bytes: u64, mean: u64) -> bool {
     if DICE.get().is_none() {
-        DICE.set(Some(Rng::part(sys::monotonic_nanos(), THREADS.fetch_add(1, Relaxed))));
+        DICE.set(Some(Rng::part(clocks::monotonic_nanos(), THREADS.fetch_add(1, Relaxed))));
         LEFT.set(draw(mean));
         if !passes(bytes) {
             return false;

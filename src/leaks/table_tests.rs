@@ -1,8 +1,12 @@
 //! The table under many threads. In: addresses that are nobody's memory. Out: nothing lost, nothing left.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
+use proptest::collection::vec;
+
 use super::*;
+use crate::fuzz::holds;
 
 fn record(size: u64) -> Record {
     Record { size, drawn: size, born: 1, frames: [size as usize; DEPTH] }
@@ -86,4 +90,42 @@ fn threads_lose_nothing_and_readers_see_whole_records() {
         done.store(true, Relaxed);
     });
     assert_eq!(sizes(&table), (0..threads as u64).collect::<Vec<_>>());
+}
+
+/// Blocks that come, go and move, against a map: what is refused is what has no room, and nothing else is lost or left.
+#[test]
+fn fuzz_records_are_those_of_a_map() {
+    let steps = vec((0_usize..3, 1_usize..40, 1_usize..40), 1..if cfg!(miri) { 15 } else { 300 });
+    holds(64, 1, (steps, 1_usize..30), |(steps, capacity)| {
+        let table = Table::new(capacity).unwrap();
+        let mut model: BTreeMap<usize, u64> = BTreeMap::new();
+        for (turn, (kind, from, to)) in steps.into_iter().enumerate() {
+            let (from, to, size) = (from << 4, to << 4, turn as u64 + 1);
+            match kind {
+                0 if !model.contains_key(&from) => {
+                    let fits = model.len() < capacity;
+                    assert_eq!(table.insert(from, &record(size)), fits, "{} of {capacity}", model.len());
+                    fits.then(|| model.insert(from, size));
+                }
+                1 => assert_eq!(table.remove(from), model.remove(&from).is_some()),
+                2 if from == to || !model.contains_key(&to) => {
+                    let number = table.detach(from);
+                    assert_eq!(number.is_some(), model.remove(&from).is_some());
+                    if let Some(number) = number {
+                        table.resize(number, size, 0);
+                        assert!(table.attach(to, number), "a record that moves has room");
+                        model.insert(to, size);
+                    }
+                }
+                _ => {}
+            }
+            let mut wanted: Vec<u64> = model.values().copied().collect();
+            wanted.sort_unstable();
+            assert_eq!(sizes(&table), wanted);
+            assert!(
+                model.keys().all(|address| table.filter().may_have(*address)),
+                "the filter says no to none of them"
+            );
+        }
+    });
 }

@@ -43,6 +43,13 @@ pub fn meanings(section: &Section) -> String {
     format!("{}.", meanings.join("; "))
 }
 
+/// Which candidates came back at every rest, a line for each block of a study that shows its worst rest.
+pub fn settled(section: &Section) -> Vec<String> {
+    let shown = section.about.metrics.iter().any(|metric| metric.name == "worst_idle");
+    let blocks = each(section).filter(|_| shown);
+    blocks.filter_map(|(title, panel, at)| Some(format!("{title}: {}", words::settled(panel, at)?))).collect()
+}
+
 /// Who measured what, a line for each published figure.
 pub fn published(section: &Section) -> Vec<String> {
     let line = |one: &crate::study::Published| format!("{}: {}: {}", one.by, one.what, one.figure);
@@ -61,23 +68,25 @@ pub fn heading(section: &Section) -> String {
 
 /// All blocks of a section, in its study's order.
 pub fn blocks(section: &Section) -> Vec<Block> {
+    let block = |(title, panel, at)| Block { title, rows: rows(panel, at, &section.about.metrics) };
+    each(section).map(block).collect()
+}
+
+/// Every column of every panel, with its title.
+fn each(section: &Section) -> impl Iterator<Item = (String, &Panel, usize)> {
     let columns = section.panels.iter().flat_map(|panel| panel.columns.iter().map(|value| (panel.axis, *value)));
     let mut columns: Vec<_> = columns.collect();
     columns.sort_unstable();
     columns.dedup();
-    let block = |panel: &Panel, at: usize| {
+    let several = columns.len() > 1;
+    let all = section.panels.iter().flat_map(|panel| (0..panel.columns.len()).map(move |at| (panel, at)));
+    all.map(move |(panel, at)| {
         let mut title = title(section, panel);
-        if columns.len() > 1 {
+        if several {
             title.push_str(&format!(", {}", words::column(panel.axis, panel.columns[at])));
         }
-        Block { title, rows: rows(panel, at, &section.about.metrics) }
-    };
-    section
-        .panels
-        .iter()
-        .flat_map(|panel| (0..panel.columns.len()).map(move |at| (panel, at)))
-        .map(|(panel, at)| block(panel, at))
-        .collect()
+        (title, panel, at)
+    })
 }
 
 /// The panel's title without the workload's name, where the study bears the same: `variant=boxes`.

@@ -24,7 +24,11 @@ fn render(findings: &Findings, look: &Look) -> String {
         } else {
             out.push_str(&format!("{}\n", own(section, look)));
             out.push_str(&format!("{}\n", wrapped(figures::KEY, look)));
-            out.push_str(&format!("{}\n\n", wrapped(&figures::meanings(section), look)));
+            out.push_str(&format!("{}\n", wrapped(&figures::meanings(section), look)));
+            for line in figures::settled(section) {
+                out.push_str(&format!("{}\n", wrapped(&line, look)));
+            }
+            out.push('\n');
         }
         let published = figures::published(section);
         if !published.is_empty() {

@@ -109,7 +109,7 @@ pub fn headline(panel: &Panel) -> Option<String> {
     let ((least, best), (most, worst)) = (ends.first()?, ends.last()?);
     let show = |bytes: f64| Unit::Bytes.show(bytes);
     let at = column(panel.axis, panel.columns[last]);
-    let settled = settled(panel, last);
+    let settled = settled(panel, last).map_or(String::new(), |settled| format!(" {settled}"));
     if ends.len() == 1 {
         let from = rss(best, 0).filter(|_| last > 0);
         let grew = from.map_or(String::new(), |from| {
@@ -127,18 +127,19 @@ pub fn headline(panel: &Panel) -> Option<String> {
     ))
 }
 
-/// Which candidates came back to within a quarter of the live bytes at every rest of a workload that rests more than
-/// once; empty for all other workloads.
-fn settled(panel: &Panel, column: usize) -> String {
+/// Which candidates came back at every rest of a workload that rests more than once: what they had brought into memory
+/// since start was at most a quarter more than the live bytes. None for all other workloads.
+pub fn settled(panel: &Panel, column: usize) -> Option<String> {
     const QUARTER: f64 = 1.25;
+    const SAID: &str = "Growth since start within 25 % of live bytes at every rest";
     let worst = |line: &Line| Some(line.points[column].as_ref()?.get("worst_idle")?.median);
     let known: Vec<(f64, &Line)> = panel.lines.iter().filter_map(|line| Some((worst(line)?, line))).collect();
     let within = known.iter().filter(|(worst, _)| *worst <= QUARTER);
     let within: Vec<String> = within.map(|(worst, line)| format!("{} ({worst:.2})", line.candidate)).collect();
     match (known.is_empty(), within.is_empty()) {
-        (true, _) => String::new(),
-        (_, true) => " None is within 25 % of its live bytes at every rest.".into(),
-        _ => format!(" Within 25 % of their live bytes at every rest: {}.", within.join(", ")),
+        (true, _) => None,
+        (_, true) => Some(format!("{SAID}: of no candidate.")),
+        _ => Some(format!("{SAID}: {}.", within.join(", "))),
     }
 }
 
@@ -179,6 +180,24 @@ pub fn troubles(findings: &Findings) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::summary::Point;
+
+    #[test]
+    fn what_came_back_is_named_up_to_a_quarter_more_than_live() {
+        let line = |candidate: &str, worst: Option<f64>| {
+            let mut estimates = vec![None; METRICS.len()];
+            estimates[metric_index("worst_idle")] = worst.and_then(|worst| Estimate::of(&[worst]));
+            let points = vec![None, Some(Point { estimates, failed: 0 })];
+            Line { candidate: candidate.into(), version: String::new(), points }
+        };
+        let said =
+            |lines: Vec<Line>, column| settled(&Panel { lines, columns: vec![1, 8], ..Panel::default() }, column);
+        let all = || vec![line("a", Some(1.25)), line("b", Some(1.26)), line("c", None), line("d", Some(1.0))];
+        let wanted = "Growth since start within 25 % of live bytes at every rest: a (1.25), d (1.00).";
+        assert_eq!((said(all(), 1).as_deref(), said(all(), 0)), (Some(wanted), None));
+        let none = "Growth since start within 25 % of live bytes at every rest: of no candidate.";
+        assert_eq!(said(vec![line("b", Some(1.26))], 1).as_deref(), Some(none));
+    }
 
     #[test]
     fn figures_read_as_people_write_them() {

@@ -3,11 +3,14 @@
 //!
 //! Past a threshold the records move to a temporary file that is mapped into memory, and sorting works there too: the
 //! second file that a merge needs is mapped as well. What stays in anonymous memory is the threshold and, while sorting,
-//! 8 MiB for each thread, 32 MiB for all, and 4 bytes for each thousand records. A folder on a tmpfs is memory again: choose
-//! one on a disk.
+//! 8 MiB for each thread, 32 MiB for all, and 4 bytes for each thousand records; and the record that is being written
+//! piece by piece. A folder on a tmpfs is memory again: choose one on a disk.
 //!
 //! Sorting makes two passes: runs of at most 8 MiB (16 where records are small) are sorted by themselves, then all runs are merged
 //! at once. Each pass is shared among threads. In memory a sort needs as much again as the records; in a file, as much disk.
+//!
+//! After Dgraph's `z.Buffer` (dgraph-io/ristretto, `z/buffer.go`), which sorts 20M records of 16 bytes in 9 s and syncs its file to
+//! the disk before it deletes it.
 
 mod error;
 mod map;
@@ -34,8 +37,8 @@ use sort_run::Most;
 /// Records that are appended, sorted and read.
 ///
 /// [`push`](Self::push) appends a whole record. Through [`Write`] a record may also be written piece by piece, as
-/// `write!` does: what is written is one record, open until [`end_record`](Self::end_record). It is kept in memory
-/// and is no part of the buffer before.
+/// `write!` does: what is written is one record, open until [`end_record`](Self::end_record). It is kept in memory,
+/// beside what [`map_after`](Options::map_after) allows, and is no part of the buffer before.
 ///
 /// ```
 /// use std::io::Write;
@@ -216,9 +219,13 @@ impl SortBuffer {
 }
 
 impl Write for SortBuffer {
-    /// Adds to the open record, all of `bytes`; an error where it could never be appended.
+    /// Adds to the open record, all of `bytes`; an error where it could never be appended: where it is longer than
+    /// `record_length`, or than the whole buffer may be. The open record is then as it was.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let length = self.open.len() + bytes.len();
+        if self.record_length.is_some_and(|wanted| length > wanted) {
+            return Err(self.wrong_length(length).into());
+        }
         let wanted = self.shape.head(length).1 + length;
         if wanted as u64 > self.limit {
             return Err(SortBufferError::RecordTooLarge { record: wanted as u64, limit: self.limit }.into());

@@ -9,7 +9,8 @@ pub struct Options {
     pub record_length: Option<usize>,
     /// The most bytes that the buffer may hold, lengths of records included (a byte each below 128).
     pub limit: u64,
-    /// The most bytes in memory; with more the buffer moves to a mapped file, for good. None: it never does.
+    /// The most bytes in memory; with more the buffer moves to a mapped file, for good. None: it never does. A record that
+    /// is still being written is in memory beside them.
     pub map_after: Option<usize>,
     /// The folder of the temporary files; the system's by default (`TMPDIR`, or `/tmp`). On a tmpfs they are memory.
     pub folder: PathBuf,

@@ -172,6 +172,7 @@ mod tests {
         let mut list = vec![1_u128; 10];
         assert_eq!(with_room(&mut list, 6_711).capacity(), 6_711);
         assert_eq!(with_room(&mut list, 10).capacity(), 6_711);
+        assert_eq!(with_room(&mut list, 7_000).capacity(), 7_000, "a little more, and not twice as much");
         assert!(list.is_empty());
     }
 }

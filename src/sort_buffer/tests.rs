@@ -222,6 +222,28 @@ fn limits_are_errors_that_name_both_sides() {
 }
 
 #[test]
+fn what_is_written_past_the_one_length_is_refused_at_once() {
+    let mut buffer = buffer(Options { record_length: Some(4), ..Options::default() });
+    let refused = buffer.write_all(&[1; 1_000_000]).unwrap_err();
+    assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);
+    assert!(refused.to_string().contains("wanted a record of 4 bytes, found 1000000"), "{refused}");
+    buffer.write_all(b"abc").unwrap();
+    let refused = buffer.write_all(b"de").unwrap_err().to_string();
+    assert!(refused.contains("wanted a record of 4 bytes, found 5"), "{refused}");
+    let short = buffer.end_record().unwrap_err().to_string();
+    assert!(short.contains("wanted a record of 4 bytes, found 3"), "{short}");
+    // What was refused left the open record as it was, and it goes on.
+    buffer.write_all(b"d").unwrap();
+    buffer.end_record().unwrap();
+    assert_eq!(all(&buffer), [b"abcd"]);
+
+    let mut empty = self::buffer(Options { record_length: Some(0), ..Options::default() });
+    assert!(empty.write_all(b"a").is_err());
+    empty.end_record().unwrap();
+    assert_eq!(all(&empty), [b""]);
+}
+
+#[test]
 fn a_comparison_that_panics_loses_no_record() {
     let count = if cfg!(miri) { 20 } else { 100 };
     let records = numbered(count);

@@ -14,7 +14,8 @@ use crate::error::{Error, Result};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StudyFile {
-    /// What its rows call it. A report shows a section for each name, so that studies can lie in one file of rows.
+    /// What its rows call it. A report shows a section for each name, so that studies can lie in one file of rows. Studies
+    /// of one name are the sizes of one.
     pub name: Option<String>,
     /// What the study shall answer.
     pub question: Option<String>,
@@ -44,7 +45,7 @@ pub struct StudyFile {
     /// What others have reported, to be read beside our figures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<Published>,
-    /// Larger sizes, in any order: what was published, where the study itself is a smaller one.
+    /// Larger sizes: what was published, where the study itself is a smaller one.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "older::one_or_many")]
     pub full: Vec<Full>,
     /// An estimate that older files have; workloads make their own now.
@@ -68,7 +69,7 @@ pub struct Published {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Full {
-    /// The most memory that one of its cells needs: `"6.5GiB"`. Where less is at hand a smaller size is run, or none.
+    /// The most memory that one of its cells needs: `"6.5GiB"`. Where less is at hand it is named and not run.
     pub memory: String,
     /// Workloads with their larger parameters.
     pub workloads: Option<Vec<String>>,
@@ -114,6 +115,12 @@ impl StudyFile {
             full: if flags.full.is_empty() { self.full } else { flags.full },
             seconds: IgnoredAny,
         }
+    }
+
+    /// Whether a report says the same of both, so that their rows can stand in one section.
+    pub(super) fn is_read_as(&self, other: &StudyFile) -> bool {
+        let read = |study: &StudyFile| (study.question.clone(), study.metrics.clone(), study.published.clone());
+        self.name == other.name && read(self) == read(other)
     }
 
     /// As TOML, to be read again by `--resume`.

@@ -43,18 +43,25 @@ impl Group {
         Ok(group)
     }
 
-    /// Each study of several needs a name of its own: rows know their study by nothing else.
+    /// Rows know their study by its name and by nothing else: studies that are read differently need names of their own.
+    /// Those of one name are the sizes of one study, and where there is but one it needs none.
     fn check_names(&self, file: &str) -> Result<()> {
         let problem = |problem: String| Err(Error::StudyFile { path: file.to_string(), problem });
-        if self.0.is_empty() {
+        let Some(first) = self.0.first() else {
             return problem("`study`: wanted at least one, found none".into());
-        }
+        };
+        let one = self.0.iter().all(|study| study.is_read_as(first));
         for (at, study) in self.0.iter().enumerate() {
             let Some(name) = &study.name else {
+                if one {
+                    continue;
+                }
                 return problem(format!("study {} of {} has no `name`, and rows need it", at + 1, self.0.len()));
             };
-            if self.0[..at].iter().any(|other| other.name == study.name) {
-                return problem(format!("two studies have the name `{name}`"));
+            let mut before = self.0[..at].iter().filter(|other| other.name == study.name);
+            if !before.all(|other| other.is_read_as(study)) {
+                let differ = "and differ in `question`, `metrics` or `published`, which a report shows once";
+                return problem(format!("two studies have the name `{name}` {differ}"));
             }
         }
         Ok(())
@@ -69,7 +76,7 @@ impl Group {
         }
     }
 
-    /// The study of that name.
+    /// The study of that name, or the first of its sizes: a report says the same of all.
     pub fn find(&self, name: Option<&str>) -> Option<&StudyFile> {
         self.0.iter().find(|study| study.name.as_deref() == name)
     }
@@ -89,7 +96,10 @@ mod tests {
         let names: Vec<_> = two.0.iter().map(|study| study.name.as_deref().unwrap()).collect();
         assert_eq!(names, ["a", "b"]);
         assert_eq!(two.find(Some("a")).unwrap().published[0].figure, "1 s");
-        for group in [one, two] {
+        let sizes =
+            Group::parse("x", "[[study]]\nname = 'a'\nrepeats = 1\n[[study]]\nname = 'a'\nthreads = [1]").unwrap();
+        let unnamed = Group::parse("x", "[[study]]\nrepeats = 1\n[[study]]\nthreads = [1]").unwrap();
+        for group in [one, two, sizes, unnamed] {
             assert_eq!(Group::parse("again", &group.to_toml()).unwrap(), group);
         }
     }
@@ -98,7 +108,8 @@ mod tests {
     fn studies_that_rows_could_not_tell_apart_are_refused() {
         for (text, said) in [
             ("[[study]]\nrepeats = 1\n[[study]]\nname = 'a'", "study 1 of 2 has no `name`"),
-            ("[[study]]\nname = 'a'\n[[study]]\nname = 'a'", "two studies have the name `a`"),
+            ("[[study]]\nname = 'a'\n[[study]]\nname = 'a'\nquestion = 'b?'", "two studies have the name `a`"),
+            ("[[study]]\n[[study]]\nmetrics = ['rss']", "study 1 of 2 has no `name`"),
             ("study = []", "wanted at least one"),
             ("[[study]]\nname = 'a'\nrepeat = 1", "`repeat`"),
         ] {

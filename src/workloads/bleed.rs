@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::block::Block;
 use super::crew::{Gate, five_stops};
 use super::laps::Laps;
-use super::sizes::mixed_size;
+use super::sizes::{mean_size, mixed_size};
 use crate::rng::Rng;
+use crate::room::Room;
 use crate::setting::Kind;
 use crate::workload::{Outcome, Setup, Stage, Workload, parameter};
 
@@ -36,8 +37,13 @@ const COUNT: Kind = Kind::Number { min: 1, max: 1_000_000_000 };
 /// One operation in so many is timed.
 const TIMED_EVERY: u32 = 8;
 
+/// An object's size: 16 B to 4 KiB.
+const SIZE: (usize, usize) = (16, 8);
+/// What an object takes, with its place in the list of them.
+const OBJECT: usize = mean_size(SIZE.0, SIZE.1) + size_of::<Block>();
+
 fn object(rng: &mut Rng) -> Block {
-    let size = mixed_size(rng, 16, 8); // 16 B to 4 KiB
+    let size = mixed_size(rng, SIZE.0, SIZE.1);
     Block::new(size, rng.next())
 }
 
@@ -45,6 +51,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let (live, generations) = (setup.number("live")?, setup.number("generations")?);
     let (operations, idle) = (setup.number("operations")?, setup.millis("idle")?);
     let (mine, share) = ((live / setup.threads).max(1), (operations / setup.threads / generations).max(1));
+    Room::check_mixed((mine * setup.threads * OBJECT) as u64, "parameter `live`")?;
     let verified = AtomicU64::new(0);
     let free = |block: Block| {
         block.check_and_free();

@@ -14,6 +14,7 @@ use super::crew::{Gate, five_stops};
 use super::laps::Laps;
 use crate::blob_tree::{BlobTree, Hash};
 use crate::rng::Rng;
+use crate::room::Room;
 use crate::setting::Kind;
 use crate::workload::{Outcome, Setup, Stage, Workload, parameter};
 
@@ -38,6 +39,9 @@ pub const WORKLOAD: Workload = Workload {
 const COUNT: Kind = Kind::Number { min: 1, max: 1_000_000_000 };
 const VARIANTS: Kind = Kind::words(&[Cow::Borrowed("naive"), Cow::Borrowed("reuse"), Cow::Borrowed("ours")]);
 const INPUTS: Kind = Kind::words(&[Cow::Borrowed("repeating"), Cow::Borrowed("random")]);
+
+/// More than a thread's builder holds: two buffers of 4 KiB, and 5600 B for each level, of which the largest blob has four.
+const BUILDER: usize = 32 << 10;
 
 /// Roots that Dolt itself gives for the repeating input.
 const DOLTS: [(usize, &str); 4] = [
@@ -66,6 +70,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let (share, idle) = ((setup.number("blobs")? / setup.threads).max(1), setup.millis("idle")?);
     let builder = || if variant == "ours" { BlobTree::new() } else { BlobTree::with_buffer_per_node() };
     // One value for all threads: it is read and never written.
+    Room::check_blocks((size + setup.threads * BUILDER) as u64, "parameter `size`")?;
     let data = RwLock::new(input(kind, size, setup.seed));
     let wanted = build(&mut BlobTree::new(), &data.read().unwrap())?;
     let dolts = DOLTS.iter().find(|(known, _)| *known == size && kind == "repeating").map(|(_, root)| *root);

@@ -10,8 +10,9 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use super::block::Block;
 use super::crew::{Gate, five_stops};
 use super::laps::Laps;
-use super::sizes::mixed_size;
+use super::sizes::{mean_size, mixed_size};
 use crate::rng::Rng;
+use crate::room::Room;
 use crate::setting::Kind;
 use crate::workload::{Outcome, Setup, Stage, Workload, parameter};
 
@@ -36,6 +37,11 @@ const COUNT: Kind = Kind::Number { min: 1, max: 1_000_000_000 };
 /// One operation in so many is timed: the allocation, which is the producer's part of it.
 const TIMED_EVERY: u32 = 8;
 
+/// A block's size: 16 B to 8 KiB.
+const SIZE: (usize, usize) = (16, 9);
+/// What a block takes, with its place in a queue, which has a word beside it.
+const BLOCK: usize = mean_size(SIZE.0, SIZE.1) + size_of::<Block>() + size_of::<usize>();
+
 /// One producer's queue to its consumer. With a single thread both ends are that thread's.
 struct Pair {
     send: SyncSender<Block>,
@@ -49,6 +55,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let idle = setup.millis("idle")?;
     let pairs = (setup.threads / 2).max(1);
     let (depth, share) = ((queued / pairs).max(1), operations / pairs);
+    Room::check_mixed((depth * pairs * BLOCK) as u64, "parameter `queued`")?;
     let queues: Vec<Pair> = (0..pairs)
         .map(|_| {
             let (send, receive) = sync_channel(depth);
@@ -58,7 +65,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let verified = AtomicU64::new(0);
 
     let put = |pair: &Pair, rng: &mut Rng, laps: &mut Laps| {
-        let size = mixed_size(rng, 16, 9); // 16 B to 8 KiB
+        let size = mixed_size(rng, SIZE.0, SIZE.1);
         let block = laps.time(|| Block::new(size, rng.next()));
         pair.queued_bytes.fetch_add(block.bytes(), Ordering::Relaxed);
         pair.send.send(block).expect("the receiver lives as long as the queue");

@@ -11,6 +11,7 @@ use super::laps::Laps;
 use crate::rng::Rng;
 use crate::room::Room;
 use crate::setting::Kind;
+use crate::units::Bytes;
 use crate::workload::{Outcome, Phase, Setup, Stage, Workload, parameter};
 
 /// The workload.
@@ -49,7 +50,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let mut blocks: Vec<Vec<u64>> = Vec::with_capacity(setup.threads);
     for _ in 0..setup.threads {
         let mut block = Vec::new();
-        let refused = |error| format!("parameter `size`: wanted {} bytes in one block: {error}", mine * 8);
+        let refused = |error| format!("parameter `size`: wanted {} in one block: {error}", Bytes((mine * 8) as u64));
         block.try_reserve_exact(mine).map_err(refused)?;
         blocks.push(block);
     }

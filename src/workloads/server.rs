@@ -18,8 +18,9 @@ use std::time::Duration;
 use super::block::Block;
 use super::crew::{Gate, crew};
 use super::laps::Laps;
-use super::sizes::mixed_size;
+use super::sizes::{mean_size, mixed_size};
 use crate::rng::Rng;
+use crate::room::Room;
 use crate::setting::Kind;
 use crate::workload::{Outcome, Phase, Setup, Stage, Workload, parameter};
 
@@ -60,6 +61,8 @@ pub const WORKLOAD: Workload = Workload {
 
 const COUNT: Kind = Kind::Number { min: 0, max: 1_000_000_000 };
 
+/// An object's size: 16 B to 32 KiB.
+const OBJECT: (usize, usize) = (16, 11);
 /// Objects that a request allocates beside its page.
 const OBJECTS: usize = 12;
 /// Of the shared state's slots, how many a request replaces.
@@ -119,7 +122,7 @@ impl Service {
 }
 
 fn object(rng: &mut Rng) -> Block {
-    let size = mixed_size(rng, 16, 11); // 16 B to 32 KiB
+    let size = mixed_size(rng, OBJECT.0, OBJECT.1);
     Block::new(size, rng.next())
 }
 
@@ -181,18 +184,33 @@ impl<'a> Burst<'a> {
     }
 }
 
+/// The most bytes that are held at a time: the state, what waits for the thread that frees it, and what requests hold, or
+/// bursts. Those never meet.
+fn most(setup: &Setup) -> Result<usize, String> {
+    let (threads, page, burst) = (setup.threads, setup.number("page")?, setup.number("burst")?);
+    let serving = threads.min(setup.number("requests")?);
+    // A page that grows is there twice while it moves: as it was, and as large as it is to be.
+    let requests = serving * (2 * page + OBJECTS * mean_size(OBJECT.0, OBJECT.1));
+    // The last body, of up to two pages, goes beyond what is wanted. There is a last burst even where there are none.
+    let taken = burst + 2 * page;
+    let bursts = threads.min(setup.number("at_once")?) * taken;
+    let mail = threads * (taken / HANDED_OVER);
+    Ok(setup.number("live")? + mail + requests.max(bursts))
+}
+
 fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let (live, requests) = (setup.number("live")?, setup.number("requests")?);
     let (bursts, burst, at_once) = (setup.number("bursts")?, setup.number("burst")? as u64, setup.number("at_once")?);
     let (page_bytes, idle) = (setup.number("page")?, setup.millis("idle")?);
     let threads = setup.threads;
+    Room::check_mixed(most(setup)? as u64, "parameters `live`, `burst`, `at_once` and `page`")?;
 
     // The sizes of the state's slots follow from the seed, so the live set is the same to the byte for each T.
     let mut rng = Rng::part(setup.seed, 0);
     let mut sizes = Vec::new();
     let mut total = 0;
     while total < live {
-        sizes.push(mixed_size(&mut rng, 16, 11).min(live - total).max(8));
+        sizes.push(mixed_size(&mut rng, OBJECT.0, OBJECT.1).min(live - total).max(8));
         total += sizes.last().copied().unwrap_or(0);
     }
     let service = Service {

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::block::Block;
 use super::crew::{Gate, five_stops};
 use super::laps::Laps;
-use super::sizes::mixed_size;
+use super::sizes::{mean_size, mixed_size};
 use crate::rng::Rng;
+use crate::room::Room;
 use crate::setting::Kind;
 use crate::workload::{Outcome, Setup, Stage, Workload, parameter};
 
@@ -31,8 +32,13 @@ const COUNT: Kind = Kind::Number { min: 1, max: 1_000_000_000 };
 /// One operation in so many is timed: reading the clock costs more than the operation does.
 const TIMED_EVERY: u32 = 64;
 
+/// A block's size: 16 B to 512 B.
+const SIZE: (usize, usize) = (16, 5);
+/// What a block takes, with its place in the list of them.
+const BLOCK: usize = mean_size(SIZE.0, SIZE.1) + size_of::<Block>();
+
 fn object(rng: &mut Rng) -> Block {
-    let size = mixed_size(rng, 16, 5); // 16 B to 512 B
+    let size = mixed_size(rng, SIZE.0, SIZE.1);
     Block::new(size, rng.next())
 }
 
@@ -40,6 +46,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let (live, operations) = (setup.number("live")?, setup.number("operations")?);
     let idle = setup.millis("idle")?;
     let (mine, share) = ((live / setup.threads).max(1), operations / setup.threads);
+    Room::check_mixed((mine * setup.threads * BLOCK) as u64, "parameter `live`")?;
     let live_bytes: Vec<AtomicU64> = (0..setup.threads).map(|_| AtomicU64::new(0)).collect();
     let verified = AtomicU64::new(0);
 

@@ -4,7 +4,10 @@
 //! that is sorted; or all in a sort buffer, in memory or in a mapped file.
 
 use std::borrow::Cow;
+use std::convert::Infallible;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::crew::{Gate, share, whole_lives};
@@ -39,8 +42,6 @@ const VARIANT: Kind =
 const COUNT: Kind = Kind::Number { min: 1, max: 1_000_000_000 };
 /// One append in so many is timed: reading the clock costs more than the operation does.
 const TIMED_EVERY: u32 = 64;
-/// What the buffer keeps in memory before it moves to a file: little, since the file is what is asked about.
-const MAP_AFTER: usize = 1 << 20;
 
 /// Ordered by the key; the value is the place in which it came, which a stable sort keeps.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,14 +83,19 @@ struct Task<'a> {
 }
 
 impl Task<'_> {
-    /// Makes the records and appends each; stops.
-    fn append(&mut self, mut append: impl FnMut(Record)) {
+    /// Makes the records and appends each, up to one that is refused; stops in any case.
+    fn append<E: Display>(&mut self, mut append: impl FnMut(Record) -> Result<(), E>) -> Result<(), String> {
+        let mut appended = Ok(());
         for value in 0..self.records {
             let record = Record { key: self.rng.next(), value };
             self.sum = self.sum.wrapping_add(record.check());
-            self.laps.time(|| append(record));
+            if let Err(refused) = self.laps.time(|| append(record)) {
+                appended = Err(format!("record {} of {}: {refused}", value + 1, self.records));
+                break;
+            }
         }
         self.gate.stop(); // filled
+        appended
     }
 
     /// Reads the sorted records, panics where one is out of order, lost or changed; stops and rests.
@@ -124,64 +130,95 @@ impl Most {
         let (blocks, files) = match setup.word("variant")? {
             "arena" => (records * (RECORD_BYTES + REFERENCE * 3 / 2), 0),
             "memory" => (records * 2 * RECORD_BYTES + each_thread(RUN), 0),
-            "mapped" => (each_thread(MAP_AFTER) + each_thread(RUN), records * mapped),
+            "mapped" => (each_thread(RUN), records * mapped),
             _ => (records * (setup.small_block + REFERENCE * 3 / 2), 0),
         };
         Ok(Most { blocks, files })
     }
 }
 
+/// Appends the records, sorts and reads them, with a stop after the first and two after the last. Where something is refused,
+/// it comes back after the first.
+type Life = fn(&mut Task) -> Result<(), String>;
+
 fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let records = setup.number("records")?;
     let idle = setup.millis("idle")?;
     let folder = PathBuf::from(setup.word("folder")?);
-    let (life, bytes_each): (fn(&mut Task), usize) = match setup.word("variant")? {
+    let (life, bytes_each): (Life, usize) = match setup.word("variant")? {
         "arena" => (placed, RECORD_BYTES + REFERENCE),
         "memory" => (|task| buffered(task, None), RECORD_BYTES),
-        "mapped" => (|task| buffered(task, Some(MAP_AFTER)), RECORD_BYTES),
+        "mapped" => (|task| buffered(task, MAPPED), RECORD_BYTES),
         _ => (boxed, RECORD_BYTES + REFERENCE),
     };
     let Most { blocks, files } = Most::of(setup, records, &folder)?;
     Room::check_blocks_and_files(blocks as u64, files as u64, "parameter `records`")?;
-    let verified = AtomicU64::new(0);
+    if setup.word("variant")? == "mapped" {
+        // The least file of all, so that a folder that takes none is told before threads wait for each other.
+        let tried = buffer(&folder, MAPPED).push(&[0; RECORD_BYTES]);
+        tried.map_err(|refused| format!("parameter `folder`: {refused}"))?;
+    }
+    let (verified, problem) = (AtomicU64::new(0), Mutex::new(None));
 
     let worker = |worker: usize, gate: &Gate| {
         let mine = share(records, worker, setup.threads) as u64;
         let (rng, laps) = (Rng::part(setup.seed, worker as u64), Laps::new(setup.timer, TIMED_EVERY));
-        life(&mut Task { records: mine, rng, sum: 0, laps, gate, folder: folder.clone() });
+        let task = &mut Task { records: mine, rng, sum: 0, laps, gate, folder: folder.clone() };
+        if let Err(refused) = life(task) {
+            problem.lock().unwrap().get_or_insert(refused);
+            gate.stop(); // peak
+            gate.stop(); // idle
+        }
         verified.fetch_add(mine, Ordering::Relaxed);
         gate.stop(); // released
         gate.stop(); // purged
     };
 
     let active = whole_lives(setup.threads, stage, idle, (records * bytes_each) as u64, worker);
+    if let Some(refused) = problem.into_inner().unwrap() {
+        return Err(refused);
+    }
     let verified = verified.load(Ordering::Relaxed);
     Ok(Outcome { operations: records as u64, active, timed_every: TIMED_EVERY, verified })
 }
 
-fn boxed(task: &mut Task) {
+fn boxed(task: &mut Task) -> Result<(), String> {
     let mut records = Vec::new();
-    task.append(|record| records.push(Box::new(record)));
+    task.append(|record| {
+        records.push(Box::new(record));
+        Ok::<(), Infallible>(())
+    })?;
     records.sort_by_key(|record| record.key);
     task.read(records.iter().map(|record| **record));
+    Ok(())
 }
 
-fn placed(task: &mut Task) {
+fn placed(task: &mut Task) -> Result<(), String> {
     let arena = Arena::new();
     let mut records = Vec::new();
-    task.append(|record| records.push(&*arena.alloc(record).unwrap_or_else(|refused| panic!("{refused}"))));
+    task.append(|record| arena.alloc(record).map(|placed| records.push(&*placed)))?;
     records.sort_by_key(|record| record.key);
     task.read(records.iter().map(|record| **record));
+    Ok(())
 }
 
-/// Sorts on this thread alone, as the others do: the study counts threads.
-fn buffered(task: &mut Task, map_after: Option<usize>) {
-    let folder = task.folder.clone();
-    let options = Options { record_length: Some(RECORD_BYTES), map_after, folder, threads: 1, ..Options::default() };
-    let mut buffer = SortBuffer::new(options);
-    task.append(|record| buffer.push(&record.bytes()).unwrap_or_else(|refused| panic!("{refused}")));
-    buffer.sort_by_number(|bytes| Record::of(bytes).key).unwrap_or_else(|refused| panic!("{refused}"));
+/// From the first record on: what is asked about is the file, however few its records.
+const MAPPED: Option<usize> = Some(0);
+
+fn buffer(folder: &Path, map_after: Option<usize>) -> SortBuffer {
+    let folder = folder.to_path_buf();
+    // Sorts on one thread, as the others do: the study counts threads.
+    SortBuffer::new(Options { record_length: Some(RECORD_BYTES), map_after, folder, threads: 1, ..Options::default() })
+}
+
+fn buffered(task: &mut Task, map_after: Option<usize>) -> Result<(), String> {
+    let mut buffer = buffer(&task.folder, map_after);
+    task.append(|record| buffer.push(&record.bytes()))?;
+    let is_mapped = map_after.is_some() && task.records > 0;
+    assert!(buffer.is_mapped() == is_mapped, "the records are in a file: wanted {is_mapped}");
+    buffer.sort_by_number(|bytes| Record::of(bytes).key).map_err(|refused| refused.to_string())?;
     task.read(buffer.iter().map(Record::of));
+    Ok(())
 }
 
 #[cfg(test)]
@@ -189,13 +226,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::workload::Timer;
-
-    struct Nobody;
-
-    impl Timer for Nobody {
-        fn record(&self, _laps: &[u64]) {}
-    }
+    use crate::workloads::laps::Nobody;
 
     #[test]
     fn every_thread_that_sorts_a_buffer_has_its_numbers() {
@@ -210,8 +241,8 @@ mod tests {
             ("memory", 1, 16, MIB, (32 + 8) * MIB),
             ("memory", 4, 16, MIB, (32 + 16) * MIB),
             ("memory", 4, 16, 16 * MIB, (512 + 32) * MIB),
-            ("mapped", 4, 16, 16 * MIB, 4 * 9 * MIB),
-            ("mapped", 1, 16, 64, 2048),
+            ("mapped", 4, 16, 16 * MIB, 4 * 8 * MIB),
+            ("mapped", 1, 16, 64, 1024),
             ("arena", 4, 32, MIB, 28 * MIB),
             ("boxes", 4, 32, MIB, 44 * MIB),
             ("boxes", 4, 16, MIB, 28 * MIB),

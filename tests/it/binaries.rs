@@ -7,6 +7,7 @@ use std::process::Command;
 use object::{Object, ObjectSection, ObjectSymbol, SectionFlags};
 use tempfile::tempdir;
 
+use super::skipped::skipped;
 use super::support::program;
 
 /// The beginnings of each allocator's symbols.
@@ -59,7 +60,7 @@ fn a_cell_without_symbols_holds_the_texts_of_its_own_allocator_only() {
                 fs::read(&path).unwrap()
             }
             Err(error) => {
-                eprintln!("skipped: no `strip` here ({error}); the sections that it would leave are read instead");
+                skipped(format_args!("no `strip` here ({error}); the sections that it would leave are read instead"));
                 loaded(&fs::read(program(cell)).unwrap())
             }
         };

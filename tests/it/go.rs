@@ -7,12 +7,13 @@ use allocanary::description::Description;
 use allocanary::provenance::Host;
 use tempfile::tempdir;
 
+use super::skipped::skipped;
 use super::support::{allocanary, described, samples, words};
 
 #[test]
 fn go_is_studied_beside_our_cells_where_go_is() {
     if !Command::new("go").arg("version").output().is_ok_and(|ran| ran.status.success()) {
-        eprintln!("skipped go_is_studied_beside_our_cells_where_go_is: there is no go here");
+        skipped("there is no go here");
         return;
     }
     let folder = tempdir().unwrap();

@@ -8,6 +8,13 @@ use tempfile::{TempDir, tempdir};
 
 use super::support::{TINY, allocanary, samples, words};
 
+/// One that has two sizes, of which one cannot fit, and a third that fits with other threads.
+const SIZES: &str = "name = 'small'\nquestion = 'Which size?'\ncandidates = ['system']\nmetrics = ['per_op']\nrepeats = 1\n\
+                     [[published]]\nby = 'Somebody, 1999'\nwhat = 'one operation'\nfigure = '7 ns'\n\
+                     [[full]]\nmemory = '2MiB'\nworkloads = ['small:live=128,operations=1000']\nthreads = [1, 2]\n\
+                     [[full]]\nmemory = '4000GiB'\nworkloads = ['small:live=512,operations=1000']\n\
+                     [[full]]\nmemory = '1MiB'\nworkloads = ['small:live=64,operations=1000']\nthreads = [1]\nrepeats = 2\n";
+
 /// Two studies, the second with metrics, a published figure and a full size.
 fn folder() -> TempDir {
     let folder = tempdir().unwrap();
@@ -93,8 +100,46 @@ fn full_sizes_that_do_not_fit_are_named_and_not_run() {
     fs::write(folder.path().join("full.toml"), two.replacen("[[study]]\nname = 'small'", huge, 1)).unwrap();
     let ran = run(folder.path(), "plan full.toml --full");
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.err.contains("one: its full size needs 3.91 TiB, and "), "{}", ran.err);
+    assert!(ran.err.contains("one: not run: ") && ran.err.contains(" needs 3.91 TiB of memory, and "), "{}", ran.err);
     assert_eq!(ran.out.matches(", repeat ").count(), 4, "the other is planned as its full table says: {}", ran.out);
+}
+
+#[test]
+fn every_full_size_that_fits_is_run_and_shown_in_one_section() {
+    let folder = tempdir().unwrap();
+    fs::write(folder.path().join("sizes.toml"), SIZES).unwrap();
+    let ran = run(folder.path(), "study sizes.toml --full --out out");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.err.contains("small: not run: small:live=512,operations=1000 needs 3.91 TiB of memory"), "{}", ran.err);
+    let rows = samples(&folder.path().join("out"));
+    let of = |live: &str, threads: u32| {
+        rows.iter().filter(|row| row.cell.workload.contains(live) && row.cell.threads == threads).count()
+    };
+    assert_eq!((rows.len(), of("live=128", 1), of("live=128", 2), of("live=64", 1)), (4, 1, 1, 2));
+    for text in
+        ["small: Which size?", "Published", "live=128, operations=1000, 2 threads", "live=64, operations=1000, 1 thr"]
+    {
+        assert_eq!(ran.out.matches(text).count(), 1, "{text}: {}", ran.out);
+    }
+
+    // The folder alone says what is left, and what it all asks.
+    let path = folder.path().join("out/samples.jsonl");
+    let text = fs::read_to_string(&path).unwrap();
+    let kept: Vec<&str> =
+        text.lines().filter(|line| !line.contains("live=64") && !line.contains("threads\":2")).collect();
+    assert_eq!(kept.len(), 1);
+    fs::write(&path, kept.join("\n") + "\n").unwrap();
+    let resumed = run(folder.path(), "study --resume --out out");
+    assert_eq!((resumed.code, samples(&folder.path().join("out")).len()), (Some(0), 4), "{resumed:?}");
+    assert_eq!(resumed.out.matches("Somebody, 1999").count(), 1, "{}", resumed.out);
+
+    // Which of two sizes a row is of could not be told where they had a cell in common.
+    fs::write(folder.path().join("same.toml"), SIZES.replace("live=128", "live=64")).unwrap();
+    let ran = run(folder.path(), "plan same.toml --full");
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.contains("small: two of its sizes have the cell system, small:live=64,"), "{}", ran.err);
+    let ran = run(folder.path(), "plan sizes.toml --full --workloads server");
+    assert!(ran.code == Some(2) && ran.err.contains("without --full"), "{ran:?}");
 }
 
 #[test]
@@ -119,5 +164,7 @@ fn the_shipped_cases_can_be_planned_at_either_size() {
     }
     let full = run(folder.path(), "plan cases --full");
     assert_eq!(full.code, Some(0), "{full:?}");
-    assert!(full.out.contains("records=20000000"), "{}", full.out);
+    for size in ["blobs=20,size=10000000", "records=20000000"] {
+        assert!(full.out.contains(size), "{size}: {}", full.out);
+    }
 }

@@ -3,6 +3,7 @@
 mod binaries;
 mod bursts;
 mod fake;
+mod files;
 mod gate;
 mod go;
 mod group;
@@ -12,6 +13,8 @@ mod registry;
 mod repository;
 mod rows;
 mod settings;
+#[path = "../skipped/mod.rs"]
+mod skipped;
 mod store;
 mod support;
 mod truth;

@@ -1,5 +1,6 @@
 //! A cell that the kernel kills for memory is a row like any other, and so is one that refuses to be. In a real control group with a real limit.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +8,9 @@ use std::process::Command;
 use allocanary::sample::FailureKind;
 use tempfile::tempdir;
 
-use super::support::{Ran, TINY, samples};
+use super::fake;
+use super::skipped::skipped;
+use super::support::{Ran, TINY, samples, script};
 
 const LIMIT: u64 = 96 << 20;
 
@@ -16,7 +19,7 @@ struct Group(PathBuf);
 
 impl Group {
     /// Version 1 below our own group; version 2 beside it, since a group with processes has no groups with limits.
-    fn make() -> Result<Group, String> {
+    fn make(name: &str) -> Result<Group, String> {
         let groups = fs::read_to_string("/proc/self/cgroup").map_err(|error| error.to_string())?;
         let groups: Vec<(&str, &str)> = groups
             .lines()
@@ -31,7 +34,7 @@ impl Group {
         };
         let own = root.join(own);
         let above = if v1.is_some() { &own } else { own.parent().filter(|_| own != root).unwrap_or(root) };
-        let path = above.join(format!("allocanary-test-{}", std::process::id()));
+        let path = above.join(format!("allocanary-{name}-{}", std::process::id()));
         fs::create_dir(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         let group = Group(path);
         let limit = LIMIT.to_string();
@@ -61,6 +64,22 @@ impl Group {
     }
 }
 
+impl Group {
+    /// Runs the command with all its children in this group, in a folder.
+    fn allocanary<T: AsRef<OsStr>>(&self, folder: &Path, arguments: impl IntoIterator<Item = T>) -> Ran {
+        let ran = Command::new("sh")
+            .args(["-c", "echo $$ > \"$0/cgroup.procs\" && exec \"$@\""])
+            .arg(&self.0)
+            .arg(env!("CARGO_BIN_EXE_allocanary"))
+            .args(arguments)
+            .current_dir(folder)
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .output();
+        ran.unwrap().into()
+    }
+}
+
 impl Drop for Group {
     fn drop(&mut self) {
         // The kernel lets go of dead processes in its own time.
@@ -79,17 +98,55 @@ fn file_system(folder: &str) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_string()
 }
 
+/// Our own cells ask before they take; the fake takes until it is stopped.
 #[test]
 fn a_cell_killed_for_memory_is_a_row_and_the_study_goes_on() {
-    let group = match Group::make() {
+    let group = match Group::make("killed") {
         Ok(group) => group,
-        Err(why) => return eprintln!("skipped: a_cell_killed_for_memory_is_a_row_and_the_study_goes_on: {why}"),
+        Err(why) => return skipped(why),
+    };
+    let folder = fake::folder();
+    let cell = folder.path().join("cell-fake");
+    let text = fs::read_to_string(&cell).unwrap();
+    assert!(text.contains("sleep 600"));
+    script(&cell, &text.replace("sleep 600", "x=0123456789abcdef; while :; do x=$x$x; done"));
+    let study =
+        "study --cells . --workloads work --candidates fake:mode=late fake:mode=good --threads 1 --repeats 2 --out out";
+    let ran = group.allocanary(folder.path(), study.split(' '));
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let rows = samples(&folder.path().join("out"));
+    assert_eq!(rows.len(), 4, "every cell is a row");
+    for row in rows {
+        let failure = row.error.as_ref().map(|failure| failure.kind);
+        let wanted = (row.cell.settings["mode"] == "late").then_some(FailureKind::OutOfMemory);
+        assert_eq!(failure, wanted, "{}: {:?}", row.cell.title(), row.error);
+    }
+    assert!(ran.out.contains("killed by the kernel for memory"), "{}", ran.out);
+}
+
+#[test]
+fn a_cell_that_would_need_more_than_there_is_is_refused_and_others_are_not() {
+    let group = match Group::make("refused") {
+        Ok(group) => group,
+        Err(why) => {
+            return skipped(why);
+        }
     };
     let folder = tempdir().unwrap();
-    let large = "server:live=512MiB,requests=1,bursts=0,idle=1";
-    // These ask how much there is before they take it.
     let mut careful = vec![
+        "server:bursts=0,idle=1,live=512MiB,requests=1",
+        // The page alone, while it grows; and the bodies of a burst.
+        "server:bursts=0,burst=4KiB,idle=1,page=48MiB,requests=2",
+        "server:burst=96MiB,idle=1,requests=2",
+        "small:idle=1,live=700000,operations=1",
+        "bleed:idle=1,live=150000,operations=1",
+        "handoff:idle=1,operations=1,queued=100000",
+        "blob:blobs=1,idle=1,size=128MiB",
         "churn:cycles=1,high=512MiB,idle=1",
+        // Would fit, but for the chunk that may go beyond the mark.
+        "churn:chunk=20MiB,cycles=1,high=64MiB,idle=1,low=1MiB",
+        // Blocks of 48 and of 8 bytes: 65 MiB under glibc.
+        "churn:chunk=1,cycles=1,high=40MiB,idle=1,low=1MiB",
         "list:idle=1,nodes=7000000",
         "sort:idle=1,records=5000000,variant=arena",
         "sort:idle=1,records=3000000,variant=memory",
@@ -97,6 +154,12 @@ fn a_cell_killed_for_memory_is_a_row_and_the_study_goes_on() {
     ];
     let mut small = vec![
         TINY,
+        "server:idle=1",
+        "small:idle=1,operations=1000",
+        "bleed:idle=1,operations=1000",
+        "handoff:idle=1,operations=1000",
+        "blob:blobs=2,idle=1",
+        "churn:chunk=1,cycles=1,high=16MiB,idle=1,low=1MiB",
         // 160 requests at once hold 34 MiB, and not the largest request 160 times, which were 240.
         "storm:bursts=1,idle=1,live=1MiB,requests=200",
         // No more than the load and the burst can be in flight.
@@ -108,37 +171,28 @@ fn a_cell_killed_for_memory_is_a_row_and_the_study_goes_on() {
     // Two files of 46 MiB: more than there is where they are memory, and no matter where the kernel can write them out.
     match file_system("/dev/shm").as_str() {
         "tmpfs" => careful.push("sort:folder=/dev/shm,idle=1,records=3000000,variant=mapped"),
-        other => eprintln!("skipped: a sort in files on a tmpfs: /dev/shm is {other}"),
+        other => skipped(format_args!("a sort in files on a tmpfs: /dev/shm is {other}")),
     }
     match file_system("/var/tmp").as_str() {
-        "tmpfs" => eprintln!("skipped: a sort in files on a disk: /var/tmp is tmpfs"),
+        "tmpfs" => skipped("a sort in files on a disk: /var/tmp is tmpfs"),
         _ => small.push("sort:folder=/var/tmp,idle=1,records=3000000,variant=mapped"),
     }
-    let ran: Ran = Command::new("sh")
-        .args(["-c", "echo $$ > \"$0/cgroup.procs\" && exec \"$@\""])
-        .arg(&group.0)
-        .args([env!("CARGO_BIN_EXE_allocanary"), "study", "--candidates", "system", "jemalloc"])
-        .args(["--threads", "1", "--repeats", "2", "--out", "out", "--workloads", large, nodes])
-        .args(&small)
-        .args(&careful)
-        .current_dir(&folder)
-        .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-        .output()
-        .unwrap()
-        .into();
+    let study = "study --candidates system jemalloc --threads 1 --repeats 1 --out out --workloads";
+    let workloads = [nodes].into_iter().chain(small.iter().copied()).chain(careful.iter().copied());
+    let ran = group.allocanary(folder.path(), study.split(' ').chain(workloads));
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let rows = samples(&folder.path().join("out"));
-    assert_eq!(rows.len(), 4 * (2 + small.len() + careful.len()), "every cell is a row");
+    assert_eq!(rows.len(), 2 * (1 + small.len() + careful.len()), "every cell is a row");
     for row in rows {
         let failure = row.error.as_ref().map(|failure| failure.kind);
         let wanted = match row.cell.workload.as_str() {
             workload if small.contains(&workload) => None,
             workload if workload == nodes => (row.cell.allocator == "system").then_some(FailureKind::Refused),
-            workload if careful.contains(&workload) => Some(FailureKind::Refused),
-            _ => Some(FailureKind::OutOfMemory),
+            _ => Some(FailureKind::Refused),
         };
         assert_eq!(failure, wanted, "{}: {:?}", row.cell.title(), row.error);
+        for said in row.error.iter().map(|failure| &failure.text) {
+            assert!(said.starts_with("parameter") && said.contains("iB of memory, found "), "{said}");
+        }
     }
-    assert!(ran.out.contains("killed by the kernel for memory"), "{}", ran.out);
 }

@@ -7,6 +7,7 @@ use allocanary::sample::FailureKind;
 use allocanary::setting::{Kind, Setting};
 use tempfile::tempdir;
 
+use super::skipped::skipped;
 use super::support::{TINY, cell, cell_with, described, run_cell, samples, study};
 
 /// Values that are in the table's range and still cannot be had, each with what the cell must say of it. Should one
@@ -83,7 +84,7 @@ fn assert_all_read_back(allocator: &str) {
 #[test]
 fn every_setting_of_system_is_read_back() {
     if described("system").settings.is_empty() {
-        return eprintln!("skipped: this C library's malloc has no settings");
+        return skipped("this C library's malloc has no settings");
     }
     assert_all_read_back("system");
 }

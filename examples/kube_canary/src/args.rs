@@ -1,20 +1,20 @@
 //! The command line. In: what the user typed, and the environment. Out: plain options. The only file that knows clap.
 
+mod values;
+
 use std::ffi::OsString;
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use allocanary::units;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, ValueEnum};
 
-use crate::discovery;
 use crate::error::{Error, Result};
 use crate::histogram::Bounds;
 use crate::options::{Kubernetes, MOST_INTERVALS, Options};
-use crate::peer::{self, Peer};
+use crate::peer::Peer;
 use crate::protocol::Protocol;
 
 const EXAMPLES: &str = "\
@@ -50,10 +50,10 @@ struct Line {
 #[command(next_help_heading = "Probing")]
 struct Probing {
     /// From one probe of a peer to the next: 1s, 500ms, 1m.
-    #[arg(long, value_name = "SPAN", default_value = "1s", value_parser = span)]
+    #[arg(long, value_name = "SPAN", default_value = "1s", value_parser = values::span)]
     interval: Duration,
     /// A probe without an answer for so long is lost; at most 8 intervals [default: the interval].
-    #[arg(long, value_name = "SPAN", value_parser = span)]
+    #[arg(long, value_name = "SPAN", value_parser = values::span)]
     timeout: Option<Duration>,
     /// How peers are probed [default: icmp, or udp where ICMP is not permitted].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = protocol())]
@@ -70,13 +70,13 @@ struct Probing {
 #[command(next_help_heading = "Peers (none given: this host itself)")]
 struct Peers {
     /// A peer, and perhaps its node; may be repeated.
-    #[arg(long, value_name = "ADDRESS[=NODE]", value_parser = peer)]
+    #[arg(long, value_name = "ADDRESS[=NODE]", value_parser = values::peer)]
     peer: Vec<Peer>,
     /// A file of peers, one a line: an address, and perhaps its node. Read again when it changes.
     #[arg(long, value_name = "FILE")]
     peers_file: Option<PathBuf>,
     /// All A and AAAA records of this name, such as a headless service's.
-    #[arg(long, value_name = "NAME", value_parser = dns_name)]
+    #[arg(long, value_name = "NAME", value_parser = values::dns_name)]
     peers_dns: Option<String>,
     /// The endpoints of a service, from the API server.
     #[arg(long)]
@@ -91,7 +91,7 @@ struct Peers {
     #[arg(long)]
     kubernetes_nodes: bool,
     /// A peer that went away keeps its series for so long.
-    #[arg(long, value_name = "SPAN", default_value = "60s", value_parser = span_or_zero)]
+    #[arg(long, value_name = "SPAN", default_value = "60s", value_parser = values::span_or_zero)]
     grace: Duration,
     /// The most peers to probe; the canaries share the rest out among them [default: all].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -197,36 +197,6 @@ fn protocol() -> impl TypedValueParser<Value = Protocol> {
     let by_name = |name: String| Protocol::ALL.into_iter().find(|protocol| protocol.name() == name);
     PossibleValuesParser::new(Protocol::ALL.map(Protocol::name))
         .map(move |name| by_name(name).unwrap_or(Protocol::Icmp))
-}
-
-/// A span of at least a millisecond, the timer's own grain, and at most a day.
-fn span(text: &str) -> std::result::Result<Duration, String> {
-    span_or_zero(text).and_then(|span| match span {
-        span if span >= Duration::from_millis(1) => Ok(span),
-        _ => Err("wanted at least 1ms".into()),
-    })
-}
-
-fn span_or_zero(text: &str) -> std::result::Result<Duration, String> {
-    units::parse_duration(text)
-        .filter(|span| *span <= Duration::from_secs(86_400))
-        .ok_or_else(|| "wanted a number and ms, s, m or h, at most a day: 500ms, 1s, 2m".into())
-}
-
-fn dns_name(text: &str) -> std::result::Result<String, String> {
-    discovery::check_name(text).map(|()| text.into())
-}
-
-fn peer(text: &str) -> std::result::Result<Peer, String> {
-    let (address, node) = text.split_once('=').unwrap_or((text, ""));
-    let address = match address.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-        Some(address) => address.parse().map(IpAddr::V6),
-        None => address.parse(),
-    };
-    let wanted = "wanted an IP address, and perhaps =NODE; for a host's name use --peers-dns";
-    let address = address.map_err(|_| wanted.to_string())?.to_canonical();
-    peer::check(address)?;
-    Ok(Peer::on(address, node))
 }
 
 fn host_name() -> String {

@@ -70,7 +70,8 @@ pub struct Tallies {
     pub connections_refused: u64,
     /// Pages that there was no room for, because slow readers held others.
     pub pages_refused: u64,
-    /// Answers without the kernel's receive time: their round trips are up to twice as long as they were, and 250 us.
+    /// Answers to ICMP and UDP probes, late and duplicate ones too, without the kernel's receive time: their round trips are
+    /// taken for up to twice as long as they were, and 250 us.
     pub unstamped: u64,
     /// How long name servers took, by the kind of record; failures too.
     pub resolutions: BTreeMap<&'static str, Histogram>,

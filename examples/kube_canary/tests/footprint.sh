@@ -22,6 +22,8 @@ shift $(($# > 1 ? 2 : 1))
 settle=$((seconds > 20 ? 10 : seconds / 2))
 scrapes=400
 
+# As the image sets it.
+export GLIBC_TUNABLES=${GLIBC_TUNABLES-glibc.malloc.tcache_count=0}
 work=$(mktemp -d)
 canary=
 trap '[ -z "$canary" ] || kill "$canary" 2>/dev/null || true; rm -rf "$work"' EXIT

@@ -121,6 +121,8 @@ fn peers_come_and_go_with_the_records() {
         let mut setting = Setting::new(&server);
         assert_eq!(setting.until(3).await, SHORTEST, "as long as the record's time to live");
         assert!(setting.mesh.lock().at("fd00::7".parse().unwrap()).is_some());
+        let asked: Vec<_> = setting.mesh.lock().tallies.resolutions.values().map(|times| times.count()).collect();
+        assert!(asked.len() == 2 && asked.iter().all(|times| *times > 0), "{asked:?}");
         server.change(&addresses(5));
         setting.until(5).await;
         // A thousand addresses do not fit a datagram.

@@ -11,9 +11,11 @@ use super::*;
 use crate::histogram::Bounds;
 use crate::mesh::{Mesh, Shared};
 
-/// Answers in their order; each is a status and a body. Later requests wait for ever, as a quiet watch does.
+/// Answers in their order, to requests for slices and for nodes; each is a status and a body. Later requests wait for ever, as
+/// a quiet watch does.
 struct Api1 {
     answers: Mutex<Vec<(u16, String)>>,
+    of_nodes: Mutex<Vec<(u16, String)>>,
     asked: Mutex<Vec<String>>,
 }
 
@@ -31,9 +33,10 @@ async fn serve(listener: TcpListener, api: Arc<Api1>) {
                 }
             }
             let line = String::from_utf8_lossy(&request).lines().next().unwrap_or_default().to_string();
+            let answers = if line.contains("/nodes") { &api.of_nodes } else { &api.answers };
             api.asked.lock().unwrap().push(line);
             let answer = {
-                let mut answers = api.answers.lock().unwrap();
+                let mut answers = answers.lock().unwrap();
                 (!answers.is_empty()).then(|| answers.remove(0))
             };
             match answer {
@@ -93,15 +96,26 @@ fn status(code: u16, reason: &str) -> String {
 
 /// Lets discovery run against these answers until `done`, and gives the mesh and the requests.
 fn against(answers: Vec<(u16, String)>, done: impl Fn(&Mesh) -> bool) -> (Shared, Vec<String>) {
+    against_both(answers, None, done)
+}
+
+/// The same with nodes, where there are answers for them.
+fn against_both(
+    answers: Vec<(u16, String)>,
+    of_nodes: Option<Vec<(u16, String)>>,
+    done: impl Fn(&Mesh) -> bool,
+) -> (Shared, Vec<String>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let api = Arc::new(Api1 { answers: Mutex::new(answers), asked: Mutex::new(Vec::new()) });
+        let nodes = of_nodes.is_some();
+        let of_nodes = Mutex::new(of_nodes.unwrap_or_default());
+        let api = Arc::new(Api1 { answers: Mutex::new(answers), of_nodes, asked: Mutex::default() });
         tokio::spawn(serve(listener, api.clone()));
         let config = Config::new(format!("http://{address}").parse().unwrap());
         let mesh = Shared::new(Mesh::new(Bounds::default(), 0, usize::MAX, "a"));
-        let options = Kubernetes { namespace: Some("ns".into()), service: "kube-canary".into(), nodes: false };
+        let options = Kubernetes { namespace: Some("ns".into()), service: "kube-canary".into(), nodes };
         let own = Own { addresses: Vec::new(), probed: true };
         tokio::spawn(follow(Client::try_from(config).unwrap(), options, own, mesh.clone()));
         for _ in 0..1000 {
@@ -114,6 +128,10 @@ fn against(answers: Vec<(u16, String)>, done: impl Fn(&Mesh) -> bool) -> (Shared
         let asked = api.asked.lock().unwrap().clone();
         (mesh, asked)
     })
+}
+
+fn problem(mesh: &Mesh) -> Option<String> {
+    mesh.tallies.sources.get("kubernetes").and_then(|tally| tally.problem.clone())
 }
 
 fn probed(mesh: &Mesh) -> Vec<String> {
@@ -154,6 +172,58 @@ fn after_a_break_it_resumes_and_after_410_it_lists_again() {
 }
 
 #[test]
+fn what_is_deleted_goes_and_a_watch_goes_on_from_there_and_from_a_bookmark() {
+    let mark = r#"{"kind":"EndpointSlice","apiVersion":"discovery.k8s.io/v1","metadata":{"resourceVersion":"8"}}"#;
+    let answers = vec![
+        list(&[slice("a", 5, &[("10.0.0.1", "n1", false)]), slice("b", 5, &[("10.0.0.2", "n2", false)])]),
+        (200, event("DELETED", &slice("a", 7, &[("10.0.0.1", "n1", false)]))),
+        (200, event("BOOKMARK", mark)),
+        (200, event("ADDED", &slice("c", 9, &[("10.0.0.3", "n3", false)]))),
+    ];
+    let (_, asked) = against(answers, |mesh| probed(mesh) == ["10.0.0.2 n2 z1", "10.0.0.3 n3 z1"]);
+    assert!(asked[2].contains("resourceVersion=7") && asked[3].contains("resourceVersion=8"), "{asked:?}");
+}
+
+#[test]
+fn a_watch_that_stands_again_ends_a_failure_though_nothing_changes() {
+    let answers = vec![
+        list(&[slice("a", 5, &[("10.0.0.1", "n1", false)])]),
+        (403, status(403, "Forbidden")),
+        (200, String::new()),
+    ];
+    let recovered = |mesh: &Mesh| mesh.tallies.sources.get("kubernetes").is_some_and(|tally| tally.failed == 1);
+    let (mesh, _) = against(answers, |mesh| recovered(mesh) && problem(mesh).is_none());
+    assert_eq!(probed(&mesh.lock()), ["10.0.0.1 n1 z1"]);
+}
+
+#[test]
+fn a_service_without_endpoints_is_a_failure_and_the_peers_stay() {
+    let answers = vec![
+        list(&[slice("a", 5, &[("10.0.0.1", "n1", false)])]),
+        (200, event("MODIFIED", &slice("a", 6, &[("10.0.0.1", "n1", true)]))),
+    ];
+    let (mesh, _) = against(answers, |mesh| problem(mesh).is_some());
+    assert_eq!(problem(&mesh.lock()).as_deref(), Some("kube-canary has no endpoints"));
+    assert_eq!(probed(&mesh.lock()), ["10.0.0.1 n1 z1"]);
+}
+
+#[test]
+fn nodes_say_who_is_cordoned_and_where_they_may_not_be_read_peers_are_known_all_the_same() {
+    let slices = || vec![list(&[slice("a", 5, &[("10.0.0.1", "n1", false), ("10.0.0.2", "n2", false)])])];
+    let node = r#"{"metadata":{"name":"n1","resourceVersion":"5"},"spec":{"unschedulable":true}}"#;
+    let nodes =
+        format!(r#"{{"apiVersion":"v1","kind":"NodeList","metadata":{{"resourceVersion":"5"}},"items":[{node}]}}"#);
+    let (mesh, _) = against_both(slices(), Some(vec![(200, nodes)]), |mesh| probed(mesh).len() == 2);
+    let cordoned = |last| mesh.lock().at([10, 0, 0, last].into()).unwrap().1.peer.cordoned;
+    assert_eq!([1, 2].map(cordoned), [true, false]);
+
+    let refused = vec![(403, status(403, "Forbidden"))];
+    let (mesh, _) = against_both(slices(), Some(refused), |mesh| probed(mesh).len() == 2);
+    let said = problem(&mesh.lock()).unwrap();
+    assert!(said.contains("list and watch on nodes of the cluster, found 403"), "{said}");
+}
+
+#[test]
 fn a_long_list_comes_in_pages_and_one_that_grew_too_old_is_a_failure() {
     let (first, second) = (slice("a", 5, &[("10.0.0.1", "n1", false)]), slice("b", 5, &[("10.0.0.2", "n2", false)]));
     let answers = vec![
@@ -169,18 +239,18 @@ fn a_long_list_comes_in_pages_and_one_that_grew_too_old_is_a_failure() {
 
 #[test]
 fn missing_rights_are_named_and_the_peers_stay() {
-    let refused = (403, status(403, "Forbidden"));
-    let answers = vec![
-        list(&[slice("a", 5, &[("10.0.0.1", "n1", false)])]),
-        (200, event("ERROR", &status(410, "Expired"))),
-        refused,
-    ];
-    let failed = |mesh: &Mesh| {
-        let problem = mesh.tallies.sources.get("kubernetes").and_then(|tally| tally.problem.clone());
-        problem.is_some_and(|text| text.contains("list and watch on endpointslices of namespace ns, found 403"))
-    };
-    let (mesh, _) = against(answers, failed);
-    assert_eq!(probed(&mesh.lock()), ["10.0.0.1 n1 z1"]);
+    for (code, said) in [
+        (403, "list and watch on endpointslices of namespace ns, found 403: bind a role"),
+        (401, "does not know this service account (401) for endpointslices of namespace ns"),
+    ] {
+        let answers = vec![
+            list(&[slice("a", 5, &[("10.0.0.1", "n1", false)])]),
+            (200, event("ERROR", &status(410, "Expired"))),
+            (code, status(code, "Refused")),
+        ];
+        let (mesh, _) = against(answers, |mesh| problem(mesh).is_some_and(|text| text.contains(said)));
+        assert_eq!(probed(&mesh.lock()), ["10.0.0.1 n1 z1"]);
+    }
 }
 
 #[test]

@@ -127,6 +127,15 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_that_comes_by_another_protocol_is_none() {
+        let (mut mesh, id, address) = mesh();
+        let sequence = mesh.book(id, Protocol::Udp).unwrap().send(0);
+        let udp = Probe { protocol: Protocol::Udp, ..probe(id, sequence) };
+        assert_eq!(ASKER.settle(&mut mesh, &udp, &arrival(address, 1)), Err(Refused::Malformed));
+        assert!(mesh.book(id, Protocol::Udp).unwrap().awaits(sequence));
+    }
+
+    #[test]
     fn fuzz_a_forged_packet_changes_no_book() {
         let nonce = prop_oneof![Just(42_u64), any::<u64>()];
         let drawn = (nonce, 0..4_u32, 0..3_u32, 0..20_u32, 1..4_u8, any::<bool>());

@@ -289,7 +289,7 @@ mod tests {
             peer.send_to(&Probe { nonce: 7, ..reply }.write(), from).unwrap();
             peer.send_to(&reply.write(), from).unwrap();
             read(&mut channel, &mut mesh);
-            assert_eq!(mesh.tallies.unstamped, unstamped);
+            assert_eq!((mesh.tallies.unstamped, channel.stamped()), (unstamped, true));
         }
         assert_eq!(mesh.book(id, Protocol::Udp).unwrap().replies(), 2);
     }

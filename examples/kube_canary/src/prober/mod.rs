@@ -9,6 +9,7 @@ pub mod echo;
 pub mod http;
 pub mod icmp;
 pub mod packet;
+mod reads;
 pub mod receive;
 pub mod schedule;
 pub mod socket;
@@ -29,32 +30,15 @@ use answers::Asker;
 use channel::{Channel, SETTLED};
 use echo::Echo;
 use packet::{Kind, Probe};
+use reads::Reads;
 use receive::Receiver;
 use schedule::Schedule;
 use stamps::Stamps;
 use streams::Streams;
 use timer::Timer;
 
-/// Who is due within the time of so many probes is sent to at once, since to wake costs more than to send: eight peers take
-/// four wake-ups a second instead of eight.
-const TOGETHER: u64 = 4;
-/// Nobody is early by more than this part of an interval, which is what a probe is off by anyway: -20 % to +10 % of an
-/// interval around its place, with both.
-const MOST_EARLY: u64 = 10;
-/// A thousand peers are ten packets at a time, which no queue minds, and a hundred wake-ups a second.
-const LEAST_EARLY: u64 = 100;
-/// Below this a timer is not exact anyway.
-const GRAIN: u64 = 2_000_000;
-/// After a probe, answers are read after so long, then after twice that and so on, where no other probe comes first: the
-/// kernel has noted when they came, and to wake for each would double what few peers cost.
-const FIRST_READ: u64 = 400_000_000;
-/// The same where the kernel does not note it, or has not shown yet that it does: a round trip is at most twice as long as it
-/// was, and this.
-const FIRST_READ_UNSTAMPED: u64 = 250_000;
 /// About so often drops are counted and forgotten peers swept: with the first probe after it, or else half as late again.
 const HOUSEKEEPING: u64 = 1_000_000_000;
-/// Then answers are also read so long before a deadline, or one that came after half of the timeout would be read too late.
-const LAST_READ: u64 = 2_000_000;
 
 /// A probe in flight, and when it is lost.
 struct Deadline {
@@ -77,10 +61,9 @@ pub struct Prober {
     timer: Timer,
     /// In the order of their time, since the timeout is the same for all.
     deadlines: VecDeque<Deadline>,
+    reads: Reads,
     version: Option<u64>,
     swept_at: u64,
-    read_at: u64,
-    read_gap: u64,
     /// Nanoseconds that a probe may be early.
     early: u64,
     fallback: Option<Error>,
@@ -136,10 +119,9 @@ impl Prober {
             receiver: Receiver::new(),
             timer: Timer::new().map_err(system("making a timer"))?,
             deadlines: VecDeque::new(),
+            reads: Reads::new(),
             version: None,
             swept_at: 0,
-            read_at: 0,
-            read_gap: FIRST_READ_UNSTAMPED,
             early: 0,
             fallback,
         })
@@ -180,8 +162,8 @@ impl Prober {
         if let Some(due) = self.schedule.next() {
             next = next.min(due);
         }
-        if let Some(front) = self.deadlines.front() {
-            next = next.min(front.at + SETTLED + 1).min(self.read_at);
+        if let Some(deadline) = self.deadline() {
+            next = next.min(deadline + SETTLED + 1).min(self.reads.next());
         }
         next
     }
@@ -202,8 +184,7 @@ impl Prober {
                 more |= channel.read(mesh, &self.asker, &self.stamps, &mut self.receiver);
             }
             self.expire(mesh);
-            self.read_gap = (self.read_gap * 2).min(HOUSEKEEPING);
-            self.read_at = self.next_read(mesh, now);
+            self.reads.done(now, self.stamped(mesh), self.deadline());
         }
         if sweep {
             self.swept_at = now;
@@ -214,7 +195,7 @@ impl Prober {
         if self.version != Some(mesh.version()) {
             self.version = Some(mesh.version());
             self.schedule.update(mesh.entries().filter(|(_, entry)| entry.probed()).map(|(id, _)| id), now);
-            self.early = self.schedule.span(TOGETHER, MOST_EARLY, LEAST_EARLY).max(GRAIN);
+            self.early = self.schedule.early();
         }
         let due = now + self.early;
         while let Some((id, protocol)) = self.schedule.take(due) {
@@ -245,10 +226,9 @@ impl Prober {
         mesh.tallies.unstamped == 0 && self.channels.iter().any(Channel::stamped)
     }
 
-    /// When answers are read next, where nothing else comes first.
-    fn next_read(&self, mesh: &Mesh, now: u64) -> u64 {
-        let front = self.deadlines.front().map(|front| front.at).filter(|_| !self.stamped(mesh));
-        read_again(now, self.read_gap, front)
+    /// The deadline of the oldest probe.
+    fn deadline(&self) -> Option<u64> {
+        self.deadlines.front().map(|front| front.at)
     }
 
     fn send(&mut self, mesh: &mut Mesh, id: PeerId, protocol: Protocol) {
@@ -272,18 +252,11 @@ impl Prober {
                     self.echo.take(&mut mesh.tallies, &mut self.receiver);
                 }
                 self.deadlines.push_back(Deadline { at: now + self.asker.timeout, id, protocol, sequence });
-                self.read_gap = if self.stamped(mesh) { FIRST_READ } else { FIRST_READ_UNSTAMPED };
-                self.read_at = self.next_read(mesh, now);
+                self.reads.sent(now, self.stamped(mesh), self.deadline());
             }
             Err(error) => drop(book.lost(sequence, channel::loss(&error))),
         }
     }
-}
-
-/// After the gap, or just before the deadline, where there is one that counts and this is still to come.
-fn read_again(now: u64, gap: u64, deadline: Option<u64>) -> u64 {
-    let last = deadline.map(|at| at.saturating_sub(LAST_READ)).filter(|last| *last > now);
-    last.map_or(now + gap, |last| last.min(now + gap))
 }
 
 /// Channels for both families; one is enough, since a host may lack the other.

@@ -15,6 +15,16 @@ use crate::protocol::Protocol;
 
 /// 2^64 over the golden ratio.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+/// Who is due within the time of so many probes is sent to at once, since to wake costs more than to send: eight peers take
+/// four wake-ups a second instead of eight.
+const TOGETHER: u64 = 4;
+/// Nobody is early by more than this part of an interval, which is what a probe is off by anyway: -20 % to +10 % of an
+/// interval around its place, with both.
+const MOST_EARLY: u64 = 10;
+/// A thousand peers are ten packets at a time, which no queue minds, and a hundred wake-ups a second.
+const LEAST_EARLY: u64 = 100;
+/// Below this a timer is not exact anyway.
+const GRAIN: u64 = 2_000_000;
 
 type Due = Reverse<(u64, u32, u32, Protocol)>;
 
@@ -59,10 +69,11 @@ impl Schedule {
         self.known = wanted;
     }
 
-    /// The time of so many probes, by how many there are in an interval: at most one `most`th of the interval, at least one
-    /// `least`th.
-    pub fn span(&self, probes: u64, most: u64, least: u64) -> u64 {
-        (self.interval * probes / (self.heap.len() as u64).max(1)).clamp(self.interval / least, self.interval / most)
+    /// How much sooner than it is due a probe may go, together with others: the time of some probes, by how many there are in
+    /// an interval.
+    pub fn early(&self) -> u64 {
+        let together = self.interval * TOGETHER / (self.heap.len() as u64).max(1);
+        together.clamp(self.interval / LEAST_EARLY, self.interval / MOST_EARLY).max(GRAIN)
     }
 
     /// When the next one is due.
@@ -118,11 +129,6 @@ mod tests {
         slots.map(|slot| PeerId { slot, generation: 0 })
     }
 
-    /// As the prober has it.
-    fn early(schedule: &Schedule) -> u64 {
-        schedule.span(4, 10, 100)
-    }
-
     /// Runs the schedule as a prober would, who sends to those at once that are due `early` from then, and gives every send.
     fn run(schedule: &mut Schedule, early: u64, from: u64, to: u64) -> Vec<(u64, PeerId, Protocol)> {
         let mut sends = Vec::new();
@@ -141,7 +147,7 @@ mod tests {
         for (peers, together, gaps) in [(100, false, 8..=12), (4, true, 7..=13), (100, true, 7..=13)] {
             let mut schedule = Schedule::new(SECOND, vec![Protocol::Icmp, Protocol::Udp], 7);
             schedule.update(ids(0..peers), 0);
-            let early = if together { early(&schedule) } else { 0 };
+            let early = if together { schedule.early() } else { 0 };
             let mut last = HashMap::new();
             let sends = run(&mut schedule, early, 0, 20 * SECOND);
             for (now, id, protocol) in &sends {
@@ -161,7 +167,7 @@ mod tests {
         for peers in [8, 100, 1000] {
             let mut schedule = Schedule::new(SECOND, vec![Protocol::Icmp], 1);
             schedule.update(ids(0..peers), 0);
-            let early = early(&schedule);
+            let early = schedule.early();
             let sends = run(&mut schedule, early, 0, 12 * SECOND);
             let mut batches: HashMap<u64, u64> = HashMap::new();
             sends.iter().for_each(|(now, ..)| *batches.entry(*now).or_default() += 1);
@@ -176,11 +182,17 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_some_probes_follows_their_number() {
-        for (peers, wanted) in [(0, SECOND / 10), (8, SECOND / 10), (100, SECOND / 25), (1000, SECOND / 100)] {
-            let mut schedule = Schedule::new(SECOND, vec![Protocol::Icmp], 1);
+    fn how_early_a_probe_may_be_follows_their_number() {
+        for (interval, peers, wanted) in [
+            (SECOND, 0, SECOND / 10),
+            (SECOND, 8, SECOND / 10),
+            (SECOND, 100, SECOND / 25),
+            (SECOND, 1000, SECOND / 100),
+            (5 * GRAIN, 8, GRAIN),
+        ] {
+            let mut schedule = Schedule::new(interval, vec![Protocol::Icmp], 1);
             schedule.update(ids(0..peers), 0);
-            assert_eq!(schedule.span(4, 10, 100), wanted, "{peers}");
+            assert_eq!(schedule.early(), wanted, "{peers} each {interval} ns");
         }
     }
 

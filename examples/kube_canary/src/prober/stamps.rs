@@ -87,6 +87,11 @@ mod tests {
         // Slewed by half a millisecond over a second.
         assert!(!stamps.set(1_000_005_000, EPOCH + 1_000_505_000));
         assert_eq!(stamps.steady(Some(EPOCH + 1_000_504_000)), 1_000_004_000);
+        // By a twentieth, which is no step either.
+        assert!(!stamps.set(2_000_005_000, EPOCH + 2_050_505_000));
+        // Of the future: this process is not that old.
+        let year = 31_536_000_000_000_000;
+        assert!(stamps.steady(Some(EPOCH + year)) < year / 2);
     }
 
     #[test]

@@ -72,7 +72,8 @@ impl MeshCollector {
             ),
             (
                 "kube_canary_unstamped_replies",
-                "Replies without the kernel's receive time, whose round trips may be shown up to twice as long",
+                "Answers to ICMP and UDP probes, late and duplicate ones too, without the kernel's receive time: \
+                 their round trips are shown as up to twice as long as they were, and 250 us",
                 tallies.unstamped,
             ),
         ];

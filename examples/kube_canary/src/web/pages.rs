@@ -198,6 +198,7 @@ mod tests {
             "while there is room slow readers make nobody's page old"
         );
         assert_eq!(self::page(&pages, Kind::Brief, false, 9, 1).unwrap()[0], 9);
+        assert!(self::page(&pages, Kind::Peers, true, 3, 1).unwrap() != third, "who wants gzip gets no plain page");
         drop((first, second, third));
         assert_eq!(lock(&pages.shelf).spare.len(), SPARE);
         assert_eq!(page(4)[0], 4);
@@ -207,14 +208,16 @@ mod tests {
     fn where_room_is_scarce_a_page_is_shared_for_a_while_and_not_for_ever() {
         for (kind, gzip, budget) in [(CLASSIC, false, PLAIN), (Kind::Peers, false, JSON), (CLASSIC, true, GZIPPED)] {
             let pages = Pages::new(1);
-            let page = |first| page(&pages, kind, gzip, first, budget / 1024 * 2 / 3);
-            let slow = page(1).unwrap();
+            let page = |first, kib| page(&pages, kind, gzip, first, kib);
+            let most = budget / 1024 * 2 / 3;
+            let slow = page(1, most).unwrap();
             age(&pages, STALE / 2);
-            assert!(page(2).unwrap() == slow);
+            assert!(page(2, 1).unwrap() == slow, "though there is room for so little");
+            assert!(page(2, most).unwrap() == slow);
             age(&pages, STALE);
-            assert_eq!(refusal(page(3)), Some(Refusal::Crowded), "what is older than that is shown to nobody");
+            assert_eq!(refusal(page(3, most)), Some(Refusal::Crowded), "what is older than that is shown to nobody");
             drop(slow);
-            assert!(page(4).is_ok());
+            assert!(page(4, most).is_ok());
         }
     }
 

@@ -218,6 +218,8 @@ mod tests {
             let mut page = |budget: &Arc<Budget>| {
                 press.start(gzip, Vec::new(), budget.share());
                 noise.chunks(1000).for_each(|piece| press.put(piece));
+                let kept = press.out.capacity();
+                assert!(!press.over || kept <= 2 * STAGING, "{kept} bytes kept of a page that is none");
                 press.finish()
             };
             assert_eq!(page(&Budget::new(100_000)).unwrap_err(), Refusal::TooLarge);

@@ -81,6 +81,18 @@ impl Canary {
         self.json("/peers")["sources"]["file"]["failed"].as_u64().unwrap()
     }
 
+    /// What it may have open from now on; gives what that was.
+    pub fn limit_files(&self, most: u64) -> u64 {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        let id = self.child.id() as i32;
+        // SAFETY: one limit is read into a value of ours.
+        assert_eq!(unsafe { libc::prlimit(id, libc::RLIMIT_NOFILE, std::ptr::null(), &raw mut limit) }, 0);
+        let before = std::mem::replace(&mut limit.rlim_cur, most);
+        // SAFETY: and set from it.
+        assert_eq!(unsafe { libc::prlimit(id, libc::RLIMIT_NOFILE, &raw const limit, std::ptr::null_mut()) }, 0);
+        before
+    }
+
     pub fn signal(&self, number: i32) {
         // SAFETY: a signal to a child that was not waited for yet.
         assert_eq!(unsafe { libc::kill(self.child.id() as i32, number) }, 0);

@@ -63,6 +63,20 @@ fn without_descriptors_it_serves_again_as_soon_as_it_can() {
 }
 
 #[test]
+fn where_the_descriptor_of_a_cut_connection_is_no_help_no_other_is_cut() {
+    let canary = start(2, 0, &["--protocol=udp"]);
+    let crowd: Vec<_> = (0..10).filter_map(|_| canary.connect().ok()).collect();
+    // Each has had its share of the time.
+    std::thread::sleep(Duration::from_millis(1500));
+    // Fewer than it has open: as where the whole system has no more.
+    let before = canary.limit_files(3);
+    let _next = canary.connect().unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    canary.limit_files(before);
+    assert_eq!((canary.sum("http_connections_refused_total", ""), crowd.len()), (1.0, 10));
+}
+
+#[test]
 fn a_probe_without_a_descriptor_is_no_loss_of_the_network() {
     let canary = start(40, 20, &["--protocol=tcp,udp", "--peer-port=9", "--interval=200ms", "--timeout=1600ms"]);
     let _crowd: Vec<_> = (0..20).filter_map(|_| canary.connect().ok()).collect();

@@ -11,7 +11,7 @@ use kube_canary::protocol::{Loss, Protocol};
 use kube_canary::tallies::Refused;
 use socket2::{Domain, Socket, Type};
 
-use crate::support::{Sum, address, free_port, loopback, mesh, options, probe, server, sum};
+use crate::support::{Sum, address, free_port, loopback, mesh, options, probe, server, server_that_says, sum};
 
 const SPAN: Duration = Duration::from_secs(3);
 
@@ -102,6 +102,17 @@ fn tcp_and_http_probes_are_answered_by_a_server() {
         assert_eq!((sum.books, sum.lost, sum.duplicates), (20, 0, 0), "{protocol}: {sum:?}");
         assert!(sum.replies > 0);
     }
+}
+
+#[test]
+fn an_answer_that_is_no_success_is_a_loss() {
+    let mut options = options(loopback(2), Protocol::Http, Duration::from_millis(200));
+    options.peer_port = server_that_says("503 Service Unavailable", Duration::ZERO);
+    let (sum, shared) = run(&options).unwrap();
+    assert!(sum.lost > 0 && sum.replies == 0, "{sum:?}");
+    let mesh = shared.lock();
+    let book = mesh.at(address("127.0.1.1")).unwrap().1.books[Protocol::Http as usize].as_ref().unwrap();
+    assert_eq!(book.lost_for(Loss::Unreachable), book.lost_in_all());
 }
 
 #[test]

@@ -108,6 +108,11 @@ pub fn address(text: &str) -> IpAddr {
 
 /// A web server that answers as a canary does, so much later; gives its port.
 pub fn server(after: Duration) -> u16 {
+    server_that_says("200 OK", after)
+}
+
+/// The same with another status.
+pub fn server_that_says(status: &'static str, after: Duration) -> u16 {
     let listener = TcpListener::bind("0.0.0.0:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let answer = move |mut stream: TcpStream| {
@@ -116,7 +121,7 @@ pub fn server(after: Duration) -> u16 {
             && request[..length].starts_with(b"GET /healthz HTTP/1.1\r\n")
         {
             std::thread::sleep(after);
-            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nok\n");
+            let _ = stream.write_all(format!("HTTP/1.1 {status}\r\ncontent-length: 3\r\n\r\nok\n").as_bytes());
         }
     };
     std::thread::spawn(move || {

@@ -39,16 +39,7 @@ fn binomial(trials: f64, share: f64) -> std::ops::RangeInclusive<f64> {
 fn the_loss_on_the_wire_is_the_loss_that_is_measured() {
     need!("ip", "nft");
     let net = Net::new(3);
-    // The wire to node 2 loses one echo request of ten, at random, and counts what it lost.
-    net.nft(
-        2,
-        "table inet lossy {
-            chain input {
-                type filter hook input priority 0;
-                icmp type echo-request numgen random mod 10 0 counter drop
-            }
-        }",
-    );
+    net.lose_one_of_ten(2);
     let flags = ["--interval=20ms", "--timeout=100ms", "--protocol=icmp"];
     let canaries: Vec<Canary> = (0..3).map(|node| Canary::start(&net, node, &flags)).collect();
     std::thread::sleep(Duration::from_secs(20));

@@ -135,6 +135,20 @@ impl Net {
         assert!(said.is_empty(), "nft: {said}");
     }
 
+    /// Makes the wire to a node lose one echo request of ten, at random; those of IPv4 are what [`Net::counted`] gives then.
+    pub fn lose_one_of_ten(&self, node: usize) {
+        self.nft(
+            node,
+            "table inet lossy {
+                chain input {
+                    type filter hook input priority 0;
+                    icmp type echo-request numgen random mod 10 0 counter drop
+                    icmpv6 type echo-request numgen random mod 10 0 counter drop
+                }
+            }",
+        );
+    }
+
     /// Packets that the first counter of a node's rules has seen.
     pub fn counted(&self, node: impl std::fmt::Display) -> u64 {
         let rules = self.with_input(node, "nft list ruleset", "");

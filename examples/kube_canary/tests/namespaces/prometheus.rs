@@ -65,17 +65,7 @@ impl Prometheus<'_> {
 fn a_real_prometheus_scrapes_them_and_answers_the_queries_of_rules_and_dashboard() {
     need!("ip", "nft", "prometheus", "promtool");
     let net = Net::new(3);
-    // The wire to node 2 loses one echo request of ten.
-    net.nft(
-        2,
-        "table inet lossy {
-            chain input {
-                type filter hook input priority 0;
-                icmp type echo-request numgen random mod 10 0 counter drop
-                icmpv6 type echo-request numgen random mod 10 0 counter drop
-            }
-        }",
-    );
+    net.lose_one_of_ten(2);
     // One of them has what the dashboard shows of HTTP probes and of name servers too; there is none, which takes time as well.
     net.resolve_by_server();
     let flags = ["--interval=20ms", "--timeout=100ms"];

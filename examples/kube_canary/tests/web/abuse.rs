@@ -71,10 +71,10 @@ fn a_slow_reader_is_dropped_and_holds_up_nobody() {
         alive(server);
         std::thread::sleep(Duration::from_millis(500));
     }
-    // What the kernel had taken by then still comes; the rest of sixteen pages does not.
+    // What the kernel had taken by then still comes, which is no more than it may keep; the rest of sixteen pages does not.
     slow.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let (came, page) = (until_closed(&mut slow).len(), get(server, "/metrics").body.len());
-    assert!(came < 8 * page, "{came} bytes came, of pages of {page}");
+    assert!(came < 512 << 10 && page > 1 << 20, "{came} bytes came, of pages of {page}");
 }
 
 #[test]

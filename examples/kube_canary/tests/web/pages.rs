@@ -73,6 +73,17 @@ fn gunzip_gives_the_plain_page() {
 }
 
 #[test]
+fn a_page_past_the_memory_for_pages_is_refused_and_counted_and_gzipped_it_is_served() {
+    let server = serve(&options(), mesh(4500));
+    let plain = get(server, "/metrics");
+    assert_eq!(plain.status, 507);
+    assert!(plain.text().contains("curl --compressed"), "{}", plain.text());
+    let zipped = ask(server, "GET", "/metrics", "accept-encoding: gzip\r\n");
+    assert_eq!(zipped.status, 200);
+    assert!(zipped.gunzipped().contains("\nkube_canary_http_pages_refused_total 1\n"));
+}
+
+#[test]
 fn openmetrics_is_for_those_that_ask() {
     let server = serve(&options(), mesh(1));
     let open = ask(server, "GET", "/metrics", OPEN);

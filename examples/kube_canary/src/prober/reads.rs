@@ -1,0 +1,96 @@
+//! When answers are read. In: probes that go out, reads that were done, the first deadline. Out: the time of the next read.
+//!
+//! Nothing wakes the prober for an answer. Where the kernel notes when one came, it is soon enough to read it with others;
+//! elsewhere what passes until then is taken for the network's.
+
+/// After a probe, answers are read after so long, then after twice that and so on, where no other probe comes first: the
+/// kernel has noted when they came, and to wake for each would double what few peers cost.
+pub const FIRST: u64 = 400_000_000;
+/// The same where the kernel does not note it, or has not shown yet that it does: a round trip is at most twice as long as it
+/// was, and this.
+const FIRST_UNSTAMPED: u64 = 250_000;
+/// Then answers are also read so long before a deadline, or one that came after half of the timeout would be read too late.
+const LAST: u64 = 2_000_000;
+/// From one read to the next it is no longer than this: the prober's housekeeping reads too.
+const LONGEST: u64 = 1_000_000_000;
+
+/// The next read.
+#[derive(Debug)]
+pub struct Reads {
+    at: u64,
+    gap: u64,
+}
+
+impl Reads {
+    /// Before the first probe.
+    pub const fn new() -> Self {
+        Reads { at: 0, gap: FIRST_UNSTAMPED }
+    }
+
+    /// When it is, where nothing else comes first.
+    pub fn next(&self) -> u64 {
+        self.at
+    }
+
+    /// A probe went out at `now`. `stamped` is whether the kernel says when answers came, `deadline` that of the oldest probe.
+    pub fn sent(&mut self, now: u64, stamped: bool, deadline: Option<u64>) {
+        self.gap = if stamped { FIRST } else { FIRST_UNSTAMPED };
+        self.set(now, stamped, deadline);
+    }
+
+    /// Answers were read at `now`.
+    pub fn done(&mut self, now: u64, stamped: bool, deadline: Option<u64>) {
+        self.gap = (self.gap * 2).min(LONGEST);
+        self.set(now, stamped, deadline);
+    }
+
+    /// After the gap, or just before the deadline, where there is one that counts and this is still to come.
+    fn set(&mut self, now: u64, stamped: bool, deadline: Option<u64>) {
+        let after = now + self.gap;
+        let last = deadline.filter(|_| !stamped).map(|at| at.saturating_sub(LAST)).filter(|last| *last > now);
+        self.at = last.map_or(after, |last| last.min(after));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEADLINE: u64 = 1_000_000_000;
+
+    /// All reads until the deadline of a probe that went out at 0.
+    fn reads(stamped: bool) -> Vec<u64> {
+        let mut reads = Reads::new();
+        reads.sent(0, stamped, Some(DEADLINE));
+        let mut all = Vec::new();
+        while reads.next() < DEADLINE {
+            let now = reads.next();
+            all.push(now);
+            reads.done(now, stamped, Some(DEADLINE));
+        }
+        all
+    }
+
+    #[test]
+    fn without_stamps_an_answer_is_read_before_its_deadline_whenever_it_came() {
+        let reads = reads(false);
+        assert_eq!((reads[0], reads.last()), (FIRST_UNSTAMPED, Some(&(DEADLINE - LAST))), "{reads:?}");
+        // Every answer's round trip is at most twice as long, and the first gap.
+        for pair in reads.windows(2) {
+            assert!(pair[1] <= 2 * pair[0] + FIRST_UNSTAMPED, "{reads:?}");
+        }
+        assert!(reads.len() < 16, "that many wake-ups for one probe: {reads:?}");
+    }
+
+    #[test]
+    fn with_stamps_answers_wait_for_each_other() {
+        assert_eq!(reads(true), [FIRST]);
+    }
+
+    #[test]
+    fn reads_are_never_further_apart_than_a_second() {
+        let mut reads = Reads::new();
+        (0..99).for_each(|_| reads.done(7, true, None));
+        assert_eq!(reads.next(), 7 + LONGEST);
+    }
+}

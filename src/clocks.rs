@@ -1,0 +1,33 @@
+//! The kernel's clocks. In: nothing. Out: times that no step of the wall's clock moves.
+
+use std::time::Duration;
+
+/// The monotonic clock, in nanoseconds.
+pub fn monotonic_nanos() -> u64 {
+    now(libc::CLOCK_MONOTONIC).as_nanos() as u64
+}
+
+/// The time that the calling thread has had a processor, in the kernel too. It stands while others have it.
+pub fn thread_cpu_time() -> Duration {
+    now(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+fn now(clock: libc::clockid_t) -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes one timespec.
+    unsafe { libc::clock_gettime(clock, &mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_sleeps_has_no_processor() {
+        let (before, ran) = (monotonic_nanos(), thread_cpu_time());
+        std::thread::sleep(Duration::from_millis(20));
+        let (passed, ran) = (monotonic_nanos() - before, thread_cpu_time() - ran);
+        assert!(passed >= 20_000_000 && ran < Duration::from_millis(20), "{passed} ns passed, {ran:?} of a processor");
+    }
+}

@@ -1,0 +1,60 @@
+//! A `Leaks` that is nobody's global allocator, against a model. Here, and not as a program's own, it also runs under Miri.
+
+use std::alloc::System;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::*;
+use crate::fuzz::holds;
+use crate::heap::{Heap, Step, steps};
+
+#[test]
+fn fuzz_what_is_alive_is_what_a_model_holds() {
+    holds(64, 2, steps(300), |steps| {
+        let leaks = Leaks::new(System).capacity(300);
+        let mut heap = Heap::of(&leaks);
+        for step in steps {
+            heap.take(step);
+            let alive = leaks.alive();
+            assert_eq!(alive.blocks, heap.sizes().count() as u64, "after {step:?}");
+            assert_eq!(alive.bytes, heap.sizes().sum::<usize>() as u64, "after {step:?}");
+        }
+        drop(heap);
+        assert_eq!((leaks.alive().blocks, leaks.unrecorded_blocks.load(Relaxed)), (0, 0));
+    });
+}
+
+/// With fewer places than blocks, and with samples: what has no record changes nothing, and nothing is left.
+#[test]
+fn fuzz_blocks_without_a_record_are_blocks() {
+    holds(64, 2, (steps(300), 1_usize..8, 1_u64..400), |(steps, capacity, sampling)| {
+        for leaks in [Leaks::new(System).capacity(capacity), Leaks::new(System).sampling(sampling)] {
+            let mut heap = Heap::of(&leaks);
+            for step in &steps {
+                heap.take(*step);
+                let alive = leaks.alive();
+                assert!(alive.blocks <= heap.sizes().count() as u64, "after {step:?}: {alive:?}");
+                assert!(alive.bytes <= heap.sizes().sum::<usize>() as u64, "after {step:?}: {alive:?}");
+            }
+            drop(heap);
+            assert_eq!(leaks.alive().blocks, 0);
+        }
+    });
+}
+
+#[test]
+fn what_was_made_while_it_was_paused_is_not_known() {
+    let leaks = Leaks::new(System).capacity(8).paused();
+    let mut heap = Heap::of(&leaks);
+    heap.take(Step::New(100, false));
+    leaks.start();
+    heap.take(Step::New(10, true));
+    heap.take(Step::New(1, true));
+    assert_eq!((leaks.alive().blocks, leaks.alive().bytes), (2, 11));
+    leaks.stop();
+    // A block that has a record keeps it.
+    heap.take(Step::Resize(1, 50));
+    heap.take(Step::Resize(2, 3000));
+    assert_eq!((leaks.alive().blocks, leaks.alive().bytes), (2, 3050));
+    drop(heap);
+    assert_eq!(leaks.alive().blocks, 0);
+}
