@@ -5,7 +5,6 @@ set -u
 cd "$(dirname "$0")" || exit 1
 unset MALLOC_CONF JE_MALLOC_CONF _RJEM_MALLOC_CONF GLIBC_TUNABLES MALLOC_ARENA_MAX
 failed=0
-port=19427
 
 fail() {
     echo "FAILED: $*" >&2
@@ -17,15 +16,40 @@ mib() {
     awk -v key="$1:" '$1 == key { printf "%.2f", $2 / 1024 }' "/proc/$2/status"
 }
 
+# serves: whether it answers there.
+serves() {
+    curl -s -m 2 -o /dev/null "http://127.0.0.1:$port/healthz"
+}
+
+# start PROGRAM: a canary on a port that is free, of those that the kernel gives to nobody by itself; sets `pid` and `port`.
+# Where a port is taken the canary ends, and another one is tried.
+start() {
+    try=0
+    while [ $try -lt 5 ]; do
+        try=$((try + 1))
+        port=$((20000 + ($$ + try * 1009) % 5000 * 2))
+        ! serves || continue
+        "$1" --listen "127.0.0.1:$port" --udp-port $((port + 1)) --protocol udp --peer 127.0.0.1=self --interval 200ms &
+        pid=$!
+        waited=0
+        while [ $waited -lt 300 ] && kill -0 $pid 2>/dev/null; do
+            ! serves || return 0
+            waited=$((waited + 1))
+            sleep 0.1
+        done
+        kill $pid 2>/dev/null
+        wait $pid
+    done
+    fail "$1 serves no page: tried 5 ports, the last was $port"
+    return 1
+}
+
 echo "| allocator | linked  | RSS, MiB | of it anonymous | after 400 scrapes | threads |"
 echo "|-----------|---------|---------:|----------------:|------------------:|--------:|"
 for variant in "$@"; do
     for linked in "" -static; do
         program=build/$variant/canary$linked
-        port=$((port + 1))
-        "$program" --listen "127.0.0.1:$port" --udp-port $((port + 1000)) --protocol udp \
-            --peer 127.0.0.1=self --interval 200ms &
-        pid=$!
+        start "$program" || continue
         sleep 5
         rss=$(mib VmRSS $pid) anonymous=$(mib RssAnon $pid)
         page=$(curl -fsS "http://127.0.0.1:$port/metrics") || fail "$program serves no metrics"

@@ -9,11 +9,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, CommandFactory, Parser, ValueEnum};
+use clap::{Args, Parser, ValueEnum};
 
 use crate::error::{Error, Result};
 use crate::histogram::Bounds;
-use crate::options::{Kubernetes, Options};
+use crate::options::{Kubernetes, MOST_INTERVALS, Options};
 use crate::peer::Peer;
 use crate::protocol::Protocol;
 
@@ -81,9 +81,9 @@ struct Peers {
     /// The endpoints of a service, from the API server.
     #[arg(long)]
     kubernetes: bool,
-    /// Which service; turns --kubernetes on.
-    #[arg(long, value_name = "NAME", default_value = "kube-canary")]
-    kubernetes_service: String,
+    /// Which service; turns --kubernetes on [default: kube-canary].
+    #[arg(long, value_name = "NAME")]
+    kubernetes_service: Option<String>,
     /// Its namespace; turns --kubernetes on [default: the pod's own].
     #[arg(long, value_name = "NAME")]
     kubernetes_namespace: Option<String>,
@@ -104,7 +104,7 @@ struct Peers {
 #[derive(Args)]
 #[command(next_help_heading = "Metrics")]
 struct Metrics {
-    /// Where metrics, health and the page are served.
+    /// Where metrics, health and the page are served; port 0 is one that the kernel chooses, and is said.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "[::]:9427")]
     listen: SocketAddr,
     /// Threads of the web server; 0 serves on the prober's own.
@@ -124,7 +124,7 @@ struct Surroundings {
     /// The node that it runs on [default: the host's name].
     #[arg(long, value_name = "NAME", env = "NODE_NAME")]
     node: Option<String>,
-    /// Its own address, or several; not probed without --probe-self.
+    /// Its own address, or several; not probed without --probe-self, whoever names it.
     #[arg(long, value_name = "LIST", env = "POD_IP", value_delimiter = ',')]
     pod_ip: Vec<IpAddr>,
 }
@@ -145,11 +145,6 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Options> {
     options(Line::try_parse_from(arguments).unwrap_or_else(|error| error.exit()))
 }
 
-/// The text of `--help`.
-pub fn help() -> String {
-    Line::command().render_long_help().to_string()
-}
-
 fn options(line: Line) -> Result<Options> {
     let Line { probing, peers, metrics, surroundings } = line;
     let bounds = match &metrics.buckets {
@@ -159,16 +154,16 @@ fn options(line: Line) -> Result<Options> {
         None => Bounds::default(),
     };
     let timeout = probing.timeout.unwrap_or(probing.interval);
-    if timeout > probing.interval * 8 {
+    if timeout > probing.interval * MOST_INTERVALS {
         return Err(Error::Input(format!(
-            "--timeout {timeout:?} is more than 8 intervals of {:?}; raise --interval or lower --timeout",
+            "--timeout {timeout:?} is more than {MOST_INTERVALS} intervals of {:?}; raise --interval or lower --timeout",
             probing.interval
         )));
     }
     let kubernetes = peers.kubernetes
         || peers.kubernetes_nodes
         || peers.kubernetes_namespace.is_some()
-        || peers.kubernetes_service != "kube-canary";
+        || peers.kubernetes_service.is_some();
     if kubernetes && cfg!(not(feature = "kubernetes")) {
         return Err(Error::Input("--kubernetes: built without the feature `kubernetes`; use --peers-dns".into()));
     }
@@ -186,7 +181,7 @@ fn options(line: Line) -> Result<Options> {
         peers_dns: peers.peers_dns,
         kubernetes: kubernetes.then_some(Kubernetes {
             namespace: peers.kubernetes_namespace,
-            service: peers.kubernetes_service,
+            service: peers.kubernetes_service.unwrap_or_else(|| "kube-canary".into()),
             nodes: peers.kubernetes_nodes,
         }),
         grace: peers.grace,
@@ -221,7 +216,7 @@ mod tests {
 
     #[test]
     fn the_command_is_well_formed() {
-        Line::command().debug_assert();
+        <Line as clap::CommandFactory>::command().debug_assert();
     }
 
     #[test]
@@ -257,6 +252,13 @@ mod tests {
             (&["--timeout", "9s"], "8 intervals"),
             (&["--protocol", "icmp,smtp"], "possible values: icmp, udp, tcp, http"),
             (&["--peer", "node-a"], "--peers-dns"),
+            (&["--peer", "[[[::1]]]=x"], "wanted an IP address"),
+            (&["--peer", "[10.0.0.1]"], "wanted an IP address"),
+            (&["--peer", "::1]"], "wanted an IP address"),
+            (&["--peer", "0.0.0.0"], "not of none"),
+            (&["--peer", "::=x"], "not of none"),
+            (&["--peer", "::ffff:255.255.255.255"], "not of all"),
+            (&["--peer", "ff02::1"], "multicast"),
             (&["--buckets", "2,1"], "--buckets"),
             (&["--listen", "9427"], "--listen"),
             (&["--udp-port", "0"], "--udp-port"),
@@ -275,6 +277,10 @@ mod tests {
     fn naming_a_service_turns_kubernetes_on() {
         let kubernetes = parse(&["--kubernetes-service", "c"]).unwrap().kubernetes.unwrap();
         assert_eq!((&*kubernetes.service, kubernetes.namespace), ("c", None));
+        // Its own default, too.
+        for flags in [&["--kubernetes-service", "kube-canary"][..], &["--kubernetes"]] {
+            assert_eq!(&*parse(flags).unwrap().kubernetes.unwrap().service, "kube-canary");
+        }
         assert!(parse(&["--kubernetes-nodes"]).unwrap().kubernetes.unwrap().nodes);
     }
 }

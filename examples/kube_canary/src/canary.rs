@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::mesh::{Mesh, Shared};
 use crate::options::Options;
 use crate::prober::Prober;
+use crate::say::say;
 use crate::web::{Facts, Server};
 use crate::{args, discovery, settle};
 
@@ -20,11 +21,10 @@ const FAREWELL: Duration = Duration::from_millis(200);
 /// The command: reads `arguments` (the first is the program's name), runs until SIGTERM or SIGINT, and gives the exit code.
 /// What goes wrong is one line on standard error.
 pub fn command(arguments: impl IntoIterator<Item = OsString>) -> u8 {
-    let say = |line: String| eprintln!("kube_canary: {line}");
-    match args::parse(arguments).and_then(|options| run(options, say)) {
+    match args::parse(arguments).and_then(|options| run(options, |line| say(&line))) {
         Ok(()) => 0,
         Err(error) => {
-            say(error.to_string());
+            say(&error.to_string());
             if matches!(error, Error::Input(_)) { 2 } else { 1 }
         }
     }
@@ -43,7 +43,7 @@ pub fn run(options: Options, say: impl Fn(String)) -> Result<()> {
 /// # Errors
 /// As [`run`].
 pub fn run_until(
-    options: Options,
+    mut options: Options,
     say: impl Fn(String),
     ready: impl FnOnce(SocketAddr),
     stop: impl Future<Output = Result<()>>,
@@ -55,18 +55,24 @@ pub fn run_until(
         let grace = options.grace.as_nanos() as u64;
         let mesh = Shared::new(Mesh::new(options.bounds.clone(), grace, options.most_probed, &options.ring_name()));
         let server = Server::bind(&options, mesh.clone(), Facts::of_this_build())?;
+        let address = server.address().map_err(system("asking for the web server's port"))?;
+        options.peer_port = options.port_of_peers(address.port());
         let prober = Prober::open(&options, mesh.clone())?;
         if let Some(why) = prober.fallback() {
             say(format!("probing by UDP echo, since nothing else was asked for: {why}"));
         }
-        discovery::start(&options, &mesh)?;
-        ready(server.address().map_err(system("asking for the web server's port"))?);
+        let sources = discovery::start(&options, &mesh)?;
+        if options.listen.port() == 0 {
+            say(format!("listening on http://{address}/"));
+        }
+        ready(address);
         // A thousand peers of the command line are in the mesh now.
         drop(options);
         // A task of its own: its timer, which is most of what happens, then wakes nothing else.
         let prober = tokio::spawn(prober.run());
         tokio::select! {
             ended = prober => ended.unwrap_or_else(|failed| std::panic::resume_unwind(failed.into_panic())),
+            never = sources.follow() => match never {},
             ended = server.run() => ended,
             ended = stop => ended,
         }

@@ -16,12 +16,16 @@ pub mod canary;
 pub mod clock;
 pub mod discovery;
 pub mod error;
+#[cfg(test)]
+#[path = "../../../src/fuzz.rs"]
+mod fuzz;
 pub mod histogram;
 pub mod mesh;
 pub mod options;
 pub mod peer;
 pub mod prober;
 pub mod protocol;
+mod say;
 pub mod settle;
 pub mod tallies;
 pub mod web;

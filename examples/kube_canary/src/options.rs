@@ -8,6 +8,9 @@ use crate::histogram::Bounds;
 use crate::peer::Peer;
 use crate::protocol::Protocol;
 
+/// A timeout may be so many intervals: a longer one would not fit in a book's window.
+pub const MOST_INTERVALS: u32 = 8;
+
 /// Everything that a canary is told.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -21,7 +24,7 @@ pub struct Options {
     pub protocols: Option<Vec<Protocol>>,
     /// Where the web server listens.
     pub listen: SocketAddr,
-    /// Where the peers' web servers listen: the port of HTTP probes, TCP probes and `/peers`.
+    /// Where the peers' web servers listen: the port of HTTP probes, TCP probes and `/peers`; 0 is that of our own.
     pub peer_port: u16,
     /// Where UDP echo requests are answered and sent to.
     pub udp_port: u16,
@@ -45,7 +48,7 @@ pub struct Options {
     pub quantiles: bool,
     /// This canary's own addresses are peers too.
     pub probe_self: bool,
-    /// Own addresses, which are left out unless `probe_self`.
+    /// Own addresses, which are left out unless `probe_self`, whoever names them.
     pub own_addresses: Vec<IpAddr>,
 }
 
@@ -53,6 +56,11 @@ impl Options {
     /// What this canary is called on the ring of peers: its own address, as the others call it, where it knows that.
     pub fn ring_name(&self) -> String {
         self.own_addresses.first().map_or_else(|| self.node.clone(), IpAddr::to_string)
+    }
+
+    /// The port of the peers' web servers, where our own has `chosen`: the kernel chooses one where 0 is asked for.
+    pub fn port_of_peers(&self, chosen: u16) -> u16 {
+        if self.peer_port == 0 { chosen } else { self.peer_port }
     }
 }
 

@@ -1,8 +1,18 @@
 //! A peer: another canary. In: what discovery found. Out: an address to probe, and names to show it by.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use serde::Serialize;
+
+/// Why nobody can ever answer at that address, where that is so.
+pub fn check(address: IpAddr) -> Result<(), &'static str> {
+    match address {
+        _ if address.is_unspecified() => Err("wanted the address of one host, not of none"),
+        _ if address.is_multicast() => Err("wanted the address of one host, not of a multicast group"),
+        IpAddr::V4(Ipv4Addr::BROADCAST) => Err("wanted the address of one host, not of all"),
+        _ => Ok(()),
+    }
+}
 
 /// Another canary, or any address that answers. Two peers are the same where their addresses are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use allocanary::units;
 
 use crate::discovery;
-use crate::peer::Peer;
+use crate::peer::{self, Peer};
 
 /// A span of at least a millisecond, the timer's own grain, and at most a day.
 pub(super) fn span(text: &str) -> Result<Duration, String> {
@@ -31,8 +31,12 @@ pub(super) fn dns_name(text: &str) -> Result<String, String> {
 /// A peer: `ADDRESS[=NODE]`.
 pub(super) fn peer(text: &str) -> Result<Peer, String> {
     let (address, node) = text.split_once('=').unwrap_or((text, ""));
-    match address.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
-        Ok(address) => Ok(Peer::on(address.to_canonical(), node)),
-        Err(_) => Err("wanted an IP address, and perhaps =NODE; for a host's name use --peers-dns".into()),
-    }
+    let address = match address.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        Some(address) => address.parse().map(IpAddr::V6),
+        None => address.parse(),
+    };
+    let wanted = "wanted an IP address, and perhaps =NODE; for a host's name use --peers-dns";
+    let address = address.map_err(|_| wanted.to_string())?.to_canonical();
+    peer::check(address)?;
+    Ok(Peer::on(address, node))
 }

@@ -6,14 +6,16 @@
 //! awake, at every other of its beats: without a prober, never.
 
 use std::collections::HashMap;
-use std::fs;
+use std::fs::{self, File, FileType};
+use std::io::Read;
 use std::net::IpAddr;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use super::Own;
 use crate::error::{Error, Result};
 use crate::mesh::Shared;
-use crate::peer::Peer;
+use crate::peer::{self, Peer};
 
 /// Beats of the prober between two looks.
 const LOOK: u32 = 2;
@@ -24,7 +26,6 @@ const MOST_BYTES: u64 = 4 << 20;
 /// A file that was read well once.
 pub struct PeersFile {
     path: PathBuf,
-    peers: Vec<Peer>,
     state: State,
 }
 
@@ -36,20 +37,15 @@ enum State {
 }
 
 impl PeersFile {
-    /// Reads the file; at the start it must be there and whole.
-    pub fn open(path: &Path) -> Result<Self> {
+    /// Reads the file, and gives the peers in it; at the start it must be there and whole.
+    pub fn open(path: &Path) -> Result<(Self, Vec<Peer>)> {
         let state = State::of(path);
         let peers = read(path).map_err(|problem| Error::PeersFile { path: path.into(), problem })?;
-        Ok(PeersFile { path: path.into(), peers, state })
-    }
-
-    /// The peers in it.
-    pub fn peers(&self) -> Vec<Peer> {
-        self.peers.clone()
+        Ok((PeersFile { path: path.into(), state }, peers))
     }
 
     /// Reads the file again whenever it changes.
-    pub async fn watch(mut self, mesh: Shared) {
+    pub async fn watch(mut self, own: Own, mesh: Shared) {
         loop {
             mesh.beats(LOOK).await;
             let state = State::of(&self.path);
@@ -58,7 +54,7 @@ impl PeersFile {
             }
             self.state = state;
             match read(&self.path) {
-                Ok(peers) => super::succeed(&mesh, "file", peers),
+                Ok(peers) => super::succeed(&mesh, "file", own.none_of(peers)),
                 Err(problem) => super::fail(&mesh, "file", format!("{}: {problem}", self.path.display())),
             }
         }
@@ -77,15 +73,33 @@ impl State {
 }
 
 fn read(path: &Path) -> std::result::Result<Vec<Peer>, String> {
-    let size = fs::metadata(path).map_err(|error| error.to_string())?.len();
-    if size > MOST_BYTES {
-        return Err(format!("wanted at most {MOST_BYTES} bytes, found {size}"));
+    // To open a FIFO waits for somebody who writes, and this thread is the only one: with this flag it does not.
+    let file =
+        File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(|error| error.to_string())?;
+    let kind = file.metadata().map_err(|error| error.to_string())?.file_type();
+    if !kind.is_file() {
+        return Err(format!("wanted a regular file, found {}", named(kind)));
     }
-    parse(&fs::read_to_string(path).map_err(|error| error.to_string())?)
+    let mut text = String::new();
+    // Not by its size, which a file of /proc says is 0 and which others write may rise meanwhile.
+    let size = file.take(MOST_BYTES + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
+    if size as u64 > MOST_BYTES {
+        return Err(format!("wanted at most {MOST_BYTES} bytes, found more"));
+    }
+    parse(&text)
 }
 
-/// The peers of a text. A line that names none makes the whole text invalid: a file that is half written would otherwise
-/// look as if nodes had gone.
+fn named(kind: FileType) -> &'static str {
+    match kind {
+        _ if kind.is_dir() => "a folder",
+        _ if kind.is_fifo() => "a FIFO",
+        _ => "a device",
+    }
+}
+
+/// The peers of a text. A line that names none makes the whole text invalid: most files that are half written end in such
+/// a line, and would otherwise look as if nodes had gone. One that is cut at the end of a line, or within a name, is read as
+/// it is: `--grace` keeps the series until the rest is there.
 pub fn parse(text: &str) -> std::result::Result<Vec<Peer>, String> {
     let mut peers: Vec<Peer> = Vec::new();
     let mut places: HashMap<IpAddr, usize> = HashMap::new();
@@ -96,6 +110,7 @@ pub fn parse(text: &str) -> std::result::Result<Vec<Peer>, String> {
         let wrong = |what: &str| format!("line {}: {what}, found `{}`", number + 1, shortened(line.trim()));
         let address: IpAddr = address.parse().map_err(|_| wrong("wanted `ADDRESS [NODE [ZONE]]`"))?;
         let address = address.to_canonical();
+        peer::check(address).map_err(wrong)?;
         let (node, zone) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         if words.next().is_some() {
             return Err(wrong("wanted at most an address, a node and a zone"));
@@ -131,6 +146,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::fuzz::holds;
+    use crate::histogram::Bounds;
+    use crate::mesh::Mesh;
 
     #[test]
     fn addresses_names_and_comments_are_read() {
@@ -146,25 +164,96 @@ mod tests {
             ("10.0.0.1\n10.0.0", "line 2: wanted `ADDRESS [NODE [ZONE]]`, found `10.0.0`"),
             ("10.0.0.1 a b c", "line 1: wanted at most an address, a node and a zone"),
             ("# nothing\n", "wanted at least one peer"),
+            ("10.0.0.1\n0.0.0.0 a", "line 2: wanted the address of one host, not of none, found `0.0.0.0 a`"),
+            (":: a", "not of none"),
+            ("255.255.255.255", "not of all"),
+            ("224.0.0.1", "multicast"),
+            ("ff02::1 a", "multicast"),
         ] {
             let problem = parse(text).unwrap_err();
             assert!(problem.contains(said), "{problem}");
         }
     }
 
-    proptest! {
-        #[test]
-        fn no_text_makes_it_panic(text in "\\PC*") {
-            let _ = parse(&text);
+    /// The prober wakes, so often that the file is looked at.
+    async fn look(mesh: &Shared) {
+        for _ in 0..LOOK {
+            tokio::task::yield_now().await;
+            mesh.beat();
         }
+        tokio::task::yield_now().await;
+    }
 
-        #[test]
-        fn what_is_written_is_read(addresses in prop::collection::hash_set(any::<u32>(), 1..50)) {
-            let addresses: Vec<IpAddr> =
-                addresses.into_iter().map(|bits| IpAddr::V4(bits.into())).collect();
-            let text: String = addresses.iter().map(|address| format!("{address} n\n")).collect();
-            let found: Vec<IpAddr> = parse(&text).unwrap().iter().map(|peer| peer.address).collect();
-            prop_assert_eq!(found, addresses);
+    #[test]
+    fn a_file_that_vanishes_or_is_half_written_takes_no_peer_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("peers");
+        fs::write(&path, "10.0.0.1 a\n10.0.0.2 b\n").unwrap();
+        let mesh = Shared::new(Mesh::new(Bounds::default(), 0, usize::MAX, "a"));
+        let (file, peers) = PeersFile::open(&path).unwrap();
+        mesh.lock().update("file", peers, 0);
+        // The peers that are probed, how often the file was read well and how often not, and what is wrong with it now.
+        let state = || {
+            let mesh = mesh.lock();
+            let probed = mesh.entries().filter(|(_, entry)| entry.probed());
+            let mut nodes: Vec<String> = probed.map(|(_, entry)| entry.peer.node.to_string()).collect();
+            nodes.sort();
+            let tally = mesh.tallies.sources.get("file").cloned().unwrap_or_default();
+            (nodes.concat(), tally.succeeded, tally.failed, tally.problem.unwrap_or_default())
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            tokio::spawn(file.watch(Own { addresses: Vec::new(), probed: false }, mesh.clone()));
+            look(&mesh).await;
+            assert_eq!(state(), ("ab".into(), 0, 0, String::new()), "as it was read at the start");
+            fs::remove_file(&path).unwrap();
+            look(&mesh).await;
+            let (nodes, _, failed, problem) = state();
+            assert_eq!((&*nodes, failed), ("ab", 1));
+            assert!(problem.contains("No such file") && problem.contains(&*path.to_string_lossy()), "{problem}");
+            look(&mesh).await;
+            assert_eq!(state().2, 1, "what is missing still is no news");
+            fs::write(&path, "10.0.0.1 a\n10.0.").unwrap();
+            look(&mesh).await;
+            let (nodes, _, failed, problem) = state();
+            assert_eq!((&*nodes, failed), ("ab", 2));
+            assert!(problem.contains("line 2") && problem.contains("`10.0.`"), "{problem}");
+            fs::write(&path, "").unwrap();
+            look(&mesh).await;
+            assert_eq!((&*state().0, state().2), ("ab", 3));
+            fs::write(&path, "10.0.0.1 a\n10.0.0.3 c\n").unwrap();
+            look(&mesh).await;
+            assert_eq!(state(), ("ac".into(), 1, 3, String::new()));
+        });
+    }
+
+    #[test]
+    fn a_file_without_an_end_is_read_to_the_bound_and_no_further() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        // The second is more than there is memory.
+        for size in [MOST_BYTES + 1, 1 << 40] {
+            file.as_file().set_len(size).unwrap();
+            let problem = read(file.path()).unwrap_err();
+            assert!(problem.contains("wanted at most 4194304 bytes"), "{size}: {problem}");
         }
+        fs::write(file.path(), "#".repeat(MOST_BYTES as usize - 9) + "\n10.0.0.1").unwrap();
+        assert_eq!(read(file.path()).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn fuzz_no_text_makes_it_panic() {
+        let near = "([0-9a-f.:]{0,12}[ \t#\n]{0,2}){0,20}";
+        holds(256, 16, prop_oneof!["\\PC{0,100}", near], |text| drop(parse(&text)));
+    }
+
+    #[test]
+    fn fuzz_what_is_written_is_read() {
+        holds(256, 16, prop::collection::hash_set(any::<u32>(), 1..50), |addresses| {
+            let addresses = addresses.into_iter().map(|bits| IpAddr::V4(bits.into()));
+            let addresses: Vec<IpAddr> = addresses.filter(|address| peer::check(*address).is_ok()).collect();
+            let text: String = addresses.iter().map(|address| format!("{address} n\n")).collect();
+            let found = parse(&text).unwrap_or_default();
+            assert_eq!(found.iter().map(|peer| peer.address).collect::<Vec<_>>(), addresses);
+        });
     }
 }

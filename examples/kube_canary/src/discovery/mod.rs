@@ -11,8 +11,14 @@ mod names;
 #[cfg(feature = "kubernetes")]
 mod reflect;
 
+use std::convert::Infallible;
+use std::future::pending;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::panic::resume_unwind;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+use tokio::task::{JoinError, JoinSet};
 
 pub use dns::{Resolver, check as check_name};
 pub use names::NODE_HEADER;
@@ -22,42 +28,66 @@ use crate::error::{Error, Result};
 use crate::mesh::Shared;
 use crate::options::Options;
 use crate::peer::Peer;
+use crate::say::say;
 
 /// Says who the peers are at once where that is possible, and keeps doing so on the runtime that it is called in.
-pub fn start(options: &Options, mesh: &Shared) -> Result<()> {
+pub fn start(options: &Options, mesh: &Shared) -> Result<Sources> {
+    let mut tasks = JoinSet::new();
+    let own = own(options);
     if !options.peers.is_empty() {
-        succeed(mesh, "flags", options.peers.clone());
+        succeed(mesh, "flags", own.none_of(options.peers.clone()));
     }
     if let Some(path) = &options.peers_file {
-        let file = file::PeersFile::open(path)?;
-        succeed(mesh, "file", file.peers());
-        tokio::spawn(file.watch(mesh.clone()));
+        let (file, peers) = file::PeersFile::open(path)?;
+        succeed(mesh, "file", own.none_of(peers));
+        tasks.spawn(file.watch(own.clone(), mesh.clone()));
     }
     if let Some(name) = &options.peers_dns {
-        let resolver = Resolver::of_system().map_err(|problem| Error::Input(format!("--peers-dns: {problem}")))?;
-        tokio::spawn(dns::watch(resolver, name.clone(), own(options), mesh.clone()));
+        let no_resolver = |problem| Error::System { what: "--peers-dns", error: io::Error::other(problem) };
+        let resolver = Resolver::of_system().map_err(no_resolver)?;
+        tasks.spawn(dns::watch(resolver, name.clone(), own.clone(), mesh.clone()));
     }
     match &options.kubernetes {
         #[cfg(feature = "kubernetes")]
-        Some(kubernetes) => drop(tokio::spawn(kubernetes::watch(kubernetes.clone(), own(options), mesh.clone()))),
+        Some(kubernetes) => drop(tasks.spawn(kubernetes::watch(kubernetes.clone(), own, mesh.clone()))),
         #[cfg(not(feature = "kubernetes"))]
         Some(_) => {
             return Err(Error::Input("--kubernetes: this canary was built without the feature `kubernetes`".into()));
         }
         None if options.peers_dns.is_none() && options.peers_file.is_none() && options.peers.is_empty() => {
             // Nobody was named: itself, so that it runs anywhere at once.
-            succeed(mesh, "flags", loopback(&options.node));
+            succeed(mesh, "flags", itself(options));
         }
         None => {}
     }
-    tokio::spawn(names::learn(options.peer_port, mesh.clone()));
-    Ok(())
+    tasks.spawn(names::learn(options.peer_port, mesh.clone()));
+    Ok(Sources(tasks))
 }
 
-/// This host, by each family that it has.
-fn loopback(node: &str) -> Vec<Peer> {
-    let own: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
-    own.into_iter().filter(|address| is_own(*address)).map(|address| Peer::on(address, node)).collect()
+/// The tasks that follow the sources. None of them ever ends by itself.
+pub struct Sources(JoinSet<()>);
+
+impl Sources {
+    /// Follows them for ever. A panic in one is a panic here: peers that nobody follows any more look like peers that stay.
+    pub async fn follow(mut self) -> Infallible {
+        while let Some(ended) = self.0.join_next().await {
+            if let Err(Ok(panic)) = ended.map_err(JoinError::try_into_panic) {
+                resume_unwind(panic);
+            }
+        }
+        pending().await
+    }
+}
+
+/// This host, where its web server listens: on loopback by each family that it serves and has, or at the one address.
+fn itself(options: &Options) -> Vec<Peer> {
+    let loopback: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+    let addresses = match options.listen.ip().to_canonical() {
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => loopback.into_iter().filter(|address| is_own(*address)).collect(),
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => vec![loopback[0]],
+        address => vec![address],
+    };
+    addresses.into_iter().map(|address| Peer::on(address, &options.node)).collect()
 }
 
 /// An address that a socket can be bound to is of this host: asking so needs no list of interfaces, which change. Where
@@ -84,12 +114,17 @@ fn succeed(mesh: &Shared, source: &'static str, peers: Vec<Peer>) {
 
 /// A refresh failed; the peers stay. Says so on standard error when the problem is a new one.
 fn fail(mesh: &Shared, source: &'static str, problem: String) {
-    let mut mesh = mesh.lock();
-    let tally = mesh.tallies.sources.entry(source).or_default();
-    tally.failed += 1;
-    if tally.problem.as_ref() != Some(&problem) {
-        eprintln!("kube_canary: peers from {source}: {problem}; the last known peers are kept");
-        tally.problem = Some(problem);
+    let line = format!("peers from {source}: {problem}; the last known peers are kept");
+    let is_new = {
+        let mut mesh = mesh.lock();
+        let tally = mesh.tallies.sources.entry(source).or_default();
+        tally.failed += 1;
+        let before = tally.problem.replace(problem);
+        before != tally.problem
+    };
+    // Whoever reads standard error slowly holds up nothing that needs the mesh.
+    if is_new {
+        say(&line);
     }
 }
 
@@ -108,5 +143,65 @@ impl Own {
     /// Whether a source may name this address: anybody's but this canary's own.
     fn admits(&self, address: IpAddr) -> bool {
         self.probed || !(self.addresses.contains(&address) || is_own(address))
+    }
+
+    /// Those of a list that a person wrote that are not this canary. The same list may be for all nodes; but loopback is no
+    /// node's name for another, and who writes that means it.
+    fn none_of(&self, mut peers: Vec<Peer>) -> Vec<Peer> {
+        let is_meant = |address: IpAddr| address.is_loopback() && !self.addresses.contains(&address);
+        peers.retain(|peer| is_meant(peer.address) || self.admits(peer.address));
+        peers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_that_panics_does_not_end_in_silence() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let mut tasks = JoinSet::new();
+        tasks.spawn_on(pending(), runtime.handle());
+        tasks.spawn_on(async { panic!("as a test wants it") }, runtime.handle());
+        let follow = || runtime.block_on(async { Sources(tasks).follow().await });
+        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(follow)).unwrap_err();
+        assert_eq!(caught.downcast_ref::<&str>(), Some(&"as a test wants it"));
+    }
+
+    #[test]
+    fn a_list_for_all_nodes_may_name_this_one() {
+        let addresses = ["192.0.2.7", "10.0.0.9", "127.0.0.1"].map(|address| address.parse::<IpAddr>().unwrap());
+        let named = |own: &[IpAddr], probed| {
+            let own = Own { addresses: own.to_vec(), probed };
+            own.none_of(addresses.map(Peer::at).to_vec()).iter().map(|peer| peer.address).collect::<Vec<_>>()
+        };
+        assert_eq!(named(&addresses[..1], false), addresses[1..]);
+        assert_eq!(named(&addresses[2..], false), addresses[..2]);
+        assert_eq!(named(&addresses[..1], true), addresses);
+        // An address that this host has, and nobody said so: the one by which it would reach another host.
+        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+        if socket.connect("192.0.2.1:9").is_err() || is_own(addresses[0]) {
+            eprintln!(
+                "skipped a part of a_list_for_all_nodes_may_name_this_one: this host has no address but loopback"
+            );
+            return;
+        }
+        let host = socket.local_addr().unwrap().ip();
+        let left = |probed| Own { addresses: Vec::new(), probed }.none_of(vec![Peer::at(host)]).len();
+        assert_eq!((left(false), left(true)), (0, 1), "{host}");
+    }
+
+    #[test]
+    fn without_peers_it_is_this_host_where_it_listens() {
+        let itself = |listen: &str| {
+            let options = Options { listen: listen.parse().unwrap(), ..Options::default() };
+            itself(&options).iter().map(|peer| peer.address.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(itself("0.0.0.0:1"), ["127.0.0.1"]);
+        assert_eq!(itself("127.0.0.1:1"), ["127.0.0.1"]);
+        assert_eq!(itself("[::ffff:127.0.0.2]:1"), ["127.0.0.2"]);
+        assert_eq!(itself("[::1]:1"), ["::1"]);
+        assert_eq!(itself("[::]:1")[0], "127.0.0.1");
     }
 }

@@ -19,6 +19,7 @@ use super::{socket, udp};
 use crate::book::Answer;
 use crate::mesh::Mesh;
 use crate::protocol::{Loss, Protocol};
+use crate::say::say;
 use crate::tallies::{Refused, Tallies};
 
 /// Packets that are read in one go, before others get their turn.
@@ -157,14 +158,14 @@ impl Channel {
 
     /// Said once, and counted.
     fn without_stamp(&self, tallies: &mut Tallies) {
-        if tallies.unstamped == 0 {
-            eprintln!(
-                "kube_canary: this kernel does not say when a packet came ({}): round trips are up to twice as long \
-                 as they were, and 250 us; kube_canary_unstamped_replies_total counts them",
-                self.protocol()
-            );
-        }
         tallies.unstamped += 1;
+        if tallies.unstamped == 1 {
+            say(&format!(
+                "this kernel does not say when a packet came ({}): round trips are up to twice as long as they were, \
+                 and 250 us; kube_canary_unstamped_replies_total counts them",
+                self.protocol()
+            ));
+        }
     }
 
     /// The queue of errors. An error that does not name a probe of ours is no loss of anybody.

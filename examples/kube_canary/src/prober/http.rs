@@ -63,3 +63,40 @@ pub async fn probe(to: SocketAddr, timeout: Duration) -> io::Result<Took> {
 fn broken(error: hyper::Error) -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionAborted, error)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+    use crate::fuzz::holds;
+
+    /// Nothing here waits for longer than a machine may stand still.
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn fuzz_a_peer_may_answer_anything() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let beginnings = [&b""[..], b"HTTP/1.", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: "];
+        let drawn =
+            (prop::sample::select(beginnings.to_vec()), prop::collection::vec(any::<u8>(), 0..400), any::<bool>());
+        holds(64, 1, drawn, |(begin, noise, whole)| {
+            let end = if whole { &b"\r\n\r\n"[..] } else { b"" };
+            let answer = [begin, &noise, end].concat();
+            let probed = runtime.block_on(async {
+                let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+                let to = listener.local_addr().unwrap();
+                let answering = async {
+                    let (mut stream, _) = listener.accept().await.unwrap();
+                    let _ = stream.read(&mut [0; 1024]).await;
+                    let _ = stream.write_all(&answer).await;
+                };
+                let both = async { tokio::join!(probe(to, LONG), answering).0 };
+                tokio::time::timeout(LONG, both).await.expect("an end, whatever the answer")
+            });
+            // Where it says less than a status, nobody has answered.
+            assert!(probed.is_err() || answer.starts_with(b"HTTP/1."), "{probed:?}");
+        });
+    }
+}

@@ -24,7 +24,7 @@ use std::collections::VecDeque;
 use crate::clock;
 use crate::error::{Error, Result};
 use crate::mesh::{Mesh, PeerId, Shared};
-use crate::options::Options;
+use crate::options::{MOST_INTERVALS, Options};
 use crate::protocol::{Loss, Protocol};
 use answers::Asker;
 use channel::{Channel, SETTLED};
@@ -39,8 +39,6 @@ use timer::Timer;
 
 /// About so often drops are counted and forgotten peers swept: with the first probe after it, or else half as late again.
 const HOUSEKEEPING: u64 = 1_000_000_000;
-/// A longer timeout would not fit in a book's window.
-const MOST_INTERVALS: u32 = 8;
 
 /// A probe in flight, and when it is lost.
 struct Deadline {

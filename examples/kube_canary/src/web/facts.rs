@@ -23,9 +23,3 @@ impl Facts {
         }
     }
 }
-
-impl Default for Facts {
-    fn default() -> Self {
-        Facts::of_this_build()
-    }
-}

@@ -42,7 +42,10 @@ fn offers<'a>(headers: &'a HeaderMap, name: &'static HeaderName) -> impl Iterato
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::fuzz::holds;
 
     fn headers(name: &'static HeaderName, value: &str) -> HeaderMap {
         HeaderMap::from_iter([(name.clone(), value.parse().unwrap())])
@@ -79,5 +82,15 @@ mod tests {
             assert_eq!(gzip(&headers(&ACCEPT_ENCODING, accept)), wanted, "{accept}");
         }
         assert!(!gzip(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn fuzz_no_header_makes_it_panic() {
+        let near = "((gzip|\\*|text/plain|application/openmetrics-text)?[;,=qQ .0-9-]{0,6}){0,8}";
+        holds(256, 16, prop_oneof!["\\PC*", near], |value| {
+            let Ok(value) = value.parse::<hyper::header::HeaderValue>() else { return };
+            let headers = HeaderMap::from_iter([(ACCEPT, value.clone()), (ACCEPT_ENCODING, value)]);
+            let _ = (format(&headers), gzip(&headers));
+        });
     }
 }

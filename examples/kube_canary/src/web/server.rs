@@ -58,13 +58,14 @@ impl Server {
     pub fn bind(options: &Options, mesh: Shared, facts: Facts) -> Result<Self> {
         let port = |error| Error::Port { what: "listening for HTTP on", address: options.listen, error };
         let listener = listen(options.listen).map_err(port)?;
+        let peer_port = options.port_of_peers(listener.local_addr().map_err(port)?.port());
         let mut registry = Registry::default();
         registry.register_collector(Box::new(MeshCollector::new(mesh.clone(), facts.clone())));
         // By the scrape itself: one arena is added up in microseconds, and a thread would be a tenth of our memory.
         let allocator = allocanary::metrics::AllocatorCollector::new().with_refresh(Duration::ZERO);
         registry.register_collector(Box::new(allocator));
         let node = options.node.clone();
-        let gatherer = Gatherer::new(mesh.clone(), node.clone(), options.own_addresses.clone(), options.peer_port);
+        let gatherer = Gatherer::new(mesh.clone(), node.clone(), options.own_addresses.clone(), peer_port);
         let site = Site {
             mesh,
             registry,
@@ -257,3 +258,7 @@ mod tests {
         assert!(joined(cancelled).is_err());
     }
 }
+
+#[cfg(test)]
+#[path = "requests_test.rs"]
+mod requests;

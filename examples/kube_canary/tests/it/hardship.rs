@@ -1,114 +1,32 @@
 //! The command in bad times: stopped, out of descriptors, read slowly by a crowd.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
+use crate::canary::{Canary, command, until};
 use crate::support::{free_port, loopback, server};
 
-/// A canary with its web server on that address; it ends with its test.
-struct Canary {
-    child: Child,
-    server: SocketAddr,
-}
-
-impl Drop for Canary {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+/// A canary of so many peers on loopback; `most_files` is what it may have open, 0 for what this process may.
+fn start(peers: u32, most_files: u64, flags: &[&str]) -> Canary {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let lines: String = loopback(peers).iter().map(|peer| format!("{} node\n", peer.address)).collect();
+    std::fs::write(file.path(), lines).unwrap();
+    let mut command = command(flags);
+    command.arg(format!("--udp-port={}", free_port())).arg(format!("--peers-file={}", file.path().display()));
+    command.stderr(Stdio::null());
+    let limit = libc::rlimit { rlim_cur: most_files, rlim_max: most_files };
+    if most_files > 0 {
+        // SAFETY: between fork and exec one system call, of a value that the closure owns.
+        unsafe {
+            command.pre_exec(move || match libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            })
+        };
     }
-}
-
-impl Canary {
-    /// Of so many peers on loopback; `most_files` is what it may have open, 0 for what this process may.
-    fn start(peers: u32, most_files: u64, flags: &[&str]) -> Canary {
-        let port = listen_port();
-        let file = tempfile::NamedTempFile::new().unwrap();
-        let lines: String = loopback(peers).iter().map(|peer| format!("{} node\n", peer.address)).collect();
-        std::fs::write(file.path(), lines).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_kube_canary"));
-        command.arg(format!("--listen=127.0.0.1:{port}")).arg(format!("--udp-port={}", free_port()));
-        command.arg(format!("--peers-file={}", file.path().display())).args(flags).stderr(Stdio::null());
-        let limit = libc::rlimit { rlim_cur: most_files, rlim_max: most_files };
-        if most_files > 0 {
-            // SAFETY: between fork and exec one system call, of a value that the closure owns.
-            unsafe {
-                command.pre_exec(move || match libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) {
-                    0 => Ok(()),
-                    _ => Err(std::io::Error::last_os_error()),
-                })
-            };
-        }
-        let canary = Canary { child: command.spawn().unwrap(), server: ([127, 0, 0, 1], port).into() };
-        until("it serves its page", || canary.get("/metrics").is_some());
-        canary
-    }
-
-    fn connect(&self) -> std::io::Result<TcpStream> {
-        let stream = TcpStream::connect(self.server)?;
-        // Where descriptors are few, whoever asks waits for several who do not; nothing is measured by it.
-        stream.set_read_timeout(Some(Duration::from_secs(120)))?;
-        Ok(stream)
-    }
-
-    /// A page, where it is answered with 200.
-    fn get(&self, path: &str) -> Option<String> {
-        let mut stream = self.connect().ok()?;
-        write!(stream, "GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").ok()?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).ok()?;
-        answer.starts_with("HTTP/1.1 200").then_some(answer)
-    }
-
-    /// The sum of all series of a metric whose line contains `label`.
-    fn sum(&self, metric: &str, label: &str) -> f64 {
-        let page = self.get("/metrics").expect("a page");
-        let name = |line: &str| line.split(['{', ' ']).next() == Some(&format!("kube_canary_{metric}"));
-        let lines = page.lines().filter(|line| name(line) && line.contains(label));
-        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
-    }
-
-    /// What it may have open from now on; gives what that was.
-    fn limit_files(&self, most: u64) -> u64 {
-        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        let id = self.child.id() as i32;
-        // SAFETY: one limit is read into a value of ours.
-        assert_eq!(unsafe { libc::prlimit(id, libc::RLIMIT_NOFILE, std::ptr::null(), &raw mut limit) }, 0);
-        let before = std::mem::replace(&mut limit.rlim_cur, most);
-        // SAFETY: and set from it.
-        assert_eq!(unsafe { libc::prlimit(id, libc::RLIMIT_NOFILE, &raw const limit, std::ptr::null_mut()) }, 0);
-        before
-    }
-
-    fn signal(&self, number: i32) {
-        // SAFETY: a signal to a child that was not waited for yet.
-        assert_eq!(unsafe { libc::kill(self.child.id() as i32, number) }, 0);
-    }
-
-    /// The most that was ever resident, in kB. The kernel adds up what its processors have counted only now and then.
-    fn most_resident(&self) -> u64 {
-        let text = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = text.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse().unwrap()
-    }
-}
-
-/// A port for TCP that nobody has, and that the kernel gives to nobody by itself.
-fn listen_port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let candidates = || 20_000 + (std::process::id() as u16 % 1000) * 10 + NEXT.fetch_add(1, Ordering::Relaxed);
-    std::iter::repeat_with(candidates).find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).unwrap()
-}
-
-fn until(what: &str, is: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !is() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "waited a minute until {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    Canary::start(&mut command)
 }
 
 #[test]
@@ -118,7 +36,7 @@ fn a_stopped_process_has_lost_nothing_when_it_goes_on() {
     let port = format!("--peer-port={}", server(Duration::from_millis(150)));
     let icmp = if kube_canary::prober::icmp::open(false, 1).is_ok() { "icmp," } else { "" };
     let flags = [&format!("--protocol={icmp}tcp,http"), &port, "--interval=300ms", "--timeout=1s"];
-    let canary = Canary::start(20, 0, &flags);
+    let canary = start(20, 0, &flags);
     until("every peer has answered", || canary.sum("replies_total", "") > 200.0);
     let before = (canary.sum("lost_total", ""), canary.sum("replies_total", ""));
     for _ in 0..2 {
@@ -135,7 +53,7 @@ fn a_stopped_process_has_lost_nothing_when_it_goes_on() {
 #[test]
 fn without_descriptors_it_serves_again_as_soon_as_it_can() {
     // Some twelve are its own.
-    let canary = Canary::start(2, 24, &["--protocol=udp", "--timeout=8s"]);
+    let canary = start(2, 24, &["--protocol=udp", "--timeout=8s"]);
     let crowd: Vec<_> = (0..60).filter_map(|_| canary.connect().ok()).collect();
     assert_eq!(crowd.len(), 60, "the kernel completes connections that nobody accepts");
     // They ask nothing and stay. Whoever asks is served at the cost of the oldest.
@@ -146,7 +64,7 @@ fn without_descriptors_it_serves_again_as_soon_as_it_can() {
 
 #[test]
 fn where_the_descriptor_of_a_cut_connection_is_no_help_no_other_is_cut() {
-    let canary = Canary::start(2, 0, &["--protocol=udp"]);
+    let canary = start(2, 0, &["--protocol=udp"]);
     let crowd: Vec<_> = (0..10).filter_map(|_| canary.connect().ok()).collect();
     // Each has had its share of the time.
     std::thread::sleep(Duration::from_millis(1500));
@@ -160,8 +78,7 @@ fn where_the_descriptor_of_a_cut_connection_is_no_help_no_other_is_cut() {
 
 #[test]
 fn a_probe_without_a_descriptor_is_no_loss_of_the_network() {
-    let canary =
-        Canary::start(40, 20, &["--protocol=tcp,udp", "--peer-port=9", "--interval=200ms", "--timeout=1600ms"]);
+    let canary = start(40, 20, &["--protocol=tcp,udp", "--peer-port=9", "--interval=200ms", "--timeout=1600ms"]);
     let _crowd: Vec<_> = (0..20).filter_map(|_| canary.connect().ok()).collect();
     until("a probe could not be sent", || canary.sum("lost_total", "reason=\"send_error\"") > 0.0);
     assert_eq!(canary.sum("lost_total", "reason=\"timeout\""), 0.0);
@@ -193,7 +110,7 @@ fn a_crowd_of_slow_readers_stays_within_the_limit_of_the_manifest() {
     let buckets: Vec<String> = (1..=64).map(|bound| format!("{}", f64::from(bound) / 1000.0)).collect();
     let buckets = format!("--buckets={}", buckets.join(","));
     for threads in [0, 16] {
-        let canary = Canary::start(1000, 0, &["--protocol=udp", &buckets, &format!("--http-threads={threads}")]);
+        let canary = start(1000, 0, &["--protocol=udp", &buckets, &format!("--http-threads={threads}")]);
         until("every peer has its series", || canary.sum("rtt_seconds_count", "") >= 1000.0);
         let page = canary.get("/metrics").unwrap().len();
         assert!(page > 6 << 20, "a page of {page} bytes: two of them must be too many");

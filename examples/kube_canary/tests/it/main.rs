@@ -1,6 +1,8 @@
 //! Integration tests of kube_canary, one binary with a module for each part.
 
+mod canary;
 mod command;
 mod hardship;
+mod input;
 mod probes;
 mod support;

@@ -1,10 +1,8 @@
-//! What a server meets in the open: floods, slow readers, long lines, noise.
+//! What a server meets in the open: floods, slow readers, long lines. (Noise is in `src/web/requests_test.rs`.)
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
-
-use proptest::prelude::*;
 
 use crate::client::{connect, get, until_closed};
 use crate::fixture::{mesh, options, serve};
@@ -127,37 +125,4 @@ fn a_port_that_is_taken_is_an_error_that_says_so() {
     let error = kube_canary::web::Server::bind(&options, mesh(0), facts).expect_err("the port is taken");
     let said = error.to_string();
     assert!(said.contains(&taken.to_string()) && said.contains("--listen"), "{said}");
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
-    #[test]
-    fn noise_does_no_harm(noise in prop::collection::vec(any::<u8>(), 0..600), begin in 0..5_usize) {
-        static SERVER: std::sync::OnceLock<SocketAddr> = std::sync::OnceLock::new();
-        let server = *SERVER.get_or_init(|| serve(&options(), mesh(1)));
-        let begin = [&b""[..], b"GET ", b"GET /metrics HTTP/1.1\r\n", b"GET / HTTP/1.1\r\nhost: a\r\naccept: ", b"GET /peers?brief HTTP/1.0\r\n\r\n"][begin];
-        let mut stream = connect(server);
-        let _ = stream.write_all(&[begin, &noise].concat());
-        let _ = stream.shutdown(Shutdown::Write);
-        until_closed(&mut stream);
-        alive(server);
-    }
-
-    #[test]
-    fn a_request_is_the_same_however_it_is_cut(cuts in prop::collection::btree_set(1..90_usize, 0..12)) {
-        static SERVER: std::sync::OnceLock<SocketAddr> = std::sync::OnceLock::new();
-        let server = *SERVER.get_or_init(|| serve(&options(), mesh(1)));
-        let request = b"GET /nothing?a HTTP/1.1\r\nhost: a\r\naccept: text/plain;q=0.5, */*\r\nconnection: close\r\n\r\n";
-        let mut stream = connect(server);
-        stream.set_nodelay(true).unwrap();
-        let mut from = 0;
-        for to in cuts.into_iter().filter(|cut| *cut < request.len()).chain([request.len()]) {
-            stream.write_all(&request[from..to]).unwrap();
-            // So that the pieces come one by one, mostly.
-            std::thread::sleep(Duration::from_micros(200));
-            from = to;
-        }
-        let answer = until_closed(&mut stream);
-        prop_assert!(answer.starts_with(b"HTTP/1.1 404"), "{}", String::from_utf8_lossy(&answer));
-    }
 }

@@ -1,0 +1,11 @@
+//! What a canary says to the person who started it. In: a line. Out: the line on standard error, where that can be.
+//!
+//! Whoever reads it may have gone, and a disk may be full: a line that cannot be written is lost, and nothing else. `eprintln!`
+//! would panic, and end what it stands in.
+
+use std::io::{Write, stderr};
+
+/// Says one line.
+pub fn say(line: &str) {
+    let _ = stderr().write_all(format!("kube_canary: {line}\n").as_bytes());
+}

@@ -1,0 +1,140 @@
+//! The command as a process with a web server. In: flags. Out: its pages, and how it ends.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, ExitStatus};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// A canary that serves its pages; it ends with its test.
+pub struct Canary {
+    pub child: Child,
+    pub server: SocketAddr,
+}
+
+impl Drop for Canary {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Canary {
+    /// The command, with a place of its own to listen at.
+    pub fn start(command: &mut Command) -> Canary {
+        let port = listen_port();
+        let child = command.arg(format!("--listen=127.0.0.1:{port}")).spawn().unwrap();
+        Canary::serving(child, ([127, 0, 0, 1], port).into())
+    }
+
+    /// A process that will serve its pages there.
+    pub fn serving(child: Child, server: SocketAddr) -> Canary {
+        let canary = Canary { child, server };
+        until("it serves its page", || canary.get("/metrics").is_some());
+        canary
+    }
+
+    pub fn connect(&self) -> std::io::Result<TcpStream> {
+        let stream = TcpStream::connect(self.server)?;
+        // Where descriptors are few, whoever asks waits for several who do not; nothing is measured by it.
+        stream.set_read_timeout(Some(Duration::from_secs(120)))?;
+        Ok(stream)
+    }
+
+    /// A page, where it is answered with 200.
+    pub fn get(&self, path: &str) -> Option<String> {
+        let mut stream = self.connect().ok()?;
+        write!(stream, "GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        answer.starts_with("HTTP/1.1 200").then_some(answer)
+    }
+
+    /// A page that is JSON.
+    pub fn json(&self, path: &str) -> Value {
+        let answer = self.get(path).unwrap_or_else(|| panic!("{path} is there"));
+        serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+    }
+
+    /// The addresses that get probes.
+    pub fn probed(&self) -> Vec<String> {
+        let page = self.json("/peers");
+        let probed = page["peers"].as_array().unwrap().iter().filter(|peer| peer["probed"] == true);
+        let mut probed: Vec<String> = probed.map(|peer| peer["address"].as_str().unwrap().to_string()).collect();
+        probed.sort();
+        probed
+    }
+
+    /// The sum of all series of a metric whose line contains `label`.
+    pub fn sum(&self, metric: &str, label: &str) -> f64 {
+        let page = self.get("/metrics").expect("a page");
+        let name = |line: &&str| line.split(['{', ' ']).next() == Some(&format!("kube_canary_{metric}"));
+        let lines = page.lines().filter(|line| name(line) && line.contains(label));
+        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+    }
+
+    /// How often the peers file could not be read.
+    pub fn failures(&self) -> u64 {
+        self.json("/peers")["sources"]["file"]["failed"].as_u64().unwrap()
+    }
+
+    /// What it may have open from now on; gives what that was.
+    pub fn limit_files(&self, most: u64) -> u64 {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        let id = self.child.id() as i32;
+        // SAFETY: one limit is read into a value of ours.
+        assert_eq!(unsafe { libc::prlimit(id, libc::RLIMIT_NOFILE, std::ptr::null(), &raw mut limit) }, 0);
+        let before = std::mem::replace(&mut limit.rlim_cur, most);
+        // SAFETY: and set from it.
+        assert_eq!(unsafe { libc::prlimit(id, libc::RLIMIT_NOFILE, &raw const limit, std::ptr::null_mut()) }, 0);
+        before
+    }
+
+    pub fn signal(&self, number: i32) {
+        // SAFETY: a signal to a child that was not waited for yet.
+        assert_eq!(unsafe { libc::kill(self.child.id() as i32, number) }, 0);
+    }
+
+    /// The most that was ever resident, in kB. The kernel adds up what its processors have counted only now and then.
+    pub fn most_resident(&self) -> u64 {
+        let text = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = text.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+}
+
+/// The command, to give flags to.
+pub fn command(flags: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kube_canary"));
+    command.args(flags);
+    command
+}
+
+/// How a process ended, where it did in time.
+pub fn ended_within(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
+    let begun = Instant::now();
+    loop {
+        match child.try_wait().unwrap() {
+            None if begun.elapsed() < limit => std::thread::sleep(Duration::from_millis(10)),
+            ended => return ended,
+        }
+    }
+}
+
+/// A port for TCP that nobody has, and that the kernel gives to nobody by itself.
+pub fn listen_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let candidates = || 20_000 + (std::process::id() as u16 % 1000) * 10 + NEXT.fetch_add(1, Ordering::Relaxed);
+    std::iter::repeat_with(candidates).find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).unwrap()
+}
+
+pub fn until(what: &str, is: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "waited a minute until {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
