@@ -27,6 +27,9 @@ pub mod prober;
 pub mod protocol;
 mod say;
 pub mod settle;
+#[cfg(test)]
+#[path = "../../../tests/skipped/mod.rs"]
+mod skipped;
 pub mod tallies;
 pub mod web;
 

@@ -33,7 +33,7 @@ impl Server {
         match child {
             Ok(child) => Some(Server { child, hosts: file, address: ([127, 0, 0, 1], port).into() }),
             Err(error) => {
-                eprintln!("skipped: dnsmasq: {error}");
+                crate::skipped::skipped(format_args!("dnsmasq: {error}"));
                 None
             }
         }

@@ -172,7 +172,7 @@ fn a_host_without_resolv_conf_is_no_mistake_of_the_command_line() {
     });
     let output = match command.output() {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            eprintln!("skipped a_host_without_resolv_conf_is_no_mistake_of_the_command_line: it takes root: {error}");
+            crate::skipped::skipped(format_args!("it takes root: {error}"));
             return;
         }
         output => output.unwrap(),

@@ -5,4 +5,6 @@ mod command;
 mod hardship;
 mod input;
 mod probes;
+#[path = "../../../../tests/skipped/mod.rs"]
+mod skipped;
 mod support;

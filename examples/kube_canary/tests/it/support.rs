@@ -50,7 +50,7 @@ pub fn probe<T>(options: &Options, shared: &Shared, during: impl AsyncFnOnce() -
         let prober = match opened(options, shared) {
             Ok(prober) => prober,
             Err(error @ Error::NoIcmp { .. }) => {
-                eprintln!("skipped {}: {error}", std::thread::current().name().unwrap_or("a test"));
+                crate::skipped::skipped(error);
                 return None;
             }
             Err(error) => panic!("{error}"),

@@ -8,6 +8,8 @@ mod dns;
 mod net;
 mod prometheus;
 mod relay;
+#[path = "../../../../tests/skipped/mod.rs"]
+mod skipped;
 
 use std::time::Duration;
 
@@ -21,10 +23,10 @@ macro_rules! need {
     ($($tool:literal),*) => {
         // SAFETY: asks for a number.
         if unsafe { libc::geteuid() } != 0 {
-            return $crate::net::skipped("root");
+            return $crate::skipped::skipped("needs root");
         }
         $(if !$crate::net::has($tool) {
-            return $crate::net::skipped($tool);
+            return $crate::skipped::skipped(concat!("needs ", $tool));
         })*
     };
 }

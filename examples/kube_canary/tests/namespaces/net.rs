@@ -40,12 +40,6 @@ pub fn has(tool: &str) -> bool {
     paths.split(':').any(|folder| std::path::Path::new(folder).join(tool).exists())
 }
 
-/// Says that a test needs something that is not here. Written past the harness, which keeps what tests print that pass.
-pub fn skipped(needs: &str) {
-    let test = std::thread::current();
-    let _ = writeln!(std::io::stderr(), "skipped {}: needs {needs}", test.name().unwrap_or("a test"));
-}
-
 fn sh(line: &str) {
     let out = Command::new("sh").arg("-ec").arg(line).output().unwrap();
     assert!(out.status.success(), "{line}: {}", String::from_utf8_lossy(&out.stderr));

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 
 use crate::canary::until;
 use crate::net::{self, Net, Running, SERVER};
+use crate::skipped::skipped;
 
 /// The API server's port.
 pub const PORT: u16 = 6443;
@@ -27,7 +28,10 @@ pub fn built() -> Option<PathBuf> {
     let default = || Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("apiserver");
     let folder = std::env::var_os("KUBE_APISERVER").map_or_else(default, PathBuf::from);
     if !folder.join("kube-apiserver").exists() || !folder.join("podmonitors.yaml").exists() {
-        net::skipped(&format!("{}/kube-apiserver, which tests/namespaces/apiserver/build.sh makes", folder.display()));
+        skipped(format_args!(
+            "needs {}/kube-apiserver, which tests/namespaces/apiserver/build.sh makes",
+            folder.display()
+        ));
         return None;
     }
     Some(folder)
