@@ -17,6 +17,7 @@ pub mod clock;
 pub mod discovery;
 pub mod error;
 pub mod histogram;
+pub mod latest;
 pub mod mesh;
 pub mod options;
 pub mod peer;

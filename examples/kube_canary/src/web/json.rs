@@ -103,6 +103,7 @@ struct Shown {
     recent_loss: Option<f64>,
     /// Those probes, the latest last: `.` is answered, `x` is lost.
     recent: String,
+    /// Of the latest replies, at most 64.
     p50_seconds: Option<f64>,
     p99_seconds: Option<f64>,
     last_rtt_seconds: Option<f64>,
@@ -128,12 +129,13 @@ impl Shown {
     fn of(book: &Book) -> Self {
         let seconds = |nanos: u64| nanos as f64 / 1e9;
         let answered = book.replies() > 0;
+        let latest = book.latest();
         Shown {
             up: book.up(),
             recent_loss: book.recent_loss(),
             recent: book.recent().map(|answered| if answered { '.' } else { 'x' }).collect(),
-            p50_seconds: book.rtt().quantile(0.5).map(seconds),
-            p99_seconds: book.rtt().quantile(0.99).map(seconds),
+            p50_seconds: latest.quantile(0.5).map(seconds),
+            p99_seconds: latest.quantile(0.99).map(seconds),
             last_rtt_seconds: answered.then(|| seconds(book.last_rtt_ns())),
             jitter_seconds: answered.then(|| book.jitter_ns() / 1e9),
             hop_limit: book.hop_limit(),
