@@ -30,7 +30,9 @@ struct Page<'a> {
     identity: &'a Identity,
     uptime_seconds: u64,
     resident_bytes: Option<u64>,
-    ready: Result<(), String>,
+    ready: bool,
+    /// Why it is not ready.
+    problem: Option<String>,
     sources: Sources<'a>,
     peers: Peers<'a>,
 }
@@ -166,8 +168,9 @@ pub(super) fn peers(
     let status = allocanary::sys::read_into("/proc/self/status", &mut text);
     let resident = status.and_then(|status| allocanary::sys::line_number(status, b"VmRSS:"));
     let resident_bytes = resident.map(|kib| kib * 1024);
+    let (ready, problem) = (ready.is_ok(), ready.err());
     let (sources, peers) = (Sources(mesh), Peers(mesh));
-    serde_json::to_writer(out, &Page { identity, uptime_seconds, resident_bytes, ready, sources, peers })
+    serde_json::to_writer(out, &Page { identity, uptime_seconds, resident_bytes, ready, problem, sources, peers })
 }
 
 /// Writes `/peers?brief`: what [`super::brief::Brief`] reads.

@@ -253,6 +253,10 @@ fn health_and_readiness() {
     let lonely = serve(&options(), mesh(0));
     let answer = get(lonely, "/readyz");
     assert_eq!((answer.status, answer.text()), (503, "no peers are known yet\n".into()));
+    for (server, ready, problem) in [(server, true, Value::Null), (lonely, false, "no peers are known yet".into())] {
+        let page: Value = serde_json::from_str(&get(server, "/peers").text()).unwrap();
+        assert_eq!((&page["ready"], &page["problem"]), (&ready.into(), &problem));
+    }
 }
 
 #[test]
