@@ -17,6 +17,7 @@ mod streams;
 pub mod tcp;
 pub mod timer;
 pub mod udp;
+mod wire;
 
 use std::collections::VecDeque;
 
