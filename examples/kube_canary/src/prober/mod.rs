@@ -219,8 +219,7 @@ impl Prober {
             self.schedule.update(mesh.entries().filter(|(_, entry)| entry.probed()).map(|(id, _)| id), now);
             self.early = self.schedule.span(TOGETHER, MOST_EARLY, LEAST_EARLY).max(GRAIN);
         }
-        let due = now + self.early;
-        while let Some((id, protocol)) = self.schedule.take(due) {
+        while let Some((id, protocol)) = self.schedule.take(now, self.early) {
             self.send(mesh, id, protocol);
         }
         more
