@@ -2,8 +2,9 @@
 //!
 //! Pure. Each pair of peer and protocol has a place of its own on a grid of intervals; the places follow the golden ratio,
 //! which spreads any number of them evenly, whoever comes or goes. Around its place a probe is due up to a tenth of the
-//! interval sooner or later, by a seed of this process (and goes up to a tenth sooner still, with others that are due): a fleet that starts at once does not beat in step, and what happens on the node
-//! every second on the second is not met by the same peer each time.
+//! interval sooner or later, by a seed of this process (and goes up to a tenth sooner still, with others that are due): a
+//! fleet that starts at once does not beat in step, and what happens on the node every second on the second is not met by
+//! the same peer each time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
