@@ -5,6 +5,7 @@
 //! deadline, twice, or after a later one can be told from a forged one.
 
 use crate::histogram::{Bounds, Histogram};
+use crate::latest::{Latest, Sorted};
 use crate::protocol::Loss;
 
 /// So many of the latest probes are remembered. With a probe every second, an answer 16 seconds late is still "late".
@@ -64,6 +65,7 @@ pub struct Book {
     hop_limit: Option<u8>,
     connect_ns: u64,
     rtt: Histogram,
+    latest: Latest,
 }
 
 impl Book {
@@ -87,6 +89,7 @@ impl Book {
             hop_limit: None,
             connect_ns: 0,
             rtt: Histogram::new(bounds),
+            latest: Latest::new(),
         }
     }
 
@@ -143,8 +146,8 @@ impl Book {
             State::InFlight => {
                 self.slots[at].state = State::Answered;
                 self.decide(true);
-                self.replies += 1;
                 self.take(rtt_ns);
+                self.replies += 1;
                 self.hop_limit = hop_limit.or(self.hop_limit);
                 match self.newest {
                     // Sequence numbers wrap: what is less than half the circle ahead is later.
@@ -186,11 +189,12 @@ impl Book {
 
     fn take(&mut self, rtt_ns: u64) {
         // RFC 3550, 6.4.1: the mean deviation of successive transit times, smoothed by 1/16.
-        if self.replies > 1 {
+        if self.replies > 0 {
             self.jitter_ns += (rtt_ns.abs_diff(self.last_rtt_ns) as f64 - self.jitter_ns) / 16.0;
         }
         self.last_rtt_ns = rtt_ns;
         self.rtt.record(rtt_ns);
+        self.latest.record(self.replies, rtt_ns);
     }
 
     /// Probes sent.
@@ -274,6 +278,11 @@ impl Book {
     /// All round-trip times.
     pub fn rtt(&self) -> &Histogram {
         &self.rtt
+    }
+
+    /// The latest round-trip times, at most 64.
+    pub fn latest(&self) -> Sorted {
+        self.latest.sorted(self.replies)
     }
 }
 

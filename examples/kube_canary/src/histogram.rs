@@ -78,23 +78,6 @@ impl Histogram {
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
-
-    /// The duration that the share `quantile` of all stay below, in nanoseconds, as Prometheus computes it: evenly
-    /// spread within a bucket, the last bound for what is above all. `None` where there is nothing.
-    pub fn quantile(&self, quantile: f64) -> Option<u64> {
-        let rank = quantile * self.count() as f64;
-        let mut below = 0.0;
-        let mut lower = 0;
-        for (bound, count) in self.bounds.0.iter().zip(&self.counts) {
-            let count = *count as f64;
-            if count > 0.0 && below + count >= rank {
-                return Some(lower + ((bound - lower) as f64 * (rank - below) / count) as u64);
-            }
-            below += count;
-            lower = *bound;
-        }
-        (self.count() > 0).then_some(lower)
-    }
 }
 
 #[cfg(test)]
@@ -109,17 +92,6 @@ mod tests {
         }
         assert_eq!(histogram.counts(), [2, 2, 2]);
         assert_eq!((histogram.count(), histogram.sum_ns()), (6, u64::MAX));
-    }
-
-    #[test]
-    fn quantiles_are_spread_within_their_bucket() {
-        let mut histogram = Histogram::new(&Bounds::from_seconds(&[0.001, 0.002]).unwrap());
-        assert_eq!(histogram.quantile(0.5), None);
-        (0..10).for_each(|_| histogram.record(1_500_000));
-        assert_eq!(histogram.quantile(0.5), Some(1_500_000));
-        assert_eq!(histogram.quantile(1.0), Some(2_000_000));
-        (0..100).for_each(|_| histogram.record(9_000_000));
-        assert_eq!(histogram.quantile(0.99), Some(2_000_000));
     }
 
     #[test]

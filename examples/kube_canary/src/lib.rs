@@ -20,6 +20,7 @@ pub mod error;
 #[path = "../../../src/fuzz.rs"]
 mod fuzz;
 pub mod histogram;
+pub mod latest;
 pub mod mesh;
 pub mod options;
 pub mod peer;

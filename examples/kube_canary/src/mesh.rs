@@ -153,8 +153,8 @@ impl Mesh {
         }
     }
 
-    /// Forgets the peers that are gone for longer than the grace period. True where there was one.
-    pub fn forget(&mut self, now: u64) -> bool {
+    /// Forgets the peers that are gone for longer than the grace period.
+    pub fn forget(&mut self, now: u64) {
         let mut any = false;
         for (generation, entry) in &mut self.slots {
             let over = |entry: &Entry| entry.gone_since.is_some_and(|gone| now.saturating_sub(gone) >= self.grace_ns);
@@ -167,7 +167,6 @@ impl Mesh {
             }
         }
         self.version += u64::from(any);
-        any
     }
 
     /// The name that a peer gave itself, where no source knew one.

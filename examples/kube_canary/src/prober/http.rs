@@ -1,19 +1,18 @@
 //! HTTP GET as a probe. In: an address. Out: the time from SYN to the head of a successful answer, and to the connection.
+//!
+//! What this process did between the connection and the request is not part of it.
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsRawFd;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Empty;
 use hyper::client::conn::http1;
 use hyper::{Request, header};
 use hyper_util::rt::TokioIo;
-use tokio::time::Instant;
 
-use super::socket;
 use super::tcp::{self, Took};
+use super::wire::{Exchange, Wire};
 
 /// The path that canaries answer on.
 const PATH: &str = "/healthz";
@@ -22,13 +21,12 @@ const AGENT: &str = concat!("kube_canary/", env!("CARGO_PKG_VERSION"));
 const MOST_READ: usize = 8192;
 
 /// One probe on a connection of its own: how long it took. The body is not read.
-pub async fn probe(to: SocketAddr, timeout: Duration) -> io::Result<Took> {
-    let begun = Instant::now();
-    let stream = tcp::connect(to).await?;
-    let connect = begun.elapsed();
-    let fd = stream.as_raw_fd();
+pub async fn probe(to: SocketAddr) -> io::Result<Took> {
+    let (stream, connect) = tcp::connect(to).await?;
+    let exchange = Exchange::default();
+    let wire = TokioIo::new(Wire::new(stream, &exchange));
     let (mut sender, connection) =
-        http1::Builder::new().max_buf_size(MOST_READ).handshake(TokioIo::new(stream)).await.map_err(broken)?;
+        http1::Builder::new().max_buf_size(MOST_READ).handshake(wire).await.map_err(broken)?;
     let request = Request::get(PATH)
         .header(header::HOST, to.to_string())
         .header(header::USER_AGENT, AGENT)
@@ -47,16 +45,10 @@ pub async fn probe(to: SocketAddr, timeout: Duration) -> io::Result<Took> {
             answer.await?
         }
     };
-    let took = begun.elapsed();
     if !answer.status().is_success() {
         return Err(io::Error::new(io::ErrorKind::ConnectionRefused, format!("{PATH} says {}", answer.status())));
     }
-    // As for TCP: where this process was stopped, the kernel knows when the last byte came.
-    let whole = match socket::tcp_info(fd) {
-        Some(info) if took > timeout => took.saturating_sub(Duration::from_millis(u64::from(info.tcpi_last_data_recv))),
-        _ => took,
-    };
-    Ok(Took { connect: connect.min(whole), whole })
+    Ok(Took { connect, whole: connect + exchange.took() })
 }
 
 /// What is not HTTP, or ends in the middle of it, is a peer that refuses.
@@ -66,6 +58,12 @@ fn broken(error: hyper::Error) -> io::Error {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+    use std::time::Duration;
+
     use proptest::prelude::*;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -89,14 +87,50 @@ mod tests {
                 let to = listener.local_addr().unwrap();
                 let answering = async {
                     let (mut stream, _) = listener.accept().await.unwrap();
-                    let _ = stream.read(&mut [0; 1024]).await;
-                    let _ = stream.write_all(&answer).await;
+                    let _ = AsyncReadExt::read(&mut stream, &mut [0; 1024]).await;
+                    let _ = AsyncWriteExt::write_all(&mut stream, &answer).await;
                 };
-                let both = async { tokio::join!(probe(to, LONG), answering).0 };
+                let both = async { tokio::join!(probe(to), answering).0 };
                 tokio::time::timeout(LONG, both).await.expect("an end, whatever the answer")
             });
             // Where it says less than a status, nobody has answered.
             assert!(probed.is_err() || answer.starts_with(b"HTTP/1."), "{probed:?}");
         });
+    }
+
+    /// Answers one request, and takes its time for it.
+    fn serve(listener: &TcpListener, asked: &AtomicBool, delay: Duration) {
+        let (mut stream, _) = listener.accept().unwrap();
+        assert!(stream.read(&mut [0; 1024]).unwrap() > 0);
+        asked.store(true, Ordering::Relaxed);
+        thread::sleep(delay);
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nok\n").unwrap();
+    }
+
+    /// The server's time is the probe's; the time of this thread is not, neither before the request nor after the answer.
+    #[test]
+    fn what_this_process_does_meanwhile_is_no_latency() {
+        const BUSY: Duration = Duration::from_millis(400);
+        const DELAY: Duration = Duration::from_millis(50);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let asked = AtomicBool::new(false);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        // Somebody has to ask for receive times before the kernel takes any; a canary's UDP sockets do.
+        let _stamped = super::super::udp::open(false).unwrap();
+        let took = thread::scope(|scope| {
+            scope.spawn(|| serve(&listener, &asked, DELAY));
+            runtime.block_on(async {
+                let busy = async {
+                    thread::sleep(BUSY);
+                    while !asked.load(Ordering::Relaxed) {
+                        tokio::task::yield_now().await;
+                    }
+                    thread::sleep(BUSY);
+                };
+                tokio::join!(biased; probe(listener.local_addr().unwrap()), busy).0
+            })
+        });
+        let took = took.unwrap();
+        assert!(DELAY <= took.whole && took.whole < BUSY && took.connect < DELAY, "{took:?}");
     }
 }

@@ -18,6 +18,7 @@ mod streams;
 pub mod tcp;
 pub mod timer;
 pub mod udp;
+mod wire;
 
 use std::collections::VecDeque;
 
@@ -197,8 +198,7 @@ impl Prober {
             self.schedule.update(mesh.entries().filter(|(_, entry)| entry.probed()).map(|(id, _)| id), now);
             self.early = self.schedule.early();
         }
-        let due = now + self.early;
-        while let Some((id, protocol)) = self.schedule.take(due) {
+        while let Some((id, protocol)) = self.schedule.take(now, self.early) {
             self.send(mesh, id, protocol);
         }
         more

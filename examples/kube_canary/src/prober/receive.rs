@@ -12,7 +12,7 @@ use libc::{c_int, c_void};
 /// cut, and refused for that.
 const BUFFER: usize = 128;
 /// 64-bit words for control messages: receive time, hop limit, destination and an error come to 160 bytes.
-const CONTROL: usize = 32;
+pub const CONTROL: usize = 32;
 
 /// One packet, or one error, as the kernel handed it over.
 #[derive(Clone, Copy, Debug)]
@@ -61,36 +61,41 @@ impl Receiver {
 
     /// The next packet, or with `errors` the next error; `WouldBlock` where there is none.
     pub fn receive(&mut self, socket: RawFd, errors: bool) -> io::Result<Received> {
-        // SAFETY: all zeroes is an address of no family.
-        let mut name: libc::sockaddr_storage = unsafe { mem::zeroed() };
-        let mut vector = libc::iovec { iov_base: self.bytes.as_mut_ptr().cast::<c_void>(), iov_len: BUFFER };
-        // SAFETY: all zeroes is a message without buffers.
-        let mut message: libc::msghdr = unsafe { mem::zeroed() };
-        message.msg_name = (&raw mut name).cast::<c_void>();
-        message.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
-        message.msg_iov = &raw mut vector;
-        message.msg_iovlen = 1;
-        message.msg_control = self.control.as_mut_ptr().cast::<c_void>();
-        message.msg_controllen = size_of_val(&self.control) as _;
-        let flags = libc::MSG_DONTWAIT | if errors { libc::MSG_ERRQUEUE } else { 0 };
-        // SAFETY: the message points to a name, one buffer and a control buffer that live through the call, each with its
-        // length.
-        let length = unsafe { libc::recvmsg(socket, &raw mut message, flags) };
-        if length < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let mut received = Received {
-            length: (length as usize).min(BUFFER),
-            cut: message.msg_flags & libc::MSG_TRUNC != 0,
-            address: address(&name).unwrap_or(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0)),
-            wall: None,
-            hop_limit: None,
-            destination: None,
-            from_network: false,
-        };
-        read_control(&message, &mut received);
-        Ok(received)
+        message(socket, errors, &mut self.bytes, &mut self.control)
     }
+}
+
+/// As [`Receiver::receive`], into any buffer; of a stream the next bytes, of which none are its end.
+pub fn message(socket: RawFd, errors: bool, bytes: &mut [u8], control: &mut [u64; CONTROL]) -> io::Result<Received> {
+    // SAFETY: all zeroes is an address of no family.
+    let mut name: libc::sockaddr_storage = unsafe { mem::zeroed() };
+    let mut vector = libc::iovec { iov_base: bytes.as_mut_ptr().cast::<c_void>(), iov_len: bytes.len() };
+    // SAFETY: all zeroes is a message without buffers.
+    let mut message: libc::msghdr = unsafe { mem::zeroed() };
+    message.msg_name = (&raw mut name).cast::<c_void>();
+    message.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+    message.msg_iov = &raw mut vector;
+    message.msg_iovlen = 1;
+    message.msg_control = control.as_mut_ptr().cast::<c_void>();
+    message.msg_controllen = size_of_val(control) as _;
+    let flags = libc::MSG_DONTWAIT | if errors { libc::MSG_ERRQUEUE } else { 0 };
+    // SAFETY: the message points to a name, one buffer and a control buffer that live through the call, each with its
+    // length.
+    let length = unsafe { libc::recvmsg(socket, &raw mut message, flags) };
+    if length < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let mut received = Received {
+        length: (length as usize).min(bytes.len()),
+        cut: message.msg_flags & libc::MSG_TRUNC != 0,
+        address: address(&name).unwrap_or(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0)),
+        wall: None,
+        hop_limit: None,
+        destination: None,
+        from_network: false,
+    };
+    read_control(&message, &mut received);
+    Ok(received)
 }
 
 impl Default for Receiver {

@@ -35,7 +35,7 @@ pub fn prepare(socket: &Socket, v6: bool) -> io::Result<()> {
     let fd = socket.as_raw_fd();
     socket.set_nonblocking(true)?;
     receive_buffer(fd);
-    let _ = set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1_i32);
+    receive_times(fd);
     if v6 {
         let _ = set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT, 1_i32);
         let _ = set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1_i32);
@@ -44,6 +44,11 @@ pub fn prepare(socket: &Socket, v6: bool) -> io::Result<()> {
         let _ = set(fd, libc::IPPROTO_IP, libc::IP_RECVERR, 1_i32);
     }
     Ok(())
+}
+
+/// The kernel says of what comes when it came, where it can.
+pub fn receive_times(socket: RawFd) {
+    let _ = set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1_i32);
 }
 
 /// Asks for a large receive buffer; past `net.core.rmem_max` only with CAP_NET_ADMIN.

@@ -47,8 +47,8 @@ impl Streams {
         let (shared, timeout, to) = (self.shared.clone(), self.timeout, SocketAddr::new(address, self.port));
         tokio::spawn(async move {
             let outcome = match protocol {
-                Protocol::Http => within(timeout, http::probe(to, timeout)).await,
-                _ => within(timeout, tcp::probe(to, timeout)).await,
+                Protocol::Http => within(timeout, http::probe(to)).await,
+                _ => within(timeout, tcp::probe(to)).await,
             };
             if let Some(book) = shared.lock().book(id, protocol) {
                 match outcome {

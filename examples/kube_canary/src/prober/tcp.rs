@@ -20,23 +20,58 @@ pub struct Took {
     pub whole: Duration,
 }
 
-/// Connects. A port that refuses is an error: the host is there, the canary is not.
-pub async fn connect(to: SocketAddr) -> io::Result<TcpStream> {
+/// Connects, and how long that took. A port that refuses is an error: the host is there, the canary is not.
+pub async fn connect(to: SocketAddr) -> io::Result<(TcpStream, Duration)> {
+    let begun = Instant::now();
     let stream = TcpStream::connect(to).await?;
+    let took = begun.elapsed();
     // Closed by a reset: else every probe would leave a port in TIME_WAIT for a minute, 60,000 of them with 1,000 peers.
     SockRef::from(&stream).set_linger(Some(Duration::ZERO))?;
-    Ok(stream)
+    let handshake = socket::tcp_info(stream.as_raw_fd()).and_then(|info| handshake(&info));
+    Ok((stream, handshake.map_or(took, |handshake| handshake.min(took))))
+}
+
+/// From SYN to its answer by the kernel's clock, before anything else was sent: that this process had others to serve first,
+/// or was stopped, is not in it. Of a SYN that was sent twice the kernel times the second alone, which would hide the first.
+fn handshake(info: &libc::tcp_info) -> Option<Duration> {
+    (info.tcpi_rtt > 0 && info.tcpi_total_retrans == 0).then(|| Duration::from_micros(info.tcpi_rtt.into()))
 }
 
 /// One probe: how long it took to connect.
-pub async fn probe(to: SocketAddr, timeout: Duration) -> io::Result<Took> {
-    let begun = Instant::now();
-    let stream = connect(to).await?;
-    let took = begun.elapsed();
-    // Longer than the timer would have let it be: this process was stopped meanwhile. The kernel was not.
-    let took = match socket::tcp_info(stream.as_raw_fd()) {
-        Some(info) if took > timeout && info.tcpi_rtt > 0 => Duration::from_micros(u64::from(info.tcpi_rtt)),
-        _ => took,
-    };
+pub async fn probe(to: SocketAddr) -> io::Result<Took> {
+    let (_, took) = connect(to).await?;
     Ok(Took { connect: took, whole: took })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn what_this_process_does_meanwhile_is_no_latency() {
+        const BUSY: Duration = Duration::from_millis(200);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let (took, ()) = runtime.block_on(async {
+            // The first poll sends the SYN; then the thread is busy with something else.
+            tokio::join!(biased; probe(listener.local_addr().unwrap()), async {
+                std::thread::sleep(BUSY);
+            })
+        });
+        let took = took.unwrap();
+        assert!(took.whole < BUSY && took.connect == took.whole, "{took:?}");
+    }
+
+    #[test]
+    fn a_syn_that_was_sent_twice_is_not_timed_by_the_second() {
+        // SAFETY: all zeroes are counters at zero.
+        let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+        assert_eq!(handshake(&info), None, "a kernel that does not say");
+        info.tcpi_rtt = 70;
+        assert_eq!(handshake(&info), Some(Duration::from_micros(70)));
+        info.tcpi_total_retrans = 1;
+        assert_eq!(handshake(&info), None);
+    }
 }

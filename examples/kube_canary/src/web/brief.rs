@@ -12,17 +12,18 @@ use crate::mesh::{Entry, Mesh};
 pub(super) struct Cell {
     /// Of the latest decided probes.
     pub(super) loss_permille: u16,
-    /// The median round trip; `None` where there never was one.
+    /// The median round trip of the latest replies; `None` where there never was one.
     pub(super) p50_us: Option<u32>,
 }
 
 impl Cell {
-    /// By the first protocol that has decided a probe: where ICMP is refused, UDP may still tell.
+    /// By the first protocol that had an answer lately, else the first that has decided a probe: where ICMP is refused, UDP
+    /// may still tell.
     pub(super) fn of(entry: &Entry) -> Option<Self> {
-        let book = entry.books.iter().flatten().find(|book| book.up().is_some())?;
-        let loss_permille = (book.recent_loss()? * 1000.0).round() as u16;
-        let p50_us = book.rtt().quantile(0.5).map(|nanos| u32::try_from(nanos / 1000).unwrap_or(u32::MAX));
-        Some(Cell { loss_permille, p50_us })
+        let decided = || entry.books.iter().flatten().filter_map(|book| Some((book, book.recent_loss()?)));
+        let (book, loss) = decided().find(|(_, loss)| *loss < 1.0).or_else(|| decided().next())?;
+        let p50_us = book.latest().quantile(0.5).map(|nanos| u32::try_from((nanos + 500) / 1000).unwrap_or(u32::MAX));
+        Some(Cell { loss_permille: (loss * 1000.0).round() as u16, p50_us })
     }
 }
 

@@ -30,7 +30,9 @@ struct Page<'a> {
     identity: &'a Identity,
     uptime_seconds: u64,
     resident_bytes: Option<u64>,
-    ready: Result<(), String>,
+    ready: bool,
+    /// Why it is not ready.
+    problem: Option<String>,
     sources: Sources<'a>,
     peers: Peers<'a>,
 }
@@ -103,6 +105,7 @@ struct Shown {
     recent_loss: Option<f64>,
     /// Those probes, the latest last: `.` is answered, `x` is lost.
     recent: String,
+    /// Of the latest replies, at most 64.
     p50_seconds: Option<f64>,
     p99_seconds: Option<f64>,
     last_rtt_seconds: Option<f64>,
@@ -128,12 +131,13 @@ impl Shown {
     fn of(book: &Book) -> Self {
         let seconds = |nanos: u64| nanos as f64 / 1e9;
         let answered = book.replies() > 0;
+        let latest = book.latest();
         Shown {
             up: book.up(),
             recent_loss: book.recent_loss(),
             recent: book.recent().map(|answered| if answered { '.' } else { 'x' }).collect(),
-            p50_seconds: book.rtt().quantile(0.5).map(seconds),
-            p99_seconds: book.rtt().quantile(0.99).map(seconds),
+            p50_seconds: latest.quantile(0.5).map(seconds),
+            p99_seconds: latest.quantile(0.99).map(seconds),
             last_rtt_seconds: answered.then(|| seconds(book.last_rtt_ns())),
             jitter_seconds: answered.then(|| book.jitter_ns() / 1e9),
             hop_limit: book.hop_limit(),
@@ -164,8 +168,9 @@ pub(super) fn peers(
     let status = allocanary::sys::read_into("/proc/self/status", &mut text);
     let resident = status.and_then(|status| allocanary::sys::line_number(status, b"VmRSS:"));
     let resident_bytes = resident.map(|kib| kib * 1024);
+    let (ready, problem) = (ready.is_ok(), ready.err());
     let (sources, peers) = (Sources(mesh), Peers(mesh));
-    serde_json::to_writer(out, &Page { identity, uptime_seconds, resident_bytes, ready, sources, peers })
+    serde_json::to_writer(out, &Page { identity, uptime_seconds, resident_bytes, ready, problem, sources, peers })
 }
 
 /// Writes `/peers?brief`: what [`super::brief::Brief`] reads.

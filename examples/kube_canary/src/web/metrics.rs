@@ -11,7 +11,7 @@ use prometheus_client::registry::Unit;
 use super::facts::Facts;
 use crate::histogram::Histogram;
 use crate::mesh::{Mesh, Shared};
-use crate::tallies::Refused;
+use crate::tallies::{Refused, Tallies};
 
 /// Reads the mesh at each scrape.
 #[derive(Debug)]
@@ -45,8 +45,7 @@ impl MeshCollector {
         Ok(())
     }
 
-    fn own(&self, mesh: &Mesh, encoder: &mut DescriptorEncoder) -> fmt::Result {
-        let tallies = &mesh.tallies;
+    fn events(tallies: &Tallies, encoder: &mut DescriptorEncoder) -> fmt::Result {
         let plain = [
             (
                 "kube_canary_socket_dropped_packets",
@@ -86,6 +85,10 @@ impl MeshCollector {
         for why in Refused::ALL {
             count(&mut family, &[("reason", why.name())], tallies.refused[why as usize])?;
         }
+        Ok(())
+    }
+
+    fn sources(tallies: &Tallies, encoder: &mut DescriptorEncoder) -> fmt::Result {
         let help = "Refreshes of the sources of peers, by result";
         let mut family = encoder.encode_descriptor("kube_canary_discovery_refreshes", help, None, Counter)?;
         for (source, tally) in &tallies.sources {
@@ -112,6 +115,10 @@ impl MeshCollector {
                 gauge(&mut family, &[("source", *source)], at as f64)?;
             }
         }
+        Ok(())
+    }
+
+    fn build(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
         let help = "The build of this canary, always 1";
         let Facts { version, allocator, architecture } = self.facts;
         let mut family = encoder.encode_descriptor("kube_canary_build_info", help, None, Gauge)?;
@@ -124,7 +131,9 @@ impl Collector for MeshCollector {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
         let mesh = self.mesh.lock();
         self.mesh(&mesh, &mut encoder)?;
-        self.own(&mesh, &mut encoder)
+        MeshCollector::events(&mesh.tallies, &mut encoder)?;
+        MeshCollector::sources(&mesh.tallies, &mut encoder)?;
+        self.build(&mut encoder)
     }
 }
 

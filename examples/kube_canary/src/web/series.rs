@@ -128,15 +128,19 @@ fn connections(out: &mut Exposition, mesh: &Mesh, labels: &Labels) {
 }
 
 fn round_trips(out: &mut Exposition, mesh: &Mesh, labels: &Labels, quantiles: bool) {
-    let kind = if quantiles { "summary" } else { "histogram" };
-    let mut family = Family::new(out, (RTT, kind, "seconds", "Round-trip times of probes"));
+    let (kind, help) = match quantiles {
+        true => ("summary", "Round-trip times of probes; quantiles of the last 64 replies"),
+        false => ("histogram", "Round-trip times of probes"),
+    };
+    let mut family = Family::new(out, (RTT, kind, "seconds", help));
     // All books have the same bounds.
     let mut bounds: Vec<String> = Vec::new();
     for (_, _, book, labels) in labels.of(mesh) {
         let rtt = book.rtt();
         if quantiles {
+            let latest = book.latest();
             for (quantile, last) in QUANTILES {
-                let value = rtt.quantile(quantile).map_or(f64::NAN, |nanos| nanos as f64 / 1e9);
+                let value = latest.quantile(quantile).map_or(f64::NAN, |nanos| nanos as f64 / 1e9);
                 family.fraction("", labels, last, value);
             }
         } else {

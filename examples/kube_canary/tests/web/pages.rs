@@ -5,10 +5,10 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use kube_canary::histogram::Bounds;
-use kube_canary::mesh::{Mesh, Shared};
+use kube_canary::mesh::{Mesh, PeerId, Shared};
 use kube_canary::options::Options;
 use kube_canary::peer::Peer;
-use kube_canary::protocol::Protocol;
+use kube_canary::protocol::{Loss, Protocol};
 use serde_json::Value;
 
 use crate::client::{ask, get};
@@ -130,6 +130,62 @@ fn quantiles_cost_fewer_series() {
     assert!((50e-6..1.6e-3).contains(median), "{median}");
 }
 
+/// A mesh of one peer, with books as `fill` left them.
+fn one_peer(fill: impl FnOnce(&mut Mesh, PeerId)) -> Shared {
+    let mut mesh = Mesh::new(Bounds::default(), 0, 9, "a");
+    mesh.update("flags", vec![Peer::on([10, 0, 0, 1].into(), "b")], 0);
+    let (id, _) = mesh.at([10, 0, 0, 1].into()).unwrap();
+    fill(&mut mesh, id);
+    Shared::new(mesh)
+}
+
+/// An hour of quick answers, then slow ones for a minute: who looks has to see those.
+#[test]
+fn quantiles_are_of_the_latest_replies() {
+    let mesh = one_peer(|mesh, id| {
+        let book = mesh.book(id, Protocol::Icmp).unwrap();
+        for second in 0..3664 {
+            let sequence = book.send(second);
+            book.answer(sequence, if second < 3600 { 100_000 } else { 50_000_000 }, None);
+        }
+    });
+    let server = serve(&Options { quantiles: true, ..options() }, mesh);
+    let slow = |seconds: f64| (0.0499..0.0501).contains(&seconds);
+    let peers: Value = serde_json::from_str(&get(server, "/peers").text()).unwrap();
+    let icmp = &peers["peers"][0]["protocols"]["icmp"];
+    assert!(["p50_seconds", "p99_seconds"].iter().all(|name| slow(icmp[name].as_f64().unwrap())), "{icmp}");
+    let brief: Value = serde_json::from_str(&get(server, "/peers?brief").text()).unwrap();
+    assert!(slow(brief["peers"][0][3].as_f64().unwrap() / 1e6), "{brief}");
+    let page = get(server, "/metrics").text();
+    let quantiles: Vec<f64> =
+        samples(&page).iter().filter(|(name, _)| name.contains("quantile=")).map(|(_, value)| *value).collect();
+    assert!(quantiles.len() == 3 && quantiles.into_iter().all(slow), "{page}");
+    assert!(
+        page.contains("# HELP kube_canary_rtt_seconds Round-trip times of probes; quantiles of the last 64 replies\n")
+    );
+}
+
+/// Where ICMP is refused UDP may still tell, and where nothing is answered that is what is shown.
+#[test]
+fn the_picture_is_of_a_protocol_that_is_answered() {
+    for (answered, cell) in [(true, "[0,150]"), (false, "[1000,null]")] {
+        let mesh = one_peer(|mesh, id| {
+            for protocol in [Protocol::Icmp, Protocol::Udp] {
+                let book = mesh.book(id, protocol).unwrap();
+                let sequence = book.send(0);
+                if answered && protocol == Protocol::Udp {
+                    book.answer(sequence, 150_000, None);
+                } else {
+                    book.lost(sequence, Loss::Timeout);
+                }
+            }
+        });
+        let brief: Value = serde_json::from_str(&get(serve(&options(), mesh), "/peers?brief").text()).unwrap();
+        let seen = Value::from(brief["peers"][0].as_array().unwrap()[2..].to_vec());
+        assert_eq!(seen.to_string(), cell, "{brief}");
+    }
+}
+
 #[test]
 fn probes_with_a_connection_have_its_time() {
     let mut mesh = Mesh::new(Bounds::default(), 0, 9, "a");
@@ -208,6 +264,10 @@ fn health_and_readiness() {
     let lonely = serve(&options(), mesh(0));
     let answer = get(lonely, "/readyz");
     assert_eq!((answer.status, answer.text()), (503, "no peers are known yet\n".into()));
+    for (server, ready, problem) in [(server, true, Value::Null), (lonely, false, "no peers are known yet".into())] {
+        let page: Value = serde_json::from_str(&get(server, "/peers").text()).unwrap();
+        assert_eq!((&page["ready"], &page["problem"]), (&ready.into(), &problem));
+    }
 }
 
 #[test]

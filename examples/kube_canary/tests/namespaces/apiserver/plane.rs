@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::canary::until;
-use crate::net::{self, Net, Running, SERVER};
+use crate::net::{Net, Running, SERVER};
 use crate::skipped::skipped;
 
 /// The API server's port.

@@ -1,0 +1,126 @@
+//! The connection of an HTTP probe. In: a socket. Out: the same, and how long it was from the request to the answer.
+//!
+//! When the answer came is the kernel's word, as for ICMP and UDP: with a thousand peers, others of our own probes are served
+//! before it is read. TCP has receive times since Linux 4.14; without them an answer came when it was read.
+
+use std::io::{self, ErrorKind};
+use std::os::fd::AsRawFd;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::net::TcpStream;
+
+use super::{receive, socket};
+use crate::clock;
+
+/// When the request was sent and the latest bytes of the answer came, by the steady clock; 0 is not yet.
+#[derive(Debug, Default)]
+pub struct Exchange {
+    asked: AtomicU64,
+    answered: AtomicU64,
+}
+
+impl Exchange {
+    /// From the request to the answer.
+    pub fn took(&self) -> Duration {
+        let (asked, answered) = (self.asked.load(Ordering::Relaxed), self.answered.load(Ordering::Relaxed));
+        Duration::from_nanos(answered.saturating_sub(asked))
+    }
+
+    /// The first byte of the request leaves now.
+    fn ask(&self) {
+        let _ = self.asked.compare_exchange(0, clock::now(), Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Bytes were read that came at `wall`. A wall clock that was set meanwhile puts them before the request or into the
+    /// future: then they came now.
+    fn answer(&self, wall: Option<u64>) {
+        let read = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |wall| wall.as_nanos() as u64);
+        let now = clock::now();
+        let waited = wall.and_then(|wall| read.checked_sub(wall));
+        let came = waited.and_then(|waited| now.checked_sub(waited));
+        let asked = self.asked.load(Ordering::Relaxed);
+        self.answered.store(came.filter(|came| *came >= asked).unwrap_or(now), Ordering::Relaxed);
+    }
+}
+
+/// A socket that notes both times.
+#[derive(Debug)]
+pub struct Wire<'a> {
+    stream: TcpStream,
+    exchange: &'a Exchange,
+}
+
+impl<'a> Wire<'a> {
+    /// Around that socket.
+    pub fn new(stream: TcpStream, exchange: &'a Exchange) -> Self {
+        socket::receive_times(stream.as_raw_fd());
+        Wire { stream, exchange }
+    }
+}
+
+impl AsyncRead for Wire<'_> {
+    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let socket = self.stream.as_raw_fd();
+        loop {
+            ready!(self.stream.poll_read_ready(context))?;
+            let bytes = buffer.initialize_unfilled();
+            match self
+                .stream
+                .try_io(Interest::READABLE, || receive::message(socket, false, bytes, &mut [0; receive::CONTROL]))
+            {
+                Ok(received) => {
+                    if received.length > 0 {
+                        self.exchange.answer(received.wall);
+                    }
+                    buffer.advance(received.length);
+                    return Poll::Ready(Ok(()));
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Wire<'_> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.exchange.ask();
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_is_set_meanwhile_makes_no_answer_early_or_late() {
+        let exchange = Exchange::default();
+        clock::now();
+        std::thread::sleep(Duration::from_millis(2));
+        exchange.ask();
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+        let took = |wall| {
+            exchange.answer(wall);
+            exchange.took()
+        };
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(took(Some(wall)) < Duration::from_millis(20), "it came at once");
+        let hour = 3_600_000_000_000;
+        for unlikely in [None, Some(0), Some(wall - hour), Some(wall + hour)] {
+            assert!(took(unlikely) >= Duration::from_millis(20), "{unlikely:?}");
+        }
+    }
+}
