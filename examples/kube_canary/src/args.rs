@@ -110,7 +110,8 @@ struct Metrics {
     /// Threads of the web server; 0 serves on the prober's own.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=1024))]
     http_threads: u16,
-    /// How round-trip times are shown; quantiles are of the last 64 replies, fewer series, and cannot be added up over peers.
+    /// How round-trip times are shown; quantiles are of the last 64 replies, are fewer series, and cannot be added up over
+    /// peers.
     #[arg(long, value_name = "FORM", value_enum, default_value = "histogram")]
     latency: Latency,
     /// Upper bounds of the histogram, in seconds [default: 11 from 50 us to 1 s].

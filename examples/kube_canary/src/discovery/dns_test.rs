@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::net::UdpSocket;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
 use super::*;
@@ -24,8 +25,18 @@ impl Server {
         let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
         std::fs::set_permissions(file.path(), readable).unwrap();
         let hosts_flag = format!("--addn-hosts={}", file.path().display());
+        // Not `--no-daemon`: then it serves one TCP connection at a time, for as long as a client keeps it. Its children that
+        // serve one each are in its group.
         let child = Command::new("dnsmasq")
-            .args(["--no-daemon", "--no-resolv", "--no-hosts", "--bind-interfaces", "--listen-address=127.0.0.1"])
+            .process_group(0)
+            .args([
+                "--keep-in-foreground",
+                "--pid-file=",
+                "--no-resolv",
+                "--no-hosts",
+                "--bind-interfaces",
+                "--listen-address=127.0.0.1",
+            ])
             .args(["--local=/test/", "--local-ttl=1", "--conf-file=/dev/null", &hosts_flag, &format!("--port={port}")])
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -49,7 +60,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.child.kill();
+        // SAFETY: a signal to the group of a child that was started with one of its own.
+        unsafe { libc::kill(-(self.child.id() as i32), libc::SIGKILL) };
         let _ = self.child.wait();
     }
 }
