@@ -34,8 +34,8 @@
 //! libgcc's, which unwinds by tables since Rust's programs have no frame pointers to follow. With one in 512 KiB that is 0.3 %
 //! of a processor for each GiB a second that a program allocates (`cargo bench --bench counting --features leaks`).
 //!
-//! A block's record is removed *before* the block is freed (Dgraph's frees first, and lost one block of eight). Once it is free, another thread may be handed the same address,
-//! and it is that one's record which a late removal would take.
+//! A block's record is removed *before* the block is freed (Dgraph's frees first, and lost one block of eight). Once it is
+//! free, another thread may be handed the same address, and it is that one's record which a late removal would take.
 //!
 //! Recording is safe in the child of a fork: nothing is held. The child has its parent's records, since it has its parent's
 //! blocks. A *report* there is not, as little as any that names functions: the `backtrace` crate does so under a lock, which

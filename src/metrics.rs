@@ -18,10 +18,10 @@
 //! }
 //! ```
 //!
-//! A scrape costs less than 200 microseconds, however many arenas there are (`cargo bench --bench scrape --features
-//! prometheus`). jemalloc has to add up the statistics of each, which takes 2.5 milliseconds with 256: where that took long
-//! twice in a row, a scrape shows the sum before and has a thread add up the next. `allocanary_allocator_statistics_age_seconds`
-//! says how old the counters are, and [`with_refresh`](AllocatorCollector::with_refresh) sets when they are read instead.
+//! A scrape costs less than 200 microseconds, from the third on however many arenas there are (`cargo bench --bench scrape
+//! --features prometheus`). jemalloc has to add up the statistics of each, which takes 2.5 milliseconds with 256: where that
+//! took so much of a processor twice in a row, a scrape shows the sum before and has a thread add up the next. A scrape that
+//! waits for others' locks does wait. `allocanary_allocator_statistics_age_seconds` says how old the counters are, and [`with_refresh`](AllocatorCollector::with_refresh) sets when they are read instead.
 //!
 //! Every metric has the label `allocator`. What an allocator cannot say is absent, not 0: mimalloc does not count its
 //! blocks, glibc does not know which of its pages are in memory. Without an [`install!`](macro@crate::install) there are the

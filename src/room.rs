@@ -78,12 +78,12 @@ impl Room {
     }
 }
 
-/// What a group's limit leaves. Page cache that the kernel would give up first does not count as used.
+/// What a group's limit leaves. Page cache does not count as used: the kernel gives it up before it kills anybody.
 fn left(group: &Path, v1: bool) -> Option<Room> {
-    let (limits, used, cache) = match v1 {
-        true => (["memory.limit_in_bytes"].as_slice(), "memory.usage_in_bytes", b"total_inactive_file ".as_slice()),
+    let (limits, used, prefix) = match v1 {
+        true => (["memory.limit_in_bytes"].as_slice(), "memory.usage_in_bytes", "total_"),
         // Past `memory.high` nobody is killed: all are slowed, to a standstill where nothing can be reclaimed.
-        false => (["memory.max", "memory.high"].as_slice(), "memory.current", b"inactive_file ".as_slice()),
+        false => (["memory.max", "memory.high"].as_slice(), "memory.current", ""),
     };
     let limits = limits.iter().filter_map(|name| {
         let limit = group.join(name);
@@ -91,7 +91,9 @@ fn left(group: &Path, v1: bool) -> Option<Room> {
     });
     let (most, limit) = limits.min()?;
     let used = first_number(&fs::read(group.join(used)).ok()?)?;
-    let cache = fs::read(group.join("memory.stat")).ok().and_then(|text| line_number(&text, cache)).unwrap_or(0);
+    let statistics = fs::read(group.join("memory.stat")).unwrap_or_default();
+    let pages = |kind| line_number(&statistics, format!("{prefix}{kind}_file ").as_bytes()).unwrap_or(0);
+    let cache = pages("inactive") + pages("active");
     Some(Room { bytes: most.saturating_sub(used.saturating_sub(cache)), limit: limit.display().to_string() })
 }
 
@@ -125,7 +127,7 @@ mod tests {
             [
                 ("groups/a/memory.max", max),
                 ("groups/a/memory.current", "1500\n"),
-                ("groups/a/memory.stat", "anon 1\ninactive_file 500\n"),
+                ("groups/a/memory.stat", "anon 1\ninactive_file 300\nactive_file 200\n"),
                 ("groups/a/b/memory.max", "max\n"),
                 ("groups/a/b/memory.current", "1000\n"),
             ]
@@ -154,7 +156,7 @@ mod tests {
             ("proc/self/cgroup", "5:cpu:/x\n4:memory:/docker/1\n0::/\n"),
             ("groups/memory/memory.limit_in_bytes", "5000\n"),
             ("groups/memory/memory.usage_in_bytes", "4000\n"),
-            ("groups/memory/memory.stat", "inactive_file 1\ntotal_inactive_file 100\n"),
+            ("groups/memory/memory.stat", "inactive_file 1\ntotal_inactive_file 60\ntotal_active_file 40\n"),
             // Of a group in which we are for its processors alone.
             ("groups/x/memory.max", "1\n"),
             ("groups/x/memory.current", "0\n"),

@@ -85,7 +85,7 @@ pub fn planned(group: &Group, cells: &[Description]) -> Result<Vec<(Study, Vec<C
         first = planned.iter().map(|cell| cell.place + 1).max().unwrap_or(first);
         if let Some(twice) = planned.iter().find(|cell| !identities.insert(identity(cell))) {
             let text = format!(
-                "{}two of its sizes have the cell {}: give them other workloads or threads",
+                "{}two of its sizes have the cell {}: give them other workloads or threads, or leave out --threads",
                 prefix(&study),
                 twice.title()
             );
