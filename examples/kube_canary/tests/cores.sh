@@ -24,6 +24,8 @@ memory() {
     awk '{ kb[$1] = $2 } END { printf "%d | %d | ", kb["Rss:"], kb["Anonymous:"] }' /proc/$canary/smaps_rollup
     awk '$1 == "Threads:" { printf "%d | ", $2 }' /proc/$canary/status
 }
+# As the image sets it.
+export GLIBC_TUNABLES=glibc.malloc.tcache_count=0
 ./kube_canary --peers-file peers --protocol icmp --listen 127.0.0.1:9427 >&2 &
 canary=$!
 sleep 30
