@@ -153,6 +153,9 @@ fn open(address: SocketAddr) -> io::Result<Socket> {
     socket.set_nonblocking(true)?;
     let fd = socket.as_raw_fd();
     socket::receive_buffer(fd);
+    // Nobody reads them here. Receive times are taken in the kernel once some socket of the host wants them, and to begin
+    // with that takes it a moment: every canary has this socket for as long as it runs, and those of HTTP come and go.
+    socket::receive_times(fd);
     // A host has many addresses; the asker takes an answer only from the one that it asked.
     if address.is_ipv6() {
         socket.set_only_v6(false)?;
