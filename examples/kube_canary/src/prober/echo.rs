@@ -259,6 +259,15 @@ mod tests {
     }
 
     #[test]
+    fn it_keeps_the_kernel_s_receive_times_on() {
+        let socket = open((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let to = socket.local_addr().unwrap().as_socket().unwrap();
+        std::net::UdpSocket::bind("127.0.0.1:0").unwrap().send_to(&request().write(), to).unwrap();
+        let received = Receiver::new().receive(socket.as_raw_fd(), false).unwrap();
+        assert!(received.wall.is_some());
+    }
+
+    #[test]
     fn a_flood_gets_its_share_of_a_second_and_no_more() {
         let mut limit = Limit { second: 0, left: 0 };
         let granted = (0..50_000).filter(|_| limit.take(5)).count();
