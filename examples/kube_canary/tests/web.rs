@@ -12,3 +12,5 @@ mod skipped;
 mod abuse;
 #[path = "web/pages.rs"]
 mod pages;
+#[path = "web/picture.rs"]
+mod picture;

@@ -14,7 +14,7 @@ use hickory_resolver::net::NetError;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::rr::{Name, RData, RecordType};
 
-use super::Own;
+use super::own::{self, Own};
 use crate::clock;
 use crate::mesh::Shared;
 use crate::peer::Peer;
@@ -151,7 +151,13 @@ async fn refresh(resolver: &Resolver, name: &str, own: &Own, known: &mut [Family
         *known = found.unwrap_or_default();
     }
     let addresses = known.iter().flat_map(|family| &family.addresses).copied();
-    super::succeed(mesh, "dns", addresses.filter(|address| own.admits(*address)).map(Peer::at).collect());
+    match own.others(addresses.map(Peer::at).collect()) {
+        Ok(peers) => super::succeed(mesh, "dns", peers),
+        Err(error) => {
+            super::fail(mesh, "dns", format!("{}: {error}", own::ASKING));
+            return RETRY;
+        }
+    }
     let ttls = known.iter().filter(|family| !family.addresses.is_empty()).map(|family| family.ttl);
     ttls.min().unwrap_or(RETRY).clamp(SHORTEST, LONGEST)
 }

@@ -1,18 +1,18 @@
 //! Peers from a file: one a line, `ADDRESS [NODE [ZONE]]`, `#` begins a comment. In: a path. Out: peers, again whenever the
 //! file changes.
 //!
-//! The file is looked at every two to three seconds rather than watched: a ConfigMap is changed by swapping a link two levels up, which a
-//! watch of the file itself does not see, and a `stat` costs a tenth of a probe. It is looked at when the prober is
-//! awake, at every other of its beats: without a prober, never.
+//! The file is looked at every two to three seconds rather than watched: a ConfigMap is changed by swapping a link two
+//! levels up, which a watch of the file itself does not see, and a `stat` costs a tenth of a probe. It is looked at when
+//! the prober is awake, at every other of its beats: without a prober, never.
 
 use std::collections::HashMap;
 use std::fs::{self, File, FileType};
-use std::io::Read;
+use std::io::{self, ErrorKind, Read};
 use std::net::IpAddr;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::Own;
+use super::own::{self, Own};
 use crate::error::{Error, Result};
 use crate::mesh::Shared;
 use crate::peer::{self, Peer};
@@ -33,14 +33,28 @@ pub struct PeersFile {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
     Missing(String),
-    There { inode: u64, size: u64, changed: (i64, i64) },
+    /// The time of its contents can be set, and that of the file itself is of its rights too.
+    There {
+        inode: u64,
+        size: u64,
+        written: (i64, i64),
+        changed: (i64, i64),
+    },
+}
+
+/// Why a file gives no peers.
+enum Problem {
+    /// It could not be read, and may be read the next time though it did not change: a disk, no descriptors.
+    Unread(String),
+    /// What is in it, or what it is.
+    Wrong(String),
 }
 
 impl PeersFile {
     /// Reads the file, and gives the peers in it; at the start it must be there and whole.
     pub fn open(path: &Path) -> Result<(Self, Vec<Peer>)> {
         let state = State::of(path);
-        let peers = read(path).map_err(|problem| Error::PeersFile { path: path.into(), problem })?;
+        let peers = read(path).map_err(|problem| Error::PeersFile { path: path.into(), problem: problem.text() })?;
         Ok((PeersFile { path: path.into(), state }, peers))
     }
 
@@ -52,10 +66,15 @@ impl PeersFile {
             if state == self.state {
                 continue;
             }
-            self.state = state;
-            match read(&self.path) {
-                Ok(peers) => super::succeed(&mesh, "file", own.none_of(peers)),
-                Err(problem) => super::fail(&mesh, "file", format!("{}: {problem}", self.path.display())),
+            let unknown = |error| Problem::Unread(format!("{}: {error}", own::ASKING));
+            let read = read(&self.path).and_then(|peers| own.none_of("file", peers).map_err(unknown));
+            // One that is missing will look different once it is there.
+            if !matches!((&read, &state), (Err(Problem::Unread(_)), State::There { .. })) {
+                self.state = state;
+            }
+            match read {
+                Ok(peers) => super::succeed(&mesh, "file", peers),
+                Err(problem) => super::fail(&mesh, "file", format!("{}: {}", self.path.display(), problem.text())),
             }
         }
     }
@@ -65,28 +84,43 @@ impl State {
     fn of(path: &Path) -> State {
         match fs::metadata(path) {
             Ok(found) => {
-                State::There { inode: found.ino(), size: found.size(), changed: (found.mtime(), found.mtime_nsec()) }
+                let (written, changed) = ((found.mtime(), found.mtime_nsec()), (found.ctime(), found.ctime_nsec()));
+                State::There { inode: found.ino(), size: found.size(), written, changed }
             }
             Err(error) => State::Missing(error.to_string()),
         }
     }
 }
 
-fn read(path: &Path) -> std::result::Result<Vec<Peer>, String> {
+impl Problem {
+    fn of(error: io::Error) -> Problem {
+        match error.kind() {
+            ErrorKind::InvalidData => Problem::Wrong(error.to_string()),
+            _ => Problem::Unread(error.to_string()),
+        }
+    }
+
+    fn text(self) -> String {
+        match self {
+            Problem::Unread(text) | Problem::Wrong(text) => text,
+        }
+    }
+}
+
+fn read(path: &Path) -> std::result::Result<Vec<Peer>, Problem> {
     // To open a FIFO waits for somebody who writes, and this thread is the only one: with this flag it does not.
-    let file =
-        File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(|error| error.to_string())?;
-    let kind = file.metadata().map_err(|error| error.to_string())?.file_type();
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(Problem::of)?;
+    let kind = file.metadata().map_err(Problem::of)?.file_type();
     if !kind.is_file() {
-        return Err(format!("wanted a regular file, found {}", named(kind)));
+        return Err(Problem::Wrong(format!("wanted a regular file, found {}", named(kind))));
     }
     let mut text = String::new();
     // Not by its size, which a file of /proc says is 0 and which others write may rise meanwhile.
-    let size = file.take(MOST_BYTES + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
+    let size = file.take(MOST_BYTES + 1).read_to_string(&mut text).map_err(Problem::of)?;
     if size as u64 > MOST_BYTES {
-        return Err(format!("wanted at most {MOST_BYTES} bytes, found more"));
+        return Err(Problem::Wrong(format!("wanted at most {MOST_BYTES} bytes, found more")));
     }
-    parse(&text)
+    parse(&text).map_err(Problem::Wrong)
 }
 
 fn named(kind: FileType) -> &'static str {
@@ -143,6 +177,8 @@ fn shortened(line: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -228,16 +264,51 @@ mod tests {
     }
 
     #[test]
+    fn what_could_not_be_read_is_read_again_though_it_does_not_change() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("peers");
+        fs::write(&path, "10.0.0.1 a\n").unwrap();
+        let mesh = Shared::new(Mesh::new(Bounds::default(), 0, usize::MAX, "a"));
+        let (file, _) = PeersFile::open(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        // A regular file, whose first byte can be read by nobody: an error of reading, as of a disk or without descriptors.
+        std::os::unix::fs::symlink("/proc/self/mem", &path).unwrap();
+        let failed = || mesh.lock().tallies.sources.get("file").map_or(0, |tally| tally.failed);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            tokio::spawn(file.watch(Own { addresses: Vec::new(), probed: false }, mesh.clone()));
+            for looks in 1..=3 {
+                look(&mesh).await;
+                assert_eq!(failed(), looks);
+            }
+        });
+    }
+
+    #[test]
+    fn a_file_that_may_be_read_again_has_changed() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let before = State::of(file.path());
+        let mode = |bits| fs::set_permissions(file.path(), fs::Permissions::from_mode(bits)).unwrap();
+        // The kernel notes the time of a change by its ticks, of which there are a hundred a second at least.
+        let changed = (0..10_000).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            mode(0o640);
+            State::of(file.path()) != before
+        });
+        assert!(changed, "{before:?}");
+    }
+
+    #[test]
     fn a_file_without_an_end_is_read_to_the_bound_and_no_further() {
         let file = tempfile::NamedTempFile::new().unwrap();
         // The second is more than there is memory.
         for size in [MOST_BYTES + 1, 1 << 40] {
             file.as_file().set_len(size).unwrap();
-            let problem = read(file.path()).unwrap_err();
+            let problem = read(file.path()).err().map(Problem::text).unwrap_or_default();
             assert!(problem.contains("wanted at most 4194304 bytes"), "{size}: {problem}");
         }
         fs::write(file.path(), "#".repeat(MOST_BYTES as usize - 9) + "\n10.0.0.1").unwrap();
-        assert_eq!(read(file.path()).unwrap().len(), 1);
+        assert_eq!(read(file.path()).map_err(Problem::text).unwrap().len(), 1);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use kube::api::{ApiResource, NotUsed, Object};
 use kube::{Api, Client, Config, Error, ResourceExt};
 use serde::{Deserialize, Serialize};
 
-use super::Own;
+use super::own::{self, Own};
 use super::reflect::{self, Change, reflect};
 use crate::clock;
 use crate::mesh::Shared;
@@ -132,7 +132,11 @@ fn publish(known: &Known, went_well: bool, options: &Kubernetes, own: &Own, mesh
         }
         return;
     }
-    let peers = peers(slices, known.nodes.rows.as_ref(), own);
+    // With the next change it is asked again.
+    let peers = match own.others(peers(slices, known.nodes.rows.as_ref())) {
+        Ok(peers) => peers,
+        Err(error) => return super::fail(mesh, SOURCE, format!("{}: {error}", own::ASKING)),
+    };
     // One kind that can be watched does not make good for the other.
     match problems.is_empty() {
         true => super::succeed(mesh, SOURCE, peers),
@@ -166,13 +170,8 @@ fn place_of(node: &SmallNode) -> (Box<str>, bool) {
     (node.labels().get(ZONE).map(String::as_str).unwrap_or_default().into(), node.spec.unschedulable)
 }
 
-fn peers(
-    slices: &HashMap<String, Vec<Peer>>,
-    nodes: Option<&HashMap<String, (Box<str>, bool)>>,
-    own: &Own,
-) -> Vec<Peer> {
-    let named = slices.values().flatten().filter(|peer| own.admits(peer.address));
-    let placed = named.map(|peer| match nodes.and_then(|nodes| nodes.get(&*peer.node)) {
+fn peers(slices: &HashMap<String, Vec<Peer>>, nodes: Option<&HashMap<String, (Box<str>, bool)>>) -> Vec<Peer> {
+    let placed = slices.values().flatten().map(|peer| match nodes.and_then(|nodes| nodes.get(&*peer.node)) {
         Some((zone, cordoned)) => {
             let zone = if peer.zone.is_empty() { zone.clone() } else { peer.zone.clone() };
             Peer { zone, cordoned: *cordoned, ..peer.clone() }

@@ -8,13 +8,14 @@ mod file;
 #[cfg(feature = "kubernetes")]
 mod kubernetes;
 mod names;
+mod own;
 #[cfg(feature = "kubernetes")]
 mod reflect;
 
 use std::convert::Infallible;
 use std::future::pending;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::panic::resume_unwind;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -22,6 +23,7 @@ use tokio::task::{JoinError, JoinSet};
 
 pub use dns::{Resolver, check as check_name};
 pub use names::NODE_HEADER;
+use own::Own;
 
 use crate::clock;
 use crate::error::{Error, Result};
@@ -33,13 +35,14 @@ use crate::say::say;
 /// Says who the peers are at once where that is possible, and keeps doing so on the runtime that it is called in.
 pub fn start(options: &Options, mesh: &Shared) -> Result<Sources> {
     let mut tasks = JoinSet::new();
-    let own = own(options);
+    let own = Own::of(options);
+    let unknown = |error| Error::System { what: own::ASKING, error };
     if !options.peers.is_empty() {
-        succeed(mesh, "flags", own.none_of(options.peers.clone()));
+        succeed(mesh, "flags", own.none_of("flags", options.peers.clone()).map_err(unknown)?);
     }
     if let Some(path) = &options.peers_file {
         let (file, peers) = file::PeersFile::open(path)?;
-        succeed(mesh, "file", own.none_of(peers));
+        succeed(mesh, "file", own.none_of("file", peers).map_err(unknown)?);
         tasks.spawn(file.watch(own.clone(), mesh.clone()));
     }
     if let Some(name) = &options.peers_dns {
@@ -83,23 +86,13 @@ impl Sources {
 fn itself(options: &Options) -> Vec<Peer> {
     let loopback: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
     let addresses = match options.listen.ip().to_canonical() {
-        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => loopback.into_iter().filter(|address| is_own(*address)).collect(),
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => {
+            loopback.into_iter().filter(|address| own::binds(*address).unwrap_or(false)).collect()
+        }
         IpAddr::V4(Ipv4Addr::UNSPECIFIED) => vec![loopback[0]],
         address => vec![address],
     };
     addresses.into_iter().map(|address| Peer::on(address, &options.node)).collect()
-}
-
-/// An address that a socket can be bound to is of this host: asking so needs no list of interfaces, which change. Where
-/// the kernel lets foreign addresses be bound too (ip_nonlocal_bind), it says nothing, and only the loopback is known.
-fn is_own(address: IpAddr) -> bool {
-    // Addresses of the documentation's, which nobody has.
-    let foreign: IpAddr = match address {
-        IpAddr::V4(_) => Ipv4Addr::new(192, 0, 2, 1).into(),
-        IpAddr::V6(_) => Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into(),
-    };
-    let binds = |address: IpAddr| UdpSocket::bind((address, 0)).is_ok();
-    binds(address) && (address.is_loopback() || !binds(foreign))
 }
 
 /// A refresh gave peers.
@@ -128,32 +121,6 @@ fn fail(mesh: &Shared, source: &'static str, problem: String) {
     }
 }
 
-/// Tells the canary's own addresses, which are no peers unless it was told so.
-#[derive(Clone, Debug)]
-struct Own {
-    addresses: Vec<IpAddr>,
-    probed: bool,
-}
-
-fn own(options: &Options) -> Own {
-    Own { addresses: options.own_addresses.clone(), probed: options.probe_self }
-}
-
-impl Own {
-    /// Whether a source may name this address: anybody's but this canary's own.
-    fn admits(&self, address: IpAddr) -> bool {
-        self.probed || !(self.addresses.contains(&address) || is_own(address))
-    }
-
-    /// Those of a list that a person wrote that are not this canary. The same list may be for all nodes; but loopback is no
-    /// node's name for another, and who writes that means it.
-    fn none_of(&self, mut peers: Vec<Peer>) -> Vec<Peer> {
-        let is_meant = |address: IpAddr| address.is_loopback() && !self.addresses.contains(&address);
-        peers.retain(|peer| is_meant(peer.address) || self.admits(peer.address));
-        peers
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,29 +134,6 @@ mod tests {
         let follow = || runtime.block_on(async { Sources(tasks).follow().await });
         let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(follow)).unwrap_err();
         assert_eq!(caught.downcast_ref::<&str>(), Some(&"as a test wants it"));
-    }
-
-    #[test]
-    fn a_list_for_all_nodes_may_name_this_one() {
-        let addresses = ["192.0.2.7", "10.0.0.9", "127.0.0.1"].map(|address| address.parse::<IpAddr>().unwrap());
-        let named = |own: &[IpAddr], probed| {
-            let own = Own { addresses: own.to_vec(), probed };
-            own.none_of(addresses.map(Peer::at).to_vec()).iter().map(|peer| peer.address).collect::<Vec<_>>()
-        };
-        assert_eq!(named(&addresses[..1], false), addresses[1..]);
-        assert_eq!(named(&addresses[2..], false), addresses[..2]);
-        assert_eq!(named(&addresses[..1], true), addresses);
-        // An address that this host has, and nobody said so: the one by which it would reach another host.
-        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
-        if socket.connect("192.0.2.1:9").is_err() || is_own(addresses[0]) {
-            eprintln!(
-                "skipped a part of a_list_for_all_nodes_may_name_this_one: this host has no address but loopback"
-            );
-            return;
-        }
-        let host = socket.local_addr().unwrap().ip();
-        let left = |probed| Own { addresses: Vec::new(), probed }.none_of(vec![Peer::at(host)]).len();
-        assert_eq!((left(false), left(true)), (0, 1), "{host}");
     }
 
     #[test]

@@ -19,13 +19,14 @@ use super::{socket, udp};
 use crate::book::Answer;
 use crate::mesh::Mesh;
 use crate::protocol::{Loss, Protocol};
-use crate::say::say;
-use crate::tallies::{Refused, Tallies};
+use crate::tallies::Refused;
 
 /// Packets that are read in one go, before others get their turn.
 const BATCH: usize = 64;
 /// A packet that was stamped by now may take so long until it can be read.
 pub const SETTLED: u64 = 2_000_000;
+/// Calls that may fail for what the network said of other probes.
+const TRIES: u32 = 3;
 
 enum Wire {
     Icmp(Way),
@@ -91,7 +92,7 @@ impl Channel {
         self.asked_at.is_some()
     }
 
-    /// Sends one probe, at `now`.
+    /// Sends one probe, at `now`. An error is this host's own: no packet of it was ever in the network.
     pub fn send(&mut self, to: IpAddr, probe: &Probe, now: u64) -> io::Result<()> {
         self.asked_at = Some(now);
         let once = || match self.wire {
@@ -99,15 +100,18 @@ impl Channel {
             Wire::Udp { port } => udp::send(&self.socket, SocketAddr::new(to, port), probe),
         };
         // What the network said of an earlier probe comes out of the next call, whosever it is; asking takes it away, and
-        // the queue of errors still says whose it was.
-        match once() {
-            Err(error) if network(&error) => {
-                let _ = self.socket.take_error();
-                self.refused = true;
-                once()
+        // the queue of errors still says whose it was. While many are refused the next word may come between two calls; what
+        // every call says is that there is no route.
+        for _ in 0..TRIES {
+            match once() {
+                Err(error) if network(&error) => {
+                    let _ = self.socket.take_error();
+                    self.refused = true;
+                }
+                done => return done,
             }
-            done => done,
         }
+        once()
     }
 
     /// Reads answers and errors, at most a batch of each. True where there may be more.
@@ -131,7 +135,7 @@ impl Channel {
             // The queue is in order: what came before this one was read before it.
             self.read_to = self.read_to.max(at.min(stamps.now()));
             match self.settle(mesh, asker, receiver, &received, at) {
-                Ok(_) if received.wall.is_none() => self.without_stamp(&mut mesh.tallies),
+                Ok(_) if received.wall.is_none() => mesh.tallies.unstamped += 1,
                 Ok(_) => self.stamped = true,
                 Err(why) => mesh.tallies.refuse(why),
             }
@@ -154,18 +158,6 @@ impl Channel {
             return Err(Refused::WrongSource);
         }
         asker.settle(mesh, &probe, &self.arrival(received, at))
-    }
-
-    /// Said once, and counted.
-    fn without_stamp(&self, tallies: &mut Tallies) {
-        tallies.unstamped += 1;
-        if tallies.unstamped == 1 {
-            say(&format!(
-                "this kernel does not say when a packet came ({}): round trips are up to twice as long as they were, \
-                 and 250 us; kube_canary_unstamped_replies_total counts them",
-                self.protocol()
-            ));
-        }
     }
 
     /// The queue of errors. An error that does not name a probe of ours is no loss of anybody.
@@ -217,7 +209,7 @@ fn network(error: &io::Error) -> bool {
         || matches!(error.raw_os_error(), Some(libc::EPROTO | libc::ENOPROTOOPT | libc::EHOSTDOWN | libc::ENONET))
 }
 
-/// What a probe that could not be sent, or a connection that failed, counts as.
+/// What a connection that failed counts as.
 pub fn loss(error: &io::Error) -> Loss {
     match error.kind() {
         ErrorKind::TimedOut => Loss::Timeout,

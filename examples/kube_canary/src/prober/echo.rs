@@ -153,6 +153,9 @@ fn open(address: SocketAddr) -> io::Result<Socket> {
     socket.set_nonblocking(true)?;
     let fd = socket.as_raw_fd();
     socket::receive_buffer(fd);
+    // Nobody reads them here. Receive times are taken in the kernel once some socket of the host wants them, and to begin
+    // with that takes it a moment: every canary has this socket for as long as it runs, and those of HTTP come and go.
+    socket::receive_times(fd);
     // A host has many addresses; the asker takes an answer only from the one that it asked.
     if address.is_ipv6() {
         socket.set_only_v6(false)?;
@@ -253,6 +256,15 @@ mod tests {
         drop(mesh);
         answering.join().unwrap();
         assert_eq!(shared.lock().tallies.echoed, 1);
+    }
+
+    #[test]
+    fn it_keeps_the_kernel_s_receive_times_on() {
+        let socket = open((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let to = socket.local_addr().unwrap().as_socket().unwrap();
+        std::net::UdpSocket::bind("127.0.0.1:0").unwrap().send_to(&request().write(), to).unwrap();
+        let received = Receiver::new().receive(socket.as_raw_fd(), false).unwrap();
+        assert!(received.wall.is_some());
     }
 
     #[test]

@@ -27,6 +27,7 @@ use crate::error::{Error, Result};
 use crate::mesh::{Mesh, PeerId, Shared};
 use crate::options::{MOST_INTERVALS, Options};
 use crate::protocol::{Loss, Protocol};
+use crate::say::say;
 use answers::Asker;
 use channel::{Channel, SETTLED};
 use echo::Echo;
@@ -172,11 +173,25 @@ impl Prober {
     /// Reads, expires, sends. True where there is more to read now.
     fn tick(&mut self) -> bool {
         let shared = self.shared.clone();
-        let mesh = &mut *shared.lock();
+        let mut mesh = shared.lock();
+        let stamped = mesh.tallies.unstamped == 0;
+        let more = self.work(&mut mesh);
+        let first = stamped && mesh.tallies.unstamped > 0;
+        drop(mesh);
+        if first {
+            say(
+                "this kernel does not say when a packet came: round trips are up to twice as long as they were, and 250 us; \
+                 kube_canary_unstamped_replies_total counts them",
+            );
+        }
+        more
+    }
+
+    fn work(&mut self, mesh: &mut Mesh) -> bool {
         let now = clock::now();
         let sweep = now >= self.swept_at + HOUSEKEEPING;
         if sweep {
-            shared.beat();
+            self.shared.beat();
         }
         let mut more = false;
         if sweep || !self.deadlines.is_empty() {
@@ -254,7 +269,7 @@ impl Prober {
                 self.deadlines.push_back(Deadline { at: now + self.asker.timeout, id, protocol, sequence });
                 self.reads.sent(now, self.stamped(mesh), self.deadline());
             }
-            Err(error) => drop(book.lost(sequence, channel::loss(&error))),
+            Err(_) => drop(book.lost(sequence, Loss::Send)),
         }
     }
 }

@@ -56,3 +56,46 @@ fn an_answer_that_has_come_and_is_not_read_yet_is_not_lost() {
     });
     assert_eq!((sum(Book::lost_in_all), sum(Book::late)), (0, 0));
 }
+
+/// A thread of its own in a network that has no route to anywhere; `None` where that takes more rights, which is said.
+fn without_routes<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let apart = std::thread::spawn(|| {
+        // SAFETY: one system call without pointers, for this thread alone.
+        let done = unsafe { libc::unshare(libc::CLONE_NEWNET) };
+        let done = if done == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) };
+        done.map(|()| what())
+    });
+    match apart.join().unwrap() {
+        Ok(value) => Some(value),
+        Err(error) => {
+            crate::skipped::skipped(format_args!("it takes root: {error}"));
+            None
+        }
+    }
+}
+
+#[test]
+fn without_a_route_nothing_is_sent_and_that_is_no_word_of_the_network() {
+    let protocols = [Protocol::Udp, Protocol::Tcp, Protocol::Http];
+    let lost = without_routes(move || {
+        let mut mesh = Mesh::new(Bounds::default(), 0, usize::MAX, "a");
+        let peers = ["198.51.100.9", "2001:db8::9"].map(|address| Peer::at(address.parse().unwrap()));
+        mesh.update("flags", peers.to_vec(), 0);
+        let shared = Shared::new(mesh);
+        let options = Options { protocols: Some(protocols.to_vec()), udp_port: 0, ..Options::default() };
+        let options = Options { interval: Duration::from_millis(100), timeout: Duration::from_millis(800), ..options };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let prober = Prober::open(&options, shared.clone()).unwrap();
+            let _ = tokio::time::timeout(Duration::from_secs(1), prober.run()).await;
+        });
+        let mesh = shared.lock();
+        let books = mesh.entries().flat_map(|(_, entry)| protocols.map(|by| entry.books[by as usize].clone().unwrap()));
+        books.map(|book| Loss::ALL.map(|why| book.lost_for(why))).collect::<Vec<_>>()
+    });
+    let Some(lost) = lost else { return };
+    assert_eq!(lost.len(), 2 * protocols.len());
+    for [timeout, send, unreachable] in &lost {
+        assert!(*send > 2 && timeout + unreachable == 0, "{lost:?}");
+    }
+}

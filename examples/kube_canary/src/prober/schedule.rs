@@ -19,12 +19,13 @@ const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Who is due within the time of so many probes is sent to at once, since to wake costs more than to send: eight peers take
 /// four wake-ups a second instead of eight.
 const TOGETHER: u64 = 4;
-/// Nobody is early by more than this part of an interval, which is what a probe is off by anyway: -20 % to +10 % of an
-/// interval around its place, with both.
+/// Nobody is early by more than this part of an interval (or than [`GRAIN`]), which is what a probe is off by anyway: -20 %
+/// to +10 % of an interval around its place, with both.
 const MOST_EARLY: u64 = 10;
 /// A thousand peers are ten packets at a time, which no queue minds, and a hundred wake-ups a second.
 const LEAST_EARLY: u64 = 100;
-/// Below this a timer is not exact anyway.
+/// Below this a timer is not exact anyway. Of an interval that is not much longer it is half of that: else a probe and the
+/// next one to the same peer would go together.
 const GRAIN: u64 = 2_000_000;
 
 type Due = Reverse<(u64, u32, u32, Protocol)>;
@@ -74,7 +75,7 @@ impl Schedule {
     /// an interval.
     pub fn early(&self) -> u64 {
         let together = self.interval * TOGETHER / (self.heap.len() as u64).max(1);
-        together.clamp(self.interval / LEAST_EARLY, self.interval / MOST_EARLY).max(GRAIN)
+        together.clamp(self.interval / LEAST_EARLY, self.interval / MOST_EARLY).max(GRAIN.min(self.interval / 2))
     }
 
     /// When the next one is due.
@@ -206,11 +207,22 @@ mod tests {
             (SECOND, 100, SECOND / 25),
             (SECOND, 1000, SECOND / 100),
             (5 * GRAIN, 8, GRAIN),
+            (GRAIN / 2, 8, GRAIN / 4),
         ] {
             let mut schedule = Schedule::new(interval, vec![Protocol::Icmp], 1);
             schedule.update(ids(0..peers), 0);
             assert_eq!(schedule.early(), wanted, "{peers} each {interval} ns");
         }
+    }
+
+    #[test]
+    fn nobody_is_probed_twice_at_once_however_short_the_interval() {
+        let mut schedule = Schedule::new(GRAIN / 2, vec![Protocol::Icmp], 1);
+        schedule.update(ids(0..8), 0);
+        let early = schedule.early();
+        let sends = run(&mut schedule, early, 0, 100 * GRAIN);
+        let once: std::collections::HashSet<_> = sends.iter().map(|(now, id, _)| (now, id.slot)).collect();
+        assert!(sends.len() > 1000 && once.len() == sends.len(), "{} at {} times", sends.len(), once.len());
     }
 
     #[test]

@@ -14,6 +14,27 @@ use crate::clock;
 /// slewed faster.
 const TOLERABLE_NS: u64 = 1_000_000;
 
+/// Between the readings of the two clocks is no more than that, or all but always.
+pub const EXACT: u64 = 10_000;
+
+/// Both clocks at one moment: the steady one and the wall clock.
+pub fn both() -> (u64, u64) {
+    let mut best = (u64::MAX, 0, 0);
+    for _ in 0..4 {
+        let before = clock::now();
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |wall| wall.as_nanos() as u64);
+        let gap = clock::now() - before;
+        if gap < best.0 {
+            best = (gap, before, wall);
+        }
+        // Else something ran between the two readings.
+        if gap < EXACT {
+            break;
+        }
+    }
+    (best.1, best.2)
+}
+
 /// The two clocks, as they were at the last reading.
 #[derive(Debug, Default)]
 pub struct Stamps {
@@ -26,20 +47,8 @@ pub struct Stamps {
 impl Stamps {
     /// Reads both clocks before a batch. True where the wall clock has stepped.
     pub fn read(&mut self) -> bool {
-        let mut best = (u64::MAX, 0, 0);
-        for _ in 0..4 {
-            let before = clock::now();
-            let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |wall| wall.as_nanos() as u64);
-            let gap = clock::now() - before;
-            if gap < best.0 {
-                best = (gap, before, wall);
-            }
-            // Else something ran between the two readings.
-            if gap < 10_000 {
-                break;
-            }
-        }
-        self.set(best.1, best.2)
+        let (steady, wall) = both();
+        self.set(steady, wall)
     }
 
     fn set(&mut self, steady: u64, wall: u64) -> bool {

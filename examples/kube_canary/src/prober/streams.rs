@@ -80,14 +80,42 @@ async fn within(limit: Duration, probe: impl Future<Output = io::Result<Took>>) 
         return Err(late());
     }
     let took = timeout(limit, probe).await.map_err(|_| late())??;
-    let whole = if took.whole > limit { took.whole.saturating_sub(stopped) } else { took.whole };
-    Ok(Took { connect: took.connect.min(whole), whole })
+    // What the kernel timed has no stop of this process in it, and what is shorter than the stop neither.
+    let has_stop = took.looked && took.whole > limit && took.whole >= stopped;
+    let whole = if has_stop { took.whole - stopped } else { took.whole };
+    Ok(Took { connect: took.connect.min(whole), whole, ..took })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::protocol::Loss;
+
+    #[test]
+    fn a_stop_is_taken_from_what_has_it_and_from_nothing_else() {
+        const LIMIT: Duration = Duration::from_millis(10);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        // What a probe says that is not ready before its deadline, of a process that is stopped until long after it.
+        let whole = |whole: Duration, looked| {
+            let probe = async {
+                tokio::time::sleep(2 * LIMIT).await;
+                tokio::task::yield_now().await;
+                Ok(Took { connect: whole, whole, looked })
+            };
+            let stop = async { std::thread::sleep(STOPPED + 10 * LIMIT) };
+            let took = runtime.block_on(async { tokio::join!(biased; within(LIMIT, probe), stop).0 }).unwrap();
+            assert_eq!(took.connect, took.whole);
+            took.whole
+        };
+        let hour = Duration::from_secs(3600);
+        for (timed, looked) in
+            [(LIMIT / 2, true), (LIMIT / 2, false), (2 * LIMIT, true), (2 * LIMIT, false), (hour, false)]
+        {
+            assert_eq!(whole(timed, looked), timed, "{looked}");
+        }
+        let left = whole(hour, true);
+        assert!(Duration::ZERO < left && left <= hour - STOPPED, "{left:?}");
+    }
 
     #[test]
     fn what_a_failed_connection_counts_as() {

@@ -6,14 +6,14 @@
 use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
-use super::{receive, socket};
+use super::{receive, socket, stamps};
 use crate::clock;
 
 /// When the request was sent and the latest bytes of the answer came, by the steady clock; 0 is not yet.
@@ -21,6 +21,7 @@ use crate::clock;
 pub struct Exchange {
     asked: AtomicU64,
     answered: AtomicU64,
+    looked: AtomicBool,
 }
 
 impl Exchange {
@@ -30,20 +31,28 @@ impl Exchange {
         Duration::from_nanos(answered.saturating_sub(asked))
     }
 
+    /// Whether the answer came when it was read, for want of a better word.
+    pub fn looked(&self) -> bool {
+        self.looked.load(Ordering::Relaxed)
+    }
+
     /// The first byte of the request leaves now.
     fn ask(&self) {
         let _ = self.asked.compare_exchange(0, clock::now(), Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Bytes were read that came at `wall`. A wall clock that was set meanwhile puts them before the request or into the
-    /// future: then they came now.
+    /// Bytes were read that came at `wall`. Where the wall clock was set meanwhile by more than the answer took, that is before
+    /// the request or in the future: then they came now. A smaller step, which nothing tells from an answer that is
+    /// quicker or slower, stays in the time.
     fn answer(&self, wall: Option<u64>) {
-        let read = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |wall| wall.as_nanos() as u64);
-        let now = clock::now();
+        let (now, read) = stamps::both();
         let waited = wall.and_then(|wall| read.checked_sub(wall));
         let came = waited.and_then(|waited| now.checked_sub(waited));
         let asked = self.asked.load(Ordering::Relaxed);
-        self.answered.store(came.filter(|came| *came >= asked).unwrap_or(now), Ordering::Relaxed);
+        // The two clocks are not read at one moment quite.
+        let came = came.filter(|came| came + stamps::EXACT >= asked).map(|came| came.max(asked));
+        self.looked.store(came.is_none(), Ordering::Relaxed);
+        self.answered.store(came.unwrap_or(now), Ordering::Relaxed);
     }
 }
 
@@ -103,6 +112,8 @@ impl AsyncWrite for Wire<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{SystemTime, UNIX_EPOCH};
+
     use super::*;
 
     #[test]
@@ -110,17 +121,22 @@ mod tests {
         let exchange = Exchange::default();
         clock::now();
         std::thread::sleep(Duration::from_millis(2));
+        let before = clock::now();
         exchange.ask();
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+        // However long this thread was stopped meanwhile.
+        let most = Duration::from_nanos(clock::now() - before) + Duration::from_millis(5);
         let took = |wall| {
             exchange.answer(wall);
-            exchange.took()
+            (exchange.took(), exchange.looked())
         };
-        std::thread::sleep(Duration::from_millis(20));
-        assert!(took(Some(wall)) < Duration::from_millis(20), "it came at once");
+        std::thread::sleep(most + Duration::from_millis(20));
+        let (time, looked) = took(Some(wall));
+        assert!(time < most && !looked, "it came at once, not after {time:?}");
         let hour = 3_600_000_000_000;
         for unlikely in [None, Some(0), Some(wall - hour), Some(wall + hour)] {
-            assert!(took(unlikely) >= Duration::from_millis(20), "{unlikely:?}");
+            let (time, looked) = took(unlikely);
+            assert!(time >= Duration::from_millis(20) && looked, "{unlikely:?}");
         }
     }
 }

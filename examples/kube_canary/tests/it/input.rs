@@ -79,6 +79,20 @@ fn one_file_for_all_nodes_makes_no_canary_probe_itself() {
 }
 
 #[test]
+fn a_list_of_nobody_but_itself_is_said() {
+    let (_folder, path) = peers_file("127.0.1.1 a\n127.0.1.2 b\n");
+    let own = ["--pod-ip=127.0.1.1,127.0.1.2"];
+    for (list, wanted) in [("--peer=127.0.1.1".into(), "flags: all 1"), (by_udp(&path)[0].clone(), "file: all 2")] {
+        let port = format!("--udp-port={}", free_port());
+        let mut canary = Canary::start(command(&own).args([&list, "--protocol=udp", &port]).stderr(Stdio::piped()));
+        assert_eq!(canary.probed(), [""; 0]);
+        canary.signal(libc::SIGTERM);
+        let said = first_line(&mut canary.child);
+        assert!(said.contains(wanted) && said.contains("--probe-self"), "{said}");
+    }
+}
+
+#[test]
 fn a_port_that_the_kernel_chose_is_said_and_is_that_of_the_peers() {
     let port = format!("--udp-port={}", free_port());
     let flags =
@@ -208,9 +222,7 @@ fn without_a_right_to_icmp_it_probes_by_udp_and_says_why() {
     let port = format!("--udp-port={}", free_port());
     let mut canary = command(&["--peer=127.0.1.1", &port]);
     if !without_icmp(&mut canary) {
-        eprintln!(
-            "skipped without_a_right_to_icmp_it_probes_by_udp_and_says_why: ICMP is permitted, and only root can give it up"
-        );
+        crate::skipped::skipped("ICMP is permitted, and only root can give it up");
         return;
     }
     let mut canary = Canary::start(canary.stderr(Stdio::piped()));
@@ -226,9 +238,7 @@ fn who_asks_for_icmp_without_a_right_to_it_is_told_of_both_ways() {
     let port = format!("--udp-port={}", free_port());
     let mut command = command(&["--protocol=icmp", "--listen=127.0.0.1:0", &port]);
     if !without_icmp(&mut command) {
-        eprintln!(
-            "skipped who_asks_for_icmp_without_a_right_to_it_is_told_of_both_ways: ICMP is permitted, and only root can give it up"
-        );
+        crate::skipped::skipped("ICMP is permitted, and only root can give it up");
         return;
     }
     let output = command.output().unwrap();
@@ -245,16 +255,4 @@ fn before_exec(command: &mut Command, what: impl FnMut() -> io::Result<()> + Sen
 
 fn done(returned: i32) -> io::Result<()> {
     if returned == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-#[test]
-fn what_git_ignores_is_not_sent_to_docker() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let docker = fs::read_to_string(root.join(".dockerignore")).unwrap_or_default();
-    for folder in ["", "/c_glue"] {
-        let ignored = fs::read_to_string(root.join(format!(".{folder}/.gitignore"))).unwrap();
-        for path in ignored.lines().map(|path| format!("{folder}{path}")) {
-            assert!(docker.lines().any(|line| line == path), "{path} is not in .dockerignore");
-        }
-    }
 }

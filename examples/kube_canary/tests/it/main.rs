@@ -3,6 +3,7 @@
 mod canary;
 mod command;
 mod hardship;
+mod image;
 mod input;
 mod probes;
 #[path = "../../../../tests/skipped/mod.rs"]

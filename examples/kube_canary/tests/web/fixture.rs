@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use kube_canary::histogram::Bounds;
-use kube_canary::mesh::{Mesh, Shared};
+use kube_canary::mesh::{Mesh, PeerId, Shared};
 use kube_canary::options::Options;
 use kube_canary::peer::Peer;
 use kube_canary::protocol::{Loss, Protocol};
@@ -80,4 +80,13 @@ pub fn serve(options: &Options, mesh: Shared) -> SocketAddr {
         runtime.block_on(server.run())
     });
     address
+}
+
+/// A mesh of one peer, with books as `fill` left them.
+pub fn one_peer(fill: impl FnOnce(&mut Mesh, PeerId)) -> Shared {
+    let mut mesh = Mesh::new(Bounds::default(), 0, 9, "a");
+    mesh.update("flags", vec![Peer::on([10, 0, 0, 1].into(), "b")], 0);
+    let (id, _) = mesh.at([10, 0, 0, 1].into()).unwrap();
+    fill(&mut mesh, id);
+    Shared::new(mesh)
 }

@@ -5,14 +5,14 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use kube_canary::histogram::Bounds;
-use kube_canary::mesh::{Mesh, PeerId, Shared};
+use kube_canary::mesh::{Mesh, Shared};
 use kube_canary::options::Options;
 use kube_canary::peer::Peer;
-use kube_canary::protocol::{Loss, Protocol};
+use kube_canary::protocol::Protocol;
 use serde_json::Value;
 
 use crate::client::{ask, get};
-use crate::fixture::{mesh, options, serve};
+use crate::fixture::{mesh, one_peer, options, serve};
 
 const OPEN: &str = "accept: application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.2\r\n";
 
@@ -130,15 +130,6 @@ fn quantiles_cost_fewer_series() {
     assert!((50e-6..1.6e-3).contains(median), "{median}");
 }
 
-/// A mesh of one peer, with books as `fill` left them.
-fn one_peer(fill: impl FnOnce(&mut Mesh, PeerId)) -> Shared {
-    let mut mesh = Mesh::new(Bounds::default(), 0, 9, "a");
-    mesh.update("flags", vec![Peer::on([10, 0, 0, 1].into(), "b")], 0);
-    let (id, _) = mesh.at([10, 0, 0, 1].into()).unwrap();
-    fill(&mut mesh, id);
-    Shared::new(mesh)
-}
-
 /// An hour of quick answers, then slow ones for a minute: who looks has to see those.
 #[test]
 fn quantiles_are_of_the_latest_replies() {
@@ -163,27 +154,6 @@ fn quantiles_are_of_the_latest_replies() {
     assert!(
         page.contains("# HELP kube_canary_rtt_seconds Round-trip times of probes; quantiles of the last 64 replies\n")
     );
-}
-
-/// Where ICMP is refused UDP may still tell, and where nothing is answered that is what is shown.
-#[test]
-fn the_picture_is_of_a_protocol_that_is_answered() {
-    for (answered, cell) in [(true, "[0,150]"), (false, "[1000,null]")] {
-        let mesh = one_peer(|mesh, id| {
-            for protocol in [Protocol::Icmp, Protocol::Udp] {
-                let book = mesh.book(id, protocol).unwrap();
-                let sequence = book.send(0);
-                if answered && protocol == Protocol::Udp {
-                    book.answer(sequence, 150_000, None);
-                } else {
-                    book.lost(sequence, Loss::Timeout);
-                }
-            }
-        });
-        let brief: Value = serde_json::from_str(&get(serve(&options(), mesh), "/peers?brief").text()).unwrap();
-        let seen = Value::from(brief["peers"][0].as_array().unwrap()[2..].to_vec());
-        assert_eq!(seen.to_string(), cell, "{brief}");
-    }
 }
 
 #[test]
@@ -268,48 +238,4 @@ fn health_and_readiness() {
         let page: Value = serde_json::from_str(&get(server, "/peers").text()).unwrap();
         assert_eq!((&page["ready"], &page["problem"]), (&ready.into(), &problem));
     }
-}
-
-#[test]
-fn peers_in_json() {
-    let peers: Value = serde_json::from_str(&get(serve(&options(), mesh(3)), "/peers").text()).unwrap();
-    assert_eq!(peers["node"], "node-000");
-    let mut nodes: Vec<&Value> = peers["peers"].as_array().unwrap().iter().collect();
-    nodes.sort_by_key(|peer| peer["node"].to_string());
-    assert_eq!(
-        (&nodes[1]["node"], &nodes[1]["address"], &nodes[1]["zone"]),
-        (&"node-001".into(), &"10.0.0.2".into(), &"zone-b".into())
-    );
-    let icmp = &nodes[1]["protocols"]["icmp"];
-    let number = |name: &str| icmp[name].as_u64().unwrap();
-    let lost = icmp["lost"].as_object().unwrap().values().map(|lost| lost.as_u64().unwrap()).sum::<u64>();
-    assert_eq!(number("sent"), number("replies") + lost + number("in_flight"));
-    assert_eq!(icmp["recent"].as_str().unwrap().len(), 64);
-}
-
-/// Two servers that are each other's peers: the picture has both rows.
-#[test]
-fn the_mesh_is_gathered_from_the_peers() {
-    let seen = |from: &str, other: std::net::IpAddr, name: &str| {
-        let mut mesh = Mesh::new(Bounds::default(), 0, 9, from);
-        mesh.update("flags", vec![Peer::on(other, name), Peer::at([127, 0, 0, 9].into())], 0);
-        let (id, _) = mesh.at(other).unwrap();
-        let book = mesh.book(id, Protocol::Udp).unwrap();
-        let sequence = book.send(0);
-        book.answer(sequence, 150_000, None);
-        Shared::new(mesh)
-    };
-    let listen = |last: u8, port: u16| std::net::SocketAddr::from(([127, 0, 0, last], port));
-    let far = Options { node: "far".into(), listen: listen(3, 0), ..options() };
-    let far = serve(&far, seen("far", [127, 0, 0, 2].into(), "near"));
-    let near = Options { node: "near".into(), listen: listen(2, 0), peer_port: far.port(), ..options() };
-    let near = serve(&near, seen("near", [127, 0, 0, 3].into(), "far"));
-    let picture: Value = serde_json::from_str(&get(near, "/mesh").text()).unwrap();
-    let nodes = picture["nodes"].as_array().unwrap();
-    let names: Vec<&str> = nodes.iter().map(|node| node["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["", "far", "near"], "{picture}");
-    assert!(nodes[0]["problem"].is_string() && nodes[1]["problem"].is_null() && nodes[2]["own"] == true, "{picture}");
-    let cells = picture["cells"].as_array().unwrap();
-    assert_eq!((cells.len(), &cells[3 + 2][0], &cells[6 + 1][0]), (9, &0.into(), &0.into()), "{picture}");
-    assert!(cells[3].is_null());
 }
