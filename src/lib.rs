@@ -57,6 +57,9 @@ mod skipped;
 pub mod sort_buffer;
 pub mod spec;
 pub mod sys;
+#[cfg(all(test, feature = "sort-buffer"))]
+#[path = "../tests/tiny/mod.rs"]
+mod tiny;
 pub mod tuning;
 pub mod units;
 mod wanted;

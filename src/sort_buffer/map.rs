@@ -112,6 +112,7 @@ mod tests {
     use crate::skipped::skipped;
     use crate::sort_buffer::tests::{all, buffer, filled, numbered};
     use crate::sort_buffer::{Options, SortBuffer};
+    use crate::tiny::Tiny;
 
     fn in_folder(folder: &Path, map_after: usize) -> Options {
         Options { map_after: Some(map_after), folder: folder.to_path_buf(), ..Options::default() }
@@ -184,48 +185,29 @@ mod tests {
         assert!(buffer.len() > 60 && buffer.iter().all(|record| record == [7; 1000]), "{}", buffer.len());
     }
 
-    /// A file system of 15/16 MiB, which goes away with the test: a file that doubles does not come to its end by itself.
-    struct Tiny(tempfile::TempDir);
-
-    impl Tiny {
-        fn mount(access: &str) -> std::result::Result<Tiny, String> {
-            let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-            let size = format!("size=960k,{access}");
-            let mount = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(folder.path()).output();
-            match mount {
-                Ok(ran) if ran.status.success() => Ok(Tiny(folder)),
-                Ok(ran) => Err(String::from_utf8_lossy(&ran.stderr).trim().to_string()),
-                Err(error) => Err(format!("mount: {error}")),
-            }
-        }
-    }
-
-    impl Drop for Tiny {
-        fn drop(&mut self) {
-            let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
-        }
-    }
+    /// 15/16 of a MiB: a file that doubles does not come to its end by itself.
+    const SIZE: &str = "960k";
 
     #[test]
     fn a_read_only_folder_is_named() {
-        let tiny = match Tiny::mount("ro") {
+        let tiny = match Tiny::mount(SIZE, "ro") {
             Ok(tiny) => tiny,
             Err(why) => return skipped(why),
         };
-        let mut buffer = buffer(in_folder(tiny.0.path(), 4));
+        let mut buffer = buffer(in_folder(tiny.path(), 4));
         buffer.push(b"abc").unwrap();
         let refused = buffer.push(b"more").unwrap_err().to_string();
-        assert!(refused.contains(&format!("{}: could not make a temporary file: Read-only", tiny.0.path().display())));
+        assert!(refused.contains(&format!("{}: could not make a temporary file: Read-only", tiny.path().display())));
         assert_eq!(all(&buffer), [b"abc"]);
     }
 
     #[test]
     fn a_full_disk_is_an_error_and_the_records_stay() {
-        let tiny = match Tiny::mount("rw") {
+        let tiny = match Tiny::mount(SIZE, "rw") {
             Ok(tiny) => tiny,
             Err(why) => return skipped(why),
         };
-        let place = tiny.0.path();
+        let place = tiny.path();
         let mut buffer = SortBuffer::new(in_folder(place, 1000));
         let mut pushed: Vec<Vec<u8>> = Vec::new();
         let refused = loop {

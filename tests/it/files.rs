@@ -2,13 +2,13 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use allocanary::sample::FailureKind;
-use tempfile::{TempDir, tempdir};
+use tempfile::tempdir;
 
 use super::skipped::skipped;
 use super::support::{answer, cell, run_cell};
+use super::tiny::Tiny;
 
 fn sort(folder: &Path, records: u64) -> String {
     format!("sort:variant=mapped,records={records},idle=1,folder={}", folder.display())
@@ -41,40 +41,18 @@ fn few_records_are_in_a_file_too() {
     }
 }
 
-/// A file system of one MiB, which goes away with the test.
-struct Tiny(TempDir);
-
-impl Tiny {
-    fn mount(access: &str) -> Result<Tiny, String> {
-        let folder = tempdir().map_err(|error| error.to_string())?;
-        let options = format!("size=1m,{access}");
-        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(folder.path()).output();
-        match mount {
-            Ok(ran) if ran.status.success() => Ok(Tiny(folder)),
-            Ok(ran) => Err(String::from_utf8_lossy(&ran.stderr).trim().to_string()),
-            Err(error) => Err(format!("mount: {error}")),
-        }
-    }
-}
-
-impl Drop for Tiny {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
-    }
-}
-
 #[test]
 fn a_disk_that_is_read_only_or_full_or_fills_is_an_error() {
-    let (read_only, tiny) = match (Tiny::mount("ro"), Tiny::mount("rw")) {
+    let (read_only, tiny) = match (Tiny::mount("1m", "ro"), Tiny::mount("1m", "rw")) {
         (Ok(read_only), Ok(tiny)) => (read_only, tiny),
         (Err(why), _) | (_, Err(why)) => {
             return skipped(why);
         }
     };
-    let said = refusal(read_only.0.path(), 1000);
+    let said = refusal(read_only.path(), 1000);
     assert!(said.starts_with("parameter `folder`: ") && said.contains("Read-only"), "{said}");
     // 4.6 MiB of records; and 0.9 MiB, beside which no thread has room for the third of it that it sorts into.
-    let place = tiny.0.path();
+    let place = tiny.path();
     let said = refusal(place, 300_000);
     assert!(said.starts_with("record ") && said.contains(&format!("{}: no room", place.display())), "{said}");
     let said = refusal(place, 57_000);

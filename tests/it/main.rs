@@ -17,4 +17,6 @@ mod settings;
 mod skipped;
 mod store;
 mod support;
+#[path = "../tiny/mod.rs"]
+mod tiny;
 mod truth;
