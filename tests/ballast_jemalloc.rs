@@ -3,7 +3,7 @@
 
 mod ballast;
 
-use std::sync::Barrier;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use allocanary::Ballast;
@@ -12,7 +12,7 @@ use allocanary::units::Bytes;
 use ballast::{BURST, alone, faults, status, through_a_burst};
 
 // Decay at once, so that what is kept is kept by the guard.
-// More arenas than tests have threads, so that a new thread has a new one.
+// More arenas than these tests ever have threads, so that one more can be made.
 allocanary::install!(jemalloc, narenas = 32, dirty_decay_ms = 0, muzzy_decay_ms = 0);
 
 #[test]
@@ -56,35 +56,39 @@ fn times() -> Vec<isize> {
     (0..arenas as usize).filter_map(time).collect()
 }
 
-/// A thread that lives on, with an arena of its own.
-fn another_arena(gate: &'static Barrier) {
+/// A thread that has an arena and lives on until this is dropped. An arena that is there and has no thread, since another
+/// test's has ended, comes before one that is made.
+fn thread_with_an_arena() -> mpsc::Sender<()> {
+    let (live_on, until) = mpsc::channel();
+    let (ready, is_ready) = mpsc::channel();
     std::thread::spawn(move || {
         std::hint::black_box(vec![1_u8; 1 << 20]);
-        gate.wait();
-        gate.wait();
+        ready.send(()).unwrap();
+        let _ = until.recv();
     });
-    gate.wait();
+    is_ready.recv().unwrap();
+    live_on
 }
 
 #[test]
 fn each_arena_gets_its_own_time_back() {
-    static GATES: [Barrier; 2] = [const { Barrier::new(2) }; 2];
     let _alone = alone();
     set_decay(Pages::Dirty, Some(Duration::from_millis(1234))).unwrap();
     let before = times();
     assert!(before.iter().all(|time| *time == 1234), "{before:?}");
     let kept = Ballast::keep(Bytes(1)).unwrap();
     // An arena that is made while the guard is in force gets what it would have had without.
-    another_arena(&GATES[0]);
+    let mut living = Vec::new();
+    while times().len() == before.len() {
+        assert!(living.len() < 8, "8 threads and no arena more: {before:?}");
+        living.push(thread_with_an_arena());
+    }
     drop(kept);
     let after = times();
     assert!(after.len() > before.len() && after.iter().all(|time| *time == 1234), "{before:?}, then {after:?}");
     // And one that is made after the last look at the arenas is not passed over.
-    another_arena(&GATES[1]);
+    living.extend((0..=after.len()).map(|_| thread_with_an_arena()));
     set_decay(Pages::Dirty, Some(Duration::ZERO)).unwrap();
     let last = times();
     assert!(last.len() > after.len() && last.iter().all(|time| *time == 0), "{after:?}, then {last:?}");
-    GATES.iter().for_each(|gate| {
-        gate.wait();
-    });
 }
