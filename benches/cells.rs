@@ -13,15 +13,15 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use allocanary::cell::Cell;
-use allocanary::provenance::Build;
-use allocanary::rng::Rng;
-use allocanary::run::{Child, Roster, Runner, run_child};
-use allocanary::sample::Sample;
-use allocanary::summary::stats::median;
-use allocanary::sys::line_number;
-use allocanary::units::{Bytes, Unit};
-use allocanary::workload::Phase;
+use cell::Cell;
+use cell::provenance::Build;
+use cell::sample::Sample;
+use cell::workload::Phase;
+use kernel::rng::Rng;
+use kernel::sys::line_number;
+use kernel::units::{Bytes, Unit};
+use study::run::{Child, Roster, Runner, run_child};
+use study::summary::stats::median;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 static NEVER: AtomicBool = AtomicBool::new(false);

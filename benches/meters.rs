@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
-use allocanary::allocator::Allocator;
-use allocanary::allocators::{Jemalloc, Mimalloc, System};
-use allocanary::meters;
+use allocators::Allocator;
+use allocators::{Jemalloc, Mimalloc, System};
+use cell::meters;
 use criterion::{Criterion, criterion_group, criterion_main};
 
 fn each_meter(criterion: &mut Criterion) {

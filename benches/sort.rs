@@ -11,11 +11,11 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use allocanary::rng::Rng;
 use allocanary::sort_buffer::{Options, SortBuffer};
-use allocanary::summary::stats::median;
-use allocanary::sys::{line_number, read_into, usage};
 use allocanary::units::Bytes;
+use kernel::rng::Rng;
+use kernel::sys::{line_number, read_into, usage};
+use study::summary::stats::median;
 
 const ROUNDS: usize = 5;
 /// More than this goes to the file.

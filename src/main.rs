@@ -1,10 +1,12 @@
 //! The `allocanary` command: reads the command line, carries it out, and says in one line what went wrong.
 
+mod args;
+mod commands;
+
 use std::process::ExitCode;
 use std::time::Duration;
 
 use allocanary::tuning::{self, Pages};
-use allocanary::{args, commands};
 
 allocanary::install!();
 

@@ -9,9 +9,8 @@ use std::time::Duration;
 use allocanary::tuning::{self, ArenaLimit, Error, Pages};
 
 mod moments;
-mod skipped;
 
-use skipped::skipped;
+use testing::skipped::skipped;
 
 allocanary::install!(jemalloc, narenas = per_cpu(3), dirty_decay_ms = 5000, percpu_arena = "disabled");
 

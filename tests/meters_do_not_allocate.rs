@@ -3,10 +3,10 @@
 use std::alloc::System;
 
 use allocanary::Counting;
-use allocanary::allocator::Allocator;
-use allocanary::allocators::System as TheSystem;
 use allocanary::counting::{self, Counts};
-use allocanary::meters;
+use allocators::Allocator;
+use allocators::System as TheSystem;
+use cell::meters;
 
 #[global_allocator]
 static GLOBAL: Counting<System> = Counting::new(System);

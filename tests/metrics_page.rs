@@ -10,9 +10,7 @@ use allocanary::tuning;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 
-mod skipped;
-
-use skipped::skipped;
+use testing::skipped::skipped;
 
 allocanary::install!(jemalloc, narenas = 3);
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use allocanary::Counting;
 use allocanary::counting::{count, total};
-use allocanary::rng::Rng;
 use allocanary::sort_buffer::{Options, Result, SortBuffer};
+use kernel::rng::Rng;
 
 #[global_allocator]
 static GLOBAL: Counting<System> = Counting::new(System);

@@ -77,7 +77,7 @@ pub fn tuned(result: tuning::Result<()>) -> AllocanaryCode {
     let code = match &error {
         tuning::Error::Unsupported { .. } => AllocanaryCode::Unsupported,
         tuning::Error::Settings(_) => AllocanaryCode::Settings,
-        tuning::Error::Refused { .. } | tuning::Error::NotInstalled => AllocanaryCode::Refused,
+        _ => AllocanaryCode::Refused,
     };
     problem((code, format_args!("{error}")))
 }

@@ -6,5 +6,5 @@ use std::process::ExitCode;
 allocanary::install!(jemalloc, narenas = per_cpu(1));
 
 fn main() -> ExitCode {
-    allocanary::worker::main(&allocanary::allocators::Jemalloc)
+    cell::worker::main(&allocators::Jemalloc)
 }

@@ -5,5 +5,5 @@ use std::process::ExitCode;
 allocanary::install!(jemalloc);
 
 fn main() -> ExitCode {
-    allocanary::worker::main(&allocanary::allocators::Jemalloc)
+    cell::worker::main(&allocators::Jemalloc)
 }

@@ -5,5 +5,5 @@ use std::process::ExitCode;
 allocanary::install!(mimalloc);
 
 fn main() -> ExitCode {
-    allocanary::worker::main(&allocanary::allocators::Mimalloc)
+    cell::worker::main(&allocators::Mimalloc)
 }

@@ -5,5 +5,5 @@ use std::process::ExitCode;
 allocanary::install!(system);
 
 fn main() -> ExitCode {
-    allocanary::worker::main(&allocanary::allocators::System)
+    cell::worker::main(&allocators::System)
 }

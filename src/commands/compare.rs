@@ -5,12 +5,12 @@ use std::process::ExitCode;
 
 use super::terminal;
 use crate::args::CompareFlags;
-use crate::description::perhaps;
-use crate::error::{Error, Result};
-use crate::reports::comparison::{self, Compared};
-use crate::rows;
-use crate::summary::{Better, Fold, Group, Key, METRICS, Metric, Verdict, compare_groups, find_metric, metric_index};
-use crate::units::Unit;
+use cell::description::perhaps;
+use kernel::units::Unit;
+use study::error::{Error, Result};
+use study::reports::comparison::{self, Compared};
+use study::rows;
+use study::summary::{Better, Fold, Group, Key, METRICS, Metric, Verdict, compare_groups, find_metric, metric_index};
 
 /// Fail where a metric got worse for sure and by more than so much.
 struct Gate {

@@ -5,16 +5,19 @@ use std::process::ExitCode;
 
 use super::terminal;
 use crate::args::DoctorFlags;
-use crate::doctor::host::Surroundings;
-use crate::doctor::links::links;
-use crate::doctor::process::Process;
-use crate::doctor::{Variables, report};
-use crate::error::Result;
+use doctor::host::Surroundings;
+use doctor::links::links;
+use doctor::process::Process;
+use doctor::{Variables, report};
+use study::error::{Error, Result};
 
 /// Looks, judges and prints.
 pub fn run(flags: &DoctorFlags) -> Result<ExitCode> {
     let text = match flags.pid {
-        Some(pid) => report::of_process(&Process::look_at(pid)?, terminal::look()),
+        Some(pid) => report::of_process(
+            &Process::look_at(pid).map_err(|error| Error::Input(error.to_string()))?,
+            terminal::look(),
+        ),
         None => {
             let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
             let variables = std::env::vars_os().map(|(name, value)| (text(name), text(value)));

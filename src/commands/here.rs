@@ -7,16 +7,16 @@ use std::process::ExitCode;
 use super::measure::{self, Measurement};
 use super::terminal;
 use crate::args::HereFlags;
-use crate::description::Description;
-use crate::environment::readable_variables;
-use crate::error::{Error, Result};
-use crate::provenance::Host;
-use crate::run::{Target, describe};
-use crate::study::{Group, StudyFile, plan};
+use allocators::environment::readable_variables;
+use cell::description::Description;
+use cell::provenance::Host;
+use study::error::{Error, Result};
+use study::run::{Target, describe};
+use study::{Group, StudyFile, plan};
 
 /// Measures this build's allocator.
 pub fn run(flags: &HereFlags) -> Result<ExitCode> {
-    let allocator = crate::install::CHOSEN;
+    let allocator = allocators::install::CHOSEN;
     let file = StudyFile {
         question: Some(format!("What does {allocator} cost a small service here as its threads grow?")),
         candidates: Some(vec![allocator.to_string()]),

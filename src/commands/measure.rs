@@ -10,16 +10,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::terminal;
-use crate::cell::Cell;
-use crate::description::Description;
-use crate::error::{Error, Result};
-use crate::reports;
-use crate::rows;
-use crate::run::{Builder, Progress, Roster, Runner, Store, Target};
-use crate::sample::Sample;
-use crate::study::{Group, Study, expected, find_shipped, plan};
-use crate::summary::{About, Findings, Fold};
-use crate::units::show_duration;
+use cell::Cell;
+use cell::description::Description;
+use cell::provenance::PACKAGE;
+use cell::sample::Sample;
+use kernel::units::show_duration;
+use study::error::{Error, Result};
+use study::reports;
+use study::rows;
+use study::run::{Builder, Progress, Roster, Runner, Store, Target};
+use study::summary::{About, Findings, Fold};
+use study::{Group, Study, expected, find_shipped, plan};
+
+/// What this command was built with: its cells are built alike.
+const FEATURES: &str = env!("ALLOCANARY_FEATURES");
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
@@ -35,8 +39,8 @@ fn roster_with(folders: &[PathBuf], packages: &BTreeSet<&str>) -> Result<Roster>
     let folders: Vec<PathBuf> = folders.iter().cloned().chain(own).collect();
     let roster = Roster::find(&folders, packages);
     let built_in = 1 + usize::from(cfg!(feature = "jemalloc")) + usize::from(cfg!(feature = "mimalloc"));
-    let complete = roster.cells.iter().filter(|(cell, _)| cell.build.package == env!("CARGO_PKG_NAME")).count();
-    let roster = match Builder::find(&command).filter(|_| complete < built_in) {
+    let complete = roster.cells.iter().filter(|(cell, _)| cell.build.package == PACKAGE).count();
+    let roster = match Builder::find(&command, FEATURES).filter(|_| complete < built_in) {
         None => roster.or_say_why()?,
         Some(builder) => {
             builder.build()?;
@@ -53,7 +57,7 @@ fn roster_with(folders: &[PathBuf], packages: &BTreeSet<&str>) -> Result<Roster>
 pub fn roster_for(group: &Group, folders: &[PathBuf]) -> Result<Roster> {
     let packages: BTreeSet<&str> = group.0.iter().filter_map(|study| study.package.as_deref()).collect();
     let command = std::env::current_exe().map_err(|error| Error::file("the command", "finding", error))?;
-    if let Some(builder) = Builder::find(&command) {
+    if let Some(builder) = Builder::find(&command, FEATURES) {
         packages.iter().try_for_each(|package| builder.build_package(package))?;
     }
     let roster = roster_with(folders, &packages)?;

@@ -4,15 +4,15 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::{measure, study, terminal};
+use super::{measure, terminal};
 use crate::args::StudyFlags;
-use crate::error::Result;
-use crate::study::expected;
-use crate::units::show_duration;
+use kernel::units::show_duration;
+use study::error::Result;
+use study::expected;
 
 /// Prints the plan; nothing is run but the cells' own descriptions.
 pub fn run(flags: &StudyFlags) -> Result<ExitCode> {
-    let (_, group) = study::study(flags)?;
+    let (_, group) = super::study::study(flags)?;
     let cells = measure::roster_for(&group, &flags.run.cells)?.descriptions();
     let studies = measure::planned(&group, &cells)?;
     let mut out = String::new();

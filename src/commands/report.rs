@@ -5,9 +5,9 @@ use std::process::ExitCode;
 
 use super::{measure, terminal};
 use crate::args::ReportFlags;
-use crate::description::perhaps;
-use crate::error::{Error, Result};
-use crate::reports;
+use cell::description::perhaps;
+use study::error::{Error, Result};
+use study::reports;
 
 /// Renders the report.
 pub fn run(flags: &ReportFlags) -> Result<ExitCode> {

@@ -7,8 +7,8 @@ use std::process::Command;
 use object::{Object, ObjectSection, ObjectSymbol, SectionFlags};
 use tempfile::tempdir;
 
-use super::skipped::skipped;
 use super::support::program;
+use testing::skipped::skipped;
 
 /// The beginnings of each allocator's symbols.
 const SYMBOLS: &[(&str, &[&str])] = &[("jemalloc", &["_rjem_", "je_"]), ("mimalloc", &["mi_", "_mi_"])];

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use allocanary::sample::FailureKind;
-use allocanary::workload::Phase::{Filled, Idle, Purged, Start};
+use cell::sample::FailureKind;
+use cell::workload::Phase::{Filled, Idle, Purged, Start};
 
 use super::support::{answer, cell, cell_with, reading, run_cell};
 

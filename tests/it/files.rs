@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::Path;
 
-use allocanary::sample::FailureKind;
+use cell::sample::FailureKind;
 use tempfile::tempdir;
 
-use super::skipped::skipped;
 use super::support::{answer, cell, run_cell};
-use super::tiny::Tiny;
+use testing::skipped::skipped;
+use testing::tiny::Tiny;
 
 fn sort(folder: &Path, records: u64) -> String {
     format!("sort:variant=mapped,records={records},idle=1,folder={}", folder.display())

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use allocanary::sample::{Failure, FailureKind, Sample};
+use cell::sample::{Failure, FailureKind, Sample};
 use tempfile::tempdir;
 
 use super::support::{Ran, TINY, allocanary, command, golden_path, samples, study, words};

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::process::Command;
 
-use allocanary::description::Description;
-use allocanary::provenance::Host;
+use cell::description::Description;
+use cell::provenance::Host;
 use tempfile::tempdir;
 
-use super::skipped::skipped;
 use super::support::{allocanary, described, samples, words};
+use testing::skipped::skipped;
 
 #[test]
 fn go_is_studied_beside_our_cells_where_go_is() {

@@ -10,13 +10,8 @@ mod group;
 mod input;
 mod memory;
 mod registry;
-mod repository;
 mod rows;
 mod settings;
-#[path = "../skipped/mod.rs"]
-mod skipped;
 mod store;
 mod support;
-#[path = "../tiny/mod.rs"]
-mod tiny;
 mod truth;

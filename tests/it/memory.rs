@@ -5,12 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use allocanary::sample::FailureKind;
+use cell::sample::FailureKind;
 use tempfile::tempdir;
 
 use super::fake;
-use super::skipped::skipped;
 use super::support::{Ran, TINY, samples, script};
+use testing::skipped::skipped;
 
 const LIMIT: u64 = 96 << 20;
 

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use allocanary::sample::FailureKind;
-use allocanary::setting::{Kind, Setting};
+use allocators::setting::{Kind, Setting};
+use cell::sample::FailureKind;
 use tempfile::tempdir;
 
-use super::skipped::skipped;
 use super::support::{TINY, cell, cell_with, described, run_cell, samples, study};
+use testing::skipped::skipped;
 
 /// Values that are in the table's range and still cannot be had, each with what the cell must say of it. Should one
 /// begin to work, the test fails and its line goes.

@@ -6,8 +6,8 @@ use std::io::{Read, Write};
 use std::mem::MaybeUninit;
 use std::process::{Command, Stdio};
 
-use allocanary::sample::Sample;
-use allocanary::workload::Phase::{Filled, Idle, Peak, Purged, Released};
+use cell::sample::Sample;
+use cell::workload::Phase::{Filled, Idle, Peak, Purged, Released};
 use tempfile::tempdir;
 
 use super::fake;

@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use allocanary::sys;
 use allocanary::tuning::{self, Error, Pages};
+use kernel::sys;
 
 type Call = (&'static str, fn() -> Result<(), Error>);
 
@@ -42,6 +42,7 @@ fn kind(call: &Call) -> &'static str {
         Err(Error::NotInstalled) => "not installed",
         Err(Error::Refused { .. }) => "refused",
         Err(Error::Settings(_)) => "settings",
+        Err(_) => "another error",
     }
 }
 

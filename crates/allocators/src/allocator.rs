@@ -9,9 +9,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::environment::Environment;
+use crate::error;
 use crate::install::asked::Asked;
 use crate::setting::Setting;
-use crate::tuning::error;
 
 /// An allocator that is linked into this process.
 pub trait Allocator: Sync {
@@ -127,7 +127,7 @@ impl<A: Allocator + ?Sized> Cannot for A {
 
 /// A setting whose default grows with the number of cores.
 #[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "command", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct PerCore {
     /// The setting: `narenas`.
     pub setting: Cow<'static, str>,

@@ -5,18 +5,18 @@ use std::collections::BTreeMap;
 
 /// How an allocator reads its settings from the environment.
 #[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "command", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "command", serde(tag = "type", rename_all = "snake_case"))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(tag = "type", rename_all = "snake_case"))]
 pub enum Environment {
     /// All settings in one variable: `_RJEM_MALLOC_CONF=narenas:1,tcache:false`.
     Joined {
         /// The variable.
         variable: Cow<'static, str>,
         /// Other variables that are read before it, in order: what the later says wins.
-        #[cfg_attr(feature = "command", serde(default))]
+        #[cfg_attr(feature = "serde", serde(default))]
         earlier: Cow<'static, [Cow<'static, str>]>,
         /// Variables for one setting each, read before all others: the variable and the setting.
-        #[cfg_attr(feature = "command", serde(default))]
+        #[cfg_attr(feature = "serde", serde(default))]
         single: Cow<'static, [(Cow<'static, str>, Cow<'static, str>)]>,
         /// What stands before each name: `glibc.malloc.`.
         prefix: Cow<'static, str>,
@@ -75,7 +75,7 @@ impl Environment {
 }
 
 /// The variables of this process whose name and value are texts. std's own `vars` panics at one that is not.
-pub(crate) fn readable_variables() -> impl Iterator<Item = (String, String)> {
+pub fn readable_variables() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
 

@@ -41,8 +41,8 @@ use prometheus_client::registry::Unit;
 
 use crate::allocator::Counters;
 use crate::install::installed;
-use crate::sys::{line_number, read_into, usage};
 use crate::tuning;
+use kernel::sys::{line_number, read_into, usage};
 
 use reading::Reading;
 

@@ -3,11 +3,11 @@
 
 use std::borrow::Cow;
 
-use crate::units::parse_bytes;
+use kernel::units::parse_bytes;
 
 /// One setting of an allocator, or a parameter of a workload.
 #[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "command", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Setting {
     /// The allocator's own name for it.
     pub name: Cow<'static, str>,
@@ -34,8 +34,8 @@ impl Setting {
 
 /// The values that a setting takes.
 #[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "command", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "command", serde(tag = "type", rename_all = "snake_case"))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(tag = "type", rename_all = "snake_case"))]
 pub enum Kind {
     /// `true` or `false`.
     Flag,

@@ -15,8 +15,6 @@
 //! }
 //! ```
 
-pub(crate) mod error;
-
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -24,7 +22,7 @@ use std::time::Duration;
 use crate::allocator::{Allocator, Counters};
 use crate::install::installed;
 
-pub use error::{Error, Pages, Result};
+pub use crate::error::{Error, Pages, Result};
 
 /// The name of the installed allocator.
 pub fn allocator() -> Result<&'static str> {

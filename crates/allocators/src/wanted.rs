@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use crate::allocator::Allocator;
-use crate::container::{Cpus, Trouble};
 use crate::environment::{Environment, readable_variables};
 use crate::install::{CUT, Value, plan};
+use kernel::container::{Cpus, Trouble};
 
 /// The settings that should be in force, and what is wrong with what was asked for.
 pub(crate) struct Wanted {

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::allocator::PerCore;
-use crate::environment::Environment;
 use crate::provenance::Build;
-use crate::setting::Setting;
 use crate::spec::{Spec, nearest};
 use crate::workload::Workload;
+use allocators::allocator::PerCore;
+use allocators::environment::Environment;
+use allocators::setting::Setting;
 
 /// A cell's own account.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

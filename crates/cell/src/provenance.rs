@@ -4,7 +4,7 @@ use std::fs;
 
 use serde::{Deserialize, Serialize};
 
-use crate::sys::{first_number, line_number, page_bytes};
+use kernel::sys::{first_number, line_number, page_bytes};
 
 /// The build and the host behind a sample.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,6 +22,9 @@ impl Provenance {
     }
 }
 
+/// The package that the command and its own cells are binaries of.
+pub const PACKAGE: &str = "allocanary";
+
 /// A build of allocanary, or of an outside cell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Build {
@@ -31,13 +34,14 @@ pub struct Build {
     pub version: String,
     /// The git revision, `-dirty` where the tree differed.
     pub revision: String,
-    /// A hash over sources, compiler, profile and features: equal only where all of these are.
+    /// A hash over sources, compiler and profile: equal only where all of these are.
     pub id: String,
     /// The compiler's version line.
     pub rustc: String,
     /// The cargo profile.
     pub profile: String,
-    /// The features that are on, separated by commas.
+    /// The features of the package, separated by commas, where it says them. Builds of allocanary did until its crates parted.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub features: String,
     /// The target triple.
     pub target: String,
@@ -47,13 +51,13 @@ impl Build {
     /// This build.
     pub fn this() -> Self {
         Build {
-            package: env!("CARGO_PKG_NAME").into(),
+            package: PACKAGE.into(),
             version: env!("CARGO_PKG_VERSION").into(),
             revision: env!("ALLOCANARY_REVISION").into(),
             id: env!("ALLOCANARY_BUILD").into(),
             rustc: env!("ALLOCANARY_RUSTC").into(),
             profile: env!("ALLOCANARY_PROFILE").into(),
-            features: env!("ALLOCANARY_FEATURES").into(),
+            features: String::new(),
             target: env!("ALLOCANARY_TARGET").into(),
         }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cell::Cell;
+use crate::Cell;
 use crate::provenance::Provenance;
 use crate::workload::Phase;
 

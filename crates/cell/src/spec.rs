@@ -53,7 +53,6 @@ impl fmt::Display for Spec {
 }
 
 /// The names nearest to `wanted`, best first, at most three: what a misspelling may have meant.
-#[cfg(feature = "command")]
 pub fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let mut scored: Vec<(f64, &str)> =
         names.into_iter().map(|name| (strsim::jaro_winkler(wanted, name), name)).collect();
@@ -91,7 +90,6 @@ mod tests {
         }
     }
 
-    #[cfg(feature = "command")]
     #[test]
     fn the_nearest_name_comes_first() {
         let names = ["narenas", "tcache", "tcache_max", "retain"];
@@ -102,7 +100,7 @@ mod tests {
 
     #[test]
     fn fuzz_no_text_makes_the_parser_panic_and_what_it_takes_it_prints_back() {
-        crate::fuzz::holds(256, 2, ".{0,60}", |text| {
+        testing::fuzz::holds(256, 2, ".{0,60}", |text| {
             if let Ok(spec) = Spec::parse(&text) {
                 assert_eq!(Spec::parse(&spec.to_string()).unwrap(), spec);
             }

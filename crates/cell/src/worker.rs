@@ -8,17 +8,17 @@ use std::io::{Read, Write};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use crate::allocator::Allocator;
-use crate::cell::Cell;
+use crate::Cell;
 use crate::description::{Description, WorkloadDescription};
 use crate::meter::Meter;
 use crate::meters::{self, LatencyMeter};
 use crate::provenance::{Build, Provenance};
 use crate::sample::{Answer, Failure, FailureKind, SCHEMA, Sample};
 use crate::spec::Spec;
-use crate::sys;
 use crate::workload::{MOST_MARKS, Outcome, Phase, Setup, Stage, Workload};
 use crate::workloads;
+use allocators::Allocator;
+use kernel::sys;
 
 /// The main function of a cell. The caller has declared the global allocator, and passes what describes it.
 ///

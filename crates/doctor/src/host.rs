@@ -4,12 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::groups::{Limit, limits};
-use crate::allocator::Allocator;
-use crate::allocators::System;
-use crate::container::{Cpus, Trouble};
-use crate::provenance::Host;
-use crate::sys;
-use crate::units::Bytes;
+use allocators::Allocator;
+use allocators::System;
+use cell::provenance::Host;
+use kernel::container::{Cpus, Trouble};
+use kernel::sys;
+use kernel::units::Bytes;
 
 /// A process's host and container.
 #[derive(Clone, Debug)]

@@ -4,10 +4,14 @@
 //! Facts are gathered first ([`host`], [`groups`], [`process`]); everything that judges them ([`defaults`],
 //! [`environment`], [`identity`], [`advice`]) is a pure function of them.
 
+// Numbers and texts are returned: only the command writes to a terminal.
+#![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
+
 pub mod advice;
 pub mod defaults;
 pub mod elf;
 pub mod environment;
+pub mod error;
 pub mod groups;
 pub mod host;
 pub mod identity;

@@ -12,7 +12,7 @@ use super::host::Surroundings;
 use super::identity::{Identity, Part, libc};
 use super::links::links;
 use crate::error::{Error, Result};
-use crate::sys::{Mapped, line_number};
+use kernel::sys::{Mapped, line_number};
 
 /// What is known of a process.
 #[derive(Clone, Debug)]
@@ -108,7 +108,7 @@ impl Process {
 /// One line for a process that cannot be looked at.
 fn unreadable(pid: u32, path: &Path, error: &std::io::Error) -> Error {
     let path = path.display();
-    Error::Input(match error.kind() {
+    Error(match error.kind() {
         ErrorKind::NotFound if Path::new(&format!("/proc/{pid}")).exists() => {
             format!("process {pid}: {path}: it has no program: a kernel thread, or a process that has just ended")
         }
@@ -210,7 +210,7 @@ mod tests {
         let own = Process::look_at(std::process::id()).unwrap();
         assert!(own.memory.rss > Some(1 << 20) && own.memory.threads >= Some(1));
         assert!(own.maps.anonymous.0 > 0 && !own.program.is_empty());
-        assert_eq!(own.surroundings.cpus.affinity, crate::sys::affinity());
+        assert_eq!(own.surroundings.cpus.affinity, kernel::sys::affinity());
     }
 
     #[test]

@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 use super::Variables;
 use super::links::{A_FILE, LINKS};
 #[cfg(feature = "jemalloc")]
-use crate::allocators::JEMALLOC_SETTINGS;
+use allocators::JEMALLOC_SETTINGS;
 #[cfg(feature = "mimalloc")]
-use crate::allocators::MIMALLOC_SETTINGS;
-use crate::allocators::SYSTEM_SETTINGS;
-use crate::setting::{Kind, Setting};
-use crate::spec::nearest;
+use allocators::MIMALLOC_SETTINGS;
+use allocators::SYSTEM_SETTINGS;
+use allocators::setting::{Kind, Setting};
+use cell::spec::nearest;
 #[cfg(not(feature = "jemalloc"))]
 const JEMALLOC_SETTINGS: &[Setting] = &[];
 #[cfg(not(feature = "mimalloc"))]

@@ -3,13 +3,11 @@
 use std::time::Duration;
 
 /// The monotonic clock, in nanoseconds.
-#[cfg(feature = "leaks")]
 pub fn monotonic_nanos() -> u64 {
     now(libc::CLOCK_MONOTONIC).as_nanos() as u64
 }
 
 /// The time that the calling thread has had a processor, in the kernel too. It stands while others have it.
-#[cfg(feature = "prometheus")]
 pub fn thread_cpu_time() -> Duration {
     now(libc::CLOCK_THREAD_CPUTIME_ID)
 }
@@ -21,7 +19,7 @@ fn now(clock: libc::clockid_t) -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-#[cfg(all(test, feature = "leaks", feature = "prometheus"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

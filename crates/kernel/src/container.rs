@@ -112,7 +112,7 @@ fn quota(groups: &[u8], mount: &str) -> Result<Option<u64>, Trouble> {
 }
 
 /// `cpu.max`: `max 100000` or `150000 100000`.
-pub(crate) fn quota_v2(mount: &str, path: &str) -> Result<Option<u64>, Trouble> {
+pub fn quota_v2(mount: &str, path: &str) -> Result<Option<u64>, Trouble> {
     let mut text = [0; 128];
     // Where v1 is in use as well, v2 is mounted one folder deeper.
     let found = match read_joined(&[mount, path, "/cpu.max"], &mut text)? {
@@ -132,7 +132,7 @@ pub(crate) fn quota_v2(mount: &str, path: &str) -> Result<Option<u64>, Trouble> 
 }
 
 /// `cpu.cfs_quota_us` (-1 is none) over `cpu.cfs_period_us`.
-pub(crate) fn quota_v1(mount: &str, path: &str) -> Result<Option<u64>, Trouble> {
+pub fn quota_v1(mount: &str, path: &str) -> Result<Option<u64>, Trouble> {
     let read = |file: &str, text: &mut [u8; 128]| {
         let mut read = |folder| read_joined(&[mount, folder, path, file], text);
         read("/cpu").transpose().or_else(|| read("/cpu,cpuacct").transpose()).transpose()

@@ -7,7 +7,7 @@ use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A value, and the process whose thread has its turn.
-pub(crate) struct ForkLock<T> {
+pub struct ForkLock<T> {
     /// The holder's process, 0 where nobody holds it.
     holder: AtomicU32,
     /// The process that used the value last, and the value.
@@ -18,6 +18,7 @@ pub(crate) struct ForkLock<T> {
 unsafe impl<T: Send> Sync for ForkLock<T> {}
 
 impl<T> ForkLock<T> {
+    /// A lock that nobody holds.
     pub const fn new(value: T) -> Self {
         ForkLock { holder: AtomicU32::new(0), value: UnsafeCell::new((0, value)) }
     }
@@ -29,13 +30,11 @@ impl<T> ForkLock<T> {
     }
 
     /// Begins a turn that [`end`](Self::end) ends: for handlers around a fork, so that no other thread has its turn then.
-    #[cfg(feature = "mimalloc")]
     pub fn begin(&self) {
         self.begin_as(std::process::id());
     }
 
     /// Ends the turn of [`begin`](Self::begin), in the parent and in the child.
-    #[cfg(feature = "mimalloc")]
     pub fn end(&self) {
         self.holder.store(0, Ordering::Release);
     }

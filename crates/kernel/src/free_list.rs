@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 /// The first free number (0: none) is in the low half; in the high half a count of changes, so that a thread that was away
 /// while the list went from a number and back to it does not take the list for unchanged.
+#[derive(Default)]
 pub struct FreeList(AtomicU64);
 
 impl FreeList {

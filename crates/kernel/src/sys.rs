@@ -108,7 +108,6 @@ pub fn affinity_of(pid: u32) -> u32 {
 
 /// Gives `file` blocks of its disk for its first `bytes` bytes, and that length where it is shorter. Without them a write
 /// to a mapped file is a signal, not an error, when the disk is full.
-#[cfg(feature = "sort-buffer")]
 pub fn allocate_blocks(file: &File, bytes: u64) -> std::io::Result<()> {
     use std::os::fd::AsRawFd;
     let length = libc::off_t::try_from(bytes).map_err(|_| std::io::ErrorKind::FileTooLarge)?;
@@ -134,7 +133,6 @@ pub fn allocate_blocks(file: &File, bytes: u64) -> std::io::Result<()> {
 }
 
 /// Whether files in `folder` are memory: it lies on a tmpfs.
-#[cfg(feature = "sort-buffer")]
 pub fn is_memory(folder: &std::path::Path) -> bool {
     use std::os::unix::ffi::OsStrExt;
     let Ok(path) = std::ffi::CString::new(folder.as_os_str().as_bytes()) else { return false };

@@ -1,6 +1,7 @@
 //! The contract of a report: findings in, text out. The entries are in [`reports`](crate::reports).
 
 use crate::summary::Findings;
+use kernel::terminal::Look;
 
 /// A way to show findings.
 pub struct Report {
@@ -10,13 +11,4 @@ pub struct Report {
     pub about: &'static str,
     /// Writes all of it.
     pub render: fn(&Findings, &Look) -> String,
-}
-
-/// What the report is shown on.
-#[derive(Clone, Copy, Debug)]
-pub struct Look {
-    /// Whether colours may be used.
-    pub color: bool,
-    /// Characters in a line.
-    pub width: u16,
 }

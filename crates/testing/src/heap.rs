@@ -44,6 +44,7 @@ pub struct Block {
 }
 
 impl<'a, A: GlobalAlloc> Heap<'a, A> {
+    /// No blocks yet.
     pub fn of(allocator: &'a A) -> Self {
         Heap { allocator, blocks: Vec::with_capacity(1000), made: 0 }
     }

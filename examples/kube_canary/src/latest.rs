@@ -71,7 +71,7 @@ fn decode(code: u16) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fuzz::holds;
+    use testing::fuzz::holds;
 
     #[test]
     fn only_the_latest_count() {

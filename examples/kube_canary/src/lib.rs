@@ -16,9 +16,6 @@ pub mod canary;
 pub mod clock;
 pub mod discovery;
 pub mod error;
-#[cfg(test)]
-#[path = "../../../src/fuzz.rs"]
-mod fuzz;
 pub mod histogram;
 pub mod latest;
 pub mod mesh;
@@ -28,9 +25,6 @@ pub mod prober;
 pub mod protocol;
 mod say;
 pub mod settle;
-#[cfg(test)]
-#[path = "../../../tests/skipped/mod.rs"]
-mod skipped;
 pub mod tallies;
 pub mod web;
 

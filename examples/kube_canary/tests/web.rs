@@ -5,9 +5,6 @@ mod client;
 #[path = "web/fixture.rs"]
 mod fixture;
 
-#[path = "../../../tests/skipped/mod.rs"]
-mod skipped;
-
 #[path = "web/abuse.rs"]
 mod abuse;
 #[path = "web/pages.rs"]

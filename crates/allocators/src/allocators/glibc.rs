@@ -11,10 +11,10 @@ use std::process::Command;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
 use crate::allocator::{Counters, PerCore};
+use crate::error;
 use crate::install::asked::Asked;
 use crate::setting::{Kind, Setting};
-use crate::sys;
-use crate::tuning::error;
+use kernel::sys;
 
 const COUNT: Kind = Kind::Number { min: 0, max: i32::MAX as i64 };
 

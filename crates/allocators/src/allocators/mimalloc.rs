@@ -14,9 +14,9 @@ use libmimalloc_sys as sys;
 
 use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore};
 use crate::environment::Environment;
+use crate::error::{self, Pages};
 use crate::install::asked::Asked;
 use crate::setting::{Kind, Setting};
-use crate::tuning::error::{self, Pages};
 
 /// The mimalloc that libmimalloc-sys builds.
 #[derive(Clone, Copy, Debug, Default)]

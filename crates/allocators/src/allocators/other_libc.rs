@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::allocator::{Counters, Keeping, PerCore};
+use crate::error;
 use crate::install::asked::Asked;
 use crate::setting::Setting;
-use crate::tuning::error;
 
 pub const VARIABLES: &[(Cow<str>, Cow<str>)] = &[];
 

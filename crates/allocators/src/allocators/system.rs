@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 
 use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore};
 use crate::environment::Environment;
+use crate::error;
 use crate::install::asked::Asked;
 use crate::setting::Setting;
-use crate::tuning::error;
 
 #[cfg(target_env = "gnu")]
 use super::glibc as libc_malloc;

@@ -4,8 +4,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::allocator::{Allocator, Keeping};
-use crate::tuning::error::Result;
-use crate::units::Bytes;
+use crate::error::Result;
+use kernel::units::Bytes;
 
 /// While this lives, the installed allocator keeps freed memory. Made by [`Ballast::keep`](super::Ballast::keep).
 #[must_use = "memory is kept only while the guard lives"]

@@ -25,9 +25,9 @@ mod reserved;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::error::{Error, Result};
 use crate::install::installed;
-use crate::tuning::error::{Error, Result};
-use crate::units::Bytes;
+use kernel::units::Bytes;
 
 pub use kept::Kept;
 pub use reserved::{ReserveError, Reserved};

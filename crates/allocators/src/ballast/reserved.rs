@@ -1,10 +1,11 @@
 //! Address space without memory. In: a size. Out: a mapping that costs nothing until it is touched, or which limit is in
 //! the way.
 
+use std::fmt;
 use std::ptr::NonNull;
 
-use crate::sys::{first_number, line_number, page_bytes, read_into};
-use crate::units::Bytes;
+use kernel::sys::{first_number, line_number, page_bytes, read_into};
+use kernel::units::Bytes;
 
 /// Addresses of this process's own, readable and writable, zero until written. Unmapped when it is dropped.
 #[derive(Debug)]
@@ -19,13 +20,12 @@ unsafe impl Send for Reserved {}
 unsafe impl Sync for Reserved {}
 
 /// Why addresses could not be reserved.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
+#[non_exhaustive]
 pub enum ReserveError {
     /// Nothing, or more than an address can be.
-    #[error("reserving addresses: wanted 1 byte or more and fewer than 2^63, found {0}")]
     Size(u64),
     /// A limit leaves less than that.
-    #[error("reserving {wanted}: {limit} leaves {left}; ask for less, or raise the limit")]
     Limit {
         /// What was asked for.
         wanted: Bytes,
@@ -35,7 +35,6 @@ pub enum ReserveError {
         limit: &'static str,
     },
     /// The kernel refused: the processor's address space has no such gap, or there are too many mappings.
-    #[error("reserving {wanted}: the kernel has no room for it among this process's addresses: {why}")]
     System {
         /// What was asked for.
         wanted: Bytes,
@@ -43,6 +42,24 @@ pub enum ReserveError {
         why: std::io::Error,
     },
 }
+
+impl fmt::Display for ReserveError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReserveError::Size(bytes) => {
+                write!(out, "reserving addresses: wanted 1 byte or more and fewer than 2^63, found {bytes}")
+            }
+            ReserveError::Limit { wanted, left, limit } => {
+                write!(out, "reserving {wanted}: {limit} leaves {left}; ask for less, or raise the limit")
+            }
+            ReserveError::System { wanted, why } => {
+                write!(out, "reserving {wanted}: the kernel has no room for it among this process's addresses: {why}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ReserveError {}
 
 impl Reserved {
     pub(super) fn new(wanted: Bytes) -> Result<Reserved, ReserveError> {

@@ -4,8 +4,8 @@
 use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 
-use crate::container::Cpus;
-use crate::sys;
+use kernel::container::Cpus;
+use kernel::sys;
 
 /// The settings of an `install!`.
 pub struct Asked {

@@ -1,8 +1,8 @@
 //! Page faults so far, from getrusage.
 
 use crate::meter::{Meter, Reading, reading};
-use crate::sys::usage;
-use crate::units::Unit;
+use kernel::sys::usage;
+use kernel::units::Unit;
 
 /// The meter.
 pub const METER: Meter = Meter {

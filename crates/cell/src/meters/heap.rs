@@ -1,7 +1,7 @@
 //! What the allocator says of itself.
 
 use crate::meter::{Meter, Reading, reading};
-use crate::units::Unit;
+use kernel::units::Unit;
 
 /// The meter.
 pub const METER: Meter = Meter {

@@ -9,8 +9,8 @@ use hdrhistogram::Histogram;
 
 use crate::meter::{Reading, reading};
 use crate::sample::Latency;
-use crate::units::Unit;
 use crate::workload::Timer;
+use kernel::units::Unit;
 
 /// What the meter gives, once for a whole run.
 pub const READINGS: &[Reading] = &[

@@ -1,9 +1,9 @@
 //! `/proc/self/status`: the sizes that the kernel keeps for every process.
 
-use crate::allocator::Allocator;
 use crate::meter::{Meter, Reading, reading};
-use crate::sys::{line_number, read_into};
-use crate::units::Unit;
+use allocators::Allocator;
+use kernel::sys::{line_number, read_into};
+use kernel::units::Unit;
 
 /// The meter.
 pub const METER: Meter = Meter {

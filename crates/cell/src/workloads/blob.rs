@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::crew::{Gate, five_stops};
 use super::laps::Laps;
-use crate::blob_tree::{BlobTree, Hash};
-use crate::rng::Rng;
-use crate::room::Room;
-use crate::setting::Kind;
 use crate::workload::{Outcome, Setup, Stage, Workload, parameter};
+use allocators::setting::Kind;
+use kernel::available::Room;
+use kernel::rng::Rng;
+use structures::blob_tree::{BlobTree, Hash};
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {

@@ -17,10 +17,10 @@ use std::time::Duration;
 use super::block::Block;
 use super::crew::{Gate, crew};
 use super::laps::Laps;
-use crate::rng::Rng;
-use crate::room::Room;
-use crate::setting::Kind;
 use crate::workload::{MOST_MARKS, Outcome, Phase, Setup, Stage, Workload, parameter};
+use allocators::setting::Kind;
+use kernel::available::Room;
+use kernel::rng::Rng;
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {

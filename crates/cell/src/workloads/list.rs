@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::crew::{Gate, share, whole_lives};
 use super::laps::Laps;
-use crate::arena::Arena;
-use crate::room::Room;
-use crate::setting::Kind;
 use crate::workload::{Outcome, Setup, Stage, Workload, parameter};
+use allocators::setting::Kind;
+use kernel::available::Room;
+use structures::arena::Arena;
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {

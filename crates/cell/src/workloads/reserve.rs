@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::crew::{Gate, crew};
 use super::laps::Laps;
-use crate::rng::Rng;
-use crate::room::Room;
-use crate::setting::Kind;
-use crate::units::Bytes;
 use crate::workload::{Outcome, Phase, Setup, Stage, Workload, parameter};
+use allocators::setting::Kind;
+use kernel::available::Room;
+use kernel::rng::Rng;
+use kernel::units::Bytes;
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {

@@ -19,10 +19,10 @@ use super::block::Block;
 use super::crew::{Gate, crew};
 use super::laps::Laps;
 use super::sizes::{mean_size, mixed_size};
-use crate::rng::Rng;
-use crate::room::Room;
-use crate::setting::Kind;
 use crate::workload::{Outcome, Phase, Setup, Stage, Workload, parameter};
+use allocators::setting::Kind;
+use kernel::available::Room;
+use kernel::rng::Rng;
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {

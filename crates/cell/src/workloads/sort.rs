@@ -12,13 +12,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::crew::{Gate, share, whole_lives};
 use super::laps::Laps;
-use crate::arena::Arena;
-use crate::rng::Rng;
-use crate::room::Room;
-use crate::setting::Kind;
-use crate::sort_buffer::{Options, SortBuffer};
-use crate::sys;
 use crate::workload::{Outcome, Setup, Stage, Workload, parameter};
+use allocators::setting::Kind;
+use kernel::available::Room;
+use kernel::rng::Rng;
+use kernel::sys;
+use structures::arena::Arena;
+use structures::sort_buffer::{Options, SortBuffer};
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {

@@ -17,12 +17,12 @@ use super::block::Block;
 use super::crew::{Gate, crew, share};
 use super::laps::Laps;
 use super::sizes::{mean_size, mixed_size};
-use crate::ballast::Ballast;
-use crate::rng::Rng;
-use crate::room::Room;
-use crate::setting::Kind;
-use crate::units::Bytes;
 use crate::workload::{MOST_MARKS, Outcome, Phase, Setup, Stage, Workload, parameter};
+use allocators::ballast::Ballast;
+use allocators::setting::Kind;
+use kernel::available::Room;
+use kernel::rng::Rng;
+use kernel::units::Bytes;
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {

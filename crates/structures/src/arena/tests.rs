@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::any;
 
 use super::*;
-use crate::fuzz::holds;
+use testing::fuzz::holds;
 
 #[repr(align(16))]
 #[derive(Clone, Copy)]

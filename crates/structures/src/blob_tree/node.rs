@@ -195,7 +195,7 @@ mod tests {
 
     use super::super::message;
     use super::*;
-    use crate::fuzz::holds;
+    use testing::fuzz::holds;
 
     /// A leaf of 1000 bytes and an inner node of three children.
     fn messages() -> [Vec<u8>; 2] {

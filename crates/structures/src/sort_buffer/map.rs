@@ -12,7 +12,7 @@ use std::path::Path;
 use memmap2::MmapMut;
 
 use super::error::{Result, SortBufferError};
-use crate::sys;
+use kernel::sys;
 
 /// A mapped temporary file, of which the beginning is used.
 #[derive(Debug)]
@@ -109,10 +109,10 @@ mod tests {
     use std::process::Command;
 
     use super::*;
-    use crate::skipped::skipped;
     use crate::sort_buffer::tests::{all, buffer, filled, numbered};
     use crate::sort_buffer::{Options, SortBuffer};
-    use crate::tiny::Tiny;
+    use testing::skipped::skipped;
+    use testing::tiny::Tiny;
 
     fn in_folder(folder: &Path, map_after: usize) -> Options {
         Options { map_after: Some(map_after), folder: folder.to_path_buf(), ..Options::default() }

@@ -10,7 +10,7 @@ use proptest::prelude::{Just, Strategy, any, prop_oneof};
 
 use super::sort_run::RUN_BYTES;
 use super::{Options, SortBuffer, SortBufferError};
-use crate::fuzz::holds;
+use testing::fuzz::holds;
 
 /// A buffer whose runs are short, so that few records make many of them.
 pub(super) fn buffer(options: Options) -> SortBuffer {

@@ -4,8 +4,8 @@
 use comfy_table::Cell;
 
 use super::{table, words};
-use crate::report::Look;
 use crate::summary::{Axis, Comparison, Key, Metric, Verdict};
+use kernel::terminal::Look;
 
 /// One candidate at one column under one metric, old against new.
 pub struct Compared {

@@ -1,8 +1,9 @@
 //! `csv`: one line for each candidate, column and metric, for a spreadsheet or a script. In: findings. Out: CSV with
 //! plain numbers in base units; where rows name their study, it is the last column.
 
-use crate::report::{Look, Report};
+use crate::report::Report;
 use crate::summary::{Findings, METRICS};
+use kernel::terminal::Look;
 
 /// The report.
 pub const REPORT: Report = Report { name: "csv", about: "every figure, for a spreadsheet or a script", render };

@@ -6,8 +6,9 @@ mod tables;
 mod text;
 
 use super::{figures, pictures::palette, words};
-use crate::report::{Look, Report};
+use crate::report::Report;
 use crate::summary::{Findings, Panel, Section};
+use kernel::terminal::Look;
 use text::{escaped, prose};
 
 /// The report.

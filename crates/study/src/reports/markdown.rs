@@ -1,8 +1,9 @@
 //! `markdown`: tables for a README, a pull request or an issue. In: findings. Out: GitHub's Markdown.
 
 use super::{figures, words};
-use crate::report::{Look, Report};
+use crate::report::Report;
 use crate::summary::{Findings, Panel, Section};
+use kernel::terminal::Look;
 
 /// The report.
 pub const REPORT: Report = Report { name: "markdown", about: "tables for a pull request", render };

@@ -3,9 +3,10 @@
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, LineStyle, Table, TableStyle};
 
 use super::{figures, words};
-use crate::report::{Look, Report};
+use crate::report::Report;
 use crate::summary::{Comparison, Findings, Panel, Section, Verdict};
-use crate::units::Unit;
+use kernel::terminal::Look;
+use kernel::units::Unit;
 
 /// The report.
 pub const REPORT: Report = Report { name: "table", about: "tables and verdicts for a terminal", render };

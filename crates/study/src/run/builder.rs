@@ -5,32 +5,34 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::error::{Error, Result};
-use crate::provenance::Build;
+use cell::provenance::{Build, PACKAGE};
 
 /// The cargo that started the command.
 pub struct Builder {
     cargo: PathBuf,
     manifest: PathBuf,
     target_folder: PathBuf,
+    features: &'static str,
 }
 
 impl Builder {
-    /// Finds cargo, if it started this command from this package's sources; `command` is our own executable.
-    pub fn find(command: &Path) -> Option<Builder> {
+    /// Finds cargo, if it started this command from this package's sources; `command` is our own executable, built with
+    /// `features`, separated by commas.
+    pub fn find(command: &Path, features: &'static str) -> Option<Builder> {
         let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-        let ours = variable("CARGO_PKG_NAME").is_some_and(|name| name == env!("CARGO_PKG_NAME"));
+        let ours = variable("CARGO_PKG_NAME").is_some_and(|name| name == PACKAGE);
         let cargo = variable("CARGO").filter(|_| ours)?;
         let manifest = Path::new(&variable("CARGO_MANIFEST_DIR")?).join("Cargo.toml");
         // <target>/<profile>/allocanary, or <target>/<triple>/<profile>/allocanary where a triple was asked for.
         let above = command.parent()?.parent()?;
         let triple = above.file_name().is_some_and(|name| *name == *Build::this().target);
         let target_folder = if triple { above.parent()? } else { above }.to_path_buf();
-        manifest.exists().then_some(Builder { cargo: cargo.into(), manifest, target_folder })
+        manifest.exists().then_some(Builder { cargo: cargo.into(), manifest, target_folder, features })
     }
 
     /// Builds every cell with this command's profile and features. What cargo says goes to standard error as ever.
     pub fn build(&self) -> Result<()> {
-        self.cargo(&["--no-default-features", "--features", &Build::this().features])
+        self.cargo(&["--no-default-features", "--features", self.features])
     }
 
     /// Builds the cells of another package of this workspace.

@@ -10,10 +10,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::child::{Child, run_child};
-use crate::description::Description;
 use crate::error::{Error, Result};
-use crate::provenance::Build;
-use crate::sample::SCHEMA;
+use cell::description::Description;
+use cell::provenance::{Build, PACKAGE};
+use cell::sample::SCHEMA;
 
 /// The cells at hand.
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ impl Roster {
             }
         }
         // Our own cells before those of other packages.
-        let place = |cell: &Description| (cell.allocator.clone(), cell.build.package != env!("CARGO_PKG_NAME"));
+        let place = |cell: &Description| (cell.allocator.clone(), cell.build.package != PACKAGE);
         roster.cells.sort_by_key(|(cell, _)| place(cell));
         roster
     }
@@ -127,7 +127,7 @@ fn same_build(build: &Build) -> std::result::Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "is of another build: wanted {} {} ({}, {}), found {} {} ({}, {})",
-        this.revision, this.id, this.profile, this.features, build.revision, build.id, build.profile, build.features,
+        "is of another build: wanted {} {} ({}), found {} {} ({})",
+        this.revision, this.id, this.profile, build.revision, build.id, build.profile,
     ))
 }

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::child::{Child, Ended, run_child};
 use super::roster::{Roster, bare_environment};
-use crate::cell::Cell;
 use crate::error::Result;
-use crate::provenance::{Build, Provenance};
-use crate::sample::{Failure, FailureKind, SCHEMA, Sample};
-use crate::spec::Spec;
-use crate::sys;
+use cell::Cell;
+use cell::provenance::{Build, Provenance};
+use cell::sample::{Failure, FailureKind, SCHEMA, Sample};
+use cell::spec::Spec;
+use kernel::sys;
 
 /// What runs cells.
 pub struct Runner<'a> {

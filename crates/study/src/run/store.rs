@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::sample::Sample;
+use cell::sample::Sample;
 
 /// Where a study's files go.
 #[derive(Clone, Debug, PartialEq)]
@@ -105,6 +105,7 @@ impl Store {
     /// Writes a row. One call to the system for the whole line, so that a kill leaves whole lines behind.
     ///
     /// The error carries the row, because it is nowhere else.
+    #[allow(clippy::print_stderr)] // the row is nowhere else, and the error may be the disk's on which any other file would lie
     pub fn append(&mut self, sample: &Sample) -> Result<()> {
         let mut line = serde_json::to_string(sample).expect("a sample has only texts, numbers, lists and maps");
         line.push('\n');

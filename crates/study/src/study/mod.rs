@@ -19,8 +19,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::spec::Spec;
-use crate::units::parse_duration;
+use cell::spec::Spec;
+use kernel::units::parse_duration;
 
 /// A checked study. That its names exist is checked against the cells at hand, when it is planned.
 #[derive(Clone, Debug, PartialEq)]

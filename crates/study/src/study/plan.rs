@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Candidate, Shape, Study};
-use crate::cell::Cell;
-use crate::description::{Description, WorkloadDescription, perhaps};
 use crate::error::{Error, Result};
-use crate::rng::Rng;
-use crate::spec::Spec;
+use cell::Cell;
+use cell::description::{Description, WorkloadDescription, perhaps};
+use cell::spec::Spec;
+use kernel::rng::Rng;
 
 /// Every cell of the study in the order in which it runs.
 ///
@@ -137,11 +137,11 @@ fn canonical_settings(candidate: &Spec, description: &Description) -> Result<BTr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::allocator::PerCore;
-    use crate::environment::Environment;
-    use crate::provenance::Build;
-    use crate::setting::{Kind, Setting};
     use crate::study::StudyFile;
+    use allocators::allocator::PerCore;
+    use allocators::environment::Environment;
+    use allocators::setting::{Kind, Setting};
+    use cell::provenance::Build;
 
     fn described() -> Vec<Description> {
         vec![Description {
@@ -156,7 +156,7 @@ mod tests {
             effective: BTreeMap::new(),
             environment: Environment::Each { prefix: "JE_".into() },
             per_core: Some(PerCore { setting: "narenas".into(), ratio: 4 }),
-            workloads: crate::workloads::ALL.iter().map(|workload| WorkloadDescription::of(workload)).collect(),
+            workloads: cell::workloads::ALL.iter().map(|workload| WorkloadDescription::of(workload)).collect(),
         }]
     }
 
@@ -186,7 +186,7 @@ mod tests {
     fn every_rest_and_a_larger_size_take_their_time() {
         let work = |text: &str, rests: f64| {
             let spec = Spec::parse(text).unwrap();
-            let workload = crate::workloads::ALL.iter().find(|workload| workload.name == spec.name).unwrap();
+            let workload = cell::workloads::ALL.iter().find(|workload| workload.name == spec.name).unwrap();
             seconds_of(&WorkloadDescription::of(workload), &spec).unwrap() - rests
         };
         // Five rests of 100 ms by default.

@@ -2,9 +2,9 @@
 //! published, and the metrics to show.
 
 use super::{METRICS, Metric, Panel, find_metric};
-use crate::description::perhaps;
 use crate::error::{Error, Result};
 use crate::study::{Published, StudyFile};
+use cell::description::perhaps;
 
 /// One study's findings.
 #[derive(Debug, Default)]

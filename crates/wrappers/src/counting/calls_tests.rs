@@ -3,8 +3,8 @@
 use std::alloc::System;
 
 use super::*;
-use crate::fuzz::holds;
-use crate::heap::{Heap, Step, steps};
+use testing::fuzz::holds;
+use testing::heap::{Heap, Step, steps};
 
 #[test]
 fn fuzz_counts_are_those_of_a_model() {

@@ -9,8 +9,8 @@ use std::cell::Cell;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::clocks;
-use crate::rng::Rng;
+use kernel::clocks;
+use kernel::rng::Rng;
 
 thread_local! {
     /// Bytes to the next hit; below 0 is one.

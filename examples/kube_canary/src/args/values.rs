@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use allocanary::units;
+use kernel::units;
 
 use crate::discovery;
 use crate::peer::{self, Peer};

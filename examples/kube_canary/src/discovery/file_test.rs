@@ -5,9 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use proptest::prelude::*;
 
 use super::*;
-use crate::fuzz::holds;
 use crate::histogram::Bounds;
 use crate::mesh::Mesh;
+use testing::fuzz::holds;
 
 #[test]
 fn addresses_names_and_comments_are_read() {

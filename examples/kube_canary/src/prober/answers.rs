@@ -79,11 +79,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::fuzz::holds;
     use crate::histogram::Bounds;
     use crate::mesh::PeerId;
     use crate::peer::Peer;
     use crate::prober::packet::Kind;
+    use testing::fuzz::holds;
 
     const ASKER: Asker = Asker { nonce: 42, timeout: 1000 };
 

@@ -70,8 +70,8 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
-    use crate::fuzz::holds;
     use crate::prober::echo::Echo;
+    use testing::fuzz::holds;
 
     /// Nothing here waits for longer than a machine may stand still.
     const LONG: Duration = Duration::from_secs(60);

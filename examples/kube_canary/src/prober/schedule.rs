@@ -9,7 +9,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use allocanary::rng::Rng;
+use kernel::rng::Rng;
 
 use crate::mesh::PeerId;
 use crate::protocol::Protocol;

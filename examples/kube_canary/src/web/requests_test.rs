@@ -4,9 +4,9 @@ use proptest::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
-use crate::fuzz::holds;
 use crate::histogram::Bounds;
 use crate::mesh::Mesh;
+use testing::fuzz::holds;
 
 /// What a server answers on one connection to what comes in pieces, after which nothing comes.
 fn exchange() -> impl Fn(&[&[u8]]) -> Vec<u8> {

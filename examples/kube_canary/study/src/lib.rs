@@ -9,9 +9,9 @@ mod workload;
 
 use std::process::ExitCode;
 
-use allocanary::allocator::Allocator;
-use allocanary::provenance::Build;
-use allocanary::worker::{self, Worker};
+use allocators::Allocator;
+use cell::provenance::Build;
+use cell::worker::{self, Worker};
 
 /// The main function of a cell with that allocator.
 pub fn main(allocator: &dyn Allocator) -> ExitCode {

@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use allocanary::setting::Kind;
-use allocanary::workload::{Outcome, Phase, Setup, Stage, Workload, parameter};
+use allocators::setting::Kind;
+use cell::workload::{Outcome, Phase, Setup, Stage, Workload, parameter};
 use kube_canary::canary;
 use kube_canary::options::Options;
 use kube_canary::peer::Peer;

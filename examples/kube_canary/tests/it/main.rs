@@ -6,6 +6,4 @@ mod hardship;
 mod image;
 mod input;
 mod probes;
-#[path = "../../../../tests/skipped/mod.rs"]
-mod skipped;
 mod support;

@@ -8,8 +8,6 @@ mod dns;
 mod net;
 mod prometheus;
 mod relay;
-#[path = "../../../../tests/skipped/mod.rs"]
-mod skipped;
 
 use std::time::Duration;
 
@@ -23,10 +21,10 @@ macro_rules! need {
     ($($tool:literal),*) => {
         // SAFETY: asks for a number.
         if unsafe { libc::geteuid() } != 0 {
-            return $crate::skipped::skipped("needs root");
+            return testing::skipped::skipped("needs root");
         }
         $(if !$crate::net::has($tool) {
-            return $crate::skipped::skipped(concat!("needs ", $tool));
+            return testing::skipped::skipped(concat!("needs ", $tool));
         })*
     };
 }

@@ -6,7 +6,7 @@ use tikv_jemalloc_ctl::raw;
 
 use super::{Jemalloc, for_each_arena, refused};
 use crate::allocator::{Allocator, Keeping};
-use crate::tuning::error::{Pages, Result};
+use crate::error::{Pages, Result};
 
 /// In place of an arena's number: the time of arenas to come.
 const TO_COME: usize = usize::MAX;
@@ -61,7 +61,7 @@ pub fn settle(most: u64) -> Result<u64> {
         mib[2] = arena;
         // SAFETY: the key is a `size_t`.
         let pages = unsafe { raw::read_mib::<usize>(&mib) }.unwrap_or(0);
-        freed.push((pages as u64 * crate::sys::page_bytes(), arena));
+        freed.push((pages as u64 * kernel::sys::page_bytes(), arena));
     });
     freed.sort_unstable_by(|a, b| b.cmp(a));
     let mut left: u64 = freed.iter().map(|(bytes, _)| bytes).sum();

@@ -12,9 +12,9 @@ use tikv_jemalloc_ctl::{epoch, raw, stats, version};
 
 use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore};
 use crate::environment::Environment;
+use crate::error::{self, Pages};
 use crate::install::asked::{self, Asked};
 use crate::setting::Setting;
-use crate::tuning::error::{self, Pages};
 
 pub use settings::SETTINGS;
 

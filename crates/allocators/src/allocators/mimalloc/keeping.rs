@@ -2,7 +2,7 @@
 
 use super::{Mimalloc, option_number, sys};
 use crate::allocator::{Allocator, Cannot, Keeping};
-use crate::tuning::error::{Pages, Result};
+use crate::error::{Pages, Result};
 
 /// 24 days. Not -1, never: pages that are freed under it are not noted down and no later purge finds them.
 const KEPT_MILLIS: i64 = i32::MAX as i64;

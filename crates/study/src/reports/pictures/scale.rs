@@ -1,6 +1,6 @@
 //! Scales: where a value stands on an axis, and which values the axis names. In: values. Out: shares of its length.
 
-use crate::units::Unit;
+use kernel::units::Unit;
 
 /// An axis of values.
 pub struct Scale {

@@ -1,13 +1,14 @@
-//! Why tuning failed, and the words that allocators and callers share. The ground floor of tuning: the allocators stand on it.
+//! Why tuning failed, and the words that allocators and callers share. Without a crate that derives: a service compiles this.
+
+use std::fmt;
 
 /// Why something could not be done.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Error {
     /// No `install!` in this binary, so that we do not know its allocator.
-    #[error("no allocator is installed: write `allocanary::install!();` once, at the root of the binary")]
     NotInstalled,
     /// The allocator has nothing of the kind.
-    #[error("{allocator}: {what}")]
     Unsupported {
         /// The allocator.
         allocator: &'static str,
@@ -15,7 +16,6 @@ pub enum Error {
         what: &'static str,
     },
     /// The allocator refused.
-    #[error("{allocator}: {what}: {why}")]
     Refused {
         /// The allocator.
         allocator: &'static str,
@@ -25,9 +25,23 @@ pub enum Error {
         why: String,
     },
     /// Settings that are wrong, or that the allocator did not take: a line each.
-    #[error("{}", .0.join("\n"))]
     Settings(Vec<String>),
 }
+
+impl fmt::Display for Error {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::NotInstalled => out.write_str(
+                "no allocator is installed: write `allocanary::install!();` once, at the root of the binary",
+            ),
+            Error::Unsupported { allocator, what } => write!(out, "{allocator}: {what}"),
+            Error::Refused { allocator, what, why } => write!(out, "{allocator}: {what}: {why}"),
+            Error::Settings(problems) => out.write_str(&problems.join("\n")),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
 
 /// A result whose error is ours.
 pub type Result<T> = std::result::Result<T, Error>;

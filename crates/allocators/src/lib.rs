@@ -1,0 +1,28 @@
+//! Internal to [allocanary](https://docs.rs/allocanary), which re-exports what a service uses: this crate promises nothing by
+//! itself, and any release may change it.
+//!
+//! What a service ships: the contract of an allocator and the allocators that fulfil it, their settings with read-back,
+//! `install!`, live tuning, gauges, and ballast.
+
+// Numbers and texts are returned: only the command writes to a terminal.
+#![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
+
+pub mod allocator;
+pub mod allocators;
+pub mod ballast;
+pub mod environment;
+pub mod error;
+pub mod install;
+#[cfg(feature = "prometheus")]
+pub mod metrics;
+pub mod setting;
+pub mod tuning;
+mod wanted;
+
+pub use allocator::Allocator;
+#[cfg(feature = "jemalloc")]
+pub use allocators::{JEMALLOC_SETTINGS, Jemalloc};
+#[cfg(feature = "mimalloc")]
+pub use allocators::{MIMALLOC_SETTINGS, Mimalloc};
+pub use allocators::{SYSTEM_SETTABLE, SYSTEM_SETTINGS, System};
+pub use ballast::Ballast;

@@ -1,0 +1,113 @@
+//! Provenance only: tells the crate which sources, compiler and options it was built from.
+//!
+//! `ALLOCANARY_BUILD` is a hash over every source file that a cell is made of, the lock file, the compiler and the profile.
+//! The command and its cells carry the same one or the cell is refused: a git revision alone would call two different
+//! uncommitted trees equal.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn main() {
+    let places = places();
+    for path in places.iter().map(PathBuf::as_path).chain([Path::new("../../.git/logs/HEAD")]) {
+        if path.exists() {
+            println!("cargo:rerun-if-changed={}", path.display());
+        }
+    }
+    let rustc = output(&variable("RUSTC"), &["--version"]).unwrap_or_else(|| "unknown rustc".into());
+    let profile = profile_name();
+    let target = variable("TARGET");
+
+    let mut hash = Fnv::new();
+    for file in sources(places) {
+        hash.add(file.to_string_lossy().as_bytes());
+        hash.add(&fs::read(&file).unwrap_or_default());
+    }
+    for text in [&rustc, &profile, &target] {
+        hash.add(text.as_bytes());
+    }
+
+    println!("cargo:rustc-env=ALLOCANARY_BUILD={:016x}", hash.0);
+    println!("cargo:rustc-env=ALLOCANARY_REVISION={}", revision());
+    println!("cargo:rustc-env=ALLOCANARY_RUSTC={rustc}");
+    println!("cargo:rustc-env=ALLOCANARY_PROFILE={profile}");
+    println!("cargo:rustc-env=ALLOCANARY_TARGET={target}");
+    println!("cargo:rustc-env=ALLOCANARY_HOST={}", variable("HOST"));
+}
+
+fn variable(name: &str) -> String {
+    std::env::var(name).unwrap_or_default()
+}
+
+fn output(program: &str, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(program).args(arguments).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_string())
+}
+
+/// `PROFILE` knows only `debug` and `release`; the folder above `build/` is named after the real profile.
+fn profile_name() -> String {
+    let out = PathBuf::from(variable("OUT_DIR"));
+    let folder = out.ancestors().find(|path| path.file_name().is_some_and(|name| name == "build"));
+    let name = folder.and_then(Path::parent).and_then(Path::file_name);
+    name.map_or_else(|| variable("PROFILE"), |name| name.to_string_lossy().into_owned())
+}
+
+/// The git revision, `-dirty` where the tree differs from it; a packaged crate has a file that names it.
+fn revision() -> String {
+    if let Some(revision) = output("git", &["describe", "--always", "--abbrev=12", "--dirty"]) {
+        return revision;
+    }
+    let packaged = fs::read_to_string(".cargo_vcs_info.json").unwrap_or_default();
+    match packaged.split('"').skip_while(|word| *word != "sha1").nth(2) {
+        Some(revision) => revision.chars().take(12).collect(),
+        None => "unknown".into(),
+    }
+}
+
+/// What a cell is made of: in the repository all crates below it, in a packaged crate this one.
+fn places() -> Vec<PathBuf> {
+    const REPOSITORY: [&str; 7] = [
+        "Cargo.toml",
+        "Cargo.lock",
+        "src/cells",
+        "crates/kernel",
+        "crates/allocators",
+        "crates/structures",
+        "crates/cell",
+    ];
+    let root = Path::new("../..");
+    if root.join("crates/cell/build.rs").exists() {
+        REPOSITORY.iter().map(|place| root.join(place)).collect()
+    } else {
+        ["Cargo.toml", "Cargo.lock", "build.rs", "src"].iter().map(PathBuf::from).collect()
+    }
+}
+
+/// Every file of these places, in order.
+fn sources(mut left: Vec<PathBuf>) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    while let Some(path) = left.pop() {
+        match fs::read_dir(&path) {
+            Ok(entries) => left.extend(entries.flatten().map(|entry| entry.path())),
+            Err(_) => files.push(path),
+        }
+    }
+    files.sort();
+    files
+}
+
+/// FNV-1a: the standard library's hasher may change between compilers, and this need not resist anyone.
+struct Fnv(u64);
+
+impl Fnv {
+    fn new() -> Self {
+        Fnv(0xcbf2_9ce4_8422_2325)
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! Internal to [allocanary](https://docs.rs/allocanary): this crate promises nothing, and any release may change it.
+//!
+//! What the other crates ask of the Linux kernel: system calls, /proc, control groups, clocks; and what needs neither an
+//! allocator nor a thread: locks that survive a fork, free lists, random numbers, units.
+
+// Numbers and texts are returned: only the command writes to a terminal.
+#![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
+
+#[cfg(not(target_os = "linux"))]
+compile_error!("allocanary reads /proc: it runs on Linux");
+
+pub mod available;
+pub mod clocks;
+pub mod container;
+pub mod fork_lock;
+pub mod free_list;
+pub mod rng;
+pub mod sys;
+pub mod terminal;
+pub mod units;
