@@ -13,15 +13,15 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use cell::Cell;
-use cell::provenance::Build;
-use cell::sample::Sample;
-use cell::workload::Phase;
-use kernel::rng::Rng;
-use kernel::sys::line_number;
-use kernel::units::{Bytes, Unit};
-use study::run::{Child, Roster, Runner, run_child};
-use study::summary::stats::median;
+use allocanary_cell::Cell;
+use allocanary_cell::provenance::Build;
+use allocanary_cell::sample::Sample;
+use allocanary_cell::workload::Phase;
+use allocanary_kernel::rng::Rng;
+use allocanary_kernel::sys::line_number;
+use allocanary_kernel::units::{Bytes, Unit};
+use allocanary_study::run::{Child, Roster, Runner, run_child};
+use allocanary_study::summary::stats::median;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 static NEVER: AtomicBool = AtomicBool::new(false);

@@ -17,8 +17,8 @@ use std::sync::Barrier;
 use std::thread;
 
 use allocanary::Counting;
+use allocanary_kernel::rng::Rng;
 use cap::Cap;
-use kernel::rng::Rng;
 use stats_alloc::StatsAlloc;
 
 /// Four size classes by turns, as in `examples/pairs`, and one in 16 that is a page.

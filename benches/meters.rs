@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
-use allocators::Allocator;
-use allocators::{Jemalloc, Mimalloc, System};
-use cell::meters;
+use allocanary_allocators::Allocator;
+use allocanary_allocators::{Jemalloc, Mimalloc, System};
+use allocanary_cell::meters;
 use criterion::{Criterion, criterion_group, criterion_main};
 
 fn each_meter(criterion: &mut Criterion) {

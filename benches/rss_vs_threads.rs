@@ -9,11 +9,11 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use cell::Cell;
-use cell::workload::Phase;
+use allocanary_cell::Cell;
+use allocanary_cell::workload::Phase;
+use allocanary_study::run::{Roster, Runner};
 use criterion::measurement::{Measurement, ValueFormatter};
 use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
-use study::run::{Roster, Runner};
 
 const THREADS: [u32; 4] = [1, 4, 16, 64];
 const WORKLOAD: &str = "server:requests=400,bursts=1,idle=0";
@@ -84,7 +84,7 @@ fn resident(runner: &Runner, allocator: &str, threads: u32, repeat: u32) -> u64 
         place: 0,
     };
     let mut resident = None;
-    let row = |sample: &cell::sample::Sample| {
+    let row = |sample: &allocanary_cell::sample::Sample| {
         assert!(sample.error.is_none(), "{}: {:?}", sample.cell.title(), sample.error);
         resident = sample.answer.as_ref().and_then(|answer| answer.reading("rss_bytes", Phase::Idle));
         Ok(())

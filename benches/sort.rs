@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 use allocanary::sort_buffer::{Options, SortBuffer};
 use allocanary::units::Bytes;
-use kernel::rng::Rng;
-use kernel::sys::{line_number, read_into, usage};
-use study::summary::stats::median;
+use allocanary_kernel::rng::Rng;
+use allocanary_kernel::sys::{line_number, read_into, usage};
+use allocanary_study::summary::stats::median;
 
 const ROUNDS: usize = 5;
 /// More than this goes to the file.

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
+use allocanary_study::StudyFile;
 use examples::{
     COMPARE_EXAMPLES, DOCTOR_EXAMPLES, EXAMPLES, LIST_EXAMPLES, PLAN_EXAMPLES, REPORT_EXAMPLES, STUDY_EXAMPLES,
 };
-use study::StudyFile;
 
 /// What the memory allocator costs a service as threads and cores grow.
 ///

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use testing::skipped::skipped;
+use allocanary_testing::skipped::skipped;
 
 /// The command, with no variable of an allocator but those given.
 fn doctor(arguments: &[&str], variables: &[(&str, &str)]) -> Output {

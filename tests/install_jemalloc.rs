@@ -10,7 +10,7 @@ use allocanary::tuning::{self, ArenaLimit, Error, Pages};
 
 mod moments;
 
-use testing::skipped::skipped;
+use allocanary_testing::skipped::skipped;
 
 allocanary::install!(jemalloc, narenas = per_cpu(3), dirty_decay_ms = 5000, percpu_arena = "disabled");
 

@@ -4,9 +4,9 @@ use std::alloc::System;
 
 use allocanary::Counting;
 use allocanary::counting::{self, Counts};
-use allocators::Allocator;
-use allocators::System as TheSystem;
-use cell::meters;
+use allocanary_allocators::Allocator;
+use allocanary_allocators::System as TheSystem;
+use allocanary_cell::meters;
 
 #[global_allocator]
 static GLOBAL: Counting<System> = Counting::new(System);

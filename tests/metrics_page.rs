@@ -10,7 +10,7 @@ use allocanary::tuning;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 
-use testing::skipped::skipped;
+use allocanary_testing::skipped::skipped;
 
 allocanary::install!(jemalloc, narenas = 3);
 

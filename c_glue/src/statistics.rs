@@ -1,6 +1,6 @@
 //! Where the memory is, for C. In: the allocator's counters and /proc. Out: one struct.
 
-use kernel::sys::{line_number, read_into};
+use allocanary_kernel::sys::{line_number, read_into};
 use allocanary::tuning;
 
 use crate::border::{AllocanaryCode, guard, null, tuned};

@@ -5,5 +5,5 @@ use std::process::ExitCode;
 allocanary::install!(jemalloc);
 
 fn main() -> ExitCode {
-    cell::worker::main(&allocators::Jemalloc)
+    allocanary_cell::worker::main(&allocanary_allocators::Jemalloc)
 }

@@ -5,5 +5,5 @@ use std::process::ExitCode;
 allocanary::install!(mimalloc);
 
 fn main() -> ExitCode {
-    cell::worker::main(&allocators::Mimalloc)
+    allocanary_cell::worker::main(&allocanary_allocators::Mimalloc)
 }

@@ -5,5 +5,5 @@ use std::process::ExitCode;
 allocanary::install!(system);
 
 fn main() -> ExitCode {
-    cell::worker::main(&allocators::System)
+    allocanary_cell::worker::main(&allocanary_allocators::System)
 }

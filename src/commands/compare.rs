@@ -5,12 +5,14 @@ use std::process::ExitCode;
 
 use super::terminal;
 use crate::args::CompareFlags;
-use cell::description::perhaps;
-use kernel::units::Unit;
-use study::error::{Error, Result};
-use study::reports::comparison::{self, Compared};
-use study::rows;
-use study::summary::{Better, Fold, Group, Key, METRICS, Metric, Verdict, compare_groups, find_metric, metric_index};
+use allocanary_cell::description::perhaps;
+use allocanary_kernel::units::Unit;
+use allocanary_study::error::{Error, Result};
+use allocanary_study::reports::comparison::{self, Compared};
+use allocanary_study::rows;
+use allocanary_study::summary::{
+    Better, Fold, Group, Key, METRICS, Metric, Verdict, compare_groups, find_metric, metric_index,
+};
 
 /// Fail where a metric got worse for sure and by more than so much.
 struct Gate {

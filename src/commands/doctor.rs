@@ -5,11 +5,11 @@ use std::process::ExitCode;
 
 use super::terminal;
 use crate::args::DoctorFlags;
-use doctor::host::Surroundings;
-use doctor::links::links;
-use doctor::process::Process;
-use doctor::{Variables, report};
-use study::error::{Error, Result};
+use allocanary_doctor::host::Surroundings;
+use allocanary_doctor::links::links;
+use allocanary_doctor::process::Process;
+use allocanary_doctor::{Variables, report};
+use allocanary_study::error::{Error, Result};
 
 /// Looks, judges and prints.
 pub fn run(flags: &DoctorFlags) -> Result<ExitCode> {

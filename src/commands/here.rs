@@ -7,16 +7,16 @@ use std::process::ExitCode;
 use super::measure::{self, Measurement};
 use super::terminal;
 use crate::args::HereFlags;
-use allocators::environment::readable_variables;
-use cell::description::Description;
-use cell::provenance::Host;
-use study::error::{Error, Result};
-use study::run::{Target, describe};
-use study::{Group, StudyFile, plan};
+use allocanary_allocators::environment::readable_variables;
+use allocanary_cell::description::Description;
+use allocanary_cell::provenance::Host;
+use allocanary_study::error::{Error, Result};
+use allocanary_study::run::{Target, describe};
+use allocanary_study::{Group, StudyFile, plan};
 
 /// Measures this build's allocator.
 pub fn run(flags: &HereFlags) -> Result<ExitCode> {
-    let allocator = allocators::install::CHOSEN;
+    let allocator = allocanary_allocators::install::CHOSEN;
     let file = StudyFile {
         question: Some(format!("What does {allocator} cost a small service here as its threads grow?")),
         candidates: Some(vec![allocator.to_string()]),

@@ -6,12 +6,12 @@ use comfy_table::{ContentArrangement, Table};
 
 use super::{measure, terminal};
 use crate::args::ListFlags;
-use cell::description::{Description, perhaps};
-use cell::meters;
-use study::error::{Error, Result};
-use study::reports;
-use study::summary::METRICS;
-use study::{CASES, SHIPPED, StudyFile};
+use allocanary_cell::description::{Description, perhaps};
+use allocanary_cell::meters;
+use allocanary_study::error::{Error, Result};
+use allocanary_study::reports;
+use allocanary_study::summary::METRICS;
+use allocanary_study::{CASES, SHIPPED, StudyFile};
 
 /// A part of the list: its name, and what makes it of the cells.
 type Part = (&'static str, fn(&[Description]) -> Table);
@@ -92,7 +92,7 @@ fn workloads(cells: &[Description]) -> Table {
 
 fn all_meters(_cells: &[Description]) -> Table {
     let at_phases = meters::ALL.iter().flat_map(|meter| {
-        let row = |reading: &cell::meter::Reading| {
+        let row = |reading: &allocanary_cell::meter::Reading| {
             [meter.name.to_string(), reading.name.to_string(), reading.about.to_string()]
         };
         meter.readings.iter().map(row)

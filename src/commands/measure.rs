@@ -10,17 +10,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::terminal;
-use cell::Cell;
-use cell::description::Description;
-use cell::provenance::PACKAGE;
-use cell::sample::Sample;
-use kernel::units::show_duration;
-use study::error::{Error, Result};
-use study::reports;
-use study::rows;
-use study::run::{Builder, Progress, Roster, Runner, Store, Target};
-use study::summary::{About, Findings, Fold};
-use study::{Group, Study, expected, find_shipped, plan};
+use allocanary_cell::Cell;
+use allocanary_cell::description::Description;
+use allocanary_cell::provenance::PACKAGE;
+use allocanary_cell::sample::Sample;
+use allocanary_kernel::units::show_duration;
+use allocanary_study::error::{Error, Result};
+use allocanary_study::reports;
+use allocanary_study::rows;
+use allocanary_study::run::{Builder, Progress, Roster, Runner, Store, Target};
+use allocanary_study::summary::{About, Findings, Fold};
+use allocanary_study::{Group, Study, expected, find_shipped, plan};
 
 /// What this command was built with: its cells are built alike.
 const FEATURES: &str = env!("ALLOCANARY_FEATURES");

@@ -13,7 +13,7 @@ mod terminal;
 use std::process::ExitCode;
 
 use crate::args::{self, Request};
-use ::study::error::{Error, Result};
+use allocanary_study::error::{Error, Result};
 
 /// Carries out a request. The code is 0 where all went well, 1 where a cell failed or a gate was broken, 130 where the
 /// user interrupted; an error is 2.

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use super::{measure, terminal};
 use crate::args::StudyFlags;
-use kernel::units::show_duration;
-use study::error::Result;
-use study::expected;
+use allocanary_kernel::units::show_duration;
+use allocanary_study::error::Result;
+use allocanary_study::expected;
 
 /// Prints the plan; nothing is run but the cells' own descriptions.
 pub fn run(flags: &StudyFlags) -> Result<ExitCode> {

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 
 use super::{measure, terminal};
 use crate::args::ReportFlags;
-use cell::description::perhaps;
-use study::error::{Error, Result};
-use study::reports;
+use allocanary_cell::description::perhaps;
+use allocanary_study::error::{Error, Result};
+use allocanary_study::reports;
 
 /// Renders the report.
 pub fn run(flags: &ReportFlags) -> Result<ExitCode> {

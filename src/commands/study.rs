@@ -5,11 +5,11 @@ use std::process::ExitCode;
 
 use super::measure::{self, Measurement};
 use crate::args::StudyFlags;
-use cell::description::perhaps;
-use study::error::{Error, Result};
-use study::run::Target;
-use study::summary::About;
-use study::{CASES, Group, SHIPPED, StudyFile, find_shipped, memory_at_hand};
+use allocanary_cell::description::perhaps;
+use allocanary_study::error::{Error, Result};
+use allocanary_study::run::Target;
+use allocanary_study::summary::About;
+use allocanary_study::{CASES, Group, SHIPPED, StudyFile, find_shipped, memory_at_hand};
 
 /// Runs the study, or each study of a group.
 pub fn run(flags: &StudyFlags) -> Result<ExitCode> {

@@ -3,8 +3,8 @@
 use std::io::{ErrorKind, IsTerminal, Write, stdout};
 use std::process::ExitCode;
 
-use kernel::terminal::Look;
-use study::error::{Error, Result};
+use allocanary_kernel::terminal::Look;
+use allocanary_study::error::{Error, Result};
 
 /// Writes to standard output. A reader that has seen enough (`| head`) is no failure.
 pub fn print(bytes: &[u8]) -> Result<ExitCode> {

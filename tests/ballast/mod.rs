@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use kernel::sys;
+use allocanary_kernel::sys;
 
 /// Held by each test that counts the whole process's faults or memory.
 pub fn alone() -> MutexGuard<'static, ()> {

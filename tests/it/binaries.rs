@@ -8,7 +8,7 @@ use object::{Object, ObjectSection, ObjectSymbol, SectionFlags};
 use tempfile::tempdir;
 
 use super::support::program;
-use testing::skipped::skipped;
+use allocanary_testing::skipped::skipped;
 
 /// The beginnings of each allocator's symbols.
 const SYMBOLS: &[(&str, &[&str])] = &[("jemalloc", &["_rjem_", "je_"]), ("mimalloc", &["mi_", "_mi_"])];

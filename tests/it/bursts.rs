@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use cell::sample::FailureKind;
-use cell::workload::Phase::{Filled, Idle, Purged, Start};
+use allocanary_cell::sample::FailureKind;
+use allocanary_cell::workload::Phase::{Filled, Idle, Purged, Start};
 
 use super::support::{answer, cell, cell_with, reading, run_cell};
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use cell::provenance::{Build, Host};
-use cell::sample::FailureKind::{self, Crashed, Garbage, Late, Setting, Silent};
+use allocanary_cell::provenance::{Build, Host};
+use allocanary_cell::sample::FailureKind::{self, Crashed, Garbage, Late, Setting, Silent};
 use tempfile::tempdir;
 
 use super::support::{allocanary, samples, script, study, words};

@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::Path;
 
-use cell::sample::FailureKind;
+use allocanary_cell::sample::FailureKind;
 use tempfile::tempdir;
 
 use super::support::{answer, cell, run_cell};
-use testing::skipped::skipped;
-use testing::tiny::Tiny;
+use allocanary_testing::skipped::skipped;
+use allocanary_testing::tiny::Tiny;
 
 fn sort(folder: &Path, records: u64) -> String {
     format!("sort:variant=mapped,records={records},idle=1,folder={}", folder.display())

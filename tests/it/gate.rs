@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use cell::sample::{Failure, FailureKind, Sample};
+use allocanary_cell::sample::{Failure, FailureKind, Sample};
 use tempfile::tempdir;
 
 use super::support::{Ran, TINY, allocanary, command, golden_path, samples, study, words};

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::process::Command;
 
-use cell::description::Description;
-use cell::provenance::Host;
+use allocanary_cell::description::Description;
+use allocanary_cell::provenance::Host;
 use tempfile::tempdir;
 
 use super::support::{allocanary, described, samples, words};
-use testing::skipped::skipped;
+use allocanary_testing::skipped::skipped;
 
 #[test]
 fn go_is_studied_beside_our_cells_where_go_is() {

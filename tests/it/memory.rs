@@ -5,12 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cell::sample::FailureKind;
+use allocanary_cell::sample::FailureKind;
 use tempfile::tempdir;
 
 use super::fake;
 use super::support::{Ran, TINY, samples, script};
-use testing::skipped::skipped;
+use allocanary_testing::skipped::skipped;
 
 const LIMIT: u64 = 96 << 20;
 

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use allocators::setting::{Kind, Setting};
-use cell::sample::FailureKind;
+use allocanary_allocators::setting::{Kind, Setting};
+use allocanary_cell::sample::FailureKind;
 use tempfile::tempdir;
 
 use super::support::{TINY, cell, cell_with, described, run_cell, samples, study};
-use testing::skipped::skipped;
+use allocanary_testing::skipped::skipped;
 
 /// Values that are in the table's range and still cannot be had, each with what the cell must say of it. Should one
 /// begin to work, the test fails and its line goes.

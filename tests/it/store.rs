@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use cell::sample::Sample;
+use allocanary_cell::sample::Sample;
 use tempfile::tempdir;
 
 use super::support::{Ran, TINY, allocanary, command, golden_path, samples, study, words};
@@ -112,6 +112,6 @@ fn a_torn_last_line_is_measured_again() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(ran.out.contains("out/samples.jsonl:4: not a row"), "the torn line stays and is named: {}", ran.out);
     let mut rows = Vec::new();
-    let problems = study::rows::read(&[path], |row| rows.push(row)).unwrap();
+    let problems = allocanary_study::rows::read(&[path], |row| rows.push(row)).unwrap();
     assert_eq!((problems.len(), rows.len(), identities(&rows).len()), (1, 4, 4));
 }

@@ -7,11 +7,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use cell::Cell;
-use cell::description::Description;
-use cell::sample::{Answer, Sample};
-use cell::workload::Phase;
-use study::rows;
+use allocanary_cell::Cell;
+use allocanary_cell::description::Description;
+use allocanary_cell::sample::{Answer, Sample};
+use allocanary_cell::workload::Phase;
+use allocanary_study::rows;
 
 /// The cheapest cell that does something, its keys in the order in which rows have them.
 pub const TINY: &str = "small:idle=1,live=64,operations=1000";

@@ -6,8 +6,8 @@ use std::io::{Read, Write};
 use std::mem::MaybeUninit;
 use std::process::{Command, Stdio};
 
-use cell::sample::Sample;
-use cell::workload::Phase::{Filled, Idle, Peak, Purged, Released};
+use allocanary_cell::sample::Sample;
+use allocanary_cell::workload::Phase::{Filled, Idle, Peak, Purged, Released};
 use tempfile::tempdir;
 
 use super::fake;

@@ -5,7 +5,7 @@
 //!
 //! The macro puts a function's address into `.init_array` of the binary that it stands in, with a priority before the
 //! allocators' own constructors and before Rust's runtime. There, allocating nothing, the hook computes the processors
-//! at hand ([`container`](kernel::container)), writes the settings into a static buffer, and hands it to the allocator by
+//! at hand ([`container`](allocanary_kernel::container)), writes the settings into a static buffer, and hands it to the allocator by
 //! the allocator's own means: jemalloc's `_rjem_malloc_conf` symbol, glibc's `mallopt`, mimalloc's option defaults.
 //! The main function would be too late: jemalloc is initialised by then.
 //!

@@ -42,7 +42,7 @@ use prometheus_client::registry::Unit;
 use crate::allocator::Counters;
 use crate::install::installed;
 use crate::tuning;
-use kernel::sys::{line_number, read_into, usage};
+use allocanary_kernel::sys::{line_number, read_into, usage};
 
 use reading::Reading;
 

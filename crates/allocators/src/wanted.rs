@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use crate::allocator::Allocator;
 use crate::environment::{Environment, readable_variables};
 use crate::install::{CUT, Value, plan};
-use kernel::container::{Cpus, Trouble};
+use allocanary_kernel::container::{Cpus, Trouble};
 
 /// The settings that should be in force, and what is wrong with what was asked for.
 pub(crate) struct Wanted {

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use crate::provenance::Build;
 use crate::spec::{Spec, nearest};
 use crate::workload::Workload;
-use allocators::allocator::PerCore;
-use allocators::environment::Environment;
-use allocators::setting::Setting;
+use allocanary_allocators::allocator::PerCore;
+use allocanary_allocators::environment::Environment;
+use allocanary_allocators::setting::Setting;
 
 /// A cell's own account.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

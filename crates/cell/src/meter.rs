@@ -4,8 +4,8 @@
 //! A meter does not allocate while it reads: it would measure itself. The entries are in
 //! [`meters`](crate::meters).
 
-use allocators::Allocator;
-use kernel::units::Unit;
+use allocanary_allocators::Allocator;
+use allocanary_kernel::units::Unit;
 
 /// A source of readings.
 pub struct Meter {

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde::{Deserialize, Serialize};
 
-use kernel::sys::{first_number, line_number, page_bytes};
+use allocanary_kernel::sys::{first_number, line_number, page_bytes};
 
 /// The build and the host behind a sample.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

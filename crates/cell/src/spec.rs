@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn fuzz_no_text_makes_the_parser_panic_and_what_it_takes_it_prints_back() {
-        testing::fuzz::holds(256, 2, ".{0,60}", |text| {
+        allocanary_testing::fuzz::holds(256, 2, ".{0,60}", |text| {
             if let Ok(spec) = Spec::parse(&text) {
                 assert_eq!(Spec::parse(&spec.to_string()).unwrap(), spec);
             }

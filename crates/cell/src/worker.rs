@@ -17,8 +17,8 @@ use crate::sample::{Answer, Failure, FailureKind, SCHEMA, Sample};
 use crate::spec::Spec;
 use crate::workload::{MOST_MARKS, Outcome, Phase, Setup, Stage, Workload};
 use crate::workloads;
-use allocators::Allocator;
-use kernel::sys;
+use allocanary_allocators::Allocator;
+use allocanary_kernel::sys;
 
 /// The main function of a cell. The caller has declared the global allocator, and passes what describes it.
 ///

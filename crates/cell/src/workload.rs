@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use allocators::setting::{Kind, Setting};
+use allocanary_allocators::setting::{Kind, Setting};
 
 /// What a cell does with memory.
 pub struct Workload {

@@ -115,7 +115,7 @@ mod tests {
     fn this_test_has_no_allocator_but_the_libc_and_garbage_has_no_marks() {
         assert_eq!(marks(b"#!/bin/sh\n"), None);
         assert_eq!(marks(b""), None);
-        let own = kernel::sys::Mapped::open(std::path::Path::new("/proc/self/exe")).unwrap();
+        let own = allocanary_kernel::sys::Mapped::open(std::path::Path::new("/proc/self/exe")).unwrap();
         let marks = marks(own.bytes()).unwrap();
         assert!(!marks.exports.contains("malloc") && marks.has_symbols);
     }

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use kernel::container::{Trouble, quota_v1, quota_v2};
+use allocanary_kernel::container::{Trouble, quota_v1, quota_v2};
 
 /// A limit and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]

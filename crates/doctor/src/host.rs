@@ -4,12 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::groups::{Limit, limits};
-use allocators::Allocator;
-use allocators::System;
-use cell::provenance::Host;
-use kernel::container::{Cpus, Trouble};
-use kernel::sys;
-use kernel::units::Bytes;
+use allocanary_allocators::Allocator;
+use allocanary_allocators::System;
+use allocanary_cell::provenance::Host;
+use allocanary_kernel::container::{Cpus, Trouble};
+use allocanary_kernel::sys;
+use allocanary_kernel::units::Bytes;
 
 /// A process's host and container.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! A page of labels and sentences that fits the terminal. In: parts, in order. Out: text, with colours where the look
 //! has them.
 
-use kernel::terminal::Look;
+use allocanary_kernel::terminal::Look;
 
 /// What a line says about its matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

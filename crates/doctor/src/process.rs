@@ -12,7 +12,7 @@ use super::host::Surroundings;
 use super::identity::{Identity, Part, libc};
 use super::links::links;
 use crate::error::{Error, Result};
-use kernel::sys::{Mapped, line_number};
+use allocanary_kernel::sys::{Mapped, line_number};
 
 /// What is known of a process.
 #[derive(Clone, Debug)]
@@ -210,7 +210,7 @@ mod tests {
         let own = Process::look_at(std::process::id()).unwrap();
         assert!(own.memory.rss > Some(1 << 20) && own.memory.threads >= Some(1));
         assert!(own.maps.anonymous.0 > 0 && !own.program.is_empty());
-        assert_eq!(own.surroundings.cpus.affinity, kernel::sys::affinity());
+        assert_eq!(own.surroundings.cpus.affinity, allocanary_kernel::sys::affinity());
     }
 
     #[test]

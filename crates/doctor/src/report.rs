@@ -8,8 +8,8 @@ use super::identity::{Found, Sure};
 use super::page::{Page, Tone};
 use super::process::Process;
 use super::{Flavour, Variables, Verdict};
-use kernel::terminal::Look;
-use kernel::units::{Bytes, Unit};
+use allocanary_kernel::terminal::Look;
+use allocanary_kernel::units::{Bytes, Unit};
 
 /// Of this host, and of any program that is started from this environment.
 pub fn of_host(at: &Surroundings, variables: &Variables, look: Look) -> String {

@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 use super::Variables;
 use super::links::{A_FILE, LINKS};
 #[cfg(feature = "jemalloc")]
-use allocators::JEMALLOC_SETTINGS;
+use allocanary_allocators::JEMALLOC_SETTINGS;
 #[cfg(feature = "mimalloc")]
-use allocators::MIMALLOC_SETTINGS;
-use allocators::SYSTEM_SETTINGS;
-use allocators::setting::{Kind, Setting};
-use cell::spec::nearest;
+use allocanary_allocators::MIMALLOC_SETTINGS;
+use allocanary_allocators::SYSTEM_SETTINGS;
+use allocanary_allocators::setting::{Kind, Setting};
+use allocanary_cell::spec::nearest;
 #[cfg(not(feature = "jemalloc"))]
 const JEMALLOC_SETTINGS: &[Setting] = &[];
 #[cfg(not(feature = "mimalloc"))]

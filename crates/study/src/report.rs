@@ -1,7 +1,7 @@
 //! The contract of a report: findings in, text out. The entries are in [`reports`](crate::reports).
 
 use crate::summary::Findings;
-use kernel::terminal::Look;
+use allocanary_kernel::terminal::Look;
 
 /// A way to show findings.
 pub struct Report {

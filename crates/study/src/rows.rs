@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
-use cell::sample::{SCHEMA, Sample};
+use allocanary_cell::sample::{SCHEMA, Sample};
 
 /// Reads every row of `files` in order. `-` is standard input. Gives what was wrong with single lines; an error is a
 /// file that could not be read at all.

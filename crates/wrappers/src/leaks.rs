@@ -62,7 +62,7 @@ use sampler::Inside;
 pub use stack::Frame;
 use table::{Record, Table};
 
-use kernel::clocks;
+use allocanary_kernel::clocks;
 
 /// How many sites [`Leaks::report`] lists.
 pub const TOP: usize = 20;

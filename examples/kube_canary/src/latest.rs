@@ -71,7 +71,7 @@ fn decode(code: u16) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use testing::fuzz::holds;
+    use allocanary_testing::fuzz::holds;
 
     #[test]
     fn only_the_latest_count() {

@@ -217,7 +217,7 @@ fn ring_place(bytes: &[u8]) -> u64 {
     let hash = bytes
         .iter()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3));
-    kernel::rng::Rng::new(hash).next()
+    allocanary_kernel::rng::Rng::new(hash).next()
 }
 
 /// The mesh as its three users hold it.

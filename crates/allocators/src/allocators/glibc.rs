@@ -14,7 +14,7 @@ use crate::allocator::{Counters, PerCore};
 use crate::error;
 use crate::install::asked::Asked;
 use crate::setting::{Kind, Setting};
-use kernel::sys;
+use allocanary_kernel::sys;
 
 const COUNT: Kind = Kind::Number { min: 0, max: i32::MAX as i64 };
 

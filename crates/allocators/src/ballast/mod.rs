@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{Error, Result};
 use crate::install::installed;
-use kernel::units::Bytes;
+use allocanary_kernel::units::Bytes;
 
 pub use kept::Kept;
 pub use reserved::{ReserveError, Reserved};

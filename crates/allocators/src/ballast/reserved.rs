@@ -4,8 +4,8 @@
 use std::fmt;
 use std::ptr::NonNull;
 
-use kernel::sys::{first_number, line_number, page_bytes, read_into};
-use kernel::units::Bytes;
+use allocanary_kernel::sys::{first_number, line_number, page_bytes, read_into};
+use allocanary_kernel::units::Bytes;
 
 /// Addresses of this process's own, readable and writable, zero until written. Unmapped when it is dropped.
 #[derive(Debug)]

@@ -4,8 +4,8 @@
 use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 
-use kernel::container::Cpus;
-use kernel::sys;
+use allocanary_kernel::container::Cpus;
+use allocanary_kernel::sys;
 
 /// The settings of an `install!`.
 pub struct Asked {

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::allocator::Counters;
-use kernel::clocks::thread_cpu_time;
+use allocanary_kernel::clocks::thread_cpu_time;
 
 /// What a scrape may spend on the counters: half of what a scrape may cost, as the page has to be written too.
 const PATIENCE: Duration = Duration::from_micros(100);

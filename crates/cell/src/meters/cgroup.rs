@@ -4,8 +4,8 @@
 //! its own that is the figure that the limit acts on; in a session on a shared host it says little.
 
 use crate::meter::{Meter, Reading, reading};
-use kernel::sys::{first_number, read_into};
-use kernel::units::Unit;
+use allocanary_kernel::sys::{first_number, read_into};
+use allocanary_kernel::units::Unit;
 
 /// The meter.
 pub const METER: Meter = Meter {

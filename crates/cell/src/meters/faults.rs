@@ -1,8 +1,8 @@
 //! Page faults so far, from getrusage.
 
 use crate::meter::{Meter, Reading, reading};
-use kernel::sys::usage;
-use kernel::units::Unit;
+use allocanary_kernel::sys::usage;
+use allocanary_kernel::units::Unit;
 
 /// The meter.
 pub const METER: Meter = Meter {

@@ -1,7 +1,7 @@
 //! What the allocator says of itself.
 
 use crate::meter::{Meter, Reading, reading};
-use kernel::units::Unit;
+use allocanary_kernel::units::Unit;
 
 /// The meter.
 pub const METER: Meter = Meter {

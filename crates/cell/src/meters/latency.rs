@@ -10,7 +10,7 @@ use hdrhistogram::Histogram;
 use crate::meter::{Reading, reading};
 use crate::sample::Latency;
 use crate::workload::Timer;
-use kernel::units::Unit;
+use allocanary_kernel::units::Unit;
 
 /// What the meter gives, once for a whole run.
 pub const READINGS: &[Reading] = &[

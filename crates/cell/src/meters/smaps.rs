@@ -1,8 +1,8 @@
 //! `/proc/self/smaps_rollup`: exact sizes, from a walk over every page table of the process.
 
 use crate::meter::{Meter, Reading, reading};
-use kernel::sys::{line_number, read_into};
-use kernel::units::Unit;
+use allocanary_kernel::sys::{line_number, read_into};
+use allocanary_kernel::units::Unit;
 
 /// The meter.
 pub const METER: Meter = Meter {

@@ -1,9 +1,9 @@
 //! `/proc/self/status`: the sizes that the kernel keeps for every process.
 
 use crate::meter::{Meter, Reading, reading};
-use allocators::Allocator;
-use kernel::sys::{line_number, read_into};
-use kernel::units::Unit;
+use allocanary_allocators::Allocator;
+use allocanary_kernel::sys::{line_number, read_into};
+use allocanary_kernel::units::Unit;
 
 /// The meter.
 pub const METER: Meter = Meter {

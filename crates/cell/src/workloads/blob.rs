@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::crew::{Gate, five_stops};
 use super::laps::Laps;
 use crate::workload::{Outcome, Setup, Stage, Workload, parameter};
-use allocators::setting::Kind;
-use kernel::available::Room;
-use kernel::rng::Rng;
-use structures::blob_tree::{BlobTree, Hash};
+use allocanary_allocators::setting::Kind;
+use allocanary_kernel::available::Room;
+use allocanary_kernel::rng::Rng;
+use allocanary_structures::blob_tree::{BlobTree, Hash};
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {

@@ -18,9 +18,9 @@ use super::block::Block;
 use super::crew::{Gate, crew};
 use super::laps::Laps;
 use crate::workload::{MOST_MARKS, Outcome, Phase, Setup, Stage, Workload, parameter};
-use allocators::setting::Kind;
-use kernel::available::Room;
-use kernel::rng::Rng;
+use allocanary_allocators::setting::Kind;
+use allocanary_kernel::available::Room;
+use allocanary_kernel::rng::Rng;
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {

@@ -12,9 +12,9 @@ use super::crew::{Gate, five_stops};
 use super::laps::Laps;
 use super::sizes::{mean_size, mixed_size};
 use crate::workload::{Outcome, Setup, Stage, Workload, parameter};
-use allocators::setting::Kind;
-use kernel::available::Room;
-use kernel::rng::Rng;
+use allocanary_allocators::setting::Kind;
+use allocanary_kernel::available::Room;
+use allocanary_kernel::rng::Rng;
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::crew::{Gate, share, whole_lives};
 use super::laps::Laps;
 use crate::workload::{Outcome, Setup, Stage, Workload, parameter};
-use allocators::setting::Kind;
-use kernel::available::Room;
-use structures::arena::Arena;
+use allocanary_allocators::setting::Kind;
+use allocanary_kernel::available::Room;
+use allocanary_structures::arena::Arena;
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {

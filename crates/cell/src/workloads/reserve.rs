@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::crew::{Gate, crew};
 use super::laps::Laps;
 use crate::workload::{Outcome, Phase, Setup, Stage, Workload, parameter};
-use allocators::setting::Kind;
-use kernel::available::Room;
-use kernel::rng::Rng;
-use kernel::units::Bytes;
+use allocanary_allocators::setting::Kind;
+use allocanary_kernel::available::Room;
+use allocanary_kernel::rng::Rng;
+use allocanary_kernel::units::Bytes;
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {

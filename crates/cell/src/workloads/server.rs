@@ -20,9 +20,9 @@ use super::crew::{Gate, crew};
 use super::laps::Laps;
 use super::sizes::{mean_size, mixed_size};
 use crate::workload::{Outcome, Phase, Setup, Stage, Workload, parameter};
-use allocators::setting::Kind;
-use kernel::available::Room;
-use kernel::rng::Rng;
+use allocanary_allocators::setting::Kind;
+use allocanary_kernel::available::Room;
+use allocanary_kernel::rng::Rng;
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {

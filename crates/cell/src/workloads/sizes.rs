@@ -1,6 +1,6 @@
 //! How large blocks are in a service: many small ones, and most bytes in few. In: a range. Out: sizes, and their mean.
 
-use kernel::rng::Rng;
+use allocanary_kernel::rng::Rng;
 
 /// A size from `least` doubling up to `least << (doublings - 1)`, each as likely as another: many small blocks, and
 /// most bytes in the few large ones, as in a service.

@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::crew::{Gate, share, whole_lives};
 use super::laps::Laps;
 use crate::workload::{Outcome, Setup, Stage, Workload, parameter};
-use allocators::setting::Kind;
-use kernel::available::Room;
-use kernel::rng::Rng;
-use kernel::sys;
-use structures::arena::Arena;
-use structures::sort_buffer::{Options, SortBuffer};
+use allocanary_allocators::setting::Kind;
+use allocanary_kernel::available::Room;
+use allocanary_kernel::rng::Rng;
+use allocanary_kernel::sys;
+use allocanary_structures::arena::Arena;
+use allocanary_structures::sort_buffer::{Options, SortBuffer};
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {

@@ -18,11 +18,11 @@ use super::crew::{Gate, crew, share};
 use super::laps::Laps;
 use super::sizes::{mean_size, mixed_size};
 use crate::workload::{MOST_MARKS, Outcome, Phase, Setup, Stage, Workload, parameter};
-use allocators::ballast::Ballast;
-use allocators::setting::Kind;
-use kernel::available::Room;
-use kernel::rng::Rng;
-use kernel::units::Bytes;
+use allocanary_allocators::ballast::Ballast;
+use allocanary_allocators::setting::Kind;
+use allocanary_kernel::available::Room;
+use allocanary_kernel::rng::Rng;
+use allocanary_kernel::units::Bytes;
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {

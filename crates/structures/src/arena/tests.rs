@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::any;
 
 use super::*;
-use testing::fuzz::holds;
+use allocanary_testing::fuzz::holds;
 
 #[repr(align(16))]
 #[derive(Clone, Copy)]

@@ -195,7 +195,7 @@ mod tests {
 
     use super::super::message;
     use super::*;
-    use testing::fuzz::holds;
+    use allocanary_testing::fuzz::holds;
 
     /// A leaf of 1000 bytes and an inner node of three children.
     fn messages() -> [Vec<u8>; 2] {

@@ -12,7 +12,7 @@ use std::path::Path;
 use memmap2::MmapMut;
 
 use super::error::{Result, SortBufferError};
-use kernel::sys;
+use allocanary_kernel::sys;
 
 /// A mapped temporary file, of which the beginning is used.
 #[derive(Debug)]
@@ -111,8 +111,8 @@ mod tests {
     use super::*;
     use crate::sort_buffer::tests::{all, buffer, filled, numbered};
     use crate::sort_buffer::{Options, SortBuffer};
-    use testing::skipped::skipped;
-    use testing::tiny::Tiny;
+    use allocanary_testing::skipped::skipped;
+    use allocanary_testing::tiny::Tiny;
 
     fn in_folder(folder: &Path, map_after: usize) -> Options {
         Options { map_after: Some(map_after), folder: folder.to_path_buf(), ..Options::default() }

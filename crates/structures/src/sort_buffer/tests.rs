@@ -10,7 +10,7 @@ use proptest::prelude::{Just, Strategy, any, prop_oneof};
 
 use super::sort_run::RUN_BYTES;
 use super::{Options, SortBuffer, SortBufferError};
-use testing::fuzz::holds;
+use allocanary_testing::fuzz::holds;
 
 /// A buffer whose runs are short, so that few records make many of them.
 pub(super) fn buffer(options: Options) -> SortBuffer {

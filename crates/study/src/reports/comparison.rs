@@ -5,7 +5,7 @@ use comfy_table::Cell;
 
 use super::{table, words};
 use crate::summary::{Axis, Comparison, Key, Metric, Verdict};
-use kernel::terminal::Look;
+use allocanary_kernel::terminal::Look;
 
 /// One candidate at one column under one metric, old against new.
 pub struct Compared {

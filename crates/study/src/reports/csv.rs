@@ -3,7 +3,7 @@
 
 use crate::report::Report;
 use crate::summary::{Findings, METRICS};
-use kernel::terminal::Look;
+use allocanary_kernel::terminal::Look;
 
 /// The report.
 pub const REPORT: Report = Report { name: "csv", about: "every figure, for a spreadsheet or a script", render };

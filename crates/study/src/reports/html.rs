@@ -8,7 +8,7 @@ mod text;
 use super::{figures, pictures::palette, words};
 use crate::report::Report;
 use crate::summary::{Findings, Panel, Section};
-use kernel::terminal::Look;
+use allocanary_kernel::terminal::Look;
 use text::{escaped, prose};
 
 /// The report.

@@ -3,7 +3,7 @@
 use super::{figures, words};
 use crate::report::Report;
 use crate::summary::{Findings, Panel, Section};
-use kernel::terminal::Look;
+use allocanary_kernel::terminal::Look;
 
 /// The report.
 pub const REPORT: Report = Report { name: "markdown", about: "tables for a pull request", render };

@@ -5,8 +5,8 @@ use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Lin
 use super::{figures, words};
 use crate::report::Report;
 use crate::summary::{Comparison, Findings, Panel, Section, Verdict};
-use kernel::terminal::Look;
-use kernel::units::Unit;
+use allocanary_kernel::terminal::Look;
+use allocanary_kernel::units::Unit;
 
 /// The report.
 pub const REPORT: Report = Report { name: "table", about: "tables and verdicts for a terminal", render };

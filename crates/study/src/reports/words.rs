@@ -1,7 +1,7 @@
 //! The plain language that all reports share. In: findings. Out: sentences and the texts of single figures.
 
 use crate::summary::{Axis, Comparison, Estimate, Findings, Line, METRICS, Panel, Verdict, metric_index};
-use kernel::units::Unit;
+use allocanary_kernel::units::Unit;
 
 /// A median as it stands in a table, in the metric's unit.
 pub fn median(metric: &str, estimate: Option<&Estimate>) -> String {
@@ -145,7 +145,7 @@ pub fn settled(panel: &Panel, column: usize) -> Option<String> {
 
 /// Lines about where the numbers come from.
 pub fn provenance(findings: &Findings) -> Vec<String> {
-    let line = |provenance: &cell::provenance::Provenance| {
+    let line = |provenance: &allocanary_cell::provenance::Provenance| {
         let (build, host) = (&provenance.build, &provenance.host);
         format!(
             "{} {} ({}, build {}, {}, {}); {}: {}, {} cores ({} allowed), {}, Linux {}, pages of {}, THP {}",

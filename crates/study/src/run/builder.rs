@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::error::{Error, Result};
-use cell::provenance::{Build, PACKAGE};
+use allocanary_cell::provenance::{Build, PACKAGE};
 
 /// The cargo that started the command.
 pub struct Builder {

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kernel::sys;
+use allocanary_kernel::sys;
 
 /// What to start, and how long to wait for it.
 pub struct Child<'a> {

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use super::child::{Child, run_child};
 use crate::error::{Error, Result};
-use cell::description::Description;
-use cell::provenance::{Build, PACKAGE};
-use cell::sample::SCHEMA;
+use allocanary_cell::description::Description;
+use allocanary_cell::provenance::{Build, PACKAGE};
+use allocanary_cell::sample::SCHEMA;
 
 /// The cells at hand.
 #[derive(Debug, Default)]

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use super::child::{Child, Ended, run_child};
 use super::roster::{Roster, bare_environment};
 use crate::error::Result;
-use cell::Cell;
-use cell::provenance::{Build, Provenance};
-use cell::sample::{Failure, FailureKind, SCHEMA, Sample};
-use cell::spec::Spec;
-use kernel::sys;
+use allocanary_cell::Cell;
+use allocanary_cell::provenance::{Build, Provenance};
+use allocanary_cell::sample::{Failure, FailureKind, SCHEMA, Sample};
+use allocanary_cell::spec::Spec;
+use allocanary_kernel::sys;
 
 /// What runs cells.
 pub struct Runner<'a> {

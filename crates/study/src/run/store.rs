@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use cell::sample::Sample;
+use allocanary_cell::sample::Sample;
 
 /// Where a study's files go.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,7 +3,7 @@
 
 use super::{Full, StudyFile};
 use crate::error::{Error, Result};
-use kernel::units::{Bytes, parse_bytes};
+use allocanary_kernel::units::{Bytes, parse_bytes};
 
 /// A study at its larger sizes.
 #[derive(Debug, PartialEq)]

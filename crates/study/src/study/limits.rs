@@ -3,8 +3,8 @@
 
 use std::fs;
 
-use kernel::available::Room;
-use kernel::sys::first_number;
+use allocanary_kernel::available::Room;
+use allocanary_kernel::sys::first_number;
 
 /// The most worker threads that a cell could start, some kept back for the rest of the machine.
 pub fn most_threads() -> u64 {

@@ -19,8 +19,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use cell::spec::Spec;
-use kernel::units::parse_duration;
+use allocanary_cell::spec::Spec;
+use allocanary_kernel::units::parse_duration;
 
 /// A checked study. That its names exist is checked against the cells at hand, when it is planned.
 #[derive(Clone, Debug, PartialEq)]

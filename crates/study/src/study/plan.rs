@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::{Candidate, Shape, Study};
 use crate::error::{Error, Result};
-use cell::Cell;
-use cell::description::{Description, WorkloadDescription, perhaps};
-use cell::spec::Spec;
-use kernel::rng::Rng;
+use allocanary_cell::Cell;
+use allocanary_cell::description::{Description, WorkloadDescription, perhaps};
+use allocanary_cell::spec::Spec;
+use allocanary_kernel::rng::Rng;
 
 /// Every cell of the study in the order in which it runs.
 ///
@@ -138,10 +138,10 @@ fn canonical_settings(candidate: &Spec, description: &Description) -> Result<BTr
 mod tests {
     use super::*;
     use crate::study::StudyFile;
-    use allocators::allocator::PerCore;
-    use allocators::environment::Environment;
-    use allocators::setting::{Kind, Setting};
-    use cell::provenance::Build;
+    use allocanary_allocators::allocator::PerCore;
+    use allocanary_allocators::environment::Environment;
+    use allocanary_allocators::setting::{Kind, Setting};
+    use allocanary_cell::provenance::Build;
 
     fn described() -> Vec<Description> {
         vec![Description {
@@ -156,7 +156,10 @@ mod tests {
             effective: BTreeMap::new(),
             environment: Environment::Each { prefix: "JE_".into() },
             per_core: Some(PerCore { setting: "narenas".into(), ratio: 4 }),
-            workloads: cell::workloads::ALL.iter().map(|workload| WorkloadDescription::of(workload)).collect(),
+            workloads: allocanary_cell::workloads::ALL
+                .iter()
+                .map(|workload| WorkloadDescription::of(workload))
+                .collect(),
         }]
     }
 
@@ -186,7 +189,7 @@ mod tests {
     fn every_rest_and_a_larger_size_take_their_time() {
         let work = |text: &str, rests: f64| {
             let spec = Spec::parse(text).unwrap();
-            let workload = cell::workloads::ALL.iter().find(|workload| workload.name == spec.name).unwrap();
+            let workload = allocanary_cell::workloads::ALL.iter().find(|workload| workload.name == spec.name).unwrap();
             seconds_of(&WorkloadDescription::of(workload), &spec).unwrap() - rests
         };
         // Five rests of 100 ms by default.

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::metrics::ALL;
-use cell::provenance::Provenance;
-use cell::sample::Sample;
+use allocanary_cell::provenance::Provenance;
+use allocanary_cell::sample::Sample;
 
 /// What all repeats of a cell have in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,9 +2,9 @@
 //!
 //! Derived numbers are rebuilt from rows whenever they are asked for, and never stored.
 
-use cell::sample::{Answer, Sample};
-use cell::workload::Phase;
-use kernel::units::Unit;
+use allocanary_cell::sample::{Answer, Sample};
+use allocanary_cell::workload::Phase;
+use allocanary_kernel::units::Unit;
 
 /// One number of a sample.
 pub struct Metric {
@@ -151,7 +151,7 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), ALL.len());
         let known: Vec<&str> =
-            cell::meters::ALL.iter().flat_map(|meter| meter.readings).map(|reading| reading.name).collect();
+            allocanary_cell::meters::ALL.iter().flat_map(|meter| meter.readings).map(|reading| reading.name).collect();
         // This test's own text names no reading.
         let table = include_str!("metrics.rs").split("#[cfg(test)]").next().unwrap();
         let asked = table.split('"').filter(|word| word.ends_with("_bytes") && !word.starts_with("work_"));

@@ -15,7 +15,7 @@ pub use verdict::{Comparison, Verdict, compare_groups};
 
 use std::collections::BTreeMap;
 
-use cell::provenance::Provenance;
+use allocanary_cell::provenance::Provenance;
 use panel::{panel, panel_key};
 
 /// All that a report can say.

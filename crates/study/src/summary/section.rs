@@ -4,7 +4,7 @@
 use super::{METRICS, Metric, Panel, find_metric};
 use crate::error::{Error, Result};
 use crate::study::{Published, StudyFile};
-use cell::description::perhaps;
+use allocanary_cell::description::perhaps;
 
 /// One study's findings.
 #[derive(Debug, Default)]

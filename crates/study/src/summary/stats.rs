@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use kernel::rng::Rng;
+use allocanary_kernel::rng::Rng;
 
 /// The middle of `values`, or the mean of the two in the middle; none where there are none.
 pub fn median(values: &[f64]) -> Option<f64> {

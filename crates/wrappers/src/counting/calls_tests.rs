@@ -3,8 +3,8 @@
 use std::alloc::System;
 
 use super::*;
-use testing::fuzz::holds;
-use testing::heap::{Heap, Step, steps};
+use allocanary_testing::fuzz::holds;
+use allocanary_testing::heap::{Heap, Step, steps};
 
 #[test]
 fn fuzz_counts_are_those_of_a_model() {

@@ -10,8 +10,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
 use super::tally::{Shared, Tally};
-use kernel::free_list::FreeList;
-use kernel::sys;
+use allocanary_kernel::free_list::FreeList;
+use allocanary_kernel::sys;
 
 /// A thread's tally, for as long as the process lives.
 pub type Mine = &'static Tally;

@@ -4,8 +4,8 @@ use std::alloc::System;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::*;
-use testing::fuzz::holds;
-use testing::heap::{Heap, Step, steps};
+use allocanary_testing::fuzz::holds;
+use allocanary_testing::heap::{Heap, Step, steps};
 
 #[test]
 fn fuzz_what_is_alive_is_what_a_model_holds() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::sampler::weight;
 use super::stack::{self, Frame};
 use super::table::{DEPTH, Record};
-use kernel::units::{Bytes, Unit, show_duration};
+use allocanary_kernel::units::{Bytes, Unit, show_duration};
 
 /// What blocks are worth together.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -9,8 +9,8 @@ use std::cell::Cell;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use kernel::clocks;
-use kernel::rng::Rng;
+use allocanary_kernel::clocks;
+use allocanary_kernel::rng::Rng;
 
 thread_local! {
     /// Bytes to the next hit; below 0 is one.

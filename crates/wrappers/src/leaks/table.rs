@@ -20,8 +20,8 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU8, AtomicU64, fence};
 
 use super::filter::Filter;
-use kernel::free_list::FreeList;
-use kernel::sys;
+use allocanary_kernel::free_list::FreeList;
+use allocanary_kernel::sys;
 
 /// How many frames of a stack are kept, the allocator's own (about 5) included.
 pub const DEPTH: usize = 24;

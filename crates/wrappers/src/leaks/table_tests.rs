@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use proptest::collection::vec;
 
 use super::*;
-use testing::fuzz::holds;
+use allocanary_testing::fuzz::holds;
 
 fn record(size: u64) -> Record {
     Record { size, drawn: size, born: 1, frames: [size as usize; DEPTH] }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use kernel::units;
+use allocanary_kernel::units;
 
 use crate::discovery;
 use crate::peer::{self, Peer};

@@ -44,7 +44,7 @@ impl Server {
         match child {
             Ok(child) => Some(Server { child, hosts: file, address: ([127, 0, 0, 1], port).into() }),
             Err(error) => {
-                testing::skipped::skipped(format_args!("dnsmasq: {error}"));
+                allocanary_testing::skipped::skipped(format_args!("dnsmasq: {error}"));
                 None
             }
         }

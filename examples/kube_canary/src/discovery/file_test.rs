@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::histogram::Bounds;
 use crate::mesh::Mesh;
-use testing::fuzz::holds;
+use allocanary_testing::fuzz::holds;
 
 #[test]
 fn addresses_names_and_comments_are_read() {

@@ -123,7 +123,7 @@ mod tests {
         // An address that this host has, and nobody said so: the one by which it would reach another host.
         let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
         if socket.connect("192.0.2.1:9").is_err() || !says(false).unwrap() {
-            testing::skipped::skipped(
+            allocanary_testing::skipped::skipped(
                 "a part of it: this host has no address but loopback, or does not tell which are its own",
             );
             return;

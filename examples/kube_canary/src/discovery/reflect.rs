@@ -149,7 +149,7 @@ where
 /// Between a half and all of a span: the canaries of a cluster lose their API server at the same moment, and must not come
 /// back at the same one.
 fn spread(span: Duration) -> Duration {
-    let random = kernel::rng::Rng::new(clock::now() ^ u64::from(std::process::id())).next();
+    let random = allocanary_kernel::rng::Rng::new(clock::now() ^ u64::from(std::process::id())).next();
     span / 2 + (span / 2).mul_f64(random as f64 / u64::MAX as f64)
 }
 

@@ -83,7 +83,7 @@ mod tests {
     use crate::mesh::PeerId;
     use crate::peer::Peer;
     use crate::prober::packet::Kind;
-    use testing::fuzz::holds;
+    use allocanary_testing::fuzz::holds;
 
     const ASKER: Asker = Asker { nonce: 42, timeout: 1000 };
 

@@ -71,7 +71,7 @@ mod tests {
 
     use super::*;
     use crate::prober::echo::Echo;
-    use testing::fuzz::holds;
+    use allocanary_testing::fuzz::holds;
 
     /// Nothing here waits for longer than a machine may stand still.
     const LONG: Duration = Duration::from_secs(60);

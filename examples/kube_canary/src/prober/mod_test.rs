@@ -68,7 +68,7 @@ fn without_routes<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) 
     match apart.join().unwrap() {
         Ok(value) => Some(value),
         Err(error) => {
-            testing::skipped::skipped(format_args!("it takes root: {error}"));
+            allocanary_testing::skipped::skipped(format_args!("it takes root: {error}"));
             None
         }
     }

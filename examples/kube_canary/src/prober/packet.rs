@@ -121,7 +121,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use testing::fuzz::holds;
+    use allocanary_testing::fuzz::holds;
 
     fn probe() -> Probe {
         let id = PeerId { slot: 7, generation: 3 };

@@ -9,7 +9,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use kernel::rng::Rng;
+use allocanary_kernel::rng::Rng;
 
 use crate::mesh::PeerId;
 use crate::protocol::Protocol;

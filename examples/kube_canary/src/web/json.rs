@@ -165,8 +165,8 @@ pub(super) fn peers(
     ready: Result<(), String>,
 ) -> serde_json::Result<()> {
     let mut text = [0; 4096];
-    let status = kernel::sys::read_into("/proc/self/status", &mut text);
-    let resident = status.and_then(|status| kernel::sys::line_number(status, b"VmRSS:"));
+    let status = allocanary_kernel::sys::read_into("/proc/self/status", &mut text);
+    let resident = status.and_then(|status| allocanary_kernel::sys::line_number(status, b"VmRSS:"));
     let resident_bytes = resident.map(|kib| kib * 1024);
     let (ready, problem) = (ready.is_ok(), ready.err());
     let (sources, peers) = (Sources(mesh), Peers(mesh));

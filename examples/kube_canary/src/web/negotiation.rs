@@ -45,7 +45,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use testing::fuzz::holds;
+    use allocanary_testing::fuzz::holds;
 
     fn headers(name: &'static HeaderName, value: &str) -> HeaderMap {
         HeaderMap::from_iter([(name.clone(), value.parse().unwrap())])

@@ -166,7 +166,7 @@ mod tests {
 
     /// Of so many KiB that a compressor makes no smaller, the first of which is `first`.
     fn page(pages: &Pages, kind: Kind, gzip: bool, first: u8, kib: usize) -> Result<Bytes, Refusal> {
-        let mut rng = kernel::rng::Rng::new(1);
+        let mut rng = allocanary_kernel::rng::Rng::new(1);
         pages.get(kind, gzip, |press| {
             press.put(&[first; 1024]);
             (0..(kib - 1) * 128).for_each(|_| press.put(&rng.next().to_le_bytes()));

@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::*;
 use crate::histogram::Bounds;
 use crate::mesh::Mesh;
-use testing::fuzz::holds;
+use allocanary_testing::fuzz::holds;
 
 /// What a server answers on one connection to what comes in pieces, after which nothing comes.
 fn exchange() -> impl Fn(&[&[u8]]) -> Vec<u8> {

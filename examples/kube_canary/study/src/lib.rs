@@ -9,9 +9,9 @@ mod workload;
 
 use std::process::ExitCode;
 
-use allocators::Allocator;
-use cell::provenance::Build;
-use cell::worker::{self, Worker};
+use allocanary_allocators::Allocator;
+use allocanary_cell::provenance::Build;
+use allocanary_cell::worker::{self, Worker};
 
 /// The main function of a cell with that allocator.
 pub fn main(allocator: &dyn Allocator) -> ExitCode {

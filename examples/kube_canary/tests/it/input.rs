@@ -186,7 +186,7 @@ fn a_host_without_resolv_conf_is_no_mistake_of_the_command_line() {
     });
     let output = match command.output() {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            testing::skipped::skipped(format_args!("it takes root: {error}"));
+            allocanary_testing::skipped::skipped(format_args!("it takes root: {error}"));
             return;
         }
         output => output.unwrap(),
@@ -222,7 +222,7 @@ fn without_a_right_to_icmp_it_probes_by_udp_and_says_why() {
     let port = format!("--udp-port={}", free_port());
     let mut canary = command(&["--peer=127.0.1.1", &port]);
     if !without_icmp(&mut canary) {
-        testing::skipped::skipped("ICMP is permitted, and only root can give it up");
+        allocanary_testing::skipped::skipped("ICMP is permitted, and only root can give it up");
         return;
     }
     let mut canary = Canary::start(canary.stderr(Stdio::piped()));
@@ -238,7 +238,7 @@ fn who_asks_for_icmp_without_a_right_to_it_is_told_of_both_ways() {
     let port = format!("--udp-port={}", free_port());
     let mut command = command(&["--protocol=icmp", "--listen=127.0.0.1:0", &port]);
     if !without_icmp(&mut command) {
-        testing::skipped::skipped("ICMP is permitted, and only root can give it up");
+        allocanary_testing::skipped::skipped("ICMP is permitted, and only root can give it up");
         return;
     }
     let output = command.output().unwrap();

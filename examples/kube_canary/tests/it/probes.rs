@@ -55,7 +55,7 @@ fn udp_echo_to_100_peers_loses_nothing() {
 #[test]
 fn ipv6_answers_too_where_the_host_has_it() {
     if UdpSocket::bind("[::1]:0").is_err() {
-        testing::skipped::skipped("this host has no ::1");
+        allocanary_testing::skipped::skipped("this host has no ::1");
         return;
     }
     for protocol in [Protocol::Icmp, Protocol::Udp] {
@@ -162,7 +162,7 @@ const FORGERIES: [usize; 4] = [8, 8 + 8, 8 + 19, 8 + 23];
 #[test]
 fn forged_udp_answers_are_refused_and_counted() {
     let Some(sniffer) = raw(socket2::Protocol::UDP) else {
-        testing::skipped::skipped("raw sockets are not permitted");
+        allocanary_testing::skipped::skipped("raw sockets are not permitted");
         return;
     };
     let options = options(vec![Peer::at(address("127.7.7.1"))], Protocol::Udp, Duration::from_millis(200));
@@ -193,7 +193,7 @@ fn forged_udp_answers_are_refused_and_counted() {
 #[test]
 fn forged_icmp_answers_are_refused_and_counted() {
     let Some(sniffer) = raw(socket2::Protocol::ICMPV4) else {
-        testing::skipped::skipped("raw sockets are not permitted");
+        allocanary_testing::skipped::skipped("raw sockets are not permitted");
         return;
     };
     let options = options(vec![Peer::at(address("127.7.7.2"))], Protocol::Icmp, Duration::from_millis(200));

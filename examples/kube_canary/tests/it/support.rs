@@ -50,7 +50,7 @@ pub fn probe<T>(options: &Options, shared: &Shared, during: impl AsyncFnOnce() -
         let prober = match opened(options, shared) {
             Ok(prober) => prober,
             Err(error @ Error::NoIcmp { .. }) => {
-                testing::skipped::skipped(error);
+                allocanary_testing::skipped::skipped(error);
                 return None;
             }
             Err(error) => panic!("{error}"),

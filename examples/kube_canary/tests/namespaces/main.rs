@@ -21,10 +21,10 @@ macro_rules! need {
     ($($tool:literal),*) => {
         // SAFETY: asks for a number.
         if unsafe { libc::geteuid() } != 0 {
-            return testing::skipped::skipped("needs root");
+            return allocanary_testing::skipped::skipped("needs root");
         }
         $(if !$crate::net::has($tool) {
-            return testing::skipped::skipped(concat!("needs ", $tool));
+            return allocanary_testing::skipped::skipped(concat!("needs ", $tool));
         })*
     };
 }

@@ -108,7 +108,7 @@ fn promtool_finds_nothing_to_complain_of() {
         let mut promtool = match promtool {
             Ok(promtool) => promtool,
             Err(error) => {
-                testing::skipped::skipped(format_args!("promtool is not installed ({error})"));
+                allocanary_testing::skipped::skipped(format_args!("promtool is not installed ({error})"));
                 return;
             }
         };

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use kernel::fork_lock::ForkLock;
+use allocanary_kernel::fork_lock::ForkLock;
 
 /// A `FILE` that keeps nothing and counts `<heap nr=`, of which malloc_info prints one for each arena.
 struct Sink(*mut libc::FILE);

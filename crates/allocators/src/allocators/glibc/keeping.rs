@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use super::{APPLIED, MALLOPT, SETTABLE};
 use crate::allocator::Keeping;
-use kernel::sys;
+use allocanary_kernel::sys;
 
 /// The three that `keep` sets, with glibc's defaults (malloc.c, the same since 2.7).
 const KEPT: [(&str, i64); 3] = [("trim_threshold", 128 << 10), ("mmap_threshold", 128 << 10), ("top_pad", 128 << 10)];

@@ -7,7 +7,7 @@ use std::ffi::{CStr, c_char};
 use tikv_jemalloc_ctl::raw;
 
 use crate::setting::{Kind, Setting};
-use kernel::sys;
+use allocanary_kernel::sys;
 
 /// More automatic arenas than this and jemalloc lowers the number by itself (`MALLOCX_ARENA_LIMIT` less two).
 const MOST_ARENAS: i64 = 4094;

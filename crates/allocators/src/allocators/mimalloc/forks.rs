@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use kernel::fork_lock::ForkLock;
+use allocanary_kernel::fork_lock::ForkLock;
 
 /// Static, since the text is some 20 kB: too much to grow every thread's stack by.
 pub(super) static TEXT: ForkLock<[u8; 48 * 1024]> = ForkLock::new([0; 48 * 1024]);

@@ -5,7 +5,7 @@ use super::scale::Scale;
 use super::{Picture, figure, palette};
 use crate::reports::words;
 use crate::summary::{Estimate, Panel};
-use kernel::units::Unit;
+use allocanary_kernel::units::Unit;
 
 /// The quantiles at one column.
 pub fn latency(panel: &Panel, column: usize) -> Option<Picture> {

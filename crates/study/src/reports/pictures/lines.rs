@@ -5,7 +5,7 @@ use super::scale::{Scale, column_shares};
 use super::{Picture, figure, palette};
 use crate::reports::words;
 use crate::summary::{Estimate, Panel};
-use kernel::units::Unit;
+use allocanary_kernel::units::Unit;
 
 /// The phases that RSS is read at, with the metric of each.
 const PHASES: [(&str, &str); 6] = [

@@ -1,6 +1,6 @@
 //! Scales: where a value stands on an axis, and which values the axis names. In: values. Out: shares of its length.
 
-use kernel::units::Unit;
+use allocanary_kernel::units::Unit;
 
 /// An axis of values.
 pub struct Scale {

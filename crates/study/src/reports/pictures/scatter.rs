@@ -6,7 +6,7 @@ use super::scale::Scale;
 use super::{Picture, figure, palette};
 use crate::reports::words;
 use crate::summary::{Estimate, Panel};
-use kernel::units::Unit;
+use allocanary_kernel::units::Unit;
 
 /// RSS when idle over throughput at one column.
 pub fn memory_for_throughput(panel: &Panel, column: usize) -> Option<Picture> {

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use crate::canary::until;
 use crate::net::{Net, Running, SERVER};
-use testing::skipped::skipped;
+use allocanary_testing::skipped::skipped;
 
 /// The API server's port.
 pub const PORT: u16 = 6443;
