@@ -1,14 +1,12 @@
 //! What building a blob's tree asks of the allocator, exactly. A binary of its own, because its global allocator counts.
 
-use std::alloc::System;
 use std::convert::Infallible;
 
 use allocanary::Counting;
 use allocanary::blob_tree::{Asked, BlobTree, Hash};
 use allocanary::counting::{Counts, count};
 
-#[global_allocator]
-static GLOBAL: Counting<System> = Counting::new(System);
+allocanary::install!(system, wrap = Counting);
 
 const SIZES: [usize; 12] =
     [0, 1, 1000, 4000, 4001, 10_000, 100_000, 799_999, 800_000, 1_000_000, 1_600_000, 10_000_000];

@@ -151,7 +151,10 @@ fn a_quota_that_cannot_be_read_is_told_and_the_affinity_counts() {
     let words = wrapper("exec \"$@\"");
     let said = report(&[], &words.each_ref().map(String::as_str));
     assert_eq!(arenas(&said), allocanary::container::Cpus::here().affinity * 3, "{said}");
-    assert!(said.contains("narenas follows the processors at hand, and the CPU quota's file cannot be read"), "{said}");
+    assert!(
+        said.contains("narenas follows the CPUs available to this process, and the CPU quota's file cannot be read"),
+        "{said}"
+    );
 }
 
 #[test]

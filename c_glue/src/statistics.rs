@@ -54,7 +54,7 @@ pub unsafe extern "C" fn allocanary_statistics(statistics: *mut AllocanaryStatis
 /// The statistics of now.
 pub fn read() -> tuning::Result<AllocanaryStatistics> {
     let known = |value: Option<u64>| value.unwrap_or(ALLOCANARY_UNKNOWN);
-    let tuning::Statistics { counters, fragmentation } = tuning::statistics()?;
+    let tuning::Statistics { counters, fragmentation, .. } = tuning::statistics()?;
     Ok(AllocanaryStatistics {
         allocated_bytes: known(counters.allocated),
         active_bytes: known(counters.active),

@@ -16,7 +16,7 @@ use allocanary_study::{Group, StudyFile, plan};
 
 /// Measures this build's allocator.
 pub fn run(flags: &HereFlags) -> Result<ExitCode> {
-    let allocator = allocanary_allocators::install::CHOSEN;
+    let allocator = allocanary_allocators::CHOSEN;
     let file = StudyFile {
         question: Some(format!("What does {allocator} cost a small service here as its threads grow?")),
         candidates: Some(vec![allocator.to_string()]),

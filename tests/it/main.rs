@@ -11,6 +11,7 @@ mod input;
 mod memory;
 mod registry;
 mod rows;
+mod service;
 mod settings;
 mod store;
 mod support;

@@ -61,7 +61,8 @@ extern "C" fn before_the_hook() {
 
 /// After the hook of `install!`, before the allocators' own constructors, Rust's, and `main`.
 extern "C" fn first_thing() {
-    let number = sys::variable(c"ALLOCANARY_FIRST").and_then(sys::first_number);
+    // SAFETY: runs before `main`.
+    let number = unsafe { sys::variable(c"ALLOCANARY_FIRST") }.and_then(sys::first_number);
     if let Some(call) = number.and_then(|number| CALLS.get(number as usize)) {
         FIRST.get_or_init(|| kind(call));
     }

@@ -10,11 +10,17 @@ use std::collections::BTreeMap;
 
 use crate::environment::Environment;
 use crate::error;
-use crate::install::asked::Asked;
+use crate::request::Request;
 use crate::setting::Setting;
 
-/// An allocator that is linked into this process.
-pub trait Allocator: Sync {
+/// Keeps the trait to this crate: an entry's promises are checked here, and a method may come with any release.
+pub(crate) mod sealed {
+    /// An entry of [`allocators`](crate::allocators).
+    pub trait Sealed {}
+}
+
+/// An allocator that is linked into this process. Implemented here alone.
+pub trait Allocator: sealed::Sealed + Sync {
     /// The name that candidates use: `jemalloc`.
     fn name(&self) -> &'static str;
 
@@ -30,11 +36,16 @@ pub trait Allocator: Sync {
     /// The setting that the allocator derives from the number of cores, if it does.
     fn per_core(&self) -> Option<PerCore>;
 
-    /// The values in force, by setting, each as [`Kind::canonical`](crate::setting::Kind::canonical) writes it. A setting that cannot be read back
+    /// The values in force since the start, by setting, each as [`Kind::canonical`](crate::setting::Kind::canonical) writes it. A setting that cannot be read back
     /// is missing. `wanted` are the values asked for: a few settings can only be asked about in their words.
     ///
     /// May allocate and may start a process: not for use between two readings.
     fn effective(&self, wanted: &BTreeMap<String, String>) -> BTreeMap<String, String>;
+
+    /// The values of settings that were changed while the process ran, where the allocator or this crate knows of it.
+    fn changed(&self) -> BTreeMap<String, String> {
+        BTreeMap::new()
+    }
 
     /// What a block of 16 bytes takes, in bytes.
     fn small_block(&self) -> usize {
@@ -48,7 +59,7 @@ pub trait Allocator: Sync {
     fn purge(&self) -> error::Result<()>;
 
     /// Applies the settings of an [`install!`](macro@crate::install), before the first allocation: must not allocate.
-    fn boot(&self, asked: &Asked);
+    fn boot(&self, request: &Request);
 
     /// See [`tuning::most_arenas`](crate::tuning::most_arenas).
     fn most_arenas(&self) -> error::Result<Option<u32>>;
@@ -137,6 +148,7 @@ pub struct PerCore {
 
 /// Where an allocator says that its memory is, in bytes; `None` where it cannot say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Counters {
     /// In blocks that the program holds, rounded up to size classes.
     pub allocated: Option<u64>,

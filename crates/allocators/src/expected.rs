@@ -1,30 +1,32 @@
 //! Which settings should be in force in this process: those of its `install!`, and over them those of its environment.
-//! In: the plan and the variables. Out: settings in canonical spelling, and what is wrong with what was asked for.
+//! In: the installation and the variables. Out: settings in canonical spelling, and what is wrong with the others.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use crate::allocator::Allocator;
 use crate::environment::{Environment, readable_variables};
-use crate::install::{CUT, Value, plan};
+use crate::install::installation;
+use crate::request::{CUT, Value};
 use allocanary_kernel::container::{Cpus, Trouble};
 
-/// The settings that should be in force, and what is wrong with what was asked for.
-pub(crate) struct Wanted {
+/// The settings that should be in force, and what is wrong with the others.
+pub(crate) struct Expected {
     pub settings: BTreeMap<String, String>,
     pub problems: Vec<String>,
 }
 
 /// The settings of code and environment, the later over the earlier.
-pub(crate) fn wanted(allocator: &dyn Allocator) -> Wanted {
-    let mut wanted = Wanted { settings: BTreeMap::new(), problems: Vec::new() };
+pub(crate) fn expected(allocator: &dyn Allocator) -> Expected {
+    let mut expected = Expected { settings: BTreeMap::new(), problems: Vec::new() };
     let ratio = allocator.per_core().map_or(1, |per_core| per_core.ratio as u32);
-    for (name, value) in plan().map_or(&[][..], |plan| plan.asked.settings) {
-        value.with_text(ratio, |value| wanted.add("install!", allocator, name, value));
+    let requested = installation().map_or(&[][..], |installation| installation.request.settings);
+    for (name, value) in requested {
+        value.with_text(ratio, |value| expected.add("install!", allocator, name, value));
     }
-    wanted.problems.extend(unread_quota(plan().map_or(&[][..], |plan| plan.asked.settings), || Cpus::here().trouble));
+    expected.problems.extend(unread_quota(requested, || Cpus::here().trouble));
     if CUT.load(Ordering::Relaxed) {
-        wanted
+        expected
             .problems
             .push("the settings in code, JE_MALLOC_CONF and MALLOC_CONF are over 4 kB: the last were left out".into());
     }
@@ -33,7 +35,7 @@ pub(crate) fn wanted(allocator: &dyn Allocator) -> Wanted {
         Environment::Joined { variable: own, earlier, single, prefix, assign, separator } => {
             for (name, setting) in single.iter() {
                 if let Some(value) = variable(name) {
-                    wanted.add(name, allocator, setting, &value);
+                    expected.add(name, allocator, setting, &value);
                 }
             }
             for name in earlier.iter().chain([&own]) {
@@ -42,11 +44,11 @@ pub(crate) fn wanted(allocator: &dyn Allocator) -> Wanted {
                         // Tunables of other parts of glibc stand in the same variable.
                         Some((key, value)) => {
                             if let Some(key) = key.strip_prefix(prefix.as_ref()) {
-                                wanted.add(name, allocator, key, value);
+                                expected.add(name, allocator, key, value);
                             }
                         }
                         None if pair.is_empty() => {}
-                        None => wanted.problems.push(format!("{name}: `{pair}` is not `name{assign}value`")),
+                        None => expected.problems.push(format!("{name}: `{pair}` is not `name{assign}value`")),
                     }
                 }
             }
@@ -54,21 +56,22 @@ pub(crate) fn wanted(allocator: &dyn Allocator) -> Wanted {
         Environment::Each { prefix } => {
             for (name, value) in readable_variables() {
                 if let Some(key) = name.strip_prefix(prefix.as_ref()) {
-                    wanted.add(&name, allocator, &key.to_lowercase(), &value);
+                    expected.add(&name, allocator, &key.to_lowercase(), &value);
                 }
             }
         }
     }
-    wanted
+    expected
 }
 
-/// What is wrong with the quota, if a setting in code follows the processors at hand.
+/// What is wrong with the quota, if a setting in code follows the CPUs available to this process.
 fn unread_quota(settings: &[(&str, Value)], trouble: impl FnOnce() -> Option<Trouble>) -> Option<String> {
     let (name, _) = settings.iter().find(|(_, value)| matches!(value, Value::PerCpu(_) | Value::Auto))?;
-    trouble().map(|trouble| format!("install!: {name} follows the processors at hand, and {}", trouble.text()))
+    trouble()
+        .map(|trouble| format!("install!: {name} follows the CPUs available to this process, and {}", trouble.text()))
 }
 
-impl Wanted {
+impl Expected {
     fn add(&mut self, source: &str, allocator: &dyn Allocator, name: &str, value: &str) {
         let Some(setting) = allocator.settings().iter().find(|setting| setting.name == name) else {
             return self.problems.push(format!("{source}: {} has no setting `{name}`", allocator.name()));

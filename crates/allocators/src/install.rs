@@ -4,23 +4,21 @@
 //! # How it works
 //!
 //! The macro puts a function's address into `.init_array` of the binary that it stands in, with a priority before the
-//! allocators' own constructors and before Rust's runtime. There, allocating nothing, the hook computes the processors
-//! at hand ([`container`](allocanary_kernel::container)), writes the settings into a static buffer, and hands it to the allocator by
-//! the allocator's own means: jemalloc's `_rjem_malloc_conf` symbol, glibc's `mallopt`, mimalloc's option defaults.
+//! allocators' own constructors and before Rust's runtime. There, allocating nothing, the hook counts the CPUs available to
+//! the process ([`container`](allocanary_kernel::container)), writes the settings into a static buffer, and hands it to the
+//! allocator by the allocator's own means: jemalloc's `_rjem_malloc_conf` symbol, glibc's `mallopt`, mimalloc's option defaults.
 //! The main function would be too late: jemalloc is initialised by then.
 //!
 //! The allocator is the one of its own crate, as it is: nothing stands between a program and `malloc`.
 
-pub(crate) mod asked;
 mod check;
 
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::allocator::Allocator;
 
-pub(crate) use asked::CUT;
-pub use asked::{Asked, Conf, Value, compose};
-pub use check::check_settings;
+pub use crate::request::{Conf, Request, Value};
+pub use check::checked;
 
 /// Declares the global allocator of this binary, with settings. Once, at the root of the binary (or of a staticlib).
 ///
@@ -38,8 +36,19 @@ pub use check::check_settings;
 /// - settings have the allocator's own names; a name that does not exist, or a value of the wrong kind, does not
 ///   compile. The settings of `system` are glibc's: with another C library (musl), whose malloc has neither arenas nor
 ///   settings, only `install!(system)` does;
-/// - `per_cpu(n)` is `n` for each processor that affinity and container allow; `auto` is `per_cpu` with the
-///   allocator's own ratio (4 for jemalloc's `narenas`, 8 for glibc's `arena_max`).
+/// - `per_cpu(n)` is `n` for each CPU that affinity and container allow; `auto` is `per_cpu` with the
+///   allocator's own ratio (4 for jemalloc's `narenas`, 8 for glibc's `arena_max`);
+/// - sizes may have a unit: `tcache_max = "32KiB"`;
+/// - `wrap = ...`, last, wraps the allocator in [`Counting`](https://docs.rs/allocanary/latest/allocanary/struct.Counting.html)
+///   or in [`Leaks`](https://docs.rs/allocanary/latest/allocanary/struct.Leaks.html): `wrap = Counting`,
+///   `wrap = Leaks::sampling(512 * 1024)`. `as NAME` names the static, which reports are asked of. Without `wrap` nothing
+///   stands between the program and the allocator.
+///
+/// ```
+/// use allocanary::Counting;
+/// allocanary::install!(jemalloc, narenas = 2, tcache_max = "16KiB", wrap = Counting);
+/// # fn main() {}
+/// ```
 ///
 /// What the environment sets wins, key by key. A program with jemalloc also honours `MALLOC_CONF` and `JE_MALLOC_CONF`,
 /// which the prefixed build ignores; the later of `JE_MALLOC_CONF`, `MALLOC_CONF`, `_RJEM_MALLOC_CONF` wins.
@@ -53,6 +62,10 @@ pub use check::check_settings;
 /// # fn main() {}
 /// ```
 /// ```compile_fail
+/// allocanary::install!(jemalloc, tcache_max = "16 parsecs"); // no such unit
+/// # fn main() {}
+/// ```
+/// ```compile_fail
 /// allocanary::install!(jemalloc, narenas = 4095); // jemalloc's most are 4094
 /// # fn main() {}
 /// ```
@@ -63,8 +76,8 @@ macro_rules! install {
     };
     (system $(, $($settings:tt)*)?) => {
         $crate::__install!(
-            ::std::alloc::System = ::std::alloc::System, $crate::allocators::System,
-            $crate::allocators::SYSTEM_SETTABLE, ::core::option::Option::None, $($($settings)*)?
+            {::std::alloc::System, ::std::alloc::System, $crate::System, $crate::SYSTEM_SETTABLE, ::core::option::Option::None}
+            [] $($($settings)*)?
         );
     };
     (jemalloc $(, $($settings:tt)*)?) => {
@@ -75,8 +88,11 @@ macro_rules! install {
     };
     (mimalloc $(, $($settings:tt)*)?) => {
         $crate::__install!(
-            $crate::install::mimalloc::MiMalloc = $crate::install::mimalloc::MiMalloc, $crate::allocators::Mimalloc,
-            $crate::allocators::MIMALLOC_SETTINGS, ::core::option::Option::None, $($($settings)*)?
+            {
+                $crate::__private::mimalloc::MiMalloc, $crate::__private::mimalloc::MiMalloc, $crate::Mimalloc,
+                $crate::MIMALLOC_SETTINGS, ::core::option::Option::None
+            }
+            [] $($($settings)*)?
         );
     };
 }
@@ -86,56 +102,117 @@ macro_rules! install {
 #[macro_export]
 macro_rules! __install_jemalloc {
     ($symbol:literal, $($settings:tt)*) => {
-        const _: () = {
-            // jemalloc's own symbol is weak; this one stands in the final binary and so is the one that is linked.
-            #[unsafe(export_name = $symbol)]
-            static CONF: $crate::install::Conf = $crate::install::Conf::new(::core::ptr::null_mut());
-            $crate::__install!(
-                $crate::install::jemalloc::Jemalloc = $crate::install::jemalloc::Jemalloc, $crate::allocators::Jemalloc,
-                $crate::allocators::JEMALLOC_SETTINGS, ::core::option::Option::Some(&CONF), $($settings)*
-            );
-        };
+        $crate::__install!(
+            {
+                $crate::__private::jemalloc::Jemalloc, $crate::__private::jemalloc::Jemalloc, $crate::Jemalloc,
+                $crate::JEMALLOC_SETTINGS, ::core::option::Option::Some({
+                    // jemalloc's own symbol is weak; this one stands in the final binary and so is the one that is linked.
+                    #[unsafe(export_name = $symbol)]
+                    static CONF: $crate::__private::Conf = $crate::__private::Conf::new(::core::ptr::null_mut());
+                    &CONF
+                })
+            }
+            [] $($settings)*
+        );
     };
 }
 
+/// Settings one by one, into the brackets; then the statics, under the wrapper that `wrap =` names.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __install {
-    ($type:ty = $value:expr, $control:expr, $table:expr, $conf:expr, $($settings:tt)*) => {
+    ($allocator:tt [$($done:tt)*] wrap = $($wrapper:tt)*) => {
+        $crate::__install_wrapped!($allocator [$($done)*] [] $($wrapper)*);
+    };
+    ($allocator:tt [$($done:tt)*] $key:ident = auto $(, $($rest:tt)*)?) => {
+        $crate::__install!($allocator [$($done)* (stringify!($key), $crate::__private::Value::Auto),] $($($rest)*)?);
+    };
+    ($allocator:tt [$($done:tt)*] $key:ident = per_cpu($ratio:literal) $(, $($rest:tt)*)?) => {
+        $crate::__install!(
+            $allocator [$($done)* (stringify!($key), $crate::__private::Value::PerCpu($ratio)),] $($($rest)*)?
+        );
+    };
+    ($allocator:tt [$($done:tt)*] $key:ident = $value:literal $(, $($rest:tt)*)?) => {
+        $crate::__install!(
+            $allocator [$($done)* (stringify!($key), $crate::__private::Value::Text(concat!($value))),] $($($rest)*)?
+        );
+    };
+    ({$type:ty, $value:expr, $($control:tt)*} [$($done:tt)*]) => {
         const _: () = {
             #[global_allocator]
             static GLOBAL: $type = $value;
-
-            const SETTINGS: &[(&str, $crate::install::Value)] = $crate::__settings!([] $($settings)*);
-            const _: () = $crate::install::check_settings(SETTINGS, $table);
-            static PLAN: $crate::install::Plan =
-                $crate::install::Plan { allocator: &$control, asked: $crate::install::Asked { settings: SETTINGS, conf: $conf } };
-
-            extern "C" fn boot() {
-                $crate::install::boot(&PLAN);
-            }
-            // Before the constructors without a priority (jemalloc's, mimalloc's) and before Rust's own (99).
-            // `.preinit_array` would be earlier still, but a shared object cannot have one.
-            #[used]
-            #[unsafe(link_section = ".init_array.00090")]
-            static BOOT: extern "C" fn() = boot;
+            $crate::__boot!({$($control)*} [$($done)*]);
         };
     };
 }
 
-/// The settings of an `install!`, one by one, as a slice of names and values.
+/// What stands after `wrap =`: the wrapper's path, segment by segment into the brackets, then its call and its name.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __settings {
-    ([$($done:tt)*]) => { &[$($done)*] };
-    ([$($done:tt)*] $key:ident = auto $(, $($rest:tt)*)?) => {
-        $crate::__settings!([$($done)* (stringify!($key), $crate::install::Value::Auto),] $($($rest)*)?)
+macro_rules! __install_wrapped {
+    ($allocator:tt $done:tt [$($path:tt)*] $segment:ident :: $($rest:tt)*) => {
+        $crate::__install_wrapped!($allocator $done [$($path)* $segment] $($rest)*);
     };
-    ([$($done:tt)*] $key:ident = per_cpu($ratio:literal) $(, $($rest:tt)*)?) => {
-        $crate::__settings!([$($done)* (stringify!($key), $crate::install::Value::PerCpu($ratio)),] $($($rest)*)?)
+    // `Leaks::sampling(n)` is `Leaks::new(allocator).sampling(n)`.
+    ({$type:ty, $value:expr, $($control:tt)*} [$($done:tt)*] [$($path:ident)+] $method:ident ($($argument:expr),*) as $name:ident
+        $(, $($more:tt)*)?) => {
+        /// The global allocator of this binary.
+        #[global_allocator]
+        static $name: $($path)::+<$type> = $($path)::+::new($value).$method($($argument),*);
+        $crate::__install_wrapped!(@boot {$($control)*} [$($done)*] $($($more)*)?);
     };
-    ([$($done:tt)*] $key:ident = $value:literal $(, $($rest:tt)*)?) => {
-        $crate::__settings!([$($done)* (stringify!($key), $crate::install::Value::Text(concat!($value))),] $($($rest)*)?)
+    ({$type:ty, $value:expr, $($control:tt)*} [$($done:tt)*] [$($path:ident)*] $last:ident as $name:ident $(, $($more:tt)*)?) => {
+        /// The global allocator of this binary.
+        #[global_allocator]
+        static $name: $($path ::)* $last<$type> = $($path ::)* $last::new($value);
+        $crate::__install_wrapped!(@boot {$($control)*} [$($done)*] $($($more)*)?);
+    };
+    ({$type:ty, $value:expr, $($control:tt)*} [$($done:tt)*] [$($path:ident)+] $method:ident ($($argument:expr),*)
+        $(, $($more:tt)*)?) => {
+        const _: () = {
+            #[global_allocator]
+            static GLOBAL: $($path)::+<$type> = $($path)::+::new($value).$method($($argument),*);
+        };
+        $crate::__install_wrapped!(@boot {$($control)*} [$($done)*] $($($more)*)?);
+    };
+    ({$type:ty, $value:expr, $($control:tt)*} [$($done:tt)*] [$($path:ident)*] $last:ident $(, $($more:tt)*)?) => {
+        const _: () = {
+            #[global_allocator]
+            static GLOBAL: $($path ::)* $last<$type> = $($path ::)* $last::new($value);
+        };
+        $crate::__install_wrapped!(@boot {$($control)*} [$($done)*] $($($more)*)?);
+    };
+    (@boot $control:tt $done:tt) => {
+        const _: () = {
+            $crate::__boot!($control $done);
+        };
+    };
+    (@boot $control:tt $done:tt $($more:tt)+) => {
+        ::core::compile_error!("install!: `wrap = ...` comes last");
+    };
+}
+
+/// The installation, and the hook that carries it out before the first allocation.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __boot {
+    ({$control:expr, $table:expr, $conf:expr} [$($done:tt)*]) => {
+        const REQUESTED: &[(&str, $crate::__private::Value)] = &[$($done)*];
+        const SETTINGS: &[(&str, $crate::__private::Value)] =
+            &$crate::__private::checked::<{ REQUESTED.len() }>(REQUESTED, $table);
+        static INSTALLATION: $crate::__private::Installation = $crate::__private::Installation {
+            allocator: &$control,
+            request: $crate::__private::Request { settings: SETTINGS, conf: $conf },
+        };
+
+        extern "C" fn boot() {
+            $crate::__private::boot(&INSTALLATION);
+        }
+        // Before the constructors without a priority (jemalloc's, mimalloc's) and before Rust's own (99).
+        // `.preinit_array` would be earlier still, but a shared object cannot have one.
+        #[used]
+        #[unsafe(link_section = ".init_array.00090")]
+        static BOOT: extern "C" fn() = boot;
     };
 }
 
@@ -173,36 +250,28 @@ pub const CHOSEN: &str = match (cfg!(feature = "system-alloc"), cfg!(feature = "
     _ => "system",
 };
 
-#[cfg(feature = "jemalloc")]
-#[doc(hidden)]
-pub use tikv_jemallocator as jemalloc;
-
-#[cfg(feature = "mimalloc")]
-#[doc(hidden)]
-pub use ::mimalloc;
-
 /// What an `install!` installs.
-pub struct Plan {
+pub struct Installation {
     /// The allocator.
     pub allocator: &'static dyn Allocator,
-    /// What is asked of it.
-    pub asked: Asked,
+    /// What is requested of it.
+    pub request: Request,
 }
 
-/// The plan of this binary, once its hook has run. A pointer and no `OnceLock`: that one's code would be 64 KiB more of
+/// The installation of this binary, once its hook has run. A pointer and no `OnceLock`: that one's code would be 64 KiB more of
 /// the file in memory at start, and a lock could be held by another thread when the process forks.
-static PLAN: AtomicPtr<Plan> = AtomicPtr::new(std::ptr::null_mut());
+static INSTALLATION: AtomicPtr<Installation> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The plan of this binary, if it has one and its hook has run.
-pub(crate) fn plan() -> Option<&'static Plan> {
-    let plan = PLAN.load(Ordering::Acquire);
-    // SAFETY: null, or the static plan that `boot` stored.
-    unsafe { plan.as_ref() }
+/// The installation of this binary, if it has one and its hook has run.
+pub(crate) fn installation() -> Option<&'static Installation> {
+    let installation = INSTALLATION.load(Ordering::Acquire);
+    // SAFETY: null, or the static value that `boot` stored.
+    unsafe { installation.as_ref() }
 }
 
 /// The allocator that this binary installed.
 pub fn installed() -> Option<&'static dyn Allocator> {
-    plan().map(|plan| plan.allocator)
+    installation().map(|installation| installation.allocator)
 }
 
 /// The hook. Runs before anything of the program and allocates nothing.
@@ -210,9 +279,9 @@ pub fn installed() -> Option<&'static dyn Allocator> {
 /// Inlined, with all that it always calls, into the binary that installs: there it lies beside `main`, and a process
 /// does not map another 64 KiB of its file for it.
 #[inline]
-pub fn boot(plan: &'static Plan) {
-    let (none, this) = (std::ptr::null_mut(), std::ptr::from_ref(plan).cast_mut());
-    if PLAN.compare_exchange(none, this, Ordering::AcqRel, Ordering::Acquire).is_ok() {
-        plan.allocator.boot(&plan.asked);
+pub fn boot(installation: &'static Installation) {
+    let (none, this) = (std::ptr::null_mut(), std::ptr::from_ref(installation).cast_mut());
+    if INSTALLATION.compare_exchange(none, this, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+        installation.allocator.boot(&installation.request);
     }
 }

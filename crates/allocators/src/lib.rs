@@ -12,12 +12,13 @@ pub mod allocators;
 pub mod ballast;
 pub mod environment;
 pub mod error;
-pub mod install;
+mod expected;
+mod install;
 #[cfg(feature = "prometheus")]
 pub mod metrics;
+mod request;
 pub mod setting;
 pub mod tuning;
-mod wanted;
 
 pub use allocator::Allocator;
 #[cfg(feature = "jemalloc")]
@@ -26,3 +27,14 @@ pub use allocators::{JEMALLOC_SETTINGS, Jemalloc};
 pub use allocators::{MIMALLOC_SETTINGS, Mimalloc};
 pub use allocators::{SYSTEM_SETTABLE, SYSTEM_SETTINGS, System};
 pub use ballast::Ballast;
+pub use install::CHOSEN;
+
+/// What the code that [`install!`] makes needs. Promises nothing.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::install::{Conf, Installation, Request, Value, boot, checked};
+    #[cfg(feature = "mimalloc")]
+    pub use mimalloc;
+    #[cfg(feature = "jemalloc")]
+    pub use tikv_jemallocator as jemalloc;
+}

@@ -1,4 +1,4 @@
-//! What an `install!` asks of an allocator, and how it is put down before the first allocation. In: names and values.
+//! What an `install!` requests of an allocator, and how it is written down before the first allocation. In: names and values.
 //! Out: texts on the stack or in static memory.
 
 use std::ffi::{CStr, c_char};
@@ -8,7 +8,7 @@ use allocanary_kernel::container::Cpus;
 use allocanary_kernel::sys;
 
 /// The settings of an `install!`.
-pub struct Asked {
+pub struct Request {
     /// As they are written.
     pub settings: &'static [(&'static str, Value)],
     /// Where jemalloc looks for its configuration.
@@ -20,9 +20,11 @@ pub struct Asked {
 pub enum Value {
     /// As it is written.
     Text(&'static str),
-    /// So many for each processor at hand.
+    /// A number: what is written with a unit, in bytes.
+    Number(u64),
+    /// This number for each CPU available to the process.
     PerCpu(u32),
-    /// The allocator's own ratio for each processor at hand.
+    /// The allocator's own ratio for each CPU available to the process.
     Auto,
 }
 
@@ -35,15 +37,15 @@ pub(crate) static CUT: AtomicBool = AtomicBool::new(false);
 impl Value {
     /// Calls `with` with the value as text; numbers are written on the stack. `ratio` is what `auto` stands for.
     pub fn with_text<T>(self, ratio: u32, with: impl FnOnce(&str) -> T) -> T {
-        let ratio = match self {
+        let mut rest = match self {
             Value::Text(text) => return with(text),
-            Value::PerCpu(ratio) => ratio,
-            Value::Auto => ratio,
+            Value::Number(number) => number,
+            Value::PerCpu(ratio) => u64::from(Cpus::here().arenas(ratio)),
+            Value::Auto => u64::from(Cpus::here().arenas(ratio)),
         };
-        let mut digits = [0; 10];
-        let mut rest = Cpus::here().arenas(ratio);
+        let mut digits = [0; 20];
         let mut at = digits.len();
-        while rest > 0 {
+        while rest > 0 || at == digits.len() {
             at -= 1;
             digits[at] = b'0' + (rest % 10) as u8;
             rest /= 10;
@@ -55,7 +57,7 @@ impl Value {
 /// Writes `settings` and then the texts of the variables in `earlier` into a static buffer, `narenas:2,tcache:false`,
 /// and points jemalloc's symbol at it. What comes later wins; what jemalloc reads by itself comes later still.
 #[inline]
-pub fn compose(asked: &Asked, ratio: u32, earlier: &[&CStr]) {
+pub fn compose(request: &Request, ratio: u32, earlier: &[&CStr]) {
     static TEXT: [AtomicU8; 4096] = [const { AtomicU8::new(0) }; 4096];
     let mut length = 0;
     let mut add = |parts: &[&[u8]]| {
@@ -71,15 +73,16 @@ pub fn compose(asked: &Asked, ratio: u32, earlier: &[&CStr]) {
             length += 1;
         }
     };
-    for (name, value) in asked.settings {
+    for (name, value) in request.settings {
         value.with_text(ratio, |value| add(&[name.as_bytes(), b":", value.as_bytes()]));
     }
     for variable in earlier {
-        if let Some(text) = sys::variable(variable).filter(|text| !text.is_empty()) {
+        // SAFETY: `boot` runs before `main`.
+        if let Some(text) = unsafe { sys::variable(variable) }.filter(|text| !text.is_empty()) {
             add(&[text]);
         }
     }
-    if let Some(conf) = asked.conf.filter(|_| length > 0) {
+    if let Some(conf) = request.conf.filter(|_| length > 0) {
         conf.store(TEXT.as_ptr().cast::<c_char>().cast_mut(), Ordering::Release);
     }
 }

@@ -95,8 +95,8 @@ impl Kind {
         }
     }
 
-    /// Whether `value` is one that fits, as far as can be told while a program is being compiled: sizes with a unit and
-    /// the allocator's own notations are left to [`tuning::check`](crate::tuning::check).
+    /// Whether `value` is one that fits, as far as can be told while a program is being compiled: the allocator's own notations
+    /// are left to [`tuning::check`](crate::tuning::check).
     pub(crate) const fn takes(&self, value: &str) -> bool {
         match self {
             Kind::Flag => equal(value, "true") || equal(value, "false"),
@@ -104,8 +104,8 @@ impl Kind {
                 Some(number) => *min <= number && number <= *max,
                 None => false,
             },
-            Kind::Size { min, max } => match whole_number(value) {
-                Some(bytes) => bytes >= 0 && *min <= bytes as u64 && bytes as u64 <= *max,
+            Kind::Size { min, max } => match const_bytes(value) {
+                Some(bytes) => *min <= bytes && bytes <= *max,
                 None => false,
             },
             Kind::Choice { names: Cow::Borrowed(names) } => {
@@ -140,6 +140,39 @@ impl Kind {
     }
 }
 
+/// A size such as `65536`, `64KiB` or `64K`, where traits cannot be called: whole numbers only.
+pub(crate) const fn const_bytes(text: &str) -> Option<u64> {
+    let bytes = text.as_bytes();
+    let (mut number, mut at) = (0_u64, 0);
+    while at < bytes.len() && bytes[at].is_ascii_digit() {
+        number = match number.checked_mul(10) {
+            Some(tens) => tens + (bytes[at] - b'0') as u64,
+            None => return None,
+        };
+        at += 1;
+    }
+    if at == 0 {
+        return None;
+    }
+    let unit: u64 = if at == bytes.len() {
+        return Some(number);
+    } else {
+        match bytes[at].to_ascii_lowercase() {
+            b'k' => 1 << 10,
+            b'm' => 1 << 20,
+            b'g' => 1 << 30,
+            _ => return None,
+        }
+    };
+    match bytes.len() - at {
+        1 => {}
+        2 if bytes[at + 1].eq_ignore_ascii_case(&b'b') => {}
+        3 if bytes[at + 1].eq_ignore_ascii_case(&b'i') && bytes[at + 2].eq_ignore_ascii_case(&b'b') => {}
+        _ => return None,
+    }
+    number.checked_mul(unit)
+}
+
 /// A whole number, where traits cannot be called.
 const fn whole_number(text: &str) -> Option<i64> {
     match i64::from_str_radix(text, 10) {
@@ -161,6 +194,16 @@ pub(crate) const fn equal(a: &str, b: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_are_read_alike_by_the_compiler_and_at_run_time() {
+        for text in ["65536", "64KiB", "64k", "2MB", "1g", "0"] {
+            assert_eq!(const_bytes(text), parse_bytes(text), "{text}");
+        }
+        for text in ["", "KiB", "64Kib!", "64 KiB", "1.5M", "-1", "99999999999g", "99999999999999999999"] {
+            assert_eq!(const_bytes(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn values_have_one_spelling() {

@@ -31,6 +31,7 @@ pub fn allocator() -> Result<&'static str> {
 
 /// Where the allocator's memory is, all threads together.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Statistics {
     /// Bytes, and arenas in use; `None` where this allocator cannot say.
     pub counters: Counters,
@@ -125,10 +126,10 @@ pub fn set_background_threads(on: bool) -> Result<bool> {
 /// force. Every one that does not is a line of [`Error::Settings`]; so is a CPU quota that a setting should follow and that
 /// could not be read, where the affinity mask alone counts.
 ///
-/// May allocate and, with glibc, start its loader once: for the start of a program.
+/// Allocates. With glibc it starts a process, glibc's loader: for the start of a program.
 pub fn check() -> Result<()> {
     let allocator = here()?;
-    let wanted = crate::wanted::wanted(allocator);
+    let wanted = crate::expected::expected(allocator);
     let mut problems = wanted.problems;
     let effective = allocator.effective(&wanted.settings);
     for (name, value) in &wanted.settings {
@@ -143,9 +144,15 @@ pub fn check() -> Result<()> {
     if problems.is_empty() { Ok(()) } else { Err(Error::Settings(problems)) }
 }
 
-/// The values of all settings in force, by name. May allocate and, with glibc, start its loader.
+/// The values of all settings in force now, by name: those since the start, and over them what was changed since by
+/// [`set_decay`], [`set_background_threads`] or [`Ballast::keep`](crate::Ballast::keep).
+///
+/// Allocates. With glibc it starts a process, glibc's loader, which alone tells what the tunables are.
 pub fn settings() -> Result<BTreeMap<String, String>> {
-    Ok(here()?.effective(&BTreeMap::new()))
+    let allocator = here()?;
+    let mut settings = allocator.effective(&BTreeMap::new());
+    settings.extend(allocator.changed());
+    Ok(settings)
 }
 
 fn here() -> Result<&'static dyn Allocator> {

@@ -173,9 +173,13 @@ pub fn memory_kills() -> u64 {
 
 /// A variable of the environment, for code that runs before `main` and must not allocate; none in a program that runs
 /// with more rights than its user, as jemalloc has it too.
+///
+/// # Safety
+///
+/// Nothing changes the environment, on any thread, while the text is used: so it is before `main`.
 #[inline]
-pub fn variable(name: &CStr) -> Option<&'static [u8]> {
-    // SAFETY: the name ends in NUL. The text lives until the variable is changed, which nothing does before `main`.
+pub unsafe fn variable<'a>(name: &CStr) -> Option<&'a [u8]> {
+    // SAFETY: the name ends in NUL, and the caller promises that the text stays.
     unsafe {
         let text = libc::getenv(name.as_ptr());
         if text.is_null() || libc::getauxval(libc::AT_SECURE) != 0 {
@@ -243,10 +247,13 @@ pub unsafe fn unmap(start: std::ptr::NonNull<u8>, length: usize) {
     unsafe { libc::munmap(start.as_ptr().cast(), length) };
 }
 
-/// Kills every process of the group that `leader` leads.
+/// Kills every process of the group that `leader` leads. Does nothing for 0 and 1, which the kernel takes for the caller's own
+/// group and for every process.
 pub fn kill_group(leader: u32) {
-    // SAFETY: sends a signal; a group that is gone already is an error that changes nothing.
-    unsafe { libc::kill(-(leader as i32), libc::SIGKILL) };
+    if let Some(leader) = i32::try_from(leader).ok().filter(|leader| *leader > 1) {
+        // SAFETY: sends a signal; a group that is gone already is an error that changes nothing.
+        unsafe { libc::kill(-leader, libc::SIGKILL) };
+    }
 }
 
 #[cfg(test)]
@@ -272,6 +279,13 @@ mod tests {
             (read_once(c"/proc/no-such-file", &mut buffer), read_once(c"/proc/self/status", &mut buffer)),
             (0, 8)
         );
+    }
+
+    #[test]
+    fn neither_the_own_group_nor_every_process_is_killed() {
+        kill_group(0);
+        kill_group(1);
+        kill_group(u32::MAX); // -1 as a signed number
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
 use crate::allocator::{Counters, PerCore};
 use crate::error;
-use crate::install::asked::Asked;
+use crate::request::Request;
 use crate::setting::{Kind, Setting};
 use allocanary_kernel::sys;
 
@@ -81,19 +81,24 @@ pub const VARIABLES: &[(Cow<str>, Cow<str>)] = &[
 /// What `boot` has set through `mallopt`, in the order of [`SETTABLE`]; -1 is nothing. glibc cannot be asked.
 static APPLIED: [AtomicI64; SETTABLE.len()] = [const { AtomicI64::new(-1) }; SETTABLE.len()];
 
+/// What was set through `mallopt` since, in the same order; -1 is nothing.
+static NOW: [AtomicI64; SETTABLE.len()] = [const { AtomicI64::new(-1) }; SETTABLE.len()];
+
 #[inline]
-pub fn boot(asked: &Asked) {
-    if asked.settings.is_empty() {
+pub fn boot(request: &Request) {
+    if request.settings.is_empty() {
         return;
     }
-    let tunables = sys::variable(c"GLIBC_TUNABLES").unwrap_or_default();
-    for (name, value) in asked.settings {
+    // SAFETY: `boot` runs before `main`.
+    let variable = |name| unsafe { sys::variable(name) };
+    let tunables = variable(c"GLIBC_TUNABLES").unwrap_or_default();
+    for (name, value) in request.settings {
         let Some(at) = SETTABLE.iter().position(|setting| setting.name == *name) else { continue };
-        let (option, variable) = MALLOPT[at];
+        let (option, own_variable) = MALLOPT[at];
         let named = tunables.split(|byte| *byte == b':').filter_map(|pair| pair.strip_prefix(b"glibc.malloc."));
         let in_environment =
             named.into_iter().any(|pair| pair.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"=")));
-        if in_environment || (!variable.is_empty() && sys::variable(variable).is_some()) {
+        if in_environment || (!own_variable.is_empty() && variable(own_variable).is_some()) {
             continue; // the environment wins
         }
         value.with_text(8, |text| {
@@ -197,6 +202,14 @@ fn tunable_line(line: &str) -> Option<(String, String)> {
         None => value.parse().ok()?,
     };
     SETTINGS.iter().any(|setting| setting.name == name).then(|| (name.to_string(), number.to_string()))
+}
+
+/// What [`keep`] has set, which `mallopt` cannot be asked about.
+#[inline]
+pub fn changed() -> BTreeMap<String, String> {
+    let now = |at: usize| Some(NOW[at].load(Ordering::Relaxed)).filter(|value| *value >= 0);
+    let settings = SETTABLE.iter().enumerate();
+    settings.filter_map(|(at, setting)| Some((setting.name.to_string(), now(at)?.to_string()))).collect()
 }
 
 #[inline]

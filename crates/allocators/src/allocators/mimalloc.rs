@@ -12,10 +12,10 @@ use std::ffi::{CStr, c_char, c_void};
 
 use libmimalloc_sys as sys;
 
-use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore};
+use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore, sealed};
 use crate::environment::Environment;
 use crate::error::{self, Pages};
-use crate::install::asked::Asked;
+use crate::request::Request;
 use crate::setting::{Kind, Setting};
 
 /// The mimalloc that libmimalloc-sys builds.
@@ -82,6 +82,8 @@ unsafe extern "C" {
     fn mi_options_print_out(output: Output, argument: *mut c_void);
 }
 
+impl sealed::Sealed for Mimalloc {}
+
 impl Allocator for Mimalloc {
     #[inline]
     fn name(&self) -> &'static str {
@@ -145,8 +147,8 @@ impl Allocator for Mimalloc {
     }
 
     #[inline]
-    fn boot(&self, asked: &Asked) {
-        for (name, value) in asked.settings {
+    fn boot(&self, request: &Request) {
+        for (name, value) in request.settings {
             let Some((number, in_kib)) = option_number(name) else { continue };
             value.with_text(1, |text| {
                 let Ok(value) = text.parse::<i64>() else { return };

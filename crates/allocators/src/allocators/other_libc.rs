@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::allocator::{Counters, Keeping, PerCore};
 use crate::error;
-use crate::install::asked::Asked;
+use crate::request::Request;
 use crate::setting::Setting;
 
 pub const VARIABLES: &[(Cow<str>, Cow<str>)] = &[];
@@ -29,6 +29,11 @@ pub fn effective() -> BTreeMap<String, String> {
 }
 
 #[inline]
+pub fn changed() -> BTreeMap<String, String> {
+    BTreeMap::new()
+}
+
+#[inline]
 pub fn counters() -> Counters {
     Counters::default()
 }
@@ -43,7 +48,7 @@ pub fn purge() {}
 pub const SETTABLE: &[Setting] = &[];
 
 #[inline]
-pub fn boot(_asked: &Asked) {}
+pub fn boot(_request: &Request) {}
 
 #[inline]
 pub fn most_arenas() -> error::Result<Option<u32>> {

@@ -6,10 +6,10 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore};
+use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore, sealed};
 use crate::environment::Environment;
 use crate::error;
-use crate::install::asked::Asked;
+use crate::request::Request;
 use crate::setting::Setting;
 
 #[cfg(target_env = "gnu")]
@@ -22,6 +22,8 @@ pub use libc_malloc::{SETTABLE, SETTINGS};
 /// The C library's malloc, as [`std::alloc::System`] calls it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct System;
+
+impl sealed::Sealed for System {}
 
 impl Allocator for System {
     #[inline]
@@ -68,6 +70,11 @@ impl Allocator for System {
     }
 
     #[inline]
+    fn changed(&self) -> BTreeMap<String, String> {
+        libc_malloc::changed()
+    }
+
+    #[inline]
     fn counters(&self) -> Counters {
         libc_malloc::counters()
     }
@@ -100,8 +107,8 @@ impl Allocator for System {
     }
 
     #[inline]
-    fn boot(&self, asked: &Asked) {
-        libc_malloc::boot(asked);
+    fn boot(&self, request: &Request) {
+        libc_malloc::boot(request);
     }
 
     #[inline]

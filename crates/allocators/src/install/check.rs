@@ -1,14 +1,20 @@
-//! Checks the settings of an `install!` while the program compiles. In: names and values. Out: a compiler's error, where
-//! one cannot be.
+//! Checks the settings of an `install!` while the program compiles. In: names and values. Out: the same with sizes in bytes, or a
+//! compiler's error.
 
 use super::Value;
-use crate::setting::{Setting, equal};
+use crate::setting::{Kind, Setting, equal};
 
 /// Checks the settings of an `install!` while it compiles: each is in the table, with a value of its kind.
-pub const fn check_settings(settings: &[(&str, Value)], table: &[Setting]) {
+///
+/// `N` is how many there are. Texts with a unit become numbers: allocators read none, or others than ours.
+pub const fn checked<const N: usize>(
+    requested: &[(&'static str, Value)],
+    table: &[Setting],
+) -> [(&'static str, Value); N] {
+    let mut settings = [("", Value::Auto); N];
     let mut at = 0;
-    while at < settings.len() {
-        let (name, value) = settings[at];
+    while at < N {
+        let (name, value) = requested[at];
         let mut row = 0;
         while row < table.len() && !equal(table[row].name_const(), name) {
             row += 1;
@@ -18,12 +24,50 @@ pub const fn check_settings(settings: &[(&str, Value)], table: &[Setting]) {
             "install!: this allocator has no such setting, or cannot take it from code (`allocanary list settings`); \
              `system` has settings with glibc only"
         );
+        let follows_cpus = equal(name, "narenas") || equal(name, "arena_max");
         let fits = match value {
             Value::Text(text) => table[row].kind.takes(text),
-            Value::PerCpu(ratio) => ratio > 0 && (equal(name, "narenas") || equal(name, "arena_max")),
-            Value::Auto => equal(name, "narenas") || equal(name, "arena_max"),
+            Value::PerCpu(ratio) => ratio > 0 && follows_cpus,
+            Value::Auto => follows_cpus,
+            Value::Number(_) => false, // only made here
         };
         assert!(fits, "install!: a setting's value is not one that it takes (`allocanary list settings`)");
+        settings[at] = (name, in_bytes(value, &table[row].kind));
         at += 1;
+    }
+    settings
+}
+
+/// A size in bytes, whatever its unit; every other value as it is.
+const fn in_bytes(value: Value, kind: &Kind) -> Value {
+    if let (Value::Text(text), Kind::Size { .. }) = (value, kind)
+        && let Some(bytes) = crate::setting::const_bytes(text)
+    {
+        return Value::Number(bytes);
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &[Setting] =
+        &[Setting::new("narenas", Kind::Number { min: 1, max: 9 }, ""), Setting::new("tcache_max", Kind::SIZE, "")];
+
+    #[test]
+    fn sizes_become_bytes_and_the_rest_stays() {
+        let requested = [("tcache_max", Value::Text("32KiB")), ("narenas", Value::Text("2")), ("narenas", Value::Auto)];
+        let wanted = [("tcache_max", Value::Number(32 << 10)), ("narenas", Value::Text("2")), ("narenas", Value::Auto)];
+        assert_eq!(checked::<3>(&requested, TABLE), wanted);
+    }
+
+    #[test]
+    fn what_does_not_fit_does_not_compile() {
+        for wrong in
+            [("narena", Value::Text("2")), ("narenas", Value::Text("2KiB")), ("tcache_max", Value::Text("2 q"))]
+        {
+            assert!(std::panic::catch_unwind(|| checked::<1>(&[wrong], TABLE)).is_err(), "{wrong:?}");
+        }
     }
 }

@@ -4,9 +4,8 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{APPLIED, MALLOPT, SETTABLE};
+use super::{APPLIED, MALLOPT, NOW, SETTABLE};
 use crate::allocator::Keeping;
-use allocanary_kernel::sys;
 
 /// The three that `keep` sets, with glibc's defaults (malloc.c, the same since 2.7).
 const KEPT: [(&str, i64); 3] = [("trim_threshold", 128 << 10), ("mmap_threshold", 128 << 10), ("top_pad", 128 << 10)];
@@ -52,6 +51,7 @@ fn place(name: &str) -> usize {
 fn set(at: usize, value: i64) {
     // SAFETY: takes two numbers. Every value is one that glibc takes.
     unsafe { libc::mallopt(MALLOPT[at].0, i32::try_from(value).unwrap_or(i32::MAX)) };
+    NOW[at].store(value, Ordering::Relaxed);
 }
 
 /// What the setting was set to, as far as this process can know; none where nobody set it.
@@ -60,8 +60,9 @@ fn in_force(at: usize) -> Option<i64> {
     let applied = Some(APPLIED[at].load(Ordering::Relaxed)).filter(|applied| *applied >= 0);
     // What `boot` applied, it applied because the environment says nothing.
     applied.or_else(|| {
-        let tunables = sys::variable(c"GLIBC_TUNABLES").unwrap_or_default();
-        tunable(tunables, &SETTABLE[at].name).or_else(|| number(sys::variable(MALLOPT[at].1)?))
+        let variable = |name: &str| std::env::var_os(name).unwrap_or_default().into_encoded_bytes();
+        let own_variable = MALLOPT[at].1.to_str().unwrap_or_default();
+        tunable(&variable("GLIBC_TUNABLES"), &SETTABLE[at].name).or_else(|| number(&variable(own_variable)))
     })
 }
 

@@ -10,10 +10,10 @@ use std::ffi::CStr;
 
 use tikv_jemalloc_ctl::{epoch, raw, stats, version};
 
-use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore};
+use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore, sealed};
 use crate::environment::Environment;
 use crate::error::{self, Pages};
-use crate::install::asked::{self, Asked};
+use crate::request::{self, Request};
 use crate::setting::Setting;
 
 pub use settings::SETTINGS;
@@ -27,6 +27,8 @@ const ALL_ARENAS: usize = 4096;
 
 /// What the unprefixed jemalloc reads. The prefixed one ignores both, without a word.
 const EARLIER: &[Cow<str>] = &[Cow::Borrowed("JE_MALLOC_CONF"), Cow::Borrowed("MALLOC_CONF")];
+
+impl sealed::Sealed for Jemalloc {}
 
 impl Allocator for Jemalloc {
     #[inline]
@@ -69,6 +71,21 @@ impl Allocator for Jemalloc {
         settings::effective(wanted)
     }
 
+    /// Decay and background threads: the settings that jemalloc lets a running process change for good. What an arena or a
+    /// thread was given by itself is that one's alone.
+    #[inline]
+    fn changed(&self) -> BTreeMap<String, String> {
+        let decay = |pages| self.decay(pages).ok().map(|millis| millis.to_string());
+        // SAFETY: `background_thread` is a `bool`.
+        let threads = unsafe { raw::read::<bool>(b"background_thread\0") }.ok().map(|on| on.to_string());
+        let now = [
+            ("dirty_decay_ms", decay(Pages::Dirty)),
+            ("muzzy_decay_ms", decay(Pages::Muzzy)),
+            ("background_thread", threads),
+        ];
+        now.into_iter().filter_map(|(name, value)| Some((name.to_string(), value?))).collect()
+    }
+
     #[inline]
     fn counters(&self) -> Counters {
         // Statistics are a snapshot that only a new epoch refreshes.
@@ -87,9 +104,9 @@ impl Allocator for Jemalloc {
     }
 
     #[inline]
-    fn boot(&self, asked: &Asked) {
+    fn boot(&self, request: &Request) {
         // jemalloc itself reads the variable of its prefixed build, after the symbol, so that it wins.
-        asked::compose(asked, 4, &[c"JE_MALLOC_CONF", c"MALLOC_CONF"]);
+        request::compose(request, 4, &[c"JE_MALLOC_CONF", c"MALLOC_CONF"]);
     }
 
     #[inline]

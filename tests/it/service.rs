@@ -1,0 +1,31 @@
+//! What a service compiles that ships `install!`. In: cargo's tree of dependencies. Out: the few crates that it is made of.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+/// The crates that a service gets with these features, the allocators' own build scripts aside.
+fn crates_of(features: &str) -> BTreeSet<String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut tree = Command::new(cargo);
+    tree.args(["tree", "--offline", "--package", "allocanary", "--edges", "normal", "--prefix", "none"]);
+    tree.args(["--no-default-features", "--features", features, "--format", "{p}"]);
+    tree.args(["--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")]);
+    let output = tree.output().unwrap();
+    assert!(output.status.success(), "{tree:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let lines = String::from_utf8(output.stdout).unwrap();
+    lines.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_string).collect()
+}
+
+#[test]
+fn a_service_compiles_the_allocator_and_what_installs_it() {
+    const OURS: [&str; 4] = ["allocanary", "allocanary-allocators", "allocanary-kernel", "allocanary-wrappers"];
+    for (features, theirs) in [
+        ("", &["libc"][..]),
+        // `paste` names tikv-jemalloc-ctl's modules while it compiles.
+        ("jemalloc", &["libc", "paste", "tikv-jemalloc-ctl", "tikv-jemalloc-sys", "tikv-jemallocator"]),
+        ("mimalloc", &["libc", "libmimalloc-sys", "mimalloc"]),
+    ] {
+        let wanted: BTreeSet<String> = OURS.iter().chain(theirs).map(|name| name.to_string()).collect();
+        assert_eq!(crates_of(features), wanted, "features: {features:?}");
+    }
+}
