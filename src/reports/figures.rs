@@ -33,8 +33,8 @@ pub struct Figure {
 }
 
 /// How the marks are to be read.
-pub const KEY: &str = "Medians. ▼ less and ▲ more than the first candidate above, as far as that is sure; unmarked: no \
-                       difference; ?: too few samples to tell.";
+pub const KEY: &str = "Medians. ▼ less and ▲ more than the first candidate above; = equal within 2 %; ?: undecided, the \
+                       samples spread too far or are too few.";
 
 /// What the metrics in the head mean.
 pub fn meanings(section: &Section) -> String {
@@ -128,8 +128,8 @@ fn figure(panel: &Panel, line: usize, column: usize, metric: &Metric) -> Figure 
 
 fn mark(comparison: &Comparison) -> &'static str {
     match comparison.verdict {
-        Verdict::TooFew => "?",
-        Verdict::NoDifference => "",
+        Verdict::Undecided => "?",
+        Verdict::Equal => "=",
         _ if comparison.ratio() < 1.0 => "▼",
         _ => "▲",
     }

@@ -61,23 +61,30 @@ pub fn change(ratio: f64) -> String {
 
 /// `worse: 3.1x [2.9x, 3.3x]`.
 pub fn verdict(comparison: &Comparison) -> String {
-    let (low, high) = comparison.interval;
-    match comparison.verdict {
-        Verdict::TooFew => comparison.verdict.text().into(),
-        _ => {
-            format!("{}: {} [{}, {}]", comparison.verdict.text(), change(comparison.ratio()), change(low), change(high))
-        }
+    let text = comparison.verdict.text();
+    match comparison.interval {
+        None => format!("{text}: too few samples ({})", count_of(comparison)),
+        Some((low, high)) => format!("{text}: {} [{}, {}]", change(comparison.ratio()), change(low), change(high)),
     }
 }
 
-/// `worse 3.1x` above its interval; where there is no difference the interval alone says how sure that is.
+/// `worse 3.1x` above its interval; where that is equal or undecided the interval alone says how sure it is.
 pub fn short_verdict(comparison: &Comparison) -> String {
-    let (low, high) = comparison.interval;
+    let Some((low, high)) = comparison.interval else {
+        return format!("{}\n{}", comparison.verdict.text(), count_of(comparison));
+    };
     let interval = format!("[{}, {}]", brief(low), brief(high));
     match comparison.verdict {
-        Verdict::TooFew => "too few\nsamples".into(),
-        Verdict::NoDifference => format!("no difference\n{interval}"),
+        verdict @ (Verdict::Equal | Verdict::Undecided) => format!("{}\n{interval}", verdict.text()),
         verdict => format!("{} {}\n{interval}", verdict.text(), change(comparison.ratio())),
+    }
+}
+
+/// How many samples were compared: `n 5`, or `n 5, 3` where the sides differ.
+pub fn count_of(comparison: &Comparison) -> String {
+    match comparison.n {
+        (old, new) if old == new => format!("n {old}"),
+        (old, new) => format!("n {old}, {new}"),
     }
 }
 

@@ -4,14 +4,18 @@
 mod fold;
 mod metrics;
 mod panel;
+mod ranks;
 mod section;
+#[cfg(test)]
+mod simulation;
 pub mod stats;
 mod verdict;
 
 pub use fold::{Fold, Group, Key};
 pub use metrics::{ALL as METRICS, Better, Metric, find as find_metric, index as metric_index};
+pub use ranks::LEAST_SAMPLES;
 pub use section::{About, Section};
-pub use verdict::{Comparison, Verdict, compare_groups};
+pub use verdict::{Comparison, MARGIN, Verdict, compare_groups};
 
 use std::collections::BTreeMap;
 

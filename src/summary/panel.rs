@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::fold::{Fold, Group, Key};
-use super::{Axis, Estimate, Line, METRICS, Metric, Panel, Point, compare_groups, metric_index};
+use super::{Axis, Estimate, Line, MARGIN, METRICS, Metric, Panel, Point, compare_groups, metric_index};
 
 /// What one panel holds apart from its columns and lines.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,7 +80,7 @@ pub fn panel(wanted: &PanelKey, fold: &Fold, metrics: &[&'static Metric]) -> Pan
         }
     }
     let compared = |metric: &Metric| {
-        let found = compare_groups(pairs.iter().map(|(_, _, pair)| *pair), metric);
+        let found = compare_groups(pairs.iter().map(|(_, _, pair)| *pair), metric, MARGIN);
         pairs.iter().zip(found).map(|((line, at, _), found)| (*line, *at, found)).collect()
     };
     let comparisons = compared(&METRICS[metric_index("rss")]);

@@ -36,8 +36,8 @@ pub fn verdicts(panel: &Panel) -> String {
     let rows = panel.lines.iter().enumerate().skip(1);
     let rows = rows.map(|(at, line)| row(at, line, (0..panel.columns.len()).map(move |column| cell(at, column))));
     let title = format!("Against <code>{}</code>", candidate(&first.candidate));
-    let note = "Change of resident memory when idle, with its 95 % interval. A difference that chance explains, or \
-                that is too small to matter, is none.";
+    let note = "Change of resident memory when idle, with its 95 % interval. Equal: the interval lies within 2 %. \
+                Undecided: the samples spread too far, or are too few, to tell.";
     table(&title, note, &columns(panel), rows)
 }
 
@@ -49,7 +49,7 @@ fn verdict(comparison: &Comparison) -> String {
     };
     let text = escaped(&words::short_verdict(comparison));
     match text.split_once('\n') {
-        Some((word, change)) if comparison.verdict != Verdict::TooFew => {
+        Some((word, change)) if comparison.interval.is_some() => {
             format!("<td{class}>{sign}{word}<small>{change}</small></td>")
         }
         _ => format!("<td{class}>{}</td>", text.replace('\n', " ")),

@@ -80,7 +80,16 @@ fn text_from_outside_is_text() {
             comparisons: vec![(
                 1,
                 0,
-                Comparison { old: 1e6, new: 2e6, interval: (1.9, 2.1), p: 0.01, verdict: Verdict::Worse },
+                Comparison {
+                    old: 1e6,
+                    new: 2e6,
+                    n: (5, 5),
+                    interval: Some((1.9, 2.1)),
+                    p: 0.01,
+                    margin: 0.02,
+                    verdict: Verdict::Worse,
+                    family: 1,
+                },
             )],
             ..Panel::default()
         }],
