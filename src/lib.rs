@@ -81,6 +81,8 @@ pub mod doctor;
 #[cfg(feature = "command")]
 pub mod error;
 #[cfg(feature = "command")]
+pub mod load;
+#[cfg(feature = "command")]
 pub mod meter;
 #[cfg(feature = "command")]
 pub mod meters;

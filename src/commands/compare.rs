@@ -1,7 +1,10 @@
 //! `allocanary compare`: is the new state better, worse or equal? In: two files of rows, gates. Out: a verdict
 //! for each candidate, workload and column, and an exit code for CI.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use super::terminal;
 use crate::args::CompareFlags;
@@ -10,7 +13,8 @@ use crate::error::{Error, Result};
 use crate::reports::comparison::{self, Compared};
 use crate::rows;
 use crate::summary::{
-    Better, Comparison, Fold, Group, Key, MARGIN, METRICS, Metric, Verdict, compare_groups, find_metric, metric_index,
+    Better, Comparison, Fold, Group, Key, MARGIN, METRICS, Metric, Verdict, compare_groups, differences, differing,
+    find_metric, metric_index, notes,
 };
 
 /// Fail where a metric got worse for sure and by more than so much.
@@ -44,6 +48,9 @@ impl Gate {
 
     /// What would have to be measured for the gate to be judged.
     fn more(&self, one: &Comparison) -> String {
+        if one.doubted {
+            return "the machine was too busy to judge that: measure again when it is idle".into();
+        }
         let bound = if self.metric.better == Better::Higher { -self.most } else { self.most };
         match one.repeats_to_pass(bound) {
             Some(repeats) => format!("about {repeats} repeats would decide"),
@@ -77,7 +84,10 @@ pub fn run(flags: &CompareFlags) -> Result<ExitCode> {
     for metric in metrics {
         let gated = gates.iter().filter(|gate| gate.metric.name == metric.name).map(|gate| gate.most);
         let margin = gated.reduce(f64::min).unwrap_or(MARGIN);
-        let found = compare_groups(pairs.iter().map(|(_, old, new)| (*old, *new)), metric, margin);
+        let mut found = compare_groups(pairs.iter().map(|(_, old, new)| (*old, *new)), metric, margin);
+        if old.fold.noise.is_too_busy() || new.fold.noise.is_too_busy() {
+            found = found.into_iter().map(Comparison::on_a_busy_machine).collect();
+        }
         let whole = pairs.iter().zip(found).map(|((key, old, _), comparison)| Compared {
             key: (*key).clone(),
             place: old.place,
@@ -88,11 +98,12 @@ pub fn run(flags: &CompareFlags) -> Result<ExitCode> {
         compared.extend(whole.filter(|one| one.comparison.old.is_finite() && one.comparison.new.is_finite()));
     }
     let mut out = comparison::render(&compared, &terminal::look());
-    let missing = |here: &Fold, there: &Fold, name: &str| -> String {
+    let missing = |here: &Side, there: &Side, name: &str| -> String {
         let lost = here.groups.keys().filter(|key| !there.groups.contains_key(*key));
         lost.map(|key| format!("only in the {name}: {}\n", comparison::title(key))).collect()
     };
     out.push_str(&missing(&new, &old, "new"));
+    out.push_str(&surroundings(&old, &new));
     terminal::print(out.as_bytes())?;
 
     let mut lost = lost(&old, &new);
@@ -143,7 +154,7 @@ fn without_figures(metric: &Metric, pairs: &[(&Key, &Group, &Group)]) -> Vec<(St
 }
 
 /// What the old rows have figures of and the new ones have not, or where more cells fail than did.
-fn lost(old: &Fold, new: &Fold) -> Vec<(String, String)> {
+fn lost(old: &Side, new: &Side) -> Vec<(String, String)> {
     let counted = |group: &Group| group.values[metric_index("rss")].len();
     let why = |key: &Key, group: &Group| match new.groups.get(key) {
         None => Some("not in the new rows".to_string()),
@@ -157,15 +168,68 @@ fn lost(old: &Fold, new: &Fold) -> Vec<(String, String)> {
     measured.filter_map(|(key, group)| Some((comparison::title(key), why(key, group)?))).collect()
 }
 
-fn read(path: &std::path::Path) -> Result<Fold> {
+/// Rows of the old or of the new state.
+struct Side {
+    fold: Fold,
+    /// By cells alone: their host and their allocator's version may be others on the other side.
+    groups: BTreeMap<Key, Group>,
+    versions: BTreeMap<String, BTreeSet<String>>,
+}
+
+fn read(path: &Path) -> Result<Side> {
     let mut fold = Fold::default();
     for problem in rows::read(&[path.to_path_buf()], |sample| fold.add(&sample))? {
         eprintln!("{problem}");
     }
-    match fold.rows {
-        0 => Err(Error::NoRows(format!("{}: no row that can be compared", path.display()))),
-        _ => Ok(fold),
+    if fold.rows == 0 {
+        return Err(Error::NoRows(format!("{}: no row that can be compared", path.display())));
     }
+    fold.settle();
+    let (mut groups, mut versions) = (BTreeMap::new(), BTreeMap::<String, BTreeSet<String>>::new());
+    let mut kinds: BTreeMap<Key, Key> = BTreeMap::new();
+    for (key, group) in std::mem::take(&mut fold.groups) {
+        let cells = Key { host: Arc::default(), version: String::new(), ..key.clone() };
+        if let Some(other) = kinds.insert(cells.clone(), key.clone()) {
+            return Err(unlike(path, &other, &key));
+        }
+        versions.entry(key.candidate.clone()).or_default().insert(key.version);
+        groups.insert(cells, group);
+    }
+    Ok(Side { fold, groups, versions })
+}
+
+/// Why rows of one side cannot be one figure.
+fn unlike(path: &Path, one: &Key, other: &Key) -> Error {
+    let kinds = match one.host == other.host {
+        true => [&one.version, &other.version].map(|version| format!("version {version}")).to_vec(),
+        false => differing(&[&one.host, &other.host]),
+    };
+    Error::Input(format!(
+        "{}: the rows of {} are of two kinds: {}. They cannot be pooled into one figure: compare files of one kind each",
+        path.display(),
+        comparison::title(one),
+        kinds.join("; ")
+    ))
+}
+
+/// What differs between the two sides but for their figures, and what disturbed them, a line each.
+fn surroundings(old: &Side, new: &Side) -> String {
+    let mut lines = differences(&old.fold.provenance, &new.fold.provenance);
+    let joined = |versions: &BTreeSet<String>| versions.iter().cloned().collect::<Vec<_>>().join(" and ");
+    for (candidate, was) in &old.versions {
+        if let Some(is) = new.versions.get(candidate).filter(|is| *is != was) {
+            lines.push(format!("{candidate}: version {} in the old, {} in the new", joined(was), joined(is)));
+        }
+    }
+    let mut out = lines.iter().map(|line| format!("differs: {line}\n")).collect::<String>();
+    for (name, side) in [("old", old), ("new", new)] {
+        let studies: BTreeSet<Option<&str>> = side.groups.keys().map(|key| key.study.as_deref()).collect();
+        let unfinished = studies.into_iter().flat_map(|study| side.fold.unfinished(study));
+        let unfinished =
+            unfinished.map(|(_, rows, planned)| format!("not finished: {rows} of {planned} planned cells have rows"));
+        out.extend(notes(&side.fold).into_iter().chain(unfinished).map(|note| format!("{name}: {note}\n")));
+    }
+    out
 }
 
 fn metric(name: &str) -> Result<&'static Metric> {

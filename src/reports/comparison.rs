@@ -49,7 +49,8 @@ pub fn render(compared: &[Compared], look: &Look) -> String {
         let about = here[0].metric.about;
         let (metric, _, workload) = wanted;
         out.push_str(&format!("{workload}: {metric} ({about}), new against old, [95 % interval],\n"));
-        out.push_str(&format!("equal within {}\n", percent(here[0].comparison.margin)));
+        let (_, n) = words::common(here.iter().map(|one| words::count_of(&one.comparison)));
+        out.push_str(&format!("equal within {}, {n}\n", percent(here[0].comparison.margin)));
         out.push_str(&format!("{}\n\n", matrix(&here, look)));
     }
     let count = |verdict| compared.iter().filter(|one| one.comparison.verdict == verdict).count();
@@ -57,10 +58,8 @@ pub fn render(compared: &[Compared], look: &Look) -> String {
     let counts = kinds.into_iter().filter(|kind| count(*kind) > 0);
     let counts: Vec<String> = counts.map(|kind| format!("{} {}", count(kind), kind.text())).collect();
     out.push_str(&format!("{} comparisons: {}\n", compared.len(), counts.join(", ")));
-    let undecided = compared.iter().filter(|one| one.comparison.verdict == Verdict::Undecided);
-    let repeats = undecided.filter_map(|one| one.comparison.repeats_to_decide()).max();
-    if let Some(repeats) = repeats {
-        out.push_str(&format!("about {repeats} repeats would decide all that can be decided\n"));
+    if let Some(repeats) = words::repeats(compared.iter().map(|one| &one.comparison)) {
+        out.push_str(&format!("{repeats}\n"));
     }
     out
 }
@@ -84,10 +83,11 @@ fn matrix(here: &[&Compared], look: &Look) -> comfy_table::Table {
         threads => format!("{}\n{threads} threads", words::column(*axis, *value)),
     };
     table.set_header(std::iter::once("candidate".to_string()).chain(columns.iter().map(head)));
+    let (common, _) = words::common(here.iter().map(|one| words::count_of(&one.comparison)));
     for candidate in &candidates {
         let cell = |at: &(Axis, u32, u32)| {
             let found = here.iter().find(|one| one.key.candidate == *candidate && column(&one.key) == *at);
-            found.map_or_else(|| Cell::new("-"), |one| table::verdict_cell(&one.comparison, look))
+            found.map_or_else(|| Cell::new("-"), |one| table::verdict_cell(&one.comparison, common.as_deref(), look))
         };
         table.add_row(std::iter::once(Cell::new(table::broken(candidate))).chain(columns.iter().map(cell)));
     }

@@ -2,7 +2,7 @@
 //! and marks, which each report sets in its own way.
 
 use super::words;
-use crate::summary::{Comparison, Metric, Panel, Section, Verdict};
+use crate::summary::{Comparison, Metric, Panel, Point, Section, Verdict};
 
 /// The candidates of one workload at one column.
 pub struct Block {
@@ -16,6 +16,8 @@ pub struct Block {
 pub struct Row {
     /// As it is written.
     pub candidate: String,
+    /// How many samples it has.
+    pub n: usize,
     /// A figure for each metric.
     pub figures: Vec<Figure>,
 }
@@ -100,6 +102,7 @@ fn rows(panel: &Panel, column: usize, metrics: &[&'static Metric]) -> Vec<Row> {
     measured
         .map(|(at, line)| Row {
             candidate: line.candidate.clone(),
+            n: line.points[column].as_ref().map_or(0, Point::n),
             figures: metrics.iter().map(|metric| figure(panel, at, column, metric)).collect(),
         })
         .collect()

@@ -2,9 +2,9 @@
 
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, LineStyle, Table, TableStyle};
 
-use super::{figures, words};
+use super::{answer, figures, words};
 use crate::report::{Look, Report};
-use crate::summary::{Comparison, Findings, Panel, Section, Verdict};
+use crate::summary::{Comparison, Findings, Line, PRICE, Panel, Section, Verdict};
 use crate::units::Unit;
 
 /// The report.
@@ -23,12 +23,16 @@ fn render(findings: &Findings, look: &Look) -> String {
             section.panels.iter().for_each(|panel| out.push_str(&whole(panel, look)));
         } else {
             out.push_str(&format!("{}\n", own(section, look)));
-            out.push_str(&format!("{}\n", wrapped(figures::KEY, look)));
+            let (_, n) = words::common(own_counts(section));
+            out.push_str(&format!("{}\n", wrapped(&format!("{} {n}.", figures::KEY), look)));
             out.push_str(&format!("{}\n", wrapped(&figures::meanings(section), look)));
             for line in figures::settled(section) {
                 out.push_str(&format!("{}\n", wrapped(&line, look)));
             }
             out.push('\n');
+        }
+        if let Some(unfinished) = words::unfinished(section) {
+            out.push_str(&format!("{}\n\n", paint(&wrapped(&unfinished, look), Color::Red, look)));
         }
         let published = figures::published(section);
         if !published.is_empty() {
@@ -39,14 +43,46 @@ fn render(findings: &Findings, look: &Look) -> String {
             out.push('\n');
         }
     }
-    for trouble in words::troubles(findings) {
-        out.push_str(&format!("{}\n", paint(&trouble, Color::Red, look)));
+    let troubles = words::troubles(findings);
+    for trouble in &troubles {
+        // A failure stays on one line, so that it can be searched for.
+        let text = if findings.notes.contains(trouble) { wrapped(trouble, look) } else { trouble.clone() };
+        out.push_str(&format!("{}\n", paint(&text, Color::Red, look)));
     }
-    out.push_str(&format!("{} rows; medians of fresh processes in shuffled order\n", findings.rows));
-    for line in words::provenance(findings) {
-        out.push_str(&format!("{}\n", wrapped(&line, look)));
+    if !troubles.is_empty() {
+        out.push('\n');
     }
+    out.push_str(&ending(findings, look));
     out
+}
+
+/// The answer and where it comes from: what is left on the last screen of 24 lines, with the two that the command says
+/// of its files and the prompt.
+fn ending(findings: &Findings, look: &Look) -> String {
+    const LINES: usize = 20;
+    let mut from = vec![format!("{} rows; medians of fresh processes in shuffled order", findings.rows)];
+    let provenance = words::provenance(findings);
+    for (at, line) in provenance.iter().enumerate() {
+        let line = wrapped(line, look);
+        if at > 0 && from.len() + line.lines().count() > LINES / 2 {
+            from.push(format!("and {} more builds or hosts: see --format markdown", provenance.len() - at));
+            break;
+        }
+        from.extend(line.lines().map(str::to_string));
+    }
+    let sentences = answer::sentences(findings);
+    if sentences.is_empty() {
+        return format!("{}\n", from.join("\n"));
+    }
+    let paragraph = |shown: usize| {
+        let left = sentences.len() - shown;
+        let left = if left > 0 { format!(" And {left} more: see the tables above.") } else { String::new() };
+        wrapped(&format!("{}{left}", sentences[..shown].join(" ")), look)
+    };
+    // The heading, and the blank line after the paragraph, are two lines more.
+    let fits = |shown: &usize| paragraph(*shown).lines().count() + from.len() + 2 <= LINES;
+    let shown = (1..=sentences.len()).rev().find(fits).unwrap_or(1);
+    format!("{}\n{}\n\n{}\n", bold("Answer", look), paragraph(shown), from.join("\n"))
 }
 
 /// All about a panel: its memory, the rest, the verdicts.
@@ -55,7 +91,9 @@ fn whole(panel: &Panel, look: &Look) -> String {
     let title = format!("{}: MiB resident when idle, by {}{live}", panel.title, panel.axis.name());
     let mut out = format!("{}\n{}\n", bold(&wrapped(&title, look), look), memory(panel, look));
     let ratio = if live.is_empty() { "" } else { "resident / live, " };
-    out.push_str(&format!("median, {ratio}[95 % interval of the median]; * least in its column\n"));
+    let (_, n) = words::common(words::counts(panel, "rss"));
+    let key = format!("median, {ratio}[95 % interval of the median]; * least in its column; {n}");
+    out.push_str(&format!("{}\n", wrapped(&key, look)));
     if let Some(headline) = words::headline(panel) {
         out.push_str(&format!("{}\n", wrapped(&headline, look)));
     }
@@ -64,6 +102,7 @@ fn whole(panel: &Panel, look: &Look) -> String {
         out.push_str(&format!("\n{}\n{}\n", bold(&wrapped(&title, look), look), rest(panel, look)));
     }
     out.push_str(&verdicts(panel, look));
+    out.push_str(&price(panel, look));
     out.push('\n');
     out
 }
@@ -73,6 +112,7 @@ fn own(section: &Section, look: &Look) -> Table {
     let mut table = bare_table(look);
     let heads = section.about.metrics.iter().map(|metric| metric.name.to_string());
     table.set_header(std::iter::once("candidate".to_string()).chain(heads));
+    let (common, _) = words::common(own_counts(section));
     for block in figures::blocks(section) {
         table.add_row([Cell::new(block.title)]);
         for row in block.rows {
@@ -81,11 +121,18 @@ fn own(section: &Section, look: &Look) -> Table {
                 let cell = Cell::new(format!("{} {:1}", figure.median, figure.mark));
                 figure.verdict.map_or(cell.clone(), |verdict| painted(cell, verdict, look))
             });
-            let name = Cell::new(format!("  {}", broken(&row.candidate).replace('\n', "\n  ")));
+            let n = format!("n={}", row.n);
+            let n = if common.as_ref() == Some(&n) { String::new() } else { format!("\n  {n}") };
+            let name = Cell::new(format!("  {}{n}", broken(&row.candidate).replace('\n', "\n  ")));
             table.add_row(std::iter::once(name).chain(figures));
         }
     }
     align(table, section.about.metrics.len())
+}
+
+/// How many samples the rows of a study's own table have.
+fn own_counts(section: &Section) -> impl Iterator<Item = String> {
+    figures::blocks(section).into_iter().flat_map(|block| block.rows).map(|row| format!("n={}", row.n))
 }
 
 /// Candidates by columns: median and overhead above the interval.
@@ -93,6 +140,7 @@ fn memory(panel: &Panel, look: &Look) -> Table {
     let mut table = bare_table(look);
     let heads = panel.columns.iter().map(|value| words::column(panel.axis, *value));
     table.set_header(std::iter::once("candidate".to_string()).chain(heads));
+    let (common, _) = words::common(words::counts(panel, "rss"));
     for (at, line) in panel.lines.iter().enumerate() {
         let mut cells = vec![Cell::new(broken(&line.candidate))];
         for (column, point) in line.points.iter().enumerate() {
@@ -100,14 +148,19 @@ fn memory(panel: &Panel, look: &Look) -> Table {
                 cells.push(Cell::new("-"));
                 continue;
             };
-            let best = words::best(panel, column, "rss") == Some(at) && panel.lines.len() > 1;
+            let best = words::starred(panel, column, "rss") == Some(at);
             let text = match point.get("rss") {
                 None => format!("{} failed", point.failed),
                 Some(rss) => {
                     let overhead = point.get("overhead").map_or(String::new(), |ratio| Unit::Ratio.show(ratio.median));
                     let star = if best { "*" } else { "" };
-                    let [median, low, high] = [rss.median, rss.low, rss.high].map(words::mebibytes);
-                    format!("{star}{median} {overhead}\n[{low}–{high}]")
+                    let median = words::mebibytes(rss.median);
+                    let interval = rss.interval().map_or(String::new(), |(low, high)| {
+                        format!("\n[{}–{}]", words::mebibytes(low), words::mebibytes(high))
+                    });
+                    let n = words::count(rss);
+                    let n = if common.as_ref() == Some(&n) { String::new() } else { format!("\n{n}") };
+                    format!("{star}{median} {overhead}{interval}{n}")
                 }
             };
             let cell = Cell::new(text);
@@ -121,16 +174,59 @@ fn memory(panel: &Panel, look: &Look) -> Table {
 
 /// What else there is to know, at the largest column.
 fn rest(panel: &Panel, look: &Look) -> Table {
-    let columns = ["peak", "rss_purged", "throughput", "p99", "cpu", "faults"];
-    let heads = ["candidate", "peak", "purged", "ops", "p99", "cpu", "faults"];
+    let columns = ["peak", "rss_purged", "faults"];
+    let heads = ["candidate", "n", "peak", "purged", "faults"];
     let mut table = bare_table(look);
     table.set_header(heads);
     for line in &panel.lines {
         let point = line.points.last().and_then(Option::as_ref);
         let figure = |metric: &&str| words::median(metric, point.and_then(|point| point.get(metric)));
-        table.add_row(std::iter::once(line.candidate.clone()).chain(columns.iter().map(figure)));
+        let names = [line.candidate.clone(), point.map_or("-".into(), |point| point.n().to_string())];
+        table.add_row(names.into_iter().chain(columns.iter().map(figure)));
     }
-    align(table, columns.len())
+    align(table, columns.len() + 1)
+}
+
+/// What the memory at the largest column is paid with, in time and work: figures, and below them verdicts against the
+/// first candidate.
+fn price(panel: &Panel, look: &Look) -> String {
+    let Some((first, last)) = panel.lines.first().zip(panel.columns.len().checked_sub(1)) else { return String::new() };
+    let found = |line: &Line, metric: &str| line.points[last].as_ref()?.get(metric).copied();
+    let metrics: Vec<&str> =
+        PRICE.into_iter().filter(|metric| panel.lines.iter().any(|line| found(line, metric).is_some())).collect();
+    if metrics.is_empty() {
+        return String::new();
+    }
+    let figures = || panel.lines.iter().flat_map(|line| metrics.iter().filter_map(|metric| found(line, metric)));
+    let (common, n) = words::common(figures().map(|figure| words::count(&figure)));
+    let compared = |at: usize, metric: &str| panel.comparison(metric, at, last).filter(|compared| compared.n.1 > 0);
+    let mut table = bare_table(look);
+    table.set_header(["candidate"].iter().chain(&metrics));
+    for (at, line) in panel.lines.iter().enumerate() {
+        let cell = |metric: &&str| {
+            let Some(figure) = found(line, metric) else { return Cell::new("-") };
+            let mut text =
+                format!("{} {}", words::median(metric, Some(&figure)), words::interval(metric, Some(&figure)));
+            let n = words::count(&figure);
+            if common.as_ref() != Some(&n) {
+                text.push_str(&format!(" {n}"));
+            }
+            match compared(at, metric) {
+                Some(compared) => {
+                    let verdict = words::short_verdict(compared);
+                    painted(Cell::new(format!("{}\n{verdict}", text.trim_end())), compared.verdict, look)
+                }
+                None => Cell::new(text.trim_end()),
+            }
+        };
+        table.add_row(std::iter::once(Cell::new(broken(&line.candidate))).chain(metrics.iter().map(cell)));
+    }
+    let at = words::column(panel.axis, panel.columns[last]);
+    let against = if panel.lines.len() > 1 { format!(", and against {}", first.candidate) } else { String::new() };
+    let title = format!("{}: time and work at {at}, [95 % interval], {n}{against}", panel.title);
+    let all = (1..panel.lines.len()).flat_map(|at| metrics.iter().filter_map(move |metric| compared(at, metric)));
+    let repeats = words::repeats(all).map_or(String::new(), |text| text + "\n");
+    format!("\n{}\n{}\n{repeats}", bold(&wrapped(&title, look), look), align(table, metrics.len()))
 }
 
 /// A verdict for each candidate against the first, at each column.
@@ -139,22 +235,28 @@ fn verdicts(panel: &Panel, look: &Look) -> String {
     let mut table = bare_table(look);
     let heads = panel.columns.iter().map(|value| words::column(panel.axis, *value));
     table.set_header(std::iter::once(format!("against {}", first.candidate)).chain(heads));
+    let (common, n) = words::common(panel.comparisons.iter().map(|(_, _, compared)| words::count_of(compared)));
     for (at, line) in panel.lines.iter().enumerate().skip(1) {
         let cell = |column: usize| {
             let found = panel.comparisons.iter().find(|(line, at_column, _)| (*line, *at_column) == (at, column));
             let Some((_, _, comparison)) = found else { return Cell::new("-") };
-            verdict_cell(comparison, look)
+            verdict_cell(comparison, common.as_deref(), look)
         };
         let cells = (0..panel.columns.len()).map(cell);
         table.add_row(std::iter::once(Cell::new(broken(&line.candidate))).chain(cells));
     }
-    let title = format!("{}: resident memory when idle, change in % (or times, x), [95 % interval]", panel.title);
-    format!("\n{}\n{}\n", bold(&wrapped(&title, look), look), align(table, panel.columns.len()))
+    let title = format!("{}: resident memory when idle, change in % (or times, x), [95 % interval], {n}", panel.title);
+    let repeats = words::repeats(panel.comparisons.iter().map(|(_, _, compared)| compared));
+    let repeats = repeats.map_or(String::new(), |repeats| repeats + "\n");
+    format!("\n{}\n{}\n{repeats}", bold(&wrapped(&title, look), look), align(table, panel.columns.len()))
 }
 
-/// A verdict in its colour.
-pub fn verdict_cell(comparison: &Comparison, look: &Look) -> Cell {
-    painted(Cell::new(words::short_verdict(comparison)), comparison.verdict, look)
+/// A verdict in its colour, with its samples' number where that is not the `common` one of the table.
+pub fn verdict_cell(comparison: &Comparison, common: Option<&str>, look: &Look) -> Cell {
+    let n = words::count_of(comparison);
+    let said = common == Some(n.as_str()) || comparison.interval.is_none();
+    let n = if said { String::new() } else { format!("\n{n}") };
+    painted(Cell::new(words::short_verdict(comparison) + &n), comparison.verdict, look)
 }
 
 fn painted(cell: Cell, verdict: Verdict, look: &Look) -> Cell {

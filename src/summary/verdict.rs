@@ -25,12 +25,26 @@ pub struct Comparison {
     pub verdict: Verdict,
     /// Of how many comparisons this is one.
     pub family: usize,
+    /// Whether a small difference was called undecided because the machine was too busy.
+    pub doubted: bool,
 }
 
 impl Comparison {
     /// `new / old`.
     pub fn ratio(&self) -> f64 {
         ranks::ratio(self.new, self.old)
+    }
+
+    /// The same from rows of a machine that was too busy: between two runs, a load can move memory by some percent, so that
+    /// only what is surely more than that still counts as a difference.
+    pub fn on_a_busy_machine(self) -> Comparison {
+        const MOVED: f64 = 0.1;
+        let differs = matches!(self.verdict, Verdict::Better | Verdict::Worse | Verdict::Different);
+        let surely_more = self.interval.is_some_and(|(low, high)| low > 1.0 + MOVED || high < 1.0 - MOVED);
+        match differs && !surely_more {
+            true => Comparison { verdict: Verdict::Undecided, doubted: true, ..self },
+            false => self,
+        }
     }
 
     /// Where the interval's bounds say how much worse the new is: at least, and at most. As shares, below 0 where it is
@@ -44,15 +58,13 @@ impl Comparison {
         }
     }
 
-    /// About how many repeats of either would decide whether the new is more than `bound` away (a share, below 0 for
-    /// less), by how far the samples spread now; none where no number does.
-    ///
-    /// An interval shrinks with the square root of the samples.
+    /// About how many repeats would decide on which side of `1 + bound` the ratio lies, by how far the samples spread now;
+    /// none where that is more than anybody runs. An interval shrinks with the square root of the samples.
     pub fn repeats_to_pass(&self, bound: f64) -> Option<usize> {
         self.repeats(((1.0 + bound).ln() - self.ratio().ln()).abs())
     }
 
-    /// The same for any verdict but undecided.
+    /// About how many repeats would bring any verdict but undecided.
     pub fn repeats_to_decide(&self) -> Option<usize> {
         let off = self.ratio().ln().abs();
         let to_equal = (1.0 + self.margin).ln() - off;
@@ -63,6 +75,9 @@ impl Comparison {
     /// How many repeats make half the interval's width, in logarithms, as small as `wanted`, and let a lone difference be
     /// told from chance.
     fn repeats(&self, wanted: f64) -> Option<usize> {
+        if self.doubted {
+            return None;
+        }
         const MOST: f64 = 10_000.0;
         let most = MOST as usize;
         let visible =
@@ -141,6 +156,7 @@ pub fn compare_groups<'a>(
             margin,
             verdict: Verdict::Undecided,
             family: pairs.len(),
+            doubted: false,
         };
         Comparison { verdict: verdict(&compared, metric.better, stands), ..compared }
     };
@@ -170,7 +186,7 @@ mod tests {
     use super::*;
     use crate::summary::METRICS;
 
-    pub fn group(rss: &[f64]) -> Group {
+    fn group(rss: &[f64]) -> Group {
         let mut values = vec![Vec::new(); METRICS.len()];
         values[metric_index("rss")] = rss.to_vec();
         values[metric_index("throughput")] = rss.to_vec();
@@ -228,6 +244,16 @@ mod tests {
         assert_eq!(compared(&one, &other, "rss", MARGIN).verdict, Verdict::Worse);
         assert_eq!(compared(&one, &other, "rss", 0.05).verdict, Verdict::Equal, "a wider margin calls it equal");
         assert_eq!(compared(&[0.0; 5], &[0.0; 5], "rss", MARGIN).verdict, Verdict::Equal, "nothing is nothing");
+    }
+
+    #[test]
+    fn a_busy_machine_leaves_small_differences_undecided_and_large_ones_not() {
+        let more = |times: f64| compared(&around(1.0), &around(times), "rss", MARGIN);
+        assert_eq!(more(1.07).verdict, Verdict::Worse);
+        let doubted = more(1.07).on_a_busy_machine();
+        assert_eq!((doubted.verdict, doubted.doubted), (Verdict::Undecided, true));
+        assert_eq!(more(3.0).on_a_busy_machine(), more(3.0));
+        assert_eq!(more(1.0).on_a_busy_machine(), more(1.0));
     }
 
     #[test]

@@ -84,6 +84,26 @@ fn what_crashes_or_is_gone_does_not_pass_a_gate() {
     assert!(fewer.err.contains("gate undecided: rss of one, "), "{}", fewer.err);
 }
 
+/// With a tie the test was no longer exact, and this was "no difference": five against five, eight times the memory.
+#[test]
+fn a_tie_hides_nothing() {
+    let folder = tempdir().unwrap();
+    pair(folder.path(), |sample| {
+        grow(sample, 8.0);
+        sample.cell.repeat < 5 && !is_two(sample)
+    });
+    let old = fs::read_to_string(folder.path().join("old.jsonl")).unwrap();
+    let five: Vec<&str> = old.lines().take(5).collect();
+    // The second row is the first's, of another repeat.
+    let tied = five[0].replacen("\"repeat\":0", "\"repeat\":1", 1);
+    fs::write(folder.path().join("old.jsonl"), [five[0], &tied, five[2], five[3], five[4]].join("\n") + "\n").unwrap();
+    let ran = allocanary(folder.path(), words("compare old.jsonl new.jsonl --metrics rss --gate rss=5%"));
+    assert!(
+        ran.code == Some(1) && ran.out.contains("worse") && ran.err.contains("gate broken: rss of one, "),
+        "{ran:?}"
+    );
+}
+
 /// Medians 13 % apart, and samples that spread further than that.
 #[test]
 fn an_undecided_gate_fails_and_says_how_many_repeats_would_decide() {
@@ -131,7 +151,8 @@ fn a_gated_metric_that_vanishes_fails_on_either_side_and_on_both() {
     assert!(gone.err.contains(said) && gone.err.contains("8 old rows have it and no new row has"), "{}", gone.err);
     let folder = tempdir().unwrap();
     pair(folder.path(), |sample| sample.answer.as_mut().unwrap().readings.remove("rss_anon_bytes").is_some());
-    let compare = |files: &str| allocanary(folder.path(), words("compare --gate anon=5%").into_iter().chain(words(files)));
+    let compare =
+        |files: &str| allocanary(folder.path(), words("compare --gate anon=5%").into_iter().chain(words(files)));
     let new = compare("new.jsonl old.jsonl");
     assert_eq!(new.code, Some(1), "{new:?}");
     assert!(new.err.contains("8 new rows have it and no old row has"), "{}", new.err);

@@ -19,4 +19,5 @@ mod store;
 mod support;
 #[path = "../tiny/mod.rs"]
 mod tiny;
+mod trust;
 mod truth;
