@@ -1,10 +1,13 @@
 //! `table`: for a terminal of 80 columns or more. In: findings. Out: tables and sentences.
 
+mod ending;
+mod price;
+
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, LineStyle, Table, TableStyle};
 
-use super::{answer, figures, words};
+use super::{figures, words};
 use crate::report::{Look, Report};
-use crate::summary::{Comparison, Findings, Line, PRICE, Panel, Section, Verdict};
+use crate::summary::{Comparison, Findings, Panel, Section, Verdict};
 use crate::units::Unit;
 
 /// The report.
@@ -52,37 +55,8 @@ fn render(findings: &Findings, look: &Look) -> String {
     if !troubles.is_empty() {
         out.push('\n');
     }
-    out.push_str(&ending(findings, look));
+    out.push_str(&ending::ending(findings, look));
     out
-}
-
-/// The answer and where it comes from: what is left on the last screen of 24 lines, with the two that the command says
-/// of its files and the prompt.
-fn ending(findings: &Findings, look: &Look) -> String {
-    const LINES: usize = 20;
-    let mut from = vec![format!("{} rows; medians of fresh processes in shuffled order", findings.rows)];
-    let provenance = words::provenance(findings);
-    for (at, line) in provenance.iter().enumerate() {
-        let line = wrapped(line, look);
-        if at > 0 && from.len() + line.lines().count() > LINES / 2 {
-            from.push(format!("and {} more builds or hosts: see --format markdown", provenance.len() - at));
-            break;
-        }
-        from.extend(line.lines().map(str::to_string));
-    }
-    let sentences = answer::sentences(findings);
-    if sentences.is_empty() {
-        return format!("{}\n", from.join("\n"));
-    }
-    let paragraph = |shown: usize| {
-        let left = sentences.len() - shown;
-        let left = if left > 0 { format!(" And {left} more: see the tables above.") } else { String::new() };
-        wrapped(&format!("{}{left}", sentences[..shown].join(" ")), look)
-    };
-    // The heading, and the blank line after the paragraph, are two lines more.
-    let fits = |shown: &usize| paragraph(*shown).lines().count() + from.len() + 2 <= LINES;
-    let shown = (1..=sentences.len()).rev().find(fits).unwrap_or(1);
-    format!("{}\n{}\n\n{}\n", bold("Answer", look), paragraph(shown), from.join("\n"))
 }
 
 /// All about a panel: its memory, the rest, the verdicts.
@@ -102,7 +76,7 @@ fn whole(panel: &Panel, look: &Look) -> String {
         out.push_str(&format!("\n{}\n{}\n", bold(&wrapped(&title, look), look), rest(panel, look)));
     }
     out.push_str(&verdicts(panel, look));
-    out.push_str(&price(panel, look));
+    out.push_str(&price::price(panel, look));
     out.push('\n');
     out
 }
@@ -185,48 +159,6 @@ fn rest(panel: &Panel, look: &Look) -> Table {
         table.add_row(names.into_iter().chain(columns.iter().map(figure)));
     }
     align(table, columns.len() + 1)
-}
-
-/// What the memory at the largest column is paid with, in time and work: figures, and below them verdicts against the
-/// first candidate.
-fn price(panel: &Panel, look: &Look) -> String {
-    let Some((first, last)) = panel.lines.first().zip(panel.columns.len().checked_sub(1)) else { return String::new() };
-    let found = |line: &Line, metric: &str| line.points[last].as_ref()?.get(metric).copied();
-    let metrics: Vec<&str> =
-        PRICE.into_iter().filter(|metric| panel.lines.iter().any(|line| found(line, metric).is_some())).collect();
-    if metrics.is_empty() {
-        return String::new();
-    }
-    let figures = || panel.lines.iter().flat_map(|line| metrics.iter().filter_map(|metric| found(line, metric)));
-    let (common, n) = words::common(figures().map(|figure| words::count(&figure)));
-    let compared = |at: usize, metric: &str| panel.comparison(metric, at, last).filter(|compared| compared.n.1 > 0);
-    let mut table = bare_table(look);
-    table.set_header(["candidate"].iter().chain(&metrics));
-    for (at, line) in panel.lines.iter().enumerate() {
-        let cell = |metric: &&str| {
-            let Some(figure) = found(line, metric) else { return Cell::new("-") };
-            let mut text =
-                format!("{} {}", words::median(metric, Some(&figure)), words::interval(metric, Some(&figure)));
-            let n = words::count(&figure);
-            if common.as_ref() != Some(&n) {
-                text.push_str(&format!(" {n}"));
-            }
-            match compared(at, metric) {
-                Some(compared) => {
-                    let verdict = words::short_verdict(compared);
-                    painted(Cell::new(format!("{}\n{verdict}", text.trim_end())), compared.verdict, look)
-                }
-                None => Cell::new(text.trim_end()),
-            }
-        };
-        table.add_row(std::iter::once(Cell::new(broken(&line.candidate))).chain(metrics.iter().map(cell)));
-    }
-    let at = words::column(panel.axis, panel.columns[last]);
-    let against = if panel.lines.len() > 1 { format!(", and against {}", first.candidate) } else { String::new() };
-    let title = format!("{}: time and work at {at}, [95 % interval], {n}{against}", panel.title);
-    let all = (1..panel.lines.len()).flat_map(|at| metrics.iter().filter_map(move |metric| compared(at, metric)));
-    let repeats = words::repeats(all).map_or(String::new(), |text| text + "\n");
-    format!("\n{}\n{}\n{repeats}", bold(&wrapped(&title, look), look), align(table, metrics.len()))
 }
 
 /// A verdict for each candidate against the first, at each column.
