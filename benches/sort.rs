@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use allocanary::sort_buffer::{Options, SortBuffer};
-use allocanary::units::Bytes;
 use allocanary_kernel::rng::Rng;
 use allocanary_kernel::sys::{line_number, read_into, usage};
+use allocanary_kernel::units::Bytes;
 use allocanary_study::summary::stats::median;
 
 const ROUNDS: usize = 5;

@@ -39,7 +39,7 @@ enum Verb {
     /// Show rows again, of one study or of many hosts.
     #[command(after_help = REPORT_EXAMPLES)]
     Report(ReportFlags),
-    /// Say per candidate and workload whether NEW is better or worse than OLD, or no different.
+    /// Say per candidate and workload whether NEW is better than OLD, worse, equal, or undecided.
     #[command(after_help = COMPARE_EXAMPLES)]
     Compare(CompareFlags),
     /// Say what this host, its container and the environment make of allocators, and what to change.
@@ -241,6 +241,9 @@ pub struct CompareFlags {
     /// Fail where this metric got worse by more: rss=5%; repeatable.
     #[arg(long, value_name = "METRIC=PERCENT")]
     pub gate: Vec<String>,
+    /// What an undecided gate does to the exit code: fail, or pass.
+    #[arg(long, value_name = "OUTCOME", default_value = "fail", value_parser = ["fail", "pass"])]
+    pub undecided: String,
     /// Metrics to compare (`allocanary list metrics`); those of gates are added.
     #[arg(long, value_name = "METRIC", value_delimiter = ',', default_values = ["rss", "peak"])]
     pub metrics: Vec<String>,

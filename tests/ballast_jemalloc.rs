@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use allocanary::Ballast;
 use allocanary::tuning::{Pages, decay, set_decay};
-use allocanary::units::Bytes;
+use allocanary_kernel::units::Bytes;
 use ballast::{BURST, alone, faults, status, through_a_burst};
 
 // Decay at once, so that what is kept is kept by the guard.

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use allocanary::Ballast;
 use allocanary::tuning::{Error, purge};
-use allocanary::units::Bytes;
+use allocanary_kernel::units::Bytes;
 use ballast::{BURST, alone, status, through_a_burst};
 
 allocanary::install!(system, arena_max = 2);

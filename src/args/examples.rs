@@ -55,7 +55,10 @@ Examples:
   allocanary compare main.jsonl branch.jsonl
   allocanary compare main.jsonl branch.jsonl --gate rss=5% --gate throughput=10%
 
-A gate is broken, and the exit code 1, where the metric got worse for sure and by more than so much.";
+Verdicts: better; worse; equal (the whole 95 % interval lies within the gate, or 2 % without one);
+undecided (anything else). A gate fails, and the exit code is 1, where the metric got worse for sure
+and by more than the gate, where the samples leave that open (--undecided pass lets this through),
+and where one side has no figure. It says how many repeats would decide.";
 
 /// Of `doctor`.
 pub const DOCTOR_EXAMPLES: &str = "\

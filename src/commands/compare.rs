@@ -1,29 +1,63 @@
-//! `allocanary compare`: is the new state better, worse or no different? In: two files of rows, gates. Out: a verdict
+//! `allocanary compare`: is the new state better, worse or equal? In: two files of rows, gates. Out: a verdict
 //! for each candidate, workload and column, and an exit code for CI.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use super::terminal;
 use crate::args::CompareFlags;
 use allocanary_cell::description::perhaps;
-use allocanary_kernel::units::Unit;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::reports::comparison::{self, Compared};
 use allocanary_study::rows;
 use allocanary_study::summary::{
-    Better, Fold, Group, Key, METRICS, Metric, Verdict, compare_groups, find_metric, metric_index,
+    Better, Comparison, Fold, Group, Key, MARGIN, METRICS, Metric, Verdict, compare_groups, differences, differing,
+    find_metric, metric_index, notes,
 };
 
 /// Fail where a metric got worse for sure and by more than so much.
 struct Gate {
-    metric: &'static str,
+    metric: &'static Metric,
     most: f64,
 }
 
+/// What a gate makes of a comparison.
+#[derive(Clone, Copy, PartialEq)]
+enum Judged {
+    /// It did not get worse by more than the gate.
+    Holds,
+    /// It did.
+    Broken,
+    /// The samples do not tell.
+    Undecided,
+}
+
 impl Gate {
-    fn is_broken_by(&self, one: &Compared) -> bool {
-        let change = (one.comparison.ratio() - 1.0).abs();
-        one.metric.name == self.metric && one.comparison.verdict == Verdict::Worse && change > self.most
+    /// A gate asks one thing: did it get worse by more than that? It holds where the interval leaves that out.
+    fn judge(&self, one: &Comparison) -> Judged {
+        let (_, most) = one.worsening(self.metric.better).unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
+        match one.verdict {
+            Verdict::Worse if (one.ratio() - 1.0).abs() > self.most => Judged::Broken,
+            Verdict::Better | Verdict::Equal => Judged::Holds,
+            _ if most <= self.most => Judged::Holds,
+            _ => Judged::Undecided,
+        }
+    }
+
+    /// What would have to be measured for the gate to be judged.
+    fn more(&self, one: &Comparison) -> String {
+        if one.doubted {
+            return "the machine was too busy to judge that: measure again when it is idle".into();
+        }
+        let bound = if self.metric.better == Better::Higher { -self.most } else { self.most };
+        match one.repeats_to_pass(bound) {
+            Some(repeats) => format!("about {repeats} repeats would decide"),
+            None => {
+                "the samples spread too far for any number of repeats: take a wider gate, or a quieter machine".into()
+            }
+        }
     }
 }
 
@@ -32,8 +66,8 @@ pub fn run(flags: &CompareFlags) -> Result<ExitCode> {
     let gates: Vec<Gate> = flags.gate.iter().map(|text| gate(text)).collect::<Result<_>>()?;
     let mut metrics: Vec<&'static Metric> = flags.metrics.iter().map(|name| metric(name)).collect::<Result<_>>()?;
     for gate in &gates {
-        if !metrics.iter().any(|metric| metric.name == gate.metric) {
-            metrics.push(metric(gate.metric)?);
+        if !metrics.iter().any(|metric| metric.name == gate.metric.name) {
+            metrics.push(gate.metric);
         }
     }
     let (old, new) = (read(&flags.old)?, read(&flags.new)?);
@@ -48,7 +82,12 @@ pub fn run(flags: &CompareFlags) -> Result<ExitCode> {
     }
     let mut compared = Vec::new();
     for metric in metrics {
-        let found = compare_groups(pairs.iter().map(|(_, old, new)| (*old, *new)), metric);
+        let gated = gates.iter().filter(|gate| gate.metric.name == metric.name).map(|gate| gate.most);
+        let margin = gated.reduce(f64::min).unwrap_or(MARGIN);
+        let mut found = compare_groups(pairs.iter().map(|(_, old, new)| (*old, *new)), metric, margin);
+        if old.fold.noise.is_too_busy() || new.fold.noise.is_too_busy() {
+            found = found.into_iter().map(Comparison::on_a_busy_machine).collect();
+        }
         let whole = pairs.iter().zip(found).map(|((key, old, _), comparison)| Compared {
             key: (*key).clone(),
             place: old.place,
@@ -59,37 +98,63 @@ pub fn run(flags: &CompareFlags) -> Result<ExitCode> {
         compared.extend(whole.filter(|one| one.comparison.old.is_finite() && one.comparison.new.is_finite()));
     }
     let mut out = comparison::render(&compared, &terminal::look());
-    let missing = |here: &Fold, there: &Fold, name: &str| -> String {
+    let missing = |here: &Side, there: &Side, name: &str| -> String {
         let lost = here.groups.keys().filter(|key| !there.groups.contains_key(*key));
         lost.map(|key| format!("only in the {name}: {}\n", comparison::title(key))).collect()
     };
     out.push_str(&missing(&new, &old, "new"));
+    out.push_str(&surroundings(&old, &new));
     terminal::print(out.as_bytes())?;
 
-    let lost = lost(&old, &new);
-    for (key, why) in &lost {
-        eprintln!("lost: {}: {why}", comparison::title(key));
+    let mut lost = lost(&old, &new);
+    for gate in &gates {
+        lost.extend(without_figures(gate.metric, &pairs));
     }
-    let unjudged = |one: &&Compared| {
-        let gated = gates.iter().any(|gate| gate.metric == one.metric.name);
-        gated && one.comparison.verdict == Verdict::TooFew
+    for (what, why) in &lost {
+        eprintln!("lost: {what}: {why}");
+    }
+    let judged = |wanted: Judged| {
+        let all = gates.iter().flat_map(|gate| compared.iter().map(move |one| (gate, one)));
+        let of_gate = all.filter(|(gate, one)| gate.metric.name == one.metric.name);
+        of_gate.filter(move |(gate, one)| gate.judge(&one.comparison) == wanted).collect::<Vec<_>>()
     };
-    let unjudged: Vec<&Compared> = compared.iter().filter(unjudged).collect();
-    for one in &unjudged {
-        eprintln!("gate not judged: {}: too few samples to tell; measure more repeats", one.title());
+    let undecided = judged(Judged::Undecided);
+    for (gate, one) in &undecided {
+        let (title, found, more) = (one.title(), comparison::found(&one.comparison), gate.more(&one.comparison));
+        eprintln!("gate undecided: {title}: {found}, and the gate is {}; {more}", comparison::percent(gate.most));
     }
-    let broken: Vec<&Compared> =
-        compared.iter().filter(|one| gates.iter().any(|gate| gate.is_broken_by(one))).collect();
-    for one in &broken {
-        eprintln!("gate broken: {}: {}", one.title(), Unit::Ratio.show(one.comparison.ratio()));
+    let passes = flags.undecided == "pass";
+    if !undecided.is_empty() && !passes {
+        eprintln!("an undecided gate fails; --undecided pass lets it through");
+    }
+    let broken = judged(Judged::Broken);
+    for (gate, one) in &broken {
+        let (title, found) = (one.title(), comparison::found(&one.comparison));
+        eprintln!("gate broken: {title}: {found}, and the gate is {}", comparison::percent(gate.most));
     }
     // What crashes, or is not there any more, must not pass a gate.
-    let passed = broken.is_empty() && (gates.is_empty() || (lost.is_empty() && unjudged.is_empty()));
+    let passed = gates.is_empty() || (broken.is_empty() && lost.is_empty() && (undecided.is_empty() || passes));
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
+/// Where a gated metric has figures on one side only, or nowhere at all: a gate on nothing must not pass.
+fn without_figures(metric: &Metric, pairs: &[(&Key, &Group, &Group)]) -> Vec<(String, String)> {
+    let at = metric_index(metric.name);
+    let counts = |(_, old, new): &&(&Key, &Group, &Group)| (old.values[at].len(), new.values[at].len());
+    if pairs.iter().all(|pair| counts(&pair) == (0, 0)) {
+        return vec![(metric.name.to_string(), "gated, and neither the old nor the new rows have it".into())];
+    }
+    let why = |pair| match counts(&pair) {
+        (old, 0) if old > 0 => Some(format!("gated: {old} old rows have it and no new row has")),
+        (0, new) if new > 0 => Some(format!("gated: {new} new rows have it and no old row has")),
+        _ => None,
+    };
+    let one_sided = pairs.iter().filter_map(|pair| Some((pair.0, why(pair)?)));
+    one_sided.map(|(key, why)| (format!("{} of {}", metric.name, comparison::title(key)), why)).collect()
+}
+
 /// What the old rows have figures of and the new ones have not, or where more cells fail than did.
-fn lost<'a>(old: &'a Fold, new: &Fold) -> Vec<(&'a Key, String)> {
+fn lost(old: &Side, new: &Side) -> Vec<(String, String)> {
     let counted = |group: &Group| group.values[metric_index("rss")].len();
     let why = |key: &Key, group: &Group| match new.groups.get(key) {
         None => Some("not in the new rows".to_string()),
@@ -100,18 +165,71 @@ fn lost<'a>(old: &'a Fold, new: &Fold) -> Vec<(&'a Key, String)> {
         Some(_) => None,
     };
     let measured = old.groups.iter().filter(|(_, group)| counted(group) > 0);
-    measured.filter_map(|(key, group)| Some((key, why(key, group)?))).collect()
+    measured.filter_map(|(key, group)| Some((comparison::title(key), why(key, group)?))).collect()
 }
 
-fn read(path: &std::path::Path) -> Result<Fold> {
+/// Rows of the old or of the new state.
+struct Side {
+    fold: Fold,
+    /// By cells alone: their host and their allocator's version may be others on the other side.
+    groups: BTreeMap<Key, Group>,
+    versions: BTreeMap<String, BTreeSet<String>>,
+}
+
+fn read(path: &Path) -> Result<Side> {
     let mut fold = Fold::default();
     for problem in rows::read(&[path.to_path_buf()], |sample| fold.add(&sample))? {
         eprintln!("{problem}");
     }
-    match fold.rows {
-        0 => Err(Error::NoRows(format!("{}: no row that can be compared", path.display()))),
-        _ => Ok(fold),
+    if fold.rows == 0 {
+        return Err(Error::NoRows(format!("{}: no row that can be compared", path.display())));
     }
+    fold.settle();
+    let (mut groups, mut versions) = (BTreeMap::new(), BTreeMap::<String, BTreeSet<String>>::new());
+    let mut kinds: BTreeMap<Key, Key> = BTreeMap::new();
+    for (key, group) in std::mem::take(&mut fold.groups) {
+        let cells = Key { host: Arc::default(), version: String::new(), ..key.clone() };
+        if let Some(other) = kinds.insert(cells.clone(), key.clone()) {
+            return Err(unlike(path, &other, &key));
+        }
+        versions.entry(key.candidate.clone()).or_default().insert(key.version);
+        groups.insert(cells, group);
+    }
+    Ok(Side { fold, groups, versions })
+}
+
+/// Why rows of one side cannot be one figure.
+fn unlike(path: &Path, one: &Key, other: &Key) -> Error {
+    let kinds = match one.host == other.host {
+        true => [&one.version, &other.version].map(|version| format!("version {version}")).to_vec(),
+        false => differing(&[&one.host, &other.host]),
+    };
+    Error::Input(format!(
+        "{}: the rows of {} are of two kinds: {}. They cannot be pooled into one figure: compare files of one kind each",
+        path.display(),
+        comparison::title(one),
+        kinds.join("; ")
+    ))
+}
+
+/// What differs between the two sides but for their figures, and what disturbed them, a line each.
+fn surroundings(old: &Side, new: &Side) -> String {
+    let mut lines = differences(&old.fold.provenance, &new.fold.provenance);
+    let joined = |versions: &BTreeSet<String>| versions.iter().cloned().collect::<Vec<_>>().join(" and ");
+    for (candidate, was) in &old.versions {
+        if let Some(is) = new.versions.get(candidate).filter(|is| *is != was) {
+            lines.push(format!("{candidate}: version {} in the old, {} in the new", joined(was), joined(is)));
+        }
+    }
+    let mut out = lines.iter().map(|line| format!("differs: {line}\n")).collect::<String>();
+    for (name, side) in [("old", old), ("new", new)] {
+        let studies: BTreeSet<Option<&str>> = side.groups.keys().map(|key| key.study.as_deref()).collect();
+        let unfinished = studies.into_iter().flat_map(|study| side.fold.unfinished(study));
+        let unfinished =
+            unfinished.map(|(_, rows, planned)| format!("not finished: {rows} of {planned} planned cells have rows"));
+        out.extend(notes(&side.fold).into_iter().chain(unfinished).map(|note| format!("{name}: {note}\n")));
+    }
+    out
 }
 
 fn metric(name: &str) -> Result<&'static Metric> {
@@ -131,5 +249,5 @@ fn gate(text: &str) -> Result<Gate> {
     if metric.better == Better::Neither {
         return Err(Error::Input(format!("--gate: `{}` has no better way, so it cannot get worse", metric.name)));
     }
-    Ok(Gate { metric: metric.name, most: most / 100.0 })
+    Ok(Gate { metric, most: most / 100.0 })
 }

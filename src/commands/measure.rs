@@ -1,7 +1,7 @@
 //! What `study` and the command without a verb share: cells are found (or built), run, kept as rows, reported.
 //! In: a group of one study or more. Out: rows in one file, and a report of all of them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -135,7 +135,12 @@ impl Measurement<'_> {
             bar.println(format!("{name}{} cells, about {span}{budget}", left.len()));
         }
         let mut failed = 0;
+        let mut planned_of: BTreeMap<Option<String>, u32> = BTreeMap::new();
+        for ((study, _), size) in left.iter().zip(&sizes) {
+            *planned_of.entry(study.name.clone()).or_default() += *size as u32;
+        }
         let mut row = |sample: &Sample| {
+            let sample = &Sample { planned: planned_of.get(&sample.cell.study).copied(), ..sample.clone() };
             if let Some(failure) = &sample.error {
                 failed += 1;
                 bar.println(format!("failed: {}: {}", sample.cell.title(), failure.text));

@@ -54,7 +54,10 @@ fn a_group_is_one_run_with_a_section_for_each_study() {
     // Every view starts from rows and the file beside them.
     assert_eq!(run(folder.path(), "report out").out, ran.out);
     let markdown = run(folder.path(), "report out --format markdown").out;
-    assert!(markdown.contains("## small: Which is fastest?\n\n| | candidate | per_op | user | peak |"), "{markdown}");
+    assert!(
+        markdown.contains("## small: Which is fastest?\n\n| | candidate | n | per_op | user | peak |"),
+        "{markdown}"
+    );
     let csv = run(folder.path(), "report out --format csv").out;
     assert!(csv.lines().next().unwrap().ends_with(",failed,study"), "{csv}");
     assert!(csv.lines().skip(1).all(|line| line.ends_with(",one") || line.ends_with(",small")), "{csv}");

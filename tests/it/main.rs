@@ -15,4 +15,5 @@ mod service;
 mod settings;
 mod store;
 mod support;
+mod trust;
 mod truth;

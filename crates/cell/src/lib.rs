@@ -10,6 +10,7 @@
 
 mod cell;
 pub mod description;
+pub mod load;
 pub mod meter;
 pub mod meters;
 pub mod provenance;

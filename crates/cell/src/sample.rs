@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::Cell;
+use crate::load::Load;
 use crate::provenance::Provenance;
 use crate::workload::Phase;
 
@@ -33,6 +34,12 @@ pub struct Sample {
     pub started_ms: u64,
     /// The build and the host.
     pub provenance: Provenance,
+    /// What else the machine did meanwhile; none in rows of commands that did not look.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<Load>,
+    /// How many cells its study has, so that a report can say how many are missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub planned: Option<u32>,
 }
 
 /// What a cell measured.

@@ -129,6 +129,8 @@ fn run(worker: &Worker, mut board: Board, cell: Cell) -> Sample {
         wall_us: 0,
         started_ms: 0,
         provenance: Provenance { build: (worker.build)(), ..Provenance::here() },
+        load: None,
+        planned: None,
     };
     let latency = LatencyMeter::new();
     let outcome =

@@ -32,6 +32,14 @@ pub fn title(key: &Key) -> String {
     format!("{}, {}, {} threads{cores}", key.candidate, key.workload, key.threads)
 }
 
+/// `+13 % [-12 %, +40 %], n 10`.
+pub fn found(comparison: &Comparison) -> String {
+    let interval = comparison
+        .interval
+        .map_or(String::new(), |(low, high)| format!(" [{}, {}]", words::change(low), words::change(high)));
+    format!("{}{interval}, {}", words::change(comparison.ratio()), words::count_of(comparison))
+}
+
 /// All tables, then how often each verdict was given.
 pub fn render(compared: &[Compared], look: &Look) -> String {
     let mut out = String::new();
@@ -40,14 +48,19 @@ pub fn render(compared: &[Compared], look: &Look) -> String {
         let here: Vec<&Compared> = compared.iter().filter(|one| table(one) == wanted).collect();
         let about = here[0].metric.about;
         let (metric, _, workload) = wanted;
-        out.push_str(&format!("{workload}: {metric} ({about}), new against old, [95 % interval]\n"));
+        out.push_str(&format!("{workload}: {metric} ({about}), new against old, [95 % interval],\n"));
+        let (_, n) = words::common(here.iter().map(|one| words::count_of(&one.comparison)));
+        out.push_str(&format!("equal within {}, {n}\n", percent(here[0].comparison.margin)));
         out.push_str(&format!("{}\n\n", matrix(&here, look)));
     }
     let count = |verdict| compared.iter().filter(|one| one.comparison.verdict == verdict).count();
-    let kinds = [Verdict::NoDifference, Verdict::Better, Verdict::Worse, Verdict::Different, Verdict::TooFew];
+    let kinds = [Verdict::Equal, Verdict::Better, Verdict::Worse, Verdict::Different, Verdict::Undecided];
     let counts = kinds.into_iter().filter(|kind| count(*kind) > 0);
     let counts: Vec<String> = counts.map(|kind| format!("{} {}", count(kind), kind.text())).collect();
     out.push_str(&format!("{} comparisons: {}\n", compared.len(), counts.join(", ")));
+    if let Some(repeats) = words::repeats(compared.iter().map(|one| &one.comparison)) {
+        out.push_str(&format!("{repeats}\n"));
+    }
     out
 }
 
@@ -70,14 +83,20 @@ fn matrix(here: &[&Compared], look: &Look) -> comfy_table::Table {
         threads => format!("{}\n{threads} threads", words::column(*axis, *value)),
     };
     table.set_header(std::iter::once("candidate".to_string()).chain(columns.iter().map(head)));
+    let (common, _) = words::common(here.iter().map(|one| words::count_of(&one.comparison)));
     for candidate in &candidates {
         let cell = |at: &(Axis, u32, u32)| {
             let found = here.iter().find(|one| one.key.candidate == *candidate && column(&one.key) == *at);
-            found.map_or_else(|| Cell::new("-"), |one| table::verdict_cell(&one.comparison, look))
+            found.map_or_else(|| Cell::new("-"), |one| table::verdict_cell(&one.comparison, common.as_deref(), look))
         };
         table.add_row(std::iter::once(Cell::new(table::broken(candidate))).chain(columns.iter().map(cell)));
     }
     table::align(table, columns.len())
+}
+
+/// `5 %`.
+pub fn percent(share: f64) -> String {
+    format!("{} %", (share * 1e6).round() / 1e4)
 }
 
 /// The values of `of`, each once, in the order in which they come.

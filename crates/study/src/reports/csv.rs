@@ -1,5 +1,5 @@
 //! `csv`: one line for each candidate, column and metric, for a spreadsheet or a script. In: findings. Out: CSV with
-//! plain numbers in base units; where rows name their study, it is the last column.
+//! plain numbers in base units, without an interval below five samples; where rows name their study, it is the last column.
 
 use crate::report::Report;
 use crate::summary::{Findings, METRICS};
@@ -22,6 +22,9 @@ fn render(findings: &Findings, _look: &Look) -> String {
                 let Some(point) = point else { continue };
                 for (metric, estimate) in METRICS.iter().zip(&point.estimates) {
                     let Some(estimate) = estimate else { continue };
+                    let interval = estimate.interval();
+                    let (low, high) =
+                        interval.map_or_else(Default::default, |(low, high)| (low.to_string(), high.to_string()));
                     out.push_str(&format!(
                         "{},{},{},{},{value},{},{},{},{},{},{},{},{}{study}\n",
                         quoted(&panel.title),
@@ -32,8 +35,8 @@ fn render(findings: &Findings, _look: &Look) -> String {
                         metric.unit.name(),
                         estimate.n,
                         estimate.median,
-                        estimate.low,
-                        estimate.high,
+                        low,
+                        high,
                         estimate.spread,
                         point.failed,
                     ));

@@ -2,7 +2,7 @@
 //! and marks, which each report sets in its own way.
 
 use super::words;
-use crate::summary::{Comparison, Metric, Panel, Section, Verdict};
+use crate::summary::{Comparison, Metric, Panel, Point, Section, Verdict};
 
 /// The candidates of one workload at one column.
 pub struct Block {
@@ -16,6 +16,8 @@ pub struct Block {
 pub struct Row {
     /// As it is written.
     pub candidate: String,
+    /// How many samples it has.
+    pub n: usize,
     /// A figure for each metric.
     pub figures: Vec<Figure>,
 }
@@ -33,8 +35,8 @@ pub struct Figure {
 }
 
 /// How the marks are to be read.
-pub const KEY: &str = "Medians. ▼ less and ▲ more than the first candidate above, as far as that is sure; unmarked: no \
-                       difference; ?: too few samples to tell.";
+pub const KEY: &str = "Medians. ▼ less and ▲ more than the first candidate above; = equal within 2 %; ?: undecided, the \
+                       samples spread too far or are too few.";
 
 /// What the metrics in the head mean.
 pub fn meanings(section: &Section) -> String {
@@ -100,6 +102,7 @@ fn rows(panel: &Panel, column: usize, metrics: &[&'static Metric]) -> Vec<Row> {
     measured
         .map(|(at, line)| Row {
             candidate: line.candidate.clone(),
+            n: line.points[column].as_ref().map_or(0, Point::n),
             figures: metrics.iter().map(|metric| figure(panel, at, column, metric)).collect(),
         })
         .collect()
@@ -128,8 +131,8 @@ fn figure(panel: &Panel, line: usize, column: usize, metric: &Metric) -> Figure 
 
 fn mark(comparison: &Comparison) -> &'static str {
     match comparison.verdict {
-        Verdict::TooFew => "?",
-        Verdict::NoDifference => "",
+        Verdict::Undecided => "?",
+        Verdict::Equal => "=",
         _ if comparison.ratio() < 1.0 => "▼",
         _ => "▲",
     }

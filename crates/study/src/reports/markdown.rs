@@ -2,7 +2,7 @@
 
 use super::{figures, words};
 use crate::report::Report;
-use crate::summary::{Findings, Panel, Section};
+use crate::summary::{Findings, PRICE, Panel, Section};
 use allocanary_kernel::terminal::Look;
 
 /// The report.
@@ -20,6 +20,9 @@ fn render(findings: &Findings, _look: &Look) -> String {
         match section.about.metrics.is_empty() {
             true => section.panels.iter().for_each(|panel| out.push_str(&whole(panel))),
             false => out.push_str(&own(section)),
+        }
+        if let Some(unfinished) = words::unfinished(section) {
+            out.push_str(&format!("{}\n\n", escaped(&unfinished)));
         }
         let published = figures::published(section);
         if !published.is_empty() {
@@ -44,6 +47,7 @@ fn whole(panel: &Panel) -> String {
         out.push_str(&format!("\n{headline}\n"));
     }
     out.push_str(&verdicts(panel));
+    out.push_str(&price(panel));
     out.push('\n');
     out
 }
@@ -51,11 +55,12 @@ fn whole(panel: &Panel) -> String {
 /// The metrics that the study names, with intervals.
 fn own(section: &Section) -> String {
     let heads: Vec<&str> = section.about.metrics.iter().map(|metric| metric.name).collect();
-    let mut out = format!("| | candidate | {} |\n|---|---|{}\n", heads.join(" | "), "--:|".repeat(heads.len()));
+    let rule = "--:|".repeat(heads.len() + 1);
+    let mut out = format!("| | candidate | n | {} |\n|---|---|{rule}\n", heads.join(" | "));
     for block in figures::blocks(section) {
         for (at, row) in block.rows.iter().enumerate() {
             let title = if at == 0 { escaped(&block.title) } else { String::new() };
-            out.push_str(&format!("| {title} | `{}` |", row.candidate));
+            out.push_str(&format!("| {title} | `{}` | {} |", row.candidate, row.n));
             for figure in &row.figures {
                 let texts = [figure.mark, &figure.median, &figure.interval];
                 let texts: Vec<&str> = texts.into_iter().filter(|text| !text.is_empty()).collect();
@@ -76,19 +81,47 @@ fn own(section: &Section) -> String {
 fn memory(panel: &Panel) -> String {
     let heads: Vec<String> = panel.columns.iter().map(|value| words::column(panel.axis, *value)).collect();
     let mut out = format!("| candidate | {} |\n|---|{}\n", heads.join(" | "), "--:|".repeat(heads.len()));
+    let (common, n) = words::common(words::counts(panel, "rss"));
     for (at, line) in panel.lines.iter().enumerate() {
         out.push_str(&format!("| `{}` |", line.candidate));
         for (column, point) in line.points.iter().enumerate() {
             let rss = point.as_ref().and_then(|point| point.get("rss"));
             let (median, interval) = (words::median("rss", rss), words::interval("rss", rss));
-            let best = words::best(panel, column, "rss") == Some(at) && panel.lines.len() > 1;
+            let best = words::starred(panel, column, "rss") == Some(at);
             let median = if best { format!("**{median}**") } else { median };
             out.push_str(format!(" {median} {interval}").trim_end());
+            if let Some(n) = rss.map(words::count).filter(|n| common.as_ref() != Some(n)) {
+                out.push_str(&format!(", {n}"));
+            }
             out.push_str(" |");
         }
         out.push('\n');
     }
+    out.push_str(&format!("\nMedian, [95 % interval], {n}.\n"));
     out
+}
+
+/// What the memory at the largest column is paid with.
+fn price(panel: &Panel) -> String {
+    let Some((first, last)) = panel.lines.first().zip(panel.columns.len().checked_sub(1)) else { return String::new() };
+    let mut rows = String::new();
+    for (at, line) in panel.lines.iter().enumerate().skip(1) {
+        let cell = |metric: &&str| match panel.comparison(metric, at, last).filter(|found| found.n.0.min(found.n.1) > 0)
+        {
+            Some(found) => words::verdict(found),
+            None => "-".into(),
+        };
+        let cells: Vec<String> = PRICE.iter().map(cell).collect();
+        if cells.iter().any(|cell| cell != "-") {
+            rows.push_str(&format!("| `{}` | {} |\n", line.candidate, cells.join(" | ")));
+        }
+    }
+    if rows.is_empty() {
+        return rows;
+    }
+    let at = words::column(panel.axis, panel.columns[last]);
+    let heads = PRICE.join(" | ");
+    format!("\nThe price at {at}, against `{}`:\n\n| candidate | {heads} |\n|---|---|---|---|\n{rows}", first.candidate)
 }
 
 fn verdicts(panel: &Panel) -> String {

@@ -1,5 +1,6 @@
 //! The reports, one file each, and the list of them.
 
+mod answer;
 pub mod comparison;
 mod csv;
 mod figures;

@@ -1,5 +1,8 @@
 //! `table`: for a terminal of 80 columns or more. In: findings. Out: tables and sentences.
 
+mod ending;
+mod price;
+
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, LineStyle, Table, TableStyle};
 
 use super::{figures, words};
@@ -24,12 +27,16 @@ fn render(findings: &Findings, look: &Look) -> String {
             section.panels.iter().for_each(|panel| out.push_str(&whole(panel, look)));
         } else {
             out.push_str(&format!("{}\n", own(section, look)));
-            out.push_str(&format!("{}\n", wrapped(figures::KEY, look)));
+            let (_, n) = words::common(own_counts(section));
+            out.push_str(&format!("{}\n", wrapped(&format!("{} {n}.", figures::KEY), look)));
             out.push_str(&format!("{}\n", wrapped(&figures::meanings(section), look)));
             for line in figures::settled(section) {
                 out.push_str(&format!("{}\n", wrapped(&line, look)));
             }
             out.push('\n');
+        }
+        if let Some(unfinished) = words::unfinished(section) {
+            out.push_str(&format!("{}\n\n", paint(&wrapped(&unfinished, look), Color::Red, look)));
         }
         let published = figures::published(section);
         if !published.is_empty() {
@@ -40,13 +47,16 @@ fn render(findings: &Findings, look: &Look) -> String {
             out.push('\n');
         }
     }
-    for trouble in words::troubles(findings) {
-        out.push_str(&format!("{}\n", paint(&trouble, Color::Red, look)));
+    let troubles = words::troubles(findings);
+    for trouble in &troubles {
+        // A failure stays on one line, so that it can be searched for.
+        let text = if findings.notes.contains(trouble) { wrapped(trouble, look) } else { trouble.clone() };
+        out.push_str(&format!("{}\n", paint(&text, Color::Red, look)));
     }
-    out.push_str(&format!("{} rows; medians of fresh processes in shuffled order\n", findings.rows));
-    for line in words::provenance(findings) {
-        out.push_str(&format!("{}\n", wrapped(&line, look)));
+    if !troubles.is_empty() {
+        out.push('\n');
     }
+    out.push_str(&ending::ending(findings, look));
     out
 }
 
@@ -56,7 +66,9 @@ fn whole(panel: &Panel, look: &Look) -> String {
     let title = format!("{}: MiB resident when idle, by {}{live}", panel.title, panel.axis.name());
     let mut out = format!("{}\n{}\n", bold(&wrapped(&title, look), look), memory(panel, look));
     let ratio = if live.is_empty() { "" } else { "resident / live, " };
-    out.push_str(&format!("median, {ratio}[95 % interval of the median]; * least in its column\n"));
+    let (_, n) = words::common(words::counts(panel, "rss"));
+    let key = format!("median, {ratio}[95 % interval of the median]; * least in its column; {n}");
+    out.push_str(&format!("{}\n", wrapped(&key, look)));
     if let Some(headline) = words::headline(panel) {
         out.push_str(&format!("{}\n", wrapped(&headline, look)));
     }
@@ -65,6 +77,7 @@ fn whole(panel: &Panel, look: &Look) -> String {
         out.push_str(&format!("\n{}\n{}\n", bold(&wrapped(&title, look), look), rest(panel, look)));
     }
     out.push_str(&verdicts(panel, look));
+    out.push_str(&price::price(panel, look));
     out.push('\n');
     out
 }
@@ -74,6 +87,7 @@ fn own(section: &Section, look: &Look) -> Table {
     let mut table = bare_table(look);
     let heads = section.about.metrics.iter().map(|metric| metric.name.to_string());
     table.set_header(std::iter::once("candidate".to_string()).chain(heads));
+    let (common, _) = words::common(own_counts(section));
     for block in figures::blocks(section) {
         table.add_row([Cell::new(block.title)]);
         for row in block.rows {
@@ -82,11 +96,18 @@ fn own(section: &Section, look: &Look) -> Table {
                 let cell = Cell::new(format!("{} {:1}", figure.median, figure.mark));
                 figure.verdict.map_or(cell.clone(), |verdict| painted(cell, verdict, look))
             });
-            let name = Cell::new(format!("  {}", broken(&row.candidate).replace('\n', "\n  ")));
+            let n = format!("n={}", row.n);
+            let n = if common.as_ref() == Some(&n) { String::new() } else { format!("\n  {n}") };
+            let name = Cell::new(format!("  {}{n}", broken(&row.candidate).replace('\n', "\n  ")));
             table.add_row(std::iter::once(name).chain(figures));
         }
     }
     align(table, section.about.metrics.len())
+}
+
+/// How many samples the rows of a study's own table have.
+fn own_counts(section: &Section) -> impl Iterator<Item = String> {
+    figures::blocks(section).into_iter().flat_map(|block| block.rows).map(|row| format!("n={}", row.n))
 }
 
 /// Candidates by columns: median and overhead above the interval.
@@ -94,6 +115,7 @@ fn memory(panel: &Panel, look: &Look) -> Table {
     let mut table = bare_table(look);
     let heads = panel.columns.iter().map(|value| words::column(panel.axis, *value));
     table.set_header(std::iter::once("candidate".to_string()).chain(heads));
+    let (common, _) = words::common(words::counts(panel, "rss"));
     for (at, line) in panel.lines.iter().enumerate() {
         let mut cells = vec![Cell::new(broken(&line.candidate))];
         for (column, point) in line.points.iter().enumerate() {
@@ -101,14 +123,19 @@ fn memory(panel: &Panel, look: &Look) -> Table {
                 cells.push(Cell::new("-"));
                 continue;
             };
-            let best = words::best(panel, column, "rss") == Some(at) && panel.lines.len() > 1;
+            let best = words::starred(panel, column, "rss") == Some(at);
             let text = match point.get("rss") {
                 None => format!("{} failed", point.failed),
                 Some(rss) => {
                     let overhead = point.get("overhead").map_or(String::new(), |ratio| Unit::Ratio.show(ratio.median));
                     let star = if best { "*" } else { "" };
-                    let [median, low, high] = [rss.median, rss.low, rss.high].map(words::mebibytes);
-                    format!("{star}{median} {overhead}\n[{low}–{high}]")
+                    let median = words::mebibytes(rss.median);
+                    let interval = rss.interval().map_or(String::new(), |(low, high)| {
+                        format!("\n[{}–{}]", words::mebibytes(low), words::mebibytes(high))
+                    });
+                    let n = words::count(rss);
+                    let n = if common.as_ref() == Some(&n) { String::new() } else { format!("\n{n}") };
+                    format!("{star}{median} {overhead}{interval}{n}")
                 }
             };
             let cell = Cell::new(text);
@@ -122,16 +149,17 @@ fn memory(panel: &Panel, look: &Look) -> Table {
 
 /// What else there is to know, at the largest column.
 fn rest(panel: &Panel, look: &Look) -> Table {
-    let columns = ["peak", "rss_purged", "throughput", "p99", "cpu", "faults"];
-    let heads = ["candidate", "peak", "purged", "ops", "p99", "cpu", "faults"];
+    let columns = ["peak", "rss_purged", "faults"];
+    let heads = ["candidate", "n", "peak", "purged", "faults"];
     let mut table = bare_table(look);
     table.set_header(heads);
     for line in &panel.lines {
         let point = line.points.last().and_then(Option::as_ref);
         let figure = |metric: &&str| words::median(metric, point.and_then(|point| point.get(metric)));
-        table.add_row(std::iter::once(line.candidate.clone()).chain(columns.iter().map(figure)));
+        let names = [line.candidate.clone(), point.map_or("-".into(), |point| point.n().to_string())];
+        table.add_row(names.into_iter().chain(columns.iter().map(figure)));
     }
-    align(table, columns.len())
+    align(table, columns.len() + 1)
 }
 
 /// A verdict for each candidate against the first, at each column.
@@ -140,22 +168,28 @@ fn verdicts(panel: &Panel, look: &Look) -> String {
     let mut table = bare_table(look);
     let heads = panel.columns.iter().map(|value| words::column(panel.axis, *value));
     table.set_header(std::iter::once(format!("against {}", first.candidate)).chain(heads));
+    let (common, n) = words::common(panel.comparisons.iter().map(|(_, _, compared)| words::count_of(compared)));
     for (at, line) in panel.lines.iter().enumerate().skip(1) {
         let cell = |column: usize| {
             let found = panel.comparisons.iter().find(|(line, at_column, _)| (*line, *at_column) == (at, column));
             let Some((_, _, comparison)) = found else { return Cell::new("-") };
-            verdict_cell(comparison, look)
+            verdict_cell(comparison, common.as_deref(), look)
         };
         let cells = (0..panel.columns.len()).map(cell);
         table.add_row(std::iter::once(Cell::new(broken(&line.candidate))).chain(cells));
     }
-    let title = format!("{}: resident memory when idle, change in % (or times, x), [95 % interval]", panel.title);
-    format!("\n{}\n{}\n", bold(&wrapped(&title, look), look), align(table, panel.columns.len()))
+    let title = format!("{}: resident memory when idle, change in % (or times, x), [95 % interval], {n}", panel.title);
+    let repeats = words::repeats(panel.comparisons.iter().map(|(_, _, compared)| compared));
+    let repeats = repeats.map_or(String::new(), |repeats| repeats + "\n");
+    format!("\n{}\n{}\n{repeats}", bold(&wrapped(&title, look), look), align(table, panel.columns.len()))
 }
 
-/// A verdict in its colour.
-pub fn verdict_cell(comparison: &Comparison, look: &Look) -> Cell {
-    painted(Cell::new(words::short_verdict(comparison)), comparison.verdict, look)
+/// A verdict in its colour, with its samples' number where that is not the `common` one of the table.
+pub fn verdict_cell(comparison: &Comparison, common: Option<&str>, look: &Look) -> Cell {
+    let n = words::count_of(comparison);
+    let said = common == Some(n.as_str()) || comparison.interval.is_none();
+    let n = if said { String::new() } else { format!("\n{n}") };
+    painted(Cell::new(words::short_verdict(comparison) + &n), comparison.verdict, look)
 }
 
 fn painted(cell: Cell, verdict: Verdict, look: &Look) -> Cell {

@@ -1,6 +1,10 @@
 //! The plain language that all reports share. In: findings. Out: sentences and the texts of single figures.
 
-use crate::summary::{Axis, Comparison, Estimate, Findings, Line, METRICS, Panel, Verdict, metric_index};
+use std::collections::BTreeMap;
+
+use crate::summary::{
+    Axis, Comparison, Estimate, Findings, LEAST_SAMPLES, Line, METRICS, Panel, Section, Verdict, metric_index,
+};
 use allocanary_kernel::units::Unit;
 
 /// A median as it stands in a table, in the metric's unit.
@@ -16,8 +20,8 @@ pub fn mebibytes(bytes: f64) -> String {
 
 /// The interval that belongs to it: `[82.0, 86.9]` in the same multiple where it can be.
 pub fn interval(metric: &str, estimate: Option<&Estimate>) -> String {
-    let Some(estimate) = estimate else { return String::new() };
-    let (low, high) = (unit(metric).show(estimate.low), unit(metric).show(estimate.high));
+    let Some((low, high)) = estimate.and_then(Estimate::interval) else { return String::new() };
+    let (low, high) = (unit(metric).show(low), unit(metric).show(high));
     match (low.split_once(' '), high.split_once(' ')) {
         (Some((number, low_unit)), Some((_, high_unit))) if low_unit == high_unit => {
             format!("[{number}, {}]", bare(&high))
@@ -49,6 +53,34 @@ pub fn best(panel: &Panel, column: usize, metric: &str) -> Option<usize> {
     medians.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| at)
 }
 
+/// The line that bears the star of its column: the best of several, if it has the samples to say so.
+pub fn starred(panel: &Panel, column: usize, metric: &str) -> Option<usize> {
+    let best = best(panel, column, metric).filter(|_| panel.lines.len() > 1)?;
+    let samples = panel.lines[best].points[column].as_ref()?.get(metric)?.n;
+    (samples >= LEAST_SAMPLES).then_some(best)
+}
+
+/// Of some texts such as `n=5`, the one that most have, and what a table's head says of them all.
+pub fn common(counts: impl Iterator<Item = String>) -> (Option<String>, String) {
+    let mut distinct: BTreeMap<String, usize> = BTreeMap::new();
+    counts.for_each(|count| *distinct.entry(count).or_default() += 1);
+    let several = distinct.len() > 1;
+    let Some((most, _)) = distinct.into_iter().max_by_key(|(_, times)| *times) else { return (None, "n=0".into()) };
+    let text = if several { format!("{most} where a cell says no other") } else { most.clone() };
+    (Some(most), text)
+}
+
+/// How many samples a figure has: `n=5`.
+pub fn count(estimate: &Estimate) -> String {
+    format!("n={}", estimate.n)
+}
+
+/// How many samples the figures of a metric have.
+pub fn counts<'a>(panel: &'a Panel, metric: &'a str) -> impl Iterator<Item = String> + 'a {
+    let points = panel.lines.iter().flat_map(|line| line.points.iter().flatten());
+    points.filter_map(move |point| Some(count(point.get(metric)?)))
+}
+
 /// A change in percent: `+36 %`, `-4.2 %`; as a factor where it more than doubles: `3.1x`.
 pub fn change(ratio: f64) -> String {
     match ratio {
@@ -61,23 +93,42 @@ pub fn change(ratio: f64) -> String {
 
 /// `worse: 3.1x [2.9x, 3.3x]`.
 pub fn verdict(comparison: &Comparison) -> String {
-    let (low, high) = comparison.interval;
-    match comparison.verdict {
-        Verdict::TooFew => comparison.verdict.text().into(),
-        _ => {
-            format!("{}: {} [{}, {}]", comparison.verdict.text(), change(comparison.ratio()), change(low), change(high))
+    let text = comparison.verdict.text();
+    match comparison.interval {
+        None => format!("{text}: too few samples, {}", count_of(comparison)),
+        Some((low, high)) => {
+            let (ratio, low, high) = (change(comparison.ratio()), change(low), change(high));
+            format!("{text}: {ratio} [{low}, {high}], {}", count_of(comparison))
         }
     }
 }
 
-/// `worse 3.1x` above its interval; where there is no difference the interval alone says how sure that is.
+/// `worse 3.1x` above its interval; where that is equal or undecided the interval alone says how sure it is.
 pub fn short_verdict(comparison: &Comparison) -> String {
-    let (low, high) = comparison.interval;
+    let Some((low, high)) = comparison.interval else {
+        return format!("{}\n{}", comparison.verdict.text(), count_of(comparison));
+    };
     let interval = format!("[{}, {}]", brief(low), brief(high));
     match comparison.verdict {
-        Verdict::TooFew => "too few\nsamples".into(),
-        Verdict::NoDifference => format!("no difference\n{interval}"),
+        verdict @ (Verdict::Equal | Verdict::Undecided) => format!("{}\n{interval}", verdict.text()),
         verdict => format!("{} {}\n{interval}", verdict.text(), change(comparison.ratio())),
+    }
+}
+
+/// How many repeats would decide what is undecided; none where nothing is, or nothing would.
+pub fn repeats<'a>(comparisons: impl Iterator<Item = &'a Comparison>) -> Option<String> {
+    let undecided = comparisons.filter(|one| one.verdict == Verdict::Undecided && one.n.0.min(one.n.1) > 0);
+    let repeats: Vec<usize> = undecided.filter_map(Comparison::repeats_to_decide).collect();
+    let (least, most) = (repeats.iter().min()?, repeats.iter().max()?);
+    let range = if least == most { most.to_string() } else { format!("{least} to {most}") };
+    Some(format!("Undecided: about {range} repeats would decide."))
+}
+
+/// How many samples were compared: `n=5`, or `n=5,3` where the sides differ.
+pub fn count_of(comparison: &Comparison) -> String {
+    match comparison.n {
+        (old, new) if old == new => format!("n={old}"),
+        (old, new) => format!("n={old},{new}"),
     }
 }
 
@@ -143,6 +194,17 @@ pub fn settled(panel: &Panel, column: usize) -> Option<String> {
     }
 }
 
+/// What is to be said beside the verdicts of a study that was interrupted, or ended by its budget.
+pub fn unfinished(section: &Section) -> Option<String> {
+    let several = section.unfinished.len() > 1;
+    let part = |(host, rows, planned): &(String, usize, usize)| {
+        let host = if several { format!(" on {host}") } else { String::new() };
+        format!("{rows} of {planned} planned cells have rows{host}")
+    };
+    let parts: Vec<String> = section.unfinished.iter().map(part).collect();
+    (!parts.is_empty()).then(|| format!("The study is not finished: {}.", parts.join(", ")))
+}
+
 /// Lines about where the numbers come from.
 pub fn provenance(findings: &Findings) -> Vec<String> {
     let line = |provenance: &allocanary_cell::provenance::Provenance| {
@@ -174,7 +236,8 @@ pub fn troubles(findings: &Findings) -> Vec<String> {
         let times = if *count == 1 { String::new() } else { format!(" ({count} times)") };
         format!("failed: {what}: {why}{times}")
     };
-    findings.failures.iter().map(failed).chain(findings.problems.iter().cloned()).collect()
+    let said = findings.problems.iter().chain(&findings.notes).cloned();
+    findings.failures.iter().map(failed).chain(said).collect()
 }
 
 #[cfg(test)]

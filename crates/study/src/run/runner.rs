@@ -9,6 +9,7 @@ use super::child::{Child, Ended, run_child};
 use super::roster::{Roster, bare_environment};
 use crate::error::Result;
 use allocanary_cell::Cell;
+use allocanary_cell::load::Load;
 use allocanary_cell::provenance::{Build, Provenance};
 use allocanary_cell::sample::{Failure, FailureKind, SCHEMA, Sample};
 use allocanary_cell::spec::Spec;
@@ -59,7 +60,7 @@ impl Runner<'_> {
     /// One cell's sample: the child's answer, or what went wrong.
     fn sample(&self, cell: &Cell, provenance: &Provenance) -> Sample {
         let started_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
-        let kills_before = sys::memory_kills();
+        let (kills_before, load) = (sys::memory_kills(), Load::now());
         let (sample, wall) = match self.start(cell) {
             Err(failure) => (Err(failure), Duration::ZERO),
             Ok(ended) => {
@@ -75,9 +76,12 @@ impl Runner<'_> {
             wall_us: 0,
             started_ms: 0,
             provenance: provenance.clone(),
+            load: None,
+            planned: None,
         });
         sample.wall_us = wall.as_micros() as u64;
         sample.started_ms = started_ms;
+        sample.load = Some(load.until_now());
         sample
     }
 

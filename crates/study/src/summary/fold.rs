@@ -1,9 +1,14 @@
 //! Folds rows into groups, so that a hundred thousand rows need no more memory than their numbers.
 //! In: samples, one at a time. Out: for each cell without its repeat, the values of each metric.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
+use super::conditions::Conditions;
 use super::metrics::ALL;
+use super::noise::Noise;
+use allocanary_cell::Cell;
 use allocanary_cell::provenance::Provenance;
 use allocanary_cell::sample::Sample;
 
@@ -20,8 +25,10 @@ pub struct Key {
     pub threads: u32,
     /// Emulated cores.
     pub cores: Option<u32>,
-    /// The host's own cores.
-    pub host_cores: u32,
+    /// The kind of host: unlike ones are never pooled.
+    pub host: Arc<Conditions>,
+    /// The version of the allocator; empty where no row of the group says it.
+    pub version: String,
 }
 
 /// The repeats of a cell.
@@ -31,8 +38,6 @@ pub struct Group {
     pub values: Vec<Vec<f64>>,
     /// Repeats that failed.
     pub failed: usize,
-    /// The version of the allocator.
-    pub version: String,
     /// The least place of its cells in their studies.
     pub place: u32,
 }
@@ -42,18 +47,44 @@ pub struct Group {
 pub struct Fold {
     /// The groups, by what they have in common.
     pub groups: BTreeMap<Key, Group>,
-    /// How many rows there were.
+    /// How many rows there were, each counted once.
     pub rows: usize,
+    /// How many rows were there already, word for word.
+    pub repeated: usize,
+    /// The kinds of hosts.
+    pub hosts: BTreeSet<Arc<Conditions>>,
+    /// How busy they were.
+    pub noise: Noise,
     /// What failed and why, with how often.
     pub failures: BTreeMap<(String, String), usize>,
     /// Every build and host, once.
     pub provenance: Vec<Provenance>,
+    seen: HashSet<u64>,
+    progress: BTreeMap<(Option<String>, String), Progress>,
+}
+
+/// How far a study has come on a host.
+#[derive(Debug, Default)]
+struct Progress {
+    planned: usize,
+    cells: HashSet<u64>,
 }
 
 impl Fold {
-    /// Takes a row in.
+    /// Takes a row in, once: a row that is the same in every figure and every moment was read twice, from a file that was
+    /// named twice or put together from others.
     pub fn add(&mut self, sample: &Sample) {
+        if !self.seen.insert(digest(sample)) {
+            self.repeated += 1;
+            return;
+        }
         self.rows += 1;
+        self.noise.add(sample);
+        let progress = (sample.cell.study.clone(), sample.provenance.host.name.clone());
+        let progress = self.progress.entry(progress).or_default();
+        progress.planned = progress.planned.max(sample.planned.unwrap_or(0) as usize);
+        // As a resumed study knows its cells: a place shifts when a candidate is added.
+        progress.cells.insert(digest(&Cell { place: 0, ..sample.cell.clone() }));
         if !self.provenance.contains(&sample.provenance) {
             self.provenance.push(sample.provenance.clone());
         }
@@ -64,7 +95,8 @@ impl Fold {
             candidate: cell.candidate.clone(),
             threads: cell.threads,
             cores: cell.cores,
-            host_cores: sample.provenance.host.cores,
+            host: self.host(sample),
+            version: sample.answer.as_ref().map_or(String::new(), |answer| answer.version.clone()),
         };
         let group = self.groups.entry(key).or_insert_with(|| Group {
             values: vec![Vec::new(); ALL.len()],
@@ -72,9 +104,6 @@ impl Fold {
             ..Group::default()
         });
         group.place = group.place.min(cell.place);
-        if let Some(answer) = &sample.answer {
-            group.version.clone_from(&answer.version);
-        }
         match &sample.error {
             Some(failure) => {
                 group.failed += 1;
@@ -90,10 +119,61 @@ impl Fold {
         }
     }
 
-    /// Whether rows of hosts with different numbers of cores are here.
-    pub fn has_unlike_hosts(&self) -> bool {
-        let mut cores = self.provenance.iter().map(|provenance| provenance.host.cores);
-        let first = cores.next();
-        cores.any(|cores| Some(cores) != first)
+    /// The row's kind of host, kept once.
+    fn host(&mut self, sample: &Sample) -> Arc<Conditions> {
+        let host = Conditions::of(&sample.provenance.host);
+        if let Some(known) = self.hosts.get(&host) {
+            return known.clone();
+        }
+        let host = Arc::new(host);
+        self.hosts.insert(host.clone());
+        host
     }
+
+    /// Puts cells that failed before they told their allocator's version to those of the same candidate that did not. To be
+    /// called when all rows are in.
+    pub fn settle(&mut self) {
+        let unknown: Vec<Key> = self.groups.keys().filter(|key| key.version.is_empty()).cloned().collect();
+        let (mut same_cell, mut same_candidate) = (BTreeMap::new(), BTreeMap::new());
+        for key in self.groups.keys().filter(|key| !key.version.is_empty()) {
+            same_candidate.entry((key.candidate.clone(), key.host.clone())).or_insert(key.version.clone());
+            same_cell.entry(Key { version: String::new(), ..key.clone() }).or_insert(key.version.clone());
+        }
+        for key in unknown {
+            let version =
+                same_cell.get(&key).or_else(|| same_candidate.get(&(key.candidate.clone(), key.host.clone())));
+            let Some(version) = version.cloned() else { continue };
+            let Some(failed) = self.groups.remove(&key) else { continue };
+            let known = self.groups.entry(Key { version, ..key }).or_insert_with(|| Group {
+                values: vec![Vec::new(); ALL.len()],
+                place: failed.place,
+                ..Group::default()
+            });
+            known.failed += failed.failed;
+            known.place = known.place.min(failed.place);
+        }
+    }
+
+    /// Where a study has fewer rows than it planned cells: the host, how many have rows, how many were planned.
+    pub fn unfinished(&self, study: Option<&str>) -> Vec<(String, usize, usize)> {
+        let of_study = self.progress.iter().filter(|((name, _), _)| name.as_deref() == study);
+        let short = of_study.filter(|(_, progress)| progress.cells.len() < progress.planned);
+        short.map(|((_, host), progress)| (host.clone(), progress.cells.len(), progress.planned)).collect()
+    }
+
+    /// How many builds of one and the same package measured. They are pooled; a report says so.
+    pub fn builds(&self) -> BTreeMap<&str, BTreeSet<&str>> {
+        let mut builds: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for provenance in &self.provenance {
+            builds.entry(&provenance.build.package).or_default().insert(&provenance.build.id);
+        }
+        builds
+    }
+}
+
+/// 64 bits of a value's text: two rows in a hundred thousand share them once in a few billion reports.
+fn digest(value: &impl serde::Serialize) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    serde_json::to_vec(value).expect("rows have only texts, numbers, lists and maps").hash(&mut hasher);
+    hasher.finish()
 }

@@ -2,9 +2,11 @@
 //! lines and verdicts.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use super::conditions::{Conditions, differing};
 use super::fold::{Fold, Group, Key};
-use super::{Axis, Estimate, Line, METRICS, Metric, Panel, Point, compare_groups, metric_index};
+use super::{Axis, Estimate, Line, MARGIN, METRICS, Metric, PRICE, Panel, Point, compare_groups, metric_index};
 
 /// What one panel holds apart from its columns and lines.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,8 +17,8 @@ pub struct PanelKey {
     axis: Axis,
     /// Where the cores grow while the threads stay: how many threads.
     threads: Option<u32>,
-    /// Where rows of unlike hosts are reported together: the host's own cores.
-    host_cores: Option<u32>,
+    /// Where rows of unlike hosts are reported together: the kind of host.
+    host: Option<Arc<Conditions>>,
 }
 
 /// The panel that a group of samples belongs to.
@@ -26,7 +28,7 @@ pub fn panel_key(key: &Key, fold: &Fold) -> PanelKey {
         workload: key.workload.clone(),
         axis: if key.cores.is_some() { Axis::Cores } else { Axis::Threads },
         threads: key.cores.filter(|_| threads_are_fixed(key, fold)).map(|_| key.threads),
-        host_cores: fold.has_unlike_hosts().then_some(key.host_cores),
+        host: (fold.hosts.len() > 1).then(|| key.host.clone()),
     }
 }
 
@@ -46,26 +48,29 @@ pub fn panel(wanted: &PanelKey, fold: &Fold, metrics: &[&'static Metric]) -> Pan
     let column = |key: &Key| key.cores.unwrap_or(key.threads);
     let columns: BTreeSet<u32> = groups.iter().map(|(key, _)| column(key)).collect();
     let columns: Vec<u32> = columns.into_iter().collect();
-    let mut places: BTreeMap<&str, u32> = BTreeMap::new();
+    // Two versions of one allocator are two candidates.
+    let mut places: BTreeMap<(&str, &str), u32> = BTreeMap::new();
     for (key, group) in &groups {
-        let place = places.entry(&key.candidate).or_insert(group.place);
+        let place = places.entry((&key.candidate, &key.version)).or_insert(group.place);
         *place = group.place.min(*place);
     }
-    let mut candidates: Vec<(u32, &str)> = places.into_iter().map(|(candidate, place)| (place, candidate)).collect();
+    let mut candidates: Vec<(u32, (&str, &str))> = places.into_iter().map(|(name, place)| (place, name)).collect();
     candidates.sort_unstable();
+    let versions = |candidate: &str| candidates.iter().filter(|(_, (other, _))| *other == candidate).count();
 
-    let group = |candidate: &str, at: u32| {
-        groups.iter().find(|(key, _)| key.candidate == candidate && column(key) == at).map(|(_, group)| *group)
+    let group = |(candidate, version): (&str, &str), at: u32| {
+        let is_it = |key: &Key| key.candidate == candidate && key.version == version && column(key) == at;
+        groups.iter().find(|(key, _)| is_it(key)).map(|(_, group)| *group)
     };
     let lines: Vec<Line> = candidates
         .iter()
-        .map(|(_, candidate)| {
-            let groups: Vec<Option<&Group>> = columns.iter().map(|at| group(candidate, *at)).collect();
-            let version =
-                groups.iter().flatten().map(|group| group.version.as_str()).find(|version| !version.is_empty());
+        .map(|(_, (candidate, version))| {
+            let groups: Vec<Option<&Group>> = columns.iter().map(|at| group((candidate, version), *at)).collect();
+            let version = if version.is_empty() { "unknown" } else { version };
+            let several = versions(candidate) > 1;
             Line {
-                candidate: candidate.to_string(),
-                version: version.unwrap_or("unknown").to_string(),
+                candidate: if several { format!("{candidate} ({version})") } else { candidate.to_string() },
+                version: version.to_string(),
                 points: groups.into_iter().map(|group| group.map(point)).collect(),
             }
         })
@@ -74,24 +79,28 @@ pub fn panel(wanted: &PanelKey, fold: &Fold, metrics: &[&'static Metric]) -> Pan
     let mut pairs = Vec::new();
     for (line, (_, candidate)) in candidates.iter().enumerate().skip(1) {
         for (at, column) in columns.iter().enumerate() {
-            if let Some(pair) = group(candidates[0].1, *column).zip(group(candidate, *column)) {
+            if let Some(pair) = group(candidates[0].1, *column).zip(group(*candidate, *column)) {
                 pairs.push((line, at, pair));
             }
         }
     }
     let compared = |metric: &Metric| {
-        let found = compare_groups(pairs.iter().map(|(_, _, pair)| *pair), metric);
+        let found = compare_groups(pairs.iter().map(|(_, _, pair)| *pair), metric, MARGIN);
         pairs.iter().zip(found).map(|((line, at, _), found)| (*line, *at, found)).collect()
     };
     let comparisons = compared(&METRICS[metric_index("rss")]);
-    let in_metrics = metrics.iter().map(|metric| (metric.name, compared(metric))).collect();
+    let price = PRICE.map(|name| &METRICS[metric_index(name)]);
+    let in_metrics = metrics.iter().copied().chain(price).map(|metric| (metric.name, compared(metric))).collect();
 
     let mut title = wanted.workload.clone();
     if let Some(threads) = wanted.threads {
         title.push_str(&format!(", {threads} threads"));
     }
-    if let Some(cores) = wanted.host_cores {
-        title.push_str(&format!(", on hosts with {cores} cores"));
+    if let Some(host) = &wanted.host {
+        let hosts: Vec<&Conditions> = fold.hosts.iter().map(|host| &**host).collect();
+        let at = hosts.iter().position(|other| *other == &**host);
+        let named = at.and_then(|at| differing(&hosts).into_iter().nth(at)).unwrap_or_default();
+        title.push_str(&format!(", on hosts with {named}"));
     }
     Panel { title, axis: wanted.axis, columns, lines, comparisons, in_metrics }
 }

@@ -15,6 +15,8 @@ pub struct Section {
     pub about: About,
     /// A panel for each workload and axis.
     pub panels: Vec<Panel>,
+    /// Where fewer cells have rows than were planned: the host, how many have rows, how many were planned.
+    pub unfinished: Vec<(String, usize, usize)>,
 }
 
 /// What a study's file says that rows do not.

@@ -1,8 +1,9 @@
-//! Verdicts: is one group of samples better than another, worse, or is there no difference? In: two groups and a
+//! Verdicts: is one group of samples better than another, worse, equal, or is that undecided? In: two groups and a
 //! metric. Out: the ratio of medians with its interval, and a word.
 
 use super::fold::Group;
 use super::metrics::{Better, Metric};
+use super::ranks::{self, LEAST_SAMPLES, RankTest, rank_test};
 use super::{metric_index, stats};
 
 /// One group against another.
@@ -12,18 +13,85 @@ pub struct Comparison {
     pub old: f64,
     /// The new group's median.
     pub new: f64,
-    /// The bounds of the 95 % interval of `new / old`.
-    pub interval: (f64, f64),
-    /// The Mann-Whitney p value, for this pair alone.
+    /// How many samples the old and the new group have.
+    pub n: (usize, usize),
+    /// The bounds of the 95 % interval of `new / old`; none below five samples.
+    pub interval: Option<(f64, f64)>,
+    /// The rank test's p value, for this pair alone.
     pub p: f64,
+    /// Within so much, as a share, they count as equal.
+    pub margin: f64,
     /// What it means.
     pub verdict: Verdict,
+    /// Of how many comparisons this is one.
+    pub family: usize,
+    /// Whether a small difference was called undecided because the machine was too busy.
+    pub doubted: bool,
 }
 
 impl Comparison {
     /// `new / old`.
     pub fn ratio(&self) -> f64 {
-        self.new / self.old
+        ranks::ratio(self.new, self.old)
+    }
+
+    /// The same from rows of a machine that was too busy: between two runs, a load can move memory by some percent, so that
+    /// only what is surely more than that still counts as a difference.
+    pub fn on_a_busy_machine(self) -> Comparison {
+        const MOVED: f64 = 0.1;
+        let differs = matches!(self.verdict, Verdict::Better | Verdict::Worse | Verdict::Different);
+        let surely_more = self.interval.is_some_and(|(low, high)| low > 1.0 + MOVED || high < 1.0 - MOVED);
+        match differs && !surely_more {
+            true => Comparison { verdict: Verdict::Undecided, doubted: true, ..self },
+            false => self,
+        }
+    }
+
+    /// Where the interval's bounds say how much worse the new is: at least, and at most. As shares, below 0 where it is
+    /// better. None without an interval, and for a metric that has no better way.
+    pub fn worsening(&self, better: Better) -> Option<(f64, f64)> {
+        let (low, high) = self.interval?;
+        match better {
+            Better::Lower => Some((low - 1.0, high - 1.0)),
+            Better::Higher => Some((1.0 - high, 1.0 - low)),
+            Better::Neither => None,
+        }
+    }
+
+    /// About how many repeats would decide on which side of `1 + bound` the ratio lies, by how far the samples spread now;
+    /// none where that is more than anybody runs. An interval shrinks with the square root of the samples.
+    pub fn repeats_to_pass(&self, bound: f64) -> Option<usize> {
+        self.repeats(((1.0 + bound).ln() - self.ratio().ln()).abs())
+    }
+
+    /// About how many repeats would bring any verdict but undecided.
+    pub fn repeats_to_decide(&self) -> Option<usize> {
+        let off = self.ratio().ln().abs();
+        let to_equal = (1.0 + self.margin).ln() - off;
+        let to_differ = if (self.ratio() - 1.0).abs() >= self.least_difference() { off } else { 0.0 };
+        self.repeats(to_equal.max(to_differ))
+    }
+
+    /// How many repeats make half the interval's width, in logarithms, as small as `wanted`, and let a lone difference be
+    /// told from chance.
+    fn repeats(&self, wanted: f64) -> Option<usize> {
+        if self.doubted {
+            return None;
+        }
+        const MOST: f64 = 10_000.0;
+        let most = MOST as usize;
+        let visible =
+            (LEAST_SAMPLES..most).find(|n| ranks::least_p(*n, *n) <= FALSE_DISCOVERIES / self.family as f64)?;
+        let Some((low, high)) = self.interval else { return Some(visible) };
+        let now = self.n.0.min(self.n.1);
+        let factor = (high / low).ln() / 2.0 / wanted;
+        let repeats = (now as f64 * factor * factor).ceil();
+        (repeats <= MOST).then(|| (repeats as usize).max(visible).max(now + 1))
+    }
+
+    /// A ratio that is less off than this is no difference worth a word.
+    fn least_difference(&self) -> f64 {
+        self.margin.min(MARGIN)
     }
 }
 
@@ -36,10 +104,10 @@ pub enum Verdict {
     Worse,
     /// It differs, and the metric has no better way.
     Different,
-    /// Not more apart than samples of one and the same thing would be, or by less than matters.
-    NoDifference,
-    /// Too few samples to tell one pair apart among so many.
-    TooFew,
+    /// The whole interval lies within the margin.
+    Equal,
+    /// The samples do not tell: they spread too far, or are too few.
+    Undecided,
 }
 
 impl Verdict {
@@ -49,8 +117,8 @@ impl Verdict {
             Verdict::Better => "better",
             Verdict::Worse => "worse",
             Verdict::Different => "different",
-            Verdict::NoDifference => "no difference",
-            Verdict::TooFew => "too few samples to tell",
+            Verdict::Equal => "equal",
+            Verdict::Undecided => "undecided",
         }
     }
 }
@@ -60,41 +128,51 @@ const FALSE_DISCOVERIES: f64 = 0.05;
 
 /// Medians closer than this are called equal, however sure their difference is: a page more or less at start, or the
 /// name of a setting, moves RSS by more. See METHOD.md.
-const MARGIN: f64 = 0.02;
+pub const MARGIN: f64 = 0.02;
 
 /// The values of the old and of the new.
 type Pair<'a> = (&'a [f64], &'a [f64]);
 
-/// Compares many pairs (old, new) at once, so that chance finds are bounded over all of them.
-pub fn compare_groups<'a>(pairs: impl Iterator<Item = (&'a Group, &'a Group)>, metric: &Metric) -> Vec<Comparison> {
+/// Compares many pairs (old, new) at once, so that chance finds are bounded over all of them. Equal is what lies within
+/// `margin`, a share such as [`MARGIN`].
+pub fn compare_groups<'a>(
+    pairs: impl Iterator<Item = (&'a Group, &'a Group)>,
+    metric: &Metric,
+    margin: f64,
+) -> Vec<Comparison> {
     let at = metric_index(metric.name);
     let pairs: Vec<Pair> = pairs.map(|(old, new)| (old.values[at].as_slice(), new.values[at].as_slice())).collect();
-    let p_values: Vec<f64> = pairs.iter().map(|(old, new)| stats::mann_whitney(old, new)).collect();
+    let tests: Vec<RankTest> = pairs.iter().map(|(old, new)| rank_test(old, new)).collect();
+    let p_values: Vec<f64> = tests.iter().map(|test| test.p).collect();
     let stand = stats::false_discovery(&p_values, FALSE_DISCOVERIES);
-    let compare = |old: &[f64], new: &[f64], p: f64, stands: bool| {
-        let interval = stats::ratio_interval(old, new, super::BOOTSTRAP_SEED).unwrap_or((f64::NAN, f64::NAN));
-        let median = |values| stats::median(values).unwrap_or(f64::NAN);
-        let compared = Comparison { old: median(old), new: median(new), interval, p, verdict: Verdict::NoDifference };
-        let verdict = match stands {
-            true => verdict(&compared, metric.better),
-            // "No difference" is said only where a lone difference, however large, could have been seen.
-            false if stats::least_p(old.len(), new.len()) > FALSE_DISCOVERIES / pairs.len() as f64 => Verdict::TooFew,
-            false => Verdict::NoDifference,
+    let median = |values: &[f64]| stats::median(values).unwrap_or(f64::NAN);
+    let compare = |(old, new): &Pair, p: f64, stands: bool| {
+        let compared = Comparison {
+            old: median(old),
+            new: median(new),
+            n: (old.len(), new.len()),
+            interval: ranks::ratio_interval(old, new),
+            p,
+            margin,
+            verdict: Verdict::Undecided,
+            family: pairs.len(),
+            doubted: false,
         };
-        Comparison { verdict, ..compared }
+        Comparison { verdict: verdict(&compared, metric.better, stands), ..compared }
     };
-    let all = pairs.iter().zip(p_values).zip(stand);
-    all.map(|(((old, new), p), stands)| compare(old, new, p, stands)).collect()
+    pairs.iter().zip(p_values).zip(stand).map(|((pair, p), stands)| compare(pair, p, stands)).collect()
 }
 
-/// The verdict on a difference that chance does not explain.
-fn verdict(comparison: &Comparison, better: Better) -> Verdict {
-    let ratio = comparison.ratio();
-    let (low, high) = comparison.interval;
-    // The test looks at ranks and the interval at medians: both must see the difference.
-    let sure = low > 1.0 || high < 1.0;
-    if !sure || (ratio - 1.0).abs() < MARGIN {
-        return Verdict::NoDifference;
+/// The verdict; `stands` says that chance does not explain the difference.
+fn verdict(comparison: &Comparison, better: Better, stands: bool) -> Verdict {
+    let Some((low, high)) = comparison.interval else { return Verdict::Undecided };
+    let (ratio, margin) = (comparison.ratio(), comparison.margin);
+    if low >= 1.0 - margin && high <= 1.0 + margin {
+        return Verdict::Equal;
+    }
+    let leaves_one_out = low > 1.0 || high < 1.0;
+    if !stands || !leaves_one_out || (ratio - 1.0).abs() < comparison.least_difference() {
+        return Verdict::Undecided;
     }
     match (better, ratio > 1.0) {
         (Better::Neither, _) => Verdict::Different,
@@ -115,26 +193,75 @@ mod tests {
         Group { values, ..Group::default() }
     }
 
-    fn verdict_of(old: &[f64], new: &[f64], metric: &str) -> Verdict {
+    fn compared(old: &[f64], new: &[f64], metric: &str, margin: f64) -> Comparison {
         let (old, new) = (group(old), group(new));
-        compare_groups([(&old, &new)].into_iter(), &METRICS[metric_index(metric)])[0].verdict
+        compare_groups([(&old, &new)].into_iter(), &METRICS[metric_index(metric)], margin)[0]
+    }
+
+    fn verdict_of(old: &[f64], new: &[f64], metric: &str) -> Verdict {
+        compared(old, new, metric, MARGIN).verdict
+    }
+
+    fn around(middle: f64) -> Vec<f64> {
+        (0..8).map(|i| middle + f64::from(i) * 0.001).collect()
     }
 
     #[test]
     fn verdicts_follow_the_samples() {
-        let around = |middle: f64| -> Vec<f64> { (0..8).map(|i| middle + f64::from(i) * 0.001).collect() };
         assert_eq!(verdict_of(&around(1.0), &around(2.0), "rss"), Verdict::Worse);
         assert_eq!(verdict_of(&around(2.0), &around(1.0), "rss"), Verdict::Better);
         assert_eq!(verdict_of(&around(1.0), &around(2.0), "throughput"), Verdict::Better);
-        assert_eq!(verdict_of(&around(1.0), &around(1.0), "rss"), Verdict::NoDifference);
-        assert_eq!(verdict_of(&around(1.0), &around(1.01), "rss"), Verdict::NoDifference, "within the margin");
-        assert_eq!(verdict_of(&[1.0, 1.1, 1.2], &[5.0, 5.1, 5.2], "rss"), Verdict::TooFew);
+        assert_eq!(verdict_of(&around(1.0), &around(1.0), "rss"), Verdict::Equal);
+        assert_eq!(verdict_of(&around(1.0), &around(1.01), "rss"), Verdict::Equal, "within the margin");
+        assert_eq!(verdict_of(&[1.0, 1.1, 1.2, 1.3], &[5.0, 5.1, 5.2, 5.3], "rss"), Verdict::Undecided);
         let five = |middle: f64| -> Vec<f64> { around(middle)[..5].to_vec() };
         let (old, new) = (group(&five(1.0)), group(&five(10.0)));
         let pairs: Vec<(&Group, &Group)> = (0..9).map(|at| (&old, if at == 0 { &new } else { &old })).collect();
-        let lone = compare_groups(pairs.into_iter(), &METRICS[metric_index("rss")])[0].verdict;
-        assert_eq!(lone, Verdict::TooFew, "ten times as much, and not to be told from chance among nine");
+        let lone = compare_groups(pairs.into_iter(), &METRICS[metric_index("rss")], MARGIN)[0];
+        assert_eq!(lone.verdict, Verdict::Undecided, "ten times as much, and not to be told from chance among nine");
+        assert_eq!(lone.repeats_to_decide(), Some(6));
         let skewed = [41.0, 54.0, 73.0, 76.0, 140.0];
-        assert_eq!(verdict_of(&skewed, &[50.0, 60.0, 70.0, 80.0, 90.0], "rss"), Verdict::NoDifference);
+        assert_eq!(verdict_of(&skewed, &[50.0, 60.0, 70.0, 80.0, 90.0], "rss"), Verdict::Undecided);
+    }
+
+    #[test]
+    fn a_tie_does_not_hide_eight_times_the_memory() {
+        let old = [10.0, 10.0, 11.0, 12.0, 13.0];
+        let found = compared(&old, &old.map(|value| value * 8.0), "rss", MARGIN);
+        assert_eq!((found.verdict, found.ratio()), (Verdict::Worse, 8.0));
+    }
+
+    #[test]
+    fn equal_is_said_only_where_the_whole_interval_lies_within_the_margin() {
+        let wide: Vec<f64> = [80.0, 88.0, 95.0, 100.0, 104.0, 115.0, 130.0, 150.0].to_vec();
+        let more: Vec<f64> = wide.iter().map(|value| value * 1.13).collect();
+        let found = compared(&wide, &more, "rss", 0.05);
+        let (low, high) = found.interval.unwrap();
+        assert!(low < 0.95 && high > 1.2 && found.verdict == Verdict::Undecided, "{found:?}");
+        let repeats = found.repeats_to_decide().unwrap();
+        assert!((20..500).contains(&repeats), "{repeats}");
+        let (one, other) = (around(1.0), around(1.04));
+        assert_eq!(compared(&one, &other, "rss", MARGIN).verdict, Verdict::Worse);
+        assert_eq!(compared(&one, &other, "rss", 0.05).verdict, Verdict::Equal, "a wider margin calls it equal");
+        assert_eq!(compared(&[0.0; 5], &[0.0; 5], "rss", MARGIN).verdict, Verdict::Equal, "nothing is nothing");
+    }
+
+    #[test]
+    fn a_busy_machine_leaves_small_differences_undecided_and_large_ones_not() {
+        let more = |times: f64| compared(&around(1.0), &around(times), "rss", MARGIN);
+        assert_eq!(more(1.07).verdict, Verdict::Worse);
+        let doubted = more(1.07).on_a_busy_machine();
+        assert_eq!((doubted.verdict, doubted.doubted), (Verdict::Undecided, true));
+        assert_eq!(more(3.0).on_a_busy_machine(), more(3.0));
+        assert_eq!(more(1.0).on_a_busy_machine(), more(1.0));
+    }
+
+    #[test]
+    fn a_worsening_is_told_by_the_metrics_better_way() {
+        let (old, new) = (around(1.0), around(2.0));
+        let (least, most) = compared(&old, &new, "rss", MARGIN).worsening(Better::Lower).unwrap();
+        assert!(0.98 < least && most < 1.01, "{least} {most}");
+        let (least, most) = compared(&new, &old, "throughput", MARGIN).worsening(Better::Higher).unwrap();
+        assert!(0.49 < least && most < 0.51, "{least} {most}");
     }
 }

@@ -18,11 +18,12 @@ pub fn section(place: usize, panel: &Panel) -> String {
     let pictures: String = pictures::of(panel).iter().map(figure).collect();
     let pictures = if pictures.is_empty() { pictures } else { format!("<div class=\"pictures\">\n{pictures}</div>\n") };
     format!(
-        "<section id=\"panel-{place}\">\n<h2>{}{live}</h2>\n{headline}{}{pictures}{}{}{}{}</section>\n",
+        "<section id=\"panel-{place}\">\n<h2>{}{live}</h2>\n{headline}{}{pictures}{}{}{}{}{}</section>\n",
         title(panel),
         legend(panel),
         tables::memory(panel),
         tables::verdicts(panel),
+        tables::price(panel),
         tables::money(panel),
         tables::everything(panel),
     )

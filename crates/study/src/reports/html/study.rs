@@ -3,6 +3,7 @@
 
 use super::text::{candidate, escaped, prose};
 use crate::reports::figures::{self, Figure};
+use crate::reports::words;
 use crate::summary::{Section, Verdict};
 
 /// The head of the study at `place`; `several` are on the page, so that its question is not the page's.
@@ -11,17 +12,19 @@ pub fn head(place: usize, section: &Section, several: bool) -> String {
     let heading =
         if several && !heading.is_empty() { format!("<h2>{}</h2>\n", escaped(&heading)) } else { String::new() };
     let (table, published) = (table(section), published(section));
-    if heading.is_empty() && table.is_empty() && published.is_empty() {
+    let unfinished =
+        words::unfinished(section).map_or(String::new(), |text| format!("<p><b>{}</b></p>\n", escaped(&text)));
+    if [&heading, &table, &published, &unfinished].iter().all(|part| part.is_empty()) {
         return String::new();
     }
-    format!("<section id=\"study-{place}\">\n{heading}{table}{published}</section>\n")
+    format!("<section id=\"study-{place}\">\n{heading}{unfinished}{table}{published}</section>\n")
 }
 
 fn table(section: &Section) -> String {
     if section.about.metrics.is_empty() {
         return String::new();
     }
-    let columns = section.about.metrics.len() + 1;
+    let columns = section.about.metrics.len() + 2;
     let heads = section.about.metrics.iter();
     let heads: String = heads.map(|metric| format!("<th scope=\"col\">{}</th>", metric.name)).collect();
     let mut body = String::new();
@@ -33,11 +36,14 @@ fn table(section: &Section) -> String {
         for row in block.rows {
             let cells: String = row.figures.iter().map(cell).collect();
             let name = candidate(&row.candidate);
-            body.push_str(&format!("<tr><th scope=\"row\" class=\"name\"><code>{name}</code></th>{cells}</tr>\n"));
+            body.push_str(&format!(
+                "<tr><th scope=\"row\" class=\"name\"><code>{name}</code></th><td>{}</td>{cells}</tr>\n",
+                row.n
+            ));
         }
     }
     format!(
-        "<div class=\"scroll\" tabindex=\"0\">\n<table>\n<thead><tr><th scope=\"col\">candidate</th>{heads}</tr></thead>\n\
+        "<div class=\"scroll\" tabindex=\"0\">\n<table>\n<thead><tr><th scope=\"col\">candidate</th><th scope=\"col\">n</th>{heads}</tr></thead>\n\
          <tbody>\n{body}</tbody>\n</table>\n</div>\n<p class=\"note\">{} {}</p>\n",
         prose(figures::KEY),
         prose(&figures::meanings(section)),

@@ -2,13 +2,13 @@
 
 use super::text::{candidate, escaped, prose};
 use crate::reports::{pictures::palette, words};
-use crate::summary::{Comparison, Estimate, Line, METRICS, Metric, Panel, Point, Verdict};
+use crate::summary::{Comparison, Estimate, Line, METRICS, Metric, PRICE, Panel, Point, Verdict};
 
 /// RSS when idle, candidates by columns.
 pub fn memory(panel: &Panel) -> String {
     let cell = |at: usize, column: usize, point: &Point| {
         let Some(rss) = point.get("rss") else { return format!("<td>{}</td>", failed(point)) };
-        let best = words::best(panel, column, "rss") == Some(at) && panel.lines.len() > 1;
+        let best = words::starred(panel, column, "rss") == Some(at);
         let class = if best { " class=\"best\"" } else { "" };
         let overhead = words::median("overhead", point.get("overhead"));
         let overhead = if overhead == "-" { overhead } else { format!("{overhead} live") };
@@ -21,8 +21,8 @@ pub fn memory(panel: &Panel) -> String {
         });
         row(at, line, cells)
     });
-    let note = "Resident memory when idle, its 95 % interval, and how many times the live bytes that is. ★ is the \
-                least in its column.";
+    let note = "Resident memory when idle, its 95 % interval, how many times the live bytes that is, and the number \
+                of samples. ★ is the least in its column.";
     table("Resident memory when idle", note, &columns(panel), rows)
 }
 
@@ -36,21 +36,43 @@ pub fn verdicts(panel: &Panel) -> String {
     let rows = panel.lines.iter().enumerate().skip(1);
     let rows = rows.map(|(at, line)| row(at, line, (0..panel.columns.len()).map(move |column| cell(at, column))));
     let title = format!("Against <code>{}</code>", candidate(&first.candidate));
-    let note = "Change of resident memory when idle, with its 95 % interval. A difference that chance explains, or \
-                that is too small to matter, is none.";
+    let note = "Change of resident memory when idle, with its 95 % interval. Equal: the interval lies within 2 %. \
+                Undecided: the samples spread too far, or are too few, to tell.";
     table(&title, note, &columns(panel), rows)
 }
 
+/// What the memory at the largest column is paid with, against the first candidate.
+pub fn price(panel: &Panel) -> String {
+    let Some((first, last)) = panel.lines.first().zip(panel.columns.len().checked_sub(1)) else { return String::new() };
+    let known = |metric: &&str| {
+        let mut here = panel.comparisons_in(metric).filter(|(_, at, _)| *at == last);
+        here.any(|(_, _, comparison)| comparison.n.0.min(comparison.n.1) > 0)
+    };
+    let metrics: Vec<&str> = PRICE.into_iter().filter(known).collect();
+    let cell = |line: usize, metric: &str| {
+        let found = panel.comparison(metric, line, last).filter(|found| found.n.0.min(found.n.1) > 0);
+        found.map_or("<td>-</td>".into(), verdict)
+    };
+    let rows = panel.lines.iter().enumerate().skip(1);
+    let rows = rows.map(|(at, line)| row(at, line, metrics.iter().map(move |metric| cell(at, metric))));
+    let at = words::column(panel.axis, panel.columns[last]);
+    let title = format!("The price at {at}, against <code>{}</code>", candidate(&first.candidate));
+    let note = "Change of what less memory may be paid with: operations in a second, the duration that 99 % of them \
+                stay within, processor time.";
+    table(&title, note, &metrics.iter().map(|metric| metric.to_string()).collect::<Vec<_>>(), rows)
+}
+
 fn verdict(comparison: &Comparison) -> String {
+    let sign = if comparison.ratio() < 1.0 { "▼ " } else { "▲ " };
     let (class, sign) = match comparison.verdict {
-        Verdict::Better => (" class=\"better\"", "▼ "),
-        Verdict::Worse => (" class=\"worse\"", "▲ "),
+        Verdict::Better => (" class=\"better\"", sign),
+        Verdict::Worse => (" class=\"worse\"", sign),
         _ => (" class=\"none\"", ""),
     };
     let text = escaped(&words::short_verdict(comparison));
     match text.split_once('\n') {
-        Some((word, change)) if comparison.verdict != Verdict::TooFew => {
-            format!("<td{class}>{sign}{word}<small>{change}</small></td>")
+        Some((word, change)) if comparison.interval.is_some() => {
+            format!("<td{class}>{sign}{word}<small>{change}, {}</small></td>", words::count_of(comparison))
         }
         _ => format!("<td{class}>{}</td>", text.replace('\n', " ")),
     }
@@ -161,7 +183,9 @@ fn name(at: usize, text: &str) -> String {
 }
 
 fn median_and_interval(metric: &str, found: &Estimate) -> String {
-    format!("{}<small>{}</small>", words::median(metric, Some(found)), words::interval(metric, Some(found)))
+    let (median, interval) = (words::median(metric, Some(found)), words::interval(metric, Some(found)));
+    let texts: Vec<String> = [interval, words::count(found)].into_iter().filter(|text| !text.is_empty()).collect();
+    format!("{median}<small>{}</small>", texts.join(", "))
 }
 
 fn failed(point: &Point) -> String {

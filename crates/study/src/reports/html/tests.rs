@@ -80,21 +80,32 @@ fn text_from_outside_is_text() {
             comparisons: vec![(
                 1,
                 0,
-                Comparison { old: 1e6, new: 2e6, interval: (1.9, 2.1), p: 0.01, verdict: Verdict::Worse },
+                Comparison {
+                    old: 1e6,
+                    new: 2e6,
+                    n: (5, 5),
+                    interval: Some((1.9, 2.1)),
+                    p: 0.01,
+                    margin: 0.02,
+                    verdict: Verdict::Worse,
+                    family: 1,
+                    doubted: false,
+                },
             )],
             ..Panel::default()
         }],
+        ..Section::default()
     };
     let findings = Findings {
         sections: vec![section],
         rows: 3,
         failures: vec![(evil.into(), evil.into(), 2)],
         problems: vec![evil.into()],
-        provenance: vec![],
+        ..Findings::default()
     };
     let page = render(&findings, &LOOK);
     assert!(!page.contains("<script") && page.contains("&lt;script&gt;"), "{page}");
-    assert!(page.contains("▲ worse 2.0x<small>[+90, 2.1x]</small>"), "{page}");
+    assert!(page.contains("▲ worse 2.0x<small>[+90, 2.1x], n=5</small>"), "{page}");
 }
 
 #[test]

@@ -1,0 +1,116 @@
+//! What else the machine did while a cell ran. In: /proc and the control group, before and after. Out: a few numbers in
+//! the cell's row, so that a report can say how far its figures are to be trusted.
+
+use std::fs;
+
+use serde::{Deserialize, Serialize};
+
+use allocanary_kernel::container::Cpus;
+use allocanary_kernel::sys::{first_number, line_number};
+
+/// The machine's other work around one cell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Load {
+    /// Tasks of others that ran or waited for a processor when the cell was started.
+    pub runnable: u32,
+    /// The load average of the last minute then. It counts the study's own cells too.
+    pub average: f64,
+    /// Processors that this process may use, a quota included.
+    pub cpus: u32,
+    /// Processor time that the hypervisor gave to others while the cell ran, on all processors, in milliseconds.
+    #[serde(default)]
+    pub stolen_ms: u64,
+    /// Time for which the control group had used up its quota while the cell ran, in microseconds.
+    #[serde(default)]
+    pub throttled_us: u64,
+}
+
+impl Load {
+    /// As it is now, with the counters since the machine's start: see [`Load::until_now`].
+    pub fn now() -> Load {
+        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let (average, runnable) = load_average(&read("/proc/loadavg")).unwrap_or_default();
+        let groups = read("/proc/self/cgroup");
+        Load {
+            runnable,
+            average,
+            cpus: Cpus::here().count(),
+            stolen_ms: stolen_ms(&read("/proc/stat")),
+            throttled_us: throttled_us(&groups, |path| fs::read(path).ok()),
+        }
+    }
+
+    /// This reading, with what the counters have grown by since.
+    pub fn until_now(self) -> Load {
+        let now = Load::now();
+        Load {
+            stolen_ms: now.stolen_ms.saturating_sub(self.stolen_ms),
+            throttled_us: now.throttled_us.saturating_sub(self.throttled_us),
+            ..self
+        }
+    }
+}
+
+/// The load average and the tasks that run, without the one that asks: `0.20 0.18 0.12 1/80 11206`.
+fn load_average(text: &str) -> Option<(f64, u32)> {
+    let mut words = text.split_whitespace();
+    let average = words.next()?.parse().ok()?;
+    let running: u32 = words.nth(2)?.split('/').next()?.parse().ok()?;
+    Some((average, running.saturating_sub(1)))
+}
+
+/// The eighth number of the line `cpu` in /proc/stat, in ticks of 10 ms (USER_HZ is 100 wherever this is built for).
+fn stolen_ms(stat: &str) -> u64 {
+    let line = stat.lines().find_map(|line| line.strip_prefix("cpu "));
+    let ticks = line.and_then(|line| first_number(line.split_whitespace().nth(7)?.as_bytes()));
+    ticks.unwrap_or(0) * 10
+}
+
+/// What `cpu.stat` of the control group says, version 2 or 1. Inside a container the path may be the host's, and the group
+/// is the root of the mount.
+fn throttled_us(groups: &str, read: impl Fn(&str) -> Option<Vec<u8>>) -> u64 {
+    let group = |line: &str| {
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        let (root, key, unit) = match controllers {
+            "" => ("/sys/fs/cgroup", &b"throttled_usec "[..], 1),
+            _ if controllers.split(',').any(|name| name == "cpu") => {
+                ("/sys/fs/cgroup/cpu", &b"throttled_time "[..], 1000)
+            }
+            _ => return None,
+        };
+        let own = format!("{root}{}/cpu.stat", path.trim_end_matches('/'));
+        let text = read(&own).or_else(|| read(&format!("{root}/cpu.stat")))?;
+        Some(line_number(&text, key)? / unit)
+    };
+    groups.lines().filter_map(group).max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_texts_are_read() {
+        assert_eq!(load_average("30.25 18.00 9.12 31/412 11206\n"), Some((30.25, 30)));
+        assert_eq!(load_average("garbage"), None);
+        assert_eq!(stolen_ms("cpu  100 2 30 4000 5 0 6 70 0 0\ncpu0 1 1 1 1 1 1 1 1\n"), 700);
+        assert_eq!(stolen_ms(""), 0);
+        let found = |groups, wanted: &'static str, text: &'static str| {
+            throttled_us(groups, |path| (path == wanted).then(|| text.as_bytes().to_vec()))
+        };
+        let text = "usage_usec 9\nthrottled_usec 1234\n";
+        assert_eq!(found("0::/a/b\n", "/sys/fs/cgroup/a/b/cpu.stat", text), 1234);
+        assert_eq!(found("0::/host/path\n", "/sys/fs/cgroup/cpu.stat", text), 1234);
+        let text = "nr_throttled 2\nthrottled_time 5000\n";
+        assert_eq!(found("3:cpu,cpuacct:/x\n", "/sys/fs/cgroup/cpu/x/cpu.stat", text), 5);
+        assert_eq!(found("0::/\n", "nowhere", ""), 0);
+    }
+
+    #[test]
+    fn counters_are_told_by_what_they_grew() {
+        let before = Load { stolen_ms: u64::MAX, throttled_us: u64::MAX, runnable: 3, ..Load::now() };
+        let after = before.until_now();
+        assert_eq!((after.runnable, after.stolen_ms, after.throttled_us), (3, 0, 0));
+        assert!(after.cpus >= 1);
+    }
+}

@@ -1,0 +1,50 @@
+//! What a panel's memory is paid with. In: a panel. Out: a table of time and work.
+
+use comfy_table::Cell;
+
+use super::{align, bare_table, bold, broken, painted, wrapped};
+use crate::reports::words;
+use crate::summary::{Line, PRICE, Panel};
+use allocanary_kernel::terminal::Look;
+
+/// What the memory at the largest column is paid with, in time and work: figures, and below them verdicts against the
+/// first candidate.
+pub fn price(panel: &Panel, look: &Look) -> String {
+    let Some((first, last)) = panel.lines.first().zip(panel.columns.len().checked_sub(1)) else { return String::new() };
+    let found = |line: &Line, metric: &str| line.points[last].as_ref()?.get(metric).copied();
+    let metrics: Vec<&str> =
+        PRICE.into_iter().filter(|metric| panel.lines.iter().any(|line| found(line, metric).is_some())).collect();
+    if metrics.is_empty() {
+        return String::new();
+    }
+    let figures = || panel.lines.iter().flat_map(|line| metrics.iter().filter_map(|metric| found(line, metric)));
+    let (common, n) = words::common(figures().map(|figure| words::count(&figure)));
+    let compared = |at: usize, metric: &str| panel.comparison(metric, at, last).filter(|compared| compared.n.1 > 0);
+    let mut table = bare_table(look);
+    table.set_header(["candidate"].iter().chain(&metrics));
+    for (at, line) in panel.lines.iter().enumerate() {
+        let cell = |metric: &&str| {
+            let Some(figure) = found(line, metric) else { return Cell::new("-") };
+            let mut text =
+                format!("{} {}", words::median(metric, Some(&figure)), words::interval(metric, Some(&figure)));
+            let n = words::count(&figure);
+            if common.as_ref() != Some(&n) {
+                text.push_str(&format!(" {n}"));
+            }
+            match compared(at, metric) {
+                Some(compared) => {
+                    let verdict = words::short_verdict(compared);
+                    painted(Cell::new(format!("{}\n{verdict}", text.trim_end())), compared.verdict, look)
+                }
+                None => Cell::new(text.trim_end()),
+            }
+        };
+        table.add_row(std::iter::once(Cell::new(broken(&line.candidate))).chain(metrics.iter().map(cell)));
+    }
+    let at = words::column(panel.axis, panel.columns[last]);
+    let against = if panel.lines.len() > 1 { format!(", and against {}", first.candidate) } else { String::new() };
+    let title = format!("{}: time and work at {at}, [95 % interval], {n}{against}", panel.title);
+    let all = (1..panel.lines.len()).flat_map(|at| metrics.iter().filter_map(move |metric| compared(at, metric)));
+    let repeats = words::repeats(all).map_or(String::new(), |text| text + "\n");
+    format!("\n{}\n{}\n{repeats}", bold(&wrapped(&title, look), look), align(table, metrics.len()))
+}

@@ -1,0 +1,76 @@
+//! How busy the machine was. In: rows. Out: the figures, and whether they leave anything to judge.
+
+use allocanary_cell::sample::Sample;
+use allocanary_kernel::units::Unit;
+
+/// The machine's other work over all rows that tell of it.
+#[derive(Clone, Debug, Default)]
+pub struct Noise {
+    runnable: Vec<u32>,
+    most_average: f64,
+    cpus: u32,
+    stolen_ms: u64,
+    throttled_us: u64,
+    wall_us: u64,
+    /// Wall time times processors.
+    cpu_us: u64,
+}
+
+/// Above this share of the time, steal and throttling are told.
+const LOST_TIME: f64 = 0.05;
+
+impl Noise {
+    /// Takes a row in.
+    pub fn add(&mut self, sample: &Sample) {
+        let Some(load) = &sample.load else { return };
+        self.runnable.push(load.runnable);
+        self.most_average = self.most_average.max(load.average);
+        self.cpus = self.cpus.max(load.cpus);
+        self.stolen_ms += load.stolen_ms;
+        self.throttled_us += load.throttled_us;
+        self.wall_us += sample.wall_us;
+        self.cpu_us += sample.wall_us * u64::from(sample.provenance.host.cores);
+    }
+
+    /// Tasks of others that wanted a processor when a cell was started: the median over the rows.
+    fn others(&self) -> u32 {
+        let mut sorted = self.runnable.clone();
+        sorted.sort_unstable();
+        sorted.get(sorted.len() / 2).copied().unwrap_or(0)
+    }
+
+    /// Whether every thread of a cell waited for its turn: twice as many others wanted to run as there are processors.
+    /// Small differences between two runs are then the machine's as likely as the allocator's.
+    pub fn is_too_busy(&self) -> bool {
+        self.others() > 2 * self.cpus
+    }
+
+    /// What disturbed the figures, a line each.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let (others, cpus) = (self.others(), self.cpus);
+        if others > 0 && others * 2 >= cpus {
+            let plural = |count: u32, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+            let too_busy = if self.is_too_busy() { "too busy to judge small differences" } else { "busy" };
+            warnings.push(format!(
+                "the machine was {too_busy}: {} wanted to run on {} beside the cells (median of {}; load average up to {:.1})",
+                plural(others, "other task"),
+                plural(cpus, "CPU"),
+                plural(self.runnable.len() as u32, "row"),
+                self.most_average,
+            ));
+        }
+        let share = |lost: u64, of: u64| if of == 0 { 0.0 } else { lost as f64 / of as f64 };
+        let percent = |share: f64| format!("{:.0} %", share * 100.0);
+        let stolen = share(self.stolen_ms * 1000, self.cpu_us);
+        if stolen > LOST_TIME {
+            warnings.push(format!("the hypervisor took {} of the processors' time (steal)", percent(stolen)));
+        }
+        if share(self.throttled_us, self.wall_us) > LOST_TIME {
+            let time = Unit::Microseconds.show(self.throttled_us as f64);
+            let all = Unit::Microseconds.show(self.wall_us as f64);
+            warnings.push(format!("the CPU quota was used up for {time} of {all}: figures of time are the quota's"));
+        }
+        warnings
+    }
+}

@@ -1,0 +1,261 @@
+//! Which of two samples has the larger values. In: two slices. Out: the odds that both are of one population, and an
+//! interval for the ratio between them. Pure.
+//!
+//! Both look at ranks alone, and so ask nothing of the distribution: memory's is skewed, and moves in pages.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+/// Up to so many values in both samples, p values are exact.
+const EXACT: usize = 40;
+
+/// An interval from fewer values than this would be all that was seen, and less sure than its 95 % say.
+pub const LEAST_SAMPLES: usize = 5;
+
+/// What the rank-sum test (Mann-Whitney, Wilcoxon) says of two samples.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RankTest {
+    /// The two-sided p value: how likely values of one population, dealt at random, lie as far apart as these.
+    pub p: f64,
+    /// The least p value that any deal of these very values has: ties make it larger.
+    pub least: f64,
+}
+
+/// Tests two samples. The p value is that of all ways to deal the values that were seen, tied ones included: exact for up
+/// to 40 values, else by the normal approximation with ties and continuity corrected. 1 where either sample is empty.
+pub fn rank_test(a: &[f64], b: &[f64]) -> RankTest {
+    if a.is_empty() || b.is_empty() {
+        return RankTest { p: 1.0, least: 1.0 };
+    }
+    // The test is symmetric: the smaller sample makes less work.
+    let (a, b) = if a.len() <= b.len() { (a, b) } else { (b, a) };
+    let mut all: Vec<(f64, bool)> = a.iter().map(|v| (*v, true)).chain(b.iter().map(|v| (*v, false))).collect();
+    all.sort_unstable_by(|x, y| x.0.total_cmp(&y.0));
+    // Ranks are doubled, so that those of tied values, the mean of their places, are whole numbers too.
+    let mut ranks = Vec::with_capacity(all.len());
+    let (mut sum, mut ties) = (0, 0.0);
+    while ranks.len() < all.len() {
+        let start = ranks.len();
+        let end = start + all[start..].iter().take_while(|item| item.0 == all[start].0).count().max(1);
+        let size = (end - start) as f64;
+        ties += size * size * size - size;
+        sum += all[start..end].iter().filter(|item| item.1).count() * (start + 1 + end);
+        ranks.resize(end, start + 1 + end);
+    }
+    let mean = a.len() * (all.len() + 1);
+    let lowest: usize = ranks[..a.len()].iter().sum();
+    let highest: usize = ranks[b.len()..].iter().sum();
+    let most = lowest.abs_diff(mean).max(highest.abs_diff(mean));
+    let off = sum.abs_diff(mean);
+    if all.len() <= EXACT {
+        let sums = subset_sums(&ranks, a.len());
+        let total: f64 = sums.iter().sum();
+        let as_far = |off| {
+            let far = sums.iter().enumerate().filter(|(sum, _)| sum.abs_diff(mean) >= off);
+            far.map(|(_, count)| count).sum::<f64>() / total
+        };
+        return RankTest { p: as_far(off), least: as_far(most) };
+    }
+    let (n, m, total) = (a.len() as f64, b.len() as f64, all.len() as f64);
+    let deviation = (n * m / 12.0 * (total + 1.0 - ties / (total * (total - 1.0)))).sqrt();
+    let as_far = |off: usize| match deviation > 0.0 {
+        true => (2.0 * normal_tail((off as f64 / 2.0 - 0.5).max(0.0) / deviation)).min(1.0),
+        false => 1.0, // all values are equal
+    };
+    RankTest { p: as_far(off), least: as_far(most) }
+}
+
+/// The least p value that two samples of these sizes can have, where no values are tied.
+pub fn least_p(n: usize, m: usize) -> f64 {
+    // 2 over the binomial coefficient of n + m over n.
+    (1..=n).fold(2.0, |p, k| p * k as f64 / (m + k) as f64).min(1.0)
+}
+
+/// How many choices of `count` of the ranks have each sum.
+fn subset_sums(ranks: &[usize], count: usize) -> Vec<f64> {
+    let most: usize = ranks[ranks.len() - count..].iter().sum();
+    let width = most + 1;
+    let mut ways = vec![0.0_f64; (count + 1) * width];
+    ways[0] = 1.0;
+    for (seen, rank) in ranks.iter().enumerate() {
+        for chosen in (1..=count.min(seen + 1)).rev() {
+            let (before, here) = ways.split_at_mut(chosen * width);
+            let before = &before[(chosen - 1) * width..];
+            here[*rank..width].iter_mut().zip(before).for_each(|(here, before)| *here += before);
+        }
+    }
+    ways.split_off(count * width)
+}
+
+/// The 95 % interval of `new / old`: every factor that the rank test would not tell from the one between these samples. Its
+/// bounds are ratios of single pairs. None where either sample has fewer than five values.
+///
+/// It holds what it says for samples that differ by a factor, whatever their shape, and down to five values, where a
+/// bootstrap's interval is too narrow. Ties make it wider than it need be, never narrower. It holds the ratio of
+/// medians: where two shapes differ, that may lie outside of what the ranks alone say.
+pub fn ratio_interval(old: &[f64], new: &[f64]) -> Option<(f64, f64)> {
+    if old.len() < LEAST_SAMPLES || new.len() < LEAST_SAMPLES {
+        return None;
+    }
+    let skipped = pairs_outside(old.len(), new.len()) as f64 / (old.len() * new.len()) as f64;
+    let (old, new) = (thinned(old), thinned(new));
+    let mut ratios: Vec<f64> = old.iter().flat_map(|old| new.iter().map(move |new| ratio(*new, *old))).collect();
+    let outside = (skipped * ratios.len() as f64).round() as usize;
+    let last = ratios.len() - 1;
+    let low = *ratios.select_nth_unstable_by(outside, f64::total_cmp).1;
+    let high = *ratios.select_nth_unstable_by(last - outside, f64::total_cmp).1;
+    let middle = ratio(super::stats::quantile(&new, 0.5)?, super::stats::quantile(&old, 0.5)?);
+    Some((low.min(middle), high.max(middle)))
+}
+
+/// `new / old`, where nothing is no less than nothing.
+pub fn ratio(new: f64, old: f64) -> f64 {
+    if new == old { 1.0 } else { new / old }
+}
+
+/// The values in order; of more than a thousand, a thousand at even distances, so that the pairs stay within bounds.
+fn thinned(values: &[f64]) -> Vec<f64> {
+    const MOST: usize = 1000;
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    if sorted.len() <= MOST {
+        return sorted;
+    }
+    (0..MOST).map(|at| sorted[at * (sorted.len() - 1) / (MOST - 1)]).collect()
+}
+
+/// How many of the ratios of all pairs are left out below the interval's lower bound, and as many above the upper: the
+/// greatest U of the rank test whose tail has at most 2.5 %.
+fn pairs_outside(n: usize, m: usize) -> usize {
+    thread_local! {
+        static KNOWN: RefCell<HashMap<(usize, usize), usize>> = RefCell::default();
+    }
+    let (n, m) = (n.min(m), n.max(m));
+    let count = || {
+        if n + m > EXACT {
+            let (n, m) = (n as f64, m as f64);
+            let off = 1.96 * (n * m * (n + m + 1.0) / 12.0).sqrt();
+            return (n * m / 2.0 - off - 1.0).floor().max(0.0) as usize;
+        }
+        let ranks: Vec<usize> = (1..=n + m).collect();
+        let sums = subset_sums(&ranks, n);
+        let total: f64 = sums.iter().sum();
+        let lowest = n * (n + 1) / 2;
+        let mut below = 0.0;
+        let within = |ways: &&f64| {
+            below += **ways / total;
+            below <= 0.025
+        };
+        // The greatest U that the test still calls a difference. 0 is one from four values on.
+        sums[lowest..].iter().take_while(within).count().saturating_sub(1)
+    };
+    KNOWN.with_borrow_mut(|known| *known.entry((n, m)).or_insert_with(count))
+}
+
+/// P(Z > z) for z >= 0, by Abramowitz and Stegun 26.2.17; the error is below 1e-7.
+fn normal_tail(z: f64) -> f64 {
+    let t = 1.0 / (1.0 + 0.231_641_9 * z);
+    let terms = [0.319_381_530, -0.356_563_782, 1.781_477_937, -1.821_255_978, 1.330_274_429];
+    let sum = terms.iter().rev().fold(0.0, |sum, term| (sum + term) * t);
+    (-z * z / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt() * sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use allocanary_kernel::rng::Rng;
+
+    fn close(found: f64, wanted: f64, within: f64) {
+        assert!((found - wanted).abs() < within, "found {found}, wanted {wanted}");
+    }
+
+    fn p(a: &[f64], b: &[f64]) -> f64 {
+        rank_test(a, b).p
+    }
+
+    /// As R's `wilcox.test` does it where no values are tied.
+    #[test]
+    fn without_ties_it_is_the_textbooks_test() {
+        let low = [1.0, 2.0, 3.0, 4.0, 5.0];
+        let high = [6.0, 7.0, 8.0, 9.0, 10.0];
+        close(p(&low, &high), 2.0 / 252.0, 1e-12);
+        close(p(&high, &low), 2.0 / 252.0, 1e-12);
+        // U = 5, and 15 of the 35 orders of four and three have at most that.
+        close(p(&[1.1, 2.2, 3.3, 4.4], &[2.0, 3.0, 5.0]), 30.0 / 35.0, 1e-12);
+        close(least_p(5, 5), 2.0 / 252.0, 1e-12);
+        close(least_p(4, 3), 2.0 / 35.0, 1e-12);
+        close(rank_test(&low, &high).least, least_p(5, 5), 1e-12);
+        assert_eq!(least_p(0, 9), 1.0);
+        assert_eq!(rank_test(&[], &[1.0]), RankTest { p: 1.0, least: 1.0 });
+        assert_eq!(rank_test(&[1.0, 1.0], &[1.0, 1.0]), RankTest { p: 1.0, least: 1.0 });
+    }
+
+    /// Every deal of the values, one by one: what the counts must come to.
+    fn by_hand(a: &[f64], b: &[f64]) -> RankTest {
+        let all = [a, b].concat();
+        let rank = |value: &f64| {
+            let below = all.iter().filter(|other| *other < value).count();
+            let same = all.iter().filter(|other| *other == value).count();
+            below as f64 + (same as f64 + 1.0) / 2.0
+        };
+        let ranks: Vec<f64> = all.iter().map(rank).collect();
+        let mean = a.len() as f64 * (all.len() as f64 + 1.0) / 2.0;
+        let off = |mask: u32| {
+            let chosen = (0..all.len()).filter(|at| mask >> at & 1 == 1);
+            (chosen.map(|at| ranks[at]).sum::<f64>() - mean).abs()
+        };
+        let deals: Vec<u32> = (0..1 << all.len()).filter(|mask: &u32| mask.count_ones() == a.len() as u32).collect();
+        let most = deals.iter().map(|mask| off(*mask)).fold(0.0, f64::max);
+        let share =
+            |least: f64| deals.iter().filter(|mask| off(**mask) >= least - 1e-9).count() as f64 / deals.len() as f64;
+        RankTest { p: share(off((1 << a.len()) - 1)), least: share(most) }
+    }
+
+    #[test]
+    fn with_ties_it_counts_the_deals_of_the_values_that_were_seen() {
+        let mut rng = Rng::new(7);
+        for _ in 0..200 {
+            let (n, m, kinds) = (1 + rng.below(6), 1 + rng.below(6), 1 + rng.below(6));
+            let mut draw = |count| (0..count).map(|_| rng.below(kinds) as f64).collect::<Vec<f64>>();
+            let (a, b) = (draw(n), draw(m));
+            let (found, wanted) = (rank_test(&a, &b), by_hand(&a, &b));
+            close(found.p, wanted.p, 1e-12);
+            close(found.least, wanted.least, 1e-12);
+        }
+    }
+
+    #[test]
+    fn eight_times_as_much_is_seen_in_spite_of_a_tie() {
+        let old = [10.0, 10.0, 11.0, 12.0, 13.0];
+        let new = old.map(|value| value * 8.0);
+        close(p(&old, &new), 2.0 / 252.0, 1e-12);
+        // Of two kinds of values in three and three, 2 of 20 deals part them; of one odd value, 10 of 20 are as far.
+        close(rank_test(&[1.0, 1.0, 1.0], &[2.0, 2.0, 2.0]).least, 2.0 / 20.0, 1e-12);
+        close(rank_test(&[1.0, 1.0, 1.0], &[1.0, 1.0, 2.0]).least, 1.0, 1e-12);
+    }
+
+    #[test]
+    fn large_samples_are_close_to_exact() {
+        let (a, b): (Vec<f64>, Vec<f64>) =
+            ((0..20).map(|at| f64::from(at % 13)).collect(), (0..20).map(|at| f64::from(at % 13 + 3)).collect());
+        let exact = p(&a, &b);
+        // One more value than is counted exactly.
+        let more = p(&a, &[&b[..], &[9.0]].concat());
+        assert!((0.3..3.0).contains(&(more / exact)), "{exact} and {more}");
+        assert_eq!(rank_test(&[1.0; 30], &[1.0; 30]), RankTest { p: 1.0, least: 1.0 });
+    }
+
+    #[test]
+    fn an_interval_is_that_of_the_exact_test() {
+        let old = [1.0, 1.1, 1.2, 1.3, 1.4];
+        let new = old.map(|value| value * 2.0);
+        // The critical values of the textbooks' tables, two-sided, 5 %.
+        assert_eq!([(5, 5), (5, 10), (10, 10), (20, 20)].map(|(n, m)| pairs_outside(n, m)), [2, 8, 23, 127]);
+        assert!((3090..3105).contains(&pairs_outside(100, 75)), "{}", pairs_outside(100, 75));
+        let (low, high) = ratio_interval(&old, &new).unwrap();
+        assert!(low < 2.0 && 2.0 < high && low > 1.0, "{low} {high}");
+        assert_eq!(ratio_interval(&old[..4], &new), None);
+        assert_eq!(ratio_interval(&[0.0; 5], &[0.0; 5]), Some((1.0, 1.0)));
+        assert_eq!(ratio_interval(&[3.0; 5], &[6.0; 2000]), Some((2.0, 2.0)));
+    }
+}

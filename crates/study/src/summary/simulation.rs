@@ -1,0 +1,90 @@
+//! How often verdicts are wrong: thousands of pairs of samples, drawn as resident memory falls, with a known truth.
+
+use super::fold::Group;
+use super::verdict::{MARGIN, Verdict, compare_groups};
+use super::{METRICS, metric_index};
+use allocanary_kernel::rng::Rng;
+
+/// How resident memory falls.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    /// The mean of what lies above the least, as a share of it: a tail to the right.
+    tail: f64,
+    /// Values are multiples of this share of the least, so that many are tied: pages, huge pages, whole arenas.
+    step: f64,
+}
+
+const SHAPES: [Shape; 6] = [
+    Shape { tail: 0.005, step: 0.0002 },
+    Shape { tail: 0.02, step: 0.0002 },
+    Shape { tail: 0.02, step: 0.01 },
+    Shape { tail: 0.1, step: 0.0002 },
+    Shape { tail: 0.1, step: 0.05 },
+    Shape { tail: 0.5, step: 0.01 },
+];
+
+impl Shape {
+    fn sample(self, count: usize, times: f64, rng: &mut Rng) -> Vec<f64> {
+        let one = || {
+            let uniform = ((rng.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+            let value = times * (1.0 - self.tail * uniform.ln());
+            (value / self.step).round() * self.step
+        };
+        std::iter::repeat_with(one).take(count).collect()
+    }
+}
+
+/// How many of `pairs` drawn pairs, whose truth is `times`, got each verdict: better, worse, equal.
+fn verdicts(shape: Shape, n: usize, times: f64, pairs: usize) -> [usize; 3] {
+    let seed = (shape.tail * 1e6 + shape.step * 1e4 + times * 1e3) as u64 + n as u64;
+    let mut rng = Rng::part(2018, seed);
+    let mut group = |times: f64| {
+        let mut values = vec![Vec::new(); METRICS.len()];
+        values[metric_index("rss")] = shape.sample(n, times, &mut rng);
+        Group { values, ..Group::default() }
+    };
+    let mut counts = [0; 3];
+    for _ in 0..pairs {
+        let (old, new) = (group(1.0), group(times));
+        let found = compare_groups([(&old, &new)].into_iter(), &METRICS[metric_index("rss")], MARGIN)[0];
+        match found.verdict {
+            Verdict::Better => counts[0] += 1,
+            Verdict::Worse => counts[1] += 1,
+            Verdict::Equal => counts[2] += 1,
+            Verdict::Different | Verdict::Undecided => {}
+        }
+    }
+    counts
+}
+
+const FIVE_PERCENT: f64 = 0.05;
+
+#[test]
+fn verdicts_are_false_in_at_most_five_percent_and_ten_percent_more_are_seen() {
+    const PAIRS: usize = 1500;
+    let share = |count: usize| count as f64 / PAIRS as f64;
+    // The least share of pairs 10 % apart that are called worse, by shape, with five and with ten samples.
+    let power = [[0.99, 0.99], [0.95, 0.99], [0.95, 0.99], [0.30, 0.70], [0.20, 0.48], [0.03, 0.08]];
+    for (shape, power) in SHAPES.into_iter().zip(power) {
+        for (n, power) in [5, 10].into_iter().zip(power) {
+            let [better, worse, _] = verdicts(shape, n, 1.0, PAIRS);
+            assert!(share(better + worse) <= FIVE_PERCENT, "{shape:?}, {n}: {better} better, {worse} worse");
+            let [better, worse, equal] = verdicts(shape, n, 1.1, PAIRS);
+            assert!(share(equal) <= FIVE_PERCENT, "{shape:?}, {n}: {equal} called equal");
+            assert!(share(better) <= FIVE_PERCENT, "{shape:?}, {n}: {better} called better");
+            assert!(share(worse) >= power, "{shape:?}, {n}: {worse} called worse");
+        }
+    }
+}
+
+/// The hardest case for "equal": what is just outside the margin.
+#[test]
+fn what_lies_just_outside_the_margin_is_seldom_called_equal() {
+    const PAIRS: usize = 2000;
+    for shape in &SHAPES[..2] {
+        for n in [5, 10, 20] {
+            let [_, _, equal] = verdicts(*shape, n, 1.0 + MARGIN + 0.0005, PAIRS);
+            assert!(equal as f64 / PAIRS as f64 <= FIVE_PERCENT, "{shape:?}, {n}: {equal} called equal");
+        }
+    }
+}
