@@ -1,13 +1,16 @@
 //! A study: what is compared, on what, how often. In: a shipped study, a TOML file, flags. Out: a checked [`Study`].
 
+mod count;
 mod file;
 mod full;
 mod group;
 mod limits;
 mod older;
 mod plan;
+mod resumed;
 mod shipped;
 
+pub use count::{MOST_CELLS, too_many};
 pub use file::{Full, Published, StudyFile};
 pub use full::Sized;
 pub use group::Group;
@@ -39,7 +42,7 @@ pub struct Study {
     pub repeats: u32,
     /// What the order and the workloads' choices follow from.
     pub seed: u64,
-    /// No cell is started later than this after the first.
+    /// No round of cells is started that would end later than this after the first cell's start.
     pub budget: Option<Duration>,
     /// A cell that takes longer is killed.
     pub deadline: Duration,
@@ -71,6 +74,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 impl StudyFile {
     /// The study that this describes, with defaults for what it leaves open.
     pub fn check(self) -> Result<Study> {
+        self.check_count()?;
         let input = |text: String| Error::Input(text);
         let spec = |kind: &'static str| {
             move |text: &String| {
@@ -86,6 +90,9 @@ impl StudyFile {
         let workloads = self.workloads.unwrap_or_else(|| vec!["server".into()]);
         let mut workloads: Vec<Spec> = workloads.iter().map(spec("workload")).collect::<Result<_>>()?;
         drop_repeated(&mut workloads);
+        if workloads.is_empty() {
+            return Err(input("workloads: wanted at least one, such as `server`, found none".into()));
+        }
         let repeats = self.repeats.unwrap_or(REPEATS);
         if repeats == 0 {
             return Err(input("repeats: wanted 1 or more, found 0".into()));
@@ -189,6 +196,7 @@ mod tests {
         for (file, text) in [
             (StudyFile { candidates: None, ..file() }, "candidates: wanted at least one"),
             (StudyFile { candidates: Some(vec!["a:b".into()]), ..file() }, "candidate `a:b`: `b` is not `key=value`"),
+            (StudyFile { workloads: Some(vec![]), ..file() }, "workloads: wanted at least one, such as `server`"),
             (StudyFile { threads: Some(vec![0]), ..file() }, "threads: wanted 1 to"),
             (StudyFile { threads: Some(vec![4_000_000]), ..file() }, "found 4000000"),
             (StudyFile { threads: Some(vec![]), ..file() }, "threads: wanted at least one number"),
