@@ -8,8 +8,7 @@ use crate::error::{Error, Result};
 pub const MOST_CELLS: u128 = 250_000;
 
 impl StudyFile {
-    /// Fails where there are more cells than can be run. Names that come twice count twice here: each name is compared with
-    /// all others.
+    /// Fails where there are more cells than can be run. Names that come twice count twice here.
     pub(super) fn check_count(&self) -> Result<()> {
         let length = |names: &Option<Vec<String>>| names.as_ref().map_or(1, Vec::len);
         let numbers = |numbers: &Option<Vec<u32>>, default| numbers.as_ref().map_or(default, Vec::len);

@@ -18,7 +18,8 @@ pub use limits::memory_at_hand;
 pub use plan::{expected, plan};
 pub use shipped::{CASES, SHIPPED, Shipped, find_shipped};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::hash::Hash;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
@@ -58,7 +59,7 @@ pub struct Candidate {
 }
 
 /// Threads, and the cores of the host that is emulated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
     /// Worker threads.
     pub threads: u32,
@@ -153,15 +154,9 @@ fn shapes(threads: Option<Vec<u32>>, cores: Option<Vec<u32>>) -> Result<Vec<Shap
 }
 
 /// Naming a thing twice must not measure it twice as often as the others.
-fn drop_repeated<T: PartialEq + Clone>(items: &mut Vec<T>) {
-    let mut kept: Vec<T> = Vec::new();
-    items.retain(|item| {
-        let new = !kept.contains(item);
-        if new {
-            kept.push(item.clone());
-        }
-        new
-    });
+fn drop_repeated<T: Hash + Eq + Clone>(items: &mut Vec<T>) {
+    let mut kept = HashSet::new();
+    items.retain(|item| kept.insert(item.clone()));
 }
 
 #[cfg(test)]

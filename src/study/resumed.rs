@@ -1,6 +1,7 @@
 //! Whether a study is the one that was begun, or a larger one. In: the studies beside the rows, and those asked for now.
 //! Out: the first difference that forbids to put their rows together.
 
+use std::collections::HashSet;
 use std::fmt::Display;
 
 use super::{Group, Shape, Study};
@@ -67,7 +68,8 @@ fn shape(shape: &Shape) -> String {
 
 /// The first of `begun` that is not in `asked`.
 fn missing(what: &str, begun: Vec<String>, asked: Vec<String>) -> Option<String> {
-    let gone = begun.iter().find(|item| !asked.contains(item))?;
+    let there: HashSet<&String> = asked.iter().collect();
+    let gone = begun.iter().find(|item| !there.contains(item))?;
     Some(change(what, &format!("`{gone}` among them"), &format!("`{}`", asked.join("`, `"))))
 }
 

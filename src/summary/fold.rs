@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::metrics::ALL;
+use super::retries::Retries;
 use crate::provenance::Provenance;
 use crate::sample::Sample;
 
@@ -48,11 +49,19 @@ pub struct Fold {
     pub failures: BTreeMap<(String, String), usize>,
     /// Every build and host, once.
     pub provenance: Vec<Provenance>,
+    /// What failed, as it was counted, until its cell's retry is met.
+    retries: Retries<(Key, (String, String))>,
 }
 
 impl Fold {
-    /// Takes a row in.
+    /// Takes a row in. A failure whose cell was tried again does not count.
     pub fn add(&mut self, sample: &Sample) {
+        if let Some((key, failure)) = self.retries.replaced_by(sample) {
+            self.take_back(&key, &failure);
+        }
+        if self.retries.is_replaced(sample) {
+            return;
+        }
         self.rows += 1;
         if !self.provenance.contains(&sample.provenance) {
             self.provenance.push(sample.provenance.clone());
@@ -66,7 +75,7 @@ impl Fold {
             cores: cell.cores,
             host_cores: sample.provenance.host.cores,
         };
-        let group = self.groups.entry(key).or_insert_with(|| Group {
+        let group = self.groups.entry(key.clone()).or_insert_with(|| Group {
             values: vec![Vec::new(); ALL.len()],
             place: cell.place,
             ..Group::default()
@@ -80,13 +89,27 @@ impl Fold {
                 group.failed += 1;
                 let threads = if cell.threads == 1 { "thread" } else { "threads" };
                 let what = format!("{}, {}, {} {threads}", cell.candidate, cell.workload, cell.threads);
-                *self.failures.entry((what, failure.text.clone())).or_default() += 1;
+                let failure = (what, failure.text.clone());
+                *self.failures.entry(failure.clone()).or_default() += 1;
+                self.retries.keep(sample, (key, failure));
             }
             None => {
                 for (values, metric) in group.values.iter_mut().zip(ALL) {
                     values.extend(metric.of(sample));
                 }
             }
+        }
+    }
+
+    fn take_back(&mut self, key: &Key, failure: &(String, String)) {
+        self.rows -= 1;
+        if let Some(group) = self.groups.get_mut(key) {
+            group.failed -= 1;
+        }
+        let Some(count) = self.failures.get_mut(failure) else { return };
+        *count -= 1;
+        if *count == 0 {
+            self.failures.remove(failure);
         }
     }
 

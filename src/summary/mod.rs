@@ -4,6 +4,7 @@
 mod fold;
 mod metrics;
 mod panel;
+mod retries;
 mod section;
 pub mod stats;
 mod verdict;
