@@ -2,6 +2,7 @@
 
 mod examples;
 
+use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
@@ -80,7 +81,18 @@ pub enum Request {
 
 /// Reads the command line; help, version and mistakes are answered by clap, which ends the process.
 pub fn parse() -> Request {
-    let line = Line::parse();
+    let line = match Line::try_parse() {
+        Ok(line) => line,
+        Err(mistake) if mistake.use_stderr() => mistake.exit(),
+        // clap's own way passes over a text that could not be written.
+        Err(text) => match text.print().and_then(|()| std::io::stdout().flush()) {
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+                eprintln!("allocanary: standard output: writing: {error}");
+                std::process::exit(2)
+            }
+            _ => std::process::exit(0),
+        },
+    };
     match line.verb {
         None => Request::Here(line.here),
         Some(Verb::Study(flags)) => Request::Study(flags),
@@ -126,7 +138,7 @@ pub struct MeasureFlags {
     /// What the order and the workloads' choices follow from.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Start no cell later than this after the study's first: 90s, 5m.
+    /// Time budget (90s, 5m): no round of cells starts that would end after it.
     #[arg(long, value_name = "TIME")]
     budget: Option<String>,
     /// Kill a cell that takes longer.

@@ -24,6 +24,7 @@ pub fn run(flags: &HereFlags) -> Result<ExitCode> {
     }
     .overridden_by(flags.measure.file());
     file.clone().check()?;
+    let target = flags.run.out.as_deref().map_or_else(|| Ok(Target::Fresh("here".into())), Target::of)?;
     let roster = measure::roster(&flags.run.cells)?;
     let Some((plain, program)) = roster.get(allocator, None) else {
         return Err(Error::Cell(format!("there is no cell for {allocator}, which this command was built with")));
@@ -36,7 +37,6 @@ pub fn run(flags: &HereFlags) -> Result<ExitCode> {
     terminal::print(introduction(plain, &configured, &inherited).as_bytes())?;
 
     let file = StudyFile { inherited: Some(inherited), ..file };
-    let target = flags.run.out.as_deref().map_or_else(|| Target::Fresh("here".into()), Target::of);
     Measurement { group: &Group(vec![file]), roster: &roster, target, resume: false }.run()
 }
 

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-
+use super::earlier::Earlier;
+use super::progress::{self as told, Stretch};
 use super::terminal;
 use allocanary_cell::Cell;
 use allocanary_cell::description::Description;
@@ -18,9 +18,9 @@ use allocanary_kernel::units::show_duration;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::reports;
 use allocanary_study::rows;
-use allocanary_study::run::{Builder, Progress, Roster, Runner, Store, Target};
+use allocanary_study::run::{Builder, Left, Progress, Roster, Runner, Store, Target, check_folder};
 use allocanary_study::summary::{About, Findings, Fold};
-use allocanary_study::{Group, Study, expected, find_shipped, plan};
+use allocanary_study::{Group, MOST_CELLS, Study, expected, find_shipped, plan, too_many};
 
 /// What this command was built with: its cells are built alike.
 const FEATURES: &str = env!("ALLOCANARY_FEATURES");
@@ -34,6 +34,7 @@ pub fn roster(folders: &[PathBuf]) -> Result<Roster> {
 
 /// As [`roster`], with the cells of other packages.
 fn roster_with(folders: &[PathBuf], packages: &BTreeSet<&str>) -> Result<Roster> {
+    folders.iter().try_for_each(|folder| check_folder(folder))?;
     let command = std::env::current_exe().map_err(|error| Error::file("the command", "finding", error))?;
     let own = command.parent().map(PathBuf::from);
     let folders: Vec<PathBuf> = folders.iter().cloned().chain(own).collect();
@@ -79,6 +80,11 @@ pub fn planned(group: &Group, cells: &[Description]) -> Result<Vec<(Study, Vec<C
     let mut first = 0;
     let mut identities = BTreeSet::new();
     let mut studies = Vec::new();
+    let counts = group.0.iter().map(|file| Ok(file.clone().check()?.count()));
+    let count = counts.sum::<Result<u128>>()?;
+    if count > MOST_CELLS {
+        return Err(too_many(count, &format!(" ({} studies)", group.0.len())));
+    }
     for file in &group.0 {
         let study = file.clone().check()?;
         let mut planned = plan(&study, cells).map_err(|error| match &file.name {
@@ -87,7 +93,7 @@ pub fn planned(group: &Group, cells: &[Description]) -> Result<Vec<(Study, Vec<C
         })?;
         planned.iter_mut().for_each(|cell| cell.place += first);
         first = planned.iter().map(|cell| cell.place + 1).max().unwrap_or(first);
-        if let Some(twice) = planned.iter().find(|cell| !identities.insert(identity(cell))) {
+        if let Some(twice) = planned.iter().find(|cell| !identities.insert(cell.identity())) {
             let text = format!(
                 "{}two of its sizes have the cell {}: give them other workloads or threads, or leave out --threads",
                 prefix(&study),
@@ -118,21 +124,26 @@ impl Measurement<'_> {
         let cells = self.roster.descriptions();
         let studies = planned(self.group, &cells)?;
         let sizes: Vec<usize> = studies.iter().map(|(_, planned)| planned.len()).collect();
+        self.check_folder()?;
         self.target = self.target.make()?;
         let mut store = Store::open(&self.target, self.resume)?;
+        let earlier = self.earlier(&studies, &cells)?;
         self.keep_study()?;
-        let done = self.measured()?;
-        let unmeasured = |planned: Vec<Cell>| planned.into_iter().filter(|cell| !done.contains(&identity(cell)));
+        let unmeasured = |planned: Vec<Cell>| planned.into_iter().filter(|cell| !earlier.has(cell));
         let left: Vec<(Study, Vec<Cell>)> =
             studies.into_iter().map(|(study, planned)| (study, unmeasured(planned).collect())).collect();
 
         // A second handler cannot be set; that one is there already is as good.
         let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
-        let bar = progress_bar(left.iter().map(|(_, cells)| cells.len()).sum());
-        for (study, left) in &left {
-            let (name, span) = (prefix(study), show_duration(expected(left, &cells)));
-            let budget = study.budget.map_or(String::new(), |budget| format!(", budget {}", show_duration(budget)));
-            bar.println(format!("{name}{} cells, about {span}{budget}", left.len()));
+        let stretches: Vec<Stretch> = left
+            .iter()
+            .map(|(study, left)| Stretch { cells: left.len(), expected: expected(left, &cells), budget: study.budget })
+            .collect();
+        let progress = told::Progress::new(stretches.clone());
+        for ((study, _), stretch) in left.iter().zip(&stretches) {
+            let (name, span) = (prefix(study), show_duration(stretch.expected));
+            let budget = stretch.budget.map_or(String::new(), |budget| format!(", budget {}", show_duration(budget)));
+            progress.say(&format!("{name}{} cells, about {span}{budget}", stretch.cells));
         }
         let mut failed = 0;
         let mut planned_of: BTreeMap<Option<String>, u32> = BTreeMap::new();
@@ -143,15 +154,17 @@ impl Measurement<'_> {
             let sample = &Sample { planned: planned_of.get(&sample.cell.study).copied(), ..sample.clone() };
             if let Some(failure) = &sample.error {
                 failed += 1;
-                bar.println(format!("failed: {}: {}", sample.cell.title(), failure.text));
+                progress.say(&format!("failed: {}: {}", sample.cell.title(), failure.text));
             }
-            bar.set_message(sample.cell.candidate.clone());
-            store.append(sample)?;
-            bar.inc(1);
+            store.append(&earlier.marked(sample))?;
+            progress.done(&sample.cell.candidate);
             Ok(())
         };
-        let ran = self.run_all(&left, &mut row);
-        bar.finish_and_clear();
+        let ran = self.run_all(&left, &progress, &mut row);
+        progress.end();
+        if let Some(place) = store.left() {
+            return self.report_of_left(&place);
+        }
         let reported = self.report();
         // A disk that is full stops rows and report alike; the row's error says what is lost.
         let ended = ran?;
@@ -168,7 +181,12 @@ impl Measurement<'_> {
     }
 
     /// Runs the studies one after the other, each under its own deadline and budget.
-    fn run_all(&self, studies: &[(Study, Vec<Cell>)], row: &mut impl FnMut(&Sample) -> Result<()>) -> Result<Ended> {
+    fn run_all(
+        &self,
+        studies: &[(Study, Vec<Cell>)],
+        progress: &told::Progress,
+        row: &mut impl FnMut(&Sample) -> Result<()>,
+    ) -> Result<Ended> {
         let mut ended = Ended::default();
         for (at, (study, cells)) in studies.iter().enumerate() {
             let runner = Runner {
@@ -182,6 +200,7 @@ impl Measurement<'_> {
                 *left += cells.len();
                 continue;
             }
+            progress.begin(at);
             match runner.run(cells, &mut *row)? {
                 Progress::Finished => {}
                 Progress::OutOfBudget(left) => ended.out_of_budget.push((at, left)),
@@ -196,31 +215,66 @@ impl Measurement<'_> {
         let Target::Folder(folder) = &self.target else { return Ok(()) };
         let path = folder.join("study.toml");
         let text = self.group.to_toml();
-        if fs::read_to_string(&path).is_ok_and(|there| there == text) {
+        if self.is_kept(&path) {
             return Ok(()); // on a full disk, writing it anew would lose it
         }
         fs::write(&path, text).map_err(|error| Error::file(path, "writing the study", error))
     }
 
-    /// The cells that have a row already.
-    fn measured(&self) -> Result<BTreeSet<String>> {
-        let mut done = BTreeSet::new();
-        if let Some(rows) = self.target.rows().filter(|_| self.resume) {
-            rows::read(&[rows], |sample| {
-                done.insert(identity(&sample.cell));
-            })?;
+    /// A folder that has a study or a report and no rows was not made by a study: nothing in it is written over.
+    fn check_folder(&self) -> Result<()> {
+        let Target::Folder(folder) = &self.target else { return Ok(()) };
+        if folder.join("samples.jsonl").metadata().is_ok_and(|rows| rows.len() > 0) {
+            return Ok(());
         }
-        Ok(done)
+        let study = folder.join("study.toml");
+        let theirs = match study.exists() {
+            true if self.is_kept(&study) => return Ok(()),
+            true => study,
+            false => folder.join("report.html"),
+        };
+        match theirs.exists() {
+            false => Ok(()),
+            true => Err(Error::Input(format!(
+                "{}: is there already, without rows beside it, and would be written over: name another --out",
+                theirs.display()
+            ))),
+        }
+    }
+
+    /// Whether a file says of the study what would be written to it.
+    fn is_kept(&self, path: &Path) -> bool {
+        let same_text = || fs::read_to_string(path).is_ok_and(|there| there == self.group.to_toml());
+        same_text() || Group::read(path).is_ok_and(|there| there == *self.group)
+    }
+
+    /// What is measured already. An error where that is of another study or another build.
+    fn earlier(&self, studies: &[(Study, Vec<Cell>)], cells: &[Description]) -> Result<Earlier> {
+        if !self.resume {
+            return Ok(Earlier::default());
+        }
+        let earlier = Earlier::read(&self.target, studies.iter().flat_map(|(_, planned)| planned), cells);
+        let kept = match &self.target {
+            Target::Folder(folder) => Some(folder.join("study.toml")).filter(|path| path.exists()),
+            _ => None,
+        };
+        if let Some(path) = kept {
+            // It names the difference by the study's own words, where a row knows only its cell.
+            if let Some(difference) = self.group.differs_from(&Group::read(&path)?)? {
+                let path = path.display();
+                return Err(Error::Input(format!(
+                    "--resume: {path}: the rows there are of another study: {difference}: leave out what changes it, or \
+                     name another --out"
+                )));
+            }
+        }
+        earlier
     }
 
     /// Prints the report of all rows, and writes the page with the pictures beside them.
     fn report(&self) -> Result<()> {
         let Some(path) = self.target.rows() else { return Ok(()) };
-        let findings = findings(std::slice::from_ref(&path), self.group)?;
-        if findings.rows == 0 {
-            return Ok(());
-        }
-        terminal::print((reports::ALL[0].render)(&findings, &terminal::look()).as_bytes())?;
+        let Some(findings) = self.report_of(&path)? else { return Ok(()) };
         let mut places = format!("rows: {}", path.display());
         if let Target::Folder(folder) = &self.target {
             let page = folder.join("report.html");
@@ -231,6 +285,38 @@ impl Measurement<'_> {
         }
         eprintln!("{places}");
         Ok(())
+    }
+
+    /// Prints the report of the rows in a file, where there are any.
+    fn report_of(&self, rows: &Path) -> Result<Option<Findings>> {
+        let findings = findings(&[rows.to_path_buf()], self.group)?;
+        if findings.rows == 0 {
+            return Ok(None);
+        }
+        terminal::print((reports::ALL[0].render)(&findings, &terminal::look()).as_bytes())?;
+        Ok(Some(findings))
+    }
+
+    /// What is said of rows that are no longer where they were: all of them, where no name leads to them any more.
+    fn report_of_left(&self, left: &Left) -> Result<ExitCode> {
+        self.report_of(&left.readable)?;
+        let name = self.target.name();
+        Err(Error::Gone(match &left.moved_to {
+            Some(to) => {
+                let begun = to.parent().filter(|_| matches!(self.target, Target::Folder(_))).unwrap_or(to).display();
+                format!(
+                    "{name}: was moved while the study ran, which ended there: its rows are in {}; \
+                     `allocanary study --resume --out {begun}` goes on",
+                    to.display()
+                )
+            }
+            None => {
+                eprint!("the rows that were measured:\n{}", left.text()?);
+                format!(
+                    "{name}: was removed while the study ran, which ended there: its rows stand above: keep them as *.jsonl"
+                )
+            }
+        }))
     }
 
     fn how_to_resume(&self) -> String {
@@ -280,18 +366,4 @@ pub fn studies_beside(rows: &[PathBuf]) -> Group {
         Group::read(&path).map_err(told).ok()
     };
     study.and_then(read).unwrap_or_default()
-}
-
-/// What makes a cell the same cell in a resumed study.
-fn identity(cell: &Cell) -> String {
-    // Its place in the round shifts when a candidate or a column is added; the cell stays the same.
-    serde_json::to_string(&Cell { place: 0, ..cell.clone() }).expect("a cell has only texts and numbers")
-}
-
-/// A bar with the time left, on standard error, and none where nobody looks.
-fn progress_bar(cells: usize) -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(Some(cells as u64), ProgressDrawTarget::stderr_with_hz(5));
-    let style = ProgressStyle::with_template("{bar:24} {pos}/{len} cells, {eta} left  {msg}");
-    bar.set_style(style.expect("the template is a constant"));
-    bar
 }

@@ -2,10 +2,12 @@
 
 mod compare;
 mod doctor;
+mod earlier;
 mod here;
 mod list;
 mod measure;
 mod plan;
+mod progress;
 mod report;
 mod study;
 mod terminal;

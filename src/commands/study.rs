@@ -14,11 +14,11 @@ use allocanary_study::{CASES, Group, SHIPPED, StudyFile, find_shipped, memory_at
 /// Runs the study, or each study of a group.
 pub fn run(flags: &StudyFlags) -> Result<ExitCode> {
     let (name, group) = study(flags)?;
-    let roster = measure::roster_for(&group, &flags.run.cells)?;
     let target = match &flags.run.out {
-        Some(out) => Target::of(out),
+        Some(out) => Target::of(out)?,
         None => Target::Fresh(name),
     };
+    let roster = measure::roster_for(&group, &flags.run.cells)?;
     Measurement { group: &group, roster: &roster, target, resume: flags.resume }.run()
 }
 
@@ -59,8 +59,14 @@ fn named(flags: &StudyFlags) -> Result<(String, Group, bool)> {
     };
     let candidates = flags.file().candidates;
     if flags.resume && resumed.is_none() && flags.study.is_none() && candidates.is_none() {
-        let text = "--resume: there is no study.toml beside those rows: name the study or its candidates as before";
-        return Err(Error::Input(text.into()));
+        let out = flags.run.out.as_deref().unwrap_or_default();
+        if !Path::new(out).exists() {
+            return Err(Error::Input(format!("--resume: {out}: no such folder or file: nothing was begun there")));
+        }
+        let text = format!(
+            "--resume: {out}: there is no study.toml beside those rows: name the study or its candidates as before"
+        );
+        return Err(Error::Input(text));
     }
     match (&flags.study, resumed) {
         (None, Some(path)) => Ok(("resumed".to_string(), Group::read(&path)?, true)),

@@ -72,7 +72,7 @@ fn files_without_rows_are_errors_that_name_them() {
         ("report empty.jsonl", "allocanary: empty.jsonl: no row that can be reported"),
         ("report noise.jsonl", "noise.jsonl:1: not a row"),
         ("report missing.jsonl", "allocanary: missing.jsonl: reading rows: No such file"),
-        ("report folder", "allocanary: folder: reading rows: No such file"),
+        ("report folder", "allocanary: folder: a folder without rows: wanted samples.jsonl in it"),
         ("compare empty.jsonl missing.jsonl", "allocanary: empty.jsonl: no row that can be compared"),
     ] {
         let ran = allocanary(folder.path(), words(line));

@@ -38,6 +38,12 @@ pub struct Cell {
 }
 
 impl Cell {
+    /// What makes a cell the same cell in a resumed study.
+    pub fn identity(&self) -> String {
+        // Its place in the round shifts when a candidate or a column is added; the cell stays the same.
+        serde_json::to_string(&Cell { place: 0, ..self.clone() }).expect("a cell has only texts and numbers")
+    }
+
     /// What names this cell within a study, in a progress line and in an error.
     pub fn title(&self) -> String {
         let cores = self.cores.map_or(String::new(), |cores| format!(", {cores} cores"));

@@ -32,6 +32,9 @@ pub struct Sample {
     /// Milliseconds since 1970 at which the child started.
     #[serde(default)]
     pub started_ms: u64,
+    /// When the cell was tried before and failed: that row's `started_ms`. This one stands in its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<u64>,
     /// The build and the host.
     pub provenance: Provenance,
     /// What else the machine did meanwhile; none in rows of commands that did not look.

@@ -7,7 +7,7 @@ use std::fmt;
 /// A name with settings: `jemalloc:narenas=1,dirty_decay_ms=0` or `server:live=16MiB`.
 ///
 /// Two texts that differ only in the order of their keys are the same `Spec` and print alike.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Spec {
     /// What stands before the colon.
     pub name: String,

@@ -128,6 +128,7 @@ fn run(worker: &Worker, mut board: Board, cell: Cell) -> Sample {
         error: None,
         wall_us: 0,
         started_ms: 0,
+        replaces: None,
         provenance: Provenance { build: (worker.build)(), ..Provenance::here() },
         load: None,
         planned: None,

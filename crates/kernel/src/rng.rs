@@ -13,11 +13,13 @@ impl Rng {
         Rng(seed)
     }
 
-    /// A generator for one part of a whole: stream `part` of `seed` has nothing to do with stream `part + 1`.
+    /// A generator for one part of a whole: no two parts have draws in common.
+    ///
+    /// All generators walk the same circle of 2^64 states, each from its own place. Places that differ by a multiple of
+    /// the step are the same draws, some steps apart: so the place is a hash of seed and part.
     pub fn part(seed: u64, part: u64) -> Self {
-        let mut mixed = Rng(seed ^ part.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        mixed.next();
-        mixed
+        let hashed = Rng(seed).next();
+        Rng(Rng(hashed ^ part).next())
     }
 
     /// The next 64 random bits.
@@ -54,6 +56,31 @@ mod tests {
         let mut rng = Rng::new(1234567);
         let numbers = [rng.next(), rng.next(), rng.next()];
         assert_eq!(numbers, [6457827717110365317, 3203168211198807973, 9817491932198370423]);
+    }
+
+    /// 64 draws of each of 64 parts of some seeds, and of the parts of seeds that are drawn from parts as a study's rounds
+    /// are: none comes twice.
+    #[test]
+    fn parts_have_no_draws_in_common() {
+        let mut seen = std::collections::HashMap::new();
+        let mut look = |seed: u64, part: u64, what: &str| {
+            let mut rng = Rng::part(seed, part);
+            for _ in 0..64 {
+                let draw = rng.next();
+                let other = seen.insert(draw, (what.to_string(), seed, part));
+                assert_eq!(other, None, "{what} {seed}, part {part} draws {draw}");
+            }
+        };
+        for seed in [0, 1, 2, 3, 42, 0x9e37_79b9_7f4a_7c15] {
+            for part in 0..64 {
+                look(seed, part, "seed");
+                look(!seed, part, "not seed");
+            }
+        }
+        for round in 0..20 {
+            let seed = Rng::part(7, round).next();
+            (0..64).for_each(|worker| look(seed, worker, "round"));
+        }
     }
 
     #[test]

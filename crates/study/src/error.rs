@@ -30,6 +30,9 @@ pub enum Error {
     /// A cell that is missing, silent or of another build.
     #[error("{0}")]
     Cell(String),
+    /// Rows that were moved or removed while they were being written.
+    #[error("{0}")]
+    Gone(String),
     /// No row that could be reported.
     #[error("{0}")]
     NoRows(String),

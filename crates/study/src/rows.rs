@@ -1,7 +1,7 @@
 //! Reads files of rows. In: JSON lines. Out: samples, one at a time; lines that are none are named and passed over.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -15,12 +15,17 @@ pub fn read(files: &[PathBuf], mut row: impl FnMut(Sample)) -> Result<Vec<String
     let mut problems = Vec::new();
     for file in files {
         let name = file.display().to_string();
-        let reading = |error| Error::file(file, "reading rows", error);
         if file == Path::new("-") {
-            read_lines("standard input", std::io::stdin().lock(), &mut row, &mut problems).map_err(reading)?;
+            read_lines("standard input", std::io::stdin().lock(), &mut row, &mut problems)?;
         } else {
-            let opened = File::open(rows_of(file)).map_err(reading)?;
-            read_lines(&name, BufReader::with_capacity(1 << 18, opened), &mut row, &mut problems).map_err(reading)?;
+            let path = rows_of(file);
+            let opened = File::open(&path).map_err(|error| match error.kind() {
+                ErrorKind::NotFound if path != *file => {
+                    Error::Input(format!("{name}: a folder without rows: wanted samples.jsonl in it"))
+                }
+                _ => Error::file(&path, "reading rows", error),
+            })?;
+            read_lines(&name, BufReader::with_capacity(1 << 18, opened), &mut row, &mut problems)?;
         }
     }
     Ok(problems)
@@ -31,29 +36,67 @@ fn rows_of(path: &Path) -> PathBuf {
     if path.is_dir() { path.join("samples.jsonl") } else { path.to_path_buf() }
 }
 
+/// The longest row that is read, in bytes. Our own have some 3 KiB.
+pub const MOST_LINE: u64 = 4 << 20;
+/// How many bad lines of a file are told one by one.
+const MOST_TOLD: usize = 20;
+/// After so many bad lines a file with fewer rows than that is none of rows.
+const MOST_BAD: usize = 1000;
+
 fn read_lines(
     name: &str,
     mut input: impl BufRead,
     row: &mut impl FnMut(Sample),
     problems: &mut Vec<String>,
-) -> std::io::Result<()> {
+) -> Result<()> {
     let mut line = Vec::new();
+    let (mut rows, mut bad, mut blank) = (0, 0, 0);
+    let mut first = String::new();
     for number in 1.. {
         line.clear();
-        if input.read_until(b'\n', &mut line)? == 0 {
+        let read = input.by_ref().take(MOST_LINE + 1).read_until(b'\n', &mut line);
+        if read.map_err(|error| Error::file(name, "reading rows", error))? == 0 {
             break;
+        }
+        if line.len() as u64 > MOST_LINE {
+            let text = format!("{name}: not a file of rows: line {number} is longer than {MOST_LINE} bytes");
+            return Err(Error::Input(text));
         }
         let whole = line.ends_with(b"\n");
         if line.trim_ascii().is_empty() {
-            continue;
-        }
-        match parse(&line) {
-            Ok(sample) => row(sample),
-            Err(problem) if !whole => {
-                problems.push(format!("{name}:{number}: the last line is torn, as a kill leaves it: {problem}"));
+            blank += 1;
+        } else {
+            match parse(&line) {
+                Ok(sample) => {
+                    rows += 1;
+                    row(sample);
+                    continue;
+                }
+                Err(problem) => {
+                    bad += 1;
+                    let problem = match whole {
+                        false => format!("{name}:{number}: the last line is torn, as a kill leaves it: {problem}"),
+                        true => format!("{name}:{number}: not a row: {problem}"),
+                    };
+                    if first.is_empty() {
+                        first.clone_from(&problem);
+                    }
+                    if bad <= MOST_TOLD {
+                        problems.push(problem);
+                    }
+                }
             }
-            Err(problem) => problems.push(format!("{name}:{number}: not a row: {problem}")),
         }
+        if bad + blank >= MOST_BAD && bad + blank > rows {
+            let first = if first.is_empty() { "they are empty".into() } else { first };
+            let lines = bad + blank;
+            return Err(Error::Input(format!(
+                "{name}: not a file of rows: {lines} of {number} lines are none: {first}"
+            )));
+        }
+    }
+    if bad > MOST_TOLD {
+        problems.push(format!("{name}: {} more lines are no rows", bad - MOST_TOLD));
     }
     Ok(())
 }

@@ -72,12 +72,18 @@ pub fn crew<T>(
     std::thread::scope(|scope| {
         for index in 0..threads {
             let (gate, worker) = (&gate, &worker);
-            let started = std::thread::Builder::new().spawn_scoped(scope, move || worker(index, gate));
+            let work = move || {
+                gate.stop(); // none begins before all are there, and the clock runs
+                worker(index, gate);
+            };
+            let started = std::thread::Builder::new().spawn_scoped(scope, work);
             if let Err(error) = started {
                 panic!("could not start thread {} of {threads}: {error}", index + 1);
             }
         }
+        gate.0.wait();
         let mut conductor = Conductor { gate: &gate, stage, since: Instant::now(), active: Duration::ZERO };
+        gate.0.wait();
         conduct(&mut conductor)
     })
 }
@@ -161,6 +167,26 @@ mod tests {
         });
         assert_eq!(marks.0, [(Phase::Filled, 8), (Phase::Idle, 16)]);
         assert!(active < Duration::from_secs(60) && active > Duration::ZERO);
+    }
+
+    /// A clock that starts after the workers would leave out what the first of them do while the last are made.
+    #[test]
+    fn the_time_holds_all_that_every_worker_did() {
+        let spans = std::sync::Mutex::new(Vec::new());
+        let worker = |_: usize, gate: &Gate| {
+            let begun = Instant::now();
+            std::hint::black_box((0..1000).sum::<u64>());
+            spans.lock().unwrap().push((begun, Instant::now()));
+            gate.stop();
+        };
+        let active = crew(64, &mut Marks(Vec::new()), worker, |conductor| {
+            conductor.meet();
+            conductor.take_active()
+        });
+        let spans = spans.into_inner().unwrap();
+        let first = spans.iter().map(|(begun, _)| *begun).min().unwrap();
+        let last = spans.iter().map(|(_, ended)| *ended).max().unwrap();
+        assert!(active >= last - first, "wanted {:?} or more, found {active:?}", last - first);
     }
 
     #[test]

@@ -57,8 +57,14 @@ pub fn run_child(child: &Child, interrupted: &AtomicBool) -> std::io::Result<End
         // A group of its own: Ctrl-C at the terminal reaches us alone, and a kill reaches the child's children too.
         .process_group(0)
         .spawn()?;
-    let output = drain(process.stdout.take(), MOST_OUTPUT);
-    let complaint = drain(process.stderr.take(), MOST_COMPLAINT);
+    let (output, complaint) = match drain_both(&mut process) {
+        Ok(pipes) => pipes,
+        Err(error) => {
+            sys::kill_group(process.id());
+            process.wait()?;
+            return Err(error);
+        }
+    };
     if let Some(mut input) = process.stdin.take() {
         // A child that does not read its cell ends in some way of its own, which says more than EPIPE does.
         let _ = input.write_all(child.input);
@@ -88,10 +94,15 @@ pub fn run_child(child: &Child, interrupted: &AtomicBool) -> std::io::Result<End
     Ok(Ended { output: read, complaint: last_lines(&complaint), status, wall })
 }
 
+/// What a child writes on standard output, and on standard error.
+fn drain_both(process: &mut std::process::Child) -> std::io::Result<(Receiver<Vec<u8>>, Receiver<Vec<u8>>)> {
+    Ok((drain(process.stdout.take(), MOST_OUTPUT)?, drain(process.stderr.take(), MOST_COMPLAINT)?))
+}
+
 /// Reads a pipe on a thread of its own, so that a child never waits for us.
-fn drain(pipe: Option<impl Read + Send + 'static>, most: u64) -> Receiver<Vec<u8>> {
+fn drain(pipe: Option<impl Read + Send + 'static>, most: u64) -> std::io::Result<Receiver<Vec<u8>>> {
     let (send, receive) = channel();
-    thread::spawn(move || {
+    thread::Builder::new().spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {
             let _ = pipe.by_ref().take(most).read_to_end(&mut bytes);
@@ -99,8 +110,8 @@ fn drain(pipe: Option<impl Read + Send + 'static>, most: u64) -> Receiver<Vec<u8
             let _ = std::io::copy(&mut pipe, &mut std::io::sink());
         }
         send.send(bytes)
-    });
-    receive
+    })?;
+    Ok(receive)
 }
 
 /// Waits for the process to end, at most until it is overdue.

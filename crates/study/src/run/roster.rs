@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use super::cause::cause;
 use super::child::{Child, run_child};
 use crate::error::{Error, Result};
 use allocanary_cell::description::Description;
@@ -31,7 +32,11 @@ impl Roster {
     pub fn find(folders: &[PathBuf], packages: &BTreeSet<&str>) -> Roster {
         let mut roster = Roster::default();
         for folder in folders {
-            for path in cells_in(folder, packages) {
+            let paths = cells_in(folder, packages).unwrap_or_else(|error| {
+                roster.refused.push(format!("{}: looking for cells: {}", folder.display(), cause(&error, folder)));
+                Vec::new()
+            });
+            for path in paths {
                 match describe(&path, &bare_environment()) {
                     Ok(description) => roster.add(description, path),
                     Err(problem) => roster.refused.push(format!("{}: {problem}", path.display())),
@@ -70,6 +75,9 @@ impl Roster {
             return Ok(self);
         }
         let refused: String = self.refused.iter().map(|reason| format!("\n  refused {reason}")).collect();
+        if !self.refused.iter().all(|reason| reason.contains("of another build")) {
+            return Err(Error::Cell(format!("none of the cells can be used:{refused}")));
+        }
         Err(Error::Cell(format!(
             "no cells (cell-system, cell-jemalloc, ...) of this build beside the command; \
              `cargo install --path . --locked` (or `cargo install allocanary`) installs the command with its cells{refused}"
@@ -77,8 +85,23 @@ impl Roster {
     }
 }
 
+/// Fails where a folder that the user names for its cells has none, of whatever package.
+pub fn check_folder(folder: &Path) -> Result<()> {
+    let doing = "looking for cells (--cells)";
+    let entries = std::fs::read_dir(folder).map_err(|error| Error::file(folder, doing, error))?;
+    for entry in entries {
+        let entry = entry.map_err(|error| Error::file(folder, doing, error))?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with("cell-") || name.contains("-cell-") {
+            return Ok(());
+        }
+    }
+    let text = format!("--cells {}: wanted a folder with cells (cell-NAME), found none in it", folder.display());
+    Err(Error::Input(text))
+}
+
 /// The executables in a folder that are named as cells are, sorted.
-fn cells_in(folder: &Path, packages: &BTreeSet<&str>) -> Vec<PathBuf> {
+fn cells_in(folder: &Path, packages: &BTreeSet<&str>) -> std::io::Result<Vec<PathBuf>> {
     use std::os::unix::fs::PermissionsExt;
     let is_cell = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -87,10 +110,11 @@ fn cells_in(folder: &Path, packages: &BTreeSet<&str>) -> Vec<PathBuf> {
         let of_package = |package: &&str| name.strip_prefix(*package).is_some_and(|rest| rest.starts_with("-cell-"));
         (name.starts_with("cell-") || packages.iter().any(of_package)) && executable
     };
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_cell).collect();
+    let paths = std::fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path()));
+    let mut paths: Vec<PathBuf> = paths.collect::<std::io::Result<_>>()?;
+    paths.retain(is_cell);
     paths.sort();
-    paths
+    Ok(paths)
 }
 
 /// What every child gets: enough to find programs, and nothing that configures an allocator.
@@ -103,7 +127,8 @@ pub fn describe(path: &Path, environment: &BTreeMap<String, String>) -> std::res
     let environment: Vec<(String, String)> =
         environment.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
     let child = Child { program: path, verb: "describe", input: b"", environment: &environment, deadline: DEADLINE };
-    let ended = run_child(&child, &AtomicBool::new(false)).map_err(|error| format!("could not start: {error}"))?;
+    let ended = run_child(&child, &AtomicBool::new(false))
+        .map_err(|error| format!("could not start: {}", cause(&error, path)))?;
     if !ended.status.is_some_and(|status| status.success()) {
         return Err(format!("`describe` failed: {}", ended.complaint));
     }

@@ -5,6 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use super::cause::cause;
 use super::child::{Child, Ended, run_child};
 use super::roster::{Roster, bare_environment};
 use crate::error::Result;
@@ -21,7 +22,8 @@ pub struct Runner<'a> {
     pub roster: &'a Roster,
     /// When a cell is killed.
     pub deadline: Duration,
-    /// No cell is started later than this after the first.
+    /// No round is started that would end later than this after the first cell's start. The first is run to its end: a part
+    /// of a round has not measured all candidates.
     pub budget: Option<Duration>,
     /// Set by Ctrl-C: the running cell is killed and no other is started.
     pub interrupted: &'a AtomicBool,
@@ -42,10 +44,15 @@ impl Runner<'_> {
     /// Runs `cells` one after the other. `row` gets each sample; its error (a full disk) ends the run.
     pub fn run(&self, cells: &[Cell], mut row: impl FnMut(&Sample) -> Result<()>) -> Result<Progress> {
         let started = Instant::now();
+        let (mut round, mut longest) = (started, Duration::ZERO);
         let provenance = Provenance::here();
         for (done, cell) in cells.iter().enumerate() {
-            if self.budget.is_some_and(|budget| started.elapsed() > budget) {
-                return Ok(Progress::OutOfBudget(cells.len() - done));
+            if done > 0 && cells[done - 1].repeat != cell.repeat {
+                longest = longest.max(round.elapsed());
+                round = Instant::now();
+                if self.budget.is_some_and(|budget| started.elapsed() + longest > budget) {
+                    return Ok(Progress::OutOfBudget(cells.len() - done));
+                }
             }
             let sample = self.sample(cell, &provenance);
             // A cell that we killed ourselves has no result, not even a bad one: --resume runs it again.
@@ -75,6 +82,7 @@ impl Runner<'_> {
             error: Some(failure),
             wall_us: 0,
             started_ms: 0,
+            replaces: None,
             provenance: provenance.clone(),
             load: None,
             planned: None,
@@ -98,7 +106,7 @@ impl Runner<'_> {
         let input = serde_json::to_vec(cell).expect("a cell has only texts and numbers");
         let child = Child { program, verb: "run", input: &input, environment: &environment, deadline: self.deadline };
         run_child(&child, self.interrupted)
-            .map_err(|error| failure(format!("{} could not be started: {error}", program.display())))
+            .map_err(|error| failure(format!("{} could not be started: {}", program.display(), cause(&error, program))))
     }
 }
 

@@ -2,11 +2,14 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use super::ours::holds_rows;
 use crate::error::{Error, Result};
 use allocanary_cell::sample::Sample;
+use allocanary_kernel::sys;
 
 /// Where a study's files go.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,14 +26,33 @@ pub enum Target {
 }
 
 impl Target {
-    /// What a user's `--out` means: `-`, a file of rows, a device, or else a folder.
-    pub fn of(out: &str) -> Target {
+    /// What a user's `--out` means: `-`, a file of rows, a device, or else a folder. A name that means another kind of file
+    /// is refused: rows would be appended to it, or a folder would get its name.
+    pub fn of(out: &str) -> Result<Target> {
+        /// Names that mean a report, or another kind of file than rows.
+        const OTHERS: [&str; 8] = ["csv", "html", "json", "log", "md", "svg", "toml", "txt"];
+        if out.is_empty() {
+            let text = "--out: wanted a folder, a file of rows (*.jsonl) or -, found an empty name";
+            return Err(Error::Input(text.into()));
+        }
         let path = PathBuf::from(out);
+        let extension = path.extension().unwrap_or_default();
+        let rows = extension == "jsonl";
+        let refused = |found: &str| {
+            Err(Error::Input(format!(
+                "--out {out}: {found}: name a folder or a file of rows (*.jsonl); \
+                 `allocanary report ROWS --format csv --to FILE` writes other formats"
+            )))
+        };
         match path.metadata() {
-            _ if out == "-" => Target::Stdout,
-            Ok(meta) if !meta.is_dir() => Target::Rows(path),
-            Err(_) if path.extension().is_some_and(|extension| extension == "jsonl") => Target::Rows(path),
-            _ => Target::Folder(path),
+            _ if out == "-" => Ok(Target::Stdout),
+            Ok(meta) if meta.is_file() && meta.len() == 0 && !rows && !extension.is_empty() => {
+                refused("an empty file that is not named as rows are")
+            }
+            Ok(meta) if !meta.is_dir() => Ok(Target::Rows(path)),
+            Err(_) if rows => Ok(Target::Rows(path)),
+            Err(_) if OTHERS.iter().any(|other| extension == *other) => refused("rows are written in one format only"),
+            _ => Ok(Target::Folder(path)),
         }
     }
 
@@ -51,6 +73,15 @@ impl Target {
         Err(Error::Input(format!("{}: a million studies are there already", parent.display())))
     }
 
+    /// What the user calls it.
+    pub fn name(&self) -> String {
+        match self {
+            Target::Folder(path) | Target::Rows(path) => path.display().to_string(),
+            Target::Stdout => "standard output".into(),
+            Target::Fresh(name) => name.clone(),
+        }
+    }
+
     /// The file of rows, where there is one that can be read again.
     pub fn rows(&self) -> Option<PathBuf> {
         match self {
@@ -66,6 +97,24 @@ impl Target {
 pub struct Store {
     out: File,
     name: PathBuf,
+    /// Whether it is a file that can be moved or removed.
+    is_file: bool,
+}
+
+/// Rows that are no longer where they were written to.
+#[derive(Debug)]
+pub struct Left {
+    /// Under this name they can be read while the store is open.
+    pub readable: PathBuf,
+    /// Where they are now; none where they were removed.
+    pub moved_to: Option<PathBuf>,
+}
+
+impl Left {
+    /// All of them, as they were written.
+    pub fn text(&self) -> Result<String> {
+        fs::read_to_string(&self.readable).map_err(|error| Error::file(&self.readable, "reading rows", error))
+    }
 }
 
 impl Store {
@@ -88,8 +137,24 @@ impl Store {
             // A device may be open for writing only.
             _ => open(&name).or_else(|_| OpenOptions::new().append(true).create(true).open(&name)).map_err(opening)?,
         };
-        let length = out.metadata().map_or(0, |meta| if meta.is_file() { meta.len() } else { 0 });
-        if length > 0 && !resume && *target != Target::Stdout {
+        let file = out.metadata().ok().filter(|meta| meta.is_file() && *target != Target::Stdout);
+        // A file system that has no locks is no reason to measure nothing.
+        if file.is_some() && !sys::try_lock(&out).unwrap_or(true) {
+            return Err(Error::Input(format!(
+                "{}: another allocanary is writing rows there: wait until it has ended, or name another --out",
+                target.name()
+            )));
+        }
+        // Under the lock: another study may have written rows and ended meanwhile.
+        let is_file = file.is_some();
+        let length = file.and_then(|_| out.metadata().ok()).map_or(0, |meta| meta.len());
+        if length > 0 && !holds_rows(&mut out).map_err(|error| Error::file(&name, "reading rows", error))? {
+            return Err(Error::Input(format!(
+                "{}: not a file of rows, and nothing was written to it: name another --out",
+                name.display()
+            )));
+        }
+        if length > 0 && !resume {
             return Err(Error::Input(format!(
                 "{} holds rows already: add --resume to finish that study, or name another --out",
                 name.display()
@@ -99,7 +164,7 @@ impl Store {
             // The last writer was killed within a line. The next row starts on a line of its own.
             out.write_all(b"\n").map_err(|error| Error::file(&name, "writing a row", error))?;
         }
-        Ok(Store { out, name })
+        Ok(Store { out, name, is_file })
     }
 
     /// Writes a row. One call to the system for the whole line, so that a kill leaves whole lines behind.
@@ -112,7 +177,27 @@ impl Store {
         self.out.write_all(line.as_bytes()).map_err(|error| {
             eprintln!("the row that could not be written:\n{}", line.trim_end());
             Error::file(&self.name, "writing a row", error)
-        })
+        })?;
+        match self.left() {
+            None => Ok(()),
+            // Later rows would be lost with these, and those that there are can still be read.
+            Some(_) => Err(Error::Gone(format!("{}: moved or removed while the study ran", self.name.display()))),
+        }
+    }
+
+    /// The rows, where their name leads to them no longer: the file or its folder was moved or removed.
+    pub fn left(&self) -> Option<Left> {
+        let same = |path: &Path| {
+            let (here, there) = (self.out.metadata().ok()?, path.metadata().ok()?);
+            Some((here.dev(), here.ino()) == (there.dev(), there.ino()))
+        };
+        if !self.is_file || same(&self.name) == Some(true) {
+            return None;
+        }
+        // The kernel knows where an open file is.
+        let readable = PathBuf::from(format!("/proc/self/fd/{}", self.out.as_raw_fd()));
+        let moved_to = fs::read_link(&readable).ok().filter(|path| same(path) == Some(true));
+        Some(Left { readable, moved_to })
     }
 }
 

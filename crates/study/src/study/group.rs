@@ -1,6 +1,8 @@
 //! Several studies that are run and reported together. In: a file with one study, or with a list of `[[study]]` tables.
 //! Out: studies, each of which is one as it would be alone; their rows lie in one file.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -28,7 +30,14 @@ struct Shape {
 impl Group {
     /// Reads a file.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(path).map_err(|error| Error::file(path, "reading the study", error))?;
+        /// No study is as long as this; a device has no end.
+        const MOST_TEXT: u64 = 16 << 20;
+        let mut text = String::new();
+        let read = File::open(path).and_then(|file| file.take(MOST_TEXT + 1).read_to_string(&mut text));
+        if read.map_err(|error| Error::file(path, "reading the study", error))? as u64 > MOST_TEXT {
+            let problem = format!("not a study: longer than {MOST_TEXT} bytes");
+            return Err(Error::StudyFile { path: path.display().to_string(), problem });
+        }
         Group::parse(&path.display().to_string(), &text)
     }
 

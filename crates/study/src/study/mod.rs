@@ -1,13 +1,16 @@
 //! A study: what is compared, on what, how often. In: a shipped study, a TOML file, flags. Out: a checked [`Study`].
 
+mod count;
 mod file;
 mod full;
 mod group;
 mod limits;
 mod older;
 mod plan;
+mod resumed;
 mod shipped;
 
+pub use count::{MOST_CELLS, too_many};
 pub use file::{Full, Published, StudyFile};
 pub use full::Sized;
 pub use group::Group;
@@ -15,7 +18,8 @@ pub use limits::memory_at_hand;
 pub use plan::{expected, plan};
 pub use shipped::{CASES, SHIPPED, Shipped, find_shipped};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::hash::Hash;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
@@ -39,7 +43,7 @@ pub struct Study {
     pub repeats: u32,
     /// What the order and the workloads' choices follow from.
     pub seed: u64,
-    /// No cell is started later than this after the first.
+    /// No round of cells is started that would end later than this after the first cell's start.
     pub budget: Option<Duration>,
     /// A cell that takes longer is killed.
     pub deadline: Duration,
@@ -55,7 +59,7 @@ pub struct Candidate {
 }
 
 /// Threads, and the cores of the host that is emulated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
     /// Worker threads.
     pub threads: u32,
@@ -71,6 +75,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 impl StudyFile {
     /// The study that this describes, with defaults for what it leaves open.
     pub fn check(self) -> Result<Study> {
+        self.check_count()?;
         let input = |text: String| Error::Input(text);
         let spec = |kind: &'static str| {
             move |text: &String| {
@@ -86,6 +91,9 @@ impl StudyFile {
         let workloads = self.workloads.unwrap_or_else(|| vec!["server".into()]);
         let mut workloads: Vec<Spec> = workloads.iter().map(spec("workload")).collect::<Result<_>>()?;
         drop_repeated(&mut workloads);
+        if workloads.is_empty() {
+            return Err(input("workloads: wanted at least one, such as `server`, found none".into()));
+        }
         let repeats = self.repeats.unwrap_or(REPEATS);
         if repeats == 0 {
             return Err(input("repeats: wanted 1 or more, found 0".into()));
@@ -146,15 +154,9 @@ fn shapes(threads: Option<Vec<u32>>, cores: Option<Vec<u32>>) -> Result<Vec<Shap
 }
 
 /// Naming a thing twice must not measure it twice as often as the others.
-fn drop_repeated<T: PartialEq + Clone>(items: &mut Vec<T>) {
-    let mut kept: Vec<T> = Vec::new();
-    items.retain(|item| {
-        let new = !kept.contains(item);
-        if new {
-            kept.push(item.clone());
-        }
-        new
-    });
+fn drop_repeated<T: Hash + Eq + Clone>(items: &mut Vec<T>) {
+    let mut kept = HashSet::new();
+    items.retain(|item| kept.insert(item.clone()));
 }
 
 #[cfg(test)]
@@ -189,6 +191,7 @@ mod tests {
         for (file, text) in [
             (StudyFile { candidates: None, ..file() }, "candidates: wanted at least one"),
             (StudyFile { candidates: Some(vec!["a:b".into()]), ..file() }, "candidate `a:b`: `b` is not `key=value`"),
+            (StudyFile { workloads: Some(vec![]), ..file() }, "workloads: wanted at least one, such as `server`"),
             (StudyFile { threads: Some(vec![0]), ..file() }, "threads: wanted 1 to"),
             (StudyFile { threads: Some(vec![4_000_000]), ..file() }, "found 4000000"),
             (StudyFile { threads: Some(vec![]), ..file() }, "threads: wanted at least one number"),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::conditions::Conditions;
 use super::metrics::ALL;
 use super::noise::Noise;
+use super::retries::Retries;
 use allocanary_cell::Cell;
 use allocanary_cell::provenance::Provenance;
 use allocanary_cell::sample::Sample;
@@ -60,6 +61,8 @@ pub struct Fold {
     /// Every build and host, once.
     pub provenance: Vec<Provenance>,
     seen: HashSet<u64>,
+    /// What failed, as it was counted, until its cell's retry is met.
+    retries: Retries<(Key, (String, String))>,
     progress: BTreeMap<(Option<String>, String), Progress>,
 }
 
@@ -72,10 +75,16 @@ struct Progress {
 
 impl Fold {
     /// Takes a row in, once: a row that is the same in every figure and every moment was read twice, from a file that was
-    /// named twice or put together from others.
+    /// named twice or put together from others. A failure whose cell was tried again does not count.
     pub fn add(&mut self, sample: &Sample) {
         if !self.seen.insert(digest(sample)) {
             self.repeated += 1;
+            return;
+        }
+        if let Some((key, failure)) = self.retries.replaced_by(sample) {
+            self.take_back(&key, &failure);
+        }
+        if self.retries.is_replaced(sample) {
             return;
         }
         self.rows += 1;
@@ -98,7 +107,7 @@ impl Fold {
             host: self.host(sample),
             version: sample.answer.as_ref().map_or(String::new(), |answer| answer.version.clone()),
         };
-        let group = self.groups.entry(key).or_insert_with(|| Group {
+        let group = self.groups.entry(key.clone()).or_insert_with(|| Group {
             values: vec![Vec::new(); ALL.len()],
             place: cell.place,
             ..Group::default()
@@ -109,13 +118,27 @@ impl Fold {
                 group.failed += 1;
                 let threads = if cell.threads == 1 { "thread" } else { "threads" };
                 let what = format!("{}, {}, {} {threads}", cell.candidate, cell.workload, cell.threads);
-                *self.failures.entry((what, failure.text.clone())).or_default() += 1;
+                let failure = (what, failure.text.clone());
+                *self.failures.entry(failure.clone()).or_default() += 1;
+                self.retries.keep(sample, (key, failure));
             }
             None => {
                 for (values, metric) in group.values.iter_mut().zip(ALL) {
                     values.extend(metric.of(sample));
                 }
             }
+        }
+    }
+
+    fn take_back(&mut self, key: &Key, failure: &(String, String)) {
+        self.rows -= 1;
+        if let Some(group) = self.groups.get_mut(key) {
+            group.failed -= 1;
+        }
+        let Some(count) = self.failures.get_mut(failure) else { return };
+        *count -= 1;
+        if *count == 0 {
+            self.failures.remove(failure);
         }
     }
 

@@ -7,6 +7,7 @@ mod metrics;
 mod noise;
 mod panel;
 mod ranks;
+mod retries;
 mod section;
 #[cfg(test)]
 mod simulation;

@@ -1,0 +1,105 @@
+//! The rows that a resumed study finds. In: rows, the plan, the cells at hand. Out: what is measured already, and what is
+//! tried again; an error where the rows are of another study or another build.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use allocanary_cell::Cell;
+use allocanary_cell::description::Description;
+use allocanary_cell::provenance::Build;
+use allocanary_cell::sample::Sample;
+use allocanary_study::error::{Error, Result};
+use allocanary_study::rows;
+use allocanary_study::run::Target;
+
+/// What is there already.
+#[derive(Debug, Default)]
+pub struct Earlier {
+    /// Cells that have a row that counts.
+    done: BTreeSet<String>,
+    /// Cells of which every row is a failure, each with the time of the last.
+    failed: BTreeMap<String, u64>,
+}
+
+impl Earlier {
+    /// Of the target's rows; nothing where there are none that can be read again.
+    pub fn read<'a>(
+        target: &Target,
+        planned: impl Iterator<Item = &'a Cell> + Clone,
+        cells: &[Description],
+    ) -> Result<Earlier> {
+        let mut earlier = Earlier::default();
+        let Some(path) = target.rows() else { return Ok(earlier) };
+        let plan: BTreeSet<String> = planned.clone().map(Cell::identity).collect();
+        let mut problem = None;
+        rows::read(&[path], |sample| {
+            let identity = sample.cell.identity();
+            if problem.is_none() {
+                problem =
+                    other_study(&sample, plan.contains(&identity), planned.clone()).or(other_build(&sample, cells));
+            }
+            earlier.add(&sample, identity);
+        })?;
+        match problem {
+            None => Ok(earlier),
+            Some(problem) => Err(Error::Input(format!("--resume: {}: {problem}", target.name()))),
+        }
+    }
+
+    fn add(&mut self, sample: &Sample, identity: String) {
+        if sample.error.is_none() {
+            self.failed.remove(&identity);
+            self.done.insert(identity);
+        } else if !self.done.contains(&identity) {
+            self.failed.insert(identity, sample.started_ms);
+        }
+    }
+
+    /// Whether a cell has a row that counts.
+    pub fn has(&self, cell: &Cell) -> bool {
+        self.done.contains(&cell.identity())
+    }
+
+    /// The sample, with the failure that it replaces, where its cell was tried before.
+    pub fn marked(&self, sample: &Sample) -> Sample {
+        Sample { replaces: self.failed.get(&sample.cell.identity()).copied(), ..sample.clone() }
+    }
+}
+
+/// What to do about rows that must not be put together.
+const INSTEAD: &str = "name another --out, and `allocanary report` takes both";
+
+/// What is wrong with a row that is none of the plan's.
+fn other_study<'a>(sample: &Sample, is_planned: bool, mut planned: impl Iterator<Item = &'a Cell>) -> Option<String> {
+    if is_planned {
+        return None;
+    }
+    let cell = &sample.cell;
+    let same = |other: &&Cell| other.study == cell.study && other.title() == cell.title();
+    let difference = match planned.find(same) {
+        Some(other) if other.seed != cell.seed => format!("wanted seed {}, found {}", other.seed, cell.seed),
+        Some(other) => format!("wanted settings {:?}, found {:?}", other.settings, cell.settings),
+        None => "it is not in this study's plan".into(),
+    };
+    let of = cell.study.as_ref().map_or(String::new(), |name| format!(" of the study {name}"));
+    Some(format!("has rows of another study, such as {}{of}: {difference}: {INSTEAD}", cell.title()))
+}
+
+/// What is wrong with a row that a build measured whose cells are not at hand.
+fn other_build(sample: &Sample, cells: &[Description]) -> Option<String> {
+    let found = &sample.provenance.build;
+    let same = |build: &Build| build.package == found.package && build.version == found.version && build.id == found.id;
+    let this = Build::this();
+    if same(&this) || cells.iter().any(|cell| same(&cell.build)) {
+        return None;
+    }
+    let at_hand = cells.iter().map(|cell| &cell.build).find(|build| build.package == found.package);
+    let show = |build: &Build| {
+        let Build { package, version, revision, id, profile, features, .. } = build;
+        format!("{package} {version} {revision} {id} ({profile}, {features})")
+    };
+    let wanted = show(at_hand.unwrap_or(&this));
+    Some(format!(
+        "has rows of another build: wanted {wanted}, found {}: finish it with that build, or {INSTEAD}",
+        show(found)
+    ))
+}

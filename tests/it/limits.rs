@@ -1,0 +1,216 @@
+//! Too much of something: a plan, a file of rows, open files, processes, time. Each ends soon, and says what the limit is.
+
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions, Permissions};
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use tempfile::tempdir;
+
+use super::fake;
+use super::support::{Ran, TINY, allocanary, command, golden_path, program, samples, script, words};
+use allocanary_testing::skipped::skipped;
+
+fn refused(ran: &Ran, said: &[&str]) {
+    assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{ran:?}");
+    for said in said {
+        assert!(ran.err.contains(said), "wanted `{said}` in {}", ran.err);
+    }
+    assert_eq!(ran.err.lines().count(), 1, "{}", ran.err);
+}
+
+/// The command under limits that a shell sets.
+fn limited(folder: &Path, limits: &str, arguments: &str) -> Ran {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("{limits}; exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_allocanary")]);
+    shell.args(words(arguments)).current_dir(folder).env_clear().stdin(Stdio::null());
+    shell.env("PATH", std::env::var_os("PATH").unwrap_or_default()).output().unwrap().into()
+}
+
+/// Enough for the command itself, and not for what it is asked to hold.
+const MEMORY: &str = "ulimit -v 2000000";
+
+#[test]
+fn a_plan_that_is_too_large_is_refused_with_its_size() {
+    let folder = tempdir().unwrap();
+    let line = "plan --candidates system --threads 1 --repeats 100000000";
+    refused(&limited(folder.path(), MEMORY, line), &["wanted at most 250000, found 100000000 (100000000 repeats)"]);
+    let names: Vec<String> = (1..=4000).map(|at| format!("'system:arena_max={at}'")).collect();
+    let numbers = |count: u32| (1..=count).map(|at| at.to_string()).collect::<Vec<_>>().join(",");
+    let text = format!(
+        "candidates = [{}]\nthreads = [{}]\ncores = [{}]\nrepeats = 1\n",
+        names.join(","),
+        numbers(3000),
+        numbers(1000)
+    );
+    fs::write(folder.path().join("large.toml"), text).unwrap();
+    let said = "wanted at most 250000, found 12000000000 (4000 candidates x 3000 threads x 1000 cores)";
+    for verb in ["plan", "study"] {
+        refused(&limited(folder.path(), MEMORY, &format!("{verb} large.toml")), &[said]);
+    }
+    // Each of these could be planned alone.
+    let study = "[[study]]\ncandidates = ['system']\nthreads = [1]\nrepeats = 100000\nname = 'a'\nworkloads";
+    let text: String = ["small", "server", "list"].iter().map(|name| format!("{study} = ['{name}']\n")).collect();
+    fs::write(folder.path().join("group.toml"), text).unwrap();
+    refused(&limited(folder.path(), MEMORY, "plan group.toml"), &["wanted at most 250000, found 300000 (3 studies)"]);
+    assert!(!folder.path().join("allocanary-out").exists());
+}
+
+#[test]
+fn a_file_that_is_none_of_rows_ends_with_one_line() {
+    let folder = tempdir().unwrap();
+    refused(
+        &limited(folder.path(), MEMORY, "report /dev/zero"),
+        &["/dev/zero: not a file of rows: line 1 is longer than 4194304 bytes"],
+    );
+    refused(&limited(folder.path(), MEMORY, "study /dev/zero"), &["/dev/zero: not a study: longer than "]);
+    fs::write(folder.path().join("bad.jsonl"), "what\n".repeat(200_000)).unwrap();
+    refused(
+        &limited(folder.path(), MEMORY, "report bad.jsonl"),
+        &["bad.jsonl: not a file of rows: 1000 of 1000 lines are none: bad.jsonl:1: not a row: "],
+    );
+    // A file of rows with some bad lines is reported, and the lines are counted.
+    let rows = fs::read_to_string(golden_path("rows.jsonl")).unwrap();
+    fs::write(folder.path().join("some.jsonl"), format!("{rows}{}", "what\n".repeat(300))).unwrap();
+    let ran = allocanary(folder.path(), words("report some.jsonl"));
+    assert_eq!((ran.code, ran.out.matches(": not a row: ").count()), (Some(0), 20), "{}", ran.out);
+    assert!(ran.out.contains("some.jsonl: 280 more lines are no rows"), "{}", ran.out);
+}
+
+#[test]
+fn an_endless_stream_of_bad_lines_ends() {
+    let folder = tempdir().unwrap();
+    let mut report = command(folder.path());
+    report.args(["report", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut report = report.spawn().unwrap();
+    let mut input = report.stdin.take().unwrap();
+    // Until nobody reads any more.
+    while input.write_all(b"what\n\n").is_ok() {}
+    let ran: Ran = report.wait_with_output().unwrap().into();
+    refused(&ran, &["standard input: not a file of rows: 1000 of 1000 lines are none: standard input:1: "]);
+}
+
+#[test]
+fn what_is_empty_or_leads_nowhere_is_refused() {
+    let folder = tempdir().unwrap();
+    fs::create_dir(folder.path().join("bare")).unwrap();
+    fs::write(folder.path().join("none.toml"), "candidates = ['system']\nworkloads = []\n").unwrap();
+    for (line, said) in [
+        ("study none.toml", "workloads: wanted at least one, such as `server`, found none"),
+        ("study --cells nowhere", "nowhere: looking for cells (--cells): No such file"),
+        ("study --cells bare", "--cells bare: wanted a folder with cells (cell-NAME), found none in it"),
+        ("list --cells nowhere", "nowhere: looking for cells (--cells): No such file"),
+        ("report bare", "bare: a folder without rows: wanted samples.jsonl in it"),
+        ("study --resume --out gone", "--resume: gone: no such folder or file"),
+        ("study --resume --out bare", "--resume: bare: there is no study.toml"),
+    ] {
+        refused(&allocanary(folder.path(), words(line)), &[said]);
+    }
+    assert!(!folder.path().join("allocanary-out").exists() && !folder.path().join("gone").exists());
+}
+
+#[test]
+fn a_text_that_cannot_be_written_is_an_error() {
+    let folder = tempdir().unwrap();
+    for line in ["--help", "--version", "study --help", "help plan"] {
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let ran: Ran = command(folder.path()).args(words(line)).stdout(full).output().unwrap().into();
+        assert_eq!(ran.code, Some(2), "{line}");
+        assert!(ran.err.starts_with("allocanary: standard output: writing: No space left"), "{line}: {}", ran.err);
+        assert_eq!(allocanary(folder.path(), words(line)).code, Some(0), "{line}");
+    }
+    assert_eq!(allocanary(folder.path(), ["--no-such-flag"]).code, Some(2));
+}
+
+fn tiny(out: &str) -> String {
+    format!("study --candidates system --threads 1 --repeats 1 --workloads {TINY} --out {out}")
+}
+
+#[test]
+fn a_limit_of_open_files_is_named() {
+    let folder = tempdir().unwrap();
+    let mut told = 0;
+    for files in 6..=10 {
+        let ran = limited(folder.path(), &format!("ulimit -n {files}"), &tiny(&format!("out{files}")));
+        if ran.code == Some(0) {
+            continue;
+        }
+        told += 1;
+        let said = ran.out + &ran.err;
+        assert!(said.contains("the limit of open files is reached: raise `ulimit -n`"), "{files}: {said}");
+        assert!(!said.contains("cargo install"), "{files}: {said}");
+    }
+    assert!(told > 0, "6 files are not enough");
+}
+
+#[test]
+fn a_limit_of_processes_is_named() {
+    let folder = tempdir().unwrap();
+    // Root has no such limit, and another user must reach the command.
+    fs::set_permissions(&folder, Permissions::from_mode(0o777)).unwrap();
+    for file in [Path::new(env!("CARGO_BIN_EXE_allocanary")), &program("system")] {
+        fs::copy(file, folder.path().join(file.file_name().unwrap())).unwrap();
+    }
+    let run = |limit: &str, arguments: &str| -> Ran {
+        let mut user = Command::new("prlimit");
+        user.args([&format!("--nproc={limit}"), "setpriv", "--reuid=64321", "--regid=64321", "--clear-groups"]);
+        user.arg("./allocanary").args(words(arguments)).current_dir(&folder);
+        let failed = |error: std::io::Error| Ran { code: None, out: String::new(), err: error.to_string() };
+        user.output().map_or_else(failed, Ran::from)
+    };
+    let able = run("1000", &tiny("free"));
+    if able.code != Some(0) {
+        return skipped(able.err);
+    }
+    // One for the command; then one for the cell; and the threads that read its pipes.
+    for limit in 1..=4 {
+        let ran = run(&limit.to_string(), &tiny(&format!("out{limit}")));
+        assert!(matches!(ran.code, Some(1 | 2)), "{limit}: {ran:?}");
+        let said = ran.out + &ran.err;
+        assert!(said.contains("the limit of processes and threads is reached: raise `ulimit -u`"), "{limit}: {said}");
+        assert!(!said.contains("panicked") && !said.contains("cargo install"), "{limit}: {said}");
+    }
+}
+
+#[test]
+fn a_cell_that_is_removed_is_named() {
+    let folder = fake::folder();
+    let cell = folder.path().join("cell-fake");
+    let text = fs::read_to_string(&cell).unwrap();
+    assert!(text.contains("cell=$(cat)\n"));
+    script(&cell, &text.replace("cell=$(cat)\n", "cell=$(cat)\nrm -f cell-fake\n"));
+    let ran = super::support::study(folder.path(), "--cells . --candidates fake --workloads work --repeats 2");
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let rows = samples(&folder.path().join("out"));
+    assert_eq!(rows[0].error, None);
+    let said = &rows[1].error.as_ref().unwrap().text;
+    assert!(said.contains("/cell-fake could not be started: No such file"), "{said}");
+    assert!(said.ends_with("the cell was removed or moved: build or install it again"), "{said}");
+    assert!(ran.err.contains(said.as_str()), "told at once, without a terminal too: {}", ran.err);
+}
+
+#[test]
+fn a_budget_ends_a_study_between_two_rounds() {
+    let folder = fake::folder();
+    // Longer than any machine runs 12,000 processes; and less than any runs one in.
+    for budget in ["1s", "1us"] {
+        let line = format!(
+            "study --cells . --workloads work --candidates fake fake:mode=good --threads 1,2,3 --repeats 2000 \
+             --budget {budget} --out {budget}"
+        );
+        let ran = allocanary(folder.path(), words(&line));
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let rows = samples(&folder.path().join(budget));
+        let mut counts = BTreeMap::new();
+        rows.iter().for_each(|row| *counts.entry((&row.cell.candidate, row.cell.threads)).or_insert(0) += 1);
+        let rounds = rows.len() / 6;
+        assert!(counts.len() == 6 && counts.values().all(|count| *count == rounds), "{counts:?}");
+        if budget == "1us" {
+            assert_eq!(rounds, 1, "a first round is run to its end");
+        }
+        let said = format!("the budget is used up: {} cells of 12000 were left out", 12_000 - rows.len());
+        assert!(ran.err.contains(&said), "{}", ran.err);
+    }
+}
