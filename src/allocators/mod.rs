@@ -11,7 +11,7 @@ mod other_libc;
 mod system;
 
 #[cfg(feature = "jemalloc")]
-pub use jemalloc::{Jemalloc, SETTINGS as JEMALLOC_SETTINGS};
+pub use jemalloc::{ALSO as JEMALLOC_ALSO, Jemalloc, SETTINGS as JEMALLOC_SETTINGS};
 #[cfg(feature = "mimalloc")]
 pub use mimalloc::{Mimalloc, SETTINGS as MIMALLOC_SETTINGS};
 pub use system::{SETTABLE as SYSTEM_SETTABLE, SETTINGS as SYSTEM_SETTINGS, System};

@@ -1,6 +1,7 @@
 //! jemalloc, through tikv-jemallocator (prefixed: C's malloc stays the system's).
 //! In: mallctl. Out: settings (`opt.*`), counters (`stats.*`), purge.
 
+mod also;
 mod keeping;
 mod settings;
 
@@ -16,6 +17,7 @@ use crate::install::asked::{self, Asked};
 use crate::setting::Setting;
 use crate::tuning::error::{self, Pages};
 
+pub use also::ALSO;
 pub use settings::SETTINGS;
 
 /// The jemalloc that tikv-jemalloc-sys builds.
