@@ -38,8 +38,8 @@ pub use check::check_settings;
 /// - settings have the allocator's own names; a name that does not exist, or a value of the wrong kind, does not
 ///   compile. The settings of `system` are glibc's: with another C library (musl), whose malloc has neither arenas nor
 ///   settings, only `install!(system)` does;
-/// - `per_cpu(n)` is `n` for each processor that affinity and container allow; `auto` is `per_cpu` with the
-///   allocator's own ratio (4 for jemalloc's `narenas`, 8 for glibc's `arena_max`).
+/// - `per_cpu(n)` is `n` for each processor that affinity and container allow; `auto` is the allocator's own
+///   rule for them (jemalloc's `narenas`: 4 for each, and 1 on one; glibc's `arena_max`: 8 for each).
 ///
 /// What the environment sets wins, key by key. A program with jemalloc also honours `MALLOC_CONF` and `JE_MALLOC_CONF`,
 /// which the prefixed build ignores; the later of `JE_MALLOC_CONF`, `MALLOC_CONF`, `_RJEM_MALLOC_CONF` wins.

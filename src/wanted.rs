@@ -6,21 +6,24 @@ use std::sync::atomic::Ordering;
 
 use crate::allocator::Allocator;
 use crate::container::{Cpus, Trouble};
-use crate::environment::{Environment, readable_variables};
+use crate::environment::Assignment;
 use crate::install::{CUT, Value, plan};
+use crate::setting::also;
 
-/// The settings that should be in force, and what is wrong with what was asked for.
+/// The settings that should be in force, where each stands, and what is wrong with what was asked for.
+#[derive(Default)]
 pub(crate) struct Wanted {
     pub settings: BTreeMap<String, String>,
+    pub sources: BTreeMap<String, String>,
     pub problems: Vec<String>,
 }
 
 /// The settings of code and environment, the later over the earlier.
 pub(crate) fn wanted(allocator: &dyn Allocator) -> Wanted {
-    let mut wanted = Wanted { settings: BTreeMap::new(), problems: Vec::new() };
-    let ratio = allocator.per_core().map_or(1, |per_core| per_core.ratio as u32);
+    let mut wanted = Wanted::default();
+    let rule = allocator.per_core();
     for (name, value) in plan().map_or(&[][..], |plan| plan.asked.settings) {
-        value.with_text(ratio, |value| wanted.add("install!", allocator, name, value));
+        value.with_text(rule.as_ref(), |value| wanted.add("install!", allocator, name, value));
     }
     wanted.problems.extend(unread_quota(plan().map_or(&[][..], |plan| plan.asked.settings), || Cpus::here().trouble));
     if CUT.load(Ordering::Relaxed) {
@@ -28,38 +31,19 @@ pub(crate) fn wanted(allocator: &dyn Allocator) -> Wanted {
             .problems
             .push("the settings in code, JE_MALLOC_CONF and MALLOC_CONF are over 4 kB: the last were left out".into());
     }
-    let variable = |name: &str| std::env::var_os(name).map(|text| text.to_string_lossy().into_owned());
-    match allocator.environment() {
-        Environment::Joined { variable: own, earlier, single, prefix, assign, separator } => {
-            for (name, setting) in single.iter() {
-                if let Some(value) = variable(name) {
-                    wanted.add(name, allocator, setting, &value);
-                }
-            }
-            for name in earlier.iter().chain([&own]) {
-                for pair in variable(name).iter().flat_map(|text| text.split(separator.as_ref())).map(str::trim) {
-                    match pair.split_once(assign.as_ref()) {
-                        // Tunables of other parts of glibc stand in the same variable.
-                        Some((key, value)) => {
-                            if let Some(key) = key.strip_prefix(prefix.as_ref()) {
-                                wanted.add(name, allocator, key, value);
-                            }
-                        }
-                        None if pair.is_empty() => {}
-                        None => wanted.problems.push(format!("{name}: `{pair}` is not `name{assign}value`")),
-                    }
-                }
-            }
-        }
-        Environment::Each { prefix } => {
-            for (name, value) in readable_variables() {
-                if let Some(key) = name.strip_prefix(prefix.as_ref()) {
-                    wanted.add(&name, allocator, &key.to_lowercase(), &value);
-                }
-            }
-        }
-    }
+    wanted.add_environment(allocator);
     wanted
+}
+
+/// The settings of the environment alone.
+pub(crate) fn of_environment(allocator: &dyn Allocator) -> Wanted {
+    let mut wanted = Wanted::default();
+    wanted.add_environment(allocator);
+    wanted
+}
+
+fn lossy(text: std::ffi::OsString) -> String {
+    text.to_string_lossy().into_owned()
 }
 
 /// What is wrong with the quota, if a setting in code follows the processors at hand.
@@ -69,13 +53,43 @@ fn unread_quota(settings: &[(&str, Value)], trouble: impl FnOnce() -> Option<Tro
 }
 
 impl Wanted {
+    fn add_environment(&mut self, allocator: &dyn Allocator) {
+        let environment = allocator.environment();
+        let variables = std::env::vars_os().map(|(name, value)| (lossy(name), lossy(value)));
+        let variables = variables.filter(|(name, _)| environment.owns(name)).collect();
+        for Assignment { variable, name, value } in environment.assignments(&variables) {
+            match value {
+                Some(value) => self.add(&variable, allocator, &name, &value),
+                None => self.problems.push(format!("{variable}: `{name}` is not `name{}value`", environment.assign())),
+            }
+        }
+    }
+
+    /// The settings that are not in force, each with where it stands, and what is wrong besides. `found` are the values in force.
+    pub fn unmet(&self, found: &BTreeMap<String, String>) -> Vec<String> {
+        let unmet = self.settings.iter().filter_map(|(name, wanted)| {
+            let source = &self.sources[name];
+            match found.get(name) {
+                Some(found) if found == wanted => None,
+                Some(found) => Some(format!("{source}: {name}: wanted {wanted}, found {found}: refused or clipped")),
+                None => Some(format!("{source}: {name}: wanted {wanted}, and the allocator does not say what it took")),
+            }
+        });
+        self.problems.iter().cloned().chain(unmet).collect()
+    }
+
     fn add(&mut self, source: &str, allocator: &dyn Allocator, name: &str, value: &str) {
         let Some(setting) = allocator.settings().iter().find(|setting| setting.name == name) else {
-            return self.problems.push(format!("{source}: {} has no setting `{name}`", allocator.name()));
+            return match also(allocator.also(), name, value) {
+                Some(Ok(())) => {}
+                Some(Err(wanted)) => self.problems.push(format!("{source}: {name}: {wanted}, found `{value}`")),
+                None => self.problems.push(format!("{source}: {} has no setting `{name}`", allocator.name())),
+            };
         };
         match setting.kind.canonical(value) {
             Ok(value) => {
                 self.settings.insert(name.to_string(), value);
+                self.sources.insert(name.to_string(), source.to_string());
             }
             Err(wanted) => self.problems.push(format!("{source}: {name}: {wanted}, found `{value}`")),
         }

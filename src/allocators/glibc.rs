@@ -10,6 +10,7 @@ use std::ffi::{CStr, c_char, c_int};
 use std::process::Command;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
+use super::effect::{no_pool_pages, unless_thp_is, without_effect};
 use crate::allocator::{Counters, PerCore};
 use crate::install::asked::Asked;
 use crate::setting::{Kind, Setting};
@@ -78,6 +79,12 @@ pub const VARIABLES: &[(Cow<str>, Cow<str>)] = &[
     (Cow::Borrowed("MALLOC_PERTURB_"), Cow::Borrowed("perturb")),
 ];
 
+const PER_CORE: PerCore = PerCore {
+    setting: Cow::Borrowed("arena_max"),
+    ratio: if cfg!(target_pointer_width = "64") { 8 } else { 2 },
+    on_one: None,
+};
+
 /// What `boot` has set through `mallopt`, in the order of [`SETTABLE`]; -1 is nothing. glibc cannot be asked.
 static APPLIED: [AtomicI64; SETTABLE.len()] = [const { AtomicI64::new(-1) }; SETTABLE.len()];
 
@@ -96,7 +103,7 @@ pub fn boot(asked: &Asked) {
         if in_environment || (!variable.is_empty() && sys::variable(variable).is_some()) {
             continue; // the environment wins
         }
-        value.with_text(8, |text| {
+        value.with_text(Some(&PER_CORE), |text| {
             let Ok(number) = text.parse::<c_int>() else { return };
             // SAFETY: takes two numbers, and 1 is success.
             if unsafe { libc::mallopt(option, number) } == 1 {
@@ -153,7 +160,7 @@ pub fn version() -> String {
 
 #[inline]
 pub fn per_core() -> Option<PerCore> {
-    Some(PerCore { setting: "arena_max".into(), ratio: if cfg!(target_pointer_width = "64") { 8 } else { 2 } })
+    Some(PER_CORE)
 }
 
 /// The tunables, and over them what `boot` has set.
@@ -197,6 +204,16 @@ fn tunable_line(line: &str) -> Option<(String, String)> {
         None => value.parse().ok()?,
     };
     SETTINGS.iter().any(|setting| setting.name == name).then(|| (name.to_string(), number.to_string()))
+}
+
+/// `hugetlb`: 1 asks for huge pages where the kernel gives them to those who ask, 2 takes them from the pool.
+#[inline]
+pub fn unproven(settings: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    without_effect(settings, |name, value| match (name, value) {
+        ("hugetlb", "1") => unless_thp_is(&["madvise"]),
+        ("hugetlb", "2") => no_pool_pages(),
+        _ => None,
+    })
 }
 
 #[inline]

@@ -1,5 +1,6 @@
 //! The allocators, one file each. A binary is linked with the one that it names, and with no other.
 
+mod effect;
 #[cfg(target_env = "gnu")]
 mod glibc;
 #[cfg(feature = "jemalloc")]

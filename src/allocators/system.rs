@@ -68,6 +68,11 @@ impl Allocator for System {
     }
 
     #[inline]
+    fn unproven(&self, settings: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        libc_malloc::unproven(settings)
+    }
+
+    #[inline]
     fn counters(&self) -> Counters {
         libc_malloc::counters()
     }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use comfy_table::{ContentArrangement, Table};
 
 use super::{measure, terminal};
+use crate::allocator::PerCore;
 use crate::args::ListFlags;
 use crate::description::{Description, perhaps};
 use crate::error::{Error, Result};
@@ -51,8 +52,11 @@ fn table<const N: usize>(head: [&str; N], rows: impl IntoIterator<Item = [String
 
 fn allocators(cells: &[Description]) -> Table {
     let row = |cell: &Description| {
-        let per_core =
-            cell.per_core.as_ref().map(|per_core| format!("{} = {} x cores", per_core.setting, per_core.ratio));
+        let by_cores = |per_core: &PerCore| {
+            let on_one = per_core.on_one.map_or(String::new(), |on_one| format!(", {on_one} on one"));
+            format!("{} = {} x cores{on_one}", per_core.setting, per_core.ratio)
+        };
+        let per_core = cell.per_core.as_ref().map(by_cores);
         let build = format!("{} {} ({})", cell.build.package, cell.build.version, cell.build.id);
         [cell.allocator.clone(), cell.version.clone(), per_core.unwrap_or_else(|| "-".into()), build]
     };

@@ -174,7 +174,9 @@ pub fn troubles(findings: &Findings) -> Vec<String> {
         let times = if *count == 1 { String::new() } else { format!(" ({count} times)") };
         format!("failed: {what}: {why}{times}")
     };
-    findings.failures.iter().map(failed).chain(findings.problems.iter().cloned()).collect()
+    let unproven = findings.unproven.iter();
+    let unproven = unproven.map(|(candidate, name, why)| format!("unproven: {candidate}: {name} was taken, but {why}"));
+    findings.failures.iter().map(failed).chain(unproven).chain(findings.problems.iter().cloned()).collect()
 }
 
 #[cfg(test)]

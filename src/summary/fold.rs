@@ -1,7 +1,7 @@
 //! Folds rows into groups, so that a hundred thousand rows need no more memory than their numbers.
 //! In: samples, one at a time. Out: for each cell without its repeat, the values of each metric.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::metrics::ALL;
 use crate::provenance::Provenance;
@@ -46,6 +46,8 @@ pub struct Fold {
     pub rows: usize,
     /// What failed and why, with how often.
     pub failures: BTreeMap<(String, String), usize>,
+    /// Settings that were read and of which nothing showed an effect: the candidate, the setting and the reason.
+    pub unproven: BTreeSet<(String, String, String)>,
     /// Every build and host, once.
     pub provenance: Vec<Provenance>,
 }
@@ -74,6 +76,8 @@ impl Fold {
         group.place = group.place.min(cell.place);
         if let Some(answer) = &sample.answer {
             group.version.clone_from(&answer.version);
+            let unproven = answer.unproven.iter();
+            self.unproven.extend(unproven.map(|(name, why)| (cell.candidate.clone(), name.clone(), why.clone())));
         }
         match &sample.error {
             Some(failure) => {

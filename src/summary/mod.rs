@@ -29,6 +29,8 @@ pub struct Findings {
     pub failures: Vec<(String, String, usize)>,
     /// Lines that were no rows, and other things to know.
     pub problems: Vec<String>,
+    /// Settings without an effect that could be shown: the candidate, the setting and the reason.
+    pub unproven: Vec<(String, String, String)>,
     /// Every build and host that measured.
     pub provenance: Vec<Provenance>,
 }
@@ -162,6 +164,7 @@ impl Findings {
             rows: fold.rows,
             failures: fold.failures.iter().map(|((what, why), count)| (what.clone(), why.clone(), *count)).collect(),
             problems: Vec::new(),
+            unproven: fold.unproven.into_iter().collect(),
             provenance: fold.provenance,
         }
     }

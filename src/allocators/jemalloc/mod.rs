@@ -11,6 +11,7 @@ use std::ffi::CStr;
 
 use tikv_jemalloc_ctl::{epoch, raw, stats, version};
 
+use super::effect::{unless_thp_is, without_effect};
 use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore};
 use crate::environment::Environment;
 use crate::install::asked::{self, Asked};
@@ -29,6 +30,9 @@ const ALL_ARENAS: usize = 4096;
 
 /// What the unprefixed jemalloc reads. The prefixed one ignores both, without a word.
 const EARLIER: &[Cow<str>] = &[Cow::Borrowed("JE_MALLOC_CONF"), Cow::Borrowed("MALLOC_CONF")];
+
+/// jemalloc's own rule for its arenas: one on one processor, where threads cannot contend.
+const PER_CORE: PerCore = PerCore { setting: Cow::Borrowed("narenas"), ratio: 4, on_one: Some(1) };
 
 impl Allocator for Jemalloc {
     #[inline]
@@ -49,6 +53,11 @@ impl Allocator for Jemalloc {
     }
 
     #[inline]
+    fn also(&self) -> &'static str {
+        ALSO
+    }
+
+    #[inline]
     fn environment(&self) -> Environment {
         Environment::Joined {
             variable: "_RJEM_MALLOC_CONF".into(),
@@ -63,12 +72,28 @@ impl Allocator for Jemalloc {
 
     #[inline]
     fn per_core(&self) -> Option<PerCore> {
-        Some(PerCore { setting: "narenas".into(), ratio: 4 })
+        Some(PER_CORE)
     }
 
     #[inline]
     fn effective(&self, wanted: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         settings::effective(wanted)
+    }
+
+    #[inline]
+    fn unproven(&self, settings: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        let is = |name: &str, value: &str| settings.get(name).is_some_and(|found| found == value);
+        // SAFETY: `background_thread` and `opt.tcache` are a `bool`.
+        let on = |key: &[u8]| unsafe { raw::read::<bool>(key) }.unwrap_or(false);
+        without_effect(settings, |name, _| match name {
+            "thp" if !is("thp", "default") => unless_thp_is(&["madvise", "always"]),
+            "metadata_thp" if !is("metadata_thp", "disabled") => unless_thp_is(&["madvise", "always"]),
+            "max_background_threads" if !on(b"background_thread\0") => Some("background_thread is off".into()),
+            name if name != "tcache" && name.contains("tcache_") && !on(b"opt.tcache\0") => {
+                Some("tcache is off".into())
+            }
+            _ => None,
+        })
     }
 
     #[inline]
@@ -91,7 +116,7 @@ impl Allocator for Jemalloc {
     #[inline]
     fn boot(&self, asked: &Asked) {
         // jemalloc itself reads the variable of its prefixed build, after the symbol, so that it wins.
-        asked::compose(asked, 4, &[c"JE_MALLOC_CONF", c"MALLOC_CONF"]);
+        asked::compose(asked, &PER_CORE, &[c"JE_MALLOC_CONF", c"MALLOC_CONF"]);
     }
 
     #[inline]
