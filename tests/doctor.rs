@@ -219,7 +219,11 @@ fn the_environment_is_that_of_the_process() {
 }
 
 /// A program of `tests/own_malloc` that has written over its environment, as soon as it has.
-struct Own(Child, tempfile::TempDir);
+struct Own {
+    child: Child,
+    /// The program's; it goes with the process.
+    _folder: tempfile::TempDir,
+}
 
 impl Own {
     /// None without a C compiler.
@@ -256,18 +260,18 @@ impl Own {
             assert!(started.elapsed() < Duration::from_secs(20), "its thread has no name yet");
             std::thread::sleep(Duration::from_millis(5));
         }
-        Some(Own(child, folder))
+        Some(Own { child, _folder: folder })
     }
 
     fn doctor(&self) -> String {
-        flat(&text(&["--pid", &self.0.id().to_string()], &[]))
+        flat(&text(&["--pid", &self.child.id().to_string()], &[]))
     }
 }
 
 impl Drop for Own {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
