@@ -1,14 +1,15 @@
 //! Which settings should be in force in this process: those of its `install!`, and over them those of its environment.
 //! In: the plan and the variables. Out: settings in canonical spelling, and what is wrong with what was asked for.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use crate::allocator::Allocator;
 use crate::container::{Cpus, Trouble};
-use crate::environment::Assignment;
+use crate::environment::{Assignment, Environment};
 use crate::install::{CUT, Value, plan};
-use crate::setting::also;
+use crate::setting::{Kind, also, c_number};
 
 /// The settings that should be in force, where each stands, and what is wrong with what was asked for.
 #[derive(Default)]
@@ -40,6 +41,21 @@ pub(crate) fn of_environment(allocator: &dyn Allocator) -> Wanted {
     let mut wanted = Wanted::default();
     wanted.add_environment(allocator);
     wanted
+}
+
+/// A value in the words that our tables have, where the allocator reads others for the same: numbers in base 16, and mimalloc
+/// `on`, `off` and the like for 1 and 0.
+fn as_read<'a>(allocator: &dyn Allocator, kind: &Kind, value: &'a str) -> Cow<'a, str> {
+    if !matches!(kind, Kind::Number { .. } | Kind::Size { .. }) {
+        return value.into();
+    }
+    let words = matches!(allocator.environment(), Environment::Each { .. });
+    match value.to_ascii_lowercase().as_str() {
+        "" | "true" | "yes" | "on" if words => "1".into(),
+        "false" | "no" | "off" if words => "0".into(),
+        hex if hex.starts_with("0x") => c_number(hex).map_or(value.into(), |number| number.to_string().into()),
+        _ => value.into(),
+    }
 }
 
 fn lossy(text: std::ffi::OsString) -> String {
@@ -86,7 +102,7 @@ impl Wanted {
                 None => self.problems.push(format!("{source}: {} has no setting `{name}`", allocator.name())),
             };
         };
-        match setting.kind.canonical(value) {
+        match setting.kind.canonical(&as_read(allocator, &setting.kind, value)) {
             Ok(value) => {
                 self.settings.insert(name.to_string(), value);
                 self.sources.insert(name.to_string(), source.to_string());
@@ -99,6 +115,32 @@ impl Wanted {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(feature = "mimalloc")]
+    #[test]
+    fn what_an_allocator_reads_in_words_of_its_own_is_right() {
+        let of = |allocator: &dyn Allocator, name: &str, value: &str| {
+            let mut wanted = Wanted::default();
+            wanted.add("X", allocator, name, value);
+            (wanted.settings.into_values().next(), wanted.problems)
+        };
+        let mimalloc = crate::allocators::Mimalloc;
+        for (value, taken) in [("off", "0"), ("YES", "1"), ("", "1"), ("0x1", "1")] {
+            assert_eq!(of(&mimalloc, "allow_thp", value), (Some(taken.to_string()), vec![]), "{value}");
+        }
+        assert_eq!(of(&mimalloc, "reset_delay", "0"), (None, vec![]), "an older name");
+        assert_eq!(of(&mimalloc, "allow_thp", "maybe").1.len(), 1);
+        #[cfg(target_env = "gnu")]
+        {
+            let system = crate::allocators::System;
+            assert_eq!(of(&system, "arena_max", "0x10"), (Some("16".into()), vec![]));
+            assert_eq!(of(&system, "check", "3"), (None, vec![]));
+            assert_eq!(
+                of(&system, "arena_max", "on").1,
+                ["X: arena_max: wanted a whole number, 1 or more, found `on`"]
+            );
+        }
+    }
 
     #[test]
     fn a_quota_that_cannot_be_read_is_told_where_a_setting_follows_it() {

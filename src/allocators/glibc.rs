@@ -41,6 +41,9 @@ pub const SETTINGS: &[Setting] = &[
 
 pub use keeping::{keep, stop as stop_keeping};
 
+/// Read only where libc_malloc_debug.so is preloaded.
+pub const ALSO: &str = "check=number";
+
 /// Those that `mallopt` takes, and so a program's own code can set; the others are for GLIBC_TUNABLES alone.
 pub const SETTABLE: &[Setting] = &[
     Setting::new("arena_max", Kind::Number { min: 1, max: i32::MAX as i64 }, ""),

@@ -103,6 +103,13 @@ impl Allocator for Mimalloc {
     }
 
     #[inline]
+    fn also(&self) -> &'static str {
+        // Older names of options, which it still reads.
+        "abandoned_reclaim_on_free=text eager_region_commit=text large_os_pages=text limit_os_alloc=text \
+         reset_decommits=text reset_delay=text"
+    }
+
+    #[inline]
     fn environment(&self) -> Environment {
         Environment::Each { prefix: "MIMALLOC_".into() }
     }

@@ -44,6 +44,9 @@ pub const PURGES: bool = false;
 #[inline]
 pub fn purge() {}
 
+/// Nothing.
+pub const ALSO: &str = "";
+
 /// None.
 pub const SETTABLE: &[Setting] = &[];
 

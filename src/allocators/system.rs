@@ -40,6 +40,11 @@ impl Allocator for System {
     }
 
     #[inline]
+    fn also(&self) -> &'static str {
+        libc_malloc::ALSO
+    }
+
+    #[inline]
     fn environment(&self) -> Environment {
         Environment::Joined {
             variable: "GLIBC_TUNABLES".into(),

@@ -39,7 +39,7 @@ fn a_variable_that_is_wrong_is_refused_by_its_name() {
 #[test]
 fn a_variable_that_is_right_is_read_back_and_what_is_not_studied_may_stand_beside() {
     let folder = tempdir().unwrap();
-    let ran = here(folder.path(), ("_RJEM_MALLOC_CONF", "narenas:3,stats_print:false"), "--threads 1");
+    let ran = here(folder.path(), ("_RJEM_MALLOC_CONF", "narenas:0x3,stats_print:false"), "--threads 1");
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let row = samples(&folder.path().join("out")).remove(0);
     assert_eq!(row.error, None);
