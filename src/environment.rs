@@ -136,6 +136,7 @@ impl Environment {
 }
 
 /// The variables of this process whose name and value are texts. std's own `vars` panics at one that is not.
+#[cfg(feature = "command")]
 pub(crate) fn readable_variables() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }

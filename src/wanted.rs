@@ -37,6 +37,7 @@ pub(crate) fn wanted(allocator: &dyn Allocator) -> Wanted {
 }
 
 /// The settings of the environment alone.
+#[cfg(feature = "command")]
 pub(crate) fn of_environment(allocator: &dyn Allocator) -> Wanted {
     let mut wanted = Wanted::default();
     wanted.add_environment(allocator);
@@ -87,7 +88,9 @@ impl Wanted {
             let source = &self.sources[name];
             match found.get(name) {
                 Some(found) if found == wanted => None,
-                Some(found) => Some(format!("{source}: {name}: wanted {wanted}, found {found}: refused or clipped")),
+                Some(found) => {
+                    Some(format!("{source}: {name}: wanted {wanted}, found {found}: refused, clipped or overruled"))
+                }
                 None => Some(format!("{source}: {name}: wanted {wanted}, and the allocator does not say what it took")),
             }
         });
