@@ -56,6 +56,11 @@ pub trait Allocator: Sync {
     /// Where the memory is. Does not allocate after its first call.
     fn counters(&self) -> Counters;
 
+    /// Fails where this build of the allocator does not count its memory.
+    fn counts(&self) -> error::Result<()> {
+        Ok(())
+    }
+
     /// See [`tuning::purge`](crate::tuning::purge).
     fn purge(&self) -> error::Result<()>;
 

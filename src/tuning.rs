@@ -40,9 +40,12 @@ pub struct Statistics {
     pub fragmentation: Option<f64>,
 }
 
-/// The allocator's own statistics. Costs microseconds, and with glibc a lock on each arena in turn.
+/// The allocator's own statistics. Costs microseconds, and with glibc a lock on each arena in turn. An error with a jemalloc that
+/// was built without them (this crate's feature `stats`).
 pub fn statistics() -> Result<Statistics> {
-    let counters = here()?.counters();
+    let allocator = here()?;
+    allocator.counts()?;
+    let counters = allocator.counters();
     let fragmentation = counters.active.zip(counters.allocated).filter(|(_, allocated)| *allocated > 0);
     Ok(Statistics {
         counters,
@@ -131,17 +134,7 @@ pub fn set_background_threads(on: bool) -> Result<bool> {
 pub fn check() -> Result<()> {
     let allocator = here()?;
     let wanted = crate::wanted::wanted(allocator);
-    let mut problems = wanted.problems;
-    let effective = allocator.effective(&wanted.settings);
-    for (name, value) in &wanted.settings {
-        match effective.get(name) {
-            Some(found) if found != value => {
-                problems.push(format!("{name}: wanted {value}, found {found}: refused, clipped or overruled"));
-            }
-            Some(_) => {}
-            None => problems.push(format!("{name}: wanted {value}, and the allocator does not say what it took")),
-        }
-    }
+    let problems = wanted.unmet(&allocator.effective(&wanted.settings));
     if problems.is_empty() { Ok(()) } else { Err(Error::Settings(problems)) }
 }
 

@@ -9,7 +9,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::CStr;
 
-use tikv_jemalloc_ctl::{epoch, raw, stats, version};
+#[cfg(feature = "stats")]
+use tikv_jemalloc_ctl::stats;
+use tikv_jemalloc_ctl::{epoch, raw, version};
 
 use super::effect::{unless_thp_is, without_effect};
 use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore};
@@ -24,6 +26,10 @@ pub use settings::SETTINGS;
 /// The jemalloc that tikv-jemalloc-sys builds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Jemalloc;
+
+/// What a service is told that has left the statistics out.
+#[cfg(not(feature = "stats"))]
+const NO_STATS: &str = "jemalloc was built without its statistics: turn on allocanary's feature `stats`";
 
 /// The arena index that stands for all arenas in `arena.<i>.purge` (`MALLCTL_ARENAS_ALL`).
 const ALL_ARENAS: usize = 4096;
@@ -102,7 +108,11 @@ impl Allocator for Jemalloc {
         if epoch::advance().is_err() {
             return Counters::default();
         }
+        #[cfg(not(feature = "stats"))]
+        return Counters { arenas: arenas(), ..Counters::default() };
+        #[cfg(feature = "stats")]
         let bytes = |read: Result<usize, _>| read.ok().map(|bytes: usize| bytes as u64);
+        #[cfg(feature = "stats")]
         Counters {
             allocated: bytes(stats::allocated::read()),
             active: bytes(stats::active::read()),
@@ -111,6 +121,12 @@ impl Allocator for Jemalloc {
             retained: bytes(stats::retained::read()),
             arenas: arenas(),
         }
+    }
+
+    #[cfg(not(feature = "stats"))]
+    #[inline]
+    fn counts(&self) -> error::Result<()> {
+        self.cannot(NO_STATS)
     }
 
     #[inline]
@@ -204,9 +220,17 @@ impl Allocator for Jemalloc {
         keeping::stop(self, keeping);
     }
 
+    #[cfg(feature = "stats")]
     #[inline]
     fn settle(&self, bytes: u64) -> error::Result<u64> {
         keeping::settle(bytes)
+    }
+
+    /// How many freed pages an arena has is a statistic.
+    #[cfg(not(feature = "stats"))]
+    #[inline]
+    fn settle(&self, _bytes: u64) -> error::Result<u64> {
+        self.cannot(NO_STATS)
     }
 
     #[inline]
