@@ -181,7 +181,8 @@ fn jemalloc_problem(key: &str, value: &str, libraries: &Libraries) -> Option<Pro
                     Some(version) if release != Some([5, 3, 1]) => format!(" 5.3.1 (this program has {version})"),
                     _ => String::new(),
                 };
-                Some(format!("jemalloc{of} has no setting `{key}`{near}").into())
+                let held = if release.is_none() { " (as of 5.3.1)" } else { "" };
+                Some(format!("jemalloc{of} has no setting `{key}`{near}{held}").into())
             }
         };
     };
@@ -340,7 +341,7 @@ mod tests {
             assert_eq!(problems("MALLOC_CONF", good), [""; 0], "{good}");
         }
         for (text, said) in [
-            ("narena:2", "jemalloc has no setting `narena`; perhaps narenas"),
+            ("narena:2", "jemalloc has no setting `narena`; perhaps narenas (as of 5.3.1)"),
             ("background_thread:1", "background_thread: wanted true or false, found `1`: jemalloc keeps"),
             ("oversize_threshold:8MiB", "oversize_threshold: wanted a number of bytes, found `8MiB`"),
             ("narenas:99999", "narenas: 99999 becomes 4094: jemalloc clips it"),
