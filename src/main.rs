@@ -2,6 +2,8 @@
 
 mod args;
 mod commands;
+#[cfg(feature = "jemalloc")]
+mod own_environment;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -11,6 +13,8 @@ use allocanary::tuning::{self, Pages};
 allocanary::install!();
 
 fn main() -> ExitCode {
+    #[cfg(feature = "jemalloc")]
+    own_environment::show();
     // We run beside what we measure: freed pages go back at once, where the allocator has a word for it. It halves the
     // most memory that a page of a thousand groups takes.
     let _ = tuning::set_decay(Pages::Dirty, Some(Duration::ZERO));

@@ -95,7 +95,8 @@ fn a_quota_is_found_here_and_in_another_process() {
     let cell = Cell::start(Path::new(env!("CARGO_BIN_EXE_cell-system")), &[]);
     std::fs::write(group.0.join("cgroup.procs"), cell.0.id().to_string()).unwrap();
     let there = flat(&cell.doctor());
-    assert!(there.contains(&wanted) && there.contains("MALLOC_ARENA_MAX=1"), "{there}");
+    // It has one thread, which uses one arena.
+    assert!(there.contains(&wanted) && !there.contains("MALLOC_ARENA_MAX=1"), "{there}");
 }
 
 #[test]
@@ -171,6 +172,10 @@ fn each_cell_is_recognised_by_its_symbols() {
             assert!(text.contains(&format!("  {label}")), "{label}\n{text}");
         }
         assert!(text.contains("[heap]") && !text.contains("unknown"), "{text}");
+        assert!(flat(&text).contains(&format!("command {} run", program.display())), "{text}");
+        if allocator == "jemalloc" {
+            assert!(flat(&text).contains("jemalloc 5."), "its version stands in its file: {text}");
+        }
     }
 }
 
@@ -208,6 +213,126 @@ fn the_environment_is_that_of_the_process() {
         "MALLOC_ARENA_MAX=2 depends read by C's malloc alone",
     ] {
         assert!(text.contains(said), "{said}\n{text}");
+    }
+}
+
+/// A program of `tests/own_malloc` that has written over its environment, as soon as it has.
+struct Own {
+    child: Child,
+    /// The program's; it goes with the process.
+    _folder: tempfile::TempDir,
+}
+
+impl Own {
+    /// None without a C compiler.
+    fn start(flags: &[&str], variables: &[(&str, &str)]) -> Option<Own> {
+        let folder = tempfile::tempdir().unwrap();
+        let (program, source) = (folder.path().join("own"), "tests/own_malloc/main.c");
+        let mut compiler = Command::new("cc");
+        compiler
+            .args(["-O1", "-w", "-rdynamic", "-pthread", "-fno-builtin"])
+            .args(flags)
+            .arg(source)
+            .arg("-o")
+            .arg(&program);
+        match compiler.current_dir(env!("CARGO_MANIFEST_DIR")).status() {
+            Ok(status) => assert!(status.success()),
+            Err(_) => {
+                skipped("there is no C compiler");
+                return None;
+            }
+        }
+        let mut command = Command::new(&program);
+        command.args(["--port", "6379"]).env_clear().envs(variables.iter().copied()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut ready = [0];
+        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).unwrap();
+        // The name of its thread is set by that thread.
+        let started = Instant::now();
+        let named = |id: u32| {
+            let threads = std::fs::read_dir(format!("/proc/{id}/task")).unwrap().flatten();
+            let names = threads.map(|thread| std::fs::read_to_string(thread.path().join("comm")).unwrap_or_default());
+            names.filter(|name| name.trim_end() != "own").count() == 1
+        };
+        while !named(child.id()) {
+            assert!(started.elapsed() < Duration::from_secs(20), "its thread has no name yet");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Some(Own { child, _folder: folder })
+    }
+
+    fn doctor(&self) -> String {
+        flat(&text(&["--pid", &self.child.id().to_string()], &[]))
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_malloc_of_the_programs_own_is_not_called_the_c_librarys() {
+    let Some(own) = Own::start(&[], &[]) else { return };
+    let text = own.doctor();
+    assert!(
+        text.contains("allocator an unknown allocator (likely: ") && !text.contains("the C library's malloc"),
+        "{text}"
+    );
+    assert!(text.contains("exports a malloc of its own") && text.contains("we know no settings"), "{text}");
+}
+
+#[test]
+fn an_environment_that_was_overwritten_is_unknown_and_threads_tell() {
+    let Some(own) = Own::start(&["-DMALLCTL"], &[("MALLOC_CONF", "background_thread:true"), ("HOME", "/root")]) else {
+        return;
+    };
+    let text = own.doctor();
+    assert!(text.contains("command own: *:6379 allocator jemalloc (sure: "), "{text}");
+    assert!(text.contains("overwritten unknown: the program has written over its environment"), "{text}");
+    assert!(!text.contains("no variable that configures an allocator was set"), "{text}");
+    assert!(text.contains("1 of its threads are jemalloc's: background_thread is on"), "{text}");
+    // What it has already is not advised, and neither are arenas for its one thread; nothing is left.
+    assert!(!text.contains("background_thread:true") && !text.contains("narenas:"), "{text}");
+    assert!(!text.contains("install!"), "{text}");
+}
+
+#[test]
+fn a_go_program_has_gos_runtime() {
+    if !Command::new("go").arg("version").output().is_ok_and(|ran| ran.status.success()) {
+        skipped("there is no go here");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (source, program) = (folder.path().join("main.go"), folder.path().join("waits"));
+    std::fs::write(&source, "package main\n\nimport \"os\"\n\nfunc main() { os.Stdin.Read(make([]byte, 1)) }\n")
+        .unwrap();
+    let mut build = Command::new("go");
+    build.args(["build", "-ldflags", "-s -w", "-o"]).arg(&program).arg(&source).current_dir(folder.path());
+    let built = build.env("GOFLAGS", "-mod=mod").env("GOPROXY", "off").env("CGO_ENABLED", "0").output().unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let text = flat(&Cell::start(&program, &[("GOGC", "50"), ("MALLOC_ARENA_MAX", "1")]).doctor());
+    assert!(
+        text.contains("allocator Go's runtime (sure: ") && text.contains("has the section .go.buildinfo"),
+        "{text}"
+    );
+    assert!(
+        text.contains("GOGC=50 read by Go's runtime") && text.contains("=1 ignored this program has Go's runtime"),
+        "{text}"
+    );
+    assert!(!text.contains("C code has") && !text.contains("install!"), "{text}");
+}
+
+#[cfg(feature = "jemalloc")]
+#[test]
+fn a_jemalloc_that_would_abort_on_a_mistake_is_explained() {
+    for variable in ["MALLOC_CONF", "_RJEM_MALLOC_CONF"] {
+        let text = flat(&text(&[], &[(variable, "abort_conf:true,bogus:1")]));
+        assert!(text.contains("jemalloc has no setting `bogus`"), "{text}");
+        assert!(text.contains("abort_conf:true makes jemalloc end the program at its start"), "{text}");
+        assert!(text.contains(&format!("{variable}=abort_conf:true,bogus:1")), "{text}");
     }
 }
 

@@ -83,6 +83,11 @@ fn what_is_malformed_is_an_error_and_not_a_line_on_stderr() {
     assert!(said.contains("MALLOC_CONF: jemalloc has no setting `narena`"), "{said}");
     assert!(said.contains("MALLOC_CONF: dirty_decay_ms: wanted a whole number, -1 or more, found `soon`"), "{said}");
     assert!(said.contains("MALLOC_CONF: `tcache` is not `name:value`"), "{said}");
+    let said = report(&[("MALLOC_CONF", "junk:bogus,zero:1")], &[]);
+    assert!(said.contains("MALLOC_CONF: junk: wanted one of true, false, alloc, free, found `bogus`"), "{said}");
+    assert!(said.contains("MALLOC_CONF: zero: wanted true or false, found `1`"), "{said}");
+    let said = report(&[("MALLOC_CONF", "confirm_conf:false,stats_print:false")], &[]);
+    assert!(said.contains("check Ok"), "known, if not studied: {said}");
     let said = report(&[("MALLOC_CONF", "tcache_max:1048576")], &[]);
     assert!(said.contains("tcache_max: wanted 1048576, found 32768"), "{said}");
     let said = report(&[("MALLOC_CONF", "narenas:5000")], &[]);

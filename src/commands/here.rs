@@ -34,6 +34,10 @@ pub fn run(flags: &HereFlags) -> Result<ExitCode> {
     // What is wrong with the flags is said before anything is printed.
     plan(&file.clone().check()?, &roster.descriptions())?;
     let configured = describe(program, &inherited).map_err(Error::Cell)?;
+    if !configured.problems.is_empty() {
+        let problems = configured.problems.join("; ");
+        return Err(Error::Input(format!("the environment: {problems}; correct it, or unset the variable")));
+    }
     terminal::print(introduction(plain, &configured, &inherited).as_bytes())?;
 
     let file = StudyFile { inherited: Some(inherited), ..file };

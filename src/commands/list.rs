@@ -6,6 +6,7 @@ use comfy_table::{ContentArrangement, Table};
 
 use super::{measure, terminal};
 use crate::args::ListFlags;
+use allocanary_allocators::allocator::PerCore;
 use allocanary_cell::description::{Description, perhaps};
 use allocanary_cell::meters;
 use allocanary_study::error::{Error, Result};
@@ -51,8 +52,11 @@ fn table<const N: usize>(head: [&str; N], rows: impl IntoIterator<Item = [String
 
 fn allocators(cells: &[Description]) -> Table {
     let row = |cell: &Description| {
-        let per_core =
-            cell.per_core.as_ref().map(|per_core| format!("{} = {} x cores", per_core.setting, per_core.ratio));
+        let by_cores = |per_core: &PerCore| {
+            let on_one = per_core.on_one.map_or(String::new(), |on_one| format!(", {on_one} on one"));
+            format!("{} = {} x cores{on_one}", per_core.setting, per_core.ratio)
+        };
+        let per_core = cell.per_core.as_ref().map(by_cores);
         let build = format!("{} {} ({})", cell.build.package, cell.build.version, cell.build.id);
         [cell.allocator.clone(), cell.version.clone(), per_core.unwrap_or_else(|| "-".into()), build]
     };

@@ -7,6 +7,7 @@ mod files;
 mod gate;
 mod go;
 mod group;
+mod inherited;
 mod input;
 mod limits;
 mod memory;

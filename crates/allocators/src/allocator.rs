@@ -30,6 +30,12 @@ pub trait Allocator: sealed::Sealed + Sync {
     /// Every setting that this allocator takes at start, with its own names.
     fn settings(&self) -> &'static [Setting];
 
+    /// What it takes at start beside these, in the notation of [`also`](crate::setting::also): known, but not studied, and
+    /// not read back.
+    fn also(&self) -> &'static str {
+        ""
+    }
+
     /// How settings travel to the allocator. They must be in the environment before its first allocation.
     fn environment(&self) -> Environment;
 
@@ -47,6 +53,12 @@ pub trait Allocator: sealed::Sealed + Sync {
         BTreeMap::new()
     }
 
+    /// Of `settings`, which are in force by the allocator's own account, those of which nothing shows an effect in this
+    /// process, each with the reason. For the end of a run: pages that were asked for are there by then.
+    fn unproven(&self, _settings: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        BTreeMap::new()
+    }
+
     /// What a block of 16 bytes takes, in bytes.
     fn small_block(&self) -> usize {
         16
@@ -54,6 +66,11 @@ pub trait Allocator: sealed::Sealed + Sync {
 
     /// Where the memory is. Does not allocate after its first call.
     fn counters(&self) -> Counters;
+
+    /// Fails where this build of the allocator does not count its memory.
+    fn counts(&self) -> error::Result<()> {
+        Ok(())
+    }
 
     /// See [`tuning::purge`](crate::tuning::purge).
     fn purge(&self) -> error::Result<()>;
@@ -144,6 +161,19 @@ pub struct PerCore {
     pub setting: Cow<'static, str>,
     /// What one core adds to it: 4.
     pub ratio: u64,
+    /// What it is on one core, where that is not the ratio: jemalloc makes one arena there.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
+    pub on_one: Option<u64>,
+}
+
+impl PerCore {
+    /// The default on so many cores.
+    pub fn on(&self, cores: u32) -> u64 {
+        match self.on_one {
+            Some(on_one) if cores <= 1 => on_one,
+            _ => self.ratio.saturating_mul(u64::from(cores)),
+        }
+    }
 }
 
 /// Where an allocator says that its memory is, in bytes; `None` where it cannot say.

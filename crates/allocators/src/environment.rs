@@ -32,6 +32,17 @@ pub enum Environment {
     },
 }
 
+/// One setting, as a variable of the environment has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assignment {
+    /// The variable that it stands in.
+    pub variable: String,
+    /// The setting's name; what stands there, where it is no pair of name and value.
+    pub name: String,
+    /// Its value; none where there is none.
+    pub value: Option<String>,
+}
+
 impl Environment {
     /// The variables that make `settings` true in a new process.
     pub fn variables(&self, settings: &BTreeMap<String, String>) -> Vec<(String, String)> {
@@ -58,6 +69,56 @@ impl Environment {
                 Environment::Each { .. } => None,
             };
             variables.insert(name, before.unwrap_or_default() + &value);
+        }
+    }
+
+    /// What `variables` say to the allocator, in the order in which it reads them: the later wins. Nothing is looked up in
+    /// a table here.
+    pub fn assignments(&self, variables: &BTreeMap<String, String>) -> Vec<Assignment> {
+        let mut found = Vec::new();
+        let mut add = |variable: &str, name: &str, value: Option<&str>| {
+            let (variable, name) = (variable.to_string(), name.to_string());
+            found.push(Assignment { variable, name, value: value.map(str::to_string) });
+        };
+        match self {
+            Environment::Joined { variable: own, earlier, single, prefix, assign, separator } => {
+                for (variable, name) in single.iter() {
+                    if let Some(value) = variables.get(variable.as_ref()) {
+                        add(variable, name, Some(value));
+                    }
+                }
+                for variable in earlier.iter().chain([own]) {
+                    let text = variables.get(variable.as_ref());
+                    for pair in text.iter().flat_map(|text| text.split(separator.as_ref())).map(str::trim) {
+                        match pair.split_once(assign.as_ref()) {
+                            // Tunables of other parts of glibc stand in the same variable.
+                            Some((name, value)) => {
+                                if let Some(name) = name.strip_prefix(prefix.as_ref()) {
+                                    add(variable, name, Some(value));
+                                }
+                            }
+                            None if pair.is_empty() => {}
+                            None => add(variable, pair, None),
+                        }
+                    }
+                }
+            }
+            Environment::Each { prefix } => {
+                for (variable, value) in variables {
+                    if let Some(name) = variable.strip_prefix(prefix.as_ref()) {
+                        add(variable, &name.to_lowercase(), Some(value));
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    /// What stands between a setting and its value.
+    pub fn assign(&self) -> &str {
+        match self {
+            Environment::Joined { assign, .. } => assign,
+            Environment::Each { .. } => "=",
         }
     }
 
@@ -103,6 +164,15 @@ mod tests {
         each.add_to(&mut inherited, &settings);
         assert_eq!(inherited["CONF"], "x.c=3:x.a=1:x.b=2");
         assert_eq!(inherited["MI_A"], "1");
+        let said = |environment: &Environment, variables: &[(&str, &str)]| {
+            let variables = variables.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+            let said = environment.assignments(&variables).into_iter();
+            said.map(|one| format!("{} {}={}", one.variable, one.name, one.value.unwrap_or("?".into())))
+                .collect::<Vec<_>>()
+        };
+        let set = [("CONF", "x.a=1:y.b=2:x.c:"), ("A_ALONE", "7"), ("OLD_CONF", "x.a=3"), ("PATH", "x.a=9")];
+        assert_eq!(said(&joined, &set), ["A_ALONE a=7", "OLD_CONF a=3", "CONF a=1", "CONF x.c=?"]);
+        assert_eq!(said(&each, &[("MI_B_C", "1"), ("CONF", "x.a=1")]), ["MI_B_C b_c=1"]);
         assert!(
             each.owns("MI_A")
                 && !each.owns("MALLOC_A")

@@ -1,28 +1,35 @@
 //! Which settings should be in force in this process: those of its `install!`, and over them those of its environment.
 //! In: the installation and the variables. Out: settings in canonical spelling, and what is wrong with the others.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use crate::allocator::Allocator;
-use crate::environment::{Environment, readable_variables};
+use crate::environment::{Assignment, Environment};
 use crate::install::installation;
 use crate::request::{CUT, Value};
+use crate::setting::{Kind, also, c_number};
 use allocanary_kernel::container::{Cpus, Trouble};
 
-/// The settings that should be in force, and what is wrong with the others.
-pub(crate) struct Expected {
+/// The settings that should be in force, where each comes from, and what is wrong with the others.
+#[derive(Default)]
+pub struct Expected {
+    /// The values, by setting, in canonical spelling.
     pub settings: BTreeMap<String, String>,
+    /// Where each comes from: `install!`, or a variable.
+    pub sources: BTreeMap<String, String>,
+    /// What is no setting, or not a value that it takes.
     pub problems: Vec<String>,
 }
 
 /// The settings of code and environment, the later over the earlier.
 pub(crate) fn expected(allocator: &dyn Allocator) -> Expected {
-    let mut expected = Expected { settings: BTreeMap::new(), problems: Vec::new() };
-    let ratio = allocator.per_core().map_or(1, |per_core| per_core.ratio as u32);
+    let mut expected = Expected::default();
+    let rule = allocator.per_core();
     let requested = installation().map_or(&[][..], |installation| installation.request.settings);
     for (name, value) in requested {
-        value.with_text(ratio, |value| expected.add("install!", allocator, name, value));
+        value.with_text(rule.as_ref(), |value| expected.add("install!", allocator, name, value));
     }
     expected.problems.extend(unread_quota(requested, || Cpus::here().trouble));
     if CUT.load(Ordering::Relaxed) {
@@ -30,38 +37,34 @@ pub(crate) fn expected(allocator: &dyn Allocator) -> Expected {
             .problems
             .push("the settings in code, JE_MALLOC_CONF and MALLOC_CONF are over 4 kB: the last were left out".into());
     }
-    let variable = |name: &str| std::env::var_os(name).map(|text| text.to_string_lossy().into_owned());
-    match allocator.environment() {
-        Environment::Joined { variable: own, earlier, single, prefix, assign, separator } => {
-            for (name, setting) in single.iter() {
-                if let Some(value) = variable(name) {
-                    expected.add(name, allocator, setting, &value);
-                }
-            }
-            for name in earlier.iter().chain([&own]) {
-                for pair in variable(name).iter().flat_map(|text| text.split(separator.as_ref())).map(str::trim) {
-                    match pair.split_once(assign.as_ref()) {
-                        // Tunables of other parts of glibc stand in the same variable.
-                        Some((key, value)) => {
-                            if let Some(key) = key.strip_prefix(prefix.as_ref()) {
-                                expected.add(name, allocator, key, value);
-                            }
-                        }
-                        None if pair.is_empty() => {}
-                        None => expected.problems.push(format!("{name}: `{pair}` is not `name{assign}value`")),
-                    }
-                }
-            }
-        }
-        Environment::Each { prefix } => {
-            for (name, value) in readable_variables() {
-                if let Some(key) = name.strip_prefix(prefix.as_ref()) {
-                    expected.add(&name, allocator, &key.to_lowercase(), &value);
-                }
-            }
-        }
-    }
+    expected.add_environment(allocator);
     expected
+}
+
+/// The settings of the environment alone.
+pub fn of_environment(allocator: &dyn Allocator) -> Expected {
+    let mut expected = Expected::default();
+    expected.add_environment(allocator);
+    expected
+}
+
+/// A value in the words that our tables have, where the allocator reads others for the same: numbers in base 16, and mimalloc
+/// `on`, `off` and the like for 1 and 0.
+fn as_read<'a>(allocator: &dyn Allocator, kind: &Kind, value: &'a str) -> Cow<'a, str> {
+    if !matches!(kind, Kind::Number { .. } | Kind::Size { .. }) {
+        return value.into();
+    }
+    let words = matches!(allocator.environment(), Environment::Each { .. });
+    match value.to_ascii_lowercase().as_str() {
+        "" | "true" | "yes" | "on" if words => "1".into(),
+        "false" | "no" | "off" if words => "0".into(),
+        hex if hex.starts_with("0x") => c_number(hex).map_or(value.into(), |number| number.to_string().into()),
+        _ => value.into(),
+    }
+}
+
+fn lossy(text: std::ffi::OsString) -> String {
+    text.to_string_lossy().into_owned()
 }
 
 /// What is wrong with the quota, if a setting in code follows the CPUs available to this process.
@@ -72,13 +75,45 @@ fn unread_quota(settings: &[(&str, Value)], trouble: impl FnOnce() -> Option<Tro
 }
 
 impl Expected {
+    fn add_environment(&mut self, allocator: &dyn Allocator) {
+        let environment = allocator.environment();
+        let variables = std::env::vars_os().map(|(name, value)| (lossy(name), lossy(value)));
+        let variables = variables.filter(|(name, _)| environment.owns(name)).collect();
+        for Assignment { variable, name, value } in environment.assignments(&variables) {
+            match value {
+                Some(value) => self.add(&variable, allocator, &name, &value),
+                None => self.problems.push(format!("{variable}: `{name}` is not `name{}value`", environment.assign())),
+            }
+        }
+    }
+
+    /// The settings that are not in force, each with where it stands, and what is wrong besides. `found` are the values in force.
+    pub fn unmet(&self, found: &BTreeMap<String, String>) -> Vec<String> {
+        let unmet = self.settings.iter().filter_map(|(name, wanted)| {
+            let source = &self.sources[name];
+            match found.get(name) {
+                Some(found) if found == wanted => None,
+                Some(found) => {
+                    Some(format!("{source}: {name}: wanted {wanted}, found {found}: refused, clipped or overruled"))
+                }
+                None => Some(format!("{source}: {name}: wanted {wanted}, and the allocator does not say what it took")),
+            }
+        });
+        self.problems.iter().cloned().chain(unmet).collect()
+    }
+
     fn add(&mut self, source: &str, allocator: &dyn Allocator, name: &str, value: &str) {
         let Some(setting) = allocator.settings().iter().find(|setting| setting.name == name) else {
-            return self.problems.push(format!("{source}: {} has no setting `{name}`", allocator.name()));
+            return match also(allocator.also(), name, value) {
+                Some(Ok(())) => {}
+                Some(Err(wanted)) => self.problems.push(format!("{source}: {name}: {wanted}, found `{value}`")),
+                None => self.problems.push(format!("{source}: {} has no setting `{name}`", allocator.name())),
+            };
         };
-        match setting.kind.canonical(value) {
+        match setting.kind.canonical(&as_read(allocator, &setting.kind, value)) {
             Ok(value) => {
                 self.settings.insert(name.to_string(), value);
+                self.sources.insert(name.to_string(), source.to_string());
             }
             Err(wanted) => self.problems.push(format!("{source}: {name}: {wanted}, found `{value}`")),
         }
@@ -88,6 +123,32 @@ impl Expected {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(feature = "mimalloc")]
+    #[test]
+    fn what_an_allocator_reads_in_words_of_its_own_is_right() {
+        let of = |allocator: &dyn Allocator, name: &str, value: &str| {
+            let mut wanted = Wanted::default();
+            wanted.add("X", allocator, name, value);
+            (wanted.settings.into_values().next(), wanted.problems)
+        };
+        let mimalloc = crate::allocators::Mimalloc;
+        for (value, taken) in [("off", "0"), ("YES", "1"), ("", "1"), ("0x1", "1")] {
+            assert_eq!(of(&mimalloc, "allow_thp", value), (Some(taken.to_string()), vec![]), "{value}");
+        }
+        assert_eq!(of(&mimalloc, "reset_delay", "0"), (None, vec![]), "an older name");
+        assert_eq!(of(&mimalloc, "allow_thp", "maybe").1.len(), 1);
+        #[cfg(target_env = "gnu")]
+        {
+            let system = crate::allocators::System;
+            assert_eq!(of(&system, "arena_max", "0x10"), (Some("16".into()), vec![]));
+            assert_eq!(of(&system, "check", "3"), (None, vec![]));
+            assert_eq!(
+                of(&system, "arena_max", "on").1,
+                ["X: arena_max: wanted a whole number, 1 or more, found `on`"]
+            );
+        }
+    }
 
     #[test]
     fn a_quota_that_cannot_be_read_is_told_where_a_setting_follows_it() {

@@ -36,8 +36,8 @@ pub use check::checked;
 /// - settings have the allocator's own names; a name that does not exist, or a value of the wrong kind, does not
 ///   compile. The settings of `system` are glibc's: with another C library (musl), whose malloc has neither arenas nor
 ///   settings, only `install!(system)` does;
-/// - `per_cpu(n)` is `n` for each CPU that affinity and container allow; `auto` is `per_cpu` with the
-///   allocator's own ratio (4 for jemalloc's `narenas`, 8 for glibc's `arena_max`);
+/// - `per_cpu(n)` is `n` for each CPU that affinity and container allow; `auto` is the allocator's own rule for them
+///   (jemalloc's `narenas`: 4 for each, and 1 on one; glibc's `arena_max`: 8 for each);
 /// - sizes may have a unit: `tcache_max = "32KiB"`;
 /// - `wrap = ...`, last, wraps the allocator in [`Counting`](https://docs.rs/allocanary/latest/allocanary/struct.Counting.html)
 ///   or in [`Leaks`](https://docs.rs/allocanary/latest/allocanary/struct.Leaks.html): `wrap = Counting`,

@@ -12,7 +12,7 @@ pub mod allocators;
 pub mod ballast;
 pub mod environment;
 pub mod error;
-mod expected;
+pub mod expected;
 mod install;
 #[cfg(feature = "prometheus")]
 pub mod metrics;
@@ -22,7 +22,7 @@ pub mod tuning;
 
 pub use allocator::Allocator;
 #[cfg(feature = "jemalloc")]
-pub use allocators::{JEMALLOC_SETTINGS, Jemalloc};
+pub use allocators::{JEMALLOC_ALSO, JEMALLOC_SETTINGS, Jemalloc};
 #[cfg(feature = "mimalloc")]
 pub use allocators::{MIMALLOC_SETTINGS, Mimalloc};
 pub use allocators::{SYSTEM_SETTABLE, SYSTEM_SETTINGS, System};

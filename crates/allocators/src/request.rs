@@ -4,6 +4,7 @@
 use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 
+use crate::allocator::PerCore;
 use allocanary_kernel::container::Cpus;
 use allocanary_kernel::sys;
 
@@ -24,7 +25,7 @@ pub enum Value {
     Number(u64),
     /// This number for each CPU available to the process.
     PerCpu(u32),
-    /// The allocator's own ratio for each CPU available to the process.
+    /// What the allocator's own rule gives for the CPUs available to the process.
     Auto,
 }
 
@@ -35,15 +36,17 @@ pub type Conf = AtomicPtr<c_char>;
 pub(crate) static CUT: AtomicBool = AtomicBool::new(false);
 
 impl Value {
-    /// Calls `with` with the value as text; numbers are written on the stack. `ratio` is what `auto` stands for.
-    pub fn with_text<T>(self, ratio: u32, with: impl FnOnce(&str) -> T) -> T {
-        let mut rest = match self {
-            Value::Text(text) => return with(text),
-            Value::Number(number) => number,
-            Value::PerCpu(ratio) => u64::from(Cpus::here().arenas(ratio)),
-            Value::Auto => u64::from(Cpus::here().arenas(ratio)),
-        };
+    /// Calls `with` with the value as text; numbers are written on the stack. `rule` is what `auto` stands for; one for
+    /// each CPU, where there is none.
+    pub fn with_text<T>(self, rule: Option<&PerCore>, with: impl FnOnce(&str) -> T) -> T {
         let mut digits = [0; 20];
+        let mut rest = match (self, rule) {
+            (Value::Text(text), _) => return with(text),
+            (Value::Number(number), _) => number,
+            (Value::PerCpu(ratio), _) => u64::from(Cpus::here().arenas(ratio)),
+            (Value::Auto, Some(rule)) => u64::from(arenas_by(rule, Cpus::here())),
+            (Value::Auto, None) => u64::from(Cpus::here().arenas(1)),
+        };
         let mut at = digits.len();
         while rest > 0 || at == digits.len() {
             at -= 1;
@@ -54,10 +57,18 @@ impl Value {
     }
 }
 
+/// What an allocator's own rule gives for the processors at hand.
+fn arenas_by(rule: &PerCore, cpus: Cpus) -> u32 {
+    match rule.on_one {
+        Some(on_one) if cpus.count() == 1 => on_one as u32,
+        _ => cpus.arenas(rule.ratio as u32),
+    }
+}
+
 /// Writes `settings` and then the texts of the variables in `earlier` into a static buffer, `narenas:2,tcache:false`,
 /// and points jemalloc's symbol at it. What comes later wins; what jemalloc reads by itself comes later still.
 #[inline]
-pub fn compose(request: &Request, ratio: u32, earlier: &[&CStr]) {
+pub fn compose(request: &Request, rule: &PerCore, earlier: &[&CStr]) {
     static TEXT: [AtomicU8; 4096] = [const { AtomicU8::new(0) }; 4096];
     let mut length = 0;
     let mut add = |parts: &[&[u8]]| {
@@ -74,7 +85,7 @@ pub fn compose(request: &Request, ratio: u32, earlier: &[&CStr]) {
         }
     };
     for (name, value) in request.settings {
-        value.with_text(ratio, |value| add(&[name.as_bytes(), b":", value.as_bytes()]));
+        value.with_text(Some(rule), |value| add(&[name.as_bytes(), b":", value.as_bytes()]));
     }
     for variable in earlier {
         // SAFETY: `boot` runs before `main`.
@@ -84,5 +95,23 @@ pub fn compose(request: &Request, ratio: u32, earlier: &[&CStr]) {
     }
     if let Some(conf) = request.conf.filter(|_| length > 0) {
         conf.store(TEXT.as_ptr().cast::<c_char>().cast_mut(), Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn auto_is_the_allocators_own_rule() {
+        let cpus = |affinity| Cpus { affinity, quota_milli: None, trouble: None };
+        let jemalloc = PerCore { setting: "narenas".into(), ratio: 4, on_one: Some(1) };
+        let glibc = PerCore { setting: "arena_max".into(), ratio: 8, on_one: None };
+        let of = |rule: &PerCore| [1, 2, 40, 8000].map(|count| arenas_by(rule, cpus(count)));
+        assert_eq!(of(&jemalloc), [1, 8, 160, 4094]);
+        assert_eq!(of(&glibc), [8, 16, 320, 4094]);
+        // A quota below one processor counts as one.
+        assert_eq!(arenas_by(&jemalloc, Cpus { quota_milli: Some(500), ..cpus(40) }), 1);
+        assert_eq!([1, 2].map(|cores| jemalloc.on(cores)), [1, 8]);
     }
 }

@@ -173,6 +173,28 @@ pub(crate) const fn const_bytes(text: &str) -> Option<u64> {
     number.checked_mul(unit)
 }
 
+/// Whether `value` is one that `name` takes, by a list such as `zero=flag junk=true|false|alloc stats_interval=number log=text`:
+/// what was wanted instead, if not. None where the list does not have the name. Only the allocator's own spelling counts.
+pub fn also(list: &str, name: &str, value: &str) -> Option<Result<(), String>> {
+    let rows = list.split_ascii_whitespace().filter_map(|row| row.split_once('='));
+    let (_, values) = rows.into_iter().find(|(known, _)| *known == name)?;
+    let (taken, wanted) = match values {
+        "text" => (true, String::new()),
+        "flag" => (matches!(value, "true" | "false"), Kind::Flag.wanted()),
+        "number" => (c_number(value).is_some(), "a whole number".into()),
+        words => (words.split('|').any(|word| word == value), format!("one of {}", words.replace('|', ", "))),
+    };
+    Some(if taken { Ok(()) } else { Err(format!("wanted {wanted}")) })
+}
+
+/// A whole number as C's strtol reads it, without a unit behind it.
+pub fn c_number(text: &str) -> Option<i128> {
+    match text.strip_prefix("0x") {
+        Some(digits) => i128::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
 /// A whole number, where traits cannot be called.
 const fn whole_number(text: &str) -> Option<i64> {
     match i64::from_str_radix(text, 10) {
@@ -203,6 +225,21 @@ mod tests {
         for text in ["", "KiB", "64Kib!", "64 KiB", "1.5M", "-1", "99999999999g", "99999999999999999999"] {
             assert_eq!(const_bytes(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn a_list_knows_its_names_and_their_values() {
+        let list = "zero=flag junk=true|false|alloc|free interval=number log=text";
+        for (name, value) in
+            [("zero", "true"), ("junk", "alloc"), ("interval", "-1"), ("interval", "0x10"), ("log", "a.b")]
+        {
+            assert_eq!(also(list, name, value), Some(Ok(())), "{name}");
+        }
+        let said = |name, value| also(list, name, value).unwrap().unwrap_err();
+        assert_eq!(said("zero", "1"), "wanted true or false");
+        assert_eq!(said("junk", "bogus"), "wanted one of true, false, alloc, free");
+        assert_eq!(said("interval", "soon"), "wanted a whole number");
+        assert_eq!(also(list, "zer", "true"), None);
     }
 
     #[test]

@@ -39,9 +39,12 @@ pub struct Statistics {
     pub fragmentation: Option<f64>,
 }
 
-/// The allocator's own statistics. Costs microseconds, and with glibc a lock on each arena in turn.
+/// The allocator's own statistics. Costs microseconds, and with glibc a lock on each arena in turn. An error with a jemalloc that
+/// was built without them (this crate's feature `stats`).
 pub fn statistics() -> Result<Statistics> {
-    let counters = here()?.counters();
+    let allocator = here()?;
+    allocator.counts()?;
+    let counters = allocator.counters();
     let fragmentation = counters.active.zip(counters.allocated).filter(|(_, allocated)| *allocated > 0);
     Ok(Statistics {
         counters,
@@ -129,18 +132,8 @@ pub fn set_background_threads(on: bool) -> Result<bool> {
 /// Allocates. With glibc it starts a process, glibc's loader: for the start of a program.
 pub fn check() -> Result<()> {
     let allocator = here()?;
-    let wanted = crate::expected::expected(allocator);
-    let mut problems = wanted.problems;
-    let effective = allocator.effective(&wanted.settings);
-    for (name, value) in &wanted.settings {
-        match effective.get(name) {
-            Some(found) if found != value => {
-                problems.push(format!("{name}: wanted {value}, found {found}: refused, clipped or overruled"));
-            }
-            Some(_) => {}
-            None => problems.push(format!("{name}: wanted {value}, and the allocator does not say what it took")),
-        }
-    }
+    let expected = crate::expected::expected(allocator);
+    let problems = expected.unmet(&allocator.effective(&expected.settings));
     if problems.is_empty() { Ok(()) } else { Err(Error::Settings(problems)) }
 }
 

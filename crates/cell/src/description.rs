@@ -27,6 +27,9 @@ pub struct Description {
     pub settings: Vec<Setting>,
     /// The value of each setting in the environment that it was asked in.
     pub effective: BTreeMap<String, String>,
+    /// What is wrong with the environment that it was asked in, a line each, with the variable.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
     /// How settings travel to it.
     pub environment: Environment,
     /// The setting that follows the number of cores.

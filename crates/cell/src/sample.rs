@@ -50,9 +50,12 @@ pub struct Sample {
 pub struct Answer {
     /// The version of the allocator that was linked.
     pub version: String,
-    /// The values that the wanted settings really had.
+    /// The values that the wanted settings really had; those of the variables taken over are among them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub found: BTreeMap<String, String>,
+    /// Those of them that were read and of which nothing shows an effect here, each with the reason.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub unproven: BTreeMap<String, String>,
     /// The marks at which meters were read, in order. A workload of many cycles is `idle` once after each.
     pub phases: Vec<Phase>,
     /// Bytes that the workload held at each phase, by its own count.

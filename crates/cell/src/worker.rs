@@ -18,6 +18,7 @@ use crate::spec::Spec;
 use crate::workload::{MOST_MARKS, Outcome, Phase, Setup, Stage, Workload};
 use crate::workloads;
 use allocanary_allocators::Allocator;
+use allocanary_allocators::expected;
 use allocanary_kernel::sys;
 
 /// The main function of a cell. The caller has declared the global allocator, and passes what describes it.
@@ -106,6 +107,7 @@ fn read_cell() -> Result<Cell, String> {
 /// Who this cell is and what can be asked of it, under the environment that it was started in.
 fn describe(worker: &Worker) -> Description {
     let allocator = worker.allocator;
+    let said = expected::of_environment(allocator);
     Description {
         protocol: SCHEMA,
         build: (worker.build)(),
@@ -113,6 +115,7 @@ fn describe(worker: &Worker) -> Description {
         version: allocator.version(),
         settings: allocator.settings().to_vec(),
         effective: allocator.effective(&BTreeMap::new()),
+        problems: said.unmet(&allocator.effective(&said.settings)),
         environment: allocator.environment(),
         per_core: allocator.per_core(),
         workloads: worker.workloads.iter().map(|workload| WorkloadDescription::of(workload)).collect(),
@@ -144,9 +147,20 @@ fn run(worker: &Worker, mut board: Board, cell: Cell) -> Sample {
         }
     };
     let allocator = board.allocator;
-    let found = settings_found(allocator, &sample.cell.settings);
+    let mut found = settings_found(allocator, &sample.cell.settings);
     sample.error = mismatch(&sample.cell.settings, &found, board.most_arenas());
-    sample.answer = Some(board.answer(&outcome, &latency, allocator.version(), found));
+    if !sample.cell.inherited.is_empty() {
+        // What the user's variables say has to be in force as much as what the study says. The cell's own settings are in
+        // the environment too, and come last there.
+        let said = expected::of_environment(allocator);
+        found.extend(settings_found(allocator, &said.settings));
+        let unmet = said.unmet(&found).into_iter().next();
+        let failure = |text| Failure { kind: FailureKind::Setting, text };
+        sample.error = sample.error.or(unmet.map(failure));
+        sample.error = sample.error.or(mismatch(&said.settings, &found, board.most_arenas()));
+    }
+    let unproven = allocator.unproven(&found);
+    sample.answer = Some(Answer { unproven, ..board.answer(&outcome, &latency, allocator.version(), found) });
     sample
 }
 
@@ -262,6 +276,7 @@ impl<'a> Board<'a> {
         Answer {
             version,
             found,
+            unproven: BTreeMap::new(),
             phases: marked().map(|(phase, _)| *phase).collect(),
             live_bytes: marked().map(|(_, live)| *live).collect(),
             readings: self.by_name(),

@@ -6,6 +6,7 @@ use super::environment::{Remark, examine};
 use super::host::Surroundings;
 use super::jemalloc::{own_link, own_variable};
 use super::links::variable_of;
+use super::seen::Seen;
 use super::variables::{Family, assignments, settings};
 use super::{Flavour, Variables, Verdict};
 
@@ -18,19 +19,25 @@ pub struct Advice {
     pub reasons: Vec<String>,
     /// The variable to set. Settings that it had and that were fine are in the value too.
     pub variable: (String, String),
-    /// What to write at a Rust program's root, a line or a few.
-    pub install: String,
+    /// Another variable for the same settings, and whose it is: `MALLOC_CONF`, for a jemalloc under C's own names.
+    pub also: Option<&'static str>,
+    /// What to write at a Rust program's root, a line or a few; none where the program is no Rust program.
+    pub install: Option<String>,
     /// Whether it takes arenas away, which may cost speed.
     pub fewer_arenas: bool,
 }
 
-/// For the program's own allocator, or for each that a program started from here may have.
-pub fn advice(at: &Surroundings, variables: &Variables, subject: Option<&[Flavour]>) -> Vec<Advice> {
-    let of = |flavour: Flavour| match flavour {
-        Flavour::Mimalloc => mimalloc(at, variables),
-        Flavour::Glibc => glibc(at, variables),
-        flavour if flavour.is_jemalloc() => jemalloc(at, variables, flavour, subject),
-        _ => None,
+/// For the program's own allocator, or for each that a program started from here may have. `seen` is what the program shows.
+pub fn advice(at: &Surroundings, variables: &Variables, subject: Option<&[Flavour]>, seen: &Seen) -> Vec<Advice> {
+    let of = |flavour: Flavour| {
+        let advice = match flavour {
+            Flavour::Mimalloc => mimalloc(at, variables, subject, seen),
+            Flavour::Glibc => glibc(at, variables, seen),
+            flavour if flavour.is_jemalloc() => jemalloc(at, variables, flavour, subject, seen),
+            _ => None,
+        }?;
+        let is_rust = seen.rust != Some(false) || matches!(flavour, Flavour::RustJemalloc { .. });
+        Some(Advice { install: advice.install.filter(|_| is_rust), ..advice })
     };
     match subject.and_then(<[Flavour]>::first) {
         Some(own) => of(*own).into_iter().collect(),
@@ -41,34 +48,42 @@ pub fn advice(at: &Surroundings, variables: &Variables, subject: Option<&[Flavou
     }
 }
 
-fn jemalloc(at: &Surroundings, variables: &Variables, flavour: Flavour, subject: Option<&[Flavour]>) -> Option<Advice> {
+fn jemalloc(
+    at: &Surroundings,
+    variables: &Variables,
+    flavour: Flavour,
+    subject: Option<&[Flavour]>,
+    seen: &Seen,
+) -> Option<Advice> {
     let (variable, link) = (own_variable(flavour), own_link(flavour));
     // Another build's link was made for other programs.
     let meant_here = |(name, _): &(&String, &String)| variable_of(name).is_none() || *name == link;
-    let all = assignments(&variables.iter().filter(meant_here).map(owned).collect());
+    let all = assignments(&variables.iter().filter(meant_here).map(owned).collect(), &seen.libraries);
     let meant = settings(&all, Family::Jemalloc);
     let own: Variables = variables.iter().filter(|(name, _)| *name == variable || *name == link).map(owned).collect();
-    let in_force = settings(&assignments(&own), Family::Jemalloc);
+    let in_force = settings(&assignments(&own, &seen.libraries), Family::Jemalloc);
     let mut wanted = meant.clone();
     let mut install = Vec::new();
     let mut reasons = Vec::new();
     // What stands in a variable that this program ignores is moved to the one that it reads.
     let ignored = |remark: &Remark| remark.verdict != Verdict::Read && remark.variable.ends_with("MALLOC_CONF");
-    let remarks = examine(variables, subject);
-    let has_settings = |name: &str| all.iter().any(|one| one.variable == name && one.problem.is_none());
+    let remarks = examine(variables, subject, &seen.libraries);
+    let has_settings = |name: &str| all.iter().any(|one| one.variable == name && one.becomes.is_some());
     if let Some(moved) = remarks.iter().filter(|remark| ignored(remark)).find(|remark| has_settings(&remark.variable)) {
         reasons.push(format!("{variable} is what such a program reads: the settings in {} move there", moved.variable));
     }
     let (default, usable) = (jemalloc_arenas(at.cpus.affinity), at.cpus.count());
     // A ratio is the user's choice as well.
     let chosen = meant.contains_key("narenas") || meant.contains_key("narenas_ratio");
-    if !chosen && default > usable {
+    // One thread uses one arena, however many there may be.
+    if !chosen && default > usable && !seen.is_single() {
         wanted.insert("narenas".into(), usable.to_string());
         install.push("narenas = per_cpu(1)".to_string());
         reasons.push(format!("narenas: {usable}, one for each usable processor, instead of {default}; each arena keeps what was freed in it"));
     }
     let decays = meant.get("dirty_decay_ms").is_none_or(|time| time != "0" && time != "-1");
-    if !meant.contains_key("background_thread") && decays {
+    // A program may turn them on by itself, as Redis does.
+    if !meant.contains_key("background_thread") && decays && seen.background_threads == 0 {
         wanted.insert("background_thread".into(), "true".into());
         install.push("background_thread = true".to_string());
         reasons
@@ -80,16 +95,18 @@ fn jemalloc(at: &Surroundings, variables: &Variables, flavour: Flavour, subject:
         return None;
     }
     let value = wanted.iter().map(|(key, value)| format!("{key}:{value}")).collect::<Vec<_>>().join(",");
-    let install = in_code(&install.join(", "));
+    let install = Some(in_code(&install.join(", ")));
     let fewer_arenas = !chosen && wanted.contains_key("narenas");
-    Some(Advice { allocator: "jemalloc", reasons, variable: (variable.into(), value), install, fewer_arenas })
+    // A program that is not running yet may have either build.
+    let also = subject.is_none().then_some("MALLOC_CONF");
+    Some(Advice { allocator: "jemalloc", reasons, variable: (variable.into(), value), also, install, fewer_arenas })
 }
 
-fn glibc(at: &Surroundings, variables: &Variables) -> Option<Advice> {
-    let set = settings(&assignments(variables), Family::Glibc);
+fn glibc(at: &Surroundings, variables: &Variables, seen: &Seen) -> Option<Advice> {
+    let set = settings(&assignments(variables, &seen.libraries), Family::Glibc);
     let default = defaults(at).into_iter().find(|default| default.allocator == "system")?.arenas?;
     let usable = at.cpus.count();
-    if set.contains_key("arena_max") || default <= usable {
+    if set.contains_key("arena_max") || default <= usable || seen.is_single() {
         return None;
     }
     Some(Advice {
@@ -98,45 +115,52 @@ fn glibc(at: &Surroundings, variables: &Variables) -> Option<Advice> {
             "arena_max: {usable}, one for each usable processor, instead of {default}; of each arena only the top goes back"
         )],
         variable: ("MALLOC_ARENA_MAX".into(), usable.to_string()),
-        install: "allocanary::install!(system, arena_max = per_cpu(1));".into(),
+        also: None,
+        install: Some("allocanary::install!(system, arena_max = per_cpu(1));".into()),
         fewer_arenas: true,
     })
 }
 
-fn mimalloc(at: &Surroundings, variables: &Variables) -> Option<Advice> {
-    let set = settings(&assignments(variables), Family::Mimalloc);
-    if set.contains_key("allow_thp") || !takes_huge_pages(&at.host.thp) {
+fn mimalloc(at: &Surroundings, variables: &Variables, subject: Option<&[Flavour]>, seen: &Seen) -> Option<Advice> {
+    let set = settings(&assignments(variables, &seen.libraries), Family::Mimalloc);
+    let has_option = seen.libraries.has_option("allow_thp");
+    if set.contains_key("allow_thp") || !takes_huge_pages(&at.host.thp) || has_option == Some(false) {
         return None;
     }
+    let holds = if subject.is_none() { "; measured with 3.3.2, and 2.0 has no such option" } else { "" };
     Some(Advice {
         allocator: "mimalloc",
-        reasons: vec![
+        reasons: vec![format!(
             "allow_thp: with huge pages a thread's heap takes 2 MiB at a time (measured: 6.5 times the live bytes with \
-             them, 2.7 times without)"
-                .into(),
-        ],
+             them, 2.7 times without{holds})"
+        )],
         variable: ("MIMALLOC_ALLOW_THP".into(), "0".into()),
-        install: "allocanary::install!(mimalloc, allow_thp = 0);".into(),
+        also: None,
+        install: Some("allocanary::install!(mimalloc, allow_thp = 0);".into()),
         fewer_arenas: false,
     })
 }
 
 impl Advice {
-    /// For a shell, or a file of variables.
-    pub fn environment(&self) -> String {
-        let (name, value) = &self.variable;
-        format!("{name}={}", quoted(value))
+    /// Each variable's name, where there are two for the same settings.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.variable.0.as_str()).chain(self.also)
     }
 
-    /// For a Dockerfile.
-    pub fn dockerfile(&self) -> String {
-        format!("ENV {}", self.environment())
+    /// For a shell, or a file of variables, line by line.
+    pub fn environment(&self) -> Vec<String> {
+        self.names().map(|name| format!("{name}={}", quoted(&self.variable.1))).collect()
+    }
+
+    /// For a Dockerfile, line by line.
+    pub fn dockerfile(&self) -> Vec<String> {
+        self.environment().iter().map(|line| format!("ENV {line}")).collect()
     }
 
     /// For a Kubernetes container's `env`, line by line.
-    pub fn kubernetes(&self) -> [String; 2] {
-        let (name, value) = &self.variable;
-        [format!("- name: {name}"), format!("  value: \"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))]
+    pub fn kubernetes(&self) -> Vec<String> {
+        let value = self.variable.1.replace('\\', "\\\\").replace('"', "\\\"");
+        self.names().flat_map(|name| [format!("- name: {name}"), format!("  value: \"{value}\"")]).collect()
     }
 }
 
@@ -169,20 +193,25 @@ mod tests {
 
     fn of(quota_milli: Option<u64>, variables: &[(&str, &str)], subject: Option<&[Flavour]>) -> Vec<Advice> {
         let variables = variables.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-        advice(&sample(quota_milli, "madvise"), &variables, subject)
+        advice(&sample(quota_milli, "madvise"), &variables, subject, &Seen::default())
     }
 
     #[test]
     fn sizes_follow_the_quota() {
         let all = of(Some(1500), &[], None);
-        let lines: Vec<String> = all.iter().map(Advice::environment).collect();
+        let lines: Vec<String> = all.iter().flat_map(Advice::environment).collect();
         assert_eq!(
             lines,
-            ["_RJEM_MALLOC_CONF=background_thread:true,narenas:2", "MALLOC_ARENA_MAX=2", "MIMALLOC_ALLOW_THP=0"]
+            [
+                "_RJEM_MALLOC_CONF=background_thread:true,narenas:2",
+                "MALLOC_CONF=background_thread:true,narenas:2",
+                "MALLOC_ARENA_MAX=2",
+                "MIMALLOC_ALLOW_THP=0"
+            ]
         );
         let code = "allocanary::install!(\n    jemalloc, narenas = per_cpu(1), background_thread = true\n);";
-        assert_eq!(all[0].install, code);
-        assert_eq!(all[1].dockerfile(), "ENV MALLOC_ARENA_MAX=2");
+        assert_eq!(all[0].install.as_deref(), Some(code));
+        assert_eq!(all[1].dockerfile(), ["ENV MALLOC_ARENA_MAX=2"]);
         assert_eq!(all[1].kubernetes(), ["- name: MALLOC_ARENA_MAX", "  value: \"2\""]);
     }
 
@@ -190,7 +219,7 @@ mod tests {
     fn what_the_user_chose_stays_and_moves_to_where_it_is_read() {
         let rust = [Flavour::RustJemalloc { installs: false }, Flavour::Glibc];
         let moved = of(None, &[("MALLOC_CONF", "narenas:3,dirty_decay_ms:0")], Some(&rust));
-        assert_eq!(moved[0].environment(), "_RJEM_MALLOC_CONF=dirty_decay_ms:0,narenas:3");
+        assert_eq!(moved[0].environment(), ["_RJEM_MALLOC_CONF=dirty_decay_ms:0,narenas:3"]);
         assert!(moved[0].reasons[0].contains("the settings in MALLOC_CONF move there"));
         let plain = of(None, &[("MALLOC_CONF", "narenas:3,background_thread:true")], Some(&[Flavour::PlainJemalloc]));
         assert_eq!(plain, [], "nothing is left to change");
@@ -198,9 +227,40 @@ mod tests {
         assert_eq!(ratio, [], "a ratio is a choice, too");
         let link = |path| of(None, &[(path, "narenas:3,background_thread:true")], Some(&rust));
         assert_eq!(link("/etc/_rjem_malloc.conf"), []);
-        assert_eq!(link("/etc/malloc.conf")[0].environment(), "_RJEM_MALLOC_CONF=background_thread:true,narenas:40");
+        assert_eq!(link("/etc/malloc.conf")[0].environment(), ["_RJEM_MALLOC_CONF=background_thread:true,narenas:40"]);
         let installed = [Flavour::RustJemalloc { installs: true }];
         assert_eq!(of(None, &[("MALLOC_CONF", "narenas:3,dirty_decay_ms:0")], Some(&installed)), []);
+    }
+
+    #[test]
+    fn advice_follows_what_a_process_shows() {
+        let at = sample(None, "madvise");
+        let of = |flavour: Flavour, seen: Seen| advice(&at, &Variables::new(), Some(&[flavour]), &seen);
+        let c = |threads, background_threads| Seen {
+            threads: Some(threads),
+            background_threads,
+            rust: Some(false),
+            ..Seen::default()
+        };
+        let plain = of(Flavour::PlainJemalloc, c(8, 0));
+        assert_eq!(plain[0].environment(), ["MALLOC_CONF=background_thread:true,narenas:40"]);
+        assert_eq!(plain[0].install, None, "no Rust line for a C program");
+        assert!(of(Flavour::PlainJemalloc, Seen { rust: Some(true), ..c(8, 0) })[0].install.is_some());
+        assert_eq!(of(Flavour::PlainJemalloc, c(8, 4))[0].environment(), ["MALLOC_CONF=narenas:40"]);
+        assert_eq!(of(Flavour::PlainJemalloc, c(1, 0))[0].environment(), ["MALLOC_CONF=background_thread:true"]);
+        assert_eq!(of(Flavour::PlainJemalloc, c(5, 4)), [], "one thread of its own, and they are on");
+        let mut quota = at.clone();
+        quota.cpus.quota_milli = Some(1000);
+        let glibc = |threads| advice(&quota, &Variables::new(), Some(&[Flavour::Glibc]), &c(threads, 0)).len();
+        assert_eq!((glibc(1), glibc(2)), (0, 1));
+        let words = |word: &str| Some([word.to_string()].into());
+        let mimalloc = |word| {
+            let mut seen = c(2, 0);
+            seen.libraries.mimalloc_words = words(word);
+            of(Flavour::Mimalloc, seen).len()
+        };
+        assert_eq!((mimalloc("allow_thp"), mimalloc("eager_commit")), (1, 0));
+        assert_eq!(of(Flavour::Go, c(9, 0)), []);
     }
 
     #[test]

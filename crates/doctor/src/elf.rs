@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use object::{Object, ObjectSegment, ObjectSymbol};
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
 
 /// The marks of allocators in one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,6 +20,12 @@ pub struct Marks {
     pub has_symbols: bool,
     /// glibc's version, where the file is glibc or has it linked in.
     pub glibc: Option<String>,
+    /// jemalloc's version, where the file is jemalloc or has it linked in.
+    pub jemalloc: Option<String>,
+    /// Words such as options are named by, where the file is mimalloc or has it linked in: its options are among them.
+    pub words: BTreeSet<String>,
+    /// Whether Go built it.
+    pub go: bool,
 }
 
 /// Symbols that only an allocator defines, and `malloc` itself.
@@ -38,7 +44,7 @@ pub const SYMBOLS: [&str; 10] = [
 
 /// Strings that survive stripping, each with the name that [`Marks::strings`] has for it. They stand backwards so that
 /// the command that looks for them does not contain them.
-const STRINGS: [(&str, &[u8]); 7] = [
+const STRINGS: [(&str, &[u8]); 8] = [
     ("jemalloc", b">collamej<"),
     ("rjem", b"FNOC_COLLAM_MEJR_"),
     ("plain", b"fnoc.collam/cte/"),
@@ -46,12 +52,19 @@ const STRINGS: [(&str, &[u8]); 7] = [
     ("mimalloc", b" :rorre :collamim"),
     ("tcmalloc", b" :collamct"),
     ("glibc", b"kcehc.collam.cbilg"),
+    // The path of std in the places that Rust's panics name.
+    ("rust", b"/crs/eroc/yrarbil"),
 ];
+
+/// The section in which Go writes what it built a program from. Stripping leaves it.
+const GO: &str = ".go.buildinfo";
 
 /// Reads the marks; none where the bytes are not an ELF file.
 pub fn marks(bytes: &[u8]) -> Option<Marks> {
     let file = object::File::parse(bytes).ok()?;
-    let mut marks = Marks { has_symbols: file.symbols().next().is_some(), ..Marks::default() };
+    let has_symbols = file.symbols().next().is_some();
+    let go = file.sections().any(|section| section.name() == Ok(GO));
+    let mut marks = Marks { has_symbols, go, ..Marks::default() };
     let known = |name: &str| SYMBOLS.into_iter().find(|symbol| *symbol == name);
     for symbol in file.dynamic_symbols().filter(ObjectSymbol::is_definition) {
         // `malloc@@VERSION` is written apart from the name, so the name is the bare one.
@@ -70,6 +83,14 @@ pub fn marks(bytes: &[u8]) -> Option<Marks> {
         }
         marks.glibc = marks.glibc.take().or_else(|| glibc_version(part));
     }
+    // Only where there is such an allocator: these searches are for a shape, not for a word.
+    let parts = || file.segments().filter_map(|segment| segment.data().ok());
+    if marks.strings.contains("jemalloc") {
+        marks.jemalloc = parts().find_map(jemalloc_version);
+    }
+    if marks.strings.contains("mimalloc") {
+        marks.words.extend(parts().flat_map(words).map(str::to_string));
+    }
     Some(marks)
 }
 
@@ -80,6 +101,37 @@ fn glibc_version(bytes: &[u8]) -> Option<String> {
     let version = bytes[at..].iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'.');
     let version: String = version.map(|byte| char::from(*byte)).collect();
     Some(version.trim_end_matches('.').to_string()).filter(|version| !version.is_empty())
+}
+
+/// The version in `5.3.1-0-g81034ce1f1373e37dc865038e1bc8eeecf559ce8`, as jemalloc writes it: release, commits since, commit.
+fn jemalloc_version(bytes: &[u8]) -> Option<String> {
+    const COMMIT: usize = 40;
+    let is_commit = |text: &[u8]| text.len() == COMMIT && text.iter().all(u8::is_ascii_hexdigit);
+    let mut from = 0;
+    while let Some(at) = find(&bytes[from..], b"g-") {
+        let at = from + at;
+        from = at + 2;
+        if !bytes.get(from..from + COMMIT).is_some_and(is_commit) {
+            continue;
+        }
+        let is_part = |byte: &&u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'-');
+        let length = bytes[..at].iter().rev().take_while(is_part).count();
+        let text = std::str::from_utf8(&bytes[at - length..at]).unwrap_or_default();
+        let release = text.split('-').next().unwrap_or_default();
+        if release.matches('.').count() == 2 && !release.split('.').any(str::is_empty) {
+            return Some(release.to_string());
+        }
+    }
+    None
+}
+
+/// What stands between NULs and could be the name of an option.
+fn words(bytes: &[u8]) -> impl Iterator<Item = &str> {
+    let is_word = |text: &&[u8]| {
+        (4..=64).contains(&text.len())
+            && text.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'_')
+    };
+    bytes.split(|byte| *byte == 0).filter(is_word).filter_map(|text| std::str::from_utf8(text).ok())
 }
 
 /// Where the reverse of `backwards` begins.
@@ -112,11 +164,28 @@ mod tests {
     }
 
     #[test]
+    fn jemalloc_writes_its_version_before_its_commit() {
+        let version = |text: &str| jemalloc_version(text.as_bytes());
+        let commit = "g81034ce1f1373e37dc865038e1bc8eeecf559ce8";
+        assert_eq!(version(&format!("x\x00not-good\x005.3.1-0-{commit}\0")).as_deref(), Some("5.3.1"));
+        assert_eq!(version(&format!("5.3.1-0-{}", &commit[..20])), None);
+        assert_eq!(version(&format!("-0-{commit}")), None);
+        assert_eq!(version("-g"), None);
+    }
+
+    #[test]
+    fn words_stand_between_nuls() {
+        let found: Vec<&str> = words(b"%s\0allow_thp\0No\0x\0purge_delay\0two words\0").collect();
+        assert_eq!(found, ["allow_thp", "purge_delay"]);
+    }
+
+    #[test]
     fn this_test_has_no_allocator_but_the_libc_and_garbage_has_no_marks() {
         assert_eq!(marks(b"#!/bin/sh\n"), None);
         assert_eq!(marks(b""), None);
         let own = allocanary_kernel::sys::Mapped::open(std::path::Path::new("/proc/self/exe")).unwrap();
         let marks = marks(own.bytes()).unwrap();
-        assert!(!marks.exports.contains("malloc") && marks.has_symbols);
+        assert!(!marks.exports.contains("malloc") && marks.has_symbols && !marks.go);
+        assert!(marks.strings.contains("rust"), "{marks:?}");
     }
 }

@@ -3,7 +3,8 @@
 
 use super::jemalloc::{jemalloc_reader, jemalloc_reader_of, link_reader, not_here};
 use super::links::variable_of;
-use super::variables::{Assignment, Family, GLIBC_VARIABLES, JEMALLOC_VARIABLES, assignments, perhaps};
+use super::seen::Libraries;
+use super::variables::{Assignment, Family, GLIBC_VARIABLES, JEMALLOC_VARIABLES, assignments, perhaps, settings};
 use super::{Flavour, Variables, Verdict};
 
 /// What there is to say of a variable.
@@ -22,9 +23,9 @@ pub struct Remark {
 }
 
 /// Looks at every variable that is, or was meant to be, an allocator's. `subject` is what a program has, its own
-/// allocator first; without one, any program may be started from here.
-pub fn examine(variables: &Variables, subject: Option<&[Flavour]>) -> Vec<Remark> {
-    let all = assignments(variables);
+/// allocator first; without one, any program may be started from here. `libraries` is what its libraries say.
+pub fn examine(variables: &Variables, subject: Option<&[Flavour]>, libraries: &Libraries) -> Vec<Remark> {
+    let all = assignments(variables, libraries);
     let remark = |(variable, value): (&String, &String)| {
         let (verdict, text) = reader(variable, value, subject)?;
         let mut problems: Vec<String> = Vec::new();
@@ -33,15 +34,26 @@ pub fn examine(variables: &Variables, subject: Option<&[Flavour]>) -> Vec<Remark
             problems.extend(own.filter_map(|one| one.problem.clone()));
             let read = |name: &str| reader(name, "", subject).is_some_and(|(verdict, _)| verdict != Verdict::Ignored);
             problems.extend(overruled(&all, variable, &read, subject.is_none()));
+            problems.extend(aborts(&all, variable, &read));
         }
         Some(Remark { variable: variable.clone(), value: value.clone(), verdict, text, problems })
     };
     variables.iter().filter_map(remark).collect()
 }
 
+/// Whether jemalloc ends a program at its start for what is wrong in `variable`: `abort_conf` asks for it, wherever it stands.
+/// What it clips is not wrong to it.
+fn aborts(all: &[Assignment], variable: &str, read: &dyn Fn(&str) -> bool) -> Option<String> {
+    let read: Vec<Assignment> = all.iter().filter(|one| read(&one.variable)).cloned().collect();
+    let asked = settings(&read, Family::Jemalloc).get("abort_conf").is_some_and(|value| value == "true");
+    let wrong = |one: &Assignment| one.family == Family::Jemalloc && one.variable == variable && one.becomes.is_none();
+    (asked && read.iter().any(wrong))
+        .then(|| "abort_conf:true makes jemalloc end the program at its start because of this".to_string())
+}
+
 /// The settings of `variable` that a later one of another value overrules.
 fn overruled(all: &[Assignment], variable: &str, read: &dyn Fn(&str) -> bool, any_program: bool) -> Vec<String> {
-    let good: Vec<&Assignment> = all.iter().filter(|one| one.problem.is_none() && read(&one.variable)).collect();
+    let good: Vec<&Assignment> = all.iter().filter(|one| one.becomes.is_some() && read(&one.variable)).collect();
     let mut found = Vec::new();
     for (at, one) in good.iter().enumerate().filter(|(_, one)| one.variable == variable) {
         let same = |other: &&&Assignment| other.family == one.family && other.key == one.key;
@@ -99,6 +111,10 @@ fn reader(variable: &str, value: &str, subject: Option<&[Flavour]>) -> Option<(V
             _ => (Verdict::Read, "by gperftools' tcmalloc; its words are not checked here".into()),
         });
     }
+    if ["GOGC", "GOMEMLIMIT"].contains(&variable) {
+        let go = subject.is_some_and(|flavours| flavours.contains(&Flavour::Go));
+        return go.then(|| (Verdict::Read, "by Go's runtime; its words are not checked here".into()));
+    }
     if variable.starts_with("JEMALLOC_SYS_") {
         let text = "read while jemalloc is built, by tikv-jemalloc-sys; not by a program that runs";
         return Some((Verdict::Ignored, text.into()));
@@ -139,7 +155,7 @@ mod tests {
 
     fn remarks(variables: &[(&str, &str)], subject: Option<&[Flavour]>) -> Vec<Remark> {
         let variables = variables.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-        examine(&variables, subject)
+        examine(&variables, subject, &Libraries::default())
     }
 
     fn verdict(variable: &str, subject: Option<&[Flavour]>) -> Verdict {
@@ -199,6 +215,27 @@ mod tests {
         assert_eq!(below[1].problems, ["narenas 5 is overruled by /etc/_rjem_malloc.conf, which says 6"]);
         let file = &remarks(&[("/etc/malloc.conf", A_FILE)], None)[0];
         assert!(file.verdict == Ignored && file.text.ends_with("ln -s narenas:1 /etc/malloc.conf"), "{file:?}");
+    }
+
+    #[cfg(feature = "jemalloc")]
+    #[test]
+    fn abort_conf_and_a_mistake_end_the_program_and_that_is_said() {
+        let said = "abort_conf:true makes jemalloc end the program at its start because of this";
+        let of = |set: &[(&str, &str)]| remarks(set, Some(&[INSTALLED])).remove(0).problems;
+        assert_eq!(of(&[("MALLOC_CONF", "abort_conf:true,bogus:1")])[1..], [said]);
+        assert_eq!(of(&[("MALLOC_CONF", "bogus:1"), ("_RJEM_MALLOC_CONF", "abort_conf:true")])[1..], [said]);
+        assert_eq!(of(&[("MALLOC_CONF", "abort_conf:true,narenas:2")]), [""; 0]);
+        assert_eq!(of(&[("MALLOC_CONF", "abort_conf:true,narenas:99999")]).len(), 1, "clipping is no mistake to it");
+        assert_eq!(of(&[("MALLOC_CONF", "abort_conf:true,abort_conf:false,bogus:1")]).len(), 2);
+    }
+
+    #[test]
+    fn gos_variables_are_those_of_a_go_program() {
+        assert_eq!(remarks(&[("GOGC", "50")], None), []);
+        assert_eq!(remarks(&[("GOGC", "50")], Some(&[Flavour::Glibc])), []);
+        let found = remarks(&[("GOGC", "50"), ("MALLOC_ARENA_MAX", "1")], Some(&[Flavour::Go]));
+        assert_eq!((found[0].verdict, found[1].verdict), (Verdict::Read, Verdict::Ignored));
+        assert_eq!(found[1].text, "this program has Go's runtime");
     }
 
     #[test]

@@ -53,6 +53,13 @@ impl Identity {
         let mut notes = Vec::new();
         let own = linked(program, &mut notes);
         let c = bound(program, libraries);
+        if program.marks.go {
+            let how = format!("{} has the section .go.buildinfo", program.path);
+            let main = Found { flavour: Flavour::Go, how, sure: Sure::Yes };
+            // Without cgo there is no C code.
+            let has_c = libraries.iter().any(|library| libc_of(library).is_some()) || c.flavour != Flavour::OtherLibc;
+            return Identity { main, c: own.or(has_c.then_some(c)), notes };
+        }
         for library in libraries {
             let Some((flavour, symbol)) = by_symbol(&library.marks) else { continue };
             if c.flavour != flavour && own.as_ref().is_none_or(|own| own.flavour != flavour) {
@@ -118,11 +125,18 @@ fn linked(program: &Part, notes: &mut Vec<String>) -> Option<Found> {
 fn bound(program: &Part, libraries: &[Part]) -> Found {
     let Part { path, marks } = program;
     if marks.exports.contains("malloc") {
-        let (flavour, how) = match by_symbol(marks) {
-            Some((flavour, symbol)) => (flavour, format!("{path} exports malloc and defines {symbol}")),
-            None => (Flavour::OtherLibc, format!("{path} exports a malloc of its own")),
+        let is_static = libraries.iter().all(|library| libc_of(library).is_none());
+        let (flavour, how, sure) = match by_symbol(marks) {
+            Some((flavour, symbol)) => (flavour, format!("{path} exports malloc and defines {symbol}"), Sure::Yes),
+            None if is_static && marks.strings.contains("glibc") => {
+                (Flavour::Glibc, format!("{path} exports malloc and is linked statically"), Sure::Likely)
+            }
+            None => {
+                let how = format!("{path} exports a malloc of its own, and no symbol tells whose");
+                (Flavour::Unknown, how, Sure::Likely)
+            }
         };
-        return Found { flavour, how, sure: Sure::Yes };
+        return Found { flavour, how, sure };
     }
     let is_libc = |library: &&Part| libc_of(library).is_some();
     // The loader has a malloc of its own for itself.
@@ -130,7 +144,7 @@ fn bound(program: &Part, libraries: &[Part]) -> Found {
     let mut with_malloc = libraries.iter().filter(|library| library.marks.exports.contains("malloc"));
     let other = with_malloc.find(|library| !is_libc(library) && !is_loader(library));
     if let Some(library) = other {
-        let (flavour, symbol) = by_symbol(&library.marks).unwrap_or((Flavour::OtherLibc, "malloc"));
+        let (flavour, symbol) = by_symbol(&library.marks).unwrap_or((Flavour::Unknown, "malloc"));
         let how = format!("malloc is bound to {}, which defines {symbol}", library.path);
         return Found { flavour, how, sure: Sure::Likely };
     }
@@ -242,6 +256,33 @@ mod tests {
     fn an_unprefixed_static_jemalloc_is_cs_malloc_too() {
         let program = part("/a", &["mallctl", "malloc"], &[], &[]);
         assert_eq!(of(program, &[]), (Flavour::PlainJemalloc, None, Sure::Yes));
+    }
+
+    #[test]
+    fn a_malloc_of_the_programs_own_is_unknown_and_not_the_c_librarys() {
+        let exports = || part("/a", &["main"], &["malloc"], &[]);
+        assert_eq!(of(exports(), &[libc()]), (Flavour::Unknown, None, Sure::Likely));
+        let library = part("/lib/libown.so", &[], &["malloc"], &[]);
+        assert_eq!(of(part("/a", &[], &[], &[]), &[library, libc()]).0, Flavour::Unknown);
+        // Stripped, with jemalloc's messages: it is jemalloc's.
+        let stripped = part("/a", &[], &["malloc"], &["jemalloc", "plain"]);
+        assert_eq!(of(stripped, &[libc()]), (Flavour::PlainJemalloc, None, Sure::Likely));
+        // A static program may export the C library's.
+        let exported = part("/a", &["main"], &["malloc"], &["glibc"]);
+        assert_eq!(of(exported, &[]), (Flavour::Glibc, None, Sure::Likely));
+    }
+
+    #[test]
+    fn a_go_program_has_gos_runtime_and_c_only_beside_it() {
+        let go = |mut program: Part| {
+            program.marks.go = true;
+            program
+        };
+        assert_eq!(of(go(part("/a", &[], &[], &[])), &[]), (Flavour::Go, None, Sure::Yes));
+        let cgo = go(part("/a", &["main"], &[], &[]));
+        assert_eq!(of(cgo, &[libc()]), (Flavour::Go, Some(Flavour::Glibc), Sure::Yes));
+        let with_jemalloc = go(part("/a", &["je_mallctl"], &[], &[]));
+        assert_eq!(of(with_jemalloc, &[libc()]), (Flavour::Go, Some(Flavour::PrefixedJemalloc), Sure::Yes));
     }
 
     #[test]

@@ -20,6 +20,7 @@ pub mod links;
 pub mod page;
 pub mod process;
 pub mod report;
+pub mod seen;
 pub mod variables;
 
 use std::collections::BTreeMap;
@@ -60,6 +61,10 @@ pub enum Flavour {
     Glibc,
     /// Another C library's malloc.
     OtherLibc,
+    /// The allocator of Go's runtime.
+    Go,
+    /// A malloc that is not the C library's, and whose it is cannot be told.
+    Unknown,
 }
 
 impl Flavour {
@@ -72,6 +77,8 @@ impl Flavour {
             Flavour::Snmalloc => "snmalloc",
             Flavour::Glibc => "glibc's malloc",
             Flavour::OtherLibc => "the C library's malloc",
+            Flavour::Go => "Go's runtime",
+            Flavour::Unknown => "an unknown allocator",
         }
     }
 

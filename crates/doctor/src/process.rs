@@ -11,6 +11,7 @@ use super::elf::{Marks, marks};
 use super::host::Surroundings;
 use super::identity::{Identity, Part, libc};
 use super::links::links;
+use super::seen::{Seen, is_overwritten};
 use crate::error::{Error, Result};
 use allocanary_kernel::sys::{Mapped, line_number};
 
@@ -21,6 +22,8 @@ pub struct Process {
     pub pid: u32,
     /// Its program.
     pub program: String,
+    /// Its command line, as it is now: a program may write over it.
+    pub command: String,
     /// Which allocator it has.
     pub identity: Identity,
     /// Resident memory and threads, by what they are.
@@ -29,6 +32,8 @@ pub struct Process {
     pub maps: Maps,
     /// The variables that it was started with, and the links of its root.
     pub variables: Variables,
+    /// What else it shows of itself.
+    pub seen: Seen,
     /// What it stands on.
     pub surroundings: Surroundings,
 }
@@ -93,11 +98,21 @@ impl Process {
         };
         let libraries: Vec<Part> = maps.files.iter().filter(|path| **path != program.path).map(library).collect();
         let rollup = fs::read(root.join("smaps_rollup")).unwrap_or_default();
+        let environ = read("environ")?;
+        let memory = Memory::parse(&status, &rollup);
+        let seen = Seen {
+            threads: memory.threads,
+            background_threads: background_threads(&root),
+            overwritten: is_overwritten(&environ),
+            ..Seen::of(&program, &libraries)
+        };
         Ok(Process {
             pid,
             identity: Identity::of(&program, &libraries),
-            memory: Memory::parse(&status, &rollup),
-            variables: variables(&read("environ")?).into_iter().chain(links(&root.join("root"))).collect(),
+            memory,
+            command: command_line(&read("cmdline").unwrap_or_default()),
+            seen,
+            variables: variables(&environ).into_iter().chain(links(&root.join("root"))).collect(),
             surroundings: Surroundings::of(pid, libc(&program, &libraries)),
             program: program.path,
             maps,
@@ -123,6 +138,32 @@ fn unreadable(pid: u32, path: &Path, error: &std::io::Error) -> Error {
 /// The marks in a file; none in a file of another kind.
 fn look_into(path: &Path) -> std::io::Result<Marks> {
     Ok(marks(Mapped::open(path)?.bytes()).unwrap_or_default())
+}
+
+/// How many of the threads are jemalloc's background threads, by the name that it gives them.
+fn background_threads(root: &Path) -> u64 {
+    let threads = fs::read_dir(root.join("task")).into_iter().flatten().flatten();
+    let names = threads.filter_map(|thread| fs::read_to_string(thread.path().join("comm")).ok());
+    names.filter(|name| name.trim_end() == "jemalloc_bg_thd").count() as u64
+}
+
+/// The arguments with a space between; one that has spaces of its own stands in quotes, and a very long line is cut.
+fn command_line(cmdline: &[u8]) -> String {
+    const MOST: usize = 300;
+    let end = cmdline.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    let argument = |argument: &[u8]| {
+        let text = String::from_utf8_lossy(argument).into_owned();
+        if text.is_empty() || text.contains(' ') { format!("'{text}'") } else { text }
+    };
+    // A program that wrote a title over its arguments left one text.
+    let line = match cmdline[..end].contains(&0) {
+        true => cmdline[..end].split(|byte| *byte == 0).map(argument).collect::<Vec<_>>().join(" "),
+        false => String::from_utf8_lossy(&cmdline[..end]).into_owned(),
+    };
+    match line.char_indices().nth(MOST) {
+        Some((at, _)) => format!("{}...", &line[..at]),
+        None => line,
+    }
 }
 
 /// `NAME=value` between NULs.
@@ -211,6 +252,13 @@ mod tests {
         assert!(own.memory.rss > Some(1 << 20) && own.memory.threads >= Some(1));
         assert!(own.maps.anonymous.0 > 0 && !own.program.is_empty());
         assert_eq!(own.surroundings.cpus.affinity, allocanary_kernel::sys::affinity());
+    }
+
+    #[test]
+    fn a_command_line_is_one_line() {
+        assert_eq!(command_line(b"python3\0-c\0print(1, 2)\0\0"), "python3 -c 'print(1, 2)'");
+        assert_eq!(command_line(b"redis-server 127.0.0.1:6379\0\0\0"), "redis-server 127.0.0.1:6379");
+        assert_eq!((command_line(b""), command_line(&[b'x'; 1000]).len()), (String::new(), 303));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::host::Surroundings;
 use super::identity::{Found, Sure};
 use super::page::{Page, Tone};
 use super::process::Process;
+use super::seen::{Libraries, Seen};
 use super::{Flavour, Variables, Verdict};
 use allocanary_kernel::terminal::Look;
 use allocanary_kernel::units::{Bytes, Unit};
@@ -20,8 +21,8 @@ pub fn of_host(at: &Surroundings, variables: &Variables, look: Look) -> String {
         page.item(default.allocator, &default.text, if default.oversized { Tone::Doubt } else { Tone::Plain });
     }
     page.heading("Environment and links");
-    environment(&mut page, &examine(variables, None), None);
-    changes(&mut page, &advice(at, variables, None), None);
+    environment(&mut page, &examine(variables, None, &Libraries::default()), None);
+    changes(&mut page, &advice(at, variables, None, &Seen::default()), None);
     page.finish()
 }
 
@@ -30,16 +31,34 @@ pub fn of_process(process: &Process, look: Look) -> String {
     let mut page = Page::new(look);
     let flavours = process.identity.flavours();
     page.heading(&format!("Process {}: {}", process.pid, process.program));
+    if !process.command.is_empty() {
+        page.item("command", &process.command, Tone::Plain);
+    }
     allocators(&mut page, process);
     page.heading("Memory");
     memory(&mut page, process);
     surroundings(&mut page, &process.surroundings);
     page.heading("Environment that it was started with, and links");
-    environment(&mut page, &examine(&process.variables, Some(&flavours)), Some(&flavours));
-    let advice = advice(&process.surroundings, &process.variables, Some(&flavours));
+    let seen = &process.seen;
+    let remarks = examine(&process.variables, Some(&flavours), &seen.libraries);
+    if seen.overwritten {
+        page.item("overwritten", OVERWRITTEN, Tone::Doubt);
+    }
+    if !seen.overwritten || !remarks.is_empty() {
+        environment(&mut page, &remarks, Some(&flavours));
+    }
+    let advice = advice(&process.surroundings, &process.variables, Some(&flavours), seen);
     changes(&mut page, &advice, Some(&flavours));
+    if seen.overwritten && !advice.is_empty() {
+        page.blank();
+        let text = "Whether it has this already cannot be seen. A value that you set replaces the one it has.";
+        page.item("note", text, Tone::Doubt);
+    }
     page.finish()
 }
+
+const OVERWRITTEN: &str = "unknown: the program has written over its environment, as setproctitle does, and what it was \
+                           started with is gone from there; look where it is started (service, container, script)";
 
 fn surroundings(page: &mut Page, at: &Surroundings) {
     page.heading("Host and container");
@@ -56,7 +75,8 @@ fn allocators(page: &mut Page, process: &Process) {
             Sure::Yes => "sure",
             Sure::Likely => "likely",
         };
-        page.item(label, &format!("{} ({sure}: {})", found.flavour.name(), found.how), Tone::Good);
+        let tone = if found.flavour == Flavour::Unknown { Tone::Doubt } else { Tone::Good };
+        page.item(label, &format!("{} ({sure}: {})", found.flavour.name(), found.how), tone);
         if let Flavour::RustJemalloc { installs } = found.flavour {
             page.below(
                 match installs {
@@ -74,9 +94,21 @@ fn allocators(page: &mut Page, process: &Process) {
     if let Some(c) = &identity.c {
         found("C code has", c);
     }
+    if let Some(version) = process.seen.libraries.jemalloc.as_ref().filter(|_| has_jemalloc(process)) {
+        page.below(&format!("jemalloc {version}, as its file says"), Tone::Plain);
+    }
+    if process.seen.background_threads > 0 {
+        let text =
+            format!("{} of its threads are jemalloc's: background_thread is on", process.seen.background_threads);
+        page.below(&text, Tone::Plain);
+    }
     for note in &identity.notes {
         page.item("note", note, Tone::Doubt);
     }
+}
+
+fn has_jemalloc(process: &Process) -> bool {
+    process.identity.flavours().into_iter().any(Flavour::is_jemalloc)
 }
 
 fn memory(page: &mut Page, process: &Process) {
@@ -139,9 +171,10 @@ fn changes(page: &mut Page, advice: &[Advice], subject: Option<&[Flavour]>) {
     page.heading("What to change, ready to paste");
     if advice.is_empty() {
         let text = match subject.and_then(<[Flavour]>::first) {
-            Some(Flavour::Tcmalloc | Flavour::Snmalloc | Flavour::OtherLibc) => {
+            Some(Flavour::Tcmalloc | Flavour::Snmalloc | Flavour::OtherLibc | Flavour::Unknown) => {
                 "we know no settings for this allocator"
             }
+            Some(Flavour::Go) => "nothing here: Go's runtime has GOGC and GOMEMLIMIT, which are not judged",
             _ => "nothing: the settings fit",
         };
         page.item("", text, Tone::Plain);
@@ -153,14 +186,19 @@ fn changes(page: &mut Page, advice: &[Advice], subject: Option<&[Flavour]>) {
         for (at, reason) in one.reasons.iter().enumerate() {
             page.item(if at == 0 { one.allocator } else { "" }, reason, Tone::Plain);
         }
-        page.verbatim("# environment");
-        page.verbatim(&one.environment());
+        page.verbatim(match one.also {
+            Some(_) => "# environment: Rust with tikv-jemallocator, then a jemalloc under C's own names",
+            None => "# environment",
+        });
+        one.environment().iter().for_each(|line| page.verbatim(line));
         page.verbatim("# Dockerfile");
-        page.verbatim(&one.dockerfile());
+        one.dockerfile().iter().for_each(|line| page.verbatim(line));
         page.verbatim("# Kubernetes, below the container's `env:`");
         one.kubernetes().iter().for_each(|line| page.verbatim(line));
-        page.verbatim("// Rust, at the root of the program, instead of the above");
-        one.install.lines().for_each(|line| page.verbatim(line));
+        if let Some(install) = &one.install {
+            page.verbatim("// Rust, at the root of the program, instead of the above");
+            install.lines().for_each(|line| page.verbatim(line));
+        }
     }
     if advice.iter().any(|one| one.fewer_arenas) {
         page.blank();

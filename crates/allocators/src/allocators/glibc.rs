@@ -10,6 +10,7 @@ use std::ffi::{CStr, c_char, c_int};
 use std::process::Command;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
+use super::effect::{no_pool_pages, unless_thp_is, without_effect};
 use crate::allocator::{Counters, PerCore};
 use crate::error;
 use crate::request::Request;
@@ -39,6 +40,9 @@ pub const SETTINGS: &[Setting] = &[
 ];
 
 pub use keeping::{keep, stop as stop_keeping};
+
+/// Read only where libc_malloc_debug.so is preloaded.
+pub const ALSO: &str = "check=number";
 
 /// Those that `mallopt` takes, and so a program's own code can set; the others are for GLIBC_TUNABLES alone.
 pub const SETTABLE: &[Setting] = &[
@@ -78,6 +82,12 @@ pub const VARIABLES: &[(Cow<str>, Cow<str>)] = &[
     (Cow::Borrowed("MALLOC_PERTURB_"), Cow::Borrowed("perturb")),
 ];
 
+const PER_CORE: PerCore = PerCore {
+    setting: Cow::Borrowed("arena_max"),
+    ratio: if cfg!(target_pointer_width = "64") { 8 } else { 2 },
+    on_one: None,
+};
+
 /// What `boot` has set through `mallopt`, in the order of [`SETTABLE`]; -1 is nothing. glibc cannot be asked.
 static APPLIED: [AtomicI64; SETTABLE.len()] = [const { AtomicI64::new(-1) }; SETTABLE.len()];
 
@@ -101,7 +111,7 @@ pub fn boot(request: &Request) {
         if in_environment || (!own_variable.is_empty() && variable(own_variable).is_some()) {
             continue; // the environment wins
         }
-        value.with_text(8, |text| {
+        value.with_text(Some(&PER_CORE), |text| {
             let Ok(number) = text.parse::<c_int>() else { return };
             // SAFETY: takes two numbers, and 1 is success.
             if unsafe { libc::mallopt(option, number) } == 1 {
@@ -158,7 +168,7 @@ pub fn version() -> String {
 
 #[inline]
 pub fn per_core() -> Option<PerCore> {
-    Some(PerCore { setting: "arena_max".into(), ratio: if cfg!(target_pointer_width = "64") { 8 } else { 2 } })
+    Some(PER_CORE)
 }
 
 /// The tunables, and over them what `boot` has set.
@@ -210,6 +220,16 @@ pub fn changed() -> BTreeMap<String, String> {
     let now = |at: usize| Some(NOW[at].load(Ordering::Relaxed)).filter(|value| *value >= 0);
     let settings = SETTABLE.iter().enumerate();
     settings.filter_map(|(at, setting)| Some((setting.name.to_string(), now(at)?.to_string()))).collect()
+}
+
+/// `hugetlb`: 1 asks for huge pages where the kernel gives them to those who ask, 2 takes them from the pool.
+#[inline]
+pub fn unproven(settings: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    without_effect(settings, |name, value| match (name, value) {
+        ("hugetlb", "1") => unless_thp_is(&["madvise"]),
+        ("hugetlb", "2") => no_pool_pages(),
+        _ => None,
+    })
 }
 
 #[inline]

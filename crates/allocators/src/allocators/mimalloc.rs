@@ -12,6 +12,7 @@ use std::ffi::{CStr, c_char, c_void};
 
 use libmimalloc_sys as sys;
 
+use super::effect::{no_pool_pages, unless_thp_is, without_effect};
 use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore, sealed};
 use crate::environment::Environment;
 use crate::error::{self, Pages};
@@ -104,6 +105,13 @@ impl Allocator for Mimalloc {
     }
 
     #[inline]
+    fn also(&self) -> &'static str {
+        // Older names of options, which it still reads.
+        "abandoned_reclaim_on_free=text eager_region_commit=text large_os_pages=text limit_os_alloc=text \
+         reset_decommits=text reset_delay=text"
+    }
+
+    #[inline]
     fn environment(&self) -> Environment {
         Environment::Each { prefix: "MIMALLOC_".into() }
     }
@@ -120,6 +128,21 @@ impl Allocator for Mimalloc {
         // SAFETY: `append` gets the vector that outlives the call, from this thread only.
         unsafe { mi_options_print_out(append, argument.cast()) };
         String::from_utf8_lossy(&printed).lines().filter_map(option_line).collect()
+    }
+
+    #[inline]
+    fn unproven(&self, settings: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        without_effect(settings, |name, value| match name {
+            "guarded_min" | "guarded_max" | "guarded_precise" | "guarded_sample_rate" | "guarded_sample_seed" => {
+                Some("this build has no guard pages (MI_GUARDED)".into())
+            }
+            "os_tag" => Some("tags are for macOS".into()),
+            "retry_on_oom" => Some("retries are for Windows".into()),
+            "reserve_huge_os_pages_at" => no_pool_pages(),
+            "reserve_huge_os_pages" | "allow_large_os_pages" if value != "0" => no_pool_pages(),
+            "allow_thp" if value != "0" => unless_thp_is(&["madvise", "always"]),
+            _ => None,
+        })
     }
 
     #[inline]
@@ -150,7 +173,7 @@ impl Allocator for Mimalloc {
     fn boot(&self, request: &Request) {
         for (name, value) in request.settings {
             let Some((number, in_kib)) = option_number(name) else { continue };
-            value.with_text(1, |text| {
+            value.with_text(None, |text| {
                 let Ok(value) = text.parse::<i64>() else { return };
                 // A default only: what the environment says is read first and stands.
                 // SAFETY: the number is one that mimalloc has just listed.

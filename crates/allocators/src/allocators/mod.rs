@@ -1,5 +1,6 @@
 //! The allocators, one file each. A binary is linked with the one that it names, and with no other.
 
+mod effect;
 #[cfg(target_env = "gnu")]
 mod glibc;
 #[cfg(feature = "jemalloc")]
@@ -11,7 +12,7 @@ mod other_libc;
 mod system;
 
 #[cfg(feature = "jemalloc")]
-pub use jemalloc::{Jemalloc, SETTINGS as JEMALLOC_SETTINGS};
+pub use jemalloc::{ALSO as JEMALLOC_ALSO, Jemalloc, SETTINGS as JEMALLOC_SETTINGS};
 #[cfg(feature = "mimalloc")]
 pub use mimalloc::{Mimalloc, SETTINGS as MIMALLOC_SETTINGS};
 pub use system::{SETTABLE as SYSTEM_SETTABLE, SETTINGS as SYSTEM_SETTINGS, System};

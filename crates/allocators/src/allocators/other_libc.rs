@@ -34,6 +34,11 @@ pub fn changed() -> BTreeMap<String, String> {
 }
 
 #[inline]
+pub fn unproven(_settings: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    BTreeMap::new()
+}
+
+#[inline]
 pub fn counters() -> Counters {
     Counters::default()
 }
@@ -43,6 +48,9 @@ pub const PURGES: bool = false;
 
 #[inline]
 pub fn purge() {}
+
+/// Nothing.
+pub const ALSO: &str = "";
 
 /// None.
 pub const SETTABLE: &[Setting] = &[];

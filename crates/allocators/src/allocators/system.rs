@@ -42,6 +42,11 @@ impl Allocator for System {
     }
 
     #[inline]
+    fn also(&self) -> &'static str {
+        libc_malloc::ALSO
+    }
+
+    #[inline]
     fn environment(&self) -> Environment {
         Environment::Joined {
             variable: "GLIBC_TUNABLES".into(),
@@ -72,6 +77,11 @@ impl Allocator for System {
     #[inline]
     fn changed(&self) -> BTreeMap<String, String> {
         libc_malloc::changed()
+    }
+
+    #[inline]
+    fn unproven(&self, settings: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        libc_malloc::unproven(settings)
     }
 
     #[inline]

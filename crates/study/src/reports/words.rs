@@ -236,8 +236,10 @@ pub fn troubles(findings: &Findings) -> Vec<String> {
         let times = if *count == 1 { String::new() } else { format!(" ({count} times)") };
         format!("failed: {what}: {why}{times}")
     };
+    let unproven = findings.unproven.iter();
+    let unproven = unproven.map(|(candidate, name, why)| format!("unproven: {candidate}: {name} was taken, but {why}"));
     let said = findings.problems.iter().chain(&findings.notes).cloned();
-    findings.failures.iter().map(failed).chain(said).collect()
+    findings.failures.iter().map(failed).chain(unproven).chain(said).collect()
 }
 
 #[cfg(test)]

@@ -94,12 +94,16 @@ fn cell(
     shape: Shape,
 ) -> Result<Cell> {
     let mut settings = canonical_settings(&candidate.spec, description)?;
-    if let Some((per_core, cores)) = description.per_core.as_ref().zip(shape.cores) {
-        let emulated = (per_core.ratio * u64::from(cores)).to_string();
-        settings.entry(per_core.setting.to_string()).or_insert(emulated);
-    }
     let inherited = candidate.inherited.iter().filter(|(name, _)| description.environment.owns(name));
     let inherited: BTreeMap<String, String> = inherited.map(|(name, value)| (name.clone(), value.clone())).collect();
+    if let Some((per_core, cores)) = description.per_core.as_ref().zip(shape.cores) {
+        // What the user's environment says stands in the title, and so it must be in force: it wins over the emulated
+        // default, as it would on a host with so many cores.
+        let said = description.environment.assignments(&inherited).into_iter().any(|one| one.name == per_core.setting);
+        if !said {
+            settings.entry(per_core.setting.to_string()).or_insert(per_core.on(cores).to_string());
+        }
+    }
     let mut title = candidate.spec.to_string();
     inherited.iter().for_each(|(name, value)| title.push_str(&format!(" {name}={value}")));
     Ok(Cell {
@@ -154,8 +158,9 @@ mod tests {
                 Setting::new("tcache", Kind::Flag, ""),
             ],
             effective: BTreeMap::new(),
+            problems: Vec::new(),
             environment: Environment::Each { prefix: "JE_".into() },
-            per_core: Some(PerCore { setting: "narenas".into(), ratio: 4 }),
+            per_core: Some(PerCore { setting: "narenas".into(), ratio: 4, on_one: Some(1) }),
             workloads: allocanary_cell::workloads::ALL
                 .iter()
                 .map(|workload| WorkloadDescription::of(workload))
@@ -224,6 +229,28 @@ mod tests {
         };
         assert_eq!(arenas("jemalloc"), "160");
         assert_eq!(arenas("jemalloc:narenas=1"), "1");
+    }
+
+    #[test]
+    fn one_emulated_core_has_the_one_arena_that_jemalloc_makes_there() {
+        let study = study("candidates = ['jemalloc']\ncores = [1, 2]\nrepeats = 1");
+        let cells = plan(&study, &described()).unwrap();
+        let arenas: BTreeMap<_, _> =
+            cells.iter().map(|cell| (cell.cores.unwrap(), &*cell.settings["narenas"])).collect();
+        assert_eq!(arenas, BTreeMap::from([(1, "1"), (2, "8")]));
+    }
+
+    #[test]
+    fn what_the_environment_says_wins_over_emulated_cores() {
+        let of = |inherited: &[(&str, &str)]| {
+            let inherited = inherited.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+            let text = "candidates = ['jemalloc']\ncores = [40]\nrepeats = 1";
+            let file = StudyFile { inherited: Some(inherited), ..StudyFile::parse("", text).unwrap() };
+            let cell = plan(&file.check().unwrap(), &described()).unwrap().remove(0);
+            (cell.candidate, cell.settings.get("narenas").cloned())
+        };
+        assert_eq!(of(&[("JE_NARENAS", "3")]), ("jemalloc JE_NARENAS=3".into(), None));
+        assert_eq!(of(&[("JE_TCACHE", "false")]).1.as_deref(), Some("160"));
     }
 
     #[test]

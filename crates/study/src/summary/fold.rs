@@ -58,6 +58,8 @@ pub struct Fold {
     pub noise: Noise,
     /// What failed and why, with how often.
     pub failures: BTreeMap<(String, String), usize>,
+    /// Settings that were read and of which nothing showed an effect: the candidate, the setting and the reason.
+    pub unproven: BTreeSet<(String, String, String)>,
     /// Every build and host, once.
     pub provenance: Vec<Provenance>,
     seen: HashSet<u64>,
@@ -113,6 +115,10 @@ impl Fold {
             ..Group::default()
         });
         group.place = group.place.min(cell.place);
+        if let Some(answer) = &sample.answer {
+            let unproven = answer.unproven.iter();
+            self.unproven.extend(unproven.map(|(name, why)| (cell.candidate.clone(), name.clone(), why.clone())));
+        }
         match &sample.error {
             Some(failure) => {
                 group.failed += 1;

@@ -40,6 +40,8 @@ pub struct Findings {
     pub problems: Vec<String>,
     /// What a reader has to know of the rows: which were read twice, how busy the machine was.
     pub notes: Vec<String>,
+    /// Settings without an effect that could be shown: the candidate, the setting and the reason.
+    pub unproven: Vec<(String, String, String)>,
     /// Every build and host that measured.
     pub provenance: Vec<Provenance>,
 }
@@ -196,6 +198,7 @@ impl Findings {
             failures: fold.failures.iter().map(|((what, why), count)| (what.clone(), why.clone(), *count)).collect(),
             problems: Vec::new(),
             notes: notes(&fold),
+            unproven: fold.unproven.into_iter().collect(),
             provenance: fold.provenance,
         }
     }

@@ -52,6 +52,7 @@ pub fn stop(allocator: &Jemalloc, keeping: &Keeping) {
 }
 
 /// Purges arenas, those with most freed pages first, until no more than `most` bytes of such pages are left.
+#[cfg(feature = "stats")]
 #[inline]
 pub fn settle(most: u64) -> Result<u64> {
     let mut mib = [0_usize; 4];

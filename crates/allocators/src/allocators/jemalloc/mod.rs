@@ -1,6 +1,7 @@
 //! jemalloc, through tikv-jemallocator (prefixed: C's malloc stays the system's).
 //! In: mallctl. Out: settings (`opt.*`), counters (`stats.*`), purge.
 
+mod also;
 mod keeping;
 mod settings;
 
@@ -8,19 +9,27 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::CStr;
 
-use tikv_jemalloc_ctl::{epoch, raw, stats, version};
+#[cfg(feature = "stats")]
+use tikv_jemalloc_ctl::stats;
+use tikv_jemalloc_ctl::{epoch, raw, version};
 
+use super::effect::{unless_thp_is, without_effect};
 use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore, sealed};
 use crate::environment::Environment;
 use crate::error::{self, Pages};
 use crate::request::{self, Request};
 use crate::setting::Setting;
 
+pub use also::ALSO;
 pub use settings::SETTINGS;
 
 /// The jemalloc that tikv-jemalloc-sys builds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Jemalloc;
+
+/// What a service is told that has left the statistics out.
+#[cfg(not(feature = "stats"))]
+const NO_STATS: &str = "jemalloc was built without its statistics: turn on allocanary's feature `stats`";
 
 /// The arena index that stands for all arenas in `arena.<i>.purge` (`MALLCTL_ARENAS_ALL`).
 const ALL_ARENAS: usize = 4096;
@@ -29,6 +38,9 @@ const ALL_ARENAS: usize = 4096;
 const EARLIER: &[Cow<str>] = &[Cow::Borrowed("JE_MALLOC_CONF"), Cow::Borrowed("MALLOC_CONF")];
 
 impl sealed::Sealed for Jemalloc {}
+
+/// jemalloc's own rule for its arenas: one on one processor, where threads cannot contend.
+const PER_CORE: PerCore = PerCore { setting: Cow::Borrowed("narenas"), ratio: 4, on_one: Some(1) };
 
 impl Allocator for Jemalloc {
     #[inline]
@@ -49,6 +61,11 @@ impl Allocator for Jemalloc {
     }
 
     #[inline]
+    fn also(&self) -> &'static str {
+        ALSO
+    }
+
+    #[inline]
     fn environment(&self) -> Environment {
         Environment::Joined {
             variable: "_RJEM_MALLOC_CONF".into(),
@@ -63,7 +80,7 @@ impl Allocator for Jemalloc {
 
     #[inline]
     fn per_core(&self) -> Option<PerCore> {
-        Some(PerCore { setting: "narenas".into(), ratio: 4 })
+        Some(PER_CORE)
     }
 
     #[inline]
@@ -87,12 +104,32 @@ impl Allocator for Jemalloc {
     }
 
     #[inline]
+    fn unproven(&self, settings: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        let is = |name: &str, value: &str| settings.get(name).is_some_and(|found| found == value);
+        // SAFETY: `background_thread` and `opt.tcache` are a `bool`.
+        let on = |key: &[u8]| unsafe { raw::read::<bool>(key) }.unwrap_or(false);
+        without_effect(settings, |name, _| match name {
+            "thp" if !is("thp", "default") => unless_thp_is(&["madvise", "always"]),
+            "metadata_thp" if !is("metadata_thp", "disabled") => unless_thp_is(&["madvise", "always"]),
+            "max_background_threads" if !on(b"background_thread\0") => Some("background_thread is off".into()),
+            name if name != "tcache" && name.contains("tcache_") && !on(b"opt.tcache\0") => {
+                Some("tcache is off".into())
+            }
+            _ => None,
+        })
+    }
+
+    #[inline]
     fn counters(&self) -> Counters {
         // Statistics are a snapshot that only a new epoch refreshes.
         if epoch::advance().is_err() {
             return Counters::default();
         }
+        #[cfg(not(feature = "stats"))]
+        return Counters { arenas: arenas(), ..Counters::default() };
+        #[cfg(feature = "stats")]
         let bytes = |read: Result<usize, _>| read.ok().map(|bytes: usize| bytes as u64);
+        #[cfg(feature = "stats")]
         Counters {
             allocated: bytes(stats::allocated::read()),
             active: bytes(stats::active::read()),
@@ -103,10 +140,16 @@ impl Allocator for Jemalloc {
         }
     }
 
+    #[cfg(not(feature = "stats"))]
+    #[inline]
+    fn counts(&self) -> error::Result<()> {
+        self.cannot(NO_STATS)
+    }
+
     #[inline]
     fn boot(&self, request: &Request) {
         // jemalloc itself reads the variable of its prefixed build, after the symbol, so that it wins.
-        request::compose(request, 4, &[c"JE_MALLOC_CONF", c"MALLOC_CONF"]);
+        request::compose(request, &PER_CORE, &[c"JE_MALLOC_CONF", c"MALLOC_CONF"]);
     }
 
     #[inline]
@@ -194,9 +237,17 @@ impl Allocator for Jemalloc {
         keeping::stop(self, keeping);
     }
 
+    #[cfg(feature = "stats")]
     #[inline]
     fn settle(&self, bytes: u64) -> error::Result<u64> {
         keeping::settle(bytes)
+    }
+
+    /// How many freed pages an arena has is a statistic.
+    #[cfg(not(feature = "stats"))]
+    #[inline]
+    fn settle(&self, _bytes: u64) -> error::Result<u64> {
+        self.cannot(NO_STATS)
     }
 
     #[inline]

@@ -101,6 +101,7 @@ fn text_from_outside_is_text() {
         rows: 3,
         failures: vec![(evil.into(), evil.into(), 2)],
         problems: vec![evil.into()],
+        unproven: vec![(evil.into(), evil.into(), evil.into())],
         ..Findings::default()
     };
     let page = render(&findings, &LOOK);

@@ -1,0 +1,109 @@
+//! What a running process shows of itself beside its allocators: what bears on advice. In: its files, its threads, its
+//! environment. Out: facts, each unknown where nothing shows it.
+
+use std::collections::BTreeSet;
+
+use super::identity::Part;
+
+/// Facts of a process. The default is a program that is not known yet: one that is started from here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// How many threads it has.
+    pub threads: Option<u64>,
+    /// How many of them are jemalloc's background threads.
+    pub background_threads: u64,
+    /// Whether it wrote over the environment that it was started with.
+    pub overwritten: bool,
+    /// Whether it is a Rust program; unknown of one that is not running.
+    pub rust: Option<bool>,
+    /// What its libraries say of themselves.
+    pub libraries: Libraries,
+}
+
+/// What the allocators that a program has linked or mapped say of themselves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Libraries {
+    /// jemalloc's version.
+    pub jemalloc: Option<String>,
+    /// The words in mimalloc's file. The linker may let a word stand in the end of a longer one.
+    pub mimalloc_words: Option<BTreeSet<String>>,
+}
+
+impl Seen {
+    /// What the files show.
+    pub fn of(program: &Part, libraries: &[Part]) -> Seen {
+        let parts = || std::iter::once(program).chain(libraries);
+        let words = parts().map(|part| &part.marks.words).find(|words| !words.is_empty());
+        Seen {
+            rust: Some(program.marks.strings.contains("rust")),
+            libraries: Libraries {
+                jemalloc: parts().find_map(|part| part.marks.jemalloc.clone()),
+                mimalloc_words: words.cloned(),
+            },
+            ..Seen::default()
+        }
+    }
+
+    /// Whether it runs on one thread, those of the allocator's own aside.
+    pub fn is_single(&self) -> bool {
+        self.threads.is_some_and(|threads| threads.saturating_sub(self.background_threads) <= 1)
+    }
+}
+
+impl Libraries {
+    /// jemalloc's version as three numbers.
+    pub fn jemalloc_release(&self) -> Option<[u32; 3]> {
+        let mut parts = self.jemalloc.as_deref()?.split('.').map(|part| part.parse().ok());
+        Some([parts.next()??, parts.next()??, parts.next()??])
+    }
+
+    /// Whether mimalloc has an option; unknown where there is no file to look into.
+    pub fn has_option(&self, name: &str) -> Option<bool> {
+        self.mimalloc_words.as_ref().map(|words| words.iter().any(|word| word.ends_with(name)))
+    }
+}
+
+/// Whether `/proc/<pid>/environ` is not what the process was started with. setproctitle moves the variables elsewhere,
+/// fills the place with zeros and may let a long title reach into it.
+pub fn is_overwritten(environ: &[u8]) -> bool {
+    let text = environ.strip_suffix(b"\0").unwrap_or(environ);
+    if environ.is_empty() {
+        return false;
+    }
+    let mut parts = text.split(|byte| *byte == 0);
+    let is_variable = |part: &[u8]| part.iter().skip(1).any(|byte| *byte == b'=');
+    !parts.next().is_some_and(is_variable) || parts.any(<[u8]>::is_empty)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeros_and_a_title_are_no_environment() {
+        assert!(!is_overwritten(b"") && !is_overwritten(b"A=1\0B=\0") && !is_overwritten(b"A=1"));
+        assert!(is_overwritten(&[0; 64]));
+        assert!(is_overwritten(b"7.0.0.1:6379\0\0\0\0") && is_overwritten(b"6379\0PATH=/bin\0"));
+    }
+
+    #[test]
+    fn background_threads_are_not_the_programs() {
+        let seen = |threads, background_threads| Seen { threads, background_threads, ..Seen::default() };
+        assert!(seen(Some(1), 0).is_single() && seen(Some(3), 2).is_single());
+        assert!(!seen(Some(2), 0).is_single() && !seen(None, 0).is_single());
+    }
+
+    #[test]
+    fn a_library_says_its_version_and_its_options() {
+        let words = BTreeSet::from(["purge_delay".to_string(), "mi_allow_large_os_pages".into()]);
+        let libraries = Libraries { jemalloc: Some("5.3.0".into()), mimalloc_words: Some(words) };
+        assert_eq!(libraries.jemalloc_release(), Some([5, 3, 0]));
+        assert_eq!(Libraries { jemalloc: Some("5.3".into()), ..Libraries::default() }.jemalloc_release(), None);
+        let has = |name| libraries.has_option(name);
+        assert_eq!(
+            (has("allow_thp"), has("purge_delay"), has("large_os_pages")),
+            (Some(false), Some(true), Some(true))
+        );
+        assert_eq!(Libraries::default().has_option("allow_thp"), None);
+    }
+}
