@@ -39,7 +39,9 @@ pub use check::check_settings;
 ///   compile. The settings of `system` are glibc's: with another C library (musl), whose malloc has neither arenas nor
 ///   settings, only `install!(system)` does;
 /// - `per_cpu(n)` is `n` for each processor that affinity and container allow; `auto` is `per_cpu` with the
-///   allocator's own ratio (4 for jemalloc's `narenas`, 8 for glibc's `arena_max`).
+///   allocator's own ratio (4 for jemalloc's `narenas`, 8 for glibc's `arena_max`);
+/// - `idle = give_back` (the default) or `keep`, and `idle_every_ms = 100`, are what [`tuning::thread_idle`](crate::tuning::thread_idle)
+///   does in a thread that is about to wait. The variables `ALLOCANARY_IDLE` and `ALLOCANARY_IDLE_EVERY_MS` win over both.
 ///
 /// What the environment sets wins, key by key. A program with jemalloc also honours `MALLOC_CONF` and `JE_MALLOC_CONF`,
 /// which the prefixed build ignores; the later of `JE_MALLOC_CONF`, `MALLOC_CONF`, `_RJEM_MALLOC_CONF` wins.
@@ -55,6 +57,22 @@ pub use check::check_settings;
 /// ```compile_fail
 /// allocanary::install!(jemalloc, narenas = 4095); // jemalloc's most are 4094
 /// # fn main() {}
+/// ```
+/// ```compile_fail
+/// allocanary::install!(jemalloc, idle = sometimes); // give_back or keep
+/// # fn main() {}
+/// ```
+/// ```compile_fail
+/// allocanary::install!(jemalloc, idle_every_ms = 3600001); // at most an hour
+/// # fn main() {}
+/// ```
+/// ```compile_fail
+/// allocanary::install!(jemalloc, idle_every_ms = -1); // at least 0
+/// # fn main() {}
+/// ```
+/// ```
+/// allocanary::install!(jemalloc, narenas = auto, idle = give_back, background_thread = true, idle_every_ms = 50);
+/// # fn main() { allocanary::tuning::check().unwrap() }
 /// ```
 #[macro_export]
 macro_rules! install {
@@ -108,8 +126,11 @@ macro_rules! __install {
 
             const SETTINGS: &[(&str, $crate::install::Value)] = $crate::__settings!([] $($settings)*);
             const _: () = $crate::install::check_settings(SETTINGS, $table);
-            static PLAN: $crate::install::Plan =
-                $crate::install::Plan { allocator: &$control, asked: $crate::install::Asked { settings: SETTINGS, conf: $conf } };
+            static PLAN: $crate::install::Plan = $crate::install::Plan {
+                allocator: &$control,
+                asked: $crate::install::Asked { settings: SETTINGS, conf: $conf },
+                idle: $crate::__idle!(($crate::idle::Policy::DEFAULT) $($settings)*),
+            };
 
             extern "C" fn boot() {
                 $crate::install::boot(&PLAN);
@@ -128,6 +149,11 @@ macro_rules! __install {
 #[macro_export]
 macro_rules! __settings {
     ([$($done:tt)*]) => { &[$($done)*] };
+    // Ours, not the allocator's: see `__idle`.
+    ([$($done:tt)*] idle = $word:ident $(, $($rest:tt)*)?) => { $crate::__settings!([$($done)*] $($($rest)*)?) };
+    ([$($done:tt)*] idle_every_ms = $millis:literal $(, $($rest:tt)*)?) => {
+        $crate::__settings!([$($done)*] $($($rest)*)?)
+    };
     ([$($done:tt)*] $key:ident = auto $(, $($rest:tt)*)?) => {
         $crate::__settings!([$($done)* (stringify!($key), $crate::install::Value::Auto),] $($($rest)*)?)
     };
@@ -137,6 +163,24 @@ macro_rules! __settings {
     ([$($done:tt)*] $key:ident = $value:literal $(, $($rest:tt)*)?) => {
         $crate::__settings!([$($done)* (stringify!($key), $crate::install::Value::Text(concat!($value))),] $($($rest)*)?)
     };
+}
+
+/// The settings of an `install!` that are ours, as a policy for threads that are about to wait.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __idle {
+    (($policy:expr)) => { const { $policy } };
+    (($policy:expr) idle = $word:ident $(, $($rest:tt)*)?) => {
+        $crate::__idle!(($policy.with_word(stringify!($word))) $($($rest)*)?)
+    };
+    (($policy:expr) idle_every_ms = $millis:literal $(, $($rest:tt)*)?) => {
+        $crate::__idle!(($policy.with_every_millis($millis)) $($($rest)*)?)
+    };
+    (($policy:expr) $key:ident = $value:tt ($($ratio:tt)*) $(, $($rest:tt)*)?) => {
+        $crate::__idle!(($policy) $($($rest)*)?)
+    };
+    (($policy:expr) $key:ident = $value:ident $(, $($rest:tt)*)?) => { $crate::__idle!(($policy) $($($rest)*)?) };
+    (($policy:expr) $key:ident = $value:literal $(, $($rest:tt)*)?) => { $crate::__idle!(($policy) $($($rest)*)?) };
 }
 
 /// What the features choose: system before mimalloc before jemalloc.
@@ -187,6 +231,8 @@ pub struct Plan {
     pub allocator: &'static dyn Allocator,
     /// What is asked of it.
     pub asked: Asked,
+    /// What threads do that are about to wait.
+    pub idle: crate::idle::Policy,
 }
 
 /// The plan of this binary, once its hook has run. A pointer and no `OnceLock`: that one's code would be 64 KiB more of
@@ -214,5 +260,6 @@ pub fn boot(plan: &'static Plan) {
     let (none, this) = (std::ptr::null_mut(), std::ptr::from_ref(plan).cast_mut());
     if PLAN.compare_exchange(none, this, Ordering::AcqRel, Ordering::Acquire).is_ok() {
         plan.allocator.boot(&plan.asked);
+        crate::idle::boot(plan.idle);
     }
 }

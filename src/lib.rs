@@ -43,6 +43,7 @@ mod free_list;
 mod fuzz;
 #[cfg(test)]
 mod heap;
+pub mod idle;
 pub mod install;
 #[cfg(feature = "leaks")]
 pub mod leaks;

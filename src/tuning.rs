@@ -16,6 +16,7 @@
 //! ```
 
 pub(crate) mod error;
+mod idle;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -25,6 +26,7 @@ use crate::allocator::{Allocator, Counters};
 use crate::install::installed;
 
 pub use error::{Error, Pages, Result};
+pub use idle::{give_back, thread_idle, wait};
 
 /// The name of the installed allocator.
 pub fn allocator() -> Result<&'static str> {
@@ -50,7 +52,14 @@ pub fn statistics() -> Result<Statistics> {
     })
 }
 
-/// Gives back to the system, now, all memory that can be given back.
+/// Gives back to the system, now, all memory that one thread can give back.
+///
+/// - jemalloc: the calling thread's cache, and the freed pages of all arenas. What other threads' caches hold stays.
+/// - mimalloc: the calling thread's free pages, and what is free in the arenas. What other threads' heaps hold stays.
+/// - glibc: the free pages within all arenas, and the top of the main arena and of the calling thread's. The tops of the
+///   other threads' arenas stay, and so do the thread caches: no call reaches them from another thread.
+///
+/// What is out of reach, each thread can give back itself: [`thread_idle`].
 pub fn purge() -> Result<()> {
     here()?.purge()
 }
@@ -132,6 +141,7 @@ pub fn check() -> Result<()> {
     let allocator = here()?;
     let wanted = crate::wanted::wanted(allocator);
     let mut problems = wanted.problems;
+    problems.extend(idle::problems(allocator));
     let effective = allocator.effective(&wanted.settings);
     for (name, value) in &wanted.settings {
         match effective.get(name) {

@@ -17,7 +17,8 @@ use crate::provenance::{Build, Provenance};
 use crate::sample::{Answer, Failure, FailureKind, SCHEMA, Sample};
 use crate::spec::Spec;
 use crate::sys;
-use crate::workload::{MOST_MARKS, Outcome, Phase, Setup, Stage, Workload};
+use crate::tuning;
+use crate::workload::{GiveBack, MOST_MARKS, Outcome, Phase, Setup, Stage, Workload};
 use crate::workloads;
 
 /// The main function of a cell. The caller has declared the global allocator, and passes what describes it.
@@ -131,8 +132,10 @@ fn run(worker: &Worker, mut board: Board, cell: Cell) -> Sample {
         provenance: Provenance { build: (worker.build)(), ..Provenance::here() },
     };
     let latency = LatencyMeter::new();
-    let outcome =
-        prepare(worker, &sample.cell, &latency).and_then(|(workload, setup)| (workload.run)(&setup, &mut board));
+    let allocator = board.allocator;
+    let give_back = |every| drop(tuning::give_back(allocator, every)); // where it cannot be, the readings say so
+    let outcome = prepare(worker, &sample.cell, &latency, &give_back)
+        .and_then(|(workload, setup)| (workload.run)(&setup, &mut board));
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(text) => {
@@ -140,7 +143,6 @@ fn run(worker: &Worker, mut board: Board, cell: Cell) -> Sample {
             return sample;
         }
     };
-    let allocator = board.allocator;
     let found = settings_found(allocator, &sample.cell.settings);
     sample.error = mismatch(&sample.cell.settings, &found, board.most_arenas());
     sample.answer = Some(board.answer(&outcome, &latency, allocator.version(), found));
@@ -152,6 +154,7 @@ fn prepare<'a>(
     worker: &Worker,
     cell: &Cell,
     latency: &'a LatencyMeter,
+    give_back: &'a GiveBack<'a>,
 ) -> Result<(&'static Workload, Setup<'a>), String> {
     let spec = Spec::parse(&cell.workload).map_err(|problem| format!("workload `{}`: {problem}", cell.workload))?;
     let workload = worker.workloads.iter().find(|workload| workload.name == spec.name);
@@ -161,7 +164,7 @@ fn prepare<'a>(
         return Err("threads: wanted 1 or more, found 0".into());
     }
     let (threads, small_block) = (cell.threads as usize, worker.allocator.small_block());
-    Ok((workload, Setup { threads, seed: cell.seed, parameters, timer: latency, small_block }))
+    Ok((workload, Setup { threads, seed: cell.seed, parameters, timer: latency, small_block, give_back }))
 }
 
 /// The values in force of those settings that were asked for.

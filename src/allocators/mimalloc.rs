@@ -5,15 +5,18 @@
 //! option without a word. Statistics are read from mimalloc's JSON for the same reason.
 
 mod forks;
+mod idle;
 mod keeping;
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_void};
+use std::time::Duration;
 
 use libmimalloc_sys as sys;
 
 use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore};
 use crate::environment::Environment;
+use crate::idle::Thread;
 use crate::install::asked::Asked;
 use crate::setting::{Kind, Setting};
 use crate::tuning::error::{self, Pages};
@@ -190,6 +193,11 @@ impl Allocator for Mimalloc {
         // SAFETY: callable from any thread at any time.
         unsafe { sys::mi_collect(true) };
         Ok(())
+    }
+
+    #[inline]
+    fn thread_idle(&self, thread: &Thread, every: Duration) -> error::Result<bool> {
+        Ok(idle::give_back(thread, every))
     }
 
     #[inline]

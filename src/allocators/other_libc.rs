@@ -39,6 +39,9 @@ pub const PURGES: bool = false;
 #[inline]
 pub fn purge() {}
 
+#[inline]
+pub fn give_back() {}
+
 /// None.
 pub const SETTABLE: &[Setting] = &[];
 

@@ -5,9 +5,11 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore};
 use crate::environment::Environment;
+use crate::idle::Thread;
 use crate::install::asked::Asked;
 use crate::setting::Setting;
 use crate::tuning::error;
@@ -79,6 +81,18 @@ impl Allocator for System {
             return Ok(());
         }
         self.cannot("this C library has no call that gives freed memory back; it does so by itself")
+    }
+
+    #[inline]
+    fn thread_idle(&self, thread: &Thread, every: Duration) -> error::Result<bool> {
+        if !libc_malloc::PURGES {
+            return self.cannot("this C library has no call that gives freed memory back; it does so by itself");
+        }
+        let due = thread.is_due(every, None);
+        if due {
+            libc_malloc::give_back();
+        }
+        Ok(due)
     }
 
     #[inline]

@@ -1,17 +1,20 @@
 //! jemalloc, through tikv-jemallocator (prefixed: C's malloc stays the system's).
 //! In: mallctl. Out: settings (`opt.*`), counters (`stats.*`), purge.
 
+mod idle;
 mod keeping;
 mod settings;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::CStr;
+use std::time::Duration;
 
 use tikv_jemalloc_ctl::{epoch, raw, stats, version};
 
 use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore};
 use crate::environment::Environment;
+use crate::idle::Thread;
 use crate::install::asked::{self, Asked};
 use crate::setting::Setting;
 use crate::tuning::error::{self, Pages};
@@ -165,6 +168,11 @@ impl Allocator for Jemalloc {
     fn set_background_threads(&self, on: bool) -> error::Result<bool> {
         // SAFETY: `background_thread` is a `bool`.
         unsafe { raw::update(b"background_thread\0", on) }.map_err(refused("switching background threads"))
+    }
+
+    #[inline]
+    fn thread_idle(&self, thread: &Thread, every: Duration) -> error::Result<bool> {
+        idle::give_back(thread, every)
     }
 
     #[inline]
