@@ -10,13 +10,11 @@ mod keeping;
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_void};
-use std::time::Duration;
 
 use libmimalloc_sys as sys;
 
 use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore};
 use crate::environment::Environment;
-use crate::idle::Thread;
 use crate::install::asked::Asked;
 use crate::setting::{Kind, Setting};
 use crate::tuning::error::{self, Pages};
@@ -28,6 +26,7 @@ pub struct Mimalloc;
 const FLAG: Kind = Kind::Number { min: 0, max: 1 };
 const COUNT: Kind = Kind::Number { min: 0, max: i64::MAX };
 const SIGNED: Kind = Kind::Number { min: -1, max: i64::MAX };
+const OWNERS: Kind = Kind::Number { min: -1, max: 1 };
 const LEVEL: Kind = Kind::Number { min: 0, max: 2 };
 
 /// Every option of mimalloc v3 that means anything today.
@@ -39,11 +38,7 @@ pub const SETTINGS: &[Setting] = &[
     Setting::new("arena_purge_mult", COUNT, "arenas wait this many times purge_delay"),
     Setting::new("allow_thp", FLAG, "transparent huge pages where the kernel offers them (madvise counts)"),
     Setting::new("allow_large_os_pages", LEVEL, "2 MiB pages from the system's pool"),
-    Setting::new(
-        "page_reclaim_on_free",
-        Kind::Number { min: -1, max: 1 },
-        "a free takes over pages of dead threads: -1 never, 0 own, 1 always",
-    ),
+    Setting::new("page_reclaim_on_free", OWNERS, "a free takes over pages of dead threads: -1 never, 0 own, 1 always"),
     Setting::new("page_full_retain", SIGNED, "full small pages kept per size"),
     Setting::new("page_max_candidates", COUNT, "pages looked at for one allocation"),
     Setting::new("page_commit_on_demand", LEVEL, "commit a page's memory piece by piece"),
@@ -196,7 +191,7 @@ impl Allocator for Mimalloc {
     }
 
     #[inline]
-    fn thread_idle(&self, thread: &Thread, every: Duration) -> error::Result<bool> {
+    fn thread_idle(&self, thread: &crate::idle::Thread, every: std::time::Duration) -> error::Result<bool> {
         Ok(idle::give_back(thread, every))
     }
 

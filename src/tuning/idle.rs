@@ -16,8 +16,8 @@ thread_local! {
 /// Whether something was given back.
 ///
 /// To be called before each wait, by each thread that waits. Cheap: it does nothing unless `idle_every_ms` (100 unless
-/// `install!` or the variable `ALLOCANARY_IDLE_EVERY_MS` says otherwise) have passed since this thread's last time, and with jemalloc
-/// the thread has allocated and freed 16 KiB since. `idle = keep` in `install!`, or `ALLOCANARY_IDLE=keep`, turns it off.
+/// `install!` or the variable `ALLOCANARY_IDLE_EVERY_MS` says otherwise) have passed since this thread's last time and a hundred
+/// times what that took, and with jemalloc the thread has allocated and freed 16 KiB since. `idle = keep` in `install!`, or `ALLOCANARY_IDLE=keep`, turns it off.
 ///
 /// - jemalloc: the thread's cache is flushed and the thread's arena purged.
 /// - mimalloc: the thread's heap is collected, with force, and the arenas purged.
@@ -77,5 +77,11 @@ pub(super) fn problems(allocator: &dyn Allocator) -> Vec<String> {
 /// `every` has passed since this thread's last time.
 #[inline]
 pub fn give_back(allocator: &dyn Allocator, every: Duration) -> Result<bool> {
-    THREAD.with(|thread| allocator.thread_idle(thread, every))
+    THREAD.with(|thread| {
+        let gave_back = allocator.thread_idle(thread, every)?;
+        if gave_back {
+            thread.end();
+        }
+        Ok(gave_back)
+    })
 }

@@ -12,6 +12,7 @@ use std::ffi::c_void;
 use std::ptr::{null_mut, with_exposed_provenance, with_exposed_provenance_mut};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::idle::Turns;
 use crate::sys::page_bytes;
 
 /// The least free blocks that are looked for, the longest first. A free of the first (FASTBIN_CONSOLIDATION_THRESHOLD) merges
@@ -64,9 +65,27 @@ enum Room {
     Top(usize),
 }
 
+/// One thread at a time gives an arena back: those that share it would wait for its lock at each block. Of two arenas
+/// that share an entry at the same moment one is left until next time.
+static ARENAS: [Turns; 64] = [const { Turns::new() }; 64];
+
+/// The least distance of two arenas (HEAP_MAX_SIZE).
+const APART: usize = 64 << 20;
+
 /// Gives back the free pages of the calling thread's arena, whatever `trim_threshold` says; of the main arena its top.
 #[inline]
 pub fn give_back() {
+    // SAFETY: any size may be asked for; what came is ours, and used no more.
+    let place = unsafe {
+        let block = libc::malloc(SIZES[1]);
+        libc::free(block);
+        block.addr()
+    };
+    ARENAS[place / APART % ARENAS.len()].take(give_back_alone);
+}
+
+#[inline]
+fn give_back_alone() {
     let mut taken = null_mut();
     let mut count = 0;
     for size in SIZES {
