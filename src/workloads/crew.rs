@@ -215,7 +215,10 @@ mod tests {
         let mut marks = Marks(Vec::new());
         let worker = |_: usize, gate: &Gate| {
             gate.stop();
-            gate.stop_and(Some(&|_| drop(given.fetch_add(1, Ordering::SeqCst))));
+            let count = |_| {
+                given.fetch_add(1, Ordering::SeqCst);
+            };
+            gate.stop_and(Some(&count));
             gate.stop();
         };
         crew(4, &mut marks, worker, |conductor| {
