@@ -267,7 +267,20 @@ AllocanaryCode allocanary_decay(int32_t pages, int64_t *milliseconds);
 AllocanaryCode allocanary_set_background_threads(bool on, bool *was);
 
 /*
- Gives back to the system, now, all memory that can be given back.
+ Tells the allocator that the calling thread is about to wait: what the thread keeps for itself goes back to the system.
+ Whether something was given back goes to `gave_back`, which may be null. To be called before each wait: it does nothing
+ unless 100 ms have passed since the thread's last time (`ALLOCANARY_IDLE_EVERY_MS`; `ALLOCANARY_IDLE=keep` turns it off). Not
+ for signal handlers.
+
+ # Safety
+
+ `gave_back` is null or points to a bool.
+ */
+AllocanaryCode allocanary_thread_idle(bool *gave_back);
+
+/*
+ Gives back to the system, now, all memory that one thread can give back: not what other threads' caches hold, nor, with
+ glibc, the tops of their arenas. `allocanary_thread_idle` is for those.
  */
 AllocanaryCode allocanary_purge(void);
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use allocanary::tuning::{self, ArenaLimit, Error, Pages};
 
+mod idling;
 mod moments;
 
 use allocanary_testing::skipped::skipped;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use allocanary::tuning::{self, Error, Pages};
 
+mod idling;
 mod moments;
 
 allocanary::install!(mimalloc, purge_delay = 123, arena_reserve = 67108864, allow_thp = 0);

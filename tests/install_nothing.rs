@@ -7,8 +7,19 @@ use allocanary::tuning::{self, Error};
 fn without_an_install_every_call_is_an_error() {
     assert_eq!(tuning::purge(), Err(Error::NotInstalled));
     assert_eq!(tuning::check(), Err(Error::NotInstalled));
+    assert_eq!(tuning::thread_idle(), Err(Error::NotInstalled));
     assert_eq!(tuning::statistics().unwrap_err().to_string(), Error::NotInstalled.to_string());
     assert_eq!(allocanary::Ballast::keep(allocanary_kernel::units::Bytes(1)).unwrap_err(), Error::NotInstalled);
+}
+
+#[test]
+fn without_an_install_a_wait_is_a_wait() {
+    let mut times = 0;
+    let came = tuning::wait(std::time::Duration::from_millis(1), |_| {
+        times += 1;
+        (times == 3).then_some("came")
+    });
+    assert_eq!((came, times), ("came", 3));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use allocanary::tuning::{self, Error, Pages};
 
+mod idling;
 mod moments;
 
 allocanary::install!(system, arena_max = per_cpu(2), top_pad = 65536);

@@ -134,6 +134,14 @@ static void tuning(void) {
     }
     EXPECT(only_jemalloc(allocanary_set_decay(ALLOCANARY_PAGES_MUZZY, 0)));
     EXPECT(purges(allocanary_purge()));
+
+    /* The first time gives back what passed through the thread, the second comes too soon. */
+    allocanary_free(allocanary_malloc(100000));
+    was = false;
+    EXPECT(purges(allocanary_thread_idle(&was)));
+    EXPECT(was == !is_silent());
+    EXPECT(purges(allocanary_thread_idle(&was)));
+    EXPECT(!was && purges(allocanary_thread_idle(NULL)));
 }
 
 static void texts(void) {

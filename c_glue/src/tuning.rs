@@ -152,7 +152,24 @@ pub unsafe extern "C" fn allocanary_set_background_threads(on: bool, was: *mut b
     })
 }
 
-/// Gives back to the system, now, all memory that can be given back.
+/// Tells the allocator that the calling thread is about to wait: what the thread keeps for itself goes back to the system.
+/// Whether something was given back goes to `gave_back`, which may be null. To be called before each wait: it does nothing
+/// unless 100 ms have passed since the thread's last time (`ALLOCANARY_IDLE_EVERY_MS`; `ALLOCANARY_IDLE=keep` turns it off). Not
+/// for signal handlers.
+///
+/// # Safety
+///
+/// `gave_back` is null or points to a bool.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn allocanary_thread_idle(gave_back: *mut bool) -> AllocanaryCode {
+    guard(|| {
+        // SAFETY: as the caller promises.
+        tuned(tuning::thread_idle().map(|gave| unsafe { hand_out(gave_back, gave) }))
+    })
+}
+
+/// Gives back to the system, now, all memory that one thread can give back: not what other threads' caches hold, nor, with
+/// glibc, the tops of their arenas. `allocanary_thread_idle` is for those.
 #[unsafe(no_mangle)]
 pub extern "C" fn allocanary_purge() -> AllocanaryCode {
     guard(|| tuned(tuning::purge()))

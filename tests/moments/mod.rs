@@ -12,9 +12,10 @@ use allocanary_kernel::sys;
 
 type Call = (&'static str, fn() -> Result<(), Error>);
 
-const CALLS: [Call; 13] = [
+const CALLS: [Call; 14] = [
     ("statistics", || tuning::statistics().map(drop)),
     ("purge", tuning::purge),
+    ("thread_idle", || tuning::thread_idle().map(drop)),
     ("most_arenas", || tuning::most_arenas().map(drop)),
     ("bind_current_thread", || tuning::bind_current_thread(0)),
     ("set_thread_cache", || tuning::set_thread_cache(true).map(drop)),

@@ -7,9 +7,11 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::environment::Environment;
 use crate::error;
+use crate::idle::Thread;
 use crate::request::Request;
 use crate::setting::Setting;
 
@@ -114,6 +116,12 @@ pub trait Allocator: sealed::Sealed + Sync {
     /// See [`tuning::set_background_threads`](crate::tuning::set_background_threads).
     fn set_background_threads(&self, _on: bool) -> error::Result<bool> {
         self.cannot("it has no background threads")
+    }
+
+    /// See [`tuning::thread_idle`](crate::tuning::thread_idle): gives back what the calling thread keeps for itself, where
+    /// `thread` finds that `every` has passed; whether it did.
+    fn thread_idle(&self, _thread: &Thread, _every: Duration) -> error::Result<bool> {
+        self.cannot("what a thread keeps cannot be given back")
     }
 
     /// See [`Ballast::keep`](crate::ballast::Ballast::keep): keeps up to so many freed bytes, or all where it cannot count.

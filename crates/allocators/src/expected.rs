@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn what_an_allocator_reads_in_words_of_its_own_is_right() {
         let of = |allocator: &dyn Allocator, name: &str, value: &str| {
-            let mut wanted = Wanted::default();
+            let mut wanted = Expected::default();
             wanted.add("X", allocator, name, value);
             (wanted.settings.into_values().next(), wanted.problems)
         };

@@ -38,6 +38,8 @@ pub use check::checked;
 ///   settings, only `install!(system)` does;
 /// - `per_cpu(n)` is `n` for each CPU that affinity and container allow; `auto` is the allocator's own rule for them
 ///   (jemalloc's `narenas`: 4 for each, and 1 on one; glibc's `arena_max`: 8 for each);
+/// - `idle = give_back` (the default) or `keep`, and `idle_every_ms = 100`, are what [`tuning::thread_idle`](crate::tuning::thread_idle)
+///   does in a thread that is about to wait. The variables `ALLOCANARY_IDLE` and `ALLOCANARY_IDLE_EVERY_MS` win over both;
 /// - sizes may have a unit: `tcache_max = "32KiB"`;
 /// - `wrap = ...`, last, wraps the allocator in [`Counting`](https://docs.rs/allocanary/latest/allocanary/struct.Counting.html)
 ///   or in [`Leaks`](https://docs.rs/allocanary/latest/allocanary/struct.Leaks.html): `wrap = Counting`,
@@ -69,6 +71,22 @@ pub use check::checked;
 /// allocanary::install!(jemalloc, narenas = 4095); // jemalloc's most are 4094
 /// # fn main() {}
 /// ```
+/// ```compile_fail
+/// allocanary::install!(jemalloc, idle = sometimes); // give_back or keep
+/// # fn main() {}
+/// ```
+/// ```compile_fail
+/// allocanary::install!(jemalloc, idle_every_ms = 3600001); // at most an hour
+/// # fn main() {}
+/// ```
+/// ```compile_fail
+/// allocanary::install!(jemalloc, idle_every_ms = -1); // at least 0
+/// # fn main() {}
+/// ```
+/// ```
+/// allocanary::install!(jemalloc, narenas = auto, idle = give_back, background_thread = true, idle_every_ms = 50);
+/// # fn main() { allocanary::tuning::check().unwrap() }
+/// ```
 #[macro_export]
 macro_rules! install {
     () => {
@@ -77,7 +95,7 @@ macro_rules! install {
     (system $(, $($settings:tt)*)?) => {
         $crate::__install!(
             {::std::alloc::System, ::std::alloc::System, $crate::System, $crate::SYSTEM_SETTABLE, ::core::option::Option::None}
-            [] $($($settings)*)?
+            [] ($crate::__private::Policy::DEFAULT) $($($settings)*)?
         );
     };
     (jemalloc $(, $($settings:tt)*)?) => {
@@ -92,7 +110,7 @@ macro_rules! install {
                 $crate::__private::mimalloc::MiMalloc, $crate::__private::mimalloc::MiMalloc, $crate::Mimalloc,
                 $crate::MIMALLOC_SETTINGS, ::core::option::Option::None
             }
-            [] $($($settings)*)?
+            [] ($crate::__private::Policy::DEFAULT) $($($settings)*)?
         );
     };
 }
@@ -112,7 +130,7 @@ macro_rules! __install_jemalloc {
                     &CONF
                 })
             }
-            [] $($settings)*
+            [] ($crate::__private::Policy::DEFAULT) $($settings)*
         );
     };
 }
@@ -121,27 +139,34 @@ macro_rules! __install_jemalloc {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __install {
-    ($allocator:tt [$($done:tt)*] wrap = $($wrapper:tt)*) => {
-        $crate::__install_wrapped!($allocator [$($done)*] [] $($wrapper)*);
+    ($allocator:tt $done:tt $idle:tt wrap = $($wrapper:tt)*) => {
+        $crate::__install_wrapped!($allocator ($done $idle) [] $($wrapper)*);
     };
-    ($allocator:tt [$($done:tt)*] $key:ident = auto $(, $($rest:tt)*)?) => {
-        $crate::__install!($allocator [$($done)* (stringify!($key), $crate::__private::Value::Auto),] $($($rest)*)?);
+    // Ours, not the allocator's.
+    ($allocator:tt $done:tt ($($idle:tt)*) idle = $word:ident $(, $($rest:tt)*)?) => {
+        $crate::__install!($allocator $done ($($idle)*.with_word(stringify!($word))) $($($rest)*)?);
     };
-    ($allocator:tt [$($done:tt)*] $key:ident = per_cpu($ratio:literal) $(, $($rest:tt)*)?) => {
+    ($allocator:tt $done:tt ($($idle:tt)*) idle_every_ms = $millis:literal $(, $($rest:tt)*)?) => {
+        $crate::__install!($allocator $done ($($idle)*.with_every_millis($millis)) $($($rest)*)?);
+    };
+    ($allocator:tt [$($done:tt)*] $idle:tt $key:ident = auto $(, $($rest:tt)*)?) => {
+        $crate::__install!($allocator [$($done)* (stringify!($key), $crate::__private::Value::Auto),] $idle $($($rest)*)?);
+    };
+    ($allocator:tt [$($done:tt)*] $idle:tt $key:ident = per_cpu($ratio:literal) $(, $($rest:tt)*)?) => {
         $crate::__install!(
-            $allocator [$($done)* (stringify!($key), $crate::__private::Value::PerCpu($ratio)),] $($($rest)*)?
+            $allocator [$($done)* (stringify!($key), $crate::__private::Value::PerCpu($ratio)),] $idle $($($rest)*)?
         );
     };
-    ($allocator:tt [$($done:tt)*] $key:ident = $value:literal $(, $($rest:tt)*)?) => {
+    ($allocator:tt [$($done:tt)*] $idle:tt $key:ident = $value:literal $(, $($rest:tt)*)?) => {
         $crate::__install!(
-            $allocator [$($done)* (stringify!($key), $crate::__private::Value::Text(concat!($value))),] $($($rest)*)?
+            $allocator [$($done)* (stringify!($key), $crate::__private::Value::Text(concat!($value))),] $idle $($($rest)*)?
         );
     };
-    ({$type:ty, $value:expr, $($control:tt)*} [$($done:tt)*]) => {
+    ({$type:ty, $value:expr, $($control:tt)*} $done:tt $idle:tt) => {
         const _: () = {
             #[global_allocator]
             static GLOBAL: $type = $value;
-            $crate::__boot!({$($control)*} [$($done)*]);
+            $crate::__boot!({$($control)*} ($done $idle));
         };
     };
 }
@@ -154,33 +179,33 @@ macro_rules! __install_wrapped {
         $crate::__install_wrapped!($allocator $done [$($path)* $segment] $($rest)*);
     };
     // `Leaks::sampling(n)` is `Leaks::new(allocator).sampling(n)`.
-    ({$type:ty, $value:expr, $($control:tt)*} [$($done:tt)*] [$($path:ident)+] $method:ident ($($argument:expr),*) as $name:ident
+    ({$type:ty, $value:expr, $($control:tt)*} $done:tt [$($path:ident)+] $method:ident ($($argument:expr),*) as $name:ident
         $(, $($more:tt)*)?) => {
         /// The global allocator of this binary.
         #[global_allocator]
         static $name: $($path)::+<$type> = $($path)::+::new($value).$method($($argument),*);
-        $crate::__install_wrapped!(@boot {$($control)*} [$($done)*] $($($more)*)?);
+        $crate::__install_wrapped!(@boot {$($control)*} $done $($($more)*)?);
     };
-    ({$type:ty, $value:expr, $($control:tt)*} [$($done:tt)*] [$($path:ident)*] $last:ident as $name:ident $(, $($more:tt)*)?) => {
+    ({$type:ty, $value:expr, $($control:tt)*} $done:tt [$($path:ident)*] $last:ident as $name:ident $(, $($more:tt)*)?) => {
         /// The global allocator of this binary.
         #[global_allocator]
         static $name: $($path ::)* $last<$type> = $($path ::)* $last::new($value);
-        $crate::__install_wrapped!(@boot {$($control)*} [$($done)*] $($($more)*)?);
+        $crate::__install_wrapped!(@boot {$($control)*} $done $($($more)*)?);
     };
-    ({$type:ty, $value:expr, $($control:tt)*} [$($done:tt)*] [$($path:ident)+] $method:ident ($($argument:expr),*)
+    ({$type:ty, $value:expr, $($control:tt)*} $done:tt [$($path:ident)+] $method:ident ($($argument:expr),*)
         $(, $($more:tt)*)?) => {
         const _: () = {
             #[global_allocator]
             static GLOBAL: $($path)::+<$type> = $($path)::+::new($value).$method($($argument),*);
         };
-        $crate::__install_wrapped!(@boot {$($control)*} [$($done)*] $($($more)*)?);
+        $crate::__install_wrapped!(@boot {$($control)*} $done $($($more)*)?);
     };
-    ({$type:ty, $value:expr, $($control:tt)*} [$($done:tt)*] [$($path:ident)*] $last:ident $(, $($more:tt)*)?) => {
+    ({$type:ty, $value:expr, $($control:tt)*} $done:tt [$($path:ident)*] $last:ident $(, $($more:tt)*)?) => {
         const _: () = {
             #[global_allocator]
             static GLOBAL: $($path ::)* $last<$type> = $($path ::)* $last::new($value);
         };
-        $crate::__install_wrapped!(@boot {$($control)*} [$($done)*] $($($more)*)?);
+        $crate::__install_wrapped!(@boot {$($control)*} $done $($($more)*)?);
     };
     (@boot $control:tt $done:tt) => {
         const _: () = {
@@ -196,13 +221,14 @@ macro_rules! __install_wrapped {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __boot {
-    ({$control:expr, $table:expr, $conf:expr} [$($done:tt)*]) => {
+    ({$control:expr, $table:expr, $conf:expr} ([$($done:tt)*] ($idle:expr))) => {
         const REQUESTED: &[(&str, $crate::__private::Value)] = &[$($done)*];
         const SETTINGS: &[(&str, $crate::__private::Value)] =
             &$crate::__private::checked::<{ REQUESTED.len() }>(REQUESTED, $table);
         static INSTALLATION: $crate::__private::Installation = $crate::__private::Installation {
             allocator: &$control,
             request: $crate::__private::Request { settings: SETTINGS, conf: $conf },
+            idle: const { $idle },
         };
 
         extern "C" fn boot() {
@@ -256,6 +282,8 @@ pub struct Installation {
     pub allocator: &'static dyn Allocator,
     /// What is requested of it.
     pub request: Request,
+    /// What threads do that are about to wait.
+    pub idle: crate::idle::Policy,
 }
 
 /// The installation of this binary, once its hook has run. A pointer and no `OnceLock`: that one's code would be 64 KiB more of
@@ -283,5 +311,6 @@ pub fn boot(installation: &'static Installation) {
     let (none, this) = (std::ptr::null_mut(), std::ptr::from_ref(installation).cast_mut());
     if INSTALLATION.compare_exchange(none, this, Ordering::AcqRel, Ordering::Acquire).is_ok() {
         installation.allocator.boot(&installation.request);
+        crate::idle::boot(installation.idle);
     }
 }

@@ -13,6 +13,7 @@ pub mod ballast;
 pub mod environment;
 pub mod error;
 pub mod expected;
+pub mod idle;
 mod install;
 #[cfg(feature = "prometheus")]
 pub mod metrics;
@@ -32,6 +33,7 @@ pub use install::CHOSEN;
 /// What the code that [`install!`] makes needs. Promises nothing.
 #[doc(hidden)]
 pub mod __private {
+    pub use crate::idle::Policy;
     pub use crate::install::{Conf, Installation, Request, Value, boot, checked};
     #[cfg(feature = "mimalloc")]
     pub use mimalloc;

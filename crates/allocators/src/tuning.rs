@@ -15,6 +15,8 @@
 //! }
 //! ```
 
+mod idle;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -23,6 +25,7 @@ use crate::allocator::{Allocator, Counters};
 use crate::install::installed;
 
 pub use crate::error::{Error, Pages, Result};
+pub use idle::{give_back, thread_idle, wait};
 
 /// The name of the installed allocator.
 pub fn allocator() -> Result<&'static str> {
@@ -52,7 +55,14 @@ pub fn statistics() -> Result<Statistics> {
     })
 }
 
-/// Gives back to the system, now, all memory that can be given back.
+/// Gives back to the system, now, all memory that one thread can give back.
+///
+/// - jemalloc: the calling thread's cache, and the freed pages of all arenas. What other threads' caches hold stays.
+/// - mimalloc: the calling thread's free pages, and what is free in the arenas. What other threads' heaps hold stays.
+/// - glibc: the free pages within all arenas, and the top of the main arena and of the calling thread's. The tops of the
+///   other threads' arenas stay, and so do the thread caches: no call reaches them from another thread.
+///
+/// What is out of reach, each thread can give back itself: [`thread_idle`].
 pub fn purge() -> Result<()> {
     here()?.purge()
 }
@@ -133,7 +143,8 @@ pub fn set_background_threads(on: bool) -> Result<bool> {
 pub fn check() -> Result<()> {
     let allocator = here()?;
     let expected = crate::expected::expected(allocator);
-    let problems = expected.unmet(&allocator.effective(&expected.settings));
+    let mut problems = expected.unmet(&allocator.effective(&expected.settings));
+    problems.extend(idle::problems(allocator));
     if problems.is_empty() { Ok(()) } else { Err(Error::Settings(problems)) }
 }
 

@@ -15,10 +15,11 @@ use crate::meters::{self, LatencyMeter};
 use crate::provenance::{Build, Provenance};
 use crate::sample::{Answer, Failure, FailureKind, SCHEMA, Sample};
 use crate::spec::Spec;
-use crate::workload::{MOST_MARKS, Outcome, Phase, Setup, Stage, Workload};
+use crate::workload::{GiveBack, MOST_MARKS, Outcome, Phase, Setup, Stage, Workload};
 use crate::workloads;
 use allocanary_allocators::Allocator;
 use allocanary_allocators::expected;
+use allocanary_allocators::tuning;
 use allocanary_kernel::sys;
 
 /// The main function of a cell. The caller has declared the global allocator, and passes what describes it.
@@ -137,8 +138,10 @@ fn run(worker: &Worker, mut board: Board, cell: Cell) -> Sample {
         planned: None,
     };
     let latency = LatencyMeter::new();
-    let outcome =
-        prepare(worker, &sample.cell, &latency).and_then(|(workload, setup)| (workload.run)(&setup, &mut board));
+    let allocator = board.allocator;
+    let give_back = |every| drop(tuning::give_back(allocator, every)); // where it cannot be, the readings say so
+    let outcome = prepare(worker, &sample.cell, &latency, &give_back)
+        .and_then(|(workload, setup)| (workload.run)(&setup, &mut board));
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(text) => {
@@ -169,6 +172,7 @@ fn prepare<'a>(
     worker: &Worker,
     cell: &Cell,
     latency: &'a LatencyMeter,
+    give_back: &'a GiveBack<'a>,
 ) -> Result<(&'static Workload, Setup<'a>), String> {
     let spec = Spec::parse(&cell.workload).map_err(|problem| format!("workload `{}`: {problem}", cell.workload))?;
     let workload = worker.workloads.iter().find(|workload| workload.name == spec.name);
@@ -178,7 +182,7 @@ fn prepare<'a>(
         return Err("threads: wanted 1 or more, found 0".into());
     }
     let (threads, small_block) = (cell.threads as usize, worker.allocator.small_block());
-    Ok((workload, Setup { threads, seed: cell.seed, parameters, timer: latency, small_block }))
+    Ok((workload, Setup { threads, seed: cell.seed, parameters, timer: latency, small_block, give_back }))
 }
 
 /// The values in force of those settings that were asked for.

@@ -33,6 +33,9 @@ pub struct Workload {
     pub run: fn(&Setup, &mut dyn Stage) -> Result<Outcome, String>,
 }
 
+/// Makes the allocator give back what the calling thread keeps.
+pub type GiveBack<'a> = dyn Fn(Duration) + Sync + 'a;
+
 /// A row of a workload's table of parameters.
 pub const fn parameter(
     name: &'static str,
@@ -55,6 +58,8 @@ pub struct Setup<'a> {
     pub timer: &'a dyn Timer,
     /// What a block of 16 bytes takes of the allocator, in bytes.
     pub small_block: usize,
+    /// Makes the allocator give back what the calling thread keeps, if so much time has passed since the thread's last.
+    pub give_back: &'a GiveBack<'a>,
 }
 
 impl Setup<'_> {
@@ -110,7 +115,8 @@ pub enum Phase {
     Idle,
     /// Everything is freed; the threads still live.
     Released,
-    /// The allocator was asked to give back all that it can.
+    /// One thread has asked the allocator to give back all that it can: see [`tuning::purge`](allocanary_allocators::tuning::purge). What other
+    /// threads' caches hold, and in glibc the tops of their arenas, is out of its reach.
     Purged,
 }
 

@@ -3,6 +3,7 @@
 
 mod arenas;
 mod keeping;
+mod own_arena;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -40,6 +41,7 @@ pub const SETTINGS: &[Setting] = &[
 ];
 
 pub use keeping::{keep, stop as stop_keeping};
+pub use own_arena::give_back;
 
 /// Read only where libc_malloc_debug.so is preloaded.
 pub const ALSO: &str = "check=number";
@@ -249,8 +251,9 @@ pub const PURGES: bool = true;
 
 #[inline]
 pub fn purge() {
-    // SAFETY: callable from any thread; walks all arenas and gives back whole free pages.
+    // SAFETY: callable from any thread; walks all arenas and gives back whole free pages, and the top of the main arena.
     unsafe { libc::malloc_trim(0) };
+    own_arena::give_back();
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! option without a word. Statistics are read from mimalloc's JSON for the same reason.
 
 mod forks;
+mod idle;
 mod keeping;
 
 use std::collections::BTreeMap;
@@ -26,6 +27,7 @@ pub struct Mimalloc;
 const FLAG: Kind = Kind::Number { min: 0, max: 1 };
 const COUNT: Kind = Kind::Number { min: 0, max: i64::MAX };
 const SIGNED: Kind = Kind::Number { min: -1, max: i64::MAX };
+const OWNERS: Kind = Kind::Number { min: -1, max: 1 };
 const LEVEL: Kind = Kind::Number { min: 0, max: 2 };
 
 /// Every option of mimalloc v3 that means anything today.
@@ -37,11 +39,7 @@ pub const SETTINGS: &[Setting] = &[
     Setting::new("arena_purge_mult", COUNT, "arenas wait this many times purge_delay"),
     Setting::new("allow_thp", FLAG, "transparent huge pages where the kernel offers them (madvise counts)"),
     Setting::new("allow_large_os_pages", LEVEL, "2 MiB pages from the system's pool"),
-    Setting::new(
-        "page_reclaim_on_free",
-        Kind::Number { min: -1, max: 1 },
-        "a free takes over pages of dead threads: -1 never, 0 own, 1 always",
-    ),
+    Setting::new("page_reclaim_on_free", OWNERS, "a free takes over pages of dead threads: -1 never, 0 own, 1 always"),
     Setting::new("page_full_retain", SIGNED, "full small pages kept per size"),
     Setting::new("page_max_candidates", COUNT, "pages looked at for one allocation"),
     Setting::new("page_commit_on_demand", LEVEL, "commit a page's memory piece by piece"),
@@ -215,6 +213,11 @@ impl Allocator for Mimalloc {
         // SAFETY: callable from any thread at any time.
         unsafe { sys::mi_collect(true) };
         Ok(())
+    }
+
+    #[inline]
+    fn thread_idle(&self, thread: &crate::idle::Thread, every: std::time::Duration) -> error::Result<bool> {
+        Ok(idle::give_back(thread, every))
     }
 
     #[inline]

@@ -52,6 +52,9 @@ pub fn purge() {}
 /// Nothing.
 pub const ALSO: &str = "";
 
+#[inline]
+pub fn give_back() {}
+
 /// None.
 pub const SETTABLE: &[Setting] = &[];
 

@@ -5,10 +5,12 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore, sealed};
 use crate::environment::Environment;
 use crate::error;
+use crate::idle::Thread;
 use crate::request::Request;
 use crate::setting::Setting;
 
@@ -96,6 +98,18 @@ impl Allocator for System {
             return Ok(());
         }
         self.cannot("this C library has no call that gives freed memory back; it does so by itself")
+    }
+
+    #[inline]
+    fn thread_idle(&self, thread: &Thread, every: Duration) -> error::Result<bool> {
+        if !libc_malloc::PURGES {
+            return self.cannot("this C library has no call that gives freed memory back; it does so by itself");
+        }
+        let due = thread.is_due(every, None);
+        if due {
+            libc_malloc::give_back();
+        }
+        Ok(due)
     }
 
     #[inline]

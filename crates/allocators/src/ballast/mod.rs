@@ -13,11 +13,13 @@
 //! |---|---|---|---|
 //! | jemalloc | `dirty_decay_ms` -1 in every arena | no limit: [`Kept::settle`] | puts each arena's value back; what was kept then decays |
 //! | mimalloc | `purge_delay` of 24 days | no limit | purges what was kept, then puts the value back |
-//! | glibc | `M_TRIM_THRESHOLD`, `M_TOP_PAD`, `M_MMAP_THRESHOLD` of 32 MiB | the bytes, in each arena | puts back what `install!` and environment say, else glibc's defaults |
+//! | glibc | `M_TRIM_THRESHOLD`, `M_TOP_PAD`, `M_MMAP_THRESHOLD` of 32 MiB | the bytes, in each arena | puts back what `install!` and environment say, else glibc's defaults; gives back the top of the calling thread's arena |
 //!
 //! What stays out of reach: jemalloc purges an arena when its last thread ends, whatever its decay, unless background
 //! threads are on. mimalloc unmaps blocks above `arena_max_object_size`. glibc maps blocks of 32 MiB and more one by one
 //! and unmaps each; it keeps free memory at the top of an arena only, and what lies below it never goes back by itself.
+//! After the guard, the tops of other threads' arenas stay until those threads free 64 KiB or more at once, or give back
+//! what they keep ([`thread_idle`](crate::tuning::thread_idle)); `malloc_trim` does not reach them.
 //! **In glibc, setting any of the three switches the adapting mmap threshold off, and nothing switches it on again.**
 
 mod kept;

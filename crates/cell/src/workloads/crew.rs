@@ -1,19 +1,65 @@
 //! Worker threads that stop together, so that meters read a process that stands still.
 //! In: what each worker does. Out: marks, and the time between them.
 
-use std::sync::Barrier;
+use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::workload::{Phase, Stage};
+use crate::workload::{GiveBack, Phase, Stage};
+use allocanary_allocators::idle::wait_twice;
 
 /// Where workers wait for a mark.
-pub struct Gate(Barrier);
+pub struct Gate {
+    /// Who opens it by coming last: all workers and the conductor.
+    all: usize,
+    /// How many are here, and how often it has opened.
+    here: Mutex<(usize, u64)>,
+    opened: Condvar,
+}
+
+/// How long a worker waits at a gate before it gives back what it keeps, where it does.
+const SHORT: Duration = Duration::from_millis(10);
 
 impl Gate {
+    fn new(all: usize) -> Self {
+        Gate { all, here: Mutex::new((0, 0)), opened: Condvar::new() }
+    }
+
     /// Waits until all workers are here and the conductor has made its mark.
     pub fn stop(&self) {
-        self.0.wait();
-        self.0.wait();
+        self.wait(None);
+        self.wait(None);
+    }
+
+    /// The same. A worker that waits for longer than 10 ms gives back what it keeps, and waits on.
+    pub fn stop_and(&self, give_back: Option<&GiveBack>) {
+        self.wait(give_back);
+        self.wait(give_back);
+    }
+
+    fn wait(&self, give_back: Option<&GiveBack>) {
+        let times = {
+            let mut here = self.here.lock().unwrap();
+            here.0 += 1;
+            if here.0 == self.all {
+                *here = (0, here.1 + 1);
+                return self.opened.notify_all();
+            }
+            here.1
+        };
+        let closed = |here: &mut (usize, u64)| here.1 == times;
+        let Some(give_back) = give_back else {
+            drop(self.opened.wait_while(self.here.lock().unwrap(), closed).unwrap());
+            return;
+        };
+        wait_twice(
+            SHORT,
+            || give_back(Duration::ZERO),
+            |timeout| {
+                let here = self.here.lock().unwrap();
+                let (here, _) = self.opened.wait_timeout_while(here, timeout, closed).unwrap();
+                (here.1 != times).then_some(())
+            },
+        );
     }
 }
 
@@ -50,11 +96,11 @@ impl Conductor<'_> {
     }
 
     fn pause(&mut self, meanwhile: impl FnOnce(&mut dyn Stage)) {
-        self.gate.0.wait();
+        self.gate.wait(None);
         self.active += self.since.elapsed();
         meanwhile(self.stage);
         self.since = Instant::now();
-        self.gate.0.wait();
+        self.gate.wait(None);
     }
 }
 
@@ -68,7 +114,7 @@ pub fn crew<T>(
     worker: impl Fn(usize, &Gate) + Sync,
     conduct: impl FnOnce(&mut Conductor) -> T,
 ) -> T {
-    let gate = Gate(Barrier::new(threads + 1));
+    let gate = Gate::new(threads + 1);
     std::thread::scope(|scope| {
         for index in 0..threads {
             let (gate, worker) = (&gate, &worker);
@@ -81,9 +127,9 @@ pub fn crew<T>(
                 panic!("could not start thread {} of {threads}: {error}", index + 1);
             }
         }
-        gate.0.wait();
+        gate.wait(None);
         let mut conductor = Conductor { gate: &gate, stage, since: Instant::now(), active: Duration::ZERO };
-        gate.0.wait();
+        gate.wait(None);
         conduct(&mut conductor)
     })
 }
@@ -187,6 +233,32 @@ mod tests {
         let first = spans.iter().map(|(begun, _)| *begun).min().unwrap();
         let last = spans.iter().map(|(_, ended)| *ended).max().unwrap();
         assert!(active >= last - first, "wanted {:?} or more, found {active:?}", last - first);
+    }
+
+    #[test]
+    fn a_worker_gives_back_where_it_waits_long_and_only_there() {
+        let given = AtomicU64::new(0);
+        let mut marks = Marks(Vec::new());
+        let worker = |_: usize, gate: &Gate| {
+            gate.stop();
+            let count = |_| {
+                given.fetch_add(1, Ordering::SeqCst);
+            };
+            gate.stop_and(Some(&count));
+            gate.stop();
+        };
+        crew(4, &mut marks, worker, |conductor| {
+            conductor.mark(Phase::Filled, || given.load(Ordering::SeqCst));
+            // Waited for by count, not by time: the mark is made when all have given back.
+            conductor.pause(|_| {
+                while given.load(Ordering::SeqCst) < 4 {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            });
+            conductor.meet();
+        });
+        assert_eq!(marks.0, [(Phase::Filled, 0)]);
+        assert!(given.into_inner() >= 4);
     }
 
     #[test]

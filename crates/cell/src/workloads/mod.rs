@@ -14,6 +14,7 @@ mod sizes;
 mod small;
 mod sort;
 mod storm;
+mod wakes;
 
 use crate::workload::Workload;
 
@@ -29,4 +30,5 @@ pub const ALL: &[&Workload] = &[
     &churn::WORKLOAD,
     &storm::WORKLOAD,
     &reserve::WORKLOAD,
+    &wakes::WORKLOAD,
 ];

@@ -10,6 +10,7 @@
 //! allocator could do better (tried: one arena for all then keeps as much as an arena for each). The burst's memory
 //! is mostly bodies larger than what thread caches keep; with small objects alone the caches hide the arenas.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex};
@@ -52,12 +53,21 @@ pub const WORKLOAD: Workload = Workload {
         ),
         parameter("page", Kind::Size { min: 64, max: 1 << 30 }, "65536", "bytes of text that a request builds"),
         parameter("idle", COUNT, "50", "milliseconds of rest before `idle` is read"),
+        parameter(
+            "idle_threads",
+            Kind::words(IDLE_THREADS),
+            "keep",
+            "threads that rest for 10 ms keep their freed memory, or give it back",
+        ),
     ],
     seconds: 0.25,
     grows_with: &["requests"],
     rests: None,
     run,
 };
+
+/// The words of `idle_threads`.
+pub const IDLE_THREADS: &[Cow<str>] = &[Cow::Borrowed("keep"), Cow::Borrowed("give_back")];
 
 const COUNT: Kind = Kind::Number { min: 0, max: 1_000_000_000 };
 
@@ -221,6 +231,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         verified: AtomicU64::new(0),
     };
 
+    let give_back = (setup.word("idle_threads")? == "give_back").then_some(setup.give_back);
     let worker = |worker: usize, gate: &Gate| {
         let mut rng = Rng::part(setup.seed, 1 + worker as u64);
         let mut laps = Laps::new(setup.timer, 1);
@@ -248,7 +259,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         last.into_iter().for_each(|burst| burst.free(worker, &mut rng));
         gate.stop(); // all have passed on what others shall free
         service.empty_mailbox(worker);
-        gate.stop(); // idle
+        gate.stop_and(give_back); // idle
         for slot in (worker..sizes.len()).step_by(threads) {
             let block = service.state[slot].lock().unwrap().take();
             block.into_iter().for_each(|block| service.free(block));

@@ -33,12 +33,15 @@ pub fn keep(bytes: u64) -> Option<Keeping> {
     Some(Keeping { at_most: Some(bytes.saturating_mul(arenas)), lost: Some(LOST), before: before.to_vec() })
 }
 
-/// Puts the thresholds back. What is kept goes with the next free at each arena's top, or by `malloc_trim`.
+/// Puts the thresholds back, and gives back what is kept at the top of the calling thread's arena. What is kept in another
+/// thread's arena goes when that thread gives it back (`thread_idle`) or frees 64 KiB or more there: no call reaches its top
+/// from here.
 #[inline]
 pub fn stop(keeping: &Keeping) {
     for (at, value) in &keeping.before {
         set(*at, *value);
     }
+    super::own_arena::give_back();
 }
 
 /// Where a setting stands in `SETTABLE`.

@@ -2,12 +2,14 @@
 //! In: mallctl. Out: settings (`opt.*`), counters (`stats.*`), purge.
 
 mod also;
+mod idle;
 mod keeping;
 mod settings;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::CStr;
+use std::time::Duration;
 
 #[cfg(feature = "stats")]
 use tikv_jemalloc_ctl::stats;
@@ -17,6 +19,7 @@ use super::effect::{unless_thp_is, without_effect};
 use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore, sealed};
 use crate::environment::Environment;
 use crate::error::{self, Pages};
+use crate::idle::Thread;
 use crate::request::{self, Request};
 use crate::setting::Setting;
 
@@ -225,6 +228,11 @@ impl Allocator for Jemalloc {
     fn set_background_threads(&self, on: bool) -> error::Result<bool> {
         // SAFETY: `background_thread` is a `bool`.
         unsafe { raw::update(b"background_thread\0", on) }.map_err(refused("switching background threads"))
+    }
+
+    #[inline]
+    fn thread_idle(&self, thread: &Thread, every: Duration) -> error::Result<bool> {
+        idle::give_back(thread, every)
     }
 
     #[inline]

@@ -1,0 +1,51 @@
+//! A thread that is about to wait. In: its own counters. Out: an empty thread cache, and a purged arena.
+
+use std::ffi::c_void;
+use std::ptr::null_mut;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use tikv_jemalloc_ctl::raw;
+
+use super::{ALL_ARENAS, refused, void_ctl};
+use crate::error::Result;
+use crate::idle::{Thread, Turns};
+
+/// One thread purges an arena at a time: those that share it do not wait for each other.
+static PURGES: [Turns; ALL_ARENAS] = [const { Turns::new() }; ALL_ARENAS];
+
+/// Flushes the thread's cache and purges its arena, if that is due.
+#[inline]
+pub fn give_back(thread: &Thread, every: Duration) -> Result<bool> {
+    if !thread.is_due(every, thread.bytes(counters)) {
+        return Ok(false);
+    }
+    void_ctl(c"thread.tcache.flush"); // EFAULT where the thread has no cache: then there is nothing in it
+    // SAFETY: `thread.arena` is an `unsigned`.
+    let arena = unsafe { raw::read::<u32>(b"thread.arena\0") }.map_err(refused("reading thread.arena"))? as usize;
+    let mut purge = [0_usize; 3];
+    raw::name_to_mib(b"arena.0.purge\0", &mut purge).map_err(refused("purging an arena"))?;
+    purge[1] = arena;
+    if let Some(turns) = PURGES.get(arena) {
+        turns.take(|| {
+            // SAFETY: a void mallctl reads and writes nothing through the null pointers; the name's parts are three.
+            unsafe {
+                tikv_jemalloc_sys::mallctlbymib(purge.as_ptr(), 3, null_mut(), null_mut(), null_mut::<c_void>(), 0)
+            };
+        });
+    }
+    Ok(true)
+}
+
+/// Where jemalloc counts what this thread has allocated and freed.
+#[inline]
+fn counters() -> Option<[&'static AtomicU64; 2]> {
+    let find = |name: &[u8]| {
+        // SAFETY: both keys are a `uint64_t *`.
+        let counter = unsafe { raw::read::<*mut u64>(name) }.ok().filter(|counter| !counter.is_null())?;
+        // SAFETY: within the thread's own storage, which lasts as long as the thread does; only this thread reads through it,
+        // and only jemalloc in this thread writes it.
+        Some(unsafe { AtomicU64::from_ptr(counter) })
+    };
+    Some([find(b"thread.allocatedp\0")?, find(b"thread.deallocatedp\0")?])
+}

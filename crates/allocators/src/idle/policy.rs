@@ -1,0 +1,123 @@
+//! Whether threads that are about to wait give memory back, and how often. In: an `install!`, the environment. Out: a time.
+
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::setting::equal;
+use allocanary_kernel::sys;
+
+/// The longest `idle_every_ms`: an hour.
+const MOST_MILLIS: u32 = 3_600_000;
+
+const WORD: &CStr = c"ALLOCANARY_IDLE";
+const EVERY: &CStr = c"ALLOCANARY_IDLE_EVERY_MS";
+
+/// What an `install!` says of threads that are about to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    gives_back: bool,
+    every_millis: u32,
+    /// Whether the program said so.
+    asked: bool,
+}
+
+impl Policy {
+    /// `idle = give_back, idle_every_ms = 100`.
+    pub const DEFAULT: Policy = Policy { gives_back: true, every_millis: 100, asked: false };
+
+    /// With `idle = <word>`. A word that is none does not compile.
+    pub const fn with_word(self, word: &str) -> Policy {
+        let gives_back = equal(word, "give_back");
+        assert!(gives_back || equal(word, "keep"), "install!: idle is give_back or keep");
+        Policy { gives_back, asked: true, ..self }
+    }
+
+    /// With `idle_every_ms = <millis>`. A number out of range does not compile.
+    pub const fn with_every_millis(self, millis: i64) -> Policy {
+        assert!(0 <= millis && millis <= MOST_MILLIS as i64, "install!: idle_every_ms is a number from 0 to 3600000");
+        Policy { every_millis: millis as u32, asked: true, ..self }
+    }
+
+    /// With what the environment says, as far as it can be read.
+    #[inline]
+    fn with_variables(self, word: Option<&[u8]>, every: Option<&[u8]>) -> Policy {
+        let mut policy = self;
+        match word {
+            Some(b"give_back") => policy = Policy { gives_back: true, asked: true, ..policy },
+            Some(b"keep") => policy.gives_back = false,
+            _ => {}
+        }
+        if let Some(millis) = every.and_then(millis) {
+            policy.every_millis = millis;
+        }
+        policy
+    }
+}
+
+/// The policy in force: the least milliseconds between two times, or [`KEEP`].
+static IN_FORCE: AtomicU64 = AtomicU64::new(Policy::DEFAULT.every_millis as u64);
+const KEEP: u64 = u64::MAX;
+
+/// Puts a policy in force, with what the environment says over it. Allocates nothing.
+#[inline]
+pub(crate) fn boot(policy: Policy) {
+    // SAFETY: `boot` runs before `main`.
+    let variable = |name| unsafe { sys::variable(name) };
+    let policy = policy.with_variables(variable(WORD), variable(EVERY));
+    IN_FORCE.store(if policy.gives_back { u64::from(policy.every_millis) } else { KEEP }, Ordering::Relaxed);
+}
+
+/// The least time between two times that a thread gives memory back; none where it never shall.
+#[inline]
+pub(crate) fn every() -> Option<Duration> {
+    match IN_FORCE.load(Ordering::Relaxed) {
+        KEEP => None,
+        millis => Some(Duration::from_millis(millis)),
+    }
+}
+
+/// What is wrong with what the environment says of idle threads, and with what was asked of an allocator that cannot.
+pub(crate) fn problems(policy: Policy, cannot: Option<String>) -> Vec<String> {
+    let mut problems = Vec::new();
+    let mut read = |name: &CStr, wanted: &str, fits: fn(&[u8]) -> bool| {
+        let name = name.to_string_lossy();
+        let found = std::env::var_os(&*name).map(|found| found.into_encoded_bytes());
+        if let Some(found) = found.as_deref().filter(|found| !fits(found)) {
+            problems.push(format!("{name}: wanted {wanted}, found `{}`", String::from_utf8_lossy(found)));
+        }
+        found
+    };
+    let word = read(WORD, "give_back or keep", |found| matches!(found, b"give_back" | b"keep"));
+    let every = read(EVERY, "a whole number from 0 to 3600000", |found| millis(found).is_some());
+    let policy = policy.with_variables(word.as_deref(), every.as_deref());
+    problems.extend(cannot.filter(|_| policy.asked && policy.gives_back).map(|why| format!("idle: {why}")));
+    problems
+}
+
+/// `idle_every_ms` as text.
+#[inline]
+fn millis(text: &[u8]) -> Option<u32> {
+    std::str::from_utf8(text).ok()?.parse().ok().filter(|millis| *millis <= MOST_MILLIS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_policy_reads_its_words_and_numbers() {
+        assert!(Policy::DEFAULT.gives_back && !Policy::DEFAULT.asked);
+        let policy = Policy::DEFAULT.with_word("keep").with_every_millis(0);
+        assert_eq!(policy, Policy { gives_back: false, every_millis: 0, asked: true });
+        assert_eq!(
+            (millis(b"3600000"), millis(b"3600001"), millis(b"-1"), millis(b"")),
+            (Some(MOST_MILLIS), None, None, None)
+        );
+        assert!(std::panic::catch_unwind(|| Policy::DEFAULT.with_every_millis(-1)).is_err());
+        assert!(std::panic::catch_unwind(|| Policy::DEFAULT.with_word("auto")).is_err());
+        assert_eq!(problems(policy, Some("cannot".into())), Vec::<String>::new(), "who keeps need not be able to");
+        assert_eq!(problems(Policy::DEFAULT.with_word("give_back"), Some("cannot".into())), ["idle: cannot"]);
+        assert_eq!(problems(Policy::DEFAULT, Some("cannot".into())), Vec::<String>::new(), "nobody asked");
+    }
+}

@@ -1,0 +1,139 @@
+//! A thread's own record of what it gave back. In: counts and clocks. Out: whether it is time.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// What a thread must have allocated and freed since the last time, in bytes, where the allocator counts them. No thread
+/// keeps more of it than that.
+const ENOUGH: u64 = 16 << 10;
+
+/// A thread that is asked before each wait spends at most one part in so many of its time on it.
+const SHARE: u64 = 100;
+
+/// A thread's own record: when it gave memory back, and what it had allocated and freed by then.
+#[derive(Debug)]
+pub struct Thread {
+    nanos: Cell<u64>,
+    bytes: Cell<u64>,
+    /// Processor time at the start of the last time, and what it came to, in nanoseconds.
+    began: Cell<u64>,
+    cost: Cell<u64>,
+    /// Where the allocator counts the bytes that this thread has allocated, and those that it has freed.
+    counters: Cell<Option<[&'static AtomicU64; 2]>>,
+}
+
+impl Thread {
+    /// Of a thread that never gave anything back.
+    pub const fn new() -> Self {
+        Thread {
+            nanos: Cell::new(0),
+            bytes: Cell::new(0),
+            began: Cell::new(0),
+            cost: Cell::new(0),
+            counters: Cell::new(None),
+        }
+    }
+
+    /// Bytes that this thread has allocated and freed so far, by the counters that `find` finds once; none where it
+    /// finds none.
+    #[inline]
+    pub fn bytes(&self, find: impl FnOnce() -> Option<[&'static AtomicU64; 2]>) -> Option<u64> {
+        let counters = match self.counters.get() {
+            Some(counters) => counters,
+            None => {
+                let found = find()?;
+                self.counters.set(Some(found));
+                found
+            }
+        };
+        let [allocated, freed] = counters.map(|counter| counter.load(Ordering::Relaxed));
+        Some(allocated.wrapping_add(freed))
+    }
+
+    /// Whether it is time: `bytes` shows enough traffic since the last time (none: it is not known and does not count), and
+    /// `every` has passed, or more where the last time was dear. It counts as begun then, until [`end`](Self::end).
+    #[inline]
+    pub fn is_due(&self, every: Duration, bytes: Option<u64>) -> bool {
+        let before = self.bytes.get();
+        let bytes = bytes.unwrap_or(before.wrapping_add(ENOUGH));
+        bytes.wrapping_sub(before) >= ENOUGH && self.has_passed(every, bytes)
+    }
+
+    #[inline]
+    fn has_passed(&self, every: Duration, bytes: u64) -> bool {
+        let now = nanos(libc::CLOCK_MONOTONIC_COARSE);
+        // A thread's first time is due however early after the start of the machine.
+        let last = self.nanos.get();
+        let passed = u128::from(now.saturating_sub(last));
+        let dear = if every.is_zero() { 0 } else { self.cost.get().saturating_mul(SHARE) };
+        if every == Duration::MAX || last > 0 && passed < every.as_nanos().max(u128::from(dear)) {
+            return false;
+        }
+        self.began.set(nanos(libc::CLOCK_THREAD_CPUTIME_ID));
+        self.nanos.set(now);
+        self.bytes.set(bytes);
+        true
+    }
+
+    /// What was begun is done.
+    #[inline]
+    pub fn end(&self) {
+        self.cost.set(nanos(libc::CLOCK_THREAD_CPUTIME_ID).saturating_sub(self.began.get()));
+    }
+}
+
+impl Default for Thread {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A clock's time. The coarse one is that of the kernel's last tick, 1 to 10 ms old: it is read without a system call and without
+/// the processor's own clock.
+#[inline]
+fn nanos(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes one timespec.
+    unsafe { libc::clock_gettime(clock, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_due_when_it_has_done_enough_and_time_has_passed() {
+        let hour = Duration::from_secs(3600);
+        let thread = Thread::new();
+        assert!(!thread.is_due(Duration::ZERO, Some(ENOUGH - 1)));
+        assert!(thread.is_due(hour, Some(ENOUGH)), "the first time does not wait");
+        assert!(!thread.is_due(Duration::ZERO, Some(ENOUGH * 2 - 1)));
+        assert!(!thread.is_due(hour, Some(ENOUGH * 2)));
+        assert!(thread.is_due(Duration::ZERO, Some(ENOUGH * 2)));
+        assert!(!thread.is_due(hour, None) && thread.is_due(Duration::ZERO, None), "what is not known does not count");
+        assert!(!Thread::new().is_due(Duration::MAX, Some(u64::MAX)), "never");
+    }
+
+    #[test]
+    fn what_was_dear_is_done_less_often() {
+        let thread = Thread::new();
+        assert!(thread.is_due(Duration::from_nanos(1), None));
+        thread.end();
+        assert!(thread.cost.get() > 0, "processor time was measured");
+        thread.cost.set(u64::MAX / SHARE);
+        assert!(!thread.is_due(Duration::from_nanos(1), None), "not before a hundred times what it took");
+        assert!(thread.is_due(Duration::ZERO, None), "who waits twice has waited already");
+    }
+
+    #[test]
+    fn counters_are_looked_for_once_and_add_up() {
+        static COUNTERS: [AtomicU64; 2] = [AtomicU64::new(3), AtomicU64::new(4)];
+        let thread = Thread::new();
+        assert_eq!(thread.bytes(|| None), None);
+        assert_eq!(thread.bytes(|| Some([&COUNTERS[0], &COUNTERS[1]])), Some(7));
+        COUNTERS[1].store(u64::MAX, Ordering::Relaxed);
+        assert_eq!(thread.bytes(|| panic!("they are known")), Some(2), "a sum that wraps around is one");
+    }
+}

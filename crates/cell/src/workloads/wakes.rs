@@ -1,0 +1,98 @@
+//! `wakes`: threads that wake, do a little and wait again: what it costs to give memory back before each wait.
+//!
+//! Each thread wakes on time, allocates and frees some blocks, says that it is about to wait, and sleeps. The time that counts
+//! is that at work, with what is given back and the faults that follow.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use super::block::Block;
+use super::crew::{Gate, five_stops};
+use super::laps::Laps;
+use super::server::IDLE_THREADS;
+use super::sizes::mixed_size;
+use crate::workload::{Outcome, Setup, Stage, Workload, parameter};
+use allocanary_allocators::setting::Kind;
+use allocanary_kernel::available::Room;
+use allocanary_kernel::rng::Rng;
+
+/// The workload.
+pub const WORKLOAD: Workload = Workload {
+    name: "wakes",
+    about: "threads that wake, allocate a little and wait again: what giving memory back costs",
+    operation: "wake",
+    parameters: &[
+        parameter("lasts", COUNT, "300", "milliseconds from the first wake to the last"),
+        parameter("every", COUNT, "10", "milliseconds from one wake of a thread to its next"),
+        parameter("bytes", Kind::Size { min: 64, max: 1 << 30 }, "65536", "bytes that a wake allocates and frees"),
+        parameter(
+            "idle_threads",
+            Kind::words(IDLE_THREADS),
+            "keep",
+            "before each wait keep freed memory, or give it back",
+        ),
+        parameter("idle_every", REST, "100", "milliseconds until a thread gives back again; 0 before each wait"),
+        parameter("idle", REST, "50", "milliseconds of rest before `idle` is read"),
+    ],
+    seconds: 0.3,
+    grows_with: &["lasts"],
+    rests: None,
+    run,
+};
+
+const COUNT: Kind = Kind::Number { min: 1, max: 1_000_000 };
+const REST: Kind = Kind::Number { min: 0, max: 1_000_000_000 };
+
+/// A block's size: 16 B to 32 KiB.
+const SIZE: (usize, usize) = (16, 11);
+
+/// What a wake does: blocks of so many bytes together, all alive at once.
+fn wake(bytes: usize, blocks: &mut Vec<Block>, rng: &mut Rng) {
+    let mut left = bytes;
+    while left > 0 {
+        let size = mixed_size(rng, SIZE.0, SIZE.1).min(left).max(8);
+        blocks.push(Block::new(size, rng.next()));
+        left = left.saturating_sub(size);
+    }
+}
+
+fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
+    let (lasts, every, bytes) = (setup.number("lasts")?, setup.number("every")?, setup.number("bytes")?);
+    let (idle_every, idle) = (setup.millis("idle_every")?, setup.millis("idle")?);
+    let gives_back = setup.word("idle_threads")? == "give_back";
+    let wakes = (lasts / every).max(1);
+    Room::check_mixed((setup.threads * bytes * 2) as u64, "parameter `bytes`")?;
+    let (verified, at_work) = (AtomicU64::new(0), AtomicU64::new(0));
+
+    let worker = |worker: usize, gate: &Gate| {
+        let mut rng = Rng::part(setup.seed, worker as u64);
+        let mut laps = Laps::new(setup.timer, 1);
+        let mut blocks = Vec::with_capacity(bytes / 8);
+        gate.stop(); // filled
+        // The threads' wakes are spread over the time between two of a thread.
+        let period = Duration::from_millis(every as u64);
+        let first = Instant::now() + period * worker as u32 / setup.threads as u32;
+        for number in 0..wakes {
+            std::thread::sleep((first + period * number as u32).saturating_duration_since(Instant::now()));
+            let woke = Instant::now();
+            laps.time(|| {
+                wake(bytes, &mut blocks, &mut rng);
+                verified.fetch_add(blocks.len() as u64, Ordering::Relaxed);
+                blocks.drain(..).for_each(Block::check_and_free);
+                if gives_back {
+                    (setup.give_back)(idle_every);
+                }
+            });
+            at_work.fetch_add(woke.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        }
+        gate.stop(); // peak
+        gate.stop_and(gives_back.then_some(setup.give_back)); // idle
+        gate.stop(); // released
+        gate.stop(); // purged
+    };
+
+    five_stops(setup.threads, stage, idle, || 0, worker);
+    let active = Duration::from_nanos(at_work.load(Ordering::Relaxed)) / setup.threads as u32;
+    let operations = (wakes * setup.threads) as u64;
+    Ok(Outcome { operations, active, timed_every: 1, verified: verified.load(Ordering::Relaxed) })
+}
