@@ -98,8 +98,9 @@ fn unlike_hosts_and_versions_are_never_one_figure() {
 
     let folder = pair(|row| {
         row.started_ms += 1;
-        let answer = row.answer.as_mut().filter(|answer| answer.version == "5.3.1");
-        answer.map(|answer| answer.version = "5.3.0".into());
+        if let Some(answer) = row.answer.as_mut().filter(|answer| answer.version == "5.3.1") {
+            answer.version = "5.3.0".into();
+        }
         true
     });
     let csv = run(&folder, "report old.jsonl new.jsonl --format csv").out;
@@ -221,10 +222,9 @@ fn the_machines_other_work_stands_in_every_row() {
 fn a_report_ends_with_its_answer_and_price_on_the_last_screen() {
     let folder = pair(|row| {
         // The winner in memory has three times the first candidate's slowest operations.
-        if row.cell.candidate == "jemalloc:narenas=1" {
-            if let Some(latency) = row.answer.as_mut().and_then(|answer| answer.latency.as_mut()) {
-                latency.p99_ns *= 3;
-            }
+        let winner = row.cell.candidate == "jemalloc:narenas=1";
+        if let Some(latency) = row.answer.as_mut().and_then(|answer| answer.latency.as_mut()).filter(|_| winner) {
+            latency.p99_ns *= 3;
         }
         row.cell.cores.is_none()
     });
