@@ -2,9 +2,9 @@
 
 mod examples;
 
-use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 
+use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
@@ -77,21 +77,25 @@ pub enum Request {
     Completions(Shell),
     /// Write the manual page.
     Man,
+    /// Write help or version.
+    Text {
+        /// For a file or a pipe.
+        plain: String,
+        /// For a terminal.
+        colored: String,
+    },
 }
 
-/// Reads the command line; help, version and mistakes are answered by clap, which ends the process.
+/// Reads the command line. Mistakes are answered by clap, which ends the process; help and version are texts like any
+/// other, since clap's own way passes over a text that could not be written.
 pub fn parse() -> Request {
     let line = match Line::try_parse() {
         Ok(line) => line,
-        Err(mistake) if mistake.use_stderr() => mistake.exit(),
-        // clap's own way passes over a text that could not be written.
-        Err(text) => match text.print().and_then(|()| std::io::stdout().flush()) {
-            Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-                eprintln!("allocanary: standard output: writing: {error}");
-                std::process::exit(2)
-            }
-            _ => std::process::exit(0),
-        },
+        Err(text) if matches!(text.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
+            let text = text.render();
+            return Request::Text { plain: text.to_string(), colored: text.ansi().to_string() };
+        }
+        Err(mistake) => mistake.exit(),
     };
     match line.verb {
         None => Request::Here(line.here),
@@ -202,7 +206,7 @@ pub struct StudyFlags {
     /// At all of its larger sizes for which there is memory (shipped cases, and files with `[[full]]` tables).
     #[arg(long)]
     pub full: bool,
-    /// Finish the study in --out: run the cells that have no row yet.
+    /// Finish the study in --out: run the cells that have no row yet, and those that failed.
     #[arg(long)]
     pub resume: bool,
 }

@@ -8,6 +8,8 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::earlier::Earlier;
+use super::kept;
+use super::left;
 use super::progress::{self as told, Stretch};
 use super::terminal;
 use allocanary_cell::Cell;
@@ -18,7 +20,7 @@ use allocanary_kernel::units::show_duration;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::reports;
 use allocanary_study::rows;
-use allocanary_study::run::{Builder, Left, Progress, Roster, Runner, Store, Target, check_folder};
+use allocanary_study::run::{Builder, Progress, Roster, Runner, Store, Target, check_folder};
 use allocanary_study::summary::{About, Findings, Fold};
 use allocanary_study::{Group, MOST_CELLS, Study, expected, find_shipped, plan, too_many};
 
@@ -124,11 +126,15 @@ impl Measurement<'_> {
         let cells = self.roster.descriptions();
         let studies = planned(self.group, &cells)?;
         let sizes: Vec<usize> = studies.iter().map(|(_, planned)| planned.len()).collect();
-        self.check_folder()?;
+        kept::check(&self.target, self.group)?;
         self.target = self.target.make()?;
         let mut store = Store::open(&self.target, self.resume)?;
-        let earlier = self.earlier(&studies, &cells)?;
-        self.keep_study()?;
+        let planned = studies.iter().flat_map(|(_, planned)| planned);
+        let earlier = match self.resume {
+            true => kept::compare(&self.target, self.group).and(Earlier::read(&self.target, planned, &cells))?,
+            false => Earlier::default(),
+        };
+        kept::keep(&self.target, self.group)?;
         let unmeasured = |planned: Vec<Cell>| planned.into_iter().filter(|cell| !earlier.has(cell));
         let left: Vec<(Study, Vec<Cell>)> =
             studies.into_iter().map(|(study, planned)| (study, unmeasured(planned).collect())).collect();
@@ -162,8 +168,9 @@ impl Measurement<'_> {
         };
         let ran = self.run_all(&left, &progress, &mut row);
         progress.end();
-        if let Some(place) = store.left() {
-            return self.report_of_left(&place);
+        if let Some(rows) = store.left() {
+            self.report_of(&rows.readable)?;
+            return Err(left::told(&rows, &self.target));
         }
         let reported = self.report();
         // A disk that is full stops rows and report alike; the row's error says what is lost.
@@ -210,67 +217,6 @@ impl Measurement<'_> {
         Ok(ended)
     }
 
-    /// The study as TOML beside its rows, so that `--resume` needs nothing but the folder.
-    fn keep_study(&self) -> Result<()> {
-        let Target::Folder(folder) = &self.target else { return Ok(()) };
-        let path = folder.join("study.toml");
-        let text = self.group.to_toml();
-        if self.is_kept(&path) {
-            return Ok(()); // on a full disk, writing it anew would lose it
-        }
-        fs::write(&path, text).map_err(|error| Error::file(path, "writing the study", error))
-    }
-
-    /// A folder that has a study or a report and no rows was not made by a study: nothing in it is written over.
-    fn check_folder(&self) -> Result<()> {
-        let Target::Folder(folder) = &self.target else { return Ok(()) };
-        if folder.join("samples.jsonl").metadata().is_ok_and(|rows| rows.len() > 0) {
-            return Ok(());
-        }
-        let study = folder.join("study.toml");
-        let theirs = match study.exists() {
-            true if self.is_kept(&study) => return Ok(()),
-            true => study,
-            false => folder.join("report.html"),
-        };
-        match theirs.exists() {
-            false => Ok(()),
-            true => Err(Error::Input(format!(
-                "{}: is there already, without rows beside it, and would be written over: name another --out",
-                theirs.display()
-            ))),
-        }
-    }
-
-    /// Whether a file says of the study what would be written to it.
-    fn is_kept(&self, path: &Path) -> bool {
-        let same_text = || fs::read_to_string(path).is_ok_and(|there| there == self.group.to_toml());
-        same_text() || Group::read(path).is_ok_and(|there| there == *self.group)
-    }
-
-    /// What is measured already. An error where that is of another study or another build.
-    fn earlier(&self, studies: &[(Study, Vec<Cell>)], cells: &[Description]) -> Result<Earlier> {
-        if !self.resume {
-            return Ok(Earlier::default());
-        }
-        let earlier = Earlier::read(&self.target, studies.iter().flat_map(|(_, planned)| planned), cells);
-        let kept = match &self.target {
-            Target::Folder(folder) => Some(folder.join("study.toml")).filter(|path| path.exists()),
-            _ => None,
-        };
-        if let Some(path) = kept {
-            // It names the difference by the study's own words, where a row knows only its cell.
-            if let Some(difference) = self.group.differs_from(&Group::read(&path)?)? {
-                let path = path.display();
-                return Err(Error::Input(format!(
-                    "--resume: {path}: the rows there are of another study: {difference}: leave out what changes it, or \
-                     name another --out"
-                )));
-            }
-        }
-        earlier
-    }
-
     /// Prints the report of all rows, and writes the page with the pictures beside them.
     fn report(&self) -> Result<()> {
         let Some(path) = self.target.rows() else { return Ok(()) };
@@ -295,28 +241,6 @@ impl Measurement<'_> {
         }
         terminal::print((reports::ALL[0].render)(&findings, &terminal::look()).as_bytes())?;
         Ok(Some(findings))
-    }
-
-    /// What is said of rows that are no longer where they were: all of them, where no name leads to them any more.
-    fn report_of_left(&self, left: &Left) -> Result<ExitCode> {
-        self.report_of(&left.readable)?;
-        let name = self.target.name();
-        Err(Error::Gone(match &left.moved_to {
-            Some(to) => {
-                let begun = to.parent().filter(|_| matches!(self.target, Target::Folder(_))).unwrap_or(to).display();
-                format!(
-                    "{name}: was moved while the study ran, which ended there: its rows are in {}; \
-                     `allocanary study --resume --out {begun}` goes on",
-                    to.display()
-                )
-            }
-            None => {
-                eprint!("the rows that were measured:\n{}", left.text()?);
-                format!(
-                    "{name}: was removed while the study ran, which ended there: its rows stand above: keep them as *.jsonl"
-                )
-            }
-        }))
     }
 
     fn how_to_resume(&self) -> String {

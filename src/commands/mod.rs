@@ -4,6 +4,8 @@ mod compare;
 mod doctor;
 mod earlier;
 mod here;
+mod kept;
+mod left;
 mod list;
 mod measure;
 mod plan;
@@ -29,6 +31,9 @@ pub fn carry_out(request: Request) -> Result<ExitCode> {
         Request::Compare(flags) => compare::run(&flags),
         Request::Doctor(flags) => doctor::run(&flags),
         Request::Completions(shell) => terminal::print(&args::completions(shell)),
+        Request::Text { plain, colored } => {
+            terminal::print(if terminal::look().color { colored } else { plain }.as_bytes())
+        }
         Request::Man => {
             let page = args::manual().map_err(|error| Error::file("the manual page", "writing", error))?;
             terminal::print(&page)

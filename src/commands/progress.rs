@@ -90,6 +90,9 @@ impl Progress {
         let mut course = self.course.lock().unwrap();
         course.before += course.done;
         (course.at, course.done, course.since) = (at, 0, Instant::now());
+        if let Some(bar) = &self.bar {
+            bar.set_message(course.line());
+        }
     }
 
     /// A cell of a candidate is done.

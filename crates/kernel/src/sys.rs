@@ -1,11 +1,16 @@
 //! System calls and files of the kernel, read without allocating.
 //! In: nothing. Out: numbers and texts on the caller's stack.
 
+mod kills;
+mod lock;
+
+pub use kills::memory_kills;
+pub use lock::try_lock;
+
 use std::ffi::CStr;
 use std::fs::File;
 use std::io::Read;
 use std::mem::MaybeUninit;
-use std::path::Path;
 
 /// Reads the beginning of `path` into `buffer`; none where it cannot be read.
 #[inline]
@@ -156,44 +161,6 @@ pub fn die_with_parent() {
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
 }
 
-/// How many processes the kernel has killed for memory in this process's control group (v1 or v2); 0 where unknown.
-pub fn memory_kills() -> u64 {
-    memory_kills_at(Path::new("/proc"), Path::new("/sys/fs/cgroup"))
-}
-
-/// The same with `proc` and control groups mounted elsewhere.
-fn memory_kills_at(proc: &Path, mount: &Path) -> u64 {
-    let groups = std::fs::read_to_string(proc.join("self/cgroup")).unwrap_or_default();
-    let group = |line: &str| {
-        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
-        let (roots, file) = match controllers {
-            // Where v1 is in use as well, v2 is mounted one folder deeper.
-            "" => ([mount.to_path_buf(), mount.join("unified")], "memory.events"),
-            _ if controllers.split(',').any(|name| name == "memory") => {
-                ([mount.join("memory"), mount.join(controllers)], "memory.oom_control")
-            }
-            _ => return None,
-        };
-        // In a container the path may be the host's. It is not there then, and the root of the mount is the group.
-        let own = path.trim_matches('/');
-        let folders = roots.iter().map(|root| root.join(own)).chain(roots.iter().cloned());
-        folders.filter_map(|folder| std::fs::read(folder.join(file)).ok()).next()
-    };
-    groups.lines().filter_map(group).filter_map(|text| line_number(&text, b"oom_kill ")).sum()
-}
-
-/// Locks a whole file for this process, without waiting: false where another process has it. The lock goes with the
-/// file's last descriptor, so a process that is killed leaves none behind.
-pub fn try_lock(file: &File) -> std::io::Result<bool> {
-    use std::os::fd::AsRawFd;
-    // SAFETY: the descriptor is the file's, which is borrowed meanwhile.
-    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
-        return Ok(true);
-    }
-    let error = std::io::Error::last_os_error();
-    if error.kind() == std::io::ErrorKind::WouldBlock { Ok(false) } else { Err(error) }
-}
-
 /// A variable of the environment, for code that runs before `main` and must not allocate; none in a program that runs
 /// with more rights than its user, as jemalloc has it too.
 ///
@@ -302,43 +269,6 @@ mod tests {
             (read_once(c"/proc/no-such-file", &mut buffer), read_once(c"/proc/self/status", &mut buffer)),
             (0, 8)
         );
-    }
-
-    /// The kills that are found with these files below `proc` and `groups`.
-    fn kills(files: &[(&str, &str)]) -> u64 {
-        let folder = tempfile::tempdir().unwrap();
-        for (path, text) in files {
-            let path = folder.path().join(path);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        }
-        memory_kills_at(&folder.path().join("proc"), &folder.path().join("groups"))
-    }
-
-    #[test]
-    fn kills_for_memory_are_found_in_either_version_and_in_a_container() {
-        let v2 = ("proc/self/cgroup", "0::/kubepods/pod1/x\n");
-        let events = |count| format!("low 0\noom 9\noom_kill {count}\noom_group_kill 8\n");
-        let (own, root) = (events(2), events(5));
-        assert_eq!(kills(&[v2, ("groups/kubepods/pod1/x/memory.events", &own), ("groups/memory.events", &root)]), 2);
-        assert_eq!(kills(&[v2, ("groups/memory.events", &root)]), 5, "the path is the host's");
-        let v1 = ("proc/self/cgroup", "5:cpu:/x\n4:memory:/docker/1\n0::/docker/1\n");
-        let control = "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n";
-        assert_eq!(kills(&[v1, ("groups/memory/docker/1/memory.oom_control", control)]), 3);
-        assert_eq!(kills(&[v1, ("groups/memory/memory.oom_control", control)]), 3, "the path is the host's");
-        assert_eq!(kills(&[v1, ("groups/cpu/memory.oom_control", control)]), 0, "the processor's group is no memory's");
-        assert_eq!(kills(&[]), 0);
-    }
-
-    #[test]
-    fn a_file_is_locked_once() {
-        let folder = tempfile::tempdir().unwrap();
-        let open = || File::create(folder.path().join("file")).unwrap();
-        let (first, second) = (open(), open());
-        assert!(try_lock(&first).unwrap() && try_lock(&first).unwrap());
-        assert!(!try_lock(&second).unwrap());
-        drop(first);
-        assert!(try_lock(&second).unwrap());
     }
 
     #[test]

@@ -194,9 +194,13 @@ impl Store {
         if !self.is_file || same(&self.name) == Some(true) {
             return None;
         }
-        // The kernel knows where an open file is.
+        // The kernel knows where an open file is. That counts where a file system gives one file several numbers.
         let readable = PathBuf::from(format!("/proc/self/fd/{}", self.out.as_raw_fd()));
-        let moved_to = fs::read_link(&readable).ok().filter(|path| same(path) == Some(true));
+        let is_at = fs::read_link(&readable).ok();
+        if is_at.is_some() && is_at == self.name.canonicalize().ok() {
+            return None;
+        }
+        let moved_to = is_at.filter(|path| same(path) == Some(true));
         Some(Left { readable, moved_to })
     }
 }

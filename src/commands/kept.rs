@@ -1,0 +1,67 @@
+//! The study beside its rows, so that `--resume` needs nothing but the folder. In: a folder, a group of studies. Out:
+//! `study.toml`, and errors where what is there must stay as it is.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use allocanary_study::Group;
+use allocanary_study::error::{Error, Result};
+use allocanary_study::run::Target;
+
+/// Writes the study, where the target is a folder.
+pub fn keep(target: &Target, group: &Group) -> Result<()> {
+    match place(target) {
+        // On a full disk, writing it anew would lose it.
+        Some(path) if !says(&path, group) => {
+            fs::write(&path, group.to_toml()).map_err(|error| Error::file(path, "writing the study", error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Fails where a folder has a study or a report and no rows: no study made it, and nothing in it is written over.
+pub fn check(target: &Target, group: &Group) -> Result<()> {
+    let (Target::Folder(folder), Some(study)) = (target, place(target)) else { return Ok(()) };
+    if folder.join("samples.jsonl").metadata().is_ok_and(|rows| rows.len() > 0) {
+        return Ok(());
+    }
+    let theirs = match study.exists() {
+        true if says(&study, group) => return Ok(()),
+        true => study,
+        false => folder.join("report.html"),
+    };
+    match theirs.exists() {
+        false => Ok(()),
+        true => Err(Error::Input(format!(
+            "{}: is there already, without rows beside it, and would be written over: name another --out",
+            theirs.display()
+        ))),
+    }
+}
+
+/// Fails where the rows in a folder are of another study than those that are to be added. The difference is named in the
+/// study's own words, where a row knows only its cell.
+pub fn compare(target: &Target, group: &Group) -> Result<()> {
+    let Some(path) = place(target).filter(|path| path.exists()) else { return Ok(()) };
+    match group.differs_from(&Group::read(&path)?)? {
+        None => Ok(()),
+        Some(difference) => Err(Error::Input(format!(
+            "--resume: {}: the rows there are of another study: {difference}: leave out what changes it, or name another \
+             --out",
+            path.display()
+        ))),
+    }
+}
+
+fn place(target: &Target) -> Option<PathBuf> {
+    match target {
+        Target::Folder(folder) => Some(folder.join("study.toml")),
+        _ => None,
+    }
+}
+
+/// Whether a file says of the study what would be written to it.
+fn says(path: &Path, group: &Group) -> bool {
+    let same_text = || fs::read_to_string(path).is_ok_and(|there| there == group.to_toml());
+    same_text() || Group::read(path).is_ok_and(|there| there == *group)
+}

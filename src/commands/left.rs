@@ -1,0 +1,27 @@
+//! Rows that are no longer where they were written to. In: where they are now. Out: what to say; all of them on standard
+//! error, where no name leads to them any more.
+
+use allocanary_study::error::Error;
+use allocanary_study::run::{Left, Target};
+
+/// The error that ends the study.
+pub fn told(rows: &Left, target: &Target) -> Error {
+    let name = target.name();
+    let Some(to) = &rows.moved_to else {
+        return match rows.text() {
+            Ok(text) => {
+                eprint!("the rows that were measured:\n{text}");
+                let text =
+                    "was removed while the study ran, which ended there: its rows stand above: keep them as *.jsonl";
+                Error::Gone(format!("{name}: {text}"))
+            }
+            Err(error) => error,
+        };
+    };
+    let begun = to.parent().filter(|_| matches!(target, Target::Folder(_))).unwrap_or(to).display();
+    Error::Gone(format!(
+        "{name}: was moved while the study ran, which ended there: its rows are in {}; \
+         `allocanary study --resume --out {begun}` goes on",
+        to.display()
+    ))
+}
