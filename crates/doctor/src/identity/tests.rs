@@ -1,0 +1,97 @@
+//! Programs and libraries as their marks show them, and the allocator that each has.
+
+use super::*;
+
+fn part(path: &str, symbols: &[&'static str], exports: &[&'static str], strings: &[&'static str]) -> Part {
+    let marks = Marks {
+        symbols: symbols.iter().chain(exports).copied().collect(),
+        exports: exports.iter().copied().collect(),
+        strings: strings.iter().copied().collect(),
+        has_symbols: !symbols.is_empty(),
+        ..Marks::default()
+    };
+    Part { path: path.into(), marks }
+}
+
+fn libc() -> Part {
+    part("/lib/libc.so.6", &[], &["malloc"], &[])
+}
+
+fn of(program: Part, libraries: &[Part]) -> (Flavour, Option<Flavour>, Sure) {
+    let identity = Identity::of(&program, libraries);
+    (identity.main.flavour, identity.c.map(|found| found.flavour), identity.main.sure)
+}
+
+const RUST: Flavour = Flavour::RustJemalloc { installs: false };
+
+#[test]
+fn a_static_allocator_is_known_by_symbols_and_without_them_by_strings() {
+    let c = Some(Flavour::Glibc);
+    assert_eq!(of(part("/a", &["_rjem_mallctl"], &[], &[]), &[libc()]), (RUST, c, Sure::Yes));
+    assert_eq!(of(part("/a", &["mi_version"], &[], &[]), &[libc()]), (Flavour::Mimalloc, c, Sure::Yes));
+    assert_eq!(of(part("/a", &[], &[], &["jemalloc", "rjem"]), &[libc()]), (RUST, c, Sure::Likely));
+    let installed = part("/a", &[], &[], &["jemalloc", "rjem", "install"]);
+    assert_eq!(of(installed, &[libc()]).0, Flavour::RustJemalloc { installs: true });
+    assert_eq!(of(part("/a", &[], &[], &["mimalloc"]), &[libc()]).0, Flavour::Mimalloc);
+    assert_eq!(of(part("/a", &["malloc"], &[], &["mimalloc"]), &[libc()]).0, Flavour::Glibc, "only a text");
+    assert_eq!(of(part("/a", &[], &[], &[]), &[libc()]), (Flavour::Glibc, None, Sure::Yes));
+}
+
+#[test]
+fn what_malloc_is_bound_to_counts_and_not_what_is_mapped() {
+    let jemalloc = part("/lib/libjemalloc.so.2", &[], &["malloc", "mallctl"], &[]);
+    let preloaded = of(part("/a", &[], &[], &[]), &[jemalloc.clone(), libc()]);
+    assert_eq!(preloaded, (Flavour::PlainJemalloc, None, Sure::Likely));
+    // A program that exports its own malloc does not use the preloaded one.
+    let identity = Identity::of(&part("/a", &["mi_version"], &["malloc"], &[]), &[jemalloc, libc()]);
+    assert_eq!((identity.main.flavour, &identity.c), (Flavour::Mimalloc, &None));
+    assert!(identity.notes[0].contains("malloc is not bound to it"), "{:?}", identity.notes);
+}
+
+#[test]
+fn an_unprefixed_static_jemalloc_is_cs_malloc_too() {
+    let program = part("/a", &["mallctl", "malloc"], &[], &[]);
+    assert_eq!(of(program, &[]), (Flavour::PlainJemalloc, None, Sure::Yes));
+}
+
+#[test]
+fn a_malloc_of_the_programs_own_is_unknown_and_not_the_c_librarys() {
+    let exports = || part("/a", &["main"], &["malloc"], &[]);
+    assert_eq!(of(exports(), &[libc()]), (Flavour::Unknown, None, Sure::Likely));
+    let library = part("/lib/libown.so", &[], &["malloc"], &[]);
+    assert_eq!(of(part("/a", &[], &[], &[]), &[library, libc()]).0, Flavour::Unknown);
+    // Stripped, with jemalloc's messages: it is jemalloc's.
+    let stripped = part("/a", &[], &["malloc"], &["jemalloc", "plain"]);
+    assert_eq!(of(stripped, &[libc()]), (Flavour::PlainJemalloc, None, Sure::Likely));
+    // A static program may export the C library's.
+    let exported = part("/a", &["main"], &["malloc"], &["glibc"]);
+    assert_eq!(of(exported, &[]), (Flavour::Glibc, None, Sure::Likely));
+}
+
+#[test]
+fn a_go_program_has_gos_runtime_and_c_only_beside_it() {
+    let go = |mut program: Part| {
+        program.marks.go = true;
+        program
+    };
+    assert_eq!(of(go(part("/a", &[], &[], &[])), &[]), (Flavour::Go, None, Sure::Yes));
+    let cgo = go(part("/a", &["main"], &[], &[]));
+    assert_eq!(of(cgo, &[libc()]), (Flavour::Go, Some(Flavour::Glibc), Sure::Yes));
+    let with_jemalloc = go(part("/a", &["je_mallctl"], &[], &[]));
+    assert_eq!(of(with_jemalloc, &[libc()]), (Flavour::Go, Some(Flavour::PrefixedJemalloc), Sure::Yes));
+}
+
+#[test]
+fn a_static_program_tells_its_c_library() {
+    let program = part("/a", &[], &[], &["glibc"]);
+    assert_eq!(of(program.clone(), &[]), (Flavour::Glibc, None, Sure::Likely));
+    assert_eq!(super::libc(&program, &[]), "glibc, linked statically");
+    assert_eq!(of(part("/a", &[], &[], &[]), &[]).0, Flavour::OtherLibc);
+}
+
+#[test]
+fn two_allocators_in_one_program_are_a_guess() {
+    let identity = Identity::of(&part("/a", &["_rjem_mallctl", "mi_version"], &[], &[]), &[libc()]);
+    assert_eq!(identity.main.sure, Sure::Likely);
+    assert!(identity.notes[0].contains("_rjem_mallctl, mi_version"));
+}

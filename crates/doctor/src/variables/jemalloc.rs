@@ -1,0 +1,143 @@
+//! jemalloc's settings as a variable has them. In: its text, and the release that will read it. Out: assignments, with what
+//! is wrong and what is clipped.
+
+use super::{Assignment, Family, JEMALLOC_ALSO, JEMALLOC_SETTINGS, number, perhaps, refused};
+use crate::doctor::seen::Libraries;
+use allocanary_allocators::setting::{Kind, Setting, also};
+
+/// Settings that jemalloc 5.3.1 has and 5.3.0 has not.
+const SINCE_5_3_1: [&str; 3] = ["experimental_tcache_gc", "process_madvise_max_batch", "tcache_ncached_max"];
+
+/// Settings that jemalloc clips to what it takes, where it refuses other values.
+const CLIPPED: [&str; 8] = [
+    "lg_tcache_flush_large_div",
+    "lg_tcache_flush_small_div",
+    "max_background_threads",
+    "narenas",
+    "tcache_gc_incr_bytes",
+    "tcache_nslots_large",
+    "tcache_nslots_small_max",
+    "tcache_nslots_small_min",
+];
+
+/// jemalloc stops at the first thing that is not `name:value`; what is merely unknown it skips.
+pub(super) fn read(variable: &str, text: &str, libraries: &Libraries, found: &mut Vec<Assignment>) {
+    let mut add = |key: &str, value: &str, problem: Option<Problem>| {
+        let (family, variable) = (Family::Jemalloc, variable.to_string());
+        let (problem, becomes) = match problem {
+            Some(Problem { text, becomes }) => (Some(text), becomes),
+            None => (None, Some(value.to_string())),
+        };
+        found.push(Assignment { family, variable, key: key.into(), value: value.into(), becomes, problem });
+    };
+    for pair in text.split(',') {
+        let name = |key: &str| !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        match pair.split_once(':') {
+            Some((key, value)) if name(key) => add(key, value, jemalloc_problem(key, value, libraries)),
+            _ if pair.is_empty() && text.is_empty() => {}
+            _ => {
+                let problem = format!("`{pair}` is not `name:value`: jemalloc reads no further");
+                return add(pair, "", Some(problem.into()));
+            }
+        }
+    }
+}
+
+/// What is wrong with a setting, and the value that the allocator takes all the same.
+struct Problem {
+    text: String,
+    becomes: Option<String>,
+}
+
+impl From<String> for Problem {
+    fn from(text: String) -> Self {
+        Problem { text, becomes: None }
+    }
+}
+
+fn jemalloc_problem(key: &str, value: &str, libraries: &Libraries) -> Option<Problem> {
+    let release = libraries.jemalloc_release();
+    let Some(setting) = JEMALLOC_SETTINGS.iter().find(|setting| setting.name == key) else {
+        if JEMALLOC_SETTINGS.is_empty() {
+            return None;
+        }
+        return match also(JEMALLOC_ALSO, key, value) {
+            Some(Ok(())) => None,
+            Some(Err(wanted)) => Some(format!("{key}: {wanted}, found `{value}`: jemalloc keeps its default").into()),
+            None => {
+                let others = JEMALLOC_ALSO.split_ascii_whitespace().filter_map(|row| row.split('=').next());
+                let names = JEMALLOC_SETTINGS.iter().map(|setting| setting.name.as_ref()).chain(others);
+                let near = perhaps(key, names);
+                // Our table is that of the newest release.
+                let of = match libraries.jemalloc.as_deref() {
+                    Some(version) if release != Some([5, 3, 1]) => format!(" 5.3.1 (this program has {version})"),
+                    _ => String::new(),
+                };
+                let held = if release.is_none() { " (as of 5.3.1)" } else { "" };
+                Some(format!("jemalloc{of} has no setting `{key}`{near}{held}").into())
+            }
+        };
+    };
+    if SINCE_5_3_1.contains(&key) && release.is_some_and(|release| release < [5, 3, 1]) {
+        let version = libraries.jemalloc.as_deref().unwrap_or_default();
+        return Some(format!("this program's jemalloc, {version}, has no setting `{key}`: it came with 5.3.1").into());
+    }
+    let taken = match setting.kind {
+        Kind::Flag => matches!(value, "true" | "false"),
+        Kind::Number { .. } if key == "narenas" && value == "default" => return None,
+        Kind::Number { .. } | Kind::Size { .. } => number(value).is_some(),
+        Kind::Choice { .. } | Kind::Text => true,
+    };
+    if key == "narenas_ratio" && (value.contains(|c| !matches!(c, '0'..='9' | '.')) || value.parse::<f64>().is_err()) {
+        let wanted = format!("{key}: wanted a number such as 4 or 0.5, found `{value}`: jemalloc keeps its default");
+        return Some(wanted.into());
+    }
+    if key == "tcache_max"
+        && let Some(bytes) = number(value)
+    {
+        return tcache_max_problem(bytes, value, release);
+    }
+    if CLIPPED.contains(&key)
+        && let Some(bound) = number(value).and_then(|number| clipped(setting, number))
+    {
+        let text = format!("{key}: {value} becomes {bound}: jemalloc clips it");
+        return Some(Problem { text, becomes: Some(bound.to_string()) });
+    }
+    refused(setting, value, taken).map(|wanted| format!("{wanted}: jemalloc keeps its default").into())
+}
+
+/// The bound that a number out of range becomes. jemalloc refuses 0 arenas, and clips what is too many.
+fn clipped(setting: &Setting, number: i128) -> Option<i128> {
+    let (min, max) = match setting.kind {
+        Kind::Number { min, max } => (i128::from(min), i128::from(max)),
+        Kind::Size { min, max } => (i128::from(min), i128::from(max)),
+        _ => return None,
+    };
+    match number {
+        _ if number > max => Some(max),
+        _ if number < min && setting.name != "narenas" => Some(min),
+        _ => None,
+    }
+}
+
+/// What is wrong with a limit of the thread caches, with pages of 4 KiB: 5.3.0 takes more than later releases do.
+fn tcache_max_problem(bytes: i128, value: &str, release: Option<[u32; 3]>) -> Option<Problem> {
+    const MOST_5_3_0: i128 = 8 << 20;
+    const MOST: i128 = 32 << 10;
+    let (most, of) = match release {
+        Some(release) if release < [5, 3, 0] => {
+            return Some(
+                "this program's jemalloc has no setting `tcache_max`; perhaps lg_tcache_max".to_string().into(),
+            );
+        }
+        Some([5, 3, 0]) => (MOST_5_3_0, "jemalloc 5.3.0 clips it".to_string()),
+        Some([major, minor, patch]) => (MOST, format!("jemalloc {major}.{minor}.{patch} clips it")),
+        None if bytes > MOST_5_3_0 => (MOST, format!("jemalloc clips it from 5.3.1 on, and 5.3.0 to {MOST_5_3_0}")),
+        None => (MOST, "jemalloc clips it from 5.3.1 on; 5.3.0 takes it as it is".to_string()),
+    };
+    (bytes > most).then(|| Problem {
+        text: format!("tcache_max: {value} becomes {most}: {of}, without a word"),
+        // Where the release is not known the user's value stays.
+        becomes: Some(if release.is_some() { most.to_string() } else { value.to_string() }),
+    })
+}
