@@ -2,7 +2,7 @@
 //! is wrong and what is clipped.
 
 use super::{Assignment, Family, JEMALLOC_ALSO, JEMALLOC_SETTINGS, number, perhaps, refused};
-use crate::doctor::seen::Libraries;
+use crate::seen::Libraries;
 use allocanary_allocators::setting::{Kind, Setting, also};
 
 /// Settings that jemalloc 5.3.1 has and 5.3.0 has not.
