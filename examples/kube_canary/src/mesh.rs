@@ -213,7 +213,7 @@ impl Mesh {
 }
 
 /// A place on the ring: FNV-1a with a final mix, since the same name must have the same place in every canary's build.
-fn ring_place(bytes: &[u8]) -> u64 {
+pub(crate) fn ring_place(bytes: &[u8]) -> u64 {
     let hash = bytes
         .iter()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3));

@@ -2,6 +2,7 @@
 //! prometheus-client. Those of its peers are in [`super::series`].
 
 use std::fmt;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet};
@@ -10,7 +11,7 @@ use prometheus_client::registry::Unit;
 
 use super::facts::Facts;
 use crate::histogram::Histogram;
-use crate::mesh::{Mesh, Shared};
+use crate::mesh::{Mesh, Shared, ring_place};
 use crate::tallies::{Refused, Tallies};
 
 /// Reads the mesh at each scrape.
@@ -18,12 +19,17 @@ use crate::tallies::{Refused, Tallies};
 pub(super) struct MeshCollector {
     mesh: Shared,
     facts: Facts,
+    /// A number that follows from the node's name.
+    order: u64,
+    started: f64,
 }
 
 impl MeshCollector {
-    /// Of that mesh.
-    pub(super) fn new(mesh: Shared, facts: Facts) -> Self {
-        MeshCollector { mesh, facts }
+    /// Of that mesh, on that node.
+    pub(super) fn new(mesh: Shared, facts: Facts, node: &str) -> Self {
+        let started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_millis() as f64 / 1e3);
+        // 48 bits: a sample is a floating-point number, which has more than that exactly.
+        MeshCollector { mesh, facts, order: ring_place(node.as_bytes()) >> 16, started }
     }
 
     fn mesh(&self, mesh: &Mesh, encoder: &mut DescriptorEncoder) -> fmt::Result {
@@ -123,7 +129,14 @@ impl MeshCollector {
         let Facts { version, allocator, architecture } = self.facts;
         let mut family = encoder.encode_descriptor("kube_canary_build_info", help, None, Gauge)?;
         let labels = [("version", version), ("allocator", allocator), ("architecture", architecture)];
-        gauge(&mut family, &labels, 1.0)
+        gauge(&mut family, &labels, 1.0)?;
+        let help =
+            "A number that follows from the node's name: of two nodes, alerts name the one with the smaller first";
+        let mut family = encoder.encode_descriptor("kube_canary_node_order", help, None, Gauge)?;
+        family.encode_gauge(&(self.order as i64))?;
+        let help = "When this canary started, since 1970";
+        let mut family = encoder.encode_descriptor("process_start_time", help, Some(&Unit::Seconds), Gauge)?;
+        family.encode_gauge(&self.started)
     }
 }
 

@@ -60,7 +60,7 @@ impl Server {
         let listener = listen(options.listen).map_err(port)?;
         let peer_port = options.port_of_peers(listener.local_addr().map_err(port)?.port());
         let mut registry = Registry::default();
-        registry.register_collector(Box::new(MeshCollector::new(mesh.clone(), facts.clone())));
+        registry.register_collector(Box::new(MeshCollector::new(mesh.clone(), facts.clone(), &options.node)));
         // By the scrape itself: one arena is added up in microseconds, and a thread would be a tenth of our memory.
         let allocator = allocanary::metrics::AllocatorCollector::new().with_refresh(Duration::ZERO);
         registry.register_collector(Box::new(allocator));

@@ -1,5 +1,6 @@
 //! Integration tests of kube_canary, one binary with a module for each part.
 
+mod alerts;
 mod canary;
 mod command;
 mod hardship;
