@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener as StdListener};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -21,9 +22,11 @@ use super::connection::Wire;
 use super::facts::Facts;
 use super::gather::Gatherer;
 use super::json::Identity;
+use super::labels::Labels;
 use super::metrics::MeshCollector;
 use super::pages::Pages;
 use super::routes::Site;
+use super::series::Series;
 use crate::clock;
 use crate::error::{Error, Result};
 use crate::mesh::Shared;
@@ -73,8 +76,13 @@ impl Server {
             gatherer: Arc::new(gatherer),
             identity: Identity { node, facts, interval_seconds: options.interval.as_secs_f64() },
             interval: options.interval,
-            quantiles: options.quantiles,
-            labels: Mutex::default(),
+            series: match (options.all_series, options.quantiles) {
+                (false, _) => Series::Basic,
+                (true, false) => Series::Histograms,
+                (true, true) => Series::Quantiles,
+            },
+            labels: Mutex::new(Labels::new(options.label_addresses)),
+            said_too_large: AtomicBool::new(false),
             started_ns: clock::now(),
         };
         site.warm();
