@@ -14,3 +14,5 @@ mod abuse;
 mod pages;
 #[path = "web/picture.rs"]
 mod picture;
+#[path = "web/reference.rs"]
+mod reference;

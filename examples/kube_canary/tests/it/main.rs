@@ -6,6 +6,7 @@ mod command;
 mod hardship;
 mod image;
 mod input;
+mod manifests;
 mod probes;
 #[path = "../../../../tests/skipped/mod.rs"]
 mod skipped;
