@@ -110,10 +110,17 @@ struct Metrics {
     /// Threads of the web server; 0 serves on the prober's own.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=1024))]
     http_threads: u16,
-    /// How round-trip times are shown; quantiles are of the last 64 replies, are fewer series, and cannot be added up over
-    /// peers.
-    #[arg(long, value_name = "FORM", value_enum, default_value = "histogram")]
-    latency: Latency,
+    /// The series of each peer [default: basic, or all with --latency or --buckets].
+    #[arg(long, value_name = "SET", value_enum)]
+    series: Option<Series>,
+    /// How round-trip times are shown among all series; quantiles are of the last 64 replies, are fewer series, and cannot be
+    /// added up over peers [default: histogram].
+    #[arg(long, value_name = "FORM", value_enum)]
+    latency: Option<Latency>,
+    /// Addresses of peers as the label `peer_ip`: each rollout of the canaries then makes all series anew. Without it only peers
+    /// whose node's name is another one's too have it.
+    #[arg(long)]
+    label_peer_ip: bool,
     /// Upper bounds of the histogram, in seconds [default: 11 from 50 us to 1 s].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     buckets: Option<Vec<f64>>,
@@ -128,6 +135,15 @@ struct Surroundings {
     /// Its own address, or several; not probed without --probe-self, whoever names it.
     #[arg(long, value_name = "LIST", env = "POD_IP", value_delimiter = ',')]
     pod_ip: Vec<IpAddr>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Series {
+    /// Replies, losses by reason, and whether it is up, by each protocol; the median and the 99th percentile of the last 64
+    /// round trips by the first: 12 for a peer by two protocols.
+    Basic,
+    /// 26 for each peer and protocol, 17 with --latency quantiles.
+    All,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -154,6 +170,12 @@ fn options(line: Line) -> Result<Options> {
         }
         None => Bounds::default(),
     };
+    let of_all = metrics.latency.is_some() || metrics.buckets.is_some();
+    if metrics.series == Some(Series::Basic) && of_all {
+        let text =
+            "--series basic has no such round-trip times; leave out --latency and --buckets, or ask for --series all";
+        return Err(Error::Input(text.into()));
+    }
     let timeout = probing.timeout.unwrap_or(probing.interval);
     if timeout > probing.interval * MOST_INTERVALS {
         return Err(Error::Input(format!(
@@ -188,7 +210,9 @@ fn options(line: Line) -> Result<Options> {
         grace: peers.grace,
         most_probed: peers.peers_max.map_or(usize::MAX, |most| most as usize),
         bounds,
-        quantiles: metrics.latency == Latency::Quantiles,
+        all_series: of_all || metrics.series == Some(Series::All),
+        quantiles: metrics.latency == Some(Latency::Quantiles),
+        label_addresses: metrics.label_peer_ip,
         probe_self: peers.probe_self,
         own_addresses: surroundings.pod_ip,
     })
@@ -241,6 +265,7 @@ mod tests {
         assert_eq!(options.protocols, Some(vec![Protocol::Icmp, Protocol::Http]));
         assert_eq!(options.peers, [Peer::on(IpAddr::from([10, 0, 0, 1]), "a"), Peer::at("::1".parse().unwrap())]);
         assert_eq!((options.peer_port, options.most_probed, options.quantiles), (80, 3, true));
+        assert!(options.all_series && !options.label_addresses, "quantiles are among all series");
         assert_eq!(options.bounds.nanos(), [1_000_000, 10_000_000]);
         assert_eq!((&*options.node, options.own_addresses.len(), options.grace), ("n", 2, Duration::ZERO));
     }
@@ -261,6 +286,7 @@ mod tests {
             (&["--peer", "::ffff:255.255.255.255"], "not of all"),
             (&["--peer", "ff02::1"], "multicast"),
             (&["--buckets", "2,1"], "--buckets"),
+            (&["--series", "basic", "--latency", "histogram"], "--series all"),
             (&["--listen", "9427"], "--listen"),
             (&["--udp-port", "0"], "--udp-port"),
             (&["--peers-max", "0"], "--peers-max"),

@@ -36,12 +36,25 @@ pub struct Entry {
     pub gone_since: Option<u64>,
     /// Whether it is one of those that this canary probes, where it does not probe all.
     pub chosen: bool,
+    /// Whether its node's name was learnt from the peer itself, and not from a source.
+    pub learnt: bool,
+    /// Whether another pod may have its address by now: it was away, or did not answer, since its name was learnt.
+    pub doubted: bool,
 }
 
 impl Entry {
     /// Whether it gets probes.
     pub fn probed(&self) -> bool {
         self.chosen && self.gone_since.is_none()
+    }
+
+    /// Before its node gets that name: another name than it had is another canary, whose books begin anew. Says whether it is.
+    fn rename(&mut self, node: &str) -> bool {
+        let other = !self.peer.node.is_empty() && *self.peer.node != *node;
+        if other {
+            self.books = Default::default();
+        }
+        other
     }
 
     /// Whether the latest decided probe of any protocol was answered; `None` before the first decision.
@@ -95,13 +108,17 @@ impl Mesh {
                 *known = peer;
             }
         }
-        for (_, entry) in &mut self.slots {
+        for (generation, entry) in &mut self.slots {
             let Some(entry) = entry else { continue };
             match named.remove(&entry.peer.address) {
                 Some(peer) => {
-                    entry.gone_since = None;
+                    entry.doubted |= entry.gone_since.take().is_some();
                     // A name that was learnt from the peer itself outlives a source that does not know it.
                     let node = if peer.node.is_empty() { entry.peer.node.clone() } else { peer.node.clone() };
+                    entry.learnt &= peer.node.is_empty();
+                    if entry.rename(&node) {
+                        *generation = generation.wrapping_add(1);
+                    }
                     entry.peer = Peer { node, ..peer.clone() };
                 }
                 None => entry.gone_since = entry.gone_since.or(Some(now)),
@@ -124,23 +141,24 @@ impl Mesh {
             }
         };
         self.by_address.insert(peer.address, slot as u32);
-        self.slots[slot].1 = Some(Entry { peer, books: Default::default(), gone_since: None, chosen: true });
+        let books = Default::default();
+        self.slots[slot].1 = Some(Entry { peer, books, gone_since: None, chosen: true, learnt: false, doubted: false });
     }
 
-    /// Where there are more peers than may be probed, each canary takes the next ones after itself on a ring of hashes of
-    /// addresses: every peer then has exactly as many others that probe it, and one that comes or goes moves few. A canary
-    /// that does not know its own address stands at a place of its own, and only about as many probe each.
+    /// Where there are more peers than may be probed, each canary takes those whose hash with its own address is smallest
+    /// (rendezvous hashing): about as many others probe each peer, and one that comes or goes moves few. The hash of two
+    /// addresses is the same either way round, so that most pairs are probed both ways, and an alert can say which way is cut.
     fn choose(&mut self) {
-        let own = ring_place(self.own_name.as_bytes());
-        let mut ring: Vec<(u64, usize)> = Vec::new();
+        let own = place(self.own_name.as_bytes());
+        let mut by_hash: Vec<(u64, usize)> = Vec::new();
         for (slot, (_, entry)) in self.slots.iter().enumerate() {
             if let Some(entry) = entry.as_ref().filter(|entry| entry.gone_since.is_none()) {
-                let place = ring_place(entry.peer.address.to_string().as_bytes());
-                ring.push((place.wrapping_sub(own), slot));
+                let both = own ^ place(entry.peer.address.to_string().as_bytes());
+                by_hash.push((allocanary_kernel::rng::Rng::new(both).next(), slot));
             }
         }
-        ring.sort_unstable();
-        let chosen: Vec<usize> = ring.iter().take(self.most_probed).map(|(_, slot)| *slot).collect();
+        by_hash.sort_unstable();
+        let chosen: Vec<usize> = by_hash.iter().take(self.most_probed).map(|(_, slot)| *slot).collect();
         for (_, entry) in &mut self.slots {
             if let Some(entry) = entry {
                 entry.chosen = false;
@@ -169,14 +187,40 @@ impl Mesh {
         self.version += u64::from(any);
     }
 
-    /// The name that a peer gave itself, where no source knew one.
+    /// The name that a peer gave itself, where no source knows one. Another one than last time is another peer.
     pub fn name(&mut self, address: IpAddr, node: &str) {
         let Some(slot) = self.by_address.get(&address) else { return };
-        if let Some(entry) = &mut self.slots[*slot as usize].1
-            && entry.peer.node.is_empty()
+        let (generation, entry) = &mut self.slots[*slot as usize];
+        if let Some(entry) = entry
+            && (entry.peer.node.is_empty() || entry.learnt)
         {
+            if entry.rename(node) {
+                *generation = generation.wrapping_add(1);
+                self.version += 1;
+            }
             entry.peer.node = node.into();
+            (entry.learnt, entry.doubted) = (true, false);
         }
+    }
+
+    /// The addresses of peers that gave their names themselves, of those `slots`, and those that are doubted and answer
+    /// again. A peer that does not answer now is doubted from now on.
+    pub fn to_be_confirmed(&mut self, slots: std::ops::Range<usize>) -> Vec<IpAddr> {
+        let mut found = Vec::new();
+        for (slot, (_, entry)) in self.slots.iter_mut().enumerate() {
+            let Some(entry) = entry.as_mut().filter(|entry| entry.learnt && entry.probed()) else { continue };
+            match entry.up() {
+                Some(false) => entry.doubted = true,
+                _ if entry.doubted || slots.contains(&slot) => found.push(entry.peer.address),
+                _ => {}
+            }
+        }
+        found
+    }
+
+    /// How many places the table has.
+    pub fn places(&self) -> usize {
+        self.slots.len()
     }
 
     /// Rises with every change of the peers.
@@ -212,8 +256,8 @@ impl Mesh {
     }
 }
 
-/// A place on the ring: FNV-1a with a final mix, since the same name must have the same place in every canary's build.
-fn ring_place(bytes: &[u8]) -> u64 {
+/// A number for a name: FNV-1a with a final mix, since the same name must have the same in every canary's build.
+pub(crate) fn place(bytes: &[u8]) -> u64 {
     let hash = bytes
         .iter()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3));

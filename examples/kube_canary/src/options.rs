@@ -44,8 +44,12 @@ pub struct Options {
     pub most_probed: usize,
     /// The buckets of round-trip times.
     pub bounds: Bounds,
-    /// Quantiles instead of histograms: fewer series.
+    /// All series of each peer; else those that the alerts need, 12 for a peer by two protocols.
+    pub all_series: bool,
+    /// Quantiles instead of histograms, where there are all series: fewer of them.
     pub quantiles: bool,
+    /// Addresses of peers are labels, though nodes are told apart without: they change with each rollout.
+    pub label_addresses: bool,
     /// This canary's own addresses are peers too.
     pub probe_self: bool,
     /// Own addresses, which are left out unless `probe_self`, whoever names them.
@@ -53,7 +57,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// What this canary is called on the ring of peers: its own address, as the others call it, where it knows that.
+    /// What this canary is called where peers are chosen: its own address, as the others call it, where it knows that.
     pub fn ring_name(&self) -> String {
         self.own_addresses.first().map_or_else(|| self.node.clone(), IpAddr::to_string)
     }
@@ -94,7 +98,9 @@ impl Default for Options {
             grace: Duration::from_secs(60),
             most_probed: usize::MAX,
             bounds: Bounds::default(),
+            all_series: false,
             quantiles: false,
+            label_addresses: false,
             probe_self: false,
             own_addresses: vec![],
         }

@@ -70,6 +70,8 @@ pub struct Tallies {
     pub connections_refused: u64,
     /// Pages that there was no room for, because slow readers held others.
     pub pages_refused: u64,
+    /// Metrics pages that left out the series of peers, for which there would never be room.
+    pub pages_without_peers: u64,
     /// Answers to ICMP and UDP probes, late and duplicate ones too, without the kernel's receive time: their round trips are
     /// taken for up to twice as long as they were, and 250 us.
     pub unstamped: u64,

@@ -4,20 +4,26 @@
 #
 #   examples/kube_canary/tests/footprint.sh BINARY [SECONDS] [PEERS...]     60 seconds, and 8, 100 and 1000 peers
 #
-# The peers are addresses of the loopback interface, probed by ICMP each second, so that network, kernel and answers are
-# real and all loss is the canary's own or this host's. Needs bash, awk, curl.
+# FLAGS are given to the canary [default: --protocol=icmp; the manifests' are "--protocol=icmp,udp --peers-max=32"]. With
+# SOURCE=dns peers come from a name server as in deploy/base (root, dnsmasq); else from a file.
 #
-#   RSS, anon, PSS  kB after SECONDS, before the first scrape: anonymous memory is what cannot be read again from a file
+# The peers are addresses of the loopback interface, probed each second, so that network, kernel and answers are real and all
+# loss is the canary's own or this host's. Needs bash, awk, curl; as root also the control group's memory.
+#
+#   anon, RSS       kB after SECONDS, before the first scrape: anonymous memory is what cannot be read again from a file
+#   working set     of a control group that has nothing else in it, its file read by nobody before: what is charged without
+#                   inactive file pages, as `kubectl top` and evictions count. The kernel's memory for sockets is in it
 #   CPU             of one core, without the first 10 s, as the scheduler counted it (/proc/PID/schedstat)
 #   wakes           a second: how often it went to sleep of its own will
-#   scrape          median of 400 with gzip over one connection, ms, and what one costs in CPU; then RSS and anon again
-#   lost, drops     of the probes that were sent; packets that the kernel dropped at the canary's sockets
+#   scrape          median of 400 with gzip over one connection, ms, and what one costs in CPU; then memory again
+#   lost, drops     of the probes that were decided; packets that the kernel dropped at the canary's sockets
 set -euo pipefail
 
 [ $# -ge 1 ] || { sed -n '2,/^set -e/ s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 binary=$1 seconds=${2:-60}
 shift $(($# > 1 ? 2 : 1))
 [ $# -gt 0 ] || set -- 8 100 1000
+read -ra flags <<<"${FLAGS:---protocol=icmp}"
 # A tenth as long for whoever is in a hurry; what happens at the start is never counted.
 settle=$((seconds > 20 ? 10 : seconds / 2))
 scrapes=400
@@ -25,8 +31,31 @@ scrapes=400
 # As the image sets it.
 export GLIBC_TUNABLES=${GLIBC_TUNABLES-glibc.malloc.tcache_count=0}
 work=$(mktemp -d)
-canary=
-trap '[ -z "$canary" ] || kill "$canary" 2>/dev/null || true; rm -rf "$work"' EXIT
+canary= server= group=
+end() {
+    [ -z "$canary" ] || kill "$canary" 2>/dev/null || true
+    [ -z "$server" ] || kill "$server" 2>/dev/null || true
+    wait 2>/dev/null || true
+    [ -z "$group" ] || rmdir "$group" 2>/dev/null || true
+    rm -rf "$work"
+}
+trap end EXIT
+
+# A control group of either version, where this user may have one.
+for root in /sys/fs/cgroup/memory /sys/fs/cgroup; do
+    mkdir "$root/kube_canary_$$" 2>/dev/null || continue
+    group=$root/kube_canary_$$
+    [ -f "$group/memory.stat" ] && break
+    rmdir "$group"
+    group=
+done
+working_set() {
+    local used
+    [ -n "$group" ] || { echo -; return; }
+    used=$(cat "$group/memory.current" 2>/dev/null || cat "$group/memory.usage_in_bytes")
+    awk -v used="$used" '$1 == "inactive_file" && !total { idle = $2 } $1 == "total_inactive_file" { idle = $2; total = 1 }
+        END { print int((used - idle) / 1024) }' "$group/memory.stat"
+}
 
 status() { awk -v key="$1:" '$1 == key { print $2 }' "/proc/$canary/status"; }
 # Exact, which VmRSS of status is not.
@@ -36,30 +65,50 @@ median() { sort -n | awk '{ all[NR] = $1 } END { print NR ? all[int((NR + 1) / 2
 # The sum of a metric over all of its series.
 sum() { awk -v name="kube_canary_$1" 'index($1, name) == 1 && $1 !~ /_bucket/ { all += $NF } END { print all + 0 }' "$work/page"; }
 
-echo "| peers | RSS kB | anon kB | PSS kB | threads | CPU % | wakes/s | scrape ms | CPU ms/scrape | RSS after | anon after | sent | lost | drops |"
-echo "|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
+echo "| peers | anon kB | working set kB | RSS kB | threads | CPU % | wakes/s | scrape ms | CPU ms/scrape | anon after | working set after | RSS after | decided | lost | drops |"
+echo "|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
 for peers; do
     awk -v n="$peers" 'BEGIN { for (i = 1; i <= n; i++) printf "127.0.%d.%d node-%d\n", 1 + i / 250, 1 + i % 250, i }' >"$work/peers"
     # A port that is free now: one of those that the kernel gives to nobody by itself.
     port=$((20000 + RANDOM % 10000))
-    "$binary" --peers-file "$work/peers" --protocol icmp --listen "127.0.0.1:$port" --udp-port $((port + 1)) &
+    # A page of a file is charged to whom it was read for first: to this one, from a copy that nobody has read.
+    cp "$binary" "$work/kube_canary"
+    sync "$work/kube_canary"
+    dd of="$work/kube_canary" oflag=nocache conv=notrunc,fdatasync count=0 status=none
+    from=("--peers-file=$work/peers") before=()
+    if [ "${SOURCE:-file}" = dns ]; then
+        awk '{ print $1, "canaries.test" }' "$work/peers" >"$work/hosts"
+        dnsmasq --keep-in-foreground --no-resolv --no-hosts --no-daemon --log-facility=- --listen-address=127.0.0.153 \
+            --bind-interfaces --addn-hosts="$work/hosts" >"$work/dnsmasq" 2>&1 &
+        server=$!
+        echo "nameserver 127.0.0.153" >"$work/resolv.conf"
+        # Its own /etc/resolv.conf; own addresses are peers, since those of loopback are this host's.
+        before=(unshare --mount sh -c "mount --bind $work/resolv.conf /etc/resolv.conf && exec \"\$@\"" sh)
+        from=(--peers-dns=canaries.test. --probe-self)
+    fi
+    (
+        [ -z "$group" ] || echo "$BASHPID" >"$group/cgroup.procs"
+        exec "${before[@]}" "$work/kube_canary" "${from[@]}" "${flags[@]}" --listen "127.0.0.1:$port" --udp-port $((port + 1))
+    ) &
     canary=$!
     sleep "$settle"
     kill -0 "$canary"
     ran_before=$(ran) slept_before=$(status voluntary_ctxt_switches) begun=$(date +%s%N)
     sleep $((seconds - settle))
     ran=$(($(ran) - ran_before)) slept=$(($(status voluntary_ctxt_switches) - slept_before)) took=$(($(date +%s%N) - begun))
-    idle="$(memory Rss) | $(memory Anonymous) | $(memory Pss) | $(status Threads)"
+    idle="$(memory Anonymous) | $(working_set) | $(memory Rss) | $(status Threads)"
     cpu=$(awk -v ran="$ran" -v took="$took" 'BEGIN { printf "%.3f", 100 * ran / took }')
     wakes=$(awk -v slept="$slept" -v took="$took" 'BEGIN { printf "%.1f", slept * 1e9 / took }')
     ran_before=$(ran)
     # What follows `#` is not sent: it makes curl ask so many times, over one connection.
     scrape=$(curl -sSf --compressed -o /dev/null -w '%{time_total}\n' "http://127.0.0.1:$port/metrics#[1-$scrapes]" | median)
     each=$(awk -v ran=$(($(ran) - ran_before)) -v n=$scrapes 'BEGIN { printf "%.2f", ran / n / 1e6 }')
-    after="$(memory Rss) | $(memory Anonymous)"
+    after="$(memory Anonymous) | $(working_set) | $(memory Rss)"
     curl -sSf "http://127.0.0.1:$port/metrics" >"$work/page"
-    echo "| $peers | $idle | $cpu | $wakes | $scrape | $each | $after | $(sum probes_sent_total) | $(sum lost_total) | $(sum socket_dropped_packets_total) |"
+    echo "| $peers | $idle | $cpu | $wakes | $scrape | $each | $after | $(($(sum replies_total) + $(sum lost_total))) | $(sum lost_total) | $(sum socket_dropped_packets_total) |"
     kill "$canary"
     wait "$canary" || true
     canary=
+    [ -z "$server" ] || kill "$server"
+    server=
 done

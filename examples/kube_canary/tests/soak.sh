@@ -51,7 +51,7 @@ for try in 1 2 3 4 5; do
     port=$((20000 + RANDOM % 10000))
     url=http://127.0.0.1:$port
     ! serves || continue
-    "$binary" --peers-file "$work/peers" --grace 2s --protocol icmp,udp,tcp,http --listen "0.0.0.0:$port" --peer-port "$port" \
+    "$binary" --series all --peers-file "$work/peers" --grace 2s --protocol icmp,udp,tcp,http --listen "0.0.0.0:$port" --peer-port "$port" \
         --udp-port $((port + 1)) &
     canary=$!
     for wait in {1..300}; do

@@ -11,3 +11,5 @@ mod abuse;
 mod pages;
 #[path = "web/picture.rs"]
 mod picture;
+#[path = "web/reference.rs"]
+mod reference;

@@ -1,7 +1,8 @@
-//! The names of peers of which only the address is known. In: the mesh. Out: names in the mesh, each asked for once.
+//! The names of peers of which only the address is known. In: the mesh. Out: names in the mesh.
 //!
 //! DNS tells addresses only. Every canary says its node's name in a header of `/healthz`; whoever is no canary says none
-//! and is asked ever more rarely.
+//! and is asked ever more rarely. An address may be another pod's tomorrow: a peer is asked again when it answers after it
+//! did not, when it comes back, and every ten minutes or so.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -26,8 +27,11 @@ const DEADLINE: Duration = Duration::from_secs(2);
 const NEXT_LOOK: u32 = 1;
 /// The same where there was none.
 const IDLE_LOOK: u32 = 5;
+const SECOND: u64 = 1_000_000_000;
 const FIRST_WAIT: u64 = 2;
 const LONGEST_WAIT: u64 = 600;
+/// Seconds in which each name is asked for again.
+const ROUND: u64 = 600;
 
 /// When a nameless peer is asked again.
 struct Turn {
@@ -38,11 +42,12 @@ struct Turn {
 /// Asks for ever.
 pub async fn learn(port: u16, mesh: Shared) {
     let mut turns: HashMap<IpAddr, Turn> = HashMap::new();
+    let mut round = Round { begun: clock::now() / SECOND, done: 0 };
     let mut asked: JoinSet<(IpAddr, Option<String>)> = JoinSet::new();
     let mut wait = NEXT_LOOK;
     loop {
         mesh.beats(wait).await;
-        for address in due(&mesh, &mut turns) {
+        for address in due(&mesh, &mut turns, &mut round, clock::now() / SECOND) {
             if asked.len() == AT_ONCE {
                 take(asked.join_next().await, &mesh);
             }
@@ -61,18 +66,41 @@ fn take(answer: Option<Result<(IpAddr, Option<String>), tokio::task::JoinError>>
     }
 }
 
-/// The nameless peers whose turn it is.
-fn due(mesh: &Shared, turns: &mut HashMap<IpAddr, Turn>) -> Vec<IpAddr> {
-    let mesh = mesh.lock();
-    let nameless = |address: &IpAddr| mesh.at(*address).is_some_and(|(_, entry)| entry.peer.node.is_empty());
-    turns.retain(|address, _| nameless(address));
-    let now = clock::now() / 1_000_000_000;
+/// How far the round of all names is.
+struct Round {
+    begun: u64,
+    /// Places of the mesh's table.
+    done: usize,
+}
+
+impl Round {
+    /// The places whose turn it is: all of them in [`ROUND`] seconds, a few at a time.
+    fn next(&mut self, now: u64, places: usize) -> std::ops::Range<usize> {
+        let until = (places as u64 * now.saturating_sub(self.begun) / ROUND) as usize;
+        let next = self.done.min(places)..until.min(places);
+        self.done = next.end;
+        if until >= places {
+            *self = Round { begun: now, done: 0 };
+        }
+        next
+    }
+}
+
+/// The nameless peers whose turn it is, and those whose names may be others' by now.
+fn due(mesh: &Shared, turns: &mut HashMap<IpAddr, Turn>, round: &mut Round, now: u64) -> Vec<IpAddr> {
+    let mut mesh = mesh.lock();
+    let places = mesh.places();
+    let again = mesh.to_be_confirmed(round.next(now, places));
+    let asks =
+        |address: &IpAddr| mesh.at(*address).is_some_and(|(_, entry)| entry.peer.node.is_empty() || entry.doubted);
+    turns.retain(|address, _| asks(address));
+    let nameless = mesh.entries().map(|(_, entry)| entry).filter(|entry| entry.probed() && entry.peer.node.is_empty());
     let mut due = Vec::new();
-    for (_, entry) in mesh.entries().filter(|(_, entry)| entry.probed() && entry.peer.node.is_empty()) {
-        let turn = turns.entry(entry.peer.address).or_insert(Turn { at: now, wait: FIRST_WAIT });
+    for address in nameless.map(|entry| entry.peer.address).chain(again) {
+        let turn = turns.entry(address).or_insert(Turn { at: now, wait: FIRST_WAIT });
         if turn.at <= now {
             *turn = Turn { at: now + turn.wait, wait: (turn.wait * 2).min(LONGEST_WAIT) };
-            due.push(entry.peer.address);
+            due.push(address);
         }
     }
     if turns.is_empty() {
@@ -105,6 +133,51 @@ fn sane(name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::histogram::Bounds;
+    use crate::mesh::Mesh;
+    use crate::peer::Peer;
+    use crate::protocol::{Loss, Protocol};
+
+    #[test]
+    fn a_round_takes_every_place_once_in_its_time() {
+        let mut round = Round { begun: 100, done: 0 };
+        let mut taken: Vec<usize> = (101..=100 + ROUND).flat_map(|now| round.next(now, 1000)).collect();
+        assert_eq!(taken, (0..1000).collect::<Vec<_>>());
+        taken = (101 + ROUND..=100 + 2 * ROUND).flat_map(|now| round.next(now, 3)).collect();
+        assert_eq!(taken, [0, 1, 2], "the next round, of a smaller mesh");
+        assert!(round.next(101 + 2 * ROUND, 0).is_empty());
+    }
+
+    #[test]
+    fn who_answers_again_is_asked_for_its_name_again() {
+        let address = IpAddr::from([10, 0, 0, 1]);
+        let mut mesh = Mesh::new(Bounds::default(), u64::MAX, 9, "a");
+        mesh.update("dns", vec![Peer::at(address)], 0);
+        mesh.name(address, "node-1");
+        let mesh = Shared::new(mesh);
+        let (mut turns, far) = (HashMap::new(), || Round { begun: 1000, done: 0 });
+        let probe = |answered: bool| {
+            let mut mesh = mesh.lock();
+            let (id, _) = mesh.at(address).unwrap();
+            let book = mesh.book(id, Protocol::Icmp).unwrap();
+            let sequence = book.send(0);
+            if answered {
+                book.answer(sequence, 1, None);
+            } else {
+                book.lost(sequence, Loss::Timeout);
+            }
+        };
+        probe(true);
+        assert!(due(&mesh, &mut turns, &mut far(), 1000).is_empty(), "its name is known");
+        probe(false);
+        assert!(due(&mesh, &mut turns, &mut far(), 1000).is_empty(), "it would not answer");
+        probe(true);
+        assert_eq!(due(&mesh, &mut turns, &mut far(), 1000), [address]);
+        assert!(due(&mesh, &mut turns, &mut far(), 1000).is_empty(), "not twice at once");
+        mesh.lock().name(address, "node-2");
+        assert!(due(&mesh, &mut turns, &mut far(), 1000).is_empty() && turns.is_empty());
+        assert_eq!(due(&mesh, &mut turns, &mut Round { begun: 0, done: 0 }, 1000), [address], "every now and then");
+    }
 
     #[test]
     fn only_names_of_nodes_are_taken() {

@@ -1,5 +1,9 @@
-//! The labels of series of peers. In: the mesh. Out: for each book one piece of text,
-//! `{peer_node="a",peer_ip="10.0.0.1",proto="icmp"`, that each of its twenty-odd series begins with.
+//! The labels of series of peers. In: the mesh. Out: for each book one piece of text, `{peer_node="a",proto="icmp"`, that each of
+//! its series begins with.
+//!
+//! Addresses change with each rollout, and a series that changes its labels is a new one in Prometheus. So a peer is told by its
+//! node, and by its family where that is IPv6. While a pod is replaced its node has two addresses for a while: the one that
+//! is gone gives its series to the other. Where two that are there have one name, addresses are labels.
 //!
 //! Written anew for each series, the labels took most of a scrape's time, formatting addresses above all.
 
@@ -14,25 +18,83 @@ use crate::protocol::Protocol;
 pub(super) struct Labels {
     text: String,
     ends: Vec<u32>,
+    /// By the place of a peer among [`shown`]: whether it has series, and with its address.
+    told: Vec<Told>,
+    /// Of those the places, by name.
+    by_name: Vec<u32>,
+    with_addresses: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    ByName,
+    ByAddress,
+    /// Its node's series are another's now.
+    Not,
 }
 
 impl Labels {
+    /// With an address in each, or only where it is needed.
+    pub(super) fn new(with_addresses: bool) -> Self {
+        Labels { with_addresses, ..Labels::default() }
+    }
+
     /// Of those peers that have series now.
     pub(super) fn read(&mut self, mesh: &Mesh) {
         self.text.clear();
         self.ends.clear();
-        for (entry, protocol, _) in books(mesh) {
+        self.tell(mesh);
+        let told = std::mem::take(&mut self.told);
+        for (entry, told, protocol, _) in books(mesh, &told) {
             self.text.push('{');
             // Until a peer's node is known it is called by its address: an alert must be able to name it.
             match &*entry.peer.node {
                 "" => drop(write!(self.text, "peer_node=\"{}\",", entry.peer.address)),
                 node => self.label("peer_node", node),
             }
-            // An address has nothing to escape, and a String takes all.
-            let _ = write!(self.text, "peer_ip=\"{}\",", entry.peer.address);
+            if told == Told::ByAddress {
+                // An address has nothing to escape, and a String takes all.
+                let _ = write!(self.text, "peer_ip=\"{}\",", entry.peer.address);
+            } else if entry.peer.address.is_ipv6() {
+                self.label("family", "ipv6");
+            }
             self.label("peer_zone", &entry.peer.zone);
             let _ = write!(self.text, "proto=\"{protocol}\"");
             self.ends.push(self.text.len() as u32);
+        }
+        self.told = told;
+    }
+
+    /// Who has series by which labels.
+    fn tell(&mut self, mesh: &Mesh) {
+        self.told.clear();
+        self.told.extend(shown(mesh).map(|_| if self.with_addresses { Told::ByAddress } else { Told::ByName }));
+        if self.with_addresses {
+            return;
+        }
+        let peers: Vec<&Entry> = shown(mesh).collect();
+        let key = |place: u32| {
+            let peer = &peers[place as usize].peer;
+            (&*peer.node, peer.address.is_ipv6())
+        };
+        self.by_name.clear();
+        self.by_name.extend((0..peers.len() as u32).filter(|place| !peers[*place as usize].peer.node.is_empty()));
+        self.by_name.sort_unstable_by(|one, other| key(*one).cmp(&key(*other)));
+        for same in self.by_name.chunk_by(|one, other| key(*one) == key(*other)).filter(|same| same.len() > 1) {
+            let here = same.iter().filter(|place| peers[**place as usize].gone_since.is_none()).count();
+            // Where all are gone the last to go has them.
+            let last = same
+                .iter()
+                .max_by_key(|place| (peers[**place as usize].gone_since, peers[**place as usize].peer.address));
+            for place in same {
+                let gone = peers[*place as usize].gone_since.is_some();
+                self.told[*place as usize] = match (here, gone) {
+                    (0, _) if Some(place) == last => Told::ByName,
+                    (0, _) | (_, true) => Told::Not,
+                    (1, false) => Told::ByName,
+                    _ => Told::ByAddress,
+                };
+            }
         }
     }
 
@@ -59,15 +121,76 @@ impl Labels {
     pub(super) fn of<'a>(&'a self, mesh: &'a Mesh) -> impl Iterator<Item = (&'a Entry, Protocol, &'a Book, &'a str)> {
         let begins = std::iter::once(0).chain(self.ends.iter().copied());
         let ranges = begins.zip(&self.ends).map(|(from, to)| from as usize..*to as usize);
-        books(mesh).zip(ranges).map(|((entry, protocol, book), range)| (entry, protocol, book, &self.text[range]))
+        let books = books(mesh, &self.told);
+        books.zip(ranges).map(|((entry, _, protocol, book), range)| (entry, protocol, book, &self.text[range]))
     }
 }
 
 /// A peer that this canary leaves to others has no series; one that went away keeps them for its time of grace.
-fn books(mesh: &Mesh) -> impl Iterator<Item = (&Entry, Protocol, &Book)> {
-    let shown = mesh.entries().map(|(_, entry)| entry).filter(|entry| entry.chosen || entry.gone_since.is_some());
-    shown.flat_map(|entry| {
+fn shown(mesh: &Mesh) -> impl Iterator<Item = &Entry> {
+    mesh.entries().map(|(_, entry)| entry).filter(|entry| entry.chosen || entry.gone_since.is_some())
+}
+
+fn books<'a>(mesh: &'a Mesh, told: &'a [Told]) -> impl Iterator<Item = (&'a Entry, Told, Protocol, &'a Book)> {
+    let told = shown(mesh).zip(told).filter(|(_, told)| **told != Told::Not);
+    told.flat_map(|(entry, told)| {
         let books = Protocol::ALL.into_iter().zip(&entry.books);
-        books.filter_map(move |(protocol, book)| Some((entry, protocol, book.as_deref()?)))
+        books.filter_map(move |(protocol, book)| Some((entry, *told, protocol, book.as_deref()?)))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::IpAddr;
+
+    use crate::histogram::Bounds;
+    use crate::peer::Peer;
+
+    fn address(last: u8) -> IpAddr {
+        IpAddr::from([10, 0, 0, last])
+    }
+
+    fn of(mesh: &Mesh) -> Vec<String> {
+        let mut labels = Labels::new(false);
+        labels.read(mesh);
+        let mut all: Vec<String> = labels.of(mesh).map(|(.., labels)| labels.to_string()).collect();
+        all.sort();
+        all
+    }
+
+    /// Every peer that is named has a probe.
+    fn update(mesh: &mut Mesh, peers: &[(IpAddr, &str)], now: u64) {
+        mesh.update("dns", peers.iter().map(|(address, node)| Peer::on(*address, node)).collect(), now);
+        for (address, _) in peers {
+            let (id, _) = mesh.at(*address).unwrap();
+            mesh.book(id, Protocol::Icmp).unwrap().send(now);
+        }
+    }
+
+    #[test]
+    fn a_rollout_changes_no_label_and_doubles_no_series() {
+        let mut mesh = Mesh::new(Bounds::default(), u64::MAX, 9, "a");
+        update(&mut mesh, &[(address(1), "n1"), (address(2), "n2")], 0);
+        let before = of(&mesh);
+        assert_eq!(before, ["{peer_node=\"n1\",proto=\"icmp\"", "{peer_node=\"n2\",proto=\"icmp\""]);
+        update(&mut mesh, &[(address(2), "n2")], 1);
+        assert_eq!(of(&mesh), before, "it keeps its series while it is away");
+        update(&mut mesh, &[(address(3), "n1"), (address(2), "n2")], 2);
+        assert_eq!(of(&mesh), before, "the new pod of the node has them");
+        update(&mut mesh, &[(address(2), "n2")], 3);
+        assert_eq!(of(&mesh), before, "two of a node that are gone are one");
+    }
+
+    #[test]
+    fn peers_of_one_name_have_their_addresses_and_families_are_told_apart() {
+        let mut mesh = Mesh::new(Bounds::default(), u64::MAX, 9, "a");
+        update(&mut mesh, &[(address(1), "n1"), ("fd00::1".parse().unwrap(), "n1")], 0);
+        let six = "{peer_node=\"n1\",family=\"ipv6\",proto=\"icmp\"";
+        assert_eq!(of(&mesh), [six, "{peer_node=\"n1\",proto=\"icmp\""]);
+        update(&mut mesh, &[(address(1), "n1"), (address(2), "n1"), (address(3), "")], 0);
+        let both = [1, 2].map(|last| format!("{{peer_node=\"n1\",peer_ip=\"10.0.0.{last}\",proto=\"icmp\""));
+        assert_eq!(of(&mesh)[..1], ["{peer_node=\"10.0.0.3\",proto=\"icmp\""]);
+        assert_eq!(of(&mesh)[1..], [six.to_string(), both[0].clone(), both[1].clone()], "{:?}", of(&mesh));
+    }
 }

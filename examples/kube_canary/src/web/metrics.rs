@@ -2,6 +2,7 @@
 //! prometheus-client. Those of its peers are in [`super::series`].
 
 use std::fmt;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet};
@@ -10,7 +11,7 @@ use prometheus_client::registry::Unit;
 
 use super::facts::Facts;
 use crate::histogram::Histogram;
-use crate::mesh::{Mesh, Shared};
+use crate::mesh::{Mesh, Shared, place};
 use crate::tallies::{Refused, Tallies};
 
 /// Reads the mesh at each scrape.
@@ -18,12 +19,17 @@ use crate::tallies::{Refused, Tallies};
 pub(super) struct MeshCollector {
     mesh: Shared,
     facts: Facts,
+    /// A number that follows from the node's name.
+    order: u64,
+    started: f64,
 }
 
 impl MeshCollector {
-    /// Of that mesh.
-    pub(super) fn new(mesh: Shared, facts: Facts) -> Self {
-        MeshCollector { mesh, facts }
+    /// Of that mesh, on that node.
+    pub(super) fn new(mesh: Shared, facts: Facts, node: &str) -> Self {
+        let started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_millis() as f64 / 1e3);
+        // 48 bits: a sample is a floating-point number, which has more than that exactly.
+        MeshCollector { mesh, facts, order: place(node.as_bytes()) >> 16, started }
     }
 
     fn mesh(&self, mesh: &Mesh, encoder: &mut DescriptorEncoder) -> fmt::Result {
@@ -38,9 +44,11 @@ impl MeshCollector {
         // Those that take new pods have no series: there may be a thousand of them.
         let help = "Peers on nodes that take no new pods: that they go away is no alarm";
         let mut family = encoder.encode_descriptor("kube_canary_peer_cordoned", help, None, Gauge)?;
-        for entry in here().filter(|entry| entry.peer.cordoned) {
-            let address = entry.peer.address.to_string();
-            gauge(&mut family, &[("peer_node", &*entry.peer.node), ("peer_ip", &*address)], 1.0)?;
+        let mut nodes: Vec<&str> = here().filter(|entry| entry.peer.cordoned).map(|entry| &*entry.peer.node).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        for node in nodes {
+            gauge(&mut family, &[("peer_node", node)], 1.0)?;
         }
         Ok(())
     }
@@ -68,6 +76,11 @@ impl MeshCollector {
                 "kube_canary_http_pages_refused",
                 "Pages refused for want of room: others are read slowly, or it is too large by itself",
                 tallies.pages_refused,
+            ),
+            (
+                "kube_canary_pages_without_peers",
+                "Metrics pages without the series of peers, since with them they were larger than the memory for pages",
+                tallies.pages_without_peers,
             ),
             (
                 "kube_canary_unstamped_replies",
@@ -123,7 +136,14 @@ impl MeshCollector {
         let Facts { version, allocator, architecture } = self.facts;
         let mut family = encoder.encode_descriptor("kube_canary_build_info", help, None, Gauge)?;
         let labels = [("version", version), ("allocator", allocator), ("architecture", architecture)];
-        gauge(&mut family, &labels, 1.0)
+        gauge(&mut family, &labels, 1.0)?;
+        let help =
+            "A number that follows from the node's name: of two nodes, alerts name the one with the smaller first";
+        let mut family = encoder.encode_descriptor("kube_canary_node_order", help, None, Gauge)?;
+        family.encode_gauge(&(self.order as i64))?;
+        let help = "When this canary started, since 1970";
+        let mut family = encoder.encode_descriptor("process_start_time", help, Some(&Unit::Seconds), Gauge)?;
+        family.encode_gauge(&self.started)
     }
 }
 

@@ -1,5 +1,6 @@
 //! What is where. In: a request. Out: its answer.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -21,10 +22,12 @@ use super::labels::Labels;
 use super::pages::{Kind, Pages};
 use super::press::{Press, Refusal};
 use super::readiness::ready;
+use super::series::Series;
 use super::{negotiation, page, series};
 use crate::clock;
 use crate::discovery::NODE_HEADER;
 use crate::mesh::Shared;
+use crate::say::say;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
@@ -32,7 +35,7 @@ const HERE: &str = "There is:\n  /         the mesh, to look at\n  /metrics  for
                     /mesh     every canary's peers, JSON\n  /healthz  200 while it lives\n  /readyz   200 once it knows its peers\n";
 
 const TOO_LARGE: &str = "This page is larger than the memory set aside for pages. Ask for gzip (curl --compressed), or have fewer \
-                         series: --latency quantiles, fewer --buckets, one --protocol, or --peers-max.\n";
+                         series: --series basic, one --protocol, or --peers-max.\n";
 
 /// All that the answers are made from.
 #[derive(Debug)]
@@ -43,8 +46,10 @@ pub(super) struct Site {
     pub(super) gatherer: Arc<Gatherer>,
     pub(super) identity: Identity,
     pub(super) interval: Duration,
-    pub(super) quantiles: bool,
+    pub(super) series: Series,
     pub(super) labels: Mutex<Labels>,
+    /// Whether it was said that the series of all peers are too many.
+    pub(super) said_too_large: AtomicBool,
     /// By the canary's clock.
     pub(super) started_ns: u64,
 }
@@ -109,19 +114,39 @@ impl Site {
 
     fn metrics(&self, headers: &HeaderMap) -> Answer {
         let (format, gzip) = (negotiation::format(headers), negotiation::gzip(headers));
-        let page = self.pages.get(Kind::Metrics(format), gzip, |press| {
+        let mut page = self.metrics_page(format, gzip, true);
+        if matches!(page, Err(Refusal::TooLarge)) && gzip {
+            // Who asks without gzip can ask with it. Who does so already gets what there is room for: that peers are
+            // too many is better known than an error for ever.
+            let known = {
+                let mut mesh = self.mesh.lock();
+                mesh.tallies.pages_without_peers += 1;
+                mesh.entries().count()
+            };
+            if !self.said_too_large.swap(true, Ordering::Relaxed) {
+                say(&format!(
+                    "{known} peers have more series than fit into a page of /metrics: it is served without those of peers. \
+                     Set --peers-max, or probe by fewer protocols"
+                ));
+            }
+            page = self.metrics_page(format, gzip, false);
+        }
+        self.page(page, format.content_type(), gzip)
+    }
+
+    fn metrics_page(&self, format: Format, gzip: bool, with_peers: bool) -> Result<Bytes, Refusal> {
+        self.pages.get(Kind::Metrics(format), gzip, |press| {
             let mut exposition = Exposition::new(press, format);
-            {
+            if with_peers {
                 // One lock for all peers: what adds up does so in every scrape.
                 let (mesh, mut labels) = (self.mesh.lock(), self.labels.lock().unwrap_or_else(PoisonError::into_inner));
                 labels.read(&mesh);
-                series::write(&mut exposition, &mesh, &labels, self.quantiles);
+                series::write(&mut exposition, &mesh, &labels, self.series);
             }
             // Neither the exposition nor a collector of ours ever fails.
             let _ = encode_registry(&mut exposition, &self.registry);
             exposition.finish();
-        });
-        self.page(page, format.content_type(), gzip)
+        })
     }
 
     fn json(

@@ -1,6 +1,6 @@
-//! The series of peers. In: the books. Out: lines of text. A peer has 26 of them under a protocol: 12 buckets, sum and count
-//! of its round trips, and 12 more; 17 with quantiles in place of buckets. Where a connection is the beginning of a probe, sum
-//! and count of those are two more.
+//! The series of peers. In: the books. Out: lines of text. Of the basic ones a peer has 5 under each protocol, and two quantiles
+//! under the first. Of all there are 26 under a protocol: 12 buckets, sum and count of its round trips, and 12 more; 17 with
+//! quantiles in place of buckets. Where a connection is the beginning of a probe, sum and count of those are two more.
 //!
 //! All that counts is there from the first probe on, at 0: Prometheus' `rate` does not see a counter's step from "absent"
 //! to 1, and a first lost packet is what a canary is for. What may be absent is said so below.
@@ -22,12 +22,27 @@ const RTT: &str = "kube_canary_rtt_seconds";
 const QUANTILES: [(f64, &str); 3] =
     [(0.5, ",quantile=\"0.5\""), (0.9, ",quantile=\"0.9\""), (0.99, ",quantile=\"0.99\"")];
 
+/// Which series there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Series {
+    /// What the alerts need.
+    Basic,
+    /// All, with histograms.
+    Histograms,
+    /// All, with quantiles in place of buckets.
+    Quantiles,
+}
+
+/// Counters and gauges that are basic.
+const REPLIES: &str = "kube_canary_replies";
+const UP: &str = "kube_canary_peer_up";
+
 type Count = (&'static str, &'static str, fn(&Book) -> u64);
 type Level = (&'static str, &'static str, &'static str, fn(&Entry, &Book) -> Option<f64>);
 
 const COUNTS: [Count; 5] = [
     ("kube_canary_probes_sent", "Probes sent: replies, lost and in flight add up to it", Book::sent),
-    ("kube_canary_replies", "Probes answered before their deadline", Book::replies),
+    (REPLIES, "Probes answered before their deadline", Book::replies),
     ("kube_canary_late", "Answers to probes that counted as lost already", Book::late),
     ("kube_canary_duplicates", "Answers to probes that were answered already", Book::duplicates),
     ("kube_canary_reordered", "Replies that came after the reply to a later probe", Book::reordered),
@@ -37,7 +52,7 @@ const COUNTS: [Count; 5] = [
 /// before the first reply or where the socket does not say.
 const LEVELS: [Level; 4] = [
     ("kube_canary_in_flight", "Probes neither answered nor lost yet", "", |_, book| Some(book.in_flight().into())),
-    ("kube_canary_peer_up", "Whether the latest decided probe was answered", "", |entry, book| {
+    (UP, "Whether the latest decided probe was answered", "", |entry, book| {
         book.up().filter(|_| entry.probed()).map(|up| up.into())
     }),
     (
@@ -82,9 +97,10 @@ impl<'a, 'b> Family<'a, 'b> {
     }
 }
 
-/// Writes the series of all peers, with quantiles in place of buckets where told so.
-pub(super) fn write(out: &mut Exposition, mesh: &Mesh, labels: &Labels, quantiles: bool) {
-    for (name, help, value) in COUNTS {
+/// Writes the series of all peers.
+pub(super) fn write(out: &mut Exposition, mesh: &Mesh, labels: &Labels, series: Series) {
+    let is_wanted = |name| series != Series::Basic || [REPLIES, UP].contains(&name);
+    for (name, help, value) in COUNTS.into_iter().filter(|(name, ..)| is_wanted(name)) {
         let mut family = Family::new(out, (name, "counter", "", help));
         for (_, _, book, labels) in labels.of(mesh) {
             family.whole("_total", labels, "", value(book));
@@ -101,7 +117,7 @@ pub(super) fn write(out: &mut Exposition, mesh: &Mesh, labels: &Labels, quantile
             family.whole("_total", labels, last, book.lost_for(why));
         }
     }
-    for (name, help, unit, value) in LEVELS {
+    for (name, help, unit, value) in LEVELS.into_iter().filter(|(name, ..)| is_wanted(name)) {
         let mut family = Family::new(out, (name, "gauge", unit, help));
         for (entry, _, book, labels) in labels.of(mesh) {
             if let Some(value) = value(entry, book) {
@@ -109,8 +125,27 @@ pub(super) fn write(out: &mut Exposition, mesh: &Mesh, labels: &Labels, quantile
             }
         }
     }
-    round_trips(out, mesh, labels, quantiles);
+    if series == Series::Basic {
+        return latest_round_trips(out, mesh, labels);
+    }
+    round_trips(out, mesh, labels, series == Series::Quantiles);
     connections(out, mesh, labels);
+}
+
+/// Two quantiles of each peer, under the first of its protocols.
+fn latest_round_trips(out: &mut Exposition, mesh: &Mesh, labels: &Labels) {
+    let help = "Round-trip times by the first protocol; quantiles of the last 64 replies";
+    let mut family = Family::new(out, (RTT, "summary", "seconds", help));
+    for (entry, protocol, book, labels) in labels.of(mesh) {
+        if entry.books.iter().position(Option::is_some) != Some(protocol as usize) {
+            continue;
+        }
+        let latest = book.latest();
+        for (quantile, last) in [QUANTILES[0], QUANTILES[2]] {
+            let value = latest.quantile(quantile).map_or(f64::NAN, |nanos| nanos as f64 / 1e9);
+            family.fraction("", labels, last, value);
+        }
+    }
 }
 
 /// Every reply had one connection, where its protocol begins with one. A TCP probe's is its round trip already.

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener as StdListener};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -21,9 +22,11 @@ use super::connection::Wire;
 use super::facts::Facts;
 use super::gather::Gatherer;
 use super::json::Identity;
+use super::labels::Labels;
 use super::metrics::MeshCollector;
 use super::pages::Pages;
 use super::routes::Site;
+use super::series::Series;
 use crate::clock;
 use crate::error::{Error, Result};
 use crate::mesh::Shared;
@@ -60,7 +63,7 @@ impl Server {
         let listener = listen(options.listen).map_err(port)?;
         let peer_port = options.port_of_peers(listener.local_addr().map_err(port)?.port());
         let mut registry = Registry::default();
-        registry.register_collector(Box::new(MeshCollector::new(mesh.clone(), facts.clone())));
+        registry.register_collector(Box::new(MeshCollector::new(mesh.clone(), facts.clone(), &options.node)));
         // By the scrape itself: one arena is added up in microseconds, and a thread would be a tenth of our memory.
         let allocator = allocanary::metrics::AllocatorCollector::new().with_refresh(Duration::ZERO);
         registry.register_collector(Box::new(allocator));
@@ -73,8 +76,13 @@ impl Server {
             gatherer: Arc::new(gatherer),
             identity: Identity { node, facts, interval_seconds: options.interval.as_secs_f64() },
             interval: options.interval,
-            quantiles: options.quantiles,
-            labels: Mutex::default(),
+            series: match (options.all_series, options.quantiles) {
+                (false, _) => Series::Basic,
+                (true, false) => Series::Histograms,
+                (true, true) => Series::Quantiles,
+            },
+            labels: Mutex::new(Labels::new(options.label_addresses)),
+            said_too_large: AtomicBool::new(false),
             started_ns: clock::now(),
         };
         site.warm();

@@ -50,6 +50,9 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         udp_port: free_port()?,
         http_threads: servers,
         peers: loopback(peers),
+        // As it was when the table of the README was measured.
+        all_series: true,
+        label_addresses: true,
         ..Options::default()
     };
     let (address_of, address) = mpsc::channel::<SocketAddr>();

@@ -26,7 +26,7 @@ impl Canary {
     /// The command, with a place of its own to listen at.
     pub fn start(command: &mut Command) -> Canary {
         let port = listen_port();
-        let child = command.arg(format!("--listen=127.0.0.1:{port}")).spawn().unwrap();
+        let child = command.arg(format!("--listen=127.0.0.1:{port}")).arg("--series=all").spawn().unwrap();
         Canary::serving(child, ([127, 0, 0, 1], port).into())
     }
 

@@ -110,7 +110,8 @@ fn a_crowd_of_slow_readers_stays_within_the_limit_of_the_manifest() {
     let buckets: Vec<String> = (1..=64).map(|bound| format!("{}", f64::from(bound) / 1000.0)).collect();
     let buckets = format!("--buckets={}", buckets.join(","));
     for threads in [0, 16] {
-        let canary = start(1000, 0, &["--protocol=udp", &buckets, &format!("--http-threads={threads}")]);
+        let canary =
+            start(1000, 0, &["--protocol=udp", "--label-peer-ip", &buckets, &format!("--http-threads={threads}")]);
         until("every peer has its series", || canary.sum("rtt_seconds_count", "") >= 1000.0);
         let page = canary.get("/metrics").unwrap().len();
         assert!(page > 6 << 20, "a page of {page} bytes: two of them must be too many");

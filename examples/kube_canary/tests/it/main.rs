@@ -1,9 +1,11 @@
 //! Integration tests of kube_canary, one binary with a module for each part.
 
+mod alerts;
 mod canary;
 mod command;
 mod hardship;
 mod image;
 mod input;
+mod manifests;
 mod probes;
 mod support;

@@ -55,6 +55,7 @@ impl<'a> Canary<'a> {
         let process = net
             .command(node, env!("CARGO_BIN_EXE_kube_canary"))
             .arg(format!("--node=node-{node}"))
+            .args(["--series=all", "--label-peer-ip"])
             .args(flags)
             .stdout(Stdio::null())
             .spawn()

@@ -11,7 +11,7 @@ use crate::net::{Net, Running};
 
 const MONITORING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/monitoring");
 
-/// A Prometheus on node 0 that scrapes all nodes each second.
+/// A Prometheus in the bridge's namespace that scrapes all nodes each second.
 struct Prometheus<'a> {
     net: &'a Net,
     _folder: tempfile::TempDir,
@@ -19,21 +19,27 @@ struct Prometheus<'a> {
 }
 
 impl Prometheus<'_> {
-    fn start(net: &Net) -> Prometheus<'_> {
+    /// With rules that look back a minute where they say so, or as long as `minute` says.
+    fn start<'a>(net: &'a Net, minute: &str) -> Prometheus<'a> {
         let folder = tempfile::tempdir().unwrap();
+        let rules = std::fs::read_to_string(format!("{MONITORING}/rules.yaml")).unwrap();
+        assert!(rules.contains("[1m]"));
+        let rules = rules.replace("[1m]", &format!("[{minute}]"));
+        std::fs::write(folder.path().join("rules.yaml"), rules).unwrap();
         // The label `node` is what the PodMonitor sets.
         let target =
             |node: usize| format!("{{targets: ['{}:9427'], labels: {{node: node-{node}}}}}", net.address(node));
         let targets: Vec<String> = (0..net.nodes()).map(target).collect();
         let config = format!(
-            "global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: ['{MONITORING}/rules.yaml']\n\
+            "global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: ['{}/rules.yaml']\n\
              scrape_configs: [{{job_name: monitoring/kube-canary, static_configs: [{}]}}]\n",
+            folder.path().display(),
             targets.join(", ")
         );
         std::fs::write(folder.path().join("prometheus.yml"), config).unwrap();
         let path = folder.path().display();
         let process = net.spawn(
-            0,
+            "b",
             &format!(
                 "prometheus --config.file={path}/prometheus.yml --storage.tsdb.path={path}/data \
                  --web.listen-address=127.0.0.1:9999"
@@ -43,7 +49,7 @@ impl Prometheus<'_> {
     }
 
     fn get(&self, path: &str) -> Value {
-        serde_json::from_str(&self.net.get(0, "127.0.0.1:9999", path)).unwrap_or_default()
+        serde_json::from_str(&self.net.get("b", "127.0.0.1:9999", path)).unwrap_or_default()
     }
 
     /// What a query gives: the value of each series. None where Prometheus refuses it.
@@ -53,6 +59,19 @@ impl Prometheus<'_> {
         let value = |series: &Value| series["value"][1].as_str()?.parse().ok();
         (answer["status"] == "success")
             .then(|| answer["data"]["result"].as_array().into_iter().flatten().filter_map(value).collect())
+    }
+
+    /// The alerts that wait or fire for a fault, each with its summary, in the order of their texts.
+    fn told(&self, fault: &str) -> Vec<String> {
+        let answer = self.get("/api/v1/alerts");
+        let alerts = answer["data"]["alerts"].as_array().cloned().unwrap_or_default();
+        let text = |value: &Value| value.as_str().unwrap_or("?").to_string();
+        let of_fault = alerts.iter().filter(|alert| alert["labels"]["fault"] == fault);
+        let mut told: Vec<String> = of_fault
+            .map(|alert| text(&alert["labels"]["alertname"]) + ": " + &text(&alert["annotations"]["summary"]))
+            .collect();
+        told.sort();
+        told
     }
 
     /// The one value that a query gives.
@@ -75,7 +94,7 @@ fn a_real_prometheus_scrapes_them_and_answers_the_queries_of_rules_and_dashboard
     let canaries: Vec<Canary> = (0..3).map(|node| Canary::start(&net, node, &[&flags, own(node)].concat())).collect();
     let lint = net.with_input(0, "promtool check metrics", &canaries[0].page().text);
     assert!(lint.is_empty(), "promtool: {lint}");
-    let prometheus = Prometheus::start(&net);
+    let prometheus = Prometheus::start(&net, "1m");
     // Each of three sees two others, by both families, and one of them by HTTP too.
     until(|| prometheus.one("count(kube_canary_peer_up == 1)") == Some(16.0), "Prometheus sees all links up");
     assert_eq!(prometheus.one("count(kube_canary_build_info)"), Some(3.0));
@@ -91,12 +110,11 @@ fn a_real_prometheus_scrapes_them_and_answers_the_queries_of_rules_and_dashboard
     assert_eq!((loss(0, 1), loss(1, 0), loss(2, 0)), (0.0, 0.0, 0.0));
     let slowest = prometheus.one("max(kube_canary:rtt_seconds:p99_5m{proto=\"icmp\"})").unwrap_or(-1.0);
     assert!(slowest > 0.0 && slowest < 0.1, "{slowest}");
-    assert_eq!(alerts(&prometheus, "KubeCanaryLoss"), ["node-2"]);
-    assert_eq!(alerts(&prometheus, "KubeCanaryNodeDown"), [""; 0]);
-
-    // Two nodes report the third down; the alert waits for its two minutes.
+    assert_eq!(prometheus.told("loss"), ["KubeCanaryPeerDegraded: Probes to node-2 are lost, whoever sends them"]);
+    assert_eq!(prometheus.told("down"), [""; 0]);
+    // One link that is down is what some of the dashboard asks for.
     net.link(2, "down");
-    until(|| alerts(&prometheus, "KubeCanaryNodeDown") == ["node-2"], "the alert for node-2 is pending");
+    until(|| prometheus.one("count(kube_canary_peer_up == 0) > bool 0") == Some(1.0), "node 2 is seen to be down");
 
     // All rules could be evaluated, and all that the dashboard asks for is there.
     let rules = prometheus.get("/api/v1/rules");
@@ -117,13 +135,52 @@ fn a_real_prometheus_scrapes_them_and_answers_the_queries_of_rules_and_dashboard
     }
 }
 
-/// For whom an alert waits or fires, but for HTTP: that a busy machine's canaries answer late is not the wire's doing.
-fn alerts(prometheus: &Prometheus, name: &str) -> Vec<String> {
-    let answer = prometheus.get("/api/v1/alerts");
-    let alerts = answer["data"]["alerts"].as_array().cloned().unwrap_or_default();
-    let of_name =
-        alerts.iter().filter(|alert| alert["labels"]["alertname"] == name && alert["labels"]["proto"] != "http");
-    of_name.map(|alert| alert["labels"]["peer_node"].as_str().unwrap_or("?").to_string()).collect()
+/// Drops the probes that come from these addresses to a node, by both families; what answers its own probes passes.
+fn deaf(net: &Net, node: usize, to: &[usize]) {
+    let list = |of: fn(&Net, usize) -> String| to.iter().map(|other| of(net, *other)).collect::<Vec<_>>().join(", ");
+    let (four, six) =
+        (list(|net, node| net.address(node).to_string()), list(|net, node| net.address6(node).to_string()));
+    net.nft(
+        node,
+        &format!(
+            "table inet deaf {{
+                chain input {{
+                    type filter hook input priority 0;
+                    ip saddr {{ {four} }} icmp type echo-request drop
+                    ip saddr {{ {four} }} udp dport 8917 drop
+                    ip6 saddr {{ {six} }} icmpv6 type echo-request drop
+                    ip6 saddr {{ {six} }} udp dport 8917 drop
+                }}
+            }}"
+        ),
+    );
+}
+
+#[test]
+fn a_real_prometheus_names_the_source_the_node_and_the_pair() {
+    need!("ip", "nft", "prometheus");
+    let net = Net::new(5);
+    let flags = ["--interval=100ms", "--timeout=200ms", "--protocol=icmp,udp"];
+    let _canaries: Vec<Canary> = (0..5).map(|node| Canary::start(&net, node, &flags)).collect();
+    let prometheus = Prometheus::start(&net, "5s");
+    // Each of five sees four others, in two ways by two families.
+    until(|| prometheus.one("count(kube_canary_peer_up == 1)") == Some(80.0), "Prometheus sees all links up");
+    assert_eq!(prometheus.told("down"), [""; 0]);
+    let stage = |cut: &[(usize, &[usize])], wanted: &str| {
+        cut.iter().for_each(|(node, from)| deaf(&net, *node, from));
+        until(|| prometheus.told("down") == [wanted], wanted);
+        cut.iter().for_each(|(node, _)| net.nft(node, "delete table inet deaf"));
+        until(|| prometheus.told("down").is_empty(), "it is over");
+    };
+    // Nobody hears node 0; node 0 hears all.
+    let source = [(1, &[0][..]), (2, &[0]), (3, &[0]), (4, &[0])];
+    stage(&source, "KubeCanaryReachesNobody: node-0 reaches nobody");
+    stage(&[(3, &[0, 1, 2, 4])], "KubeCanaryNobodyReaches: Nobody reaches node-3");
+    let first = |node: usize| prometheus.one(&format!("kube_canary_node_order{{node=\"node-{node}\"}}")).unwrap();
+    let (one, other) = if first(0) < first(1) { (0, 1) } else { (1, 0) };
+    let both = format!("KubeCanaryPairDown: node-{one} and node-{other} do not reach each other");
+    stage(&[(0, &[1]), (1, &[0])], &both);
+    stage(&[(1, &[0])], "KubeCanaryPairDown: node-0 does not reach node-1");
 }
 
 /// All values of the key `expr`.

@@ -10,7 +10,7 @@ use kube_canary::peer::Peer;
 use kube_canary::protocol::{Loss, Protocol};
 use kube_canary::web::{Facts, Server};
 
-/// What a canary without flags would be told, with a free port.
+/// What a canary would be told that shows all series and addresses, with a free port.
 pub fn options() -> Options {
     Options {
         node: "node-000".into(),
@@ -28,7 +28,9 @@ pub fn options() -> Options {
         grace: Duration::from_secs(60),
         most_probed: usize::MAX,
         bounds: Bounds::default(),
+        all_series: true,
         quantiles: false,
+        label_addresses: true,
         probe_self: false,
         own_addresses: Vec::new(),
     }

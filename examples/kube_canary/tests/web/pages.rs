@@ -121,6 +121,51 @@ fn promtool_finds_nothing_to_complain_of() {
 }
 
 #[test]
+fn the_default_is_twelve_series_for_a_peer_by_two_protocols() {
+    let mesh = one_peer(|mesh, id| {
+        for protocol in [Protocol::Icmp, Protocol::Udp] {
+            let book = mesh.book(id, protocol).unwrap();
+            let sequence = book.send(0);
+            book.answer(sequence, 3_000_000, None);
+        }
+    });
+    let basic = Options { all_series: false, label_addresses: false, ..options() };
+    let page = get(serve(&basic, mesh), "/metrics").text();
+    let mut of_peer: Vec<&str> = page.lines().filter(|line| line.contains("peer_node")).collect();
+    of_peer.sort();
+    let wanted = [
+        "kube_canary_lost_total{peer_node=\"b\",proto=\"icmp\",reason=\"send_error\"} 0",
+        "kube_canary_lost_total{peer_node=\"b\",proto=\"icmp\",reason=\"timeout\"} 0",
+        "kube_canary_lost_total{peer_node=\"b\",proto=\"icmp\",reason=\"unreachable\"} 0",
+        "kube_canary_lost_total{peer_node=\"b\",proto=\"udp\",reason=\"send_error\"} 0",
+        "kube_canary_lost_total{peer_node=\"b\",proto=\"udp\",reason=\"timeout\"} 0",
+        "kube_canary_lost_total{peer_node=\"b\",proto=\"udp\",reason=\"unreachable\"} 0",
+        "kube_canary_peer_up{peer_node=\"b\",proto=\"icmp\"} 1",
+        "kube_canary_peer_up{peer_node=\"b\",proto=\"udp\"} 1",
+        "kube_canary_replies_total{peer_node=\"b\",proto=\"icmp\"} 1",
+        "kube_canary_replies_total{peer_node=\"b\",proto=\"udp\"} 1",
+        "kube_canary_rtt_seconds{peer_node=\"b\",proto=\"icmp\",quantile=\"0.5\"} 0.002999808",
+        "kube_canary_rtt_seconds{peer_node=\"b\",proto=\"icmp\",quantile=\"0.99\"} 0.002999808",
+    ];
+    assert_eq!(of_peer, wanted);
+}
+
+#[test]
+fn ten_thousand_peers_have_a_page_and_too_many_a_page_without_them() {
+    let basic = Options { all_series: false, label_addresses: false, ..options() };
+    let gzip = "accept-encoding: gzip\r\n";
+    let page = ask(serve(&basic, mesh(10_000)), "GET", "/metrics", gzip);
+    assert_eq!((page.status, page.gunzipped().matches("\nkube_canary_peer_up{").count()), (200, 10_000));
+    // All series of as many do not fit: what the canary says of itself is there all the same.
+    let page = ask(serve(&options(), mesh(40_000)), "GET", "/metrics", gzip);
+    assert_eq!(page.status, 200);
+    let text = page.gunzipped();
+    assert!(!text.contains("peer_ip") && text.contains("\nkube_canary_peers{state=\"known\"} 40000\n"), "{text}");
+    let line = text.lines().find(|line| line.starts_with("kube_canary_pages_without_peers_total ")).unwrap();
+    assert!(!line.ends_with(" 0"), "{line}");
+}
+
+#[test]
 fn quantiles_cost_fewer_series() {
     let page = get(serve(&Options { quantiles: true, ..options() }, mesh(1)), "/metrics").text();
     let samples = samples(&page);

@@ -1,0 +1,53 @@
+//! The manifests, rendered by kustomize. In: the folders of `deploy`. Out: whether each renders, and asks the canary for what it knows.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::canary::{command, ended_within};
+
+const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy");
+
+/// What `kubectl kustomize` makes of a folder; none where there is no kubectl, which is said.
+fn rendered(folder: &str) -> Option<String> {
+    let out = match Command::new("kubectl").arg("kustomize").arg(format!("{DEPLOY}/{folder}")).output() {
+        Ok(out) => out,
+        Err(error) => {
+            allocanary_testing::skipped::skipped(format_args!("kubectl is not installed ({error})"));
+            return None;
+        }
+    };
+    assert!(out.status.success(), "{folder}: {}", String::from_utf8_lossy(&out.stderr));
+    Some(String::from_utf8(out.stdout).unwrap())
+}
+
+/// The flags of the canary's container.
+fn flags(manifests: &str) -> Vec<String> {
+    let lines = manifests.lines().skip_while(|line| line.trim() != "- args:").skip(1).map(str::trim);
+    lines.map_while(|line| line.strip_prefix("- --")).map(|flag| format!("--{flag}")).collect()
+}
+
+#[test]
+fn every_overlay_bounds_its_peers_probes_by_udp_and_has_flags_that_the_canary_takes() {
+    for folder in ["base", "overlays/kubernetes", "overlays/full", "overlays/hostnetwork"] {
+        let Some(manifests) = rendered(folder) else { return };
+        let flags = flags(&manifests);
+        assert!(flags.iter().any(|flag| flag == "--peers-max=32"), "{folder}: {flags:?}");
+        let protocols = flags.iter().find_map(|flag| flag.strip_prefix("--protocol=")).unwrap();
+        // The kernel answers ICMP for a canary that is dead.
+        assert!(protocols.split(',').any(|protocol| protocol == "udp"), "{folder}: {protocols}");
+        let in_host = manifests.contains("hostNetwork: true");
+        assert_eq!(in_host, folder.ends_with("hostnetwork"));
+        // Kubernetes refuses a pod that sets sysctls of the node's network; without them ICMP may not be permitted.
+        assert_eq!(in_host, !manifests.contains("ping_group_range"), "{folder}");
+        assert_eq!(in_host, protocols == "udp", "{folder}");
+        assert_eq!(manifests.contains("priorityClassName: kube-canary"), folder.ends_with("full"));
+        // A flag that it does not know ends it with 2; a port of no address is what else ends it, with 1.
+        let taken = flags.iter().map(|flag| flag.replace("$(POD_NAMESPACE)", "default"));
+        let mut child = command(&["--listen=192.0.2.1:1"]).args(taken).stderr(Stdio::null()).spawn().unwrap();
+        let status = ended_within(&mut child, Duration::from_secs(60)).unwrap_or_else(|| {
+            let _ = child.kill();
+            panic!("{folder}: {flags:?} did not end")
+        });
+        assert_eq!(status.code(), Some(1), "{folder}: {flags:?}");
+    }
+}

@@ -1,0 +1,77 @@
+//! The reference of all metrics. In: the page of a canary that has every one of them. Out: whether `deploy/monitoring/metrics.md` says
+//! the same. With UPDATE_REFERENCE=1 it is written.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kube_canary::histogram::Bounds;
+use kube_canary::mesh::{Mesh, Shared};
+use kube_canary::options::Options;
+use kube_canary::peer::Peer;
+use kube_canary::protocol::Protocol;
+
+use crate::client::get;
+use crate::fixture::{options, serve};
+
+const REFERENCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/monitoring/metrics.md");
+
+/// A mesh that leaves no metric out.
+fn mesh() -> Shared {
+    let mut mesh = Mesh::new(Bounds::default(), u64::MAX, 9, "a");
+    let peer = |last: u8| Peer { zone: "z".into(), cordoned: true, ..Peer::on([10, 0, 0, last].into(), "b") };
+    mesh.update("flags", vec![peer(1), Peer { address: "fd00::1".parse().unwrap(), ..peer(1) }], 0);
+    let ids: Vec<_> = mesh.entries().map(|(id, _)| id).collect();
+    for id in ids {
+        for protocol in Protocol::ALL {
+            let book = mesh.book(id, protocol).unwrap();
+            let sequence = book.send(0);
+            book.answer(sequence, 3_000_000, Some(60));
+        }
+    }
+    mesh.tallies.resolved("A", 3_000_000);
+    let source = mesh.tallies.sources.entry("dns").or_default();
+    (source.succeeded, source.last_success) = (1, Some(1));
+    Shared::new(mesh)
+}
+
+/// Of each family its type and its help, and the names of its labels.
+fn families(page: &str) -> BTreeMap<String, (String, String, BTreeSet<String>)> {
+    let mut families: BTreeMap<String, (String, String, BTreeSet<String>)> = BTreeMap::new();
+    for line in page.lines() {
+        if let Some((name, help)) = line.strip_prefix("# HELP ").and_then(|line| line.split_once(' ')) {
+            families.entry(name.into()).or_default().1 = help.trim_end_matches('.').into();
+        } else if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|line| line.split_once(' ')) {
+            families.entry(name.into()).or_default().0 = kind.into();
+        } else if let Some((name, labels)) = line.split_once('{') {
+            let of = |suffix: &&str| name.strip_suffix(suffix).filter(|name| families.contains_key(*name));
+            let name = ["_bucket", "_sum", "_count"].iter().find_map(of).unwrap_or(name).to_string();
+            let labels = labels.split("\",").filter_map(|label| Some(label.split_once("=\"")?.0.to_string()));
+            families.get_mut(&name).unwrap().2.extend(labels.filter(|label| label != "le" && label != "quantile"));
+        }
+    }
+    families.retain(|name, _| !name.starts_with("allocanary_"));
+    families
+}
+
+#[test]
+fn the_reference_has_every_metric_as_it_is() {
+    let page = |options: &Options| families(&get(serve(options, mesh()), "/metrics").text());
+    let all = page(&Options { label_addresses: false, ..options() });
+    let basic = page(&Options { all_series: false, label_addresses: false, ..options() });
+    let mut text = String::from(
+        "# Metrics\n\nMade from a canary's own page: `UPDATE_REFERENCE=1 cargo test -p kube_canary --test web reference`. \
+         `basic` is\nwhether it is there without `--series all`. `peer_zone` is there where zones are known, `family` for IPv6 only, \
+         and\n`peer_ip` with `--label-peer-ip` or where two peers have one name. The allocator's metrics (`allocanary_*`) are those of \
+         the\nlibrary.\n\n| metric | type | labels | basic | what it is |\n|---|---|---|---|---|\n",
+    );
+    for (name, (kind, help, labels)) in &all {
+        let labels: Vec<String> = labels.iter().map(|label| format!("`{label}`")).collect();
+        let is_basic = if basic.contains_key(name) { "yes" } else { "no" };
+        text += &format!("| `{name}` | {kind} | {} | {is_basic} | {help} |\n", labels.join(", "));
+    }
+    assert!(all.len() >= 25, "{all:?}");
+    if std::env::var_os("UPDATE_REFERENCE").is_some() {
+        std::fs::write(REFERENCE, &text).unwrap();
+    }
+    let written = std::fs::read_to_string(REFERENCE).unwrap_or_default();
+    assert_eq!(written, text, "run it with UPDATE_REFERENCE=1");
+}
