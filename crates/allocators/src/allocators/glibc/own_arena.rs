@@ -164,9 +164,14 @@ fn release(start: usize, bytes: usize) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Mutex, PoisonError};
+
     use super::*;
 
     const SIZE: usize = 100 << 10; // below what is mapped by itself
+
+    /// Held by each test: what another thread of the same arena gives back, that one need not wait for.
+    static ALONE: Mutex<()> = Mutex::new(());
 
     /// Pages of these blocks that are in memory.
     fn resident(places: &[usize]) -> usize {
@@ -185,6 +190,7 @@ mod tests {
     /// In a thread while this one has the main arena; `keep` says which of 40 blocks stay. Pages of the others that are in
     /// memory: before they are freed, and after that was given back.
     fn before_and_after(keep: fn(usize) -> bool) -> (usize, usize) {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let work = move || {
             let blocks: Vec<_> = (0..40).map(|number| (number, vec![1_u8; SIZE])).collect();
             let (kept, freed): (Vec<_>, Vec<_>) = blocks.into_iter().partition(|(number, _)| keep(*number));
@@ -213,6 +219,7 @@ mod tests {
 
     #[test]
     fn what_is_alive_stays_as_it_is_whoever_shares_the_arena() {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         std::thread::scope(|scope| {
             for seed in 0..20_usize {
                 scope.spawn(move || {
