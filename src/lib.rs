@@ -1,20 +1,95 @@
-//! allocanary: front door.
+//! What the memory allocator costs a service, and the one line that ships the one you pick.
+//!
+//! [`install!`] declares the global allocator of a program: the system's malloc, jemalloc or mimalloc, with its settings. The
+//! settings are checked while the program compiles, sized by the CPUs that the container allows, and applied before the first
+//! allocation. What the environment says wins. Nothing stands between the program and the allocator.
+//!
+//! ```
+//! // At the root of the binary. One arena for each CPU of the container, not four for each of the host.
+//! allocanary::install!(jemalloc, narenas = per_cpu(1), background_thread = true);
+//!
+//! fn main() -> Result<(), allocanary::tuning::Error> {
+//!     allocanary::tuning::check() // did every setting of code and environment take effect?
+//! }
+//! ```
+//!
+//! - [`tuning`] changes and reads the allocator while the program runs: arenas, thread caches, decay, purge, statistics, and
+//!   [`tuning::thread_idle`], with which threads that wait give their memory back.
+//! - [`Ballast`] keeps freed memory through a burst, or reserves addresses to grow into.
+//! - `metrics` (feature `prometheus`) has the gauges of the allocator and of the process.
+//! - [`Counting`] and `Leaks` (feature `leaks`) wrap the allocator: they count what is allocated, and tell who allocated the
+//!   blocks that are alive. `install!(jemalloc, wrap = Counting)`.
+//! - `arena`, `sort_buffer` and `blob_tree` are structures that ask an allocator for little.
+//!
+//! # Features
+//!
+//! | feature | what it adds | by default |
+//! |---|---|---|
+//! | `jemalloc` | `install!(jemalloc)`, by the crates tikv-jemallocator, tikv-jemalloc-ctl and tikv-jemalloc-sys | yes |
+//! | `mimalloc` | `install!(mimalloc)`, by the crates mimalloc and libmimalloc-sys | yes |
+//! | `stats` | jemalloc's own counters: 6 % more instructions for each pair of allocate and free | with `command` |
+//! | `system-alloc`, `mimalloc-alloc`, `jemalloc-alloc` | what `install!()` without a name stands for; the first of them that is on | `jemalloc-alloc` |
+//! | `prometheus` | `metrics`, and `stats` | no |
+//! | `leaks` | `Leaks`, and the crate backtrace | no |
+//! | `arena`, `sort-buffer`, `blob-tree` | the structures of those names | with `command` |
+//! | `command` | the `allocanary` command and its cells | yes |
+//!
+//! A service turns the default features off and names its allocator. It then compiles this crate, three small ones of
+//! allocanary's own, libc, and the allocator's crates:
+//!
+//! ```toml
+//! allocanary = { version = "0.1", default-features = false, features = ["jemalloc"] }
+//! ```
+//!
+//! # Platforms and guarantees
+//!
+//! - Linux, with glibc or musl, on 64-bit processors. Tested on x86-64. With musl, `system` has no settings.
+//! - Rust 1.88 or later. A later minimum is a new minor version.
+//! - No safe function is unsound, and none panics because of what an allocator, the environment or the kernel answers.
+//! - What an allocator cannot do is an [error](tuning::Error) that says so, never a silent nothing.
+//! - Enums and structs that will grow are `non_exhaustive`. What is hidden, and the crates named `allocanary-*`, may change with
+//!   any release.
+//!
+//! # The command
+//!
+//! `cargo install allocanary` installs the command with its cells. It measures allocators and settings under threads and cores,
+//! compares them with intervals and verdicts, and diagnoses hosts and running processes: see its `--help`, and the README of
+//! the repository.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+#[cfg(not(target_os = "linux"))]
+compile_error!("allocanary reads /proc: it runs on Linux");
 
 #[cfg(feature = "prometheus")]
+#[cfg_attr(docsrs, doc(cfg(feature = "prometheus")))]
+#[doc(inline)]
 pub use allocanary_allocators::metrics;
+#[doc(inline)]
 pub use allocanary_allocators::{Ballast, ballast, install, tuning};
+#[doc(inline)]
 pub use allocanary_kernel::container;
 #[cfg(feature = "arena")]
+#[cfg_attr(docsrs, doc(cfg(feature = "arena")))]
+#[doc(inline)]
 pub use allocanary_structures::arena;
 #[cfg(feature = "sort-buffer")]
+#[cfg_attr(docsrs, doc(cfg(feature = "sort-buffer")))]
+#[doc(inline)]
 pub use allocanary_structures::sort_buffer;
 #[cfg(feature = "blob-tree")]
+#[cfg_attr(docsrs, doc(cfg(feature = "blob-tree")))]
+#[doc(inline)]
 pub use allocanary_structures::{BlobTree, blob_tree};
+#[doc(inline)]
 pub use allocanary_wrappers::{Counting, counting};
 #[cfg(feature = "leaks")]
+#[cfg_attr(docsrs, doc(cfg(feature = "leaks")))]
+#[doc(inline)]
 pub use allocanary_wrappers::{Leaks, leaks};
 
-/// Units of memory.
+/// Amounts of memory.
 pub mod units {
+    #[doc(inline)]
     pub use allocanary_kernel::units::Bytes;
 }
