@@ -58,7 +58,7 @@ enum Verb {
 }
 
 /// What the user wants done.
-pub enum Request {
+pub enum Task {
     /// Measure this build's allocator.
     Here(HereFlags),
     /// Run a study.
@@ -88,25 +88,25 @@ pub enum Request {
 
 /// Reads the command line. Mistakes are answered by clap, which ends the process; help and version are texts like any
 /// other, since clap's own way passes over a text that could not be written.
-pub fn parse() -> Request {
+pub fn parse() -> Task {
     let line = match Line::try_parse() {
         Ok(line) => line,
         Err(text) if matches!(text.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             let text = text.render();
-            return Request::Text { plain: text.to_string(), colored: text.ansi().to_string() };
+            return Task::Text { plain: text.to_string(), colored: text.ansi().to_string() };
         }
         Err(mistake) => mistake.exit(),
     };
     match line.verb {
-        None => Request::Here(line.here),
-        Some(Verb::Study(flags)) => Request::Study(flags),
-        Some(Verb::Plan(flags)) => Request::Plan(flags),
-        Some(Verb::List(flags)) => Request::List(flags),
-        Some(Verb::Report(flags)) => Request::Report(flags),
-        Some(Verb::Compare(flags)) => Request::Compare(flags),
-        Some(Verb::Doctor(flags)) => Request::Doctor(flags),
-        Some(Verb::Completions { shell }) => Request::Completions(shell),
-        Some(Verb::Man) => Request::Man,
+        None => Task::Here(line.here),
+        Some(Verb::Study(flags)) => Task::Study(flags),
+        Some(Verb::Plan(flags)) => Task::Plan(flags),
+        Some(Verb::List(flags)) => Task::List(flags),
+        Some(Verb::Report(flags)) => Task::Report(flags),
+        Some(Verb::Compare(flags)) => Task::Compare(flags),
+        Some(Verb::Doctor(flags)) => Task::Doctor(flags),
+        Some(Verb::Completions { shell }) => Task::Completions(shell),
+        Some(Verb::Man) => Task::Man,
     }
 }
 

@@ -8,13 +8,13 @@ use crate::args::DoctorFlags;
 use allocanary_doctor::host::Surroundings;
 use allocanary_doctor::links::links;
 use allocanary_doctor::process::Process;
-use allocanary_doctor::{Variables, report};
+use allocanary_doctor::{Variables, diagnosis};
 use allocanary_study::error::{Error, Result};
 
 /// Looks, judges and prints.
 pub fn run(flags: &DoctorFlags) -> Result<ExitCode> {
     let text = match flags.pid {
-        Some(pid) => report::of_process(
+        Some(pid) => diagnosis::of_process(
             &Process::look_at(pid).map_err(|error| Error::Input(error.to_string()))?,
             terminal::look(),
         ),
@@ -22,7 +22,7 @@ pub fn run(flags: &DoctorFlags) -> Result<ExitCode> {
             let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
             let variables = std::env::vars_os().map(|(name, value)| (text(name), text(value)));
             let variables: Variables = variables.chain(links(Path::new("/"))).collect();
-            report::of_host(&Surroundings::here(), &variables, terminal::look())
+            diagnosis::of_host(&Surroundings::here(), &variables, terminal::look())
         }
     };
     terminal::print(text.as_bytes())

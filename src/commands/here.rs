@@ -12,7 +12,7 @@ use allocanary_cell::description::Description;
 use allocanary_cell::provenance::Host;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::{Target, describe};
-use allocanary_study::{Group, StudyFile, plan};
+use allocanary_study::{Studies, StudyFile, plan};
 
 /// Measures this build's allocator.
 pub fn run(flags: &HereFlags) -> Result<ExitCode> {
@@ -41,7 +41,7 @@ pub fn run(flags: &HereFlags) -> Result<ExitCode> {
     terminal::print(introduction(plain, &configured, &inherited).as_bytes())?;
 
     let file = StudyFile { inherited: Some(inherited), ..file };
-    Measurement { group: &Group(vec![file]), roster: &roster, target, resume: false }.run()
+    Measurement { group: &Studies(vec![file]), roster: &roster, target, resume: false }.run()
 }
 
 /// Which allocator, which version, which settings in force, how many processors.

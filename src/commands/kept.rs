@@ -4,12 +4,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use allocanary_study::Group;
+use allocanary_study::Studies;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::Target;
 
 /// Writes the study, where the target is a folder.
-pub fn keep(target: &Target, group: &Group) -> Result<()> {
+pub fn keep(target: &Target, group: &Studies) -> Result<()> {
     match place(target) {
         // On a full disk, writing it anew would lose it.
         Some(path) if !says(&path, group) => {
@@ -20,7 +20,7 @@ pub fn keep(target: &Target, group: &Group) -> Result<()> {
 }
 
 /// Fails where a folder has a study or a report and no rows: no study made it, and nothing in it is written over.
-pub fn check(target: &Target, group: &Group) -> Result<()> {
+pub fn check(target: &Target, group: &Studies) -> Result<()> {
     let (Target::Folder(folder), Some(study)) = (target, place(target)) else { return Ok(()) };
     if folder.join("samples.jsonl").metadata().is_ok_and(|rows| rows.len() > 0) {
         return Ok(());
@@ -41,9 +41,9 @@ pub fn check(target: &Target, group: &Group) -> Result<()> {
 
 /// Fails where the rows in a folder are of another study than those that are to be added. The difference is named in the
 /// study's own words, where a row knows only its cell.
-pub fn compare(target: &Target, group: &Group) -> Result<()> {
+pub fn compare(target: &Target, group: &Studies) -> Result<()> {
     let Some(path) = place(target).filter(|path| path.exists()) else { return Ok(()) };
-    match group.differs_from(&Group::read(&path)?)? {
+    match group.differs_from(&Studies::read(&path)?)? {
         None => Ok(()),
         Some(difference) => Err(Error::Input(format!(
             "--resume: {}: the rows there are of another study: {difference}: leave out what changes it, or name another \
@@ -61,7 +61,7 @@ fn place(target: &Target) -> Option<PathBuf> {
 }
 
 /// Whether a file says of the study what would be written to it.
-fn says(path: &Path, group: &Group) -> bool {
+fn says(path: &Path, group: &Studies) -> bool {
     let same_text = || fs::read_to_string(path).is_ok_and(|there| there == group.to_toml());
-    same_text() || Group::read(path).is_ok_and(|there| there == *group)
+    same_text() || Studies::read(path).is_ok_and(|there| there == *group)
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::earlier::Earlier;
 use super::kept;
 use super::left;
-use super::progress::{self as told, Stretch};
+use super::progress::{Progress, Stretch};
 use super::terminal;
 use allocanary_cell::Cell;
 use allocanary_cell::description::Description;
@@ -20,9 +20,9 @@ use allocanary_kernel::units::show_duration;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::reports;
 use allocanary_study::rows;
-use allocanary_study::run::{Builder, Progress, Roster, Runner, Store, Target, check_folder};
+use allocanary_study::run::{Builder, Ending, Roster, Runner, Store, Target, check_folder};
 use allocanary_study::summary::{About, Findings, Fold};
-use allocanary_study::{Group, MOST_CELLS, Study, expected, find_shipped, plan, too_many};
+use allocanary_study::{MOST_CELLS, Studies, Study, expected, find_shipped, plan, too_many};
 
 /// What this command was built with: its cells are built alike.
 const FEATURES: &str = env!("ALLOCANARY_FEATURES");
@@ -57,7 +57,7 @@ fn roster_with(folders: &[PathBuf], packages: &BTreeSet<&str>) -> Result<Roster>
 
 /// The cells for a group: where one of its studies needs another package's, they are built, so that they are those of
 /// today's sources, or must be there.
-pub fn roster_for(group: &Group, folders: &[PathBuf]) -> Result<Roster> {
+pub fn roster_for(group: &Studies, folders: &[PathBuf]) -> Result<Roster> {
     let packages: BTreeSet<&str> = group.0.iter().filter_map(|study| study.package.as_deref()).collect();
     let command = std::env::current_exe().map_err(|error| Error::file("the command", "finding", error))?;
     if let Some(builder) = Builder::find(&command, FEATURES) {
@@ -78,7 +78,7 @@ pub fn roster_for(group: &Group, folders: &[PathBuf]) -> Result<Roster> {
 /// rows alone tell the order of the studies.
 ///
 /// Two sizes of one study may share no cell: a row tells of one cell, and not for which of them it was measured.
-pub fn planned(group: &Group, cells: &[Description]) -> Result<Vec<(Study, Vec<Cell>)>> {
+pub fn planned(group: &Studies, cells: &[Description]) -> Result<Vec<(Study, Vec<Cell>)>> {
     let mut first = 0;
     let mut identities = BTreeSet::new();
     let mut studies = Vec::new();
@@ -111,7 +111,7 @@ pub fn planned(group: &Group, cells: &[Description]) -> Result<Vec<(Study, Vec<C
 /// A study, or a group of them, on its way: what is run, from where and to where.
 pub struct Measurement<'a> {
     /// The studies as they were asked for, to be kept beside the rows.
-    pub group: &'a Group,
+    pub group: &'a Studies,
     /// The cells at hand.
     pub roster: &'a Roster,
     /// Where rows go.
@@ -145,7 +145,7 @@ impl Measurement<'_> {
             .iter()
             .map(|(study, left)| Stretch { cells: left.len(), expected: expected(left, &cells), budget: study.budget })
             .collect();
-        let progress = told::Progress::new(stretches.clone());
+        let progress = Progress::new(stretches.clone());
         for ((study, _), stretch) in left.iter().zip(&stretches) {
             let (name, span) = (prefix(study), show_duration(stretch.expected));
             let budget = stretch.budget.map_or(String::new(), |budget| format!(", budget {}", show_duration(budget)));
@@ -191,7 +191,7 @@ impl Measurement<'_> {
     fn run_all(
         &self,
         studies: &[(Study, Vec<Cell>)],
-        progress: &told::Progress,
+        progress: &Progress,
         row: &mut impl FnMut(&Sample) -> Result<()>,
     ) -> Result<Ended> {
         let mut ended = Ended::default();
@@ -209,9 +209,9 @@ impl Measurement<'_> {
             }
             progress.begin(at);
             match runner.run(cells, &mut *row)? {
-                Progress::Finished => {}
-                Progress::OutOfBudget(left) => ended.out_of_budget.push((at, left)),
-                Progress::Interrupted(left) => ended.interrupted = Some(left),
+                Ending::Finished => {}
+                Ending::OutOfBudget(left) => ended.out_of_budget.push((at, left)),
+                Ending::Interrupted(left) => ended.interrupted = Some(left),
             }
         }
         Ok(ended)
@@ -268,7 +268,7 @@ fn prefix(study: &Study) -> String {
 
 /// All rows of some files as findings. What a row's study says of itself stands in `group`, or else among the shipped
 /// studies; rows may come from a host where it was another version, or from no study's folder at all.
-pub fn findings(files: &[PathBuf], group: &Group) -> Result<Findings> {
+pub fn findings(files: &[PathBuf], group: &Studies) -> Result<Findings> {
     let mut fold = Fold::default();
     let problems = rows::read(files, |sample| fold.add(&sample))?;
     let shipped = |name: &str| find_shipped(name)?.ok()?.find(Some(name)).and_then(|study| About::of(study).ok());
@@ -281,13 +281,13 @@ pub fn findings(files: &[PathBuf], group: &Group) -> Result<Findings> {
 
 /// The studies in whose folder some rows lie, where they all are of one folder; else none. A file that cannot be read is
 /// no reason to show no rows, but is told.
-pub fn studies_beside(rows: &[PathBuf]) -> Group {
-    let [rows] = rows else { return Group::default() };
+pub fn studies_beside(rows: &[PathBuf]) -> Studies {
+    let [rows] = rows else { return Studies::default() };
     let folder = if rows.is_dir() { Some(rows.as_path()) } else { rows.parent() };
     let study = folder.map(|folder| folder.join("study.toml")).filter(|path: &PathBuf| Path::is_file(path));
     let read = |path: PathBuf| {
         let told = |error| eprintln!("{error}; shown without what it says: question, metrics, published figures");
-        Group::read(&path).map_err(told).ok()
+        Studies::read(&path).map_err(told).ok()
     };
     study.and_then(read).unwrap_or_default()
 }

@@ -16,25 +16,25 @@ mod terminal;
 
 use std::process::ExitCode;
 
-use crate::args::{self, Request};
+use crate::args::{self, Task};
 use allocanary_study::error::{Error, Result};
 
 /// Carries out a request. The code is 0 where all went well, 1 where a cell failed or a gate was broken, 130 where the
 /// user interrupted; an error is 2.
-pub fn carry_out(request: Request) -> Result<ExitCode> {
+pub fn carry_out(request: Task) -> Result<ExitCode> {
     match request {
-        Request::Here(flags) => here::run(&flags),
-        Request::Study(flags) => study::run(&flags),
-        Request::Plan(flags) => plan::run(&flags),
-        Request::List(flags) => list::run(&flags),
-        Request::Report(flags) => report::run(&flags),
-        Request::Compare(flags) => compare::run(&flags),
-        Request::Doctor(flags) => doctor::run(&flags),
-        Request::Completions(shell) => terminal::print(&args::completions(shell)),
-        Request::Text { plain, colored } => {
+        Task::Here(flags) => here::run(&flags),
+        Task::Study(flags) => study::run(&flags),
+        Task::Plan(flags) => plan::run(&flags),
+        Task::List(flags) => list::run(&flags),
+        Task::Report(flags) => report::run(&flags),
+        Task::Compare(flags) => compare::run(&flags),
+        Task::Doctor(flags) => doctor::run(&flags),
+        Task::Completions(shell) => terminal::print(&args::completions(shell)),
+        Task::Text { plain, colored } => {
             terminal::print(if terminal::look().color { colored } else { plain }.as_bytes())
         }
-        Request::Man => {
+        Task::Man => {
             let page = args::manual().map_err(|error| Error::file("the manual page", "writing", error))?;
             terminal::print(&page)
         }

@@ -9,7 +9,7 @@ use allocanary_cell::description::perhaps;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::Target;
 use allocanary_study::summary::About;
-use allocanary_study::{CASES, Group, SHIPPED, StudyFile, find_shipped, memory_at_hand};
+use allocanary_study::{CASES, SHIPPED, Studies, StudyFile, find_shipped, memory_at_hand};
 
 /// Runs the study, or each study of a group.
 pub fn run(flags: &StudyFlags) -> Result<ExitCode> {
@@ -26,7 +26,7 @@ pub fn run(flags: &StudyFlags) -> Result<ExitCode> {
 /// that name, or the default; at the size that is asked for; then what the flags change, in each of them alike.
 ///
 /// What is wrong with one of them is said here, before anything is built or made.
-pub fn study(flags: &StudyFlags) -> Result<(String, Group)> {
+pub fn study(flags: &StudyFlags) -> Result<(String, Studies)> {
     let (name, group, resumed) = named(flags)?;
     let asked = flags.file();
     if flags.full && resumed {
@@ -40,7 +40,7 @@ pub fn study(flags: &StudyFlags) -> Result<(String, Group)> {
             format!("--workloads: each study of {name} has workloads of its own: name one of them, without --full,");
         return Err(Error::Input(format!("{text} such as `allocanary study {first}`")));
     }
-    let group = Group(group.0.into_iter().map(|study| study.overridden_by(asked.clone())).collect());
+    let group = Studies(group.0.into_iter().map(|study| study.overridden_by(asked.clone())).collect());
     for study in &group.0 {
         About::of(study)?;
         study.clone().check()?;
@@ -49,7 +49,7 @@ pub fn study(flags: &StudyFlags) -> Result<(String, Group)> {
 }
 
 /// The studies, the name of the whole, and whether they are those of a folder that is resumed.
-fn named(flags: &StudyFlags) -> Result<(String, Group, bool)> {
+fn named(flags: &StudyFlags) -> Result<(String, Studies, bool)> {
     let resumed = match (&flags.out_folder(), flags.resume) {
         (None, true) => {
             return Err(Error::Input("--resume: wanted --out with the folder of the study to finish".into()));
@@ -69,24 +69,24 @@ fn named(flags: &StudyFlags) -> Result<(String, Group, bool)> {
         return Err(Error::Input(text));
     }
     match (&flags.study, resumed) {
-        (None, Some(path)) => Ok(("resumed".to_string(), Group::read(&path)?, true)),
+        (None, Some(path)) => Ok(("resumed".to_string(), Studies::read(&path)?, true)),
         (Some(text), _) if is_path(text) => {
             let path = Path::new(text);
             let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            Ok((stem, Group::read(path)?, false))
+            Ok((stem, Studies::read(path)?, false))
         }
         (Some(name), _) => shipped(name),
         (None, None) if candidates.is_none() => shipped(SHIPPED[0].name),
         (None, None) => {
             // A study of other candidates than the default's has no claim to the default's question and budget.
             let file = StudyFile::parse(SHIPPED[0].name, SHIPPED[0].text)?;
-            Ok(("study".to_string(), Group(vec![StudyFile { question: None, budget: None, ..file }]), false))
+            Ok(("study".to_string(), Studies(vec![StudyFile { question: None, budget: None, ..file }]), false))
         }
     }
 }
 
 /// Each study at all of its larger sizes that fit; those that do not fit are named.
-fn at_full_size(group: Group) -> Result<Group> {
+fn at_full_size(group: Studies) -> Result<Studies> {
     let at_hand = memory_at_hand();
     let (mut fit, mut too_large) = (Vec::new(), Vec::new());
     for study in group.0 {
@@ -98,7 +98,7 @@ fn at_full_size(group: Group) -> Result<Group> {
         return Err(Error::Input(too_large.join("; ")));
     }
     too_large.iter().for_each(|reason| eprintln!("{reason}"));
-    Ok(Group(fit))
+    Ok(Studies(fit))
 }
 
 /// Whether a word means a file rather than a shipped study.
@@ -106,7 +106,7 @@ fn is_path(text: &str) -> bool {
     text.contains(['/', '.']) || (Path::new(text).is_file() && find_shipped(text).is_none())
 }
 
-fn shipped(name: &str) -> Result<(String, Group, bool)> {
+fn shipped(name: &str) -> Result<(String, Studies, bool)> {
     let found = find_shipped(name).ok_or_else(|| {
         let names = SHIPPED.iter().map(|shipped| shipped.name).chain([CASES.name]);
         Error::Input(format!("no study `{name}`{}; a file's name ends in .toml", perhaps(name, names)))

@@ -8,7 +8,7 @@ use super::jemalloc::{own_link, own_variable};
 use super::links::variable_of;
 use super::seen::Seen;
 use super::variables::{Family, assignments, settings};
-use super::{Flavour, Variables, Verdict};
+use super::{Effect, Flavour, Variables};
 
 /// A change for one allocator.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ fn jemalloc(
     let mut install = Vec::new();
     let mut reasons = Vec::new();
     // What stands in a variable that this program ignores is moved to the one that it reads.
-    let ignored = |remark: &Remark| remark.verdict != Verdict::Read && remark.variable.ends_with("MALLOC_CONF");
+    let ignored = |remark: &Remark| remark.verdict != Effect::Read && remark.variable.ends_with("MALLOC_CONF");
     let remarks = examine(variables, subject, &seen.libraries);
     let has_settings = |name: &str| all.iter().any(|one| one.variable == name && one.becomes.is_some());
     if let Some(moved) = remarks.iter().filter(|remark| ignored(remark)).find(|remark| has_settings(&remark.variable)) {

@@ -8,7 +8,7 @@ use super::identity::{Found, Sure};
 use super::page::{Page, Tone};
 use super::process::Process;
 use super::seen::{Libraries, Seen};
-use super::{Flavour, Variables, Verdict};
+use super::{Effect, Flavour, Variables};
 use allocanary_kernel::terminal::Look;
 use allocanary_kernel::units::{Bytes, Unit};
 
@@ -156,9 +156,9 @@ fn environment(page: &mut Page, remarks: &[Remark], subject: Option<&[Flavour]>)
         let sign = if remark.variable.starts_with('/') { " -> " } else { "=" };
         page.verbatim(&format!("{}{sign}{}", remark.variable, remark.value));
         let (word, tone) = match remark.verdict {
-            Verdict::Read => ("read", Tone::Good),
-            Verdict::Depends => ("depends", Tone::Doubt),
-            Verdict::Ignored => ("ignored", Tone::Bad),
+            Effect::Read => ("read", Tone::Good),
+            Effect::Depends => ("depends", Tone::Doubt),
+            Effect::Ignored => ("ignored", Tone::Bad),
         };
         page.item(word, &remark.text, tone);
         for problem in &remark.problems {

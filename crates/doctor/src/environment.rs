@@ -5,7 +5,7 @@ use super::jemalloc::{jemalloc_reader, jemalloc_reader_of, link_reader, not_here
 use super::links::variable_of;
 use super::seen::Libraries;
 use super::variables::{Assignment, Family, GLIBC_VARIABLES, JEMALLOC_VARIABLES, assignments, perhaps, settings};
-use super::{Flavour, Variables, Verdict};
+use super::{Effect, Flavour, Variables};
 
 /// What there is to say of a variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct Remark {
     /// Its value.
     pub value: String,
     /// Whether it counts.
-    pub verdict: Verdict,
+    pub verdict: Effect,
     /// By whom it is read, or why not.
     pub text: String,
     /// What in it will not be taken, and what is overruled.
@@ -29,10 +29,10 @@ pub fn examine(variables: &Variables, subject: Option<&[Flavour]>, libraries: &L
     let remark = |(variable, value): (&String, &String)| {
         let (verdict, text) = reader(variable, value, subject)?;
         let mut problems: Vec<String> = Vec::new();
-        if verdict != Verdict::Ignored {
+        if verdict != Effect::Ignored {
             let own = all.iter().filter(|one| one.variable == *variable);
             problems.extend(own.filter_map(|one| one.problem.clone()));
-            let read = |name: &str| reader(name, "", subject).is_some_and(|(verdict, _)| verdict != Verdict::Ignored);
+            let read = |name: &str| reader(name, "", subject).is_some_and(|(verdict, _)| verdict != Effect::Ignored);
             problems.extend(overruled(&all, variable, &read, subject.is_none()));
             problems.extend(aborts(&all, variable, &read));
         }
@@ -70,7 +70,7 @@ fn overruled(all: &[Assignment], variable: &str, read: &dyn Fn(&str) -> bool, an
 }
 
 /// Who reads a variable; none where it is no allocator's business.
-fn reader(variable: &str, value: &str, subject: Option<&[Flavour]>) -> Option<(Verdict, String)> {
+fn reader(variable: &str, value: &str, subject: Option<&[Flavour]>) -> Option<(Effect, String)> {
     let upper = variable.to_ascii_uppercase();
     if JEMALLOC_VARIABLES.contains(&variable) {
         return Some(match subject {
@@ -90,10 +90,10 @@ fn reader(variable: &str, value: &str, subject: Option<&[Flavour]>) -> Option<(V
             _ => "by glibc's malloc, not by an allocator that a program brings along",
         };
         return Some(match subject {
-            None => (Verdict::Read, text.into()),
-            Some([Flavour::Glibc, ..]) => (Verdict::Read, "by glibc's malloc".into()),
+            None => (Effect::Read, text.into()),
+            Some([Flavour::Glibc, ..]) => (Effect::Read, "by glibc's malloc".into()),
             Some([main, rest @ ..]) if rest.contains(&Flavour::Glibc) => (
-                Verdict::Depends,
+                Effect::Depends,
                 format!("read by C's malloc alone; the program itself allocates from {}", main.name()),
             ),
             Some(flavours) => not_here(flavours),
@@ -102,22 +102,22 @@ fn reader(variable: &str, value: &str, subject: Option<&[Flavour]>) -> Option<(V
     if upper.starts_with("MIMALLOC_") {
         return Some(match subject {
             Some(flavours) if !flavours.contains(&Flavour::Mimalloc) => not_here(flavours),
-            _ => (Verdict::Read, "by mimalloc".into()),
+            _ => (Effect::Read, "by mimalloc".into()),
         });
     }
     if variable.starts_with("TCMALLOC_") {
         return Some(match subject {
             Some(flavours) if !flavours.contains(&Flavour::Tcmalloc) => not_here(flavours),
-            _ => (Verdict::Read, "by gperftools' tcmalloc; its words are not checked here".into()),
+            _ => (Effect::Read, "by gperftools' tcmalloc; its words are not checked here".into()),
         });
     }
     if ["GOGC", "GOMEMLIMIT"].contains(&variable) {
         let go = subject.is_some_and(|flavours| flavours.contains(&Flavour::Go));
-        return go.then(|| (Verdict::Read, "by Go's runtime; its words are not checked here".into()));
+        return go.then(|| (Effect::Read, "by Go's runtime; its words are not checked here".into()));
     }
     if variable.starts_with("JEMALLOC_SYS_") {
         let text = "read while jemalloc is built, by tikv-jemalloc-sys; not by a program that runs";
-        return Some((Verdict::Ignored, text.into()));
+        return Some((Effect::Ignored, text.into()));
     }
     if variable == "LD_PRELOAD" {
         return preload(value, subject);
@@ -126,26 +126,23 @@ fn reader(variable: &str, value: &str, subject: Option<&[Flavour]>) -> Option<(V
     suspect.iter().any(|start| upper.starts_with(start)).then(|| {
         let glibc = GLIBC_VARIABLES.iter().map(|(name, _)| *name).chain(["GLIBC_TUNABLES"]);
         let near = perhaps(&upper, JEMALLOC_VARIABLES.into_iter().chain(glibc));
-        (Verdict::Ignored, format!("no allocator that we know of reads it{near}"))
+        (Effect::Ignored, format!("no allocator that we know of reads it{near}"))
     })
 }
 
-fn preload(value: &str, subject: Option<&[Flavour]>) -> Option<(Verdict, String)> {
+fn preload(value: &str, subject: Option<&[Flavour]>) -> Option<(Effect, String)> {
     let names = ["jemalloc", "mimalloc", "tcmalloc", "snmalloc"];
     let library = value.split([':', ' ']).find(|path| names.iter().any(|name| path.contains(name)))?;
     if subject.is_some() {
         let text = "what malloc is bound to stands at the top: a preloaded one, unless the program exports its own";
-        return Some((Verdict::Read, text.into()));
+        return Some((Effect::Read, text.into()));
     }
     if library.contains('/') && !library.contains('$') && !std::path::Path::new(library).exists() {
-        return Some((
-            Verdict::Ignored,
-            format!("{library} does not exist: the loader says so and goes on without it"),
-        ));
+        return Some((Effect::Ignored, format!("{library} does not exist: the loader says so and goes on without it")));
     }
     let text = "becomes C's malloc of every program that is linked dynamically, and Rust's where it has no allocator of \
                 its own; a preloaded jemalloc reads MALLOC_CONF";
-    Some((Verdict::Depends, text.into()))
+    Some((Effect::Depends, text.into()))
 }
 
 #[cfg(test)]
@@ -158,7 +155,7 @@ mod tests {
         examine(&variables, subject, &Libraries::default())
     }
 
-    fn verdict(variable: &str, subject: Option<&[Flavour]>) -> Verdict {
+    fn verdict(variable: &str, subject: Option<&[Flavour]>) -> Effect {
         remarks(&[(variable, "narenas:1")], subject)[0].verdict
     }
 
@@ -167,7 +164,7 @@ mod tests {
 
     #[test]
     fn each_jemalloc_reads_its_own_variable() {
-        use Verdict::{Depends, Ignored, Read};
+        use Effect::{Depends, Ignored, Read};
         let of = |subject: Option<&[Flavour]>| JEMALLOC_VARIABLES.map(|variable| verdict(variable, subject));
         assert_eq!(of(None), [Depends, Depends, Read]);
         assert_eq!(of(Some(&[RUST, Flavour::Glibc])), [Ignored, Ignored, Read]);
@@ -194,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_link_counts_for_its_build_and_stands_between_code_and_variable() {
-        use Verdict::{Depends, Ignored, Read};
+        use Effect::{Depends, Ignored, Read};
         let of = |subject: Option<&[Flavour]>| LINKS.map(|(link, _)| verdict(link, subject));
         assert_eq!(of(None), [Depends, Depends, Read]);
         assert_eq!(of(Some(&[RUST, Flavour::Glibc])), [Ignored, Ignored, Read]);
@@ -234,7 +231,7 @@ mod tests {
         assert_eq!(remarks(&[("GOGC", "50")], None), []);
         assert_eq!(remarks(&[("GOGC", "50")], Some(&[Flavour::Glibc])), []);
         let found = remarks(&[("GOGC", "50"), ("MALLOC_ARENA_MAX", "1")], Some(&[Flavour::Go]));
-        assert_eq!((found[0].verdict, found[1].verdict), (Verdict::Read, Verdict::Ignored));
+        assert_eq!((found[0].verdict, found[1].verdict), (Effect::Read, Effect::Ignored));
         assert_eq!(found[1].text, "this program has Go's runtime");
     }
 
@@ -243,7 +240,7 @@ mod tests {
         let set = [("GLIBC_TUNABLES", "glibc.malloc.arena_max=5"), ("MALLOC_ARENA_MAX", "3")];
         let found = remarks(&set, None);
         assert_eq!(found[1].problems, ["arena_max 3 is overruled by GLIBC_TUNABLES, which says 5"]);
-        assert_eq!(remarks(&set, Some(&[RUST, Flavour::Glibc]))[0].verdict, Verdict::Depends);
+        assert_eq!(remarks(&set, Some(&[RUST, Flavour::Glibc]))[0].verdict, Effect::Depends);
         assert_eq!(remarks(&[("GLIBC_TUNABLES", "glibc.rtld.nns=5")], None), []);
     }
 
@@ -252,7 +249,7 @@ mod tests {
         let found =
             remarks(&[("MALLOC_TRIM_THRESHOLD", "1"), ("PATH", "/bin"), ("JEMALLOC_SYS_WITH_LG_PAGE", "16")], None);
         assert_eq!(found.len(), 2);
-        assert!(found.iter().all(|remark| remark.verdict == Verdict::Ignored));
+        assert!(found.iter().all(|remark| remark.verdict == Effect::Ignored));
         assert!(found[0].text.contains("while jemalloc is built"));
         assert!(found[1].text.ends_with("; perhaps MALLOC_TRIM_THRESHOLD_"), "{}", found[1].text);
         assert_eq!(remarks(&[("MIMALLOC_PURGE_DELAY", "0")], Some(&[RUST]))[0].text, "this program has jemalloc");
@@ -261,7 +258,7 @@ mod tests {
     #[test]
     fn a_preloaded_allocator_is_told_from_other_libraries() {
         assert_eq!(remarks(&[("LD_PRELOAD", "/lib/libfoo.so")], None), []);
-        assert_eq!(remarks(&[("LD_PRELOAD", "libjemalloc.so.2")], None)[0].verdict, Verdict::Depends);
+        assert_eq!(remarks(&[("LD_PRELOAD", "libjemalloc.so.2")], None)[0].verdict, Effect::Depends);
         assert!(remarks(&[("LD_PRELOAD", "/no/libjemalloc.so.2")], None)[0].text.contains("does not exist"));
     }
 }

@@ -2,22 +2,22 @@
 //! it is known, what a program has. Out: whether it counts there, and a sentence on why.
 
 use super::links::{A_FILE, LINKS, readers};
-use super::{Flavour, Verdict};
+use super::{Effect, Flavour};
 
 /// Who reads a variable of jemalloc's, of the programs that may be started from here.
-pub fn jemalloc_reader(variable: &str) -> (Verdict, String) {
+pub fn jemalloc_reader(variable: &str) -> (Effect, String) {
     let (verdict, text) = match variable {
         "_RJEM_MALLOC_CONF" => (
-            Verdict::Read,
+            Effect::Read,
             "by Rust programs with tikv-jemallocator as it is built by default; other jemallocs read MALLOC_CONF",
         ),
         "MALLOC_CONF" => (
-            Verdict::Depends,
+            Effect::Depends,
             "ignored by Rust programs with tikv-jemallocator as it is built by default (its prefix makes it \
              _RJEM_MALLOC_CONF), unless they use install!; read by a jemalloc under C's own names (C programs, LD_PRELOAD)",
         ),
         _ => (
-            Verdict::Depends,
+            Effect::Depends,
             "ignored by Rust programs with tikv-jemallocator as it is built by default, unless they use install!; read \
              by a jemalloc that was built with the prefix je_",
         ),
@@ -26,15 +26,15 @@ pub fn jemalloc_reader(variable: &str) -> (Verdict, String) {
 }
 
 /// Whether a program that has `flavours` reads a variable of jemalloc's.
-pub fn jemalloc_reader_of(variable: &str, flavours: &[Flavour]) -> (Verdict, String) {
+pub fn jemalloc_reader_of(variable: &str, flavours: &[Flavour]) -> (Effect, String) {
     let Some(jemalloc) = flavours.iter().find(|flavour| flavour.is_jemalloc()) else { return not_here(flavours) };
     let own = own_variable(*jemalloc);
     match (jemalloc, variable) {
-        (_, variable) if variable == own => (Verdict::Read, "by this program's jemalloc".into()),
+        (_, variable) if variable == own => (Effect::Read, "by this program's jemalloc".into()),
         (Flavour::RustJemalloc { installs: true }, _) => {
-            (Verdict::Read, "by this program's jemalloc, to which install! hands it on".into())
+            (Effect::Read, "by this program's jemalloc, to which install! hands it on".into())
         }
-        _ => (Verdict::Ignored, format!("this program's jemalloc reads {own} alone: put the settings there")),
+        _ => (Effect::Ignored, format!("this program's jemalloc reads {own} alone: put the settings there")),
     }
 }
 
@@ -48,27 +48,27 @@ pub fn own_variable(jemalloc: Flavour) -> &'static str {
 }
 
 /// Who reads a link of jemalloc's; `later` is the variable that wins over it.
-pub fn link_reader(link: &str, later: &str, value: &str, subject: Option<&[Flavour]>) -> (Verdict, String) {
+pub fn link_reader(link: &str, later: &str, value: &str, subject: Option<&[Flavour]>) -> (Effect, String) {
     let jemalloc = subject.and_then(|flavours| flavours.iter().find(|flavour| flavour.is_jemalloc()));
     match (subject, jemalloc) {
         _ if value == A_FILE => {
             let text = "jemalloc takes the text of a symbolic link, and this is none: ln -s narenas:1";
-            (Verdict::Ignored, format!("{text} {link}"))
+            (Effect::Ignored, format!("{text} {link}"))
         }
-        (None, _) if link == "/etc/_rjem_malloc.conf" => (Verdict::Read, readers(link).into()),
-        (None, _) => (Verdict::Depends, readers(link).into()),
+        (None, _) if link == "/etc/_rjem_malloc.conf" => (Effect::Read, readers(link).into()),
+        (None, _) => (Effect::Depends, readers(link).into()),
         (Some(flavours), None) => not_here(flavours),
         (_, Some(jemalloc)) if own_variable(*jemalloc) != later => (
-            Verdict::Ignored,
+            Effect::Ignored,
             format!("a link for other builds of jemalloc: this program's reads {}", own_link(*jemalloc)),
         ),
         (_, Some(Flavour::RustJemalloc { installs: true })) => (
-            Verdict::Read,
+            Effect::Read,
             format!(
                 "by this program's jemalloc, over the settings in its code, JE_MALLOC_CONF and MALLOC_CONF; {later} wins"
             ),
         ),
-        _ => (Verdict::Read, format!("by this program's jemalloc, over the settings in its code; {later} wins")),
+        _ => (Effect::Read, format!("by this program's jemalloc, over the settings in its code; {later} wins")),
     }
 }
 
@@ -79,7 +79,7 @@ pub fn own_link(jemalloc: Flavour) -> &'static str {
 }
 
 /// What to say of a variable that is for none of a program's allocators.
-pub fn not_here(flavours: &[Flavour]) -> (Verdict, String) {
+pub fn not_here(flavours: &[Flavour]) -> (Effect, String) {
     let names: Vec<&str> = flavours.iter().map(|flavour| flavour.name()).collect();
-    (Verdict::Ignored, format!("this program has {}", names.join(" and ")))
+    (Effect::Ignored, format!("this program has {}", names.join(" and ")))
 }

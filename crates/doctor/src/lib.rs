@@ -9,6 +9,7 @@
 
 pub mod advice;
 pub mod defaults;
+pub mod diagnosis;
 pub mod elf;
 pub mod environment;
 pub mod error;
@@ -19,7 +20,6 @@ pub mod jemalloc;
 pub mod links;
 pub mod page;
 pub mod process;
-pub mod report;
 pub mod seen;
 pub mod variables;
 
@@ -30,7 +30,7 @@ pub type Variables = BTreeMap<String, String>;
 
 /// Whether a variable counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Effect {
     /// It is read.
     Read,
     /// It depends on the program.

@@ -9,27 +9,27 @@ use crate::units::Bytes;
 
 /// What is left.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Room {
+pub struct Available {
     /// In bytes.
     pub bytes: u64,
     /// The limit that leaves the least: `MemAvailable`, or a control group's file.
     pub limit: String,
 }
 
-impl Room {
+impl Available {
     /// Of this process; none where nothing can be read.
-    pub fn here() -> Option<Room> {
-        Room::at(Path::new("/proc"), Path::new("/sys/fs/cgroup"))
+    pub fn here() -> Option<Available> {
+        Available::at(Path::new("/proc"), Path::new("/sys/fs/cgroup"))
     }
 
     /// Fails where fewer than `wanted` bytes are left; `what` needs them.
     pub fn check(wanted: u64, what: &str) -> Result<(), String> {
-        match Room::here() {
-            Some(room) if room.bytes < wanted => Err(format!(
+        match Available::here() {
+            Some(available) if available.bytes < wanted => Err(format!(
                 "{what}: wanted {} of memory, found {} left by {}: ask for less, or raise the limit",
                 Bytes(wanted),
-                Bytes(room.bytes),
-                room.limit
+                Bytes(available.bytes),
+                available.limit
             )),
             _ => Ok(()),
         }
@@ -38,26 +38,26 @@ impl Room {
     /// The same for blocks of `held` bytes: every allocator holds more than it hands out. A quarter more is what we ask for; a
     /// program that needs beyond that is killed.
     pub fn check_blocks(held: u64, what: &str) -> Result<(), String> {
-        Room::check_blocks_and_files(held, 0, what)
+        Available::check_blocks_and_files(held, 0, what)
     }
 
     /// The same for blocks, and for `files` bytes of files that lie in memory.
     pub fn check_blocks_and_files(held: u64, files: u64, what: &str) -> Result<(), String> {
-        Room::check(held + held / 4 + files, &format!("{what}, and a quarter for the allocator"))
+        Available::check(held + held / 4 + files, &format!("{what}, and a quarter for the allocator"))
     }
 
     /// The same for blocks of many sizes that come and go: pages that held one size are not at once another's. As much again is
     /// what we ask for. Measured with 50 to 100 MiB of `server`, `bleed`, `handoff` and `small`: 1.1 to 1.5 times under glibc and
     /// jemalloc, 1.2 to 1.7 under mimalloc.
     pub fn check_mixed(held: u64, what: &str) -> Result<(), String> {
-        Room::check(held * 2, &format!("{what}, and as much again for the allocator"))
+        Available::check(held * 2, &format!("{what}, and as much again for the allocator"))
     }
 
     /// With `proc` and control groups mounted elsewhere.
-    fn at(proc: &Path, groups: &Path) -> Option<Room> {
+    fn at(proc: &Path, groups: &Path) -> Option<Available> {
         let available = line_number(&fs::read(proc.join("meminfo")).ok()?, b"MemAvailable:");
-        let mut rooms: Vec<Room> =
-            available.map(|kib| Room { bytes: kib * 1024, limit: "MemAvailable".into() }).into_iter().collect();
+        let mut limits: Vec<Available> =
+            available.map(|kib| Available { bytes: kib * 1024, limit: "MemAvailable".into() }).into_iter().collect();
         let own = fs::read_to_string(proc.join("self/cgroup")).unwrap_or_default();
         for (controllers, path) in own.lines().filter_map(|line| line.split_once(':')?.1.split_once(':')) {
             let v1 = controllers.split(',').any(|name| name == "memory");
@@ -69,17 +69,17 @@ impl Room {
             // there then, and the root of the mount is the group.
             let mut path = Path::new(path.trim_matches('/'));
             loop {
-                rooms.extend(left(&mount.join(path), v1));
+                limits.extend(left(&mount.join(path), v1));
                 let Some(parent) = path.parent() else { break };
                 path = parent;
             }
         }
-        rooms.into_iter().min_by_key(|room| room.bytes)
+        limits.into_iter().min_by_key(|available| available.bytes)
     }
 }
 
 /// What a group's limit leaves. Page cache does not count as used: the kernel gives it up before it kills anybody.
-fn left(group: &Path, v1: bool) -> Option<Room> {
+fn left(group: &Path, v1: bool) -> Option<Available> {
     let (limits, used, prefix) = match v1 {
         true => (["memory.limit_in_bytes"].as_slice(), "memory.usage_in_bytes", "total_"),
         // Past `memory.high` nobody is killed: all are slowed, to a standstill where nothing can be reclaimed.
@@ -94,7 +94,7 @@ fn left(group: &Path, v1: bool) -> Option<Room> {
     let statistics = fs::read(group.join("memory.stat")).unwrap_or_default();
     let pages = |kind| line_number(&statistics, format!("{prefix}{kind}_file ").as_bytes()).unwrap_or(0);
     let cache = pages("inactive") + pages("active");
-    Some(Room { bytes: most.saturating_sub(used.saturating_sub(cache)), limit: limit.display().to_string() })
+    Some(Available { bytes: most.saturating_sub(used.saturating_sub(cache)), limit: limit.display().to_string() })
 }
 
 #[cfg(test)]
@@ -112,17 +112,17 @@ mod tests {
         folder
     }
 
-    fn room(files: &[(&str, &str)]) -> Option<(u64, String)> {
+    fn available(files: &[(&str, &str)]) -> Option<(u64, String)> {
         let folder = tree(files);
-        let room = Room::at(&folder.path().join("proc"), &folder.path().join("groups"))?;
-        let name = Path::new(&room.limit).strip_prefix(folder.path()).unwrap_or(Path::new(&room.limit));
-        Some((room.bytes, name.display().to_string()))
+        let available = Available::at(&folder.path().join("proc"), &folder.path().join("groups"))?;
+        let name = Path::new(&available.limit).strip_prefix(folder.path()).unwrap_or(Path::new(&available.limit));
+        Some((available.bytes, name.display().to_string()))
     }
 
     #[test]
     fn the_least_of_all_limits_counts() {
         let host = [("proc/meminfo", "MemTotal: 9 kB\nMemAvailable:   4 kB\n"), ("proc/self/cgroup", "0::/a/b\n")];
-        assert_eq!(room(&host), Some((4096, "MemAvailable".into())));
+        assert_eq!(available(&host), Some((4096, "MemAvailable".into())));
         let v2 = |max| {
             [
                 ("groups/a/memory.max", max),
@@ -133,9 +133,9 @@ mod tests {
             ]
         };
         let all: Vec<_> = host.iter().copied().chain(v2("3000\n")).collect();
-        assert_eq!(room(&all), Some((2000, "groups/a/memory.max".into())), "a limit above us holds");
+        assert_eq!(available(&all), Some((2000, "groups/a/memory.max".into())), "a limit above us holds");
         let all: Vec<_> = host.iter().copied().chain(v2("900\n")).collect();
-        assert_eq!(room(&all), Some((0, "groups/a/memory.max".into())));
+        assert_eq!(available(&all), Some((0, "groups/a/memory.max".into())));
         for (max, high, wanted) in [
             ("3000\n", "2500\n", Some((1500, "groups/a/memory.high".into()))),
             ("max\n", "2500\n", Some((1500, "groups/a/memory.high".into()))),
@@ -145,7 +145,7 @@ mod tests {
         ] {
             let high = ("groups/a/memory.high", high);
             let all: Vec<_> = host.iter().copied().chain(v2(max)).chain([high]).collect();
-            assert_eq!(room(&all), wanted, "{max}, {high:?}");
+            assert_eq!(available(&all), wanted, "{max}, {high:?}");
         }
     }
 
@@ -161,14 +161,14 @@ mod tests {
             ("groups/x/memory.max", "1\n"),
             ("groups/x/memory.current", "0\n"),
         ];
-        assert_eq!(room(&files), Some((1100, "groups/memory/memory.limit_in_bytes".into())));
-        assert_eq!(room(&[]), None);
+        assert_eq!(available(&files), Some((1100, "groups/memory/memory.limit_in_bytes".into())));
+        assert_eq!(available(&[]), None);
     }
 
     #[test]
     fn what_there_is_not_is_refused_with_both_numbers() {
-        assert_eq!(Room::check(1, "a byte"), Ok(()));
-        let said = Room::check(u64::MAX, "`high`").unwrap_err();
+        assert_eq!(Available::check(1, "a byte"), Ok(()));
+        let said = Available::check(u64::MAX, "`high`").unwrap_err();
         assert!(said.starts_with("`high`: wanted 16777216 TiB of memory, found "), "{said}");
         assert!(said.contains("iB left by "), "{said}");
     }

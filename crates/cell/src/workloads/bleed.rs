@@ -12,7 +12,7 @@ use super::laps::Laps;
 use super::sizes::{mean_size, mixed_size};
 use crate::workload::{Outcome, Setup, Stage, Workload, parameter};
 use allocanary_allocators::setting::Kind;
-use allocanary_kernel::available::Room;
+use allocanary_kernel::available::Available;
 use allocanary_kernel::rng::Rng;
 
 /// The workload.
@@ -51,7 +51,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let (live, generations) = (setup.number("live")?, setup.number("generations")?);
     let (operations, idle) = (setup.number("operations")?, setup.millis("idle")?);
     let (mine, share) = ((live / setup.threads).max(1), (operations / setup.threads / generations).max(1));
-    Room::check_mixed((mine * setup.threads * OBJECT) as u64, "parameter `live`")?;
+    Available::check_mixed((mine * setup.threads * OBJECT) as u64, "parameter `live`")?;
     let verified = AtomicU64::new(0);
     let free = |block: Block| {
         block.check_and_free();

@@ -19,7 +19,7 @@ use super::crew::{Gate, crew};
 use super::laps::Laps;
 use crate::workload::{MOST_MARKS, Outcome, Phase, Setup, Stage, Workload, parameter};
 use allocanary_allocators::setting::Kind;
-use allocanary_kernel::available::Room;
+use allocanary_kernel::available::Available;
 use allocanary_kernel::rng::Rng;
 
 /// The workload.
@@ -126,7 +126,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         0 => (high / 512).max(8) as usize,
         chunk => chunk,
     };
-    Room::check(
+    Available::check(
         most(high, chunk, setup.threads),
         "parameter `high`, with what an allocator takes for chunks of that size",
     )?;

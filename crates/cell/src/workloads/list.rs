@@ -11,7 +11,7 @@ use super::crew::{Gate, share, whole_lives};
 use super::laps::Laps;
 use crate::workload::{Outcome, Setup, Stage, Workload, parameter};
 use allocanary_allocators::setting::Kind;
-use allocanary_kernel::available::Room;
+use allocanary_kernel::available::Available;
 use allocanary_structures::arena::Arena;
 
 /// The workload.
@@ -61,7 +61,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         "arena" => (placed, NODE_BYTES),
         _ => (boxed, setup.small_block),
     };
-    Room::check_blocks((nodes * bytes_each) as u64, "parameter `nodes`")?;
+    Available::check_blocks((nodes * bytes_each) as u64, "parameter `nodes`")?;
     let verified = AtomicU64::new(0);
 
     let worker = |worker: usize, gate: &Gate| {

@@ -10,7 +10,7 @@ use super::crew::{Gate, crew};
 use super::laps::Laps;
 use crate::workload::{Outcome, Phase, Setup, Stage, Workload, parameter};
 use allocanary_allocators::setting::Kind;
-use allocanary_kernel::available::Room;
+use allocanary_kernel::available::Available;
 use allocanary_kernel::rng::Rng;
 use allocanary_kernel::units::Bytes;
 
@@ -44,7 +44,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let (size, percent) = (setup.number("size")?, setup.number("touched")?);
     let (mine, rest) = (size / setup.threads / 8, setup.millis("idle")?);
     let touched = (mine as u128 * percent as u128 / 100) as usize;
-    Room::check((touched * setup.threads * 8) as u64, "parameters `size` and `touched`")?;
+    Available::check((touched * setup.threads * 8) as u64, "parameters `size` and `touched`")?;
     let verified = AtomicU64::new(0);
     // Before any thread waits at the gate: a block that cannot be had is an answer, and not a panic.
     let mut blocks: Vec<Vec<u64>> = Vec::with_capacity(setup.threads);

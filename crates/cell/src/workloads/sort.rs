@@ -14,7 +14,7 @@ use super::crew::{Gate, share, whole_lives};
 use super::laps::Laps;
 use crate::workload::{Outcome, Setup, Stage, Workload, parameter};
 use allocanary_allocators::setting::Kind;
-use allocanary_kernel::available::Room;
+use allocanary_kernel::available::Available;
 use allocanary_kernel::rng::Rng;
 use allocanary_kernel::sys;
 use allocanary_structures::arena::Arena;
@@ -152,7 +152,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         _ => (boxed, RECORD_BYTES + REFERENCE),
     };
     let Most { blocks, files } = Most::of(setup, records, &folder)?;
-    Room::check_blocks_and_files(blocks as u64, files as u64, "parameter `records`")?;
+    Available::check_blocks_and_files(blocks as u64, files as u64, "parameter `records`")?;
     if setup.word("variant")? == "mapped" {
         // The least file of all, so that a folder that takes none is told before threads wait for each other.
         let tried = buffer(&folder, MAPPED).push(&[0; RECORD_BYTES]);

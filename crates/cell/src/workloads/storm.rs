@@ -20,7 +20,7 @@ use super::sizes::{mean_size, mixed_size};
 use crate::workload::{MOST_MARKS, Outcome, Phase, Setup, Stage, Workload, parameter};
 use allocanary_allocators::ballast::Ballast;
 use allocanary_allocators::setting::Kind;
-use allocanary_kernel::available::Room;
+use allocanary_kernel::available::Available;
 use allocanary_kernel::rng::Rng;
 use allocanary_kernel::units::Bytes;
 
@@ -119,7 +119,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     };
     // A ballast is of what a burst has freed: it comes on top of nothing.
     let held = live + (0..threads).map(most).sum::<usize>() * REQUEST;
-    Room::check_blocks(held as u64, "parameters `live`, `in_flight` and `requests`")?;
+    Available::check_blocks(held as u64, "parameters `live`, `in_flight` and `requests`")?;
     let mut kept = match ballast {
         0 => None,
         bytes => Some(Ballast::keep(Bytes(bytes)).map_err(|error| format!("parameter `ballast`: {error}"))?),

@@ -13,7 +13,7 @@ use super::server::IDLE_THREADS;
 use super::sizes::mixed_size;
 use crate::workload::{Outcome, Setup, Stage, Workload, parameter};
 use allocanary_allocators::setting::Kind;
-use allocanary_kernel::available::Room;
+use allocanary_kernel::available::Available;
 use allocanary_kernel::rng::Rng;
 
 /// The workload.
@@ -61,7 +61,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let (idle_every, idle) = (setup.millis("idle_every")?, setup.millis("idle")?);
     let gives_back = setup.word("idle_threads")? == "give_back";
     let wakes = (lasts / every).max(1);
-    Room::check_mixed((setup.threads * bytes * 2) as u64, "parameter `bytes`")?;
+    Available::check_mixed((setup.threads * bytes * 2) as u64, "parameter `bytes`")?;
     let (verified, at_work) = (AtomicU64::new(0), AtomicU64::new(0));
 
     let worker = |worker: usize, gate: &Gate| {

@@ -11,5 +11,5 @@ mod store;
 pub use builder::Builder;
 pub use child::{Child, Ended, run_child};
 pub use roster::{Roster, check_folder, describe};
-pub use runner::{Progress, Runner};
+pub use runner::{Ending, Runner};
 pub use store::{Left, Store, Target};

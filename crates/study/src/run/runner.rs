@@ -31,7 +31,7 @@ pub struct Runner<'a> {
 
 /// How far a run has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum Ending {
     /// All cells have a row.
     Finished,
     /// The budget was used up; so many cells were left out.
@@ -42,7 +42,7 @@ pub enum Progress {
 
 impl Runner<'_> {
     /// Runs `cells` one after the other. `row` gets each sample; its error (a full disk) ends the run.
-    pub fn run(&self, cells: &[Cell], mut row: impl FnMut(&Sample) -> Result<()>) -> Result<Progress> {
+    pub fn run(&self, cells: &[Cell], mut row: impl FnMut(&Sample) -> Result<()>) -> Result<Ending> {
         let started = Instant::now();
         let (mut round, mut longest) = (started, Duration::ZERO);
         let provenance = Provenance::here();
@@ -51,17 +51,17 @@ impl Runner<'_> {
                 longest = longest.max(round.elapsed());
                 round = Instant::now();
                 if self.budget.is_some_and(|budget| started.elapsed() + longest > budget) {
-                    return Ok(Progress::OutOfBudget(cells.len() - done));
+                    return Ok(Ending::OutOfBudget(cells.len() - done));
                 }
             }
             let sample = self.sample(cell, &provenance);
             // A cell that we killed ourselves has no result, not even a bad one: --resume runs it again.
             if self.interrupted.load(Ordering::Relaxed) {
-                return Ok(Progress::Interrupted(cells.len() - done));
+                return Ok(Ending::Interrupted(cells.len() - done));
             }
             row(&sample)?;
         }
-        Ok(Progress::Finished)
+        Ok(Ending::Finished)
     }
 
     /// One cell's sample: the child's answer, or what went wrong.

@@ -1,6 +1,6 @@
 //! A study as it is written: TOML, or flags in the same shape. In: text. Out: fields that may be missing.
 //!
-//! A file holds one study, or several as a list of `[[study]]` tables: see [`Group`](super::Group).
+//! A file holds one study, or several as a list of `[[study]]` tables: see [`Studies`](super::Studies).
 
 use std::collections::BTreeMap;
 

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use allocanary_kernel::available::Room;
+use allocanary_kernel::available::Available;
 use allocanary_kernel::sys::first_number;
 
 /// The most worker threads that a cell could start, some kept back for the rest of the machine.
@@ -25,5 +25,5 @@ pub fn most_threads() -> u64 {
 
 /// The bytes that a cell could have now; no limit where nothing can be read.
 pub fn memory_at_hand() -> u64 {
-    Room::here().map_or(u64::MAX, |room| room.bytes)
+    Available::here().map_or(u64::MAX, |available| available.bytes)
 }

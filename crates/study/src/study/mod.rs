@@ -3,20 +3,20 @@
 mod count;
 mod file;
 mod full;
-mod group;
 mod limits;
 mod older;
 mod plan;
 mod resumed;
 mod shipped;
+mod studies;
 
 pub use count::{MOST_CELLS, too_many};
 pub use file::{Full, Published, StudyFile};
 pub use full::Sized;
-pub use group::Group;
 pub use limits::memory_at_hand;
 pub use plan::{expected, plan};
 pub use shipped::{CASES, SHIPPED, Shipped, find_shipped};
+pub use studies::Studies;
 
 use std::collections::{BTreeMap, HashSet};
 use std::hash::Hash;
@@ -38,7 +38,7 @@ pub struct Study {
     /// What the cells do.
     pub workloads: Vec<Spec>,
     /// Under how many threads and on what hosts.
-    pub hosts: Vec<Shape>,
+    pub hosts: Vec<Scale>,
     /// Fresh processes for each of these.
     pub repeats: u32,
     /// What the order and the workloads' choices follow from.
@@ -60,7 +60,7 @@ pub struct Candidate {
 
 /// Threads, and the cores of the host that is emulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Shape {
+pub struct Scale {
     /// Worker threads.
     pub threads: u32,
     /// Emulated cores; none for the host as it is.
@@ -113,7 +113,7 @@ impl StudyFile {
                 .map(|spec| Candidate { spec, inherited: self.inherited.clone().unwrap_or_default() })
                 .collect(),
             workloads,
-            hosts: shapes(self.threads, self.cores)?,
+            hosts: scales(self.threads, self.cores)?,
             repeats,
             seed: self.seed.unwrap_or(1),
             budget: span("budget", self.budget)?,
@@ -124,7 +124,7 @@ impl StudyFile {
 
 /// Every pair of threads and cores. Where only cores are given the workload starts a thread for each, as a server does
 /// that sizes itself by its host.
-fn shapes(threads: Option<Vec<u32>>, cores: Option<Vec<u32>>) -> Result<Vec<Shape>> {
+fn scales(threads: Option<Vec<u32>>, cores: Option<Vec<u32>>) -> Result<Vec<Scale>> {
     let check = |key: &str, numbers: &[u32], most: u64| match numbers.iter().find(|n| **n == 0 || u64::from(**n) > most)
     {
         Some(number) => Err(Error::Input(format!("{key}: wanted 1 to {most}, found {number}"))),
@@ -132,25 +132,25 @@ fn shapes(threads: Option<Vec<u32>>, cores: Option<Vec<u32>>) -> Result<Vec<Shap
         None => Ok(()),
     };
     let most_threads = limits::most_threads();
-    let mut shapes: Vec<Shape> = match (threads, cores) {
+    let mut scales: Vec<Scale> = match (threads, cores) {
         (threads, None) => {
             let threads = threads.unwrap_or_else(|| THREADS.to_vec());
             check("threads", &threads, most_threads)?;
-            threads.into_iter().map(|threads| Shape { threads, cores: None }).collect()
+            threads.into_iter().map(|threads| Scale { threads, cores: None }).collect()
         }
         (None, Some(cores)) => {
             check("cores", &cores, most_threads)?;
-            cores.into_iter().map(|cores| Shape { threads: cores, cores: Some(cores) }).collect()
+            cores.into_iter().map(|cores| Scale { threads: cores, cores: Some(cores) }).collect()
         }
         (Some(threads), Some(cores)) => {
             check("threads", &threads, most_threads)?;
             check("cores", &cores, 100_000)?;
-            let pair = |threads| cores.iter().map(move |cores| Shape { threads, cores: Some(*cores) });
+            let pair = |threads| cores.iter().map(move |cores| Scale { threads, cores: Some(*cores) });
             threads.iter().copied().flat_map(pair).collect()
         }
     };
-    drop_repeated(&mut shapes);
-    Ok(shapes)
+    drop_repeated(&mut scales);
+    Ok(scales)
 }
 
 /// Naming a thing twice must not measure it twice as often as the others.
@@ -171,18 +171,18 @@ mod tests {
     fn what_is_left_open_has_a_default() {
         let study = file().check().unwrap();
         assert_eq!(study.workloads[0].to_string(), "server");
-        assert_eq!(study.hosts.iter().map(|shape| shape.threads).collect::<Vec<_>>(), THREADS);
+        assert_eq!(study.hosts.iter().map(|scale| scale.threads).collect::<Vec<_>>(), THREADS);
         assert_eq!((study.repeats, study.seed, study.budget), (10, 1, None));
     }
 
     #[test]
     fn threads_follow_the_cores_unless_they_are_given() {
-        let shapes = |threads: Option<Vec<u32>>, cores| {
+        let scales = |threads: Option<Vec<u32>>, cores| {
             let study = StudyFile { threads, cores: Some(cores), ..file() }.check().unwrap();
-            study.hosts.iter().map(|shape| (shape.threads, shape.cores)).collect::<Vec<_>>()
+            study.hosts.iter().map(|scale| (scale.threads, scale.cores)).collect::<Vec<_>>()
         };
-        assert_eq!(shapes(None, vec![4, 40, 4]), [(4, Some(4)), (40, Some(40))]);
-        assert_eq!(shapes(Some(vec![8]), vec![4, 40]), [(8, Some(4)), (8, Some(40))]);
+        assert_eq!(scales(None, vec![4, 40, 4]), [(4, Some(4)), (40, Some(40))]);
+        assert_eq!(scales(Some(vec![8]), vec![4, 40]), [(8, Some(4)), (8, Some(40))]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Candidate, Shape, Study};
+use super::{Candidate, Scale, Study};
 use crate::error::{Error, Result};
 use allocanary_cell::Cell;
 use allocanary_cell::description::{Description, WorkloadDescription, perhaps};
@@ -91,7 +91,7 @@ fn cell(
     candidate: &Candidate,
     description: &Description,
     workload: &Spec,
-    shape: Shape,
+    shape: Scale,
 ) -> Result<Cell> {
     let mut settings = canonical_settings(&candidate.spec, description)?;
     let inherited = candidate.inherited.iter().filter(|(name, _)| description.environment.owns(name));

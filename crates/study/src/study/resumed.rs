@@ -4,13 +4,13 @@
 use std::collections::HashSet;
 use std::fmt::Display;
 
-use super::{Group, Shape, Study};
+use super::{Scale, Studies, Study};
 use crate::error::Result;
 
-impl Group {
+impl Studies {
     /// Why the rows of `self` cannot be added to those of `begun`; none where they can. More of anything is no difference:
     /// a study may grow. Nor are its time limits, and what a report says of it.
-    pub fn differs_from(&self, begun: &Group) -> Result<Option<String>> {
+    pub fn differs_from(&self, begun: &Studies) -> Result<Option<String>> {
         if self.0.len() != begun.0.len() {
             return Ok(Some(format!("wanted {} studies, found {}", begun.0.len(), self.0.len())));
         }
@@ -42,7 +42,7 @@ fn difference(begun: &Study, asked: &Study) -> Option<String> {
     }
     let candidates = |study: &Study| study.candidates.iter().map(|candidate| candidate.spec.to_string()).collect();
     let workloads = |study: &Study| study.workloads.iter().map(|workload| workload.to_string()).collect();
-    let hosts = |study: &Study| study.hosts.iter().map(shape).collect();
+    let hosts = |study: &Study| study.hosts.iter().map(scale).collect();
     missing("candidates", candidates(begun), candidates(asked))
         .or_else(|| missing("workloads", workloads(begun), workloads(asked)))
         .or_else(|| missing("threads and cores", hosts(begun), hosts(asked)))
@@ -61,9 +61,9 @@ fn text(name: &Option<String>) -> String {
     name.as_ref().map_or("none".into(), |name| format!("`{name}`"))
 }
 
-fn shape(shape: &Shape) -> String {
-    let cores = shape.cores.map_or(String::new(), |cores| format!(" on {cores} cores"));
-    format!("{} threads{cores}", shape.threads)
+fn scale(scale: &Scale) -> String {
+    let cores = scale.cores.map_or(String::new(), |cores| format!(" on {cores} cores"));
+    format!("{} threads{cores}", scale.threads)
 }
 
 /// The first of `begun` that is not in `asked`.
@@ -80,7 +80,7 @@ mod tests {
     const BEGUN: &str = "candidates = ['system', 'jemalloc']\nthreads = [1, 2]\nrepeats = 3\nbudget = '9s'";
 
     fn said(asked: &str) -> Option<String> {
-        let group = |text: &str| Group::parse("x", text).unwrap();
+        let group = |text: &str| Studies::parse("x", text).unwrap();
         group(asked).differs_from(&group(BEGUN)).unwrap()
     }
 

@@ -1,6 +1,6 @@
 //! The studies that come with the command, by name.
 
-use super::{Group, StudyFile};
+use super::{Studies, StudyFile};
 use crate::error::Result;
 
 /// A study that is built in.
@@ -47,13 +47,13 @@ pub const CASES: ShippedGroup = ShippedGroup {
 };
 
 /// The shipped study or group of that name.
-pub fn find_shipped(name: &str) -> Option<Result<Group>> {
+pub fn find_shipped(name: &str) -> Option<Result<Studies>> {
     let one = |shipped: &Shipped| StudyFile::parse(shipped.name, shipped.text);
     let named = |name: &str| SHIPPED.iter().find(|shipped| shipped.name == name);
     if name == CASES.name {
-        return Some(CASES.studies.iter().filter_map(|name| named(name)).map(one).collect::<Result<_>>().map(Group));
+        return Some(CASES.studies.iter().filter_map(|name| named(name)).map(one).collect::<Result<_>>().map(Studies));
     }
-    named(name).map(|shipped| one(shipped).map(|study| Group(vec![study])))
+    named(name).map(|shipped| one(shipped).map(|study| Studies(vec![study])))
 }
 
 #[cfg(test)]

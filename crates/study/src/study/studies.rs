@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 
 /// One study or more, in the order in which they run and are shown.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Group(pub Vec<StudyFile>);
+pub struct Studies(pub Vec<StudyFile>);
 
 /// The wire type of several.
 #[derive(Serialize, Deserialize)]
@@ -23,11 +23,11 @@ struct Several {
 
 /// All that tells the two shapes apart.
 #[derive(Deserialize)]
-struct Shape {
+struct StudiesFile {
     study: Option<toml::Value>,
 }
 
-impl Group {
+impl Studies {
     /// Reads a file.
     pub fn read(path: &Path) -> Result<Self> {
         /// No study is as long as this; a device has no end.
@@ -38,16 +38,16 @@ impl Group {
             let problem = format!("not a study: longer than {MOST_TEXT} bytes");
             return Err(Error::StudyFile { path: path.display().to_string(), problem });
         }
-        Group::parse(&path.display().to_string(), &text)
+        Studies::parse(&path.display().to_string(), &text)
     }
 
     /// Reads a text; `name` is what an error calls it.
     pub fn parse(name: &str, text: &str) -> Result<Self> {
-        if !toml::from_str(text).is_ok_and(|shape: Shape| shape.study.is_some()) {
-            return Ok(Group(vec![StudyFile::parse(name, text)?]));
+        if !toml::from_str(text).is_ok_and(|shape: StudiesFile| shape.study.is_some()) {
+            return Ok(Studies(vec![StudyFile::parse(name, text)?]));
         }
         let several: Several = toml::from_str(text).map_err(|error| unreadable(name, text, &error))?;
-        let group = Group(several.study);
+        let group = Studies(several.study);
         group.check_names(name)?;
         Ok(group)
     }
@@ -97,19 +97,19 @@ mod tests {
 
     #[test]
     fn one_study_and_several_are_read_as_they_were_written() {
-        let one = Group::parse("x", "question = 'why?'\nrepeats = 3").unwrap();
+        let one = Studies::parse("x", "question = 'why?'\nrepeats = 3").unwrap();
         assert_eq!(one.0.len(), 1);
         let text = "[[study]]\nname = 'a'\nrepeats = 2\n[[study.published]]\nby = 'x'\nwhat = 'y'\nfigure = '1 s'\n\
                     [[study]]\nname = 'b'\n[[study.full]]\nmemory = '1GiB'\nrepeats = 1\n";
-        let two = Group::parse("x", text).unwrap();
+        let two = Studies::parse("x", text).unwrap();
         let names: Vec<_> = two.0.iter().map(|study| study.name.as_deref().unwrap()).collect();
         assert_eq!(names, ["a", "b"]);
         assert_eq!(two.find(Some("a")).unwrap().published[0].figure, "1 s");
         let sizes =
-            Group::parse("x", "[[study]]\nname = 'a'\nrepeats = 1\n[[study]]\nname = 'a'\nthreads = [1]").unwrap();
-        let unnamed = Group::parse("x", "[[study]]\nrepeats = 1\n[[study]]\nthreads = [1]").unwrap();
+            Studies::parse("x", "[[study]]\nname = 'a'\nrepeats = 1\n[[study]]\nname = 'a'\nthreads = [1]").unwrap();
+        let unnamed = Studies::parse("x", "[[study]]\nrepeats = 1\n[[study]]\nthreads = [1]").unwrap();
         for group in [one, two, sizes, unnamed] {
-            assert_eq!(Group::parse("again", &group.to_toml()).unwrap(), group);
+            assert_eq!(Studies::parse("again", &group.to_toml()).unwrap(), group);
         }
     }
 
@@ -122,7 +122,7 @@ mod tests {
             ("study = []", "wanted at least one"),
             ("[[study]]\nname = 'a'\nrepeat = 1", "`repeat`"),
         ] {
-            let error = Group::parse("my.toml", text).unwrap_err().to_string();
+            let error = Studies::parse("my.toml", text).unwrap_err().to_string();
             assert!(error.starts_with("my.toml: ") && error.contains(said), "{error}");
         }
     }

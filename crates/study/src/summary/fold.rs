@@ -65,12 +65,12 @@ pub struct Fold {
     seen: HashSet<u64>,
     /// What failed, as it was counted, until its cell's retry is met.
     retries: Retries<(Key, (String, String))>,
-    progress: BTreeMap<(Option<String>, String), Progress>,
+    progress: BTreeMap<(Option<String>, String), Completion>,
 }
 
 /// How far a study has come on a host.
 #[derive(Debug, Default)]
-struct Progress {
+struct Completion {
     planned: usize,
     cells: HashSet<u64>,
 }

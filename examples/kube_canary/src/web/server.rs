@@ -205,7 +205,7 @@ async fn serve(listener: StdListener, site: Arc<Site>) -> Result<()> {
     }
 }
 
-/// Room for one more, made at the cost of the oldest where there is none.
+/// Available for one more, made at the cost of the oldest where there is none.
 async fn permit(room: &Arc<Semaphore>, open: &mut VecDeque<Open>, site: &Site) -> OwnedSemaphorePermit {
     loop {
         open.retain(|connection| !connection.end.is_closed());

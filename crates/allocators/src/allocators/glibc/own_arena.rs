@@ -56,7 +56,7 @@ impl Header {
 }
 
 /// What follows a block.
-enum Room {
+enum Available {
     /// Nothing that is known to be free.
     None,
     /// So many bytes can be had in place.
@@ -96,16 +96,16 @@ fn give_back_alone() {
                 break;
             }
             let room = room_after(block);
-            if matches!((&room, size), (Room::Top(_), size) if size == SIZES[0]) {
+            if matches!((&room, size), (Available::Top(_), size) if size == SIZES[0]) {
                 // The next size takes the top. Two that took it would make the arena grow.
                 // SAFETY: ours, and used no more.
                 unsafe { libc::free(block) };
                 break;
             }
             let (bytes, is_last) = match room {
-                Room::None => (size, Header::of(block.addr()).0 & (IS_MAPPED | OTHER_ARENA) != OTHER_ARENA),
-                Room::Free(bytes) => (bytes, false),
-                Room::Top(bytes) => (bytes, true),
+                Available::None => (size, Header::of(block.addr()).0 & (IS_MAPPED | OTHER_ARENA) != OTHER_ARENA),
+                Available::Free(bytes) => (bytes, false),
+                Available::Top(bytes) => (bytes, true),
             };
             // SAFETY: the block is ours, and the size not 0. One that cannot be had leaves the block as it is.
             let grown = if bytes > size { unsafe { libc::realloc(block, bytes) } } else { block };
@@ -132,10 +132,10 @@ fn give_back_alone() {
 
 /// How long the block can be, if what follows it is free. In the main arena that is known of the top alone.
 #[inline]
-fn room_after(block: *mut c_void) -> Room {
+fn room_after(block: *mut c_void) -> Available {
     let own = Header::of(block.addr());
     if own.has(IS_MAPPED) {
-        return Room::None;
+        return Available::None;
     }
     let next = Header::of(block.addr() + own.bytes());
     let both = own.bytes() + next.bytes();
@@ -143,11 +143,11 @@ fn room_after(block: *mut c_void) -> Room {
     let page = page_bytes() as usize;
     let ends_with_a_page = (block.addr() - HEADER + both).is_multiple_of(page) && next.bytes() > page;
     match (next.has(OTHER_ARENA), own.has(OTHER_ARENA)) {
-        (true, _) => Room::None,
+        (true, _) => Available::None,
         // 32 bytes of a top must stay.
-        (false, _) if ends_with_a_page => Room::Top(both - 4 * HEADER),
-        (false, true) => Room::Free(both - HEADER),
-        (false, false) => Room::None,
+        (false, _) if ends_with_a_page => Available::Top(both - 4 * HEADER),
+        (false, true) => Available::Free(both - HEADER),
+        (false, false) => Available::None,
     }
 }
 
