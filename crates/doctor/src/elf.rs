@@ -1,9 +1,12 @@
-//! What an ELF file shows of allocators. In: its bytes. Out: the tell-tale symbols that it defines and the tell-tale
-//! strings in what it loads.
+//! What an ELF file shows of allocators. In: the file. Out: the tell-tale symbols that it defines and the tell-tale strings in
+//! what it loads. The file is read in pieces: a program of hundreds of megabytes is not held whole.
 
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
 
-use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache};
 
 /// The marks of allocators in one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,9 +62,15 @@ const STRINGS: [(&str, &[u8]); 8] = [
 /// The section in which Go writes what it built a program from. Stripping leaves it.
 const GO: &str = ".go.buildinfo";
 
-/// Reads the marks; none where the bytes are not an ELF file.
-pub fn marks(bytes: &[u8]) -> Option<Marks> {
-    let file = object::File::parse(bytes).ok()?;
+/// How much of a file is looked through at a time, and how much of it again with the next piece: more than the longest text
+/// that is looked for.
+const PIECE: usize = 1 << 20;
+const AGAIN: usize = 256;
+
+/// Reads the marks; none where the file is not an ELF file.
+pub fn marks(bytes: &File) -> io::Result<Option<Marks>> {
+    let cache = ReadCache::new(bytes);
+    let Ok(file) = object::File::parse(&cache) else { return Ok(None) };
     let has_symbols = file.symbols().next().is_some();
     let go = file.sections().any(|section| section.name() == Ok(GO));
     let mut marks = Marks { has_symbols, go, ..Marks::default() };
@@ -75,23 +84,54 @@ pub fn marks(bytes: &[u8]) -> Option<Marks> {
         marks.hook |= name.contains("allocanary") && name.contains("install") && name.contains("boot");
     }
     marks.symbols.extend(&marks.exports);
-    for part in file.segments().filter_map(|segment| segment.data().ok()) {
+    let loaded: Vec<(u64, u64)> = file.segments().map(|segment| segment.file_range()).collect();
+    each_piece(bytes, &loaded, |piece| {
         for (name, backwards) in STRINGS {
-            if !marks.strings.contains(name) && find(part, backwards).is_some() {
+            if !marks.strings.contains(name) && find(piece, backwards).is_some() {
                 marks.strings.insert(name);
             }
         }
-        marks.glibc = marks.glibc.take().or_else(|| glibc_version(part));
-    }
+        marks.glibc = marks.glibc.take().or_else(|| glibc_version(piece));
+    })?;
     // Only where there is such an allocator: these searches are for a shape, not for a word.
-    let parts = || file.segments().filter_map(|segment| segment.data().ok());
-    if marks.strings.contains("jemalloc") {
-        marks.jemalloc = parts().find_map(jemalloc_version);
+    let (jemalloc, mimalloc) = (marks.strings.contains("jemalloc"), marks.strings.contains("mimalloc"));
+    if jemalloc || mimalloc {
+        each_piece(bytes, &loaded, |piece| {
+            if jemalloc {
+                marks.jemalloc = marks.jemalloc.take().or_else(|| jemalloc_version(piece));
+            }
+            if mimalloc {
+                marks.words.extend(words(piece).map(str::to_string));
+            }
+        })?;
     }
-    if marks.strings.contains("mimalloc") {
-        marks.words.extend(parts().flat_map(words).map(str::to_string));
+    Ok(Some(marks))
+}
+
+/// Calls `look` with each piece of the ranges (start and length, in bytes) of a file. A range that goes past its end is cut.
+fn each_piece(file: &File, ranges: &[(u64, u64)], mut look: impl FnMut(&[u8])) -> io::Result<()> {
+    let mut buffer = vec![0; PIECE];
+    for (start, length) in ranges {
+        let (mut at, end) = (*start, start.saturating_add(*length));
+        while at < end {
+            let wanted = usize::try_from(end - at).unwrap_or(PIECE).min(PIECE);
+            let mut read = 0;
+            while read < wanted {
+                match file.read_at(&mut buffer[read..wanted], at + read as u64) {
+                    Ok(0) => break,
+                    Ok(more) => read += more,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            look(&buffer[..read]);
+            if read < PIECE {
+                break;
+            }
+            at += (PIECE - AGAIN) as u64;
+        }
     }
-    Some(marks)
+    Ok(())
 }
 
 /// The version in `GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36.`
@@ -174,6 +214,20 @@ mod tests {
     }
 
     #[test]
+    fn a_text_on_the_border_of_two_pieces_is_found() {
+        let file = tempfile::tempfile().unwrap();
+        for at in [PIECE - 5, PIECE - AGAIN, 2 * PIECE - AGAIN - 3] {
+            let mut bytes = vec![0; 3 * PIECE];
+            bytes[at..at + 10].copy_from_slice(b"<jemalloc>");
+            file.set_len(0).unwrap();
+            file.write_all_at(&bytes, 0).unwrap();
+            let mut found = false;
+            each_piece(&file, &[(0, u64::MAX)], |piece| found |= find(piece, b">collamej<").is_some()).unwrap();
+            assert!(found, "at {at}");
+        }
+    }
+
+    #[test]
     fn words_stand_between_nuls() {
         let found: Vec<&str> = words(b"%s\0allow_thp\0No\0x\0purge_delay\0two words\0").collect();
         assert_eq!(found, ["allow_thp", "purge_delay"]);
@@ -181,10 +235,14 @@ mod tests {
 
     #[test]
     fn this_test_has_no_allocator_but_the_libc_and_garbage_has_no_marks() {
-        assert_eq!(marks(b"#!/bin/sh\n"), None);
-        assert_eq!(marks(b""), None);
-        let own = allocanary_kernel::sys::Mapped::open(std::path::Path::new("/proc/self/exe")).unwrap();
-        let marks = marks(own.bytes()).unwrap();
+        let of = |text: &[u8]| {
+            let mut file = tempfile::tempfile().unwrap();
+            io::Write::write_all(&mut file, text).unwrap();
+            marks(&file).unwrap()
+        };
+        assert_eq!(of(b"#!/bin/sh\n"), None);
+        assert_eq!(of(b""), None);
+        let marks = marks(&File::open("/proc/self/exe").unwrap()).unwrap().unwrap();
         assert!(!marks.exports.contains("malloc") && marks.has_symbols && !marks.go);
         assert!(marks.strings.contains("rust"), "{marks:?}");
     }

@@ -2,7 +2,7 @@
 //! allocator, its memory by kind, its mappings, its environment. A process that cannot be read is one line that names
 //! the pid and the file.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use super::identity::{Identity, Part, libc};
 use super::links::links;
 use super::seen::{Seen, is_overwritten};
 use crate::error::{Error, Result};
-use allocanary_kernel::sys::{Mapped, line_number};
+use allocanary_kernel::sys::line_number;
 
 /// What is known of a process.
 #[derive(Clone, Debug)]
@@ -137,7 +137,7 @@ fn unreadable(pid: u32, path: &Path, error: &std::io::Error) -> Error {
 
 /// The marks in a file; none in a file of another kind.
 fn look_into(path: &Path) -> std::io::Result<Marks> {
-    Ok(marks(Mapped::open(path)?.bytes()).unwrap_or_default())
+    Ok(marks(&File::open(path)?)?.unwrap_or_default())
 }
 
 /// How many of the threads are jemalloc's background threads, by the name that it gives them.

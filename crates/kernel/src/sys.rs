@@ -180,43 +180,6 @@ pub unsafe fn variable<'a>(name: &CStr) -> Option<&'a [u8]> {
     }
 }
 
-/// A file's bytes, mapped: a program of hundreds of megabytes is looked into without being read whole.
-pub struct Mapped {
-    start: *const u8,
-    length: usize,
-}
-
-impl Mapped {
-    /// Maps the file; an empty one is an error.
-    pub fn open(path: &std::path::Path) -> std::io::Result<Mapped> {
-        use std::os::fd::AsRawFd;
-        let file = File::open(path)?;
-        let length = file.metadata()?.len() as usize;
-        // SAFETY: a new private mapping of a file that is open; the kernel keeps it after the file is closed.
-        let start = unsafe {
-            libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ, libc::MAP_PRIVATE, file.as_raw_fd(), 0)
-        };
-        if start == libc::MAP_FAILED {
-            return Err(std::io::Error::last_os_error());
-        }
-        Ok(Mapped { start: start.cast(), length })
-    }
-
-    /// All bytes.
-    pub fn bytes(&self) -> &[u8] {
-        // SAFETY: the mapping is as long and lives as long as this value. The kernel refuses writes to a program that
-        // runs, and one whose libraries are written over in place is past a diagnosis.
-        unsafe { std::slice::from_raw_parts(self.start, self.length) }
-    }
-}
-
-impl Drop for Mapped {
-    fn drop(&mut self) {
-        // SAFETY: unmaps what `open` mapped; no slice of it outlives this value.
-        unsafe { libc::munmap(self.start.cast_mut().cast(), self.length) };
-    }
-}
-
 /// Zeroed memory from the kernel, `length` bytes, for what must not ask the allocator; none where there is none.
 pub fn map_zeroed(length: usize) -> Option<std::ptr::NonNull<u8>> {
     // SAFETY: a new private mapping, of no file, where the kernel likes.
