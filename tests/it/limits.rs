@@ -155,6 +155,8 @@ fn a_limit_of_processes_is_named() {
     }
     let run = |limit: &str, arguments: &str| -> Ran {
         let mut user = Command::new("prlimit");
+        // Without cargo's variables: the command would build the cells.
+        user.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
         user.args([&format!("--nproc={limit}"), "setpriv", "--reuid=64321", "--regid=64321", "--clear-groups"]);
         user.arg("./allocanary").args(words(arguments)).current_dir(&folder);
         let failed = |error: std::io::Error| Ran { code: None, out: String::new(), err: error.to_string() };

@@ -23,7 +23,8 @@ fn a_service_compiles_the_allocator_and_what_installs_it() {
         ("", &["libc"][..]),
         // `paste` names tikv-jemalloc-ctl's modules while it compiles.
         ("jemalloc", &["libc", "paste", "tikv-jemalloc-ctl", "tikv-jemalloc-sys", "tikv-jemallocator"]),
-        ("mimalloc", &["libc", "libmimalloc-sys", "mimalloc"]),
+        // `cty` has the names of C's types.
+        ("mimalloc", &["cty", "libc", "libmimalloc-sys", "mimalloc"]),
     ] {
         let wanted: BTreeSet<String> = OURS.iter().chain(theirs).map(|name| name.to_string()).collect();
         assert_eq!(crates_of(features), wanted, "features: {features:?}");
