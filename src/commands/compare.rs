@@ -247,7 +247,7 @@ fn gate(text: &str) -> Result<Gate> {
     }
     let metric = metric(name.trim())?;
     if metric.better == Better::Neither {
-        return Err(Error::Input(format!("--gate: `{}` has no better way, so it cannot get worse", metric.name)));
+        return Err(Error::Input(format!("--gate: `{}` has no better direction, so it cannot get worse", metric.name)));
     }
     Ok(Gate { metric, most: most / 100.0 })
 }

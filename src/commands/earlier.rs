@@ -66,7 +66,7 @@ impl Earlier {
 }
 
 /// What to do about rows that must not be put together.
-const INSTEAD: &str = "name another --out, and `allocanary report` takes both";
+const INSTEAD: &str = "name another --out; `allocanary report` reads both together";
 
 /// What is wrong with a row that is none of the plan's.
 fn other_study<'a>(sample: &Sample, is_planned: bool, mut planned: impl Iterator<Item = &'a Cell>) -> Option<String> {

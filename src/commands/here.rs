@@ -63,7 +63,7 @@ fn introduction(plain: &Description, configured: &Description, inherited: &BTree
             None => format!("{}={}", setting.0, setting.1),
         })
         .collect();
-    let shown = if shown.is_empty() { "all as built in".to_string() } else { shown.join(", ") };
+    let shown = if shown.is_empty() { "all at their built-in values".to_string() } else { shown.join(", ") };
     out.push_str(&format!("settings in force: {shown}\n\n"));
     out
 }

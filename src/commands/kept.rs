@@ -33,7 +33,7 @@ pub fn check(target: &Target, group: &Group) -> Result<()> {
     match theirs.exists() {
         false => Ok(()),
         true => Err(Error::Input(format!(
-            "{}: is there already, without rows beside it, and would be written over: name another --out",
+            "{}: exists without rows next to it, and would be overwritten: name another --out",
             theirs.display()
         ))),
     }
@@ -46,8 +46,7 @@ pub fn compare(target: &Target, group: &Group) -> Result<()> {
     match group.differs_from(&Group::read(&path)?)? {
         None => Ok(()),
         Some(difference) => Err(Error::Input(format!(
-            "--resume: {}: the rows there are of another study: {difference}: leave out what changes it, or name another \
-             --out",
+            "--resume: {}: the rows there are of another study: {difference}: undo this change, or name another --out",
             path.display()
         ))),
     }

@@ -178,7 +178,7 @@ impl Measurement<'_> {
         reported?;
         for (at, out) in ended.out_of_budget {
             let (name, of) = (prefix(&left[at].0), sizes[at]);
-            eprintln!("{name}the budget is used up: {out} cells of {of} were left out");
+            eprintln!("{name}the budget is used up: {out} of {of} cells were not run");
         }
         if let Some(left) = ended.interrupted {
             eprintln!("interrupted: {left} cells are left; {}", self.how_to_resume());
@@ -286,7 +286,7 @@ pub fn studies_beside(rows: &[PathBuf]) -> Group {
     let folder = if rows.is_dir() { Some(rows.as_path()) } else { rows.parent() };
     let study = folder.map(|folder| folder.join("study.toml")).filter(|path: &PathBuf| Path::is_file(path));
     let read = |path: PathBuf| {
-        let told = |error| eprintln!("{error}; shown without what it says: question, metrics, published figures");
+        let told = |error| eprintln!("{error}; shown without the study's question, metrics and published figures");
         Group::read(&path).map_err(told).ok()
     };
     study.and_then(read).unwrap_or_default()

@@ -30,14 +30,13 @@ pub fn study(flags: &StudyFlags) -> Result<(String, Group)> {
     let (name, group, resumed) = named(flags)?;
     let asked = flags.file();
     if flags.full && resumed {
-        let text = "--full: a resumed folder is finished at the size at which it was begun";
+        let text = "--full: a resumed study keeps the size that it started with: leave out --full";
         return Err(Error::Input(text.into()));
     }
     let group = if flags.full { at_full_size(group)? } else { group };
     if let (Some(first), [_, _, ..], Some(_)) = (group.0.first(), group.0.as_slice(), &asked.workloads) {
         let first = first.name.as_deref().unwrap_or(&name);
-        let text =
-            format!("--workloads: each study of {name} has workloads of its own: name one of them, without --full,");
+        let text = format!("--workloads: each study of {name} has its own workloads: name one study, without --full,");
         return Err(Error::Input(format!("{text} such as `allocanary study {first}`")));
     }
     let group = Group(group.0.into_iter().map(|study| study.overridden_by(asked.clone())).collect());
@@ -61,10 +60,12 @@ fn named(flags: &StudyFlags) -> Result<(String, Group, bool)> {
     if flags.resume && resumed.is_none() && flags.study.is_none() && candidates.is_none() {
         let out = flags.run.out.as_deref().unwrap_or_default();
         if !Path::new(out).exists() {
-            return Err(Error::Input(format!("--resume: {out}: no such folder or file: nothing was begun there")));
+            return Err(Error::Input(format!(
+                "--resume: {out}: no such folder or file, so there is no study to continue"
+            )));
         }
         let text = format!(
-            "--resume: {out}: there is no study.toml beside those rows: name the study or its candidates as before"
+            "--resume: {out}: there is no study.toml next to those rows: name the study or its candidates as before"
         );
         return Err(Error::Input(text));
     }

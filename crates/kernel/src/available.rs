@@ -26,7 +26,7 @@ impl Room {
     pub fn check(wanted: u64, what: &str) -> Result<(), String> {
         match Room::here() {
             Some(room) if room.bytes < wanted => Err(format!(
-                "{what}: wanted {} of memory, found {} left by {}: ask for less, or raise the limit",
+                "{what}: wanted {} of memory, found {} available under {}: ask for less, or raise the limit",
                 Bytes(wanted),
                 Bytes(room.bytes),
                 room.limit
@@ -170,6 +170,6 @@ mod tests {
         assert_eq!(Room::check(1, "a byte"), Ok(()));
         let said = Room::check(u64::MAX, "`high`").unwrap_err();
         assert!(said.starts_with("`high`: wanted 16777216 TiB of memory, found "), "{said}");
-        assert!(said.contains("iB left by "), "{said}");
+        assert!(said.contains("iB available under "), "{said}");
     }
 }

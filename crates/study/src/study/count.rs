@@ -44,7 +44,7 @@ impl Study {
 /// The error of a plan that is too large.
 pub fn too_many(cells: u128, factors: &str) -> Error {
     Error::Input(format!(
-        "too many cells: wanted at most {MOST_CELLS}, found {cells}{factors}: measure less, or in parts"
+        "too many cells: wanted at most {MOST_CELLS}, found {cells}{factors}: reduce one of these numbers, or split the study"
     ))
 }
 

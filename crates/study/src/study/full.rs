@@ -20,7 +20,7 @@ impl StudyFile {
     pub fn at_full_size(self, at_hand: u64) -> Result<Sized> {
         let name = self.name.as_deref().unwrap_or("this study");
         if self.full.is_empty() {
-            let text = format!("--full: {name} has no `[[full]]` table: what it measures is all that there is");
+            let text = format!("--full: {name} has no `[[full]]` table, and so no larger size: leave out --full");
             return Err(Error::Input(text));
         }
         let mut sized = Sized { studies: Vec::new(), too_large: Vec::new() };
@@ -36,7 +36,9 @@ impl StudyFile {
             let what =
                 full.workloads.as_ref().or(self.workloads.as_ref()).map_or("one size".into(), |all| all.join(" "));
             let (wanted, there) = (Bytes(wanted), Bytes(at_hand));
-            sized.too_large.push(format!("{name}: not run: {what} needs {wanted} of memory, and {there} are at hand"));
+            sized
+                .too_large
+                .push(format!("{name}: not run: {what} needs {wanted} of memory, and {there} are available"));
         }
         Ok(sized)
     }
@@ -81,7 +83,7 @@ mod tests {
         let some = at(6);
         assert_eq!(workloads(&some), ["b"]);
         let said = |what: &str, needs: &str, there: &str| {
-            format!("sort: not run: {what} needs {needs} GiB of memory, and {there} GiB are at hand")
+            format!("sort: not run: {what} needs {needs} GiB of memory, and {there} GiB are available")
         };
         assert_eq!(some.too_large, [said("c d", "20.0", "6.00"), said("a", "30.0", "6.00")]);
         assert_eq!((at(5).studies, at(5).too_large.len()), (Vec::new(), 3));
