@@ -1,22 +1,22 @@
-//! The larger sizes of a study. In: a study with `[[full]]` tables, and the memory at hand. Out: a study for each size that
-//! fits, all of one name, and what does not fit.
+//! The large sizes of a study. In: a study with `[[full]]` tables, and the available memory. Out: one study for each
+//! size that fits, all with the same name, and a message for each size that does not fit.
 
 use super::{Full, StudyFile};
 use crate::error::{Error, Result};
 use allocanary_kernel::units::{Bytes, parse_bytes};
 
-/// A study at its larger sizes.
+/// A study at its large sizes.
 #[derive(Debug, PartialEq)]
 pub struct Sized {
-    /// A study for each size that fits, in the order of the file. They bear the study's name, so that a report shows them
-    /// in its one section; what tells their rows apart is the workloads.
+    /// One study for each size that fits, in the order of the file. All have the name of the study, so that a report
+    /// shows them in one section. Their rows differ in the workload.
     pub studies: Vec<StudyFile>,
-    /// What to tell the user of each size that needs more memory than there is.
+    /// A message for each size that needs more than the available memory.
     pub too_large: Vec<String>,
 }
 
 impl StudyFile {
-    /// This study at each of its `[[full]]` sizes for which `at_hand` bytes are enough.
+    /// This study at each of its `[[full]]` sizes that fits in `at_hand` bytes.
     pub fn at_full_size(self, at_hand: u64) -> Result<Sized> {
         let name = self.name.as_deref().unwrap_or("this study");
         if self.full.is_empty() {
@@ -51,7 +51,7 @@ impl StudyFile {
             candidates: candidates.or(small.candidates),
             threads: threads.or(small.threads),
             repeats: repeats.or(small.repeats),
-            // The small study's budget was made for the small study.
+            // The budget of the small study would be too short for the large size.
             budget,
             deadline: deadline.or(small.deadline),
             full: Vec::new(),
