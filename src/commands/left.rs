@@ -1,5 +1,5 @@
-//! Rows that are no longer where they were written to. In: where they are now. Out: what to say; all of them on standard
-//! error, where no name leads to them any more.
+//! Rows that were moved or removed while the study ran. In: where they are now. Out: the error that names the place; if
+//! the file was removed, all rows on standard error.
 
 use allocanary_study::error::Error;
 use allocanary_study::run::{Left, Target};

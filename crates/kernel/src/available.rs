@@ -46,9 +46,9 @@ impl Room {
         Room::check(held + held / 4 + files, &format!("{what}, and a quarter for the allocator"))
     }
 
-    /// Checks the memory for blocks of many sizes that are allocated and freed all the time: this asks for twice `held`. A
-    /// page of one block size cannot serve another size at once. Measured with 50 to 100 MiB of `server`, `bleed`, `handoff`
-    /// and `small`: 1.1 to 1.5 times with glibc and jemalloc, 1.2 to 1.7 times with mimalloc.
+    /// Checks the memory for blocks of many sizes that are allocated and freed all the time: this asks for twice
+    /// `held`. A page of one block size cannot serve another size at once. Measured with 50 to 100 MiB of `server`,
+    /// `bleed`, `handoff` and `small`: 1.1 to 1.5 times with glibc and jemalloc, 1.2 to 1.7 times with mimalloc.
     pub fn check_mixed(held: u64, what: &str) -> Result<(), String> {
         Room::check(held * 2, &format!("{what}, and as much again for the allocator"))
     }
@@ -65,8 +65,8 @@ impl Room {
                 continue;
             }
             let mount = if v1 { groups.join("memory") } else { groups.to_path_buf() };
-            // The limit of every group up to the root applies. In a container the path may be the host's: then its parts do
-            // not exist, and the root of the mount is our group.
+            // The limit of every group up to the root applies. In a container the path may be the host's: then its
+            // parts do not exist, and the root of the mount is our group.
             let mut path = Path::new(path.trim_matches('/'));
             loop {
                 rooms.extend(left(&mount.join(path), v1));
@@ -78,8 +78,8 @@ impl Room {
     }
 }
 
-/// The memory available under a group's limit. Page cache does not count as used: the kernel reclaims it before it kills a
-/// process.
+/// The memory available under a group's limit. Page cache does not count as used: the kernel reclaims it before it
+/// kills a process.
 fn left(group: &Path, v1: bool) -> Option<Room> {
     let (limits, used, prefix) = match v1 {
         true => (["memory.limit_in_bytes"].as_slice(), "memory.usage_in_bytes", "total_"),

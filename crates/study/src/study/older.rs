@@ -1,5 +1,5 @@
-//! Reads older study files, which had one `[full]` table instead of a list of `[[full]]` tables. In: either form. Out: a
-//! list.
+//! Reads older study files, which had one `[full]` table instead of a list of `[[full]]` tables. In: either form. Out:
+//! a list.
 
 use std::fmt;
 

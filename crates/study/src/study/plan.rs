@@ -13,7 +13,8 @@ use allocanary_kernel::rng::Rng;
 /// Every cell of the study in the order in which it runs.
 ///
 /// The plan consists of rounds. Each round has every cell once, in a new random order from the study's seed. So a slow
-/// drift of the machine affects all candidates equally, and a study that ends early has measured all of them equally often.
+/// drift of the machine affects all candidates equally, and a study that ends early has measured all of them equally
+/// often.
 pub fn plan(study: &Study, cells: &[Description]) -> Result<Vec<Cell>> {
     let mut round = Vec::new();
     for candidate in &study.candidates {

@@ -38,8 +38,9 @@ pub struct ShippedGroup {
     pub studies: &'static [&'static str],
 }
 
-/// The cases that others have published. The rows of a study with published figures have its name, so that a report finds
-/// the figures. The rows of other studies have no name, so that they stay comparable with those of earlier versions.
+/// The cases that others have published. The rows of a study with published figures have its name, so that a report
+/// finds the figures. The rows of other studies have no name, so that they stay comparable with those of earlier
+/// versions.
 pub const CASES: ShippedGroup = ShippedGroup {
     name: "cases",
     about: "What others have published on memory management, measured here, with their figures beside ours",
