@@ -43,7 +43,7 @@ pub struct ShippedGroup {
 /// versions.
 pub const CASES: ShippedGroup = ShippedGroup {
     name: "cases",
-    about: "What others have published on memory management, measured here, with their figures beside ours",
+    about: "What others have published on memory management, measured here, with their figures next to ours",
     studies: &["churn", "list", "sort", "blob", "storm", "reserve"],
 };
 
