@@ -10,13 +10,14 @@ use clap_complete::Shell;
 
 use allocanary_study::StudyFile;
 use examples::{
-    COMPARE_EXAMPLES, DOCTOR_EXAMPLES, EXAMPLES, LIST_EXAMPLES, PLAN_EXAMPLES, REPORT_EXAMPLES, STUDY_EXAMPLES,
+    COMPARE_EXAMPLES, COMPLETIONS_EXAMPLES, DOCTOR_EXAMPLES, EXAMPLES, LIST_EXAMPLES, MAN_EXAMPLES, PLAN_EXAMPLES,
+    REPORT_EXAMPLES, STUDY_EXAMPLES,
 };
 
-/// What the memory allocator costs a service as threads and cores grow.
+/// Measure what each memory allocator costs a service as threads and cores grow.
 ///
-/// Without a verb: resident memory against the number of threads, for the allocator that this command was built with and
-/// under whatever configuration its environment gives it.
+/// Without a verb, the command measures the allocator that it was built with, under the configuration in its environment
+/// variables. It prints resident memory for each number of threads.
 #[derive(Parser)]
 #[command(name = "allocanary", version, max_term_width = 100, args_conflicts_with_subcommands = true, after_help = EXAMPLES)]
 struct Line {
@@ -28,32 +29,32 @@ struct Line {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Compare allocators and settings, with intervals and verdicts.
+    /// Compare allocators and their settings, with confidence intervals and verdicts.
     #[command(after_help = STUDY_EXAMPLES)]
     Study(StudyFlags),
-    /// Print the cells of a study and how long they will take; run nothing.
+    /// Print the cells of a study and their expected duration; run nothing.
     #[command(after_help = PLAN_EXAMPLES)]
     Plan(StudyFlags),
-    /// Print what there is to choose from: allocators, settings, workloads, meters, metrics, studies.
+    /// List allocators, settings, workloads, meters, metrics, studies and formats.
     #[command(after_help = LIST_EXAMPLES)]
     List(ListFlags),
-    /// Show rows again, of one study or of many hosts.
+    /// Re-render a report from saved results.
     #[command(after_help = REPORT_EXAMPLES)]
     Report(ReportFlags),
-    /// Say per candidate and workload whether NEW is better than OLD, worse, equal, or undecided.
+    /// Compare two results: each candidate is better, worse, equal or undecided.
     #[command(after_help = COMPARE_EXAMPLES)]
     Compare(CompareFlags),
-    /// Say what this host, its container and the environment make of allocators, and what to change.
+    /// Diagnose how this host affects each allocator, or inspect a process.
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorFlags),
     /// Print a completion script for a shell.
-    #[command(after_help = "Example:\n  allocanary completions bash > /etc/bash_completion.d/allocanary")]
+    #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {
-        /// The shell.
+        /// The shell to write the script for.
         shell: Shell,
     },
-    /// Print the manual page, in roff.
-    #[command(after_help = "Example:\n  allocanary man > allocanary.1 && man ./allocanary.1")]
+    /// Print the manual page in roff format.
+    #[command(after_help = MAN_EXAMPLES)]
     Man,
 }
 
@@ -65,13 +66,13 @@ pub enum Task {
     Study(StudyFlags),
     /// Print a study's plan.
     Plan(StudyFlags),
-    /// Print what there is.
+    /// List what can be chosen.
     List(ListFlags),
-    /// Show rows.
+    /// Render a report from rows.
     Report(ReportFlags),
-    /// Compare two files of rows.
+    /// Compare the rows of two runs.
     Compare(CompareFlags),
-    /// Look at this host or at a process.
+    /// Diagnose this host, or inspect a process.
     Doctor(DoctorFlags),
     /// Write a completion script.
     Completions(Shell),
@@ -86,8 +87,8 @@ pub enum Task {
     },
 }
 
-/// Reads the command line. Mistakes are answered by clap, which ends the process; help and version are texts like any
-/// other, since clap's own way passes over a text that could not be written.
+/// Reads the command line. On a mistake clap prints the error and ends the process. Help and version are returned as
+/// texts, because clap would ignore a failure to write them.
 pub fn parse() -> Task {
     let line = match Line::try_parse() {
         Ok(line) => line,
@@ -124,34 +125,34 @@ pub fn manual() -> std::io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// What is measured, on how many threads and cores, how often.
+/// What to measure: workloads, threads, cores, repeats, time limits.
 #[derive(Args, Clone, Default)]
 pub struct MeasureFlags {
-    /// What the cells do: `server`, or `server:live=64MiB,idle=500`.
+    /// Workloads, such as server or server:live=64MiB,idle=500 [default: server].
     #[arg(long, value_name = "WORKLOAD", num_args = 1..)]
     workloads: Option<Vec<String>>,
-    /// Worker threads.
+    /// Numbers of worker threads [default: 1,4,16,64; with --cores: N threads].
     #[arg(long, value_name = "N,...", value_delimiter = ',', num_args = 1..)]
     threads: Option<Vec<u32>>,
-    /// Behave as on hosts with so many cores: arenas by cores and, without --threads, a thread for each.
+    /// Emulate hosts with N CPU cores: arenas are sized for N cores [default: off].
     #[arg(long, value_name = "N,...", value_delimiter = ',', num_args = 1..)]
     cores: Option<Vec<u32>>,
-    /// Fresh processes for each cell.
+    /// Repeats: processes per cell [default: 10].
     #[arg(long, value_name = "N")]
     repeats: Option<u32>,
-    /// What the order and the workloads' choices follow from.
+    /// Random seed for run order and workloads [default: 1].
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Time budget (90s, 5m): no round of cells starts that would end after it.
+    /// Time budget (90s, 5m): no round starts that would end after it [default: none].
     #[arg(long, value_name = "TIME")]
     budget: Option<String>,
-    /// Kill a cell that takes longer.
+    /// Time limit of one cell: a slower cell is killed [default: 60s].
     #[arg(long, value_name = "TIME")]
     deadline: Option<String>,
 }
 
 impl MeasureFlags {
-    /// The flags in the shape of a study's file.
+    /// The flags as the fields of a study file.
     pub fn file(&self) -> StudyFile {
         StudyFile {
             workloads: self.workloads.clone(),
@@ -166,13 +167,16 @@ impl MeasureFlags {
     }
 }
 
-/// Where cells come from and rows go.
+/// Where cells are found and where results are written.
 #[derive(Args, Clone, Default)]
 pub struct RunFlags {
-    /// Where rows and report go: a folder, a file of rows (*.jsonl), or - for rows on standard output.
+    /// Output: a folder, a file (*.jsonl), or - for rows on standard output.
+    ///
+    /// A folder gets the rows, the study and a report with pictures. A file or - gets the rows alone. Default: a new folder
+    /// `allocanary-out/NAME-1`, `-2` and so on, named after the study.
     #[arg(long, value_name = "PATH")]
     pub out: Option<String>,
-    /// Look for cells here too, before the command's own folder; repeatable.
+    /// Extra folder to search for cells first; may be repeated.
     #[arg(long, value_name = "FOLDER")]
     pub cells: Vec<PathBuf>,
 }
@@ -180,10 +184,10 @@ pub struct RunFlags {
 /// Flags of the command without a verb.
 #[derive(Args, Clone, Default)]
 pub struct HereFlags {
-    /// What is measured.
+    /// What to measure.
     #[command(flatten)]
     pub measure: MeasureFlags,
-    /// Where from and to.
+    /// Where to find cells and where to write results.
     #[command(flatten)]
     pub run: RunFlags,
 }
@@ -191,33 +195,39 @@ pub struct HereFlags {
 /// Flags of `study` and `plan`.
 #[derive(Args, Clone, Default)]
 pub struct StudyFlags {
-    /// A study: a TOML file, or the name of a shipped one; `cases` is six of them.
+    /// A TOML file, or a shipped study; `cases` runs six of them [default: default].
     #[arg(value_name = "STUDY")]
     pub study: Option<String>,
-    /// Allocators with settings: `jemalloc:narenas=1,tcache=false`. The others are compared with the first.
+    /// Allocators with settings, such as system jemalloc:narenas=1,tcache=false.
+    ///
+    /// The first candidate is the baseline: the others are compared with it. Default: the candidates of the study.
     #[arg(long, value_name = "CANDIDATE", num_args = 1..)]
     candidates: Option<Vec<String>>,
-    /// What is measured.
+    /// What to measure.
     #[command(flatten)]
     pub measure: MeasureFlags,
-    /// Where from and to.
+    /// Where to find cells and where to write results.
     #[command(flatten)]
     pub run: RunFlags,
-    /// At all of its larger sizes for which there is memory (shipped cases, and files with `[[full]]` tables).
+    /// Run every large size that fits in memory [default: off].
+    ///
+    /// The shipped cases have large sizes. A study file defines them in `[[full]]` tables.
     #[arg(long)]
     pub full: bool,
-    /// Finish the study in --out: run the cells that have no row yet, and those that failed.
+    /// Continue an interrupted study: run missing and failed cells [default: off].
+    ///
+    /// --out names the folder or the file of the study.
     #[arg(long)]
     pub resume: bool,
 }
 
 impl StudyFlags {
-    /// The folder that --out names, where it is one.
+    /// The path that --out names, if any.
     pub fn out_folder(&self) -> Option<PathBuf> {
         self.run.out.as_ref().map(PathBuf::from)
     }
 
-    /// The flags in the shape of a study's file.
+    /// The flags as the fields of a study file.
     pub fn file(&self) -> StudyFile {
         StudyFile { candidates: self.candidates.clone(), ..self.measure.file() }
     }
@@ -226,9 +236,11 @@ impl StudyFlags {
 /// Flags of `list`.
 #[derive(Args, Clone, Default)]
 pub struct ListFlags {
-    /// Only this: allocators, settings, workloads, meters, metrics, studies or formats.
+    /// The part to list, such as settings [default: all parts].
+    ///
+    /// Parts: allocators, settings, workloads, meters, metrics, studies, formats.
     pub what: Option<String>,
-    /// Look for cells here too.
+    /// Extra folder to search for cells first; may be repeated.
     #[arg(long, value_name = "FOLDER")]
     pub cells: Vec<PathBuf>,
 }
@@ -236,13 +248,15 @@ pub struct ListFlags {
 /// Flags of `report`.
 #[derive(Args, Clone)]
 pub struct ReportFlags {
-    /// Files of rows, folders of studies, or - for standard input; several are read as one.
+    /// Result files (*.jsonl), study folders, or - for standard input.
+    ///
+    /// Several are read as one result: one report can show many hosts.
     #[arg(required = true, value_name = "ROWS")]
     pub rows: Vec<PathBuf>,
-    /// table, markdown, csv or html.
+    /// Format of the report: table, markdown, csv or html.
     #[arg(long, default_value = "table", value_name = "FORMAT")]
     pub format: String,
-    /// Write here instead of to standard output.
+    /// File to write the report to [default: standard output].
     #[arg(long, value_name = "FILE")]
     pub to: Option<PathBuf>,
 }
@@ -250,17 +264,17 @@ pub struct ReportFlags {
 /// Flags of `compare`.
 #[derive(Args, Clone)]
 pub struct CompareFlags {
-    /// Rows of the old state.
+    /// Results before the change: a file (*.jsonl) or a study folder.
     pub old: PathBuf,
-    /// Rows of the new state.
+    /// Results after the change: a file (*.jsonl) or a study folder.
     pub new: PathBuf,
-    /// Fail where this metric got worse by more: rss=5%; repeatable.
+    /// Fail if METRIC got worse by more than PERCENT; may be repeated [default: none].
     #[arg(long, value_name = "METRIC=PERCENT")]
     pub gate: Vec<String>,
-    /// What an undecided gate does to the exit code: fail, or pass.
+    /// Whether an undecided gate counts as fail or pass.
     #[arg(long, value_name = "OUTCOME", default_value = "fail", value_parser = ["fail", "pass"])]
     pub undecided: String,
-    /// Metrics to compare (`allocanary list metrics`); those of gates are added.
+    /// Metrics to compare, and those of the gates (see `allocanary list metrics`).
     #[arg(long, value_name = "METRIC", value_delimiter = ',', default_values = ["rss", "peak"])]
     pub metrics: Vec<String>,
 }
@@ -268,7 +282,7 @@ pub struct CompareFlags {
 /// Flags of `doctor`.
 #[derive(Args, Clone, Default)]
 pub struct DoctorFlags {
-    /// Look at this process instead: its allocator, memory, environment and limits.
+    /// Inspect a process: allocator, memory, environment, limits [default: this host].
     #[arg(long, value_name = "PID")]
     pub pid: Option<u32>,
 }

@@ -15,8 +15,8 @@ allocanary::install!();
 fn main() -> ExitCode {
     #[cfg(feature = "jemalloc")]
     own_environment::show();
-    // We run beside what we measure: freed pages go back at once, where the allocator has a word for it. It halves the
-    // most memory that a page of a thousand groups takes.
+    // The command runs next to the cells that it measures, so it returns freed pages at once, if the allocator has a setting
+    // for this. It halves the peak memory of rendering a page with a thousand groups.
     let _ = tuning::set_decay(Pages::Dirty, Some(Duration::ZERO));
     match commands::carry_out(args::parse()) {
         Ok(code) => code,

@@ -1,19 +1,19 @@
 //! This command's own jemalloc and the user's variables. In: the environment, before jemalloc reads it. Out: the same
 //! environment in `main`.
 //!
-//! With `abort_conf:true` and a mistake beside it jemalloc ends a program before its first line. For this command the
-//! variables are what `doctor` explains and what cells are given, so such a variable is hidden from its own jemalloc. A link in
-//! /etc cannot be hidden.
+//! With `abort_conf:true` and a mistake in the same variable, jemalloc ends a program before its first line. This command
+//! needs such a variable: `doctor` explains it, and cells get it. So the variable is hidden from the command's own jemalloc.
+//! A link in /etc cannot be hidden.
 
 use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 const NAMES: [&[u8]; 3] = [b"JE_MALLOC_CONF=", b"MALLOC_CONF=", b"_RJEM_MALLOC_CONF="];
 
-/// What a hidden variable's name begins with.
+/// The prefix of a hidden variable's name.
 const HIDDEN: c_char = b'#' as c_char;
 
-/// The variables that are hidden, each by its text.
+/// The hidden variables, each with its full text.
 static TEXTS: [AtomicPtr<c_char>; NAMES.len()] = [const { AtomicPtr::new(std::ptr::null_mut()) }; NAMES.len()];
 
 unsafe extern "C" {
@@ -43,7 +43,7 @@ extern "C" fn hide() {
 #[unsafe(link_section = ".init_array.00080")]
 static HIDE: extern "C" fn() = hide;
 
-/// Puts back what was hidden: the first thing in `main`, when jemalloc has read what it reads.
+/// Restores the hidden variables. `main` calls this first, after jemalloc has read its configuration.
 pub fn show() {
     for (text, name) in TEXTS.iter().zip(NAMES) {
         let text = text.swap(std::ptr::null_mut(), Ordering::Relaxed);

@@ -103,5 +103,5 @@ func runList(setup *setup) (outcome, error) {
 	return outcome{operations: uint64(nodes), active: active, timedEvery: timedEvery, verified: uint64(nodes)}, nil
 }
 
-// One operation in so many is timed: reading the clock costs more than the operation does.
+// One operation in this many is timed: reading the clock costs more than the operation does.
 const timedEvery = 64

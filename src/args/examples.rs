@@ -1,46 +1,60 @@
-//! The examples that stand under each help text. In: nothing. Out: texts of at most 100 columns.
+//! Defaults and examples, printed at the end of each help text. In: nothing. Out: texts of at most 100 columns.
 
 /// Of the command without a verb.
 pub const EXAMPLES: &str = "\
+Defaults without a verb:
+  workload server, threads 1,4,16,64, repeats 10, seed 1, no budget, deadline 60s per cell.
+  Results go to a new folder, allocanary-out/here-1 the first time.
+
 Examples:
-  allocanary                                     this build's allocator, 1 to 64 threads
-  _RJEM_MALLOC_CONF=narenas:1 allocanary         the same, with one arena
-  allocanary study                               every allocator, two minutes
-  allocanary study cores                         memory by the host's cores, as in 2018
+  allocanary                                     measure this build's allocator, 1 to 64 threads
+  _RJEM_MALLOC_CONF=narenas:1 allocanary         measure it with one arena (jemalloc)
+  allocanary study                               compare all allocators, in two minutes
+  allocanary study cores                         memory by the host's number of cores, as in 2018
   allocanary study --candidates system jemalloc jemalloc:narenas=1 --threads 32
   allocanary report allocanary-out/default-1 --format markdown
   allocanary compare old.jsonl new.jsonl --gate rss=5%
-  allocanary doctor                              what this host makes of allocators, what to change
+  allocanary doctor                              how this host affects each allocator
 
-Exit codes: 0 all went well; 1 a cell failed or a gate was broken; 2 the command could not be
-carried out; 130 interrupted, with every finished row kept.";
+Exit codes: 0 success; 1 a cell failed, or a gate failed; 2 the command could not run;
+130 interrupted, and every finished row is saved.";
 
 /// Of `study`.
 pub const STUDY_EXAMPLES: &str = "\
+Defaults:
+  The study `default` runs, with a budget of 105s. A flag replaces the value in the study's file.
+  A file without a value gets workload server, threads 1,4,16,64, repeats 10, seed 1, no budget and
+  deadline 60s per cell. --candidates without a study uses these values too.
+
 Examples:
-  allocanary study                               the default study, in two minutes
-  allocanary study cores                         a shipped study (`allocanary list studies`)
-  allocanary study cases                         what others published, and what it is here, in three minutes
-  allocanary study sort --full                   one of those cases, at the published sizes
-  allocanary study my.toml --repeats 20          a file, with one thing changed
+  allocanary study                               run the default study, in two minutes
+  allocanary study cores                         run a shipped study (see `allocanary list studies`)
+  allocanary study cases                         measure six published cases, in three minutes
+  allocanary study sort --full                   run one of these cases at its large sizes
+  allocanary study my.toml --repeats 20          run a study file with another number of repeats
   allocanary study --candidates jemalloc:narenas=2 jemalloc:narenas=256 --threads 32
   allocanary study --workloads server:live=64MiB,idle=3000 --budget 5m
   allocanary study --resume --out allocanary-out/default-1
 
-In a group such as `cases` the flags hold for each of its studies, --budget too; --workloads is refused.";
+A group such as `cases` applies each flag to each of its studies: --budget is per study.
+A group refuses --workloads.";
 
 /// Of `plan`.
 pub const PLAN_EXAMPLES: &str = "\
+Defaults:
+  As in `allocanary study`: the study `default`, with a budget of 105s. A file without a value gets
+  threads 1,4,16,64, repeats 10, seed 1, no budget and deadline 60s per cell.
+
 Examples:
-  allocanary plan                                the default study's cells
-  allocanary plan cores --repeats 30 | tail -1   how long would that take?";
+  allocanary plan                                list the cells of the default study
+  allocanary plan cores --repeats 30 | tail -1   print how long this study would take";
 
 /// Of `list`.
 pub const LIST_EXAMPLES: &str = "\
 Examples:
-  allocanary list                                everything
-  allocanary list settings | grep decay          what can be set, its value here, what it does
-  allocanary list workloads";
+  allocanary list                                list everything
+  allocanary list settings | grep decay          settings, their values here, what they do
+  allocanary list workloads                      workloads and their parameters";
 
 /// Of `report`.
 pub const REPORT_EXAMPLES: &str = "\
@@ -55,18 +69,39 @@ Examples:
   allocanary compare main.jsonl branch.jsonl
   allocanary compare main.jsonl branch.jsonl --gate rss=5% --gate throughput=10%
 
-Verdicts: better; worse; equal (the whole 95 % interval lies within the gate, or 2 % without one);
-undecided (anything else). A gate fails, and the exit code is 1, where the metric got worse for sure
-and by more than the gate, where the samples leave that open (--undecided pass lets this through),
-and where one side has no figure. It says how many repeats would decide.";
+Verdicts:
+  better, worse   a statistically significant difference of more than 2 %
+  equal           the whole 95 % interval of the ratio lies within the margin
+  undecided       all other cases, and fewer than five samples
+The margin is 2 %, or the gate of the metric. `compare` prints how many repeats would decide.
+
+A gate fails, with exit code 1, if
+  - the metric got worse by more than the gate,
+  - the samples leave this open (--undecided pass accepts it),
+  - one side has no value of the metric,
+  - or a candidate is missing from NEW, or has more failed cells there.";
 
 /// Of `doctor`.
 pub const DOCTOR_EXAMPLES: &str = "\
+Default: diagnose this host, for a program that is started from here.
+
 Examples:
-  allocanary doctor                              what a program started from here would get
-  MALLOC_CONF=narenas:1 allocanary doctor        whether a variable is read, by whom, and what is wrong in it
-  allocanary doctor --pid 4242                   which allocator a process has, its memory and its environment
-  docker run --cpus 0.5 IMAGE allocanary doctor  what a quota of half a CPU makes of it
+  allocanary doctor                              diagnose this host
+  MALLOC_CONF=narenas:1 allocanary doctor        check a variable: who reads it, what is wrong in it
+  allocanary doctor --pid 4242                   inspect a running process
+  docker run --cpus 0.5 IMAGE allocanary doctor  see the effect of a quota of half a CPU
   kubectl exec POD -- allocanary doctor --pid 1
 
-Exit codes: 0 whatever was found; 2 where the process is not there or may not be read.";
+Exit codes: 0 whatever was found; 2 if the process does not exist or may not be read.";
+
+/// Of `completions`.
+pub const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  allocanary completions bash > /etc/bash_completion.d/allocanary
+  allocanary completions fish > ~/.config/fish/completions/allocanary.fish";
+
+/// Of `man`.
+pub const MAN_EXAMPLES: &str = "\
+Examples:
+  allocanary man > allocanary.1 && man ./allocanary.1
+  allocanary man > /usr/local/share/man/man1/allocanary.1";

@@ -1,5 +1,5 @@
-//! `allocanary compare`: is the new state better, worse or equal? In: two files of rows, gates. Out: a verdict
-//! for each candidate, workload and column, and an exit code for CI.
+//! `allocanary compare`: are the new results better, worse or equal? In: two files of rows, gates. Out: a verdict for
+//! each candidate, workload and column, and an exit code for CI.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -17,25 +17,25 @@ use allocanary_study::summary::{
     find_metric, metric_index, notes,
 };
 
-/// Fail where a metric got worse for sure and by more than so much.
+/// A limit for a metric: the command fails if the metric surely got worse by more than `most`.
 struct Gate {
     metric: &'static Metric,
     most: f64,
 }
 
-/// What a gate makes of a comparison.
+/// The outcome of a gate for one comparison.
 #[derive(Clone, Copy, PartialEq)]
 enum Judged {
-    /// It did not get worse by more than the gate.
+    /// The metric did not get worse by more than the gate.
     Holds,
-    /// It did.
+    /// The metric got worse by more than the gate.
     Broken,
-    /// The samples do not tell.
+    /// The samples leave it open.
     Undecided,
 }
 
 impl Gate {
-    /// A gate asks one thing: did it get worse by more than that? It holds where the interval leaves that out.
+    /// Did the metric get worse by more than the gate? The gate holds if the interval excludes this.
     fn judge(&self, one: &Comparison) -> Judged {
         let (_, most) = one.worsening(self.metric.better).unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
         match one.verdict {
@@ -46,7 +46,7 @@ impl Gate {
         }
     }
 
-    /// What would have to be measured for the gate to be judged.
+    /// Advice on what to measure so that an undecided gate can be decided.
     fn more(&self, one: &Comparison) -> String {
         if one.doubted {
             return "the machine was too busy to judge that: measure again when it is idle".into();
@@ -94,7 +94,7 @@ pub fn run(flags: &CompareFlags) -> Result<ExitCode> {
             metric,
             comparison,
         });
-        // Where an allocator cannot say, or every cell has failed, there is nothing to compare; see `lost`.
+        // If an allocator does not report the metric, or every cell failed, there is nothing to compare; see `lost`.
         compared.extend(whole.filter(|one| one.comparison.old.is_finite() && one.comparison.new.is_finite()));
     }
     let mut out = comparison::render(&compared, &terminal::look());
@@ -132,12 +132,12 @@ pub fn run(flags: &CompareFlags) -> Result<ExitCode> {
         let (title, found) = (one.title(), comparison::found(&one.comparison));
         eprintln!("gate broken: {title}: {found}, and the gate is {}", comparison::percent(gate.most));
     }
-    // What crashes, or is not there any more, must not pass a gate.
+    // A candidate that crashes, or is missing from the new rows, must not pass a gate.
     let passed = gates.is_empty() || (broken.is_empty() && lost.is_empty() && (undecided.is_empty() || passes));
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// Where a gated metric has figures on one side only, or nowhere at all: a gate on nothing must not pass.
+/// The places where a gated metric has figures on one side only, or on neither: a gate without figures must not pass.
 fn without_figures(metric: &Metric, pairs: &[(&Key, &Group, &Group)]) -> Vec<(String, String)> {
     let at = metric_index(metric.name);
     let counts = |(_, old, new): &&(&Key, &Group, &Group)| (old.values[at].len(), new.values[at].len());
@@ -153,7 +153,7 @@ fn without_figures(metric: &Metric, pairs: &[(&Key, &Group, &Group)]) -> Vec<(St
     one_sided.map(|(key, why)| (format!("{} of {}", metric.name, comparison::title(key)), why)).collect()
 }
 
-/// What the old rows have figures of and the new ones have not, or where more cells fail than did.
+/// The places where the old rows have figures and the new rows have none, or have more failed cells.
 fn lost(old: &Side, new: &Side) -> Vec<(String, String)> {
     let counted = |group: &Group| group.values[metric_index("rss")].len();
     let why = |key: &Key, group: &Group| match new.groups.get(key) {
@@ -171,7 +171,7 @@ fn lost(old: &Side, new: &Side) -> Vec<(String, String)> {
 /// Rows of the old or of the new state.
 struct Side {
     fold: Fold,
-    /// By cells alone: their host and their allocator's version may be others on the other side.
+    /// Keyed by the cells alone: the host and the allocator's version may differ between the two sides.
     groups: BTreeMap<Key, Group>,
     versions: BTreeMap<String, BTreeSet<String>>,
 }
@@ -198,7 +198,7 @@ fn read(path: &Path) -> Result<Side> {
     Ok(Side { fold, groups, versions })
 }
 
-/// Why rows of one side cannot be one figure.
+/// The error for rows of one side that cannot be pooled into one figure.
 fn unlike(path: &Path, one: &Key, other: &Key) -> Error {
     let kinds = match one.host == other.host {
         true => [&one.version, &other.version].map(|version| format!("version {version}")).to_vec(),
@@ -212,7 +212,7 @@ fn unlike(path: &Path, one: &Key, other: &Key) -> Error {
     ))
 }
 
-/// What differs between the two sides but for their figures, and what disturbed them, a line each.
+/// One line for each difference between the two sides (host, build, versions), and for each disturbance.
 fn surroundings(old: &Side, new: &Side) -> String {
     let mut lines = differences(&old.fold.provenance, &new.fold.provenance);
     let joined = |versions: &BTreeSet<String>| versions.iter().cloned().collect::<Vec<_>>().join(" and ");
@@ -247,7 +247,7 @@ fn gate(text: &str) -> Result<Gate> {
     }
     let metric = metric(name.trim())?;
     if metric.better == Better::Neither {
-        return Err(Error::Input(format!("--gate: `{}` has no better way, so it cannot get worse", metric.name)));
+        return Err(Error::Input(format!("--gate: `{}` has no better direction, so it cannot get worse", metric.name)));
     }
     Ok(Gate { metric, most: most / 100.0 })
 }

@@ -1,4 +1,5 @@
-//! `allocanary doctor`: what this host, or a running process, makes of an allocator, and what to change.
+//! `allocanary doctor`: diagnoses how this host affects each allocator, or inspects a running process, and gives
+//! advice.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -11,7 +12,7 @@ use allocanary_doctor::process::Process;
 use allocanary_doctor::{Variables, diagnosis};
 use allocanary_study::error::{Error, Result};
 
-/// Looks, judges and prints.
+/// Prints the diagnosis.
 pub fn run(flags: &DoctorFlags) -> Result<ExitCode> {
     let text = match flags.pid {
         Some(pid) => diagnosis::of_process(

@@ -1,5 +1,5 @@
-//! The rows that a resumed study finds. In: rows, the plan, the cells at hand. Out: what is measured already, and what is
-//! tried again; an error where the rows are of another study or another build.
+//! The rows of an interrupted study. In: rows, the plan, the available cells. Out: the cells that are done, and those
+//! to run again; an error if the rows are of another study or another build.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,17 +11,17 @@ use allocanary_study::error::{Error, Result};
 use allocanary_study::rows;
 use allocanary_study::run::Target;
 
-/// What is there already.
+/// The cells that already have rows.
 #[derive(Debug, Default)]
 pub struct Earlier {
-    /// Cells that have a row that counts.
+    /// Cells with a successful row.
     done: BTreeSet<String>,
-    /// Cells of which every row is a failure, each with the time of the last.
+    /// Cells with failed rows only, each with the time of the last failure.
     failed: BTreeMap<String, u64>,
 }
 
 impl Earlier {
-    /// Of the target's rows; nothing where there are none that can be read again.
+    /// Reads the rows of the target; nothing if there are none, or if they cannot be read again.
     pub fn read<'a>(
         target: &Target,
         planned: impl Iterator<Item = &'a Cell> + Clone,
@@ -65,10 +65,10 @@ impl Earlier {
     }
 }
 
-/// What to do about rows that must not be put together.
-const INSTEAD: &str = "name another --out, and `allocanary report` takes both";
+/// The next step for rows that must not be combined.
+const INSTEAD: &str = "name another --out; `allocanary report` reads both together";
 
-/// What is wrong with a row that is none of the plan's.
+/// The error for a row that is not in the plan.
 fn other_study<'a>(sample: &Sample, is_planned: bool, mut planned: impl Iterator<Item = &'a Cell>) -> Option<String> {
     if is_planned {
         return None;
@@ -84,7 +84,7 @@ fn other_study<'a>(sample: &Sample, is_planned: bool, mut planned: impl Iterator
     Some(format!("has rows of another study, such as {}{of}: {difference}: {INSTEAD}", cell.title()))
 }
 
-/// What is wrong with a row that a build measured whose cells are not at hand.
+/// The error for a row of another build, whose cells are not available.
 fn other_build(sample: &Sample, cells: &[Description]) -> Option<String> {
     let found = &sample.provenance.build;
     let same = |build: &Build| build.package == found.package && build.version == found.version && build.id == found.id;

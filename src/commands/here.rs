@@ -1,5 +1,5 @@
-//! `allocanary` without a verb: resident memory against threads, for the allocator that this command was built with,
-//! under whatever configuration the user's environment gives it.
+//! `allocanary` without a verb: resident memory by number of threads, for the allocator that this command was built
+//! with, under the configuration in the user's environment.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -31,7 +31,7 @@ pub fn run(flags: &HereFlags) -> Result<ExitCode> {
     };
     let inherited: BTreeMap<String, String> =
         readable_variables().filter(|(name, _)| plain.environment.owns(name)).collect();
-    // What is wrong with the flags is said before anything is printed.
+    // Invalid flags are reported before anything is printed.
     plan(&file.clone().check()?, &roster.descriptions())?;
     let configured = describe(program, &inherited).map_err(Error::Cell)?;
     if !configured.problems.is_empty() {
@@ -44,7 +44,7 @@ pub fn run(flags: &HereFlags) -> Result<ExitCode> {
     Measurement { group: &Studies(vec![file]), roster: &roster, target, resume: false }.run()
 }
 
-/// Which allocator, which version, which settings in force, how many processors.
+/// The first lines: allocator, version, settings in force, number of cores.
 fn introduction(plain: &Description, configured: &Description, inherited: &BTreeMap<String, String>) -> String {
     let host = Host::this();
     let mut out = format!(
@@ -63,7 +63,7 @@ fn introduction(plain: &Description, configured: &Description, inherited: &BTree
             None => format!("{}={}", setting.0, setting.1),
         })
         .collect();
-    let shown = if shown.is_empty() { "all as built in".to_string() } else { shown.join(", ") };
+    let shown = if shown.is_empty() { "all at their built-in values".to_string() } else { shown.join(", ") };
     out.push_str(&format!("settings in force: {shown}\n\n"));
     out
 }

@@ -1,5 +1,5 @@
-//! The study beside its rows, so that `--resume` needs nothing but the folder. In: a folder, a group of studies. Out:
-//! `study.toml`, and errors where what is there must stay as it is.
+//! Stores the study next to its rows, so that `--resume` needs only the folder. In: a folder, a group of studies. Out:
+//! `study.toml`, and errors if existing files must not be overwritten.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use allocanary_study::Studies;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::Target;
 
-/// Writes the study, where the target is a folder.
+/// Writes the study, if the target is a folder.
 pub fn keep(target: &Target, group: &Studies) -> Result<()> {
     match place(target) {
-        // On a full disk, writing it anew would lose it.
+        // An unchanged file is not rewritten: on a full disk this would lose it.
         Some(path) if !says(&path, group) => {
             fs::write(&path, group.to_toml()).map_err(|error| Error::file(path, "writing the study", error))
         }
@@ -19,7 +19,7 @@ pub fn keep(target: &Target, group: &Studies) -> Result<()> {
     }
 }
 
-/// Fails where a folder has a study or a report and no rows: no study made it, and nothing in it is written over.
+/// Fails if a folder has a study or a report but no rows: then these files are the user's, and must not be overwritten.
 pub fn check(target: &Target, group: &Studies) -> Result<()> {
     let (Target::Folder(folder), Some(study)) = (target, place(target)) else { return Ok(()) };
     if folder.join("samples.jsonl").metadata().is_ok_and(|rows| rows.len() > 0) {
@@ -33,21 +33,20 @@ pub fn check(target: &Target, group: &Studies) -> Result<()> {
     match theirs.exists() {
         false => Ok(()),
         true => Err(Error::Input(format!(
-            "{}: is there already, without rows beside it, and would be written over: name another --out",
+            "{}: exists without rows next to it, and would be overwritten: name another --out",
             theirs.display()
         ))),
     }
 }
 
-/// Fails where the rows in a folder are of another study than those that are to be added. The difference is named in the
-/// study's own words, where a row knows only its cell.
+/// Fails if the rows in a folder are of another study. The error names the field of the study that differs, which a row
+/// does not have.
 pub fn compare(target: &Target, group: &Studies) -> Result<()> {
     let Some(path) = place(target).filter(|path| path.exists()) else { return Ok(()) };
     match group.differs_from(&Studies::read(&path)?)? {
         None => Ok(()),
         Some(difference) => Err(Error::Input(format!(
-            "--resume: {}: the rows there are of another study: {difference}: leave out what changes it, or name another \
-             --out",
+            "--resume: {}: the rows there are of another study: {difference}: undo this change, or name another --out",
             path.display()
         ))),
     }
@@ -60,7 +59,7 @@ fn place(target: &Target) -> Option<PathBuf> {
     }
 }
 
-/// Whether a file says of the study what would be written to it.
+/// Whether a file already has the study that would be written to it.
 fn says(path: &Path, group: &Studies) -> bool {
     let same_text = || fs::read_to_string(path).is_ok_and(|there| there == group.to_toml());
     same_text() || Studies::read(path).is_ok_and(|there| there == *group)

@@ -1,5 +1,5 @@
-//! Rows that are no longer where they were written to. In: where they are now. Out: what to say; all of them on standard
-//! error, where no name leads to them any more.
+//! Rows that were moved or removed while the study ran. In: where they are now. Out: the error that names the place; if
+//! the file was removed, all rows on standard error.
 
 use allocanary_study::error::Error;
 use allocanary_study::run::{Left, Target};
@@ -12,7 +12,7 @@ pub fn told(rows: &Left, target: &Target) -> Error {
             Ok(text) => {
                 eprint!("the rows that were measured:\n{text}");
                 let text =
-                    "was removed while the study ran, which ended there: its rows stand above: keep them as *.jsonl";
+                    "was removed while the study ran, so the study ended: save the rows printed above as *.jsonl";
                 Error::Gone(format!("{name}: {text}"))
             }
             Err(error) => error,
@@ -20,8 +20,8 @@ pub fn told(rows: &Left, target: &Target) -> Error {
     };
     let begun = to.parent().filter(|_| matches!(target, Target::Folder(_))).unwrap_or(to).display();
     Error::Gone(format!(
-        "{name}: was moved while the study ran, which ended there: its rows are in {}; \
-         `allocanary study --resume --out {begun}` goes on",
+        "{name}: was moved while the study ran, so the study ended: its rows are in {}; \
+         `allocanary study --resume --out {begun}` continues it",
         to.display()
     ))
 }

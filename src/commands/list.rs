@@ -1,4 +1,4 @@
-//! `allocanary list`: what there is to choose from. In: the cells at hand and the lists of this build. Out: tables.
+//! `allocanary list`: what the user can choose from. In: the available cells and the lists of this build. Out: tables.
 
 use std::process::ExitCode;
 
@@ -14,7 +14,7 @@ use allocanary_study::reports;
 use allocanary_study::summary::METRICS;
 use allocanary_study::{CASES, SHIPPED, StudyFile};
 
-/// A part of the list: its name, and what makes it of the cells.
+/// A part of the list: its name, and the function that renders it.
 type Part = (&'static str, fn(&[Description]) -> Table);
 
 const PARTS: &[Part] = &[
@@ -27,7 +27,7 @@ const PARTS: &[Part] = &[
     ("formats", formats),
 ];
 
-/// Prints all parts, or the one that is asked for.
+/// Prints all parts, or the requested one.
 pub fn run(flags: &ListFlags) -> Result<ExitCode> {
     let wanted = |(name, _): &&Part| flags.what.as_deref().is_none_or(|what| what == *name);
     let parts: Vec<&Part> = PARTS.iter().filter(wanted).collect();
@@ -64,7 +64,7 @@ fn allocators(cells: &[Description]) -> Table {
 }
 
 fn settings(cells: &[Description]) -> Table {
-    // Two packages' cells for one allocator take the same settings.
+    // The cells of two packages for one allocator have the same settings: show them once.
     let first = |at: usize| cells[..at].iter().all(|cell| cell.allocator != cells[at].allocator);
     let rows = cells.iter().enumerate().filter(|(at, _)| first(*at)).flat_map(|(_, cell)| {
         cell.settings.iter().map(|setting| {

@@ -1,5 +1,5 @@
-//! What `study` and the command without a verb share: cells are found (or built), run, kept as rows, reported.
-//! In: a group of one study or more. Out: rows in one file, and a report of all of them.
+//! The part that `study` shares with the command without a verb. It finds or builds cells, runs them, writes rows and
+//! prints the report. In: a group of one or more studies. Out: rows in one file, and a report of all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -24,17 +24,18 @@ use allocanary_study::run::{Builder, Ending, Roster, Runner, Store, Target, chec
 use allocanary_study::summary::{About, Findings, Fold};
 use allocanary_study::{MOST_CELLS, Studies, Study, expected, find_shipped, plan, too_many};
 
-/// What this command was built with: its cells are built alike.
+/// The features that this command was built with. Its cells are built with the same ones.
 const FEATURES: &str = env!("ALLOCANARY_FEATURES");
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// The cells beside the command, built first where cargo started it and one is missing or of another build.
+/// The cells next to the command. If cargo started the command, missing cells and cells of another build are built
+/// first.
 pub fn roster(folders: &[PathBuf]) -> Result<Roster> {
     roster_with(folders, &BTreeSet::new())
 }
 
-/// As [`roster`], with the cells of other packages.
+/// As [`roster`], and also the cells of other packages.
 fn roster_with(folders: &[PathBuf], packages: &BTreeSet<&str>) -> Result<Roster> {
     folders.iter().try_for_each(|folder| check_folder(folder))?;
     let command = std::env::current_exe().map_err(|error| Error::file("the command", "finding", error))?;
@@ -50,13 +51,13 @@ fn roster_with(folders: &[PathBuf], packages: &BTreeSet<&str>) -> Result<Roster>
             Roster::find(&folders, packages).or_say_why()?
         }
     };
-    // Else a stale cell would look as if its allocator did not exist.
+    // Without this line the user would think that the allocator of a stale cell does not exist.
     roster.refused.iter().for_each(|reason| eprintln!("refused {reason}"));
     Ok(roster)
 }
 
-/// The cells for a group: where one of its studies needs another package's, they are built, so that they are those of
-/// today's sources, or must be there.
+/// The cells for a group. If a study needs the cells of another package, they are built from the current sources;
+/// without cargo they must exist already.
 pub fn roster_for(group: &Studies, folders: &[PathBuf]) -> Result<Roster> {
     let packages: BTreeSet<&str> = group.0.iter().filter_map(|study| study.package.as_deref()).collect();
     let command = std::env::current_exe().map_err(|error| Error::file("the command", "finding", error))?;
@@ -74,10 +75,10 @@ pub fn roster_for(group: &Studies, folders: &[PathBuf]) -> Result<Roster> {
     }
 }
 
-/// Each study of the group with its cells in order. A study's places begin where those of the one before end, so that
-/// rows alone tell the order of the studies.
+/// Each study of the group with its cells in order. The places of a study start after those of the study before, so
+/// that the rows alone determine the order of the studies.
 ///
-/// Two sizes of one study may share no cell: a row tells of one cell, and not for which of them it was measured.
+/// Two sizes of one study must not share a cell: a row identifies its cell, but not the size that it was measured for.
 pub fn planned(group: &Studies, cells: &[Description]) -> Result<Vec<(Study, Vec<Cell>)>> {
     let mut first = 0;
     let mut identities = BTreeSet::new();
@@ -108,20 +109,20 @@ pub fn planned(group: &Studies, cells: &[Description]) -> Result<Vec<(Study, Vec
     Ok(studies)
 }
 
-/// A study, or a group of them, on its way: what is run, from where and to where.
+/// A run of a study or of a group: what to run, with which cells, and where to write the rows.
 pub struct Measurement<'a> {
-    /// The studies as they were asked for, to be kept beside the rows.
+    /// The studies as the user requested them, to be stored next to the rows.
     pub group: &'a Studies,
-    /// The cells at hand.
+    /// The available cells.
     pub roster: &'a Roster,
-    /// Where rows go.
+    /// Where to write the rows.
     pub target: Target,
-    /// Whether rows may be there already.
+    /// Whether the target may already have rows.
     pub resume: bool,
 }
 
 impl Measurement<'_> {
-    /// Runs what has no row yet, one study after the other, then reports all rows.
+    /// Runs the cells that have no row yet, one study after the other, then reports all rows.
     pub fn run(mut self) -> Result<ExitCode> {
         let cells = self.roster.descriptions();
         let studies = planned(self.group, &cells)?;
@@ -139,7 +140,7 @@ impl Measurement<'_> {
         let left: Vec<(Study, Vec<Cell>)> =
             studies.into_iter().map(|(study, planned)| (study, unmeasured(planned).collect())).collect();
 
-        // A second handler cannot be set; that one is there already is as good.
+        // Setting the handler a second time fails, and is not needed.
         let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
         let stretches: Vec<Stretch> = left
             .iter()
@@ -173,12 +174,12 @@ impl Measurement<'_> {
             return Err(left::told(&rows, &self.target));
         }
         let reported = self.report();
-        // A disk that is full stops rows and report alike; the row's error says what is lost.
+        // A full disk stops both the rows and the report. The error of the row is returned first: it says what is lost.
         let ended = ran?;
         reported?;
         for (at, out) in ended.out_of_budget {
             let (name, of) = (prefix(&left[at].0), sizes[at]);
-            eprintln!("{name}the budget is used up: {out} cells of {of} were left out");
+            eprintln!("{name}the budget is used up: {out} of {of} cells were not run");
         }
         if let Some(left) = ended.interrupted {
             eprintln!("interrupted: {left} cells are left; {}", self.how_to_resume());
@@ -202,7 +203,7 @@ impl Measurement<'_> {
                 budget: study.budget,
                 interrupted: &INTERRUPTED,
             };
-            // A user who has stopped one study wants none of the rest.
+            // An interrupt ends all studies of the group.
             if let Some(left) = &mut ended.interrupted {
                 *left += cells.len();
                 continue;
@@ -217,7 +218,7 @@ impl Measurement<'_> {
         Ok(ended)
     }
 
-    /// Prints the report of all rows, and writes the page with the pictures beside them.
+    /// Prints the report of all rows, and writes the page with the pictures next to them.
     fn report(&self) -> Result<()> {
         let Some(path) = self.target.rows() else { return Ok(()) };
         let Some(findings) = self.report_of(&path)? else { return Ok(()) };
@@ -233,7 +234,7 @@ impl Measurement<'_> {
         Ok(())
     }
 
-    /// Prints the report of the rows in a file, where there are any.
+    /// Prints the report of the rows in a file, if there are any.
     fn report_of(&self, rows: &Path) -> Result<Option<Findings>> {
         let findings = findings(&[rows.to_path_buf()], self.group)?;
         if findings.rows == 0 {
@@ -252,22 +253,22 @@ impl Measurement<'_> {
     }
 }
 
-/// What the runs of several studies came to.
+/// How the runs of several studies ended.
 #[derive(Default)]
 struct Ended {
-    /// Which studies used their budget up, each with the number of cells that were left out.
+    /// The studies that used up their budget, each with the number of cells that were not run.
     out_of_budget: Vec<(usize, usize)>,
-    /// Cells that are left, where the user stopped it.
+    /// The number of cells that are left, if the user interrupted the run.
     interrupted: Option<usize>,
 }
 
-/// What stands before a line about one study of several.
+/// The prefix of a line about one study of several.
 fn prefix(study: &Study) -> String {
     study.name.as_ref().map_or(String::new(), |name| format!("{name}: "))
 }
 
-/// All rows of some files as findings. What a row's study says of itself stands in `group`, or else among the shipped
-/// studies; rows may come from a host where it was another version, or from no study's folder at all.
+/// All rows of some files as findings. The question and the metrics of a row's study come from `group`, or else from
+/// the shipped studies: rows may come from another host, or from a file without a study next to it.
 pub fn findings(files: &[PathBuf], group: &Studies) -> Result<Findings> {
     let mut fold = Fold::default();
     let problems = rows::read(files, |sample| fold.add(&sample))?;
@@ -279,14 +280,14 @@ pub fn findings(files: &[PathBuf], group: &Studies) -> Result<Findings> {
     Ok(Findings { problems, ..Findings::of(fold, about) })
 }
 
-/// The studies in whose folder some rows lie, where they all are of one folder; else none. A file that cannot be read is
-/// no reason to show no rows, but is told.
+/// The studies stored next to some rows, if all rows are in one folder; else none. If that file cannot be read, a
+/// warning is printed and the rows are still shown.
 pub fn studies_beside(rows: &[PathBuf]) -> Studies {
     let [rows] = rows else { return Studies::default() };
     let folder = if rows.is_dir() { Some(rows.as_path()) } else { rows.parent() };
     let study = folder.map(|folder| folder.join("study.toml")).filter(|path: &PathBuf| Path::is_file(path));
     let read = |path: PathBuf| {
-        let told = |error| eprintln!("{error}; shown without what it says: question, metrics, published figures");
+        let told = |error| eprintln!("{error}; shown without the study's question, metrics and published figures");
         Studies::read(&path).map_err(told).ok()
     };
     study.and_then(read).unwrap_or_default()

@@ -19,8 +19,8 @@ use std::process::ExitCode;
 use crate::args::{self, Task};
 use allocanary_study::error::{Error, Result};
 
-/// Carries out a request. The code is 0 where all went well, 1 where a cell failed or a gate was broken, 130 where the
-/// user interrupted; an error is 2.
+/// Carries out a request. The exit code is 0 for success, 1 if a cell or a gate failed, 130 if the user interrupted; an
+/// error is 2.
 pub fn carry_out(request: Task) -> Result<ExitCode> {
     match request {
         Task::Here(flags) => here::run(&flags),

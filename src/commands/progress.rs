@@ -1,5 +1,5 @@
-//! How far a run has come. In: cells that are done. Out: a bar where a person looks, or else a line every ten seconds, on
-//! standard error.
+//! Shows the progress of a run. In: cells that are done. Out, on standard error: a bar on a terminal, or else a line
+//! every ten seconds.
 
 use std::io::{IsTerminal, Write, stderr};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -11,34 +11,34 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use allocanary_kernel::units::show_duration;
 
-/// A study of those that are run one after the other.
+/// One of the studies that run one after the other.
 #[derive(Clone, Copy, Debug)]
 pub struct Stretch {
-    /// How many cells are to be run.
+    /// The number of cells to run.
     pub cells: usize,
-    /// How long they take by the workloads' own estimates.
+    /// Their expected duration, by the estimates of the workloads.
     pub expected: Duration,
-    /// When the study ends at the latest.
+    /// The time budget of the study.
     pub budget: Option<Duration>,
 }
 
-/// Where a run is.
+/// The state of a run.
 #[derive(Debug)]
 struct Course {
     stretches: Vec<Stretch>,
-    /// The study that runs.
+    /// The index of the current study.
     at: usize,
-    /// Its cells that are done.
+    /// The number of its cells that are done.
     done: usize,
-    /// Cells that are done in the studies before.
+    /// The number of cells that are done in the studies before.
     before: usize,
-    /// When it began.
+    /// The start of the current study.
     since: Instant,
 }
 
 impl Course {
-    /// The time left, when the study that runs has run for `elapsed`: by the pace so far, by the estimates where there is
-    /// none yet, and never more than the budgets leave.
+    /// The remaining time, after the current study has run for `elapsed`. It follows from the pace so far, or from the
+    /// estimates if no cell is done, and never exceeds what the budgets leave.
     fn left(&self, elapsed: Duration) -> Duration {
         let within = |time: Duration, budget: Option<Duration>| budget.map_or(time, |budget| budget.min(time));
         let Some(now) = self.stretches.get(self.at) else { return Duration::ZERO };
@@ -60,7 +60,7 @@ impl Course {
     }
 }
 
-/// What tells the user.
+/// The display of the progress.
 pub struct Progress {
     course: Arc<Mutex<Course>>,
     bar: Option<ProgressBar>,
@@ -68,9 +68,9 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Of a run of some studies, which begins now.
+    /// Starts the display for a run of these studies.
     pub fn new(stretches: Vec<Stretch>) -> Progress {
-        /// How often a line is written where nobody watches a bar.
+        /// The interval of the lines if standard error is not a terminal.
         const EVERY: Duration = Duration::from_secs(10);
         let cells: usize = stretches.iter().map(|stretch| stretch.cells).sum();
         let course = Course { stretches, at: 0, done: 0, before: 0, since: Instant::now() };
@@ -85,7 +85,7 @@ impl Progress {
         Progress { course, bar: Some(bar), ticker: None }
     }
 
-    /// The study of that place begins.
+    /// The study with this index begins.
     pub fn begin(&self, at: usize) {
         let mut course = self.course.lock().unwrap();
         course.before += course.done;
@@ -105,11 +105,11 @@ impl Progress {
         }
     }
 
-    /// Says a line.
+    /// Prints a line.
     pub fn say(&self, line: &str) {
         match &self.bar {
             Some(bar) => bar.println(line),
-            // Whoever closed standard error wants no lines.
+            // An error is ignored: the reader has closed standard error.
             None => drop(writeln!(stderr(), "{line}")),
         }
     }
@@ -126,7 +126,7 @@ impl Progress {
     }
 }
 
-/// Writes a line to `out` in every such time, until the sender is gone.
+/// Writes a line to `out` once per interval `every`, until the sender is dropped.
 fn tick(
     course: Arc<Mutex<Course>>,
     every: Duration,

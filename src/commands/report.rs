@@ -1,4 +1,4 @@
-//! `allocanary report`: rows are shown again. In: files of rows. Out: a report.
+//! `allocanary report`: re-renders a report from saved results. In: files of rows. Out: a report.
 
 use std::fs;
 use std::process::ExitCode;
@@ -22,7 +22,7 @@ pub fn run(flags: &ReportFlags) -> Result<ExitCode> {
         return Err(Error::NoRows(format!("{}: no row that can be reported", files.join(", "))));
     }
     if report.name == "csv" {
-        // A script reads the figures; a person still has to hear what is missing from them.
+        // CSV has no place for warnings, so they go to standard error.
         findings.problems.iter().for_each(|problem| eprintln!("{problem}"));
     }
     let text = (report.render)(&findings, &terminal::look());

@@ -1,4 +1,4 @@
-//! `allocanary study`: candidates are compared. In: a study's name or file, flags. Out: rows, a report, a page.
+//! `allocanary study`: compares candidates. In: a study's name or file, flags. Out: rows, a report, a page.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -22,22 +22,22 @@ pub fn run(flags: &StudyFlags) -> Result<ExitCode> {
     Measurement { group: &group, roster: &roster, target, resume: flags.resume }.run()
 }
 
-/// The studies that the flags mean, and the name of the whole: those of a resumed folder, of a file, the shipped ones of
-/// that name, or the default; at the size that is asked for; then what the flags change, in each of them alike.
+/// The studies that the flags select, and the name of the whole. They come from a resumed folder, a file, the shipped
+/// studies, or the default study. With `--full` they get their large sizes. Then each flag replaces the value in every
+/// study.
 ///
-/// What is wrong with one of them is said here, before anything is built or made.
+/// Invalid values are reported here, before anything is built or written.
 pub fn study(flags: &StudyFlags) -> Result<(String, Studies)> {
     let (name, group, resumed) = named(flags)?;
     let asked = flags.file();
     if flags.full && resumed {
-        let text = "--full: a resumed folder is finished at the size at which it was begun";
+        let text = "--full: a resumed study keeps the size that it started with: leave out --full";
         return Err(Error::Input(text.into()));
     }
     let group = if flags.full { at_full_size(group)? } else { group };
     if let (Some(first), [_, _, ..], Some(_)) = (group.0.first(), group.0.as_slice(), &asked.workloads) {
         let first = first.name.as_deref().unwrap_or(&name);
-        let text =
-            format!("--workloads: each study of {name} has workloads of its own: name one of them, without --full,");
+        let text = format!("--workloads: each study of {name} has its own workloads: name one study, without --full,");
         return Err(Error::Input(format!("{text} such as `allocanary study {first}`")));
     }
     let group = Studies(group.0.into_iter().map(|study| study.overridden_by(asked.clone())).collect());
@@ -48,7 +48,7 @@ pub fn study(flags: &StudyFlags) -> Result<(String, Studies)> {
     Ok((name, group))
 }
 
-/// The studies, the name of the whole, and whether they are those of a folder that is resumed.
+/// The studies, the name of the whole, and whether they come from a folder that is resumed.
 fn named(flags: &StudyFlags) -> Result<(String, Studies, bool)> {
     let resumed = match (&flags.out_folder(), flags.resume) {
         (None, true) => {
@@ -61,10 +61,12 @@ fn named(flags: &StudyFlags) -> Result<(String, Studies, bool)> {
     if flags.resume && resumed.is_none() && flags.study.is_none() && candidates.is_none() {
         let out = flags.run.out.as_deref().unwrap_or_default();
         if !Path::new(out).exists() {
-            return Err(Error::Input(format!("--resume: {out}: no such folder or file: nothing was begun there")));
+            return Err(Error::Input(format!(
+                "--resume: {out}: no such folder or file, so there is no study to continue"
+            )));
         }
         let text = format!(
-            "--resume: {out}: there is no study.toml beside those rows: name the study or its candidates as before"
+            "--resume: {out}: there is no study.toml next to those rows: name the study or its candidates as before"
         );
         return Err(Error::Input(text));
     }
@@ -78,14 +80,14 @@ fn named(flags: &StudyFlags) -> Result<(String, Studies, bool)> {
         (Some(name), _) => shipped(name),
         (None, None) if candidates.is_none() => shipped(SHIPPED[0].name),
         (None, None) => {
-            // A study of other candidates than the default's has no claim to the default's question and budget.
+            // The question and the budget of the default study apply only to its own candidates.
             let file = StudyFile::parse(SHIPPED[0].name, SHIPPED[0].text)?;
             Ok(("study".to_string(), Studies(vec![StudyFile { question: None, budget: None, ..file }]), false))
         }
     }
 }
 
-/// Each study at all of its larger sizes that fit; those that do not fit are named.
+/// Each study at all of its large sizes that fit in memory; those that do not fit are named.
 fn at_full_size(group: Studies) -> Result<Studies> {
     let at_hand = memory_at_hand();
     let (mut fit, mut too_large) = (Vec::new(), Vec::new());
@@ -101,7 +103,7 @@ fn at_full_size(group: Studies) -> Result<Studies> {
     Ok(Studies(fit))
 }
 
-/// Whether a word means a file rather than a shipped study.
+/// Whether the argument names a file and not a shipped study.
 fn is_path(text: &str) -> bool {
     text.contains(['/', '.']) || (Path::new(text).is_file() && find_shipped(text).is_none())
 }

@@ -1,4 +1,4 @@
-//! The user's terminal. In: bytes. Out: bytes, and what the terminal can do.
+//! The user's terminal. In: bytes. Out: bytes on standard output, and the terminal's colours and width.
 
 use std::io::{ErrorKind, IsTerminal, Write, stdout};
 use std::process::ExitCode;
@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use allocanary_kernel::terminal::Look;
 use allocanary_study::error::{Error, Result};
 
-/// Writes to standard output. A reader that has seen enough (`| head`) is no failure.
+/// Writes to standard output. A reader that closes the pipe early (`| head`) is not an error.
 pub fn print(bytes: &[u8]) -> Result<ExitCode> {
     let mut out = stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
@@ -16,7 +16,8 @@ pub fn print(bytes: &[u8]) -> Result<ExitCode> {
     }
 }
 
-/// Colours where a person looks and has not said NO_COLOR; the terminal's width, or 80 where there is none.
+/// Colours if standard output is a terminal and NO_COLOR is not set; the terminal's width, or 80 if it is not a
+/// terminal.
 pub fn look() -> Look {
     let person = stdout().is_terminal();
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());

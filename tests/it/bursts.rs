@@ -40,7 +40,7 @@ fn marks_that_cannot_be_are_refused() {
     let flat = refusal("system", "churn:high=1MiB,low=1MiB");
     assert_eq!(flat, "parameter `low`: wanted less than `high`, 1048576, found 1048576: it would not shrink");
     let most = refusal("jemalloc", "churn:high=16TiB");
-    assert!(most.contains("parameter `high`") && most.contains("left by"), "{most}");
+    assert!(most.contains("parameter `high`") && most.contains("available under"), "{most}");
     let load = refusal("system", "storm:load=9,in_flight=8");
     assert_eq!(load, "parameter `load`: wanted at most `in_flight`, 8, found 9");
     let ballast = refusal("system", "storm:ballast=2GiB");

@@ -173,7 +173,7 @@ fn a_gate_needs_a_metric_that_can_get_worse() {
     pair(folder.path(), |_| true);
     let ran = allocanary(folder.path(), words("compare old.jsonl new.jsonl --gate vsz=5%"));
     assert_eq!(ran.code, Some(2));
-    assert!(ran.err.contains("`vsz` has no better way"), "{}", ran.err);
+    assert!(ran.err.contains("`vsz` has no better direction"), "{}", ran.err);
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn rows_alone_cannot_tell_which_study_they_are_of() {
     fs::copy(golden_path("rows.jsonl"), folder.path().join("x.jsonl")).unwrap();
     let ran = allocanary(folder.path(), words("study --resume --out x.jsonl"));
     assert_eq!(ran.code, Some(2));
-    assert!(ran.err.contains("there is no study.toml beside those rows"), "{}", ran.err);
+    assert!(ran.err.contains("there is no study.toml next to those rows"), "{}", ran.err);
 }
 
 #[test]

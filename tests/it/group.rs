@@ -88,7 +88,7 @@ fn flags_hold_for_every_study_and_workloads_are_refused() {
     assert!(plan.contains("one: Which is least?") && plan.ends_with('\n'), "{plan}");
     let ran = run(folder.path(), "plan two.toml --workloads server");
     assert_eq!(ran.code, Some(2));
-    assert!(ran.err.contains("--workloads: each study of two has workloads of its own"), "{}", ran.err);
+    assert!(ran.err.contains("--workloads: each study of two has its own workloads"), "{}", ran.err);
     assert!(ran.err.contains("`allocanary study one`"), "{}", ran.err);
 }
 

@@ -212,7 +212,7 @@ fn a_budget_ends_a_study_between_two_rounds() {
         if budget == "1us" {
             assert_eq!(rounds, 1, "a first round is run to its end");
         }
-        let said = format!("the budget is used up: {} cells of 12000 were left out", 12_000 - rows.len());
+        let said = format!("the budget is used up: {} of 12000 cells were not run", 12_000 - rows.len());
         assert!(ran.err.contains(&said), "{}", ran.err);
     }
 }

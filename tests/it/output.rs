@@ -62,7 +62,7 @@ fn a_folder_with_files_of_the_user_is_left_alone() {
         fs::create_dir(&place).unwrap();
         fs::write(place.join(name), text).unwrap();
         let flags = format!("study --candidates system --threads 1 --repeats 2 --workloads {TINY} --out .");
-        refused(&run(&place, &flags), &[name, "would be written over: name another --out"]);
+        refused(&run(&place, &flags), &[name, "would be overwritten: name another --out"]);
         assert_eq!(fs::read_to_string(place.join(name)).unwrap(), text);
         assert_eq!(fs::read_dir(&place).unwrap().count(), 1, "nothing else is left there");
     }
@@ -246,8 +246,8 @@ fn a_folder_that_is_moved_is_told_and_goes_on_there() {
     let rows = samples(&to);
     assert!(ran.out.contains(&format!("{} rows; medians", rows.len())), "the report is printed: {}", ran.out);
     let said = format!(
-        "allocanary: out: was moved while the study ran, which ended there: its rows are in {}/samples.jsonl; \
-         `allocanary study --resume --out {}` goes on",
+        "allocanary: out: was moved while the study ran, so the study ended: its rows are in {}/samples.jsonl; \
+         `allocanary study --resume --out {}` continues it",
         to.display(),
         to.display()
     );

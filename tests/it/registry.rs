@@ -80,7 +80,7 @@ fn a_study_of_the_first_form_is_still_read() {
     let report = run("report out");
     assert!(report.code == Some(0) && report.out.starts_with("older\n\n"), "{report:?}");
     assert!(report.err.contains("study.toml: line 22: `[[ful]]`: unknown field `ful`"), "{}", report.err);
-    assert!(report.err.contains("shown without what it says"), "{}", report.err);
+    assert!(report.err.contains("shown without the study's question"), "{}", report.err);
 }
 
 #[test]

@@ -195,7 +195,7 @@ fn a_busy_machine_is_told_with_its_figures_and_small_differences_are_not_judged(
     };
     let folder = pair(loaded(1.07));
     let ran = run(&folder, "compare old.jsonl new.jsonl --metrics rss --gate rss=5%");
-    let said = "new: the machine was too busy to judge small differences: 30 other tasks wanted to run on 2 CPUs beside the \
+    let said = "new: the machine was too busy to judge small differences: 30 other tasks wanted to run on 2 CPUs next to the \
                 cells (median of 36 rows; load average up to 30.5)\n";
     assert!(ran.out.contains(said) && !ran.out.contains("old: "), "{}", ran.out);
     assert!(ran.out.contains(" undecided") && !ran.out.contains("worse"), "{}", ran.out);

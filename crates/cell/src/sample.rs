@@ -109,7 +109,7 @@ impl Answer {
 pub struct Latency {
     /// Operations that were timed.
     pub timed: u64,
-    /// One operation in so many was timed.
+    /// One operation in this many was timed.
     pub every: u32,
     /// Median.
     pub p50_ns: u64,

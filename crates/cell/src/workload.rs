@@ -144,7 +144,7 @@ pub struct Outcome {
     pub operations: u64,
     /// The time in which they were done, without the pauses at marks.
     pub active: Duration,
-    /// One operation in so many was timed.
+    /// One operation in this many was timed.
     pub timed_every: u32,
     /// Blocks whose content was compared with what had been written.
     pub verified: u64,

@@ -1,5 +1,5 @@
-//! How much more memory this process may take: a load that asks for more than there is gets killed, or makes the whole
-//! machine swap first. In: /proc/meminfo and the control groups' limits. Out: bytes, and which limit they are.
+//! The available memory of this process. A workload that needs more would be killed, or make the whole machine swap.
+//! In: /proc/meminfo and the limits of the control groups. Out: the available bytes, and the limit that sets them.
 
 use std::fs;
 use std::path::Path;
@@ -7,26 +7,26 @@ use std::path::Path;
 use crate::sys::{first_number, line_number};
 use crate::units::Bytes;
 
-/// What is left.
+/// The available memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Available {
     /// In bytes.
     pub bytes: u64,
-    /// The limit that leaves the least: `MemAvailable`, or a control group's file.
+    /// The lowest limit: `MemAvailable`, or the path of a control group's file.
     pub limit: String,
 }
 
 impl Available {
-    /// Of this process; none where nothing can be read.
+    /// The available memory of this process; none if nothing can be read.
     pub fn here() -> Option<Available> {
         Available::at(Path::new("/proc"), Path::new("/sys/fs/cgroup"))
     }
 
-    /// Fails where fewer than `wanted` bytes are left; `what` needs them.
+    /// Fails if fewer than `wanted` bytes are available. `what` names the part that needs them, for the error.
     pub fn check(wanted: u64, what: &str) -> Result<(), String> {
         match Available::here() {
             Some(available) if available.bytes < wanted => Err(format!(
-                "{what}: wanted {} of memory, found {} left by {}: ask for less, or raise the limit",
+                "{what}: wanted {} of memory, found {} available under {}: ask for less, or raise the limit",
                 Bytes(wanted),
                 Bytes(available.bytes),
                 available.limit
@@ -35,25 +35,25 @@ impl Available {
         }
     }
 
-    /// The same for blocks of `held` bytes: every allocator holds more than it hands out. A quarter more is what we ask for; a
-    /// program that needs beyond that is killed.
+    /// Checks the memory for blocks of `held` bytes in total. Every allocator needs more than the blocks: this adds a
+    /// quarter. A program whose allocator needs more than that is killed by the kernel.
     pub fn check_blocks(held: u64, what: &str) -> Result<(), String> {
         Available::check_blocks_and_files(held, 0, what)
     }
 
-    /// The same for blocks, and for `files` bytes of files that lie in memory.
+    /// As [`check_blocks`](Room::check_blocks), plus `files` bytes of files that are in memory.
     pub fn check_blocks_and_files(held: u64, files: u64, what: &str) -> Result<(), String> {
         Available::check(held + held / 4 + files, &format!("{what}, and a quarter for the allocator"))
     }
 
-    /// The same for blocks of many sizes that come and go: pages that held one size are not at once another's. As much again is
-    /// what we ask for. Measured with 50 to 100 MiB of `server`, `bleed`, `handoff` and `small`: 1.1 to 1.5 times under glibc and
-    /// jemalloc, 1.2 to 1.7 under mimalloc.
+    /// Checks the memory for blocks of many sizes that are allocated and freed all the time: this asks for twice
+    /// `held`. A page of one block size cannot serve another size at once. Measured with 50 to 100 MiB of `server`,
+    /// `bleed`, `handoff` and `small`: 1.1 to 1.5 times with glibc and jemalloc, 1.2 to 1.7 times with mimalloc.
     pub fn check_mixed(held: u64, what: &str) -> Result<(), String> {
         Available::check(held * 2, &format!("{what}, and as much again for the allocator"))
     }
 
-    /// With `proc` and control groups mounted elsewhere.
+    /// As [`here`](Available::here), with `proc` and the control groups mounted at these paths.
     fn at(proc: &Path, groups: &Path) -> Option<Available> {
         let available = line_number(&fs::read(proc.join("meminfo")).ok()?, b"MemAvailable:");
         let mut limits: Vec<Available> =
@@ -65,8 +65,8 @@ impl Available {
                 continue;
             }
             let mount = if v1 { groups.join("memory") } else { groups.to_path_buf() };
-            // A limit on any group up to the root holds. In a container the path may be the host's: its parts are not
-            // there then, and the root of the mount is the group.
+            // The limit of every group up to the root applies. In a container the path may be the host's: then its
+            // parts do not exist, and the root of the mount is our group.
             let mut path = Path::new(path.trim_matches('/'));
             loop {
                 limits.extend(left(&mount.join(path), v1));
@@ -78,11 +78,12 @@ impl Available {
     }
 }
 
-/// What a group's limit leaves. Page cache does not count as used: the kernel gives it up before it kills anybody.
+/// The memory available under a group's limit. Page cache does not count as used: the kernel reclaims it before it
+/// kills a process.
 fn left(group: &Path, v1: bool) -> Option<Available> {
     let (limits, used, prefix) = match v1 {
         true => (["memory.limit_in_bytes"].as_slice(), "memory.usage_in_bytes", "total_"),
-        // Past `memory.high` nobody is killed: all are slowed, to a standstill where nothing can be reclaimed.
+        // Above `memory.high` no process is killed: all are slowed down, and stop if nothing can be reclaimed.
         false => (["memory.max", "memory.high"].as_slice(), "memory.current", ""),
     };
     let limits = limits.iter().filter_map(|name| {
@@ -170,6 +171,6 @@ mod tests {
         assert_eq!(Available::check(1, "a byte"), Ok(()));
         let said = Available::check(u64::MAX, "`high`").unwrap_err();
         assert!(said.starts_with("`high`: wanted 16777216 TiB of memory, found "), "{said}");
-        assert!(said.contains("iB left by "), "{said}");
+        assert!(said.contains("iB available under "), "{said}");
     }
 }

@@ -16,9 +16,9 @@
 //!
 //! # What is recorded
 //!
-//! Without [`sampling`](Leaks::sampling) every block, which suits a test; with it one in so many bytes on average, which can
-//! stay on in production, and the report gives estimates of the whole beside what was sampled. A reallocated block keeps
-//! its record, that is its site and its age. Blocks from before [`start`](Leaks::start) are not known.
+//! Without [`sampling`](Leaks::sampling) every block is recorded, which suits a test. With it there is on average one sample
+//! per N bytes, which can stay on in production: the report then has estimates of the whole next to the sampled figures. A
+//! reallocated block keeps its record, that is its site and its age. Blocks from before [`start`](Leaks::start) are not known.
 //!
 //! Stacks are kept as code addresses and named when a report is made. Functions have names where the program has symbols,
 //! files and lines where it has line tables (`debug = "line-tables-only"` in the profile is enough). At most

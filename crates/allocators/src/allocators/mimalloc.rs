@@ -64,7 +64,7 @@ pub const SETTINGS: &[Setting] = &[
     Setting::new("guarded_min", COUNT, "least block behind a guard page, in builds with guards"),
     Setting::new("guarded_max", COUNT, "largest block behind a guard page, in builds with guards"),
     Setting::new("guarded_precise", FLAG, "guard the exact end of a block, in builds with guards"),
-    Setting::new("guarded_sample_rate", COUNT, "one block in so many is guarded, in builds with guards"),
+    Setting::new("guarded_sample_rate", COUNT, "one block in this many is guarded, in builds with guards"),
     Setting::new("guarded_sample_seed", COUNT, "where that count starts, in builds with guards"),
     Setting::new("show_stats", FLAG, "print statistics at exit"),
     Setting::new("verbose", COUNT, "print what mimalloc does"),

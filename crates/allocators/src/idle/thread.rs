@@ -8,7 +8,7 @@ use std::time::Duration;
 /// keeps more of it than that.
 const ENOUGH: u64 = 16 << 10;
 
-/// A thread that is asked before each wait spends at most one part in so many of its time on it.
+/// A thread that calls this before each wait spends at most 1/SHARE of its time on it.
 const SHARE: u64 = 100;
 
 /// A thread's own record: when it gave memory back, and what it had allocated and freed by then.

@@ -34,7 +34,7 @@ pub const WORKLOAD: Workload = Workload {
 
 const COUNT: Kind = Kind::Number { min: 1, max: 1_000_000_000 };
 
-/// One operation in so many is timed.
+/// One operation in this many is timed.
 const TIMED_EVERY: u32 = 8;
 
 /// An object's size: 16 B to 4 KiB.

@@ -34,7 +34,7 @@ pub const WORKLOAD: Workload = Workload {
 
 const COUNT: Kind = Kind::Number { min: 1, max: 1_000_000_000 };
 
-/// One operation in so many is timed: the allocation, which is the producer's part of it.
+/// One operation in this many is timed: the allocation, which is the producer's part of it.
 const TIMED_EVERY: u32 = 8;
 
 /// A block's size: 16 B to 8 KiB.

@@ -1,4 +1,4 @@
-//! Times one operation in so many on one thread. In: operations. Out: durations, handed on in batches.
+//! Times one operation in N on one thread. In: operations. Out: durations, handed on in batches.
 
 use std::time::Instant;
 

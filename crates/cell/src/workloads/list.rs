@@ -32,7 +32,7 @@ pub const WORKLOAD: Workload = Workload {
 
 const VARIANT: Kind = Kind::words(&[Cow::Borrowed("boxes"), Cow::Borrowed("arena")]);
 const COUNT: Kind = Kind::Number { min: 1, max: 1_000_000_000 };
-/// One operation in so many is timed: reading the clock costs more than the operation does.
+/// One operation in this many is timed: reading the clock costs more than the operation does.
 const TIMED_EVERY: u32 = 64;
 
 /// A node that is an allocation of its own.

@@ -77,7 +77,7 @@ const OBJECT: (usize, usize) = (16, 11);
 const OBJECTS: usize = 12;
 /// Of the shared state's slots, how many a request replaces.
 const REPLACED: usize = 4;
-/// One object in so many is freed by another thread.
+/// One object in this many is freed by another thread.
 const HANDED_OVER: usize = 10;
 
 /// What all workers share.

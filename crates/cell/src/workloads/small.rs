@@ -29,7 +29,7 @@ pub const WORKLOAD: Workload = Workload {
 
 const COUNT: Kind = Kind::Number { min: 1, max: 1_000_000_000 };
 
-/// One operation in so many is timed: reading the clock costs more than the operation does.
+/// One operation in this many is timed: reading the clock costs more than the operation does.
 const TIMED_EVERY: u32 = 64;
 
 /// A block's size: 16 B to 512 B.

@@ -40,7 +40,7 @@ pub const WORKLOAD: Workload = Workload {
 const VARIANT: Kind =
     Kind::words(&[Cow::Borrowed("boxes"), Cow::Borrowed("arena"), Cow::Borrowed("memory"), Cow::Borrowed("mapped")]);
 const COUNT: Kind = Kind::Number { min: 1, max: 1_000_000_000 };
-/// One append in so many is timed: reading the clock costs more than the operation does.
+/// One append in this many is timed: reading the clock costs more than the operation does.
 const TIMED_EVERY: u32 = 64;
 
 /// Ordered by the key; the value is the place in which it came, which a stable sort keeps.

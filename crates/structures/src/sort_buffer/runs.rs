@@ -6,7 +6,7 @@ use super::shape::Shape;
 use super::share::share;
 use super::sort_run::{Most, Scratch, sort_run};
 
-/// A mark stands at one record in so many.
+/// There is a mark at one record in this many.
 pub const MARK_EVERY: usize = 1 << 11;
 
 /// A run of sorted records.

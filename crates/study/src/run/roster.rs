@@ -79,7 +79,7 @@ impl Roster {
             return Err(Error::Cell(format!("none of the cells can be used:{refused}")));
         }
         Err(Error::Cell(format!(
-            "no cells (cell-system, cell-jemalloc, ...) of this build beside the command; \
+            "no cells (cell-system, cell-jemalloc, ...) of this build next to the command; \
              `cargo install --path . --locked` (or `cargo install allocanary`) installs the command with its cells{refused}"
         )))
     }

@@ -1,14 +1,14 @@
-//! How many cells a study has, counted before any of them is made: a plan too large to run would fill the memory first.
-//! In: a study as it is written. Out: an error with the number, where there are too many.
+//! Counts the cells of a study before the plan is built, because a plan that is too large would use up the memory.
+//! In: a study as it is written. Out: an error with the number, if there are too many.
 
 use super::{REPEATS, Study, StudyFile, THREADS};
 use crate::error::{Error, Result};
 
-/// The most cells of a study, and of a group of studies. So many take hours, and 200 MiB to plan.
+/// The maximum number of cells of a study, and of a group of studies. They take hours to run, and 200 MiB to plan.
 pub const MOST_CELLS: u128 = 250_000;
 
 impl StudyFile {
-    /// Fails where there are more cells than can be run. Names that come twice count twice here.
+    /// Fails if there are more than [`MOST_CELLS`] cells. A repeated name counts each time here.
     pub(super) fn check_count(&self) -> Result<()> {
         let length = |names: &Option<Vec<String>>| names.as_ref().map_or(1, Vec::len);
         let numbers = |numbers: &Option<Vec<u32>>, default| numbers.as_ref().map_or(default, Vec::len);
@@ -34,7 +34,7 @@ impl StudyFile {
 }
 
 impl Study {
-    /// How many cells its plan has.
+    /// The number of cells of its plan.
     pub fn count(&self) -> u128 {
         let factors = [self.candidates.len(), self.workloads.len(), self.hosts.len(), self.repeats as usize];
         factors.iter().fold(1, |cells, factor| cells.saturating_mul(*factor as u128))
@@ -44,7 +44,7 @@ impl Study {
 /// The error of a plan that is too large.
 pub fn too_many(cells: u128, factors: &str) -> Error {
     Error::Input(format!(
-        "too many cells: wanted at most {MOST_CELLS}, found {cells}{factors}: measure less, or in parts"
+        "too many cells: wanted at most {MOST_CELLS}, found {cells}{factors}: reduce a number, or split the study"
     ))
 }
 
@@ -72,7 +72,7 @@ mod tests {
         };
         let factors = "(4000 candidates x 3000 workloads x 1000 threads x 5000 cores x 4294967295 repeats)";
         assert!(said(&large).contains(&format!("found 257698037700000000000000 {factors}")), "{}", said(&large));
-        // As many as there may be are planned.
+        // The maximum itself is accepted.
         let most = StudyFile { threads: Some(vec![1]), repeats: Some(250_000), ..file.clone() };
         assert_eq!(most.clone().check().unwrap().count(), MOST_CELLS);
         let more = StudyFile { repeats: Some(250_001), ..most };

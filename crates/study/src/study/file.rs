@@ -1,4 +1,4 @@
-//! A study as it is written: TOML, or flags in the same shape. In: text. Out: fields that may be missing.
+//! A study as it is written: a TOML file, or flags as the same fields. In: text. Out: fields that may be missing.
 //!
 //! A file holds one study, or several as a list of `[[study]]` tables: see [`Studies`](super::Studies).
 
@@ -10,50 +10,50 @@ use serde::{Deserialize, Serialize};
 use super::older;
 use crate::error::{Error, Result};
 
-/// The wire type. A key that does not exist is an error, since a misspelt `repeats` would silently measure less.
+/// The fields of a study file. An unknown key is an error: a misspelt `repeats` would silently measure less.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StudyFile {
-    /// What its rows call it. A report shows a section for each name, so that studies can lie in one file of rows. Studies
-    /// of one name are the sizes of one.
+    /// The study's name in its rows. One file of rows may contain several studies: a report shows a section for each
+    /// name. Studies with the same name are the sizes of one study.
     pub name: Option<String>,
-    /// What the study shall answer.
+    /// The question that the study answers.
     pub question: Option<String>,
     /// What a report shows, by the names of `allocanary list metrics`: one table of the whole study instead of a table
     /// of resident memory for each workload.
     pub metrics: Option<Vec<String>>,
-    /// The package whose cells the study needs besides the command's own; cargo builds it where it started the command.
+    /// The package whose cells the study needs as well as the command's own. It is built if cargo started the command.
     pub package: Option<String>,
     /// Candidates: `["system", "jemalloc:narenas=1"]`.
     pub candidates: Option<Vec<String>>,
     /// Workloads: `["server", "small:live=1000"]`.
     pub workloads: Option<Vec<String>>,
-    /// Worker threads.
+    /// Numbers of worker threads.
     pub threads: Option<Vec<u32>>,
     /// Emulated cores.
     pub cores: Option<Vec<u32>>,
-    /// Fresh processes for each cell.
+    /// Repeats: processes per cell.
     pub repeats: Option<u32>,
-    /// The seed.
+    /// Random seed for run order and workloads.
     pub seed: Option<u64>,
-    /// Time for the whole study: `"100s"`.
+    /// Time budget for the whole study: `"100s"`.
     pub budget: Option<String>,
-    /// Time for one cell.
+    /// Time limit of one cell.
     pub deadline: Option<String>,
-    /// Variables of the user's environment that the candidates keep. Written by the command, not by hand.
+    /// Variables of the user's environment that the cells get. The command writes them; a user does not.
     pub inherited: Option<BTreeMap<String, String>>,
-    /// What others have reported, to be read beside our figures.
+    /// Figures that others have published. A report shows them next to ours.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<Published>,
-    /// Larger sizes: what was published, where the study itself is a smaller one.
+    /// Large sizes, such as the published one of a study that is itself smaller.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "older::one_or_many")]
     pub full: Vec<Full>,
-    /// An estimate that older files have; workloads make their own now.
+    /// A time estimate in older files. It is ignored: workloads estimate their time now.
     #[serde(default, skip_serializing)]
     pub seconds: IgnoredAny,
 }
 
-/// A figure that somebody else has reported.
+/// A figure that somebody else has published.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
@@ -61,27 +61,27 @@ pub struct Published {
     pub by: String,
     /// What was measured: `one cgo calloc per node, 2M nodes`.
     pub what: String,
-    /// What came out: `5.29 s user`.
+    /// The result: `5.29 s user`.
     pub figure: String,
 }
 
-/// What `--full` changes in a study.
+/// The values that `--full` changes in a study.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Full {
-    /// The most memory that one of its cells needs: `"6.5GiB"`. Where less is at hand it is named and not run.
+    /// The memory that its largest cell needs: `"6.5GiB"`. If less is available, this size is named and not run.
     pub memory: String,
-    /// Workloads with their larger parameters.
+    /// Workloads with their large parameters.
     pub workloads: Option<Vec<String>>,
-    /// Candidates, where not all can do it.
+    /// Candidates, if not all of them can run this size.
     pub candidates: Option<Vec<String>>,
-    /// Worker threads.
+    /// Numbers of worker threads.
     pub threads: Option<Vec<u32>>,
-    /// Fresh processes for each cell.
+    /// Repeats: processes per cell.
     pub repeats: Option<u32>,
-    /// Time for the whole study; without it there is no limit.
+    /// Time budget for the whole study [default: none].
     pub budget: Option<String>,
-    /// Time for one cell.
+    /// Time limit of one cell.
     pub deadline: Option<String>,
     /// As in [`StudyFile`].
     #[serde(default, skip_serializing)]
@@ -94,7 +94,7 @@ impl StudyFile {
         toml::from_str(text).map_err(|error| unreadable(name, text, &error))
     }
 
-    /// This study with every field that `flags` sets replaced.
+    /// This study, with every field replaced that `flags` sets.
     pub fn overridden_by(self, flags: StudyFile) -> StudyFile {
         StudyFile {
             name: flags.name.or(self.name),
@@ -103,7 +103,7 @@ impl StudyFile {
             package: flags.package.or(self.package),
             candidates: flags.candidates.or(self.candidates),
             workloads: flags.workloads.or(self.workloads),
-            // Threads and cores are one axis: a flag for either replaces the file's axis whole.
+            // Threads and cores are one axis: a flag for either one replaces both of the file's values.
             threads: if flags.cores.is_some() { flags.threads.clone() } else { flags.threads.clone().or(self.threads) },
             cores: if flags.threads.is_some() { flags.cores } else { flags.cores.or(self.cores) },
             repeats: flags.repeats.or(self.repeats),
@@ -117,7 +117,7 @@ impl StudyFile {
         }
     }
 
-    /// Whether a report says the same of both, so that their rows can stand in one section.
+    /// Whether a report shows the same text for both, so that one section can have the rows of both.
     pub(super) fn is_read_as(&self, other: &StudyFile) -> bool {
         let read = |study: &StudyFile| (study.question.clone(), study.metrics.clone(), study.published.clone());
         self.name == other.name && read(self) == read(other)
@@ -129,7 +129,7 @@ impl StudyFile {
     }
 }
 
-/// The error of a text that is no study.
+/// The error of a text that is not a study.
 pub(super) fn unreadable(name: &str, text: &str, error: &toml::de::Error) -> Error {
     Error::StudyFile { path: name.to_string(), problem: problem(error, text) }
 }

@@ -1,26 +1,26 @@
-//! The larger sizes of a study. In: a study with `[[full]]` tables, and the memory at hand. Out: a study for each size that
-//! fits, all of one name, and what does not fit.
+//! The large sizes of a study. In: a study with `[[full]]` tables, and the available memory. Out: one study for each
+//! size that fits, all with the same name, and a message for each size that does not fit.
 
 use super::{Full, StudyFile};
 use crate::error::{Error, Result};
 use allocanary_kernel::units::{Bytes, parse_bytes};
 
-/// A study at its larger sizes.
+/// A study at its large sizes.
 #[derive(Debug, PartialEq)]
 pub struct Sized {
-    /// A study for each size that fits, in the order of the file. They bear the study's name, so that a report shows them
-    /// in its one section; what tells their rows apart is the workloads.
+    /// One study for each size that fits, in the order of the file. All have the name of the study, so that a report
+    /// shows them in one section. Their rows differ in the workload.
     pub studies: Vec<StudyFile>,
-    /// What to tell the user of each size that needs more memory than there is.
+    /// A message for each size that needs more than the available memory.
     pub too_large: Vec<String>,
 }
 
 impl StudyFile {
-    /// This study at each of its `[[full]]` sizes for which `at_hand` bytes are enough.
+    /// This study at each of its `[[full]]` sizes that fits in `at_hand` bytes.
     pub fn at_full_size(self, at_hand: u64) -> Result<Sized> {
         let name = self.name.as_deref().unwrap_or("this study");
         if self.full.is_empty() {
-            let text = format!("--full: {name} has no `[[full]]` table: what it measures is all that there is");
+            let text = format!("--full: {name} has no `[[full]]` table, and so no larger size: leave out --full");
             return Err(Error::Input(text));
         }
         let mut sized = Sized { studies: Vec::new(), too_large: Vec::new() };
@@ -36,7 +36,9 @@ impl StudyFile {
             let what =
                 full.workloads.as_ref().or(self.workloads.as_ref()).map_or("one size".into(), |all| all.join(" "));
             let (wanted, there) = (Bytes(wanted), Bytes(at_hand));
-            sized.too_large.push(format!("{name}: not run: {what} needs {wanted} of memory, and {there} are at hand"));
+            sized
+                .too_large
+                .push(format!("{name}: not run: {what} needs {wanted} of memory, and {there} are available"));
         }
         Ok(sized)
     }
@@ -49,7 +51,7 @@ impl StudyFile {
             candidates: candidates.or(small.candidates),
             threads: threads.or(small.threads),
             repeats: repeats.or(small.repeats),
-            // The small study's budget was made for the small study.
+            // The budget of the small study would be too short for the large size.
             budget,
             deadline: deadline.or(small.deadline),
             full: Vec::new(),
@@ -81,7 +83,7 @@ mod tests {
         let some = at(6);
         assert_eq!(workloads(&some), ["b"]);
         let said = |what: &str, needs: &str, there: &str| {
-            format!("sort: not run: {what} needs {needs} GiB of memory, and {there} GiB are at hand")
+            format!("sort: not run: {what} needs {needs} GiB of memory, and {there} GiB are available")
         };
         assert_eq!(some.too_large, [said("c d", "20.0", "6.00"), said("a", "30.0", "6.00")]);
         assert_eq!((at(5).studies, at(5).too_large.len()), (Vec::new(), 3));

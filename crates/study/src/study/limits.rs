@@ -1,12 +1,12 @@
-//! How many threads and how much memory a process may have here. In: /proc and the control group. Out: the least of
-//! the limits.
+//! The maximum number of threads and the memory that a process can have on this host. In: /proc and the control group.
+//! Out: the lowest of the limits.
 
 use std::fs;
 
 use allocanary_kernel::available::Available;
 use allocanary_kernel::sys::first_number;
 
-/// The most worker threads that a cell could start, some kept back for the rest of the machine.
+/// The maximum number of worker threads of a cell. Some threads are left for the rest of the machine.
 pub fn most_threads() -> u64 {
     let number = |path: &str| first_number(&fs::read(path).ok()?);
     let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
@@ -23,7 +23,7 @@ pub fn most_threads() -> u64 {
     all.into_iter().flatten().min().unwrap_or(1024).saturating_sub(KEPT_BACK).max(1)
 }
 
-/// The bytes that a cell could have now; no limit where nothing can be read.
+/// The available memory in bytes; no limit if nothing can be read.
 pub fn memory_at_hand() -> u64 {
     Available::here().map_or(u64::MAX, |available| available.bytes)
 }

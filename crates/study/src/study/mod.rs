@@ -26,26 +26,26 @@ use crate::error::{Error, Result};
 use allocanary_cell::spec::Spec;
 use allocanary_kernel::units::parse_duration;
 
-/// A checked study. That its names exist is checked against the cells at hand, when it is planned.
+/// A study whose values are valid. The plan checks later that its names exist, against the available cells.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Study {
-    /// What its rows call it, where they lie with those of other studies.
+    /// The study's name in its rows, which tells them from rows of other studies in the same file.
     pub name: Option<String>,
-    /// What it shall answer.
+    /// The question that it answers.
     pub question: String,
-    /// What is compared; the first is what the others are compared with.
+    /// The candidates. The first is the baseline: the others are compared with it.
     pub candidates: Vec<Candidate>,
-    /// What the cells do.
+    /// The workloads that the cells run.
     pub workloads: Vec<Spec>,
-    /// Under how many threads and on what hosts.
+    /// Numbers of threads, each with the emulated host.
     pub hosts: Vec<Scale>,
-    /// Fresh processes for each of these.
+    /// Repeats: processes per cell.
     pub repeats: u32,
-    /// What the order and the workloads' choices follow from.
+    /// Random seed for run order and workloads.
     pub seed: u64,
-    /// No round of cells is started that would end later than this after the first cell's start.
+    /// Time budget: no round starts that would end later than this, counted from the start of the first cell.
     pub budget: Option<Duration>,
-    /// A cell that takes longer is killed.
+    /// Time limit of one cell: a slower cell is killed.
     pub deadline: Duration,
 }
 
@@ -54,26 +54,26 @@ pub struct Study {
 pub struct Candidate {
     /// Name and settings as the user wrote them.
     pub spec: Spec,
-    /// Variables taken over from the user's environment.
+    /// Variables of the user's environment that its cells get.
     pub inherited: BTreeMap<String, String>,
 }
 
-/// Threads, and the cores of the host that is emulated.
+/// Number of threads, and number of cores of the emulated host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Scale {
     /// Worker threads.
     pub threads: u32,
-    /// Emulated cores; none for the host as it is.
+    /// Emulated cores; none to use the host as it is.
     pub cores: Option<u32>,
 }
 
-/// Threads where neither threads nor cores are asked for.
+/// The default numbers of threads, if neither threads nor cores are given.
 const THREADS: [u32; 4] = [1, 4, 16, 64];
 const REPEATS: u32 = 10;
 const DEADLINE: Duration = Duration::from_secs(60);
 
 impl StudyFile {
-    /// The study that this describes, with defaults for what it leaves open.
+    /// Checks the values and fills in the defaults.
     pub fn check(self) -> Result<Study> {
         self.check_count()?;
         let input = |text: String| Error::Input(text);
@@ -122,7 +122,7 @@ impl StudyFile {
     }
 }
 
-/// Every pair of threads and cores. Where only cores are given the workload starts a thread for each, as a server does
+/// Every pair of threads and cores. If only cores are given, the workload starts one thread per core, as a server does
 /// that sizes itself by its host.
 fn scales(threads: Option<Vec<u32>>, cores: Option<Vec<u32>>) -> Result<Vec<Scale>> {
     let check = |key: &str, numbers: &[u32], most: u64| match numbers.iter().find(|n| **n == 0 || u64::from(**n) > most)
@@ -153,7 +153,7 @@ fn scales(threads: Option<Vec<u32>>, cores: Option<Vec<u32>>) -> Result<Vec<Scal
     Ok(scales)
 }
 
-/// Naming a thing twice must not measure it twice as often as the others.
+/// Drops repeated items: an item that is named twice must not be measured twice as often as the others.
 fn drop_repeated<T: Hash + Eq + Clone>(items: &mut Vec<T>) {
     let mut kept = HashSet::new();
     items.retain(|item| kept.insert(item.clone()));

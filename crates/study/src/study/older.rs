@@ -1,4 +1,5 @@
-//! What older study files wrote in another way: one `[full]` table where there are several now. In: either. Out: a list.
+//! Reads older study files, which had one `[full]` table instead of a list of `[[full]]` tables. In: either form. Out:
+//! a list.
 
 use std::fmt;
 
@@ -7,7 +8,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use super::Full;
 
-/// One table or a list of them. Not an untagged enum: its error would not name the key that is wrong.
+/// Reads one table or a list of tables. The error of an untagged enum would not name the wrong key.
 pub fn one_or_many<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Full>, D::Error> {
     struct Either;
 

@@ -1,4 +1,4 @@
-//! The plan: a study and the cells at hand make a list of cells to run, in order. Pure: nothing is started.
+//! The plan: the list of cells to run, in order. In: a study and the available cells. Out: the list. Starts nothing.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,8 +12,9 @@ use allocanary_kernel::rng::Rng;
 
 /// Every cell of the study in the order in which it runs.
 ///
-/// Rounds: each holds every cell once, shuffled anew by the study's seed. So slow drift of the machine meets all
-/// candidates alike, and a study that ends early has measured all of them equally often.
+/// The plan consists of rounds. Each round has every cell once, in a new random order from the study's seed. So a slow
+/// drift of the machine affects all candidates equally, and a study that ends early has measured all of them equally
+/// often.
 pub fn plan(study: &Study, cells: &[Description]) -> Result<Vec<Cell>> {
     let mut round = Vec::new();
     for candidate in &study.candidates {
@@ -30,7 +31,7 @@ pub fn plan(study: &Study, cells: &[Description]) -> Result<Vec<Cell>> {
     for repeat in 0..study.repeats {
         let mut order: Vec<usize> = (0..round.len()).collect();
         let mut rng = Rng::part(study.seed, u64::from(repeat));
-        // One seed a round: all candidates are asked for the same blocks.
+        // One seed per round: all candidates get the same requests.
         let seed = rng.next();
         rng.shuffle(&mut order);
         all.extend(order.into_iter().map(|at| Cell { repeat, seed, ..round[at].clone() }));
@@ -38,9 +39,9 @@ pub fn plan(study: &Study, cells: &[Description]) -> Result<Vec<Cell>> {
     Ok(all)
 }
 
-/// How long the cells of `plan` will take, by the workloads' own estimates.
+/// The expected duration of all cells of `plan`, by the estimates of the workloads.
 pub fn expected(plan: &[Cell], cells: &[Description]) -> Duration {
-    /// Starting a process, and reading its answer.
+    /// Seconds to start a process and read its answer.
     const AROUND: f64 = 0.012;
     let seconds = |cell: &Cell| {
         let spec = Spec::parse(&cell.workload).ok()?;
@@ -48,13 +49,13 @@ pub fn expected(plan: &[Cell], cells: &[Description]) -> Duration {
         let workload = described.find_map(|cell| cell.workloads.iter().find(|workload| workload.name == spec.name))?;
         Some(seconds_of(workload, &spec)? + AROUND)
     };
-    // A user can ask for more than fits a `Duration`, and estimates are added up.
+    // A sum of estimates may exceed what a `Duration` can represent.
     const MOST: f64 = 1e12;
     let sum: f64 = plan.iter().filter_map(seconds).sum();
     Duration::try_from_secs_f64(sum.clamp(0.0, MOST)).unwrap_or_default()
 }
 
-/// How long a cell takes when the workload is asked for as `spec`, in seconds.
+/// The expected duration of a cell with the workload `spec`, in seconds.
 fn seconds_of(workload: &WorkloadDescription, spec: &Spec) -> Option<f64> {
     let values = workload.parameters_of(spec).ok()?;
     let number = |name: &str| values.get(name)?.parse::<f64>().ok();
@@ -68,7 +69,7 @@ fn seconds_of(workload: &WorkloadDescription, spec: &Spec) -> Option<f64> {
     Some(workload.seconds * sizes + rests * number("idle").unwrap_or(0.0) / 1000.0)
 }
 
-/// The cell that serves a candidate: one that has the workload, or else the first, which the workload's error then names.
+/// The cell program for a candidate: one that has the workload, or else the first, for the error about the workload.
 fn find<'a>(candidate: &Spec, workload: &Spec, cells: &'a [Description]) -> Result<&'a Description> {
     let mut serving = cells.iter().filter(|cell| cell.allocator == candidate.name);
     let having = serving.clone().find(|cell| cell.has_workload(&workload.name));
@@ -97,8 +98,8 @@ fn cell(
     let inherited = candidate.inherited.iter().filter(|(name, _)| description.environment.owns(name));
     let inherited: BTreeMap<String, String> = inherited.map(|(name, value)| (name.clone(), value.clone())).collect();
     if let Some((per_core, cores)) = description.per_core.as_ref().zip(shape.cores) {
-        // What the user's environment says stands in the title, and so it must be in force: it wins over the emulated
-        // default, as it would on a host with so many cores.
+        // The title of the cell shows the user's environment, so that must be in force. It takes precedence over the
+        // emulated default, as it would on a real host with this number of cores.
         let said = description.environment.assignments(&inherited).into_iter().any(|one| one.name == per_core.setting);
         if !said {
             settings.entry(per_core.setting.to_string()).or_insert(per_core.on(cores).to_string());

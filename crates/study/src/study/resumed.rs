@@ -1,5 +1,5 @@
-//! Whether a study is the one that was begun, or a larger one. In: the studies beside the rows, and those asked for now.
-//! Out: the first difference that forbids to put their rows together.
+//! Checks that `--resume` continues the same study, or a larger one. In: the studies stored next to the rows, and the
+//! studies requested now. Out: the first difference that makes their rows incompatible.
 
 use std::collections::HashSet;
 use std::fmt::Display;
@@ -8,8 +8,8 @@ use super::{Scale, Studies, Study};
 use crate::error::Result;
 
 impl Studies {
-    /// Why the rows of `self` cannot be added to those of `begun`; none where they can. More of anything is no difference:
-    /// a study may grow. Nor are its time limits, and what a report says of it.
+    /// Why the rows of `self` cannot be added to those of `begun`; none if they can. A study may grow: more candidates,
+    /// workloads, threads or repeats are compatible. Time limits, and the fields that only a report reads, may change.
     pub fn differs_from(&self, begun: &Studies) -> Result<Option<String>> {
         if self.0.len() != begun.0.len() {
             return Ok(Some(format!("wanted {} studies, found {}", begun.0.len(), self.0.len())));

@@ -3,7 +3,7 @@
 use super::{Studies, StudyFile};
 use crate::error::Result;
 
-/// A study that is built in.
+/// A study that comes with the command.
 pub struct Shipped {
     /// What `allocanary study NAME` takes.
     pub name: &'static str,
@@ -32,17 +32,18 @@ pub const SHIPPED: &[Shipped] = &[
 pub struct ShippedGroup {
     /// What `allocanary study NAME` takes.
     pub name: &'static str,
-    /// What its studies have in common.
+    /// One line about the whole group.
     pub about: &'static str,
     /// Their names, in order.
     pub studies: &'static [&'static str],
 }
 
-/// The cases that others have published. Rows of a study with published figures carry its name, by which a report finds
-/// them; those of the other studies stay comparable with what earlier versions wrote.
+/// The cases that others have published. The rows of a study with published figures have its name, so that a report
+/// finds the figures. The rows of other studies have no name, so that they stay comparable with those of earlier
+/// versions.
 pub const CASES: ShippedGroup = ShippedGroup {
     name: "cases",
-    about: "What others have published on memory management, measured here, with their figures beside ours",
+    about: "What others have published on memory management, measured here, with their figures next to ours",
     studies: &["churn", "list", "sort", "blob", "storm", "reserve"],
 };
 

@@ -1,5 +1,5 @@
-//! Several studies that are run and reported together. In: a file with one study, or with a list of `[[study]]` tables.
-//! Out: studies, each of which is one as it would be alone; their rows lie in one file.
+//! Several studies that run together and share one report. In: a file with one study, or with a list of `[[study]]`
+//! tables. Out: the studies. Each is the same as if it ran alone; their rows are in one file.
 
 use std::fs::File;
 use std::io::Read;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::file::{StudyFile, unreadable};
 use crate::error::{Error, Result};
 
-/// One study or more, in the order in which they run and are shown.
+/// One or more studies, in the order in which they run and appear in the report.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Studies(pub Vec<StudyFile>);
 
@@ -21,7 +21,7 @@ struct Several {
     study: Vec<StudyFile>,
 }
 
-/// All that tells the two shapes apart.
+/// Tells the two forms of a file apart.
 #[derive(Deserialize)]
 struct StudiesFile {
     study: Option<toml::Value>,
@@ -30,7 +30,7 @@ struct StudiesFile {
 impl Studies {
     /// Reads a file.
     pub fn read(path: &Path) -> Result<Self> {
-        /// No study is as long as this; a device has no end.
+        /// The maximum length of a study file: reading a device would never end.
         const MOST_TEXT: u64 = 16 << 20;
         let mut text = String::new();
         let read = File::open(path).and_then(|file| file.take(MOST_TEXT + 1).read_to_string(&mut text));
@@ -52,8 +52,8 @@ impl Studies {
         Ok(group)
     }
 
-    /// Rows know their study by its name and by nothing else: studies that are read differently need names of their own.
-    /// Those of one name are the sizes of one study, and where there is but one it needs none.
+    /// A row identifies its study by the name alone, so studies that a report shows differently need different names.
+    /// Studies with the same name are the sizes of one study. A single study needs no name.
     fn check_names(&self, file: &str) -> Result<()> {
         let problem = |problem: String| Err(Error::StudyFile { path: file.to_string(), problem });
         let Some(first) = self.0.first() else {
@@ -85,7 +85,7 @@ impl Studies {
         }
     }
 
-    /// The study of that name, or the first of its sizes: a report says the same of all.
+    /// The study with this name, or the first of its sizes: a report shows the same text for all sizes.
     pub fn find(&self, name: Option<&str>) -> Option<&StudyFile> {
         self.0.iter().find(|study| study.name.as_deref() == name)
     }

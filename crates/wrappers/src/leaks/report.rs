@@ -69,7 +69,7 @@ pub struct Report {
     pub others: Sum,
     /// What is alive at all sites.
     pub total: Sum,
-    /// One in so many bytes is sampled; 0 where every block is recorded.
+    /// One sample per this many bytes; 0 if every block is recorded.
     pub sampling: u64,
     /// Blocks that were to be recorded since the beginning, but had no room, and may be alive or not.
     pub unrecorded_blocks: u64,

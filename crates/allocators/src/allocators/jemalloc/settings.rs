@@ -59,7 +59,7 @@ pub const SETTINGS: &[Setting] = &[
     Setting::new("thp", Kind::words(THP), "transparent huge pages for the program's data"),
     Setting::new("oversize_threshold", LARGEST, "blocks above it come from an arena of their own and go back at once"),
     Setting::new("retain", Kind::Flag, "keep unused addresses instead of unmapping them"),
-    Setting::new("dss", Kind::words(DSS), "use of sbrk beside mmap"),
+    Setting::new("dss", Kind::words(DSS), "use of sbrk as well as mmap"),
     Setting::new("cache_oblivious", Kind::Flag, "shift large blocks by a random number of cache lines"),
     Setting::new("trust_madvise", Kind::Flag, "believe that MADV_DONTNEED zeroes pages"),
     Setting::new("mutex_max_spin", SPINS, "spins before a lock sleeps; -1 for ever"),
