@@ -41,7 +41,7 @@ impl Available {
         Available::check_blocks_and_files(held, 0, what)
     }
 
-    /// As [`check_blocks`](Room::check_blocks), plus `files` bytes of files that are in memory.
+    /// As [`check_blocks`](Available::check_blocks), plus `files` bytes of files that are in memory.
     pub fn check_blocks_and_files(held: u64, files: u64, what: &str) -> Result<(), String> {
         Available::check(held + held / 4 + files, &format!("{what}, and a quarter for the allocator"))
     }

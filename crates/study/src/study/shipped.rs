@@ -29,7 +29,7 @@ pub const SHIPPED: &[Shipped] = &[
 ];
 
 /// A shipped group: several shipped studies in one run.
-pub struct ShippedGroup {
+pub struct ShippedStudies {
     /// What `allocanary study NAME` takes.
     pub name: &'static str,
     /// One line about the whole group.
@@ -41,7 +41,7 @@ pub struct ShippedGroup {
 /// The cases that others have published. The rows of a study with published figures have its name, so that a report
 /// finds the figures. The rows of other studies have no name, so that they stay comparable with those of earlier
 /// versions.
-pub const CASES: ShippedGroup = ShippedGroup {
+pub const CASES: ShippedStudies = ShippedStudies {
     name: "cases",
     about: "What others have published on memory management, measured here, with their figures next to ours",
     studies: &["churn", "list", "sort", "blob", "storm", "reserve"],

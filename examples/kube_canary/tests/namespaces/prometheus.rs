@@ -114,7 +114,8 @@ fn a_real_prometheus_scrapes_them_and_answers_the_queries_of_rules_and_dashboard
     assert_eq!(prometheus.told("down"), [""; 0]);
     // One link that is down is what some of the dashboard asks for.
     net.link(2, "down");
-    until(|| prometheus.one("count(kube_canary_peer_up == 0) > bool 0") == Some(1.0), "node 2 is seen to be down");
+    let down = "count(max by (node, peer_node) (kube_canary_peer_up) == 0) > bool 0"; // by every protocol
+    until(|| prometheus.one(down) == Some(1.0), "node 2 is seen to be down");
 
     // All rules could be evaluated, and all that the dashboard asks for is there.
     let rules = prometheus.get("/api/v1/rules");
