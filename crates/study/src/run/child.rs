@@ -94,8 +94,11 @@ pub fn run_child(child: &Child, interrupted: &AtomicBool) -> std::io::Result<End
     Ok(Ended { output: read, complaint: last_lines(&complaint), status, wall })
 }
 
+/// What a pipe held, once its other end is closed.
+type Drained = Receiver<Vec<u8>>;
+
 /// What a child writes on standard output, and on standard error.
-fn drain_both(process: &mut std::process::Child) -> std::io::Result<(Receiver<Vec<u8>>, Receiver<Vec<u8>>)> {
+fn drain_both(process: &mut std::process::Child) -> std::io::Result<(Drained, Drained)> {
     Ok((drain(process.stdout.take(), MOST_OUTPUT)?, drain(process.stderr.take(), MOST_COMPLAINT)?))
 }
 
