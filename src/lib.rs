@@ -2,7 +2,8 @@
 //!
 //! [`install!`] declares the global allocator of a program: the system's malloc, jemalloc or mimalloc, with its settings. The
 //! settings are checked while the program compiles, sized by the CPUs that the container allows, and applied before the first
-//! allocation. What the environment says wins. Nothing stands between the program and the allocator.
+//! allocation. Environment variables take precedence. Nothing stands between the program and the allocator, unless you ask for
+//! a wrapper.
 //!
 //! ```
 //! // At the root of the binary. One arena for each CPU of the container, not four for each of the host.
@@ -15,6 +16,7 @@
 //!
 //! - [`tuning`] changes and reads the allocator while the program runs: arenas, thread caches, decay, purge, statistics, and
 //!   [`tuning::thread_idle`], with which threads that wait give their memory back.
+//! - [`container`] tells how many CPUs the affinity mask and the quota allow; [`units`] has amounts of memory.
 //! - [`Ballast`] keeps freed memory through a burst, or reserves addresses to grow into.
 //! - `metrics` (feature `prometheus`) has the gauges of the allocator and of the process.
 //! - [`Counting`] and `Leaks` (feature `leaks`) wrap the allocator: they count what is allocated, and tell who allocated the
@@ -29,7 +31,7 @@
 //! | `mimalloc` | `install!(mimalloc)`, by the crates mimalloc and libmimalloc-sys | yes |
 //! | `stats` | jemalloc's own counters: 6 % more instructions for each pair of allocate and free | with `command` |
 //! | `system-alloc`, `mimalloc-alloc`, `jemalloc-alloc` | what `install!()` without a name stands for; the first of them that is on | `jemalloc-alloc` |
-//! | `prometheus` | `metrics`, and `stats` | no |
+//! | `prometheus` | `metrics` for a registry of prometheus-client 0.25, and `stats` | no |
 //! | `leaks` | `Leaks`, and the crate backtrace | no |
 //! | `arena`, `sort-buffer`, `blob-tree` | the structures of those names | with `command` |
 //! | `command` | the `allocanary` command and its cells | yes |
@@ -46,8 +48,8 @@
 //! - Linux, with glibc or musl, on 64-bit processors. Tested on x86-64. With musl, `system` has no settings.
 //! - Rust 1.88 or later. A later minimum is a new minor version.
 //! - No safe function is unsound, and none panics because of what an allocator, the environment or the kernel answers.
-//! - What an allocator cannot do is an [error](tuning::Error) that says so, never a silent nothing.
-//! - Enums and structs that will grow are `non_exhaustive`. What is hidden, and the crates named `allocanary-*`, may change with
+//! - What an allocator cannot do is an [error](tuning::Error) that says so; no call does nothing in silence.
+//! - What will grow in `tuning` is `non_exhaustive`. What is hidden, and the crates named `allocanary-*`, may change with
 //!   any release.
 //!
 //! # The command
@@ -67,8 +69,6 @@ compile_error!("allocanary reads /proc: it runs on Linux");
 pub use allocanary_allocators::metrics;
 #[doc(inline)]
 pub use allocanary_allocators::{Ballast, ballast, install, tuning};
-#[doc(inline)]
-pub use allocanary_kernel::container;
 #[cfg(feature = "arena")]
 #[cfg_attr(docsrs, doc(cfg(feature = "arena")))]
 #[doc(inline)]
@@ -87,6 +87,12 @@ pub use allocanary_wrappers::{Counting, counting};
 #[cfg_attr(docsrs, doc(cfg(feature = "leaks")))]
 #[doc(inline)]
 pub use allocanary_wrappers::{Leaks, leaks};
+
+/// How many CPUs the affinity mask and the container's quota allow.
+pub mod container {
+    #[doc(inline)]
+    pub use allocanary_kernel::container::{Cpus, Trouble};
+}
 
 /// Amounts of memory.
 pub mod units {

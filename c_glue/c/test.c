@@ -136,7 +136,7 @@ static void tuning(void) {
     EXPECT(purges(allocanary_purge()));
 
     /* The first time gives back what passed through the thread, the second comes too soon. */
-    allocanary_free(allocanary_malloc(100000));
+    allocanary_free(allocanary_calloc(1, 100000));
     was = false;
     EXPECT(purges(allocanary_thread_idle(&was)));
     EXPECT(was == !is_silent());

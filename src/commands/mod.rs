@@ -1,4 +1,4 @@
-//! The verbs, one file each. Only here is anything written to the user's terminal.
+//! The verbs, one file each, and what they share: `measure`, `terminal`, `progress`, `kept`, `left`, `earlier`. Only here is anything written to the user's terminal.
 
 mod compare;
 mod doctor;

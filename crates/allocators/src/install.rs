@@ -52,6 +52,8 @@ pub use check::checked;
 /// # fn main() {}
 /// ```
 ///
+/// Not in a library that a running program loads (dlopen): its allocator has begun by then.
+///
 /// What the environment sets wins, key by key. A program with jemalloc also honours `MALLOC_CONF` and `JE_MALLOC_CONF`,
 /// which the prefixed build ignores; the later of `JE_MALLOC_CONF`, `MALLOC_CONF`, `_RJEM_MALLOC_CONF` wins.
 ///
@@ -144,30 +146,36 @@ macro_rules! __install {
     };
     // Ours, not the allocator's.
     ($allocator:tt $done:tt ($($idle:tt)*) idle = $word:ident $(, $($rest:tt)*)?) => {
-        $crate::__install!($allocator $done ($($idle)*.with_word(stringify!($word))) $($($rest)*)?);
+        $crate::__install!($allocator $done ($($idle)*.with_word(::core::stringify!($word))) $($($rest)*)?);
     };
     ($allocator:tt $done:tt ($($idle:tt)*) idle_every_ms = $millis:literal $(, $($rest:tt)*)?) => {
         $crate::__install!($allocator $done ($($idle)*.with_every_millis($millis)) $($($rest)*)?);
     };
     ($allocator:tt [$($done:tt)*] $idle:tt $key:ident = auto $(, $($rest:tt)*)?) => {
-        $crate::__install!($allocator [$($done)* (stringify!($key), $crate::__private::Value::Auto),] $idle $($($rest)*)?);
+        $crate::__install!($allocator [$($done)* (::core::stringify!($key), $crate::__private::Value::Auto),] $idle $($($rest)*)?);
     };
     ($allocator:tt [$($done:tt)*] $idle:tt $key:ident = per_cpu($ratio:literal) $(, $($rest:tt)*)?) => {
         $crate::__install!(
-            $allocator [$($done)* (stringify!($key), $crate::__private::Value::PerCpu($ratio)),] $idle $($($rest)*)?
+            $allocator [$($done)* (::core::stringify!($key), $crate::__private::Value::PerCpu($ratio)),] $idle $($($rest)*)?
         );
     };
     ($allocator:tt [$($done:tt)*] $idle:tt $key:ident = $value:literal $(, $($rest:tt)*)?) => {
         $crate::__install!(
-            $allocator [$($done)* (stringify!($key), $crate::__private::Value::Text(concat!($value))),] $idle $($($rest)*)?
+            $allocator [$($done)* (::core::stringify!($key), $crate::__private::Value::Text(::core::concat!($value))),] $idle $($($rest)*)?
         );
     };
     ({$type:ty, $value:expr, $($control:tt)*} $done:tt $idle:tt) => {
         const _: () = {
             #[global_allocator]
-            static GLOBAL: $type = $value;
+            static __ALLOCANARY_GLOBAL: $type = $value;
             $crate::__boot!({$($control)*} ($done $idle));
         };
+    };
+    ($allocator:tt $done:tt $idle:tt $($rest:tt)+) => {
+        ::core::compile_error!(::core::concat!(
+            "install!: `", ::core::stringify!($($rest)+), "`: wanted `name = value`; a value is a number, true, false, a text in \
+             quotes, `auto` or `per_cpu(n)`; then `idle`, `idle_every_ms`, and last `wrap`"
+        ));
     };
 }
 
@@ -196,14 +204,14 @@ macro_rules! __install_wrapped {
         $(, $($more:tt)*)?) => {
         const _: () = {
             #[global_allocator]
-            static GLOBAL: $($path)::+<$type> = $($path)::+::new($value).$method($($argument),*);
+            static __ALLOCANARY_GLOBAL: $($path)::+<$type> = $($path)::+::new($value).$method($($argument),*);
         };
         $crate::__install_wrapped!(@boot {$($control)*} $done $($($more)*)?);
     };
     ({$type:ty, $value:expr, $($control:tt)*} $done:tt [$($path:ident)*] $last:ident $(, $($more:tt)*)?) => {
         const _: () = {
             #[global_allocator]
-            static GLOBAL: $($path ::)* $last<$type> = $($path ::)* $last::new($value);
+            static __ALLOCANARY_GLOBAL: $($path ::)* $last<$type> = $($path ::)* $last::new($value);
         };
         $crate::__install_wrapped!(@boot {$($control)*} $done $($($more)*)?);
     };
@@ -213,7 +221,7 @@ macro_rules! __install_wrapped {
         };
     };
     (@boot $control:tt $done:tt $($more:tt)+) => {
-        ::core::compile_error!("install!: `wrap = ...` comes last");
+        ::core::compile_error!("install!: `wrap = ...` comes last: move the settings before it");
     };
 }
 
@@ -222,8 +230,8 @@ macro_rules! __install_wrapped {
 #[macro_export]
 macro_rules! __boot {
     ({$control:expr, $table:expr, $conf:expr} ([$($done:tt)*] ($idle:expr))) => {
-        const REQUESTED: &[(&str, $crate::__private::Value)] = &[$($done)*];
-        const SETTINGS: &[(&str, $crate::__private::Value)] =
+        const REQUESTED: &[(&::core::primitive::str, $crate::__private::Value)] = &[$($done)*];
+        const SETTINGS: &[(&::core::primitive::str, $crate::__private::Value)] =
             &$crate::__private::checked::<{ REQUESTED.len() }>(REQUESTED, $table);
         static INSTALLATION: $crate::__private::Installation = $crate::__private::Installation {
             allocator: &$control,

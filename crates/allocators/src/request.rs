@@ -67,8 +67,9 @@ fn arenas_by(rule: &PerCore, cpus: Cpus) -> u32 {
 
 /// Writes `settings` and then the texts of the variables in `earlier` into a static buffer, `narenas:2,tcache:false`,
 /// and points jemalloc's symbol at it. What comes later wins; what jemalloc reads by itself comes later still.
+#[cfg_attr(not(feature = "jemalloc"), allow(dead_code))] // jemalloc alone is configured by a text
 #[inline]
-pub fn compose(request: &Request, rule: &PerCore, earlier: &[&CStr]) {
+pub(crate) fn compose(request: &Request, rule: &PerCore, earlier: &[&CStr]) {
     static TEXT: [AtomicU8; 4096] = [const { AtomicU8::new(0) }; 4096];
     let mut length = 0;
     let mut add = |parts: &[&[u8]]| {

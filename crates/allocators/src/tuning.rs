@@ -21,9 +21,10 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use crate::allocator::{Allocator, Counters};
+use crate::allocator::Allocator;
 use crate::install::installed;
 
+pub use crate::allocator::Counters;
 pub use crate::error::{Error, Pages, Result};
 pub use idle::{give_back, thread_idle, wait};
 

@@ -35,7 +35,11 @@ impl<T> ForkLock<T> {
     }
 
     /// Ends the turn of [`begin`](Self::begin), in the parent and in the child.
-    pub fn end(&self) {
+    ///
+    /// # Safety
+    ///
+    /// The calling thread, or the one of the parent that forked, began this turn.
+    pub unsafe fn end(&self) {
         self.holder.store(0, Ordering::Release);
     }
 

@@ -1,6 +1,7 @@
 //! A thread's own record of what it gave back. In: counts and clocks. Out: whether it is time.
 
 use std::cell::Cell;
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -21,6 +22,8 @@ pub struct Thread {
     cost: Cell<u64>,
     /// Where the allocator counts the bytes that this thread has allocated, and those that it has freed.
     counters: Cell<Option<[&'static AtomicU64; 2]>>,
+    /// It stays on its thread: the counters lie in that thread's own memory.
+    here: PhantomData<*const ()>,
 }
 
 impl Thread {
@@ -32,6 +35,7 @@ impl Thread {
             began: Cell::new(0),
             cost: Cell::new(0),
             counters: Cell::new(None),
+            here: PhantomData,
         }
     }
 

@@ -13,18 +13,18 @@ thread_local! {
 }
 
 /// Tells the allocator that the calling thread is about to wait: what the thread keeps for itself goes back to the system.
-/// Whether something was given back.
+/// Whether it was time, and giving back was tried.
 ///
 /// To be called before each wait, by each thread that waits. Cheap: it does nothing unless `idle_every_ms` (100 unless
 /// `install!` or the variable `ALLOCANARY_IDLE_EVERY_MS` says otherwise) have passed since this thread's last time and a hundred
-/// times what that took, and with jemalloc the thread has allocated and freed 16 KiB since. `idle = keep` in `install!`, or `ALLOCANARY_IDLE=keep`, turns it off.
+/// times what that took, and with jemalloc the thread has allocated and freed 16 KiB since. `idle = keep` in `install!`, or
+/// `ALLOCANARY_IDLE=keep`, turns it off.
 ///
 /// - jemalloc: the thread's cache is flushed and the thread's arena purged.
 /// - mimalloc: the thread's heap is collected, with force, and the arenas purged.
-/// - glibc: the free memory at the top of the thread's arena. What stays: the thread's cache, which no call empties (7 blocks
-///   of each of 64 sizes up to 1032 bytes, 231 KiB at most; `GLIBC_TUNABLES=glibc.malloc.tcache_count=0` is without),
-///   and free memory below a block that is alive, which [`purge`](super::purge) gives back. A thread that has never
-///   allocated gets an arena by it.
+/// - glibc: free memory in pieces of 8 KiB and more of the thread's arena. What stays: smaller pieces, and the thread's cache,
+///   which no call empties (before glibc 2.42 7 blocks of each of 64 sizes up to 1032 bytes, 231 KiB at most;
+///   `GLIBC_TUNABLES=glibc.malloc.tcache_count=0` is without). A thread that has never allocated gets an arena by it.
 ///
 /// A thread that comes back before `idle_every_ms` are over keeps what it has then, for however long it waits. Where the
 /// wait can have a time limit, [`wait`] is better.
@@ -43,7 +43,7 @@ pub fn thread_idle() -> Result<bool> {
 /// that has work to do never pays.
 ///
 /// `wait_for` waits for at most the time that it is given and says what came, or `None` where nothing did. It is called until
-/// something comes. What cannot be given back (no allocator installed, `idle = keep`) is not, and the wait is the same.
+/// something comes. What cannot be given back (no allocator installed, `idle = keep`) is not, and the wait is the same: so it is with musl's malloc.
 ///
 /// ```
 /// use std::sync::mpsc::{RecvTimeoutError, channel};

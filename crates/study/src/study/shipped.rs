@@ -13,19 +13,19 @@ pub struct Shipped {
 
 /// Every shipped study; the first is what `allocanary study` runs.
 pub const SHIPPED: &[Shipped] = &[
-    Shipped { name: "default", text: include_str!("../../../../studies/default.toml") },
-    Shipped { name: "cores", text: include_str!("../../../../studies/cores.toml") },
-    Shipped { name: "arenas", text: include_str!("../../../../studies/arenas.toml") },
-    Shipped { name: "decay", text: include_str!("../../../../studies/decay.toml") },
-    Shipped { name: "idle", text: include_str!("../../../../studies/idle.toml") },
-    Shipped { name: "workloads", text: include_str!("../../../../studies/workloads.toml") },
-    Shipped { name: "canary", text: include_str!("../../../../studies/canary.toml") },
-    Shipped { name: "churn", text: include_str!("../../../../studies/cases/churn.toml") },
-    Shipped { name: "list", text: include_str!("../../../../studies/cases/list.toml") },
-    Shipped { name: "sort", text: include_str!("../../../../studies/cases/sort.toml") },
-    Shipped { name: "blob", text: include_str!("../../../../studies/cases/blob.toml") },
-    Shipped { name: "storm", text: include_str!("../../../../studies/cases/storm.toml") },
-    Shipped { name: "reserve", text: include_str!("../../../../studies/cases/reserve.toml") },
+    Shipped { name: "default", text: include_str!("../../studies/default.toml") },
+    Shipped { name: "cores", text: include_str!("../../studies/cores.toml") },
+    Shipped { name: "arenas", text: include_str!("../../studies/arenas.toml") },
+    Shipped { name: "decay", text: include_str!("../../studies/decay.toml") },
+    Shipped { name: "idle", text: include_str!("../../studies/idle.toml") },
+    Shipped { name: "workloads", text: include_str!("../../studies/workloads.toml") },
+    Shipped { name: "canary", text: include_str!("../../studies/canary.toml") },
+    Shipped { name: "churn", text: include_str!("../../studies/cases/churn.toml") },
+    Shipped { name: "list", text: include_str!("../../studies/cases/list.toml") },
+    Shipped { name: "sort", text: include_str!("../../studies/cases/sort.toml") },
+    Shipped { name: "blob", text: include_str!("../../studies/cases/blob.toml") },
+    Shipped { name: "storm", text: include_str!("../../studies/cases/storm.toml") },
+    Shipped { name: "reserve", text: include_str!("../../studies/cases/reserve.toml") },
 ];
 
 /// A shipped group: several shipped studies in one run.
