@@ -1,30 +1,31 @@
-//! Why tuning failed, and the words that allocators and callers share. Without a crate that derives: a service compiles this.
+//! Errors of tuning, and the types that allocators and callers share. Written without a derive crate, because every
+//! service compiles this.
 
 use std::fmt;
 
-/// Why something could not be done.
+/// The reason why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// No `install!` in this binary, so that we do not know its allocator.
+    /// This binary has no `install!`, so its allocator is unknown.
     NotInstalled,
-    /// The allocator has nothing of the kind.
+    /// The allocator has no such function.
     Unsupported {
         /// The allocator.
         allocator: &'static str,
-        /// What it cannot do, and what may be done instead.
+        /// What it cannot do, and what to use instead.
         what: &'static str,
     },
     /// The allocator refused.
     Refused {
         /// The allocator.
         allocator: &'static str,
-        /// What was asked.
+        /// What was requested.
         what: &'static str,
-        /// What it answered.
+        /// The allocator's answer.
         why: String,
     },
-    /// Settings that are wrong, or that the allocator did not take: a line each.
+    /// Settings that are invalid, or that the allocator did not accept: one line each.
     Settings(Vec<String>),
 }
 
@@ -43,14 +44,14 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// A result whose error is ours.
+/// A result with this module's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Freed pages, by how far they have gone.
+/// The two states of freed pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pages {
-    /// Freed by the program and still backed by memory.
+    /// Freed by the program, still backed by memory.
     Dirty,
-    /// Given back lazily (MADV_FREE): the kernel takes them when it needs them. jemalloc only.
+    /// Returned lazily (MADV_FREE): the kernel takes them when it needs memory. jemalloc only.
     Muzzy,
 }

@@ -18,14 +18,16 @@
 //! }
 //! ```
 //!
-//! A scrape costs less than 200 microseconds, from the third on however many arenas there are (`cargo bench --bench scrape
-//! --features prometheus`). jemalloc has to add up the statistics of each, which takes 2.5 milliseconds with 256: where that
-//! took so much of a processor twice in a row, a scrape shows the sum before and has a thread add up the next. A scrape that
-//! waits for others' locks does wait. `allocanary_allocator_statistics_age_seconds` says how old the counters are, and [`with_refresh`](AllocatorCollector::with_refresh) sets when they are read instead.
+//! A scrape costs less than 200 microseconds, from the third on with any number of arenas (`cargo bench --bench scrape
+//! --features prometheus`). jemalloc adds up the statistics of each arena, which takes 2.5 milliseconds with 256. If
+//! reading took too long twice in a row, in processor time, a scrape shows the previous sum and starts a thread that
+//! adds up the next. A scrape can still wait for locks of other threads. `allocanary_allocator_statistics_age_seconds`
+//! is the age of the counters. [`with_refresh`](AllocatorCollector::with_refresh) sets a fixed time for reading them
+//! instead.
 //!
-//! Every metric has the label `allocator`. What an allocator cannot say is absent, not 0: mimalloc does not count its
-//! blocks, glibc does not know which of its pages are in memory. Without an [`install!`](macro@crate::install) there are the
-//! metrics of the process alone, without the label.
+//! Every metric has the label `allocator`. A value that the allocator does not report is absent, not 0: mimalloc does
+//! not count its blocks, glibc does not know which of its pages are in memory. Without an
+//! [`install!`](macro@crate::install) there are only the metrics of the process, without the label.
 
 mod reading;
 
@@ -46,11 +48,11 @@ use allocanary_kernel::sys::{line_number, read_into, usage};
 
 use reading::Reading;
 
-/// Reads allocator and process at each scrape; between scrapes it costs nothing.
+/// A collector that reads allocator and process at each scrape. Between scrapes it costs nothing.
 #[derive(Clone, Debug)]
 pub struct AllocatorCollector {
     allocator: Option<&'static str>,
-    /// Fixed when the allocator starts; glibc's is dear to ask for, so it is asked for once.
+    /// Fixed when the allocator starts. Reading it is expensive with glibc, so it is read once.
     most_arenas: Option<u32>,
     pss: bool,
     reading: Reading,
@@ -71,25 +73,28 @@ const ROWS: &[Row] = &[
 ];
 
 impl AllocatorCollector {
-    /// Of this process. With glibc this starts its loader once, to ask which limit of arenas it took.
+    /// A collector for this process. With glibc this starts a process once, glibc's loader, to read the limit of
+    /// arenas.
     pub fn new() -> Self {
         let most_arenas = tuning::most_arenas().ok().flatten();
         let reading = Reading::default();
         AllocatorCollector { allocator: tuning::allocator().ok(), most_arenas, pss: false, reading }
     }
 
-    /// How long the allocator's counters stand before a scrape reads them anew, and waits for them; zero reads them at
-    /// each. Without this they are read at each scrape until that has taken over 100 microseconds of processor time twice
-    /// in a row; then by a thread that the scrape starts and does not wait for, so that they are those of the scrape
-    /// before. The process's own metrics are always fresh.
+    /// Sets how old the allocator's counters may be before a scrape reads them again and waits for them. Zero: every
+    /// scrape reads them.
+    ///
+    /// Default: every scrape reads them, until reading has taken over 100 microseconds of processor time twice in a
+    /// row. After that a scrape starts a thread that reads them, does not wait for it, and shows the previous counters.
+    /// The metrics of the process are always fresh.
     #[must_use]
     pub fn with_refresh(mut self, after: Duration) -> Self {
         self.reading.stand = Some(after);
         self
     }
 
-    /// Whether each scrape reads the proportional set size as well. Off by default: the kernel walks every page table
-    /// of the process for it, which takes milliseconds in a large one.
+    /// Sets whether each scrape reads the proportional set size too. Default: off, because the kernel walks every page
+    /// table of the process for it, which takes milliseconds in a large process.
     #[must_use]
     pub fn with_pss(mut self, on: bool) -> Self {
         self.pss = on;
@@ -173,7 +178,7 @@ impl Collector for AllocatorCollector {
     }
 }
 
-/// A gauge's value: the encoder writes whole numbers and fractions differently.
+/// The value of a gauge: the encoder writes whole numbers and fractions differently.
 enum Number {
     Whole(u64),
     Ratio(f64),
@@ -191,7 +196,7 @@ impl From<f64> for Number {
     }
 }
 
-/// The figure in kB after `key` in a file of /proc, in bytes.
+/// The number in kB after `key` in a file of /proc, in bytes.
 fn kibibytes(path: &str, key: &[u8], text: &mut [u8]) -> Option<u64> {
     line_number(read_into(path, text)?, key).map(|kib| kib * 1024)
 }

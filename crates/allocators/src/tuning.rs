@@ -1,7 +1,9 @@
-//! Live tuning of the allocator that [`install!`](macro@crate::install) installed: the same words for all three where the
-//! thing is the same. In: calls from any thread at any time. Out: what was done, or an error that says why it cannot be.
+//! Changes and reads the allocator that [`install!`](macro@crate::install) installed, while the program runs. A
+//! function has the same name for all three allocators if it does the same. In: calls from any thread at any time. Out:
+//! the result, or an error with the reason.
 //!
-//! What an allocator cannot do is [`Error::Unsupported`], never a silent no-op.
+//! A call that the allocator cannot serve returns [`Error::Unsupported`]. A call that needs an allocator returns
+//! [`Error::NotInstalled`] if the binary has no `install!`.
 //!
 //! ```no_run
 //! allocanary::install!(jemalloc, narenas = 2);
@@ -28,23 +30,25 @@ pub use crate::allocator::Counters;
 pub use crate::error::{Error, Pages, Result};
 pub use idle::{give_back, thread_idle, wait};
 
-/// The name of the installed allocator.
+/// The name of the installed allocator: `jemalloc`, `mimalloc` or `system`.
 pub fn allocator() -> Result<&'static str> {
     Ok(here()?.name())
 }
 
-/// Where the allocator's memory is, all threads together.
+/// The allocator's memory, summed over all threads.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// Bytes, and arenas in use; `None` where this allocator cannot say.
+    /// Bytes, and the number of arenas in use. A field is `None` if this allocator does not report it.
     pub counters: Counters,
-    /// Bytes in pages with blocks over bytes in blocks: 1 is no fragmentation. None where either is unknown.
+    /// Fragmentation: bytes in pages with blocks, divided by bytes in blocks. 1 means no fragmentation. `None` if
+    /// either number is unknown.
     pub fragmentation: Option<f64>,
 }
 
-/// The allocator's own statistics. Costs microseconds, and with glibc a lock on each arena in turn. An error with a jemalloc that
-/// was built without them (this crate's feature `stats`).
+/// Reads the allocator's own statistics. Costs microseconds. With glibc it locks each arena in turn.
+///
+/// Returns an error with a jemalloc that was built without statistics (this crate's feature `stats`).
 pub fn statistics() -> Result<Statistics> {
     let allocator = here()?;
     allocator.counts()?;
@@ -56,32 +60,36 @@ pub fn statistics() -> Result<Statistics> {
     })
 }
 
-/// Gives back to the system, now, all memory that one thread can give back.
+/// Returns freed memory to the system now: all that the calling thread can return.
 ///
-/// - jemalloc: the calling thread's cache, and the freed pages of all arenas. What other threads' caches hold stays.
-/// - mimalloc: the calling thread's free pages, and what is free in the arenas. What other threads' heaps hold stays.
-/// - glibc: the free pages within all arenas, and the top of the main arena and of the calling thread's. The tops of the
-///   other threads' arenas stay, and so do the thread caches: no call reaches them from another thread.
+/// - jemalloc: the calling thread's cache, and the freed pages of all arenas. The caches of other threads keep their
+///   memory.
+/// - mimalloc: the calling thread's free pages, and the free memory in the arenas. The heaps of other threads keep
+///   their memory.
+/// - glibc: the free pages within all arenas, and the top of the main arena and of the calling thread's arena. The tops
+///   of other threads' arenas stay, and all thread caches stay: no call reaches them from another thread.
 ///
-/// What is out of reach, each thread can give back itself: [`thread_idle`].
+/// Each thread can return the rest itself: [`thread_idle`].
 pub fn purge() -> Result<()> {
     here()?.purge()
 }
 
-/// The most arenas that threads are spread over; `None` where the allocator sets no limit.
+/// The maximum number of arenas that threads are spread over; `None` if the allocator sets no limit.
+///
+/// With glibc the first call may start a process, glibc's loader.
 pub fn most_arenas() -> Result<Option<u32>> {
     here()?.most_arenas()
 }
 
-/// Binds the calling thread to an arena, from 0 up to [`most_arenas`]. jemalloc only.
+/// Binds the calling thread to an arena. Arenas are numbered from 0; [`most_arenas`] is their number. jemalloc only.
 pub fn bind_current_thread(arena: u32) -> Result<()> {
     here()?.bind_thread(arena)
 }
 
-/// Limits threads to the first few arenas of a running process.
+/// Limits threads to the first N arenas in a running process.
 ///
-/// jemalloc fixes the number of its arenas at start; what can be done later is to bind each thread. Call
-/// [`join`](ArenaLimit::join) as the first thing in each thread (tokio: `on_thread_start`).
+/// jemalloc fixes its number of arenas at start. After that, each thread can be bound to an arena. Call
+/// [`join`](ArenaLimit::join) first in each thread (tokio: `on_thread_start`).
 #[derive(Debug)]
 pub struct ArenaLimit {
     arenas: u32,
@@ -89,58 +97,62 @@ pub struct ArenaLimit {
 }
 
 impl ArenaLimit {
-    /// A limit to `arenas` arenas; 0 is taken as 1.
+    /// A limit of `arenas` arenas; 0 counts as 1.
     pub const fn new(arenas: u32) -> Self {
         ArenaLimit { arenas: if arenas == 0 { 1 } else { arenas }, next: AtomicU32::new(0) }
     }
 
-    /// Binds the calling thread to the next of the arenas, round-robin; which one.
+    /// Binds the calling thread to the next of the arenas, round-robin, and returns the number of that arena.
     pub fn join(&self) -> Result<u32> {
         let arena = self.next.fetch_add(1, Ordering::Relaxed) % self.arenas;
         bind_current_thread(arena).map(|()| arena)
     }
 }
 
-/// Turns the calling thread's cache on or off; what it was. Turning it off flushes it. jemalloc only.
+/// Turns the calling thread's cache on or off, and returns the previous value. Turning it off flushes the cache.
+/// jemalloc only.
 pub fn set_thread_cache(on: bool) -> Result<bool> {
     here()?.set_thread_cache(on)
 }
 
-/// Limits the blocks that the calling thread's cache holds to `bytes`, rounded up to a size class. jemalloc only.
+/// Sets the largest block size that the calling thread's cache keeps, in bytes, rounded up to a size class. jemalloc
+/// only.
 pub fn set_thread_cache_max(bytes: usize) -> Result<()> {
     here()?.set_thread_cache_max(bytes)
 }
 
-/// Gives the blocks in the calling thread's cache back to their arenas. jemalloc only.
+/// Returns the blocks in the calling thread's cache to their arenas. jemalloc only.
 pub fn flush_thread_cache() -> Result<()> {
     here()?.flush_thread_cache()
 }
 
-/// Sets the time over which freed pages go back to the system, for arenas that live and for those to come. Zero is at
-/// once, `None` never. jemalloc (both kinds) and mimalloc (dirty pages: its purge_delay).
+/// Sets the decay time, after which freed pages go back to the system, in existing arenas and in later ones. Zero means
+/// at once, `None` means never. jemalloc (both kinds of pages) and mimalloc (dirty pages: its purge_delay).
 ///
-/// Decay is driven by allocation: an idle process keeps what it has, whatever the time, unless
-/// [background threads](set_background_threads) are on.
+/// Allocation drives decay. An idle process keeps its freed pages, whatever the time, unless [background
+/// threads](set_background_threads) are on.
 pub fn set_decay(pages: Pages, after: Option<Duration>) -> Result<()> {
     let millis = after.map_or(-1, |after| i64::try_from(after.as_millis()).unwrap_or(i64::MAX));
     here()?.set_decay(pages, millis)
 }
 
-/// The time that [`set_decay`] sets, for arenas to come.
+/// The decay time of arenas that are made later, as set by [`set_decay`]; `None` means never.
 pub fn decay(pages: Pages) -> Result<Option<Duration>> {
     Ok(u64::try_from(here()?.decay(pages)?).ok().map(Duration::from_millis))
 }
 
-/// Turns threads on or off that purge on time even when the process is idle; what it was. jemalloc only.
+/// Turns jemalloc's background threads on or off, and returns the previous value. They purge on time in an idle process
+/// too. jemalloc only.
 pub fn set_background_threads(on: bool) -> Result<bool> {
     here()?.set_background_threads(on)
 }
 
-/// Whether all settings, those in code and those in the environment, exist, have a value that can be, and are in
-/// force. Every one that does not is a line of [`Error::Settings`]; so is a CPU quota that a setting should follow and that
-/// could not be read, where the affinity mask alone counts.
+/// Checks that every setting of code and environment exists, has a valid value and is in force.
 ///
-/// Allocates. With glibc it starts a process, glibc's loader: for the start of a program.
+/// Returns [`Error::Settings`] with one line for each setting that fails. A line is also added if a setting follows the
+/// CPU quota and the quota could not be read. The affinity mask alone is then used.
+///
+/// Allocates. With glibc it starts a process, glibc's loader. Call it at the start of a program.
 pub fn check() -> Result<()> {
     let allocator = here()?;
     let expected = crate::expected::expected(allocator);
@@ -149,10 +161,10 @@ pub fn check() -> Result<()> {
     if problems.is_empty() { Ok(()) } else { Err(Error::Settings(problems)) }
 }
 
-/// The values of all settings in force now, by name: those since the start, and over them what was changed since by
-/// [`set_decay`], [`set_background_threads`] or [`Ballast::keep`](crate::Ballast::keep).
+/// The values of all settings in force now, by name: those from the start of the process, updated by [`set_decay`],
+/// [`set_background_threads`] and [`Ballast::keep`](crate::Ballast::keep).
 ///
-/// Allocates. With glibc it starts a process, glibc's loader, which alone tells what the tunables are.
+/// Allocates. With glibc it starts a process, glibc's loader: glibc has no other way to read its tunables.
 pub fn settings() -> Result<BTreeMap<String, String>> {
     let allocator = here()?;
     let mut settings = allocator.effective(&BTreeMap::new());

@@ -1,5 +1,5 @@
-//! The guard under which the allocator keeps what is freed. In: what the allocator changed. Out: what it costs, and at
-//! the end the settings as they were.
+//! The guard under which the allocator keeps freed memory. In: what the allocator changed. Out: its cost, and at the
+//! end the previous settings.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,7 +7,7 @@ use crate::allocator::{Allocator, Keeping};
 use crate::error::Result;
 use allocanary_kernel::units::Bytes;
 
-/// While this lives, the installed allocator keeps freed memory. Made by [`Ballast::keep`](super::Ballast::keep).
+/// While this value lives, the installed allocator keeps freed memory. Made by [`Ballast::keep`](super::Ballast::keep).
 #[must_use = "memory is kept only while the guard lives"]
 pub struct Kept {
     allocator: &'static dyn Allocator,
@@ -26,20 +26,20 @@ impl Kept {
         Kept { allocator, bytes, keeping, taken }
     }
 
-    /// The most freed memory that stays resident on the guard's account, in all arenas together; none where the allocator
-    /// keeps all (jemalloc and mimalloc: as much as the largest burst leaves).
+    /// The maximum of freed memory that stays resident because of the guard, over all arenas together. `None` if the
+    /// allocator keeps all freed memory (jemalloc and mimalloc: as much as the largest burst leaves).
     pub fn at_most(&self) -> Option<Bytes> {
         self.keeping.at_most.map(Bytes)
     }
 
-    /// What the end of the guard cannot put back; none where all will be as it was.
+    /// What the end of the guard cannot restore; `None` if it restores everything.
     pub fn lost(&self) -> Option<&'static str> {
         self.keeping.lost
     }
 
-    /// Gives back what is kept beyond the bytes that were asked for; how much that was. For after a burst, where the
-    /// allocator sets no limit of its own: jemalloc purges whole arenas, those with most freed pages first. glibc has
-    /// nothing to do, and mimalloc cannot tell free memory from used.
+    /// Returns to the system the freed memory above the requested bytes, and returns how much that was. Call it after a
+    /// burst with an allocator that sets no limit itself: jemalloc purges whole arenas, those with the most freed pages
+    /// first. glibc has nothing to do. mimalloc returns an error, because it cannot tell free memory from used.
     pub fn settle(&self) -> Result<Bytes> {
         self.allocator.settle(self.bytes.0).map(Bytes)
     }

@@ -1,13 +1,15 @@
-//! Ballast: memory set aside before it is needed. In: an amount. Out: a guard, and what holding it costs.
+//! Ballast: memory set aside before it is needed. In: an amount. Out: a guard, and the cost of the memory that it
+//! keeps.
 //!
-//! Services in languages with a collector carry a ballast: a large block that is never touched, so that the collector
-//! runs less often (Twitch, 2019: 10 GiB, 99 % fewer collections, 45 % off the 99th percentile at peak). Rust has no
-//! collector to be fooled; what a burst costs here is page faults, where the allocator gave memory back after the last
-//! burst and must now have it again, page by page. Two things help, and each has a price:
+//! Services in languages with a garbage collector use a ballast: a large block that is never touched, so that the
+//! collector runs less often (Twitch, 2019: 10 GiB, 99 % fewer collections, 45 % off the 99th percentile at peak). Rust
+//! has no collector. Here a burst costs page faults: the allocator gave memory back after the last burst, and must get
+//! it again page by page. Two calls help, and each has a price:
 //!
-//! - [`Ballast::reserve`] takes addresses and no memory: a place to grow into. It costs no resident memory until it is
+//! - [`Ballast::reserve`] reserves addresses without memory, for later growth. It costs no resident memory until it is
 //!   touched. An untouched block that is merely allocated, as in the article, does nothing for a Rust program.
-//! - [`Ballast::keep`] makes the installed allocator keep what is freed, by its own means. It costs what it keeps.
+//! - [`Ballast::keep`] makes the installed allocator keep freed memory, by the allocator's own settings. It costs the
+//!   memory that is kept.
 //!
 //! | | keeps by | at most | what the end of the guard does |
 //! |---|---|---|---|
@@ -15,12 +17,15 @@
 //! | mimalloc | `purge_delay` of 24 days | no limit | purges what was kept, then puts the value back |
 //! | glibc | `M_TRIM_THRESHOLD`, `M_TOP_PAD`, `M_MMAP_THRESHOLD` of 32 MiB | the bytes, in each arena | puts back what `install!` and environment say, else glibc's defaults; gives back the top of the calling thread's arena |
 //!
-//! What stays out of reach: jemalloc purges an arena when its last thread ends, whatever its decay, unless background
-//! threads are on. mimalloc unmaps blocks above `arena_max_object_size`. glibc maps blocks of 32 MiB and more one by one
-//! and unmaps each; it keeps free memory at the top of an arena only, and what lies below it never goes back by itself.
-//! After the guard, the tops of other threads' arenas stay until those threads free 64 KiB or more at once, or give back
-//! what they keep ([`thread_idle`](crate::tuning::thread_idle)); `malloc_trim` does not reach them.
-//! **In glibc, setting any of the three switches the adapting mmap threshold off, and nothing switches it on again.**
+//! Limits:
+//!
+//! - jemalloc purges an arena when its last thread ends, whatever its decay, unless background threads are on.
+//! - mimalloc unmaps blocks above `arena_max_object_size`.
+//! - glibc maps blocks of 32 MiB and more one by one, and unmaps each. It keeps free memory at the top of an arena
+//!   only; free memory below the top never goes back by itself. After the guard, the tops of other threads' arenas stay
+//!   until those threads free 64 KiB or more at once, or return their memory
+//!   ([`thread_idle`](crate::tuning::thread_idle)); `malloc_trim` does not reach them. **Setting any of the three glibc
+//!   settings turns the adaptive mmap threshold off, and nothing turns it on again.**
 
 mod kept;
 mod reserved;
@@ -53,23 +58,25 @@ pub use reserved::{ReserveError, Reserved};
 #[derive(Clone, Copy, Debug)]
 pub struct Ballast;
 
-/// Only one guard at a time: two that ended in another order than they began would put back each other's values.
+/// Only one guard at a time: two guards that end in another order than they began would restore each other's values.
 static KEEPING: AtomicBool = AtomicBool::new(false);
 
 impl Ballast {
-    /// Reserves addresses, readable and writable, with no memory behind them. Costs no resident memory until it is
-    /// touched, and then what is touched, in whole pages (2 MiB each where transparent huge pages are `always`).
+    /// Reserves addresses, readable and writable, without memory. Costs no resident memory until it is touched. Then
+    /// each touched page costs its size (2 MiB if transparent huge pages are `always`).
     ///
-    /// Fails where `RLIMIT_AS`, strict overcommit (`vm.overcommit_memory` 2) or the processor's address space does not
-    /// hold so much, and says which.
+    /// Returns an error that names the limit if `RLIMIT_AS`, strict overcommit (`vm.overcommit_memory` 2) or the
+    /// processor's address space has too little room.
     pub fn reserve(bytes: Bytes) -> std::result::Result<Reserved, ReserveError> {
         Reserved::new(bytes)
     }
 
-    /// Makes the installed allocator keep freed memory instead of giving it back, until the guard is dropped: up to so
-    /// many bytes where it can count them ([`Kept::at_most`]), else all. Costs resident memory: what bursts leave.
+    /// Makes the installed allocator keep freed memory until the guard is dropped: up to `bytes` if the allocator can
+    /// count them ([`Kept::at_most`]), else all of it. Costs resident memory: what bursts leave.
     ///
-    /// Nothing is allocated beforehand: the first burst has its faults, the ones after it find their pages.
+    /// Returns an error if `bytes` is 0, if another guard is in force, or if the allocator cannot do it.
+    ///
+    /// Nothing is allocated in advance: the first burst has its page faults, and later bursts find their pages.
     pub fn keep(bytes: Bytes) -> Result<Kept> {
         let allocator = installed().ok_or(Error::NotInstalled)?;
         let refused = |why: &str| Error::Refused {

@@ -1,5 +1,5 @@
-//! Address space without memory. In: a size. Out: a mapping that costs nothing until it is touched, or which limit is in
-//! the way.
+//! Address space without memory. In: a size. Out: a mapping that costs nothing until it is touched, or the limit that
+//! forbids it.
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use allocanary_kernel::sys::{first_number, line_number, page_bytes, read_into};
 use allocanary_kernel::units::Bytes;
 
-/// Addresses of this process's own, readable and writable, zero until written. Unmapped when it is dropped.
+/// A reserved range of addresses, readable and writable, zero until written. Unmapped on drop.
 #[derive(Debug)]
 pub struct Reserved {
     start: NonNull<u8>,
@@ -19,26 +19,26 @@ unsafe impl Send for Reserved {}
 // SAFETY: as above.
 unsafe impl Sync for Reserved {}
 
-/// Why addresses could not be reserved.
+/// The reason why addresses could not be reserved.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ReserveError {
-    /// Nothing, or more than an address can be.
+    /// The size is 0, or more than an address can be.
     Size(u64),
-    /// A limit leaves less than that.
+    /// A limit leaves fewer bytes than requested.
     Limit {
-        /// What was asked for.
+        /// The requested bytes.
         wanted: Bytes,
-        /// What is left.
+        /// The bytes that the limit leaves.
         left: Bytes,
-        /// Of which limit.
+        /// The name of the limit.
         limit: &'static str,
     },
-    /// The kernel refused: the processor's address space has no such gap, or there are too many mappings.
+    /// The kernel refused: the address space has no such gap, or the process has too many mappings.
     System {
-        /// What was asked for.
+        /// The requested bytes.
         wanted: Bytes,
-        /// The kernel's own words.
+        /// The kernel's error.
         why: std::io::Error,
     },
 }
@@ -87,30 +87,30 @@ impl Reserved {
         }
     }
 
-    /// How much: what was asked for, in whole pages.
+    /// The size: the requested bytes, rounded up to whole pages.
     pub fn bytes(&self) -> Bytes {
         Bytes(self.length as u64)
     }
 
-    /// The memory, to read: a page that is read becomes resident too, as the shared page of zeroes.
+    /// The memory, for reading. A page that is read becomes resident too, as the kernel's shared page of zeroes.
     pub fn as_slice(&self) -> &[u8] {
         // SAFETY: mapped readable for as long as this value lives, and zero where nothing was written.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) }
     }
 
-    /// The memory, to write: what is written becomes resident.
+    /// The memory, for writing. A page that is written becomes resident.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         // SAFETY: as above, and writable; the borrow is exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.length) }
     }
 
-    /// Gives all memory back and keeps the addresses: nothing is resident and all bytes are zero again. Under `mlockall` all of
-    /// it is and stays resident, and is zero.
+    /// Returns all memory to the system and keeps the addresses: nothing is resident, and all bytes are zero again.
+    /// Under `mlockall` the memory stays resident and is filled with zeroes.
     pub fn clear(&mut self) {
         // SAFETY: a private anonymous mapping of ours that nobody else borrows; the kernel fills it with zeroes anew.
         let refused = unsafe { libc::madvise(self.start.as_ptr().cast(), self.length, libc::MADV_DONTNEED) } != 0;
         if refused {
-            // Locked memory (mlockall) cannot be given back; it can be what it would be.
+            // Locked memory (mlockall) cannot be returned; it is filled with zeroes instead.
             self.as_mut_slice().fill(0);
         }
     }
@@ -123,7 +123,7 @@ impl Drop for Reserved {
     }
 }
 
-/// Bytes of address space that RLIMIT_AS leaves; none where there is no limit.
+/// Bytes of address space that RLIMIT_AS leaves; `None` if there is no limit.
 fn left_of_addresses() -> Option<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: writes the limit into memory that is ours.
@@ -136,7 +136,7 @@ fn left_of_addresses() -> Option<u64> {
     Some(limit.rlim_cur.saturating_sub(used))
 }
 
-/// Bytes that may still be promised where the kernel promises no more than it has; it counts untouched memory too then.
+/// Bytes that may still be committed under strict overcommit, where untouched memory counts too.
 fn left_of_commitment() -> Option<u64> {
     let mut text = [0; 4096];
     if first_number(read_into("/proc/sys/vm/overcommit_memory", &mut text)?)? != 2 {

@@ -1,4 +1,5 @@
-//! Threads that are about to wait. In: calls of a thread, before it waits. Out: what it kept for itself is the system's again.
+//! Threads that are about to wait. In: calls of a thread, before it waits. Out: the memory that the thread kept goes
+//! back to the system.
 
 use std::time::Duration;
 
@@ -12,24 +13,29 @@ thread_local! {
     static THREAD: Thread = const { Thread::new() };
 }
 
-/// Tells the allocator that the calling thread is about to wait: what the thread keeps for itself goes back to the system.
-/// Whether it was time, and giving back was tried.
+/// Tells the allocator that the calling thread is about to wait. The allocator then returns to the system the memory
+/// that it keeps for this thread. Returns whether that was due and was tried.
 ///
-/// To be called before each wait, by each thread that waits. Cheap: it does nothing unless `idle_every_ms` (100 unless
-/// `install!` or the variable `ALLOCANARY_IDLE_EVERY_MS` says otherwise) have passed since this thread's last time and a hundred
-/// times what that took, and with jemalloc the thread has allocated and freed 16 KiB since. `idle = keep` in `install!`, or
-/// `ALLOCANARY_IDLE=keep`, turns it off.
+/// Each thread that waits calls it before each wait. The call is cheap: it does nothing unless all of these are true:
 ///
-/// - jemalloc: the thread's cache is flushed and the thread's arena purged.
-/// - mimalloc: the thread's heap is collected, with force, and the arenas purged.
-/// - glibc: free memory in pieces of 8 KiB and more of the thread's arena. What stays: smaller pieces, and the thread's cache,
-///   which no call empties (before glibc 2.42 7 blocks of each of 64 sizes up to 1032 bytes, 231 KiB at most;
-///   `GLIBC_TUNABLES=glibc.malloc.tcache_count=0` is without). A thread that has never allocated gets an arena by it.
+/// - `idle_every_ms` have passed since this thread's last time. The default is 100; `install!` or the variable
+///   `ALLOCANARY_IDLE_EVERY_MS` changes it;
+/// - 100 times the duration of that last time has passed;
+/// - with jemalloc: the thread has allocated and freed 16 KiB since.
 ///
-/// A thread that comes back before `idle_every_ms` are over keeps what it has then, for however long it waits. Where the
-/// wait can have a time limit, [`wait`] is better.
+/// `idle = keep` in `install!`, or `ALLOCANARY_IDLE=keep`, turns it off.
 ///
-/// Not for signal handlers: it takes the allocator's locks, as `malloc` does.
+/// - jemalloc: flushes the thread's cache and purges the thread's arena.
+/// - mimalloc: collects the thread's heap, with force, and purges the arenas.
+/// - glibc: returns free memory of the thread's arena in pieces of 8 KiB and more. Smaller pieces stay. The thread's
+///   cache stays too, because no call empties it (before glibc 2.42: 7 blocks of each of 64 sizes up to 1032 bytes, 231
+///   KiB at most; `GLIBC_TUNABLES=glibc.malloc.tcache_count=0` turns the cache off). A thread that has never allocated
+///   gets an arena by this call.
+///
+/// A thread that waits again before `idle_every_ms` have passed keeps its memory for that whole wait. Use [`wait`] if
+/// the wait can have a time limit.
+///
+/// Do not call it in signal handlers: it takes the allocator's locks, as `malloc` does.
 #[inline]
 pub fn thread_idle() -> Result<bool> {
     let allocator = installed().ok_or(Error::NotInstalled)?;
@@ -39,11 +45,12 @@ pub fn thread_idle() -> Result<bool> {
     }
 }
 
-/// Waits twice: for a `short` time first, and then, if nothing came, after what the thread keeps was given back. A thread
-/// that has work to do never pays.
+/// Waits in two steps: for a `short` time first; then, if nothing came, returns the thread's memory to the system and
+/// waits on. A thread that has work to do pays nothing.
 ///
-/// `wait_for` waits for at most the time that it is given and says what came, or `None` where nothing did. It is called until
-/// something comes. What cannot be given back (no allocator installed, `idle = keep`) is not, and the wait is the same: so it is with musl's malloc.
+/// `wait_for` waits for at most the given time and returns what came, or `None` if nothing came. It is called until
+/// something comes. The wait is the same if no memory can be returned: with no allocator installed, with `idle = keep`,
+/// or with musl's malloc.
 ///
 /// ```
 /// use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -66,9 +73,9 @@ pub fn wait<T>(short: Duration, wait_for: impl FnMut(Duration) -> Option<T>) -> 
     idle::wait_twice(short, waits, wait_for)
 }
 
-/// What is wrong with what was asked for idle threads.
+/// Invalid settings for idle threads, one line each.
 pub(super) fn problems(allocator: &dyn Allocator) -> Vec<String> {
-    // A time that never comes: asked, and nothing done.
+    // With the longest time nothing is due: this asks the allocator and changes nothing.
     let cannot = allocator.thread_idle(&Thread::new(), Duration::MAX).err();
     installation()
         .map_or_else(Vec::new, |installation| idle::problems(installation.idle, cannot.map(|error| error.to_string())))
