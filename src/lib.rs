@@ -1,9 +1,9 @@
-//! What the memory allocator costs a service, and the one line that ships the one you pick.
+//! Allocator tuning for services: one line sets the global allocator, and a command measures what each allocator costs.
 //!
-//! [`install!`] declares the global allocator of a program: the system's malloc, jemalloc or mimalloc, with its settings. The
-//! settings are checked while the program compiles, sized by the CPUs that the container allows, and applied before the first
-//! allocation. Environment variables take precedence. Nothing stands between the program and the allocator, unless you ask for
-//! a wrapper.
+//! [`install!`] declares the global allocator of a program: the system's malloc, jemalloc or mimalloc, with its
+//! settings. The compiler checks the settings. At start they are sized by the CPUs that the container allows and
+//! applied before the first allocation. Environment variables take precedence. The program calls the allocator
+//! directly, unless you add a wrapper.
 //!
 //! ```
 //! // At the root of the binary. One arena for each CPU of the container, not four for each of the host.
@@ -14,14 +14,14 @@
 //! }
 //! ```
 //!
-//! - [`tuning`] changes and reads the allocator while the program runs: arenas, thread caches, decay, purge, statistics, and
-//!   [`tuning::thread_idle`], with which threads that wait give their memory back.
-//! - [`container`] tells how many CPUs the affinity mask and the quota allow; [`units`] has amounts of memory.
-//! - [`Ballast`] keeps freed memory through a burst, or reserves addresses to grow into.
-//! - `metrics` (feature `prometheus`) has the gauges of the allocator and of the process.
-//! - [`Counting`] and `Leaks` (feature `leaks`) wrap the allocator: they count what is allocated, and tell who allocated the
-//!   blocks that are alive. `install!(jemalloc, wrap = Counting)`.
-//! - `arena`, `sort_buffer` and `blob_tree` are structures that ask an allocator for little.
+//! - [`tuning`] changes and reads the allocator while the program runs: arenas, thread caches, decay, purge,
+//!   statistics. [`tuning::thread_idle`] returns a thread's memory before the thread waits.
+//! - [`container`] reads how many CPUs the affinity mask and the quota allow; [`units`] has amounts of memory.
+//! - [`Ballast`] keeps freed memory through a burst, or reserves addresses for growth.
+//! - `metrics` (feature `prometheus`) exports metrics of the allocator and of the process.
+//! - [`Counting`] and `Leaks` (feature `leaks`) wrap the allocator. `Counting` counts what is allocated; `Leaks`
+//!   reports which call sites allocated the live blocks. `install!(jemalloc, wrap = Counting)`.
+//! - `arena`, `sort_buffer` and `blob_tree` are data structures that make few allocations.
 //!
 //! # Features
 //!
@@ -30,14 +30,14 @@
 //! | `jemalloc` | `install!(jemalloc)`, by the crates tikv-jemallocator, tikv-jemalloc-ctl and tikv-jemalloc-sys | yes |
 //! | `mimalloc` | `install!(mimalloc)`, by the crates mimalloc and libmimalloc-sys | yes |
 //! | `stats` | jemalloc's own counters: 6 % more instructions for each pair of allocate and free | with `command` |
-//! | `system-alloc`, `mimalloc-alloc`, `jemalloc-alloc` | what `install!()` without a name stands for; the first of them that is on | `jemalloc-alloc` |
+//! | `system-alloc`, `mimalloc-alloc`, `jemalloc-alloc` | the allocator of `install!()` without a name; the first of the three that is on | `jemalloc-alloc` |
 //! | `prometheus` | `metrics` for a registry of prometheus-client 0.25, and `stats` | no |
 //! | `leaks` | `Leaks`, and the crate backtrace | no |
-//! | `arena`, `sort-buffer`, `blob-tree` | the structures of those names | with `command` |
+//! | `arena`, `sort-buffer`, `blob-tree` | the data structures with those names | with `command` |
 //! | `command` | the `allocanary` command and its cells | yes |
 //!
-//! A service turns the default features off and names its allocator. It then compiles this crate, three small ones of
-//! allocanary's own, libc, and the allocator's crates:
+//! A service turns the default features off and names its allocator. It then compiles this crate, three small crates of
+//! allocanary, libc, and the allocator's crates:
 //!
 //! ```toml
 //! allocanary = { version = "0.1", default-features = false, features = ["jemalloc"] }
@@ -47,16 +47,16 @@
 //!
 //! - Linux, with glibc or musl, on 64-bit processors. Tested on x86-64. With musl, `system` has no settings.
 //! - Rust 1.88 or later. A later minimum is a new minor version.
-//! - No safe function is unsound, and none panics because of what an allocator, the environment or the kernel answers.
-//! - What an allocator cannot do is an [error](tuning::Error) that says so; no call does nothing in silence.
-//! - What will grow in `tuning` is `non_exhaustive`. What is hidden, and the crates named `allocanary-*`, may change with
-//!   any release.
+//! - No safe function is unsound, and none panics because of an answer of an allocator, the environment or the kernel.
+//! - A call that an allocator cannot serve returns an [error](tuning::Error). No call is silently ignored.
+//! - Types in `tuning` that will grow are `non_exhaustive`. Hidden items, and the crates named `allocanary-*`, may
+//!   change with any release.
 //!
 //! # The command
 //!
-//! `cargo install allocanary` installs the command with its cells. It measures allocators and settings under threads and cores,
-//! compares them with intervals and verdicts, and diagnoses hosts and running processes: see its `--help`, and the README of
-//! the repository.
+//! `cargo install allocanary` installs the command and its cells, the programs that it measures. It measures allocators
+//! and settings for numbers of threads and cores, compares them with intervals and verdicts, and diagnoses hosts and
+//! running processes: see its `--help`, and the README of the repository.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -88,7 +88,7 @@ pub use allocanary_wrappers::{Counting, counting};
 #[doc(inline)]
 pub use allocanary_wrappers::{Leaks, leaks};
 
-/// How many CPUs the affinity mask and the container's quota allow.
+/// The number of CPUs that the affinity mask and the container's quota allow.
 pub mod container {
     #[doc(inline)]
     pub use allocanary_kernel::container::{Cpus, Trouble};

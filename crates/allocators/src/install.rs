@@ -1,15 +1,15 @@
-//! The switch: one line declares a program's global allocator with its settings, sized by its container.
-//! In: `install!(jemalloc, narenas = per_cpu(1))`. Out: a static, and a hook that runs before the first allocation.
+//! `install!`: one line declares a program's global allocator with its settings, sized by its container. In:
+//! `install!(jemalloc, narenas = per_cpu(1))`. Out: a static, and a hook that runs before the first allocation.
 //!
 //! # How it works
 //!
-//! The macro puts a function's address into `.init_array` of the binary that it stands in, with a priority before the
-//! allocators' own constructors and before Rust's runtime. There, allocating nothing, the hook counts the CPUs available to
-//! the process ([`container`](allocanary_kernel::container)), writes the settings into a static buffer, and hands it to the
-//! allocator by the allocator's own means: jemalloc's `_rjem_malloc_conf` symbol, glibc's `mallopt`, mimalloc's option defaults.
-//! The main function would be too late: jemalloc is initialised by then.
+//! The macro puts a function's address into `.init_array` of the binary that calls it. Its priority is before the
+//! allocators' own constructors and before Rust's runtime. The function allocates nothing. It counts the CPUs available
+//! to the process ([`container`](allocanary_kernel::container)), writes the settings into a static buffer, and passes
+//! it to the allocator in the allocator's own way: jemalloc's `_rjem_malloc_conf` symbol, glibc's `mallopt`, mimalloc's
+//! option defaults. The main function would be too late: jemalloc is initialised by then.
 //!
-//! The allocator is the one of its own crate, as it is: nothing stands between a program and `malloc`.
+//! The global allocator is the type of the allocator's own crate. The program calls it directly.
 
 mod check;
 
@@ -20,31 +20,35 @@ use crate::allocator::Allocator;
 pub use crate::request::{Conf, Request, Value};
 pub use check::checked;
 
-/// Declares the global allocator of this binary, with settings. Once, at the root of the binary (or of a staticlib).
+/// Declares the global allocator of this binary, with settings. Call it once, at the root of the binary (or of a
+/// staticlib).
 ///
 /// ```
 /// allocanary::install!(jemalloc, narenas = per_cpu(1), background_thread = true);
 /// # fn main() {}
 /// ```
 ///
-/// - `install!()` is the allocator that the features choose (`system-alloc`, `mimalloc-alloc`, `jemalloc-alloc`), with
-///   its arenas as its authors set them;
-/// - `install!(jemalloc)`, `install!(mimalloc)`, `install!(system)` name one;
+/// - `install!()` installs the allocator that the features choose (`system-alloc`, `mimalloc-alloc`, `jemalloc-alloc`),
+///   with the allocator's default number of arenas;
+/// - `install!(jemalloc)`, `install!(mimalloc)`, `install!(system)` name the allocator;
 /// - `install!(jemalloc_unprefixed)` is for a binary that turns on tikv-jemallocator's feature
-///   `unprefixed_malloc_on_supported_platforms`, so that C's `malloc` is jemalloc too. That build reads another symbol,
-///   and from the environment `MALLOC_CONF` only: `JE_MALLOC_CONF` is honoured below it, `_RJEM_MALLOC_CONF` is not;
-/// - settings have the allocator's own names; a name that does not exist, or a value of the wrong kind, does not
-///   compile. The settings of `system` are glibc's: with another C library (musl), whose malloc has neither arenas nor
-///   settings, only `install!(system)` does;
-/// - `per_cpu(n)` is `n` for each CPU that affinity and container allow; `auto` is the allocator's own rule for them
-///   (jemalloc's `narenas`: 4 for each, and 1 on one; glibc's `arena_max`: 8 for each);
-/// - `idle = give_back` (the default) or `keep`, and `idle_every_ms = 100`, are what [`tuning::thread_idle`](crate::tuning::thread_idle)
-///   does in a thread that is about to wait. The variables `ALLOCANARY_IDLE` and `ALLOCANARY_IDLE_EVERY_MS` win over both;
+///   `unprefixed_malloc_on_supported_platforms`, so that C's `malloc` is jemalloc too. That build reads another symbol.
+///   Of the environment it reads only `MALLOC_CONF`; `JE_MALLOC_CONF` is honoured with lower precedence,
+///   `_RJEM_MALLOC_CONF` is ignored;
+/// - settings have the allocator's own names. A name that does not exist, or a value of the wrong kind, does not
+///   compile. The settings of `system` are those of glibc. Another C library (musl) has neither arenas nor settings:
+///   only `install!(system)` compiles there;
+/// - `per_cpu(n)` is `n` for each CPU that affinity and container allow; `auto` is the allocator's own rule for these
+///   CPUs (jemalloc's `narenas`: 4 per CPU, and 1 on one CPU; glibc's `arena_max`: 8 per CPU);
+/// - `idle = give_back` (the default) or `idle = keep`, and `idle_every_ms = 100`, set what
+///   [`tuning::thread_idle`](crate::tuning::thread_idle) does in a thread that is about to wait. The variables
+///   `ALLOCANARY_IDLE` and `ALLOCANARY_IDLE_EVERY_MS` take precedence;
 /// - sizes may have a unit: `tcache_max = "32KiB"`;
-/// - `wrap = ...`, last, wraps the allocator in [`Counting`](https://docs.rs/allocanary/latest/allocanary/struct.Counting.html)
-///   or in [`Leaks`](https://docs.rs/allocanary/latest/allocanary/struct.Leaks.html): `wrap = Counting`,
-///   `wrap = Leaks::sampling(512 * 1024)`. `as NAME` names the static, which reports are asked of. Without `wrap` nothing
-///   stands between the program and the allocator.
+/// - `wrap = ...`, last, wraps the allocator in
+///   [`Counting`](https://docs.rs/allocanary/latest/allocanary/struct.Counting.html) or in
+///   [`Leaks`](https://docs.rs/allocanary/latest/allocanary/struct.Leaks.html): `wrap = Counting`, `wrap =
+///   Leaks::sampling(512 * 1024)`. `as NAME` names the static, so that the program can call its methods, such as
+///   reports. Without `wrap` the program calls the allocator directly.
 ///
 /// ```
 /// use allocanary::Counting;
@@ -52,10 +56,11 @@ pub use check::checked;
 /// # fn main() {}
 /// ```
 ///
-/// Not in a library that a running program loads (dlopen): its allocator has begun by then.
+/// Do not use it in a library that a running program loads (dlopen): the allocator has started by then.
 ///
-/// What the environment sets wins, key by key. A program with jemalloc also honours `MALLOC_CONF` and `JE_MALLOC_CONF`,
-/// which the prefixed build ignores; the later of `JE_MALLOC_CONF`, `MALLOC_CONF`, `_RJEM_MALLOC_CONF` wins.
+/// The environment takes precedence, setting by setting. A program with jemalloc also honours `MALLOC_CONF` and
+/// `JE_MALLOC_CONF`, which the prefixed build ignores; the later of `JE_MALLOC_CONF`, `MALLOC_CONF`,
+/// `_RJEM_MALLOC_CONF` wins.
 ///
 /// ```compile_fail
 /// allocanary::install!(jemalloc, narena = 2); // no such setting
@@ -117,7 +122,7 @@ macro_rules! install {
     };
 }
 
-/// jemalloc, whose two builds differ in the symbol that they read.
+/// jemalloc. Its two builds differ in the symbol that they read.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __install_jemalloc {
@@ -126,7 +131,7 @@ macro_rules! __install_jemalloc {
             {
                 $crate::__private::jemalloc::Jemalloc, $crate::__private::jemalloc::Jemalloc, $crate::Jemalloc,
                 $crate::JEMALLOC_SETTINGS, ::core::option::Option::Some({
-                    // jemalloc's own symbol is weak; this one stands in the final binary and so is the one that is linked.
+                    // jemalloc's own symbol is weak. This one is in the final binary, so the linker uses it.
                     #[unsafe(export_name = $symbol)]
                     static CONF: $crate::__private::Conf = $crate::__private::Conf::new(::core::ptr::null_mut());
                     &CONF
@@ -137,14 +142,14 @@ macro_rules! __install_jemalloc {
     };
 }
 
-/// Settings one by one, into the brackets; then the statics, under the wrapper that `wrap =` names.
+/// Collects the settings one by one in the brackets; then makes the statics, with the wrapper of `wrap =`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __install {
     ($allocator:tt $done:tt $idle:tt wrap = $($wrapper:tt)*) => {
         $crate::__install_wrapped!($allocator ($done $idle) [] $($wrapper)*);
     };
-    // Ours, not the allocator's.
+    // This crate's own settings, not the allocator's.
     ($allocator:tt $done:tt ($($idle:tt)*) idle = $word:ident $(, $($rest:tt)*)?) => {
         $crate::__install!($allocator $done ($($idle)*.with_word(::core::stringify!($word))) $($($rest)*)?);
     };
@@ -179,7 +184,7 @@ macro_rules! __install {
     };
 }
 
-/// What stands after `wrap =`: the wrapper's path, segment by segment into the brackets, then its call and its name.
+/// Parses what follows `wrap =`: the wrapper's path, segment by segment into the brackets, then its call and its name.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __install_wrapped {
@@ -225,7 +230,7 @@ macro_rules! __install_wrapped {
     };
 }
 
-/// The installation, and the hook that carries it out before the first allocation.
+/// Makes the installation, and the hook that applies it before the first allocation.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __boot {
@@ -250,7 +255,7 @@ macro_rules! __boot {
     };
 }
 
-/// What the features choose: system before mimalloc before jemalloc.
+/// The allocator that the features choose: system before mimalloc before jemalloc.
 #[cfg(any(feature = "system-alloc", not(any(feature = "jemalloc-alloc", feature = "mimalloc-alloc"))))]
 #[doc(hidden)]
 #[macro_export]
@@ -290,30 +295,30 @@ pub struct Installation {
     pub allocator: &'static dyn Allocator,
     /// What is requested of it.
     pub request: Request,
-    /// What threads do that are about to wait.
+    /// What threads do before they wait.
     pub idle: crate::idle::Policy,
 }
 
-/// The installation of this binary, once its hook has run. A pointer and no `OnceLock`: that one's code would be 64 KiB more of
-/// the file in memory at start, and a lock could be held by another thread when the process forks.
+/// The installation of this binary, set by its hook. A pointer instead of a `OnceLock`: the lock's code would add 64
+/// KiB of the file in memory at start, and another thread could own the lock when the process forks.
 static INSTALLATION: AtomicPtr<Installation> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The installation of this binary, if it has one and its hook has run.
+/// The installation of this binary; `None` if it has none or its hook has not run.
 pub(crate) fn installation() -> Option<&'static Installation> {
     let installation = INSTALLATION.load(Ordering::Acquire);
     // SAFETY: null, or the static value that `boot` stored.
     unsafe { installation.as_ref() }
 }
 
-/// The allocator that this binary installed.
+/// The allocator that this binary installed; `None` without an `install!`.
 pub fn installed() -> Option<&'static dyn Allocator> {
     installation().map(|installation| installation.allocator)
 }
 
-/// The hook. Runs before anything of the program and allocates nothing.
+/// The hook. Runs before any code of the program, and allocates nothing.
 ///
-/// Inlined, with all that it always calls, into the binary that installs: there it lies beside `main`, and a process
-/// does not map another 64 KiB of its file for it.
+/// It is inlined, with everything that it always calls, into the binary that installs. There it lies next to `main`,
+/// and the process does not map another 64 KiB of its file for it.
 #[inline]
 pub fn boot(installation: &'static Installation) {
     let (none, this) = (std::ptr::null_mut(), std::ptr::from_ref(installation).cast_mut());

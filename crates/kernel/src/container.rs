@@ -1,39 +1,39 @@
-//! How many processors this process may really use. In: the scheduler's affinity mask and the control groups' quotas.
-//! Out: the least of them, and what was found on the way.
+//! The number of CPUs that this process may really use. In: the scheduler's affinity mask and the control groups'
+//! quotas. Out: the lower of the two, and any problem on the way.
 //!
-//! Nothing here allocates, so that an allocator can be sized by it before its first allocation: files are read into
-//! the stack, and paths are put together there.
+//! Nothing here allocates, because an allocator is sized by it before its first allocation. Files are read into the
+//! stack, and paths are put together there.
 
 use std::io::ErrorKind;
 
 use crate::sys::{first_number, read_into, try_read_into};
 
-/// The processors at hand.
+/// The CPUs available to this process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cpus {
-    /// Processors that the affinity mask (taskset, cpusets) lets this process run on.
+    /// The number of CPUs that the affinity mask (taskset, cpusets) allows.
     pub affinity: u32,
-    /// What the control group's quota allows, in thousandths of a processor; none where there is no limit.
+    /// The control group's quota, in thousandths of a CPU; `None` if there is no limit.
     pub quota_milli: Option<u64>,
-    /// Why a quota that should be there could not be read, if so. The affinity counts then.
+    /// The reason why a quota could not be read; `None` if all was read. With a reason, only the affinity mask counts.
     pub trouble: Option<Trouble>,
 }
 
-/// What was wrong with a quota.
+/// Problems with a quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// `/proc/self/cgroup` could not be read.
     NoGroups,
-    /// A quota's file is there and cannot be read.
+    /// The quota's file exists and cannot be read.
     Unreadable,
-    /// A quota's file holds neither `max` nor numbers.
+    /// The quota's file has neither `max` nor numbers.
     Garbage,
-    /// A quota or its period is zero.
+    /// The quota or its period is zero.
     Zero,
 }
 
 impl Trouble {
-    /// What was found, and what is done about it.
+    /// The problem, and what is done about it.
     pub const fn text(self) -> &'static str {
         match self {
             Trouble::NoGroups => "/proc/self/cgroup cannot be read: the affinity mask alone counts",
@@ -45,12 +45,12 @@ impl Trouble {
 }
 
 impl Cpus {
-    /// Of this process.
+    /// Reads the CPUs available to this process. Does not allocate.
     pub fn here() -> Cpus {
         Cpus::at("/proc/self/cgroup", "/sys/fs/cgroup")
     }
 
-    /// With control groups mounted at `mount` and named in the file `groups`.
+    /// As [`here`](Cpus::here), with control groups mounted at `mount` and named in the file `groups`.
     pub(crate) fn at(groups: &str, mount: &str) -> Cpus {
         let affinity = crate::sys::affinity();
         let mut text = [0; 4096];
@@ -64,22 +64,22 @@ impl Cpus {
         Cpus { affinity, quota_milli, trouble }
     }
 
-    /// Whole processors: the least of affinity and quota, at least 1. A part of one counts as one: under a quota of 1.5
-    /// two threads do run at the same time, if not all the time.
+    /// The number of whole CPUs: the lower of affinity and quota, at least 1. A part of a CPU is rounded up: under a
+    /// quota of 1.5 two threads do run at the same time, although not always.
     pub fn count(&self) -> u32 {
         let quota = self.quota_milli.map_or(u64::MAX, |milli| milli.div_ceil(1000));
         quota.min(u64::from(self.affinity)).max(1) as u32
     }
 
-    /// [`count`](Cpus::count) times `ratio`, within what an allocator takes.
+    /// [`count`](Cpus::count) times `ratio`, between 1 and the maximum that jemalloc takes, 4094.
     pub fn arenas(&self, ratio: u32) -> u32 {
-        /// jemalloc's most automatic arenas.
+        /// jemalloc's maximum of automatic arenas.
         const MOST: u32 = 4094;
         self.count().saturating_mul(ratio).clamp(1, MOST)
     }
 }
 
-/// The least quota from this process's group up to the root, in thousandths of a processor.
+/// The lowest quota from this process's group up to the root, in thousandths of a CPU.
 fn quota(groups: &[u8], mount: &str) -> Result<Option<u64>, Trouble> {
     let groups = std::str::from_utf8(groups).map_err(|_| Trouble::Garbage)?;
     let mut least = None;
@@ -92,8 +92,8 @@ fn quota(groups: &[u8], mount: &str) -> Result<Option<u64>, Trouble> {
         if !v1 && !controllers.is_empty() {
             continue;
         }
-        // From the group up to the root: a limit on any of them holds. In a container the root of the mount may be the
-        // group itself, while the path is the host's: its parts are not there, and the root is read all the same.
+        // The limit of every group up to the root applies. In a container the root of the mount may be the group
+        // itself, while the path is the host's. Then the parts of the path do not exist, and the root is read.
         let mut path = path.trim_end_matches('/');
         loop {
             match if v1 { quota_v1(mount, path) } else { quota_v2(mount, path) } {
@@ -131,7 +131,7 @@ pub fn quota_v2(mount: &str, path: &str) -> Result<Option<u64>, Trouble> {
     }
 }
 
-/// `cpu.cfs_quota_us` (-1 is none) over `cpu.cfs_period_us`.
+/// `cpu.cfs_quota_us` (-1 is no limit) divided by `cpu.cfs_period_us`.
 pub fn quota_v1(mount: &str, path: &str) -> Result<Option<u64>, Trouble> {
     let read = |file: &str, text: &mut [u8; 128]| {
         let mut read = |folder| read_joined(&[mount, folder, path, file], text);
@@ -157,15 +157,16 @@ fn milli(quota: u64, period: u64) -> Result<u64, Trouble> {
     }
 }
 
-/// A text that is a number and nothing else.
+/// The number, if the whole text is one.
 fn whole_number(text: &[u8]) -> Option<u64> {
     let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
     if digits { first_number(text) } else { None }
 }
 
-/// Reads the file whose path is `parts` put together; its length in `text`, or none where there is no such file.
+/// Reads the file whose path is `parts` put together. Returns its length in `text`, or `None` if the file does not
+/// exist.
 fn read_joined(parts: &[&str], text: &mut [u8; 128]) -> Result<Option<usize>, Trouble> {
-    // std opens paths below 384 bytes without allocating. A deeper group is not read, and its parents are.
+    // std opens paths below 384 bytes without allocating. A deeper group is not read, but its parents are.
     let mut path = [0; 380];
     let mut length = 0;
     for part in parts {

@@ -1,10 +1,10 @@
-//! Units: what a number is, how it is read from a user's text and how it is written for one.
-//! In: a number or a text. Out: the other one. No bare number reaches a table.
+//! Units: parses numbers with units from a user's text, and formats them. In: a number or a text. Out: the other one.
+//! No bare number reaches a table.
 
 use std::fmt;
 use std::time::Duration;
 
-/// An amount of memory.
+/// An amount of memory, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bytes(pub u64);
 
@@ -14,14 +14,14 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// What a reading or a metric counts. The names of readings end in the unit, as those of Prometheus do.
+/// The unit of a reading or a metric. The names of readings end in the unit, as those of Prometheus do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Bytes of memory, shown in binary multiples.
     Bytes,
-    /// Things: faults, threads, arenas.
+    /// A number of things: faults, threads, arenas.
     Count,
-    /// Operations in one second.
+    /// Operations per second.
     PerSecond,
     /// A span of time in nanoseconds.
     Nanoseconds,
@@ -32,7 +32,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// The unit's name, as it stands in a table's head and in a CSV column.
+    /// The unit's name, as in a table's head and in a CSV column.
     pub const fn name(self) -> &'static str {
         match self {
             Unit::Bytes => "bytes",
@@ -44,7 +44,7 @@ impl Unit {
         }
     }
 
-    /// A value for people: three or four digits and a unit (`84.1 MiB`, `1.25 M/s`, `310 us`, `6.5x`).
+    /// Formats a value: three or four digits and a unit (`84.1 MiB`, `1.25 M/s`, `310 us`, `6.5x`).
     pub fn show(self, value: f64) -> String {
         if !value.is_finite() {
             return "-".into();
@@ -64,7 +64,7 @@ impl Unit {
 fn scaled(value: f64, step: f64, names: &[&str]) -> String {
     let mut value = value;
     let mut name = 0;
-    // 999.95 would print as "1000.0": go up where the rounded text would.
+    // 999.95 would print as "1000.0": use the next unit if the rounded text needs it.
     while value.abs() >= step * 0.99995 && name + 1 < names.len() {
         value /= step;
         name += 1;
@@ -83,8 +83,8 @@ fn digits(value: f64) -> String {
     }
 }
 
-/// Reads a size such as `64`, `64K`, `64KiB`, `1.5 GiB` or `8MB`, in bytes. `K`, `KB` and `KiB` are all 1024, as
-/// the allocators themselves read them.
+/// Parses a size such as `64`, `64K`, `64KiB`, `1.5 GiB` or `8MB`, in bytes. `K`, `KB` and `KiB` are all 1024, as in
+/// the allocators themselves.
 pub fn parse_bytes(text: &str) -> Option<u64> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -100,11 +100,11 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
         _ => return None,
     };
     let bytes = number.parse::<f64>().ok()? * (1_u64 << shift) as f64;
-    // Above 2^53 a float no longer names every byte; no machine we run on has that much.
+    // Above 2^53 a float is not exact to a byte; no machine we run on has that much memory.
     (bytes.fract() == 0.0 && bytes <= 9.0e15).then_some(bytes as u64)
 }
 
-/// Reads a span of time such as `90`, `90s`, `1.5m`, `250ms` or `2h`. A bare number is seconds.
+/// Parses a span of time such as `90`, `90s`, `1.5m`, `250ms` or `2h`. A bare number is in seconds.
 pub fn parse_duration(text: &str) -> Option<Duration> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -120,7 +120,7 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(number.parse::<f64>().ok()? * seconds).ok()
 }
 
-/// A span of time for people: `4 ms`, `1.5 s`, `2 min 5 s`.
+/// Formats a span of time: `4 ms`, `1.5 s`, `2 min 5 s`.
 pub fn show_duration(span: Duration) -> String {
     match span.as_secs() {
         seconds if seconds >= 60 => format!("{} min {} s", seconds / 60, seconds % 60),

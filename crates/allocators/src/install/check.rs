@@ -1,12 +1,14 @@
-//! Checks the settings of an `install!` while the program compiles. In: names and values. Out: the same with sizes in bytes, or a
-//! compiler's error.
+//! Checks the settings of an `install!` while the program compiles. In: names and values. Out: the same, with sizes in
+//! bytes, or a compile error.
 
 use super::Value;
 use crate::setting::{Kind, Setting, equal};
 
-/// Checks the settings of an `install!` while it compiles: each is in the table, with a value of its kind.
+/// Checks the settings of an `install!` while it compiles: each name is in the table, and each value has the right
+/// kind.
 ///
-/// `N` is how many there are. Texts with a unit become numbers: allocators read none, or others than ours.
+/// `N` is the number of settings. Texts with a unit become numbers in bytes: allocators read no units, or others than
+/// ours.
 pub const fn checked<const N: usize>(
     requested: &[(&'static str, Value)],
     table: &[Setting],
@@ -38,7 +40,7 @@ pub const fn checked<const N: usize>(
     settings
 }
 
-/// A size in bytes, whatever its unit; every other value as it is.
+/// Converts a size with a unit to bytes; every other value is unchanged.
 const fn in_bytes(value: Value, kind: &Kind) -> Value {
     if let (Value::Text(text), Kind::Size { .. }) = (value, kind)
         && let Some(bytes) = crate::setting::const_bytes(text)
