@@ -1,5 +1,5 @@
-//! Counts what a program asks of its allocator, thread by thread. In: any `GlobalAlloc`. Out: the same allocator, and
-//! how often and how much the current thread, a call or the whole process has allocated, freed and reallocated.
+//! Counts a program's allocations, thread by thread. In: any `GlobalAlloc`. Out: the same allocator, and counts: how
+//! often and how much the current thread, one call or the whole process has allocated, freed and reallocated.
 //!
 //! ```
 //! use allocanary::{Counting, counting};
@@ -15,41 +15,44 @@
 //!
 //! # What is counted
 //!
-//! Calls that succeeded, with the bytes that were asked for (not what the allocator rounds them to):
+//! Calls that succeeded, with the requested bytes (not the size to which the allocator rounds them up):
 //!
 //! - an allocation, zeroed or not, adds 1 to `allocations` and its size to `bytes`;
 //! - a free adds 1 to `frees` and the block's size to `freed`;
-//! - a reallocation is a kind of its own: it adds 1 to `reallocations` and only the difference, to `bytes` where the block
-//!   grows and to `freed` where it shrinks. So a `Vec` that is pushed to from empty makes one allocation, then
-//!   reallocations, and its `bytes` are its capacity. A block that moves exists twice for a moment; `peak` leaves that out.
+//! - a reallocation adds 1 to `reallocations` and only the difference in size: to `bytes` if the block grows, to
+//!   `freed` if it shrinks. A `Vec` that is filled from empty by `push` therefore makes one allocation, then
+//!   reallocations, and its `bytes` are its capacity. A block that moves exists twice for a moment; `peak` does not
+//!   include that.
 //!
-//! A free is counted on the thread that frees. One thread's `live` is therefore what it allocated minus what it freed,
-//! whoever freed or made the blocks, and below 0 where a thread frees what others made. Over all threads
-//! ([`total`]) that cancels out.
+//! A free counts on the thread that frees. One thread's `live` is therefore what it allocated minus what it freed, no
+//! matter which thread made or freed the blocks. It is below 0 if a thread frees blocks of other threads. Over all
+//! threads ([`total`]) these differences cancel out.
 //!
 //! # Implementation
 //!
-//! Each thread adds to a tally of its own with plain adds: one look into thread-local memory, no locked instruction,
-//! nothing shared. Tallies are in static memory, and from the 33rd thread alive at once in mapped memory; a thread
-//! claims one at its first call, and its successor goes on in it, so that the sum over tallies is the total and a thread's
-//! own counts are differences. The thread-local part has no destructor: it can be used until the thread's stack is gone.
-//! What a thread does after its tally was handed back (in the destructors of C's thread-specific data that run after ours)
-//! goes to one shared tally, and is in the total alone.
+//! Each thread has a tally and adds to it with plain adds: one access to thread-local memory, no locked instruction,
+//! nothing shared. The first 32 tallies are in static memory; from the 33rd thread alive at once they are in mapped
+//! memory. A thread claims a tally at its first call. When the thread ends, a later thread continues in the same tally.
+//! So the sum over all tallies is the total, and a thread's counts are differences. The thread-local part has no
+//! destructor: it can be used until the thread's stack is gone. Calls of a thread after it returned its tally (in the
+//! destructors of C's thread-specific data that run after ours) go to one shared tally, and are only in the total.
 //!
-//! A pair of allocate and free is five adds in memory (allocations, bytes and what is left to the peak; frees, and that
-//! again), two loads of the tally's address and two branches: 14 instructions, where the pair itself is 160 in glibc, 110 in
-//! mimalloc and 90 in jemalloc. Four adds alone, which keep no peak and which no other thread could read, are 8 or 9:
-//! 1.05 of a bare pair of glibc's in time. So 5 % is out of reach there, and what counts is the program between the calls:
-//! with 256 blocks alive it is 0 to 3 % over glibc's malloc, 7 to 11 % over jemalloc and 7 to 9 % over mimalloc
-//! (`cargo bench --bench counting`, beside crates whose threads share their counters).
+//! A pair of allocate and free costs five adds in memory (allocations, bytes and the room below the peak; frees, and
+//! the room again), two loads of the tally's address and two branches: 14 instructions. The pair itself is 160
+//! instructions in glibc, 110 in mimalloc and 90 in jemalloc. Four adds alone, without a peak and unreadable for other
+//! threads, are 8 or 9 instructions: 1.05 times the time of a bare pair in glibc. So an overhead below 5 % is out of
+//! reach there, and the program between the calls decides: with 256 blocks alive the overhead is 0 to 3 % over glibc's
+//! malloc, 7 to 11 % over jemalloc and 7 to 9 % over mimalloc (`cargo bench --bench counting`, next to crates whose
+//! threads share their counters).
 //!
-//! Tried, and no faster: to subtract in memory and branch on the flags, in assembly (10 instructions); to compare before the
-//! subtraction; a block's 1 and its bytes in one word, taken apart before it overflows; to give freed bytes back to the
-//! room only when it is used up, which saves an add and costs a call wherever a thread is near its peak. A tally within
-//! the thread-local memory would save 1 to 2 % of a bare pair: but then whoever reads it must lock out the thread's end.
+//! Tried, and not faster: to subtract in memory and branch on the flags, in assembly (10 instructions); to compare
+//! before the subtraction; to keep a block's 1 and its bytes in one word that is split before it overflows; to return
+//! freed bytes to the room only when the room is used up, which saves an add and costs a call whenever a thread is near
+//! its peak. A tally within the thread-local memory would save 1 to 2 % of a bare pair, but then every reader must lock
+//! out the thread's end.
 //!
-//! The tallies are the process's: two `Counting` allocators in one program count together. The child of a fork goes on
-//! from its parent's counts.
+//! The tallies belong to the process: two `Counting` allocators in one program count together. The child of a fork
+//! continues from its parent's counts.
 
 mod pool;
 mod tally;
@@ -61,27 +64,27 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use pool::Mine;
 
-/// An allocator that counts; see the [module](self).
+/// An allocator that counts its calls and bytes; see the [module](self).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counting<A>(A);
 
 impl<A> Counting<A> {
-    /// Counts what is asked of `allocator`.
+    /// Wraps `allocator` and counts its calls.
     pub const fn new(allocator: A) -> Self {
         Counting(allocator)
     }
 
-    /// The allocator that does the work.
+    /// The wrapped allocator.
     pub const fn inner(&self) -> &A {
         &self.0
     }
 }
 
-// SAFETY: every call is handed on as it is; counting touches no memory of the allocator, does not allocate nor unwind.
+// SAFETY: every call is passed on unchanged; counting touches no memory of the allocator, does not allocate nor unwind.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promises are those that the allocator asks for.
+        // SAFETY: the caller's promises are those that the inner allocator requires.
         let block = unsafe { self.0.alloc(layout) };
         if !block.is_null() {
             let size = layout.size() as u64;
@@ -114,7 +117,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
 
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // Before the call, which is then a jump: nothing has to be kept across it.
+        // Computed before the call, which is then a jump: nothing has to be saved across it.
         let size = layout.size() as u64;
         pool::with(move |tally| tally.freed(size), move |shared| shared.freed(size));
         // SAFETY: as above.
@@ -122,7 +125,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
     }
 }
 
-/// What one thread did, between two points or since it began.
+/// The counts of one thread, between two points or since the thread began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Blocks allocated.
@@ -131,17 +134,18 @@ pub struct Counts {
     pub frees: u64,
     /// Blocks reallocated.
     pub reallocations: u64,
-    /// Bytes gained: by allocations, and by reallocations that grew.
+    /// Bytes added: by allocations, and by reallocations that grew.
     pub bytes: u64,
-    /// Bytes given back: by frees, and by reallocations that shrank.
+    /// Bytes removed: by frees, and by reallocations that shrank.
     pub freed: u64,
-    /// `bytes` minus `freed`: below 0 where more was freed than allocated.
+    /// `bytes` minus `freed`: below 0 if more was freed than allocated.
     pub live: i64,
-    /// The most that `live` was on the way, in bytes; at least 0.
+    /// The maximum of `live` in this span, in bytes; at least 0.
     pub peak: u64,
 }
 
-/// What all threads did together since the process began. There is no peak: threads have theirs at different times.
+/// The counts of all threads together since the process began. There is no peak, because threads reach their peaks at
+/// different times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Total {
     /// Blocks allocated.
@@ -150,22 +154,24 @@ pub struct Total {
     pub frees: u64,
     /// Blocks reallocated.
     pub reallocations: u64,
-    /// Bytes gained: by allocations, and by reallocations that grew.
+    /// Bytes added: by allocations, and by reallocations that grew.
     pub bytes: u64,
-    /// Bytes given back: by frees, and by reallocations that shrank.
+    /// Bytes removed: by frees, and by reallocations that shrank.
     pub freed: u64,
-    /// `bytes` minus `freed`: what is alive. Exact where other threads rest; while they run, a block that goes from one
-    /// to another may be seen on one side only. Where a thread was stopped for good between two stores (the parent's, seen
-    /// from the child of a fork; one's own, seen from a signal handler) it may be off by that thread's peak.
+    /// `bytes` minus `freed`: the live bytes. Exact if no other thread allocates or frees meanwhile. Otherwise a block
+    /// that moves between threads may be counted on one side only. If a thread was stopped for good between two stores
+    /// (the parent's thread, seen from the child of a fork; the own thread, seen from a signal handler), the value may
+    /// be off by that thread's peak.
     pub live: i64,
 }
 
-/// Makes the call; its value and what it did with memory on the current thread. What it drops counts, what it returns is
-/// alive. Calls may be nested, and each has its own peak.
+/// Runs `call`, and returns its value with the counts of the current thread during the call. A value that the call
+/// drops is counted as freed; a value that it returns is live. Calls may be nested, and each has its own peak.
 ///
 /// # Panics
 ///
-/// Where the program's global allocator is not a [`Counting`], since all that a test then asserts of zeros would hold.
+/// Panics if the program's global allocator is not a [`Counting`]: all counts would be 0, and a test's assertions on
+/// them would pass.
 pub fn count<T>(call: impl FnOnce() -> T) -> (T, Counts) {
     let Some(tally) = pool::mine() else { return (call(), Counts::default()) };
     assert!(
@@ -181,8 +187,8 @@ pub fn count<T>(call: impl FnOnce() -> T) -> (T, Counts) {
     (value, counts)
 }
 
-/// Whether the program's global allocator counts. Tried out: that there are tallies does not say it, since [`thread`]
-/// claims one, and so does a `Counting` that is not the global allocator.
+/// Whether the program's global allocator counts. This makes an allocation to find out. The existence of tallies does
+/// not show it: [`thread`] claims one, and so does a `Counting` that is not the global allocator.
 fn is_installed(tally: Mine) -> bool {
     static IS: AtomicBool = AtomicBool::new(false);
     if !IS.load(Relaxed) && tally.counts(|| drop(black_box(Box::new(0_u8)))) {
@@ -191,14 +197,14 @@ fn is_installed(tally: Mine) -> bool {
     IS.load(Relaxed)
 }
 
-/// What the current thread did since it began. All zero in the destructors that run after the thread's tally was handed
-/// back, and where the kernel had no page for one.
+/// The counts of the current thread since it began. All are 0 in destructors that run after the thread's tally was
+/// returned, and if the kernel had no page for a tally.
 pub fn thread() -> Counts {
     pool::mine().map_or(Counts::default(), |tally| tally.read().since(&tally.start()))
 }
 
-/// What all threads did together, those that have ended included. Takes time in proportion to the most threads that were
-/// ever alive at once; costs the running threads nothing.
+/// The counts of all threads together, including those that have ended. The time is proportional to the highest number
+/// of threads that were alive at once. It costs the running threads nothing.
 pub fn total() -> Total {
     let mut total = Total::default();
     pool::for_each(|tally| {
@@ -213,7 +219,7 @@ pub fn total() -> Total {
     total
 }
 
-/// The span of one [`count`]: at its end, also by a panic, the peak of the span around it stands again.
+/// The span of one [`count`]. Its end, also by a panic, restores the peak of the span around it.
 struct Lap {
     tally: Mine,
     peak: i64,

@@ -1,5 +1,5 @@
-//! Which blocks are alive, and who allocated them. In: any `GlobalAlloc`. Out: the same allocator, and reports by call
-//! site: bytes, blocks, ages, function, file and line.
+//! Finds which blocks are alive, and who allocated them. In: any `GlobalAlloc`. Out: the same allocator, and reports by
+//! call site: bytes, blocks, ages, function, file and line.
 //!
 //! ```no_run
 //! use allocanary::Leaks;
@@ -11,38 +11,41 @@
 //! println!("{}", GLOBAL.report());
 //! ```
 //!
-//! After the leak tracking of Dgraph's manual memory (dgraph-io/ristretto, `z/calloc_jemalloc.go`): there a map of all blocks
-//! under one lock, with the caller's line or tag, in programs that call its `Calloc`. Here it is every allocation.
+//! The model is the leak tracking of Dgraph's manual memory (dgraph-io/ristretto, `z/calloc_jemalloc.go`): a map of all
+//! blocks under one lock, with the caller's line or tag, in programs that call its `Calloc`. This module covers every
+//! allocation.
 //!
 //! # What is recorded
 //!
-//! Without [`sampling`](Leaks::sampling) every block is recorded, which suits a test. With it there is on average one sample
-//! per N bytes, which can stay on in production: the report then has estimates of the whole next to the sampled figures. A
-//! reallocated block keeps its record, that is its site and its age. Blocks from before [`start`](Leaks::start) are not known.
+//! Without [`sampling`](Leaks::sampling) every block is recorded, which suits a test. With it there is on average one
+//! sample per N bytes, which can stay on in production. The report then has estimates for all blocks next to the
+//! sampled figures. A reallocated block keeps its record, and so its site and its age. Blocks from before
+//! [`start`](Leaks::start) are unknown.
 //!
-//! Stacks are kept as code addresses and named when a report is made. Functions have names where the program has symbols,
-//! files and lines where it has line tables (`debug = "line-tables-only"` in the profile is enough). At most
-//! 24 frames are kept, and what was inlined is seen with line tables only.
+//! Stacks are kept as code addresses and named when a report is made. Functions have names if the program has symbols.
+//! Files and lines need line tables (`debug = "line-tables-only"` in the profile is enough), and so do inlined
+//! functions. At most 24 frames are kept.
 //!
 //! # Implementation
 //!
-//! Recording needs no lock and no allocation: records lie in one mapping with a fixed number of places
-//! ([`capacity`](Leaks::capacity)), made at the first record. Where there is none left, a block goes unrecorded, and
-//! the report says how many did. An allocation that is not sampled costs a subtraction in thread-local memory, a free a
-//! look into an array of 64 KiB: together 13 instructions, 4 to 9 % of a bare pair of the two with glibc, which has 160 and
-//! takes 10 ns. A sample costs some 1.3 microseconds for a stack of ten functions: 18,000 instructions, all but a few of them
-//! libgcc's, which unwinds by tables since Rust's programs have no frame pointers to follow. With one in 512 KiB that is 0.3 %
-//! of a processor for each GiB a second that a program allocates (`cargo bench --bench counting --features leaks`).
+//! Recording needs no lock and no allocation. Records are in one mapping with a fixed number of places
+//! ([`capacity`](Leaks::capacity)), made at the first record. If no place is left, a block is not recorded, and the
+//! report counts such blocks. An allocation that is not sampled costs a subtraction in thread-local memory; a free
+//! costs one access to an array of 64 KiB. Together that is 13 instructions: 4 to 9 % of a bare pair of the two with
+//! glibc, which is 160 instructions and takes 10 ns. A sample costs about 1.3 microseconds for a stack of ten
+//! functions: 18,000 instructions, nearly all in libgcc, which unwinds by tables because Rust's programs have no frame
+//! pointers to follow. With one sample in 512 KiB that is 0.3 % of a CPU for each GiB per second that a program
+//! allocates (`cargo bench --bench counting --features leaks`).
 //!
-//! A block's record is removed *before* the block is freed (Dgraph's frees first, and lost one block of eight). Once it is
-//! free, another thread may be handed the same address, and it is that one's record which a late removal would take.
+//! A block's record is removed *before* the block is freed. (Dgraph frees first, and lost one block of eight.) After
+//! the free, another thread may get the same address, and a late removal would take that thread's record.
 //!
-//! Recording is safe in the child of a fork: nothing is held. The child has its parent's records, since it has its parent's
-//! blocks. A *report* there is not, as little as any that names functions: the `backtrace` crate does so under a lock, which
-//! another thread may have held at the fork; [`alive`](Leaks::alive) takes none.
+//! Recording is safe in the child of a fork, because it takes no lock. The child has its parent's records, and its
+//! parent's blocks. A *report* in the child is not safe, like any report that names functions: the `backtrace` crate
+//! names them under a lock, which another thread may have held at the fork. [`alive`](Leaks::alive) takes no lock.
 //!
-//! How far a thread has got to its next sample is the thread's, not the allocator's: of several `Leaks` in one program, at most
-//! one may sample. Any number may record every block beside it.
+//! The distance to the next sample belongs to the thread, not to the allocator. Of several `Leaks` in one program, at
+//! most one may sample. Any number of others may record every block.
 
 mod filter;
 mod hooks;
@@ -64,25 +67,25 @@ use table::{Record, Table};
 
 use allocanary_kernel::clocks;
 
-/// How many sites [`Leaks::report`] lists.
+/// The number of sites that [`Leaks::report`] lists.
 pub const TOP: usize = 20;
 
-/// An allocator that knows what is alive; see the [module](self).
+/// An allocator that records its live blocks; see the [module](self).
 pub struct Leaks<A> {
     inner: A,
     sampling: u64,
     capacity: usize,
     bits: u32,
     on: AtomicBool,
-    /// What each free looks at: the filter at the head of the table, or the one of no records, so that it need not ask
-    /// whether there is a table.
+    /// The filter that each free reads: the one at the head of the table, or the one of no records. So a free need not
+    /// check whether there is a table.
     filter: AtomicPtr<Filter>,
     unrecorded_blocks: AtomicU64,
     unrecorded_bytes: AtomicU64,
 }
 
 impl<A> Leaks<A> {
-    /// Records every block of `allocator`, up to 65,536 alive at once, from the first on.
+    /// Wraps `allocator` and records every block from the first on, up to 65,536 alive at once.
     pub const fn new(allocator: A) -> Self {
         Leaks {
             inner: allocator,
@@ -96,41 +99,42 @@ impl<A> Leaks<A> {
         }
     }
 
-    /// Records one in `bytes` bytes on average instead; 0 and 1 mean every block.
+    /// Samples one in `bytes` bytes on average instead of recording every block; 0 and 1 mean every block.
     pub const fn sampling(mut self, bytes: u64) -> Self {
         self.sampling = bytes;
         self
     }
 
-    /// Has room for so many records, of about 280 bytes each, instead of 65,536. Memory is touched as they are used.
+    /// Sets the maximum number of records instead of 65,536. A record takes about 280 bytes. Its memory is touched when
+    /// it is used.
     pub const fn capacity(mut self, records: usize) -> Self {
         self.capacity = if records == 0 { 1 } else { records };
         self.bits = table::bits(self.capacity);
         self
     }
 
-    /// Waits for [`start`](Leaks::start) instead of recording from the first allocation on.
+    /// Does not record until [`start`](Leaks::start).
     pub const fn paused(mut self) -> Self {
         self.on = AtomicBool::new(false);
         self
     }
 
-    /// Records from now on.
+    /// Starts recording.
     pub fn start(&self) {
         self.on.store(true, Relaxed);
     }
 
-    /// Records no more. What was recorded stays, and goes when its block is freed.
+    /// Stops recording. Existing records stay until their blocks are freed.
     pub fn stop(&self) {
         self.on.store(false, Relaxed);
     }
 
-    /// The allocator that does the work.
+    /// The wrapped allocator.
     pub const fn inner(&self) -> &A {
         &self.inner
     }
 
-    /// What is alive now, without saying where. Does not allocate, and takes no lock.
+    /// The sum of all live blocks, without call sites. Does not allocate, and takes no lock.
     pub fn alive(&self) -> Sum {
         let mut sum = Sum::default();
         if let Some(table) = self.table() {
@@ -139,13 +143,15 @@ impl<A> Leaks<A> {
         sum
     }
 
-    /// What is alive now: the 20 sites with the most bytes, and the sum of the others.
+    /// The live blocks: the 20 sites with the most bytes, and the sum of the others. Allocates, as
+    /// [`report_top`](Leaks::report_top) does.
     pub fn report(&self) -> Report {
         self.report_top(TOP)
     }
 
-    /// The same with so many sites. Takes time in proportion to the records and to the sites named, and allocates; what it
-    /// allocates is not recorded. Other threads go on: a block that comes or goes meanwhile may be in it or not.
+    /// As [`report`](Leaks::report), with `sites` sites. The time is proportional to the number of records and of
+    /// listed sites. It allocates, and these allocations are not recorded. Other threads continue: a block that is made
+    /// or freed meanwhile may be in the report or not.
     pub fn report_top(&self, sites: usize) -> Report {
         let _inside = Inside::enter();
         let unrecorded = (self.unrecorded_blocks.load(Relaxed), self.unrecorded_bytes.load(Relaxed));
@@ -162,7 +168,7 @@ impl<A> Leaks<A> {
         self.sampling > 1
     }
 
-    /// The table, where a block was ever recorded.
+    /// The table; `None` if no block was ever recorded.
     fn table(&self) -> Option<ManuallyDrop<Table>> {
         let filter = self.filter.load(Acquire);
         if filter == no_table() {
@@ -173,7 +179,7 @@ impl<A> Leaks<A> {
         Some(ManuallyDrop::new(unsafe { Table::from_memory(memory, self.capacity, self.bits) }))
     }
 
-    /// The table, made now where it is not there yet; none where there is no memory for it.
+    /// The table, made now if it does not exist; `None` if there is no memory for it.
     fn made_table(&self) -> Option<ManuallyDrop<Table>> {
         if self.filter.load(Acquire) == no_table() {
             let memory = Table::new(self.capacity)?.into_memory();
@@ -185,16 +191,15 @@ impl<A> Leaks<A> {
         self.table()
     }
 
-    /// Whether the block may have a record; false is certain.
+    /// Whether the block may have a record; `false` is certain.
     #[inline(always)]
     fn may_have(&self, block: *mut u8) -> bool {
         // SAFETY: a filter that lives as long as the program, or as `self`: that of no records, or the table's first bytes.
         unsafe { &*self.filter.load(Acquire) }.may_have(block as usize)
     }
 
-    /// What is left to do with a block of `size` bytes that was made or grew by `drawn` bytes, with which the thread's
-    /// countdown has ended: the dice say whether it is a hit, and a hit is recorded. A block that was not made ends the
-    /// countdown all the same.
+    /// Handles a block of `size` bytes that was made or grew by `drawn` bytes, when the thread's countdown has ended. A
+    /// random draw decides whether it is a hit, and a hit is recorded. A failed allocation ends the countdown too.
     #[cold]
     #[inline(never)]
     fn record(&self, block: *mut u8, size: u64, drawn: u64) {
@@ -203,7 +208,7 @@ impl<A> Leaks<A> {
             return;
         }
         let Some(_inside) = Inside::enter() else { return };
-        // As if the whole block had been drawn for: what it was before it grew had its chance as well.
+        // As if the whole block had been drawn for: its bytes from before it grew had their chance as well.
         let record = Record { size, drawn: size, born: clocks::monotonic_nanos(), frames: stack::capture() };
         if !self.made_table().is_some_and(|table| table.insert(block as usize, &record)) {
             self.unrecorded(size);
@@ -216,7 +221,7 @@ impl<A> Leaks<A> {
         self.unrecorded_bytes.fetch_add(size, Relaxed);
     }
 
-    /// The end of a block that may have a record, before it is freed.
+    /// Removes the record of a block that may have one, before the block is freed.
     #[cold]
     #[inline(never)]
     fn forget(&self, block: *mut u8) {
@@ -225,7 +230,7 @@ impl<A> Leaks<A> {
         }
     }
 
-    /// Moves the record `number` (of `old` bytes until now) to the block.
+    /// Moves the record `number` (of `old` bytes until now) to the block, which has `size` bytes.
     fn attach(&self, block: *mut u8, number: u64, old: u64, size: u64) {
         let Some(table) = self.table() else { return };
         table.resize(number, size, size.saturating_sub(old));

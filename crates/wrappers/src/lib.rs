@@ -1,9 +1,9 @@
-//! Internal to [allocanary](https://docs.rs/allocanary), which re-exports both: this crate promises nothing by itself, and any
-//! release may change it.
+//! Internal to [allocanary](https://docs.rs/allocanary), which re-exports both wrappers. Any release may change this
+//! crate.
 //!
-//! Allocators that wrap an allocator and observe what passes through: [`Counting`] and, with the feature `leaks`, `Leaks`.
+//! Wrappers around an allocator that observe its calls: [`Counting`] and, with the feature `leaks`, `Leaks`.
 
-// Numbers and texts are returned: only the command writes to a terminal.
+// Numbers and texts are returned; only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 
 pub mod counting;

@@ -1,4 +1,4 @@
-//! What is alive, by call site. In: records. Out: the largest sites, the sum of the rest, and the text for both.
+//! The live blocks, by call site. In: records. Out: the largest sites, the sum of the rest, and a text for both.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,16 +9,16 @@ use super::stack::{self, Frame};
 use super::table::{DEPTH, Record};
 use allocanary_kernel::units::{Bytes, Unit, show_duration};
 
-/// What blocks are worth together.
+/// The sum of several blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sum {
     /// Recorded blocks.
     pub blocks: u64,
-    /// Their bytes, as they were asked for.
+    /// Their requested bytes.
     pub bytes: u64,
-    /// How many blocks those stand for; the same as `blocks` where every block is recorded.
+    /// Estimate of all blocks that the recorded ones represent; equal to `blocks` if every block is recorded.
     pub estimated_blocks: f64,
-    /// How many bytes those stand for.
+    /// Estimate of all bytes that the recorded ones represent.
     pub estimated_bytes: f64,
 }
 
@@ -39,18 +39,18 @@ impl Sum {
     }
 }
 
-/// Where blocks were allocated: one stack.
+/// A call site: one stack, and the blocks that it allocated.
 #[derive(Clone, Debug)]
 pub struct Site {
-    /// The blocks of this site that are alive.
+    /// The live blocks of this site.
     pub sum: Sum,
-    /// How long the oldest has been alive.
+    /// The age of the oldest block.
     pub oldest: Duration,
-    /// How long the youngest has been alive.
+    /// The age of the youngest block.
     pub youngest: Duration,
-    /// The innermost function that is neither an allocator's nor the standard library's.
+    /// The innermost function that belongs neither to an allocator nor to the standard library.
     pub function: String,
-    /// Its source file, where the program has line tables.
+    /// Its source file, if the program has line tables.
     pub file: Option<std::path::PathBuf>,
     /// The line that allocated.
     pub line: Option<u32>,
@@ -58,29 +58,29 @@ pub struct Site {
     pub stack: Vec<Frame>,
 }
 
-/// The blocks that are alive; `Display` is a table 80 columns wide.
+/// A report of the live blocks; `Display` prints a table 80 columns wide.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// The sites with the most bytes, estimated, the largest first.
+    /// The sites with the most estimated bytes, the largest first.
     pub sites: Vec<Site>,
-    /// How many sites there are besides.
+    /// The number of sites that are not listed.
     pub other_sites: u64,
-    /// What is alive at those.
+    /// The sum of the live blocks at those sites.
     pub others: Sum,
-    /// What is alive at all sites.
+    /// The sum of the live blocks at all sites.
     pub total: Sum,
     /// One sample per this many bytes; 0 if every block is recorded.
     pub sampling: u64,
-    /// Blocks that were to be recorded since the beginning, but had no room, and may be alive or not.
+    /// Blocks that found no room for a record since the beginning. They may be alive or freed.
     pub unrecorded_blocks: u64,
-    /// Their bytes.
+    /// The bytes of these blocks.
     pub unrecorded_bytes: u64,
 }
 
-/// Shows each record to what it is given.
+/// Passes each record to the given function.
 type Records<'a> = dyn Fn(&mut dyn FnMut(&Record)) + 'a;
 
-/// A site while its records are added up. A million of them must be cheap, so the stack is looked up again later.
+/// A site while its records are added up. There may be a million, so this is small; the stack is looked up again later.
 struct Pile {
     sum: Sum,
     oldest: u64,
@@ -88,7 +88,7 @@ struct Pile {
 }
 
 impl Report {
-    /// Folds what `records` shows (twice: sums first, then the stacks of the `top` sites alone).
+    /// Adds up the records in two passes: first the sums, then the stacks of the `top` sites only.
     pub(super) fn fold(records: &Records, now: u64, sampling: u64, top: usize, unrecorded: (u64, u64)) -> Report {
         let mut piles: HashMap<u64, Pile> = HashMap::new();
         let mut total = Sum::default();
@@ -117,7 +117,7 @@ impl Report {
             }
         });
         let age = |born: u64| Duration::from_nanos(now.saturating_sub(born));
-        // A site whose last block went between the two passes has no stack, and is one of the rest.
+        // A site whose last block was freed between the two passes has no stack, and counts among the rest.
         let mut other_sites = rest.len() as u64;
         let mut sites = Vec::new();
         for (key, pile) in piles {
@@ -144,8 +144,8 @@ impl Report {
     }
 }
 
-/// A name for a stack (FNV-1a over whole words). Two stacks with the same are taken for one: of a million stacks, with
-/// a chance of one in 10^7.
+/// A hash of a stack (FNV-1a over whole words). Two stacks with the same hash are counted as one: among a million
+/// stacks the chance is one in 10^7.
 fn key(frames: &[usize; DEPTH]) -> u64 {
     let mix = |key: u64, frame: &usize| {
         let mixed = (key ^ *frame as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -199,7 +199,7 @@ fn words(sum: &Sum) -> String {
     format!("{bytes} in {blocks} blocks")
 }
 
-/// The beginning of a text that is too long: of a function with its types, that is what tells most.
+/// The beginning of a text that is too long: of a function with its types, that part tells most.
 fn head(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
@@ -207,7 +207,7 @@ fn head(text: &str, width: usize) -> String {
     format!("{}..", text.chars().take(width - 2).collect::<String>())
 }
 
-/// The end of a text that is too long, as of a path.
+/// The end of a text that is too long, such as a path.
 fn tail(text: &str, width: usize) -> String {
     let length = text.chars().count();
     if length <= width {

@@ -1,31 +1,34 @@
-//! Where the program is. In: the calling thread, or code addresses. Out: code addresses, or functions with file and line.
+//! Stacks of a program. In: the calling thread, or code addresses. Out: code addresses, or functions with file and
+//! line.
 
 use std::path::PathBuf;
 
 use super::table::DEPTH;
 
-/// One function of a stack. Inlined functions have frames of their own, with the address of the function they are in.
+/// One function of a stack. An inlined function has a separate frame, with the address of the function that contains
+/// it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// The code address.
     pub address: usize,
-    /// The function's path, without the hash; `?` where the program's symbols do not say.
+    /// The function's path, without the hash; `?` if the program's symbols do not name it.
     pub function: String,
-    /// The source file, where the program has line tables.
+    /// The source file, if the program has line tables.
     pub file: Option<PathBuf>,
-    /// The line in it.
+    /// The line in that file.
     pub line: Option<u32>,
 }
 
 /// The code addresses of the calling thread's stack, innermost first, 0 after the last.
 ///
-/// Without the lock that `backtrace::trace` takes: on Linux unwinding needs none, and a lock held by a thread while
-/// another forks would stay held in the child.
+/// This does not take the lock of `backtrace::trace`. On Linux unwinding needs no lock, and a lock that one thread
+/// holds while another forks would stay locked in the child.
 #[inline(always)]
 pub fn capture() -> [usize; DEPTH] {
     let mut frames = [0; DEPTH];
     let mut depth = 0;
-    // SAFETY: what must be synchronised is dbghelp, on Windows; here it is the unwinder, which any threads may use at once.
+    // SAFETY: only dbghelp, on Windows, needs synchronisation; here it is the unwinder, which any threads may use at
+    // once.
     unsafe {
         backtrace::trace_unsynchronized(|frame| {
             frames[depth] = frame.ip() as usize;
@@ -36,13 +39,14 @@ pub fn capture() -> [usize; DEPTH] {
     frames
 }
 
-/// Names for a stack, without what the allocator itself has on top. Allocates, reads the program's file, and is slow.
+/// Names the functions of a stack, without the allocator's own frames on top. Allocates, reads the program's file, and
+/// is slow.
 pub fn resolve(addresses: &[usize]) -> Vec<Frame> {
     let mut frames = Vec::new();
     for &address in addresses.iter().take_while(|address| **address != 0) {
         let before = frames.len();
         backtrace::resolve(address as *mut _, |symbol| {
-            // `#` leaves out the hash of the name.
+            // `#` omits the hash of the name.
             let function = symbol.name().map_or("?".into(), |name| format!("{name:#}"));
             let file = symbol.filename().map(PathBuf::from);
             frames.push(Frame { address, function, file, line: symbol.lineno() });
@@ -56,15 +60,15 @@ pub fn resolve(addresses: &[usize]) -> Vec<Frame> {
     frames
 }
 
-/// The allocator's own frames end among so many.
+/// The allocator's own frames are among the first 14.
 const OWN: usize = 14;
 
-/// The frame that a site is called after: the innermost that is neither the allocator's nor the standard library's.
+/// The frame that names a site: the innermost that belongs neither to the allocator nor to the standard library.
 pub fn title(frames: &[Frame]) -> Option<&Frame> {
     frames.iter().find(|frame| !is_internal(frame)).or(frames.first())
 }
 
-/// By the function's path or, because line tables give inlined functions their bare names, by the file's.
+/// Checks the function's path, or the file's, because line tables give inlined functions without their path.
 fn is_own(frame: &Frame) -> bool {
     let crates = ["backtrace", "allocanary_wrappers::leaks", "allocanary_wrappers::counting"];
     let shims = ["__rust_alloc", "__rust_realloc", "__rustc::", "__rg_"];
@@ -78,14 +82,15 @@ fn is_internal(frame: &Frame) -> bool {
     is_own(frame) || is_librarys(&frame.function) || in_file(frame, &library)
 }
 
-/// Whether a function is the standard library's by its path. An implementation is where the trait and the type are both the
-/// library's, or the type is the language's: `<server::Parser as core::iter::..::Iterator>::next` is the program's.
+/// Whether a function's path belongs to the standard library. An implementation does if trait and type are both the
+/// library's, or if the type is the language's: `<server::Parser as core::iter::..::Iterator>::next` is the program's.
 fn is_librarys(function: &str) -> bool {
     let begins = |path: &str| begins_with(path, &["alloc", "core", "std", "hashbrown"]);
-    // Implemented for all types by the library, and hardly by a program: `<server::Row as alloc::slice::hack::ConvertVec>`.
+    // Implemented by the library for all types, and hardly by a program: `<server::Row as
+    // alloc::slice::hack::ConvertVec>`.
     let blanket = ["alloc::slice", "alloc::vec", "alloc::string"];
     match type_and_trait(function) {
-        // Nobody else may implement the library's traits for a slice, a tuple or a pointer, whatever is in it.
+        // Only the library may implement its traits for a slice, a tuple or a pointer, whatever the element type.
         Some((of_type, of_trait)) => {
             let is_language = !of_type.contains("::") || of_type.starts_with(['[', '(', '*']);
             begins_with(of_trait, &blanket) || begins(of_trait) && (is_language || begins(of_type))
@@ -99,7 +104,7 @@ fn in_file(frame: &Frame, parts: &[&str]) -> bool {
     file.is_some_and(|file| parts.iter().any(|part| file.contains(part)))
 }
 
-/// Whether a function is of one of the modules, or an implementation for a type or of a trait of theirs.
+/// Whether a function is in one of the modules, or in an implementation for a type or of a trait of theirs.
 fn is_of(function: &str, modules: &[&str]) -> bool {
     match type_and_trait(function) {
         Some((of_type, of_trait)) => begins_with(of_type, modules) || begins_with(of_trait, modules),
@@ -107,7 +112,7 @@ fn is_of(function: &str, modules: &[&str]) -> bool {
     }
 }
 
-/// The two of `<type as trait>::function`.
+/// The type and the trait of `<type as trait>::function`.
 fn type_and_trait(function: &str) -> Option<(&str, &str)> {
     function.strip_prefix('<')?.split_once(" as ")
 }
