@@ -1,9 +1,9 @@
-//! The contract of an allocator: who it is, which settings it has, where its memory is, and how to make it give
-//! memory back. In: nothing but the process that it serves. Out: names, values, counters.
+//! The contract of an allocator: its name, its settings, its memory counters, and how to make it return memory. In:
+//! nothing but the process that it serves. Out: names, values, counters.
 //!
-//! The entries are in [`allocators`](crate::allocators). An entry's functions are `#[inline]` so that they are
-//! compiled into the binary that names the entry and into no other: a function in this library that called
-//! jemalloc would link jemalloc, and its constructor, into every binary that uses the library.
+//! The entries are in [`allocators`](crate::allocators). An entry's functions are `#[inline]`, so that they are
+//! compiled only into the binary that names the entry. A function in this library that called jemalloc would link
+//! jemalloc, and its constructor, into every binary that uses the library.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,61 +15,63 @@ use crate::idle::Thread;
 use crate::request::Request;
 use crate::setting::Setting;
 
-/// Keeps the trait to this crate: an entry's promises are checked here, and a method may come with any release.
+/// Keeps the trait private to this crate: the promises of an entry are checked here, and any release may add a method.
 pub(crate) mod sealed {
     /// An entry of [`allocators`](crate::allocators).
     pub trait Sealed {}
 }
 
-/// An allocator that is linked into this process. Implemented here alone.
+/// An allocator that is linked into this process. Only this crate implements it.
 pub trait Allocator: sealed::Sealed + Sync {
     /// The name that candidates use: `jemalloc`.
     fn name(&self) -> &'static str;
 
-    /// The version of the code that is linked, from the allocator itself.
+    /// The version of the linked code, from the allocator itself.
     fn version(&self) -> String;
 
-    /// Every setting that this allocator takes at start, with its own names.
+    /// Every setting that this allocator takes at start, with the allocator's own names.
     fn settings(&self) -> &'static [Setting];
 
-    /// What it takes at start beside these, in the notation of [`also`](crate::setting::also): known, but not studied, and
-    /// not read back.
+    /// Further settings that it takes at start, in the notation of [`also`](crate::setting::also): known, but not
+    /// studied, and not read back.
     fn also(&self) -> &'static str {
         ""
     }
 
-    /// How settings travel to the allocator. They must be in the environment before its first allocation.
+    /// How the environment passes settings to the allocator. They must be in the environment before its first
+    /// allocation.
     fn environment(&self) -> Environment;
 
-    /// The setting that the allocator derives from the number of cores, if it does.
+    /// The setting that the allocator derives from the number of cores; `None` if it has no such setting.
     fn per_core(&self) -> Option<PerCore>;
 
-    /// The values in force since the start, by setting, each as [`Kind::canonical`](crate::setting::Kind::canonical) writes it. A setting that cannot be read back
-    /// is missing. `wanted` are the values asked for: a few settings can only be asked about in their words.
+    /// The values in force since the start, by setting, each in the spelling of
+    /// [`Kind::canonical`](crate::setting::Kind::canonical). A setting that cannot be read back is missing. `wanted`
+    /// are the requested values: a few settings can only be read back in terms of these.
     ///
-    /// May allocate and may start a process: not for use between two readings.
+    /// May allocate and may start a process: do not call it between two readings.
     fn effective(&self, wanted: &BTreeMap<String, String>) -> BTreeMap<String, String>;
 
-    /// The values of settings that were changed while the process ran, where the allocator or this crate knows of it.
+    /// The values of settings that were changed while the process ran, if the allocator or this crate knows them.
     fn changed(&self) -> BTreeMap<String, String> {
         BTreeMap::new()
     }
 
-    /// Of `settings`, which are in force by the allocator's own account, those of which nothing shows an effect in this
-    /// process, each with the reason. For the end of a run: pages that were asked for are there by then.
+    /// Of `settings`, which the allocator reports as in force, those without a visible effect in this process, each
+    /// with the reason. Call it at the end of a run: requested pages exist by then.
     fn unproven(&self, _settings: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         BTreeMap::new()
     }
 
-    /// What a block of 16 bytes takes, in bytes.
+    /// The bytes that a block of 16 bytes takes.
     fn small_block(&self) -> usize {
         16
     }
 
-    /// Where the memory is. Does not allocate after its first call.
+    /// The allocator's memory counters. Does not allocate after its first call.
     fn counters(&self) -> Counters;
 
-    /// Fails where this build of the allocator does not count its memory.
+    /// Fails if this build of the allocator does not count its memory.
     fn counts(&self) -> error::Result<()> {
         Ok(())
     }
@@ -103,12 +105,12 @@ pub trait Allocator: sealed::Sealed + Sync {
         self.cannot("a thread's cache cannot be flushed; purge() gives back what can be had")
     }
 
-    /// See [`tuning::set_decay`](crate::tuning::set_decay); -1 is never.
+    /// See [`tuning::set_decay`](crate::tuning::set_decay); -1 means never.
     fn set_decay(&self, _pages: error::Pages, _millis: i64) -> error::Result<()> {
         self.cannot("freed pages do not go back by time; purge() gives them back")
     }
 
-    /// See [`tuning::decay`](crate::tuning::decay); -1 is never.
+    /// See [`tuning::decay`](crate::tuning::decay); -1 means never.
     fn decay(&self, _pages: error::Pages) -> error::Result<i64> {
         self.cannot("freed pages do not go back by time")
     }
@@ -118,18 +120,19 @@ pub trait Allocator: sealed::Sealed + Sync {
         self.cannot("it has no background threads")
     }
 
-    /// See [`tuning::thread_idle`](crate::tuning::thread_idle): gives back what the calling thread keeps for itself, where
-    /// `thread` finds that `every` has passed; whether it did.
+    /// See [`tuning::thread_idle`](crate::tuning::thread_idle): returns the memory that the calling thread keeps, if
+    /// `thread` finds that `every` has passed. Returns whether it did.
     fn thread_idle(&self, _thread: &Thread, _every: Duration) -> error::Result<bool> {
         self.cannot("what a thread keeps cannot be given back")
     }
 
-    /// See [`Ballast::keep`](crate::ballast::Ballast::keep): keeps up to so many freed bytes, or all where it cannot count.
+    /// See [`Ballast::keep`](crate::ballast::Ballast::keep): keeps up to `bytes` freed bytes, or all if it cannot
+    /// count.
     fn keep(&self, _bytes: u64) -> error::Result<Keeping> {
         self.cannot("it has no means to keep freed memory")
     }
 
-    /// Puts back what [`keep`](Allocator::keep) changed.
+    /// Restores what [`keep`](Allocator::keep) changed.
     fn stop_keeping(&self, _keeping: &Keeping) {}
 
     /// See [`Kept::settle`](crate::ballast::Kept::settle).
@@ -138,18 +141,18 @@ pub trait Allocator: sealed::Sealed + Sync {
     }
 }
 
-/// How an allocator keeps freed memory, and what it puts back afterwards.
+/// How an allocator keeps freed memory, and what it restores afterwards.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Keeping {
-    /// The most freed bytes that stay, in all arenas together; none where it keeps all.
+    /// The maximum of freed bytes that stay, over all arenas together; `None` if it keeps all.
     pub at_most: Option<u64>,
-    /// What cannot be put back, if anything.
+    /// What cannot be restored, if anything.
     pub lost: Option<&'static str>,
-    /// The values that were in force: which (the allocator's own numbering) and what.
+    /// The previous values: which setting (the allocator's own numbering) and its value.
     pub before: Vec<(usize, i64)>,
 }
 
-/// The error of what an allocator cannot do.
+/// Makes the error of a call that an allocator cannot serve.
 pub(crate) trait Cannot {
     /// `what`, as an error.
     fn cannot<T>(&self, what: &'static str) -> error::Result<T>;
@@ -167,15 +170,15 @@ impl<A: Allocator + ?Sized> Cannot for A {
 pub struct PerCore {
     /// The setting: `narenas`.
     pub setting: Cow<'static, str>,
-    /// What one core adds to it: 4.
+    /// The amount that one core adds: 4.
     pub ratio: u64,
-    /// What it is on one core, where that is not the ratio: jemalloc makes one arena there.
+    /// The value on one core, if it differs from the ratio: jemalloc makes one arena there.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub on_one: Option<u64>,
 }
 
 impl PerCore {
-    /// The default on so many cores.
+    /// The default on `cores` cores.
     pub fn on(&self, cores: u32) -> u64 {
         match self.on_one {
             Some(on_one) if cores <= 1 => on_one,
@@ -184,21 +187,21 @@ impl PerCore {
     }
 }
 
-/// Where an allocator says that its memory is, in bytes; `None` where it cannot say.
+/// The allocator's own memory counters, in bytes; a field is `None` if the allocator does not report it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {
-    /// In blocks that the program holds, rounded up to size classes.
+    /// Bytes in live blocks, rounded up to size classes.
     pub allocated: Option<u64>,
-    /// In pages that hold at least one such block. glibc: all that it has from the system.
+    /// Bytes in pages with at least one live block. glibc: all memory that it has from the system.
     pub active: Option<u64>,
-    /// In pages that are in memory (mimalloc: committed, touched or not), with free pages not yet given back. jemalloc counts no page that the kernel
-    /// took back by itself.
+    /// Bytes in pages that are in memory (mimalloc: committed, touched or not), including free pages not yet returned.
+    /// jemalloc does not notice pages that the kernel took back by itself.
     pub resident: Option<u64>,
-    /// In the allocator's own structures.
+    /// Bytes in the allocator's own structures.
     pub metadata: Option<u64>,
-    /// Addresses kept for later, with no memory behind them.
+    /// Bytes of addresses kept for later, without memory.
     pub retained: Option<u64>,
-    /// Arenas that have been used at least once, in number.
+    /// The number of arenas that have been used at least once.
     pub arenas: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! How settings travel to an allocator: in its variables of the environment. In: settings. Out: variables.
+//! How settings reach an allocator: through its environment variables. In: settings. Out: variables.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,39 +12,39 @@ pub enum Environment {
     Joined {
         /// The variable.
         variable: Cow<'static, str>,
-        /// Other variables that are read before it, in order: what the later says wins.
+        /// Other variables that are read before it, in order; the later one wins.
         #[cfg_attr(feature = "serde", serde(default))]
         earlier: Cow<'static, [Cow<'static, str>]>,
         /// Variables for one setting each, read before all others: the variable and the setting.
         #[cfg_attr(feature = "serde", serde(default))]
         single: Cow<'static, [(Cow<'static, str>, Cow<'static, str>)]>,
-        /// What stands before each name: `glibc.malloc.`.
+        /// The text before each name: `glibc.malloc.`.
         prefix: Cow<'static, str>,
-        /// What stands between a name and its value.
+        /// The text between a name and its value.
         assign: Cow<'static, str>,
-        /// What stands between two settings.
+        /// The text between two settings.
         separator: Cow<'static, str>,
     },
     /// A variable for each setting: `MIMALLOC_PURGE_DELAY=0`.
     Each {
-        /// What stands before each name, which is in upper case.
+        /// The text before each name, which is in upper case.
         prefix: Cow<'static, str>,
     },
 }
 
-/// One setting, as a variable of the environment has it.
+/// One setting, as read from an environment variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assignment {
-    /// The variable that it stands in.
+    /// The variable that contains it.
     pub variable: String,
-    /// The setting's name; what stands there, where it is no pair of name and value.
+    /// The setting's name, or the whole text if it is no pair of name and value.
     pub name: String,
-    /// Its value; none where there is none.
+    /// The value; `None` if the text has none.
     pub value: Option<String>,
 }
 
 impl Environment {
-    /// The variables that make `settings` true in a new process.
+    /// The variables that set `settings` in a new process.
     pub fn variables(&self, settings: &BTreeMap<String, String>) -> Vec<(String, String)> {
         match self {
             Environment::Joined { .. } if settings.is_empty() => Vec::new(),
@@ -59,7 +59,7 @@ impl Environment {
         }
     }
 
-    /// Adds `settings` to what `variables` already holds. The settings come later, and so they win.
+    /// Adds `settings` to the existing `variables`. The settings come later, and so they win.
     pub fn add_to(&self, variables: &mut BTreeMap<String, String>, settings: &BTreeMap<String, String>) {
         for (name, value) in self.variables(settings) {
             let before = match self {
@@ -72,8 +72,8 @@ impl Environment {
         }
     }
 
-    /// What `variables` say to the allocator, in the order in which it reads them: the later wins. Nothing is looked up in
-    /// a table here.
+    /// The settings in `variables`, in the order in which the allocator reads them: the later one wins. They are not
+    /// checked against a table here.
     pub fn assignments(&self, variables: &BTreeMap<String, String>) -> Vec<Assignment> {
         let mut found = Vec::new();
         let mut add = |variable: &str, name: &str, value: Option<&str>| {
@@ -91,7 +91,7 @@ impl Environment {
                     let text = variables.get(variable.as_ref());
                     for pair in text.iter().flat_map(|text| text.split(separator.as_ref())).map(str::trim) {
                         match pair.split_once(assign.as_ref()) {
-                            // Tunables of other parts of glibc stand in the same variable.
+                            // The same variable also contains tunables of other parts of glibc.
                             Some((name, value)) => {
                                 if let Some(name) = name.strip_prefix(prefix.as_ref()) {
                                     add(variable, name, Some(value));
@@ -114,7 +114,7 @@ impl Environment {
         found
     }
 
-    /// What stands between a setting and its value.
+    /// The text between a setting and its value.
     pub fn assign(&self) -> &str {
         match self {
             Environment::Joined { assign, .. } => assign,
@@ -135,7 +135,7 @@ impl Environment {
     }
 }
 
-/// The variables of this process whose name and value are texts. std's own `vars` panics at one that is not.
+/// The variables of this process whose name and value are valid texts. std's `vars` panics at one that is not.
 pub fn readable_variables() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }

@@ -1,5 +1,6 @@
-//! Which settings should be in force in this process: those of its `install!`, and over them those of its environment.
-//! In: the installation and the variables. Out: settings in canonical spelling, and what is wrong with the others.
+//! The settings that should be in force in this process: those of its `install!`, overridden by those of its
+//! environment. In: the installation and the variables. Out: settings in canonical spelling, and problems with the
+//! others.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,18 +13,18 @@ use crate::request::{CUT, Value};
 use crate::setting::{Kind, also, c_number};
 use allocanary_kernel::container::{Cpus, Trouble};
 
-/// The settings that should be in force, where each comes from, and what is wrong with the others.
+/// The settings that should be in force, the source of each, and the problems of invalid ones.
 #[derive(Default)]
 pub struct Expected {
     /// The values, by setting, in canonical spelling.
     pub settings: BTreeMap<String, String>,
-    /// Where each comes from: `install!`, or a variable.
+    /// The source of each: `install!`, or a variable.
     pub sources: BTreeMap<String, String>,
-    /// What is no setting, or not a value that it takes.
+    /// Problems: unknown settings, and invalid values.
     pub problems: Vec<String>,
 }
 
-/// The settings of code and environment, the later over the earlier.
+/// The settings of code and environment; the environment overrides the code.
 pub(crate) fn expected(allocator: &dyn Allocator) -> Expected {
     let mut expected = Expected::default();
     let rule = allocator.per_core();
@@ -41,15 +42,15 @@ pub(crate) fn expected(allocator: &dyn Allocator) -> Expected {
     expected
 }
 
-/// The settings of the environment alone.
+/// The settings of the environment only.
 pub fn of_environment(allocator: &dyn Allocator) -> Expected {
     let mut expected = Expected::default();
     expected.add_environment(allocator);
     expected
 }
 
-/// A value in the words that our tables have, where the allocator reads others for the same: numbers in base 16, and mimalloc
-/// `on`, `off` and the like for 1 and 0.
+/// Translates a value to our tables' spelling if the allocator reads several spellings: numbers in base 16, and in
+/// mimalloc `on`, `off` and the like for 1 and 0.
 fn as_read<'a>(allocator: &dyn Allocator, kind: &Kind, value: &'a str) -> Cow<'a, str> {
     if !matches!(kind, Kind::Number { .. } | Kind::Size { .. }) {
         return value.into();
@@ -67,7 +68,7 @@ fn lossy(text: std::ffi::OsString) -> String {
     text.to_string_lossy().into_owned()
 }
 
-/// What is wrong with the quota, if a setting in code follows the CPUs available to this process.
+/// The problem with the CPU quota, if a setting in code follows the CPUs available to this process.
 fn unread_quota(settings: &[(&str, Value)], trouble: impl FnOnce() -> Option<Trouble>) -> Option<String> {
     let (name, _) = settings.iter().find(|(_, value)| matches!(value, Value::PerCpu(_) | Value::Auto))?;
     trouble()
@@ -87,7 +88,8 @@ impl Expected {
         }
     }
 
-    /// The settings that are not in force, each with where it stands, and what is wrong besides. `found` are the values in force.
+    /// The settings that are not in force, each with its source, and all other problems. `found` are the values in
+    /// force.
     pub fn unmet(&self, found: &BTreeMap<String, String>) -> Vec<String> {
         let unmet = self.settings.iter().filter_map(|(name, wanted)| {
             let source = &self.sources[name];

@@ -1,5 +1,5 @@
-//! What giving memory back before a wait is made of: the policy, a thread's own record of the last time, and turns for
-//! what threads share. In: an `install!`, the environment, counts, a clock. Out: whether it is time. Calls no allocator.
+//! Returning memory before a wait: the policy, a thread's record of its last time, and turns for shared work. In: an
+//! `install!`, the environment, counts, a clock. Out: whether it is due. Calls no allocator.
 //!
 //! The calls that a program makes are [`tuning::thread_idle`](crate::tuning::thread_idle) and
 //! [`tuning::wait`](crate::tuning::wait).
@@ -15,11 +15,11 @@ pub(crate) use policy::{boot, every, problems};
 pub use thread::Thread;
 pub use turns::Turns;
 
-/// The longest wait that [`wait_twice`] asks for: a number that no clock overflows with.
+/// The longest wait that [`wait_twice`] requests: small enough for every clock.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// Waits for a `short` time, and then, if nothing came, for as long as it takes; calls `give_back` between the two.
-/// `wait_for` waits for at most the time that it is given and says what came.
+/// Waits for a `short` time, and then, if nothing came, until something comes; calls `give_back` between the two.
+/// `wait_for` waits for at most the given time and returns what came.
 pub fn wait_twice<T>(short: Duration, give_back: impl FnOnce(), mut wait_for: impl FnMut(Duration) -> Option<T>) -> T {
     if let Some(came) = wait_for(short) {
         return came;

@@ -1,10 +1,10 @@
-//! Internal to [allocanary](https://docs.rs/allocanary), which re-exports what a service uses: this crate promises nothing by
-//! itself, and any release may change it.
+//! Internal to [allocanary](https://docs.rs/allocanary), which re-exports what a service uses. Any release may change
+//! this crate.
 //!
-//! What a service ships: the contract of an allocator and the allocators that fulfil it, their settings with read-back,
-//! `install!`, live tuning, gauges, and ballast.
+//! The part that a service ships: the contract of an allocator and the allocators that implement it, their settings
+//! with read-back, `install!`, live tuning, metrics, and ballast.
 
-// Numbers and texts are returned: only the command writes to a terminal.
+// Numbers and texts are returned; only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 
 pub mod allocator;
@@ -30,7 +30,7 @@ pub use allocators::{SYSTEM_SETTABLE, SYSTEM_SETTINGS, System};
 pub use ballast::Ballast;
 pub use install::CHOSEN;
 
-/// What the code that [`install!`] makes needs. Promises nothing.
+/// Names for the code that [`install!`] generates. Not part of the public interface.
 #[doc(hidden)]
 pub mod __private {
     pub use crate::idle::Policy;

@@ -1,5 +1,5 @@
-//! What an `install!` requests of an allocator, and how it is written down before the first allocation. In: names and values.
-//! Out: texts on the stack or in static memory.
+//! The request of an `install!` to an allocator, and how it is written before the first allocation. In: names and
+//! values. Out: texts on the stack or in static memory.
 
 use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
@@ -10,34 +10,34 @@ use allocanary_kernel::sys;
 
 /// The settings of an `install!`.
 pub struct Request {
-    /// As they are written.
+    /// Names and values, as in the source.
     pub settings: &'static [(&'static str, Value)],
-    /// Where jemalloc looks for its configuration.
+    /// The symbol from which jemalloc reads its configuration.
     pub conf: Option<&'static Conf>,
 }
 
 /// A setting's value in an `install!`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// As it is written.
+    /// A text, as in the source.
     Text(&'static str),
-    /// A number: what is written with a unit, in bytes.
+    /// A number; a value with a unit is in bytes.
     Number(u64),
-    /// This number for each CPU available to the process.
+    /// This number per CPU available to the process.
     PerCpu(u32),
-    /// What the allocator's own rule gives for the CPUs available to the process.
+    /// The result of the allocator's own rule for the CPUs available to the process.
     Auto,
 }
 
 /// A pointer to a text that ends in NUL, or null: the type of jemalloc's `malloc_conf`.
 pub type Conf = AtomicPtr<c_char>;
 
-/// Whether something did not fit the buffer for jemalloc's configuration.
+/// Whether a setting did not fit the buffer for jemalloc's configuration.
 pub(crate) static CUT: AtomicBool = AtomicBool::new(false);
 
 impl Value {
-    /// Calls `with` with the value as text; numbers are written on the stack. `rule` is what `auto` stands for; one for
-    /// each CPU, where there is none.
+    /// Calls `with` with the value as text; numbers are written on the stack. `rule` is the rule of `auto`; without a
+    /// rule `auto` is one per CPU.
     pub fn with_text<T>(self, rule: Option<&PerCore>, with: impl FnOnce(&str) -> T) -> T {
         let mut digits = [0; 20];
         let mut rest = match (self, rule) {
@@ -57,7 +57,7 @@ impl Value {
     }
 }
 
-/// What an allocator's own rule gives for the processors at hand.
+/// Applies the allocator's own rule to the CPUs available to this process.
 fn arenas_by(rule: &PerCore, cpus: Cpus) -> u32 {
     match rule.on_one {
         Some(on_one) if cpus.count() == 1 => on_one as u32,
@@ -65,8 +65,8 @@ fn arenas_by(rule: &PerCore, cpus: Cpus) -> u32 {
     }
 }
 
-/// Writes `settings` and then the texts of the variables in `earlier` into a static buffer, `narenas:2,tcache:false`,
-/// and points jemalloc's symbol at it. What comes later wins; what jemalloc reads by itself comes later still.
+/// Writes `settings`, then the texts of the variables in `earlier`, into a static buffer, `narenas:2,tcache:false`, and
+/// points jemalloc's symbol at it. Later settings win; the variables that jemalloc itself reads come last.
 #[cfg_attr(not(feature = "jemalloc"), allow(dead_code))] // jemalloc alone is configured by a text
 #[inline]
 pub(crate) fn compose(request: &Request, rule: &PerCore, earlier: &[&CStr]) {
@@ -75,7 +75,8 @@ pub(crate) fn compose(request: &Request, rule: &PerCore, earlier: &[&CStr]) {
     let mut add = |parts: &[&[u8]]| {
         let comma: &[u8] = if length == 0 { b"" } else { b"," };
         let bytes = || comma.iter().chain(parts.iter().copied().flatten());
-        // The last byte stays 0. Half a setting would be another setting, so it is all or nothing.
+        // The last byte stays 0. A setting is written whole or not at all, because half a setting would be another
+        // setting.
         if length + bytes().count() >= TEXT.len() {
             CUT.store(true, Ordering::Relaxed);
             return;

@@ -1,5 +1,5 @@
-//! A setting of an allocator, or a parameter of a workload: its name, the values that it takes, what it does.
-//! In: a user's text. Out: the one spelling that we compare, or what was wanted instead.
+//! A setting of an allocator, or a parameter of a workload: its name, its valid values, its meaning. In: a user's text.
+//! Out: the canonical spelling for comparisons, or the expected values.
 
 use std::borrow::Cow;
 
@@ -9,11 +9,11 @@ use allocanary_kernel::units::parse_bytes;
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Setting {
-    /// The allocator's own name for it.
+    /// The allocator's own name for the setting.
     pub name: Cow<'static, str>,
-    /// What values it takes.
+    /// The valid values.
     pub kind: Kind,
-    /// What it does, in one line.
+    /// Its meaning, in one line.
     pub about: Cow<'static, str>,
 }
 
@@ -23,7 +23,7 @@ impl Setting {
         Setting { name: Cow::Borrowed(name), kind, about: Cow::Borrowed(about) }
     }
 
-    /// The name, where a program is being compiled. A table's names are never owned.
+    /// The name, at compile time. A table's names are never owned.
     pub(crate) const fn name_const(&self) -> &str {
         match &self.name {
             Cow::Borrowed(name) => name,
@@ -32,7 +32,7 @@ impl Setting {
     }
 }
 
-/// The values that a setting takes.
+/// The kind of values that a setting takes.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(tag = "type", rename_all = "snake_case"))]
@@ -53,12 +53,12 @@ pub enum Kind {
         /// The greatest value in bytes.
         max: u64,
     },
-    /// One of a few words.
+    /// One of several words.
     Choice {
         /// The words.
         names: Cow<'static, [Cow<'static, str>]>,
     },
-    /// The allocator's own notation, which we pass on as it is.
+    /// The allocator's own notation, which we pass on unchanged.
     Text,
 }
 
@@ -66,13 +66,13 @@ impl Kind {
     /// Any size that fits the address space.
     pub const SIZE: Kind = Kind::Size { min: 0, max: i64::MAX as u64 };
 
-    /// One of `names`, as a row of a table writes it.
+    /// One of `names`, for a row of a table.
     pub const fn words(names: &'static [Cow<'static, str>]) -> Kind {
         Kind::Choice { names: Cow::Borrowed(names) }
     }
 
-    /// The one way in which we write `value`, so that wanted and found can be compared as texts: `true`, `65536`.
-    /// The error says what was wanted instead.
+    /// The canonical spelling of `value`, so that expected and found values can be compared as texts: `true`, `65536`.
+    /// The error says which values are valid.
     pub fn canonical(&self, value: &str) -> Result<String, String> {
         let wanted = || format!("wanted {}", self.wanted());
         match self {
@@ -95,8 +95,8 @@ impl Kind {
         }
     }
 
-    /// Whether `value` is one that fits, as far as can be told while a program is being compiled: the allocator's own notations
-    /// are left to [`tuning::check`](crate::tuning::check).
+    /// Whether `value` is valid, as far as the compiler can tell: the allocator's own notations are left to
+    /// [`tuning::check`](crate::tuning::check).
     pub(crate) const fn takes(&self, value: &str) -> bool {
         match self {
             Kind::Flag => equal(value, "true") || equal(value, "false"),
@@ -125,7 +125,7 @@ impl Kind {
         }
     }
 
-    /// What the setting takes, for a help text: `a whole number from 1 to 4094`.
+    /// A description of the valid values, for a help text: `a whole number from 1 to 4094`.
     pub fn wanted(&self) -> String {
         const FAR: i64 = i32::MAX as i64;
         match self {
@@ -140,7 +140,7 @@ impl Kind {
     }
 }
 
-/// A size such as `65536`, `64KiB` or `64K`, where traits cannot be called: whole numbers only.
+/// Parses a size such as `65536`, `64KiB` or `64K` at compile time, where traits cannot be called: whole numbers only.
 pub(crate) const fn const_bytes(text: &str) -> Option<u64> {
     let bytes = text.as_bytes();
     let (mut number, mut at) = (0_u64, 0);
@@ -173,8 +173,9 @@ pub(crate) const fn const_bytes(text: &str) -> Option<u64> {
     number.checked_mul(unit)
 }
 
-/// Whether `value` is one that `name` takes, by a list such as `zero=flag junk=true|false|alloc stats_interval=number log=text`:
-/// what was wanted instead, if not. None where the list does not have the name. Only the allocator's own spelling counts.
+/// Whether `value` is valid for `name`, by a list such as `zero=flag junk=true|false|alloc stats_interval=number
+/// log=text`. The error says which values are valid. `None` if the name is not in the list. Only the allocator's own
+/// spelling counts.
 pub fn also(list: &str, name: &str, value: &str) -> Option<Result<(), String>> {
     let rows = list.split_ascii_whitespace().filter_map(|row| row.split_once('='));
     let (_, values) = rows.into_iter().find(|(known, _)| *known == name)?;
@@ -187,7 +188,7 @@ pub fn also(list: &str, name: &str, value: &str) -> Option<Result<(), String>> {
     Some(if taken { Ok(()) } else { Err(format!("wanted {wanted}")) })
 }
 
-/// A whole number as C's strtol reads it, without a unit behind it.
+/// Parses a whole number as C's strtol does, without a unit after it.
 pub fn c_number(text: &str) -> Option<i128> {
     match text.strip_prefix("0x") {
         Some(digits) => i128::from_str_radix(digits, 16).ok(),
@@ -195,7 +196,7 @@ pub fn c_number(text: &str) -> Option<i128> {
     }
 }
 
-/// A whole number, where traits cannot be called.
+/// Parses a whole number at compile time, where traits cannot be called.
 const fn whole_number(text: &str) -> Option<i64> {
     match i64::from_str_radix(text, 10) {
         Ok(number) => Some(number),
@@ -203,7 +204,7 @@ const fn whole_number(text: &str) -> Option<i64> {
     }
 }
 
-/// `==` for texts, where traits cannot be called.
+/// `==` for texts at compile time, where traits cannot be called.
 pub(crate) const fn equal(a: &str, b: &str) -> bool {
     let (a, b) = (a.as_bytes(), b.as_bytes());
     let mut at = 0;

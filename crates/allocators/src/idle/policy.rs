@@ -1,4 +1,4 @@
-//! Whether threads that are about to wait give memory back, and how often. In: an `install!`, the environment. Out: a time.
+//! Whether threads return memory before they wait, and how often. In: an `install!`, the environment. Out: a time.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,12 +13,12 @@ const MOST_MILLIS: u32 = 3_600_000;
 const WORD: &CStr = c"ALLOCANARY_IDLE";
 const EVERY: &CStr = c"ALLOCANARY_IDLE_EVERY_MS";
 
-/// What an `install!` says of threads that are about to wait.
+/// The policy of an `install!` for threads that are about to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
     gives_back: bool,
     every_millis: u32,
-    /// Whether the program said so.
+    /// Whether the program sets it explicitly.
     asked: bool,
 }
 
@@ -26,7 +26,7 @@ impl Policy {
     /// `idle = give_back, idle_every_ms = 100`.
     pub const DEFAULT: Policy = Policy { gives_back: true, every_millis: 100, asked: false };
 
-    /// With `idle = <word>`. A word that is none does not compile.
+    /// With `idle = <word>`. An unknown word does not compile.
     pub const fn with_word(self, word: &str) -> Policy {
         let gives_back = equal(word, "give_back");
         assert!(gives_back || equal(word, "keep"), "install!: idle is give_back or keep");
@@ -39,7 +39,7 @@ impl Policy {
         Policy { every_millis: millis as u32, asked: true, ..self }
     }
 
-    /// With what the environment says, as far as it can be read.
+    /// With the values of the environment, as far as they can be read.
     #[inline]
     fn with_variables(self, word: Option<&[u8]>, every: Option<&[u8]>) -> Policy {
         let mut policy = self;
@@ -55,11 +55,11 @@ impl Policy {
     }
 }
 
-/// The policy in force: the least milliseconds between two times, or [`KEEP`].
+/// The policy in force: the minimum of milliseconds between two times, or [`KEEP`].
 static IN_FORCE: AtomicU64 = AtomicU64::new(Policy::DEFAULT.every_millis as u64);
 const KEEP: u64 = u64::MAX;
 
-/// Puts a policy in force, with what the environment says over it. Allocates nothing.
+/// Puts a policy in force; the environment overrides it. Allocates nothing.
 #[inline]
 pub(crate) fn boot(policy: Policy) {
     // SAFETY: `boot` runs before `main`.
@@ -68,7 +68,7 @@ pub(crate) fn boot(policy: Policy) {
     IN_FORCE.store(if policy.gives_back { u64::from(policy.every_millis) } else { KEEP }, Ordering::Relaxed);
 }
 
-/// The least time between two times that a thread gives memory back; none where it never shall.
+/// The minimum time between two times that a thread returns memory; `None` if it never does.
 #[inline]
 pub(crate) fn every() -> Option<Duration> {
     match IN_FORCE.load(Ordering::Relaxed) {
@@ -77,7 +77,7 @@ pub(crate) fn every() -> Option<Duration> {
     }
 }
 
-/// What is wrong with what the environment says of idle threads, and with what was asked of an allocator that cannot.
+/// Invalid settings for idle threads in the environment, and settings that the allocator cannot serve.
 pub(crate) fn problems(policy: Policy, cannot: Option<String>) -> Vec<String> {
     let mut problems = Vec::new();
     let mut read = |name: &CStr, wanted: &str, fits: fn(&[u8]) -> bool| {

@@ -1,33 +1,33 @@
-//! A thread's own record of what it gave back. In: counts and clocks. Out: whether it is time.
+//! A thread's record of what it returned. In: counts and clocks. Out: whether it is due.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What a thread must have allocated and freed since the last time, in bytes, where the allocator counts them. No thread
+/// The bytes that a thread must have allocated and freed since the last time, if the allocator counts them. No thread
 /// keeps more of it than that.
 const ENOUGH: u64 = 16 << 10;
 
 /// A thread that calls this before each wait spends at most 1/SHARE of its time on it.
 const SHARE: u64 = 100;
 
-/// A thread's own record: when it gave memory back, and what it had allocated and freed by then.
+/// A thread's record: when it last returned memory, and what it had allocated and freed by then.
 #[derive(Debug)]
 pub struct Thread {
     nanos: Cell<u64>,
     bytes: Cell<u64>,
-    /// Processor time at the start of the last time, and what it came to, in nanoseconds.
+    /// Processor time at the start of the last time, and its duration, in nanoseconds.
     began: Cell<u64>,
     cost: Cell<u64>,
-    /// Where the allocator counts the bytes that this thread has allocated, and those that it has freed.
+    /// The allocator's counters of the bytes that this thread has allocated, and of those that it has freed.
     counters: Cell<Option<[&'static AtomicU64; 2]>>,
-    /// It stays on its thread: the counters lie in that thread's own memory.
+    /// Not `Send`: the counters are in that thread's own memory.
     here: PhantomData<*const ()>,
 }
 
 impl Thread {
-    /// Of a thread that never gave anything back.
+    /// The record of a thread that never returned memory.
     pub const fn new() -> Self {
         Thread {
             nanos: Cell::new(0),
@@ -39,7 +39,7 @@ impl Thread {
         }
     }
 
-    /// Bytes that this thread has allocated and freed so far, by the counters that `find` finds once; none where it
+    /// Bytes that this thread has allocated and freed so far, by the counters that `find` finds once; `None` if it
     /// finds none.
     #[inline]
     pub fn bytes(&self, find: impl FnOnce() -> Option<[&'static AtomicU64; 2]>) -> Option<u64> {
@@ -55,8 +55,8 @@ impl Thread {
         Some(allocated.wrapping_add(freed))
     }
 
-    /// Whether it is time: `bytes` shows enough traffic since the last time (none: it is not known and does not count), and
-    /// `every` has passed, or more where the last time was dear. It counts as begun then, until [`end`](Self::end).
+    /// Whether it is due: `bytes` shows enough traffic since the last time (`None`: unknown, and not considered), and
+    /// `every` has passed, or more if the last time was expensive. If so, a new time begins, until [`end`](Self::end).
     #[inline]
     pub fn is_due(&self, every: Duration, bytes: Option<u64>) -> bool {
         let before = self.bytes.get();
@@ -67,7 +67,7 @@ impl Thread {
     #[inline]
     fn has_passed(&self, every: Duration, bytes: u64) -> bool {
         let now = nanos(libc::CLOCK_MONOTONIC_COARSE);
-        // A thread's first time is due however early after the start of the machine.
+        // A thread's first time is due at any time after the start of the machine.
         let last = self.nanos.get();
         let passed = u128::from(now.saturating_sub(last));
         let dear = if every.is_zero() { 0 } else { self.cost.get().saturating_mul(SHARE) };
@@ -80,7 +80,7 @@ impl Thread {
         true
     }
 
-    /// What was begun is done.
+    /// Ends the time that [`is_due`](Self::is_due) began.
     #[inline]
     pub fn end(&self) {
         self.cost.set(nanos(libc::CLOCK_THREAD_CPUTIME_ID).saturating_sub(self.began.get()));
@@ -93,8 +93,8 @@ impl Default for Thread {
     }
 }
 
-/// A clock's time. The coarse one is that of the kernel's last tick, 1 to 10 ms old: it is read without a system call and without
-/// the processor's own clock.
+/// A clock's time. The coarse clock is that of the kernel's last tick, 1 to 10 ms old: reading it needs no system call
+/// and not the processor's own clock.
 #[inline]
 fn nanos(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

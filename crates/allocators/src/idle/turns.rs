@@ -1,24 +1,26 @@
-//! Work that threads share. In: requests. Out: each is served, by one thread at a time, and none waits.
+//! Work that threads share. In: requests. Out: each is served, by one thread at a time, and no thread waits.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Work that one thread at a time does for all: who comes while it is done does not wait, and it is then done once more.
+/// Work that one thread at a time does for all. A thread that comes during the work does not wait: the work is then
+/// done once more.
 #[derive(Debug, Default)]
 pub struct Turns {
-    /// The process whose thread is at work, and how many have asked, in the lower half; 0 where nobody is.
+    /// The process of the working thread, and in the lower half the number of requests; 0 if no thread works.
     asked: AtomicU64,
 }
 
-/// After so many rounds a worker goes, though others ask: it has work of its own. What they leave is found next time.
+/// After this many rounds a worker stops, even if others still ask: it has other work to do. The next call finds the
+/// rest.
 const MOST_ROUNDS: u32 = 16;
 
 impl Turns {
-    /// Nobody at work.
+    /// No thread is working.
     pub const fn new() -> Self {
         Turns { asked: AtomicU64::new(0) }
     }
 
-    /// Does `work`, or makes the thread that is at it do it once more.
+    /// Does `work`, or makes the working thread do it once more.
     #[inline]
     pub fn take(&self, work: impl FnMut()) {
         self.take_as(std::process::id(), work);
@@ -28,7 +30,7 @@ impl Turns {
         let first = u64::from(this) << 32 | 1;
         let mut seen = self.asked.load(Ordering::Acquire);
         loop {
-            // What another process began was begun before a fork: its thread is not here.
+            // Work of another process began before a fork: its thread does not exist here.
             let another = seen >> 32 == u64::from(this) && seen as u32 > 0;
             let next = if another { seen.wrapping_add(1) } else { first };
             match self.asked.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Acquire) {

@@ -1,11 +1,11 @@
-//! When the allocator's counters are read. In: how to read them, and how long they may stand. Out: counters, their age.
+//! When the allocator's counters are read. In: how to read them, and how old they may be. Out: counters, their age.
 //!
-//! jemalloc adds up the statistics of every arena before it tells any, some 10 microseconds each. A scrape that waited
-//! for 256 arenas would take milliseconds of the service's own thread, so a sum that is dear is added up by a thread
-//! of its own, and the scrape tells the one before.
+//! jemalloc adds up the statistics of every arena before it reports any, about 10 microseconds each. A scrape that
+//! waited for 256 arenas would take milliseconds of the service's own thread. So an expensive sum is added up by a
+//! separate thread, and the scrape reports the previous sum.
 //!
-//! Dear is what takes long on a processor, twice in a row. By the clock on the wall a busy machine made threads for sums
-//! of a microsecond, and in a small service the first thread is a tenth of its memory.
+//! Expensive means: long in processor time, twice in a row. By wall time, a busy machine made threads for sums of a
+//! microsecond; and in a small service the first thread is a tenth of its memory.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 use crate::allocator::Counters;
 use allocanary_kernel::clocks::thread_cpu_time;
 
-/// What a scrape may spend on the counters: half of what a scrape may cost, as the page has to be written too.
+/// The processor time that a scrape may spend on the counters: half of its total, as the page has to be written too.
 const PATIENCE: Duration = Duration::from_micros(100);
-/// So many readings in a row that took longer, before a thread makes the next.
+/// This many readings in a row must take longer before a thread makes the next.
 const DEAR: u32 = 2;
 /// Enough for one call into the allocator: jemalloc keeps the sum in its own memory, not on the stack.
 const STACK: usize = 128 << 10;
@@ -24,7 +24,7 @@ const STACK: usize = 128 << 10;
 /// The counters that were read last. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reading {
-    /// How long counters stand; none is as long as it takes to read them without making a scrape wait.
+    /// The maximum age of the counters; with `None` they are read as long as that does not make a scrape wait.
     pub stand: Option<Duration>,
     state: Arc<Mutex<State>>,
 }
@@ -32,14 +32,14 @@ pub(super) struct Reading {
 #[derive(Debug, Default)]
 struct State {
     last: Option<Last>,
-    /// The process in which a thread is reading: in a child forked meanwhile it is not.
+    /// The process in which a thread is reading: in a child that was forked meanwhile there is no such thread.
     reader: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Last {
     at: Instant,
-    /// Readings up to this one, without a break, that took longer than a scrape may spend.
+    /// The number of readings in a row, up to this one, that took longer than a scrape may spend.
     long: u32,
     counters: Counters,
 }
@@ -72,7 +72,8 @@ impl Reading {
         counters
     }
 
-    /// Has a thread read the counters, unless one does. Where none can be had they grow old, and their age says so.
+    /// Starts a thread that reads the counters, unless one is reading. If no thread can be started, the counters grow
+    /// old, and their age says so.
     fn read_aside(&self, read: impl Fn() -> Counters + Send + 'static) {
         let here = Some(std::process::id());
         if std::mem::replace(&mut self.state().reader, here) == here {
@@ -83,7 +84,7 @@ impl Reading {
             reading.read(read);
             reading.state().reader = None;
         };
-        // Fifteen letters are all that a thread's name can have.
+        // A thread's name has at most 15 letters.
         if thread::Builder::new().name("allocator-stats".into()).stack_size(STACK).spawn(work).is_err() {
             self.state().reader = None;
         }

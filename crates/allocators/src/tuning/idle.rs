@@ -20,7 +20,7 @@ thread_local! {
 ///
 /// - `idle_every_ms` have passed since this thread's last time. The default is 100; `install!` or the variable
 ///   `ALLOCANARY_IDLE_EVERY_MS` changes it;
-/// - 100 times the duration of that last time has passed;
+/// - 100 times the CPU time of that last time has passed;
 /// - with jemalloc: the thread has allocated and freed 16 KiB since.
 ///
 /// `idle = keep` in `install!`, or `ALLOCANARY_IDLE=keep`, turns it off.
