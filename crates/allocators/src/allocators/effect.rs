@@ -1,11 +1,11 @@
-//! Whether a setting of an allocator can have an effect in this process. In: settings and what the kernel says. Out: those
-//! that have none, with the reason.
+//! Whether an allocator's setting can have an effect in this process. In: settings and what the kernel reports. Out:
+//! the settings without effect, with the reason.
 
 use std::collections::BTreeMap;
 
 use allocanary_kernel::sys::line_number;
 
-/// Keeps the settings of which `why` knows a reason.
+/// The settings for which `why` returns a reason, with that reason.
 #[inline]
 pub fn without_effect(
     settings: &BTreeMap<String, String>,
@@ -14,7 +14,7 @@ pub fn without_effect(
     settings.iter().filter_map(|(name, value)| Some((name.clone(), why(name, value)?))).collect()
 }
 
-/// The reason where this process has no page of the pool of huge pages: the kernel counts them.
+/// The reason, if this process has no page of the huge page pool: the kernel counts them.
 pub fn no_pool_pages() -> Option<String> {
     let status = std::fs::read("/proc/self/status").unwrap_or_default();
     pool_pages_missing(line_number(&status, b"HugetlbPages:"))
@@ -24,7 +24,7 @@ fn pool_pages_missing(kib: Option<u64>) -> Option<String> {
     (kib.unwrap_or(0) == 0).then(|| "this process has no page of the huge page pool (HugetlbPages is 0)".to_string())
 }
 
-/// The reason where transparent huge pages have none of the modes in `needed`.
+/// The reason, if transparent huge pages have none of the modes in `needed`.
 pub fn unless_thp_is(needed: &[&str]) -> Option<String> {
     let text = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
     thp_is_other(&text, needed)

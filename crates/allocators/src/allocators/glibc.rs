@@ -1,5 +1,5 @@
-//! glibc's malloc, ptmalloc: its settings, what it says of itself, and what can be done to it.
-//! In: the loader's tunables, mallopt, mallinfo2, malloc_info. Out: what the entry `system` tells.
+//! glibc's malloc, ptmalloc: its settings, its statistics, and its functions for tuning. In: the loader's tunables,
+//! mallopt, mallinfo2, malloc_info. Out: the values of the entry `system`.
 
 mod arenas;
 mod keeping;
@@ -20,7 +20,7 @@ use allocanary_kernel::sys;
 
 const COUNT: Kind = Kind::Number { min: 0, max: i32::MAX as i64 };
 
-/// The limits are those of malloc.c, which ignores a value beyond them without a word.
+/// The limits are those of malloc.c, which silently ignores a value beyond them.
 pub const SETTINGS: &[Setting] = &[
     Setting::new("arena_max", Kind::Number { min: 1, max: i32::MAX as i64 }, "most arenas; default 8 per core"),
     Setting::new("arena_test", Kind::Number { min: 1, max: i32::MAX as i64 }, "arenas before the cores are counted"),
@@ -46,7 +46,7 @@ pub use own_arena::give_back;
 /// Read only where libc_malloc_debug.so is preloaded.
 pub const ALSO: &str = "check=number";
 
-/// Those that `mallopt` takes, and so a program's own code can set; the others are for GLIBC_TUNABLES alone.
+/// The settings that `mallopt` takes, which a program's own code can set; the others need GLIBC_TUNABLES.
 pub const SETTABLE: &[Setting] = &[
     Setting::new("arena_max", Kind::Number { min: 1, max: i32::MAX as i64 }, ""),
     Setting::new("arena_test", Kind::Number { min: 1, max: i32::MAX as i64 }, ""),
@@ -61,7 +61,7 @@ pub const SETTABLE: &[Setting] = &[
 /// `mallopt` takes an `int`.
 const INT_SIZE: Kind = Kind::Size { min: 0, max: i32::MAX as u64 };
 
-/// What `mallopt` calls each of [`SETTABLE`], and the older variable that sets it.
+/// `mallopt`'s name for each of [`SETTABLE`], and the older variable that sets it.
 const MALLOPT: [(c_int, &CStr); 8] = [
     (libc::M_ARENA_MAX, c"MALLOC_ARENA_MAX"),
     (libc::M_ARENA_TEST, c"MALLOC_ARENA_TEST"),
@@ -90,10 +90,10 @@ const PER_CORE: PerCore = PerCore {
     on_one: None,
 };
 
-/// What `boot` has set through `mallopt`, in the order of [`SETTABLE`]; -1 is nothing. glibc cannot be asked.
+/// The values that `boot` has set through `mallopt`, in the order of [`SETTABLE`]; -1 is none. glibc cannot be asked.
 static APPLIED: [AtomicI64; SETTABLE.len()] = [const { AtomicI64::new(-1) }; SETTABLE.len()];
 
-/// What was set through `mallopt` since, in the same order; -1 is nothing.
+/// The values that were set through `mallopt` since, in the same order; -1 is none.
 static NOW: [AtomicI64; SETTABLE.len()] = [const { AtomicI64::new(-1) }; SETTABLE.len()];
 
 #[inline]
@@ -123,8 +123,8 @@ pub fn boot(request: &Request) {
     }
 }
 
-/// `arena_max` where it is set, else what glibc derives from the cores: it asks for those that are online, whatever
-/// the affinity.
+/// `arena_max` if it is set, else the number that glibc derives from the cores: it asks for those that are online,
+/// whatever the affinity.
 #[inline]
 pub fn most_arenas() -> error::Result<Option<u32>> {
     let set = applied("arena_max").and_then(|most| u32::try_from(most).ok()).or_else(arena_max_tunable);
@@ -133,8 +133,8 @@ pub fn most_arenas() -> error::Result<Option<u32>> {
     Ok(Some(set.filter(|most| *most > 0).unwrap_or(cores * 8)))
 }
 
-/// The tunable, 0 where nobody set it. Fixed when the process starts, so the loader is started for it only once: a child
-/// process is dear, and a variable that the program changes later changes nothing.
+/// The tunable; 0 if it is not set. It is fixed when the process starts, so the loader is started for it only once: a
+/// child process is expensive, and a later change of the variable has no effect.
 #[inline]
 fn arena_max_tunable() -> Option<u32> {
     const UNASKED: u32 = u32::MAX;
@@ -143,14 +143,14 @@ fn arena_max_tunable() -> Option<u32> {
     if took != UNASKED {
         return Some(took);
     }
-    // A loader that could not be started is asked again.
+    // If the loader could not be started, the next call tries again.
     let tunables = tunables()?;
     let took = tunables.get("arena_max").and_then(|most| most.parse::<u32>().ok()).unwrap_or(0);
     TOOK.store(took, Ordering::Relaxed);
     Some(took)
 }
 
-/// What `boot` has set a setting to.
+/// The value that `boot` has set for a setting.
 #[inline]
 fn applied(name: &str) -> Option<i64> {
     let at = SETTABLE.iter().position(|setting| setting.name == name)?;
@@ -173,7 +173,7 @@ pub fn per_core() -> Option<PerCore> {
     Some(PER_CORE)
 }
 
-/// The tunables, and over them what `boot` has set.
+/// The tunables, overridden by the values that `boot` has set.
 #[inline]
 pub fn effective() -> BTreeMap<String, String> {
     let mut found = tunables().unwrap_or_default();
@@ -185,9 +185,9 @@ pub fn effective() -> BTreeMap<String, String> {
     found
 }
 
-/// The tunables as the dynamic loader took them from our environment. glibc has no call that reads a tunable;
-/// its loader's `--list-tunables` is the documented way, and our own loader in our own environment reads
-/// what ours read. A static binary has no loader, and then only what `boot` set is known.
+/// The tunables that the dynamic loader took from our environment. glibc has no call that reads a tunable; its loader's
+/// `--list-tunables` is the documented way. Our own loader in our own environment reads the same values. A static
+/// binary has no loader; then only the values that `boot` set are known.
 #[inline]
 fn tunables() -> Option<BTreeMap<String, String>> {
     let output = Command::new(loader()?).arg("--list-tunables").output().ok()?;
@@ -216,7 +216,7 @@ fn tunable_line(line: &str) -> Option<(String, String)> {
     SETTINGS.iter().any(|setting| setting.name == name).then(|| (name.to_string(), number.to_string()))
 }
 
-/// What [`keep`] has set, which `mallopt` cannot be asked about.
+/// The values that [`keep`] has set, which `mallopt` cannot report.
 #[inline]
 pub fn changed() -> BTreeMap<String, String> {
     let now = |at: usize| Some(NOW[at].load(Ordering::Relaxed)).filter(|value| *value >= 0);
@@ -224,7 +224,7 @@ pub fn changed() -> BTreeMap<String, String> {
     settings.filter_map(|(at, setting)| Some((setting.name.to_string(), now(at)?.to_string()))).collect()
 }
 
-/// `hugetlb`: 1 asks for huge pages where the kernel gives them to those who ask, 2 takes them from the pool.
+/// `hugetlb`: 1 requests huge pages where the kernel gives them on request, 2 takes them from the pool.
 #[inline]
 pub fn unproven(settings: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     without_effect(settings, |name, value| match (name, value) {
@@ -246,7 +246,7 @@ pub fn counters() -> Counters {
     }
 }
 
-/// There is a call that gives freed memory back.
+/// glibc has a call that returns freed memory.
 pub const PURGES: bool = true;
 
 #[inline]

@@ -1,8 +1,8 @@
 //! mimalloc v3. In: its option list and its statistics, both as the text that mimalloc prints. Out: settings,
 //! counters, purge.
 //!
-//! Options are read by name, never by number: the numbers differ between v2 and v3, and a wrong one reads another
-//! option without a word. Statistics are read from mimalloc's JSON for the same reason.
+//! Options are read by name, never by number: the numbers differ between v2 and v3, and a wrong number silently reads
+//! another option. Statistics are read from mimalloc's JSON for the same reason.
 
 mod forks;
 mod idle;
@@ -30,7 +30,7 @@ const SIGNED: Kind = Kind::Number { min: -1, max: i64::MAX };
 const OWNERS: Kind = Kind::Number { min: -1, max: 1 };
 const LEVEL: Kind = Kind::Number { min: 0, max: 2 };
 
-/// Every option of mimalloc v3 that means anything today.
+/// Every option of mimalloc v3 that has an effect today.
 pub const SETTINGS: &[Setting] = &[
     Setting::new("purge_delay", SIGNED, "ms before freed pages go back; 0 at once, -1 never"),
     Setting::new("purge_decommits", FLAG, "1 gives pages back (MADV_DONTNEED), 0 only marks them (MADV_FREE)"),
@@ -73,7 +73,7 @@ pub const SETTINGS: &[Setting] = &[
     Setting::new("max_warnings", SIGNED, "most warnings printed"),
 ];
 
-/// What receives the text that mimalloc prints.
+/// The function that receives the text that mimalloc prints.
 type Output = unsafe extern "C" fn(message: *const c_char, argument: *mut c_void);
 
 unsafe extern "C" {
@@ -154,8 +154,8 @@ impl Allocator for Mimalloc {
             }
             let end = text.iter().position(|byte| *byte == 0).unwrap_or(0);
             let text = &text[..end];
-            // `malloc_*` is counted only where mimalloc is built with MI_STAT, which the crate does not do: it would
-            // slow every allocation down. So allocated, active and metadata stay unknown.
+            // `malloc_*` is counted only if mimalloc is built with MI_STAT, which the crate does not do: it would slow
+            // every allocation down. So allocated, active and metadata are unknown.
             let committed = json_number(text, "committed", "current");
             let reserved = json_number(text, "reserved", "current");
             Counters {
@@ -231,8 +231,8 @@ impl Allocator for Mimalloc {
     }
 }
 
-/// The number that the linked mimalloc gives an option, and whether it counts in KiB: its place in the list that
-/// mimalloc prints. Allocates nothing, so that it can be asked before the first allocation.
+/// The number of an option in the linked mimalloc, and whether it counts in KiB: the option's place in the list that
+/// mimalloc prints. Allocates nothing, so that it can be called before the first allocation.
 #[inline]
 fn option_number(name: &str) -> Option<(sys::mi_option_t, bool)> {
     struct Search<'a> {
@@ -277,8 +277,8 @@ fn option_line(line: &str) -> Option<(String, String)> {
     Some((name.to_string(), value))
 }
 
-/// The number under `"key": {.. "field": N ..}`, or `"key": N` where `field` is empty. mimalloc's own JSON is flat
-/// enough for a search, and a parser would allocate between two readings.
+/// The number under `"key": {.. "field": N ..}`, or `"key": N` if `field` is empty. mimalloc's own JSON is flat enough
+/// for a search, and a parser would allocate between two readings.
 #[inline]
 fn json_number(text: &[u8], key: &str, field: &str) -> Option<u64> {
     let after = |text: &'_ [u8], key: &str| -> Option<usize> {

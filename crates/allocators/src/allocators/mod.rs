@@ -1,4 +1,4 @@
-//! The allocators, one file each. A binary is linked with the one that it names, and with no other.
+//! The allocators, one file each. A binary is linked only with the allocator that it names.
 
 mod effect;
 #[cfg(target_env = "gnu")]

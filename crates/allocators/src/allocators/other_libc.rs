@@ -1,4 +1,4 @@
-//! The malloc of a C library that is not glibc (musl): nothing can be set and nothing is told.
+//! The malloc of a C library that is not glibc (musl): it has no settings and no counters.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
-//! The system's malloc, which on Linux with glibc is ptmalloc. In: the loader's tunables, mallinfo2, malloc_info.
-//! Out: settings, counters, purge.
+//! The system's malloc, which on Linux with glibc is ptmalloc. In: the loader's tunables, mallinfo2, malloc_info. Out:
+//! settings, counters, purge.
 //!
-//! With another C library (musl) the entry has no settings and no counters: what remains is what /proc says.
+//! With another C library (musl) the entry has no settings and no counters; only the values from /proc remain.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -60,7 +60,7 @@ impl Allocator for System {
         }
     }
 
-    /// With its header, in glibc and in musl.
+    /// Including the block's header, in glibc and in musl.
     #[inline]
     fn small_block(&self) -> usize {
         32

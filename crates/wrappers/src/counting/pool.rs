@@ -1,7 +1,8 @@
-//! Where the tallies are, and whose each is. In: threads that begin and end. Out: each thread's tally, and all of them.
+//! Where the tallies are, and which thread owns each. In: threads that begin and end. Out: each thread's tally, and all
+//! of them.
 //!
-//! Tallies are never given back, only handed on, so that any thread may read any of them at any time. No locks: a fork
-//! in the middle of anything leaves nothing held.
+//! Tallies are never freed, only passed to later threads, so any thread may read any of them at any time. There are no
+//! locks: a fork at any moment leaves nothing locked.
 
 use std::cell::Cell;
 use std::ptr::null_mut;
@@ -13,25 +14,25 @@ use super::tally::{Shared, Tally};
 use allocanary_kernel::free_list::FreeList;
 use allocanary_kernel::sys;
 
-/// A thread's tally, for as long as the process lives.
+/// A thread's tally; it lives as long as the process.
 pub type Mine = &'static Tally;
 
-/// Tallies of the first chunk; each further chunk has as many as all before it.
+/// The number of tallies in the first chunk; each further chunk has as many as all before it.
 const FIRST: u64 = 32;
 /// Enough for 2^31 threads at once.
 const CHUNKS: usize = 27;
 
 static CHUNK: [Tally; FIRST as usize] = [const { Tally::new() }; FIRST as usize];
 static FURTHER: [AtomicPtr<Tally>; CHUNKS] = [const { AtomicPtr::new(null_mut()) }; CHUNKS];
-/// How many tallies were ever claimed; their numbers are 1 and up.
+/// How many tallies were ever claimed; they are numbered from 1.
 static CLAIMED: AtomicU64 = AtomicU64::new(0);
 /// Tallies whose threads have ended.
 static FREE: FreeList = FreeList::new();
 static AFTER_THE_END: Shared = Shared(Tally::new());
-/// C's key whose destructor tells us that a thread ends, plus 1; 0 before there is one.
+/// C's key whose destructor runs when a thread ends, plus 1; 0 before there is a key.
 static KEY: AtomicU64 = AtomicU64::new(0);
 
-/// Where a thread that has no tally counts: it says so, and the thread then looks for one.
+/// The tally of a thread that has none: it returns `false`, and the thread then looks for a tally.
 static NOBODYS: Tally = Tally::nobodys();
 
 thread_local! {
@@ -40,7 +41,7 @@ thread_local! {
     static ENDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Counts with the thread's own tally, or, where it has none any more, with the shared one.
+/// Counts with the thread's own tally, or with the shared one if the thread has none any more.
 #[inline(always)]
 pub fn with(count: impl Fn(Mine) -> bool, rest: impl Fn(&Shared)) {
     if !count(MINE.get()) {
@@ -57,7 +58,7 @@ fn first_time(count: impl Fn(Mine) -> bool, rest: impl Fn(&Shared)) {
     }
 }
 
-/// The thread's tally; none after its end was told, or where there is no memory for one.
+/// The thread's tally; `None` after the thread's end, or if there is no memory for one.
 pub fn mine() -> Option<Mine> {
     let tally = MINE.get();
     if !std::ptr::eq(tally, &NOBODYS) {
@@ -80,7 +81,7 @@ pub fn for_each(mut see: impl FnMut(&Tally)) {
     see(&AFTER_THE_END.0);
 }
 
-/// A tally that nobody had.
+/// A tally that no thread had before.
 fn fresh() -> Option<u64> {
     let claimed = CLAIMED.fetch_update(AcqRel, Acquire, |claimed| at(claimed + 1).map(|_| claimed + 1));
     claimed.ok().map(|before| before + 1)
@@ -113,7 +114,7 @@ fn existing(number: u64) -> Option<Mine> {
     }
 }
 
-/// The tally with the number; maps its chunk where it is the first of it.
+/// The tally with this number; maps its chunk if it is not mapped yet.
 fn at(number: u64) -> Option<Mine> {
     if let Some(tally) = existing(number) {
         return Some(tally);

@@ -1,35 +1,36 @@
-//! One thread's tally: written by its thread with plain adds, read by any. In: the sizes of blocks. Out: counts.
+//! One thread's tally: written by its thread with plain adds, readable by every thread. In: the sizes of blocks. Out:
+//! counts.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, fence};
 
 use super::Counts;
 
-/// Counters with one writer. Atomic for the readers' sake only: relaxed loads and stores are plain adds in memory. 128
-/// bytes apart, because processors fetch lines in pairs.
+/// Counters with one writer. They are atomic only for the readers: relaxed loads and stores are plain adds in memory.
+/// Tallies are 128 bytes apart, because processors fetch lines in pairs.
 ///
-/// What is live is kept as `room`, the distance from `peak`: one subtraction then both counts and says by its sign
-/// whether there is a new peak, and what was freed need not be added up at all: it is `bytes` less what is live. Three
-/// counters and a comparison with a peak of its own took half as many instructions again.
+/// Live bytes are kept as `room`, the distance from `peak`. One subtraction then counts, and its sign shows whether
+/// there is a new peak. Freed bytes need not be added up: they are `bytes` minus the live bytes. Three counters and a
+/// comparison with a separate peak took half as many instructions again.
 #[repr(C, align(128))]
 pub struct Tally {
     bytes: AtomicU64,
-    /// Peak less live, signed; below 0 only within `gained`, and in a tally that is nobody's.
+    /// Peak minus live bytes, signed; below 0 only within `gained`, and in a tally without an owner.
     room: AtomicU64,
     peak: AtomicU64,
     allocations: AtomicU64,
     frees: AtomicU64,
     reallocations: AtomicU64,
-    /// Odd while `peak` and `room` are both rewritten, which a reader must not see half done: it would take what is live
-    /// for as much more or less as the peak moves. All other calls change one of the two.
+    /// Odd while `peak` and `room` are both rewritten. A reader must not see that half done: its live bytes would be
+    /// wrong by the amount that the peak moves. All other calls change one of the two.
     turn: AtomicU64,
-    /// What the tally said when its present thread claimed it: bytes, freed, allocations, frees, reallocations.
+    /// The tally's values when its present thread claimed it: bytes, freed, allocations, frees, reallocations.
     start: [AtomicU64; 5],
     /// For the pool: the next free tally.
     pub next: AtomicU64,
 }
 
-/// What a tally says at one time; `peak` is of `bytes - freed`, and counts from the process's beginning.
+/// A tally's values at one time; `peak` is of `bytes - freed`, and counts from the process's beginning.
 #[derive(Clone, Copy)]
 pub struct Reading {
     pub bytes: u64,
@@ -45,7 +46,7 @@ impl Reading {
         self.bytes.wrapping_sub(self.freed) as i64
     }
 
-    /// What happened since `before`.
+    /// The counts since `before`.
     pub fn since(&self, before: &Reading) -> Counts {
         Counts {
             allocations: self.allocations - before.allocations,
@@ -67,10 +68,10 @@ fn add(counter: &AtomicU64, more: u64) -> i64 {
     sum as i64
 }
 
-/// The room of a tally that is nobody's: whatever is added to it, it stays below 0.
+/// The room of a tally without an owner: it stays below 0, whatever is added.
 const NOBODYS: i64 = i64::MIN / 2;
 
-/// How often a reader looks for the end of a turn, which is three stores long unless its thread was interrupted.
+/// How often a reader looks for the end of a turn. A turn is three stores long unless its thread was interrupted.
 const ATTEMPTS: usize = 1000;
 
 impl Tally {
@@ -78,7 +79,7 @@ impl Tally {
         Tally::with_room(0)
     }
 
-    /// A tally that is nobody's: each call on it says so, and what is added to it is lost.
+    /// A tally without an owner: each call on it returns `false`, and what is added to it is lost.
     pub const fn nobodys() -> Self {
         Tally::with_room(NOBODYS)
     }
@@ -97,21 +98,21 @@ impl Tally {
         }
     }
 
-    /// Counts a block of `size` bytes; false where the tally is nobody's.
+    /// Counts a block of `size` bytes; `false` if the tally has no owner.
     #[inline(always)]
     pub fn allocated(&self, size: u64) -> bool {
         add(&self.allocations, 1);
         self.gained(size)
     }
 
-    /// Counts the end of a block of `size` bytes; false where the tally is nobody's.
+    /// Counts a free of a block of `size` bytes; `false` if the tally has no owner.
     #[inline(always)]
     pub fn freed(&self, size: u64) -> bool {
         add(&self.frees, 1);
         add(&self.room, size) >= 0
     }
 
-    /// Counts that a block of `old` bytes has `new` now; false where the tally is nobody's.
+    /// Counts that a block of `old` bytes now has `new` bytes; `false` if the tally has no owner.
     #[inline(always)]
     pub fn reallocated(&self, old: u64, new: u64) -> bool {
         add(&self.reallocations, 1);
@@ -125,7 +126,7 @@ impl Tally {
         room >= 0 || self.rises(room)
     }
 
-    /// A new peak, so far above the last.
+    /// Sets a new peak, higher than the last by the negative `room`.
     #[inline(never)]
     fn rises(&self, room: i64) -> bool {
         if room < NOBODYS / 2 {
@@ -136,7 +137,7 @@ impl Tally {
         true
     }
 
-    /// Changes both words in one turn. Only the tally's own thread does.
+    /// Changes both words in one turn. Only the tally's own thread calls it.
     fn rewrite(&self, peak: u64, room: u64) {
         let turn = self.turn.load(Relaxed);
         self.turn.store(turn.wrapping_add(1), Relaxed);
@@ -146,7 +147,7 @@ impl Tally {
         self.turn.store(turn.wrapping_add(2), Release);
     }
 
-    /// The peak and the room at one time; none where they are being rewritten.
+    /// The peak and the room of the same time; `None` while they are being rewritten.
     fn peak_and_room(&self) -> Option<(i64, i64)> {
         let turn = self.turn.load(Acquire);
         let both = self.both();
@@ -158,8 +159,9 @@ impl Tally {
         (self.peak.load(Relaxed) as i64, self.room.load(Relaxed) as i64)
     }
 
-    /// The same, waited for. Not for ever: the child of a fork has the tallies of threads that it has not, and a signal
-    /// handler may have interrupted its own thread's turn. There the two words are taken as they are.
+    /// As [`peak_and_room`](Self::peak_and_room), but waits for the end of a turn. The wait is limited: the child of a
+    /// fork has tallies of threads that do not exist there, and a signal handler may have interrupted its own thread's
+    /// turn. In these cases the two words are taken as they are.
     fn settled(&self) -> (i64, i64) {
         for attempt in 0..ATTEMPTS {
             match self.peak_and_room() {
@@ -189,14 +191,14 @@ impl Tally {
         }
     }
 
-    /// Lets a peak begin at what is live now; the peak until now.
+    /// Starts a new peak at the present live bytes, and returns the previous peak.
     pub fn start_peak(&self) -> i64 {
         let before = self.peak.load(Relaxed) as i64;
         self.set_peak(self.live());
         before
     }
 
-    /// Ends that peak: the one around it was `before` or what it is now.
+    /// Ends that peak: the surrounding peak is `before` or the present one, whichever is higher.
     pub fn end_peak(&self, before: i64) {
         self.set_peak(before.max(self.peak.load(Relaxed) as i64));
     }
@@ -206,7 +208,7 @@ impl Tally {
         self.rewrite(peak as u64, (peak - live) as u64);
     }
 
-    /// Whether an allocation that the call makes on this thread is counted. What is counted is taken back.
+    /// Whether an allocation that the call makes on this thread is counted. The counts are then undone.
     pub fn counts(&self, call: impl FnOnce()) -> bool {
         let counters = [&self.bytes, &self.allocations, &self.frees, &self.reallocations];
         let before = counters.map(|counter| counter.load(Relaxed));
@@ -218,7 +220,7 @@ impl Tally {
         is_counted
     }
 
-    /// A new thread begins here.
+    /// Starts the counts of a new thread.
     pub fn begin(&self) {
         let now = self.read();
         let marks = [now.bytes, now.freed, now.allocations, now.frees, now.reallocations];
@@ -228,7 +230,7 @@ impl Tally {
         self.start_peak();
     }
 
-    /// What the tally said when its present thread began.
+    /// The tally's values when its present thread began.
     pub fn start(&self) -> Reading {
         let [bytes, freed, allocations, frees, reallocations] =
             [0, 1, 2, 3, 4].map(|at: usize| self.start[at].load(Relaxed));
@@ -236,8 +238,8 @@ impl Tally {
     }
 }
 
-/// A tally that any thread may add to, with locked instructions: for the few calls after a thread's own is gone. It keeps
-/// no peak.
+/// A tally that any thread may add to, with locked instructions: for the few calls after a thread's own tally is gone.
+/// It keeps no peak.
 pub struct Shared(pub Tally);
 
 impl Shared {

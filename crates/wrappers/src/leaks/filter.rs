@@ -1,21 +1,21 @@
-//! Which blocks have no record, for a free to know in one look. In: addresses of blocks that are recorded, and that are
-//! no more. Out: of any address whether it may be one of them; no is certain.
+//! A filter that tells a free in one access that a block has no record. In: addresses of recorded blocks, and of blocks
+//! whose record is removed. Out: for any address, whether it may have a record; `false` is certain.
 //!
-//! A byte for each of 65,536 hashes counts the recorded blocks that have it. With sampling nearly every byte is 0. The
-//! length is the same for every table, and the multiplier has 32 bits: both stand in the instructions, where a length that
-//! has to be loaded and a multiplier of 64 bits took twice as many.
+//! A byte for each of 65,536 hashes counts the recorded blocks with that hash. With sampling nearly every byte is 0.
+//! The length is the same for every table, and the multiplier has 32 bits, so both are constants within the
+//! instructions. A length that has to be loaded and a multiplier of 64 bits took twice as many instructions.
 
 use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Two to this many hashes. Miri goes through the whole array at each use.
+/// The number of hashes is 2^BITS. Miri goes through the whole array at each use.
 const BITS: u32 = if cfg!(miri) { 6 } else { 16 };
 const LENGTH: usize = 1 << BITS;
 
-/// Counts by hash; zero bytes are an empty filter.
+/// Counts by hash; all zero bytes are an empty filter.
 pub struct Filter([AtomicU8; LENGTH]);
 
-/// The filter of no records at all, for as long as there is no table. Only read.
+/// The filter of no records, used as long as there is no table. Only read.
 pub static NO_RECORDS: Filter = Filter([const { AtomicU8::new(0) }; LENGTH]);
 
 impl Filter {
@@ -25,20 +25,20 @@ impl Filter {
         self.0[hash(address)].load(Relaxed) != 0
     }
 
-    /// A block is recorded.
+    /// Adds a recorded block.
     ///
-    /// Only a block's owner asks for its address, and who owns it later has it from the owner of now: nothing else need
-    /// be seen in order.
+    /// Only a block's owner asks for its address, and a later owner gets the address from the present one: no other
+    /// memory order is needed.
     pub fn add(&self, address: usize) {
         self.change(address, |count| count + 1);
     }
 
-    /// A block is recorded no more.
+    /// Removes a recorded block.
     pub fn remove(&self, address: usize) {
         self.change(address, |count| count - 1);
     }
 
-    /// A byte that has reached 255 stays: it no longer knows.
+    /// A byte that has reached 255 stays there: its count is no longer known.
     fn change(&self, address: usize, change: impl Fn(u8) -> u8) {
         let known = |count: u8| (count != u8::MAX).then(|| change(count));
         _ = self.0[hash(address)].fetch_update(Relaxed, Relaxed, known);

@@ -1,21 +1,21 @@
-//! The allocator's four calls. In: blocks made, moved and freed. Out: the same of the inner allocator, and records.
+//! The allocator's four calls. In: blocks made, moved and freed. Out: the inner allocator's results, and records.
 //!
-//! Whether a block is sampled is decided before it is made, so that the call to the allocator is a jump and nothing has to
-//! be kept across it. A block that is then not made has used up its bytes, which changes no chances.
+//! Whether a block is sampled is decided before it is made, so that the call to the allocator is a jump and nothing has
+//! to be saved across it. If the allocation then fails, its bytes are used up, which changes no chances.
 
 use std::alloc::{GlobalAlloc, Layout};
 
 use super::{Leaks, sampler};
 
 impl<A: GlobalAlloc> Leaks<A> {
-    /// Whether `bytes` more are to be recorded, or at least the dice thrown for them. Who records every block leaves the
-    /// thread's countdown alone, which may be another allocator's.
+    /// Whether `bytes` more are to be recorded, or at least need a random draw. Without sampling the thread's countdown
+    /// is not used: it may belong to another allocator.
     #[inline(always)]
     fn passes(&self, bytes: u64) -> bool {
         if self.is_sampling() { sampler::passes(bytes) } else { bytes > 0 }
     }
 
-    /// A block with which the thread's countdown has ended.
+    /// Makes a block with which the thread's countdown has ended.
     #[cold]
     #[inline(never)]
     fn made(&self, size: usize, make: impl FnOnce() -> *mut u8) -> *mut u8 {
@@ -24,8 +24,8 @@ impl<A: GlobalAlloc> Leaks<A> {
         block
     }
 
-    /// A reallocation of a block that may have a record, where the thread's countdown was not asked, or with which it has
-    /// ended.
+    /// Reallocates a block that may have a record (the thread's countdown was not asked), or with which the countdown
+    /// has ended.
     ///
     /// # Safety
     ///
@@ -33,7 +33,7 @@ impl<A: GlobalAlloc> Leaks<A> {
     #[cold]
     #[inline(never)]
     unsafe fn realloc_recorded(&self, block: *mut u8, layout: Layout, size: usize, may_have: bool) -> *mut u8 {
-        // As with a free: the old address may be another block's before the call is back.
+        // As with a free: another thread may have the old address before the call returns.
         let number = self.table().and_then(|table| table.detach(block as usize));
         // SAFETY: the caller's promises are those that the allocator asks for.
         let moved = unsafe { self.inner.realloc(block, layout, size) };
@@ -74,7 +74,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Leaks<A> {
 
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // A block that has a record keeps it: what it gains is drawn for with the record.
+        // A block that has a record keeps it: the draw for its new bytes is made with the record.
         let may_have = self.may_have(block);
         if may_have || self.passes((size as u64).saturating_sub(layout.size() as u64)) {
             // SAFETY: as above.

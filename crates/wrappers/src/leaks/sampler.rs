@@ -1,9 +1,10 @@
-//! Which blocks are recorded. In: the bytes that a thread allocates. Out: now and then, yes.
+//! Which blocks are recorded. In: the bytes that a thread allocates. Out: whether to record a block.
 //!
-//! A Poisson process over bytes, as heap profilers have it: each byte is a hit with the same small chance, and a block with
-//! a hit in it is recorded. The bytes until the next hit are drawn at once from the exponential distribution, so that a call
-//! costs one subtraction. A block of `s` bytes is recorded with the chance `1 - exp(-s / mean)`, which makes the estimate
-//! of what was not recorded unbiased; a fixed step ("each 512 KiB") would fall into step with a program's own rhythm.
+//! A Poisson process over bytes, as in other heap profilers: each byte is a hit with the same small chance, and a block
+//! with a hit in it is recorded. The number of bytes until the next hit is drawn once from the exponential
+//! distribution, so that a call costs one subtraction. A block of `s` bytes is recorded with the chance `1 - exp(-s /
+//! mean)`, which makes the estimate of unrecorded blocks unbiased. A fixed step ("each 512 KiB") could synchronise with
+//! a program's own pattern.
 
 use std::cell::Cell;
 use std::sync::atomic::AtomicU64;
@@ -13,7 +14,7 @@ use allocanary_kernel::clocks;
 use allocanary_kernel::rng::Rng;
 
 thread_local! {
-    /// Bytes to the next hit; below 0 is one.
+    /// Bytes to the next hit; a negative value is a hit.
     static LEFT: Cell<i64> = const { Cell::new(0) };
     static DICE: Cell<Option<Rng>> = const { Cell::new(None) };
     static INSIDE: Cell<bool> = const { Cell::new(false) };
@@ -21,7 +22,7 @@ thread_local! {
 
 static THREADS: AtomicU64 = AtomicU64::new(0);
 
-/// Takes `bytes` off the way to the next hit; whether it was reached.
+/// Subtracts `bytes` from the distance to the next hit, and returns whether it was reached.
 #[inline(always)]
 pub fn passes(bytes: u64) -> bool {
     let left = LEFT.get().wrapping_sub(bytes as i64);
@@ -29,10 +30,10 @@ pub fn passes(bytes: u64) -> bool {
     left < 0
 }
 
-/// After [`passes`] said so for a block of `bytes`: whether it is to be recorded. Draws the way to the next hit, also for
-/// one who will record nothing: whatever is left out, from here on the chances are the same.
+/// Called after [`passes`] returned `true` for a block of `bytes`: whether to record the block. It draws the distance
+/// to the next hit, even if the caller will record nothing: after any omission the chances are the same.
 ///
-/// A thread begins at a hit that need not be one, since it had not drawn yet.
+/// At a thread's first call no distance has been drawn. It draws one then, and checks the block against it.
 pub fn is_hit(bytes: u64, mean: u64) -> bool {
     if DICE.get().is_none() {
         DICE.set(Some(Rng::part(clocks::monotonic_nanos(), THREADS.fetch_add(1, Relaxed))));
@@ -59,18 +60,19 @@ fn exponential(dice: &mut Rng, mean: u64) -> i64 {
     (-chance.ln() * mean as f64) as i64
 }
 
-/// By how much a recorded block stands for others: one over its chance of being recorded.
+/// How many blocks a recorded block represents: one divided by its chance of being recorded.
 pub fn weight(drawn: u64, mean: u64) -> f64 {
     if mean <= 1 { 1.0 } else { -1.0 / (-(drawn as f64) / mean as f64).exp_m1() }
 }
 
-/// While it lives, this thread records nothing: what recording and reporting allocate is not the program's.
+/// While this value lives, the thread records nothing: allocations for recording and reporting are not the program's.
 pub struct Inside(());
 
 impl Inside {
-    /// None where the thread is inside already.
+    /// `None` if the thread already has such a value.
     pub fn enter() -> Option<Inside> {
-        // Not `then_some`: it would make the value before it looks, and dropping that ends the guard that is held.
+        // Not `then_some`: it would make the value before the check, and dropping that value would end the guard in
+        // force.
         if INSIDE.replace(true) { None } else { Some(Inside(())) }
     }
 }

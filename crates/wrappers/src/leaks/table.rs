@@ -1,19 +1,19 @@
-//! The records of living blocks, by address. In: blocks made, moved and freed, by any thread. Out: the records.
+//! The records of live blocks, by address. In: blocks made, moved and freed, by any thread. Out: the records.
 //!
-//! Four arrays in one mapping, none of which is locked or moves:
+//! Four arrays in one mapping; none is locked or moves:
 //!
-//! - the [*filter*](super::filter), which says of nearly every block that it has no record. It is the first thing in the
+//! - the [*filter*](super::filter), which shows for nearly every block that it has no record. It comes first in the
 //!   mapping, so that a free finds it by one pointer;
-//! - *records*, used from the first on and handed on by a free list, so that memory is touched for as many records as were
-//!   ever alive at once and no more;
-//! - the *index*: an address and the number of its record, at most [`PROBES`] places after the address's home. Twice as
-//!   many places as records;
-//! - *homed*: a byte for each home, how many recorded blocks have it. It grows with the table, and is asked where the filter
-//!   is not sure, before the index is searched.
+//! - *records*, used from the first on and reused by a free list, so that only memory for the highest number of records
+//!   alive at once is touched;
+//! - the *index*: an address and the number of its record, at most [`PROBES`] places after the address's home. It has
+//!   twice as many places as there are records;
+//! - *homed*: a byte for each home, with the number of recorded blocks that have it. It grows with the table. If the
+//!   filter is not sure, it is read before the index is searched.
 //!
-//! Only a block's owner looks for its address, so what happens to other addresses meanwhile does not matter; what does is
-//! that the owner takes its record out *before* it frees the block. Readers of all records use each record's turn: odd while
-//! the record is of a block, and changed in between if the record was.
+//! Only a block's owner looks for its address, so concurrent changes to other addresses do not matter. The owner must
+//! remove its record *before* it frees the block. Readers of all records use each record's turn: odd while the record
+//! belongs to a block, and changed in between if the record was.
 
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -23,22 +23,23 @@ use super::filter::Filter;
 use allocanary_kernel::free_list::FreeList;
 use allocanary_kernel::sys;
 
-/// How many frames of a stack are kept, the allocator's own (about 5) included.
+/// The number of stack frames that are kept, including the allocator's own (about 5).
 pub const DEPTH: usize = 24;
-/// How far from its home an address may be. With half of the places free, even 20 are rarely in a row.
+/// The maximum distance of an address from its home. With half of the places free, even 20 used places are rarely in a
+/// row.
 const PROBES: usize = 64;
-/// In the index: somebody is about to write here.
+/// In the index: a thread is about to write here.
 const BUSY: u64 = 1;
 /// Where in the mapping the header and what follows it begin.
 const HEADER: usize = size_of::<Filter>();
 const HOMED: usize = HEADER + size_of::<Header>();
 
-/// One living block.
+/// One live block.
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
     /// Its size in bytes.
     pub size: u64,
-    /// For how many bytes the dice were thrown: the size, and more where the block grew, shrank and grew again.
+    /// The bytes that random draws were made for: the size, and more if the block grew, shrank and grew again.
     pub drawn: u64,
     /// When it was allocated, by the monotonic clock, in nanoseconds.
     pub born: u64,
@@ -48,7 +49,7 @@ pub struct Record {
 
 struct Header {
     free: FreeList,
-    /// Records that were ever used.
+    /// The number of records that were ever used.
     used: AtomicU64,
 }
 
@@ -70,7 +71,7 @@ struct Stored {
 pub struct Table {
     memory: NonNull<u8>,
     capacity: usize,
-    /// The index has two to this many places.
+    /// The index has 2^bits places.
     bits: u32,
 }
 
@@ -80,7 +81,7 @@ unsafe impl Send for Table {}
 unsafe impl Sync for Table {}
 
 impl Table {
-    /// A new table; none where the kernel has no memory, or the capacity is 0 or above 2^31.
+    /// A new table; `None` if the kernel has no memory, or if the capacity is 0 or above 2^31.
     pub fn new(capacity: usize) -> Option<Table> {
         if capacity == 0 || capacity > 1 << 31 {
             return None;
@@ -88,7 +89,7 @@ impl Table {
         Some(Table { memory: sys::map_zeroed(length(capacity))?, capacity, bits: bits(capacity) })
     }
 
-    /// Gives up the value, not the memory.
+    /// Gives up the value but not the memory.
     pub fn into_memory(self) -> NonNull<u8> {
         let memory = self.memory;
         std::mem::forget(self);
@@ -104,7 +105,7 @@ impl Table {
         Table { memory, capacity, bits }
     }
 
-    /// Writes the record of a new block; false where there is no room.
+    /// Writes the record of a new block; `false` if there is no room.
     pub fn insert(&self, address: usize, record: &Record) -> bool {
         let Some(number) = self.header().free.pop(|number| self.stored(number).map(|stored| &stored.next)) else {
             let claim = |used| (used < self.capacity as u64).then_some(used + 1);
@@ -127,7 +128,7 @@ impl Table {
         self.attach(address, number)
     }
 
-    /// Forgets the block; whether it had a record. To be called before the block is freed.
+    /// Removes the block's record, and returns whether it had one. Call it before the block is freed.
     pub fn remove(&self, address: usize) -> bool {
         self.detach(address).is_some_and(|number| {
             self.release(number);
@@ -135,8 +136,8 @@ impl Table {
         })
     }
 
-    /// Takes a block's address away from its record, whose number is returned: between the two halves of a reallocation
-    /// the record belongs to no address.
+    /// Takes a block's address away from its record, and returns the record's number. Between the two halves of a
+    /// reallocation the record belongs to no address.
     pub fn detach(&self, address: usize) -> Option<u64> {
         if self.homed(address).load(Relaxed) == 0 {
             return None;
@@ -149,7 +150,7 @@ impl Table {
         Some(number)
     }
 
-    /// Gives the record an address; where there is no room, the record is lost and false returned.
+    /// Gives the record an address. If there is no room, the record is lost and `false` returned.
     pub fn attach(&self, address: usize, number: u64) -> bool {
         let homed = self.homed(address);
         let more = |count: u8| count.checked_add(1);
@@ -171,7 +172,7 @@ impl Table {
         false
     }
 
-    /// The block of a detached record has now so many bytes; so many more were drawn for.
+    /// Sets the size of the block of a detached record, and adds `drawn` to the bytes that draws were made for.
     pub fn resize(&self, number: u64, size: u64, drawn: u64) {
         if let Some(stored) = self.stored(number) {
             stored.size.store(size, Relaxed);
@@ -187,7 +188,7 @@ impl Table {
         }
     }
 
-    /// Every record, while others come and go; one that changes under our eyes is left out.
+    /// Passes every record to `see` while others come and go; a record that changes meanwhile is left out.
     pub fn for_each(&self, see: &mut dyn FnMut(&Record)) {
         for stored in (1..=self.header().used.load(Acquire)).filter_map(|number| self.stored(number)) {
             let turn = stored.turn.load(Acquire);
@@ -208,7 +209,7 @@ impl Table {
     }
 
     fn home(&self, address: usize) -> usize {
-        // Blocks are 16 bytes apart; the multiplier of Fibonacci hashing spreads what is above.
+        // Blocks are 16 bytes apart; the multiplier of Fibonacci hashing spreads the bits above.
         let mixed = (address as u64 >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (mixed >> (64 - self.bits)) as usize
     }
@@ -232,7 +233,7 @@ impl Table {
         unsafe { self.memory.add(HEADER).cast().as_ref() }
     }
 
-    // References to one element each, not to whole arrays: Miri looks at all that a reference may reach.
+    // References to one element each, not to whole arrays: Miri checks everything that a reference may reach.
 
     /// How many recorded blocks have the address's home.
     fn homed(&self, address: usize) -> &AtomicU8 {
@@ -248,7 +249,7 @@ impl Table {
         unsafe { self.memory.add(start).cast::<Place>().add(at).as_ref() }
     }
 
-    /// The record with the number; they begin at 1.
+    /// The record with this number; they are numbered from 1.
     fn stored(&self, number: u64) -> Option<&Stored> {
         let start = HOMED + self.places() * (1 + size_of::<Place>());
         let at = (number as usize).checked_sub(1).filter(|at| *at < self.capacity)?;

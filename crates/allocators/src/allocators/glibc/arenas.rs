@@ -1,19 +1,19 @@
-//! How many arenas glibc's malloc uses. In: what malloc_info writes. Out: their number.
+//! The number of arenas that glibc's malloc uses. In: the output of malloc_info. Out: their number.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use allocanary_kernel::fork_lock::ForkLock;
 
-/// A `FILE` that keeps nothing and counts `<heap nr=`, of which malloc_info prints one for each arena.
+/// A `FILE` that stores nothing and counts `<heap nr=`, which malloc_info prints once for each arena.
 struct Sink(*mut libc::FILE);
 
 // SAFETY: used under the lock of `SINK` only.
 unsafe impl Send for Sink {}
 
-/// A fork's child makes a stream of its own: another thread may have been writing to this one.
+/// A fork's child makes another stream: another thread may have been writing to this one.
 static SINK: ForkLock<Sink> = ForkLock::new(Sink(std::ptr::null_mut()));
-/// What the sink has seen: marks, and how much of another one. Touched by the holder of `SINK` only.
+/// The state of the sink: marks seen, and the length of a partial mark. Only the holder of `SINK` touches it.
 static COUNTED: (AtomicU64, AtomicUsize) = (AtomicU64::new(0), AtomicUsize::new(0));
 
 #[repr(C)]
@@ -29,7 +29,7 @@ unsafe extern "C" {
     fn malloc_info(options: c_int, stream: *mut libc::FILE) -> c_int;
 }
 
-/// Arenas in use. malloc_info is the only call that tells; it wants a `FILE`, which is made at the first call
+/// Arenas in use. malloc_info is the only call that reports them. It needs a `FILE`, which is made at the first call
 /// (the only one that allocates) and kept.
 #[inline]
 pub fn used() -> Option<u64> {

@@ -1,13 +1,15 @@
-//! Keeping freed memory: a higher trim threshold. In: how much. Out: the thresholds as far as they were known, put back.
+//! Keeping freed memory by a higher trim threshold. In: how much. Out: the previous thresholds restored, as far as they
+//! were known.
 //!
-//! `mallopt` only writes. What was in force is what `boot` has set, or the environment, or else glibc's own defaults.
+//! `mallopt` can only write. The previous value is the one that `boot` has set, or the environment, or else glibc's
+//! default.
 
 use std::sync::atomic::Ordering;
 
 use super::{APPLIED, MALLOPT, NOW, SETTABLE};
 use crate::allocator::Keeping;
 
-/// The three that `keep` sets, with glibc's defaults (malloc.c, the same since 2.7).
+/// The three settings that `keep` changes, with glibc's defaults (malloc.c, the same since 2.7).
 const KEPT: [(&str, i64); 3] = [("trim_threshold", 128 << 10), ("mmap_threshold", 128 << 10), ("top_pad", 128 << 10)];
 
 /// The largest mmap threshold that glibc takes: half a heap.
@@ -16,14 +18,14 @@ const MOST_MAPPED: i64 = 32 << 20;
 const LOST: &str = "glibc's thresholds adapt no more: from now on blocks above M_MMAP_THRESHOLD (128 KiB unless set) are \
                     mapped and unmapped one by one";
 
-/// Keeps up to `bytes` at the top of each arena; none where `mallopt` cannot count so far.
+/// Keeps up to `bytes` at the top of each arena; `None` if `bytes` does not fit `mallopt`'s `int`.
 #[inline]
 pub fn keep(bytes: u64) -> Option<Keeping> {
     let most = i64::from(i32::try_from(bytes).ok()?);
     let before = KEPT.map(|(name, default)| (place(name), in_force(place(name)).unwrap_or(default)));
-    // Trimming leaves the pad. One as large as the threshold would trim again at every free that follows.
+    // Trimming leaves the pad. A pad as large as the threshold would cause a trim at every later free.
     let wanted = [most, MOST_MAPPED, most - most / 8];
-    // `arena_max` where it is set, else glibc's own cap.
+    // `arena_max` if it is set, else glibc's own limit.
     // SAFETY: sysconf reads a number.
     let cores = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }.max(1);
     let arenas = in_force(place("arena_max")).unwrap_or(cores * 8) as u64;
@@ -33,9 +35,9 @@ pub fn keep(bytes: u64) -> Option<Keeping> {
     Some(Keeping { at_most: Some(bytes.saturating_mul(arenas)), lost: Some(LOST), before: before.to_vec() })
 }
 
-/// Puts the thresholds back, and gives back what is kept at the top of the calling thread's arena. What is kept in another
-/// thread's arena goes when that thread gives it back (`thread_idle`) or frees 64 KiB or more there: no call reaches its top
-/// from here.
+/// Restores the thresholds, and gives the memory at the top of the calling thread's arena back to the system. Memory at
+/// the top of another thread's arena stays until that thread gives it back (`thread_idle`) or frees 64 KiB or more there:
+/// no call reaches that top from here.
 #[inline]
 pub fn stop(keeping: &Keeping) {
     for (at, value) in &keeping.before {
@@ -44,7 +46,7 @@ pub fn stop(keeping: &Keeping) {
     super::own_arena::give_back();
 }
 
-/// Where a setting stands in `SETTABLE`.
+/// The position of a setting in `SETTABLE`.
 #[inline]
 fn place(name: &str) -> usize {
     SETTABLE.iter().position(|setting| setting.name == name).unwrap_or_else(|| panic!("no setting `{name}`"))
@@ -57,11 +59,11 @@ fn set(at: usize, value: i64) {
     NOW[at].store(value, Ordering::Relaxed);
 }
 
-/// What the setting was set to, as far as this process can know; none where nobody set it.
+/// The value of the setting, as far as this process can know; `None` if it was never set.
 #[inline]
 fn in_force(at: usize) -> Option<i64> {
     let applied = Some(APPLIED[at].load(Ordering::Relaxed)).filter(|applied| *applied >= 0);
-    // What `boot` applied, it applied because the environment says nothing.
+    // `boot` only sets a value if the environment does not.
     applied.or_else(|| {
         let variable = |name: &str| std::env::var_os(name).unwrap_or_default().into_encoded_bytes();
         let own_variable = MALLOPT[at].1.to_str().unwrap_or_default();
@@ -69,7 +71,7 @@ fn in_force(at: usize) -> Option<i64> {
     })
 }
 
-/// The value of `glibc.malloc.<name>` in the text of `GLIBC_TUNABLES`; the last counts.
+/// The value of `glibc.malloc.<name>` in the text of `GLIBC_TUNABLES`; the last one counts.
 #[inline]
 fn tunable(tunables: &[u8], name: &str) -> Option<i64> {
     let value = |pair: &'_ [u8]| {

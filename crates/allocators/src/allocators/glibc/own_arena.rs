@@ -1,13 +1,13 @@
-//! The calling thread's arena. In: nothing. Out: its free pages are the system's again.
+//! The calling thread's arena. In: nothing. Out: its free pages are returned to the system.
 //!
-//! `malloc_trim` gives back free pages within all arenas, one after the other, and the top of the main one only. The others'
-//! tops go back when a block of 64 KiB or more is freed in that arena, down to `trim_threshold` and `top_pad` (128 KiB each,
-//! more once large blocks were freed). So we take the arena's free memory by `malloc`, block by block, give the pages of each block
-//! back while it is ours, and free all of them.
+//! `malloc_trim` returns free pages within all arenas, one after the other, but only the top of the main arena. The
+//! tops of other arenas go back when a block of 64 KiB or more is freed in that arena, down to `trim_threshold` and
+//! `top_pad` (128 KiB each, more once large blocks were freed). So we take the arena's free memory by `malloc`, block
+//! by block, return the pages of each block while it is ours, and free all blocks.
 //!
-//! Nothing is assumed of what malloc writes where: under valgrind, or with another malloc preloaded, this is a number of blocks
-//! that are allocated and freed. (Reading the sizes that glibc writes before its blocks found the end of free memory sooner. It
-//! crashed under valgrind, and would have under a preloaded malloc.)
+//! Nothing is assumed about malloc's data structures: under valgrind, or with another malloc preloaded, this just
+//! allocates and frees a number of blocks. (Reading the sizes that glibc writes before its blocks found the end of free
+//! memory sooner. It crashed under valgrind, and would have under a preloaded malloc.)
 
 use std::ffi::c_void;
 use std::ptr::{null_mut, with_exposed_provenance_mut};
@@ -15,25 +15,27 @@ use std::ptr::{null_mut, with_exposed_provenance_mut};
 use crate::idle::Turns;
 use allocanary_kernel::sys::page_bytes;
 
-/// The sizes that are taken, the longest first. A free of the first (over 64 KiB, FASTBIN_CONSOLIDATION_THRESHOLD) merges the
-/// arena's small blocks and trims its top. The others find what lies between blocks in use; below the last there is hardly a
-/// whole page. All are longer than what thread caches hold and shorter than what is mapped by itself.
+/// The sizes that are taken, the largest first. A free of the first (over 64 KiB, FASTBIN_CONSOLIDATION_THRESHOLD)
+/// merges the arena's small blocks and trims its top. The others find free memory between blocks in use; below the last
+/// size there is hardly a whole page. All are larger than the blocks of thread caches and smaller than blocks that are
+/// mapped one by one.
 const SIZES: [usize; 3] = [120 << 10, 32 << 10, 8 << 10];
 
-/// The most blocks that are taken of each size: some milliseconds. Others may share the arena.
+/// The maximum number of blocks that are taken of each size: some milliseconds. Other threads may share the arena.
 const MOST: usize = 1024;
 
-/// So many blocks without a page in memory are the end: the arena grows by then, or its free memory was given back before.
+/// After this many blocks without a page in memory it ends: the arena is growing, or its free memory was returned
+/// before.
 const ENOUGH: usize = 16;
 
-/// One thread at a time gives an arena back: those that share it would wait for its lock at each block. Of two arenas
-/// that share an entry at the same moment one is left until next time.
+/// One thread at a time returns an arena's memory: threads that share it would wait for its lock at each block. If two
+/// arenas share an entry at the same moment, one is left until next time.
 static ARENAS: [Turns; 64] = [const { Turns::new() }; 64];
 
-/// The least distance of two arenas (HEAP_MAX_SIZE).
+/// The minimum distance of two arenas (HEAP_MAX_SIZE).
 const APART: usize = 64 << 20;
 
-/// Gives back the free pages of the calling thread's arena.
+/// Gives the free pages of the calling thread's arena back to the system.
 #[inline]
 pub fn give_back() {
     // SAFETY: any size may be asked for; what came is ours, and used no more.
@@ -45,7 +47,7 @@ pub fn give_back() {
     ARENAS[place / APART % ARENAS.len()].take(give_back_alone);
 }
 
-/// Takes blocks of each size until they hold no page in memory, gives their pages back, and frees all of them.
+/// Takes blocks of each size until they have no page in memory, returns their pages, and frees all of them.
 #[inline]
 fn give_back_alone() {
     let mut taken: *mut c_void = null_mut();
@@ -59,7 +61,7 @@ fn give_back_alone() {
                 break;
             }
             if release(block.expose_provenance(), size) {
-                // The list of what is taken runs through the blocks' first words, on pages that stay.
+                // The list of taken blocks is in the blocks' first words, on pages that stay.
                 // SAFETY: ours, aligned, and longer than a pointer.
                 unsafe { block.cast::<*mut c_void>().write(taken) };
                 taken = block;
@@ -85,7 +87,8 @@ fn give_back_alone() {
     }
 }
 
-/// Gives back the whole pages within a block, and says whether one of them was in memory. The block's first bytes stay.
+/// Gives the whole pages within a block back to the system. Returns whether one of them was in memory. The block's
+/// first bytes stay.
 #[inline]
 fn release(start: usize, bytes: usize) -> bool {
     let page = page_bytes() as usize;

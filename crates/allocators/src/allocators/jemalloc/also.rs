@@ -1,5 +1,6 @@
-//! What jemalloc takes beside the settings of our table: debugging, profiling, statistics, and what changes no cost that we
-//! study. In: nothing. Out: names and the values that each takes, as one text: a table would be relocated at each start.
+//! Settings that jemalloc takes in addition to our table: debugging, profiling, statistics, and settings without an
+//! effect on the costs that we study. In: nothing. Out: names and valid values, as one text: a table would be relocated
+//! at each start.
 
 /// `name=values`, with spaces between; see [`also`](crate::setting::also).
 pub const ALSO: &str = "abort=flag abort_conf=flag bin_shards=text calloc_madvise_threshold=number confirm_conf=flag \

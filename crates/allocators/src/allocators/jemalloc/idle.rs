@@ -11,7 +11,7 @@ use super::{ALL_ARENAS, refused, void_ctl};
 use crate::error::Result;
 use crate::idle::{Thread, Turns};
 
-/// One thread purges an arena at a time: those that share it do not wait for each other.
+/// One thread purges an arena at a time; threads that share it do not wait for each other.
 static PURGES: [Turns; ALL_ARENAS] = [const { Turns::new() }; ALL_ARENAS];
 
 /// Flushes the thread's cache and purges its arena, if that is due.
@@ -37,7 +37,7 @@ pub fn give_back(thread: &Thread, every: Duration) -> Result<bool> {
     Ok(true)
 }
 
-/// Where jemalloc counts what this thread has allocated and freed.
+/// jemalloc's counters of what this thread has allocated and freed.
 #[inline]
 fn counters() -> Option<[&'static AtomicU64; 2]> {
     let find = |name: &[u8]| {

@@ -1,4 +1,4 @@
-//! Keeping freed memory: arenas that never decay. In: each arena's own decay time. Out: the same times, put back.
+//! Keeping freed memory by arenas that never decay. In: each arena's own decay time. Out: the same times, restored.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use super::{Jemalloc, for_each_arena, refused};
 use crate::allocator::{Allocator, Keeping};
 use crate::error::{Pages, Result};
 
-/// In place of an arena's number: the time of arenas to come.
+/// Instead of an arena's number: the time of arenas that are made later.
 const TO_COME: usize = usize::MAX;
 
 const DECAY: &[u8] = b"arena.0.dirty_decay_ms\0";
 
-/// Turns decay off, in arenas that live and in those to come.
+/// Turns decay off, in existing arenas and in later ones.
 #[inline]
 pub fn keep(allocator: &Jemalloc) -> Result<Keeping> {
     let mut before = vec![(TO_COME, allocator.decay(Pages::Dirty)?)];
@@ -29,7 +29,7 @@ pub fn keep(allocator: &Jemalloc) -> Result<Keeping> {
     Ok(Keeping { at_most: None, lost: None, before })
 }
 
-/// Puts back every arena's own time. One that was made meanwhile gets what it would have had.
+/// Restores every arena's own time. An arena that was made meanwhile gets the time that it would have had.
 #[inline]
 pub fn stop(allocator: &Jemalloc, keeping: &Keeping) {
     let before: BTreeMap<usize, i64> = keeping.before.iter().copied().collect();
@@ -41,8 +41,8 @@ pub fn stop(allocator: &Jemalloc, keeping: &Keeping) {
         return;
     }
     for_each_arena(|arena| {
-        // The arena after the automatic ones is that of blocks above oversize_threshold, which purges at once where the
-        // others decay (arena_choose_huge).
+        // The arena after the automatic ones is for blocks above oversize_threshold. It purges at once where the others
+        // decay (arena_choose_huge).
         let new = if Some(arena) == automatic { to_come.min(0) } else { to_come };
         let millis = before.get(&arena).copied().unwrap_or(new);
         mib[1] = arena;
@@ -51,7 +51,7 @@ pub fn stop(allocator: &Jemalloc, keeping: &Keeping) {
     });
 }
 
-/// Purges arenas, those with most freed pages first, until no more than `most` bytes of such pages are left.
+/// Purges arenas, those with the most freed pages first, until at most `most` bytes of such pages are left.
 #[cfg(feature = "stats")]
 #[inline]
 pub fn settle(most: u64) -> Result<u64> {

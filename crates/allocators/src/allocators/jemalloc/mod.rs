@@ -30,14 +30,14 @@ pub use settings::SETTINGS;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Jemalloc;
 
-/// What a service is told that has left the statistics out.
+/// The error text for a service that is built without the statistics.
 #[cfg(not(feature = "stats"))]
 const NO_STATS: &str = "jemalloc was built without its statistics: turn on allocanary's feature `stats`";
 
 /// The arena index that stands for all arenas in `arena.<i>.purge` (`MALLCTL_ARENAS_ALL`).
 const ALL_ARENAS: usize = 4096;
 
-/// What the unprefixed jemalloc reads. The prefixed one ignores both, without a word.
+/// The variables that the unprefixed jemalloc reads. The prefixed one silently ignores both.
 const EARLIER: &[Cow<str>] = &[Cow::Borrowed("JE_MALLOC_CONF"), Cow::Borrowed("MALLOC_CONF")];
 
 impl sealed::Sealed for Jemalloc {}
@@ -72,7 +72,7 @@ impl Allocator for Jemalloc {
     fn environment(&self) -> Environment {
         Environment::Joined {
             variable: "_RJEM_MALLOC_CONF".into(),
-            // What people set, and the prefixed build ignores: `install!` hands both on. See `boot`.
+            // Variables that people set, and that the prefixed build ignores: `install!` passes both on. See `boot`.
             earlier: Cow::Borrowed(EARLIER),
             single: Cow::Borrowed(&[]),
             prefix: "".into(),
@@ -91,8 +91,8 @@ impl Allocator for Jemalloc {
         settings::effective(wanted)
     }
 
-    /// Decay and background threads: the settings that jemalloc lets a running process change for good. What an arena or a
-    /// thread was given by itself is that one's alone.
+    /// Decay and background threads: the settings that jemalloc lets a running process change for good. A value that
+    /// was set for one arena or one thread belongs to that one only.
     #[inline]
     fn changed(&self) -> BTreeMap<String, String> {
         let decay = |pages| self.decay(pages).ok().map(|millis| millis.to_string());
@@ -163,7 +163,7 @@ impl Allocator for Jemalloc {
 
     #[inline]
     fn bind_thread(&self, arena: u32) -> error::Result<()> {
-        // An index beyond the automatic arenas would name one that was made by hand, or the one for huge blocks.
+        // An index beyond the automatic arenas would be an arena that was made by hand, or the one for huge blocks.
         let most = self.most_arenas()?.unwrap_or(1);
         if arena >= most {
             let why = format!("wanted an arena below {most}, found {arena}");
@@ -251,7 +251,7 @@ impl Allocator for Jemalloc {
         keeping::settle(bytes)
     }
 
-    /// How many freed pages an arena has is a statistic.
+    /// An arena's number of freed pages is a statistic.
     #[cfg(not(feature = "stats"))]
     #[inline]
     fn settle(&self, _bytes: u64) -> error::Result<u64> {
@@ -261,8 +261,8 @@ impl Allocator for Jemalloc {
     #[inline]
     fn purge(&self) -> error::Result<()> {
         const { assert!(ALL_ARENAS == 4096) };
-        // What this thread holds in its cache first, so that the purge can have it; EFAULT where it has none. A void
-        // mallctl cannot go through tikv_jemalloc_ctl (it hands jemalloc a pointer and a length, which is EPERM here).
+        // This thread's cache first, so that the purge can return it; EFAULT if the thread has none. A void mallctl
+        // cannot go through tikv_jemalloc_ctl (it passes jemalloc a pointer and a length, which is EPERM here).
         void_ctl(c"thread.tcache.flush");
         match void_ctl(c"arena.4096.purge") {
             0 => Ok(()),
@@ -281,7 +281,7 @@ fn refused(what: &'static str) -> impl Fn(tikv_jemalloc_ctl::Error) -> error::Er
     move |error| error::Error::Refused { allocator: "jemalloc", what, why: error.to_string() }
 }
 
-/// How many arenas have been initialised: those that some thread was ever bound to.
+/// The number of initialised arenas: those that some thread was ever bound to.
 #[inline]
 fn arenas() -> Option<u64> {
     let mut used = 0;
@@ -292,12 +292,12 @@ fn arenas() -> Option<u64> {
 /// Calls `each` with the index of every arena that has been initialised.
 #[inline]
 fn for_each_arena(each: impl FnMut(usize)) -> Option<()> {
-    // `arena.<i>.initialized` is part of the snapshot: an arena that was made after the last epoch would be passed over.
+    // `arena.<i>.initialized` is part of the snapshot: without a new epoch, a new arena would be missed.
     epoch::advance().ok()?;
     for_each_known_arena(each)
 }
 
-/// The same as of the last epoch, for a caller that has just begun one.
+/// As [`for_each_arena`], as of the last epoch, for a caller that has just begun one.
 #[inline]
 fn for_each_known_arena(mut each: impl FnMut(usize)) -> Option<()> {
     // SAFETY: `arenas.narenas` is an `unsigned`.
@@ -314,7 +314,7 @@ fn for_each_known_arena(mut each: impl FnMut(usize)) -> Option<()> {
     Some(())
 }
 
-/// Calls a mallctl that takes and gives nothing; 0, or an `errno`.
+/// Calls a mallctl without input and output; returns 0 or an `errno`.
 #[inline]
 fn void_ctl(name: &CStr) -> i32 {
     let (null, none) = (std::ptr::null_mut(), std::ptr::null_mut());

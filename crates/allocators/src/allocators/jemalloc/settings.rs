@@ -1,4 +1,5 @@
-//! jemalloc's settings: the table, and how each is read back. In: `opt.*` by mallctl. Out: values as canonical texts.
+//! jemalloc's settings: the table, and how each setting is read back. In: `opt.*` by mallctl. Out: values as canonical
+//! texts.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,14 +10,14 @@ use tikv_jemalloc_ctl::raw;
 use crate::setting::{Kind, Setting};
 use allocanary_kernel::sys;
 
-/// More automatic arenas than this and jemalloc lowers the number by itself (`MALLOCX_ARENA_LIMIT` less two).
+/// With more automatic arenas than this, jemalloc lowers the number by itself (`MALLOCX_ARENA_LIMIT` minus two).
 const MOST_ARENAS: i64 = 4094;
 
 const COUNT: Kind = Kind::Number { min: 0, max: i64::MAX };
 /// jemalloc takes as many milliseconds as its clock of nanoseconds can count, and refuses more.
 const DECAY: Kind = Kind::Number { min: -1, max: 18_446_744_072_000 };
 const SPINS: Kind = Kind::Number { min: -1, max: i64::MAX };
-/// jemalloc silently clips to these what lies outside.
+/// jemalloc silently clips values to this range.
 const SLOTS: Kind = Kind::Number { min: 1, max: 2048 };
 const FLUSHED: Kind = Kind::Number { min: 1, max: 16 };
 /// The largest size class of a 64-bit address space (`SC_LARGE_MAXCLASS`).
@@ -27,7 +28,7 @@ const METADATA_THP: &[Cow<str>] = &[Cow::Borrowed("disabled"), Cow::Borrowed("au
 const THP: &[Cow<str>] = &[Cow::Borrowed("default"), Cow::Borrowed("always"), Cow::Borrowed("never")];
 const DSS: &[Cow<str>] = &[Cow::Borrowed("disabled"), Cow::Borrowed("primary"), Cow::Borrowed("secondary")];
 
-/// The type that mallctl gives a setting's value in.
+/// The type of a setting's value in mallctl.
 #[derive(Clone, Copy)]
 enum Ctl {
     Bool,
@@ -37,13 +38,13 @@ enum Ctl {
     Name,
     /// Read by size class from the calling thread's cache; there is no `opt` key.
     CacheSlots,
-    /// Read from the arenas that it led to; there is no `opt` key.
+    /// Read from the resulting number of arenas; there is no `opt` key.
     Ratio,
 }
 
 use Ctl::{Bool, CacheSlots, Name, Ratio, Signed, Size, Unsigned};
 
-/// Every setting that jemalloc takes; `CTLS` tells, in the same order, how to read each back.
+/// Every setting that jemalloc takes; `CTLS` says, in the same order, how to read each back.
 pub const SETTINGS: &[Setting] = &[
     Setting::new("narenas", Kind::Number { min: 1, max: MOST_ARENAS }, "arenas that threads share; default 4 per core"),
     Setting::new("narenas_ratio", Kind::Text, "arenas per core where narenas is not set: 4, 0.5; none on one core"),
@@ -114,7 +115,7 @@ pub fn effective(wanted: &BTreeMap<String, String>) -> BTreeMap<String, String> 
     SETTINGS.iter().zip(CTLS).filter_map(read).collect()
 }
 
-/// The value of `opt.<name>` as a canonical text, or none where this build has no such key.
+/// The value of `opt.<name>` as a canonical text; `None` if this build has no such key.
 #[inline]
 fn read_back(name: &str, ctl: Ctl, wanted: Option<&str>) -> Option<String> {
     let key = format!("opt.{name}\0");
@@ -144,7 +145,7 @@ fn read_back(name: &str, ctl: Ctl, wanted: Option<&str>) -> Option<String> {
     }
 }
 
-/// `tcache_ncached_max` in the words of `wanted`, with the numbers that the thread cache really has: for
+/// `tcache_ncached_max` in the form of `wanted`, with the numbers that the thread cache really has: for
 /// `8-64:100|128-256:7`, the slots of the first and of the last size of each range.
 #[inline]
 fn cache_slots(wanted: &str) -> Option<String> {
@@ -161,8 +162,8 @@ fn cache_slots(wanted: &str) -> Option<String> {
     wanted.split('|').map(range).collect::<Option<Vec<_>>>().map(|ranges| ranges.join("|"))
 }
 
-/// `narenas_ratio` as it was wanted, where the arenas are that many times the processors; else what there is. jemalloc
-/// 5.3.1 has no key for it. On one processor it does not look at it, and so neither do we.
+/// `narenas_ratio` as requested, if the number of arenas is that many times the processors; else the numbers of both.
+/// jemalloc 5.3.1 has no key for it. On one processor jemalloc does not look at it, and neither do we.
 #[inline]
 fn ratio(wanted: &str) -> Option<String> {
     let processors = u64::from(sys::affinity());
@@ -176,15 +177,15 @@ fn ratio(wanted: &str) -> Option<String> {
     }
 }
 
-/// Whether jemalloc makes `arenas` of a ratio in millionths: it keeps the ratio in 65536ths, rounds the product, and makes
-/// at least one.
+/// Whether jemalloc makes `arenas` from a ratio in millionths: it keeps the ratio in 65536ths, rounds the product, and
+/// makes at least one.
 const fn led_to(ratio: u64, processors: u64, arenas: u64) -> bool {
     let goal = ratio.saturating_mul(processors);
     let slack = 500_000 + processors * 1_000_000 / 65_536;
     (arenas * 1_000_000).abs_diff(goal) <= slack || (arenas == 1 && goal < 500_000)
 }
 
-/// `0.5` as 500000; none where it is no such number.
+/// `0.5` as 500000; `None` if it is no such number.
 fn millionths(text: &str) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

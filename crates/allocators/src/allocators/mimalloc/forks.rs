@@ -1,17 +1,17 @@
-//! Where mimalloc writes its statistics, and why no fork falls into that. In: nothing. Out: a buffer behind a lock.
+//! The buffer for mimalloc's statistics, and a lock that protects forks. In: nothing. Out: a buffer behind a lock.
 //!
-//! mimalloc adds its statistics up under a lock of its own and has no handler for `fork`: a child that is forked while another
-//! thread is in there waits for ever when it asks for them. So a fork waits for the thread that is.
+//! mimalloc adds its statistics up under its own lock and has no handler for `fork`. A child that is forked while
+//! another thread has that lock would wait for ever when it asks for statistics. So a fork waits for that thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use allocanary_kernel::fork_lock::ForkLock;
 
-/// Static, since the text is some 20 kB: too much to grow every thread's stack by.
+/// Static, because the text is some 20 kB: too much to grow every thread's stack by.
 pub(super) static TEXT: ForkLock<[u8; 48 * 1024]> = ForkLock::new([0; 48 * 1024]);
 
-/// From the first call on, forks wait for whoever has [`TEXT`]. A call that comes second while the first is under way may see
-/// a fork that does not wait yet.
+/// Makes forks wait for the holder of [`TEXT`], from the first call on. While the first call is under way, a second
+/// call may see a fork that does not wait yet.
 pub(super) fn wait_at_forks() {
     static KNOWN: AtomicBool = AtomicBool::new(false);
     if !KNOWN.swap(true, Ordering::Relaxed) {

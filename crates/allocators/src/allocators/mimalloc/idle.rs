@@ -1,4 +1,5 @@
-//! A thread that is about to wait. In: time. Out: its heap's free pages are the arenas', and the arenas' are the system's.
+//! A thread that is about to wait. In: time. Out: its heap's free pages go to the arenas, and the arenas' free pages to
+//! the system.
 
 use std::time::Duration;
 
@@ -9,8 +10,8 @@ static PURGES: Turns = Turns::new();
 
 /// Collects the thread's heap and purges the arenas, if that is due.
 ///
-/// By force: without it pages that were just emptied stay with the thread, and purges wait for their delay, which in an idle
-/// process never ends.
+/// With force: otherwise pages that were just emptied stay with the thread, and purges wait for their delay, which in
+/// an idle process never ends.
 #[inline]
 pub fn give_back(thread: &Thread, every: Duration) -> bool {
     if !thread.is_due(every, None) {
@@ -19,8 +20,8 @@ pub fn give_back(thread: &Thread, every: Duration) -> bool {
     // SAFETY: callable from any thread at any time; one that has never allocated has no heap, and nothing is done.
     let collect = || unsafe { sys::mi_collect(true) };
     collect();
-    // mimalloc purges for one thread at a time, and passes over the purge of the others. What they have freed by then would
-    // stay, so whoever was at it does it again.
+    // mimalloc purges for one thread at a time, and skips the purge of the others. The pages that they freed by then
+    // would stay, so the purging thread does it again.
     PURGES.take(collect);
     true
 }

@@ -1,13 +1,14 @@
-//! Keeping freed memory: a purge delay that outlasts the guard. In: the delay in force. Out: the same delay, put back.
+//! Keeping freed memory by a purge delay that is longer than the guard. In: the delay in force. Out: the same delay,
+//! restored.
 
 use super::{Mimalloc, option_number, sys};
 use crate::allocator::{Allocator, Cannot, Keeping};
 use crate::error::{Pages, Result};
 
-/// 24 days. Not -1, never: pages that are freed under it are not noted down and no later purge finds them.
+/// 24 days. Not -1 (never): pages that are freed under -1 are not noted, and no later purge finds them.
 const KEPT_MILLIS: i64 = i32::MAX as i64;
 
-/// Lets nothing that is freed from now on become due.
+/// From now on, nothing that is freed becomes due for purging.
 #[inline]
 pub fn keep(allocator: &Mimalloc) -> Result<Keeping> {
     let before = allocator.decay(Pages::Dirty)?;
@@ -22,11 +23,11 @@ pub fn keep(allocator: &Mimalloc) -> Result<Keeping> {
     Ok(Keeping { at_most: None, lost: None, before: vec![(0, before)] })
 }
 
-/// Gives back what was kept, and puts the delay back; nothing where it was -1 and so kept all before as well.
+/// Gives the kept memory back, and restores the delay; does nothing if the delay was -1 and so kept all before too.
 #[inline]
 pub fn stop(allocator: &Mimalloc, keeping: &Keeping) {
     for (_, before) in keeping.before.iter().filter(|(_, before)| *before >= 0) {
-        // The purge first: what was freed meanwhile is due in 24 days, and under a delay of 0 not even a forced
+        // The purge comes first: what was freed meanwhile is due in 24 days, and under a delay of 0 not even a forced
         // collection looks for what is due (mi_arenas_try_purge).
         let _ = allocator.purge(); // mimalloc's cannot fail
         let _ = allocator.set_decay(Pages::Dirty, *before); // the option was there when `keep` set it

@@ -1,4 +1,4 @@
-//! What mimalloc prints, as it is read.
+//! Parsing of what mimalloc prints.
 
 use super::*;
 
