@@ -17,7 +17,7 @@ pub struct Available {
 }
 
 impl Available {
-    /// The available memory of this process; none if nothing can be read.
+    /// The available memory of this process; `None` if nothing can be read.
     pub fn here() -> Option<Available> {
         Available::at(Path::new("/proc"), Path::new("/sys/fs/cgroup"))
     }

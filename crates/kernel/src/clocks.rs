@@ -1,4 +1,4 @@
-//! The kernel's clocks. In: nothing. Out: times that no step of the wall's clock moves.
+//! The kernel's clocks. In: nothing. Out: times that a change of the wall clock does not affect.
 
 use std::time::Duration;
 
@@ -7,7 +7,8 @@ pub fn monotonic_nanos() -> u64 {
     now(libc::CLOCK_MONOTONIC).as_nanos() as u64
 }
 
-/// The time that the calling thread has had a processor, in the kernel too. It stands while others have it.
+/// The processor time of the calling thread, including its time in the kernel. It does not advance while the thread
+/// does not run.
 pub fn thread_cpu_time() -> Duration {
     now(libc::CLOCK_THREAD_CPUTIME_ID)
 }

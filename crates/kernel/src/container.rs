@@ -114,7 +114,7 @@ fn quota(groups: &[u8], mount: &str) -> Result<Option<u64>, Trouble> {
 /// `cpu.max`: `max 100000` or `150000 100000`.
 pub fn quota_v2(mount: &str, path: &str) -> Result<Option<u64>, Trouble> {
     let mut text = [0; 128];
-    // Where v1 is in use as well, v2 is mounted one folder deeper.
+    // If v1 is in use as well, v2 is mounted one folder deeper.
     let found = match read_joined(&[mount, path, "/cpu.max"], &mut text)? {
         None => read_joined(&[mount, "/unified", path, "/cpu.max"], &mut text)?,
         found => found,

@@ -1,14 +1,14 @@
 //! A lock that a forked child does not inherit. In: a value that several threads use in turn. Out: turns.
 //!
-//! A `Mutex` that another thread holds while the process forks stays locked in the child for ever: the thread that
-//! would open it is not there. Allocators' statistics are asked for in such children too.
+//! If another thread holds a `Mutex` while the process forks, it stays locked in the child for ever: the thread that
+//! would unlock it does not exist there. Allocators' statistics are read in such children too.
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A value, and the process whose thread has its turn.
 pub struct ForkLock<T> {
-    /// The holder's process, 0 where nobody holds it.
+    /// The holder's process; 0 if no thread holds the lock.
     holder: AtomicU32,
     /// The process that used the value last, and the value.
     value: UnsafeCell<(u32, T)>,
@@ -18,18 +18,19 @@ pub struct ForkLock<T> {
 unsafe impl<T: Send> Sync for ForkLock<T> {}
 
 impl<T> ForkLock<T> {
-    /// A lock that nobody holds.
+    /// An unlocked lock.
     pub const fn new(value: T) -> Self {
         ForkLock { holder: AtomicU32::new(0), value: UnsafeCell::new((0, value)) }
     }
 
-    /// Calls `work` with the value when it is this thread's turn. It also learns whether the value was last used in
-    /// another process, or never: it may then be half written.
+    /// Calls `work` with the value when it is this thread's turn. The second argument says whether the value was last
+    /// used in another process, or never: it may then be half written.
     pub fn with<R>(&self, work: impl FnOnce(&mut T, bool) -> R) -> R {
         self.with_pid(std::process::id(), work)
     }
 
-    /// Begins a turn that [`end`](Self::end) ends: for handlers around a fork, so that no other thread has its turn then.
+    /// Begins a turn that [`end`](Self::end) ends. It is for handlers around a fork, so that no other thread has its
+    /// turn then.
     pub fn begin(&self) {
         self.begin_as(std::process::id());
     }
@@ -45,7 +46,7 @@ impl<T> ForkLock<T> {
 
     fn begin_as(&self, this: u32) {
         let mut seen = 0;
-        // What another process holds is ours: that process's threads use their own copy.
+        // A lock that another process holds is free for us: that process's threads use their own copy.
         while let Err(holder) = self.holder.compare_exchange(seen, this, Ordering::Acquire, Ordering::Relaxed) {
             seen = if holder == this { 0 } else { holder };
             std::thread::yield_now();
@@ -62,7 +63,7 @@ impl<T> ForkLock<T> {
     }
 }
 
-/// Ends a turn, a panicking one too.
+/// Ends a turn, also by a panic.
 struct Free<'a>(&'a AtomicU32);
 
 impl Drop for Free<'_> {

@@ -1,22 +1,22 @@
 //! A list of free numbers without a lock. In: numbers above 0 that are free. Out: each of them once.
 //!
-//! Who keeps the things that the numbers name also keeps, for each, the number after it in the list.
+//! The owner of the numbered items also keeps, for each item, the next number in the list.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-/// The first free number (0: none) is in the low half; in the high half a count of changes, so that a thread that was away
-/// while the list went from a number and back to it does not take the list for unchanged.
+/// The low half is the first free number (0: none). The high half counts changes: if the list went from a number and
+/// back to it while a thread was away, the thread sees the change.
 #[derive(Default)]
 pub struct FreeList(AtomicU64);
 
 impl FreeList {
-    /// An empty list, all of zero bytes.
+    /// An empty list; all its bytes are zero.
     pub const fn new() -> Self {
         FreeList(AtomicU64::new(0))
     }
 
-    /// Takes a number; `next` keeps the numbers' successors.
+    /// Takes a number out; `next` gives each number's successor.
     pub fn pop<'a>(&self, next: impl Fn(u64) -> Option<&'a AtomicU64>) -> Option<u64> {
         let mut head = self.0.load(Acquire);
         loop {
@@ -24,7 +24,7 @@ impl FreeList {
             if number == 0 {
                 return None;
             }
-            // What is read of a number that another thread took meanwhile is thrown away with the failed exchange.
+            // If another thread took the number meanwhile, the value read here is discarded with the failed exchange.
             let after = next(number)?.load(Relaxed) & u64::from(u32::MAX);
             match self.0.compare_exchange_weak(head, changed(head) | after, AcqRel, Acquire) {
                 Ok(_) => return Some(number),
@@ -33,7 +33,7 @@ impl FreeList {
         }
     }
 
-    /// Puts a number in; `next` keeps its successor.
+    /// Puts a number in; `next` stores its successor.
     pub fn push(&self, number: u64, next: &AtomicU64) {
         let mut head = self.0.load(Relaxed);
         loop {

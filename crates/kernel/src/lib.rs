@@ -1,9 +1,9 @@
-//! Internal to [allocanary](https://docs.rs/allocanary): this crate promises nothing, and any release may change it.
+//! Internal to [allocanary](https://docs.rs/allocanary): any release may change this crate.
 //!
-//! What the other crates ask of the Linux kernel: system calls, /proc, control groups, clocks; and what needs neither an
-//! allocator nor a thread: locks that survive a fork, free lists, random numbers, units.
+//! The Linux kernel's interface for the other crates: system calls, /proc, control groups, clocks. Also what needs
+//! neither an allocator nor a thread: locks that survive a fork, free lists, random numbers, units.
 
-// Numbers and texts are returned: only the command writes to a terminal.
+// Numbers and texts are returned; only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 
 #[cfg(not(target_os = "linux"))]

@@ -1,22 +1,22 @@
-//! A small seeded random number generator (SplitMix64). In: a seed. Out: the same numbers on every machine and
-//! for ever.
+//! A small seeded random number generator (SplitMix64). In: a seed. Out: numbers that are the same on every machine and
+//! in every release.
 //!
-//! Our own, in twenty lines, because what a workload asks for must not change with a crate's version.
+//! We have our own, in twenty lines, because a workload's requests must not change with another crate's version.
 
 /// SplitMix64, after Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (2014).
 #[derive(Clone, Copy, Debug)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// The generator that `seed` names.
+    /// The generator of this seed.
     pub fn new(seed: u64) -> Self {
         Rng(seed)
     }
 
     /// A generator for one part of a whole: no two parts have draws in common.
     ///
-    /// All generators walk the same circle of 2^64 states, each from its own place. Places that differ by a multiple of
-    /// the step are the same draws, some steps apart: so the place is a hash of seed and part.
+    /// All generators walk the same circle of 2^64 states, each from its own place. If two places differ by a multiple
+    /// of the step, the draws are the same, some steps apart. So the place is a hash of seed and part.
     pub fn part(seed: u64, part: u64) -> Self {
         let hashed = Rng(seed).next();
         Rng(Rng(hashed ^ part).next())
@@ -33,7 +33,7 @@ impl Rng {
         bits ^ (bits >> 31)
     }
 
-    /// A number in `0..bound`; 0 where `bound` is 0. The bias is below `bound / 2^64`.
+    /// A number in `0..bound`; 0 if `bound` is 0. The bias is below `bound / 2^64`.
     #[inline]
     pub fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.next()) * bound as u128) >> 64) as usize

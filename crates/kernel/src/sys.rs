@@ -1,5 +1,4 @@
-//! System calls and files of the kernel, read without allocating.
-//! In: nothing. Out: numbers and texts on the caller's stack.
+//! System calls and files of the kernel, without allocation. In: nothing. Out: numbers and texts on the caller's stack.
 
 mod kills;
 mod lock;
@@ -12,15 +11,15 @@ use std::fs::File;
 use std::io::Read;
 use std::mem::MaybeUninit;
 
-/// Reads the beginning of `path` into `buffer`; none where it cannot be read.
+/// Reads the beginning of `path` into `buffer`; `None` if it cannot be read.
 #[inline]
 pub fn read_into<'a>(path: &str, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
     try_read_into(path, buffer).ok()
 }
 
-/// The same, with what the system said.
+/// As [`read_into`], with the system's error.
 ///
-/// Does not allocate: std opens paths under 384 bytes from the stack, and /proc gives a file whole.
+/// Does not allocate: std opens paths under 384 bytes from the stack, and /proc returns a file in one read.
 #[inline]
 pub fn try_read_into<'a>(path: &str, buffer: &'a mut [u8]) -> std::io::Result<&'a [u8]> {
     let mut file = File::open(path)?;
@@ -36,8 +35,8 @@ pub fn try_read_into<'a>(path: &str, buffer: &'a mut [u8]) -> std::io::Result<&'
     Ok(&buffer[..filled])
 }
 
-/// Reads the beginning of `path` into `buffer` with three bare system calls; how many bytes, 0 where it cannot be read.
-/// For the first act of a process: std's way touches 64 KiB more of the program's file.
+/// Reads the beginning of `path` into `buffer` with three bare system calls. Returns the number of bytes; 0 if it
+/// cannot be read. For the first act of a process: std's functions touch 64 KiB more of the program's file.
 #[inline]
 pub fn read_once(path: &CStr, buffer: &mut [u8]) -> usize {
     // SAFETY: the path ends in NUL, and the kernel writes at most the buffer's length into it.
@@ -64,12 +63,12 @@ pub fn first_number(text: &[u8]) -> Option<u64> {
     digits.copied().try_fold(0_u64, |number, digit| number.checked_mul(10)?.checked_add(u64::from(digit - b'0')))
 }
 
-/// What this process has used, from getrusage.
+/// The resources that this process has used, from getrusage.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
-    /// Page faults served without a disk.
+    /// Page faults without a disk read.
     pub minor_faults: u64,
-    /// Page faults that read a disk.
+    /// Page faults with a disk read.
     pub major_faults: u64,
     /// Processor time in the program, in microseconds.
     pub user_us: u64,
@@ -77,8 +76,8 @@ pub struct Usage {
     pub system_us: u64,
 }
 
-/// The usage of all threads of this process so far. Its `ru_maxrss` is left alone on purpose: Linux carries the
-/// parent's high-water mark into it across exec.
+/// The usage of all threads of this process so far. Its `ru_maxrss` is omitted on purpose: Linux carries the parent's
+/// high-water mark into it across exec.
 pub fn usage() -> Usage {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the pointer is to a whole rusage, which all-zero bytes are a valid value of.
@@ -95,14 +94,14 @@ pub fn usage() -> Usage {
     }
 }
 
-/// How many processors the affinity mask lets this process run on; at least 1.
+/// The number of CPUs that the affinity mask allows for this process; at least 1.
 pub fn affinity() -> u32 {
     affinity_of(0)
 }
 
-/// The same of another process; 0 is this one, and 1 processor where it cannot be asked.
+/// As [`affinity`], of another process; 0 is this one. Returns 1 if the mask cannot be read.
 pub fn affinity_of(pid: u32) -> u32 {
-    // 8192 processors: more than any kernel is built for. A shorter mask than the kernel's would be EINVAL.
+    // 8192 CPUs: more than any kernel is built for. A mask shorter than the kernel's would be EINVAL.
     let mut mask = [0_u64; 128];
     // SAFETY: the kernel writes at most the size that we give, into memory that is ours.
     let written = unsafe { libc::syscall(libc::SYS_sched_getaffinity, pid, size_of_val(&mask), mask.as_mut_ptr()) };
@@ -112,12 +111,12 @@ pub fn affinity_of(pid: u32) -> u32 {
     mask.iter().map(|word| word.count_ones()).sum::<u32>().max(1)
 }
 
-/// Gives `file` blocks of its disk for its first `bytes` bytes, and that length where it is shorter. Without them a write
-/// to a mapped file is a signal, not an error, when the disk is full.
+/// Allocates disk blocks for the first `bytes` bytes of `file`, and makes the file that long if it is shorter. Without
+/// blocks, a write to a mapped file on a full disk causes a signal, not an error.
 pub fn allocate_blocks(file: &File, bytes: u64) -> std::io::Result<()> {
     use std::os::fd::AsRawFd;
     let length = libc::off_t::try_from(bytes).map_err(|_| std::io::ErrorKind::FileTooLarge)?;
-    // Past the longest file that this process may write (`ulimit -f`) the kernel ends it by a signal.
+    // Above the longest file that this process may write (`ulimit -f`), the kernel ends the process by a signal.
     let mut longest = MaybeUninit::<libc::rlimit>::uninit();
     // SAFETY: getrlimit fills the structure where it says 0, and nothing else reads it.
     let may_be = match unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, longest.as_mut_ptr()) } {
@@ -138,14 +137,14 @@ pub fn allocate_blocks(file: &File, bytes: u64) -> std::io::Result<()> {
     }
 }
 
-/// Whether files in `folder` are memory: it lies on a tmpfs.
+/// Whether files in `folder` are in memory: the folder is on a tmpfs.
 pub fn is_memory(folder: &std::path::Path) -> bool {
     use std::os::unix::ffi::OsStrExt;
     let Ok(path) = std::ffi::CString::new(folder.as_os_str().as_bytes()) else { return false };
     let mut found = std::mem::MaybeUninit::<libc::statfs>::zeroed();
     // SAFETY: the path ends in a zero, the pointer is to a whole statfs, and all zeros are one.
     let (known, found) = unsafe { (libc::statfs(path.as_ptr(), found.as_mut_ptr()) == 0, found.assume_init()) };
-    // C libraries do not agree on the signs.
+    // C libraries differ in the types' signs.
     known && found.f_type as u64 == libc::TMPFS_MAGIC as u64
 }
 
@@ -161,8 +160,8 @@ pub fn die_with_parent() {
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
 }
 
-/// A variable of the environment, for code that runs before `main` and must not allocate; none in a program that runs
-/// with more rights than its user, as jemalloc has it too.
+/// A variable of the environment, for code that runs before `main` and must not allocate. `None` in a program that runs
+/// with more rights than its user, as in jemalloc.
 ///
 /// # Safety
 ///
@@ -180,7 +179,7 @@ pub unsafe fn variable<'a>(name: &CStr) -> Option<&'a [u8]> {
     }
 }
 
-/// Zeroed memory from the kernel, `length` bytes, for what must not ask the allocator; none where there is none.
+/// Zeroed memory from the kernel, `length` bytes, for code that must not call the allocator; `None` if there is none.
 pub fn map_zeroed(length: usize) -> Option<std::ptr::NonNull<u8>> {
     // SAFETY: a new private mapping, of no file, where the kernel likes.
     let start = unsafe {
@@ -190,7 +189,7 @@ pub fn map_zeroed(length: usize) -> Option<std::ptr::NonNull<u8>> {
     if start == libc::MAP_FAILED { None } else { std::ptr::NonNull::new(start.cast()) }
 }
 
-/// Gives back what [`map_zeroed`] gave.
+/// Returns to the kernel the memory of [`map_zeroed`].
 ///
 /// # Safety
 ///
@@ -200,8 +199,8 @@ pub unsafe fn unmap(start: std::ptr::NonNull<u8>, length: usize) {
     unsafe { libc::munmap(start.as_ptr().cast(), length) };
 }
 
-/// Kills every process of the group that `leader` leads. Does nothing for 0 and 1, which the kernel takes for the caller's own
-/// group and for every process.
+/// Kills every process of the group that `leader` leads. Does nothing for 0 and 1: the kernel takes these for the
+/// caller's own group and for every process.
 pub fn kill_group(leader: u32) {
     if let Some(leader) = i32::try_from(leader).ok().filter(|leader| *leader > 1) {
         // SAFETY: sends a signal; a group that is gone already is an error that changes nothing.

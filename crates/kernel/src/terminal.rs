@@ -1,10 +1,10 @@
-//! What a text is shown on. In: nothing. Out: a value that reports and pages are written for.
+//! The output of a report. In: nothing. Out: a value that reports and pages are formatted for.
 
-/// What a report is shown on.
+/// The properties of the output that a report is shown on.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
     /// Whether colours may be used.
     pub color: bool,
-    /// Characters in a line.
+    /// Characters per line.
     pub width: u16,
 }

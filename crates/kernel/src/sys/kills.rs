@@ -1,28 +1,29 @@
-//! Processes that the kernel has killed for memory. In: the control group's files. Out: their number.
+//! The number of processes that the kernel has killed for memory. In: the control group's files. Out: that number.
 
 use std::path::Path;
 
 use super::line_number;
 
-/// How many processes the kernel has killed for memory in this process's control group (v1 or v2); 0 where unknown.
+/// The number of processes in this process's control group (v1 or v2) that the kernel has killed for memory; 0 if
+/// unknown.
 pub fn memory_kills() -> u64 {
     memory_kills_at(Path::new("/proc"), Path::new("/sys/fs/cgroup"))
 }
 
-/// The same with `proc` and control groups mounted elsewhere.
+/// As [`memory_kills`], with `proc` and the control groups at these paths.
 fn memory_kills_at(proc: &Path, mount: &Path) -> u64 {
     let groups = std::fs::read_to_string(proc.join("self/cgroup")).unwrap_or_default();
     let group = |line: &str| {
         let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
         let (roots, file) = match controllers {
-            // Where v1 is in use as well, v2 is mounted one folder deeper.
+            // If v1 is in use as well, v2 is mounted one folder deeper.
             "" => ([mount.to_path_buf(), mount.join("unified")], "memory.events"),
             _ if controllers.split(',').any(|name| name == "memory") => {
                 ([mount.join("memory"), mount.join(controllers)], "memory.oom_control")
             }
             _ => return None,
         };
-        // In a container the path may be the host's. It is not there then, and the root of the mount is the group.
+        // In a container the path may be the host's. Then it does not exist, and the root of the mount is the group.
         let own = path.trim_matches('/');
         let folders = roots.iter().map(|root| root.join(own)).chain(roots.iter().cloned());
         folders.filter_map(|folder| std::fs::read(folder.join(file)).ok()).next()

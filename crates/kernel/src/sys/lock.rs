@@ -1,10 +1,10 @@
-//! Locks of files. In: an open file. Out: whether this process has it for itself.
+//! Locks of files. In: an open file. Out: whether this process has the lock.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
 
-/// Locks a whole file for this process, without waiting: false where another process has it. The lock goes with the
-/// file's last descriptor, so a process that is killed leaves none behind.
+/// Locks a whole file for this process, without waiting; `false` if another process has the lock. The lock ends with
+/// the file's last descriptor, so a killed process leaves none behind.
 pub fn try_lock(file: &File) -> std::io::Result<bool> {
     // SAFETY: the descriptor is the file's, which is borrowed meanwhile.
     if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {

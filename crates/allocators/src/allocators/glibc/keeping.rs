@@ -36,8 +36,8 @@ pub fn keep(bytes: u64) -> Option<Keeping> {
 }
 
 /// Restores the thresholds, and gives the memory at the top of the calling thread's arena back to the system. Memory at
-/// the top of another thread's arena stays until that thread gives it back (`thread_idle`) or frees 64 KiB or more there:
-/// no call reaches that top from here.
+/// the top of another thread's arena stays until that thread gives it back (`thread_idle`) or frees 64 KiB or more
+/// there: no call reaches that top from here.
 #[inline]
 pub fn stop(keeping: &Keeping) {
     for (at, value) in &keeping.before {
