@@ -46,9 +46,9 @@ pub use check::checked;
 /// - sizes may have a unit: `tcache_max = "32KiB"`;
 /// - `wrap = ...`, last, wraps the allocator in
 ///   [`Counting`](https://docs.rs/allocanary/latest/allocanary/struct.Counting.html) or in
-///   [`Leaks`](https://docs.rs/allocanary/latest/allocanary/struct.Leaks.html): `wrap = Counting`, `wrap =
-///   Leaks::sampling(512 * 1024)`. `as NAME` names the static, so that the program can call its methods, such as
-///   reports. Without `wrap` the program calls the allocator directly.
+///   [`Leaks`](https://docs.rs/allocanary/latest/allocanary/struct.Leaks.html): `wrap = Counting`,
+///   `wrap = Leaks::sampling(512 * 1024)`. `as NAME` names the static, so that the program can call its methods, such
+///   as reports. Without `wrap` the program calls the allocator directly.
 ///
 /// ```
 /// use allocanary::Counting;

@@ -18,12 +18,12 @@
 //! }
 //! ```
 //!
-//! A scrape costs less than 200 microseconds, from the third on with any number of arenas (`cargo bench --bench scrape
-//! --features prometheus`). jemalloc adds up the statistics of each arena, which takes 2.5 milliseconds with 256. If
-//! reading took too long twice in a row, in processor time, a scrape shows the previous sum and starts a thread that
-//! adds up the next. A scrape can still wait for locks of other threads. `allocanary_allocator_statistics_age_seconds`
-//! is the age of the counters. [`with_refresh`](AllocatorCollector::with_refresh) sets a fixed time for reading them
-//! instead.
+//! A scrape costs less than 200 microseconds; with many arenas this is true from the third scrape on
+//! (`cargo bench --bench scrape --features prometheus`). jemalloc adds up the statistics of each arena, which takes 2.5
+//! milliseconds with 256. If reading took too long twice in a row, in processor time, a scrape shows the previous sum
+//! and starts a thread that adds up the next. A scrape can still wait for locks of other threads.
+//! `allocanary_allocator_statistics_age_seconds` is the age of the counters.
+//! [`with_refresh`](AllocatorCollector::with_refresh) sets a fixed time for reading them instead.
 //!
 //! Every metric has the label `allocator`. A value that the allocator does not report is absent, not 0: mimalloc does
 //! not count its blocks, glibc does not know which of its pages are in memory. Without an

@@ -112,7 +112,7 @@ mod tests {
         let of = |rule: &PerCore| [1, 2, 40, 8000].map(|count| arenas_by(rule, cpus(count)));
         assert_eq!(of(&jemalloc), [1, 8, 160, 4094]);
         assert_eq!(of(&glibc), [8, 16, 320, 4094]);
-        // A quota below one processor counts as one.
+        // A quota below one CPU counts as one.
         assert_eq!(arenas_by(&jemalloc, Cpus { quota_milli: Some(500), ..cpus(40) }), 1);
         assert_eq!([1, 2].map(|cores| jemalloc.on(cores)), [1, 8]);
     }

@@ -173,9 +173,9 @@ pub(crate) const fn const_bytes(text: &str) -> Option<u64> {
     number.checked_mul(unit)
 }
 
-/// Whether `value` is valid for `name`, by a list such as `zero=flag junk=true|false|alloc stats_interval=number
-/// log=text`. The error says which values are valid. `None` if the name is not in the list. Only the allocator's own
-/// spelling counts.
+/// Whether `value` is valid for `name`, by a list such as
+/// `zero=flag junk=true|false|alloc stats_interval=number log=text`. The error says which values are valid. `None` if
+/// the name is not in the list. Only the allocator's own spelling counts.
 pub fn also(list: &str, name: &str, value: &str) -> Option<Result<(), String>> {
     let rows = list.split_ascii_whitespace().filter_map(|row| row.split_once('='));
     let (_, values) = rows.into_iter().find(|(known, _)| *known == name)?;

@@ -158,7 +158,7 @@ mod tests {
             ("groups/memory/memory.limit_in_bytes", "5000\n"),
             ("groups/memory/memory.usage_in_bytes", "4000\n"),
             ("groups/memory/memory.stat", "inactive_file 1\ntotal_inactive_file 60\ntotal_active_file 40\n"),
-            // Of a group in which we are for its processors alone.
+            // In a group that limits only processors.
             ("groups/x/memory.max", "1\n"),
             ("groups/x/memory.current", "0\n"),
         ];

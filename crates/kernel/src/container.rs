@@ -189,7 +189,7 @@ mod tests {
 
     use super::*;
 
-    /// What is found with `groups` in /proc and `files` below the mount.
+    /// The result with `groups` in /proc and `files` below the mount.
     fn found(groups: &str, files: &[(&str, &str)]) -> Cpus {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();

@@ -58,8 +58,8 @@ mod tests {
         assert_eq!(numbers, [6457827717110365317, 3203168211198807973, 9817491932198370423]);
     }
 
-    /// 64 draws of each of 64 parts of some seeds, and of the parts of seeds that are drawn from parts as a study's rounds
-    /// are: none comes twice.
+    /// 64 draws of each of 64 parts of some seeds, and of the parts of seeds that are drawn from parts, like a study's
+    /// rounds: no draw occurs twice.
     #[test]
     fn parts_have_no_draws_in_common() {
         let mut seen = std::collections::HashMap::new();

@@ -71,10 +71,11 @@ impl Ballast {
         Reserved::new(bytes)
     }
 
-    /// Makes the installed allocator keep freed memory until the guard is dropped: up to `bytes` if the allocator can
-    /// count them ([`Kept::at_most`]), else all of it. Costs resident memory: what bursts leave.
+    /// Makes the installed allocator keep freed memory until the guard is dropped: with glibc up to `bytes` in each
+    /// arena ([`Kept::at_most`]), with jemalloc and mimalloc all of it. Costs resident memory: what bursts leave.
     ///
-    /// Returns an error if `bytes` is 0, if another guard is in force, or if the allocator cannot do it.
+    /// Returns an error if `bytes` is 0, if another guard is in force, or if the allocator cannot do it: glibc takes
+    /// at most 2 GiB less a byte, and musl's malloc cannot keep freed memory.
     ///
     /// Nothing is allocated in advance: the first burst has its page faults, and later bursts find their pages.
     pub fn keep(bytes: Bytes) -> Result<Kept> {

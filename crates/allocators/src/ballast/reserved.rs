@@ -166,7 +166,7 @@ mod tests {
     fn absurd_sizes_are_errors_that_name_both_numbers() {
         assert!(matches!(Reserved::new(Bytes(0)), Err(ReserveError::Size(0))));
         assert!(matches!(Reserved::new(Bytes(u64::MAX)), Err(ReserveError::Size(_))));
-        // 2^62 is an address in theory; no processor has as many.
+        // 2^62 is an address in theory; no processor has that many.
         let said = Reserved::new(Bytes(1 << 62)).unwrap_err().to_string();
         assert!(said.starts_with("reserving 4194304 TiB: "), "{said}");
     }

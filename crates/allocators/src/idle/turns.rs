@@ -103,7 +103,7 @@ mod tests {
                 });
             }
         });
-        // Those that a busy worker left are found by the next.
+        // Requests that a busy worker left are found by the next thread.
         turns.take(|| done.store(wanted.load(Ordering::SeqCst), Ordering::SeqCst));
         assert_eq!(done.into_inner(), wanted.into_inner());
         assert_eq!(turns.asked.into_inner(), 0, "nobody is left at work");

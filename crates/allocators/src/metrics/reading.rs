@@ -101,7 +101,7 @@ mod tests {
 
     use super::*;
 
-    /// An allocator that counts how often it was asked, and takes so much of a processor's time.
+    /// An allocator that counts its readings, each of which takes this much processor time.
     fn slow(asked: &Arc<AtomicU64>, takes: Duration) -> impl Fn() -> Counters + Send + 'static {
         let asked = Arc::clone(asked);
         move || {
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_wait_for_a_processor_is_not_what_reading_takes() {
-        // A virtual machine may count as a thread's what it was not given: seldom, and not ten times.
+        // A virtual machine may count time against a thread that it did not give to it: seldom, and not ten times.
         let stays_quick = || {
             let (reading, asked) = (Reading::default(), Arc::default());
             (0..2 * DEAR).all(|_| {

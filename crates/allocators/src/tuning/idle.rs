@@ -25,6 +25,8 @@ thread_local! {
 ///
 /// `idle = keep` in `install!`, or `ALLOCANARY_IDLE=keep`, turns it off.
 ///
+/// What it does:
+///
 /// - jemalloc: flushes the thread's cache and purges the thread's arena.
 /// - mimalloc: collects the thread's heap, with force, and purges the arenas.
 /// - glibc: returns free memory of the thread's arena in pieces of 8 KiB and more. Smaller pieces stay. The thread's
@@ -34,6 +36,8 @@ thread_local! {
 ///
 /// A thread that waits again before `idle_every_ms` have passed keeps its memory for that whole wait. Use [`wait`] if
 /// the wait can have a time limit.
+///
+/// Returns [`Error::Unsupported`] with musl's malloc, and [`Error::NotInstalled`] without an `install!`.
 ///
 /// Do not call it in signal handlers: it takes the allocator's locks, as `malloc` does.
 #[inline]

@@ -35,7 +35,7 @@ fn memory_kills_at(proc: &Path, mount: &Path) -> u64 {
 mod tests {
     use super::*;
 
-    /// The kills that are found with these files below `proc` and `groups`.
+    /// The number of kills with these files below `proc` and `groups`.
     fn kills(files: &[(&str, &str)]) -> u64 {
         let folder = tempfile::tempdir().unwrap();
         for (path, text) in files {

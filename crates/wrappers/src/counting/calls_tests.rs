@@ -1,4 +1,4 @@
-//! A `Counting` that is nobody's global allocator, against a model. Here, and not as a program's own, it also runs under Miri.
+//! A `Counting` that is not the global allocator, checked against a model. So it also runs under Miri.
 
 use std::alloc::System;
 

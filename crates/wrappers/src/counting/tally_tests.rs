@@ -1,4 +1,4 @@
-//! Tests of the tally: spans with peaks of their own, successors, and readers beside the writer.
+//! Tests of the tally: nested peaks, successors, and readers next to the writer.
 
 use super::*;
 
@@ -52,13 +52,14 @@ fn a_reader_sees_peak_and_room_of_one_time() {
     tally.allocated(1 << 40);
     tally.freed(1 << 40);
     let torn = std::thread::scope(|scope| {
-        // Spans that begin and end: the peak goes to nothing and back, what is live stays.
+        // Spans that begin and end: the peak goes to zero and back, the live bytes stay.
         scope.spawn(|| {
             while tally.turn.load(Relaxed) < TURNS {
                 tally.end_peak(tally.start_peak());
             }
         });
-        // Until the writer is through, and not so many readings: the two may have to share a processor at first.
+        // Until the writer has finished, and not for a fixed number of readings: the two may share a processor at
+        // first.
         let mut torn = 0;
         while tally.turn.load(Relaxed) < TURNS {
             torn += usize::from(tally.peak_and_room().is_some_and(|(peak, room)| peak != room));

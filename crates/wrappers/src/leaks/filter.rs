@@ -82,7 +82,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "of Miri's short filter it does not hold")]
     fn blocks_of_any_size_are_spread() {
-        // A table's worth of a thousand blocks side by side: of a thousand others few may seem to be among them.
+        // A thousand adjacent recorded blocks: few of a thousand others may seem to be among them.
         for step in [16, 64, 4096, 65_536, 1 << 20] {
             let filter = empty();
             let address = |at: usize| 0x7f12_3400_0010 + at * step;

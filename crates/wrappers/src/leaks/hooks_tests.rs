@@ -1,4 +1,4 @@
-//! A `Leaks` that is nobody's global allocator, against a model. Here, and not as a program's own, it also runs under Miri.
+//! A `Leaks` that is not the global allocator, checked against a model. So it also runs under Miri.
 
 use std::alloc::System;
 use std::sync::atomic::Ordering::Relaxed;
@@ -23,7 +23,7 @@ fn fuzz_what_is_alive_is_what_a_model_holds() {
     });
 }
 
-/// With fewer places than blocks, and with samples: what has no record changes nothing, and nothing is left.
+/// With fewer places than blocks, and with samples: a block without a record changes nothing, and no record is left.
 #[test]
 fn fuzz_blocks_without_a_record_are_blocks() {
     holds(64, 2, (steps(300), 1_usize..8, 1_u64..400), |(steps, capacity, sampling)| {

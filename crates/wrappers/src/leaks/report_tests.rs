@@ -1,4 +1,4 @@
-//! Reports of records that no program made. In: synthetic records. Out: bounded, sorted, 80 columns.
+//! Reports of synthetic records. In: records that no program made. Out: bounded, sorted, 80 columns.
 
 use super::*;
 

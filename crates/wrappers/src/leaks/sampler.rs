@@ -2,9 +2,9 @@
 //!
 //! A Poisson process over bytes, as in other heap profilers: each byte is a hit with the same small chance, and a block
 //! with a hit in it is recorded. The number of bytes until the next hit is drawn once from the exponential
-//! distribution, so that a call costs one subtraction. A block of `s` bytes is recorded with the chance `1 - exp(-s /
-//! mean)`, which makes the estimate of unrecorded blocks unbiased. A fixed step ("each 512 KiB") could synchronise with
-//! a program's own pattern.
+//! distribution, so that a call costs one subtraction. A block of `s` bytes is recorded with the chance
+//! `1 - exp(-s / mean)`, which makes the estimate of unrecorded blocks unbiased. A fixed step ("each 512 KiB") could
+//! synchronise with a program's own pattern.
 
 use std::cell::Cell;
 use std::sync::atomic::AtomicU64;
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(weight(10, 0), 1.0);
         assert!((weight(1, 1000) - 1000.5).abs() < 0.01);
         assert!((weight(1_000_000, 1000) - 1.0).abs() < 1e-9);
-        // Each size alike: recorded blocks times weight is all blocks.
+        // For every size alike: recorded blocks times their weight is the number of all blocks.
         let (blocks, mean) = (200_000, 4096);
         for size in [64, 4096, 20_000] {
             let hits = (0..blocks).filter(|_| passes(size) && is_hit(size, mean)).count() as f64;

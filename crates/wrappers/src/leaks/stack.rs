@@ -86,8 +86,8 @@ fn is_internal(frame: &Frame) -> bool {
 /// library's, or if the type is the language's: `<server::Parser as core::iter::..::Iterator>::next` is the program's.
 fn is_librarys(function: &str) -> bool {
     let begins = |path: &str| begins_with(path, &["alloc", "core", "std", "hashbrown"]);
-    // Implemented by the library for all types, and hardly by a program: `<server::Row as
-    // alloc::slice::hack::ConvertVec>`.
+    // Implemented by the library for all types, and hardly by a program:
+    // `<server::Row as alloc::slice::hack::ConvertVec>`.
     let blanket = ["alloc::slice", "alloc::vec", "alloc::string"];
     match type_and_trait(function) {
         // Only the library may implement its traits for a slice, a tuple or a pointer, whatever the element type.
@@ -176,7 +176,7 @@ mod tests {
         }
         assert!(is_own(&frame("allocanary_wrappers::leaks::Leaks<A>::record", None)));
         assert!(!is_own(&frame("allocanary_wrappers::leaksome::f", None)));
-        // As line tables name what was inlined.
+        // As line tables name inlined functions.
         assert!(is_internal(&frame("alloc", Some("/rustc/59807616e1fa/library/alloc/src/alloc.rs"))));
     }
 

@@ -1,4 +1,4 @@
-//! The table under many threads. In: addresses that are nobody's memory. Out: nothing lost, nothing left.
+//! The table under many threads. In: addresses without memory. Out: no record is lost or left.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -76,8 +76,8 @@ fn threads_lose_nothing_and_readers_see_whole_records() {
             let table = &table;
             move || {
                 for turn in 0..turns {
-                    // Few addresses, handed from thread to thread as an allocator does, would need an allocator: each
-                    // thread has its own, and they meet in the same homes.
+                    // A few addresses that pass from thread to thread would need an allocator. Here each thread has its
+                    // own addresses, and they meet in the same homes.
                     let address = ((thread + 1) << 20) + ((turn % 3) << 4);
                     assert!(table.insert(address, &record((turn + 1) as u64)));
                     assert!(table.remove(address));
@@ -92,7 +92,8 @@ fn threads_lose_nothing_and_readers_see_whole_records() {
     assert_eq!(sizes(&table), (0..threads as u64).collect::<Vec<_>>());
 }
 
-/// Blocks that come, go and move, against a map: what is refused is what has no room, and nothing else is lost or left.
+/// Blocks that come, go and move, checked against a map: a block is refused only if there is no room, and no other
+/// record is lost or left.
 #[test]
 fn fuzz_records_are_those_of_a_map() {
     let steps = vec((0_usize..3, 1_usize..40, 1_usize..40), 1..if cfg!(miri) { 15 } else { 300 });

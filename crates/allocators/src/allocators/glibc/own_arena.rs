@@ -116,7 +116,7 @@ mod tests {
 
     const SIZE: usize = 100 << 10; // below what is mapped by itself
 
-    /// Held by each test: what another thread of the same arena gives back, that one need not wait for.
+    /// Locked by each test: a test need not wait for what another thread of the same arena gives back.
     static ALONE: Mutex<()> = Mutex::new(());
 
     /// Pages of these blocks that are in memory.
@@ -133,8 +133,8 @@ mod tests {
         places.iter().map(of).sum()
     }
 
-    /// In a thread of its own; `keep` says which of 40 blocks stay. Pages of the others that are in
-    /// memory: before they are freed, and after that was given back.
+    /// Runs in a separate thread; `keep` says which of 40 blocks stay. Returns how many pages of the other blocks are
+    /// in memory: before they are freed, and after their memory was given back.
     fn before_and_after(keep: fn(usize) -> bool) -> (usize, usize) {
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let work = move || {
