@@ -18,9 +18,9 @@ thread_local! {
 ///
 /// Each thread that waits calls it before each wait. The call is cheap: it does nothing unless all of these are true:
 ///
-/// - `idle_every_ms` have passed since this thread's last time. The default is 100; `install!` or the variable
-///   `ALLOCANARY_IDLE_EVERY_MS` changes it;
-/// - 100 times the CPU time of that last time has passed;
+/// - `idle_every_ms` milliseconds have passed since this thread last gave memory back. The default is 100; `install!` or
+///   the variable `ALLOCANARY_IDLE_EVERY_MS` changes it;
+/// - 100 times the CPU time that this last time took has passed too;
 /// - with jemalloc: the thread has allocated and freed 16 KiB since.
 ///
 /// `idle = keep` in `install!`, or `ALLOCANARY_IDLE=keep`, turns it off.
@@ -49,8 +49,8 @@ pub fn thread_idle() -> Result<bool> {
     }
 }
 
-/// Waits in two steps: for a `short` time first; then, if nothing came, returns the thread's memory to the system and
-/// waits on. A thread that has work to do pays nothing.
+/// Waits in two steps: first for a `short` time; if nothing came, it gives the thread's memory back to the system and
+/// waits again. A thread that has work to do pays nothing.
 ///
 /// `wait_for` waits for at most the given time and returns what came, or `None` if nothing came. It is called until
 /// something comes. The wait is the same if no memory can be returned: with no allocator installed, with `idle = keep`,
