@@ -18,8 +18,8 @@ thread_local! {
 ///
 /// Each thread that waits calls it before each wait. The call is cheap: it does nothing unless all of these are true:
 ///
-/// - `idle_every_ms` milliseconds have passed since this thread last gave memory back. The default is 100; `install!` or
-///   the variable `ALLOCANARY_IDLE_EVERY_MS` changes it;
+/// - `idle_every_ms` milliseconds have passed since this thread last gave memory back. The default is 100; `install!`
+///   or the variable `ALLOCANARY_IDLE_EVERY_MS` changes it;
 /// - 100 times the CPU time that this last time took has passed too;
 /// - with jemalloc: the thread has allocated and freed 16 KiB since.
 ///
@@ -86,8 +86,8 @@ pub(super) fn problems(allocator: &dyn Allocator) -> Vec<String> {
 }
 
 #[doc(hidden)]
-/// [`thread_idle`] for an allocator that no `install!` has installed: gives back what the calling thread keeps in it, if
-/// `every` has passed since this thread's last time.
+/// [`thread_idle`] for an allocator that no `install!` has installed: gives back what the calling thread keeps in it,
+/// if `every` has passed since this thread's last time.
 #[inline]
 pub fn give_back(allocator: &dyn Allocator, every: Duration) -> Result<bool> {
     THREAD.with(|thread| {
