@@ -58,7 +58,8 @@ pub struct Setup<'a> {
     pub timer: &'a dyn Timer,
     /// Memory that the allocator uses for a block of 16 bytes, in bytes.
     pub small_block: usize,
-    /// Makes the allocator give back what the calling thread keeps, if so much time has passed since the thread's last.
+    /// Makes the allocator return the calling thread's cached memory to the kernel, if at least this much time has
+    /// passed since the thread's last call.
     pub give_back: &'a GiveBack<'a>,
 }
 
@@ -115,8 +116,9 @@ pub enum Phase {
     Idle,
     /// Everything is freed; the threads still exist.
     Released,
-    /// One thread has asked the allocator to give back all that it can: see [`tuning::purge`](allocanary_allocators::tuning::purge). What other
-    /// threads' caches hold, and in glibc the tops of their arenas, is out of its reach.
+    /// One thread has made the allocator return all memory that it can: see
+    /// [`tuning::purge`](allocanary_allocators::tuning::purge). It cannot reach other threads' caches and, in glibc, the
+    /// tops of their arenas.
     Purged,
 }
 

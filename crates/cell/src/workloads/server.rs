@@ -255,7 +255,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
             }
         }
         let last = (worker < at_once).then(|| Burst::take(&service, burst, page_bytes, &mut rng));
-        gate.stop(); // peak: as many as may hold a burst hold it
+        gate.stop(); // peak: `at_once` workers have a burst's memory
         last.into_iter().for_each(|burst| burst.free(worker, &mut rng));
         gate.stop(); // all have passed on what others shall free
         service.empty_mailbox(worker);

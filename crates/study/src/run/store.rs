@@ -170,7 +170,7 @@ impl Store {
     /// Writes a row with one system call for the whole line, so that a kill leaves whole lines behind.
     ///
     /// The error contains the row, because it exists nowhere else.
-    #[allow(clippy::print_stderr)] // the row is nowhere else, and the error may be the disk's on which any other file would lie
+    #[allow(clippy::print_stderr)] // the row exists nowhere else, and the disk may refuse any other file too
     pub fn append(&mut self, sample: &Sample) -> Result<()> {
         let mut line = serde_json::to_string(sample).expect("a sample has only texts, numbers, lists and maps");
         line.push('\n');

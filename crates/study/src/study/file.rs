@@ -1,6 +1,6 @@
 //! The fields of a study, from a TOML file or from flags. In: text. Out: fields that may be missing.
 //!
-//! A file holds one study, or several as a list of `[[study]]` tables: see [`Studies`](super::Studies).
+//! A file contains one study, or several as a list of `[[study]]` tables: see [`Studies`](super::Studies).
 
 use std::collections::BTreeMap;
 
