@@ -117,8 +117,8 @@ pub enum Phase {
     /// Everything is freed; the threads still exist.
     Released,
     /// One thread has made the allocator return all memory that it can: see
-    /// [`tuning::purge`](allocanary_allocators::tuning::purge). It cannot reach other threads' caches and, in glibc, the
-    /// tops of their arenas.
+    /// [`tuning::purge`](allocanary_allocators::tuning::purge). It cannot reach other threads' caches and, in glibc,
+    /// the tops of their arenas.
     Purged,
 }
 

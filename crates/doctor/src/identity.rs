@@ -83,7 +83,7 @@ impl Identity {
     }
 }
 
-/// Whether an allocator is the `malloc` of its file.
+/// Whether an allocator in a file that also has a `malloc` is that `malloc`.
 fn replaces(own: &Found) -> bool {
     !matches!(own.flavour, Flavour::RustJemalloc { .. } | Flavour::Snmalloc)
 }

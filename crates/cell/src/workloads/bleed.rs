@@ -95,7 +95,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         live_through(0..1);
         gate.stop(); // filled: the first generation has left its objects
         live_through(1..generations + 1);
-        gate.stop(); // peak: the live set is one size, so the end is as high as any
+        gate.stop(); // peak: the live set has a constant size, so the end is as high as any point
         gate.stop(); // idle
         std::mem::take(&mut *estates[line].lock().unwrap()).into_iter().for_each(free);
         gate.stop(); // released

@@ -119,7 +119,7 @@ pub fn crew<T>(
         for index in 0..threads {
             let (gate, worker) = (&gate, &worker);
             let work = move || {
-                gate.stop(); // none begins before all are there, and the clock runs
+                gate.stop(); // none begins before all have arrived and the clock runs
                 worker(index, gate);
             };
             let started = std::thread::Builder::new().spawn_scoped(scope, work);
@@ -145,7 +145,7 @@ pub fn five_stops(
 ) -> Duration {
     crew(threads, stage, worker, |conductor| {
         conductor.mark(Phase::Filled, &live_bytes);
-        conductor.take_active(); // building the live set is not the work
+        conductor.take_active(); // building the live set does not count as work
         conductor.mark(Phase::Peak, &live_bytes);
         let active = conductor.take_active();
         conductor.mark_after(rest, Phase::Idle, &live_bytes);

@@ -61,8 +61,8 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         let tag = Rng::part(setup.seed, worker as u64).next();
         let mut laps = Laps::new(setup.timer, 1);
         let mut block = blocks[worker].lock().unwrap().take().expect("each worker has a block of its own");
-        gate.stop(); // filled: all asked for and nothing touched
-        laps.time(|| block.resize(touched, tag)); // stays where it is, for the capacity is there
+        gate.stop(); // filled: everything is allocated, nothing is touched
+        laps.time(|| block.resize(touched, tag)); // does not move: the capacity is reserved
         gate.stop(); // peak
         gate.stop(); // idle
         assert!(block.iter().all(|word| *word == tag), "a block of {} bytes was overwritten", mine * 8);

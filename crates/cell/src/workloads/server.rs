@@ -251,13 +251,13 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
                 service.enter();
                 Burst::take(&service, burst, page_bytes, &mut rng).free(worker, &mut rng);
                 service.leave();
-                gate.stop(); // the burst has passed
+                gate.stop(); // the burst is over
             }
         }
         let last = (worker < at_once).then(|| Burst::take(&service, burst, page_bytes, &mut rng));
         gate.stop(); // peak: `at_once` workers have a burst's memory
         last.into_iter().for_each(|burst| burst.free(worker, &mut rng));
-        gate.stop(); // all have passed on what others shall free
+        gate.stop(); // all have passed on the blocks that others must free
         service.empty_mailbox(worker);
         gate.stop_and(give_back); // idle
         for slot in (worker..sizes.len()).step_by(threads) {
@@ -270,14 +270,14 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
 
     let active = crew(threads, stage, worker, |conductor| {
         conductor.mark(Phase::Filled, || service.live_bytes());
-        conductor.take_active(); // building the state is not serving requests
+        conductor.take_active(); // building the state does not count
         let mut active = Duration::ZERO;
         for round in 0..=bursts {
             conductor.meet();
             active += conductor.take_active();
             if round < bursts {
                 conductor.meet();
-                conductor.take_active(); // a burst is memory, not requests: it would count more the more threads
+                conductor.take_active(); // a burst is not a request: its time would grow with the threads
             }
         }
         conductor.mark(Phase::Peak, || service.live_bytes());

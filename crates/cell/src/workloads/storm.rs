@@ -178,7 +178,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
             conductor.mark_after(rest, Phase::Idle, live_bytes);
         }
         conductor.mark(Phase::Released, live_bytes);
-        kept.take(); // so that what was kept can go
+        kept.take(); // so that the kept memory can be freed
         conductor.mark(Phase::Purged, live_bytes);
         active
     });

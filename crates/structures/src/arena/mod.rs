@@ -85,7 +85,7 @@ impl Arena {
 
     /// Moves `value` into the arena. Destructors do not run: a type with a destructor is a compile error.
     #[inline]
-    #[allow(clippy::mut_from_ref)] // every call gives another piece
+    #[allow(clippy::mut_from_ref)] // every call returns another piece
     pub fn alloc<T>(&self, value: T) -> Result<&mut T> {
         const { assert!(!std::mem::needs_drop::<T>(), "an arena runs no destructors") };
         self.refuse_nothing(size_of::<T>())?;
@@ -94,7 +94,7 @@ impl Arena {
 
     /// Copies `bytes` into the arena.
     #[inline]
-    #[allow(clippy::mut_from_ref)] // every call gives another piece
+    #[allow(clippy::mut_from_ref)] // every call returns another piece
     pub fn copy(&self, bytes: &[u8]) -> Result<&mut [u8]> {
         self.refuse_nothing(bytes.len())?;
         self.bump.try_alloc_slice_copy(bytes).map_err(|_| self.refusal(bytes.len()))

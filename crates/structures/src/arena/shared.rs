@@ -66,7 +66,7 @@ impl SharedArena {
     }
 
     /// As [`Arena::alloc`], under the lock.
-    #[allow(clippy::mut_from_ref)] // every call gives another piece
+    #[allow(clippy::mut_from_ref)] // every call returns another piece
     pub fn alloc<T>(&self, value: T) -> Result<&mut T> {
         let arena = self.unreleased()?;
         let piece: *mut T = arena.alloc(value)?;
@@ -77,7 +77,7 @@ impl SharedArena {
     }
 
     /// As [`Arena::copy`], under the lock.
-    #[allow(clippy::mut_from_ref)] // every call gives another piece
+    #[allow(clippy::mut_from_ref)] // every call returns another piece
     pub fn copy(&self, bytes: &[u8]) -> Result<&mut [u8]> {
         let arena = self.unreleased()?;
         let piece: *mut [u8] = arena.copy(bytes)?;

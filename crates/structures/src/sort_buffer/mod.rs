@@ -2,9 +2,9 @@
 //! In: records. Out: the same records in order. Equal records keep their order.
 //!
 //! Above a threshold the records move to a temporary file that is mapped into memory. Sorting works there too: the
-//! second file that a merge needs is also mapped. The anonymous memory is at most the threshold; while sorting 8 MiB
-//! for each thread, 32 MiB for all, and 4 bytes for each thousand records; and the record that is being written piece
-//! by piece. A folder on a tmpfs uses memory, so choose one on a disk.
+//! second file that a merge needs is also mapped. The anonymous memory is at most the threshold, plus the record that
+//! is being written piece by piece. While sorting it also has 8 MiB for each thread, 32 MiB for all, and 4 bytes for
+//! each thousand records. A folder on a tmpfs uses memory, so choose one on a disk.
 //!
 //! Sorting has two passes. First, runs of at most 8 MiB (16 MiB if records are small) are sorted separately. Then all
 //! runs are merged at once. Each pass is divided among threads. A sort in memory needs additional memory of the size of
