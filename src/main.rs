@@ -1,4 +1,4 @@
-//! The `allocanary` command: reads the command line, carries it out, and says in one line what went wrong.
+//! The `allocanary` command: reads the command line, executes it, and reports an error in one line.
 
 mod args;
 mod commands;
@@ -15,8 +15,8 @@ allocanary::install!();
 fn main() -> ExitCode {
     #[cfg(feature = "jemalloc")]
     own_environment::show();
-    // The command runs next to the cells that it measures, so it returns freed pages at once, if the allocator has a setting
-    // for this. It halves the peak memory of rendering a page with a thousand groups.
+    // The command runs next to the cells that it measures, so it returns freed pages at once, if the allocator has a
+    // setting for this. It halves the peak memory of rendering a page with a thousand groups.
     let _ = tuning::set_decay(Pages::Dirty, Some(Duration::ZERO));
     match commands::carry_out(args::parse()) {
         Ok(code) => code,

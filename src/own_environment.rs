@@ -1,9 +1,9 @@
 //! This command's own jemalloc and the user's variables. In: the environment, before jemalloc reads it. Out: the same
 //! environment in `main`.
 //!
-//! With `abort_conf:true` and a mistake in the same variable, jemalloc ends a program before its first line. This command
-//! needs such a variable: `doctor` explains it, and cells get it. So the variable is hidden from the command's own jemalloc.
-//! A link in /etc cannot be hidden.
+//! With `abort_conf:true` and a mistake in the same variable, jemalloc ends a program before its first line. This
+//! command needs such a variable: `doctor` explains it, and cells get it. So the variable is hidden from the command's
+//! own jemalloc. A link in /etc cannot be hidden.
 
 use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -22,8 +22,8 @@ unsafe extern "C" {
 
 /// Runs before the hook of `install!` and before jemalloc's constructor, and allocates nothing.
 extern "C" fn hide() {
-    // SAFETY: the C library has set it up: a list that ends in null, of texts that end in NUL and lie in this process's own
-    // writable memory. There is no other thread yet.
+    // SAFETY: the C library has set it up: a list that ends in null, of texts that end in NUL and are in this process's
+    // own writable memory. There is no other thread yet.
     unsafe {
         let mut next = environ;
         while !next.is_null() && !(*next).is_null() {

@@ -1,8 +1,8 @@
 //! Provenance only: tells the crate which sources, compiler and options it was built from.
 //!
-//! `ALLOCANARY_BUILD` is a hash over every source file that a cell is made of, the lock file, the compiler and the profile.
-//! The command and its cells carry the same one or the cell is refused: a git revision alone would call two different
-//! uncommitted trees equal.
+//! `ALLOCANARY_BUILD` is a hash over every source file of a cell, the lock file, the compiler and the profile. The
+//! command refuses a cell with another hash than its own. A git revision would not be enough: it is equal for two
+//! different uncommitted trees.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ fn profile_name() -> String {
     name.map_or_else(|| variable("PROFILE"), |name| name.to_string_lossy().into_owned())
 }
 
-/// The git revision, `-dirty` where the tree differs from it; a packaged crate has a file that names it.
+/// The git revision, with `-dirty` if the tree differs from it. In a packaged crate it comes from a file.
 fn revision() -> String {
     if let Some(revision) = output("git", &["describe", "--always", "--abbrev=12", "--dirty"]) {
         return revision;
@@ -65,7 +65,7 @@ fn revision() -> String {
     }
 }
 
-/// What a cell is made of: in the repository all crates below it, in a packaged crate this one.
+/// The sources of a cell: in the repository this crate and all crates below it, in a packaged crate this one.
 fn places() -> Vec<PathBuf> {
     const REPOSITORY: [&str; 7] = [
         "Cargo.toml",
@@ -97,7 +97,7 @@ fn sources(mut left: Vec<PathBuf>) -> Vec<PathBuf> {
     files
 }
 
-/// FNV-1a: the standard library's hasher may change between compilers, and this need not resist anyone.
+/// FNV-1a. The standard library's hasher may change between compilers; resistance to attacks is not needed here.
 struct Fnv(u64);
 
 impl Fnv {

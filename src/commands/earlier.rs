@@ -59,7 +59,7 @@ impl Earlier {
         self.done.contains(&cell.identity())
     }
 
-    /// The sample, with the failure that it replaces, where its cell was tried before.
+    /// The sample, with the failure that it replaces if its cell was tried before.
     pub fn marked(&self, sample: &Sample) -> Sample {
         Sample { replaces: self.failed.get(&sample.cell.identity()).copied(), ..sample.clone() }
     }

@@ -24,7 +24,7 @@ use allocanary_study::run::{Builder, Ending, Roster, Runner, Store, Target, chec
 use allocanary_study::summary::{About, Findings, Fold};
 use allocanary_study::{MOST_CELLS, Studies, Study, expected, find_shipped, plan, too_many};
 
-/// The features that this command was built with. Its cells are built with the same ones.
+/// The features of this command's build. Its cells are built with the same ones.
 const FEATURES: &str = env!("ALLOCANARY_FEATURES");
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);

@@ -1,4 +1,4 @@
-//! The message down to a child process: what it shall measure. In: a plan. Out: one JSON line.
+//! The message to a child process: what it must measure. In: a plan. Out: one JSON line.
 
 use std::collections::BTreeMap;
 
@@ -7,44 +7,44 @@ use serde::{Deserialize, Serialize};
 /// One candidate x workload x threads x cores x repeat: the unit that a fresh process measures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
-    /// The study that it belongs to, where several may lie in one file of rows.
+    /// The name of its study. One file of rows may contain several studies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub study: Option<String>,
-    /// The candidate as it is written: `jemalloc:narenas=1`.
+    /// The candidate in the study's notation: `jemalloc:narenas=1`.
     pub candidate: String,
     /// The allocator's name: `jemalloc`.
     pub allocator: String,
-    /// The settings that must be in force, each in its canonical spelling; those that emulated cores bring too.
+    /// The settings that must be in force, each in its canonical spelling, including those that emulate cores.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
-    /// Variables taken over from the user's environment as they are, by name.
+    /// Variables that are passed on unchanged from the user's environment, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub inherited: BTreeMap<String, String>,
-    /// The workload as it is written: `server` or `server:live=16MiB`.
+    /// The workload in the study's notation: `server` or `server:live=16MiB`.
     pub workload: String,
     /// Worker threads.
     pub threads: u32,
-    /// Cores of the host that is emulated; none for this host as it is.
+    /// CPU cores of the emulated host; `None` to use this host as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cores: Option<u32>,
-    /// Which fresh process of those that measure the same, from 0.
+    /// The number of this repeat, from 0. Each repeat is a fresh process that measures the same.
     pub repeat: u32,
-    /// What the workload's choices follow from.
+    /// Random seed for the workload's choices.
     pub seed: u64,
-    /// Where the cell stands in its round before the shuffle: reports list candidates and workloads in the order in
-    /// which the study names them, and compare with the first.
+    /// The position of the cell in its round before the shuffle. Reports use it to list candidates and workloads in the
+    /// order of the study, and to compare with the first.
     #[serde(default)]
     pub place: u32,
 }
 
 impl Cell {
-    /// What makes a cell the same cell in a resumed study.
+    /// A text that is equal for the same cell in a resumed study.
     pub fn identity(&self) -> String {
-        // Its place in the round shifts when a candidate or a column is added; the cell stays the same.
+        // Its place in the round shifts when a candidate or a column is added. It is still the same cell.
         serde_json::to_string(&Cell { place: 0, ..self.clone() }).expect("a cell has only texts and numbers")
     }
 
-    /// What names this cell within a study, in a progress line and in an error.
+    /// The name of this cell within a study, for progress lines and errors.
     pub fn title(&self) -> String {
         let cores = self.cores.map_or(String::new(), |cores| format!(", {cores} cores"));
         let plural = if self.threads == 1 { "" } else { "s" };

@@ -1,5 +1,5 @@
-//! What a cell says of itself when it is asked to `describe`. In: the child's contracts. Out: one JSON line, from which
-//! the parent knows allocators, settings and workloads without a line of its own about any of them.
+//! A cell's answer to `describe`. In: the child's contracts. Out: one JSON line. The parent learns allocators, settings
+//! and workloads from it, and has no code for any single one of them.
 
 use std::collections::BTreeMap;
 
@@ -12,46 +12,46 @@ use allocanary_allocators::allocator::PerCore;
 use allocanary_allocators::environment::Environment;
 use allocanary_allocators::setting::Setting;
 
-/// A cell's own account.
+/// A cell's description of itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Description {
-    /// The version of the messages that it speaks.
+    /// The version of the protocol that it uses.
     pub protocol: u32,
-    /// What it was built from.
+    /// Its build.
     pub build: Build,
     /// The allocator's name.
     pub allocator: String,
     /// The allocator's version.
     pub version: String,
-    /// Every setting that it takes.
+    /// Every setting that it accepts.
     pub settings: Vec<Setting>,
-    /// The value of each setting in the environment that it was asked in.
+    /// The value of each setting, in the environment in which the cell was started.
     pub effective: BTreeMap<String, String>,
-    /// What is wrong with the environment that it was asked in, a line each, with the variable.
+    /// The problems of that environment, one line each, with the variable.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
-    /// How settings travel to it.
+    /// How it receives settings.
     pub environment: Environment,
-    /// The setting that follows the number of cores.
+    /// The setting whose default depends on the number of CPU cores.
     #[serde(default)]
     pub per_core: Option<PerCore>,
-    /// What it can do.
+    /// The workloads that it can run.
     pub workloads: Vec<WorkloadDescription>,
 }
 
 impl Description {
-    /// Whether it can do that.
+    /// Whether it can run this workload.
     pub fn has_workload(&self, name: &str) -> bool {
         self.workloads.iter().any(|workload| workload.name == name)
     }
 
-    /// Fails where what a workload says cannot be planned with.
+    /// Fails if a plan cannot use the description of a workload.
     pub fn check(&self) -> Result<(), String> {
         self.workloads.iter().try_for_each(WorkloadDescription::check)
     }
 }
 
-/// More than any cell takes: a hundred years.
+/// About a hundred years: longer than any cell takes.
 const MOST_SECONDS: f64 = 3e9;
 
 /// A workload as its cell describes it.
@@ -61,17 +61,17 @@ pub struct WorkloadDescription {
     pub name: String,
     /// What it does.
     pub about: String,
-    /// What an operation is.
+    /// What one operation is.
     pub operation: String,
-    /// What can be set.
+    /// Its parameters.
     #[serde(default)]
     pub parameters: Vec<ParameterDescription>,
-    /// How long one cell takes with the defaults, in seconds, without its rests, for estimates.
+    /// Estimated duration of one cell with the default parameters, in seconds, without its idle waits.
     pub seconds: f64,
-    /// What that time grows with: a parameter, or a sum of some, as `steady+requests`.
+    /// What that time is proportional to: a parameter, or a sum of parameters such as `steady+requests`.
     #[serde(default)]
     pub grows_with: Vec<String>,
-    /// The parameter that says how often it rests for `idle`; once, where there is none.
+    /// The parameter with the number of idle waits; one wait if there is no such parameter.
     #[serde(default)]
     pub rests: Option<String>,
 }
@@ -82,12 +82,12 @@ pub struct ParameterDescription {
     /// Name, values and meaning.
     #[serde(flatten)]
     pub setting: Setting,
-    /// Its value where none is given, in canonical spelling.
+    /// Its default value, in canonical spelling.
     pub default: String,
 }
 
 impl WorkloadDescription {
-    /// A workload of this build.
+    /// Describes a workload of this build.
     pub fn of(workload: &Workload) -> Self {
         let parameter = |(setting, default): &(Setting, &str)| ParameterDescription {
             setting: setting.clone(),
@@ -104,13 +104,13 @@ impl WorkloadDescription {
         }
     }
 
-    /// A parameter's default, where it is a number.
+    /// A parameter's default, if it is a number.
     pub fn default_number(&self, name: &str) -> Option<f64> {
         let known = self.parameters.iter().find(|known| known.setting.name == name)?;
         known.default.parse().ok().filter(|number: &f64| number.is_finite())
     }
 
-    /// Fails where no time can be estimated from what it says.
+    /// Fails if no duration can be estimated from the description.
     fn check(&self) -> Result<(), String> {
         if !(0.0..=MOST_SECONDS).contains(&self.seconds) {
             let found = self.seconds;
@@ -128,7 +128,7 @@ impl WorkloadDescription {
         }
     }
 
-    /// Every parameter's value when the workload is asked for as `spec`: defaults, and what `spec` sets.
+    /// Every parameter's value for `spec`: the defaults, replaced by what `spec` sets.
     pub fn parameters_of(&self, spec: &Spec) -> Result<BTreeMap<String, String>, String> {
         let defaults = self.parameters.iter().map(|known| (known.setting.name.to_string(), known.default.clone()));
         let mut values: BTreeMap<String, String> = defaults.collect();
@@ -146,7 +146,7 @@ impl WorkloadDescription {
     }
 }
 
-/// What a user may have meant: `; perhaps narenas or narenas_ratio`, or what there is, where nothing is near.
+/// What a user may have meant: `; perhaps narenas or narenas_ratio`. If no name is similar, it lists all names.
 pub fn perhaps<'a>(wanted: &str, names: impl Iterator<Item = &'a str> + Clone) -> String {
     let near = nearest(wanted, names.clone());
     if !near.is_empty() {

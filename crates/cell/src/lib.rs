@@ -1,12 +1,12 @@
-//! Internal to [allocanary](https://docs.rs/allocanary): this crate promises nothing, and any release may change it.
+//! Internal to [allocanary](https://docs.rs/allocanary): this crate has no stable API, and any release may change it.
 //!
 //! The child's side of a study, and the messages between child and parent.
 //!
-//! A cell is a fresh process with one allocator linked: a [`worker`] that runs a [`workload`] and reads [`meters`] at its
-//! phases. It is told what to do by a [`Cell`], answers with a [`sample`], and says who it is by a [`description`].
+//! A cell is a fresh process with one allocator linked: a [`worker`] that runs a [`workload`] and reads [`meters`] at
+//! its phases. It receives a [`Cell`], answers with a [`sample`], and identifies itself with a [`description`].
 //!
-//! Singular modules are contracts, plural ones hold the entries and the list of them, so that a workload or a meter is added
-//! with one file and one line.
+//! Modules with singular names are contracts. Modules with plural names contain the entries and the list of them: one
+//! file and one line add a workload or a meter.
 
 mod cell;
 pub mod description;

@@ -1,5 +1,5 @@
-//! What else the machine did while a cell ran. In: /proc and the control group, before and after. Out: a few numbers in
-//! the cell's row, so that a report can say how far its figures are to be trusted.
+//! Other work of the machine while a cell ran. In: /proc and the control group, before and after. Out: a few numbers in
+//! the cell's row. From these a report says how reliable its figures are.
 
 use std::fs;
 
@@ -11,22 +11,22 @@ use allocanary_kernel::sys::{first_number, line_number};
 /// The machine's other work around one cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Load {
-    /// Tasks of others that ran or waited for a processor when the cell was started.
+    /// Other tasks that ran or waited for a CPU when the cell was started.
     pub runnable: u32,
-    /// The load average of the last minute then. It counts the study's own cells too.
+    /// The load average of the last minute at that time. It includes the study's own cells.
     pub average: f64,
-    /// Processors that this process may use, a quota included.
+    /// CPUs available to this process. A quota counts.
     pub cpus: u32,
-    /// Processor time that the hypervisor gave to others while the cell ran, on all processors, in milliseconds.
+    /// Steal time: CPU time that the hypervisor gave to others while the cell ran, over all CPUs, in milliseconds.
     #[serde(default)]
     pub stolen_ms: u64,
-    /// Time for which the control group had used up its quota while the cell ran, in microseconds.
+    /// Time for which the control group was throttled by its quota while the cell ran, in microseconds.
     #[serde(default)]
     pub throttled_us: u64,
 }
 
 impl Load {
-    /// As it is now, with the counters since the machine's start: see [`Load::until_now`].
+    /// The present state, with the counters since the machine's start: see [`Load::until_now`].
     pub fn now() -> Load {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let (average, runnable) = load_average(&read("/proc/loadavg")).unwrap_or_default();
@@ -40,7 +40,7 @@ impl Load {
         }
     }
 
-    /// This reading, with what the counters have grown by since.
+    /// This reading, with the counters replaced by their increase since then.
     pub fn until_now(self) -> Load {
         let now = Load::now();
         Load {
@@ -51,7 +51,7 @@ impl Load {
     }
 }
 
-/// The load average and the tasks that run, without the one that asks: `0.20 0.18 0.12 1/80 11206`.
+/// The load average and the number of running tasks without the calling one, from `0.20 0.18 0.12 1/80 11206`.
 fn load_average(text: &str) -> Option<(f64, u32)> {
     let mut words = text.split_whitespace();
     let average = words.next()?.parse().ok()?;
@@ -59,15 +59,15 @@ fn load_average(text: &str) -> Option<(f64, u32)> {
     Some((average, running.saturating_sub(1)))
 }
 
-/// The eighth number of the line `cpu` in /proc/stat, in ticks of 10 ms (USER_HZ is 100 wherever this is built for).
+/// The eighth number of the line `cpu` in /proc/stat, in ticks of 10 ms (USER_HZ is 100 on every supported target).
 fn stolen_ms(stat: &str) -> u64 {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "));
     let ticks = line.and_then(|line| first_number(line.split_whitespace().nth(7)?.as_bytes()));
     ticks.unwrap_or(0) * 10
 }
 
-/// What `cpu.stat` of the control group says, version 2 or 1. Inside a container the path may be the host's, and the group
-/// is the root of the mount.
+/// The throttled time in `cpu.stat` of the control group, version 2 or 1. Inside a container the path may be the
+/// host's; the group is then the root of the mount.
 fn throttled_us(groups: &str, read: impl Fn(&str) -> Option<Vec<u8>>) -> u64 {
     let group = |line: &str| {
         let (controllers, path) = line.split_once(':')?.1.split_once(':')?;

@@ -1,7 +1,7 @@
 //! The contract of a meter: one source of readings. In: the process that runs it. Out: numbers, in the order of the
 //! meter's table.
 //!
-//! A meter does not allocate while it reads: it would measure itself. The entries are in
+//! A meter must not allocate while it reads, because it would then measure itself. The entries are in
 //! [`meters`](crate::meters).
 
 use allocanary_allocators::Allocator;
@@ -13,17 +13,17 @@ pub struct Meter {
     pub name: &'static str,
     /// What it reads, in one line.
     pub about: &'static str,
-    /// What it gives, in order.
+    /// Its readings, in order.
     pub readings: &'static [Reading],
-    /// Fills a slot for each reading; a slot that it leaves alone stays `None`.
+    /// Fills one slot for each reading. A slot stays `None` if there is no value.
     pub read: fn(&dyn Allocator, &mut [Option<u64>]),
 }
 
-/// One number that a meter gives.
+/// One number that a meter returns.
 pub struct Reading {
     /// Its name in rows: `rss_bytes`.
     pub name: &'static str,
-    /// What it counts.
+    /// Its unit.
     pub unit: Unit,
     /// What it means, in one line.
     pub about: &'static str,

@@ -1,4 +1,4 @@
-//! Where a number comes from: the build and the host. In: what build.rs saw, and /proc. Out: a value in every row.
+//! The origin of a number: the build and the host. In: the variables of build.rs, and /proc. Out: a value in every row.
 
 use std::fs;
 
@@ -11,18 +11,18 @@ use allocanary_kernel::sys::{first_number, line_number, page_bytes};
 pub struct Provenance {
     /// The program that measured.
     pub build: Build,
-    /// The machine that it ran on.
+    /// The machine on which it ran.
     pub host: Host,
 }
 
 impl Provenance {
-    /// Of this process.
+    /// The provenance of this process.
     pub fn here() -> Self {
         Provenance { build: Build::this(), host: Host::this() }
     }
 }
 
-/// The package that the command and its own cells are binaries of.
+/// The package of the command and of its cells.
 pub const PACKAGE: &str = "allocanary";
 
 /// A build of allocanary, or of an outside cell.
@@ -32,15 +32,16 @@ pub struct Build {
     pub package: String,
     /// The package's version.
     pub version: String,
-    /// The git revision, `-dirty` where the tree differed.
+    /// The git revision, with `-dirty` if the tree differed from it.
     pub revision: String,
-    /// A hash over sources, compiler and profile: equal only where all of these are.
+    /// A hash over sources, compiler and profile. Two builds have the same hash only if all of these are equal.
     pub id: String,
     /// The compiler's version line.
     pub rustc: String,
     /// The cargo profile.
     pub profile: String,
-    /// The features of the package, separated by commas, where it says them. Builds of allocanary did until its crates parted.
+    /// The features of the package, separated by commas, if known. Builds of allocanary had them until it was split
+    /// into crates.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub features: String,
     /// The target triple.
@@ -62,35 +63,35 @@ impl Build {
         }
     }
 
-    /// A build of another package with this library: an outside cell, which answers for itself.
+    /// A build of another package with this library: an outside cell, identified by its own package and version.
     pub fn of_package(package: &str, version: &str) -> Self {
         Build { package: package.into(), version: version.into(), ..Build::this() }
     }
 
-    /// Whether cargo was told to build for another machine than its own.
+    /// Whether this is a cross build.
     pub fn is_cross(&self) -> bool {
         self.target != env!("ALLOCANARY_HOST")
     }
 }
 
-/// The machine, as far as it bears on memory.
+/// The properties of the machine that affect memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Host {
     /// Its name.
     pub name: String,
     /// The kernel's release.
     pub kernel: String,
-    /// The processor's model.
+    /// The CPU's model.
     pub cpu: String,
-    /// Processors that are online.
+    /// CPUs that are online.
     pub cores: u32,
-    /// Processors that this process may run on.
+    /// CPUs on which this process may run.
     pub affinity: u32,
-    /// Processors' worth of time that std allows us, which counts a container's quota, rounded down.
+    /// `available_parallelism` of std: the available CPUs. A container's quota counts, rounded down.
     pub parallelism: u32,
-    /// All memory, in bytes.
+    /// Total memory, in bytes.
     pub memory_bytes: u64,
-    /// A page, in bytes.
+    /// Size of a page, in bytes.
     pub page_bytes: u64,
     /// The mode of transparent huge pages: always, madvise or never.
     pub thp: String,
@@ -121,7 +122,7 @@ impl Host {
     }
 }
 
-/// How many numbers a kernel list such as `0-3,8` names; at least 1.
+/// How many numbers a kernel list such as `0-3,8` contains; at least 1.
 fn count_list(list: &str) -> u32 {
     let count = |range: &str| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));

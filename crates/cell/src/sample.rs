@@ -1,5 +1,5 @@
-//! The message up from a child process: what it measured, or what went wrong. In: a cell's run. Out: one row of
-//! `samples.jsonl`, from which every report starts.
+//! The message from a child process: what it measured, or what went wrong. In: a cell's run. Out: one row of
+//! `samples.jsonl`. Every report is made from these rows.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::load::Load;
 use crate::provenance::Provenance;
 use crate::workload::Phase;
 
-/// The version of the row's format. A reader takes this one and all before it.
+/// The version of the row's format. A reader accepts this version and all earlier ones.
 pub const SCHEMA: u32 = 1;
 
 /// One row.
@@ -18,29 +18,29 @@ pub const SCHEMA: u32 = 1;
 pub struct Sample {
     /// [`SCHEMA`] of the writer.
     pub schema: u32,
-    /// What was to be measured.
+    /// The cell that was requested.
     pub cell: Cell,
-    /// What was measured. Stands beside an error too, where there is something to keep.
+    /// What was measured. A row with an error may have it too, if there is something to keep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Answer>,
-    /// Why there is no answer, or why it does not count.
+    /// Why there is no answer, or why the answer does not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Failure>,
-    /// From the child's start to its end as its parent saw it, in microseconds.
+    /// Time from the child's start to its end, measured by the parent, in microseconds.
     #[serde(default)]
     pub wall_us: u64,
-    /// Milliseconds since 1970 at which the child started.
+    /// When the child started, in milliseconds since 1970.
     #[serde(default)]
     pub started_ms: u64,
-    /// When the cell was tried before and failed: that row's `started_ms`. This one stands in its place.
+    /// `started_ms` of an earlier row in which this cell failed. This row replaces that one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaces: Option<u64>,
     /// The build and the host.
     pub provenance: Provenance,
-    /// What else the machine did meanwhile; none in rows of commands that did not look.
+    /// Other work of the machine meanwhile; `None` in rows of commands that did not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<Load>,
-    /// How many cells its study has, so that a report can say how many are missing.
+    /// Number of cells in its study. A report uses it to say how many are missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planned: Option<u32>,
 }
@@ -48,46 +48,46 @@ pub struct Sample {
 /// What a cell measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
-    /// The version of the allocator that was linked.
+    /// The version of the linked allocator.
     pub version: String,
-    /// The values that the wanted settings really had; those of the variables taken over are among them.
+    /// The values that the requested settings had in the process. Settings from passed-on variables are included.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub found: BTreeMap<String, String>,
-    /// Those of them that were read and of which nothing shows an effect here, each with the reason.
+    /// Those of them that were read, but whose effect cannot be shown here, each with the reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub unproven: BTreeMap<String, String>,
-    /// The marks at which meters were read, in order. A workload of many cycles is `idle` once after each.
+    /// The marks at which meters were read, in order. A workload with many cycles has an `idle` mark after each cycle.
     pub phases: Vec<Phase>,
-    /// Bytes that the workload held at each phase, by its own count.
+    /// Live bytes at each phase, as the workload counts them.
     pub live_bytes: Vec<u64>,
-    /// Each reading's value at each phase; null where the meter could not say.
+    /// Each reading's value at each phase; `None` (`null` in the row) if the meter had no value.
     pub readings: BTreeMap<String, Vec<Option<u64>>>,
-    /// Operations that the workload completed: requests, hand-overs, replacements.
+    /// Operations that the workload completed, such as requests, hand-overs or replacements.
     pub operations: u64,
-    /// Time in which they were done, without the pauses for meters, in nanoseconds.
+    /// Time spent on these operations, without the pauses for meters, in nanoseconds.
     pub active_ns: u64,
-    /// Time from the worker's first line to its last, in microseconds: the cell's cost outside it is
+    /// Time from the worker's first line to its last, in microseconds. The cell's cost outside the worker is
     /// `wall_us - worker_us`.
     #[serde(default)]
     pub worker_us: u64,
-    /// How long single operations took.
+    /// Durations of single operations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
-    /// Blocks whose content was compared with what had been written to them.
+    /// Number of blocks whose content was compared with what was written to them.
     pub verified: u64,
-    /// Numbers of the workload's own, such as `work_allocations`: what `blob` asked of the allocator for its operations.
+    /// Numbers that only this workload has. Example: `work_allocations`, the allocations of `blob` for its operations.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub notes: BTreeMap<String, u64>,
 }
 
 impl Answer {
-    /// The value of a reading at a phase, the last time where it came more than once.
+    /// The value of a reading at a phase. If the phase occurs more than once, the last one counts.
     pub fn reading(&self, name: &str, phase: Phase) -> Option<u64> {
         let at = self.phases.iter().rposition(|marked| *marked == phase)?;
         *self.readings.get(name)?.get(at)?
     }
 
-    /// The workload's live bytes at a phase, the last time where it came more than once.
+    /// The workload's live bytes at a phase. If the phase occurs more than once, the last one counts.
     pub fn live(&self, phase: Phase) -> Option<u64> {
         let at = self.phases.iter().rposition(|marked| *marked == phase)?;
         self.live_bytes.get(at).copied()
@@ -109,24 +109,24 @@ impl Answer {
 pub struct Latency {
     /// Operations that were timed.
     pub timed: u64,
-    /// One operation in this many was timed.
+    /// One in this many operations was timed.
     pub every: u32,
-    /// Median.
+    /// The median.
     pub p50_ns: u64,
-    /// 99 %.
+    /// The 99th percentile.
     pub p99_ns: u64,
-    /// 99.9 %.
+    /// The 99.9th percentile.
     pub p999_ns: u64,
-    /// The longest.
+    /// The maximum.
     pub max_ns: u64,
 }
 
-/// Why a cell has no answer that counts.
+/// Why a cell has no valid answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// What kind of thing went wrong.
+    /// The kind of failure.
     pub kind: FailureKind,
-    /// What was wanted, what was found, and what to do next.
+    /// What was expected, what was found, and what to do next.
     pub text: String,
 }
 
@@ -136,22 +136,22 @@ pub struct Failure {
 pub enum FailureKind {
     /// A setting did not take effect.
     Setting,
-    /// The workload's data were not what had been written.
+    /// The workload read other data than it had written.
     Corrupt,
-    /// The child ended with a signal or an exit code.
+    /// The child ended with a signal or a non-zero exit code.
     Crashed,
-    /// The kernel killed the child for memory.
+    /// The kernel killed the child because memory ran out.
     OutOfMemory,
     /// The child did not end by its deadline.
     Late,
     /// The child's answer could not be read.
     Garbage,
-    /// The child ended well and said nothing.
+    /// The child ended with success, but without output.
     Silent,
     /// The child could not be started.
     Start,
-    /// The child could not do what the cell asks for.
+    /// The child cannot do what the cell requests.
     Refused,
-    /// The child is of another build than the command.
+    /// The child and the command are different builds.
     Foreign,
 }

@@ -1,4 +1,4 @@
-//! The notation `name:key=value,key=value`, which candidates and workloads share.
+//! The notation `name:key=value,key=value` of candidates and workloads.
 //! In: a user's text. Out: a name and its settings in the order of their keys.
 
 use std::collections::BTreeMap;
@@ -6,17 +6,17 @@ use std::fmt;
 
 /// A name with settings: `jemalloc:narenas=1,dirty_decay_ms=0` or `server:live=16MiB`.
 ///
-/// Two texts that differ only in the order of their keys are the same `Spec` and print alike.
+/// Two texts that differ only in the order of their keys give equal `Spec`s, which print the same text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Spec {
-    /// What stands before the colon.
+    /// The text before the colon.
     pub name: String,
     /// The settings, by key.
     pub settings: BTreeMap<String, String>,
 }
 
 impl Spec {
-    /// Reads the notation; the error says what was wrong with the text, without the text itself.
+    /// Parses the notation. The error names the problem and does not repeat the text.
     pub fn parse(text: &str) -> Result<Spec, String> {
         let (name, rest) = match text.split_once(':') {
             Some((name, rest)) => (name.trim(), Some(rest)),
@@ -52,7 +52,7 @@ impl fmt::Display for Spec {
     }
 }
 
-/// The names nearest to `wanted`, best first, at most three: what a misspelling may have meant.
+/// Suggestions for a misspelt name: at most three names that are nearest to `wanted`, best first.
 pub fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let mut scored: Vec<(f64, &str)> =
         names.into_iter().map(|name| (strsim::jaro_winkler(wanted, name), name)).collect();

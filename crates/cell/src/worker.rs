@@ -1,7 +1,7 @@
 //! The child's side. In: a verb, and a cell on standard input. Out: one line of JSON on standard output.
 //!
-//! `describe` says who the cell is; `run` does what the cell on standard input asks and answers with a sample. Any
-//! executable that speaks these two verbs can be studied.
+//! `describe` prints the cell's description. `run` measures the cell on standard input and answers with a sample. Any
+//! executable that implements these two verbs can be studied.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -22,17 +22,18 @@ use allocanary_allocators::expected;
 use allocanary_allocators::tuning;
 use allocanary_kernel::sys;
 
-/// The main function of a cell. The caller has declared the global allocator, and passes what describes it.
+/// The main function of a cell. The caller has declared the global allocator, and passes its description.
 ///
-/// The first thing that it does is to ask the kernel for this process's sizes, so that `start` is the allocator's and the
-/// loader's doing alone. It is inlined into the cell's own `main`, and what it reads is looked at later: each stretch of
-/// code or constants that is touched before is 64 KiB of resident memory, because the kernel maps pages in around a fault.
+/// First it reads this process's sizes from the kernel, so that `start` contains only the memory of the allocator and
+/// the loader. It is inlined into the cell's `main`, and the text that it reads is parsed later: each stretch of code
+/// or constants that is touched before costs 64 KiB of resident memory, because the kernel maps in pages around a
+/// fault.
 #[inline]
 pub fn main(allocator: &dyn Allocator) -> ExitCode {
     main_of(&Worker { allocator, workloads: workloads::ALL, build: Build::this })
 }
 
-/// The main function of another package's cell, with workloads of its own.
+/// The main function of another package's cell, with that package's workloads.
 #[inline]
 pub fn main_of(worker: &Worker) -> ExitCode {
     let mut status = [0; 4096];
@@ -40,17 +41,17 @@ pub fn main_of(worker: &Worker) -> ExitCode {
     serve(worker, &status[..length])
 }
 
-/// What a cell is made of.
+/// The parts of a cell.
 pub struct Worker<'a> {
-    /// The allocator that it is linked with.
+    /// The allocator with which it is linked.
     pub allocator: &'a dyn Allocator,
-    /// What it can be asked to do.
+    /// The workloads that it can run.
     pub workloads: &'static [&'static Workload],
-    /// Who it is.
+    /// Its build.
     pub build: fn() -> Build,
 }
 
-/// Answers the verb. `status` is what `/proc/self/status` said at the start.
+/// Answers the verb. `status` is the content of `/proc/self/status` at the start.
 pub fn serve(worker: &Worker, status: &[u8]) -> ExitCode {
     let allocator = worker.allocator;
     let mut board = Board::new(allocator);
@@ -89,8 +90,8 @@ fn refuse(problem: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// A thread that panics leaves the others at their gate for ever. The panic's text goes to standard error as ever,
-/// and the process ends; the parent makes an error row of both.
+/// Ends the process on a panic, because the other threads would wait at their gate for ever. The panic's text goes to
+/// standard error as usual. The parent makes an error row from the text and the exit code.
 fn end_on_panic() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -105,7 +106,7 @@ fn read_cell() -> Result<Cell, String> {
     serde_json::from_str(&text).map_err(|error| format!("the cell on standard input: {error}"))
 }
 
-/// Who this cell is and what can be asked of it, under the environment that it was started in.
+/// Describes this cell, in the environment in which it was started.
 fn describe(worker: &Worker) -> Description {
     let allocator = worker.allocator;
     let said = expected::of_environment(allocator);
@@ -123,7 +124,7 @@ fn describe(worker: &Worker) -> Description {
     }
 }
 
-/// Runs the cell; what goes wrong becomes the sample's error.
+/// Runs the cell. A failure becomes the sample's error.
 fn run(worker: &Worker, mut board: Board, cell: Cell) -> Sample {
     let mut sample = Sample {
         schema: SCHEMA,
@@ -139,7 +140,7 @@ fn run(worker: &Worker, mut board: Board, cell: Cell) -> Sample {
     };
     let latency = LatencyMeter::new();
     let allocator = board.allocator;
-    let give_back = |every| drop(tuning::give_back(allocator, every)); // where it cannot be, the readings say so
+    let give_back = |every| drop(tuning::give_back(allocator, every)); // the readings show if it failed
     let outcome = prepare(worker, &sample.cell, &latency, &give_back)
         .and_then(|(workload, setup)| (workload.run)(&setup, &mut board));
     let outcome = match outcome {
@@ -153,8 +154,8 @@ fn run(worker: &Worker, mut board: Board, cell: Cell) -> Sample {
     let mut found = settings_found(allocator, &sample.cell.settings);
     sample.error = mismatch(&sample.cell.settings, &found, board.most_arenas());
     if !sample.cell.inherited.is_empty() {
-        // What the user's variables say has to be in force as much as what the study says. The cell's own settings are in
-        // the environment too, and come last there.
+        // The settings of the user's variables must be in force too, as well as those of the study. The cell's own
+        // settings are also in the environment, and come last there.
         let said = expected::of_environment(allocator);
         found.extend(settings_found(allocator, &said.settings));
         let unmet = said.unmet(&found).into_iter().next();
@@ -167,7 +168,7 @@ fn run(worker: &Worker, mut board: Board, cell: Cell) -> Sample {
     sample
 }
 
-/// The workload that the cell names, and what it is given.
+/// The workload that the cell names, and its input.
 fn prepare<'a>(
     worker: &Worker,
     cell: &Cell,
@@ -185,7 +186,7 @@ fn prepare<'a>(
     Ok((workload, Setup { threads, seed: cell.seed, parameters, timer: latency, small_block, give_back }))
 }
 
-/// The values in force of those settings that were asked for.
+/// The values in force of the requested settings.
 fn settings_found(allocator: &dyn Allocator, wanted: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     if wanted.is_empty() {
         return BTreeMap::new();
@@ -195,7 +196,7 @@ fn settings_found(allocator: &dyn Allocator, wanted: &BTreeMap<String, String>) 
     found
 }
 
-/// The first setting that is not in force, as an error that names what was wanted and what was found.
+/// The first setting that is not in force, as an error with the requested and the found value.
 fn mismatch(
     wanted: &BTreeMap<String, String>,
     found: &BTreeMap<String, String>,
@@ -208,14 +209,14 @@ fn mismatch(
         }
         Some(_) => None,
     });
-    // glibc's loader tells which tunable it took; that malloc obeyed shows in the arenas it made.
+    // glibc's loader reports the tunable that it read. The number of arenas shows whether malloc obeyed.
     let cap = wanted.get("arena_max").and_then(|most| most.parse::<u64>().ok());
     let broken = cap.zip(most_arenas).filter(|(cap, made)| made > cap);
     let text = text.or_else(|| broken.map(|(cap, made)| format!("arena_max: wanted {cap}, found {made} arenas")));
     text.map(|text| Failure { kind: FailureKind::Setting, text })
 }
 
-/// Where the readings of all phases are put down, in memory that is there from the start.
+/// Stores the readings of all phases, in memory that is allocated at the start.
 struct Board<'a> {
     allocator: &'a dyn Allocator,
     phases: [Option<(Phase, u64)>; MOST_MARKS],
@@ -227,7 +228,7 @@ struct Board<'a> {
 impl Stage for Board<'_> {
     fn mark(&mut self, phase: Phase, live_bytes: u64) {
         if phase == Phase::Purged {
-            let _ = self.allocator.purge(); // where nothing can be purged, the reading says so: it is the one before
+            let _ = self.allocator.purge(); // if nothing can be purged, the reading stays as before
         }
         assert!(self.marks < self.phases.len(), "the workload made more than {MOST_MARKS} marks");
         let mut slots = &mut self.readings[self.marks][..];
@@ -264,7 +265,7 @@ impl<'a> Board<'a> {
         names.enumerate().map(|(at, name)| (name.to_string(), column(at))).collect()
     }
 
-    /// The most arenas that any phase saw.
+    /// The maximum number of arenas over all phases.
     fn most_arenas(&self) -> Option<u64> {
         self.by_name().get("heap_arenas")?.iter().flatten().copied().max()
     }

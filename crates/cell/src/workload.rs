@@ -1,9 +1,9 @@
 //! The contract of a workload: what a cell does with memory. In: threads, a seed, parameters. Out: marks at phases,
-//! with the live bytes at each, and how many operations were done in what time.
+//! each with the live bytes; the number of operations and their time.
 //!
-//! A workload asks for the same blocks whenever the seed is the same, touches all that it allocates, knows what
-//! it holds, and compares its data with what it wrote. It knows no meter: it calls [`Stage::mark`], and who
-//! listens is not its business. The entries are in [`workloads`](crate::workloads).
+//! A workload must request the same blocks for the same seed, touch all memory that it allocates, count its live
+//! bytes, and compare its data with what it wrote. It is independent of the meters: it calls [`Stage::mark`], and the
+//! stage reads them. The entries are in [`workloads`](crate::workloads).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,22 +18,22 @@ pub struct Workload {
     pub name: &'static str,
     /// What it does, in one line.
     pub about: &'static str,
-    /// What an operation is: `request`.
+    /// What one operation is: `request`.
     pub operation: &'static str,
-    /// What can be set, each with its default.
+    /// Its parameters, each with its default.
     pub parameters: &'static [(Setting, &'static str)],
-    /// How long one cell takes on two cores as the table stands, in seconds, without its rests. This and the next two are
-    /// for the plan's estimate only.
+    /// Estimated duration of one cell on two CPU cores with the default parameters, in seconds, without its idle waits.
+    /// This and the next two fields are only for the plan's estimate.
     pub seconds: f64,
-    /// What that time grows with: a parameter, or a sum of some, as `steady+requests`.
+    /// What that time is proportional to: a parameter, or a sum of parameters such as `steady+requests`.
     pub grows_with: &'static [&'static str],
-    /// The parameter that says how often it rests for `idle`; once, where there is none.
+    /// The parameter with the number of idle waits; one wait if `None`.
     pub rests: Option<&'static str>,
-    /// Does it.
+    /// Runs it.
     pub run: fn(&Setup, &mut dyn Stage) -> Result<Outcome, String>,
 }
 
-/// Makes the allocator give back what the calling thread keeps.
+/// Makes the allocator return the calling thread's cached memory to the kernel.
 pub type GiveBack<'a> = dyn Fn(Duration) + Sync + 'a;
 
 /// A row of a workload's table of parameters.
@@ -46,24 +46,25 @@ pub const fn parameter(
     (Setting::new(name, kind, about), default)
 }
 
-/// What a workload is given.
+/// The input of a workload.
 pub struct Setup<'a> {
     /// Worker threads, at least 1.
     pub threads: usize,
-    /// What all choices follow from.
+    /// Random seed for all choices.
     pub seed: u64,
     /// Every parameter of the workload's table, defaults filled in, in canonical spelling.
     pub parameters: BTreeMap<String, String>,
-    /// What takes the durations of single operations.
+    /// Receives the durations of single operations.
     pub timer: &'a dyn Timer,
-    /// What a block of 16 bytes takes of the allocator, in bytes.
+    /// Memory that the allocator uses for a block of 16 bytes, in bytes.
     pub small_block: usize,
-    /// Makes the allocator give back what the calling thread keeps, if so much time has passed since the thread's last.
+    /// Makes the allocator return the calling thread's cached memory to the kernel, if at least this much time has
+    /// passed since the thread's last call.
     pub give_back: &'a GiveBack<'a>,
 }
 
 impl Setup<'_> {
-    /// A parameter as it is written: one of its words.
+    /// A parameter whose value is a word.
     pub fn word(&self, name: &str) -> Result<&str, String> {
         self.parameters.get(name).map(String::as_str).ok_or_else(|| format!("no parameter `{name}`"))
     }
@@ -80,43 +81,44 @@ impl Setup<'_> {
     }
 }
 
-/// What listens to a workload's phases.
+/// Receives the phases of a workload.
 pub trait Stage {
-    /// The workload stands still in `phase`, holding `live_bytes` by its own count. Before [`Phase::Purged`] the
-    /// stage makes the allocator give back what it can. A phase that comes again is marked again, up to [`MOST_MARKS`].
+    /// The workload pauses in `phase` and has `live_bytes` by its own count. Before [`Phase::Purged`] the stage makes
+    /// the allocator return all memory that it can. A phase that occurs again is marked again, up to [`MOST_MARKS`].
     fn mark(&mut self, phase: Phase, live_bytes: u64);
 
-    /// Takes a number of the workload's own, which goes into the row under its name.
+    /// Receives a number that only this workload has. The row contains it under its name.
     fn note(&mut self, _name: &'static str, _value: u64) {}
 }
 
-/// What takes durations of single operations, in nanoseconds.
+/// Receives durations of single operations, in nanoseconds.
 pub trait Timer: Sync {
-    /// Takes some durations. Called from any thread; does not allocate.
+    /// Records some durations. It may be called from any thread, and does not allocate.
     fn record(&self, laps: &[u64]);
 }
 
-/// The most marks that one run can make, `start` included. A number fixed in advance: a list that grew would allocate
-/// between two readings.
+/// The maximum number of marks of one run, including `start`. It is fixed in advance, because a growing list would
+/// allocate between two readings.
 pub const MOST_MARKS: usize = 32;
 
-/// The marks at which meters are read, in the order in which they come; a workload of many cycles marks
-/// [`Phase::Idle`] after each.
+/// The marks at which meters are read, in order of time. A workload with many cycles marks [`Phase::Idle`] after each
+/// cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// The process has just started: nothing of the workload is there.
+    /// The process has just started, before the workload.
     Start,
     /// The live set is built.
     Filled,
-    /// The most is held.
+    /// The workload has its maximum of live bytes.
     Peak,
-    /// The work is over for now, the live set is as it was, and the threads have slept for a moment.
+    /// The work has paused, the live set is as large as before, and the threads have slept for a moment.
     Idle,
-    /// Everything is freed; the threads still live.
+    /// Everything is freed; the threads still exist.
     Released,
-    /// One thread has asked the allocator to give back all that it can: see [`tuning::purge`](allocanary_allocators::tuning::purge). What other
-    /// threads' caches hold, and in glibc the tops of their arenas, is out of its reach.
+    /// One thread has made the allocator return all memory that it can: see
+    /// [`tuning::purge`](allocanary_allocators::tuning::purge). It cannot reach other threads' caches and, in glibc,
+    /// the tops of their arenas.
     Purged,
 }
 
@@ -124,7 +126,7 @@ impl Phase {
     /// Every phase, in order.
     pub const ALL: [Phase; 6] = [Phase::Start, Phase::Filled, Phase::Peak, Phase::Idle, Phase::Released, Phase::Purged];
 
-    /// The phase's name, as rows have it.
+    /// The phase's name in rows.
     pub const fn name(self) -> &'static str {
         match self {
             Phase::Start => "start",
@@ -140,12 +142,12 @@ impl Phase {
 /// What a workload did.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
-    /// Operations completed.
+    /// Completed operations.
     pub operations: u64,
-    /// The time in which they were done, without the pauses at marks.
+    /// The time spent on them, without the pauses at marks.
     pub active: Duration,
-    /// One operation in this many was timed.
+    /// One in this many operations was timed.
     pub timed_every: u32,
-    /// Blocks whose content was compared with what had been written.
+    /// Number of blocks whose content was compared with what was written to them.
     pub verified: u64,
 }

@@ -1,4 +1,4 @@
-//! What to change, as text ready to paste. In: surroundings, an environment, and what the program has where it is known.
+//! What to change, as text ready to paste. In: surroundings, an environment, and the program's allocators if known.
 //! Out: for each allocator the reasons, the variables, and the lines for Docker, Kubernetes and Rust.
 
 use super::defaults::{defaults, jemalloc_arenas, takes_huge_pages};
@@ -15,19 +15,20 @@ use super::{Effect, Flavour, Variables};
 pub struct Advice {
     /// The allocator: `jemalloc`.
     pub allocator: &'static str,
-    /// Why, a sentence each.
+    /// The reasons, one sentence each.
     pub reasons: Vec<String>,
-    /// The variable to set. Settings that it had and that were fine are in the value too.
+    /// The variable to set, and its value. The value includes the valid settings that the variable already had.
     pub variable: (String, String),
-    /// Another variable for the same settings, and whose it is: `MALLOC_CONF`, for a jemalloc under C's own names.
+    /// Another variable for the same settings: `MALLOC_CONF`, for a jemalloc with C's own names.
     pub also: Option<&'static str>,
-    /// What to write at a Rust program's root, a line or a few; none where the program is no Rust program.
+    /// The lines for the root of a Rust program; `None` if it is not a Rust program.
     pub install: Option<String>,
-    /// Whether it takes arenas away, which may cost speed.
+    /// Whether it reduces the number of arenas, which may reduce speed.
     pub fewer_arenas: bool,
 }
 
-/// For the program's own allocator, or for each that a program started from here may have. `seen` is what the program shows.
+/// The advice for the program's own allocator, or for each allocator of the programs that may be started from here.
+/// `seen` is what the program shows.
 pub fn advice(at: &Surroundings, variables: &Variables, subject: Option<&[Flavour]>, seen: &Seen) -> Vec<Advice> {
     let of = |flavour: Flavour| {
         let advice = match flavour {
@@ -56,7 +57,7 @@ fn jemalloc(
     seen: &Seen,
 ) -> Option<Advice> {
     let (variable, link) = (own_variable(flavour), own_link(flavour));
-    // Another build's link was made for other programs.
+    // A link of another build is for other programs.
     let meant_here = |(name, _): &(&String, &String)| variable_of(name).is_none() || *name == link;
     let all = assignments(&variables.iter().filter(meant_here).map(owned).collect(), &seen.libraries);
     let meant = settings(&all, Family::Jemalloc);
@@ -65,7 +66,7 @@ fn jemalloc(
     let mut wanted = meant.clone();
     let mut install = Vec::new();
     let mut reasons = Vec::new();
-    // What stands in a variable that this program ignores is moved to the one that it reads.
+    // The settings in a variable that this program ignores are moved to the variable that it reads.
     let ignored = |remark: &Remark| remark.verdict != Effect::Read && remark.variable.ends_with("MALLOC_CONF");
     let remarks = examine(variables, subject, &seen.libraries);
     let has_settings = |name: &str| all.iter().any(|one| one.variable == name && one.becomes.is_some());
@@ -73,16 +74,16 @@ fn jemalloc(
         reasons.push(format!("{variable} is what such a program reads: the settings in {} move there", moved.variable));
     }
     let (default, usable) = (jemalloc_arenas(at.cpus.affinity), at.cpus.count());
-    // A ratio is the user's choice as well.
+    // A ratio is also a choice of the user.
     let chosen = meant.contains_key("narenas") || meant.contains_key("narenas_ratio");
-    // One thread uses one arena, however many there may be.
+    // One thread uses only one arena.
     if !chosen && default > usable && !seen.is_single() {
         wanted.insert("narenas".into(), usable.to_string());
         install.push("narenas = per_cpu(1)".to_string());
         reasons.push(format!("narenas: {usable}, one for each usable processor, instead of {default}; each arena keeps what was freed in it"));
     }
     let decays = meant.get("dirty_decay_ms").is_none_or(|time| time != "0" && time != "-1");
-    // A program may turn them on by itself, as Redis does.
+    // A program may enable them itself, as Redis does.
     if !meant.contains_key("background_thread") && decays && seen.background_threads == 0 {
         wanted.insert("background_thread".into(), "true".into());
         install.push("background_thread = true".to_string());
@@ -97,7 +98,7 @@ fn jemalloc(
     let value = wanted.iter().map(|(key, value)| format!("{key}:{value}")).collect::<Vec<_>>().join(",");
     let install = Some(in_code(&install.join(", ")));
     let fewer_arenas = !chosen && wanted.contains_key("narenas");
-    // A program that is not running yet may have either build.
+    // A program that does not run yet may have either build.
     let also = subject.is_none().then_some("MALLOC_CONF");
     Some(Advice { allocator: "jemalloc", reasons, variable: (variable.into(), value), also, install, fewer_arenas })
 }
@@ -142,41 +143,41 @@ fn mimalloc(at: &Surroundings, variables: &Variables, subject: Option<&[Flavour]
 }
 
 impl Advice {
-    /// Each variable's name, where there are two for the same settings.
+    /// The name of the variable, and of the other one for the same settings if there is one.
     fn names(&self) -> impl Iterator<Item = &str> {
         std::iter::once(self.variable.0.as_str()).chain(self.also)
     }
 
-    /// For a shell, or a file of variables, line by line.
+    /// The lines for a shell, or for a file of variables.
     pub fn environment(&self) -> Vec<String> {
         self.names().map(|name| format!("{name}={}", quoted(&self.variable.1))).collect()
     }
 
-    /// For a Dockerfile, line by line.
+    /// The lines for a Dockerfile.
     pub fn dockerfile(&self) -> Vec<String> {
         self.environment().iter().map(|line| format!("ENV {line}")).collect()
     }
 
-    /// For a Kubernetes container's `env`, line by line.
+    /// The lines for a Kubernetes container's `env`.
     pub fn kubernetes(&self) -> Vec<String> {
         let value = self.variable.1.replace('\\', "\\\\").replace('"', "\\\"");
         self.names().flat_map(|name| [format!("- name: {name}"), format!("  value: \"{value}\"")]).collect()
     }
 }
 
-/// The `install!` of jemalloc, broken where it would not fit a terminal.
+/// The `install!` of jemalloc, on several lines if one is too wide for a terminal.
 fn in_code(settings: &str) -> String {
     let line = format!("allocanary::install!(jemalloc, {settings});");
     if line.len() <= 76 { line } else { format!("allocanary::install!(\n    jemalloc, {settings}\n);") }
 }
 
-/// As a shell and a Dockerfile take it: in quotes where there is anything but the signs of settings.
+/// The value for a shell and a Dockerfile, quoted if it has other characters than those of settings.
 fn quoted(value: &str) -> String {
     let plain = value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_:,.=-".contains(&byte));
     if plain { value.to_string() } else { format!("'{}'", value.replace('\'', "'\\''")) }
 }
 
-/// As `install!` takes it.
+/// The value as a literal for `install!`.
 fn literal(value: &str) -> String {
     let bare = matches!(value, "true" | "false") || value.parse::<i64>().is_ok();
     if bare { value.to_string() } else { format!("{value:?}") }

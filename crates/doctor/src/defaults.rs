@@ -1,26 +1,26 @@
-//! What each allocator's defaults become on a host. In: its surroundings. Out: a sentence for each allocator.
+//! The effective defaults of each allocator on a host. In: its surroundings. Out: a sentence for each allocator.
 
 use super::host::Surroundings;
 
-/// What an allocator does here if nobody sets anything.
+/// The behaviour of an allocator here without any settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Default {
     /// The allocator: `jemalloc`.
     pub allocator: &'static str,
-    /// The arenas that it may make, where it counts any.
+    /// The maximum number of arenas, if it has arenas.
     pub arenas: Option<u32>,
-    /// What that is, and what it ignores.
+    /// A text with the defaults, and what they ignore.
     pub text: String,
-    /// Whether it is sized for more than the process can use.
+    /// Whether it is sized for more CPUs than the process can use.
     pub oversized: bool,
 }
 
-/// jemalloc's `narenas` where nobody sets it.
+/// jemalloc's default `narenas`.
 pub fn jemalloc_arenas(affinity: u32) -> u32 {
     if affinity <= 1 { 1 } else { affinity.saturating_mul(4).min(4094) }
 }
 
-/// Of each allocator.
+/// The defaults of each allocator.
 pub fn defaults(at: &Surroundings) -> Vec<Default> {
     vec![jemalloc(at), system(at), mimalloc(at)]
 }
@@ -82,7 +82,7 @@ fn mimalloc(at: &Surroundings) -> Default {
     Default { allocator: "mimalloc", arenas: None, text, oversized: huge }
 }
 
-/// Whether mimalloc gets huge pages: it asks for them with madvise.
+/// Whether mimalloc gets huge pages. It requests them with madvise.
 pub fn takes_huge_pages(thp: &str) -> bool {
     matches!(thp, "always" | "madvise")
 }

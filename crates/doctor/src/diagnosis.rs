@@ -1,4 +1,4 @@
-//! What the doctor says. In: facts and judgements. Out: a page.
+//! The doctor's diagnosis. In: facts and judgements. Out: a page.
 
 use super::advice::{Advice, advice};
 use super::defaults::defaults;
@@ -12,7 +12,7 @@ use super::{Effect, Flavour, Variables};
 use allocanary_kernel::terminal::Look;
 use allocanary_kernel::units::{Bytes, Unit};
 
-/// Of this host, and of any program that is started from this environment.
+/// The diagnosis of this host, and of any program that is started from this environment.
 pub fn of_host(at: &Surroundings, variables: &Variables, look: Look) -> String {
     let mut page = Page::new(look);
     surroundings(&mut page, at);
@@ -26,7 +26,7 @@ pub fn of_host(at: &Surroundings, variables: &Variables, look: Look) -> String {
     page.finish()
 }
 
-/// Of a running process.
+/// The diagnosis of a running process.
 pub fn of_process(process: &Process, look: Look) -> String {
     let mut page = Page::new(look);
     let flavours = process.identity.flavours();

@@ -1,5 +1,5 @@
-//! What an ELF file shows of allocators. In: the file. Out: the tell-tale symbols that it defines and the tell-tale strings in
-//! what it loads. The file is read in pieces: a program of hundreds of megabytes is not held whole.
+//! Finds marks of allocators in an ELF file. In: the file. Out: known symbols that it defines, and known strings in its
+//! loaded parts. The file is read in pieces, so that a program of hundreds of megabytes is never in memory as a whole.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -13,19 +13,20 @@ use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache};
 pub struct Marks {
     /// Symbols of [`SYMBOLS`] that it defines, in either table.
     pub symbols: BTreeSet<&'static str>,
-    /// Those of them that other files can bind to.
+    /// Those of them to which other files can bind.
     pub exports: BTreeSet<&'static str>,
     /// Strings of `STRINGS` in its loaded parts, by name.
     pub strings: BTreeSet<&'static str>,
     /// Whether it calls `install!`'s hook, by a symbol.
     pub hook: bool,
-    /// Whether it has a symbol table beside the one for dynamic linking.
+    /// Whether it has a symbol table as well as the one for dynamic linking.
     pub has_symbols: bool,
-    /// glibc's version, where the file is glibc or has it linked in.
+    /// glibc's version, if the file is glibc or is linked statically with it.
     pub glibc: Option<String>,
-    /// jemalloc's version, where the file is jemalloc or has it linked in.
+    /// jemalloc's version, if the file is jemalloc or is linked statically with it.
     pub jemalloc: Option<String>,
-    /// Words such as options are named by, where the file is mimalloc or has it linked in: its options are among them.
+    /// Words that may be option names, if the file is mimalloc or is linked statically with it. They include its
+    /// options.
     pub words: BTreeSet<String>,
     /// Whether Go built it.
     pub go: bool,
@@ -45,8 +46,8 @@ pub const SYMBOLS: [&str; 10] = [
     "malloc",
 ];
 
-/// Strings that survive stripping, each with the name that [`Marks::strings`] has for it. They stand backwards so that
-/// the command that looks for them does not contain them.
+/// Strings that survive stripping, each with its name in [`Marks::strings`]. They are reversed, so that this command
+/// does not contain the strings that it searches.
 const STRINGS: [(&str, &[u8]); 8] = [
     ("jemalloc", b">collamej<"),
     ("rjem", b"FNOC_COLLAM_MEJR_"),
@@ -55,19 +56,19 @@ const STRINGS: [(&str, &[u8]); 8] = [
     ("mimalloc", b" :rorre :collamim"),
     ("tcmalloc", b" :collamct"),
     ("glibc", b"kcehc.collam.cbilg"),
-    // The path of std in the places that Rust's panics name.
+    // The path of std in the source locations of Rust's panics.
     ("rust", b"/crs/eroc/yrarbil"),
 ];
 
-/// The section in which Go writes what it built a program from. Stripping leaves it.
+/// The section with Go's build information. Stripping keeps it.
 const GO: &str = ".go.buildinfo";
 
-/// How much of a file is looked through at a time, and how much of it again with the next piece: more than the longest text
-/// that is looked for.
+/// The number of bytes that are searched at a time, and the overlap with the next piece, which is longer than the
+/// longest searched text.
 const PIECE: usize = 1 << 20;
 const AGAIN: usize = 256;
 
-/// Reads the marks; none where the file is not an ELF file.
+/// Reads the marks; `None` if the file is not an ELF file.
 pub fn marks(bytes: &File) -> io::Result<Option<Marks>> {
     let cache = ReadCache::new(bytes);
     let Ok(file) = object::File::parse(&cache) else { return Ok(None) };
@@ -76,7 +77,7 @@ pub fn marks(bytes: &File) -> io::Result<Option<Marks>> {
     let mut marks = Marks { has_symbols, go, ..Marks::default() };
     let known = |name: &str| SYMBOLS.into_iter().find(|symbol| *symbol == name);
     for symbol in file.dynamic_symbols().filter(ObjectSymbol::is_definition) {
-        // `malloc@@VERSION` is written apart from the name, so the name is the bare one.
+        // The version of `malloc@@VERSION` is stored separately, so the name does not contain it.
         marks.exports.extend(symbol.name().ok().and_then(known));
     }
     for name in file.symbols().filter(ObjectSymbol::is_definition).filter_map(|symbol| symbol.name().ok()) {
@@ -93,7 +94,7 @@ pub fn marks(bytes: &File) -> io::Result<Option<Marks>> {
         }
         marks.glibc = marks.glibc.take().or_else(|| glibc_version(piece));
     })?;
-    // Only where there is such an allocator: these searches are for a shape, not for a word.
+    // Only if there is such an allocator, because these searches match a pattern and not a fixed word.
     let (jemalloc, mimalloc) = (marks.strings.contains("jemalloc"), marks.strings.contains("mimalloc"));
     if jemalloc || mimalloc {
         each_piece(bytes, &loaded, |piece| {
@@ -108,7 +109,7 @@ pub fn marks(bytes: &File) -> io::Result<Option<Marks>> {
     Ok(Some(marks))
 }
 
-/// Calls `look` with each piece of the ranges (start and length, in bytes) of a file. A range that goes past its end is cut.
+/// Calls `look` with each piece of the ranges (start and length, in bytes) of a file. A range beyond its end is cut.
 fn each_piece(file: &File, ranges: &[(u64, u64)], mut look: impl FnMut(&[u8])) -> io::Result<()> {
     let mut buffer = vec![0; PIECE];
     for (start, length) in ranges {
@@ -143,7 +144,8 @@ fn glibc_version(bytes: &[u8]) -> Option<String> {
     Some(version.trim_end_matches('.').to_string()).filter(|version| !version.is_empty())
 }
 
-/// The version in `5.3.1-0-g81034ce1f1373e37dc865038e1bc8eeecf559ce8`, as jemalloc writes it: release, commits since, commit.
+/// The version in `5.3.1-0-g81034ce1f1373e37dc865038e1bc8eeecf559ce8`, jemalloc's format: release, commits since,
+/// commit.
 fn jemalloc_version(bytes: &[u8]) -> Option<String> {
     const COMMIT: usize = 40;
     let is_commit = |text: &[u8]| text.len() == COMMIT && text.iter().all(u8::is_ascii_hexdigit);
@@ -165,7 +167,7 @@ fn jemalloc_version(bytes: &[u8]) -> Option<String> {
     None
 }
 
-/// What stands between NULs and could be the name of an option.
+/// Texts between NULs that may be the name of an option.
 fn words(bytes: &[u8]) -> impl Iterator<Item = &str> {
     let is_word = |text: &&[u8]| {
         (4..=64).contains(&text.len())
@@ -174,7 +176,7 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = &str> {
     bytes.split(|byte| *byte == 0).filter(is_word).filter_map(|text| std::str::from_utf8(text).ok())
 }
 
-/// Where the reverse of `backwards` begins.
+/// The position of the reverse of `backwards`.
 fn find(bytes: &[u8], backwards: &[u8]) -> Option<usize> {
     let (first, length) = (*backwards.last()?, backwards.len());
     let mut from = 0;

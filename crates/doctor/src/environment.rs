@@ -1,5 +1,5 @@
-//! Which of the variables that are set will be read, and what is wrong with them. In: an environment and, where it is
-//! known, what a program reads. Out: a remark for each variable.
+//! Which variables will be read, and their problems. In: an environment and, if known, the allocators of a program.
+//! Out: a remark for each variable.
 
 use super::jemalloc::{jemalloc_reader, jemalloc_reader_of, link_reader, not_here};
 use super::links::variable_of;
@@ -7,23 +7,23 @@ use super::seen::Libraries;
 use super::variables::{Assignment, Family, GLIBC_VARIABLES, JEMALLOC_VARIABLES, assignments, perhaps, settings};
 use super::{Effect, Flavour, Variables};
 
-/// What there is to say of a variable.
+/// A remark about a variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {
     /// The variable.
     pub variable: String,
     /// Its value.
     pub value: String,
-    /// Whether it counts.
+    /// Whether it has an effect.
     pub verdict: Effect,
-    /// By whom it is read, or why not.
+    /// Who reads it, or why nobody does.
     pub text: String,
-    /// What in it will not be taken, and what is overruled.
+    /// The settings in it that are refused or overruled.
     pub problems: Vec<String>,
 }
 
-/// Looks at every variable that is, or was meant to be, an allocator's. `subject` is what a program has, its own
-/// allocator first; without one, any program may be started from here. `libraries` is what its libraries say.
+/// Examines every variable that is, or was meant to be, an allocator's. `subject` is a program's allocators, its own
+/// first; `None` for any program that is started from here. `libraries` is what its libraries show.
 pub fn examine(variables: &Variables, subject: Option<&[Flavour]>, libraries: &Libraries) -> Vec<Remark> {
     let all = assignments(variables, libraries);
     let remark = |(variable, value): (&String, &String)| {
@@ -41,8 +41,8 @@ pub fn examine(variables: &Variables, subject: Option<&[Flavour]>, libraries: &L
     variables.iter().filter_map(remark).collect()
 }
 
-/// Whether jemalloc ends a program at its start for what is wrong in `variable`: `abort_conf` asks for it, wherever it stands.
-/// What it clips is not wrong to it.
+/// Whether jemalloc ends a program at its start because of a problem in `variable`. `abort_conf` in any variable
+/// enables this. A clipped value is not a problem for jemalloc.
 fn aborts(all: &[Assignment], variable: &str, read: &dyn Fn(&str) -> bool) -> Option<String> {
     let read: Vec<Assignment> = all.iter().filter(|one| read(&one.variable)).cloned().collect();
     let asked = settings(&read, Family::Jemalloc).get("abort_conf").is_some_and(|value| value == "true");
@@ -51,7 +51,7 @@ fn aborts(all: &[Assignment], variable: &str, read: &dyn Fn(&str) -> bool) -> Op
         .then(|| "abort_conf:true makes jemalloc end the program at its start because of this".to_string())
 }
 
-/// The settings of `variable` that a later one of another value overrules.
+/// The settings of `variable` that a later setting with another value overrules.
 fn overruled(all: &[Assignment], variable: &str, read: &dyn Fn(&str) -> bool, any_program: bool) -> Vec<String> {
     let good: Vec<&Assignment> = all.iter().filter(|one| one.becomes.is_some() && read(&one.variable)).collect();
     let mut found = Vec::new();
@@ -69,7 +69,7 @@ fn overruled(all: &[Assignment], variable: &str, read: &dyn Fn(&str) -> bool, an
     found
 }
 
-/// Who reads a variable; none where it is no allocator's business.
+/// Who reads a variable; `None` if it is not for an allocator.
 fn reader(variable: &str, value: &str, subject: Option<&[Flavour]>) -> Option<(Effect, String)> {
     let upper = variable.to_ascii_uppercase();
     if JEMALLOC_VARIABLES.contains(&variable) {

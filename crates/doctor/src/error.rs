@@ -1,9 +1,9 @@
-//! Why a process cannot be looked at. In: a pid, a file, what the system said. Out: one line that names all three.
+//! Why a process cannot be read. In: a pid, a file, the system's error. Out: one line with all three.
 
-/// What the doctor says instead of a page.
+/// The error that replaces the page.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Error(pub String);
 
-/// A result whose error is ours.
+/// A result with this crate's error.
 pub type Result<T> = std::result::Result<T, Error>;

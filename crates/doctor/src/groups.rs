@@ -1,28 +1,28 @@
-//! The limits that control groups set, and the files that they stand in. In: a `/proc/<pid>/cgroup` and the mount.
-//! Out: the least CPU quota and the least memory limit from the process's group up to the root.
+//! The limits of control groups, and their files. In: a `/proc/<pid>/cgroup` and the mount. Out: the lowest CPU quota
+//! and the lowest memory limit from the process's group up to the root.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use allocanary_kernel::container::{Trouble, quota_v1, quota_v2};
 
-/// A limit and where it stands.
+/// A limit and its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// Thousandths of a processor, or bytes.
+    /// Thousandths of a CPU, or bytes.
     pub value: u64,
-    /// The file that says so.
+    /// The file that contains it.
     pub file: PathBuf,
 }
 
-/// What limits a process.
+/// The limits of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// In thousandths of a processor.
+    /// CPU quota, in thousandths of a CPU.
     pub cpu: Option<Limit>,
-    /// In bytes.
+    /// Memory limit, in bytes.
     pub memory: Option<Limit>,
-    /// Why no quota could be read, where there is one to read.
+    /// Why a quota that exists could not be read.
     pub trouble: Option<Trouble>,
 }
 
@@ -51,7 +51,7 @@ pub fn limits(groups: &str, mount: &Path) -> Limits {
         };
         let mut read = files(mount, folders, &path, name)
             .filter_map(|file| Some((fs::read_to_string(&file).ok()?.trim().parse().ok()?, file)));
-        // v1 writes no limit as the largest number of whole pages, and v2 as `max`, which is no number.
+        // v1 writes "no limit" as the largest number of whole pages, and v2 as `max`, which is not a number.
         if let Some((value, file)) = read.next().filter(|(value, _)| *value < 1 << 60)
             && found.memory.as_ref().is_none_or(|least| value < least.value)
         {
@@ -64,7 +64,7 @@ pub fn limits(groups: &str, mount: &Path) -> Limits {
     found
 }
 
-/// The groups that count for `controller`, each from the process's own up to the root: whether of v1, and the path.
+/// The groups for `controller`, from the process's own up to the root: whether it is a v1 group, and its path.
 fn tree(groups: &str, controller: &str) -> Vec<(bool, String)> {
     let lines = groups.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
     let mut found = Vec::new();

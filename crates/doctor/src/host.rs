@@ -1,4 +1,5 @@
-//! What a process stands on. In: /proc, /sys and the control groups. Out: cores, affinity, limits, pages, C library.
+//! A process's host and container. In: /proc, /sys and the control groups. Out: cores, affinity, limits, pages, C
+//! library.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,23 +17,23 @@ use allocanary_kernel::units::Bytes;
 pub struct Surroundings {
     /// The machine.
     pub host: Host,
-    /// The processors that the process may use.
+    /// The CPUs available to the process.
     pub cpus: Cpus,
-    /// Where the CPU quota stands.
+    /// The file with the CPU quota.
     pub quota_file: Option<PathBuf>,
-    /// The least memory limit.
+    /// The lowest memory limit.
     pub memory: Option<Limit>,
-    /// The C library with its version, as far as it is known.
+    /// The C library, with its version if known.
     pub libc: String,
 }
 
 impl Surroundings {
-    /// Of this process.
+    /// The surroundings of this process.
     pub fn here() -> Self {
         Surroundings::read(Path::new("/proc/self"), sys::affinity(), System.version())
     }
 
-    /// Of another process, whose C library was found to be `libc`.
+    /// The surroundings of another process, whose C library is `libc`.
     pub fn of(pid: u32, libc: String) -> Self {
         Surroundings::read(&PathBuf::from(format!("/proc/{pid}")), sys::affinity_of(pid), libc)
     }
@@ -87,7 +88,7 @@ impl Surroundings {
     }
 }
 
-/// Surroundings that tests judge: 40 cores, all of them in the affinity mask.
+/// Surroundings for tests: 40 cores, all of them in the affinity mask.
 #[cfg(test)]
 pub(crate) fn sample(quota_milli: Option<u64>, thp: &str) -> Surroundings {
     let host = Host { cores: 40, affinity: 40, thp: thp.into(), ..Host::this() };

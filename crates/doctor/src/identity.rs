@@ -1,8 +1,8 @@
-//! Which allocator a process has. In: the marks of its program and of the libraries that it has mapped. Out: the
-//! allocator, where it was found, how, and how sure that is.
+//! Finds the allocator of a process. In: the marks of its program and of its mapped libraries. Out: the allocator,
+//! where and how it was found, and how certain that is.
 //!
-//! A Rust program may have two: its own global allocator and C's malloc. And a library that is mapped need not be used:
-//! what counts is whose `malloc` the loader finds first, the program's own before any library's.
+//! A Rust program may have two: its own global allocator and C's malloc. A mapped library is not necessarily used: the
+//! `malloc` that the loader finds first counts, the program's own before any library's.
 
 use super::Flavour;
 use super::elf::Marks;
@@ -10,45 +10,45 @@ use super::elf::Marks;
 /// A file of a process.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// Its path, for people.
+    /// Its path, for messages.
     pub path: String,
-    /// What it shows.
+    /// Its marks.
     pub marks: Marks,
 }
 
-/// How sure a finding is.
+/// How certain a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sure {
-    /// By symbols.
+    /// Certain: found by symbols.
     Yes,
-    /// By strings, or from the order in which libraries are mapped.
+    /// Likely: found by strings, or from the order of the mapped libraries.
     Likely,
 }
 
 /// An allocator that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Which.
+    /// The allocator.
     pub flavour: Flavour,
-    /// Where and by what.
+    /// Where and how it was found.
     pub how: String,
-    /// How sure that is.
+    /// How certain this is.
     pub sure: Sure,
 }
 
 /// The allocators of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The program's own.
+    /// The program's own allocator.
     pub main: Found,
-    /// That of its C code, where it is another one.
+    /// The allocator of its C code, if it is another one.
     pub c: Option<Found>,
-    /// What else is to be known.
+    /// Further remarks.
     pub notes: Vec<String>,
 }
 
 impl Identity {
-    /// Tells the allocators apart. `libraries` are in the order in which they were mapped.
+    /// Finds the allocators. `libraries` are in the order in which they were mapped.
     pub fn of(program: &Part, libraries: &[Part]) -> Identity {
         let mut notes = Vec::new();
         let own = linked(program, &mut notes);
@@ -68,7 +68,7 @@ impl Identity {
             }
         }
         match own {
-            // Its allocator is under C's own names, so that C has it too.
+            // Its allocator has C's own names, so C uses it too.
             Some(own) if own.flavour == c.flavour || program.marks.symbols.contains("malloc") && replaces(&own) => {
                 Identity { main: own, c: None, notes }
             }
@@ -77,13 +77,13 @@ impl Identity {
         }
     }
 
-    /// What the process has, the program's own first.
+    /// The allocators of the process, the program's own first.
     pub fn flavours(&self) -> Vec<Flavour> {
         std::iter::once(self.main.flavour).chain(self.c.as_ref().map(|found| found.flavour)).collect()
     }
 }
 
-/// Whether an allocator that stands beside a `malloc` in the same file is that malloc.
+/// Whether an allocator in a file that also has a `malloc` is that `malloc`.
 fn replaces(own: &Found) -> bool {
     !matches!(own.flavour, Flavour::RustJemalloc { .. } | Flavour::Snmalloc)
 }
@@ -101,7 +101,7 @@ fn linked(program: &Part, notes: &mut Vec<String>) -> Option<Found> {
         let sure = if others.len() > 1 { Sure::Likely } else { Sure::Yes };
         return Some(Found { flavour, how: format!("{path} defines the symbol {symbol}"), sure });
     }
-    // With symbols, and none of an allocator's among them, a string is only a text.
+    // If the file has symbols, but none of an allocator, a string does not prove anything.
     if marks.has_symbols {
         return None;
     }
@@ -121,7 +121,7 @@ fn linked(program: &Part, notes: &mut Vec<String>) -> Option<Found> {
     Some(Found { flavour, how: format!("{path} is stripped and contains {text}"), sure: Sure::Likely })
 }
 
-/// What C's malloc is bound to: the program's, else that of the first library with one, the C library last.
+/// The `malloc` that C code is bound to: the program's, else that of the first library with one, the C library last.
 fn bound(program: &Part, libraries: &[Part]) -> Found {
     let Part { path, marks } = program;
     if marks.exports.contains("malloc") {
@@ -139,7 +139,7 @@ fn bound(program: &Part, libraries: &[Part]) -> Found {
         return Found { flavour, how, sure };
     }
     let is_libc = |library: &&Part| libc_of(library).is_some();
-    // The loader has a malloc of its own for itself.
+    // The loader has a separate malloc for internal use.
     let is_loader = |library: &Part| library.path.rsplit('/').next().is_some_and(|name| name.starts_with("ld-linux"));
     let mut with_malloc = libraries.iter().filter(|library| library.marks.exports.contains("malloc"));
     let other = with_malloc.find(|library| !is_libc(library) && !is_loader(library));
@@ -161,7 +161,7 @@ fn bound(program: &Part, libraries: &[Part]) -> Found {
     }
 }
 
-/// The C library that a file is.
+/// Which C library a file is, if any.
 fn libc_of(library: &Part) -> Option<Flavour> {
     let name = library.path.rsplit('/').next().unwrap_or_default();
     if name.starts_with("libc.so.6") || name.starts_with("libc-2.") {
@@ -172,20 +172,20 @@ fn libc_of(library: &Part) -> Option<Flavour> {
     }
 }
 
-/// The C library of a process, with its version where that is glibc's.
+/// The C library of a process, with its version if it is glibc.
 pub fn libc(program: &Part, libraries: &[Part]) -> String {
     let library = libraries.iter().find(|library| libc_of(library).is_some());
     match (library.unwrap_or(program), library) {
         (Part { marks: Marks { glibc: Some(version), .. }, .. }, Some(_)) => format!("glibc {version}"),
         (Part { marks: Marks { glibc: Some(version), .. }, .. }, None) => format!("glibc {version}, linked statically"),
         (_, Some(library)) => library.path.rsplit('/').next().unwrap_or_default().to_string(),
-        // A static program has glibc's tunables in it, but seldom its version.
+        // A static program contains glibc's tunables, but rarely its version.
         (Part { marks, .. }, None) if marks.strings.contains("glibc") => "glibc, linked statically".to_string(),
         (_, None) => "unknown: the program is linked statically".to_string(),
     }
 }
 
-/// The allocator that a file's symbols belong to, and the symbol that shows it.
+/// The allocator to which a file's symbols belong, and the symbol that shows it.
 fn by_symbol(marks: &Marks) -> Option<(Flavour, &'static str)> {
     let installs = marks.hook || marks.strings.contains("install");
     let known = [

@@ -1,10 +1,10 @@
-//! Which jemalloc reads which variable and which link: its builds differ in the prefix of their names. In: a name and, where
-//! it is known, what a program has. Out: whether it counts there, and a sentence on why.
+//! Which build of jemalloc reads which variable and which link: the builds differ in the prefix of their names. In: a
+//! name and, if known, a program's allocators. Out: whether it has an effect there, and a sentence with the reason.
 
 use super::links::{A_FILE, LINKS, readers};
 use super::{Effect, Flavour};
 
-/// Who reads a variable of jemalloc's, of the programs that may be started from here.
+/// Which programs that are started from here read a variable of jemalloc.
 pub fn jemalloc_reader(variable: &str) -> (Effect, String) {
     let (verdict, text) = match variable {
         "_RJEM_MALLOC_CONF" => (
@@ -25,7 +25,7 @@ pub fn jemalloc_reader(variable: &str) -> (Effect, String) {
     (verdict, text.into())
 }
 
-/// Whether a program that has `flavours` reads a variable of jemalloc's.
+/// Whether a program that has `flavours` reads a variable of jemalloc.
 pub fn jemalloc_reader_of(variable: &str, flavours: &[Flavour]) -> (Effect, String) {
     let Some(jemalloc) = flavours.iter().find(|flavour| flavour.is_jemalloc()) else { return not_here(flavours) };
     let own = own_variable(*jemalloc);
@@ -38,7 +38,7 @@ pub fn jemalloc_reader_of(variable: &str, flavours: &[Flavour]) -> (Effect, Stri
     }
 }
 
-/// The variable that a jemalloc reads by itself.
+/// The variable that a build of jemalloc reads by itself.
 pub fn own_variable(jemalloc: Flavour) -> &'static str {
     match jemalloc {
         Flavour::PlainJemalloc => "MALLOC_CONF",
@@ -47,7 +47,7 @@ pub fn own_variable(jemalloc: Flavour) -> &'static str {
     }
 }
 
-/// Who reads a link of jemalloc's; `later` is the variable that wins over it.
+/// Who reads a link of jemalloc. `later` is the variable that takes precedence over it.
 pub fn link_reader(link: &str, later: &str, value: &str, subject: Option<&[Flavour]>) -> (Effect, String) {
     let jemalloc = subject.and_then(|flavours| flavours.iter().find(|flavour| flavour.is_jemalloc()));
     match (subject, jemalloc) {
@@ -72,13 +72,13 @@ pub fn link_reader(link: &str, later: &str, value: &str, subject: Option<&[Flavo
     }
 }
 
-/// The link that a jemalloc reads.
+/// The link that a build of jemalloc reads.
 pub fn own_link(jemalloc: Flavour) -> &'static str {
     let own = own_variable(jemalloc);
     LINKS.into_iter().find(|(_, variable)| *variable == own).map_or("", |(link, _)| link)
 }
 
-/// What to say of a variable that is for none of a program's allocators.
+/// The remark about a variable that is for none of a program's allocators.
 pub fn not_here(flavours: &[Flavour]) -> (Effect, String) {
     let names: Vec<&str> = flavours.iter().map(|flavour| flavour.name()).collect();
     (Effect::Ignored, format!("this program has {}", names.join(" and ")))

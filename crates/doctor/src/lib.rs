@@ -1,10 +1,10 @@
-//! What a host, a container and an environment make of an allocator, and what to change. In: facts gathered from /proc,
-//! control groups, the environment and ELF files. Out: values, and a text to read.
+//! How a host, a container and an environment affect an allocator, and what to change. In: facts from /proc, control
+//! groups, the environment and ELF files. Out: values, and a text for the user.
 //!
 //! Facts are gathered first ([`host`], [`groups`], [`process`]); everything that judges them ([`defaults`],
 //! [`environment`], [`identity`], [`advice`]) is a pure function of them.
 
-// Numbers and texts are returned: only the command writes to a terminal.
+// This crate returns numbers and texts. Only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 
 pub mod advice;
@@ -28,23 +28,23 @@ use std::collections::BTreeMap;
 /// Environment variables by name, and jemalloc's [`links`] by path.
 pub type Variables = BTreeMap<String, String>;
 
-/// Whether a variable counts.
+/// Whether a variable has an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// It is read.
     Read,
     /// It depends on the program.
     Depends,
-    /// It is read by nobody.
+    /// Nothing reads it.
     Ignored,
 }
 
-/// An allocator as a program has it, as far as it bears on which variables it reads.
+/// An allocator in a program, in the variants that read different variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavour {
-    /// jemalloc with the prefix `_rjem_`, as tikv-jemallocator builds it: C's malloc stays the system's.
+    /// jemalloc with the prefix `_rjem_`, as tikv-jemallocator builds it. C's malloc is still the system's.
     RustJemalloc {
-        /// Whether the program hands `MALLOC_CONF` and `JE_MALLOC_CONF` on to it, as `install!` does.
+        /// Whether the program passes `MALLOC_CONF` and `JE_MALLOC_CONF` on to it, as `install!` does.
         installs: bool,
     },
     /// jemalloc under C's own names.
@@ -53,7 +53,7 @@ pub enum Flavour {
     PrefixedJemalloc,
     /// mimalloc.
     Mimalloc,
-    /// gperftools' or Google's.
+    /// tcmalloc of gperftools or of Google.
     Tcmalloc,
     /// snmalloc.
     Snmalloc,
@@ -63,7 +63,7 @@ pub enum Flavour {
     OtherLibc,
     /// The allocator of Go's runtime.
     Go,
-    /// A malloc that is not the C library's, and whose it is cannot be told.
+    /// A malloc that is not the C library's; its origin is unknown.
     Unknown,
 }
 

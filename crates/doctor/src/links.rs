@@ -1,22 +1,22 @@
-//! jemalloc's links: beside its variable it takes the text of a symbolic link in /etc as settings. In: a root folder, of
-//! this host or of another process. Out: the links that are there, as variables named by their path.
+//! jemalloc's links: as well as its variable, it reads the text of a symbolic link in /etc as settings. In: a root
+//! folder, of this host or of another process. Out: the existing links, as variables named by their path.
 
 use std::fs;
 use std::path::Path;
 
 use super::Variables;
 
-/// Each link, and the variable that the same builds of jemalloc read next, so that it wins.
+/// Each link, and the variable that the same builds of jemalloc read next. The variable takes precedence.
 pub const LINKS: [(&str, &str); 3] = [
     ("/etc/je_malloc.conf", "JE_MALLOC_CONF"),
     ("/etc/malloc.conf", "MALLOC_CONF"),
     ("/etc/_rjem_malloc.conf", "_RJEM_MALLOC_CONF"),
 ];
 
-/// The value of what lies there and is no link. jemalloc does not open it.
+/// The value for a file at a link's path that is not a link. jemalloc does not open it.
 pub const A_FILE: &str = "(a file, not a link)";
 
-/// Those below `root`.
+/// The links below `root`.
 pub fn links(root: &Path) -> Variables {
     let look = |(path, _): (&str, &str)| {
         let place = root.join(path.trim_start_matches('/'));
@@ -30,12 +30,12 @@ pub fn links(root: &Path) -> Variables {
     LINKS.into_iter().filter_map(look).collect()
 }
 
-/// The variable that goes with a link; none where `name` is no link of jemalloc's.
+/// The variable of the same builds as a link; `None` if `name` is not a link of jemalloc.
 pub fn variable_of(name: &str) -> Option<&'static str> {
     LINKS.into_iter().find(|(link, _)| *link == name).map(|(_, variable)| variable)
 }
 
-/// Who reads a link that lies on this host.
+/// Who reads a link on this host.
 pub fn readers(link: &str) -> &'static str {
     match link {
         "/etc/_rjem_malloc.conf" => {

@@ -1,18 +1,18 @@
-//! A page of labels and sentences that fits the terminal. In: parts, in order. Out: text, with colours where the look
-//! has them.
+//! A page of labels and sentences that fits the terminal. In: parts, in order. Out: text, with colours if the look has
+//! them.
 
 use allocanary_kernel::terminal::Look;
 
-/// What a line says about its matter.
+/// The judgement that a line expresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
-    /// Nothing special.
+    /// No judgement.
     Plain,
-    /// As it should be.
+    /// Correct.
     Good,
-    /// Worth a look.
+    /// Should be checked.
     Doubt,
-    /// Not as it should be.
+    /// Wrong.
     Bad,
 }
 
@@ -22,7 +22,7 @@ pub struct Page {
     text: String,
 }
 
-/// Where the texts beside labels begin.
+/// The column at which the texts next to labels begin.
 const INDENT: usize = 14;
 
 impl Page {
@@ -40,7 +40,7 @@ impl Page {
         self.text.push_str(&format!("{line}\n"));
     }
 
-    /// A label and a text that wraps beside it; a label that is too long stands on a line of its own.
+    /// A label, and a text that wraps next to it. A label that is too long gets a separate line.
     pub fn item(&mut self, label: &str, text: &str, tone: Tone) {
         let wide = label.chars().count() + 3 > INDENT;
         if wide {
@@ -63,12 +63,12 @@ impl Page {
         self.text.push('\n');
     }
 
-    /// A line to be copied: never wrapped, never painted.
+    /// A line to be copied, without wrapping and colour.
     pub fn verbatim(&mut self, line: &str) {
         self.text.push_str(&format!("    {}\n", harmless(line)));
     }
 
-    /// What was written.
+    /// The finished page.
     pub fn finish(self) -> String {
         self.text
     }
@@ -113,7 +113,7 @@ impl Page {
     }
 }
 
-/// Without control characters: another process's variables and paths may hold what would steer the terminal.
+/// Removes control characters: another process's variables and paths may contain terminal control sequences.
 fn harmless(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

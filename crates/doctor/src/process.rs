@@ -1,6 +1,6 @@
-//! A running process, as far as it bears on its memory. In: `/proc/PID` and the files that it has mapped. Out: its
-//! allocator, its memory by kind, its mappings, its environment. A process that cannot be read is one line that names
-//! the pid and the file.
+//! The properties of a running process that affect its memory. In: `/proc/PID` and the files that it has mapped. Out:
+//! its allocator, its memory by kind, its mappings, its environment. If a process cannot be read, the error is one line
+//! with the pid and the file.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -15,49 +15,49 @@ use super::seen::{Seen, is_overwritten};
 use crate::error::{Error, Result};
 use allocanary_kernel::sys::line_number;
 
-/// What is known of a process.
+/// A process.
 #[derive(Clone, Debug)]
 pub struct Process {
-    /// Its number.
+    /// Its process ID.
     pub pid: u32,
     /// Its program.
     pub program: String,
-    /// Its command line, as it is now: a program may write over it.
+    /// Its present command line. A program may overwrite it.
     pub command: String,
-    /// Which allocator it has.
+    /// Its allocators.
     pub identity: Identity,
-    /// Resident memory and threads, by what they are.
+    /// Resident memory by kind, and the number of threads.
     pub memory: Memory,
     /// Its mappings.
     pub maps: Maps,
-    /// The variables that it was started with, and the links of its root.
+    /// The variables with which it was started, and the links of its root.
     pub variables: Variables,
-    /// What else it shows of itself.
+    /// Other facts that it shows.
     pub seen: Seen,
-    /// What it stands on.
+    /// Its host and container.
     pub surroundings: Surroundings,
 }
 
-/// Sizes in bytes; none where the kernel does not tell.
+/// Sizes in bytes; `None` if the kernel does not report them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// In memory, all kinds.
+    /// Resident memory of all kinds.
     pub rss: Option<u64>,
-    /// Of no file: heaps and stacks.
+    /// Resident memory without a file: heaps and stacks.
     pub anonymous: Option<u64>,
-    /// Of files: programs and libraries.
+    /// Resident memory of files: programs and libraries.
     pub file: Option<u64>,
     /// Shared memory.
     pub shmem: Option<u64>,
-    /// Shared pages divided among their users.
+    /// Proportional set size: shared pages are divided among their users.
     pub pss: Option<u64>,
-    /// That only this process has.
+    /// Memory that only this process has.
     pub private: Option<u64>,
-    /// Given back with MADV_FREE, but still counted as resident.
+    /// Memory that was returned with MADV_FREE, but is still counted as resident.
     pub lazy_free: Option<u64>,
-    /// In transparent huge pages.
+    /// Memory in transparent huge pages.
     pub huge: Option<u64>,
-    /// Threads, in number.
+    /// Number of threads.
     pub threads: Option<u64>,
 }
 
@@ -68,14 +68,14 @@ pub struct Maps {
     pub files: Vec<String>,
     /// The size of `[heap]`, which sbrk grows.
     pub heap: u64,
-    /// Writable mappings of no file: how many, and their size.
+    /// Writable mappings without a file: their number and size.
     pub anonymous: (usize, u64),
-    /// Addresses kept without access: how many, and their size.
+    /// Reserved address space without access: the number of mappings and their size.
     pub reserved: (usize, u64),
 }
 
 impl Process {
-    /// Looks at a process.
+    /// Reads a process.
     pub fn look_at(pid: u32) -> Result<Process> {
         let root = PathBuf::from(format!("/proc/{pid}"));
         let read = |name: &str| {
@@ -90,7 +90,7 @@ impl Process {
         let program = program.to_string_lossy().into_owned();
         let marks_of_program = look_into(&link).map_err(|error| unreadable(pid, &link, &error))?;
         let program = Part { path: program, marks: marks_of_program };
-        // Paths are those of the process's own mounts.
+        // Paths are relative to the process's own mounts.
         let library = |path: &String| {
             let inside = root.join("root").join(path.trim_start_matches('/'));
             let marks = look_into(&inside).or_else(|_| look_into(Path::new(path))).unwrap_or_default();
@@ -120,7 +120,7 @@ impl Process {
     }
 }
 
-/// One line for a process that cannot be looked at.
+/// The error of a process that cannot be read, in one line.
 fn unreadable(pid: u32, path: &Path, error: &std::io::Error) -> Error {
     let path = path.display();
     Error(match error.kind() {
@@ -135,19 +135,19 @@ fn unreadable(pid: u32, path: &Path, error: &std::io::Error) -> Error {
     })
 }
 
-/// The marks in a file; none in a file of another kind.
+/// The marks in a file; no marks if it is not an ELF file.
 fn look_into(path: &Path) -> std::io::Result<Marks> {
     Ok(marks(&File::open(path)?)?.unwrap_or_default())
 }
 
-/// How many of the threads are jemalloc's background threads, by the name that it gives them.
+/// Number of jemalloc's background threads, by their thread name.
 fn background_threads(root: &Path) -> u64 {
     let threads = fs::read_dir(root.join("task")).into_iter().flatten().flatten();
     let names = threads.filter_map(|thread| fs::read_to_string(thread.path().join("comm")).ok());
     names.filter(|name| name.trim_end() == "jemalloc_bg_thd").count() as u64
 }
 
-/// The arguments with a space between; one that has spaces of its own stands in quotes, and a very long line is cut.
+/// The arguments, separated by spaces. An argument with spaces is quoted, and a very long line is cut.
 fn command_line(cmdline: &[u8]) -> String {
     const MOST: usize = 300;
     let end = cmdline.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
@@ -155,7 +155,7 @@ fn command_line(cmdline: &[u8]) -> String {
         let text = String::from_utf8_lossy(argument).into_owned();
         if text.is_empty() || text.contains(' ') { format!("'{text}'") } else { text }
     };
-    // A program that wrote a title over its arguments left one text.
+    // If a program has overwritten its arguments with a title, there is only one text.
     let line = match cmdline[..end].contains(&0) {
         true => cmdline[..end].split(|byte| *byte == 0).map(argument).collect::<Vec<_>>().join(" "),
         false => String::from_utf8_lossy(&cmdline[..end]).into_owned(),
@@ -166,14 +166,14 @@ fn command_line(cmdline: &[u8]) -> String {
     }
 }
 
-/// `NAME=value` between NULs.
+/// Parses `NAME=value` texts that are separated by NULs.
 fn variables(environ: &[u8]) -> Variables {
     let pairs = environ.split(|byte| *byte == 0).map(String::from_utf8_lossy);
     pairs.filter_map(|pair| pair.split_once('=').map(|(name, value)| (name.to_string(), value.to_string()))).collect()
 }
 
 impl Memory {
-    /// From the texts of `status` and `smaps_rollup`.
+    /// Parses the texts of `status` and `smaps_rollup`.
     fn parse(status: &[u8], rollup: &[u8]) -> Memory {
         let kib = |text: &[u8], key: &[u8]| line_number(text, key).map(|kib| kib * 1024);
         let private = kib(rollup, b"Private_Clean:").zip(kib(rollup, b"Private_Dirty:"));
@@ -192,7 +192,7 @@ impl Memory {
 }
 
 impl Maps {
-    /// From the text of `maps`: `start-end rw-p offset device inode path`.
+    /// Parses the text of `maps`: `start-end rw-p offset device inode path`.
     fn parse(text: &str) -> Maps {
         let mut maps = Maps::default();
         for line in text.lines() {
@@ -203,7 +203,7 @@ impl Maps {
                 Some((u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?))
             });
             let size = ends.map_or(0, |(start, end)| end.saturating_sub(start));
-            // A path may have spaces; it begins after the inode.
+            // A path may contain spaces. It begins after the inode.
             let path = line.find('/').map_or_else(|| words.nth(3).unwrap_or_default(), |at| &line[at..]);
             match path {
                 "[heap]" => maps.heap += size,

@@ -1,36 +1,36 @@
-//! What a running process shows of itself beside its allocators: what bears on advice. In: its files, its threads, its
-//! environment. Out: facts, each unknown where nothing shows it.
+//! Other facts about a running process that affect the advice. In: its files, its threads, its environment. Out: facts,
+//! each unknown if nothing shows it.
 
 use std::collections::BTreeSet;
 
 use super::identity::Part;
 
-/// Facts of a process. The default is a program that is not known yet: one that is started from here.
+/// Facts about a process. The default is for an unknown program that is started from here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// How many threads it has.
+    /// Number of threads.
     pub threads: Option<u64>,
-    /// How many of them are jemalloc's background threads.
+    /// Number of jemalloc's background threads among them.
     pub background_threads: u64,
-    /// Whether it wrote over the environment that it was started with.
+    /// Whether it has overwritten its initial environment.
     pub overwritten: bool,
-    /// Whether it is a Rust program; unknown of one that is not running.
+    /// Whether it is a Rust program; `None` for a program that does not run.
     pub rust: Option<bool>,
-    /// What its libraries say of themselves.
+    /// Facts that its libraries show.
     pub libraries: Libraries,
 }
 
-/// What the allocators that a program has linked or mapped say of themselves.
+/// Facts that a program's linked or mapped allocators show.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Libraries {
     /// jemalloc's version.
     pub jemalloc: Option<String>,
-    /// The words in mimalloc's file. The linker may let a word stand in the end of a longer one.
+    /// The words in mimalloc's file. The linker may store a word as the end of a longer one.
     pub mimalloc_words: Option<BTreeSet<String>>,
 }
 
 impl Seen {
-    /// What the files show.
+    /// The facts that the files show.
     pub fn of(program: &Part, libraries: &[Part]) -> Seen {
         let parts = || std::iter::once(program).chain(libraries);
         let words = parts().map(|part| &part.marks.words).find(|words| !words.is_empty());
@@ -44,7 +44,7 @@ impl Seen {
         }
     }
 
-    /// Whether it runs on one thread, those of the allocator's own aside.
+    /// Whether it has one thread, apart from the allocator's threads.
     pub fn is_single(&self) -> bool {
         self.threads.is_some_and(|threads| threads.saturating_sub(self.background_threads) <= 1)
     }
@@ -57,14 +57,14 @@ impl Libraries {
         Some([parts.next()??, parts.next()??, parts.next()??])
     }
 
-    /// Whether mimalloc has an option; unknown where there is no file to look into.
+    /// Whether mimalloc has an option; `None` if there is no file to search.
     pub fn has_option(&self, name: &str) -> Option<bool> {
         self.mimalloc_words.as_ref().map(|words| words.iter().any(|word| word.ends_with(name)))
     }
 }
 
-/// Whether `/proc/<pid>/environ` is not what the process was started with. setproctitle moves the variables elsewhere,
-/// fills the place with zeros and may let a long title reach into it.
+/// Whether `/proc/<pid>/environ` is no longer the initial environment. setproctitle moves the variables elsewhere,
+/// fills their place with zeros, and a long title may extend into it.
 pub fn is_overwritten(environ: &[u8]) -> bool {
     let text = environ.strip_suffix(b"\0").unwrap_or(environ);
     if environ.is_empty() {

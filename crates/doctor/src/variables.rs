@@ -1,7 +1,8 @@
-//! What the variables that configure allocators say, setting by setting. In: an environment. Out: every assignment in
-//! the order in which it is read, with what is wrong with it.
+//! The settings in the variables that configure allocators. In: an environment. Out: every assignment in the order in
+//! which it is read, with its problem if it has one.
 //!
-//! Stricter than [`Kind::canonical`], which takes what people mean: here it counts what the allocator's own parser takes.
+//! It is stricter than [`Kind::canonical`], which also accepts other spellings. Here the allocator's own parser
+//! decides.
 
 mod jemalloc;
 
@@ -24,38 +25,38 @@ const JEMALLOC_ALSO: &str = "";
 #[cfg(not(feature = "mimalloc"))]
 const MIMALLOC_SETTINGS: &[Setting] = &[];
 
-/// Whose setting it is.
+/// The allocator of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// Any jemalloc's.
+    /// Any build of jemalloc.
     Jemalloc,
-    /// glibc's malloc's.
+    /// glibc's malloc.
     Glibc,
-    /// mimalloc's.
+    /// mimalloc.
     Mimalloc,
 }
 
-/// One setting, as a variable has it.
+/// One setting in a variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assignment {
-    /// Whose it is.
+    /// The allocator that has this setting.
     pub family: Family,
-    /// The variable that it stands in.
+    /// The variable that contains it.
     pub variable: String,
     /// The allocator's name for it.
     pub key: String,
     /// Its value.
     pub value: String,
-    /// The value that the allocator takes: this one, another where it clips, or none.
+    /// The value that the allocator uses: this one, a clipped one, or `None` if it uses none.
     pub becomes: Option<String>,
-    /// Why it will not be taken as it is, if so.
+    /// Why it is not used unchanged, if so.
     pub problem: Option<String>,
 }
 
 /// jemalloc's variables, in the order in which a program with `install!` reads them.
 pub const JEMALLOC_VARIABLES: [&str; 3] = ["JE_MALLOC_CONF", "MALLOC_CONF", "_RJEM_MALLOC_CONF"];
 
-/// The older variables of glibc and the tunables that they are.
+/// The older variables of glibc, each with its tunable.
 pub const GLIBC_VARIABLES: [(&str, &str); 8] = [
     ("MALLOC_ARENA_MAX", "arena_max"),
     ("MALLOC_ARENA_TEST", "arena_test"),
@@ -77,8 +78,8 @@ const MIMALLOC_OLD: [(&str, &str); 6] = [
     ("reset_delay", "purge_delay"),
 ];
 
-/// Every setting in the environment, those that are read earlier first. `libraries` is what is known of the allocators that
-/// will read them.
+/// Every setting in the environment, in the order in which they are read. `libraries` is what is known about the
+/// allocators that will read them.
 pub fn assignments(variables: &Variables, libraries: &Libraries) -> Vec<Assignment> {
     let mut found = Vec::new();
     // A link is read right before the variable of the same build.
@@ -92,7 +93,7 @@ pub fn assignments(variables: &Variables, libraries: &Libraries) -> Vec<Assignme
             found.push(glibc(name, key, value));
         }
     }
-    // Wherever the tunable stands, it wins over the older variable.
+    // The tunable takes precedence over the older variable, in any order.
     for pair in variables.get("GLIBC_TUNABLES").iter().flat_map(|text| text.split(':')) {
         if let Some((key, value)) = pair.split_once('=')
             && let Some(key) = key.strip_prefix("glibc.malloc.")
@@ -109,7 +110,7 @@ pub fn assignments(variables: &Variables, libraries: &Libraries) -> Vec<Assignme
     found
 }
 
-/// The settings of a family that are taken, the later over the earlier, each with the value that it has then.
+/// The effective settings of a family with their values. A later setting replaces an earlier one.
 pub fn settings(assignments: &[Assignment], family: Family) -> BTreeMap<String, String> {
     let own = assignments.iter().filter(|one| one.family == family);
     own.filter_map(|one| Some((one.key.clone(), one.becomes.clone()?))).collect()
@@ -148,20 +149,20 @@ fn mimalloc(variable: &str, key: &str, value: &str, libraries: &Libraries) -> As
             Some(format!("this program's mimalloc has no option `{key}`; it ignores it without a word"))
         }
         None if MIMALLOC_SETTINGS.is_empty() => None,
-        // Another version's, which our table does not have.
+        // An option of another version, which is not in our table.
         None if libraries.has_option(key) == Some(true) => None,
         None => {
             let near = perhaps(key, MIMALLOC_SETTINGS.iter().map(|setting| setting.name.as_ref()));
             Some(format!("mimalloc v3 has no option `{key}`{near}; it ignores it without a word"))
         }
-        // Its parser takes these words for 1 and 0 wherever a number may stand, and nothing at all for 1.
+        // Its parser accepts these words as 1 and 0 for any number, and an empty text as 1.
         Some(_) if ["", "true", "yes", "on", "false", "no", "off"].contains(&&*value.to_ascii_lowercase()) => None,
         Some(setting) => refused(setting, value, true),
     };
     assignment(Family::Mimalloc, variable, key, value, problem)
 }
 
-/// What is wrong with a value that the allocator's parser does not take, or that is out of its range.
+/// The problem of a value that the allocator's parser refuses, or that is out of range.
 fn refused(setting: &Setting, value: &str, taken: bool) -> Option<String> {
     let fits = match (taken, number(value)) {
         (false, _) => false,

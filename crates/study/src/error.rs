@@ -1,39 +1,39 @@
-//! Every way in which the command fails. In: what was being done. Out: one line that names the file, cell, setting or
-//! line, what was wanted, what was found, and what to do next.
+//! Every error of the command. In: the failed operation. Out: one line that names the file, cell, setting or line, what
+//! was expected, what was found, and what to do next.
 
 use std::path::PathBuf;
 
-/// What the command says before it exits.
+/// The message of the command before it exits.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A candidate, workload or number that cannot be studied.
     #[error("{0}")]
     Input(String),
-    /// A file or folder that could not be read, written or made.
+    /// A file or folder that could not be read, written or created.
     #[error("{path}: {doing}: {source}")]
     File {
         /// The file.
         path: PathBuf,
-        /// What was being done to it.
+        /// The operation that failed.
         doing: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// A study file that is not one. The text names line and key.
+    /// A file that is not a valid study. The text names line and key.
     #[error("{path}: {problem}")]
     StudyFile {
         /// The file.
         path: String,
-        /// What the parser said.
+        /// The parser's message.
         problem: String,
     },
-    /// A cell that is missing, silent or of another build.
+    /// A cell that is missing, does not answer, or is another build.
     #[error("{0}")]
     Cell(String),
     /// Rows that were moved or removed while they were being written.
     #[error("{0}")]
     Gone(String),
-    /// No row that could be reported.
+    /// There is no row to report.
     #[error("{0}")]
     NoRows(String),
 }
@@ -45,5 +45,5 @@ impl Error {
     }
 }
 
-/// A result whose error is ours.
+/// A result with this crate's error.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -1,16 +1,16 @@
-//! Internal to [allocanary](https://docs.rs/allocanary): this crate promises nothing, and any release may change it.
+//! Internal to [allocanary](https://docs.rs/allocanary): this crate has no stable API, and any release may change it.
 //!
-//! The parent's side of a study. Data flow one way, and every arrow is a file or a pipe that can be looked at:
+//! The parent's side of a study. Data flow in one direction, and each step passes them on in a file or a pipe:
 //!
-//! 1. a [`Study`] (TOML, flags) and the cells that were found make a plan: a list of cells in shuffled rounds;
-//! 2. [`run`] starts one fresh process for each cell, which answers with a sample;
-//! 3. samples are [`rows`] of a file, flushed one by one: what was measured is never lost;
-//! 4. a [`summary`] folds rows into medians, intervals and verdicts;
+//! 1. A [`Study`] (TOML, flags) and the available cells make a plan: a list of cells in shuffled rounds.
+//! 2. [`run`] starts one fresh process for each cell. The process answers with a sample.
+//! 3. Samples are [`rows`] of a file. Each row is flushed at once, so that no measurement is lost.
+//! 4. A [`summary`] folds rows into medians, intervals and verdicts.
 //! 5. [`reports`] show them.
 //!
-//! Measuring writes rows, and every view starts from rows.
+//! Measuring writes rows. Every report is made from rows.
 
-// Numbers and texts are returned: only the command writes to a terminal.
+// This crate returns numbers and texts. Only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 
 pub mod error;

@@ -5,10 +5,10 @@ use allocanary_kernel::terminal::Look;
 
 /// A way to show findings.
 pub struct Report {
-    /// Its name, as `--format` takes it.
+    /// Its name for `--format`.
     pub name: &'static str,
-    /// What it is for, in one line.
+    /// Its purpose, in one line.
     pub about: &'static str,
-    /// Writes all of it.
+    /// Returns the whole text.
     pub render: fn(&Findings, &Look) -> String,
 }

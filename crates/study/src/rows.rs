@@ -1,4 +1,4 @@
-//! Reads files of rows. In: JSON lines. Out: samples, one at a time; lines that are none are named and passed over.
+//! Reads files of rows. In: JSON lines. Out: samples, one at a time. Invalid lines are named and skipped.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
@@ -9,8 +9,8 @@ use serde::Deserialize;
 use crate::error::{Error, Result};
 use allocanary_cell::sample::{SCHEMA, Sample};
 
-/// Reads every row of `files` in order. `-` is standard input. Gives what was wrong with single lines; an error is a
-/// file that could not be read at all.
+/// Reads every row of `files` in order. `-` is standard input. Returns the problems of single lines. Fails if a file
+/// cannot be read at all.
 pub fn read(files: &[PathBuf], mut row: impl FnMut(Sample)) -> Result<Vec<String>> {
     let mut problems = Vec::new();
     for file in files {
@@ -31,16 +31,16 @@ pub fn read(files: &[PathBuf], mut row: impl FnMut(Sample)) -> Result<Vec<String
     Ok(problems)
 }
 
-/// A study's folder stands for the rows in it.
+/// The file of rows: in a study's folder `samples.jsonl`, else the path itself.
 fn rows_of(path: &Path) -> PathBuf {
     if path.is_dir() { path.join("samples.jsonl") } else { path.to_path_buf() }
 }
 
-/// The longest row that is read, in bytes. Our own have some 3 KiB.
+/// The maximum length of a row, in bytes. Our own rows have some 3 KiB.
 pub const MOST_LINE: u64 = 4 << 20;
-/// How many bad lines of a file are told one by one.
+/// The maximum number of bad lines of a file that are reported one by one.
 const MOST_TOLD: usize = 20;
-/// After so many bad lines a file with fewer rows than that is none of rows.
+/// A file with at least this many bad lines, and fewer valid rows than bad lines, is not a file of rows.
 const MOST_BAD: usize = 1000;
 
 fn read_lines(
@@ -104,7 +104,7 @@ fn read_lines(
 fn parse(line: &[u8]) -> std::result::Result<Sample, String> {
     match serde_json::from_slice::<Sample>(line) {
         Ok(sample) if sample.schema == SCHEMA => Ok(sample),
-        // A row of a later schema may or may not fit today's fields; only its number is sure to be readable.
+        // A row of a later schema may not fit today's fields. Only its schema number is certain to be readable.
         other => match (serde_json::from_slice::<Version>(line), other) {
             (Ok(Version { schema }), _) if schema != SCHEMA => Err(format!(
                 "schema {schema}, and this command reads {SCHEMA}: report it with the command that wrote it"

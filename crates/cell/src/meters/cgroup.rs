@@ -1,7 +1,7 @@
 //! The memory of the control group (container) that this process is in, v2 or v1.
 //!
-//! It counts everything in the group: page cache, kernel memory, and whoever else is there. Inside a container of
-//! its own that is the figure that the limit acts on; in a session on a shared host it says little.
+//! It counts everything in the group: page cache, kernel memory and all other processes. In a separate container this
+//! is the figure that the memory limit applies to. In a session on a shared host it is not informative.
 
 use crate::meter::{Meter, Reading, reading};
 use allocanary_kernel::sys::{first_number, read_into};
@@ -15,7 +15,7 @@ pub const METER: Meter = Meter {
     read: |_, slots| read_at("/proc/self/cgroup", "/sys/fs/cgroup", slots),
 };
 
-/// With control groups named in the file `groups` and mounted at `mount`.
+/// Reads the control groups that the file `groups` names and that are mounted at `mount`.
 fn read_at(groups: &str, mount: &str, slots: &mut [Option<u64>]) {
     let mut text = [0; 2048];
     let Some(text) = read_into(groups, &mut text) else { return };
@@ -24,7 +24,7 @@ fn read_at(groups: &str, mount: &str, slots: &mut [Option<u64>]) {
         Some(Group::V1(path)) => ("/memory", path, "/memory.usage_in_bytes", "/memory.max_usage_in_bytes"),
         None => return,
     };
-    // Inside a container the path may be the host's, and the group stands at the root of the mount.
+    // Inside a container the path may be the host's; the group is then at the root of the mount.
     let at = |file| {
         number(mount, folder, path, file).map_or_else(|| (number(mount, folder, "", file), ""), |n| (Some(n), path))
     };
@@ -35,8 +35,8 @@ fn read_at(groups: &str, mount: &str, slots: &mut [Option<u64>]) {
     }
 }
 
-/// Whether this process is the only one that the file names. The peak of a group with others in it, or with others
-/// before it as the command that starts the cells, is theirs as well.
+/// Whether this process is the only one that the file names. If the group has or had other processes, such as the
+/// command that starts the cells, its peak includes them.
 fn is_alone(file: [&str; 4]) -> bool {
     let mut text = [0; 32];
     let Some(text) = read_joined(file, &mut text) else { return false };
@@ -50,15 +50,15 @@ const READINGS: &[Reading] = &[
     reading("cgroup_peak_bytes", Unit::Bytes, "most ever, if the cell is alone in the group"),
 ];
 
-/// The group that memory is charged to.
+/// The group to which memory is charged.
 #[derive(Debug, PartialEq)]
 enum Group<'a> {
     V1(&'a str),
     V2(&'a str),
 }
 
-/// The memory controller's group in the text of `/proc/self/cgroup`. Where v1 has a memory controller it is the one
-/// that counts, even if a v2 hierarchy is mounted beside it.
+/// The memory controller's group in the text of `/proc/self/cgroup`. If v1 has a memory controller, that one counts,
+/// even if a v2 hierarchy is mounted as well.
 fn memory_group(text: &[u8]) -> Option<Group<'_>> {
     let text = std::str::from_utf8(text).ok()?;
     let groups = || text.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
@@ -73,7 +73,7 @@ fn number(mount: &str, folder: &str, path: &str, file: &str) -> Option<u64> {
     first_number(read_joined([mount, folder, path, file], &mut [0; 64])?)
 }
 
-/// The beginning of the file whose path is `parts` put together, on the stack.
+/// The beginning of the file with the path `parts`, joined on the stack.
 fn read_joined<'a>(parts: [&str; 4], text: &'a mut [u8]) -> Option<&'a [u8]> {
     let mut joined = [0; 380];
     let mut length = 0;
@@ -104,7 +104,7 @@ mod tests {
         assert!(number("/proc", "", "/", "/sys/kernel/threads-max").is_some());
     }
 
-    /// What is read with these files below the mount.
+    /// The readings with these files below the mount.
     fn readings(groups: &str, files: &[(&str, &str)]) -> [Option<u64>; 2] {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("groups"), groups).unwrap();
@@ -133,7 +133,7 @@ mod tests {
                 ("memory/a/cgroup.procs", procs),
             ];
             assert_eq!(readings("4:memory:/a\n0::/\n", &v1), [Some(7), peak], "{procs:?}");
-            // A container that sees its own group at the root of the mount, under the host's name.
+            // A container that has its own group at the root of the mount, while the path is the host's.
             let root = [("memory.current", "7\n"), ("memory.peak", "9\n"), ("cgroup.procs", procs)];
             assert_eq!(readings("0::/docker/1\n", &root), [Some(7), peak], "{procs:?}");
         }

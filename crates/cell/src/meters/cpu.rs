@@ -1,4 +1,4 @@
-//! Processor time so far, from getrusage.
+//! CPU time so far, from getrusage.
 
 use crate::meter::{Meter, Reading, reading};
 use allocanary_kernel::sys::usage;

@@ -1,4 +1,4 @@
-//! What the allocator says of itself.
+//! The allocator's own statistics.
 
 use crate::meter::{Meter, Reading, reading};
 use allocanary_kernel::units::Unit;

@@ -1,7 +1,7 @@
-//! How long single operations take: a histogram that is allocated before the clock starts, fed by all threads.
+//! Durations of single operations: a histogram that is allocated before the clock starts, and filled by all threads.
 //!
-//! One for the process, behind a lock, filled from the threads' small buffers: a histogram for each thread would add
-//! tens of kilobytes a thread to the very figure that the study is about.
+//! The process has one histogram, behind a lock, filled from the threads' small buffers. One for each thread would add
+//! tens of kilobytes per thread to the memory that the study measures.
 
 use std::sync::Mutex;
 
@@ -12,7 +12,7 @@ use crate::sample::Latency;
 use crate::workload::Timer;
 use allocanary_kernel::units::Unit;
 
-/// What the meter gives, once for a whole run.
+/// The readings of the meter, once for a whole run.
 pub const READINGS: &[Reading] = &[
     reading("p50_ns", Unit::Nanoseconds, "median duration of an operation"),
     reading("p99_ns", Unit::Nanoseconds, "99 % of operations take at most this"),
@@ -24,13 +24,13 @@ pub const READINGS: &[Reading] = &[
 pub struct LatencyMeter(Mutex<Histogram<u32>>);
 
 impl LatencyMeter {
-    /// With a range from 1 ns to 100 s in steps of at most 1 %.
+    /// A histogram with a range from 1 ns to 100 s in steps of at most 1 %.
     pub fn new() -> Self {
         let histogram = Histogram::new_with_bounds(1, 100_000_000_000, 2).expect("the bounds are constants");
         LatencyMeter(Mutex::new(histogram))
     }
 
-    /// The quantiles so far, of one operation in `every`; none where nothing was timed.
+    /// The quantiles so far, if one in `every` operations was timed; `None` if nothing was timed.
     pub fn latency(&self, every: u32) -> Option<Latency> {
         let histogram = self.0.lock().ok()?;
         (!histogram.is_empty()).then(|| Latency {

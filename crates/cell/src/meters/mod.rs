@@ -12,10 +12,11 @@ pub use latency::{LatencyMeter, READINGS as LATENCY_READINGS};
 
 use crate::meter::Meter;
 
-/// Every meter that is read at each phase; `status` is the first. The kernel's walk over all mappings comes last: it is the slowest.
+/// Every meter that is read at each phase; `status` is the first. The kernel's walk over all mappings comes last: it is
+/// the slowest.
 pub const ALL: &[&Meter] = &[&status::METER, &faults::METER, &cpu::METER, &heap::METER, &cgroup::METER, &smaps::METER];
 
-/// How many readings all meters give together.
+/// Number of readings of all meters.
 pub const READINGS: usize = {
     let mut count = 0;
     let mut meter = 0;

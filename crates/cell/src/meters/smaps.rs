@@ -1,4 +1,4 @@
-//! `/proc/self/smaps_rollup`: exact sizes, from a walk over every page table of the process.
+//! `/proc/self/smaps_rollup`: exact sizes. The kernel walks every page table of the process for them.
 
 use crate::meter::{Meter, Reading, reading};
 use allocanary_kernel::sys::{line_number, read_into};

@@ -1,4 +1,4 @@
-//! `/proc/self/status`: the sizes that the kernel keeps for every process.
+//! `/proc/self/status`: the sizes that the kernel counts for every process.
 
 use crate::meter::{Meter, Reading, reading};
 use allocanary_allocators::Allocator;

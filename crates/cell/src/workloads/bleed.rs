@@ -1,7 +1,8 @@
-//! `bleed`: threads that die and hand their live objects to successors, in larson's shape (Larson and Krishnan,
-//! "Memory allocation for long-running server applications", 1998).
+//! `bleed`: threads that end and pass their live objects on to successors, after larson (Larson and Krishnan, "Memory
+//! allocation for long-running server applications", 1998).
 //!
-//! What a dead thread allocated outlives it and is freed by a stranger: memory bleeds from arena to arena.
+//! Objects live longer than the thread that allocated them, and another thread frees them: memory bleeds from arena to
+//! arena.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,12 +35,12 @@ pub const WORKLOAD: Workload = Workload {
 
 const COUNT: Kind = Kind::Number { min: 1, max: 1_000_000_000 };
 
-/// One operation in this many is timed.
+/// One in this many operations is timed.
 const TIMED_EVERY: u32 = 8;
 
 /// An object's size: 16 B to 4 KiB.
 const SIZE: (usize, usize) = (16, 8);
-/// What an object takes, with its place in the list of them.
+/// Memory for one object, with its entry in the list.
 const OBJECT: usize = mean_size(SIZE.0, SIZE.1) + size_of::<Block>();
 
 fn object(rng: &mut Rng) -> Block {
@@ -58,12 +59,12 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         verified.fetch_add(1, Ordering::Relaxed);
     };
 
-    // The objects of each line of threads, while no thread of the line lives.
+    // The objects of each line of threads, while no thread of the line exists.
     let estates: Vec<Mutex<Vec<Block>>> = (0..setup.threads).map(|_| Mutex::new(Vec::new())).collect();
     let live_set = || estates.iter().map(|estate| estate.lock().unwrap().iter().map(Block::bytes).sum::<u64>()).sum();
 
-    // A life: inherit, replace, bequeath. The thread that waits for its end, one for each line, allocates nothing, so
-    // that the live set is the only thing that goes from hand to hand.
+    // A life: inherit, replace, bequeath. One thread for each line waits for the end of a life. It allocates nothing,
+    // so that only the live set passes from thread to thread.
     let life = |line: usize, generation: usize| {
         let mut rng = Rng::part(setup.seed, (line * (generations + 1) + generation) as u64);
         let mut laps = Laps::new(setup.timer, TIMED_EVERY);
@@ -73,7 +74,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         }
         for _ in 0..share {
             let victim = rng.below(objects.len());
-            // The first generation builds the live set; its time is not the work's.
+            // The first generation builds the live set. This time does not count as work.
             let new = if generation == 0 { object(&mut rng) } else { laps.time(|| object(&mut rng)) };
             free(std::mem::replace(&mut objects[victim], new));
         }
@@ -94,7 +95,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         live_through(0..1);
         gate.stop(); // filled: the first generation has left its objects
         live_through(1..generations + 1);
-        gate.stop(); // peak: the live set is one size, so the end is as high as any
+        gate.stop(); // peak: the live set has a constant size, so the end is as high as any point
         gate.stop(); // idle
         std::mem::take(&mut *estates[line].lock().unwrap()).into_iter().for_each(free);
         gate.stop(); // released

@@ -1,9 +1,9 @@
 //! `blob`: builds the trees of large values, as Dolt does when it stores a text: buffers of 4 KiB that live for a
-//! microsecond, beside SHA-512.
+//! microsecond, together with SHA-512.
 //!
-//! The three ways to have the buffers are those that Dolt published figures of: all anew for each value, arrays kept and
-//! a buffer for each node, and none at all. The trees are the same byte for byte, and so is the hashing: what differs
-//! between the three is the allocator's.
+//! It has the three ways to get buffers for which Dolt published figures: all new for each value, kept arrays with a
+//! new buffer for each node, and no new buffers. Trees and hashes are the same byte for byte, so the three differ only
+//! in the allocator's work.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -40,10 +40,11 @@ const COUNT: Kind = Kind::Number { min: 1, max: 1_000_000_000 };
 const VARIANTS: Kind = Kind::words(&[Cow::Borrowed("naive"), Cow::Borrowed("reuse"), Cow::Borrowed("ours")]);
 const INPUTS: Kind = Kind::words(&[Cow::Borrowed("repeating"), Cow::Borrowed("random")]);
 
-/// More than a thread's builder holds: two buffers of 4 KiB, and 5600 B for each level, of which the largest blob has four.
+/// An upper bound for a thread's builder: two buffers of 4 KiB, and 5600 B for each level. The largest blob has four
+/// levels.
 const BUILDER: usize = 32 << 10;
 
-/// Roots that Dolt itself gives for the repeating input.
+/// Dolt's own root hashes for the repeating input.
 const DOLTS: [(usize, &str); 4] = [
     (1000, "al9b1uhvinu9460vfldsbmveaphquc1h"),
     (10_000, "vag2g6m8h2cc8rdvbmuatji1lgqv5qb5"),
@@ -60,7 +61,7 @@ fn input(kind: &str, size: usize, seed: u64) -> Vec<u8> {
 }
 
 fn build(tree: &mut BlobTree, data: &[u8]) -> Result<Hash, String> {
-    // What becomes of a node is the store's business and costs what the store costs: here it is dropped.
+    // Storing nodes is not measured: each node is dropped.
     let built = tree.build(data, data.len() as u64, |_, _| Ok::<(), Infallible>(()));
     built.map_err(|error| error.to_string())
 }
@@ -69,7 +70,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let (variant, size, kind) = (setup.word("variant")?, setup.number("size")?, setup.word("input")?);
     let (share, idle) = ((setup.number("blobs")? / setup.threads).max(1), setup.millis("idle")?);
     let builder = || if variant == "ours" { BlobTree::new() } else { BlobTree::with_buffer_per_node() };
-    // One value for all threads: it is read and never written.
+    // One value for all threads, because it is only read.
     Available::check_blocks((size + setup.threads * BUILDER) as u64, "parameter `size`")?;
     let data = RwLock::new(input(kind, size, setup.seed));
     let wanted = build(&mut BlobTree::new(), &data.read().unwrap())?;
@@ -82,7 +83,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let (allocations, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
     let worker = |worker: usize, gate: &Gate| {
         let mut laps = Laps::new(setup.timer, 1);
-        // What is held between values: a builder, or nothing.
+        // The builder that is kept between values, if any.
         let mut kept = (variant != "naive").then(builder);
         let blob = |kept: &mut Option<BlobTree>, data: &[u8]| {
             let mut new = None;

@@ -1,4 +1,4 @@
-//! A block of memory that knows what was written to it. In: a size and a tag. Out: whether the content is still it.
+//! A block of memory that can check its content. In: a size and a tag. Out: whether the content is unchanged.
 
 /// A heap block filled with one word, its tag.
 pub struct Block {
@@ -11,32 +11,32 @@ impl Block {
     #[inline]
     pub fn new(bytes: usize, tag: u64) -> Self {
         let length = bytes.div_ceil(8).max(1);
-        // Not `vec![tag; n]`: for a tag of 0 that is calloc, which is another path through the allocator.
+        // Not `vec![tag; n]`: for a tag of 0 that calls calloc, which is another path through the allocator.
         let mut words = Vec::with_capacity(length);
         words.resize(length, tag);
         Block { words: words.into_boxed_slice(), tag }
     }
 
-    /// The bytes asked of the allocator.
+    /// The bytes that were requested from the allocator.
     #[inline]
     pub fn bytes(&self) -> u64 {
         self.words.len() as u64 * 8
     }
 
-    /// The word that it was filled with.
+    /// The word with which it was filled.
     #[inline]
     pub fn tag(&self) -> u64 {
         self.tag
     }
 
-    /// Reads every word; whether all are the tag.
+    /// Reads every word. Returns whether all are equal to the tag.
     #[inline]
     pub fn is_intact(&self) -> bool {
         self.words.iter().fold(0, |difference, word| difference | (word ^ self.tag)) == 0
     }
 
-    /// Checks the content and frees the block; panics where another block's owner has written here. A panic ends
-    /// the cell, and its text becomes the row's error.
+    /// Checks the content and frees the block. Panics if another block's owner has written here. The panic ends the
+    /// cell, and its text becomes the row's error.
     #[inline]
     pub fn check_and_free(self) {
         assert!(self.is_intact(), "a block of {} bytes, tag {:#x}, was overwritten", self.bytes(), self.tag);

@@ -1,15 +1,16 @@
-//! `churn`: memory that grows to a high mark in chunks of random size and shrinks to a low one, again and again, after
-//! Dgraph's `memtest` (dgraph-io/ristretto, contrib/memtest): its glibc held 20 GB after cycles between 16 GiB and 1 GiB.
+//! `churn`: memory that repeatedly grows to a high mark in chunks of random size and shrinks to a low mark, after
+//! Dgraph's `memtest` (dgraph-io/ristretto, contrib/memtest). There glibc used 20 GB after cycles between 16 GiB and
+//! 1 GiB.
 //!
-//! As there, each chunk hangs on a small node of its own, in a list that gives up the youngest first. A mark is made after
-//! every cycle, so that what a cycle leaves behind is seen, and not only what the last one leaves. Unlike there, the marks
-//! are shared among threads, and each chunk is compared before it is freed. A thread shrinks to its part of the low mark or
-//! below: where that part is less than a chunk it may hold nothing.
+//! As in memtest, each chunk has a separate small node, in a list that frees the youngest first. A phase is marked
+//! after every cycle, to show what each cycle leaves in memory, and not only the last one. Unlike in memtest, high and
+//! low mark are divided among threads, and each chunk is checked before it is freed. A thread shrinks to its part of
+//! the low mark or below. If that part is less than a chunk, the thread may have no chunk left.
 //!
-//! Chunks are up to 1/512 of the high mark by default, as in memtest: mostly blocks that every allocator maps as blocks of
-//! their own. They keep their size where the marks are lowered: scaled down with them (tried: 256 MiB, and chunks up to its
-//! 1/512) they are small enough to share pages, which is another question: mimalloc then keeps four times the live bytes
-//! under any setting.
+//! Chunks are up to 1/512 of the high mark by default, as in memtest. Most of them are blocks that every allocator maps
+//! separately. They keep their size if the marks are lowered. If they were scaled down too (tried: 256 MiB, and chunks
+//! up to its 1/512), they would be small enough to share pages. That is another question: mimalloc then keeps four
+//! times the live bytes under any setting.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -57,10 +58,10 @@ pub const WORKLOAD: Workload = Workload {
 
 const MARK: Kind = Kind::Size { min: 1 << 12, max: 1 << 44 };
 
-/// Every cycle is a mark, beside `start`, `filled`, `peak`, `released` and `purged`.
+/// Every cycle has a mark, in addition to `start`, `filled`, `peak`, `released` and `purged`.
 const MOST_CYCLES: i64 = MOST_MARKS as i64 - 5;
 
-/// A chunk in the list. memtest's own node has 48 bytes, and this one's 40 come out of the same size class.
+/// A chunk in the list. memtest's node has 48 bytes; the 40 bytes of this node are in the same size class.
 struct Node {
     key: u64,
     chunk: Block,
@@ -101,12 +102,12 @@ impl List {
     }
 }
 
-/// The most bytes that any allocator is to need. Each thread's last chunk goes beyond the mark.
+/// The maximum number of bytes that any allocator should need. Each thread's last chunk exceeds the mark.
 ///
-/// Measured: the peak of 256 MiB and down to 16 MiB four times, by the largest chunk. Under 64 B glibc takes 1.7 times what is
-/// asked for (a node of 40 B takes 48, and no chunk less than 32). Up to 16 KiB jemalloc takes 1.5 to 2.7 times, since pages
-/// that held one size are not at once another's; from 64 KiB to 4 MiB mimalloc takes 1.2 to 2.0 times, the more the more
-/// threads. From 8 MiB on all of them stay below 1.2.
+/// Measured: the peak of four cycles between 256 MiB and 16 MiB, by the largest chunk. Under 64 B glibc takes 1.7 times
+/// the requested bytes (a node of 40 B takes 48 B, and every chunk at least 32 B). Up to 16 KiB jemalloc takes 1.5 to
+/// 2.7 times, because it does not immediately reuse pages of one size for another. From 64 KiB to 4 MiB mimalloc takes
+/// 1.2 to 2.0 times, increasing with the number of threads. From 8 MiB on all of them stay below 1.2.
 fn most(high: u64, chunk: usize, threads: usize) -> u64 {
     let held = high + (chunk * threads) as u64;
     match chunk {

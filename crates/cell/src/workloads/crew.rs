@@ -1,5 +1,5 @@
-//! Worker threads that stop together, so that meters read a process that stands still.
-//! In: what each worker does. Out: marks, and the time between them.
+//! Worker threads that stop together, so that nothing changes while meters read.
+//! In: a function for each worker. Out: marks, and the time between them.
 
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -9,14 +9,14 @@ use allocanary_allocators::idle::wait_twice;
 
 /// Where workers wait for a mark.
 pub struct Gate {
-    /// Who opens it by coming last: all workers and the conductor.
+    /// The number of threads that must arrive to open it: all workers and the conductor.
     all: usize,
-    /// How many are here, and how often it has opened.
+    /// How many threads have arrived, and how often it has opened.
     here: Mutex<(usize, u64)>,
     opened: Condvar,
 }
 
-/// How long a worker waits at a gate before it gives back what it keeps, where it does.
+/// How long a worker waits at a gate before it returns its cached memory, if it does so.
 const SHORT: Duration = Duration::from_millis(10);
 
 impl Gate {
@@ -24,13 +24,13 @@ impl Gate {
         Gate { all, here: Mutex::new((0, 0)), opened: Condvar::new() }
     }
 
-    /// Waits until all workers are here and the conductor has made its mark.
+    /// Waits until all workers have arrived and the conductor has made its mark.
     pub fn stop(&self) {
         self.wait(None);
         self.wait(None);
     }
 
-    /// The same. A worker that waits for longer than 10 ms gives back what it keeps, and waits on.
+    /// As [`Gate::stop`]. A worker that waits for longer than 10 ms returns its cached memory, and waits on.
     pub fn stop_and(&self, give_back: Option<&GiveBack>) {
         self.wait(give_back);
         self.wait(give_back);
@@ -63,7 +63,7 @@ impl Gate {
     }
 }
 
-/// Makes the marks while the workers stand at the gate. Its calls must match the workers' stops one by one.
+/// Makes the marks while the workers wait at the gate. Its calls must match the workers' stops one by one.
 pub struct Conductor<'a> {
     gate: &'a Gate,
     stage: &'a mut dyn Stage,
@@ -72,12 +72,12 @@ pub struct Conductor<'a> {
 }
 
 impl Conductor<'_> {
-    /// Waits for the workers, makes the mark, lets them go. `live_bytes` is asked while they stand.
+    /// Waits for the workers, makes the mark, and lets them go. `live_bytes` is called while they wait.
     pub fn mark(&mut self, phase: Phase, live_bytes: impl FnOnce() -> u64) {
         self.pause(|stage| stage.mark(phase, live_bytes()));
     }
 
-    /// Waits for the workers, sleeps, makes the mark, lets them go: a process at rest.
+    /// Waits for the workers, sleeps, makes the mark, and lets them go: an idle process.
     pub fn mark_after(&mut self, rest: Duration, phase: Phase, live_bytes: impl FnOnce() -> u64) {
         self.pause(|stage| {
             std::thread::sleep(rest);
@@ -85,12 +85,12 @@ impl Conductor<'_> {
         });
     }
 
-    /// Lets the workers meet without a mark: none goes on before all are here.
+    /// Lets the workers meet without a mark: none continues before all have arrived.
     pub fn meet(&mut self) {
         self.pause(|_| ());
     }
 
-    /// The time that the workers were at work since the last call, without pauses.
+    /// The time for which the workers have worked since the last call, without pauses.
     pub fn take_active(&mut self) -> Duration {
         std::mem::take(&mut self.active)
     }
@@ -106,8 +106,8 @@ impl Conductor<'_> {
 
 /// Runs `worker` on `threads` threads, and `conduct` on this one.
 ///
-/// Panics where a thread cannot be started: the others already wait at the gate, so there is no way back but to end
-/// the process. The panic's text becomes the row's error.
+/// Panics if a thread cannot be started. The others already wait at the gate, so the process must end. The panic's text
+/// becomes the row's error.
 pub fn crew<T>(
     threads: usize,
     stage: &mut dyn Stage,
@@ -119,7 +119,7 @@ pub fn crew<T>(
         for index in 0..threads {
             let (gate, worker) = (&gate, &worker);
             let work = move || {
-                gate.stop(); // none begins before all are there, and the clock runs
+                gate.stop(); // none begins before all have arrived and the clock runs
                 worker(index, gate);
             };
             let started = std::thread::Builder::new().spawn_scoped(scope, work);
@@ -134,8 +134,8 @@ pub fn crew<T>(
     })
 }
 
-/// Runs a workload whose workers stop five times: with the live set built, when all work is done, after a rest, when all
-/// is freed, and once more. Gives the time between the first stop and the second.
+/// Runs a workload whose workers stop five times: when the live set is built, when all work is done, after an idle
+/// wait, when everything is freed, and once more. Returns the time between the first stop and the second.
 pub fn five_stops(
     threads: usize,
     stage: &mut dyn Stage,
@@ -145,7 +145,7 @@ pub fn five_stops(
 ) -> Duration {
     crew(threads, stage, worker, |conductor| {
         conductor.mark(Phase::Filled, &live_bytes);
-        conductor.take_active(); // building the live set is not the work
+        conductor.take_active(); // building the live set does not count as work
         conductor.mark(Phase::Peak, &live_bytes);
         let active = conductor.take_active();
         conductor.mark_after(rest, Phase::Idle, &live_bytes);
@@ -155,9 +155,9 @@ pub fn five_stops(
     })
 }
 
-/// The same for a workload whose operations are whole lives: each thing is made before the first stop, used before the
-/// second, and gone at the fourth. Gives the time of all three, without the pauses. `live_bytes` is what is held when
-/// all is made.
+/// As [`five_stops`], for a workload whose operations are whole lives: each object is built before the first stop, used
+/// before the second, and freed at the fourth. Returns the time of all three parts, without the pauses. `live_bytes` is
+/// the live memory when everything is built.
 pub fn whole_lives(
     threads: usize,
     stage: &mut dyn Stage,
@@ -176,7 +176,7 @@ pub fn whole_lives(
     })
 }
 
-/// What worker `at` of `workers` has of `whole`: no two differ by more than one.
+/// The part of worker `at` of `workers` in `whole`. No two parts differ by more than one.
 pub fn share(whole: usize, at: usize, workers: usize) -> usize {
     whole * (at + 1) / workers - whole * at / workers
 }
@@ -215,7 +215,7 @@ mod tests {
         assert!(active < Duration::from_secs(60) && active > Duration::ZERO);
     }
 
-    /// A clock that starts after the workers would leave out what the first of them do while the last are made.
+    /// A clock that starts after the workers would miss the first workers' work while the last ones are started.
     #[test]
     fn the_time_holds_all_that_every_worker_did() {
         let spans = std::sync::Mutex::new(Vec::new());
@@ -249,7 +249,7 @@ mod tests {
         };
         crew(4, &mut marks, worker, |conductor| {
             conductor.mark(Phase::Filled, || given.load(Ordering::SeqCst));
-            // Waited for by count, not by time: the mark is made when all have given back.
+            // Waits for a count and not for a time: the mark is made when all have returned their memory.
             conductor.pause(|_| {
                 while given.load(Ordering::SeqCst) < 4 {
                     std::thread::sleep(Duration::from_millis(1));

@@ -1,7 +1,7 @@
-//! `handoff`: producers allocate, consumers free, through bounded queues: xmalloc-test with its memory bounded.
+//! `handoff`: producers allocate, consumers free, with bounded queues between them: xmalloc-test with bounded memory.
 //!
-//! Every block is freed by another thread than its maker. An allocator whose blocks go home to the maker's arena
-//! pays in time; one whose blocks stay with the consumer pays in memory.
+//! Every block is freed by another thread than its producer. If an allocator returns freed blocks to the producer's
+//! arena, it needs time for this. If freed blocks stay with the consumer, it needs more memory.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,19 +34,19 @@ pub const WORKLOAD: Workload = Workload {
 
 const COUNT: Kind = Kind::Number { min: 1, max: 1_000_000_000 };
 
-/// One operation in this many is timed: the allocation, which is the producer's part of it.
+/// One in this many operations is timed: its allocation, the producer's part.
 const TIMED_EVERY: u32 = 8;
 
 /// A block's size: 16 B to 8 KiB.
 const SIZE: (usize, usize) = (16, 9);
-/// What a block takes, with its place in a queue, which has a word beside it.
+/// Memory for one block, with its entry in a queue and one more word.
 const BLOCK: usize = mean_size(SIZE.0, SIZE.1) + size_of::<Block>() + size_of::<usize>();
 
-/// One producer's queue to its consumer. With a single thread both ends are that thread's.
+/// One producer's queue to its consumer. A single thread uses both ends.
 struct Pair {
     send: SyncSender<Block>,
     receive: Mutex<Receiver<Block>>,
-    /// Bytes sent less bytes received, as of the last stop.
+    /// Sent bytes minus received bytes, at the last stop.
     queued_bytes: AtomicU64,
 }
 
@@ -79,7 +79,8 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
 
     let worker = |worker: usize, gate: &Gate| {
         let pair = &queues[(worker / 2) % pairs];
-        // A single thread produces and consumes by turns; the last of an odd number has no partner and rests.
+        // A single thread produces and consumes in turn. The last of an odd number of threads has no partner and is
+        // idle.
         let rests = setup.threads > 1 && worker / 2 == pairs;
         let produces = !rests && worker.is_multiple_of(2);
         let consumes = !rests && (!worker.is_multiple_of(2) || setup.threads == 1);

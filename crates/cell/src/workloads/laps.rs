@@ -1,10 +1,10 @@
-//! Times one operation in N on one thread. In: operations. Out: durations, handed on in batches.
+//! Times one in N operations on one thread. In: operations. Out: durations, passed on in batches.
 
 use std::time::Instant;
 
 use crate::workload::Timer;
 
-/// A thread's stopwatch. Its 64 laps live on the thread's stack, and the shared timer's lock is taken once for all of
+/// A thread's stopwatch. Its 64 laps are on the thread's stack, and the shared timer's lock is taken once for all of
 /// them.
 pub struct Laps<'a> {
     timer: &'a dyn Timer,
@@ -14,7 +14,7 @@ pub struct Laps<'a> {
     filled: usize,
 }
 
-/// Takes no notice of a duration.
+/// Ignores durations.
 pub struct Nobody;
 
 impl Timer for Nobody {
@@ -22,7 +22,7 @@ impl Timer for Nobody {
 }
 
 impl<'a> Laps<'a> {
-    /// A stopwatch that nobody reads: building the live set is not the work.
+    /// A stopwatch without a reader: building the live set is not measured.
     pub fn unheard() -> Laps<'static> {
         Laps::new(&Nobody, u32::MAX)
     }
@@ -32,7 +32,7 @@ impl<'a> Laps<'a> {
         Laps { timer, every, until_next: 0, laps: [0; 64], filled: 0 }
     }
 
-    /// Does `operation`, and times it if its turn has come.
+    /// Runs `operation`, and times it if it is its turn.
     #[inline]
     pub fn time<T>(&mut self, operation: impl FnOnce() -> T) -> T {
         if self.until_next > 0 {

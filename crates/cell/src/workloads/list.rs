@@ -1,7 +1,8 @@
-//! `list`: a linked list of small nodes is built, walked and freed, each node by itself or all from one arena.
+//! `list`: a linked list of small nodes is built, walked and freed. Each node is a separate allocation, or all are from
+//! one arena.
 //!
-//! Dgraph's demo: nodes of 16 bytes, each appended at the tail. It shows what one allocation for each node costs, and
-//! what is left of that with an arena.
+//! Dgraph's demo: nodes of 16 bytes, each appended at the tail. It shows the cost of one allocation for each node, and
+//! the remaining cost with an arena.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -32,10 +33,10 @@ pub const WORKLOAD: Workload = Workload {
 
 const VARIANT: Kind = Kind::words(&[Cow::Borrowed("boxes"), Cow::Borrowed("arena")]);
 const COUNT: Kind = Kind::Number { min: 1, max: 1_000_000_000 };
-/// One operation in this many is timed: reading the clock costs more than the operation does.
+/// One in this many operations is timed, because reading the clock costs more than the operation.
 const TIMED_EVERY: u32 = 64;
 
-/// A node that is an allocation of its own.
+/// A node that is a separate allocation.
 struct Boxed {
     value: u64,
     next: Option<Box<Boxed>>,
@@ -50,8 +51,8 @@ struct Placed<'a> {
 const NODE_BYTES: usize = size_of::<Boxed>();
 const _: () = assert!(NODE_BYTES == 16 && size_of::<Placed>() == 16, "the published node has 16 bytes");
 
-/// Builds, walks and frees a list of so many nodes, with a stop after each and one to rest. Gives how many nodes the walk met,
-/// and the sum of their values.
+/// Builds, walks and frees a list of N nodes, with a stop after each part and one idle stop. Returns the number of
+/// nodes in the walk, and the sum of their values.
 type Life = fn(u64, &mut Laps, &Gate) -> (u64, u64);
 
 fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
@@ -67,7 +68,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let worker = |worker: usize, gate: &Gate| {
         let mine = share(nodes, worker, setup.threads) as u64;
         let (walked, sum) = life(mine, &mut Laps::new(setup.timer, TIMED_EVERY), gate);
-        // The values are 0, 1, 2 and so on: a node that is lost, doubled or overwritten shows in their sum.
+        // The values are 0, 1, 2 and so on. A node that is lost, doubled or overwritten changes their sum.
         let wanted = mine * mine.saturating_sub(1) / 2;
         assert!(walked == mine && sum == wanted, "wanted {mine} nodes that sum to {wanted}, found {walked}, {sum}");
         verified.fetch_add(walked, Ordering::Relaxed);
@@ -80,7 +81,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     Ok(Outcome { operations: nodes as u64, active, timed_every: TIMED_EVERY, verified })
 }
 
-/// Each node an allocation.
+/// Each node is an allocation.
 fn boxed(nodes: u64, laps: &mut Laps, gate: &Gate) -> (u64, u64) {
     let mut root = None;
     let mut tail = &mut root;
@@ -97,14 +98,14 @@ fn boxed(nodes: u64, laps: &mut Laps, gate: &Gate) -> (u64, u64) {
     }
     gate.stop(); // peak
     gate.stop(); // idle
-    // One by one: left to itself a list is dropped by recursion, and 2 million frames are more than any stack.
+    // One by one: the default drop of a list is recursive, and 2 million frames do not fit on any stack.
     while let Some(node) = root {
         root = node.next;
     }
     (walked, sum)
 }
 
-/// All in an arena, which gives them back at once.
+/// All nodes are in an arena, which frees them at once.
 fn placed(nodes: u64, laps: &mut Laps, gate: &Gate) -> (u64, u64) {
     let mut arena = Arena::new();
     let (mut walked, mut sum) = (0, 0);

@@ -1,8 +1,9 @@
-//! `reserve`: memory that is asked for and touched in part, or not at all: what addresses cost without memory.
+//! `reserve`: memory that is allocated and touched only in part, or not at all. It shows the cost of address space
+//! without memory.
 //!
-//! After the experiment in Twitch's article on its ballast: an untouched 100 MiB are in VSZ and not in RSS, and half of
-//! them touched are half of them resident. Whether that is so is the allocator's choice: what it takes from the system
-//! at a time, whether it writes into it, and whether huge pages round up what is touched.
+//! After the experiment in Twitch's article on its ballast: untouched 100 MiB are in VSZ and not in RSS, and if half of
+//! them are touched, half of them are resident. This depends on the allocator: how much it takes from the system at a
+//! time, whether it writes to it, and whether huge pages round up the touched part.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -46,7 +47,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let touched = (mine as u128 * percent as u128 / 100) as usize;
     Available::check((touched * setup.threads * 8) as u64, "parameters `size` and `touched`")?;
     let verified = AtomicU64::new(0);
-    // Before any thread waits at the gate: a block that cannot be had is an answer, and not a panic.
+    // Allocated before any thread waits at the gate, so that a failed allocation is an answer and not a panic.
     let mut blocks: Vec<Vec<u64>> = Vec::with_capacity(setup.threads);
     for _ in 0..setup.threads {
         let mut block = Vec::new();
@@ -60,8 +61,8 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         let tag = Rng::part(setup.seed, worker as u64).next();
         let mut laps = Laps::new(setup.timer, 1);
         let mut block = blocks[worker].lock().unwrap().take().expect("each worker has a block of its own");
-        gate.stop(); // filled: all asked for and nothing touched
-        laps.time(|| block.resize(touched, tag)); // stays where it is, for the capacity is there
+        gate.stop(); // filled: everything is allocated, nothing is touched
+        laps.time(|| block.resize(touched, tag)); // does not move: the capacity is reserved
         gate.stop(); // peak
         gate.stop(); // idle
         assert!(block.iter().all(|word| *word == tag), "a block of {} bytes was overwritten", mine * 8);

@@ -1,14 +1,14 @@
-//! `server`: a small service on a large host, after the one whose memory followed its host's cores in 2018.
+//! `server`: a small service on a large host, after the one whose memory depended on its host's CPU cores in 2018.
 //!
-//! The live set belongs to the process and has one size whatever the number of threads, so that what grows with the
-//! threads, when all is quiet, is the allocator's alone. The burst is what brings the growth out: it reaches all
-//! workers, each answers it with memory of its own, and what each then frees stays where it was allocated, in that
-//! thread's cache and arena, out of the other threads' reach.
+//! The live set belongs to the process and has the same size for every number of threads. So idle memory that grows
+//! with the threads comes only from the allocator. The burst causes this growth: it reaches all workers, each worker
+//! answers it with separate memory, and the memory that it then frees stays in that thread's cache and arena, where
+//! other threads cannot use it.
 //!
-//! Of the workers that a burst has reached, `at_once` hold their memory at the same time, as if they shared that many
-//! cores or connections. Were there no bound, the program itself would need memory by the number of threads, and no
-//! allocator could do better (tried: one arena for all then keeps as much as an arena for each). The burst's memory
-//! is mostly bodies larger than what thread caches keep; with small objects alone the caches hide the arenas.
+//! Of the workers in a burst, `at_once` have their memory at the same time, as if they shared that many cores or
+//! connections. Without this bound the program itself would need memory in proportion to the threads, and no allocator
+//! could do better (tried: one arena for all then keeps as much as one arena for each). The burst's memory is mostly
+//! bodies larger than the limit of thread caches. With only small objects, the caches hide the effect of the arenas.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -73,21 +73,21 @@ const COUNT: Kind = Kind::Number { min: 0, max: 1_000_000_000 };
 
 /// An object's size: 16 B to 32 KiB.
 const OBJECT: (usize, usize) = (16, 11);
-/// Objects that a request allocates beside its page.
+/// Objects that a request allocates as well as its page.
 const OBJECTS: usize = 12;
-/// Of the shared state's slots, how many a request replaces.
+/// Slots of the shared state that a request replaces.
 const REPLACED: usize = 4;
-/// One object in this many is freed by another thread.
+/// One in this many objects is freed by another thread.
 const HANDED_OVER: usize = 10;
 
-/// What all workers share.
+/// The state that all workers share.
 struct Service {
     state: Vec<Mutex<Option<Block>>>,
-    /// A mailbox for each worker: blocks that others leave there for it to free.
+    /// One mailbox for each worker, with blocks from others that it must free.
     mailboxes: Vec<Mutex<Vec<Block>>>,
-    /// Bytes that workers hold at the moment beside state and mailboxes.
+    /// Live bytes of the workers, without state and mailboxes.
     held: AtomicU64,
-    /// How many more workers may hold a burst's memory now.
+    /// How many more workers may allocate a burst's memory now.
     permits: (Mutex<usize>, Condvar),
     verified: AtomicU64,
 }
@@ -104,7 +104,7 @@ impl Service {
         self.verified.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Frees a block as the service does: one in ten goes to another worker, which frees it.
+    /// Frees a block as the service does. One in ten goes to another worker, which frees it.
     fn pass_or_free(&self, block: Block, worker: usize, rng: &mut Rng) {
         if rng.below(HANDED_OVER) > 0 {
             return self.free(block);
@@ -113,7 +113,7 @@ impl Service {
         self.mailboxes[other].lock().unwrap().push(block);
     }
 
-    /// Waits until this worker may hold a burst's memory.
+    /// Waits until this worker may allocate a burst's memory.
     fn enter(&self) {
         let (permits, freed) = &self.permits;
         let mut left = freed.wait_while(permits.lock().unwrap(), |left| *left == 0).unwrap();
@@ -136,7 +136,7 @@ fn object(rng: &mut Rng) -> Block {
     Block::new(size, rng.next())
 }
 
-/// Builds a page of text as a metrics page is built, line by line in a string that grows.
+/// Builds a page of text like a metrics page, line by line in a growing string.
 fn page(bytes: usize, rng: &mut Rng) -> usize {
     let mut text = String::new();
     let mut lines = 0;
@@ -165,7 +165,7 @@ fn request(service: &Service, page_bytes: usize, worker: usize, rng: &mut Rng) {
     objects.into_iter().flatten().for_each(|object| service.pass_or_free(object, worker, rng));
 }
 
-/// What a worker holds while it answers a burst: bodies, and a few objects with each.
+/// The memory of a worker while it answers a burst: bodies, and a few objects with each.
 struct Burst<'a> {
     service: &'a Service,
     blocks: Vec<Block>,
@@ -194,14 +194,14 @@ impl<'a> Burst<'a> {
     }
 }
 
-/// The most bytes that are held at a time: the state, what waits for the thread that frees it, and what requests hold, or
-/// bursts. Those never meet.
+/// The maximum of live bytes: the state, the blocks in mailboxes, and the memory of requests or of bursts. Requests and
+/// bursts never overlap.
 fn most(setup: &Setup) -> Result<usize, String> {
     let (threads, page, burst) = (setup.threads, setup.number("page")?, setup.number("burst")?);
     let serving = threads.min(setup.number("requests")?);
-    // A page that grows is there twice while it moves: as it was, and as large as it is to be.
+    // A growing page exists twice while it moves: with its old size and with its new size.
     let requests = serving * (2 * page + OBJECTS * mean_size(OBJECT.0, OBJECT.1));
-    // The last body, of up to two pages, goes beyond what is wanted. There is a last burst even where there are none.
+    // The last body, of up to two pages, exceeds the wanted size. There is a last burst even if `bursts` is 0.
     let taken = burst + 2 * page;
     let bursts = threads.min(setup.number("at_once")?) * taken;
     let mail = threads * (taken / HANDED_OVER);
@@ -251,13 +251,13 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
                 service.enter();
                 Burst::take(&service, burst, page_bytes, &mut rng).free(worker, &mut rng);
                 service.leave();
-                gate.stop(); // the burst has passed
+                gate.stop(); // the burst is over
             }
         }
         let last = (worker < at_once).then(|| Burst::take(&service, burst, page_bytes, &mut rng));
-        gate.stop(); // peak: as many as may hold a burst hold it
+        gate.stop(); // peak: `at_once` workers have a burst's memory
         last.into_iter().for_each(|burst| burst.free(worker, &mut rng));
-        gate.stop(); // all have passed on what others shall free
+        gate.stop(); // all have passed on the blocks that others must free
         service.empty_mailbox(worker);
         gate.stop_and(give_back); // idle
         for slot in (worker..sizes.len()).step_by(threads) {
@@ -270,14 +270,14 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
 
     let active = crew(threads, stage, worker, |conductor| {
         conductor.mark(Phase::Filled, || service.live_bytes());
-        conductor.take_active(); // building the state is not serving requests
+        conductor.take_active(); // building the state does not count
         let mut active = Duration::ZERO;
         for round in 0..=bursts {
             conductor.meet();
             active += conductor.take_active();
             if round < bursts {
                 conductor.meet();
-                conductor.take_active(); // a burst is memory, not requests: it would count more the more threads
+                conductor.take_active(); // a burst is not a request: its time would grow with the threads
             }
         }
         conductor.mark(Phase::Peak, || service.live_bytes());

@@ -1,19 +1,19 @@
-//! How large blocks are in a service: many small ones, and most bytes in few. In: a range. Out: sizes, and their mean.
+//! Block sizes of a service: many small blocks, and most bytes in few large ones. In: a range. Out: sizes, their mean.
 
 use allocanary_kernel::rng::Rng;
 
-/// A size from `least` doubling up to `least << (doublings - 1)`, each as likely as another: many small blocks, and
-/// most bytes in the few large ones, as in a service.
+/// A random size. Size classes double from `least` to `least << (doublings - 1)`, and all are equally likely: many
+/// small blocks, and most bytes in the few large ones, as in a service.
 #[inline]
 pub fn mixed_size(rng: &mut Rng, least: usize, doublings: usize) -> usize {
     let floor = least << rng.below(doublings);
-    // Not only powers of two: a size between the two classes shows what rounding up costs.
+    // Not only powers of two: sizes between two classes show the cost of rounding up.
     floor + rng.below(floor)
 }
 
 /// The mean of those sizes.
 pub const fn mean_size(least: usize, doublings: usize) -> usize {
-    // Of the floors, and half a floor more.
+    // The mean of the floors, and half a floor more.
     ((least << doublings) - least) / doublings * 3 / 2
 }
 
@@ -28,7 +28,8 @@ mod tests {
         assert!(sizes.iter().all(|size| (16..32 << 10).contains(size)));
         assert!(sizes.iter().any(|size| *size < 20) && sizes.iter().any(|size| *size > 30_000));
         let mean = sizes.iter().sum::<usize>() as f64 / sizes.len() as f64;
-        // The deviation of one size is 1.6 of their mean, that of the mean of 10,000 a hundredth of it.
+        // The standard deviation of one size is 1.6 times the mean; that of the mean of 10,000 sizes is a hundredth of
+        // it.
         assert!((mean / mean_size(16, 11) as f64 - 1.0).abs() < 0.08, "{mean}");
     }
 }

@@ -1,4 +1,4 @@
-//! `small`: each thread allocates and frees small blocks of its own: the fast path, for throughput and latency.
+//! `small`: each thread allocates and frees its own small blocks: the fast path, for throughput and latency.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -29,12 +29,12 @@ pub const WORKLOAD: Workload = Workload {
 
 const COUNT: Kind = Kind::Number { min: 1, max: 1_000_000_000 };
 
-/// One operation in this many is timed: reading the clock costs more than the operation does.
+/// One in this many operations is timed, because reading the clock costs more than the operation.
 const TIMED_EVERY: u32 = 64;
 
 /// A block's size: 16 B to 512 B.
 const SIZE: (usize, usize) = (16, 5);
-/// What a block takes, with its place in the list of them.
+/// Memory for one block, with its entry in the list.
 const BLOCK: usize = mean_size(SIZE.0, SIZE.1) + size_of::<Block>();
 
 fn object(rng: &mut Rng) -> Block {
@@ -61,7 +61,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         stop(&blocks); // filled
         for _ in 0..share {
             let slot = rng.below(mine);
-            // The free belongs to the operation, and so does the check: data that are not read are not used.
+            // The free and the check belong to the operation: data that are not read are not used.
             laps.time(|| std::mem::replace(&mut blocks[slot], object(&mut rng)).check_and_free());
         }
         stop(&blocks); // peak

@@ -1,7 +1,7 @@
-//! `sort`: records of 16 bytes are appended, sorted by their key, read in order and freed, four ways.
+//! `sort`: records of 16 bytes are appended, sorted by their key, read in order and freed, in four ways.
 //!
-//! Dgraph's buffer against plain nodes: each record an allocation of its own or in an arena, with a vector of references
-//! that is sorted; or all in a sort buffer, in memory or in a mapped file.
+//! Dgraph's buffer compared with plain nodes. Each record is a separate allocation or in an arena, and a vector of
+//! references is sorted; or all records are in a sort buffer, in memory or in a mapped file.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -40,10 +40,10 @@ pub const WORKLOAD: Workload = Workload {
 const VARIANT: Kind =
     Kind::words(&[Cow::Borrowed("boxes"), Cow::Borrowed("arena"), Cow::Borrowed("memory"), Cow::Borrowed("mapped")]);
 const COUNT: Kind = Kind::Number { min: 1, max: 1_000_000_000 };
-/// One append in this many is timed: reading the clock costs more than the operation does.
+/// One in this many appends is timed, because reading the clock costs more than the operation.
 const TIMED_EVERY: u32 = 64;
 
-/// Ordered by the key; the value is the place in which it came, which a stable sort keeps.
+/// Ordered by the key. The value is its position in the input, whose order a stable sort keeps.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Record {
     key: u64,
@@ -66,13 +66,13 @@ impl Record {
         Record { key: half(0), value: half(8) }
     }
 
-    /// What a record adds to the sum of all.
+    /// The contribution of a record to the checksum.
     fn check(self) -> u64 {
         self.key.rotate_left(17) ^ self.value
     }
 }
 
-/// What one thread does, and what all its records sum to.
+/// The work of one thread, and the checksum of its records.
 struct Task<'a> {
     records: u64,
     rng: Rng,
@@ -83,7 +83,7 @@ struct Task<'a> {
 }
 
 impl Task<'_> {
-    /// Makes the records and appends each, up to one that is refused; stops in any case.
+    /// Makes the records and appends each, until one is refused. It always stops at the gate.
     fn append<E: Display>(&mut self, mut append: impl FnMut(Record) -> Result<(), E>) -> Result<(), String> {
         let mut appended = Ok(());
         for value in 0..self.records {
@@ -98,7 +98,7 @@ impl Task<'_> {
         appended
     }
 
-    /// Reads the sorted records, panics where one is out of order, lost or changed; stops and rests.
+    /// Reads the sorted records, then stops and is idle. Panics if a record is out of order, lost or changed.
     fn read(&self, records: impl Iterator<Item = Record>) {
         let (mut last, mut count, mut sum) = (None, 0, 0_u64);
         for record in records {
@@ -112,20 +112,20 @@ impl Task<'_> {
     }
 }
 
-/// The most bytes of memory that all threads hold, which is while they sort.
+/// The maximum memory of all threads, in bytes. They reach it while they sort.
 struct Most {
     blocks: usize,
-    /// In files that are memory. The pages of others are the kernel's to take back.
+    /// In files on a memory file system. The kernel can reclaim the pages of other files.
     files: usize,
 }
 
 impl Most {
     fn of(setup: &Setup, records: usize, folder: &Path) -> Result<Self, String> {
-        // Sorting references takes half of them again; sorting a buffer takes another, and in each thread the numbers of a
-        // run, 16 bytes for each record.
+        // Sorting references needs half of their size in addition. Sorting a buffer needs a second buffer, and in each
+        // thread the numbers of a run, 16 bytes for each record.
         const RUN: usize = 8 << 20;
         let each_thread = |most: usize| setup.threads * most.min(records.div_ceil(setup.threads) * RECORD_BYTES);
-        // A file grows by its own length: as much again may be unused.
+        // A file grows by its own length, so up to half of it may be unused.
         let mapped = if sys::is_memory(folder) { 3 * RECORD_BYTES } else { 0 };
         let (blocks, files) = match setup.word("variant")? {
             "arena" => (records * (RECORD_BYTES + REFERENCE * 3 / 2), 0),
@@ -137,8 +137,8 @@ impl Most {
     }
 }
 
-/// Appends the records, sorts and reads them, with a stop after the first and two after the last. Where something is refused,
-/// it comes back after the first.
+/// Appends the records, sorts and reads them, with one stop after appending and two after reading. If something is
+/// refused, it returns after the first stop.
 type Life = fn(&mut Task) -> Result<(), String>;
 
 fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
@@ -154,7 +154,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let Most { blocks, files } = Most::of(setup, records, &folder)?;
     Available::check_blocks_and_files(blocks as u64, files as u64, "parameter `records`")?;
     if setup.word("variant")? == "mapped" {
-        // The least file of all, so that a folder that takes none is told before threads wait for each other.
+        // The smallest file, to report a folder that does not allow files before threads wait for each other.
         let tried = buffer(&folder, MAPPED).push(&[0; RECORD_BYTES]);
         tried.map_err(|refused| format!("parameter `folder`: {refused}"))?;
     }
@@ -202,12 +202,12 @@ fn placed(task: &mut Task) -> Result<(), String> {
     Ok(())
 }
 
-/// From the first record on: what is asked about is the file, however few its records.
+/// The file is used from the first record on, even for few records, because it is the subject of the measurement.
 const MAPPED: Option<usize> = Some(0);
 
 fn buffer(folder: &Path, map_after: Option<usize>) -> SortBuffer {
     let folder = folder.to_path_buf();
-    // Sorts on one thread, as the others do: the study counts threads.
+    // Sorts on one thread, like the other variants, because the study sets the number of threads.
     SortBuffer::new(Options { record_length: Some(RECORD_BYTES), map_after, folder, threads: 1, ..Options::default() })
 }
 

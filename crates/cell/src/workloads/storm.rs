@@ -1,13 +1,14 @@
 //! `storm`: an API's front end under bursts of twenty times its load: Twitch's "refresh storm", whose 99th percentile a
-//! ballast cut by 45 %. There the pain was a collector; here it is memory that was given back and must be had again.
+//! ballast cut by 45 %. There the cause was a garbage collector; here it is memory that was returned to the kernel and
+//! is needed again.
 //!
-//! A request takes a handful of buffers, holds them while others are served, and frees them. At normal load a few requests
-//! are in flight; a burst has twenty times as many for a moment, and then comes a rest in which the allocator may give
-//! memory back. Only a burst's requests are timed: each from the first buffer to the last, and the end of the request
-//! that it displaces, without the time that it is merely held.
+//! A request allocates a few buffers, keeps them while others are served, and frees them. At normal load a few requests
+//! are in flight. A burst has twenty times as many for a moment. Then follows an idle time in which the allocator may
+//! return memory. Only a burst's requests are timed: each from its first buffer to its last, and the end of the request
+//! that it displaces, without the time for which it is only kept.
 //!
-//! `ballast` keeps so many freed bytes ([`Ballast::keep`]) from before the first burst until all is over: what is gained in
-//! faults and latency stands beside what is paid in memory at each rest.
+//! `ballast` keeps this many freed bytes ([`Ballast::keep`]) from before the first burst until the end. The gain in
+//! faults and latency can be compared with the cost in memory at each idle mark.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -48,14 +49,14 @@ pub const WORKLOAD: Workload = Workload {
 const COUNT: Kind = Kind::Number { min: 0, max: 1_000_000_000 };
 const IN_FLIGHT: Kind = Kind::Number { min: 1, max: 1_000_000 };
 
-/// Every burst is a mark, beside `start`, `filled`, `peak`, `released` and `purged`.
+/// Every burst has a mark, in addition to `start`, `filled`, `peak`, `released` and `purged`.
 const MOST_BURSTS: i64 = MOST_MARKS as i64 - 5;
 
 /// Buffers of a request: 3 to 6.
 const BUFFERS: (usize, usize) = (3, 6);
 /// A buffer's size: 1 KiB to 256 KiB.
 const BUFFER: (usize, usize) = (1 << 10, 8);
-/// What a request holds on average.
+/// Mean size of a request, in bytes.
 const REQUEST: usize = (BUFFERS.0 + BUFFERS.1) * mean_size(BUFFER.0, BUFFER.1) / 2;
 
 /// One worker: its part of the state, and its requests in flight, oldest first.
@@ -94,7 +95,7 @@ impl Front {
         self.state.iter().chain(held).map(Block::bytes).sum()
     }
 
-    /// Serves one request, of which at most `most` are in flight.
+    /// Serves one request. At most `most` requests are in flight.
     fn serve(&mut self, most: usize, rng: &mut Rng) {
         if self.in_flight.len() >= most {
             self.end();
@@ -111,13 +112,13 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         return Err(format!("parameter `load`: wanted at most `in_flight`, {in_flight}, found {load}"));
     }
     let threads = setup.threads;
-    // A worker's most: no more than it is asked for, and with more workers than requests in flight those without a part
-    // still take turns at their requests.
+    // The maximum in flight of a worker: not more than its requests. If there are more workers than requests in flight,
+    // the workers without a part still take turns at their requests.
     let most = |worker: usize| {
         let mine = |whole: usize| share(whole, worker, threads);
         mine(in_flight).max(1).min(mine(steady).min(mine(load).max(1)) + mine(requests))
     };
-    // A ballast is of what a burst has freed: it comes on top of nothing.
+    // A ballast consists of memory that a burst has freed, so it adds nothing to the maximum.
     let held = live + (0..threads).map(most).sum::<usize>() * REQUEST;
     Available::check_blocks(held as u64, "parameters `live`, `in_flight` and `requests`")?;
     let mut kept = match ballast {
@@ -177,7 +178,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
             conductor.mark_after(rest, Phase::Idle, live_bytes);
         }
         conductor.mark(Phase::Released, live_bytes);
-        kept.take(); // so that what was kept can go
+        kept.take(); // so that the kept memory can be freed
         conductor.mark(Phase::Purged, live_bytes);
         active
     });

@@ -1,7 +1,7 @@
-//! `wakes`: threads that wake, do a little and wait again: what it costs to give memory back before each wait.
+//! `wakes`: threads that wake, do a little work and wait again. It shows the cost of returning memory before each wait.
 //!
-//! Each thread wakes on time, allocates and frees some blocks, says that it is about to wait, and sleeps. The time that counts
-//! is that at work, with what is given back and the faults that follow.
+//! Each thread wakes periodically, allocates and frees some blocks, announces that it will wait, and sleeps. Only the
+//! time at work counts. It includes the return of memory and the page faults that follow.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -46,7 +46,7 @@ const REST: Kind = Kind::Number { min: 0, max: 1_000_000_000 };
 /// A block's size: 16 B to 32 KiB.
 const SIZE: (usize, usize) = (16, 11);
 
-/// What a wake does: blocks of so many bytes together, all alive at once.
+/// The work of one wake: blocks with this many bytes in total, all alive at once.
 fn wake(bytes: usize, blocks: &mut Vec<Block>, rng: &mut Rng) {
     let mut left = bytes;
     while left > 0 {
@@ -69,7 +69,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         let mut laps = Laps::new(setup.timer, 1);
         let mut blocks = Vec::with_capacity(bytes / 8);
         gate.stop(); // filled
-        // The threads' wakes are spread over the time between two of a thread.
+        // The threads' wakes are spread over one period.
         let period = Duration::from_millis(every as u64);
         let first = Instant::now() + period * worker as u32 / setup.threads as u32;
         for number in 0..wakes {

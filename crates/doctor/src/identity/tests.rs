@@ -1,4 +1,4 @@
-//! Programs and libraries as their marks show them, and the allocator that each has.
+//! Tests that find the allocator from the marks of programs and libraries.
 
 use super::*;
 

@@ -1,14 +1,14 @@
-//! jemalloc's settings as a variable has them. In: its text, and the release that will read it. Out: assignments, with what
-//! is wrong and what is clipped.
+//! jemalloc's settings in a variable. In: its text, and the release that will read it. Out: assignments, with problems
+//! and clipped values.
 
 use super::{Assignment, Family, JEMALLOC_ALSO, JEMALLOC_SETTINGS, number, perhaps, refused};
 use crate::seen::Libraries;
 use allocanary_allocators::setting::{Kind, Setting, also};
 
-/// Settings that jemalloc 5.3.1 has and 5.3.0 has not.
+/// Settings that jemalloc 5.3.1 has and 5.3.0 does not have.
 const SINCE_5_3_1: [&str; 3] = ["experimental_tcache_gc", "process_madvise_max_batch", "tcache_ncached_max"];
 
-/// Settings that jemalloc clips to what it takes, where it refuses other values.
+/// Settings whose values jemalloc clips to its range. For other settings it refuses values out of range.
 const CLIPPED: [&str; 8] = [
     "lg_tcache_flush_large_div",
     "lg_tcache_flush_small_div",
@@ -20,7 +20,7 @@ const CLIPPED: [&str; 8] = [
     "tcache_nslots_small_min",
 ];
 
-/// jemalloc stops at the first thing that is not `name:value`; what is merely unknown it skips.
+/// jemalloc stops at the first text that is not `name:value`, and skips unknown names.
 pub(super) fn read(variable: &str, text: &str, libraries: &Libraries, found: &mut Vec<Assignment>) {
     let mut add = |key: &str, value: &str, problem: Option<Problem>| {
         let (family, variable) = (Family::Jemalloc, variable.to_string());
@@ -43,7 +43,7 @@ pub(super) fn read(variable: &str, text: &str, libraries: &Libraries, found: &mu
     }
 }
 
-/// What is wrong with a setting, and the value that the allocator takes all the same.
+/// A problem with a setting, and the value that the allocator uses nevertheless.
 struct Problem {
     text: String,
     becomes: Option<String>,
@@ -68,7 +68,7 @@ fn jemalloc_problem(key: &str, value: &str, libraries: &Libraries) -> Option<Pro
                 let others = JEMALLOC_ALSO.split_ascii_whitespace().filter_map(|row| row.split('=').next());
                 let names = JEMALLOC_SETTINGS.iter().map(|setting| setting.name.as_ref()).chain(others);
                 let near = perhaps(key, names);
-                // Our table is that of the newest release.
+                // Our table is for the newest release.
                 let of = match libraries.jemalloc.as_deref() {
                     Some(version) if release != Some([5, 3, 1]) => format!(" 5.3.1 (this program has {version})"),
                     _ => String::new(),
@@ -106,7 +106,7 @@ fn jemalloc_problem(key: &str, value: &str, libraries: &Libraries) -> Option<Pro
     refused(setting, value, taken).map(|wanted| format!("{wanted}: jemalloc keeps its default").into())
 }
 
-/// The bound that a number out of range becomes. jemalloc refuses 0 arenas, and clips what is too many.
+/// The bound that replaces a number out of range. jemalloc refuses 0 arenas, and clips too many arenas.
 fn clipped(setting: &Setting, number: i128) -> Option<i128> {
     let (min, max) = match setting.kind {
         Kind::Number { min, max } => (i128::from(min), i128::from(max)),
@@ -120,7 +120,7 @@ fn clipped(setting: &Setting, number: i128) -> Option<i128> {
     }
 }
 
-/// What is wrong with a limit of the thread caches, with pages of 4 KiB: 5.3.0 takes more than later releases do.
+/// The problem with a limit of the thread caches, for pages of 4 KiB. 5.3.0 accepts more than later releases do.
 fn tcache_max_problem(bytes: i128, value: &str, release: Option<[u32; 3]>) -> Option<Problem> {
     const MOST_5_3_0: i128 = 8 << 20;
     const MOST: i128 = 32 << 10;
@@ -137,7 +137,7 @@ fn tcache_max_problem(bytes: i128, value: &str, release: Option<[u32; 3]>) -> Op
     };
     (bytes > most).then(|| Problem {
         text: format!("tcache_max: {value} becomes {most}: {of}, without a word"),
-        // Where the release is not known the user's value stays.
+        // If the release is unknown, the user's value is kept.
         becomes: Some(if release.is_some() { most.to_string() } else { value.to_string() }),
     })
 }

@@ -1,4 +1,4 @@
-//! What is wrong with settings, variable by variable, and what they become.
+//! Tests of problems with settings, for each variable, and of their effective values.
 
 use super::*;
 

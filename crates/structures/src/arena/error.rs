@@ -1,40 +1,40 @@
-//! Why an arena refused. In: what was asked of it. Out: one line that names what was wanted, held and allowed.
+//! Why an arena refused a request. In: the request. Out: one line with the requested, present and allowed sizes.
 
-/// What an arena answers instead of memory. What it held before is untouched.
+/// The error of an arena. Its existing pieces are unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArenaError {
-    /// It was asked for more than it may hold. All in bytes.
+    /// The request exceeds the arena's limit. All sizes in bytes.
     #[error(
         "an arena that may hold {limit} bytes holds {held} in its chunks and was asked for {wanted} more: raise its limit or \
          reset it"
     )]
     Limit {
-        /// What was asked for.
+        /// The requested size.
         wanted: usize,
-        /// What its chunks are together.
+        /// The size of all its chunks.
         held: usize,
-        /// What it may hold.
+        /// The limit.
         limit: usize,
     },
-    /// The allocator has no such chunk. All in bytes.
+    /// The allocator could not provide a chunk. All sizes in bytes.
     #[error(
         "an arena that holds {held} bytes was asked for {wanted} more, and the allocator has no chunk of that size"
     )]
     Memory {
-        /// What was asked for.
+        /// The requested size.
         wanted: usize,
-        /// What its chunks are together.
+        /// The size of all its chunks.
         held: usize,
     },
     /// It was released.
     #[error("the arena was released: make a new one")]
     Released,
-    /// It cannot be reset or trimmed while others may hold what lies in it.
+    /// It cannot be reset or trimmed while other handles may have references into it.
     #[error("{others} other handles of arena {id} live: drop them first")]
     Shared {
         /// The arena.
         id: u64,
-        /// Its handles beside the one that asked.
+        /// The number of its other handles.
         others: usize,
     },
 }

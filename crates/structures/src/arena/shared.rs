@@ -1,7 +1,7 @@
-//! An arena for many threads, found again by its id. In: an [`Arena`]. Out: handles that share it.
+//! An arena for many threads, which can be found by its id. In: an [`Arena`]. Out: handles that share it.
 //!
-//! What lies in the arena lives as long as any handle: each piece borrows the handle that it came from, and the last
-//! handle to go frees the chunks. So no piece outlives its memory, whoever releases.
+//! The pieces exist as long as any handle: each piece borrows the handle that it came from, and the last handle frees
+//! the chunks. So no piece outlives its memory, even after a release by another handle.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,7 +34,7 @@ fn registry() -> MutexGuard<'static, BTreeMap<u64, Weak<Shared>>> {
 }
 
 impl SharedArena {
-    /// Shares `arena` under a new id, by which it is found where it is not released already.
+    /// Shares `arena` under a new id. It can be found by the id unless it is already released.
     pub fn new(arena: Arena) -> Self {
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         let released = arena.released;
@@ -45,12 +45,12 @@ impl SharedArena {
         SharedArena(shared)
     }
 
-    /// The arena of that id, while it lives and is not released.
+    /// The arena with this id, while it exists and is not released.
     pub fn from_id(id: u64) -> Option<Self> {
         registry().get(&id)?.upgrade().map(SharedArena)
     }
 
-    /// Its id: unique in this process, never used again.
+    /// Its id: unique in this process, and never reused.
     pub fn id(&self) -> u64 {
         self.0.id
     }
@@ -59,24 +59,25 @@ impl SharedArena {
         self.0.arena.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The arena where it is not released. It may be so with its chunks still there, for the pieces of other handles.
+    /// The arena if it is not released. A released arena may still have its chunks, for the pieces of other handles.
     fn unreleased(&self) -> Result<MutexGuard<'_, Arena>> {
         let arena = self.arena();
         if arena.released { Err(ArenaError::Released) } else { Ok(arena) }
     }
 
     /// As [`Arena::alloc`], under the lock.
-    #[allow(clippy::mut_from_ref)] // every call gives another piece
+    #[allow(clippy::mut_from_ref)] // every call returns another piece
     pub fn alloc<T>(&self, value: T) -> Result<&mut T> {
         let arena = self.unreleased()?;
         let piece: *mut T = arena.alloc(value)?;
-        // SAFETY: the piece is nobody else's. A chunk neither moves nor goes before the last handle does, and this
-        // borrow keeps our handle: `reset`, `trim_to` and `release` want the handle for themselves, and to be the only one.
+        // SAFETY: nobody else has this piece. A chunk neither moves nor is freed before the last handle is dropped, and
+        // this borrow keeps our handle: `reset`, `trim_to` and `release` need `&mut` of the handle, and free chunks
+        // only if it is the only one.
         Ok(unsafe { &mut *piece })
     }
 
     /// As [`Arena::copy`], under the lock.
-    #[allow(clippy::mut_from_ref)] // every call gives another piece
+    #[allow(clippy::mut_from_ref)] // every call returns another piece
     pub fn copy(&self, bytes: &[u8]) -> Result<&mut [u8]> {
         let arena = self.unreleased()?;
         let piece: *mut [u8] = arena.copy(bytes)?;
@@ -84,24 +85,25 @@ impl SharedArena {
         Ok(unsafe { &mut *piece })
     }
 
-    /// What the arena holds.
+    /// The sizes of the arena.
     pub fn sizes(&self) -> Sizes {
         self.arena().sizes()
     }
 
-    /// As [`Arena::reset`]; an error while another handle lives.
+    /// As [`Arena::reset`]; an error while another handle exists.
     pub fn reset(&mut self) -> Result<()> {
         self.alone(Arena::reset)
     }
 
-    /// As [`Arena::trim_to`]; an error while another handle lives.
+    /// As [`Arena::trim_to`]; an error while another handle exists.
     pub fn trim_to(&mut self, bytes: usize) -> Result<()> {
         self.alone(|arena| arena.trim_to(bytes))
     }
 
     fn alone(&mut self, change: impl FnOnce(&mut Arena)) -> Result<()> {
         let mut registry = registry();
-        // A weak handle counts as company. Nobody finds the arena meanwhile: the registry is ours.
+        // A weak handle counts as another handle. Nobody finds the arena meanwhile, because we have locked the
+        // registry.
         let weak = registry.remove(&self.0.id);
         let others = Arc::strong_count(&self.0) - 1;
         let id = self.0.id;
@@ -120,8 +122,8 @@ impl SharedArena {
         changed
     }
 
-    /// Takes the arena out of the registry and makes all its handles refuse. Its memory goes back at once where this is
-    /// the only handle, otherwise with the last of them. A second release does nothing.
+    /// Removes the arena from the registry. All its handles refuse requests from then on. Its memory is freed at once
+    /// if this is the only handle, otherwise with the last handle. A second release does nothing.
     pub fn release(&mut self) {
         registry().remove(&self.0.id);
         match Arc::get_mut(&mut self.0) {
@@ -185,7 +187,7 @@ mod tests {
         assert!(Arena::from_id(id).is_some(), "a reset arena is still found");
     }
 
-    /// Six threads ask at once, as often as it takes to pass the limit many times over.
+    /// Six threads request pieces at the same time, until their sum exceeds the limit many times.
     fn six_threads(limit: usize, piece: usize, rounds: usize) -> (usize, Vec<usize>) {
         let arena = Arena::new().limited(limit).share();
         let start = Barrier::new(6);

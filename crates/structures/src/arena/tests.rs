@@ -1,4 +1,4 @@
-//! The arena against what it promises: sizes, limits, alignment, and any order of pieces.
+//! Tests of the arena's contract: sizes, limits, alignment, and any order of pieces.
 
 use proptest::collection::vec;
 use proptest::prelude::any;
@@ -75,7 +75,7 @@ fn more_than_it_may_hold_is_an_error_that_names_wanted_held_and_limit() {
     assert_eq!(refused, ArenaError::Limit { wanted: 1 << 20, held, limit: 64 << 10 });
     let said = refused.to_string();
     assert!(said.contains("1048576") && said.contains("65536") && said.contains(&held.to_string()), "{said}");
-    // What it held is untouched, and what fits is still given.
+    // The existing pieces are unchanged, and a request that fits still succeeds.
     assert_eq!(kept, b"kept");
     let mut pieces = 0;
     while arena.copy(&[1; 1000]).is_ok() {
@@ -97,7 +97,7 @@ fn a_limit_below_what_it_holds_stops_it_there() {
     arena.trim_to(0);
     assert!(arena.copy(&[1; 1001]).is_err());
     assert!(arena.copy(&[1; 100]).is_ok());
-    // Of several chunks a reset keeps one, and the rest is not had again.
+    // A reset keeps one of several chunks and frees the others.
     let arena = Arena::new();
     (0..100).for_each(|_| assert_eq!(arena.copy(&[1; 1000]).unwrap().len(), 1000));
     let mut arena = arena.limited(1000);

@@ -1,4 +1,5 @@
-//! Builds a value's tree. In: a reader and how many bytes it has. Out: each node, as it is done, and the root's hash.
+//! Builds a value's tree. In: a reader and its number of bytes. Out: each node when it is complete, and the root's
+//! hash.
 
 use std::fmt::Display;
 use std::io::{self, Read};
@@ -6,8 +7,8 @@ use std::io::{self, Read};
 use super::hash::{HASH_BYTES, Hash};
 use super::message::{self, FAN_OUT, LARGEST, LEAF_BYTES, MOST_LEVELS, VARINT_BYTES};
 
-/// A builder of trees, which keeps its buffers from one value to the next: 8 KiB, and 5600 bytes for each level that it
-/// has met. Once it has built a value of as many levels, it asks the allocator for nothing.
+/// A builder of trees. It keeps its buffers from one value to the next: 8 KiB, and 5600 bytes for each level so far.
+/// After it has built a value with the same number of levels, it needs no further allocation.
 #[derive(Debug, Default)]
 pub struct BlobTree {
     levels: [Level; MOST_LEVELS],
@@ -16,47 +17,47 @@ pub struct BlobTree {
     asked: Asked,
 }
 
-/// Children that wait for their node to be full.
+/// Children of a node that is not yet full.
 #[derive(Debug, Default)]
 struct Level {
     addresses: Vec<u8>,
     counts: Vec<u64>,
 }
 
-/// What a builder has asked of the allocator, by its own count.
+/// The allocations of a builder, by its own count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Asked {
-    /// Allocations.
+    /// Number of allocations.
     pub allocations: u64,
-    /// Bytes of them all.
+    /// Number of bytes of all allocations.
     pub bytes: u64,
 }
 
-/// Why a tree could not be built. Nodes that were stored before are as valid as ever, and the builder can be used again.
+/// Why a tree could not be built. Nodes that were stored before are still valid, and the builder can be used again.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError<E: Display> {
-    /// The reader ended early.
+    /// The reader ended before `size` bytes.
     #[error("the reader ended at offset {offset}: wanted {wanted} bytes, found {offset}")]
     Short {
-        /// Bytes read.
+        /// Number of bytes read.
         offset: u64,
-        /// The size that was said.
+        /// The stated size.
         wanted: u64,
     },
-    /// The reader had more. To make a value of a part of a stream, use [`Read::take`].
+    /// The reader had more bytes. To make a value of a part of a stream, use [`Read::take`].
     #[error("the reader goes on at offset {wanted}: wanted {wanted} bytes, found more")]
     Long {
-        /// The size that was said.
+        /// The stated size.
         wanted: u64,
     },
     /// The reader failed.
     #[error("the reader failed at offset {offset}: wanted {wanted} bytes, found {offset} and then: {source}")]
     Read {
-        /// Bytes read.
+        /// Number of bytes read.
         offset: u64,
-        /// The size that was said.
+        /// The stated size.
         wanted: u64,
-        /// What the reader said.
+        /// The reader's error.
         source: io::Error,
     },
     /// The store failed.
@@ -64,43 +65,43 @@ pub enum BuildError<E: Display> {
     Store {
         /// The node.
         hash: Hash,
-        /// Bytes read when the node was done.
+        /// Number of bytes read when the node was complete.
         offset: u64,
-        /// The size that was said.
+        /// The stated size.
         wanted: u64,
-        /// What the store said.
+        /// The store's error.
         source: E,
     },
 }
 
 impl BlobTree {
-    /// A builder with no buffers yet; they come with the first value.
+    /// A builder without buffers. The first value allocates them.
     pub fn new() -> Self {
         BlobTree::default()
     }
 
-    /// A builder as published after its repair, for comparison: the levels' arrays are kept, and every node is written
-    /// to a buffer of its own. Made anew for every value, it allocates as the one before the repair.
+    /// The builder that was published after the repair, for comparison: the levels' arrays are kept, and every node is
+    /// written to a new buffer. A new builder for every value allocates like the one before the repair.
     pub fn with_buffer_per_node() -> Self {
         BlobTree { per_node: true, ..BlobTree::default() }
     }
 
-    /// What was asked of the allocator since the builder was made.
+    /// The allocations since the builder was made.
     pub fn asked(&self) -> Asked {
         self.asked
     }
 
-    /// Bytes of the buffers that are held now.
+    /// Size of the present buffers, in bytes.
     pub fn held_bytes(&self) -> u64 {
         let level = |level: &Level| level.addresses.capacity() + level.counts.capacity() * size_of::<u64>();
         (self.message.capacity() + self.levels.iter().map(level).sum::<usize>()) as u64
     }
 
-    /// Builds the tree of the `size` bytes that `reader` has, and gives every node to `store`, children first; the root's
-    /// hash. The same bytes make the same tree however the reader splits them. An empty value has no node, and the root
-    /// [`Hash::ZERO`].
+    /// Builds the tree of the `size` bytes of `reader`, passes every node to `store`, children first, and returns the
+    /// root's hash. The same bytes make the same tree, even if the reader splits them differently. An empty value has
+    /// no node, and the root [`Hash::ZERO`].
     ///
-    /// The reader is asked for one byte more than `size`, to know that it ends there.
+    /// It reads one byte more than `size`, to check that the reader ends there.
     pub fn build<E: Display>(
         &mut self,
         reader: impl Read,
@@ -121,7 +122,7 @@ impl BlobTree {
             let length = message::leaf(buffer, payload);
             let mut child = (put(&buffer[..length], &source, &mut store)?, 1);
             root = (top == 0).then_some(child.0);
-            // A node is written as soon as it is full, and then it may be the one that fills the next.
+            // A node is written as soon as it is full. It may then fill the node above.
             for at in 0..top {
                 if !self.levels[at].push(child) {
                     break;
@@ -137,7 +138,7 @@ impl BlobTree {
         if let Some(root) = root {
             return Ok(root);
         }
-        // What is left of each level, even if it is nothing.
+        // The remaining children of each level, even if there are none.
         let mut last = Hash::ZERO;
         for at in 0..top {
             let child = self.node(at, &source, &mut store)?;
@@ -149,7 +150,7 @@ impl BlobTree {
         Ok(last)
     }
 
-    /// Writes the node of the children that wait at a level; its hash and the leaves below it.
+    /// Writes the node of a level's present children. Returns its hash and the number of leaves below it.
     fn node<E: Display>(
         &mut self,
         at: usize,
@@ -175,7 +176,7 @@ fn buffer<'a>(
     children: usize,
 ) -> &'a mut [u8] {
     if per_node {
-        // What Dolt takes for a node: its values, the longest varints, and 200 bytes for all else.
+        // Dolt's buffer size for a node: its values, the longest varints, and 200 bytes for all else.
         *kept = asked.count(vec![0; values + VARINT_BYTES * children + 200]);
     } else if kept.is_empty() {
         *kept = asked.count(vec![0; LARGEST]);
@@ -195,7 +196,7 @@ fn put<E: Display>(
 }
 
 impl Level {
-    /// Empties the level, and makes its arrays if it has none.
+    /// Empties the level, and allocates its arrays if it has none.
     fn prepare(&mut self, asked: &mut Asked) {
         self.clear();
         if self.addresses.capacity() == 0 {
@@ -209,7 +210,7 @@ impl Level {
         self.counts.clear();
     }
 
-    /// Adds a child; whether the level is full now.
+    /// Adds a child. Returns whether the level is now full.
     fn push(&mut self, (hash, leaves): (Hash, u64)) -> bool {
         self.addresses.extend_from_slice(&hash.0);
         self.counts.push(leaves);
@@ -218,7 +219,7 @@ impl Level {
 }
 
 impl Asked {
-    /// Notes a vector that has just been made.
+    /// Counts a vector that has just been allocated.
     fn count<T>(&mut self, made: Vec<T>) -> Vec<T> {
         self.allocations += 1;
         self.bytes += (made.capacity() * size_of::<T>()) as u64;
@@ -226,7 +227,7 @@ impl Asked {
     }
 }
 
-/// A reader, and where it stands.
+/// A reader and its position.
 struct Source<R> {
     reader: R,
     offset: u64,
@@ -234,7 +235,7 @@ struct Source<R> {
 }
 
 impl<R: Read> Source<R> {
-    /// Reads until `buffer` is full: a tree must not change by how a reader splits its bytes.
+    /// Reads until `buffer` is full, because the tree must not depend on how a reader splits its bytes.
     fn fill<E: Display>(&mut self, mut buffer: &mut [u8]) -> Result<(), BuildError<E>> {
         while !buffer.is_empty() {
             let count = self.read(buffer)?;

@@ -8,12 +8,12 @@ use sha2::{Digest, Sha512};
 /// Bytes of a hash.
 pub(super) const HASH_BYTES: usize = 20;
 
-/// The first 20 bytes of the SHA-512 of a node's message. As text 32 digits of base 32, most significant first, in the
-/// alphabet `0` to `9`, `a` to `v`.
+/// The first 20 bytes of the SHA-512 of a node's message. As text it has 32 digits of base 32, most significant first,
+/// in the alphabet `0` to `9`, `a` to `v`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Hash(pub [u8; HASH_BYTES]);
 
-/// A text that is no hash.
+/// A text that is not a hash.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a hash: wanted 32 digits of 0-9 and a-v, found `{0}`")]
 pub struct HashError(String);
@@ -21,7 +21,7 @@ pub struct HashError(String);
 const DIGITS: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
 
 impl Hash {
-    /// What stands for the root of an empty value, which has no node.
+    /// The root of an empty value, which has no node.
     pub const ZERO: Hash = Hash([0; HASH_BYTES]);
 
     /// The hash of a message.

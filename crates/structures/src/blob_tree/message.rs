@@ -1,7 +1,7 @@
 //! The bytes of a node. In: a leaf's payload, or an inner node's hashes and counts. Out: Dolt's message in a buffer.
 //!
-//! A message is a FlatBuffers table `Blob` behind four bytes of Dolt's: a kind, and the length in 24 bits, big-endian
-//! (all else is little-endian). FlatBuffers are built from their end, so offsets are aligned as counted from the end:
+//! A message is a FlatBuffers table `Blob` after a prefix of four bytes by Dolt: a kind, and the length in 24 bits,
+//! big-endian (all else is little-endian). FlatBuffers are built from their end, so alignment is counted from the end:
 //!
 //! ```text
 //! leaf   27 | length | 20 | "BLOB" | 12 size payload 0 0 tree_size              | 12, tree_size = 1, [pad], 4 | n, payload, [pad]
@@ -9,12 +9,13 @@
 //!        offset of sizes, offset of addresses | n, sizes, [pad] | n, addresses
 //! ```
 //!
-//! `sizes` are the leaves below each child: zigzag varints of what each differs by from the one before. A field of
-//! the value 0 is left out, as FlatBuffers have it: so is the tree_size of a node of nothing, and the level of a leaf.
+//! `sizes` are the numbers of leaves below each child, as zigzag varints of the difference from the one before. A field
+//! with the value 0 is left out, as usual in FlatBuffers: the tree_size of a node without children, the level of a
+//! leaf.
 //!
-//! Written by hand. The `flatbuffers` crate gives the same bytes after those four (tried with leaves), but it cannot put
-//! four unaligned bytes before what it has finished, since its size prefix takes part in the alignment; and it copies a
-//! payload that we read to where it will be hashed.
+//! It is written by hand. The `flatbuffers` crate gives the same bytes after the prefix (tried with leaves), but it
+//! cannot put four unaligned bytes before a finished buffer, because its size prefix takes part in the alignment. It
+//! also copies the payload, which we read directly to the place where it is hashed.
 
 use super::hash::HASH_BYTES;
 
@@ -22,20 +23,20 @@ use super::hash::HASH_BYTES;
 pub const LEAF_BYTES: usize = 4000;
 /// Children of a full inner node.
 pub const FAN_OUT: usize = LEAF_BYTES / HASH_BYTES;
-/// Levels above the leaves of the largest value, of 2^64 - 1 bytes.
+/// Number of levels above the leaves of the largest value, with 2^64 - 1 bytes.
 pub(super) const MOST_LEVELS: usize = 7;
-/// A buffer that takes every message: the hashes and the longest varints of a full inner node, and 64 bytes around them.
+/// The size of a buffer for any message: the hashes and the longest varints of a full inner node, and 64 bytes more.
 pub(super) const LARGEST: usize = FAN_OUT * (HASH_BYTES + VARINT_BYTES) + 64;
 /// Bytes of the longest varint.
 pub(super) const VARINT_BYTES: usize = 10;
-/// Dolt's number for the kind of message that this is.
+/// Dolt's number for this kind of message.
 pub(super) const KIND: u8 = 27;
-/// Bytes of Dolt's before the FlatBuffer.
+/// Size of Dolt's prefix before the FlatBuffer, in bytes.
 pub(super) const PREFIX: usize = 4;
-/// The FlatBuffer's own name for what it holds.
+/// The file identifier of the FlatBuffer.
 pub(super) const NAME: &[u8; 4] = b"BLOB";
 
-/// Levels above the leaves of a value of `size` bytes.
+/// Number of levels above the leaves of a value of `size` bytes.
 pub const fn levels(size: u64) -> usize {
     let (mut levels, mut rest) = (0, size / LEAF_BYTES as u64);
     while size > LEAF_BYTES as u64 && rest > 0 {
@@ -54,12 +55,12 @@ pub(super) const fn leaf_length(payload: usize) -> usize {
     up(up(payload, 4) + 8, 8) + 36
 }
 
-/// Where the payload of a leaf stands in its message.
+/// The offset of a leaf's payload in its message.
 pub(super) const fn payload_start(payload: usize) -> usize {
     leaf_length(payload) - up(payload, 4)
 }
 
-/// Writes all of a leaf's message but its payload, which stands at [`payload_start`] already. Its length.
+/// Writes a leaf's message except its payload, which is already at [`payload_start`]. Returns the length.
 pub(super) fn leaf(buffer: &mut [u8], payload: usize) -> usize {
     let length = leaf_length(payload);
     let start = payload_start(payload);
@@ -76,7 +77,7 @@ pub(super) fn leaf(buffer: &mut [u8], payload: usize) -> usize {
     length
 }
 
-/// Writes an inner node's message: the hashes of its children one after the other, and the leaves below each. Its length.
+/// Writes an inner node's message: the hashes of its children, and the leaves below each. Returns the length.
 pub(super) fn inner(buffer: &mut [u8], level: u8, addresses: &[u8], counts: &[u64]) -> usize {
     let leaves: u64 = counts.iter().sum();
     let varints: usize = zigzags(counts).map(varint_length).sum();
@@ -118,7 +119,7 @@ pub(super) fn inner(buffer: &mut [u8], level: u8, addresses: &[u8], counts: &[u6
     length
 }
 
-/// Dolt's prefix, where the table stands, and the name.
+/// Writes Dolt's prefix, the offset of the table, and the name.
 fn head(buffer: &mut [u8], length: usize, table: usize) {
     buffer[..PREFIX].copy_from_slice(&((length - PREFIX) as u32).to_be_bytes());
     buffer[0] = KIND;
@@ -136,7 +137,7 @@ fn shorts(buffer: &mut [u8], at: usize, values: &[usize]) {
     }
 }
 
-/// What each count differs by from the one before, signs last.
+/// The difference of each count from the one before, zigzag-coded.
 fn zigzags(counts: &[u64]) -> impl Iterator<Item = u64> {
     let before = std::iter::once(0).chain(counts.iter().copied());
     counts.iter().zip(before).map(|(count, before)| {
@@ -195,7 +196,7 @@ mod tests {
 
     #[test]
     fn the_buffer_takes_the_longest_sizes() {
-        // The farthest apart that counts can be: each difference takes ten bytes.
+        // The largest possible differences between counts: each takes ten bytes.
         let counts: Vec<u64> = (0..FAN_OUT as u64).map(|at| at % 2 * (1 << 56)).collect();
         let length = inner(&mut [0; LARGEST], 7, &[0; LEAF_BYTES], &counts);
         assert!(length <= LARGEST, "{length}");

@@ -1,9 +1,9 @@
 //! Dolt's tree for large values, byte for byte, built with no allocation once it is warm. In: a reader and its size.
 //! Out: each node's message and hash, and the root's hash.
 //!
-//! Dolt cuts a value into leaves of 4000 bytes and hangs them under nodes of 200 hashes. Its builder was published as a
-//! case of memory: 2.7 MB and 2543 allocations for a value of 1 MB, then half of that with buffers that are reused. A
-//! [`BlobTree`] keeps every buffer, reads into the very bytes that are hashed, and asks the allocator for nothing.
+//! Dolt cuts a value into leaves of 4000 bytes below nodes of 200 hashes. Its builder was published as a memory case:
+//! 2.7 MB and 2543 allocations for a value of 1 MB, then half of that with reused buffers. A [`BlobTree`] keeps every
+//! buffer, reads directly into the bytes that are hashed, and needs no allocation.
 //!
 //! ```
 //! use std::convert::Infallible;
@@ -23,9 +23,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Three of Dolt's ways are kept, since hashes depend on them: a value of a multiple of 800,000 bytes gets a node of
-//! nothing that no other names, a value of exactly 800,000 a root with one child, and an empty value no node and the hash
-//! of zeros. One is not: Dolt makes a leaf of what a single `read` gives, so that a reader in small steps changes the hash.
+//! Three special cases are the same as in Dolt, because hashes depend on them. A value of a multiple of 800,000 bytes
+//! gets an empty node that no other node refers to. A value of exactly 800,000 bytes gets a root with one child. An
+//! empty value has no node and the hash of zeros. One is different: Dolt makes a leaf of the result of a single `read`,
+//! so that a reader in small steps changes the hash.
 
 mod builder;
 mod hash;

@@ -1,6 +1,6 @@
-//! A node read back. In: any bytes. Out: a leaf's payload, or an inner node's children; or what is wrong with the bytes.
+//! Reads a node. In: any bytes. Out: a leaf's payload, or an inner node's children; or the problem with the bytes.
 //!
-//! Offsets are followed as FlatBuffers have them, each checked against the message, so that no bytes make it panic.
+//! Each FlatBuffers offset is checked against the message, so that it cannot panic for any bytes.
 
 use super::hash::{HASH_BYTES, Hash};
 use super::message::{FAN_OUT, KIND, LEAF_BYTES, MOST_LEVELS, NAME, PREFIX, VARINT_BYTES};
@@ -14,7 +14,7 @@ pub enum Node<'a> {
     Inner(Inner<'a>),
 }
 
-/// A node above others, at most [`FAN_OUT`]; a node of nothing has none.
+/// A node with at most [`FAN_OUT`] children. A node of an empty part has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inner<'a> {
     level: u8,
@@ -23,7 +23,7 @@ pub struct Inner<'a> {
     sizes: &'a [u8],
 }
 
-/// Bytes that are no node.
+/// Bytes that are not a valid node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a node's {part}: wanted {wanted}, found {found}")]
 pub struct NodeError {
@@ -32,7 +32,7 @@ pub struct NodeError {
     found: u64,
 }
 
-/// Where the fields stand in the table of offsets.
+/// The indices of the fields in the table of offsets.
 const PAYLOAD: usize = 0;
 const ADDRESSES: usize = 1;
 const SIZES: usize = 2;
@@ -45,7 +45,7 @@ fn check(holds: bool, part: &'static str, wanted: impl ToString, found: impl Try
 }
 
 impl<'a> Node<'a> {
-    /// Reads a message and checks it: lengths, offsets, and that the counts of leaves add up.
+    /// Reads and checks a message: lengths, offsets, and the sum of the leaf counts.
     pub fn parse(message: &'a [u8]) -> Result<Node<'a>, NodeError> {
         let table = Table::of(message)?;
         let level = table.number(LEVEL, 1)?;
@@ -68,17 +68,17 @@ impl<'a> Node<'a> {
 }
 
 impl<'a> Inner<'a> {
-    /// Levels above the leaves, at least 1.
+    /// Number of levels above the leaves, at least 1.
     pub fn level(&self) -> u8 {
         self.level
     }
 
-    /// Leaves below.
+    /// Number of leaves below.
     pub fn leaves(&self) -> u64 {
         self.leaves
     }
 
-    /// Each child's hash and the leaves below it, a leaf being 1.
+    /// Each child's hash and the number of leaves below it. A child that is a leaf counts 1.
     pub fn children(&self) -> impl Iterator<Item = (Hash, u64)> + use<'a> {
         let hashes = self.addresses.chunks_exact(HASH_BYTES).map(|bytes| Hash(bytes.try_into().unwrap_or_default()));
         let (mut rest, mut count) = (self.sizes, 0u64);
@@ -104,7 +104,7 @@ impl<'a> Inner<'a> {
     }
 }
 
-/// The next zigzag varint; `None` where the bytes end too early or the number is longer than 64 bits.
+/// The next zigzag varint; `None` if the bytes end too early or the number is longer than 64 bits.
 fn take_difference(bytes: &mut &[u8]) -> Option<i64> {
     let mut zigzag = 0;
     for (at, byte) in bytes.iter().enumerate().take(VARINT_BYTES) {
@@ -121,7 +121,7 @@ fn take_difference(bytes: &mut &[u8]) -> Option<i64> {
     None
 }
 
-/// A FlatBuffers table: where it stands, and where its fields do.
+/// A FlatBuffers table: its position, and the offsets of its fields.
 struct Table<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -141,7 +141,7 @@ impl<'a> Table<'a> {
         check(&bytes[4..8] == NAME, "name", format!("{} (BLOB)", u32::from_be_bytes(*NAME)), name)?;
 
         let at = offset(bytes, 0, 4, "table")?;
-        // Signed: the offsets may stand on either side of the table. A message of Dolt's has them before it.
+        // Signed: the offsets may be before or after the table. In Dolt's messages they are before it.
         let back = offset(bytes, at, 4, "table")?;
         let offsets = at.checked_sub(back);
         check(offsets.is_some(), "offsets of fields", format!("at most {at} bytes before the table"), back)?;
@@ -154,19 +154,19 @@ impl<'a> Table<'a> {
         Ok(Table { bytes, at, fields: fields.unwrap_or_default(), size })
     }
 
-    /// Where a field of `length` bytes stands; `None` where it is left out.
+    /// The position of a field of `length` bytes; `None` if it is left out.
     fn field(&self, field: usize, length: usize) -> Result<Option<usize>, NodeError> {
         let offset = self.fields.chunks_exact(2).nth(field).map_or(0, |two| little_endian(two) as usize);
         check(offset == 0 || offset + length <= self.size, "field", format!("within {} bytes", self.size), offset)?;
         Ok((offset > 0).then_some(self.at + offset))
     }
 
-    /// A field of `length` bytes as a number; 0 where it is left out.
+    /// A field of `length` bytes as a number; 0 if it is left out.
     fn number(&self, field: usize, length: usize) -> Result<u64, NodeError> {
         Ok(self.field(field, length)?.map_or(0, |at| little_endian(&self.bytes[at..at + length])))
     }
 
-    /// The bytes of a vector of bytes; none where it is left out.
+    /// The bytes of a vector of bytes; empty if it is left out.
     fn vector(&self, field: usize, part: &'static str) -> Result<&'a [u8], NodeError> {
         let Some(at) = self.field(field, 4)? else { return Ok(&[]) };
         let start = at + offset(self.bytes, at, 4, part)?;
@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(short, "a node's message: wanted 12 bytes or more, found 11");
     }
 
-    /// Whatever is overwritten or cut off: an error or a node, and its children can be listed.
+    /// For any overwritten or cut bytes the result is an error or a node whose children can be listed.
     #[test]
     fn fuzz_no_bytes_make_it_panic() {
         let changes = vec((0_usize..1100, any::<u8>()), 0..4);
@@ -249,7 +249,7 @@ mod tests {
                 message[at] = value;
             }
             if mends {
-                // A cut message whose prefix fits, so that what follows is looked at.
+                // A cut message with a correct prefix, so that the rest is checked.
                 message.truncate(length.max(12));
                 let length = message.len() as u32 - 4;
                 message[..4].copy_from_slice(&length.to_be_bytes());

@@ -1,56 +1,57 @@
-//! A value read back from its nodes. In: the root's hash and what finds a node's message. Out: the value's bytes.
+//! Reads a value from its nodes. In: the root's hash and a function that finds a node's message. Out: the value's
+//! bytes.
 //!
-//! Every message is hashed again, and every node must have the level and the leaves that its parent says.
+//! Every message is hashed again, and every node must have the level and the number of leaves that its parent states.
 
 use std::io::{self, Write};
 
 use super::hash::Hash;
 use super::node::{Node, NodeError};
 
-/// Why a value could not be read back.
+/// Why a value could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// Nothing has this hash.
+    /// No node has this hash.
     #[error("node {0}: wanted its message, found none in the store")]
     Missing(Hash),
-    /// The store gave other bytes.
+    /// The store returned other bytes.
     #[error("node {wanted}: found a message of the hash {found}: the store's bytes have changed")]
     Changed {
-        /// The hash that was asked for.
+        /// The requested hash.
         wanted: Hash,
-        /// The hash of what the store gave.
+        /// The hash of the bytes from the store.
         found: Hash,
     },
-    /// The bytes are no node.
+    /// The bytes are not a valid node.
     #[error("node {hash}: {source}")]
     Node {
         /// The node's hash.
         hash: Hash,
-        /// What is wrong.
+        /// The problem.
         source: NodeError,
     },
-    /// The node is at another place than its parent says.
+    /// The node does not have the level and leaves that its parent states.
     #[error("node {hash}: wanted level {} with {} leaves, found level {} with {}", wanted.0, wanted.1, found.0, found.1)]
     Place {
         /// The node's hash.
         hash: Hash,
-        /// Level and leaves by its parent.
+        /// Level and leaves that its parent states.
         wanted: (u8, u64),
-        /// Level and leaves by itself.
+        /// Level and leaves that the node itself states.
         found: (u8, u64),
     },
     /// The bytes could not be written.
     #[error("the value read back could not be written at offset {offset}: {source}")]
     Write {
-        /// Bytes written before.
+        /// Number of bytes written before.
         offset: u64,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// Writes the value below `root` to `out`; its size in bytes. `fetch` finds a node's message. The zero hash is the empty
-/// value.
+/// Writes the value below `root` to `out`, and returns its size in bytes. `fetch` finds a node's message. The zero hash
+/// is the empty value.
 pub fn read<M: AsRef<[u8]>>(
     root: &Hash,
     mut fetch: impl FnMut(&Hash) -> Option<M>,
@@ -63,7 +64,7 @@ pub fn read<M: AsRef<[u8]>>(
     Ok(size)
 }
 
-/// Writes what is below a node. As deep as a node's level at most, which is 7.
+/// Writes the value below a node. The recursion is at most as deep as a node's level, which is at most 7.
 fn below<M: AsRef<[u8]>>(
     hash: &Hash,
     wanted: Option<(u8, u64)>,

@@ -1,4 +1,4 @@
-//! Trees against Dolt's own: roots, numbers of nodes, any split of the reader, round trips, and every way to fail.
+//! Tests of trees against Dolt's: roots, numbers of nodes, any split of the reader, round trips, and every error.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -22,7 +22,7 @@ const DOLTS: [(u64, u64, &str); 10] = [
     (1_000_000, 253, "96uslk8i5ld870bn2tpjkcmn9cg3jm7f"),
 ];
 
-/// The input: byte `at` and all after it.
+/// The input from byte `at` on.
 struct Counted(u64);
 
 impl Read for Counted {
@@ -35,7 +35,7 @@ impl Read for Counted {
     }
 }
 
-/// Takes the input back, and compares it.
+/// Receives the value and compares it with the input.
 impl Write for Counted {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let wrong = bytes.iter().position(|byte| {
@@ -51,7 +51,7 @@ impl Write for Counted {
     }
 }
 
-/// Nodes by their hashes, and how many were written.
+/// Nodes by their hashes, and the number of written nodes.
 #[derive(Default)]
 struct Store {
     nodes: HashMap<Hash, Vec<u8>>,
@@ -112,7 +112,7 @@ fn multiples_of_a_full_node_have_dolts_nodes_of_nothing() {
     }
 }
 
-/// Gives `steps` bytes at a time, and an interruption between.
+/// Returns `steps` bytes at a time, with an interruption between.
 struct Steps<'a> {
     data: &'a [u8],
     steps: &'a [usize],
@@ -130,7 +130,7 @@ impl Read for Steps<'_> {
     }
 }
 
-/// Sizes around what fills leaves and nodes, and any other.
+/// Sizes around those of full leaves and nodes, and random ones.
 fn sizes() -> BoxedStrategy<usize> {
     if cfg!(miri) {
         return (1_usize..9000).boxed();
@@ -156,7 +156,7 @@ fn fuzz_any_split_makes_the_same_tree_and_it_reads_back() {
     });
 }
 
-/// Fails, or claims too much, when its bytes are through.
+/// After its bytes it fails, or returns too large a count.
 struct Broken {
     left: usize,
     lies: bool,
@@ -180,7 +180,7 @@ fn errors_name_offset_wanted_and_found_and_the_builder_goes_on() {
     let mut tree = BlobTree::new();
     let mut said = |reader: &mut dyn Read| {
         let error = build(&mut tree, reader, 100_000).err().unwrap().to_string();
-        // What was left of the failed value is not in the next.
+        // The next value contains nothing of the failed one.
         let (root, _) = build(&mut tree, Counted(0).take(10_000), 10_000).unwrap();
         assert_eq!(root.to_string(), "vag2g6m8h2cc8rdvbmuatji1lgqv5qb5");
         error
@@ -220,7 +220,7 @@ fn a_damaged_store_is_found_out() {
     let found = Hash::of(&changed);
     assert_eq!(said, format!("node {leaf}: found a message of the hash {found}: the store's bytes have changed"));
 
-    // A root that says of its only child, a leaf, that it is above a leaf.
+    // A root that states that its only child, a leaf, is above a leaf.
     store.nodes.insert(leaf, message);
     let mut above = vec![0; 1000];
     let length = super::message::inner(&mut above, 2, &leaf.0, &[1]);

@@ -1,46 +1,46 @@
-//! Why a sort buffer refused. In: what was being done. Out: one line that names it, what was wanted, what was found, and
+//! Why a sort buffer failed. In: the operation. Out: one line that names it, what was expected, what was found, and
 //! what to do next.
 
 use std::io;
 use std::path::PathBuf;
 
-/// What a sort buffer answers. The records that it holds stay, and stay readable, after each of them.
+/// The error of a sort buffer. After each error its records still exist and can be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SortBufferError {
-    /// One record is larger than the whole buffer may be. In bytes.
+    /// One record is larger than the limit of the buffer. Sizes in bytes.
     #[error("a record takes {record} bytes and the buffer may hold {limit}: raise its limit or cut the record")]
     RecordTooLarge {
-        /// What the record takes, with its length.
+        /// The size of the record, including its length.
         record: u64,
-        /// What the buffer may hold.
+        /// The limit of the buffer.
         limit: u64,
     },
-    /// The buffer is full. In bytes.
+    /// The buffer is full. Sizes in bytes.
     #[error(
         "a buffer that may hold {limit} bytes holds {held} and was given {wanted} more: raise its limit or empty it"
     )]
     Full {
-        /// What the record takes, with its length.
+        /// The size of the record, including its length.
         wanted: u64,
-        /// What the buffer holds.
+        /// The size of the buffer.
         held: u64,
-        /// What it may hold.
+        /// The limit of the buffer.
         limit: u64,
     },
-    /// A record of another length in a buffer of records that all have the same. In bytes.
+    /// A record with another length than `record_length`. Sizes in bytes.
     #[error("wanted a record of {wanted} bytes, found {found}: leave `record_length` out for records that vary")]
     RecordLength {
-        /// What `record_length` says.
+        /// The value of `record_length`.
         wanted: usize,
-        /// What came.
+        /// The length of the record.
         found: usize,
     },
-    /// The allocator has no more memory. In bytes.
+    /// The allocator has no more memory. Sizes in bytes.
     #[error("no memory for {wanted} bytes beside the {held} that the buffer holds: set `map_after`, or a lower one")]
     Memory {
-        /// What was asked for.
+        /// The requested size.
         wanted: u64,
-        /// What the buffer holds.
+        /// The size of the buffer.
         held: u64,
     },
     /// The folder has no place for a temporary file: it is missing, read-only, or not ours to write.
@@ -48,9 +48,9 @@ pub enum SortBufferError {
     Folder {
         /// The folder.
         folder: PathBuf,
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The disk has no room for the file.
@@ -60,16 +60,16 @@ pub enum SortBufferError {
     DiskFull {
         /// The folder.
         folder: PathBuf,
-        /// How long the file was to be, in bytes.
+        /// The requested length of the file, in bytes.
         wanted: u64,
-        /// What the buffer holds, in bytes.
+        /// The size of the buffer, in bytes.
         held: u64,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// A result whose error is the sort buffer's.
+/// A result with the sort buffer's error.
 pub type Result<T> = std::result::Result<T, SortBufferError>;
 
 impl From<SortBufferError> for io::Error {

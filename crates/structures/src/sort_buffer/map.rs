@@ -1,9 +1,9 @@
 //! A temporary file that is mapped into memory. In: a folder and a length. Out: bytes that the kernel may write to the
-//! disk and take out of memory when it needs it.
+//! disk and remove from memory when it needs memory.
 //!
-//! The file has no name from its creation on, so nobody else opens, truncates or removes it, and it goes when the process
-//! does, however that ends. All its blocks are its own before it is mapped: a full disk is an error here and not a
-//! signal (SIGBUS) at some later write. Nothing is ever flushed: what is about to be deleted need not reach the disk.
+//! The file never has a name, so nobody else opens, truncates or removes it, and it is deleted when the process ends,
+//! in any way. All its blocks are allocated before it is mapped: a full disk is an error here and not a signal (SIGBUS)
+//! at a later write. Nothing is ever flushed, because a file that will be deleted need not reach the disk.
 
 use std::fs::File;
 use std::io;
@@ -14,7 +14,7 @@ use memmap2::MmapMut;
 use super::error::{Result, SortBufferError};
 use allocanary_kernel::sys;
 
-/// A mapped temporary file, of which the beginning is used.
+/// A mapped temporary file. Its beginning is used.
 #[derive(Debug)]
 pub struct Map {
     file: File,
@@ -22,13 +22,13 @@ pub struct Map {
     used: usize,
 }
 
-/// Lengths are multiples of it: whole pages, whatever the machine's.
+/// Lengths are multiples of this: whole pages on every machine.
 const STEP: usize = 64 << 10;
-/// A file grows by its own length, and by no more than this.
+/// A file grows by its own length, but at most by this.
 const MOST_GROWTH: usize = 1 << 30;
 
 impl Map {
-    /// A file in `folder` with room for `bytes`. `held` is what the buffer holds, for the error.
+    /// A file in `folder` with room for `bytes`. `held` is the size of the buffer, for the error.
     pub fn new(folder: &Path, bytes: usize, held: usize) -> Result<Self> {
         let failed = |doing| move |source| SortBufferError::Folder { folder: folder.to_path_buf(), doing, source };
         let file = tempfile::tempfile_in(folder).map_err(failed("make"))?;
@@ -42,7 +42,7 @@ impl Map {
     pub fn grow(&mut self, folder: &Path, wanted: usize) -> Result<()> {
         let least = (self.used + wanted).next_multiple_of(STEP);
         let ample = least.max(self.map.len() + self.map.len().min(MOST_GROWTH));
-        // The blocks that a failed try may have got stay with the file: the second try needs no more of them.
+        // A failed try may have allocated blocks. They stay in the file, and the second try uses them.
         let given = allocate(&self.file, ample).or_else(|_| allocate(&self.file, least));
         given.map_err(|source| refused(folder, least, self.used, source))?;
         let doing = "map";
@@ -51,13 +51,13 @@ impl Map {
         Ok(())
     }
 
-    /// Bytes that can be appended before it must grow.
+    /// Number of bytes that can be appended without growing.
     #[inline]
     pub fn room(&self) -> usize {
         self.map.len() - self.used
     }
 
-    /// Appends; panics where there is no room.
+    /// Appends; panics if there is no room.
     #[inline]
     pub fn append(&mut self, bytes: &[u8]) {
         let end = self.used + bytes.len();
@@ -65,18 +65,18 @@ impl Map {
         self.used = end;
     }
 
-    /// Takes the first `used` bytes, or as many as there are, for used.
+    /// Sets the number of used bytes to `used`, at most the length of the file.
     pub fn set_used(&mut self, used: usize) {
         self.used = used.min(self.map.len());
     }
 
-    /// What was appended.
+    /// The appended bytes.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.map[..self.used]
     }
 
-    /// What was appended, to be written over.
+    /// The appended bytes, to be overwritten.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.map[..self.used]
     }
@@ -87,8 +87,8 @@ fn allocate(file: &File, length: usize) -> io::Result<()> {
 }
 
 fn map(file: &File) -> io::Result<MmapMut> {
-    // SAFETY: the file has no name and its descriptor is ours alone, so nobody shortens it or writes to it while it is
-    // mapped; we never make it shorter.
+    // SAFETY: the file has no name and only we have its descriptor, so nobody shortens it or writes to it while it is
+    // mapped. We never make it shorter.
     unsafe { MmapMut::map_mut(file) }
 }
 
@@ -164,7 +164,8 @@ mod tests {
         buffer.push(b"and it takes more, since its own file lives").unwrap();
     }
 
-    /// In a process of its own: the limit is a whole process's, and without care its signal ends it.
+    /// In a separate process: the limit applies to a whole process, and its signal ends the process unless it is
+    /// ignored.
     #[test]
     fn a_file_that_may_not_be_so_long_is_an_error() {
         let limited = "ALLOCANARY_TEST_FILES_ARE_LIMITED";
@@ -185,7 +186,7 @@ mod tests {
         assert!(buffer.len() > 60 && buffer.iter().all(|record| record == [7; 1000]), "{}", buffer.len());
     }
 
-    /// 15/16 of a MiB: a file that doubles does not come to its end by itself.
+    /// 15/16 of a MiB: a file that doubles does not end exactly there.
     const SIZE: &str = "960k";
 
     #[test]
@@ -234,7 +235,7 @@ mod tests {
         assert!(!other.is_mapped());
         assert_eq!(all(&other), [b"abc"]);
 
-        // The disk has room again as soon as the file is gone: when no child of another test holds it open, as each does
+        // The disk has room again when the file is deleted. A child of another test may have it open for a moment,
         // between its fork and its exec.
         drop(buffer);
         let again = (0..500).find_map(|_| match other.push(&[7; 200_000]) {

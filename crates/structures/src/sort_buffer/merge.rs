@@ -1,7 +1,7 @@
 //! The second half of sorting: all runs become one. In: sorted runs. Out: their records in order, in another place.
 //!
-//! The records are first cut by their order into parts of about the same size, so that threads merge apart from each
-//! other; then each part is one merge of all runs, since one pass over a mapped file is what costs.
+//! The records are first cut by their order into parts of about the same size, so that threads merge independently.
+//! Then each part is one merge of all runs, because each pass over a mapped file is expensive.
 
 use std::ops::Range;
 
@@ -11,9 +11,9 @@ use super::shape::Shape;
 use super::share::share;
 use super::tournament::Tournament;
 
-/// More parts than threads, so that a thread that others hold up does not hold up the rest.
+/// More parts than threads, so that a slow thread does not delay the others.
 const PARTS_PER_THREAD: usize = 4;
-/// The most records that the parts are chosen by.
+/// The maximum number of records from which the parts are chosen.
 const MOST_SAMPLES: usize = 1 << 16;
 
 /// Merges `runs` of `from` into `to`.
@@ -29,7 +29,7 @@ pub fn merge<O: Order>(shape: Shape, order: &O, threads: usize, from: &[u8], to:
     share(threads, work, || (), |(), (ranges, to)| merge_part(shape, order, from, ranges, to));
 }
 
-/// For each part what it takes from each run.
+/// For each part its range in each run.
 fn cut<O: Order>(shape: Shape, order: &O, parts: usize, bytes: &[u8], runs: &[Run]) -> Vec<Vec<Range<usize>>> {
     let record = |at| shape.record(bytes, at);
     let marks = || runs.iter().flat_map(|run| &run.marks);
@@ -42,7 +42,7 @@ fn cut<O: Order>(shape: Shape, order: &O, parts: usize, bytes: &[u8], runs: &[Ru
     for part in 1..=parts {
         let splitter = samples.get(part * samples.len() / parts).copied();
         let bound = |(run, from): (&Run, &usize)| match splitter {
-            // Never before where the last part ended, should the caller's comparison contradict itself.
+            // Never before the end of the last part, even if the caller's comparison is inconsistent.
             Some(splitter) => first_not_before(shape, order, bytes, run, splitter).max(*from),
             None => run.end,
         };
@@ -53,8 +53,8 @@ fn cut<O: Order>(shape: Shape, order: &O, parts: usize, bytes: &[u8], runs: &[Ru
     ranges
 }
 
-/// Where the first record of `run` begins that does not come before `splitter`'s. Equal ones come as their places do, in
-/// every run, so that they stay in order, and however many there are they make as many parts.
+/// The start of the first record of `run` that does not come before the record of `splitter`. Equal records are ordered
+/// by their places in every run, so that they keep their order, and any number of them can be split into parts.
 fn first_not_before<O: Order>(shape: Shape, order: &O, bytes: &[u8], run: &Run, splitter: u128) -> usize {
     let record = |at| shape.record(bytes, at);
     let is_before = |at| comes_first(order, word(order.number(record(at)), at), splitter, record);
@@ -70,8 +70,8 @@ fn first_not_before<O: Order>(shape: Shape, order: &O, bytes: &[u8], run: &Run, 
 fn merge_part<O: Order>(shape: Shape, order: &O, bytes: &[u8], ranges: Vec<Range<usize>>, to: &mut [u8]) {
     let ranges: Vec<Range<usize>> = ranges.into_iter().filter(|range| !range.is_empty()).collect();
     let record = |at| shape.record(bytes, at);
-    // A record's word knows it by its place, so that a match goes to the record and to nothing else on the way. Runs lie
-    // one behind the other: where two records tie, that of the earlier run has the lower place.
+    // A record's word contains its place, so that a match reads only the record. Runs are stored one after the other:
+    // of two equal records, that of the earlier run has the lower place.
     let entry = |at, run| (word(order.number(record(at)), at), run);
     let entries: Vec<(u128, usize)> = ranges.iter().enumerate().map(|(run, range)| entry(range.start, run)).collect();
     let mut tournament = Tournament::new(&entries, (DONE, 0), |a, b| comes_first(order, a.0, b.0, record));

@@ -1,16 +1,17 @@
 //! A sort buffer: records of any length are appended, sorted, and read again, in memory or in a mapped file.
-//! In: records. Out: the same records, in order; equal ones as they came.
+//! In: records. Out: the same records in order. Equal records keep their order.
 //!
-//! Past a threshold the records move to a temporary file that is mapped into memory, and sorting works there too: the
-//! second file that a merge needs is mapped as well. What stays in anonymous memory is the threshold and, while sorting,
-//! 8 MiB for each thread, 32 MiB for all, and 4 bytes for each thousand records; and the record that is being written
-//! piece by piece. A folder on a tmpfs is memory again: choose one on a disk.
+//! Above a threshold the records move to a temporary file that is mapped into memory. Sorting works there too: the
+//! second file that a merge needs is also mapped. The anonymous memory is at most the threshold, plus the record that
+//! is being written piece by piece. While sorting it also has 8 MiB for each thread, 32 MiB for all, and 4 bytes for
+//! each thousand records. A folder on a tmpfs uses memory, so choose one on a disk.
 //!
-//! Sorting makes two passes: runs of at most 8 MiB (16 where records are small) are sorted by themselves, then all runs are merged
-//! at once. Each pass is shared among threads. In memory a sort needs as much again as the records; in a file, as much disk.
+//! Sorting has two passes. First, runs of at most 8 MiB (16 MiB if records are small) are sorted separately. Then all
+//! runs are merged at once. Each pass is divided among threads. A sort in memory needs additional memory of the size of
+//! the records; a sort in a file needs as much additional disk space.
 //!
-//! After Dgraph's `z.Buffer` (dgraph-io/ristretto, `z/buffer.go`), which sorts 20M records of 16 bytes in 9 s and syncs its file to
-//! the disk before it deletes it.
+//! After Dgraph's `z.Buffer` (dgraph-io/ristretto, `z/buffer.go`), which sorts 20M records of 16 bytes in 9 s and syncs
+//! its file to the disk before it deletes it.
 
 mod error;
 mod map;
@@ -37,8 +38,8 @@ use sort_run::Most;
 /// Records that are appended, sorted and read.
 ///
 /// [`push`](Self::push) appends a whole record. Through [`Write`] a record may also be written piece by piece, as
-/// `write!` does: what is written is one record, open until [`end_record`](Self::end_record). It is kept in memory,
-/// beside what [`map_after`](Options::map_after) allows, and is no part of the buffer before.
+/// `write!` does: the written bytes are one record, which is open until [`end_record`](Self::end_record). Until then it
+/// is in memory, in addition to what [`map_after`](Options::map_after) allows, and is not part of the buffer.
 ///
 /// ```
 /// use std::io::Write;
@@ -64,12 +65,12 @@ pub struct SortBuffer {
     limit: u64,
     threshold: Threshold,
     threads: usize,
-    /// At most so many records in a run: fewer in tests.
+    /// The maximum number of records in a run. Tests set a smaller one.
     run_records: usize,
 }
 
 impl SortBuffer {
-    /// An empty buffer. Makes no file before it needs one.
+    /// An empty buffer. It creates a file only when it needs one.
     pub fn new(options: Options) -> Self {
         SortBuffer {
             shape: Shape::of(options.record_length),
@@ -84,7 +85,7 @@ impl SortBuffer {
         }
     }
 
-    /// Appends a record, which may be empty. On an error the buffer is as it was.
+    /// Appends a record, which may be empty. On an error the buffer is unchanged.
     #[inline]
     pub fn push(&mut self, record: &[u8]) -> Result<()> {
         if self.record_length.is_some_and(|length| length != record.len()) {
@@ -122,8 +123,8 @@ impl SortBuffer {
         }
     }
 
-    /// Ends the record that was written through [`Write`], and appends it; an empty one where nothing was written. On an
-    /// error it stays open, so that it can be ended again, or [dropped](Self::drop_record).
+    /// Ends the record that was written through [`Write`], and appends it. If nothing was written, the record is empty.
+    /// On an error it stays open, so that it can be ended again, or [dropped](Self::drop_record).
     pub fn end_record(&mut self) -> Result<()> {
         let open = std::mem::take(&mut self.open);
         let pushed = self.push(&open);
@@ -134,27 +135,27 @@ impl SortBuffer {
         pushed
     }
 
-    /// Forgets the record that is being written.
+    /// Drops the record that is being written.
     pub fn drop_record(&mut self) {
         self.open = Vec::new();
     }
 
-    /// The records, in the order in which they came or, after a sort, in that order.
+    /// The records, in the order in which they were appended or, after a sort, in sorted order.
     pub fn iter(&self) -> Records<'_> {
         Records { shape: self.shape, bytes: self.region.bytes(), at: 0, left: self.count }
     }
 
-    /// How many records there are.
+    /// Number of records.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there are none.
+    /// Whether there are no records.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// What the records take, in bytes, their lengths included.
+    /// The size of the records in bytes, including their lengths.
     pub fn bytes(&self) -> u64 {
         self.region.used() as u64
     }
@@ -164,26 +165,26 @@ impl SortBuffer {
         matches!(self.region, Region::Mapped(_))
     }
 
-    /// Forgets all records and keeps their room.
+    /// Removes all records and keeps their capacity.
     pub fn clear(&mut self) {
         self.region.clear();
         self.count = 0;
     }
 
-    /// Sorts by a comparison; what compares equal stays in the order in which it came.
+    /// Sorts by a comparison. The sort is stable: equal records keep their order.
     ///
-    /// A comparison that contradicts itself may make it panic, as std's sort does. Then, and where the comparison panics,
-    /// every record is still there, in some order.
+    /// An inconsistent comparison may make it panic, as std's sort does. Then, and if the comparison panics, every
+    /// record still exists, in some order.
     pub fn sort_by(&mut self, compare: impl Fn(&[u8], &[u8]) -> Ordering + Sync) -> Result<()> {
         self.sort(&ByComparison(compare))
     }
 
-    /// Sorts by the first `bytes` bytes as texts are ordered: a record that is all of another's beginning comes before it.
-    /// Faster than [`sort_by`](Self::sort_by): eight bytes are compared at once, and seldom in the record.
+    /// Sorts by the first `bytes` bytes in lexicographic order: a record that is a prefix of another comes before it.
+    /// It is faster than [`sort_by`](Self::sort_by): eight bytes are compared at once, and rarely in the record.
     pub fn sort_by_prefix(&mut self, bytes: usize) -> Result<()> {
         let prefix = ByPrefix(bytes);
         match self.shape {
-            // The number is the whole prefix: no two records with one number differ in it.
+            // The number is the whole prefix: records with equal numbers have equal prefixes.
             Shape::Fixed(length) if bytes <= length.min(8) => {
                 self.sort(&ByNumber(|record: &[u8]| prefix.number(record)))
             }
@@ -191,9 +192,9 @@ impl SortBuffer {
         }
     }
 
-    /// Sorts by a number that `number` finds in the record; records of one number stay in the order in which they came.
-    /// The fastest: no record is looked at to compare it. `number` is called for a record when its run is sorted and again
-    /// when runs are merged: a number that takes long to find is better kept in the record.
+    /// Sorts by a number that `number` finds in the record. Records with equal numbers keep their order. This is the
+    /// fastest sort: no record is read to compare it. `number` is called for a record when its run is sorted, and again
+    /// when runs are merged, so a number that is slow to compute should be stored in the record.
     pub fn sort_by_number(&mut self, number: impl Fn(&[u8]) -> u64 + Sync) -> Result<()> {
         self.sort(&ByNumber(number))
     }
@@ -208,7 +209,7 @@ impl SortBuffer {
         most.records = most.records.min(self.run_records);
         let mut runs = runs::cut(self.shape, bytes, most);
         runs::sort(self.shape, order, self.threads, bytes, twin.bytes_mut(), &mut runs);
-        // At every moment `self.region` holds all records, so that none is lost where `order` panics.
+        // At every moment `self.region` has all records, so that none is lost if `order` panics.
         std::mem::swap(&mut self.region, &mut twin);
         if runs.len() > 1 {
             merge::merge(self.shape, order, self.threads, self.region.bytes(), twin.bytes_mut(), &runs);
@@ -219,8 +220,8 @@ impl SortBuffer {
 }
 
 impl Write for SortBuffer {
-    /// Adds to the open record, all of `bytes`; an error where it could never be appended: where it is longer than
-    /// `record_length`, or than the whole buffer may be. The open record is then as it was.
+    /// Adds all of `bytes` to the open record. It fails if the record could never be appended, because it is longer
+    /// than `record_length` or than the limit of the buffer. The open record is then unchanged.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let length = self.open.len() + bytes.len();
         if self.record_length.is_some_and(|wanted| length > wanted) {

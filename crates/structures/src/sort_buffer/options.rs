@@ -1,24 +1,25 @@
-//! What a sort buffer may do: its limits, its folder, its threads.
+//! The options of a sort buffer: its limits, its folder, its threads.
 
 use std::path::PathBuf;
 
-/// What a sort buffer may do. The default holds records of any length, in memory, without a limit.
+/// The options of a sort buffer. The default is records of any length, in memory, without a limit.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The length of every record in bytes, where all have the same: they then lie side by side, without their lengths.
+    /// The length of every record in bytes, if all have the same length. They are then stored without their lengths.
     pub record_length: Option<usize>,
-    /// The most bytes that the buffer may hold, lengths of records included (a byte each below 128).
+    /// The maximum size of the buffer in bytes, including the lengths of records (one byte for each length below 128).
     pub limit: u64,
-    /// The most bytes in memory; with more the buffer moves to a mapped file, for good. None: it never does. A record that
-    /// is still being written is in memory beside them.
+    /// The maximum number of bytes in memory. With more, the buffer moves to a mapped file and stays there; with `None`
+    /// it never does. A record that is still being written is in memory in addition.
     pub map_after: Option<usize>,
-    /// The folder of the temporary files; the system's by default (`TMPDIR`, or `/tmp`). On a tmpfs they are memory.
+    /// The folder of the temporary files; by default the system's (`TMPDIR`, or `/tmp`). On a tmpfs they use memory.
     pub folder: PathBuf,
-    /// Threads that sort: from 1 to 8. By default the processors that this process may use.
+    /// Number of sorting threads: from 1 to 8. The default is the number of CPUs available to this process.
     pub threads: usize,
 }
 
-/// More threads than this would share the memory that sorting may take in pieces too small: shorter runs, and more to merge.
+/// The maximum number of threads. With more, each would get too little of the memory for sorting: shorter runs, and
+/// more to merge.
 pub(super) const MOST_THREADS: usize = 8;
 
 impl Default for Options {

@@ -1,34 +1,34 @@
-//! What comes first. In: records. Out: a number for each, and the order of two whose numbers are equal.
+//! The order of records. In: records. Out: a number for each, and the order of two records with equal numbers.
 //!
-//! Sorting by numbers, and merging, compare words of 128 bits: the number above, below it where the record lies, so that
-//! equal records stay in the order in which they came, without a stable algorithm and its memory.
+//! Sorting by numbers, and merging, compare words of 128 bits. The upper half is the number, the lower half the place
+//! of the record, so that equal records keep their order without the memory of a stable algorithm.
 
 use std::cmp::Ordering;
 
-/// What a record's number says of where it belongs.
+/// How much a record's number determines of its order.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Says {
-    /// Nothing: it is the same for all.
+    /// Nothing: it is equal for all records.
     Nothing,
-    /// Which comes first, unless two are equal: then the records do.
+    /// The order, unless two numbers are equal. Then the records are compared.
     Much,
-    /// All, so that no record is looked at to compare it.
+    /// Everything: no record is read to compare it.
     All,
 }
 
 /// An order of records.
 pub trait Order: Sync {
-    /// What its numbers say.
+    /// What its numbers determine.
     const NUMBER: Says;
 
-    /// The record's number: a lower one comes first.
+    /// The record's number. Lower numbers come first.
     fn number(&self, record: &[u8]) -> u64;
 
-    /// The order of two records whose numbers are equal.
+    /// The order of two records with equal numbers.
     fn tie(&self, a: &[u8], b: &[u8]) -> Ordering;
 }
 
-/// By a comparison.
+/// The order of a comparison.
 pub struct ByComparison<F>(pub F);
 
 impl<F: Fn(&[u8], &[u8]) -> Ordering + Sync> Order for ByComparison<F> {
@@ -43,7 +43,7 @@ impl<F: Fn(&[u8], &[u8]) -> Ordering + Sync> Order for ByComparison<F> {
     }
 }
 
-/// By a number that the caller finds in the record.
+/// The order of a number that the caller finds in the record.
 pub struct ByNumber<F>(pub F);
 
 impl<F: Fn(&[u8]) -> u64 + Sync> Order for ByNumber<F> {
@@ -58,7 +58,7 @@ impl<F: Fn(&[u8]) -> u64 + Sync> Order for ByNumber<F> {
     }
 }
 
-/// By the first so many bytes, as texts are ordered. The number is the first eight of them.
+/// The lexicographic order of the first N bytes. The number is the first eight of them.
 pub struct ByPrefix(pub usize);
 
 impl Order for ByPrefix {
@@ -72,27 +72,27 @@ impl Order for ByPrefix {
     }
 
     fn tie(&self, a: &[u8], b: &[u8]) -> Ordering {
-        // From the start: a short record's missing bytes counted as zeros so far.
+        // Compares from the start, because the number treats a short record's missing bytes as zeros.
         a[..a.len().min(self.0)].cmp(&b[..b.len().min(self.0)])
     }
 }
 
-/// No word is greater: what a run gives when it has no more records.
+/// The greatest word: the entry of a run without further records.
 pub const DONE: u128 = u128::MAX;
 
-/// The word of a record: its number, and `place` to know it by.
+/// The word of a record: its number, and its `place` to identify it.
 #[inline]
 pub fn word(number: u64, place: usize) -> u128 {
     u128::from(number) << 64 | place as u128
 }
 
-/// What [`word`] was given to know the record by.
+/// The place that was given to [`word`].
 #[inline]
 pub fn place_of(word: u128) -> usize {
     word as u64 as usize
 }
 
-/// Whether the first of two words comes first; `record` gives the record of a place.
+/// Whether the first of two words comes first. `record` returns the record at a place.
 #[inline(always)] // a call for each match of a tournament costs as much as the match
 pub fn comes_first<'a, O: Order>(order: &O, a: u128, b: u128, record: impl Fn(usize) -> &'a [u8]) -> bool {
     let by_word = a < b;
@@ -100,7 +100,7 @@ pub fn comes_first<'a, O: Order>(order: &O, a: u128, b: u128, record: impl Fn(us
     if by_number || a == DONE || b == DONE {
         return by_word;
     }
-    // Less is -1, equal 0, greater 1. Asked so, it is no jump, which would be guessed wrong every other time.
+    // Less is -1, equal 0, greater 1. This form compiles without a jump, which would be mispredicted half of the time.
     (order.tie(record(place_of(a)), record(place_of(b))) as i8) < i8::from(by_word)
 }
 

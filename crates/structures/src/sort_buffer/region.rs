@@ -1,4 +1,4 @@
-//! Where the buffer's bytes are: in memory, or past a threshold in a mapped file. In: bytes. Out: one slice of them.
+//! The buffer's bytes, in memory or, above a threshold, in a mapped file. In: bytes. Out: one slice of them.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use super::map::Map;
 /// When and where a region moves to a file.
 #[derive(Clone, Debug)]
 pub struct Threshold {
-    /// The most bytes in memory; none for no limit.
+    /// The maximum number of bytes in memory; `None` for no limit.
     pub bytes: Option<usize>,
     /// The folder of the file.
     pub folder: PathBuf,
@@ -19,18 +19,18 @@ pub struct Threshold {
 pub enum Region {
     /// In memory.
     Memory(Vec<u8>),
-    /// In a mapped file, for good.
+    /// In a mapped file, from which it never moves back.
     Mapped(Map),
 }
 
 impl Region {
-    /// How many bytes there are.
+    /// Number of bytes.
     #[inline]
     pub fn used(&self) -> usize {
         self.bytes().len()
     }
 
-    /// Bytes that can be appended at once.
+    /// Number of bytes that can be appended without growing.
     #[inline]
     pub fn room(&self) -> usize {
         match self {
@@ -39,7 +39,7 @@ impl Region {
         }
     }
 
-    /// Appends; the room must be there.
+    /// Appends; there must be enough room.
     #[inline]
     pub fn append(&mut self, bytes: &[u8]) {
         match self {
@@ -57,7 +57,7 @@ impl Region {
         }
     }
 
-    /// All bytes, to be written over.
+    /// All bytes, to be overwritten.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         match self {
             Region::Memory(bytes) => bytes,
@@ -65,7 +65,7 @@ impl Region {
         }
     }
 
-    /// Forgets the bytes and keeps the room.
+    /// Removes the bytes and keeps the capacity.
     pub fn clear(&mut self) {
         match self {
             Region::Memory(bytes) => bytes.clear(),
@@ -73,7 +73,7 @@ impl Region {
         }
     }
 
-    /// Makes room for `wanted` more bytes: grows, or moves to a file. On an error nothing has changed.
+    /// Makes room for `wanted` more bytes: it grows, or moves to a file. On an error nothing has changed.
     #[cold]
     pub fn grow(&mut self, wanted: usize, threshold: &Threshold) -> Result<()> {
         match self {
@@ -88,14 +88,14 @@ impl Region {
                     *self = Region::Mapped(map);
                     return Ok(());
                 }
-                // Not past the threshold: what is there beyond it would never be used.
+                // Not above the threshold, because that part would never be used.
                 let ample = least.max(bytes.capacity().saturating_mul(2)).max(4096).min(most);
                 reserve(bytes, ample - held).or_else(|_| reserve(bytes, wanted))
             }
         }
     }
 
-    /// Another region of the same kind and length; what it holds is of no use.
+    /// Another region of the same kind and length, with unspecified content.
     pub fn twin(&self, folder: &Path) -> Result<Region> {
         let used = self.used();
         match self {

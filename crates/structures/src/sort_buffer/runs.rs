@@ -1,12 +1,12 @@
-//! The first half of sorting: runs, each small enough to be sorted in a few MiB. In: records as they came.
-//! Out: the same records in sorted runs, in another place, and where each run begins.
+//! The first half of sorting: runs, each small enough to be sorted in a few MiB. In: records in their original order.
+//! Out: the same records in sorted runs, in another place, and the start of each run.
 
 use super::order::Order;
 use super::shape::Shape;
 use super::share::share;
 use super::sort_run::{Most, Scratch, sort_run};
 
-/// There is a mark at one record in this many.
+/// One in this many records has a mark.
 pub const MARK_EVERY: usize = 1 << 11;
 
 /// A run of sorted records.
@@ -16,13 +16,13 @@ pub struct Run {
     pub start: usize,
     /// Where it ends.
     pub end: usize,
-    /// How many it has.
+    /// Number of its records.
     pub records: usize,
-    /// Where some of its records begin, the first among them: what a search goes by.
+    /// The starts of some of its records, including the first, for searching.
     pub marks: Vec<usize>,
 }
 
-/// Cuts `bytes` into runs, with no more in each than `most`.
+/// Cuts `bytes` into runs of at most `most` each.
 pub fn cut(shape: Shape, bytes: &[u8], most: Most) -> Vec<Run> {
     let mut runs = Vec::new();
     let mut start = 0;
@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(records(cut(Shape::Fixed(4), &[0; 40], most(4, 100))), [4, 4, 2]);
         assert_eq!(records(cut(Shape::Varying, &bytes, most(100, 3))), [2, 1, 2]);
         assert_eq!(ends(cut(Shape::Varying, &[], most(2, 100))), []);
-        // A record larger than a run is a run.
+        // A record larger than a run is a run by itself.
         assert_eq!(ends(cut(Shape::Fixed(20), &[0; 40], most(2, 19))), [(0, 20), (20, 40)]);
         assert_eq!(ends(cut(Shape::Varying, &bytes, most(2, 1))), [(0, 2), (2, 3), (3, 6), (6, 7), (7, 8)]);
     }

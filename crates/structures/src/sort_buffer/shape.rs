@@ -1,12 +1,13 @@
-//! How records lie in the buffer. In: a record's length. Out: where it begins and ends.
+//! The layout of records in the buffer. In: a record's length. Out: its start and end.
 //!
-//! Records of one length lie side by side; others are headed by their length, seven bits to a byte, low ones first,
-//! the last byte below 128 (LEB128). A record of 16 bytes takes 16 or 17, not the 24 of a length of 8 bytes each.
+//! Records of one length are stored without a head. Others have their length as a head, seven bits in each byte, low
+//! bits first, the last byte below 128 (LEB128). A record of 16 bytes takes 16 or 17 bytes; a length of 8 bytes would
+//! make it 24.
 
-/// How the records of one buffer lie.
+/// The layout of the records of one buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// All have this length, at least 1.
+    /// All records have this length, at least 1.
     Fixed(usize),
     /// Each has its length before it.
     Varying,
@@ -15,9 +16,9 @@ pub enum Shape {
 /// A record's place in a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Where its own bytes begin, after the length.
+    /// The start of its bytes, after the length.
     pub start: usize,
-    /// Where they end, and the next record begins.
+    /// The end of its bytes, and the start of the next record.
     pub end: usize,
 }
 
@@ -25,7 +26,8 @@ pub struct Place {
 pub const MOST_HEAD: usize = 10;
 
 impl Shape {
-    /// The shape for records of that length, or of any. Empty records need a head: without one they would be nowhere.
+    /// The shape for records of this length, or of any length. Empty records need a head: without it they would have no
+    /// bytes.
     pub fn of(record_length: Option<usize>) -> Self {
         match record_length {
             Some(length) if length > 0 => Shape::Fixed(length),
@@ -33,7 +35,7 @@ impl Shape {
         }
     }
 
-    /// What stands before a record of that length: the bytes, and how many of them.
+    /// The head of a record of this length: the bytes, and their number.
     #[inline]
     pub fn head(self, length: usize) -> ([u8; MOST_HEAD], usize) {
         let mut head = [0; MOST_HEAD];
@@ -50,7 +52,7 @@ impl Shape {
         (head, bytes + 1)
     }
 
-    /// The place of the record that begins at `at`, its head included. Panics where there is none.
+    /// The place of the record that begins, with its head, at `at`. Panics if there is no record.
     #[inline]
     pub fn place(self, bytes: &[u8], at: usize) -> Place {
         match self {

@@ -1,17 +1,17 @@
-//! Work shared among a few threads. In: pieces of work. Out: all of them done.
+//! Divides work among a few threads. In: pieces of work. Out: all pieces are done.
 
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-/// Does every piece, on this thread and up to `threads - 1` more; each has a state of its own, used for piece after
-/// piece. Where no thread can be started the others do its work.
+/// Does every piece, on this thread and up to `threads - 1` more. Each thread has its own state, which it reuses for
+/// all its pieces. If a thread cannot be started, the others do its work.
 pub fn share<W: Send, S>(threads: usize, work: Vec<W>, state: impl Fn() -> S + Sync, each: impl Fn(&mut S, W) + Sync) {
     let more = threads.min(work.len()).saturating_sub(1);
     let queue = Mutex::new(work.into_iter());
     let worker = || {
         let mut state = state();
         loop {
-            // Taken in a statement of its own, so that the lock is not held while the piece is done.
+            // A separate statement, so that the lock is not held while the piece is done.
             let piece = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
             let Some(piece) = piece else { break };
             each(&mut state, piece);

@@ -1,39 +1,40 @@
-//! Sorts one run. In: its records as they came. Out: the same records sorted, in another place.
+//! Sorts one run. In: its records in their original order. Out: the same records sorted, in another place.
 //!
-//! Three ways, by what is known. Where there are numbers, they are found once and sorted, each with its record's place.
-//! Where only a comparison knows, records are sorted as their places; or as values where they are small and of one length,
-//! which takes three quarters of that time: a comparison has both at hand. Small records of any length were tried as values
-//! too, with room for the longest: no faster.
+//! There are three ways. If records have numbers, the numbers are computed once and sorted, each with its record's
+//! place. If there is only a comparison, the places of the records are sorted. If such records are small and of one
+//! length, they are sorted as values, which takes three quarters of that time, because a comparison needs no
+//! indirection. Sorting small records of any length as values, with room for the longest, was tried too, and was not
+//! faster.
 
 use std::ops::Range;
 
 use super::order::{Order, Says, place_of, word};
 use super::shape::Shape;
 
-/// The most that is in one run.
+/// The maximum size of one run.
 #[derive(Clone, Copy, Debug)]
 pub struct Most {
-    /// In records.
+    /// Number of records.
     pub records: usize,
-    /// In bytes; a record of more is a run by itself.
+    /// Number of bytes. A larger record is a run by itself.
     pub bytes: usize,
 }
 
-/// What all threads together may take while they sort.
+/// The maximum memory of all threads while they sort, in bytes.
 const SCRATCH: usize = 32 << 20;
-/// What one thread may take: what a processor's cache holds, or not much more.
+/// The maximum memory of one thread, in bytes: about the size of a CPU's cache.
 const THREAD_SCRATCH: usize = 8 << 20;
-/// The most bytes of records that are fetched in any order. Their places are numbers of 32 bits.
+/// The maximum number of bytes of records that are read in random order. Their places are numbers of 32 bits.
 pub const RUN_BYTES: usize = 8 << 20;
-/// The most places in a run: with std's sort, which takes as much again, 4 MiB.
+/// The maximum number of places in a run: 4 MiB, including the same amount for std's sort.
 const PLACES: usize = 1 << 18;
 
 impl Most {
-    /// For runs that `threads` sort side by side. The larger they are the fewer there are to merge.
+    /// The maximum for runs that `threads` sort in parallel. Larger runs mean fewer runs to merge.
     pub fn of<O: Order>(shape: Shape, threads: usize) -> Self {
         let scratch = (SCRATCH / threads).min(THREAD_SCRATCH);
         match O::NUMBER {
-            // std's sort takes half of what it sorts, but up to 8 MB as much as all of it.
+            // std's sort needs memory for half of its input, but up to 8 MB for all of it.
             Says::Nothing if is_small(shape) => {
                 let bytes = if scratch < THREAD_SCRATCH { scratch } else { 2 * scratch };
                 Most { records: usize::MAX, bytes }
@@ -44,7 +45,7 @@ impl Most {
     }
 }
 
-/// What a thread uses for run after run.
+/// The memory that a thread reuses for all its runs.
 #[derive(Default)]
 pub struct Scratch {
     words: Vec<u128>,
@@ -58,15 +59,15 @@ pub fn sort_run<O: Order>(shape: Shape, order: &O, records: usize, from: &[u8], 
             to.copy_from_slice(from);
             sort_values(shape, order, to);
         }
-        // One record, see `Most::bytes`. It may be of 4 GiB and more, where no place of 32 bits ends.
+        // One record, see `Most::bytes`. It may have 4 GiB and more, so its end does not fit a place of 32 bits.
         _ if from.len() > RUN_BYTES => to.copy_from_slice(from),
         Says::Nothing => sort_places(shape, order, from, to, with_room(&mut scratch.places, records)),
         Says::Much | Says::All => sort_words(shape, order, from, to, with_room(&mut scratch.words, records)),
     }
 }
 
-/// The list, empty and with room for exactly so many: one that is pushed to has room for up to twice as many. What is too
-/// small goes before the larger comes: both would be more than one thread may take.
+/// The list, empty and with room for exactly N items: growth by pushing may reserve twice as many. A list that is too
+/// small is freed before the larger one is allocated, because both would exceed the memory of one thread.
 fn with_room<T>(list: &mut Vec<T>, items: usize) -> &mut Vec<T> {
     list.clear();
     if list.capacity() < items {
@@ -76,7 +77,7 @@ fn with_room<T>(list: &mut Vec<T>, items: usize) -> &mut Vec<T> {
     list
 }
 
-/// Whether [`sort_values`] can.
+/// Whether [`sort_values`] can sort the records.
 fn is_small(shape: Shape) -> bool {
     matches!(shape, Shape::Fixed(8 | 16 | 24 | 32))
 }
@@ -99,7 +100,7 @@ fn sort_places<O: Order>(shape: Shape, order: &O, from: &[u8], to: &mut [u8], pl
     let mut at = 0;
     while at < from.len() {
         let place = shape.place(from, at);
-        // Both ends, so that no comparison reads a length: a fifth less time.
+        // Start and end, so that no comparison reads a length. This takes a fifth less time.
         places.push((place.start as u32, place.end as u32));
         at = place.end;
     }
@@ -121,17 +122,17 @@ fn sort_words<O: Order>(shape: Shape, order: &O, from: &[u8], to: &mut [u8], wor
     }
     words.sort_unstable();
     if O::NUMBER == Says::Much {
-        // Afterwards, and not in one: few numbers are equal, and words alone sort nearly twice as fast.
+        // In a second step: few numbers are equal, and words alone sort nearly twice as fast.
         let record = |word: &u128| shape.record(from, place_of(*word));
         for equal in words.chunk_by_mut(|a, b| a >> 64 == b >> 64) {
-            // Unstable, since a stable one would take as much memory again; the place keeps the order.
+            // Unstable, because a stable sort would need the same amount of memory again. The place keeps the order.
             equal.sort_unstable_by(|a, b| order.tie(record(a), record(b)).then(a.cmp(b)));
         }
     }
     gather(from, to, words.iter().map(|word| place_of(*word)..shape.place(from, place_of(*word)).end));
 }
 
-/// Copies what `ranges` of `from` hold to `to`, one behind the other.
+/// Copies the `ranges` of `from` to `to`, one after the other.
 fn gather(from: &[u8], to: &mut [u8], ranges: impl Iterator<Item = Range<usize>>) {
     let mut filled = 0;
     for range in ranges {

@@ -1,4 +1,4 @@
-//! The buffer against what std does with the same records, in memory and in a file, and after every error.
+//! Tests of the buffer against std's sort of the same records, in memory and in a file, and after every error.
 
 use std::cmp::Ordering;
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ use super::sort_run::RUN_BYTES;
 use super::{Options, SortBuffer, SortBufferError};
 use allocanary_testing::fuzz::holds;
 
-/// A buffer whose runs are short, so that few records make many of them.
+/// A buffer with short runs, so that few records make many runs.
 pub(super) fn buffer(options: Options) -> SortBuffer {
     let mut buffer = SortBuffer::new(options);
     buffer.run_records = 7;
@@ -29,7 +29,7 @@ pub(super) fn all(buffer: &SortBuffer) -> Vec<Vec<u8>> {
     buffer.iter().map(<[u8]>::to_vec).collect()
 }
 
-/// The number that the tests sort by: few of them, so that many records tie.
+/// The number for sorting. It has few values, so that many records are equal.
 fn number(record: &[u8]) -> u64 {
     u64::from(record.first().copied().unwrap_or(0) % 4)
 }
@@ -62,7 +62,7 @@ fn check(options: &Options, records: &[Vec<u8>]) {
         let mut sorted = fill();
         sorted.sort_by_prefix(bytes).unwrap();
         assert_eq!(all(&sorted), wanted, "by {bytes} bytes");
-        // A sorted buffer takes more, and sorts again.
+        // A sorted buffer accepts more records, and sorts again.
         sorted.push(&records[0]).unwrap();
         sorted.sort_by_prefix(bytes).unwrap();
         wanted.push(records[0].clone());
@@ -105,7 +105,7 @@ fn fuzz_records_in_a_file_sort_as_std_sorts_them() {
 }
 
 pub(super) fn numbered(count: u32) -> Vec<Vec<u8>> {
-    // The last digits fall and repeat: a key of few values, and a number to know each record by.
+    // The first digits fall and repeat: a key with few values, then a unique number for each record.
     (0..count).map(|n| format!("{}-{n}", 999 - n * 7 % 10).into_bytes()).collect()
 }
 
@@ -232,7 +232,7 @@ fn what_is_written_past_the_one_length_is_refused_at_once() {
     assert!(refused.contains("wanted a record of 4 bytes, found 5"), "{refused}");
     let short = buffer.end_record().unwrap_err().to_string();
     assert!(short.contains("wanted a record of 4 bytes, found 3"), "{short}");
-    // What was refused left the open record as it was, and it goes on.
+    // A refused write leaves the open record unchanged, and further writes succeed.
     buffer.write_all(b"d").unwrap();
     buffer.end_record().unwrap();
     assert_eq!(all(&buffer), [b"abcd"]);
@@ -249,7 +249,7 @@ fn a_comparison_that_panics_loses_no_record() {
     let records = numbered(count);
     let mut wanted = records.clone();
     wanted.sort();
-    // A sort that dies at its `last` comparison; how many it made, and whether it came to its end.
+    // A sort that panics at its comparison `last`: the number of comparisons, and whether it finished.
     let sort = |last: usize| {
         let mut buffer = filled(Options { threads: 1, ..Options::default() }, &records);
         let calls = AtomicUsize::new(0);

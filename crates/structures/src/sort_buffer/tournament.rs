@@ -1,18 +1,18 @@
-//! Which of many runs has the first record. In: what stands for each run's first. Out: the first of them, again and again.
+//! Finds the run with the first record. In: an entry for each run's first record. Out: the first entry, repeatedly.
 //!
-//! A tree of losers (Knuth, volume 3, 5.4.1): a new entry for the run that won meets one entry on each level, and those
-//! that it meets are where they have to be. A heap compares twice on each level.
+//! A tree of losers (Knuth, volume 3, 5.4.1): a new entry of the winning run is compared with one entry on each level,
+//! which is already at its place. A heap compares twice on each level.
 
-/// The entries of all runs, the first on top.
+/// The entries of all runs, with the first entry on top.
 pub struct Tournament<E> {
-    /// The loser of each match; the match of node n is between what came up from 2n and from 2n + 1.
+    /// The loser of each match. The match of node n is between the winners of 2n and 2n + 1.
     losers: Vec<E>,
     winner: E,
 }
 
 impl<E: Copy> Tournament<E> {
-    /// The tournament of `entries`, of which that of run `n` is at `n`. `last` is after all of them. `comes_first` gives
-    /// whether the first of two entries comes before the second.
+    /// The tournament of `entries`, with the entry of run `n` at `n`. `last` comes after all of them. `comes_first`
+    /// returns whether the first of two entries comes before the second.
     pub fn new(entries: &[E], last: E, comes_first: impl Fn(E, E) -> bool) -> Self {
         let leaves = entries.len().next_power_of_two();
         let mut winners = vec![last; 2 * leaves];
@@ -33,14 +33,14 @@ impl<E: Copy> Tournament<E> {
         self.winner
     }
 
-    /// Puts `entry` in the place of the winner, which run `run` had.
+    /// Replaces the winner, which is the entry of run `run`, by `entry`.
     #[inline]
     pub fn replace(&mut self, run: usize, entry: E, comes_first: impl Fn(E, E) -> bool) {
         let mut winner = entry;
         let mut node = (run + self.losers.len()) / 2;
         while node > 0 {
             let other = self.losers[node];
-            // Written so that it becomes moves instead of a jump that is guessed wrong every other time.
+            // This form compiles to moves, without a jump that is mispredicted half of the time.
             let swapped = comes_first(other, winner);
             self.losers[node] = if swapped { winner } else { other };
             winner = if swapped { other } else { winner };

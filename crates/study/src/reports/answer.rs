@@ -1,10 +1,10 @@
-//! What a reader wants to know first, and sees last on a terminal: who uses the least, and at what price.
+//! The main result, at the end of a terminal's report: which candidate uses the least memory, and at what price.
 //! In: findings. Out: sentences.
 
 use super::words;
 use crate::summary::{Better, Comparison, Findings, LEAST_SAMPLES, Line, METRICS, Metric, PRICE, Panel, metric_index};
 
-/// One sentence or two for each panel, in the study's order, and what to know of them all.
+/// One or two sentences for each panel, in the study's order, and remarks that apply to all panels.
 pub fn sentences(findings: &Findings) -> Vec<String> {
     let several = findings.sections.iter().map(|section| section.panels.len()).sum::<usize>() > 1;
     let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! What `compare` prints: for each metric and workload, candidates by columns, a verdict in each place.
+//! The output of `compare`: for each metric and workload a table of verdicts, candidates by columns.
 //! In: compared cells. Out: text.
 
 use comfy_table::Cell;
@@ -7,15 +7,15 @@ use super::{table, words};
 use crate::summary::{Axis, Comparison, Key, Metric, Verdict};
 use allocanary_kernel::terminal::Look;
 
-/// One candidate at one column under one metric, old against new.
+/// One candidate at one column in one metric: the new rows compared with the old rows.
 pub struct Compared {
     /// Which cells.
     pub key: Key,
-    /// Where the study names them.
+    /// Their place in the study.
     pub place: u32,
-    /// What was compared.
+    /// The compared metric.
     pub metric: &'static Metric,
-    /// What was found.
+    /// The result.
     pub comparison: Comparison,
 }
 
@@ -99,7 +99,7 @@ pub fn percent(share: f64) -> String {
     format!("{} %", (share * 1e6).round() / 1e4)
 }
 
-/// The values of `of`, each once, in the order in which they come.
+/// The distinct values of `of`, in order of first occurrence.
 fn distinct<T, V: PartialEq>(items: &[T], of: impl Fn(&T) -> V) -> Vec<V> {
     let mut seen = Vec::new();
     for value in items.iter().map(of) {

@@ -1,5 +1,6 @@
 //! `csv`: one line for each candidate, column and metric, for a spreadsheet or a script. In: findings. Out: CSV with
-//! plain numbers in base units, without an interval below five samples; where rows name their study, it is the last column.
+//! plain numbers in base units. Fewer than five samples have no interval. If rows name their study, it is the last
+//! column.
 
 use crate::report::Report;
 use crate::summary::{Findings, METRICS};
@@ -47,7 +48,7 @@ fn render(findings: &Findings, _look: &Look) -> String {
     out
 }
 
-/// A field as RFC 4180 wants it: candidates hold commas.
+/// A field quoted by RFC 4180, because candidates contain commas.
 fn quoted(field: &str) -> String {
     if field.contains([',', '"', '\n']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field.to_string() }
 }

@@ -1,5 +1,5 @@
-//! A study's own table: every workload's candidates by the metrics that the study wants shown. In: a section. Out: texts
-//! and marks, which each report sets in its own way.
+//! A study's own table: every workload's candidates by the metrics that the study names. In: a section. Out: texts and
+//! marks, which each report formats in its own way.
 
 use super::words;
 use crate::summary::{Comparison, Metric, Panel, Point, Section, Verdict};
@@ -8,15 +8,15 @@ use crate::summary::{Comparison, Metric, Panel, Point, Section, Verdict};
 pub struct Block {
     /// `variant=boxes`, or `variant=boxes, 4 threads`.
     pub title: String,
-    /// A row for each candidate; the first is what the others are compared with.
+    /// One row for each candidate. The others are compared with the first.
     pub rows: Vec<Row>,
 }
 
 /// One candidate.
 pub struct Row {
-    /// As it is written.
+    /// The candidate in the study's notation.
     pub candidate: String,
-    /// How many samples it has.
+    /// Number of samples.
     pub n: usize,
     /// A figure for each metric.
     pub figures: Vec<Figure>,
@@ -24,41 +24,42 @@ pub struct Row {
 
 /// One median.
 pub struct Figure {
-    /// `412 ms`, or how many cells failed, or `-`.
+    /// `412 ms`, or the number of failed cells, or `-`.
     pub median: String,
-    /// `[400, 431]`; empty where there is no median.
+    /// `[400, 431]`; empty if there is no median.
     pub interval: String,
-    /// Less or more than the first candidate, as far as that is sure.
+    /// Whether it is less or more than the first candidate, if that is certain.
     pub mark: &'static str,
     /// Whether that is better, worse, or neither.
     pub verdict: Option<Verdict>,
 }
 
-/// How the marks are to be read.
+/// The meaning of the marks.
 pub const KEY: &str = "Medians. ▼ less and ▲ more than the first candidate above; = equal within 2 %; ?: undecided, the \
                        samples spread too far or are too few.";
 
-/// What the metrics in the head mean.
+/// The meaning of the metrics in the header.
 pub fn meanings(section: &Section) -> String {
     let meanings: Vec<String> =
         section.about.metrics.iter().map(|metric| format!("{}: {}", metric.name, metric.about)).collect();
     format!("{}.", meanings.join("; "))
 }
 
-/// Which candidates came back at every rest, a line for each block of a study that shows its worst rest.
+/// The candidates that returned their memory at every idle reading: one line for each block of a study that shows its
+/// worst idle reading.
 pub fn settled(section: &Section) -> Vec<String> {
     let shown = section.about.metrics.iter().any(|metric| metric.name == "worst_idle");
     let blocks = each(section).filter(|_| shown);
     blocks.filter_map(|(title, panel, at)| Some(format!("{title}: {}", words::settled(panel, at)?))).collect()
 }
 
-/// Who measured what, a line for each published figure.
+/// Who measured what, one line for each published figure.
 pub fn published(section: &Section) -> Vec<String> {
     let line = |one: &crate::study::Published| format!("{}: {}: {}", one.by, one.what, one.figure);
     section.about.published.iter().map(line).collect()
 }
 
-/// The section's name and question in one line, as far as it has them.
+/// The section's name and question in one line, if it has them.
 pub fn heading(section: &Section) -> String {
     let question = section.about.question.trim();
     match &section.name {
@@ -91,7 +92,7 @@ fn each(section: &Section) -> impl Iterator<Item = (String, &Panel, usize)> {
     })
 }
 
-/// The panel's title without the workload's name, where the study bears the same: `variant=boxes`.
+/// The panel's title without the workload's name, if the study has the same name: `variant=boxes`.
 fn title(section: &Section, panel: &Panel) -> String {
     let rest = section.name.as_ref().and_then(|name| panel.title.strip_prefix(name)?.strip_prefix(':'));
     rest.map_or_else(|| panel.title.clone(), |rest| rest.replace(", ", ",").replace(',', ", "))
@@ -116,8 +117,8 @@ fn figure(panel: &Panel, line: usize, column: usize, metric: &Metric) -> Figure 
         let median = if failed > 0 { format!("{failed} failed") } else { "-".into() };
         return Figure { median, interval: String::new(), mark: "", verdict: None };
     }
-    // Against nothing at all: 0 is no different from 0, more than 0 is infinitely more, and where the first candidate has
-    // no figure nobody can tell.
+    // If the first candidate's figure is 0, another 0 is equal, and any other value is infinitely more. If the first
+    // candidate has no figure, the result is unknown.
     let first = panel.lines[0].points[column].as_ref().and_then(|point| point.get(metric.name));
     let comparison = panel.comparison(metric.name, line, column);
     let comparison = comparison.filter(|comparison| first.is_none() || !comparison.ratio().is_nan());

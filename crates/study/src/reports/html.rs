@@ -16,7 +16,7 @@ pub const REPORT: Report = Report { name: "html", about: "one page with pictures
 
 const STYLE: &str = include_str!("html/style.css");
 
-/// What the reader has to know about every figure.
+/// What the reader must know about every figure.
 const METHOD: &str = "Each figure is the median over fresh processes that ran in shuffled order, and the brackets \
                       hold the 95 % interval of that median.";
 
@@ -44,7 +44,7 @@ fn render(findings: &Findings, _look: &Look) -> String {
     )
 }
 
-/// Links to the panels, where there are several, under their studies, where there are several.
+/// Links to the panels if there are several, grouped by study if there are several studies.
 fn contents(findings: &Findings) -> String {
     if panels(findings).count() < 2 {
         return String::new();
@@ -69,7 +69,8 @@ fn panels(findings: &Findings) -> impl Iterator<Item = (usize, &Section, &Panel)
     sections.flat_map(|(at, section)| section.panels.iter().map(move |panel| (at, section, panel)))
 }
 
-/// What failed, before anything else: the figures below it lack it. Much of it is folded, lest it hide the answer.
+/// Failures come first, because the figures below do not include them. A long list is folded, so that it does not hide
+/// the result.
 fn troubles(findings: &Findings) -> String {
     const IN_SIGHT: usize = 8;
     let items: Vec<String> =
@@ -86,7 +87,7 @@ fn troubles(findings: &Findings) -> String {
     format!("<section class=\"troubles\">\n<h2>What went wrong</h2>\n<ul>\n{seen}</ul>\n{folded}</section>\n")
 }
 
-/// Each study's own head, where it has one, before its panels.
+/// Each study's panels, after the study's own head if it has one.
 fn sections(findings: &Findings) -> String {
     if panels(findings).next().is_none() {
         return "<p>There are no figures to show.</p>\n".into();

@@ -101,7 +101,7 @@ fn memory(panel: &Panel) -> String {
     out
 }
 
-/// What the memory at the largest column is paid with.
+/// Time and work at the largest column.
 fn price(panel: &Panel) -> String {
     let Some((first, last)) = panel.lines.first().zip(panel.columns.len().checked_sub(1)) else { return String::new() };
     let mut rows = String::new();
@@ -134,7 +134,7 @@ fn verdicts(panel: &Panel) -> String {
     out
 }
 
-/// A failure's text may hold anything, and a table's bar or a tag would break the page.
+/// A failure's text may contain anything. The bar of a table or a tag would break the page.
 fn escaped(text: &str) -> String {
     text.replace('<', "&lt;").replace('|', "\\|")
 }

@@ -12,7 +12,7 @@ mod words;
 
 use crate::report::Report;
 
-/// Every report; the first is what a terminal shows.
+/// Every report. A terminal shows the first.
 pub const ALL: &[&Report] = &[&table::REPORT, &markdown::REPORT, &csv::REPORT, &html::REPORT];
 
 /// The report of that name.

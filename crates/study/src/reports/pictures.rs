@@ -1,5 +1,5 @@
-//! The pictures of a panel, as SVG text that takes its colours from the page. In: a panel. Out: titles, drawings and
-//! captions. What can be drawn is drawn: a figure that is missing or no number leaves a gap.
+//! The pictures of a panel, as SVG text whose colours come from the page. In: a panel. Out: titles, drawings and
+//! captions. A figure that is missing or not finite leaves a gap. Everything else is drawn.
 
 mod canvas;
 mod dots;
@@ -21,12 +21,12 @@ pub struct Picture {
     pub caption: String,
 }
 
-/// All pictures of a panel, the answer first. A panel without columns has none.
+/// All pictures of a panel, memory first. A panel without columns has none.
 pub fn of(panel: &Panel) -> Vec<Picture> {
     let Some(last) = panel.columns.len().checked_sub(1) else { return Vec::new() };
     let mut pictures = vec![lines::memory(panel), lines::phases(panel, last), lines::throughput(panel)];
     if last > 0 {
-        // At a single column the quantiles below say the same.
+        // At a single column the quantiles below show the same.
         pictures.push(lines::latency(panel));
     }
     pictures.push(dots::latency(panel, last));

@@ -19,7 +19,7 @@ fn render(findings: &Findings, look: &Look) -> String {
     for section in &findings.sections {
         let heading = figures::heading(section);
         if !heading.is_empty() {
-            // A question alone stands as it always has; one of several studies is a heading.
+            // The question of a single study is plain text. With several studies each question is a heading.
             let heading = if section.name.is_some() { bold(&wrapped(&heading, look), look) } else { heading };
             out.push_str(&format!("{heading}\n\n"));
         }
@@ -60,7 +60,7 @@ fn render(findings: &Findings, look: &Look) -> String {
     out
 }
 
-/// All about a panel: its memory, the rest, the verdicts.
+/// The tables of a panel: memory, other metrics, verdicts.
 fn whole(panel: &Panel, look: &Look) -> String {
     let live = words::live(panel).map_or(String::new(), |live| format!(", {live} live"));
     let title = format!("{}: MiB resident when idle, by {}{live}", panel.title, panel.axis.name());
@@ -82,7 +82,7 @@ fn whole(panel: &Panel, look: &Look) -> String {
     out
 }
 
-/// The metrics that the study names: a row for each candidate under a row for each workload.
+/// The metrics that the study names: one row for each workload, and below it one row for each candidate.
 fn own(section: &Section, look: &Look) -> Table {
     let mut table = bare_table(look);
     let heads = section.about.metrics.iter().map(|metric| metric.name.to_string());
@@ -92,7 +92,7 @@ fn own(section: &Section, look: &Look) -> Table {
         table.add_row([Cell::new(block.title)]);
         for row in block.rows {
             let figures = row.figures.iter().map(|figure| {
-                // A blank where there is no mark, so that the numbers stand below each other.
+                // A blank if there is no mark, so that the numbers are aligned.
                 let cell = Cell::new(format!("{} {:1}", figure.median, figure.mark));
                 figure.verdict.map_or(cell.clone(), |verdict| painted(cell, verdict, look))
             });
@@ -105,7 +105,7 @@ fn own(section: &Section, look: &Look) -> Table {
     align(table, section.about.metrics.len())
 }
 
-/// How many samples the rows of a study's own table have.
+/// The numbers of samples in the rows of a study's own table.
 fn own_counts(section: &Section) -> impl Iterator<Item = String> {
     figures::blocks(section).into_iter().flat_map(|block| block.rows).map(|row| format!("n={}", row.n))
 }
@@ -147,7 +147,7 @@ fn memory(panel: &Panel, look: &Look) -> Table {
     align(table, panel.columns.len())
 }
 
-/// What else there is to know, at the largest column.
+/// The other metrics, at the largest column.
 fn rest(panel: &Panel, look: &Look) -> Table {
     let columns = ["peak", "rss_purged", "faults"];
     let heads = ["candidate", "n", "peak", "purged", "faults"];
@@ -162,7 +162,7 @@ fn rest(panel: &Panel, look: &Look) -> Table {
     align(table, columns.len() + 1)
 }
 
-/// A verdict for each candidate against the first, at each column.
+/// A verdict for each candidate compared with the first, at each column.
 fn verdicts(panel: &Panel, look: &Look) -> String {
     let Some(first) = panel.lines.first().filter(|_| panel.lines.len() > 1) else { return String::new() };
     let mut table = bare_table(look);
@@ -184,7 +184,7 @@ fn verdicts(panel: &Panel, look: &Look) -> String {
     format!("\n{}\n{}\n{repeats}", bold(&wrapped(&title, look), look), align(table, panel.columns.len()))
 }
 
-/// A verdict in its colour, with its samples' number where that is not the `common` one of the table.
+/// A verdict in its colour, with its number of samples if that is not the `common` one of the table.
 pub fn verdict_cell(comparison: &Comparison, common: Option<&str>, look: &Look) -> Cell {
     let n = words::count_of(comparison);
     let said = common == Some(n.as_str()) || comparison.interval.is_none();
@@ -208,13 +208,13 @@ pub fn broken(candidate: &str) -> String {
     }
 }
 
-/// Rules above, below and under the head; the rows stand close.
+/// Rules above and below the table and under the header, without space between rows.
 const RULED: TableStyle = {
     let rule = LineStyle::none().fill('─').junction('─');
     TableStyle::new().top_border(rule).header_separator(rule).bottom_border(rule)
 };
 
-/// An empty table with rules, as wide as the look.
+/// An empty table with rules, as wide as the terminal.
 pub fn bare_table(look: &Look) -> Table {
     let mut table = Table::new();
     table.load_style(RULED);
@@ -227,7 +227,7 @@ pub fn bare_table(look: &Look) -> Table {
     table
 }
 
-/// Sets the figures right.
+/// Aligns the figures to the right.
 pub fn align(mut table: Table, figures: usize) -> Table {
     for column in 1..=figures {
         if let Some(column) = table.column_mut(column) {
@@ -249,7 +249,7 @@ fn paint(text: &str, color: Color, look: &Look) -> String {
     }
 }
 
-/// Breaks a sentence at spaces where it would run over the width.
+/// Breaks a sentence at spaces if it is wider than the terminal.
 fn wrapped(text: &str, look: &Look) -> String {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {

@@ -1,4 +1,4 @@
-//! The plain language that all reports share. In: findings. Out: sentences and the texts of single figures.
+//! The wording of all reports. In: findings. Out: sentences and the texts of single figures.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +7,18 @@ use crate::summary::{
 };
 use allocanary_kernel::units::Unit;
 
-/// A median as it stands in a table, in the metric's unit.
+/// The text of a median in a table, in the metric's unit.
 pub fn median(metric: &str, estimate: Option<&Estimate>) -> String {
     estimate.map_or("-".into(), |estimate| unit(metric).show(estimate.median))
 }
 
-/// Bytes as a bare number of MiB, for a table whose head names the unit: `84.1`.
+/// Bytes as a number of MiB without the unit, for a table whose header names it: `84.1`.
 pub fn mebibytes(bytes: f64) -> String {
     let shown = Unit::Ratio.show(bytes / f64::from(1 << 20));
     shown.trim_end_matches('x').to_string()
 }
 
-/// The interval that belongs to it: `[82.0, 86.9]` in the same multiple where it can be.
+/// The interval of the median: `[82.0, 86.9]`, in the same multiple of the unit if possible.
 pub fn interval(metric: &str, estimate: Option<&Estimate>) -> String {
     let Some((low, high)) = estimate.and_then(Estimate::interval) else { return String::new() };
     let (low, high) = (unit(metric).show(low), unit(metric).show(high));
@@ -46,21 +46,21 @@ pub fn column(axis: Axis, value: u32) -> String {
     format!("{value} {name}")
 }
 
-/// Which line is best in a column for a metric where less is better: the least median of those that have one.
+/// The best line in a column for a metric where less is better: the line with the lowest median.
 pub fn best(panel: &Panel, column: usize, metric: &str) -> Option<usize> {
     let median = |line: &Line| Some(line.points.get(column)?.as_ref()?.get(metric)?.median);
     let medians = panel.lines.iter().enumerate().filter_map(|(at, line)| Some((at, median(line)?)));
     medians.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| at)
 }
 
-/// The line that bears the star of its column: the best of several, if it has the samples to say so.
+/// The line with the star of its column: the best of several, if it has enough samples.
 pub fn starred(panel: &Panel, column: usize, metric: &str) -> Option<usize> {
     let best = best(panel, column, metric).filter(|_| panel.lines.len() > 1)?;
     let samples = panel.lines[best].points[column].as_ref()?.get(metric)?.n;
     (samples >= LEAST_SAMPLES).then_some(best)
 }
 
-/// Of some texts such as `n=5`, the one that most have, and what a table's head says of them all.
+/// The most frequent of some texts such as `n=5`, and the text for a table's header.
 pub fn common(counts: impl Iterator<Item = String>) -> (Option<String>, String) {
     let mut distinct: BTreeMap<String, usize> = BTreeMap::new();
     counts.for_each(|count| *distinct.entry(count).or_default() += 1);
@@ -70,18 +70,18 @@ pub fn common(counts: impl Iterator<Item = String>) -> (Option<String>, String) 
     (Some(most), text)
 }
 
-/// How many samples a figure has: `n=5`.
+/// The number of samples of a figure: `n=5`.
 pub fn count(estimate: &Estimate) -> String {
     format!("n={}", estimate.n)
 }
 
-/// How many samples the figures of a metric have.
+/// The numbers of samples of a metric's figures.
 pub fn counts<'a>(panel: &'a Panel, metric: &'a str) -> impl Iterator<Item = String> + 'a {
     let points = panel.lines.iter().flat_map(|line| line.points.iter().flatten());
     points.filter_map(move |point| Some(count(point.get(metric)?)))
 }
 
-/// A change in percent: `+36 %`, `-4.2 %`; as a factor where it more than doubles: `3.1x`.
+/// A change in percent: `+36 %`, `-4.2 %`. If the value more than doubles, it is a factor: `3.1x`.
 pub fn change(ratio: f64) -> String {
     match ratio {
         ratio if !ratio.is_finite() => "-".into(),
@@ -103,7 +103,7 @@ pub fn verdict(comparison: &Comparison) -> String {
     }
 }
 
-/// `worse 3.1x` above its interval; where that is equal or undecided the interval alone says how sure it is.
+/// `worse 3.1x` above its interval. For equal and undecided, only the interval shows the uncertainty.
 pub fn short_verdict(comparison: &Comparison) -> String {
     let Some((low, high)) = comparison.interval else {
         return format!("{}\n{}", comparison.verdict.text(), count_of(comparison));
@@ -115,7 +115,7 @@ pub fn short_verdict(comparison: &Comparison) -> String {
     }
 }
 
-/// How many repeats would decide what is undecided; none where nothing is, or nothing would.
+/// The number of repeats that would decide the undecided comparisons; `None` if there are none, or if no number would.
 pub fn repeats<'a>(comparisons: impl Iterator<Item = &'a Comparison>) -> Option<String> {
     let undecided = comparisons.filter(|one| one.verdict == Verdict::Undecided && one.n.0.min(one.n.1) > 0);
     let repeats: Vec<usize> = undecided.filter_map(Comparison::repeats_to_decide).collect();
@@ -124,7 +124,7 @@ pub fn repeats<'a>(comparisons: impl Iterator<Item = &'a Comparison>) -> Option<
     Some(format!("Undecided: about {range} repeats would decide."))
 }
 
-/// How many samples were compared: `n=5`, or `n=5,3` where the sides differ.
+/// The number of compared samples: `n=5`, or `n=5,3` if the two sides differ.
 pub fn count_of(comparison: &Comparison) -> String {
     match comparison.n {
         (old, new) if old == new => format!("n={old}"),
@@ -137,8 +137,8 @@ fn brief(ratio: f64) -> String {
     change(ratio).trim_end_matches(" %").to_string()
 }
 
-/// How live bytes are said in a panel's title: they are the same for all candidates but for what is in other
-/// threads' mailboxes at the moment. None where a workload does not know them, as a whole service does not.
+/// The text of the live bytes in a panel's title. They are equal for all candidates, except for the blocks that are in
+/// other threads' mailboxes at the moment. `None` if a workload does not know them, such as a whole service.
 pub fn live(panel: &Panel) -> Option<String> {
     let live = |line: &Line| line.points.iter().flatten().filter_map(|point| Some(point.get("live")?.median)).collect();
     let all: Vec<f64> = panel.lines.iter().flat_map(|line| -> Vec<f64> { live(line) }).collect();
@@ -151,7 +151,7 @@ pub fn live(panel: &Panel) -> Option<String> {
     Some(if show(least) == show(most) { show(most) } else { format!("{} to {}", show(least), show(most)) })
 }
 
-/// One sentence for the panel: who is least and who is most at its largest column, and how they grew.
+/// One sentence for the panel: the lowest and the highest candidate at its largest column, and their growth.
 pub fn headline(panel: &Panel) -> Option<String> {
     let last = panel.columns.len().checked_sub(1)?;
     let rss = |line: &Line, at: usize| Some(line.points[at].as_ref()?.get("rss")?.median);
@@ -178,8 +178,8 @@ pub fn headline(panel: &Panel) -> Option<String> {
     ))
 }
 
-/// Which candidates came back at every rest of a workload that rests more than once: what they had brought into memory
-/// since start was at most a quarter more than the live bytes. None for all other workloads.
+/// The candidates that returned their memory at every idle reading of a workload with more than one: the resident
+/// memory since start was at most a quarter more than the live bytes. `None` for all other workloads.
 pub fn settled(panel: &Panel, column: usize) -> Option<String> {
     const QUARTER: f64 = 1.25;
     const SAID: &str = "Growth since start within 25 % of live bytes at every rest";
@@ -194,7 +194,7 @@ pub fn settled(panel: &Panel, column: usize) -> Option<String> {
     }
 }
 
-/// What is to be said beside the verdicts of a study that was interrupted, or ended by its budget.
+/// The remark next to the verdicts of a study that was interrupted, or ended by its budget.
 pub fn unfinished(section: &Section) -> Option<String> {
     let several = section.unfinished.len() > 1;
     let part = |(host, rows, planned): &(String, usize, usize)| {
@@ -205,7 +205,7 @@ pub fn unfinished(section: &Section) -> Option<String> {
     (!parts.is_empty()).then(|| format!("The study is not finished: {}.", parts.join(", ")))
 }
 
-/// Lines about where the numbers come from.
+/// Lines about the origin of the numbers.
 pub fn provenance(findings: &Findings) -> Vec<String> {
     let line = |provenance: &allocanary_cell::provenance::Provenance| {
         let (build, host) = (&provenance.build, &provenance.host);
@@ -230,7 +230,7 @@ pub fn provenance(findings: &Findings) -> Vec<String> {
     findings.provenance.iter().map(line).collect()
 }
 
-/// What went wrong, a line each.
+/// The failures and problems, one line each.
 pub fn troubles(findings: &Findings) -> Vec<String> {
     let failed = |(what, why, count): &(String, String, usize)| {
         let times = if *count == 1 { String::new() } else { format!(" ({count} times)") };

@@ -1,5 +1,5 @@
 //! Builds the cells where cargo started the command: `cargo run` builds one binary only.
-//! In: this build's provenance and cargo's variables. Out: cells beside the command.
+//! In: this build's provenance and cargo's variables. Out: cells next to the command.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -23,14 +23,14 @@ impl Builder {
         let ours = variable("CARGO_PKG_NAME").is_some_and(|name| name == PACKAGE);
         let cargo = variable("CARGO").filter(|_| ours)?;
         let manifest = Path::new(&variable("CARGO_MANIFEST_DIR")?).join("Cargo.toml");
-        // <target>/<profile>/allocanary, or <target>/<triple>/<profile>/allocanary where a triple was asked for.
+        // <target>/<profile>/allocanary, or <target>/<triple>/<profile>/allocanary if cargo was given a triple.
         let above = command.parent()?.parent()?;
         let triple = above.file_name().is_some_and(|name| *name == *Build::this().target);
         let target_folder = if triple { above.parent()? } else { above }.to_path_buf();
         manifest.exists().then_some(Builder { cargo: cargo.into(), manifest, target_folder, features })
     }
 
-    /// Builds every cell with this command's profile and features. What cargo says goes to standard error as ever.
+    /// Builds every cell with this command's profile and features. Cargo's messages go to standard error as usual.
     pub fn build(&self) -> Result<()> {
         self.cargo(&["--no-default-features", "--features", self.features])
     }

@@ -1,9 +1,9 @@
-//! Why a program could not be started. In: what the system said. Out: the limit or the file behind it, and what to do.
+//! Why a program could not be started. In: the system's error. Out: the limit or the file that caused it, and advice.
 
 use std::io::Error;
 use std::path::Path;
 
-/// What the system said, and what it means for `program`.
+/// The system's error, and what it means for `program`.
 pub fn cause(error: &Error, program: &Path) -> String {
     let meaning = match error.raw_os_error() {
         Some(libc::EMFILE) => "the limit of open files is reached: raise `ulimit -n`",

@@ -1,4 +1,4 @@
-//! One child process with a deadline. In: a program, a message on its standard input. Out: what it wrote, how it ended.
+//! One child process with a deadline. In: a program and a message for its standard input. Out: its output and status.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -10,40 +10,40 @@ use std::time::{Duration, Instant};
 
 use allocanary_kernel::sys;
 
-/// What to start, and how long to wait for it.
+/// A program to start, and how long to wait for it.
 pub struct Child<'a> {
     /// The program.
     pub program: &'a Path,
     /// Its only argument.
     pub verb: &'a str,
-    /// What it reads.
+    /// Its standard input.
     pub input: &'a [u8],
-    /// All its environment. Not ours with additions: a variable that we do not know of must not configure a candidate,
+    /// Its complete environment. Nothing is inherited from ours: an unknown variable must not configure a candidate,
     /// and even the environment's length moves the stack.
     pub environment: &'a [(String, String)],
-    /// When it is killed.
+    /// The time after which it is killed.
     pub deadline: Duration,
 }
 
 /// How a child ended.
 #[derive(Debug)]
 pub struct Ended {
-    /// What it wrote on standard output, at most `MOST_OUTPUT` bytes.
+    /// Its standard output, at most `MOST_OUTPUT` bytes.
     pub output: Vec<u8>,
-    /// The end of what it wrote on standard error.
+    /// The end of its standard error.
     pub complaint: String,
-    /// How it ended; none where it was killed at its deadline or by the user's interrupt.
+    /// Its exit status; `None` if it was killed at its deadline or by the user's interrupt.
     pub status: Option<ExitStatus>,
-    /// From its start to its end.
+    /// Time from its start to its end.
     pub wall: Duration,
 }
 
-/// More than any sample needs; a child that writes more is cut off here.
+/// Maximum output, more than any sample needs. Output beyond it is dropped.
 const MOST_OUTPUT: u64 = 4 << 20;
 const MOST_COMPLAINT: u64 = 64 << 10;
 
-/// Starts the child, feeds it, drains its pipes and waits, at most until its deadline or until `interrupted`. A child
-/// that is still there then is killed with all that it has started.
+/// Starts the child, writes its input, reads its pipes and waits, at most until its deadline or until `interrupted`. A
+/// child that still runs then is killed with all processes that it has started.
 pub fn run_child(child: &Child, interrupted: &AtomicBool) -> std::io::Result<Ended> {
     use std::os::unix::process::CommandExt;
     let started = Instant::now();
@@ -54,7 +54,8 @@ pub fn run_child(child: &Child, interrupted: &AtomicBool) -> std::io::Result<End
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        // A group of its own: Ctrl-C at the terminal reaches us alone, and a kill reaches the child's children too.
+        // A separate process group: Ctrl-C at the terminal reaches only us, and a kill reaches the child's children
+        // too.
         .process_group(0)
         .spawn()?;
     let (output, complaint) = match drain_both(&mut process) {
@@ -66,13 +67,13 @@ pub fn run_child(child: &Child, interrupted: &AtomicBool) -> std::io::Result<End
         }
     };
     if let Some(mut input) = process.stdin.take() {
-        // A child that does not read its cell ends in some way of its own, which says more than EPIPE does.
+        // If the child does not read its cell, its exit status says more than EPIPE does.
         let _ = input.write_all(child.input);
     }
     let overdue = || started.elapsed() >= child.deadline || interrupted.load(Ordering::Relaxed);
     let mut read = Vec::new();
     let mut status = None;
-    // The output's end comes with the process's: waiting for it costs no polling.
+    // The output ends when the process ends, so waiting for it needs no polling.
     while !overdue() {
         match output.recv_timeout(Duration::from_millis(20)) {
             Ok(bytes) => {
@@ -94,22 +95,22 @@ pub fn run_child(child: &Child, interrupted: &AtomicBool) -> std::io::Result<End
     Ok(Ended { output: read, complaint: last_lines(&complaint), status, wall })
 }
 
-/// What a pipe held, once its other end is closed.
+/// Receives the content of a pipe when its other end is closed.
 type Drained = Receiver<Vec<u8>>;
 
-/// What a child writes on standard output, and on standard error.
+/// Reads a child's standard output and standard error.
 fn drain_both(process: &mut std::process::Child) -> std::io::Result<(Drained, Drained)> {
     Ok((drain(process.stdout.take(), MOST_OUTPUT)?, drain(process.stderr.take(), MOST_COMPLAINT)?))
 }
 
-/// Reads a pipe on a thread of its own, so that a child never waits for us.
+/// Reads a pipe on a separate thread, so that a child never waits for us.
 fn drain(pipe: Option<impl Read + Send + 'static>, most: u64) -> std::io::Result<Receiver<Vec<u8>>> {
     let (send, receive) = channel();
     thread::Builder::new().spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {
             let _ = pipe.by_ref().take(most).read_to_end(&mut bytes);
-            // What is beyond the limit is read and dropped: a full pipe would stop the child.
+            // Output beyond the limit is read and dropped, because a full pipe would stop the child.
             let _ = std::io::copy(&mut pipe, &mut std::io::sink());
         }
         send.send(bytes)
@@ -132,11 +133,11 @@ fn wait(process: &mut std::process::Child, overdue: impl Fn() -> bool) -> std::i
     }
 }
 
-/// The last three lines, which hold the reason; joined, since an error is one line.
+/// The last three lines, which contain the reason. They are joined, because an error is one line.
 fn last_lines(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    // Rust's own advice about backtraces is of no use for a child that we start.
+    // Rust's advice about backtraces does not help for a child that we start.
     let lines: Vec<&str> = lines.into_iter().filter(|line| !line.starts_with("note: run with")).collect();
     let kept = lines[lines.len().saturating_sub(3)..].join(" | ");
     kept.chars().take(400).collect()
@@ -154,7 +155,7 @@ mod tests {
         std::fs::set_permissions(&program, mode).unwrap();
         let environment = [("PATH".to_string(), "/usr/bin:/bin".to_string())];
         let child = Child { program: &program, verb: "run", input: b"cell\n", environment: &environment, deadline };
-        // Another test's fork may hold our freshly written script open for writing for a moment (ETXTBSY).
+        // Another test's fork may have our new script open for writing for a moment (ETXTBSY).
         loop {
             match run_child(&child, &AtomicBool::new(false)) {
                 Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => thread::yield_now(),

@@ -1,4 +1,5 @@
-//! Whether a file holds rows, so that none of ours is ever appended to one that does not. In: an open file. Out: yes or no.
+//! Checks that a file contains rows, so that rows are never appended to another kind of file. In: an open file. Out:
+//! yes or no.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
@@ -7,14 +8,14 @@ use serde::Deserialize;
 
 use crate::rows::MOST_LINE;
 
-/// What every row has, of whatever schema.
+/// The fields of a row in every schema.
 #[derive(Deserialize)]
 struct AnyRow {
     #[serde(rename = "schema")]
     _schema: u32,
 }
 
-/// How a line begins that we were killed within.
+/// The beginning of a row whose writer was killed within the line.
 const BEGINNING: &[u8] = b"{\"schema\":";
 
 /// Whether the first line that is not blank is a row, or the beginning of one. A file without such a line is empty.

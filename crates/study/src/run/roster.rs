@@ -1,8 +1,8 @@
-//! The roster: which cells there are. In: folders. Out: each cell's own description.
+//! The roster: the available cells. In: folders. Out: each cell's description of itself.
 //!
-//! A cell is an executable named `cell-*` beside the command, or in a folder that the user names; those of another package,
-//! which only its studies ask for, are named `PACKAGE-cell-*`. The parent knows no
-//! allocator by name: it asks.
+//! A cell is an executable named `cell-*` next to the command, or in a folder that the user names. The cells of another
+//! package are named `PACKAGE-cell-*`; only that package's studies use them. The parent has no list of allocators: it
+//! asks each cell.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use allocanary_cell::description::Description;
 use allocanary_cell::provenance::{Build, PACKAGE};
 use allocanary_cell::sample::SCHEMA;
 
-/// The cells at hand.
+/// The available cells.
 #[derive(Debug, Default)]
 pub struct Roster {
     /// Each cell's description and executable, in the order of the allocators' names.
@@ -28,7 +28,7 @@ pub struct Roster {
 const DEADLINE: Duration = Duration::from_secs(10);
 
 impl Roster {
-    /// Looks through `folders`; where two have a package's cell for the same allocator the first wins.
+    /// Searches `folders`. If two have a package's cell for the same allocator, the first wins.
     pub fn find(folders: &[PathBuf], packages: &BTreeSet<&str>) -> Roster {
         let mut roster = Roster::default();
         for folder in folders {
@@ -63,13 +63,13 @@ impl Roster {
         self.cells.iter().map(|(description, _)| description.clone()).collect()
     }
 
-    /// The cell for an allocator, and for a workload where one is named.
+    /// The cell for an allocator, and for a workload if one is given.
     pub fn get(&self, allocator: &str, workload: Option<&str>) -> Option<&(Description, PathBuf)> {
         let serves = |cell: &Description| workload.is_none_or(|name| cell.has_workload(name));
         self.cells.iter().find(|(cell, _)| cell.allocator == allocator && serves(cell))
     }
 
-    /// The roster, or why it is empty and what to do.
+    /// The roster; if it is empty, an error with the reason and what to do.
     pub fn or_say_why(self) -> Result<Roster> {
         if !self.cells.is_empty() {
             return Ok(self);
@@ -85,7 +85,7 @@ impl Roster {
     }
 }
 
-/// Fails where a folder that the user names for its cells has none, of whatever package.
+/// Fails if a folder that the user names for its cells has no cell of any package.
 pub fn check_folder(folder: &Path) -> Result<()> {
     let doing = "looking for cells (--cells)";
     let entries = std::fs::read_dir(folder).map_err(|error| Error::file(folder, doing, error))?;
@@ -100,12 +100,12 @@ pub fn check_folder(folder: &Path) -> Result<()> {
     Err(Error::Input(text))
 }
 
-/// The executables in a folder that are named as cells are, sorted.
+/// The executables in a folder whose names are those of cells, sorted.
 fn cells_in(folder: &Path, packages: &BTreeSet<&str>) -> std::io::Result<Vec<PathBuf>> {
     use std::os::unix::fs::PermissionsExt;
     let is_cell = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        // cargo leaves `cell-system.d` beside `cell-system`.
+        // cargo leaves `cell-system.d` next to `cell-system`.
         let executable = path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
         let of_package = |package: &&str| name.strip_prefix(*package).is_some_and(|rest| rest.starts_with("-cell-"));
         (name.starts_with("cell-") || packages.iter().any(of_package)) && executable
@@ -117,12 +117,12 @@ fn cells_in(folder: &Path, packages: &BTreeSet<&str>) -> std::io::Result<Vec<Pat
     Ok(paths)
 }
 
-/// What every child gets: enough to find programs, and nothing that configures an allocator.
+/// The environment of every child: enough to find programs, and nothing that configures an allocator.
 pub fn bare_environment() -> BTreeMap<String, String> {
     std::env::var("PATH").into_iter().map(|path| ("PATH".to_string(), path)).collect()
 }
 
-/// Asks a cell who it is, in an environment.
+/// Asks a cell for its description, in an environment.
 pub fn describe(path: &Path, environment: &BTreeMap<String, String>) -> std::result::Result<Description, String> {
     let environment: Vec<(String, String)> =
         environment.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
@@ -145,7 +145,7 @@ pub fn describe(path: &Path, environment: &BTreeMap<String, String>) -> std::res
     Ok(description)
 }
 
-/// A cell of ours must be of this very build; an outside cell answers for itself, by its own package and version.
+/// Our own cells must be of this build. An outside cell is identified by its own package and version.
 fn same_build(build: &Build) -> std::result::Result<(), String> {
     let this = Build::this();
     if build.package != this.package || build.id == this.id {

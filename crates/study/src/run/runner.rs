@@ -1,4 +1,4 @@
-//! Runs a plan. In: cells in order. Out: a sample for each, whatever its child does, handed on as soon as it is there.
+//! Runs a plan. In: cells in order. Out: one sample for each, even if its child fails, passed on as soon as it exists.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
@@ -16,32 +16,33 @@ use allocanary_cell::sample::{Failure, FailureKind, SCHEMA, Sample};
 use allocanary_cell::spec::Spec;
 use allocanary_kernel::sys;
 
-/// What runs cells.
+/// Runs cells.
 pub struct Runner<'a> {
-    /// The cells at hand.
+    /// The available cells.
     pub roster: &'a Roster,
-    /// When a cell is killed.
+    /// The time after which a cell is killed.
     pub deadline: Duration,
-    /// No round is started that would end later than this after the first cell's start. The first is run to its end: a part
-    /// of a round has not measured all candidates.
+    /// No round starts that would end later than this, counted from the start of the first cell. The first round always
+    /// runs to its end, because a part of a round has not measured all candidates.
     pub budget: Option<Duration>,
-    /// Set by Ctrl-C: the running cell is killed and no other is started.
+    /// Set by Ctrl-C: the running cell is killed and no other starts.
     pub interrupted: &'a AtomicBool,
 }
 
-/// How far a run has come.
+/// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// All cells have a row.
     Finished,
-    /// The budget was used up; so many cells were left out.
+    /// The budget was used up; the number of cells that were not run.
     OutOfBudget(usize),
-    /// The user stopped it; so many cells were left out.
+    /// The user stopped it; the number of cells that were not run.
     Interrupted(usize),
 }
 
 impl Runner<'_> {
-    /// Runs `cells` one after the other. `row` gets each sample; its error (a full disk) ends the run.
+    /// Runs `cells` one after the other. `row` receives each sample. An error of `row`, such as a full disk, ends the
+    /// run.
     pub fn run(&self, cells: &[Cell], mut row: impl FnMut(&Sample) -> Result<()>) -> Result<Ending> {
         let started = Instant::now();
         let (mut round, mut longest) = (started, Duration::ZERO);
@@ -55,7 +56,7 @@ impl Runner<'_> {
                 }
             }
             let sample = self.sample(cell, &provenance);
-            // A cell that we killed ourselves has no result, not even a bad one: --resume runs it again.
+            // A cell that we killed ourselves gets no row, not even a failed one: --resume runs it again.
             if self.interrupted.load(Ordering::Relaxed) {
                 return Ok(Ending::Interrupted(cells.len() - done));
             }
@@ -64,7 +65,7 @@ impl Runner<'_> {
         Ok(Ending::Finished)
     }
 
-    /// One cell's sample: the child's answer, or what went wrong.
+    /// One cell's sample: the child's answer, or the failure.
     fn sample(&self, cell: &Cell, provenance: &Provenance) -> Sample {
         let started_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
         let (kills_before, load) = (sys::memory_kills(), Load::now());
@@ -110,7 +111,7 @@ impl Runner<'_> {
     }
 }
 
-/// What a child's end means.
+/// The answer of a child that has ended, or its failure.
 fn answer(
     ended: &Ended,
     cell: &Cell,
@@ -147,7 +148,7 @@ fn answer(
     Ok(sample)
 }
 
-/// Whether a sample that can be read is an answer to what was asked, by a build that may answer.
+/// Checks that a sample answers this cell, and comes from an accepted build.
 fn check(sample: &Sample, cell: &Cell) -> std::result::Result<(), Failure> {
     let build = &sample.provenance.build;
     let this = Build::this();

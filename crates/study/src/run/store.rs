@@ -1,4 +1,4 @@
-//! Where rows go. In: samples. Out: lines of a file, each flushed before the next cell starts.
+//! Writes rows. In: samples. Out: lines of a file, each flushed before the next cell starts.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -11,25 +11,25 @@ use crate::error::{Error, Result};
 use allocanary_cell::sample::Sample;
 use allocanary_kernel::sys;
 
-/// Where a study's files go.
+/// The place of a study's files.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Target {
     /// A folder with `samples.jsonl`, `study.toml` and `report.html`.
     Folder(PathBuf),
-    /// Rows alone, into a file or a device.
+    /// Only rows, to a file or a device.
     Rows(PathBuf),
-    /// Rows alone, onto standard output: what a container's log keeps.
+    /// Only rows, to standard output. A container's log keeps them.
     Stdout,
-    /// A new folder of that name with a number: made when the first row is about to be written, so that a study that
-    /// cannot be run leaves nothing behind.
+    /// A new folder with this name and a number. It is created just before the first row is written, so that a study
+    /// that cannot run leaves nothing behind.
     Fresh(String),
 }
 
 impl Target {
-    /// What a user's `--out` means: `-`, a file of rows, a device, or else a folder. A name that means another kind of file
-    /// is refused: rows would be appended to it, or a folder would get its name.
+    /// The target of a user's `--out`: `-`, a file of rows, a device, or else a folder. A name of another kind of file
+    /// is refused, because rows would be appended to it, or a folder would get its name.
     pub fn of(out: &str) -> Result<Target> {
-        /// Names that mean a report, or another kind of file than rows.
+        /// Extensions of reports, and of other files that are not rows.
         const OTHERS: [&str; 8] = ["csv", "html", "json", "log", "md", "svg", "toml", "txt"];
         if out.is_empty() {
             let text = "--out: wanted a folder, a file of rows (*.jsonl) or -, found an empty name";
@@ -56,8 +56,7 @@ impl Target {
         }
     }
 
-    /// This target, with a new folder made where that is what it is: `allocanary-out/NAME-N` with the first N that is
-    /// free.
+    /// This target. A [`Target::Fresh`] becomes a new folder: `allocanary-out/NAME-N` with the first free N.
     pub fn make(self) -> Result<Target> {
         let Target::Fresh(name) = &self else { return Ok(self) };
         let parent = Path::new("allocanary-out");
@@ -73,7 +72,7 @@ impl Target {
         Err(Error::Input(format!("{}: a million studies are there already", parent.display())))
     }
 
-    /// What the user calls it.
+    /// Its name for the user.
     pub fn name(&self) -> String {
         match self {
             Target::Folder(path) | Target::Rows(path) => path.display().to_string(),
@@ -82,7 +81,7 @@ impl Target {
         }
     }
 
-    /// The file of rows, where there is one that can be read again.
+    /// The file of rows, if it can be read again.
     pub fn rows(&self) -> Option<PathBuf> {
         match self {
             Target::Folder(folder) => Some(folder.join("samples.jsonl")),
@@ -101,24 +100,25 @@ pub struct Store {
     is_file: bool,
 }
 
-/// Rows that are no longer where they were written to.
+/// Rows that are no longer at the path to which they were written.
 #[derive(Debug)]
 pub struct Left {
-    /// Under this name they can be read while the store is open.
+    /// A path by which they can be read while the store is open.
     pub readable: PathBuf,
-    /// Where they are now; none where they were removed.
+    /// Their present path; `None` if they were removed.
     pub moved_to: Option<PathBuf>,
 }
 
 impl Left {
-    /// All of them, as they were written.
+    /// The text of all rows.
     pub fn text(&self) -> Result<String> {
         fs::read_to_string(&self.readable).map_err(|error| Error::file(&self.readable, "reading rows", error))
     }
 }
 
 impl Store {
-    /// Opens the target's rows for appending. `resume` allows rows to be there already; nothing is ever overwritten.
+    /// Opens the target's rows for appending. With `resume` the file may already have rows. Nothing is ever
+    /// overwritten.
     pub fn open(target: &Target, resume: bool) -> Result<Store> {
         let name = match target {
             Target::Folder(folder) => {
@@ -132,20 +132,20 @@ impl Store {
         let opening = |error| Error::file(&name, "opening for rows", error);
         let open = |name: &Path| OpenOptions::new().read(true).append(true).create(true).open(name);
         let mut out = match target {
-            // Its own descriptor and no path: standard output may be a socket, or another user's pipe.
+            // A copy of the descriptor instead of a path: standard output may be a socket, or another user's pipe.
             Target::Stdout => File::from(std::io::stdout().as_fd().try_clone_to_owned().map_err(opening)?),
-            // A device may be open for writing only.
+            // A device may allow only writing.
             _ => open(&name).or_else(|_| OpenOptions::new().append(true).create(true).open(&name)).map_err(opening)?,
         };
         let file = out.metadata().ok().filter(|meta| meta.is_file() && *target != Target::Stdout);
-        // A file system that has no locks is no reason to measure nothing.
+        // On a file system without locks the study runs without a lock.
         if file.is_some() && !sys::try_lock(&out).unwrap_or(true) {
             return Err(Error::Input(format!(
                 "{}: another allocanary is writing rows there: wait until it has ended, or name another --out",
                 target.name()
             )));
         }
-        // Under the lock: another study may have written rows and ended meanwhile.
+        // Checked under the lock: another study may have written rows and ended meanwhile.
         let is_file = file.is_some();
         let length = file.and_then(|_| out.metadata().ok()).map_or(0, |meta| meta.len());
         if length > 0 && !holds_rows(&mut out).map_err(|error| Error::file(&name, "reading rows", error))? {
@@ -161,16 +161,16 @@ impl Store {
             )));
         }
         if length > 0 && !ends_with_newline(&mut out).unwrap_or(true) {
-            // The last writer was killed within a line. The next row starts on a line of its own.
+            // The last writer was killed within a line. The next row starts on a new line.
             out.write_all(b"\n").map_err(|error| Error::file(&name, "writing a row", error))?;
         }
         Ok(Store { out, name, is_file })
     }
 
-    /// Writes a row. One call to the system for the whole line, so that a kill leaves whole lines behind.
+    /// Writes a row with one system call for the whole line, so that a kill leaves whole lines behind.
     ///
-    /// The error carries the row, because it is nowhere else.
-    #[allow(clippy::print_stderr)] // the row is nowhere else, and the error may be the disk's on which any other file would lie
+    /// The error contains the row, because it exists nowhere else.
+    #[allow(clippy::print_stderr)] // the row exists nowhere else, and the disk may refuse any other file too
     pub fn append(&mut self, sample: &Sample) -> Result<()> {
         let mut line = serde_json::to_string(sample).expect("a sample has only texts, numbers, lists and maps");
         line.push('\n');
@@ -180,12 +180,12 @@ impl Store {
         })?;
         match self.left() {
             None => Ok(()),
-            // Later rows would be lost with these, and those that there are can still be read.
+            // Later rows would be lost with these. The rows so far can still be read.
             Some(_) => Err(Error::Gone(format!("{}: moved or removed while the study ran", self.name.display()))),
         }
     }
 
-    /// The rows, where their name leads to them no longer: the file or its folder was moved or removed.
+    /// The rows, if their path no longer leads to them: the file or its folder was moved or removed.
     pub fn left(&self) -> Option<Left> {
         let same = |path: &Path| {
             let (here, there) = (self.out.metadata().ok()?, path.metadata().ok()?);
@@ -194,7 +194,7 @@ impl Store {
         if !self.is_file || same(&self.name) == Some(true) {
             return None;
         }
-        // The kernel knows where an open file is. That counts where a file system gives one file several numbers.
+        // The kernel knows the path of an open file. It decides if a file system gives one file several inode numbers.
         let readable = PathBuf::from(format!("/proc/self/fd/{}", self.out.as_raw_fd()));
         let is_at = fs::read_link(&readable).ok();
         if is_at.is_some() && is_at == self.name.canonicalize().ok() {

@@ -1,5 +1,5 @@
 //! Counts the cells of a study before the plan is built, because a plan that is too large would use up the memory.
-//! In: a study as it is written. Out: an error with the number, if there are too many.
+//! In: a study file's fields. Out: an error with the number, if there are too many.
 
 use super::{REPEATS, Study, StudyFile, THREADS};
 use crate::error::{Error, Result};

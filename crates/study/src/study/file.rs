@@ -1,6 +1,6 @@
-//! A study as it is written: a TOML file, or flags as the same fields. In: text. Out: fields that may be missing.
+//! The fields of a study, from a TOML file or from flags. In: text. Out: fields that may be missing.
 //!
-//! A file holds one study, or several as a list of `[[study]]` tables: see [`Studies`](super::Studies).
+//! A file contains one study, or several as a list of `[[study]]` tables: see [`Studies`](super::Studies).
 
 use std::collections::BTreeMap;
 
@@ -134,7 +134,7 @@ pub(super) fn unreadable(name: &str, text: &str, error: &toml::de::Error) -> Err
     Error::StudyFile { path: name.to_string(), problem: problem(error, text) }
 }
 
-/// The parser's own text is a picture of several lines; an error is one. The line of the file holds the key.
+/// The parser's message has several lines; an error has one. The line of the file contains the key.
 fn problem(error: &toml::de::Error, text: &str) -> String {
     let message = error.message().trim().replace('\n', "; ");
     let Some(before) = error.span().and_then(|span| text.get(..span.start)) else { return message };

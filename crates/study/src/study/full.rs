@@ -16,7 +16,7 @@ pub struct Sized {
 }
 
 impl StudyFile {
-    /// This study at each of its `[[full]]` sizes that fits in `at_hand` bytes.
+    /// This study at each of its `[[full]]` sizes that fits in `at_hand` bytes of available memory.
     pub fn at_full_size(self, at_hand: u64) -> Result<Sized> {
         let name = self.name.as_deref().unwrap_or("this study");
         if self.full.is_empty() {

@@ -1,4 +1,4 @@
-//! A study: what is compared, on what, how often. In: a shipped study, a TOML file, flags. Out: a checked [`Study`].
+//! A study: its candidates, workloads and repeats. In: a shipped study, a TOML file, flags. Out: a checked [`Study`].
 
 mod count;
 mod file;
@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 use allocanary_cell::spec::Spec;
 use allocanary_kernel::units::parse_duration;
 
-/// A study whose values are valid. The plan checks later that its names exist, against the available cells.
+/// A study with valid values. The plan checks later whether its names exist among the available cells.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Study {
     /// The study's name in its rows, which tells them from rows of other studies in the same file.
@@ -63,7 +63,7 @@ pub struct Candidate {
 pub struct Scale {
     /// Worker threads.
     pub threads: u32,
-    /// Emulated cores; none to use the host as it is.
+    /// Emulated cores; `None` to use the host as it is.
     pub cores: Option<u32>,
 }
 
@@ -122,8 +122,8 @@ impl StudyFile {
     }
 }
 
-/// Every pair of threads and cores. If only cores are given, the workload starts one thread per core, as a server does
-/// that sizes itself by its host.
+/// Every pair of threads and cores. If only cores are given, the workload starts one thread per core, like a server
+/// that adapts to its host.
 fn scales(threads: Option<Vec<u32>>, cores: Option<Vec<u32>>) -> Result<Vec<Scale>> {
     let check = |key: &str, numbers: &[u32], most: u64| match numbers.iter().find(|n| **n == 0 || u64::from(**n) > most)
     {

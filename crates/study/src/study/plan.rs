@@ -198,7 +198,7 @@ mod tests {
             let workload = allocanary_cell::workloads::ALL.iter().find(|workload| workload.name == spec.name).unwrap();
             seconds_of(&WorkloadDescription::of(workload), &spec).unwrap() - rests
         };
-        // Five rests of 100 ms by default.
+        // Five idle waits of 100 ms by default.
         let burst = work("storm", 0.5) / 5.0;
         assert!(burst > 0.0);
         assert!((work("storm:bursts=20,idle=1500", 30.0) - 20.0 * burst).abs() < 1e-9);

@@ -8,8 +8,9 @@ use super::{Scale, Studies, Study};
 use crate::error::Result;
 
 impl Studies {
-    /// Why the rows of `self` cannot be added to those of `begun`; none if they can. A study may grow: more candidates,
-    /// workloads, threads or repeats are compatible. Time limits, and the fields that only a report reads, may change.
+    /// Why the rows of `self` cannot be added to those of `begun`; `None` if they can. A study may grow: more
+    /// candidates, workloads, threads or repeats are compatible. Time limits, and the fields that only a report reads,
+    /// may change.
     pub fn differs_from(&self, begun: &Studies) -> Result<Option<String>> {
         if self.0.len() != begun.0.len() {
             return Ok(Some(format!("wanted {} studies, found {}", begun.0.len(), self.0.len())));

@@ -5,9 +5,9 @@ use crate::error::Result;
 
 /// A study that comes with the command.
 pub struct Shipped {
-    /// What `allocanary study NAME` takes.
+    /// Its name for `allocanary study NAME`.
     pub name: &'static str,
-    /// Its file.
+    /// The text of its file.
     pub text: &'static str,
 }
 
@@ -30,7 +30,7 @@ pub const SHIPPED: &[Shipped] = &[
 
 /// A shipped group: several shipped studies in one run.
 pub struct ShippedStudies {
-    /// What `allocanary study NAME` takes.
+    /// Its name for `allocanary study NAME`.
     pub name: &'static str,
     /// One line about the whole group.
     pub about: &'static str,

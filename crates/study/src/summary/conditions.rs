@@ -1,18 +1,18 @@
-//! What of a host changes the answer: hosts that differ in any of it are never pooled into one figure.
-//! In: a host as its rows tell it. Out: a key, and texts that name what differs.
+//! The properties of a host that affect the result. Hosts that differ in one of them are never pooled into one figure.
+//! In: a host from its rows. Out: a key, and texts that name the differences.
 
 use std::collections::BTreeSet;
 
 use allocanary_cell::provenance::{Host, Provenance};
 use allocanary_kernel::units::Unit;
 
-/// Hosts that are equal in all of this are one kind of host. Names are left out: the nodes of a fleet are one kind.
+/// Hosts with equal conditions are one kind of host. Names do not count: the nodes of a fleet are one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Conditions {
     cores: u32,
     affinity: u32,
     parallelism: u32,
-    /// The power of two that is nearest: what the kernel leaves of the same memory changes from start to start.
+    /// Rounded to the nearest power of two, because the kernel reserves a different part of it at each boot.
     memory_bytes: u64,
     page_bytes: u64,
     thp: String,
@@ -21,7 +21,7 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// Of a host.
+    /// The conditions of a host.
     pub fn of(host: &Host) -> Self {
         Conditions {
             cores: host.cores,
@@ -55,7 +55,7 @@ fn about(bytes: u64) -> u64 {
     2_f64.powf((bytes.max(1) as f64).log2().round()) as u64
 }
 
-/// Something to tell one host or build from another: its name, and what one has of it.
+/// A property that distinguishes hosts or builds: its name, and a function that returns its value.
 type Fact = (&'static str, fn(&Provenance) -> String);
 
 const FACTS: [Fact; 15] = [
@@ -76,7 +76,8 @@ const FACTS: [Fact; 15] = [
     ("target", |of| of.build.target.clone()),
 ];
 
-/// In what two sets of rows differ but for their figures, a line each: `THP: madvise in the old, always in the new`.
+/// The differences of two sets of rows in hosts and builds, one line each: `THP: madvise in the old, always in the
+/// new`.
 pub fn differences(old: &[Provenance], new: &[Provenance]) -> Vec<String> {
     let values = |all: &[Provenance], fact: &Fact| all.iter().map(fact.1).collect::<BTreeSet<String>>();
     let joined = |values: &BTreeSet<String>| values.iter().cloned().collect::<Vec<_>>().join(" and ");
@@ -87,11 +88,11 @@ pub fn differences(old: &[Provenance], new: &[Provenance]) -> Vec<String> {
     FACTS.iter().filter_map(line).collect()
 }
 
-/// Which conditions differ among some hosts, and what each of these hosts has of them: `64 cores, THP always`.
+/// For each host, its values of the conditions that differ among the hosts: `64 cores, THP always`.
 pub fn differing(hosts: &[&Conditions]) -> Vec<String> {
     let facts: Vec<[String; 8]> = hosts.iter().map(|host| host.facts()).collect();
     let differs = |at: &usize| facts.iter().any(|host| host[*at] != facts[0][*at]);
-    // More cores bring more of those that are allowed and of the time: said once, unless something limits them.
+    // Affinity and parallelism follow the number of cores, and are named only if something limits them.
     let follows = hosts.iter().all(|host| host.cores == host.affinity && host.affinity == host.parallelism);
     let shown: Vec<usize> = (0..8).filter(|at| !(follows && [1, 2].contains(at))).filter(differs).collect();
     facts.iter().map(|host| shown.iter().map(|at| host[*at].as_str()).collect::<Vec<_>>().join(", ")).collect()

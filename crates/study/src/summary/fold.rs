@@ -1,5 +1,5 @@
-//! Folds rows into groups, so that a hundred thousand rows need no more memory than their numbers.
-//! In: samples, one at a time. Out: for each cell without its repeat, the values of each metric.
+//! Folds rows into groups and keeps only their numbers, so that a hundred thousand rows need little memory.
+//! In: samples, one at a time. Out: the values of each metric, for each cell over all its repeats.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -16,59 +16,59 @@ use allocanary_cell::sample::Sample;
 /// What all repeats of a cell have in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    /// The study, where rows name it.
+    /// The study, if rows name it.
     pub study: Option<String>,
-    /// The workload as it is written.
+    /// The workload in the study's notation.
     pub workload: String,
-    /// The candidate as it is written.
+    /// The candidate in the study's notation.
     pub candidate: String,
     /// Worker threads.
     pub threads: u32,
     /// Emulated cores.
     pub cores: Option<u32>,
-    /// The kind of host: unlike ones are never pooled.
+    /// The kind of host. Different kinds are never pooled.
     pub host: Arc<Conditions>,
-    /// The version of the allocator; empty where no row of the group says it.
+    /// The version of the allocator; empty if no row of the group has it.
     pub version: String,
 }
 
 /// The repeats of a cell.
 #[derive(Debug, Default)]
 pub struct Group {
-    /// By metric, in the order of the metrics.
+    /// The values of each metric, in the order of the metrics.
     pub values: Vec<Vec<f64>>,
     /// Repeats that failed.
     pub failed: usize,
-    /// The least place of its cells in their studies.
+    /// The lowest place of its cells in their studies.
     pub place: u32,
 }
 
 /// All rows so far.
 #[derive(Debug, Default)]
 pub struct Fold {
-    /// The groups, by what they have in common.
+    /// The groups, by the fields that their rows have in common.
     pub groups: BTreeMap<Key, Group>,
-    /// How many rows there were, each counted once.
+    /// Number of rows without duplicates.
     pub rows: usize,
-    /// How many rows were there already, word for word.
+    /// Number of exact duplicates.
     pub repeated: usize,
     /// The kinds of hosts.
     pub hosts: BTreeSet<Arc<Conditions>>,
-    /// How busy they were.
+    /// How busy the hosts were.
     pub noise: Noise,
-    /// What failed and why, with how often.
+    /// What failed, the reason, and how often.
     pub failures: BTreeMap<(String, String), usize>,
-    /// Settings that were read and of which nothing showed an effect: the candidate, the setting and the reason.
+    /// Settings that were read, but whose effect could not be shown: the candidate, the setting and the reason.
     pub unproven: BTreeSet<(String, String, String)>,
     /// Every build and host, once.
     pub provenance: Vec<Provenance>,
     seen: HashSet<u64>,
-    /// What failed, as it was counted, until its cell's retry is met.
+    /// Failures as they were counted, until the row of the retry is read.
     retries: Retries<(Key, (String, String))>,
     progress: BTreeMap<(Option<String>, String), Completion>,
 }
 
-/// How far a study has come on a host.
+/// The progress of a study on a host.
 #[derive(Debug, Default)]
 struct Completion {
     planned: usize,
@@ -76,8 +76,8 @@ struct Completion {
 }
 
 impl Fold {
-    /// Takes a row in, once: a row that is the same in every figure and every moment was read twice, from a file that was
-    /// named twice or put together from others. A failure whose cell was tried again does not count.
+    /// Adds a row, once. A row that is equal in every figure and every time stamp is a duplicate: its file was named
+    /// twice, or was joined from others. A failure whose cell was tried again does not count.
     pub fn add(&mut self, sample: &Sample) {
         if !self.seen.insert(digest(sample)) {
             self.repeated += 1;
@@ -94,7 +94,7 @@ impl Fold {
         let progress = (sample.cell.study.clone(), sample.provenance.host.name.clone());
         let progress = self.progress.entry(progress).or_default();
         progress.planned = progress.planned.max(sample.planned.unwrap_or(0) as usize);
-        // As a resumed study knows its cells: a place shifts when a candidate is added.
+        // The identity that a resumed study uses: a place shifts when a candidate is added.
         progress.cells.insert(digest(&Cell { place: 0, ..sample.cell.clone() }));
         if !self.provenance.contains(&sample.provenance) {
             self.provenance.push(sample.provenance.clone());
@@ -148,7 +148,7 @@ impl Fold {
         }
     }
 
-    /// The row's kind of host, kept once.
+    /// The row's kind of host, stored once.
     fn host(&mut self, sample: &Sample) -> Arc<Conditions> {
         let host = Conditions::of(&sample.provenance.host);
         if let Some(known) = self.hosts.get(&host) {
@@ -159,8 +159,8 @@ impl Fold {
         host
     }
 
-    /// Puts cells that failed before they told their allocator's version to those of the same candidate that did not. To be
-    /// called when all rows are in.
+    /// Moves cells that failed before they reported their allocator's version into the group of the same candidate with
+    /// a version. To be called when all rows are added.
     pub fn settle(&mut self) {
         let unknown: Vec<Key> = self.groups.keys().filter(|key| key.version.is_empty()).cloned().collect();
         let (mut same_cell, mut same_candidate) = (BTreeMap::new(), BTreeMap::new());
@@ -183,14 +183,15 @@ impl Fold {
         }
     }
 
-    /// Where a study has fewer rows than it planned cells: the host, how many have rows, how many were planned.
+    /// Hosts on which a study has fewer rows than planned cells: the host, the number of cells with rows, and the
+    /// planned number.
     pub fn unfinished(&self, study: Option<&str>) -> Vec<(String, usize, usize)> {
         let of_study = self.progress.iter().filter(|((name, _), _)| name.as_deref() == study);
         let short = of_study.filter(|(_, progress)| progress.cells.len() < progress.planned);
         short.map(|((_, host), progress)| (host.clone(), progress.cells.len(), progress.planned)).collect()
     }
 
-    /// How many builds of one and the same package measured. They are pooled; a report says so.
+    /// The builds of each package that measured. They are pooled, and a report says so.
     pub fn builds(&self) -> BTreeMap<&str, BTreeSet<&str>> {
         let mut builds: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for provenance in &self.provenance {
@@ -200,7 +201,7 @@ impl Fold {
     }
 }
 
-/// 64 bits of a value's text: two rows in a hundred thousand share them once in a few billion reports.
+/// A 64-bit hash of a value's text. Among a hundred thousand rows, two share it once in a few billion reports.
 fn digest(value: &impl serde::Serialize) -> u64 {
     let mut hasher = DefaultHasher::new();
     serde_json::to_vec(value).expect("rows have only texts, numbers, lists and maps").hash(&mut hasher);

@@ -1,6 +1,6 @@
-//! The metrics: each one number of a sample, with its unit and which way is better. In: a row. Out: the number.
+//! The metrics: each is one number of a sample, with its unit and its better direction. In: a row. Out: the number.
 //!
-//! Derived numbers are rebuilt from rows whenever they are asked for, and never stored.
+//! Derived numbers are computed from rows when they are needed, and never stored.
 
 use allocanary_cell::sample::{Answer, Sample};
 use allocanary_cell::workload::Phase;
@@ -8,30 +8,30 @@ use allocanary_kernel::units::Unit;
 
 /// One number of a sample.
 pub struct Metric {
-    /// Its name, as `--gate` takes it.
+    /// Its name for `--gate`.
     pub name: &'static str,
-    /// What it counts.
+    /// Its unit.
     pub unit: Unit,
-    /// Which way is better.
+    /// The better direction.
     pub better: Better,
-    /// What it is, in one line.
+    /// Its meaning, in one line.
     pub about: &'static str,
     of: fn(&Sample, &Answer) -> Option<f64>,
 }
 
-/// Which way a metric is better.
+/// The better direction of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
     /// Less is better.
     Lower,
     /// More is better.
     Higher,
-    /// Neither is.
+    /// Neither direction is better.
     Neither,
 }
 
 impl Metric {
-    /// The number in a sample; none where the sample has none, or has an error.
+    /// The number in a sample; `None` if the sample does not have it, or has an error.
     pub fn of(&self, sample: &Sample) -> Option<f64> {
         let answer = sample.answer.as_ref().filter(|_| sample.error.is_none())?;
         (self.of)(sample, answer)
@@ -53,19 +53,19 @@ fn at(answer: &Answer, name: &str, phase: Phase) -> Option<f64> {
     answer.reading(name, phase).map(|value| value as f64)
 }
 
-/// What a counter that only grows had reached when the workload was over.
+/// The value of a counter that only grows, when the workload was over.
 fn until_idle(answer: &Answer, name: &str) -> Option<f64> {
     Some(at(answer, name, Phase::Idle)? - at(answer, name, Phase::Start)?)
 }
 
-/// A number of the workload's own for each of its operations.
+/// A note of the workload, divided by its operations.
 fn per_op(answer: &Answer, note: &str) -> Option<f64> {
     (answer.operations > 0).then_some(*answer.notes.get(note)? as f64 / answer.operations as f64)
 }
 
-/// The worst of a workload's rests: what the workload brought into memory over what it held then. Less what was there at
-/// start, since live bytes of a few MiB would else be compared with the program itself. None where there was one rest:
-/// the overhead says it all then.
+/// The worst idle reading of a workload: the resident memory that it added, divided by its live bytes at that time. The
+/// memory at start is subtracted, because it would dominate live bytes of a few MiB. `None` if there was only one idle
+/// reading: the overhead is then enough.
 fn worst_idle(answer: &Answer) -> Option<f64> {
     let start = answer.reading("rss_bytes", Start)?;
     let rests = answer.each("rss_bytes", Idle);
@@ -135,7 +135,7 @@ pub fn find(name: &str) -> Option<&'static Metric> {
     ALL.iter().find(|metric| metric.name == name)
 }
 
-/// Where a metric stands in [`ALL`]. For names that we write ourselves.
+/// The index of a metric in [`ALL`], for names in our own code.
 pub fn index(name: &str) -> usize {
     ALL.iter().position(|metric| metric.name == name).unwrap_or_else(|| panic!("no metric `{name}`"))
 }
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(names.len(), ALL.len());
         let known: Vec<&str> =
             allocanary_cell::meters::ALL.iter().flat_map(|meter| meter.readings).map(|reading| reading.name).collect();
-        // This test's own text names no reading.
+        // The text of this test is excluded, because it names no reading.
         let table = include_str!("metrics.rs").split("#[cfg(test)]").next().unwrap();
         let asked = table.split('"').filter(|word| word.ends_with("_bytes") && !word.starts_with("work_"));
         let asked: Vec<&str> = asked.collect();

@@ -1,5 +1,5 @@
-//! Summaries: rows become medians with intervals, and verdicts. In: samples, one at a time. Out: [`Findings`], from
-//! which every report starts.
+//! Summaries: rows become medians with intervals, and verdicts. In: samples, one at a time. Out: [`Findings`], the
+//! input of every report.
 
 mod conditions;
 mod fold;
@@ -27,57 +27,57 @@ use std::collections::BTreeMap;
 use allocanary_cell::provenance::Provenance;
 use panel::{panel, panel_key};
 
-/// All that a report can say.
+/// All data of a report.
 #[derive(Debug, Default)]
 pub struct Findings {
     /// A section for each study.
     pub sections: Vec<Section>,
-    /// How many rows were read.
+    /// Number of rows that were read.
     pub rows: usize,
-    /// What failed: candidate and cell, the reason, how often.
+    /// Failures: candidate and cell, the reason, how often.
     pub failures: Vec<(String, String, usize)>,
-    /// Lines that were no rows, and other things to know.
+    /// Lines that were not valid rows, and other problems.
     pub problems: Vec<String>,
-    /// What a reader has to know of the rows: which were read twice, how busy the machine was.
+    /// What a reader must know about the rows: how many were read twice, how busy the machine was.
     pub notes: Vec<String>,
-    /// Settings without an effect that could be shown: the candidate, the setting and the reason.
+    /// Settings whose effect could not be shown: the candidate, the setting and the reason.
     pub unproven: Vec<(String, String, String)>,
     /// Every build and host that measured.
     pub provenance: Vec<Provenance>,
 }
 
-/// One workload under growing threads or cores.
+/// One workload at increasing numbers of threads or cores.
 #[derive(Debug, Default)]
 pub struct Panel {
-    /// `server`, or `server, 8 threads` where the cores grow under fixed threads.
+    /// `server`, or `server, 8 threads` if the cores increase and the threads are fixed.
     pub title: String,
-    /// What grows.
+    /// What increases from column to column.
     pub axis: Axis,
     /// Its values, in order.
     pub columns: Vec<u32>,
-    /// A line for each candidate, in the order in which the study names them.
+    /// One line for each candidate, in the order of the study.
     pub lines: Vec<Line>,
-    /// Every other candidate against the first in resident memory when idle, by line and column.
+    /// Every other candidate compared with the first in resident memory when idle, by line and column.
     pub comparisons: Vec<(usize, usize, Comparison)>,
-    /// The same in each metric that its study wants shown, and in what less memory may cost.
+    /// The same comparisons in each metric of its study, and in the metrics of [`PRICE`].
     pub in_metrics: BTreeMap<&'static str, Vec<(usize, usize, Comparison)>>,
 }
 
 impl Panel {
-    /// Every other candidate against the first in a metric that has verdicts, by line and column.
+    /// Every other candidate compared with the first in a metric that has verdicts, by line and column.
     pub fn comparisons_in(&self, metric: &str) -> impl Iterator<Item = &(usize, usize, Comparison)> {
         let all = if metric == "rss" { Some(&self.comparisons) } else { self.in_metrics.get(metric) };
         all.into_iter().flatten()
     }
 
-    /// A candidate against the first in resident memory, in what it may cost, or in a metric that the study wants shown.
+    /// A candidate compared with the first in resident memory, in a metric of [`PRICE`], or in a metric of the study.
     pub fn comparison(&self, metric: &str, line: usize, column: usize) -> Option<&Comparison> {
         let found = self.comparisons_in(metric).find(|(at, at_column, _)| (*at, *at_column) == (line, column));
         found.map(|(_, _, comparison)| comparison)
     }
 }
 
-/// What grows from column to column.
+/// What increases from column to column.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Axis {
     /// Worker threads.
@@ -88,7 +88,7 @@ pub enum Axis {
 }
 
 impl Axis {
-    /// Its name in a table's head.
+    /// Its name in a table's header.
     pub const fn name(self) -> &'static str {
         match self {
             Axis::Threads => "threads",
@@ -100,20 +100,20 @@ impl Axis {
 /// One candidate.
 #[derive(Debug)]
 pub struct Line {
-    /// The candidate as it is written.
+    /// The candidate in the study's notation.
     pub candidate: String,
     /// The allocator's version.
     pub version: String,
-    /// What was found at each column.
+    /// The results at each column.
     pub points: Vec<Option<Point>>,
 }
 
-/// One candidate at one column: a figure for each metric that has one.
+/// One candidate at one column: an estimate for each metric that has one.
 #[derive(Debug)]
 pub struct Point {
     /// By metric, in the order of [`METRICS`].
     pub estimates: Vec<Option<Estimate>>,
-    /// How many cells failed here.
+    /// Number of failed cells.
     pub failed: usize,
 }
 
@@ -123,7 +123,7 @@ impl Point {
         self.estimates[metric_index(metric)].as_ref()
     }
 
-    /// How many samples it has: those of the metric that has most.
+    /// Number of samples: that of the metric with the most samples.
     pub fn n(&self) -> usize {
         self.estimates.iter().flatten().map(|estimate| estimate.n).max().unwrap_or(0)
     }
@@ -132,20 +132,20 @@ impl Point {
 /// A median with its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// How many samples.
+    /// Number of samples.
     pub n: usize,
     /// Their median.
     pub median: f64,
-    /// The interval's lower bound; the median below five samples.
+    /// The interval's lower bound. With fewer than five samples it is the median.
     pub low: f64,
-    /// The interval's upper bound; the median below five samples.
+    /// The interval's upper bound. With fewer than five samples it is the median.
     pub high: f64,
     /// The spread of single samples: half the distance between the quartiles.
     pub spread: f64,
 }
 
 impl Estimate {
-    /// Of some samples; none where there are none.
+    /// The estimate of some samples; `None` if there are no samples.
     pub fn of(values: &[f64]) -> Option<Estimate> {
         let mut sorted = values.to_vec();
         sorted.sort_unstable_by(f64::total_cmp);
@@ -157,21 +157,21 @@ impl Estimate {
         Some(Estimate { n: sorted.len(), median, low, high, spread })
     }
 
-    /// The bounds of the interval; none below five samples, which tell too little for one.
+    /// The bounds of the interval; `None` for fewer than five samples, which are too few for an interval.
     pub fn interval(&self) -> Option<(f64, f64)> {
         (self.n >= LEAST_SAMPLES).then_some((self.low, self.high))
     }
 }
 
-/// The metrics that less memory may be bought with: every panel has verdicts in them.
+/// The metrics that may get worse when less memory is used. Every panel has verdicts in them.
 pub const PRICE: [&str; 3] = ["throughput", "p99", "cpu"];
 
-/// Fixed, so that the same rows give the same report.
+/// A fixed seed, so that the same rows give the same report.
 const BOOTSTRAP_SEED: u64 = 2018;
 
 impl Findings {
-    /// From all rows that were folded. `about` knows the studies by the names in the rows; rows without one are of a
-    /// study that has no name.
+    /// The findings of all folded rows. `about` returns what is known of a study by its name in the rows. Rows without
+    /// a name belong to the study without a name.
     pub fn of(mut fold: Fold, about: impl Fn(Option<&str>) -> About) -> Findings {
         fold.settle();
         let mut places = BTreeMap::new();
@@ -204,7 +204,7 @@ impl Findings {
     }
 }
 
-/// What a reader has to know of some rows before any figure is believed.
+/// What a reader must know about the rows before the figures can be trusted.
 pub fn notes(fold: &Fold) -> Vec<String> {
     let mut notes = Vec::new();
     match fold.repeated {

@@ -1,9 +1,9 @@
-//! How busy the machine was. In: rows. Out: the figures, and whether they leave anything to judge.
+//! How busy the machine was. In: rows. Out: the figures, and whether the machine was too busy for small differences.
 
 use allocanary_cell::sample::Sample;
 use allocanary_kernel::units::Unit;
 
-/// The machine's other work over all rows that tell of it.
+/// The machine's other work, over all rows that recorded it.
 #[derive(Clone, Debug, Default)]
 pub struct Noise {
     runnable: Vec<u32>,
@@ -12,15 +12,15 @@ pub struct Noise {
     stolen_ms: u64,
     throttled_us: u64,
     wall_us: u64,
-    /// Wall time times processors.
+    /// Wall time multiplied by CPUs.
     cpu_us: u64,
 }
 
-/// Above this share of the time, steal and throttling are told.
+/// Steal and throttling above this share of the time are reported.
 const LOST_TIME: f64 = 0.05;
 
 impl Noise {
-    /// Takes a row in.
+    /// Adds a row.
     pub fn add(&mut self, sample: &Sample) {
         let Some(load) = &sample.load else { return };
         self.runnable.push(load.runnable);
@@ -32,20 +32,20 @@ impl Noise {
         self.cpu_us += sample.wall_us * u64::from(sample.provenance.host.cores);
     }
 
-    /// Tasks of others that wanted a processor when a cell was started: the median over the rows.
+    /// Other tasks that wanted a CPU when a cell was started: the median over the rows.
     fn others(&self) -> u32 {
         let mut sorted = self.runnable.clone();
         sorted.sort_unstable();
         sorted.get(sorted.len() / 2).copied().unwrap_or(0)
     }
 
-    /// Whether every thread of a cell waited for its turn: twice as many others wanted to run as there are processors.
-    /// Small differences between two runs are then the machine's as likely as the allocator's.
+    /// Whether every thread of a cell had to wait for a CPU: the other runnable tasks were twice as many as the CPUs.
+    /// Small differences between two runs may then come from the machine as well as from the allocator.
     pub fn is_too_busy(&self) -> bool {
         self.others() > 2 * self.cpus
     }
 
-    /// What disturbed the figures, a line each.
+    /// What disturbed the figures, one line each.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         let (others, cpus) = (self.others(), self.cpus);

@@ -1,5 +1,5 @@
-//! One panel: a workload under growing threads or cores. In: the groups of samples that belong together. Out: its columns,
-//! lines and verdicts.
+//! One panel: a workload at increasing numbers of threads or cores. In: the groups of samples that belong together.
+//! Out: its columns, lines and verdicts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,20 +8,20 @@ use super::conditions::{Conditions, differing};
 use super::fold::{Fold, Group, Key};
 use super::{Axis, Estimate, Line, MARGIN, METRICS, Metric, PRICE, Panel, Point, compare_groups, metric_index};
 
-/// What one panel holds apart from its columns and lines.
+/// What all groups of a panel have in common, apart from columns and lines.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PanelKey {
-    /// The study that its rows name.
+    /// The name of the study in its rows.
     pub study: Option<String>,
     workload: String,
     axis: Axis,
-    /// Where the cores grow while the threads stay: how many threads.
+    /// The number of threads, if the cores increase and the threads are fixed.
     threads: Option<u32>,
-    /// Where rows of unlike hosts are reported together: the kind of host.
+    /// The kind of host, if the rows come from several kinds.
     host: Option<Arc<Conditions>>,
 }
 
-/// The panel that a group of samples belongs to.
+/// The panel of a group of samples.
 pub fn panel_key(key: &Key, fold: &Fold) -> PanelKey {
     PanelKey {
         study: key.study.clone(),
@@ -32,7 +32,7 @@ pub fn panel_key(key: &Key, fold: &Fold) -> PanelKey {
     }
 }
 
-/// Whether the threads stay while the cores grow. The pair of 8 threads and 8 cores alone does not tell.
+/// Whether the threads are fixed while the cores increase. A single pair of 8 threads and 8 cores does not show it.
 fn threads_are_fixed(key: &Key, fold: &Fold) -> bool {
     let other_cores = |other: &Key| {
         other.cores.is_some()
@@ -42,7 +42,7 @@ fn threads_are_fixed(key: &Key, fold: &Fold) -> bool {
     key.cores != Some(key.threads) || fold.groups.keys().any(other_cores)
 }
 
-/// A panel of the rows that have its key, with verdicts in resident memory and in each of `metrics`.
+/// The panel of the rows with this key, with verdicts in resident memory and in each of `metrics`.
 pub fn panel(wanted: &PanelKey, fold: &Fold, metrics: &[&'static Metric]) -> Panel {
     let groups: Vec<(&Key, &Group)> = fold.groups.iter().filter(|(key, _)| panel_key(key, fold) == *wanted).collect();
     let column = |key: &Key| key.cores.unwrap_or(key.threads);

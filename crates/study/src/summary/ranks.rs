@@ -1,37 +1,38 @@
-//! Which of two samples has the larger values. In: two slices. Out: the odds that both are of one population, and an
-//! interval for the ratio between them. Pure.
+//! The rank-sum test: which of two samples has the larger values. In: two slices. Out: the p value of the difference,
+//! and an interval for the ratio. Pure.
 //!
-//! Both look at ranks alone, and so ask nothing of the distribution: memory's is skewed, and moves in pages.
+//! Both use only ranks, and so assume no distribution: that of memory is skewed, and its steps are pages.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-/// Up to so many values in both samples, p values are exact.
+/// Up to this many values in both samples together, p values are exact.
 const EXACT: usize = 40;
 
-/// An interval from fewer values than this would be all that was seen, and less sure than its 95 % say.
+/// The minimum number of values for an interval. With fewer, it would span all values and still cover less than 95 %.
 pub const LEAST_SAMPLES: usize = 5;
 
-/// What the rank-sum test (Mann-Whitney, Wilcoxon) says of two samples.
+/// The result of the rank-sum test (Mann-Whitney, Wilcoxon) of two samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RankTest {
-    /// The two-sided p value: how likely values of one population, dealt at random, lie as far apart as these.
+    /// The two-sided p value: the probability that values of one population, split at random, differ at least this
+    /// much.
     pub p: f64,
-    /// The least p value that any deal of these very values has: ties make it larger.
+    /// The lowest p value of all splits of these values. Ties make it larger.
     pub least: f64,
 }
 
-/// Tests two samples. The p value is that of all ways to deal the values that were seen, tied ones included: exact for up
-/// to 40 values, else by the normal approximation with ties and continuity corrected. 1 where either sample is empty.
+/// Tests two samples. The p value is over all ways to split the observed values, ties included. It is exact for up to
+/// 40 values, else a normal approximation corrected for ties and continuity. It is 1 if either sample is empty.
 pub fn rank_test(a: &[f64], b: &[f64]) -> RankTest {
     if a.is_empty() || b.is_empty() {
         return RankTest { p: 1.0, least: 1.0 };
     }
-    // The test is symmetric: the smaller sample makes less work.
+    // The test is symmetric, and the smaller sample is faster.
     let (a, b) = if a.len() <= b.len() { (a, b) } else { (b, a) };
     let mut all: Vec<(f64, bool)> = a.iter().map(|v| (*v, true)).chain(b.iter().map(|v| (*v, false))).collect();
     all.sort_unstable_by(|x, y| x.0.total_cmp(&y.0));
-    // Ranks are doubled, so that those of tied values, the mean of their places, are whole numbers too.
+    // Ranks are doubled, so that the mean ranks of tied values are whole numbers too.
     let mut ranks = Vec::with_capacity(all.len());
     let (mut sum, mut ties) = (0, 0.0);
     while ranks.len() < all.len() {
@@ -65,13 +66,13 @@ pub fn rank_test(a: &[f64], b: &[f64]) -> RankTest {
     RankTest { p: as_far(off), least: as_far(most) }
 }
 
-/// The least p value that two samples of these sizes can have, where no values are tied.
+/// The lowest possible p value of two samples of these sizes without ties.
 pub fn least_p(n: usize, m: usize) -> f64 {
     // 2 over the binomial coefficient of n + m over n.
     (1..=n).fold(2.0, |p, k| p * k as f64 / (m + k) as f64).min(1.0)
 }
 
-/// How many choices of `count` of the ranks have each sum.
+/// For each sum, the number of choices of `count` ranks that have it.
 fn subset_sums(ranks: &[usize], count: usize) -> Vec<f64> {
     let most: usize = ranks[ranks.len() - count..].iter().sum();
     let width = most + 1;
@@ -87,12 +88,12 @@ fn subset_sums(ranks: &[usize], count: usize) -> Vec<f64> {
     ways.split_off(count * width)
 }
 
-/// The 95 % interval of `new / old`: every factor that the rank test would not tell from the one between these samples. Its
-/// bounds are ratios of single pairs. None where either sample has fewer than five values.
+/// The 95 % interval of `new / old`: every factor that the rank test does not reject for these samples. Its bounds are
+/// ratios of single pairs. `None` if either sample has fewer than five values.
 ///
-/// It holds what it says for samples that differ by a factor, whatever their shape, and down to five values, where a
-/// bootstrap's interval is too narrow. Ties make it wider than it need be, never narrower. It holds the ratio of
-/// medians: where two shapes differ, that may lie outside of what the ranks alone say.
+/// Its coverage is 95 % for samples that differ by a factor, whatever their shape, and down to five values, where a
+/// bootstrap's interval is too narrow. Ties make it wider than necessary, never narrower. It always includes the ratio
+/// of medians: if two shapes differ, that ratio may lie outside the interval of the ranks alone.
 pub fn ratio_interval(old: &[f64], new: &[f64]) -> Option<(f64, f64)> {
     if old.len() < LEAST_SAMPLES || new.len() < LEAST_SAMPLES {
         return None;
@@ -108,12 +109,12 @@ pub fn ratio_interval(old: &[f64], new: &[f64]) -> Option<(f64, f64)> {
     Some((low.min(middle), high.max(middle)))
 }
 
-/// `new / old`, where nothing is no less than nothing.
+/// `new / old`; 1 if both are 0.
 pub fn ratio(new: f64, old: f64) -> f64 {
     if new == old { 1.0 } else { new / old }
 }
 
-/// The values in order; of more than a thousand, a thousand at even distances, so that the pairs stay within bounds.
+/// The values in order. Of more than a thousand, a thousand at even distances, to limit the number of pairs.
 fn thinned(values: &[f64]) -> Vec<f64> {
     const MOST: usize = 1000;
     let mut sorted = values.to_vec();
@@ -124,8 +125,8 @@ fn thinned(values: &[f64]) -> Vec<f64> {
     (0..MOST).map(|at| sorted[at * (sorted.len() - 1) / (MOST - 1)]).collect()
 }
 
-/// How many of the ratios of all pairs are left out below the interval's lower bound, and as many above the upper: the
-/// greatest U of the rank test whose tail has at most 2.5 %.
+/// The number of pair ratios below the interval's lower bound, and also above its upper bound: the greatest U of the
+/// rank test whose tail has at most 2.5 %.
 fn pairs_outside(n: usize, m: usize) -> usize {
     thread_local! {
         static KNOWN: RefCell<HashMap<(usize, usize), usize>> = RefCell::default();
@@ -146,7 +147,7 @@ fn pairs_outside(n: usize, m: usize) -> usize {
             below += **ways / total;
             below <= 0.025
         };
-        // The greatest U that the test still calls a difference. 0 is one from four values on.
+        // The greatest U that the test still calls a difference. From four values on, 0 is such a U.
         sums[lowest..].iter().take_while(within).count().saturating_sub(1)
     };
     KNOWN.with_borrow_mut(|known| *known.entry((n, m)).or_insert_with(count))
@@ -173,7 +174,7 @@ mod tests {
         rank_test(a, b).p
     }
 
-    /// As R's `wilcox.test` does it where no values are tied.
+    /// The same values as R's `wilcox.test`, without ties.
     #[test]
     fn without_ties_it_is_the_textbooks_test() {
         let low = [1.0, 2.0, 3.0, 4.0, 5.0];
@@ -190,7 +191,7 @@ mod tests {
         assert_eq!(rank_test(&[1.0, 1.0], &[1.0, 1.0]), RankTest { p: 1.0, least: 1.0 });
     }
 
-    /// Every deal of the values, one by one: what the counts must come to.
+    /// Every split of the values, one by one: the expected result of the counts.
     fn by_hand(a: &[f64], b: &[f64]) -> RankTest {
         let all = [a, b].concat();
         let rank = |value: &f64| {
@@ -229,7 +230,7 @@ mod tests {
         let old = [10.0, 10.0, 11.0, 12.0, 13.0];
         let new = old.map(|value| value * 8.0);
         close(p(&old, &new), 2.0 / 252.0, 1e-12);
-        // Of two kinds of values in three and three, 2 of 20 deals part them; of one odd value, 10 of 20 are as far.
+        // Two values, three times each: 2 of 20 splits separate them. With one odd value, 10 of 20 differ as much.
         close(rank_test(&[1.0, 1.0, 1.0], &[2.0, 2.0, 2.0]).least, 2.0 / 20.0, 1e-12);
         close(rank_test(&[1.0, 1.0, 1.0], &[1.0, 1.0, 2.0]).least, 1.0, 1e-12);
     }
@@ -239,7 +240,7 @@ mod tests {
         let (a, b): (Vec<f64>, Vec<f64>) =
             ((0..20).map(|at| f64::from(at % 13)).collect(), (0..20).map(|at| f64::from(at % 13 + 3)).collect());
         let exact = p(&a, &b);
-        // One more value than is counted exactly.
+        // One more value than the exact count allows.
         let more = p(&a, &[&b[..], &[9.0]].concat());
         assert!((0.3..3.0).contains(&(more / exact)), "{exact} and {more}");
         assert_eq!(rank_test(&[1.0; 30], &[1.0; 30]), RankTest { p: 1.0, least: 1.0 });
@@ -249,7 +250,7 @@ mod tests {
     fn an_interval_is_that_of_the_exact_test() {
         let old = [1.0, 1.1, 1.2, 1.3, 1.4];
         let new = old.map(|value| value * 2.0);
-        // The critical values of the textbooks' tables, two-sided, 5 %.
+        // The critical values of textbook tables, two-sided, 5 %.
         assert_eq!([(5, 5), (5, 10), (10, 10), (20, 20)].map(|(n, m)| pairs_outside(n, m)), [2, 8, 23, 127]);
         assert!((3090..3105).contains(&pairs_outside(100, 75)), "{}", pairs_outside(100, 75));
         let (low, high) = ratio_interval(&old, &new).unwrap();

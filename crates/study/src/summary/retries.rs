@@ -1,16 +1,16 @@
-//! Failures that count no more, because their cells were tried again. In: rows in any order. Out: which failures to leave
-//! out.
+//! Failures that no longer count, because their cells were tried again. In: rows in any order. Out: the failures to
+//! ignore.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use allocanary_cell::sample::Sample;
 
-/// The failures so far, each with what is to be taken back when its retry is met.
+/// The failures so far, each with the data to undo when the row of its retry is read.
 #[derive(Debug)]
 pub struct Retries<T> {
     failed: BTreeMap<u64, T>,
-    /// Failures that were replaced before they were met.
+    /// Failures whose retry was read first.
     replaced: BTreeSet<u64>,
 }
 
@@ -21,7 +21,7 @@ impl<T> Default for Retries<T> {
 }
 
 impl<T> Retries<T> {
-    /// The failure that this row replaces, if it was met already.
+    /// The failure that this row replaces, if it was already read.
     pub fn replaced_by(&mut self, sample: &Sample) -> Option<T> {
         let replaced = name(sample, sample.replaces?);
         let met = self.failed.remove(&replaced);
@@ -31,18 +31,18 @@ impl<T> Retries<T> {
         met
     }
 
-    /// Whether a failure was replaced by a row that was met before.
+    /// Whether an earlier row replaces this failure.
     pub fn is_replaced(&self, sample: &Sample) -> bool {
         sample.error.is_some() && self.replaced.contains(&name(sample, sample.started_ms))
     }
 
-    /// Keeps a failure, with what is to be taken back.
+    /// Stores a failure, with the data to undo.
     pub fn keep(&mut self, sample: &Sample, what: T) {
         self.failed.insert(name(sample, sample.started_ms), what);
     }
 }
 
-/// What names the try of a cell that started then, on that host. Short: there may be as many as rows.
+/// A hash that names one run of a cell by its start time and host. It is short, because each row may need one.
 fn name(sample: &Sample, started_ms: u64) -> u64 {
     let mut hasher = DefaultHasher::new();
     (sample.cell.identity(), &sample.provenance.host.name, started_ms).hash(&mut hasher);

@@ -1,5 +1,5 @@
-//! One study's part of the findings. In: what the study's file says of itself. Out: its question, what others have
-//! published, and the metrics to show.
+//! One study's part of the findings. In: the study's file. Out: its question, the published figures, and the metrics to
+//! show.
 
 use super::{METRICS, Metric, Panel, find_metric};
 use crate::error::{Error, Result};
@@ -9,29 +9,29 @@ use allocanary_cell::description::perhaps;
 /// One study's findings.
 #[derive(Debug, Default)]
 pub struct Section {
-    /// The name in its rows, where they have one.
+    /// The name in its rows, if they have one.
     pub name: Option<String>,
-    /// What its file says.
+    /// The content of its file that a report shows.
     pub about: About,
-    /// A panel for each workload and axis.
+    /// One panel for each workload and axis.
     pub panels: Vec<Panel>,
-    /// Where fewer cells have rows than were planned: the host, how many have rows, how many were planned.
+    /// Hosts with fewer rows than planned cells: the host, the number of cells with rows, and the planned number.
     pub unfinished: Vec<(String, usize, usize)>,
 }
 
-/// What a study's file says that rows do not.
+/// Content of a study's file that rows do not have.
 #[derive(Clone, Default)]
 pub struct About {
-    /// What the study shall answer; empty where that is not known.
+    /// The question that the study answers; empty if unknown.
     pub question: String,
-    /// What others have reported.
+    /// Figures that others have published.
     pub published: Vec<Published>,
-    /// What its table shows. Where it names none, resident memory and the rest are shown for each panel.
+    /// The metrics of its table. If empty, each panel shows resident memory and the other metrics.
     pub metrics: Vec<&'static Metric>,
 }
 
 impl About {
-    /// From a study's file; an error names a metric that does not exist.
+    /// Reads a study's file. An error names a metric that does not exist.
     pub fn of(file: &StudyFile) -> Result<About> {
         let metric = |name: &String| {
             find_metric(name).ok_or_else(|| {

@@ -1,16 +1,17 @@
-//! How often verdicts are wrong: thousands of pairs of samples, drawn as resident memory falls, with a known truth.
+//! How often verdicts are wrong: thousands of random pairs of samples with a known ratio, distributed like resident
+//! memory.
 
 use super::fold::Group;
 use super::verdict::{MARGIN, Verdict, compare_groups};
 use super::{METRICS, metric_index};
 use allocanary_kernel::rng::Rng;
 
-/// How resident memory falls.
+/// A distribution of resident memory.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
-    /// The mean of what lies above the least, as a share of it: a tail to the right.
+    /// The mean of the part above the minimum, as a share of the minimum: a tail to the right.
     tail: f64,
-    /// Values are multiples of this share of the least, so that many are tied: pages, huge pages, whole arenas.
+    /// Values are multiples of this share of the minimum, so that many are tied: pages, huge pages, whole arenas.
     step: f64,
 }
 
@@ -34,7 +35,7 @@ impl Shape {
     }
 }
 
-/// How many of `pairs` drawn pairs, whose truth is `times`, got each verdict: better, worse, equal.
+/// The number of verdicts (better, worse, equal) over `pairs` random pairs with the true ratio `times`.
 fn verdicts(shape: Shape, n: usize, times: f64, pairs: usize) -> [usize; 3] {
     let seed = (shape.tail * 1e6 + shape.step * 1e4 + times * 1e3) as u64 + n as u64;
     let mut rng = Rng::part(2018, seed);
@@ -63,7 +64,7 @@ const FIVE_PERCENT: f64 = 0.05;
 fn verdicts_are_false_in_at_most_five_percent_and_ten_percent_more_are_seen() {
     const PAIRS: usize = 1500;
     let share = |count: usize| count as f64 / PAIRS as f64;
-    // The least share of pairs 10 % apart that are called worse, by shape, with five and with ten samples.
+    // The minimum share of pairs 10 % apart that are called worse, by shape, with five and with ten samples.
     let power = [[0.99, 0.99], [0.95, 0.99], [0.95, 0.99], [0.30, 0.70], [0.20, 0.48], [0.03, 0.08]];
     for (shape, power) in SHAPES.into_iter().zip(power) {
         for (n, power) in [5, 10].into_iter().zip(power) {
@@ -77,7 +78,7 @@ fn verdicts_are_false_in_at_most_five_percent_and_ten_percent_more_are_seen() {
     }
 }
 
-/// The hardest case for "equal": what is just outside the margin.
+/// The hardest case for "equal": a ratio just outside the margin.
 #[test]
 fn what_lies_just_outside_the_margin_is_seldom_called_equal() {
     const PAIRS: usize = 2000;

@@ -1,4 +1,4 @@
-//! Numbers about numbers. In: slices. Out: medians, their intervals, which of many p values stand. Pure.
+//! Statistics. In: slices. Out: medians, their intervals, and which of many p values are significant. Pure.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -6,14 +6,14 @@ use std::rc::Rc;
 
 use allocanary_kernel::rng::Rng;
 
-/// The middle of `values`, or the mean of the two in the middle; none where there are none.
+/// The middle of `values`, or the mean of the two in the middle; `None` if there are no values.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     quantile(&sorted, 0.5)
 }
 
-/// The quantile `q` of values in order, interpolated between neighbours.
+/// The quantile `q` of sorted values, interpolated between neighbours.
 pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let at = q.clamp(0.0, 1.0) * last as f64;
@@ -21,11 +21,11 @@ pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
     Some(sorted[low] + (sorted[high] - sorted[low]) * (at - low as f64))
 }
 
-/// How many times the bootstrap draws. More changes the bounds by less than the samples' own spread.
+/// Number of bootstrap draws. More draws change the bounds by less than the samples' own spread.
 const DRAWS: usize = 1000;
 
 /// The 95 % bootstrap interval of the median: medians of samples drawn from `sorted` with replacement (percentile
-/// method). With one value it is that value: an interval says nothing then, and `n` beside it says why.
+/// method). With one value both bounds are that value. The interval then has no meaning, and `n` next to it shows why.
 pub fn median_interval(sorted: &[f64], seed: u64) -> Option<(f64, f64)> {
     if sorted.is_empty() {
         return None;
@@ -33,7 +33,7 @@ pub fn median_interval(sorted: &[f64], seed: u64) -> Option<(f64, f64)> {
     bounds(middles(sorted.len(), seed).iter().map(|middle| middle.of(sorted)).collect())
 }
 
-/// Where in a sample in order the median of one draw from it stands: the same place twice, or two in the middle.
+/// The position in a sorted sample of one draw's median: the same position twice, or the two in the middle.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Middle(u32, u32);
 
@@ -46,8 +46,8 @@ impl Middle {
     }
 }
 
-/// The medians of all draws from a sample of `count` values, in order. Which places are drawn depends on nothing but the
-/// sample's size, so a report with thousands of groups draws once for each size that occurs.
+/// The medians of all draws from a sample of `count` values, in order. The drawn positions depend only on the sample's
+/// size, so a report with thousands of groups draws once for each size that occurs.
 fn middles(count: usize, seed: u64) -> Rc<[Middle]> {
     thread_local! {
         static DRAWN: RefCell<DrawnBySizeAndSeed> = RefCell::default();
@@ -69,7 +69,7 @@ fn middles(count: usize, seed: u64) -> Rc<[Middle]> {
     DRAWN.with_borrow_mut(|drawn| drawn.entry((count, seed)).or_insert_with(draw).clone())
 }
 
-/// The bounds between which 95 % of the draws lie. Does not sort: this is most of a large report's work.
+/// The bounds of 95 % of the draws. It does not sort, because this is most of a large report's work.
 fn bounds(mut draws: Vec<f64>) -> Option<(f64, f64)> {
     if draws.is_sorted() {
         return Some((quantile(&draws, 0.025)?, quantile(&draws, 0.975)?));
@@ -84,9 +84,10 @@ fn bounds(mut draws: Vec<f64>) -> Option<(f64, f64)> {
     Some((bound(0.025), bound(0.975)))
 }
 
-/// Which of many p values stand when no more than `rate` of those that stand may be false (Benjamini and Hochberg).
+/// Which of many p values are significant at a false discovery rate of at most `rate` (Benjamini and Hochberg).
 ///
-/// Twenty comparisons at 5 % find one difference among equals; this keeps a table of equals empty, at 95 %.
+/// Twenty comparisons of equals at 5 % find one difference on average. With this correction, 95 % of such tables have
+/// no difference.
 pub fn false_discovery(p_values: &[f64], rate: f64) -> Vec<bool> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
     order.sort_unstable_by(|a, b| p_values[*a].total_cmp(&p_values[*b]));

@@ -1,31 +1,31 @@
 //! Verdicts: is one group of samples better than another, worse, equal, or is that undecided? In: two groups and a
-//! metric. Out: the ratio of medians with its interval, and a word.
+//! metric. Out: the ratio of medians with its interval, and a [`Verdict`].
 
 use super::fold::Group;
 use super::metrics::{Better, Metric};
 use super::ranks::{self, LEAST_SAMPLES, RankTest, rank_test};
 use super::{metric_index, stats};
 
-/// One group against another.
+/// The comparison of one group with another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
     /// The old group's median.
     pub old: f64,
     /// The new group's median.
     pub new: f64,
-    /// How many samples the old and the new group have.
+    /// Number of samples of the old and the new group.
     pub n: (usize, usize),
-    /// The bounds of the 95 % interval of `new / old`; none below five samples.
+    /// The bounds of the 95 % interval of `new / old`; `None` for fewer than five samples.
     pub interval: Option<(f64, f64)>,
     /// The rank test's p value, for this pair alone.
     pub p: f64,
-    /// Within so much, as a share, they count as equal.
+    /// Differences below this share count as equal.
     pub margin: f64,
     /// What it means.
     pub verdict: Verdict,
-    /// Of how many comparisons this is one.
+    /// Number of comparisons that are judged together with this one.
     pub family: usize,
-    /// Whether a small difference was called undecided because the machine was too busy.
+    /// Whether a small difference is undecided because the machine was too busy.
     pub doubted: bool,
 }
 
@@ -35,8 +35,8 @@ impl Comparison {
         ranks::ratio(self.new, self.old)
     }
 
-    /// The same from rows of a machine that was too busy: between two runs, a load can move memory by some percent, so that
-    /// only what is surely more than that still counts as a difference.
+    /// The same comparison, if the machine was too busy. Load can change memory by some percent between two runs, so
+    /// only a difference that is certainly larger still counts.
     pub fn on_a_busy_machine(self) -> Comparison {
         const MOVED: f64 = 0.1;
         let differs = matches!(self.verdict, Verdict::Better | Verdict::Worse | Verdict::Different);
@@ -47,8 +47,8 @@ impl Comparison {
         }
     }
 
-    /// Where the interval's bounds say how much worse the new is: at least, and at most. As shares, below 0 where it is
-    /// better. None without an interval, and for a metric that has no better way.
+    /// How much worse the new group is, at least and at most, by the interval's bounds. As shares, negative if it is
+    /// better. `None` without an interval, and for a metric without a better direction.
     pub fn worsening(&self, better: Better) -> Option<(f64, f64)> {
         let (low, high) = self.interval?;
         match better {
@@ -58,13 +58,14 @@ impl Comparison {
         }
     }
 
-    /// About how many repeats would decide on which side of `1 + bound` the ratio lies, by how far the samples spread now;
-    /// none where that is more than anybody runs. An interval shrinks with the square root of the samples.
+    /// An estimate of the repeats that would decide on which side of `1 + bound` the ratio lies, from the present
+    /// spread. `None` if that is more than anybody runs. An interval shrinks with the square root of the number of
+    /// samples.
     pub fn repeats_to_pass(&self, bound: f64) -> Option<usize> {
         self.repeats(((1.0 + bound).ln() - self.ratio().ln()).abs())
     }
 
-    /// About how many repeats would bring any verdict but undecided.
+    /// An estimate of the repeats that would give another verdict than undecided.
     pub fn repeats_to_decide(&self) -> Option<usize> {
         let off = self.ratio().ln().abs();
         let to_equal = (1.0 + self.margin).ln() - off;
@@ -72,8 +73,8 @@ impl Comparison {
         self.repeats(to_equal.max(to_differ))
     }
 
-    /// How many repeats make half the interval's width, in logarithms, as small as `wanted`, and let a lone difference be
-    /// told from chance.
+    /// The number of repeats that make half the interval's width, in logarithms, as small as `wanted`, and that are
+    /// enough for a single difference to be significant.
     fn repeats(&self, wanted: f64) -> Option<usize> {
         if self.doubted {
             return None;
@@ -89,24 +90,24 @@ impl Comparison {
         (repeats <= MOST).then(|| (repeats as usize).max(visible).max(now + 1))
     }
 
-    /// A ratio that is less off than this is no difference worth a word.
+    /// A ratio that differs from 1 by less than this is not a relevant difference.
     fn least_difference(&self) -> f64 {
         self.margin.min(MARGIN)
     }
 }
 
-/// What a comparison means.
+/// The result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The new group is better.
     Better,
     /// The new group is worse.
     Worse,
-    /// It differs, and the metric has no better way.
+    /// They differ, and the metric has no better direction.
     Different,
     /// The whole interval lies within the margin.
     Equal,
-    /// The samples do not tell: they spread too far, or are too few.
+    /// The samples do not decide: their spread is too large, or they are too few.
     Undecided,
 }
 
@@ -123,18 +124,18 @@ impl Verdict {
     }
 }
 
-/// Of the differences that a table shows in one metric of one workload, at most this share is there by chance.
+/// The false discovery rate: at most this share of the differences in one metric of one workload is due to chance.
 const FALSE_DISCOVERIES: f64 = 0.05;
 
-/// Medians closer than this are called equal, however sure their difference is: a page more or less at start, or the
-/// name of a setting, moves RSS by more. See METHOD.md.
+/// Medians closer than this are called equal, even if their difference is certain: one page more or less at start, or
+/// the name of a setting, changes RSS by more. See METHOD.md.
 pub const MARGIN: f64 = 0.02;
 
-/// The values of the old and of the new.
+/// The values of the old and the new group.
 type Pair<'a> = (&'a [f64], &'a [f64]);
 
-/// Compares many pairs (old, new) at once, so that chance finds are bounded over all of them. Equal is what lies within
-/// `margin`, a share such as [`MARGIN`].
+/// Compares many pairs (old, new) at once, so that the false discovery rate is bounded over all of them. Ratios within
+/// `margin`, a share such as [`MARGIN`], are equal.
 pub fn compare_groups<'a>(
     pairs: impl Iterator<Item = (&'a Group, &'a Group)>,
     metric: &Metric,
@@ -163,7 +164,7 @@ pub fn compare_groups<'a>(
     pairs.iter().zip(p_values).zip(stand).map(|((pair, p), stands)| compare(pair, p, stands)).collect()
 }
 
-/// The verdict; `stands` says that chance does not explain the difference.
+/// The verdict. `stands` means that the difference is significant.
 fn verdict(comparison: &Comparison, better: Better, stands: bool) -> Verdict {
     let Some((low, high)) = comparison.interval else { return Verdict::Undecided };
     let (ratio, margin) = (comparison.ratio(), comparison.margin);

@@ -10,7 +10,7 @@ pub fn title(panel: &Panel) -> String {
     format!("{}, by {}", escaped(&panel.title), panel.axis.name())
 }
 
-/// All about the panel.
+/// The whole section of the panel.
 pub fn section(place: usize, panel: &Panel) -> String {
     let live = words::live(panel).map_or(String::new(), |live| format!(" <small>{live} live</small>"));
     let headline =
@@ -29,7 +29,7 @@ pub fn section(place: usize, panel: &Panel) -> String {
     )
 }
 
-/// Each candidate's number, mark, name and version. The pictures know a candidate by mark and number.
+/// Each candidate's number, mark, name and version. The pictures show a candidate by its mark and number.
 fn legend(panel: &Panel) -> String {
     let entry = |(at, line): (usize, &crate::summary::Line)| {
         let (number, mark) = (at + 1, palette::swatch(at));
@@ -40,7 +40,7 @@ fn legend(panel: &Panel) -> String {
     if entries.is_empty() {
         return entries;
     }
-    // A short one stays in sight while the pictures scroll by; a long one would cover them.
+    // A short legend stays visible while the pictures scroll. A long one would cover them.
     let short = if panel.lines.len() <= 10 { " short" } else { "" };
     format!("<ol class=\"legend{short}\" aria-label=\"Candidates\">\n{entries}</ol>\n")
 }

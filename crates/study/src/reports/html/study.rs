@@ -1,12 +1,12 @@
-//! The head of one study's part of the page: its question, the metrics that it names, and what others have published.
-//! In: a section. Out: HTML; nothing for a study that says none of these.
+//! The head of one study's part of the page: its question, its metrics, and figures that others have published.
+//! In: a section. Out: HTML; empty for a study that has none of these.
 
 use super::text::{candidate, escaped, prose};
 use crate::reports::figures::{self, Figure};
 use crate::reports::words;
 use crate::summary::{Section, Verdict};
 
-/// The head of the study at `place`; `several` are on the page, so that its question is not the page's.
+/// The head of the study at `place`. If `several` studies are on the page, its question is not that of the page.
 pub fn head(place: usize, section: &Section, several: bool) -> String {
     let heading = figures::heading(section);
     let heading =

@@ -1,4 +1,4 @@
-//! The tables of a panel: the answer's, the verdicts', where the money goes, and every figure. In: a panel. Out: HTML.
+//! The tables of a panel: memory, verdicts, price, parts of RSS, and every figure. In: a panel. Out: HTML.
 
 use super::text::{candidate, escaped, prose};
 use crate::reports::{pictures::palette, words};
@@ -26,7 +26,7 @@ pub fn memory(panel: &Panel) -> String {
     table("Resident memory when idle", note, &columns(panel), rows)
 }
 
-/// Every other candidate against the first, by columns.
+/// Every other candidate compared with the first, by columns.
 pub fn verdicts(panel: &Panel) -> String {
     let Some(first) = panel.lines.first().filter(|_| panel.lines.len() > 1) else { return String::new() };
     let cell = |line: usize, column: usize| {
@@ -41,7 +41,7 @@ pub fn verdicts(panel: &Panel) -> String {
     table(&title, note, &columns(panel), rows)
 }
 
-/// What the memory at the largest column is paid with, against the first candidate.
+/// Time and work at the largest column, compared with the first candidate.
 pub fn price(panel: &Panel) -> String {
     let Some((first, last)) = panel.lines.first().zip(panel.columns.len().checked_sub(1)) else { return String::new() };
     let known = |metric: &&str| {
@@ -78,7 +78,7 @@ fn verdict(comparison: &Comparison) -> String {
     }
 }
 
-/// What RSS is made of at the largest column, as the kernel and as the allocator see it.
+/// The parts of RSS at the largest column, as the kernel and as the allocator report them.
 pub fn money(panel: &Panel) -> String {
     const PARTS: [(&str, &str); 8] = [
         ("live", "live"),
@@ -104,7 +104,7 @@ pub fn money(panel: &Panel) -> String {
     table(&title, note, &PARTS.map(|(_, name)| name.to_string()), rows)
 }
 
-/// Every metric at each column, behind a fold.
+/// Every metric at each column, in a folded section.
 pub fn everything(panel: &Panel) -> String {
     let has_figures = |metric: &&Metric| {
         panel.lines.iter().flat_map(|line| line.points.iter().flatten()).any(|point| point.get(metric.name).is_some())

@@ -1,4 +1,4 @@
-//! The page of odd findings: it is whole, safe and fetches nothing.
+//! The page of unusual findings: it is complete and safe, and fetches nothing.
 
 use super::*;
 use crate::summary::{About, Axis, Comparison, Estimate, Line, METRICS, Panel, Point, Verdict};

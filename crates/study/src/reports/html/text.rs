@@ -1,6 +1,6 @@
 //! Text that is safe inside HTML. In: names and messages from outside. Out: HTML.
 
-/// The text with nothing in it that a page would take for markup, in content and in quoted attributes alike.
+/// The text with all markup characters escaped, for content and for quoted attributes.
 pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -16,12 +16,12 @@ pub fn escaped(text: &str) -> String {
     out
 }
 
-/// Our own sentences: safe, and without a line's end between a number and its percent sign.
+/// Our own sentences: escaped, and without a line break between a number and its percent sign.
 pub fn prose(text: &str) -> String {
     escaped(text).replace(" %", "&nbsp;%")
 }
 
-/// A candidate's name, which may be long and holds no spaces: it may break where its settings begin.
+/// A candidate's name. It may be long and has no spaces, so it may break where its settings begin.
 pub fn candidate(name: &str) -> String {
     escaped(name).replace(':', ":<wbr>").replace(',', ",<wbr>").replace('_', "_<wbr>")
 }

@@ -1,4 +1,4 @@
-//! The sheet that pictures are drawn on. In: lines, marks and words in units of the sheet. Out: SVG.
+//! The sheet on which pictures are drawn. In: lines, marks and words in units of the sheet. Out: SVG.
 
 use plotters::coord::Shift;
 use plotters::element::{Drawable, PointCollection};
@@ -8,24 +8,24 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use super::palette;
 use super::scale::Scale;
 
-/// The sheet's size. A unit is a pixel where the page is about 1280 wide.
+/// The sheet's size. A unit is one pixel if the page is about 1280 pixels wide.
 const SIZE: (f64, f64) = (560.0, 340.0);
 
-/// The backend places everything at whole numbers, so a unit is cut into this many.
+/// Parts of a unit. The backend uses integer coordinates, so each unit is divided into this many.
 const FINE: f64 = 4.0;
 
-/// Where the figures stand: left, top, right, bottom.
+/// The plotting area: left, top, right, bottom.
 const FIELD: (f64, f64, f64, f64) = (80.0, 14.0, 526.0, 286.0);
 
 /// A sheet.
 pub struct Canvas<'a>(DrawingArea<SVGBackend<'a>, Shift>);
 
-/// Which side of its place a word stands on.
+/// The side of its place on which a word is drawn.
 pub use plotters::style::text_anchor::HPos as Side;
 
 impl<'a> Canvas<'a> {
-    /// Draws, and gives back the SVG for a page: without a size of its own, with a name for those who cannot see it.
-    /// In: the name, already escaped.
+    /// Draws, and returns the SVG for a page, without a fixed size and with a name for those who cannot see it. In: the
+    /// name, already escaped.
     pub fn paint(name: &str, draw: impl FnOnce(&Canvas)) -> String {
         let mut svg = String::new();
         let size = ((SIZE.0 * FINE) as u32, (SIZE.1 * FINE) as u32);
@@ -40,12 +40,12 @@ impl<'a> Canvas<'a> {
         )
     }
 
-    /// The place in the field, from shares of its width and height; up is more.
+    /// The place in the field, from shares of its width and height. Higher shares are further up.
     pub fn place(across: f64, up: f64) -> (f64, f64) {
         (FIELD.0 + across * (FIELD.2 - FIELD.0), FIELD.3 - up * (FIELD.3 - FIELD.1))
     }
 
-    /// The upright axis: a line and a label for each tick.
+    /// The vertical axis: a line and a label for each tick.
     pub fn upright(&self, scale: &Scale) {
         for tick in &scale.ticks {
             let y = Canvas::place(0.0, scale.share(*tick)).1;
@@ -54,7 +54,7 @@ impl<'a> Canvas<'a> {
         }
     }
 
-    /// The level axis of a scale.
+    /// The horizontal axis of a scale.
     pub fn level(&self, scale: &Scale, name: &str) {
         for tick in &scale.ticks {
             let x = Canvas::place(scale.share(*tick), 0.0).0;
@@ -81,10 +81,10 @@ impl<'a> Canvas<'a> {
         self.put(&PathElement::new(places, color.stroke_width((width * FINE) as u32)));
     }
 
-    /// A broken line from place to place.
+    /// A dashed line from place to place.
     pub fn dashes(&self, places: &[(f64, f64)], color: RGBColor, width: f64) {
         const DASH: f64 = 5.0;
-        // Where the next dash begins on this piece. It is carried over corners, so that they do not show.
+        // The start of the next dash on this piece. It continues around corners, so that corners are not visible.
         let mut start = 0.0;
         for pair in places.windows(2) {
             let (from, to) = (pair[0], pair[1]);
@@ -101,7 +101,7 @@ impl<'a> Canvas<'a> {
         }
     }
 
-    /// An interval: a line with a bar at each end, across its way.
+    /// An interval: a line with a crossbar at each end.
     pub fn interval(&self, from: (f64, f64), to: (f64, f64), color: RGBColor) {
         let bar = if from.1 == to.1 { (0.0, 4.0) } else { (4.0, 0.0) };
         self.line(&[from, to], color, 1.5);
@@ -110,7 +110,7 @@ impl<'a> Canvas<'a> {
         }
     }
 
-    /// A candidate's mark, on a rim of the ground so that it stands off from what lies below it.
+    /// A candidate's mark, with an outline in the background's colour to separate it from what is below.
     pub fn mark(&self, candidate: usize, place: (f64, f64), size: f64) {
         for (size, color) in [(size + 1.7, palette::PAPER), (size, palette::color(candidate))] {
             let corner = |(x, y): &(f64, f64)| fine(&(place.0 + x * size, place.1 + y * size));
@@ -139,15 +139,15 @@ fn fine(place: &(f64, f64)) -> (i32, i32) {
     ((place.0 * FINE).round() as i32, (place.1 * FINE).round() as i32)
 }
 
-/// Moves the heights of labels apart until none is nearer to the next than `gap`, as little as needed and within the
-/// field; where there are too many for that, evenly.
+/// Moves the heights of labels apart until neighbours have a distance of at least `gap`, as little as needed and within
+/// the field. If there are too many labels for that, they are placed evenly.
 pub fn spread(heights: &[f64], gap: f64) -> Vec<f64> {
     let (top, bottom) = (FIELD.1, FIELD.3);
     let gap = gap.min((bottom - top) / heights.len().saturating_sub(1).max(1) as f64);
     let mut order: Vec<usize> = (0..heights.len()).collect();
     order.sort_by(|a, b| heights[*a].total_cmp(&heights[*b]));
     let mut placed = heights.to_vec();
-    // Down from the top, then what fell through the bottom back up: each pass keeps the order.
+    // The first pass goes down from the top. The second moves labels below the bottom back up. Both keep the order.
     let mut least = top;
     for at in &order {
         placed[*at] = placed[*at].max(least);

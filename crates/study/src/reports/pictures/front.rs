@@ -1,8 +1,8 @@
-//! The Pareto front: what nobody beats on both counts. In: pairs of a cost and a gain. Out: places.
+//! The Pareto front: the pairs that no other pair beats. In: pairs of a cost and a gain. Out: their indices.
 
-/// Places of the pairs (cost, gain) that no other pair beats, from the least gain to the most. A pair is beaten by one
-/// that is no worse in both and better in one; so equal pairs are on the front together, or not at all. A pair that
-/// holds no number is never on it.
+/// Indices of the pairs (cost, gain) that no other pair beats, from the lowest gain to the highest. A pair is beaten by
+/// one that is not worse in both and better in one. So equal pairs are on the front together, or not at all. A pair
+/// with a value that is not finite is never on it.
 pub fn front(pairs: &[(f64, f64)]) -> Vec<usize> {
     let beats = |a: &(f64, f64), b: &(f64, f64)| a.0 <= b.0 && a.1 >= b.1 && (a.0 < b.0 || a.1 > b.1);
     let is_number = |pair: &(f64, f64)| pair.0.is_finite() && pair.1.is_finite();

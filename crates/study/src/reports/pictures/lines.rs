@@ -7,7 +7,7 @@ use crate::reports::words;
 use crate::summary::{Estimate, Panel};
 use allocanary_kernel::units::Unit;
 
-/// The phases that RSS is read at, with the metric of each.
+/// The phases at which RSS is read, with the metric of each.
 const PHASES: [(&str, &str); 6] = [
     ("start", "rss_start"),
     ("filled", "rss_filled"),
@@ -17,13 +17,13 @@ const PHASES: [(&str, &str); 6] = [
     ("purged", "rss_purged"),
 ];
 
-/// What was found, for each candidate at each foot of the axis.
+/// The estimates, for each candidate at each label of the axis.
 struct Chart<'a> {
     title: String,
     feet: Vec<(f64, String)>,
     axis: &'a str,
     series: Vec<Vec<Option<Estimate>>>,
-    /// What a candidate cannot go below.
+    /// The lower bound of a candidate.
     floor: Vec<Option<f64>>,
     scale: Scale,
 }
@@ -93,7 +93,7 @@ fn by_column<'a>(
     chart.has_figures().then_some(chart)
 }
 
-/// Keeps the outermost feet off the field's edges.
+/// Moves the outermost labels away from the field's edges.
 fn inset(share: f64) -> f64 {
     0.05 + 0.9 * share
 }
@@ -123,7 +123,7 @@ impl Chart<'_> {
         Canvas::place(self.feet[at].0, self.scale.share(value))
     }
 
-    /// A candidate's place, a little beside its foot: intervals at the same foot would hide each other.
+    /// A candidate's place, with a small horizontal offset: intervals at the same place would hide each other.
     fn beside(&self, candidate: usize, at: usize, value: f64) -> (f64, f64) {
         let count = self.series.len() as f64;
         let (x, y) = self.place(at, value);

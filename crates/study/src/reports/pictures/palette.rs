@@ -1,31 +1,31 @@
 //! Colours and marks. In: the place of a candidate. Out: its colour, its mark and the page's style for both themes.
 //!
-//! A drawing names colours by stand-ins (`#0A0003`: the fourth candidate), which the page's style replaces, so that
-//! the drawings follow the reader's theme. The hues were searched for: in both themes each is at 3:1 or more from the
-//! ground, and any two are told apart by readers without red or green cones. As that holds for few hues only, and on
-//! paper for none, every candidate has a mark and a number too.
+//! A drawing uses placeholder colours (`#0A0003`: the fourth candidate). The page's style replaces them, so that the
+//! drawings follow the reader's theme. The hues were found by a search: in both themes the contrast of each to the
+//! background is 3:1 or more, and readers without red or green cones can distinguish any two. Only few hues allow this,
+//! and none on paper, so every candidate has a mark and a number too.
 
 use plotters::style::RGBColor;
 
 /// Text.
 pub const INK: RGBColor = RGBColor(1, 1, 1);
-/// Text and lines of less weight.
+/// Less important text and lines.
 pub const MUTED: RGBColor = RGBColor(2, 2, 2);
 /// The lines behind the figures.
 pub const GRID: RGBColor = RGBColor(3, 3, 3);
-/// The ground.
+/// The background.
 pub const PAPER: RGBColor = RGBColor(4, 4, 4);
 
 const LIGHT: [&str; 7] = ["#1f5df7", "#db7e02", "#017668", "#800d9e", "#cf0c08", "#d672bb", "#202833"];
 const DARK: [&str; 7] = ["#31acff", "#eeb40f", "#0f9468", "#8847f0", "#ff2901", "#ff5eba", "#eeeeee"];
 
-/// The stand-in for a candidate's colour.
+/// The placeholder for a candidate's colour.
 pub fn color(candidate: usize) -> RGBColor {
     RGBColor(10, 0, (candidate % LIGHT.len()) as u8)
 }
 
-/// The corners of a candidate's mark around (0, 0), about 1 from it. There is one mark more than there are colours:
-/// the pair of both repeats only after 56 candidates.
+/// The corners of a candidate's mark around (0, 0), at a distance of about 1. There is one mark more than colours, so
+/// that a pair of both repeats only after 56 candidates.
 pub fn mark(candidate: usize) -> Vec<(f64, f64)> {
     let round = |corners: usize, turn: f64, radius: &dyn Fn(usize) -> f64| -> Vec<(f64, f64)> {
         let angle = |corner: usize| (corner as f64 / corners as f64 + turn) * std::f64::consts::TAU;
@@ -55,7 +55,7 @@ pub fn mark(candidate: usize) -> Vec<(f64, f64)> {
     }
 }
 
-/// A candidate's mark as a small drawing of its own, for a legend or a table.
+/// A candidate's mark as a separate small drawing, for a legend or a table.
 pub fn swatch(candidate: usize) -> String {
     let corners: Vec<String> = mark(candidate).iter().map(|(x, y)| format!("{:.1},{:.1}", x * 6.0, y * 6.0)).collect();
     let RGBColor(red, green, blue) = color(candidate);
@@ -65,7 +65,7 @@ pub fn swatch(candidate: usize) -> String {
     )
 }
 
-/// The rules that put colours in the places of the stand-ins.
+/// The CSS rules that replace the placeholders by colours.
 pub fn css() -> String {
     let colors = |of: [&str; 7]| -> String {
         of.iter().enumerate().map(|(at, color)| format!("--candidate-{at}:{color};")).collect()

@@ -1,4 +1,4 @@
-//! Scales: where a value stands on an axis, and which values the axis names. In: values. Out: shares of its length.
+//! Scales: the position of a value on an axis, and the labelled values. In: values. Out: shares of the axis's length.
 
 use allocanary_kernel::units::Unit;
 
@@ -8,27 +8,27 @@ pub struct Scale {
     is_log: bool,
     low: f64,
     high: f64,
-    /// The values that the axis names.
+    /// The labelled values of the axis.
     pub ticks: Vec<f64>,
 }
 
-/// With more than this between the greatest and the middle candidate, a linear axis would squeeze half of them into
-/// its lowest eighth.
+/// The maximum ratio of the greatest to the middle candidate on a linear axis. Above it, half of the candidates would
+/// be in the lowest eighth of the axis.
 const MOST_LINEAR: f64 = 8.0;
 
 impl Scale {
-    /// From 0, evenly, up to a round value.
+    /// A linear scale from 0 to a round value.
     pub fn linear(unit: Unit, values: impl Iterator<Item = f64>) -> Scale {
         let most = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
         let most = if most > 0.0 { most } else { 1.0 };
         let step = even_step(unit, most);
-        // A little less than the greatest value may round to one step too few.
+        // A rounding error near the greatest value must not change the number of steps.
         let steps = (most / step - 1e-9).ceil().max(1.0);
         let ticks = (0..=steps as u32).map(|at| f64::from(at) * step).collect();
         Scale { unit, is_log: false, low: 0.0, high: steps * step, ticks }
     }
 
-    /// By factors. Values that have no logarithm are left out.
+    /// A logarithmic scale. Values without a logarithm are left out.
     pub fn log(unit: Unit, values: impl Iterator<Item = f64> + Clone) -> Scale {
         let values = values.filter(|value| value.is_finite() && *value > 0.0);
         let least = values.clone().fold(f64::INFINITY, f64::min);
@@ -45,8 +45,8 @@ impl Scale {
         Scale { unit, is_log: true, low, high, ticks }
     }
 
-    /// By factors where one candidate dwarfs the others, else from 0. In: the values of each candidate, and what else
-    /// has to be in the picture.
+    /// A logarithmic scale if one candidate is much larger than the others, else a linear one. In: the values of each
+    /// candidate, and other values that must be in the picture.
     pub fn fitting(unit: Unit, candidates: &[Vec<f64>], others: &[f64]) -> Scale {
         let most = |values: &Vec<f64>| values.iter().copied().filter(|value| value.is_finite()).reduce(f64::max);
         let mut most: Vec<f64> = candidates.iter().filter_map(most).filter(|most| *most > 0.0).collect();
@@ -57,7 +57,7 @@ impl Scale {
         if dwarfs { Scale::log(unit, values) } else { Scale::linear(unit, values) }
     }
 
-    /// Where the value stands: 0 at the axis's start, 1 at its end.
+    /// The position of the value: 0 at the axis's start, 1 at its end.
     pub fn share(&self, value: f64) -> f64 {
         let share = if self.is_log {
             (value.max(self.low) / self.low).ln() / (self.high / self.low).ln()
@@ -67,7 +67,7 @@ impl Scale {
         share.clamp(0.0, 1.0)
     }
 
-    /// How the axis writes a value: `100 MiB`, not `100.0 MiB`.
+    /// The label of a value: `100 MiB`, not `100.0 MiB`.
     pub fn label(&self, value: f64) -> String {
         let text = self.unit.show(value);
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -76,14 +76,14 @@ impl Scale {
         if value == 0.0 { "0".into() } else { format!("{number}{unit}") }
     }
 
-    /// What a caption has to say about the axis.
+    /// The remark about the axis in a caption.
     pub fn note(&self) -> &'static str {
         if self.is_log { " The axis is logarithmic: equal steps are equal factors." } else { "" }
     }
 }
 
-/// Where columns stand on an axis of their own, as shares: by their values or by the values' logarithms, whichever
-/// keeps the nearest two further apart.
+/// The positions of columns on their axis, as shares: by their values or by the values' logarithms, whichever gives the
+/// larger distance between the nearest two.
 pub fn column_shares(columns: &[u32]) -> Vec<f64> {
     let spread = |of: &dyn Fn(u32) -> f64| -> Vec<f64> {
         let (Some(first), Some(last)) = (columns.first(), columns.last()) else { return Vec::new() };
@@ -97,14 +97,14 @@ pub fn column_shares(columns: &[u32]) -> Vec<f64> {
     if nearest(&log) > nearest(&linear) { log } else { linear }
 }
 
-/// Round values at even distances.
+/// Round values at equal distances.
 fn even_ticks(unit: Unit, low: f64, high: f64) -> Vec<f64> {
     let step = even_step(unit, high - low);
     let first = (low / step).ceil();
     (0..12).map(|at| (first + f64::from(at)) * step).filter(|tick| *tick <= high).collect()
 }
 
-/// A round distance, in the unit's own multiples, that cuts the length into three to six pieces.
+/// A round distance, in multiples of the unit, that divides the length into three to six pieces.
 fn even_step(unit: Unit, length: f64) -> f64 {
     let thousand: f64 = if unit == Unit::Bytes { 1024.0 } else { 1000.0 };
     let multiple = thousand.powf((length.ln() / thousand.ln()).floor().max(0.0));

@@ -1,4 +1,4 @@
-//! Memory against throughput, with the candidates that nobody beats on both. In: a panel. Out: a picture.
+//! Memory over throughput, with the Pareto front of the candidates. In: a panel. Out: a picture.
 
 use super::canvas::{Canvas, Side};
 use super::front::front;
@@ -68,7 +68,7 @@ fn draw(canvas: &Canvas, scales: &Scales, dots: &[(usize, Estimate, Estimate)], 
     }
 }
 
-/// The edge of what the front beats: from the left edge up to each of its places in turn, and up from the last.
+/// The edge of the region that the front beats: from the left edge to each of its places in turn, and up from the last.
 fn stairs(front: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let (Some(first), Some(last)) = (front.first(), front.last()) else { return Vec::new() };
     let mut way = vec![(Canvas::place(0.0, 0.0).0, first.1)];
@@ -81,7 +81,7 @@ fn stairs(front: &[(f64, f64)]) -> Vec<(f64, f64)> {
     way
 }
 
-/// Places along a piece of the edge, near enough that no label fits between two.
+/// Places along a piece of the edge, so close that no label fits between two.
 fn along(piece: &[(f64, f64)]) -> impl Iterator<Item = (f64, f64)> {
     let (from, way) = (piece[0], (piece[1].0 - piece[0].0, piece[1].1 - piece[0].1));
     let steps = (way.0.hypot(way.1) / 8.0).ceil().max(1.0);
@@ -90,12 +90,12 @@ fn along(piece: &[(f64, f64)]) -> impl Iterator<Item = (f64, f64)> {
         .map(move |share| (from.0 + share * way.0, from.1 + share * way.1))
 }
 
-/// Where a label beside the place is furthest from all that is taken; up and to the right where nothing is near.
+/// The position next to `place` where a label is furthest from all taken places; up and to the right if none is near.
 fn free_place(place: (f64, f64), taken: &[(f64, f64)]) -> (f64, f64) {
     let beside = [(14.0, -12.0), (14.0, 12.0), (-14.0, -12.0), (-14.0, 12.0), (0.0, -19.0), (0.0, 19.0)];
     let room = |at: &(f64, f64)| {
         let far = |other: &(f64, f64)| (at.0 - other.0).hypot(at.1 - other.1);
-        // Beyond this more room is no better.
+        // More room than this is not better.
         taken.iter().map(far).fold(18.0, f64::min)
     };
     let places = beside.map(|(x, y)| (place.0 + x, place.1 + y));

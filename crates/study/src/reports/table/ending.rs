@@ -1,12 +1,12 @@
-//! How a terminal's report ends. In: findings. Out: the answer, and where it comes from.
+//! The end of a terminal's report. In: findings. Out: the main result, and its provenance.
 
 use super::{bold, wrapped};
 use crate::reports::{answer, words};
 use crate::summary::Findings;
 use allocanary_kernel::terminal::Look;
 
-/// The answer and where it comes from: what is left on the last screen of 24 lines, with the two that the command says
-/// of its files and the prompt.
+/// The main result and its provenance. It fits on the last screen of 24 lines, together with the command's two lines
+/// about its files and the prompt.
 pub fn ending(findings: &Findings, look: &Look) -> String {
     const LINES: usize = 20;
     let mut from = vec![format!("{} rows; medians of fresh processes in shuffled order", findings.rows)];

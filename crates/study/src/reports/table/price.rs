@@ -1,4 +1,4 @@
-//! What a panel's memory is paid with. In: a panel. Out: a table of time and work.
+//! The price of a panel's memory. In: a panel. Out: a table of time and work.
 
 use comfy_table::Cell;
 
@@ -7,8 +7,7 @@ use crate::reports::words;
 use crate::summary::{Line, PRICE, Panel};
 use allocanary_kernel::terminal::Look;
 
-/// What the memory at the largest column is paid with, in time and work: figures, and below them verdicts against the
-/// first candidate.
+/// Time and work at the largest column: figures, and below them verdicts compared with the first candidate.
 pub fn price(panel: &Panel, look: &Look) -> String {
     let Some((first, last)) = panel.lines.first().zip(panel.columns.len().checked_sub(1)) else { return String::new() };
     let found = |line: &Line, metric: &str| line.points[last].as_ref()?.get(metric).copied();
