@@ -5,7 +5,6 @@
 //! compiled only into the binary that names the entry. A function in this library that called jemalloc would link
 //! jemalloc, and its constructor, into every binary that uses the library.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use crate::environment::Environment;
 use crate::error;
 use crate::idle::Thread;
 use crate::request::Request;
+pub use crate::setting::PerCore;
 use crate::setting::Setting;
 
 /// Keeps the trait private to this crate: the promises of an entry are checked here, and any release may add a method.
@@ -161,29 +161,6 @@ pub(crate) trait Cannot {
 impl<A: Allocator + ?Sized> Cannot for A {
     fn cannot<T>(&self, what: &'static str) -> error::Result<T> {
         Err(error::Error::Unsupported { allocator: self.name(), what })
-    }
-}
-
-/// A setting whose default grows with the number of cores.
-#[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct PerCore {
-    /// The setting: `narenas`.
-    pub setting: Cow<'static, str>,
-    /// The amount that one core adds: 4.
-    pub ratio: u64,
-    /// The value on one core, if it differs from the ratio: jemalloc makes one arena there.
-    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
-    pub on_one: Option<u64>,
-}
-
-impl PerCore {
-    /// The default on `cores` cores.
-    pub fn on(&self, cores: u32) -> u64 {
-        match self.on_one {
-            Some(on_one) if cores <= 1 => on_one,
-            _ => self.ratio.saturating_mul(u64::from(cores)),
-        }
     }
 }
 

@@ -4,7 +4,7 @@
 use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 
-use crate::allocator::PerCore;
+use crate::setting::PerCore;
 use allocanary_kernel::container::Cpus;
 use allocanary_kernel::sys;
 

@@ -32,6 +32,29 @@ impl Setting {
     }
 }
 
+/// A setting whose default grows with the number of cores.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct PerCore {
+    /// The setting: `narenas`.
+    pub setting: Cow<'static, str>,
+    /// The amount that one core adds: 4.
+    pub ratio: u64,
+    /// The value on one core, if it differs from the ratio: jemalloc makes one arena there.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
+    pub on_one: Option<u64>,
+}
+
+impl PerCore {
+    /// The default on `cores` cores.
+    pub fn on(&self, cores: u32) -> u64 {
+        match self.on_one {
+            Some(on_one) if cores <= 1 => on_one,
+            _ => self.ratio.saturating_mul(u64::from(cores)),
+        }
+    }
+}
+
 /// The kind of values that a setting takes.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
