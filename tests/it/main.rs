@@ -12,6 +12,7 @@ mod input;
 mod limits;
 mod memory;
 mod output;
+mod preloads;
 mod registry;
 mod rows;
 mod service;

@@ -40,7 +40,9 @@ where_it_works! {
     pub mod proof;
     pub mod raw;
     mod real;
+    pub mod settings;
     pub mod start;
+    pub mod waits;
 }
 
 #[cfg(not(all(
