@@ -51,16 +51,12 @@ int main() {
         queue.push_back(std::move(text));
         changed.notify_one();
     }
-    // A child of a process with threads, which allocates, opens a library, and ends in both ways.
-    for (int way = 0; way < 2; way++) {
+    // A child of a process with threads. It allocates and leaves at once: the C library's own locks may be taken in it.
+    for (int n = 0; n < 20; n++) {
         pid_t child = fork();
         if (child == 0) {
-            std::vector<std::string> texts(1000, std::string(100, 'y'));
-            void *library = dlopen("libm.so.6", RTLD_NOW);
-            if (!library || texts.size() != 1000) _exit(1);
-            dlclose(library);
-            if (way) _exit(0);
-            exit(0);
+            std::vector<std::string> texts(1000, std::string(100 + n, 'y'));
+            _exit(texts.size() == 1000 ? 0 : 1);
         }
         int status = 0;
         if (waitpid(child, &status, 0) != child || status != 0) return 1;
@@ -71,6 +67,14 @@ int main() {
     }
     changed.notify_all();
     for (auto &thread : threads) thread.join();
+    for (int n = 0; n < 3; n++) {
+        void *library = dlopen("libm.so.6", RTLD_NOW);
+        if (!library || dlclose(library)) return 3;
+    }
+    pid_t child = fork();
+    if (child == 0) exit(0);
+    int status = 0;
+    if (waitpid(child, &status, 0) != child || status != 0) return 4;
     auto wide = std::make_unique<Wide[]>(10);
     if (reinterpret_cast<uintptr_t>(wide.get()) % 256) return 2;
     printf("%ld\n", sum[0] + sum[1] + sum[2] + sum[3]);
