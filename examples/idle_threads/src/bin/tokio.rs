@@ -2,9 +2,6 @@
 //! quiet for 100 ms.
 //!
 //! `cargo run --release -p idle_threads --bin tokio`
-//!
-//! tokio has a hook before each wait of a worker, `on_thread_park`, and a worker of a busy server waits thousands of
-//! times a second. `IDLE_HOOK=park` uses that hook, to show what it costs.
 
 include!("../allocator.rs");
 
@@ -15,16 +12,13 @@ use allocanary::tuning;
 use idle_threads::{CLIENTS, LOAD, THREADS, request, when_quiet};
 
 fn main() -> ExitCode {
-    let park = std::env::var_os("IDLE_HOOK").is_some_and(|hook| hook == "park");
-    idle_threads::main(if park { "tokio, before each wait" } else { "tokio" }, || {
-        let mut builder = tokio::runtime::Builder::new_multi_thread();
-        if park {
-            builder.on_thread_park(|| drop(tuning::thread_idle()));
-        }
-        let runtime = builder.worker_threads(THREADS).enable_time().build().expect("threads can be started");
-        if !park {
-            runtime.spawn(when_quiet(Duration::from_millis(100), || drop(tuning::thread_idle()))); // the hook
-        }
+    idle_threads::main("tokio", || {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(THREADS)
+            .enable_time()
+            .build()
+            .expect("threads can be started");
+        runtime.spawn(when_quiet(Duration::from_millis(100), || drop(tuning::thread_idle()))); // the hook
         let until = Instant::now() + LOAD;
         let client = |first: usize| async move {
             let mut served = 0;
