@@ -112,7 +112,7 @@ impl Allocator for Mimalloc {
 
     #[inline]
     fn environment(&self) -> Environment {
-        Environment::Each { prefix: "MIMALLOC_".into() }
+        super::known::MIMALLOC.environment
     }
 
     #[inline]

@@ -3,7 +3,6 @@
 //!
 //! With another C library (musl) the entry has no settings and no counters; only the values from /proc remain.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
@@ -51,14 +50,7 @@ impl Allocator for System {
 
     #[inline]
     fn environment(&self) -> Environment {
-        Environment::Joined {
-            variable: "GLIBC_TUNABLES".into(),
-            earlier: Cow::Borrowed(&[]),
-            single: Cow::Borrowed(libc_malloc::VARIABLES),
-            prefix: "glibc.malloc.".into(),
-            assign: "=".into(),
-            separator: ":".into(),
-        }
+        super::known::SYSTEM.environment
     }
 
     /// Including the block's header, in glibc and in musl.

@@ -38,9 +38,6 @@ const NO_STATS: &str = "jemalloc was built without its statistics: turn on alloc
 /// The arena index that stands for all arenas in `arena.<i>.purge` (`MALLCTL_ARENAS_ALL`).
 const ALL_ARENAS: usize = 4096;
 
-/// The variables that the unprefixed jemalloc reads. The prefixed one silently ignores both.
-const EARLIER: &[Cow<str>] = &[Cow::Borrowed("JE_MALLOC_CONF"), Cow::Borrowed("MALLOC_CONF")];
-
 impl sealed::Sealed for Jemalloc {}
 
 /// jemalloc's own rule for its arenas: one on one processor, where threads cannot contend.
@@ -71,15 +68,7 @@ impl Allocator for Jemalloc {
 
     #[inline]
     fn environment(&self) -> Environment {
-        Environment::Joined {
-            variable: "_RJEM_MALLOC_CONF".into(),
-            // Variables that people set, and that the prefixed build ignores: `install!` passes both on. See `boot`.
-            earlier: Cow::Borrowed(EARLIER),
-            single: Cow::Borrowed(&[]),
-            prefix: "".into(),
-            assign: ":".into(),
-            separator: ",".into(),
-        }
+        super::known::JEMALLOC.environment
     }
 
     #[inline]
