@@ -1,5 +1,6 @@
 //! The reports, one file each, and the list of them.
 
+pub mod anatomies;
 mod answer;
 pub mod comparison;
 mod csv;
