@@ -61,14 +61,19 @@ pub fn bar(anatomy: &Anatomy, width: usize) -> String {
 
 /// The letters and what they stand for, of the parts that some candidate has.
 pub fn key(anatomies: &[(usize, &Line, Anatomy)]) -> String {
+    key_of(&anatomies.iter().map(|(_, _, anatomy)| *anatomy).collect::<Vec<_>>())
+}
+
+/// As [`key`].
+pub fn key_of(anatomies: &[Anatomy]) -> String {
     let some = |part: Part| {
         let least = 0.05 * f64::from(1 << 20);
-        anatomies.iter().map(|(_, _, anatomy)| anatomy).find(|anatomy| anatomy.get(part).abs() >= least)
+        anatomies.iter().find(|anatomy| anatomy.get(part).abs() >= least)
     };
     let named = PARTS.iter().zip(LETTERS).filter_map(|(part, letter)| {
         // Where some allocators tell two parts apart and others do not, the key has both names.
         let first = some(*part)?.name(*part);
-        let other = anatomies.iter().map(|(_, _, anatomy)| anatomy.name(*part)).find(|name| *name != first);
+        let other = anatomies.iter().map(|anatomy| anatomy.name(*part)).find(|name| *name != first);
         Some(format!("{letter} {first}{}", other.map_or(String::new(), |other| format!(" (or {other})"))))
     });
     named.collect::<Vec<_>>().join("; ")

@@ -9,7 +9,9 @@ mod html;
 mod markdown;
 mod pictures;
 mod table;
-mod words;
+pub mod words;
+
+pub use pictures::front;
 
 use crate::report::Report;
 

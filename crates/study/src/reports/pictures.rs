@@ -10,6 +10,8 @@ pub mod palette;
 mod scale;
 mod scatter;
 
+pub use front::front;
+
 use crate::summary::{Estimate, Line, Panel};
 
 /// One picture.
