@@ -5,6 +5,8 @@ mod also;
 mod idle;
 mod keeping;
 mod settings;
+#[cfg(feature = "stats")]
+mod uses;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -17,6 +19,8 @@ use tikv_jemalloc_ctl::stats;
 use tikv_jemalloc_ctl::{epoch, raw, version};
 
 use super::effect::{unless_thp_is, without_effect};
+#[cfg(feature = "stats")]
+use crate::allocator::Uses;
 use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore, sealed};
 use crate::environment::Environment;
 use crate::error::{self, Pages};
@@ -136,6 +140,12 @@ impl Allocator for Jemalloc {
             retained: bytes(stats::retained::read()),
             arenas: arenas(),
         }
+    }
+
+    #[cfg(feature = "stats")]
+    #[inline]
+    fn uses(&self) -> Uses {
+        uses::uses()
     }
 
     #[cfg(not(feature = "stats"))]
