@@ -11,7 +11,7 @@ use clap_complete::Shell;
 use allocanary_study::StudyFile;
 use examples::{
     COMPARE_EXAMPLES, COMPLETIONS_EXAMPLES, DOCTOR_EXAMPLES, EXAMPLES, LIST_EXAMPLES, MAN_EXAMPLES, PLAN_EXAMPLES,
-    REPORT_EXAMPLES, STUDY_EXAMPLES,
+    PRELOAD_EXAMPLES, REPORT_EXAMPLES, STUDY_EXAMPLES,
 };
 
 /// Measure what each memory allocator costs a service as threads and cores grow.
@@ -47,6 +47,9 @@ enum Verb {
     /// Diagnose how this host affects each allocator, or inspect a process.
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorFlags),
+    /// Print where an allocator's preload is, and the lines that put it into a container or a service.
+    #[command(after_help = PRELOAD_EXAMPLES)]
+    Preload(PreloadFlags),
     /// Print a completion script for a shell.
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {
@@ -74,6 +77,8 @@ pub enum Task {
     Compare(CompareFlags),
     /// Diagnose this host, or inspect a process.
     Doctor(DoctorFlags),
+    /// Print a preload's place and its lines.
+    Preload(PreloadFlags),
     /// Write a completion script.
     Completions(Shell),
     /// Write the manual page.
@@ -106,6 +111,7 @@ pub fn parse() -> Task {
         Some(Verb::Report(flags)) => Task::Report(flags),
         Some(Verb::Compare(flags)) => Task::Compare(flags),
         Some(Verb::Doctor(flags)) => Task::Doctor(flags),
+        Some(Verb::Preload(flags)) => Task::Preload(flags),
         Some(Verb::Completions { shell }) => Task::Completions(shell),
         Some(Verb::Man) => Task::Man,
     }
@@ -285,6 +291,17 @@ pub struct DoctorFlags {
     /// Inspect a process: allocator, memory, environment, limits [default: this host].
     #[arg(long, value_name = "PID")]
     pub pid: Option<u32>,
+}
+
+/// Flags of `preload`.
+#[derive(Args, Clone)]
+pub struct PreloadFlags {
+    /// The allocator: system, jemalloc or mimalloc.
+    #[arg(value_name = "ALLOCATOR")]
+    pub allocator: String,
+    /// Settings as in install!, such as 'narenas=per_cpu(1),idle=100ms' [default: none].
+    #[arg(long, value_name = "SETTINGS", default_value = "", hide_default_value = true)]
+    pub settings: String,
 }
 
 #[cfg(test)]

@@ -1,14 +1,16 @@
 //! The preloads in programs as people run them: the same output as without, the proof, and what they are made of.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use object::{Object, ObjectSymbol};
 use serde_json::Value;
 use tempfile::tempdir;
 
-use super::support::{described, program};
+use super::support::{allocanary, described};
 use allocanary_cell::provenance::Build;
 use allocanary_testing::skipped::skipped;
 
@@ -189,7 +191,10 @@ fn wrong_settings_are_named_and_the_program_runs_on() {
         let output = ran(command.env("ALLOCANARY_PRELOAD", wrong).env("ALLOCANARY_PROOF", &path));
         assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(0), "on\n"));
         let said = text(&output.stderr);
-        assert!(said.lines().count() == 1 && said.starts_with(&format!("allocanary: ALLOCANARY_PRELOAD: `{part}`: ")), "{said}");
+        assert!(
+            said.lines().count() == 1 && said.starts_with(&format!("allocanary: ALLOCANARY_PRELOAD: `{part}`: ")),
+            "{said}"
+        );
         let lines = proof(&path);
         assert!(lines[0]["problem"].as_str().unwrap().contains(part), "{}", lines[0]);
         if allocator == "jemalloc" {
@@ -198,7 +203,9 @@ fn wrong_settings_are_named_and_the_program_runs_on() {
     }
     let mut command = clean(&["/usr/bin/nproc"], folder.path(), Some("jemalloc"));
     let output = ran(command.env("ALLOCANARY_CORES", "many"));
-    assert!(output.status.success() && text(&output.stderr).contains("ALLOCANARY_CORES: `many`: wanted a whole number"));
+    assert!(
+        output.status.success() && text(&output.stderr).contains("ALLOCANARY_CORES: `many`: wanted a whole number")
+    );
 }
 
 #[test]
@@ -247,14 +254,17 @@ fn a_program_sees_the_cores_that_it_shall_see() {
         assert_eq!([nproc(allocator, "40"), nproc(allocator, "1")], ["40\n", "1\n"]);
     }
     // By jemalloc's own rule, and by ours.
-    let narenas = |cores: &str, settings: &str| {
+    let arenas = |allocator: &str, name: &str, cores: &str, settings: &str| {
         let _ = fs::remove_file(&path);
-        let mut command = clean(&["/bin/true"], folder.path(), Some("jemalloc"));
+        let mut command = clean(&["/bin/true"], folder.path(), Some(allocator));
         command.env("ALLOCANARY_CORES", cores).env("ALLOCANARY_PRELOAD", settings).env("ALLOCANARY_PROOF", &path);
         assert!(ran(&mut command).status.success());
-        proof(&path)[0]["settings"]["narenas"].as_str().unwrap().to_string()
+        proof(&path)[0]["settings"][name].as_str().unwrap().to_string()
     };
-    assert_eq!([narenas("40", ""), narenas("1", "")], ["160", "1"]);
+    let narenas = |cores, settings| arenas("jemalloc", "narenas", cores, settings);
+    assert_eq!([narenas("40", ""), narenas("1", ""), narenas("40", "narenas=3")], ["160", "1", "3"]);
+    let arena_max = |settings| arenas("system", "arena_max", "40", settings);
+    assert_eq!([arena_max(""), arena_max("mxfast=0"), arena_max("arena_max=3")], ["320", "320", "3"]);
     if is_here("python3") {
         let code = "import os; print(os.cpu_count(), len(os.sched_getaffinity(0)), os.sysconf('SC_NPROCESSORS_CONF'))";
         let mut command = clean(&["/usr/bin/python3", "-c", code], folder.path(), Some("system"));
@@ -268,7 +278,11 @@ fn every_function_of_the_family_is_there_and_blocks_cross_between_them() {
     let Some(family) = compiled(folder.path(), "family.c", &[]) else { return };
     for allocator in ALLOCATORS.map(Some).into_iter().chain([None]) {
         let output = ran(&mut clean(&[family.to_str().unwrap()], folder.path(), allocator));
-        assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(0), "every function answered\n"), "{allocator:?}");
+        assert_eq!(
+            (output.status.code(), text(&output.stdout).as_str()),
+            (Some(0), "every function answered\n"),
+            "{allocator:?}"
+        );
     }
 }
 
@@ -302,7 +316,10 @@ fn started_by_hand_a_preload_says_what_it_is() {
     for allocator in ALLOCATORS {
         let output = ran(Command::new(preload(allocator)).env_clear());
         let said = text(&output.stdout);
-        assert!(output.status.success() && said.contains(&format!("LD_PRELOAD=/path/to/preload-{allocator}")), "{output:?}");
+        assert!(
+            output.status.success() && said.contains(&format!("LD_PRELOAD=/path/to/preload-{allocator}")),
+            "{output:?}"
+        );
     }
 }
 
@@ -334,7 +351,8 @@ fn waits_answer_as_without_in_both_parts() {
         command.env("ALLOCANARY_PRELOAD", "idle=100ms").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     };
     // All at once: they only wait.
-    let children: Vec<_> = [None, Some("system"), Some("jemalloc"), Some("mimalloc")].map(|with| (with, start(with))).into();
+    let children: Vec<_> =
+        [None, Some("system"), Some("jemalloc"), Some("mimalloc")].map(|with| (with, start(with))).into();
     for (allocator, child) in children {
         let output = child.wait_with_output().unwrap();
         assert!(output.status.success(), "{allocator:?}: {}{}", text(&output.stdout), text(&output.stderr));
@@ -369,7 +387,136 @@ fn a_program_that_cannot_be_changed_gives_back_what_its_idle_threads_keep() {
 }
 
 #[test]
-fn a_cell_is_not_a_preload() {
-    // What `run` finds next to the command by name is what cargo has put there.
-    assert_eq!(preload("system").parent(), program("system").parent());
+fn python_with_threads_gives_back_what_they_keep() {
+    if !is_here("python3") {
+        return;
+    }
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/preload/idle.py");
+    for allocator in ALLOCATORS {
+        let anonymous = |settings: &str| {
+            let mut command = clean(&["/usr/bin/python3", program], Path::new("/"), Some(allocator));
+            let output = ran(command.env("ALLOCANARY_PRELOAD", settings));
+            let said = text(&output.stdout);
+            let (sum, kib) = said.trim().split_once(' ').unwrap_or_else(|| panic!("{said}{}", text(&output.stderr)));
+            (sum.to_string(), kib.parse::<u64>().unwrap())
+        };
+        let (without, with) = (anonymous(""), anonymous("idle=100ms"));
+        assert_eq!(without.0, with.0, "the same answer");
+        assert!(with.1 * 4 < without.1 * 3, "{allocator}, KiB idle: {} without, {} with", without.1, with.1);
+    }
+}
+
+#[test]
+fn the_verb_names_the_library_and_refuses_what_it_would_refuse() {
+    let folder = tempdir().unwrap();
+    let ran = allocanary(folder.path(), ["preload", "jemalloc", "--settings", "narenas=per_cpu(1),idle=100ms"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let library = ran.out.lines().next().and_then(|line| line.strip_prefix("library  ")).unwrap();
+    assert_eq!(fs::canonicalize(library).unwrap(), fs::canonicalize(preload("jemalloc")).unwrap());
+    assert!(ran.out.contains("ENV ALLOCANARY_PRELOAD='narenas=per_cpu(1),idle=100ms'"), "{}", ran.out);
+    for (allocator, settings, said) in [
+        ("jemalloc", "narena=1", "preload jemalloc: --settings: `narena=1`: no such setting"),
+        ("system", "arena_max=0", "preload system: --settings: `arena_max=0`: not a value"),
+        ("tcmalloc", "", "wanted system, jemalloc or mimalloc (as far as this build has them), found `tcmalloc`"),
+    ] {
+        let ran = allocanary(folder.path(), ["preload", allocator, "--settings", settings]);
+        assert!(ran.code == Some(2) && ran.err.contains(said), "{ran:?}");
+    }
+}
+
+#[test]
+fn the_doctor_knows_a_preload_in_a_running_process() {
+    let folder = tempdir().unwrap();
+    for (allocator, flavour) in [("system", "glibc"), ("jemalloc", "jemalloc"), ("mimalloc", "mimalloc")] {
+        let proof_file = folder.path().join("proof.jsonl");
+        let _ = fs::remove_file(&proof_file);
+        let mut command = clean(&["/bin/sleep", "600"], folder.path(), Some(allocator));
+        command.env("ALLOCANARY_PRELOAD", "idle=1s").env("ALLOCANARY_PROOF", &proof_file);
+        let mut child = command.spawn().unwrap();
+        let since = Instant::now();
+        while proof(&proof_file).is_empty() && since.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let ran = allocanary(folder.path(), ["doctor", "--pid", &child.id().to_string()]);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let words = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains(&format!("preload-{allocator}, with the settings `idle=1s`")), "{words}");
+        let line = ran.out.lines().find(|line| line.trim_start().starts_with("allocator")).unwrap();
+        assert!(line.contains(flavour), "{line}");
+    }
+}
+
+#[test]
+fn a_preload_exports_the_family_and_has_one_allocator() {
+    let map = include_str!("../../src/preloads/allocator.map");
+    let wanted: BTreeSet<&str> = map
+        .lines()
+        .filter(|line| line.contains(';') && !line.contains('*') && !line.contains('}'))
+        .flat_map(|line| line.split(';'))
+        .map(str::trim)
+        .filter(|name| !name.is_empty())
+        .collect();
+    assert!(wanted.contains("pvalloc") && wanted.contains("epoll_wait"), "{wanted:?}");
+    for allocator in ALLOCATORS {
+        let binary = fs::read(preload(allocator)).unwrap();
+        let file = object::File::parse(&*binary).unwrap();
+        let exported =
+            file.dynamic_symbols().filter(|symbol| symbol.is_definition()).filter_map(|symbol| symbol.name().ok());
+        assert_eq!(exported.collect::<BTreeSet<_>>(), wanted, "preload-{allocator}");
+        for (other, beginnings) in [("jemalloc", ["_rjem_", "je_"]), ("mimalloc", ["mi_", "_mi_"])] {
+            let of_it = |name: &&str| beginnings.iter().any(|beginning| name.starts_with(beginning));
+            let found = file.symbols().filter_map(|symbol| symbol.name().ok()).filter(of_it).count();
+            assert_eq!(found > 50, other == allocator, "preload-{allocator} has {found} symbols of {other}");
+            assert!(other == allocator || found == 0, "preload-{allocator} has {found} symbols of {other}");
+        }
+    }
+}
+
+#[test]
+fn redis_answers_as_without_and_its_malloc_is_the_preloads() {
+    let folder = tempdir().unwrap();
+    if !is_here("redis-server") || !is_here("redis-cli") {
+        return;
+    }
+    let path = folder.path().join("proof.jsonl");
+    let answers = |allocator: Option<&str>, number: usize| {
+        let socket = folder.path().join(format!("s{number}"));
+        let socket = socket.to_str().unwrap();
+        let words = ["redis-server", "--port", "0", "--unixsocket", socket, "--save", "", "--io-threads", "2"];
+        let mut command = clean(&words, folder.path(), allocator);
+        command.env("ALLOCANARY_PROOF", &path).env("ALLOCANARY_PRELOAD", "idle=20ms").stdout(Stdio::null());
+        let mut server = command.spawn().unwrap();
+        let ask = |line: &str| {
+            let words: Vec<&str> = ["redis-cli", "-s", socket].into_iter().chain(line.split(' ')).collect();
+            text(&ran(&mut clean(&words, folder.path(), None)).stdout)
+        };
+        let since = Instant::now();
+        while ask("ping") != "PONG\n" && since.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let script =
+            "for i=1,20000 do redis.call('set','k'..i,string.rep('v',i%300)) end return redis.call('strlen','k299')";
+        let words = ["redis-cli", "-s", socket, "eval", script, "0"];
+        let said = [
+            text(&ran(&mut clean(&words, folder.path(), None)).stdout),
+            ask("dbsize"),
+            ask("get k7"),
+            ask("debug digest"),
+        ];
+        let _ = ask("shutdown nosave");
+        assert!(server.wait().unwrap().success());
+        said
+    };
+    let without = answers(None, 0);
+    assert_eq!(without[1], "20000\n");
+    for (number, allocator) in ALLOCATORS.into_iter().enumerate() {
+        let _ = fs::remove_file(&path);
+        assert_eq!(answers(Some(allocator), number + 1), without, "{allocator}");
+        let lines = proof(&path);
+        assert_eq!(at(&lines, "load")[0]["allocator"], allocator);
+        let exit = at(&lines, "exit")[0];
+        let bytes = exit["active"].as_u64().or(exit["resident"].as_u64()).unwrap();
+        assert!(bytes > 2 << 20, "what redis has stored is in it, not in the allocator that it is linked with: {exit}");
+    }
 }

@@ -40,10 +40,11 @@ where_it_works! {
     pub mod proof;
     pub mod raw;
     mod real;
-    pub mod settings;
     pub mod start;
     pub mod waits;
 }
+
+pub mod settings;
 
 #[cfg(not(all(
     target_env = "gnu",

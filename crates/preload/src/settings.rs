@@ -27,14 +27,13 @@ struct Place(UnsafeCell<Kept>);
 // SAFETY: only `read` uses it, in the constructor, before there is a second thread.
 unsafe impl Sync for Place {}
 
-static KEPT: Place =
-    Place(UnsafeCell::new(Kept { text: [0; MOST_TEXT], settings: [("", Value::Auto); MOST] }));
+static KEPT: Place = Place(UnsafeCell::new(Kept { text: [0; MOST_TEXT], settings: [("", Value::Auto); MOST] }));
 
 /// The settings of the variable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
+pub struct Settings<'a> {
     /// Those of the allocator.
-    pub allocator: &'static [(&'static str, Value)],
+    pub allocator: &'a [(&'static str, Value)],
     /// The first wait of a thread, after which it gives back what it keeps.
     pub idle: Option<Duration>,
 }
@@ -48,12 +47,16 @@ pub struct Problem {
     pub wanted: &'static str,
 }
 
-/// The settings of a text: all of them, or none.
+/// The settings of a text: all of them, or none. `default` is one more, unless the text has it.
 ///
 /// # Safety
 ///
 /// Called once, in the constructor.
-pub unsafe fn read(text: &[u8], table: &'static [Setting]) -> Result<Settings, Problem> {
+pub unsafe fn read(
+    text: &[u8],
+    table: &'static [Setting],
+    default: Option<(&'static str, Value)>,
+) -> Result<Settings<'static>, Problem> {
     // SAFETY: the constructor's only call.
     let kept = unsafe { &mut *KEPT.0.get() };
     let Some(place) = kept.text.get_mut(..text.len()) else {
@@ -63,14 +66,44 @@ pub unsafe fn read(text: &[u8], table: &'static [Setting]) -> Result<Settings, P
     let Ok(text) = std::str::from_utf8(place) else {
         return Err(Problem { part: "", wanted: "wanted UTF-8" });
     };
-    parse(text, table, &mut kept.settings)
+    let (mut count, idle) = parse(text, table, &mut kept.settings)?;
+    if let Some(default) = default
+        && !kept.settings[..count].iter().any(|(name, _)| *name == default.0)
+        && let Some(place) = kept.settings.get_mut(count)
+    {
+        *place = default;
+        count += 1;
+    }
+    Ok(Settings { allocator: &kept.settings[..count], idle })
 }
 
+/// The settings that an allocator takes from code; `None` if this build has no such allocator.
+pub fn table_of(allocator: &str) -> Option<&'static [Setting]> {
+    match allocator {
+        "system" => Some(allocanary_allocators::SYSTEM_SETTABLE),
+        #[cfg(feature = "jemalloc")]
+        "jemalloc" => Some(allocanary_allocators::JEMALLOC_SETTINGS),
+        #[cfg(feature = "mimalloc")]
+        "mimalloc" => Some(allocanary_allocators::MIMALLOC_SETTINGS),
+        _ => None,
+    }
+}
+
+/// Checks a text before a preload gets it. Keeps a copy for the life of the process.
+pub fn check(text: &str, table: &'static [Setting]) -> Result<(), Problem> {
+    if text.len() > MOST_TEXT {
+        return Err(Problem { part: "", wanted: "wanted at most 4096 bytes" });
+    }
+    let mut place = [("", Value::Auto); MOST];
+    parse(text.to_string().leak(), table, &mut place).map(drop)
+}
+
+/// Puts the allocator's settings into `place`. Returns how many they are, and `idle`.
 fn parse(
     text: &'static str,
     table: &'static [Setting],
-    place: &'static mut [(&'static str, Value)],
-) -> Result<Settings, Problem> {
+    place: &mut [(&'static str, Value)],
+) -> Result<(usize, Option<Duration>), Problem> {
     let (mut count, mut idle) = (0, None);
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
         let wrong = |wanted| Problem { part, wanted };
@@ -84,7 +117,7 @@ fn parse(
         *place.get_mut(count).ok_or(wrong("wanted at most 64 settings"))? = setting;
         count += 1;
     }
-    Ok(Settings { allocator: &place[..count], idle })
+    Ok((count, idle))
 }
 
 /// `100ms`, `2s`; `keep` is none.
@@ -109,8 +142,10 @@ mod tests {
     use super::*;
     use allocanary_allocators::SYSTEM_SETTABLE;
 
-    fn of(text: &'static str) -> Result<Settings, Problem> {
-        parse(text, SYSTEM_SETTABLE, Box::leak(Box::new([("", Value::Auto); 3])))
+    fn of(text: &'static str) -> Result<Settings<'static>, Problem> {
+        let place = Box::leak(Box::new([("", Value::Auto); 3]));
+        let (count, idle) = parse(text, SYSTEM_SETTABLE, place)?;
+        Ok(Settings { allocator: &place[..count], idle })
     }
 
     #[test]

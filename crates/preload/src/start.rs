@@ -4,7 +4,7 @@
 use std::ffi::{CStr, c_char};
 
 use allocanary_allocators::Allocator;
-use allocanary_allocators::__private::{Conf, Request};
+use allocanary_allocators::__private::{Conf, Request, Value};
 use allocanary_allocators::setting::Setting;
 use allocanary_kernel::sys;
 
@@ -55,11 +55,11 @@ pub unsafe fn start(this: &'static This, variables: *mut *mut c_char) {
     {
         complain(cores::VARIABLE, text, wanted);
     }
-    let settings = match variable(settings::VARIABLE) {
-        None => Ok(Settings::default()),
-        // SAFETY: the only call, in the constructor.
-        Some(text) => unsafe { settings::read(text, this.table) },
-    };
+    // glibc's malloc counts processors inside the C library, where nothing stands before it.
+    let rule = this.allocator.per_core().filter(|_| this.allocator.name() == "system");
+    let default = rule.zip(cores::emulated()).map(|(rule, cores)| ("arena_max", Value::Number(rule.on(cores))));
+    // SAFETY: the only call, in the constructor.
+    let settings = unsafe { settings::read(variable(settings::VARIABLE).unwrap_or_default(), this.table, default) };
     if let Err(problem) = settings {
         complain(settings::VARIABLE, problem.part.as_bytes(), problem.wanted);
     }

@@ -26,7 +26,10 @@ pub const fn checked<const N: usize>(
             "install!: this allocator has no such setting, or cannot take it from code (`allocanary list settings`); \
              `system` has settings with glibc only"
         );
-        assert!(fits(name, value, &table[row].kind), "install!: a setting's value is not one that it takes (`allocanary list settings`)");
+        assert!(
+            fits(name, value, &table[row].kind),
+            "install!: a setting's value is not one that it takes (`allocanary list settings`)"
+        );
         settings[at] = (name, in_bytes(value, &table[row].kind));
         at += 1;
     }
