@@ -58,8 +58,12 @@ pub unsafe fn start(this: &'static This, variables: *mut *mut c_char) {
     // glibc's malloc counts processors inside the C library, where nothing stands before it.
     let rule = this.allocator.per_core().filter(|_| this.allocator.name() == "system");
     let default = rule.zip(cores::emulated()).map(|(rule, cores)| ("arena_max", Value::Number(rule.on(cores))));
-    // SAFETY: the only call, in the constructor.
-    let settings = unsafe { settings::read(variable(settings::VARIABLE).unwrap_or_default(), this.table, default) };
+    let settings = match variable(settings::VARIABLE) {
+        // Nothing is read where there is nothing: each function that runs here brings 64 KiB of the file into memory.
+        None if default.is_none() => Ok(Settings::default()),
+        // SAFETY: the only call, in the constructor.
+        text => unsafe { settings::read(text.unwrap_or_default(), this.table, default) },
+    };
     if let Err(problem) = settings {
         complain(settings::VARIABLE, problem.part.as_bytes(), problem.wanted);
     }
