@@ -107,6 +107,7 @@ fn cell(candidate: &str, settings: BTreeMap<String, String>, workload: &str, thr
         repeat: 0,
         seed: 1,
         place: 0,
+        program: None,
     }
 }
 

@@ -82,6 +82,7 @@ fn resident(runner: &Runner, allocator: &str, threads: u32, repeat: u32) -> u64 
         repeat,
         seed: u64::from(repeat),
         place: 0,
+        program: None,
     };
     let mut resident = None;
     let row = |sample: &allocanary_cell::sample::Sample| {
