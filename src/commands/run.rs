@@ -6,7 +6,7 @@ mod candidates;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::measure::{self, Measurement};
 use crate::args::ProgramFlags;
@@ -15,7 +15,6 @@ use allocanary_cell::description::Description;
 use allocanary_cell::sample::Answer;
 use allocanary_cell::spec::{PRELOAD, Spec};
 use allocanary_doctor::program::Program as Looked;
-use allocanary_kernel::units::show_duration;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::program::Launcher;
 use allocanary_study::run::{Roster, Target};
@@ -86,6 +85,10 @@ pub fn run_study(file: StudyFile, target: Option<Target>, folders: &[PathBuf], r
     let first = cells.iter().find(|cell| cell.place == 0).cloned();
     let tried = first.as_ref().map(|first| trial(&launcher, first, &study));
     let _ = std::fs::remove_dir_all(&place);
+    if measure::watch_interrupts().load(Ordering::Relaxed) {
+        eprintln!("interrupted: nothing was measured");
+        return Ok(ExitCode::from(130));
+    }
     let seconds = tried.transpose()?.unwrap_or_default();
     let name = Path::new(name).file_name().unwrap_or_default().to_string_lossy().into_owned();
     let target = target.unwrap_or(Target::Fresh(name)).make()?;
@@ -169,7 +172,6 @@ fn trial(launcher: &Launcher, first: &Cell, study: &allocanary_study::Study) -> 
             first.candidate
         )));
     }
-    let _ = show_duration; // the progress says it
     Ok(seconds.min(second))
 }
 

@@ -98,6 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[expect(clippy::zombie_processes, reason = "`reap` waits for it")]
     fn a_child_is_waited_for_with_what_it_used() {
         let mut command = Command::new("sh");
         command.args(["-c", "exit 3"]);

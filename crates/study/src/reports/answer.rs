@@ -33,7 +33,7 @@ fn of(panel: &Panel, metric: &Metric) -> Option<String> {
     let figure = words::median(metric.name, Some(&best));
     let name = metric.name;
     let mut text = match panel.axis {
-        Axis::Program => format!("{} has ", line.candidate),
+        Axis::Program => format!("here {} has ", line.candidate),
         axis => format!("at {} {} has ", words::column(axis, panel.columns[last]), line.candidate),
     };
     if known.count() == 1 {

@@ -106,10 +106,8 @@ impl Launcher {
             let lines = proof::read(proof);
             let (main, name) = &ran.main;
             // A process that lived shorter than a sample was not seen: then the last process that loaded the library is it.
-            let loaded = |pid: u32| lines.iter().any(|line| line.at == "load" && line.pid == pid);
-            let unseen = lines.iter().rev().find(|line| line.at == "load" && !ran.seen.contains(&line.pid));
-            let main = if loaded(*main) { *main } else { unseen.map_or(*main, |line| line.pid) };
-            let name = if name.is_empty() { &program.command[0] } else { name };
+            let unseen = lines.iter().rev().find(|line| line.at == "load").filter(|_| name.is_empty());
+            let main = unseen.map_or(*main, |line| line.pid);
             let proven = proof::check(cell, &lines, main, name, &ran.complaint)?;
             answer.version = proven.version;
             answer.found = proven.found;

@@ -63,8 +63,6 @@ pub struct Ran {
     pub answer: Answer,
     /// The process that had the most memory, and its program.
     pub main: (u32, String),
-    /// Every process that was seen.
-    pub seen: Vec<u32>,
     /// The last lines of its standard error.
     pub complaint: String,
 }
@@ -107,6 +105,9 @@ impl Marks {
         self.mark(phase, &readings(&sizes, &details, watch.peak));
     }
 }
+
+/// How many of the readings are sizes of processes.
+const SIZES: usize = 6;
 
 fn readings(sizes: &Sizes, details: &Details, peak: u64) -> [(&'static str, Option<u64>); 14] {
     [
@@ -361,7 +362,12 @@ impl Place<'_> {
             system_us: used.system_us,
             ..Details::default()
         };
-        marks.mark(Phase::Peak, &readings(&most, &details, running.watch.peak));
+        let mut found = readings(&most, &details, running.watch.peak);
+        if most.processes == 0 {
+            // It ended before it could be looked at: its sizes are not known.
+            found[..SIZES].iter_mut().for_each(|(_, value)| *value = None);
+        }
+        marks.mark(Phase::Peak, &found);
         marks.set("context_switches", used.switches);
         let output = running.out.output();
         if let Some(text) = &self.program.check {
@@ -468,7 +474,6 @@ impl Place<'_> {
         Ran {
             answer,
             main: (running.watch.biggest.0, running.watch.biggest_name.clone()),
-            seen: running.watch.seen.iter().copied().collect(),
             complaint: running.err.last_lines(),
         }
     }

@@ -77,7 +77,9 @@ pub fn check(cell: &Cell, lines: &[Line], main: u32, main_name: &str, complaint:
     let fail = |text: String| Err(Failure { kind: FailureKind::Setting, text });
     let library = format!("preload-{}", cell.allocator);
     let loads: Vec<&Line> = lines.iter().filter(|line| line.at == "load").collect();
-    let own = loads.iter().rev().find(|line| line.pid == main);
+    // A process may have become another program by an exec, with another environment.
+    let is_it = |line: &&&Line| line.exe == main_name || main_name.is_empty();
+    let own = loads.iter().rev().filter(|line| line.pid == main).find(is_it);
     // A child that was forked without an exec has its parent's allocator.
     let own = own.or_else(|| loads.iter().rev().find(|line| !main_name.is_empty() && line.exe == main_name));
     let Some(load) = own else {
@@ -162,16 +164,21 @@ mod tests {
     #[test]
     fn what_is_not_in_effect_says_why() {
         let loader = "ERROR: ld.so: object 'x' from LD_PRELOAD cannot be preloaded: ignored.";
-        for (lines, said) in [
+        for (mut lines, said) in [
+            (line("/bin/x>/bin/env"), "found only in other processes, such as /bin/env"),
             (line(":7>:8"), "wanted in process 7 (/bin/y), found only in other processes, such as /bin/x"),
             (Vec::new(), "found in no process: the program is static"),
             (Vec::new(), "cannot be preloaded: ignored"),
             (line("jemalloc>mimalloc"), "wanted jemalloc, found mimalloc"),
             (line("\"build\":\">\"build\":\"9"), "wanted build "),
-            (line("\"1\">\"4\""), "narenas: wanted 1, found 4 in /bin/x"),
+            (line("\"1\">\"4\""), "narenas: wanted 1, found 4 in /bin/y"),
             (line("5.3>"), "no version, no sample"),
             (line("\"version\">\"problem\":\"no quota\",\"version\""), "no quota"),
         ] {
+            // But for the first two, the process is the right one.
+            if !said.contains("found only") {
+                lines.iter_mut().for_each(|line| line.exe = "/bin/y".into());
+            }
             let failure = check(&cell(), &lines, 7, "/bin/y", loader).unwrap_err();
             assert_eq!(failure.kind, FailureKind::Setting);
             assert!(failure.text.contains(said), "{} has no {said}", failure.text);

@@ -225,10 +225,15 @@ pub fn added(one: sys::Usage, other: sys::Usage) -> sys::Usage {
     }
 }
 
-/// The path of a process's program and its name, for messages.
+/// The path of a process's program; `None` if it has ended.
+pub fn program(pid: u32) -> Option<String> {
+    Some(fs::read_link(format!("/proc/{pid}/exe")).ok()?.display().to_string())
+}
+
+/// The path of a process's program or its name, for messages.
 pub fn name(pid: u32) -> String {
-    let exe = fs::read_link(format!("/proc/{pid}/exe")).map(|path| path.display().to_string());
-    exe.unwrap_or_else(|_| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_string())
+    program(pid)
+        .unwrap_or_else(|| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_string())
 }
 
 #[cfg(test)]

@@ -31,8 +31,6 @@ pub struct Watch {
     pub biggest: (u32, u64),
     /// The program of that process.
     pub biggest_name: String,
-    /// Every process that was seen.
-    pub seen: BTreeSet<u32>,
     over_time: Steps,
     samples: u32,
     /// The time of the next sample.
@@ -52,7 +50,6 @@ impl Watch {
             peak: 0,
             biggest: (root, 0),
             biggest_name: String::new(),
-            seen: BTreeSet::from([root]),
             over_time: Steps::default(),
             samples: 0,
             next: now,
@@ -76,10 +73,9 @@ impl Watch {
         let before = thread_cpu_time();
         if self.samples % 8 == 2 || self.members.is_empty() {
             self.members = tree::members(&self.others);
-            self.seen.extend(&self.members);
         }
         self.samples = self.samples.wrapping_add(1);
-        let (mut sum, before_this) = (Sizes::default(), self.biggest.0);
+        let mut sum = Sizes::default();
         self.members.retain(|pid| {
             let Some(sizes) = Sizes::of(*pid) else { return false };
             if sizes.most > self.biggest.1 {
@@ -88,12 +84,10 @@ impl Watch {
             sum = sum.and(sizes);
             true
         });
-        // A process may have become another program meanwhile: its name is looked up now and then.
-        if self.biggest.0 != before_this || self.samples % 8 == 3 || self.biggest_name.is_empty() {
-            let name = tree::name(self.biggest.0);
-            if !name.is_empty() {
-                self.biggest_name = name;
-            }
+        // The process may have become another program meanwhile.
+        let name = tree::program(self.biggest.0);
+        if let Some(name) = name {
+            self.biggest_name = name;
         }
         if sum.processes > 0 {
             self.now = sum;
@@ -109,7 +103,6 @@ impl Watch {
     /// A complete reading of all processes, with what is slow to read.
     pub fn read(&mut self) -> (Sizes, Details) {
         self.members = tree::members(&self.others);
-        self.seen.extend(&self.members);
         self.look();
         let all = self.members.iter().filter_map(|pid| Details::of(*pid));
         (self.now, all.reduce(Details::and).unwrap_or_default())
