@@ -253,8 +253,10 @@ mod tests {
         let line = |candidate: &str, worst: Option<f64>| {
             let mut estimates = vec![None; METRICS.len()];
             estimates[metric_index("worst_idle")] = worst.and_then(|worst| Estimate::of(&[worst]));
-            let points =
-                vec![None, Some(Point { estimates, failed: 0, over_time: None, environment: Default::default() })];
+            let points = vec![
+                None,
+                Some(Point { estimates, failed: 0, anatomy: None, over_time: None, environment: Default::default() }),
+            ];
             Line { candidate: candidate.into(), version: String::new(), points }
         };
         let said =

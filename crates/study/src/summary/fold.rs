@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
+use super::anatomy::Anatomy;
 use super::conditions::Conditions;
 use super::metrics::{ALL, named};
 use super::noise::Noise;
@@ -46,6 +47,8 @@ pub struct Group {
     pub failed: usize,
     /// The lowest place of its cells in their studies.
     pub place: u32,
+    /// Where the memory of each process was.
+    pub anatomies: Vec<Anatomy>,
 }
 
 impl Group {
@@ -151,7 +154,9 @@ impl Fold {
                 for (values, metric) in group.values.iter_mut().zip(ALL) {
                     values.extend(metric.of(sample));
                 }
-                let Some(answer) = sample.answer.as_ref().filter(|_| cell.program.is_some()) else { return };
+                let answer = sample.answer.as_ref();
+                group.anatomies.extend(answer.and_then(|answer| Anatomy::of(answer, cell.threads)));
+                let Some(answer) = answer.filter(|_| cell.program.is_some()) else { return };
                 for (name, figure) in &answer.figures {
                     let metric = named(name, &figure.unit, &figure.better);
                     let at = super::metric_index(name);

@@ -1,6 +1,7 @@
 //! Summaries: rows become medians with intervals, and verdicts. In: samples, one at a time. Out: [`Findings`], the
 //! input of every report.
 
+pub mod anatomy;
 mod conditions;
 mod fold;
 mod metrics;
@@ -14,6 +15,7 @@ mod simulation;
 pub mod stats;
 mod verdict;
 
+pub use anatomy::Anatomy;
 pub use conditions::{Conditions, differences, differing};
 pub use fold::{Fold, Group, Key};
 pub use metrics::{
@@ -121,6 +123,8 @@ pub struct Point {
     pub estimates: Vec<Option<Estimate>>,
     /// Number of failed cells.
     pub failed: usize,
+    /// Where the memory of the middle process is, if rows say it.
+    pub anatomy: Option<Anatomy>,
     /// The resident memory over time of a program, of the repeat with the median peak.
     pub over_time: Option<OverTime>,
     /// The variables that a program got: how it is run with this candidate.

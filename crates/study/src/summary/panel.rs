@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::anatomy;
 use super::conditions::{Conditions, differing};
 use super::fold::{Fold, Group, Key};
 use super::{Axis, Estimate, Line, MARGIN, METRICS, Metric, PRICE, Panel, Point, compare_groups, metric_index};
@@ -115,5 +116,11 @@ fn point(group: &Group) -> Point {
     let mut over_time: Vec<&OverTime> = group.over_time.iter().collect();
     over_time.sort_by_key(|run| run.rss_kib.iter().max());
     let over_time = over_time.get(over_time.len() / 2).map(|run| (*run).clone());
-    Point { estimates, failed: group.failed, over_time, environment: group.environment.clone() }
+    Point {
+        estimates,
+        failed: group.failed,
+        anatomy: anatomy::middle(&group.anatomies),
+        over_time,
+        environment: group.environment.clone(),
+    }
 }

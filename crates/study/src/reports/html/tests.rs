@@ -14,6 +14,7 @@ fn point(value: Option<f64>) -> Option<Point> {
     Some(Point {
         estimates: METRICS.iter().map(|_| value.map(estimate)).collect(),
         failed: 0,
+        anatomy: None,
         over_time: None,
         environment: Default::default(),
     })
@@ -50,6 +51,7 @@ fn a_page_without_figures_still_stands() {
                 vec![Some(Point {
                     estimates: vec![None; METRICS.len()],
                     failed: 3,
+                    anatomy: None,
                     over_time: None,
                     environment: Default::default(),
                 })],
