@@ -13,6 +13,7 @@ mod facts;
 mod gather;
 mod json;
 mod labels;
+mod lobby;
 mod metrics;
 mod negotiation;
 mod page;
