@@ -117,7 +117,6 @@ struct Shown {
     in_flight: u32,
     late: u64,
     duplicates: u64,
-    reordered: u64,
 }
 
 #[derive(Serialize)]
@@ -151,7 +150,6 @@ impl Shown {
             in_flight: book.in_flight(),
             late: book.late(),
             duplicates: book.duplicates(),
-            reordered: book.reordered(),
         }
     }
 }
