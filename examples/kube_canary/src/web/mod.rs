@@ -6,6 +6,7 @@
 
 mod brief;
 mod budget;
+mod checks;
 mod client;
 mod connection;
 mod exposition;
@@ -23,6 +24,7 @@ mod readiness;
 mod routes;
 mod series;
 mod server;
+mod verdict;
 
 pub use facts::Facts;
 pub use server::Server;
