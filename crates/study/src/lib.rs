@@ -14,6 +14,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 
 pub mod error;
+pub mod lines;
 pub mod report;
 pub mod reports;
 pub mod rows;
