@@ -113,7 +113,7 @@ fn cell(candidate: &str, settings: BTreeMap<String, String>, workload: &str, thr
 
 /// Runs a cell as a study does.
 fn sample(roster: &Roster, cell: &Cell) -> Sample {
-    let runner = Runner { roster, deadline: DEADLINE, budget: None, interrupted: &NEVER };
+    let runner = Runner { roster, launcher: None, deadline: DEADLINE, budget: None, interrupted: &NEVER };
     let mut found = None;
     let row = |sample: &Sample| {
         assert!(sample.error.is_none(), "{}: {:?}", cell.title(), sample.error);
