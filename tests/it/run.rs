@@ -5,6 +5,7 @@ use std::path::Path;
 
 use allocanary_cell::sample::Sample;
 use allocanary_cell::workload::Phase;
+use allocanary_study::StudyFile;
 use tempfile::tempdir;
 
 use super::support::{Ran, allocanary, samples, words};
@@ -149,4 +150,19 @@ fn a_program_sees_the_cores_that_are_asked_for() {
     let cell = fs::read_dir(folder.path().join("out/cells")).unwrap().flatten().next().unwrap().path();
     assert_eq!(fs::read_to_string(cell.join("stdout")).unwrap(), "40\n");
     assert_eq!(samples(&folder.path().join("out"))[0].cell.cores, Some(40));
+}
+
+#[test]
+fn the_shipped_programs_can_be_planned() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/programs");
+    let mut names = Vec::new();
+    for file in fs::read_dir(folder).unwrap().flatten().map(|file| file.path()) {
+        if file.extension().is_some_and(|extension| extension == "toml") {
+            let text = fs::read_to_string(&file).unwrap();
+            let study = StudyFile::parse(&file.display().to_string(), &text).unwrap().check().unwrap();
+            names.push(study.program.unwrap().title());
+        }
+    }
+    names.sort();
+    assert_eq!(names, ["nginx", "postgres", "python", "redis"]);
 }
