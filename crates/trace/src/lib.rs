@@ -5,7 +5,7 @@
 //!
 //! - [`format`] documents the bytes. [`coder`] writes and reads single events.
 //! - [`writer`] runs inside the recorded program. It does not allocate, lock or start a thread.
-//! - [`reader`] finds the chunks of a file and reads each thread's events. [`merge`] puts the threads in one order.
+//! - [`record`] starts a program with the writer in it. [`reader`] finds the chunks of a file and reads each thread's events. [`merge`] puts the threads in one order.
 //! - [`info`] computes what a trace tells by itself.
 //! - [`prepare`] makes the form that [`replay`] executes with the allocator of the process.
 
@@ -20,6 +20,7 @@ pub mod info;
 pub mod merge;
 pub mod prepare;
 pub mod reader;
+pub mod record;
 pub mod replay;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub mod writer;

@@ -5,9 +5,11 @@
 //! cursor, the table of blocks and the counters lie in shared memory. So RssAnon of the process is the allocator's, the
 //! threads' stacks and what the process had before. Nothing here calls the allocator but the operations.
 
+mod global;
 mod mapped;
 mod worker;
 
+pub use global::Global;
 pub use mapped::Prepared;
 
 use std::alloc::GlobalAlloc;

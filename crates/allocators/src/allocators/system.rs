@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore, sealed};
@@ -34,8 +35,8 @@ impl Allocator for System {
     }
 
     #[inline]
-    fn version(&self) -> String {
-        libc_malloc::version()
+    fn write_version(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        libc_malloc::write_version(out)
     }
 
     #[inline]
@@ -74,6 +75,11 @@ impl Allocator for System {
     #[inline]
     fn effective(&self, _wanted: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         libc_malloc::effective()
+    }
+
+    #[inline]
+    fn each_effective(&self, each: &mut dyn FnMut(&str, &str)) {
+        libc_malloc::each_effective(each)
     }
 
     #[inline]

@@ -9,6 +9,7 @@ mod settings;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::CStr;
+use std::fmt;
 use std::time::Duration;
 
 #[cfg(feature = "stats")]
@@ -52,10 +53,10 @@ impl Allocator for Jemalloc {
     }
 
     #[inline]
-    fn version(&self) -> String {
+    fn write_version(&self, out: &mut dyn fmt::Write) -> fmt::Result {
         // "5.3.1-0-g81034ce1f1373e37dc865038e1bc8eeecf559ce8": the release is enough.
         let full = version::read().unwrap_or("unknown");
-        full.split('-').next().unwrap_or(full).to_string()
+        out.write_str(full.split('-').next().unwrap_or(full))
     }
 
     #[inline]
@@ -89,6 +90,11 @@ impl Allocator for Jemalloc {
     #[inline]
     fn effective(&self, wanted: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         settings::effective(wanted)
+    }
+
+    #[inline]
+    fn each_effective(&self, each: &mut dyn FnMut(&str, &str)) {
+        settings::each_effective(each)
     }
 
     /// Decay and background threads: the settings that jemalloc lets a running process change for good. A value that
