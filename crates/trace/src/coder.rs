@@ -17,7 +17,7 @@ pub enum Event {
         how: How,
         /// Its address.
         address: u64,
-        /// Its size; up to 504 bytes it is rounded up to 8.
+        /// Its size; of malloc up to 504 bytes it is rounded up to 8.
         size: u64,
     },
     /// A block is freed.
@@ -56,6 +56,9 @@ pub enum How {
     /// The end of a realloc.
     Resized,
 }
+
+/// What was read: the event, the ticks of its stamp, and its length.
+pub type Read = (Event, Option<u64>, usize);
 
 /// The state that a thread's writer and its reader share. All zeros is its first state.
 #[derive(Clone)]
@@ -180,6 +183,19 @@ impl Coder {
         }
     }
 
+    /// Writes a new block of malloc of 1 to 504 bytes, with a stamp.
+    ///
+    /// # Safety
+    ///
+    /// [`LONGEST_EVENT`] bytes at `at` may be written.
+    #[inline(always)]
+    pub unsafe fn put_malloc_stamped(&mut self, at: *mut u8, address: u64, size: u64, ticks: u64) -> *mut u8 {
+        let code = size.div_ceil(8) & 63;
+        let difference = self.difference(code as usize, address);
+        // SAFETY: the caller's promise.
+        unsafe { finish(at, (code as u8) << 2 | 3, put(put(at.add(1), difference), ticks)) }
+    }
+
     /// Writes a new block of any function and returns the place behind the event.
     ///
     /// # Safety
@@ -195,7 +211,6 @@ impl Coder {
         unsafe {
             let (first, behind) = match how {
                 How::Malloc if small => ((code as u8) << 2, at.add(1)),
-                How::Calloc if small => ((code as u8) << 2 | 3, at.add(1)),
                 How::Malloc => (16 << 2 | 2, put(at.add(1), size)),
                 How::Calloc => (17 << 2 | 2, put(at.add(1), size)),
                 How::Resized => (19 << 2 | 2, put(at.add(1), size)),
@@ -298,7 +313,7 @@ impl Coder {
 
     /// Reads one event from the start of `bytes`: the event, the ticks of its stamp, and its length. `Ok(None)` at the
     /// end of the chunk. The error says what is wrong.
-    pub fn read(&mut self, bytes: &[u8]) -> Result<Option<(Event, Option<u64>, usize)>, &'static str> {
+    pub fn read(&mut self, bytes: &[u8]) -> Result<Option<Read>, &'static str> {
         let mut rest = Bytes { bytes, at: 1 };
         let Some(first) = bytes.first().copied().filter(|first| *first != 0) else { return Ok(None) };
         let (kind, x) = (first & 3, first >> 2);
@@ -306,7 +321,7 @@ impl Coder {
         let (event, stamped) = match (kind, x) {
             (0 | 3, 0) => return Err("an unknown first byte"),
             (0, _) => (self.new_block(How::Malloc, small, &mut rest)?, false),
-            (3, _) => (self.new_block(How::Calloc, small, &mut rest)?, false),
+            (3, _) => (self.new_block(How::Malloc, small, &mut rest)?, true),
             (1, _) => {
                 let entry = usize::from(x) | usize::from(rest.byte()?) << 6;
                 let units = self.recent.get(entry).copied().filter(|units| *units != 0);

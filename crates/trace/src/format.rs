@@ -67,10 +67,14 @@
 //! | 2 | 25 | | the realloc to size 0 freed its block |
 //! | 2 | 26 | one byte, dt | mark: 0 ready, 1 peak, 2 idle |
 //! | 2 | 27 | dt | stamp |
-//! | 3 | 1-63 | delta | calloc of 8x bytes |
+//! | 3 | 1-63 | delta, dt | malloc of 8x bytes, with a stamp |
 //!
 //! A free, and the begin of a realloc, is written before the real call, an allocation after it. So each address
 //! alternates between the two, and threads can be merged without an order taken while recording.
+//!
+//! Once a process has a second thread, an allocation whose address is not in the thread's table has a stamp, in its own
+//! event or in one right before it: the block may have been another thread's. What remains inexact: an address that is in
+//! the table, but that another thread had since then. Its event may be placed up to 16 events too early.
 //!
 //! The table of recent blocks has 2048 addresses, at first 0. An allocation puts its address, divided by 8, in entry
 //! `(address / 8 * 0x9E3779B97F4A7C15 mod 2^64) / 2^53`. Reader and writer keep it alike.

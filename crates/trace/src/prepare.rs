@@ -162,7 +162,7 @@ pub fn write(trace: &Trace, path: &Path) -> Result<Merged> {
     let failed = |error: std::io::Error| Error::file(path, "writing the prepared trace", error);
     let file = File::create(path).map_err(failed)?;
     let mut writer = Writer::new(BufWriter::with_capacity(1 << 18, file));
-    writer.out.seek(SeekFrom::Start(HEADER)).map_err(failed)?;
+    writer.out.write_all(&[0; HEADER as usize]).map_err(failed)?;
     let merged = merge(trace, &mut writer)?;
     writer.finish(trace, &merged).map_err(failed)?;
     Ok(merged)

@@ -118,7 +118,7 @@ impl Prepared {
     /// Whether every table lies within the file.
     fn is_sound(&self) -> bool {
         let words = self.length.saturating_sub(self.tables) / 8;
-        if self.tables < HEADER as usize || self.tables > self.length || self.tables % 16 != 0 {
+        if self.tables < HEADER as usize || self.tables > self.length || !self.tables.is_multiple_of(16) {
             return false;
         }
         if self.marks > words

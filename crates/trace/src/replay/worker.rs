@@ -174,7 +174,7 @@ fn execute<A: GlobalAlloc + Sync>(shared: &Shared<A>, op: &Op, epoch: &mut Optio
         match kind {
             kind::FREE => {
                 shared.allocator.dealloc(block, old_layout);
-                let tag = (generation + 1) * 2 & 0xFFFF;
+                let tag = ((generation + 1) * 2) & 0xFFFF;
                 entry.state.store(u64::from(tag), Release);
                 return true;
             }

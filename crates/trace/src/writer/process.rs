@@ -48,6 +48,15 @@ static PROCESS: AtomicPtr<Process> = AtomicPtr::new(null_mut());
 /// The key whose destructor ends a thread; 0 none, else the key and 1.
 pub(super) static KEY: AtomicU32 = AtomicU32::new(0);
 
+/// 1 once the process has a second thread: blocks may then come from other threads.
+static MULTI: AtomicU32 = AtomicU32::new(0);
+
+/// Whether blocks may come from other threads.
+#[inline(always)]
+pub(super) fn is_multi() -> bool {
+    MULTI.load(Relaxed) != 0
+}
+
 /// What the environment said, kept: a child's environment may be another.
 struct Config {
     folder: [u8; 3072],
@@ -127,13 +136,13 @@ fn configured() -> bool {
     if unsafe { environ.is_null() } {
         return false;
     }
-    match CONFIGURED.compare_exchange(0, 1, SeqCst, SeqCst) {
-        Err(state) => return state == 2,
-        Ok(_) => {}
+    if let Err(state) = CONFIGURED.compare_exchange(0, 1, SeqCst, SeqCst) {
+        return state == 2;
     }
     // SAFETY: this thread alone writes the configuration, and others read it after state 2.
     let on = unsafe {
-        let config = &mut *(&raw mut CONFIG);
+        let config = &raw mut CONFIG;
+        let config = &mut *config;
         let variable = |name: &CStr| allocanary_kernel::sys::variable(name);
         let folder = variable(c"ALLOCANARY_RECORD").unwrap_or_default();
         let number = |name| variable(name).and_then(allocanary_kernel::sys::first_number);
@@ -192,8 +201,9 @@ fn clock(id: libc::clockid_t) -> u64 {
 
 /// Creates and maps the file, and writes its header.
 fn open_file(process: &Process) -> bool {
+    let config = &raw const CONFIG;
     // SAFETY: the configuration is complete.
-    let config = unsafe { &*(&raw const CONFIG) };
+    let config = unsafe { &*config };
     let mut program = [0; 512];
     // SAFETY: the kernel writes at most one byte less than the buffer has.
     let length = unsafe { libc::readlink(c"/proc/self/exe".as_ptr(), program.as_mut_ptr().cast(), program.len() - 1) };
@@ -238,7 +248,7 @@ fn open_file(process: &Process) -> bool {
             }
         };
         if base == libc::MAP_FAILED {
-            limit = limit / 4 & !4095;
+            limit = (limit / 4) & !4095;
         }
     }
     // SAFETY: our own descriptor; the mapping keeps the file.
@@ -258,7 +268,7 @@ fn open_file(process: &Process) -> bool {
     let (started, monotonic) = (ticks(), clock(libc::CLOCK_MONOTONIC));
     process.next_sample.store(started, SeqCst);
     // A guess until the first reading: a counter of 2.5 GHz.
-    process.sample_ticks.store(SAMPLE_NS * 5 / 2 >> TICK_SHIFT, SeqCst);
+    process.sample_ticks.store((SAMPLE_NS * 5 / 2) >> TICK_SHIFT, SeqCst);
     let mut host = Text::<256>::new();
     // SAFETY: all zeros are a valid utsname, and the kernel fills it with texts that end in NUL.
     unsafe {
@@ -322,7 +332,11 @@ impl Process {
 
     /// A number for a new thread.
     pub(super) fn number_thread(&self) -> u32 {
-        self.word(at::THREADS).fetch_add(1, Relaxed)
+        let number = self.word(at::THREADS).fetch_add(1, SeqCst);
+        if number > 0 {
+            MULTI.store(1, SeqCst);
+        }
+        number
     }
 
     /// Counts a call that is not recorded.

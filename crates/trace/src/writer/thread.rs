@@ -72,6 +72,19 @@ impl Thread {
         }
     }
 
+    /// Writes a stamp before an allocation whose address may have been another thread's. Returns the place behind it.
+    #[inline(always)]
+    unsafe fn stamp_foreign(this: *mut Thread, address: u64) -> *mut u8 {
+        // SAFETY: as above.
+        unsafe {
+            if !process::is_multi() || (*this).coder.recent(address).is_some() {
+                return (*this).cursor;
+            }
+            let passed = Thread::passed(this);
+            (*this).coder.put_other((*this).cursor, Event::Stamp, passed)
+        }
+    }
+
     #[inline(never)]
     unsafe fn stamp(this: *mut Thread) {
         // SAFETY: as above; the end leaves room for a stamp and a reading behind each event.
@@ -257,7 +270,18 @@ pub fn allocated(block: *mut u8, size: usize) {
     }
     // SAFETY: `writable` left room for an event.
     unsafe {
-        let cursor = (*this).coder.put_malloc((*this).cursor, address, size as u64);
+        let at = (*this).cursor;
+        let cursor = if process::is_multi() && (*this).coder.recent(address).is_none() {
+            let passed = Thread::passed(this);
+            if size.wrapping_sub(1) < 504 {
+                (*this).coder.put_malloc_stamped(at, address, size as u64, passed)
+            } else {
+                let at = (*this).coder.put_other(at, Event::Stamp, passed);
+                (*this).coder.put_malloc(at, address, size as u64)
+            }
+        } else {
+            (*this).coder.put_malloc(at, address, size as u64)
+        };
         Thread::wrote(this, cursor);
     }
 }
@@ -275,7 +299,8 @@ pub fn allocated_by(how: How, block: *mut u8, size: usize) {
     }
     // SAFETY: as above.
     unsafe {
-        let cursor = (*this).coder.put_new((*this).cursor, how, address, size as u64);
+        let at = Thread::stamp_foreign(this, address);
+        let cursor = (*this).coder.put_new(at, how, address, size as u64);
         Thread::wrote(this, cursor);
     }
 }
@@ -338,7 +363,7 @@ pub fn resized(begun: bool, block: *mut u8, size: usize) {
     let chosen = !block.is_null() && is_chosen(this, address);
     // SAFETY: as above.
     unsafe {
-        let at = (*this).cursor;
+        let at = if chosen { Thread::stamp_foreign(this, address) } else { (*this).cursor };
         let coder = &mut (*this).coder;
         let cursor = match (begun, chosen) {
             (true, true) => coder.put_new(at, How::Resized, address, size as u64),
