@@ -12,6 +12,7 @@ mod input;
 mod limits;
 mod memory;
 mod output;
+mod record;
 mod registry;
 mod rows;
 mod service;

@@ -106,7 +106,6 @@ pub const ALL: &[Metric] = &[
     metric("rss_released", Bytes, Lower, "resident memory with all freed", |_, a| at(a, "rss_bytes", Released)),
     metric("rss_purged", Bytes, Lower, "resident memory with all freed and purged", |_, a| at(a, "rss_bytes", Purged)),
     metric("anon", Bytes, Lower, "resident memory without files when idle", |_, a| at(a, "rss_anon_bytes", Idle)),
-    metric("anon_peak", Bytes, Lower, "resident memory without files at the peak mark", |_, a| at(a, "rss_anon_bytes", Peak)),
     metric("pss", Bytes, Lower, "proportional resident memory when idle", |_, a| at(a, "pss_bytes", Idle)),
     metric("lazy_free", Bytes, Neither, "lazily freed and still resident when idle", |_, a| at(a, "lazy_free_bytes", Idle)),
     metric("anon_huge", Bytes, Neither, "in transparent huge pages when idle", |_, a| at(a, "anon_huge_bytes", Idle)),
