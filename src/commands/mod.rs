@@ -13,6 +13,7 @@ mod progress;
 mod record;
 mod replay;
 mod report;
+mod run;
 mod study;
 mod terminal;
 mod trace;
@@ -28,6 +29,7 @@ pub fn carry_out(request: Task) -> Result<ExitCode> {
     match request {
         Task::Here(flags) => here::run(&flags),
         Task::Study(flags) => study::run(&flags),
+        Task::Run(flags) => run::run(&flags),
         Task::Plan(flags) => plan::run(&flags),
         Task::List(flags) => list::run(&flags),
         Task::Report(flags) => report::run(&flags),

@@ -68,7 +68,7 @@ pub fn run(flags: &ReplayFlags) -> Result<ExitCode> {
         None => Target::Fresh("replay".into()),
     };
     let roster = measure::roster_for(&group, &flags.run.cells)?;
-    Measurement { group: &group, roster: &roster, target, resume: flags.resume }.run()
+    Measurement { group: &group, roster: &roster, target, resume: flags.resume, launcher: None }.run()
 }
 
 /// The candidates of this build.

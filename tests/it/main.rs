@@ -1,5 +1,6 @@
 //! The whole command as its user meets it: binaries in, exit codes, rows and texts out.
 
+mod anatomy;
 mod binaries;
 mod bursts;
 mod fake;
@@ -15,6 +16,9 @@ mod output;
 mod record;
 mod registry;
 mod rows;
+mod run;
+mod run_bad;
+mod run_services;
 mod service;
 mod settings;
 mod store;

@@ -84,6 +84,12 @@ pub trait Allocator: sealed::Sealed + Sync {
     /// The allocator's memory counters. Does not allocate after its first call.
     fn counters(&self) -> Counters;
 
+    /// What the allocator does with its memory, as far as it counts this. Does not allocate. All other threads must be
+    /// paused: mimalloc's pages are read without a lock.
+    fn uses(&self) -> Uses {
+        Uses::default()
+    }
+
     /// Fails if this build of the allocator does not count its memory.
     fn counts(&self) -> error::Result<()> {
         Ok(())
@@ -194,4 +200,22 @@ pub struct Counters {
     pub retained: Option<u64>,
     /// The number of arenas that have been used at least once.
     pub arenas: Option<u64>,
+}
+
+/// What an allocator does with its memory, in bytes, by its own count. It counts addresses: pages that were never
+/// touched are not resident, and are counted here. A field is `None` if the allocator does not report it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Uses {
+    /// In blocks that the program holds, rounded up to size classes. In glibc these include the blocks in thread caches.
+    pub held: Option<u64>,
+    /// In blocks that are free and in a thread's cache.
+    pub cached: Option<u64>,
+    /// Free, and in the same pages as blocks. In glibc also the tops of the arenas.
+    pub inside: Option<u64>,
+    /// In freed pages that were not yet returned.
+    pub dirty: Option<u64>,
+    /// In freed pages that the kernel may take when it needs memory.
+    pub muzzy: Option<u64>,
+    /// In the allocator's own structures.
+    pub own: Option<u64>,
 }

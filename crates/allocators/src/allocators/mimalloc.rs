@@ -7,6 +7,7 @@
 mod forks;
 mod idle;
 mod keeping;
+mod uses;
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_void};
@@ -15,7 +16,7 @@ use std::fmt;
 use libmimalloc_sys as sys;
 
 use super::effect::{no_pool_pages, unless_thp_is, without_effect};
-use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore, sealed};
+use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore, Uses, sealed};
 use crate::environment::Environment;
 use crate::error::{self, Pages};
 use crate::request::{Request, Value};
@@ -112,7 +113,7 @@ impl Allocator for Mimalloc {
 
     #[inline]
     fn environment(&self) -> Environment {
-        Environment::Each { prefix: "MIMALLOC_".into() }
+        super::known::MIMALLOC.environment
     }
 
     #[inline]
@@ -184,6 +185,11 @@ impl Allocator for Mimalloc {
                 ..Counters::default()
             }
         })
+    }
+
+    #[inline]
+    fn uses(&self) -> Uses {
+        uses::uses()
     }
 
     #[inline]

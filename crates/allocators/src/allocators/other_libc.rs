@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::allocator::{Counters, Keeping, PerCore};
+use crate::allocator::{Counters, Keeping, PerCore, Uses};
 use crate::error;
 use crate::request::Request;
 use crate::setting::Setting;
@@ -45,6 +45,11 @@ pub fn unproven(_settings: &BTreeMap<String, String>) -> BTreeMap<String, String
 #[inline]
 pub fn counters() -> Counters {
     Counters::default()
+}
+
+#[inline]
+pub fn uses() -> Uses {
+    Uses::default()
 }
 
 /// There is no call that gives freed memory back.

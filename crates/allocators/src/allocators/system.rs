@@ -3,12 +3,11 @@
 //!
 //! With another C library (musl) the entry has no settings and no counters; only the values from /proc remain.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore, sealed};
+use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore, Uses, sealed};
 use crate::environment::Environment;
 use crate::error;
 use crate::idle::Thread;
@@ -51,14 +50,7 @@ impl Allocator for System {
 
     #[inline]
     fn environment(&self) -> Environment {
-        Environment::Joined {
-            variable: "GLIBC_TUNABLES".into(),
-            earlier: Cow::Borrowed(&[]),
-            single: Cow::Borrowed(libc_malloc::VARIABLES),
-            prefix: "glibc.malloc.".into(),
-            assign: "=".into(),
-            separator: ":".into(),
-        }
+        super::known::SYSTEM.environment
     }
 
     /// Including the block's header, in glibc and in musl.
@@ -95,6 +87,11 @@ impl Allocator for System {
     #[inline]
     fn counters(&self) -> Counters {
         libc_malloc::counters()
+    }
+
+    #[inline]
+    fn uses(&self) -> Uses {
+        libc_malloc::uses()
     }
 
     #[inline]

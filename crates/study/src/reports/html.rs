@@ -9,7 +9,8 @@ use super::{figures, pictures::palette, words};
 use crate::report::Report;
 use crate::summary::{Findings, Panel, Section};
 use allocanary_kernel::terminal::Look;
-use text::{escaped, prose};
+pub use text::escaped;
+use text::prose;
 
 /// The report.
 pub const REPORT: Report = Report { name: "html", about: "one page with pictures that opens offline", render };

@@ -1,14 +1,18 @@
 //! The reports, one file each, and the list of them.
 
+pub mod anatomies;
 mod answer;
 pub mod comparison;
 mod csv;
 mod figures;
 mod html;
 mod markdown;
+mod paste;
 mod pictures;
 mod table;
-mod words;
+pub mod words;
+
+pub use pictures::front;
 
 use crate::report::Report;
 

@@ -1,13 +1,17 @@
 //! The pictures of a panel, as SVG text whose colours come from the page. In: a panel. Out: titles, drawings and
 //! captions. A figure that is missing or not finite leaves a gap. Everything else is drawn.
 
+mod anatomy;
 mod canvas;
 mod dots;
 mod front;
 mod lines;
+mod over_time;
 pub mod palette;
 mod scale;
 mod scatter;
+
+pub use front::front;
 
 use crate::summary::{Estimate, Line, Panel};
 
@@ -24,13 +28,19 @@ pub struct Picture {
 /// All pictures of a panel, memory first. A panel without columns has none.
 pub fn of(panel: &Panel) -> Vec<Picture> {
     let Some(last) = panel.columns.len().checked_sub(1) else { return Vec::new() };
-    let mut pictures = vec![lines::memory(panel), lines::phases(panel, last), lines::throughput(panel)];
+    let mut pictures = vec![
+        over_time::over_time(panel, last),
+        lines::memory(panel),
+        lines::phases(panel, last),
+        lines::throughput(panel),
+    ];
     if last > 0 {
         // At a single column the quantiles below show the same.
         pictures.push(lines::latency(panel));
     }
     pictures.push(dots::latency(panel, last));
     pictures.push(scatter::memory_for_throughput(panel, last));
+    pictures.push(anatomy::anatomy(panel, last));
     pictures.into_iter().flatten().collect()
 }
 

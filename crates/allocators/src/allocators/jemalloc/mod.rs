@@ -5,6 +5,8 @@ mod also;
 mod idle;
 mod keeping;
 mod settings;
+#[cfg(feature = "stats")]
+mod uses;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -17,6 +19,8 @@ use tikv_jemalloc_ctl::stats;
 use tikv_jemalloc_ctl::{epoch, raw, version};
 
 use super::effect::{unless_thp_is, without_effect};
+#[cfg(feature = "stats")]
+use crate::allocator::Uses;
 use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore, sealed};
 use crate::environment::Environment;
 use crate::error::{self, Pages};
@@ -37,9 +41,6 @@ const NO_STATS: &str = "jemalloc was built without its statistics: turn on alloc
 
 /// The arena index that stands for all arenas in `arena.<i>.purge` (`MALLCTL_ARENAS_ALL`).
 const ALL_ARENAS: usize = 4096;
-
-/// The variables that the unprefixed jemalloc reads. The prefixed one silently ignores both.
-const EARLIER: &[Cow<str>] = &[Cow::Borrowed("JE_MALLOC_CONF"), Cow::Borrowed("MALLOC_CONF")];
 
 impl sealed::Sealed for Jemalloc {}
 
@@ -71,15 +72,7 @@ impl Allocator for Jemalloc {
 
     #[inline]
     fn environment(&self) -> Environment {
-        Environment::Joined {
-            variable: "_RJEM_MALLOC_CONF".into(),
-            // Variables that people set, and that the prefixed build ignores: `install!` passes both on. See `boot`.
-            earlier: Cow::Borrowed(EARLIER),
-            single: Cow::Borrowed(&[]),
-            prefix: "".into(),
-            assign: ":".into(),
-            separator: ",".into(),
-        }
+        super::known::JEMALLOC.environment
     }
 
     #[inline]
@@ -147,6 +140,12 @@ impl Allocator for Jemalloc {
             retained: bytes(stats::retained::read()),
             arenas: arenas(),
         }
+    }
+
+    #[cfg(feature = "stats")]
+    #[inline]
+    fn uses(&self) -> Uses {
+        uses::uses()
     }
 
     #[cfg(not(feature = "stats"))]
