@@ -182,3 +182,12 @@ pub struct Counters {
     /// The number of arenas that have been used at least once.
     pub arenas: Option<u64>,
 }
+
+impl Counters {
+    /// Bytes in pages with blocks, divided by bytes in blocks: 1 without fragmentation. `None` if the allocator does not
+    /// report both, or has no block.
+    pub fn fragmentation(&self) -> Option<f64> {
+        let both = self.active.zip(self.allocated).filter(|(_, allocated)| *allocated > 0);
+        both.map(|(active, allocated)| active as f64 / allocated as f64)
+    }
+}
