@@ -87,6 +87,7 @@ impl Runner<'_> {
             provenance: provenance.clone(),
             load: None,
             planned: None,
+            command: None,
         });
         sample.wall_us = wall.as_micros() as u64;
         sample.started_ms = started_ms;
