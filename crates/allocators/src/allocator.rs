@@ -6,6 +6,7 @@
 //! jemalloc, and its constructor, into every binary that uses the library.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use crate::environment::Environment;
@@ -27,7 +28,14 @@ pub trait Allocator: sealed::Sealed + Sync {
     fn name(&self) -> &'static str;
 
     /// The version of the linked code, from the allocator itself.
-    fn version(&self) -> String;
+    fn version(&self) -> String {
+        let mut version = String::new();
+        let _ = self.write_version(&mut version);
+        version
+    }
+
+    /// Writes [`version`](Allocator::version) without an allocation.
+    fn write_version(&self, out: &mut dyn fmt::Write) -> fmt::Result;
 
     /// Every setting that this allocator takes at start, with the allocator's own names.
     fn settings(&self) -> &'static [Setting];
@@ -52,6 +60,11 @@ pub trait Allocator: sealed::Sealed + Sync {
     /// May allocate and may start a process: do not call it between two readings.
     fn effective(&self, wanted: &BTreeMap<String, String>) -> BTreeMap<String, String>;
 
+    /// Calls `each` with every setting and its value in force since the start, as [`effective`](Allocator::effective),
+    /// without an allocation and without starting a process. The few settings that can only be read back in terms of
+    /// requested values are missing.
+    fn each_effective(&self, each: &mut dyn FnMut(&str, &str));
+
     /// The values of settings that were changed while the process ran, if the allocator or this crate knows them.
     fn changed(&self) -> BTreeMap<String, String> {
         BTreeMap::new()
@@ -70,6 +83,12 @@ pub trait Allocator: sealed::Sealed + Sync {
 
     /// The allocator's memory counters. Does not allocate after its first call.
     fn counters(&self) -> Counters;
+
+    /// What the allocator does with its memory, as far as it counts this. Does not allocate. All other threads must be
+    /// paused: mimalloc's pages are read without a lock.
+    fn uses(&self) -> Uses {
+        Uses::default()
+    }
 
     /// Fails if this build of the allocator does not count its memory.
     fn counts(&self) -> error::Result<()> {
@@ -190,4 +209,22 @@ impl Counters {
         let both = self.active.zip(self.allocated).filter(|(_, allocated)| *allocated > 0);
         both.map(|(active, allocated)| active as f64 / allocated as f64)
     }
+}
+
+/// What an allocator does with its memory, in bytes, by its own count. It counts addresses: pages that were never
+/// touched are not resident, and are counted here. A field is `None` if the allocator does not report it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Uses {
+    /// In blocks that the program holds, rounded up to size classes. In glibc these include the blocks in thread caches.
+    pub held: Option<u64>,
+    /// In blocks that are free and in a thread's cache.
+    pub cached: Option<u64>,
+    /// Free, and in the same pages as blocks. In glibc also the tops of the arenas.
+    pub inside: Option<u64>,
+    /// In freed pages that were not yet returned.
+    pub dirty: Option<u64>,
+    /// In freed pages that the kernel may take when it needs memory.
+    pub muzzy: Option<u64>,
+    /// In the allocator's own structures.
+    pub own: Option<u64>,
 }

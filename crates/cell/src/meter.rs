@@ -4,6 +4,7 @@
 //! A meter must not allocate while it reads, because it would then measure itself. The entries are in
 //! [`meters`](crate::meters).
 
+use crate::workload::Phase;
 use allocanary_allocators::Allocator;
 use allocanary_kernel::units::Unit;
 
@@ -15,8 +16,17 @@ pub struct Meter {
     pub about: &'static str,
     /// Its readings, in order.
     pub readings: &'static [Reading],
+    /// The only phase at which it is read; `None` for all phases.
+    pub at: Option<Phase>,
     /// Fills one slot for each reading. A slot stays `None` if there is no value.
     pub read: fn(&dyn Allocator, &mut [Option<u64>]),
+}
+
+impl Meter {
+    /// Whether it is read in `phase`.
+    pub fn is_read_in(&self, phase: Phase) -> bool {
+        self.at.is_none_or(|only| only == phase)
+    }
 }
 
 /// One number that a meter returns.

@@ -234,7 +234,9 @@ impl Stage for Board<'_> {
         let mut slots = &mut self.readings[self.marks][..];
         for meter in meters::ALL {
             let (own, rest) = slots.split_at_mut(meter.readings.len());
-            (meter.read)(self.allocator, own);
+            if meter.is_read_in(phase) {
+                (meter.read)(self.allocator, own);
+            }
             slots = rest;
         }
         self.phases[self.marks] = Some((phase, live_bytes));

@@ -4,9 +4,10 @@
 //! With another C library (musl) the entry has no settings and no counters; only the values from /proc remain.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
-use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore, sealed};
+use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore, Uses, sealed};
 use crate::environment::Environment;
 use crate::error;
 use crate::idle::Thread;
@@ -33,8 +34,8 @@ impl Allocator for System {
     }
 
     #[inline]
-    fn version(&self) -> String {
-        libc_malloc::version()
+    fn write_version(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        libc_malloc::write_version(out)
     }
 
     #[inline]
@@ -69,6 +70,11 @@ impl Allocator for System {
     }
 
     #[inline]
+    fn each_effective(&self, each: &mut dyn FnMut(&str, &str)) {
+        libc_malloc::each_effective(each)
+    }
+
+    #[inline]
     fn changed(&self) -> BTreeMap<String, String> {
         libc_malloc::changed()
     }
@@ -81,6 +87,11 @@ impl Allocator for System {
     #[inline]
     fn counters(&self) -> Counters {
         libc_malloc::counters()
+    }
+
+    #[inline]
+    fn uses(&self) -> Uses {
+        libc_malloc::uses()
     }
 
     #[inline]

@@ -12,6 +12,7 @@ pub const METER: Meter = Meter {
     name: "cgroup",
     about: "the control group's memory.current and memory.peak, or v1's usage and max_usage",
     readings: READINGS,
+    at: None,
     read: |_, slots| read_at("/proc/self/cgroup", "/sys/fs/cgroup", slots),
 };
 

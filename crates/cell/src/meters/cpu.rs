@@ -9,6 +9,7 @@ pub const METER: Meter = Meter {
     name: "cpu",
     about: "getrusage: processor time of all threads since exec",
     readings: READINGS,
+    at: None,
     read: |_, slots| {
         let usage = usage();
         slots.copy_from_slice(&[Some(usage.user_us), Some(usage.system_us)]);

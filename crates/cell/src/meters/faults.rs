@@ -9,6 +9,7 @@ pub const METER: Meter = Meter {
     name: "faults",
     about: "getrusage: page faults since exec",
     readings: READINGS,
+    at: None,
     read: |_, slots| {
         let usage = usage();
         slots.copy_from_slice(&[Some(usage.minor_faults), Some(usage.major_faults)]);

@@ -8,6 +8,7 @@ pub const METER: Meter = Meter {
     name: "heap",
     about: "the allocator's own counters (mallctl, mallinfo2 and malloc_info, mi_stats)",
     readings: READINGS,
+    at: None,
     read: |allocator, slots| {
         let counters = allocator.counters();
         slots.copy_from_slice(&[

@@ -1,5 +1,6 @@
 //! The meters, one file each, and the list of them.
 
+mod anatomy;
 mod cgroup;
 mod cpu;
 mod faults;
@@ -12,9 +13,9 @@ pub use latency::{LatencyMeter, READINGS as LATENCY_READINGS};
 
 use crate::meter::Meter;
 
-/// Every meter that is read at each phase; `status` is the first. The kernel's walk over all mappings comes last: it is
-/// the slowest.
-pub const ALL: &[&Meter] = &[&status::METER, &faults::METER, &cpu::METER, &heap::METER, &cgroup::METER, &smaps::METER];
+/// Every meter; `status` is the first. The walks over all mappings come last: they are the slowest.
+pub const ALL: &[&Meter] =
+    &[&status::METER, &faults::METER, &cpu::METER, &heap::METER, &cgroup::METER, &smaps::METER, &anatomy::METER];
 
 /// Number of readings of all meters.
 pub const READINGS: usize = {

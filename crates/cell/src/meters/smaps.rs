@@ -9,6 +9,7 @@ pub const METER: Meter = Meter {
     name: "smaps",
     about: "/proc/self/smaps_rollup: exact, and slower; tells lazily freed and huge pages apart",
     readings: READINGS,
+    at: None,
     read: |_, slots| {
         let mut buffer = [0; 2048];
         let Some(text) = read_into("/proc/self/smaps_rollup", &mut buffer) else { return };

@@ -10,6 +10,7 @@ pub const METER: Meter = Meter {
     name: "status",
     about: "/proc/self/status: cheap; resident sizes may lag by some pages per processor",
     readings: READINGS,
+    at: None,
     read,
 };
 

@@ -12,7 +12,8 @@ use crate::report::Report;
 use crate::summary::{Findings, Panel, Section};
 use allocanary_kernel::terminal::Look;
 use allocanary_kernel::units::{Unit, show_time};
-use text::{escaped, prose};
+pub use text::escaped;
+use text::prose;
 
 /// The report.
 pub const REPORT: Report = Report { name: "html", about: "one page with pictures that opens offline", render };

@@ -1,5 +1,6 @@
 //! The reports, one file each, and the list of them.
 
+pub mod anatomies;
 mod answer;
 pub mod comparison;
 mod csv;
@@ -8,7 +9,9 @@ mod html;
 mod markdown;
 mod pictures;
 mod table;
-mod words;
+pub mod words;
+
+pub use pictures::front;
 
 use crate::report::Report;
 

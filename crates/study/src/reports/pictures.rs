@@ -1,6 +1,7 @@
 //! The pictures of a panel, as SVG text whose colours come from the page. In: a panel. Out: titles, drawings and
 //! captions. A figure that is missing or not finite leaves a gap. Everything else is drawn.
 
+mod anatomy;
 mod canvas;
 mod dots;
 mod front;
@@ -8,6 +9,8 @@ mod lines;
 pub mod palette;
 mod scale;
 mod scatter;
+
+pub use front::front;
 
 use crate::summary::{Estimate, Line, Panel};
 
@@ -31,6 +34,7 @@ pub fn of(panel: &Panel) -> Vec<Picture> {
     }
     pictures.push(dots::latency(panel, last));
     pictures.push(scatter::memory_for_throughput(panel, last));
+    pictures.push(anatomy::anatomy(panel, last));
     pictures.into_iter().flatten().collect()
 }
 

@@ -1,5 +1,6 @@
 //! `table`: for a terminal of 80 columns or more. In: findings. Out: tables and sentences.
 
+mod anatomy;
 mod ending;
 mod price;
 
@@ -78,6 +79,7 @@ fn whole(panel: &Panel, look: &Look) -> String {
     }
     out.push_str(&verdicts(panel, look));
     out.push_str(&price::price(panel, look));
+    out.push_str(&anatomy::anatomy(panel, look));
     out.push('\n');
     out
 }

@@ -252,7 +252,7 @@ mod tests {
         let line = |candidate: &str, worst: Option<f64>| {
             let mut estimates = vec![None; METRICS.len()];
             estimates[metric_index("worst_idle")] = worst.and_then(|worst| Estimate::of(&[worst]));
-            let points = vec![None, Some(Point { estimates, failed: 0 })];
+            let points = vec![None, Some(Point { estimates, failed: 0, anatomy: None })];
             Line { candidate: candidate.into(), version: String::new(), points }
         };
         let said =

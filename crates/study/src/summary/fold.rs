@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
+use super::anatomy::Anatomy;
 use super::conditions::Conditions;
 use super::digest::digest;
 use super::metrics::ALL;
@@ -41,6 +42,8 @@ pub struct Group {
     pub failed: usize,
     /// The lowest place of its cells in their studies.
     pub place: u32,
+    /// Where the memory of each process was.
+    pub anatomies: Vec<Anatomy>,
 }
 
 /// All rows so far.
@@ -143,6 +146,8 @@ impl Fold {
                 for (values, metric) in group.values.iter_mut().zip(ALL) {
                     values.extend(metric.of(sample));
                 }
+                let answer = sample.answer.as_ref();
+                group.anatomies.extend(answer.and_then(|answer| Anatomy::of(answer, cell.threads)));
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Summaries: rows become medians with intervals, and verdicts. In: samples, one at a time. Out: [`Findings`], the
 //! input of every report.
 
+pub mod anatomy;
 mod conditions;
 mod digest;
 mod fold;
@@ -15,6 +16,7 @@ mod simulation;
 pub mod stats;
 mod verdict;
 
+pub use anatomy::Anatomy;
 pub use conditions::{Conditions, differences, differing};
 pub use fold::{Fold, Group, Key};
 pub use metrics::{ALL as METRICS, Better, Metric, find as find_metric, index as metric_index};
@@ -120,6 +122,8 @@ pub struct Point {
     pub estimates: Vec<Option<Estimate>>,
     /// Number of failed cells.
     pub failed: usize,
+    /// Where the memory of the middle process is, if rows say it.
+    pub anatomy: Option<Anatomy>,
 }
 
 impl Point {

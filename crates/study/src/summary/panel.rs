@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::anatomy;
 use super::conditions::{Conditions, differing};
 use super::fold::{Fold, Group, Key};
 use super::{Axis, Estimate, Line, MARGIN, METRICS, Metric, PRICE, Panel, Point, compare_groups, metric_index};
@@ -107,5 +108,5 @@ pub fn panel(wanted: &PanelKey, fold: &Fold, metrics: &[&'static Metric]) -> Pan
 
 fn point(group: &Group) -> Point {
     let estimates = group.values.iter().map(|values| Estimate::of(values)).collect();
-    Point { estimates, failed: group.failed }
+    Point { estimates, failed: group.failed, anatomy: anatomy::middle(&group.anatomies) }
 }

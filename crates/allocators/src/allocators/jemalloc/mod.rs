@@ -5,10 +5,13 @@ mod also;
 mod idle;
 mod keeping;
 mod settings;
+#[cfg(feature = "stats")]
+mod uses;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::CStr;
+use std::fmt;
 use std::time::Duration;
 
 #[cfg(feature = "stats")]
@@ -16,6 +19,8 @@ use tikv_jemalloc_ctl::stats;
 use tikv_jemalloc_ctl::{epoch, raw, version};
 
 use super::effect::{unless_thp_is, without_effect};
+#[cfg(feature = "stats")]
+use crate::allocator::Uses;
 use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore, sealed};
 use crate::environment::Environment;
 use crate::error::{self, Pages};
@@ -49,10 +54,10 @@ impl Allocator for Jemalloc {
     }
 
     #[inline]
-    fn version(&self) -> String {
+    fn write_version(&self, out: &mut dyn fmt::Write) -> fmt::Result {
         // "5.3.1-0-g81034ce1f1373e37dc865038e1bc8eeecf559ce8": the release is enough.
         let full = version::read().unwrap_or("unknown");
-        full.split('-').next().unwrap_or(full).to_string()
+        out.write_str(full.split('-').next().unwrap_or(full))
     }
 
     #[inline]
@@ -78,6 +83,11 @@ impl Allocator for Jemalloc {
     #[inline]
     fn effective(&self, wanted: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         settings::effective(wanted)
+    }
+
+    #[inline]
+    fn each_effective(&self, each: &mut dyn FnMut(&str, &str)) {
+        settings::each_effective(each)
     }
 
     /// Decay and background threads: the settings that jemalloc lets a running process change for good. A value that
@@ -130,6 +140,12 @@ impl Allocator for Jemalloc {
             retained: bytes(stats::retained::read()),
             arenas: arenas(),
         }
+    }
+
+    #[cfg(feature = "stats")]
+    #[inline]
+    fn uses(&self) -> Uses {
+        uses::uses()
     }
 
     #[cfg(not(feature = "stats"))]

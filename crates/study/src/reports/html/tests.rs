@@ -11,7 +11,7 @@ fn estimate(median: f64) -> Estimate {
 
 /// A point whose metrics all have this value.
 fn point(value: Option<f64>) -> Option<Point> {
-    Some(Point { estimates: METRICS.iter().map(|_| value.map(estimate)).collect(), failed: 0 })
+    Some(Point { estimates: METRICS.iter().map(|_| value.map(estimate)).collect(), failed: 0, anatomy: None })
 }
 
 fn line(candidate: &str, points: Vec<Option<Point>>) -> Line {
@@ -38,7 +38,10 @@ fn a_page_without_figures_still_stands() {
         page(&[], vec![line("system", vec![])]),
         page(&[4], vec![]),
         page(&[1, 4], vec![line("system", vec![None, None])]),
-        page(&[4], vec![line("system", vec![Some(Point { estimates: vec![None; METRICS.len()], failed: 3 })])]),
+        page(
+            &[4],
+            vec![line("system", vec![Some(Point { estimates: vec![None; METRICS.len()], failed: 3, anatomy: None })])],
+        ),
     ] {
         assert!(page.contains("</html>") && !page.contains("<figure"), "{page}");
     }

@@ -1,0 +1,304 @@
+//! The answer in words. In: what a search found. Out: a table, the recommendation, the reason, and the lines to paste.
+
+use allocanary_cell::description::Description;
+use allocanary_cell::spec::Spec;
+use allocanary_study::reports::{anatomies, words};
+use allocanary_study::summary::anatomy::{self, Anatomy, PARTS, Part};
+use allocanary_study::summary::{Estimate, Metric, Verdict, metric_index};
+
+use crate::goal::Goal;
+use crate::lines::lines;
+use crate::proof::{Finalist, Limit};
+use crate::search::Searched;
+use crate::space::limits;
+
+/// What the words need to know besides the rows.
+pub struct Asked<'a> {
+    /// The objective and its guards.
+    pub goal: &'a Goal,
+    /// The workload and its size: `server with 40 threads on 40 emulated cores`.
+    pub job: &'a str,
+    /// The available cells.
+    pub cells: &'a [Description],
+}
+
+/// The finalists, one below the other: the candidate, and below it its figures against the present candidate's.
+pub fn table(found: &Searched, asked: &Asked) -> String {
+    let mut out = format!("Finalists, fresh rows only ({}):\n", asked.job);
+    for (candidate, group) in &found.fresh {
+        let now = if *candidate == found.present { "  (what you have)" } else { "" };
+        let mark = if found.front.contains(candidate) { "*" } else { " " };
+        out.push_str(&format!("{mark} {candidate}{now}\n"));
+        let figures = asked.goal.metrics().map(|metric| {
+            let estimate = Estimate::of(&group.values.get(metric_index(metric.name)).cloned().unwrap_or_default());
+            format!(
+                "{} {} {}",
+                metric.name,
+                words::median(metric.name, estimate.as_ref()),
+                words::interval(metric.name, estimate.as_ref())
+            )
+        });
+        let figures: Vec<String> = figures.map(|figure| figure.trim_end().to_string()).collect();
+        out.push_str(&format!("    {}\n", figures.join("; ")));
+        if let Some(finalist) = found.finalists.iter().find(|finalist| finalist.candidate == *candidate) {
+            out.push_str(&format!("    {}\n", against(finalist, asked.goal.objective)));
+        }
+    }
+    out.push_str("* on the Pareto front: none has less of the objective and more throughput.\n");
+    out
+}
+
+/// `rss better -78 % [-79, -77]; throughput -1.0 % (kept); p99 +4.0 % (open)`.
+fn against(finalist: &Finalist, objective: &Metric) -> String {
+    let mut verdict = finalist.objective.verdict.text();
+    if finalist.objective.verdict != Verdict::Equal && !finalist.significant {
+        verdict = "undecided";
+    }
+    let change = words::change(finalist.objective.ratio());
+    let guards = finalist.guards.iter().map(|(name, comparison, limit)| {
+        let limit = match limit {
+            Limit::Kept => "within the limit",
+            Limit::Open => "within, not surely",
+            Limit::Exceeded => "beyond the limit",
+        };
+        format!("; {name} {} ({limit})", words::change(comparison.ratio()))
+    });
+    format!("{} {verdict} {change}{}", objective.name, guards.collect::<String>())
+}
+
+/// The recommendation in one paragraph: what it saves, what it costs, for whom it does not hold.
+pub fn recommendation(found: &Searched, asked: &Asked) -> String {
+    let objective = asked.goal.objective;
+    let present = &found.present;
+    let Some(best) = found.recommended() else { return keep(found, asked) };
+    let unit = objective.unit;
+    let (old, new) = (unit.show(best.objective.old), unit.show(best.objective.new));
+    let interval = best.objective.interval.map_or(String::new(), |(low, high)| {
+        format!(" (95 % interval {} to {})", words::change(low), words::change(high))
+    });
+    let change = words::change(best.objective.ratio());
+    let mut text = format!(
+        "Use {} instead of {present}: {} {new} instead of {old}, {change}{interval}, for {}.",
+        best.candidate, objective.name, asked.job
+    );
+    for (name, comparison, limit) in &best.guards {
+        let sure = match limit {
+            Limit::Open => match asked.goal.guards.iter().find(|guard| guard.metric.name == *name) {
+                Some(guard) => match comparison.repeats_to_pass(guard.share) {
+                    Some(repeats) => format!(", and some {repeats} repeats would make sure of the limit"),
+                    None => ", too noisy to be sure of the limit".into(),
+                },
+                None => String::new(),
+            },
+            _ => String::new(),
+        };
+        text.push_str(&format!(" Its {name}: {}{sure}.", words::change(comparison.ratio())));
+    }
+    text.push_str(&format!(
+        " {} candidates were tried; the figures are of fresh rows, n {} each, and corrected for {} finalists (Holm). This \
+         holds for this workload and this size of host; a service with another pattern of allocations needs a search of its \
+         own.",
+        found.tried,
+        best.objective.n.1,
+        found.finalists.len()
+    ));
+    text
+}
+
+/// The answer without a better candidate, with the nearest one and the reason.
+fn keep(found: &Searched, asked: &Asked) -> String {
+    let (present, objective) = (&found.present, asked.goal.objective);
+    let mut text = format!(
+        "Keep what you have, {present}: of {} candidates none is surely better in {} within the limits, for {}.",
+        found.tried, objective.name, asked.job
+    );
+    let nearest = found.finalists.iter().min_by(|a, b| a.objective.new.total_cmp(&b.objective.new));
+    if let Some(nearest) = nearest {
+        text.push_str(&format!(" The nearest, {}: {}.", nearest.candidate, against(nearest, objective)));
+        let undecided = nearest.objective.verdict == Verdict::Undecided;
+        if let Some(repeats) = nearest.objective.repeats_to_decide().filter(|_| undecided) {
+            text.push_str(&format!(" Some {repeats} repeats would decide."));
+        }
+        if let Some(spread) = too_noisy(found, objective) {
+            text.push_str(&format!(
+                " The rows are too noisy to judge small differences: they spread by {spread:.0} %."
+            ));
+        }
+    }
+    text
+}
+
+/// The spread of the present candidate's rows in percent of the median, if it is above 10 %.
+fn too_noisy(found: &Searched, objective: &Metric) -> Option<f64> {
+    let values = found.group(&found.present)?.values.get(metric_index(objective.name))?;
+    let estimate = Estimate::of(values)?;
+    let percent = estimate.spread / estimate.median * 100.0;
+    (percent > 10.0).then_some(percent)
+}
+
+/// Where the memory is that the recommendation saves: `Arenas and thread caches held the rest: ...`, and both bars.
+pub fn reason(found: &Searched, width: usize) -> Option<String> {
+    let middle = |candidate: &str| anatomy::middle(&found.group(candidate)?.anatomies);
+    let now = middle(&found.present)?;
+    let mut out = String::new();
+    let bar = |name: &str, anatomy: &Anatomy| {
+        let rss = words::mebibytes(anatomy.rss);
+        format!("{name} {rss} MiB\n  {}\n  {}\n", anatomies::bar(anatomy, width - 2), anatomies::figures(anatomy))
+    };
+    out.push_str(&bar(&found.present, &now));
+    if let Some(best) = found.recommended()
+        && let Some(then) = middle(&best.candidate)
+    {
+        out.push_str(&bar(&best.candidate, &then));
+        if let Some(sentence) = held(&best.candidate, &now, &then) {
+            out.push_str(&format!("{sentence}\n"));
+        }
+    }
+    out.extend(anatomies::sentence(&found.present, &now).map(|sentence| sentence + "\n"));
+    Some(out)
+}
+
+/// The letters of the bars.
+pub fn key(found: &Searched) -> String {
+    let of = |candidate: &str| anatomy::middle(&found.group(candidate)?.anatomies);
+    let names = [Some(found.present.as_str()), found.recommended().map(|best| best.candidate.as_str())];
+    let shown: Vec<Anatomy> = names.into_iter().flatten().filter_map(of).collect();
+    anatomies::key_of(&shown)
+}
+
+/// What the settings limit, and the parts that shrank.
+fn held(candidate: &str, now: &Anatomy, then: &Anatomy) -> Option<String> {
+    let spec = Spec::parse(candidate).ok()?;
+    let mut named: Vec<&str> = Vec::new();
+    for what in spec.settings.keys().filter_map(|setting| limits(&spec.name, setting)) {
+        if !named.contains(&what) {
+            named.push(what);
+        }
+    }
+    let saved = now.rss - then.rss;
+    if saved <= 0.0 {
+        return None;
+    }
+    let mut parts: Vec<(f64, Part)> = PARTS.iter().map(|part| (now.get(*part) - then.get(*part), *part)).collect();
+    parts.retain(|(less, _)| *less >= saved * 0.05);
+    parts.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let parts: Vec<String> =
+        parts.iter().map(|(less, part)| format!("{} {}", words::mebibytes(*less), now.name(*part))).collect();
+    let who = match named.as_slice() {
+        [] => "Another allocator does without the rest".to_string(),
+        [one] => format!("{} held the rest", capital(one)),
+        [all @ .., last] => format!("{} and {last} held the rest", capital(&all.join(", "))),
+    };
+    Some(format!("{who}: of {} MiB less, {}.", words::mebibytes(saved), parts.join(", ")))
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// The lines to paste for the recommended candidate.
+pub fn paste(found: &Searched, asked: &Asked) -> Option<String> {
+    let spec = Spec::parse(&found.recommended()?.candidate).ok()?;
+    let cell = asked.cells.iter().find(|cell| cell.allocator == spec.name)?;
+    let form = |lines: crate::lines::Lines| format!("{}:\n{}\n", lines.place, indented(&lines.text));
+    Some(lines(&spec, cell).into_iter().map(form).collect::<Vec<_>>().join("\n"))
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proof::{front, prove, tests::group};
+    use allocanary_cell::sample::Answer;
+    use allocanary_cell::workload::Phase;
+
+    fn around(middle: f64) -> Vec<f64> {
+        (0..10).map(|step| middle * (1.0 + f64::from(step) * 0.001)).collect()
+    }
+
+    fn anatomy(parts: &[(&str, u64)]) -> Anatomy {
+        let column = |(name, mebibytes): &(&str, u64)| (name.to_string(), vec![Some(mebibytes << 20)]);
+        let readings = parts.iter().map(column).collect();
+        let answer = Answer { phases: vec![Phase::Idle], live_bytes: vec![4 << 20], readings, ..Answer::default() };
+        Anatomy::of(&answer, 40).unwrap()
+    }
+
+    fn found(new: f64, throughput: f64) -> (Searched, Goal) {
+        let goal = Goal::parse("memory", None).unwrap();
+        let mib = f64::from(1 << 20);
+        let mut present = group(&around(95.0 * mib), &around(1000.0));
+        let own = [
+            ("program_bytes", 3),
+            ("heap_rss_bytes", 92),
+            ("held_bytes", 5),
+            ("dirty_bytes", 25),
+            ("cached_bytes", 62),
+        ];
+        present.anatomies = vec![anatomy(&own)];
+        let mut other = group(&around(new * mib), &around(throughput));
+        let own =
+            [("program_bytes", 3), ("heap_rss_bytes", 17), ("held_bytes", 5), ("dirty_bytes", 12), ("cached_bytes", 0)];
+        other.anatomies = vec![anatomy(&own)];
+        let name = "jemalloc:narenas=1,tcache=false".to_string();
+        let finalists = prove(&goal, &present, &[(name.clone(), &other)]);
+        let front = front(&goal, &[("jemalloc".into(), &present), (name.clone(), &other)]);
+        let fresh = vec![("jemalloc".to_string(), present), (name, other)];
+        let found = Searched {
+            present: "jemalloc".into(),
+            finalists,
+            fresh,
+            front,
+            tried: 26,
+            raced: 100,
+            failures: Default::default(),
+            notes: Vec::new(),
+        };
+        (found, goal)
+    }
+
+    #[test]
+    fn a_recommendation_says_what_it_saves_what_it_costs_and_what_held_the_rest() {
+        let (found, goal) = found(20.0, 990.0);
+        let asked = Asked { goal: &goal, job: "server, 40 threads on 40 cores", cells: &[] };
+        let text = recommendation(&found, &asked);
+        for said in [
+            "Use jemalloc:narenas=1,tcache=false instead of jemalloc: rss 20.1 MiB instead of 95.4 MiB, -79 %",
+            "Its throughput: -1.0 %.",
+            "26 candidates were tried; the figures are of fresh rows, n 10 each, and corrected for 1 finalists (Holm)",
+            "needs a search of its own",
+        ] {
+            assert!(text.contains(said), "{said}\n{text}");
+        }
+        let why = reason(&found, 80).unwrap();
+        assert!(
+            why.contains(
+                "Arenas and thread caches held the rest: of 75.0 MiB less, 62.0 thread caches, 13.0 freed pages"
+            ),
+            "{why}"
+        );
+        assert!(why.contains("Some 62.0 of jemalloc's 95.0 MiB are in the caches of 40 idle threads."), "{why}");
+        assert!(why.lines().all(|line| line.len() <= 130) && why.lines().nth(1).unwrap().len() == 80, "{why}");
+        let table = table(&found, &asked);
+        assert!(
+            table.contains("* jemalloc  (what you have)\n") && table.contains("rss better -79 %; throughput -1.0 % ("),
+            "{table}"
+        );
+    }
+
+    #[test]
+    fn keep_what_you_have_names_the_nearest_and_why() {
+        let (found, goal) = found(12.0, 500.0);
+        let asked = Asked { goal: &goal, job: "server", cells: &[] };
+        let text = recommendation(&found, &asked);
+        assert!(
+            text.starts_with("Keep what you have, jemalloc: of 26 candidates none is surely better in rss"),
+            "{text}"
+        );
+        assert!(text.contains("throughput -50 % (beyond the limit)"), "{text}");
+        assert!(paste(&found, &asked).is_none());
+    }
+}

@@ -1,0 +1,197 @@
+//! The proof: finalists against what the user has now, on fresh rows only. In: values of each metric. Out: verdicts that
+//! are corrected for the number of finalists, and which one to recommend, if any.
+
+use allocanary_study::summary::{Better, Comparison, Group, MARGIN, METRICS, Metric, Verdict, compare_groups};
+
+use crate::goal::{Goal, Guard};
+
+/// The share of searches among equals that may recommend something.
+const ERRORS: f64 = 0.05;
+
+/// A finalist's fresh rows, compared with those of the present candidate.
+#[derive(Clone, Debug)]
+pub struct Finalist {
+    /// The candidate.
+    pub candidate: String,
+    /// In the objective.
+    pub objective: Comparison,
+    /// Whether the difference in the objective is significant among all finalists (Holm).
+    pub significant: bool,
+    /// In each guard, in the order of the goal.
+    pub guards: Vec<(&'static str, Comparison, Limit)>,
+}
+
+/// How a guard stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// The whole interval is within the limit.
+    Kept,
+    /// The median is within the limit; the interval is not, or there is none.
+    Open,
+    /// The median exceeds the limit.
+    Exceeded,
+}
+
+impl Finalist {
+    /// Whether it is surely better in the objective, and no guard's median exceeds its limit.
+    pub fn is_proven(&self) -> bool {
+        self.is_better() && self.guards.iter().all(|(_, _, limit)| *limit != Limit::Exceeded)
+    }
+
+    /// Whether more rows may prove it: it is surely better, and what exceeds a limit may do so by chance.
+    pub fn is_in_doubt(&self, goal: &Goal) -> bool {
+        let guards = || self.guards.iter().zip(&goal.guards);
+        let exceeded = || guards().filter(|((_, _, limit), _)| *limit == Limit::Exceeded);
+        let by_chance = |((_, compared, _), guard): (&(_, Comparison, Limit), &Guard)| {
+            compared.worsening(guard.metric.better).is_some_and(|(least, _)| least <= guard.share)
+        };
+        self.is_better() && exceeded().count() > 0 && exceeded().all(by_chance)
+    }
+
+    /// Whether it is surely better in the objective.
+    pub fn is_better(&self) -> bool {
+        self.significant && self.objective.verdict == Verdict::Better
+    }
+}
+
+/// Which p values are significant, so that the chance of a single error among all is at most `errors` (Holm).
+pub fn holm(p_values: &[f64], errors: f64) -> Vec<bool> {
+    let mut order: Vec<usize> = (0..p_values.len()).collect();
+    order.sort_unstable_by(|a, b| p_values[*a].total_cmp(&p_values[*b]));
+    let mut significant = vec![false; p_values.len()];
+    for (step, at) in order.iter().enumerate() {
+        if p_values[*at] > errors / (p_values.len() - step) as f64 {
+            break;
+        }
+        significant[*at] = true;
+    }
+    significant
+}
+
+/// Compares each finalist with the present candidate.
+pub fn prove(goal: &Goal, present: &Group, finalists: &[(String, &Group)]) -> Vec<Finalist> {
+    let compared = |metric: &Metric, margin: f64| {
+        compare_groups(finalists.iter().map(|(_, group)| (present, *group)), metric, margin)
+    };
+    let objective = compared(goal.objective, MARGIN);
+    let p_values: Vec<f64> = objective.iter().map(|comparison| comparison.p).collect();
+    let significant = holm(&p_values, ERRORS);
+    let guards: Vec<Vec<Comparison>> = goal.guards.iter().map(|guard| compared(guard.metric, MARGIN)).collect();
+    let finalist = |at: usize| Finalist {
+        candidate: finalists[at].0.clone(),
+        objective: objective[at],
+        significant: significant[at],
+        guards: goal
+            .guards
+            .iter()
+            .zip(&guards)
+            .map(|(guard, compared)| {
+                (guard.metric.name, compared[at], limit(guard.share, guard.metric.better, &compared[at]))
+            })
+            .collect(),
+    };
+    (0..finalists.len()).map(finalist).collect()
+}
+
+fn limit(share: f64, better: Better, comparison: &Comparison) -> Limit {
+    let middle = if better == Better::Higher { 1.0 - comparison.ratio() } else { comparison.ratio() - 1.0 };
+    match comparison.worsening(better) {
+        _ if middle.is_nan() || middle > share => Limit::Exceeded,
+        Some((_, most)) if most <= share => Limit::Kept,
+        _ => Limit::Open,
+    }
+}
+
+/// The finalist to recommend: the proven one with the best objective. Of those within 2 % of the best, the one with the
+/// fewest settings, because each setting is one more thing to know.
+pub fn recommended(finalists: &[Finalist]) -> Option<&Finalist> {
+    let proven = || finalists.iter().filter(|finalist| finalist.is_proven());
+    let best = proven().map(|finalist| finalist.objective.new).min_by(f64::total_cmp)?;
+    let near = proven().filter(|finalist| finalist.objective.new <= best * (1.0 + MARGIN));
+    near.min_by(|a, b| {
+        let settings = |finalist: &Finalist| finalist.candidate.matches('=').count();
+        settings(a).cmp(&settings(b)).then(a.objective.new.total_cmp(&b.objective.new))
+    })
+}
+
+/// The finalists and the present candidate that no other beats in both objective and throughput: their names.
+pub fn front(goal: &Goal, groups: &[(String, &Group)]) -> Vec<String> {
+    let at = |name: &str| METRICS.iter().position(|metric| metric.name == name);
+    let median = |group: &Group, name: &str| allocanary_study::summary::stats::median(group.values.get(at(name)?)?);
+    let gain = if goal.objective.name == "throughput" { "rss" } else { "throughput" };
+    let pairs: Vec<(f64, f64)> = groups
+        .iter()
+        .map(|(_, group)| (median(group, goal.objective.name).unwrap_or(f64::NAN), median(group, gain).unwrap_or(0.0)))
+        .collect();
+    allocanary_study::reports::front(&pairs).into_iter().map(|at| groups[at].0.clone()).collect()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use allocanary_study::summary::metric_index;
+
+    /// A group with these values of memory and throughput, and a p99 of 1.
+    pub(crate) fn group(rss: &[f64], throughput: &[f64]) -> Group {
+        let mut values = vec![Vec::new(); METRICS.len()];
+        values[metric_index("rss")] = rss.to_vec();
+        values[metric_index("throughput")] = throughput.to_vec();
+        values[metric_index("p99")] = vec![1.0; rss.len()];
+        Group { values, ..Group::default() }
+    }
+
+    fn around(middle: f64) -> Vec<f64> {
+        (0..10).map(|step| middle * (1.0 + f64::from(step) * 0.001)).collect()
+    }
+
+    #[test]
+    fn holm_steps_down_and_stops() {
+        assert_eq!(holm(&[0.01, 0.04, 0.03], 0.05), [true, false, false]);
+        assert_eq!(holm(&[0.001, 0.02, 0.04], 0.05), [true, true, true]);
+        assert_eq!(holm(&[0.04], 0.05), [true]);
+        assert!(holm(&[], 0.05).is_empty());
+    }
+
+    #[test]
+    fn the_least_memory_within_the_limits_is_recommended() {
+        let goal = Goal::parse("memory", None).unwrap();
+        let present = group(&around(95.0), &around(1000.0));
+        let small = group(&around(20.0), &around(990.0));
+        let tiny_and_slow = group(&around(12.0), &around(500.0));
+        let same = group(&around(20.1), &around(995.0));
+        let finalists = [
+            ("jemalloc:narenas=1,tcache=false".to_string(), &small),
+            ("jemalloc:dirty_decay_ms=0,narenas=1".to_string(), &tiny_and_slow),
+            ("system:arena_max=1".to_string(), &same),
+        ];
+        let proven = prove(&goal, &present, &finalists);
+        assert_eq!(proven[1].guards[0].2, Limit::Exceeded);
+        assert!(proven[0].is_proven() && proven[1].is_better() && !proven[1].is_proven());
+        let best = recommended(&proven).unwrap();
+        assert_eq!(best.candidate, "system:arena_max=1", "within 2 %, and one setting less");
+        let all = [&[("now".to_string(), &present)][..], &finalists].concat();
+        assert_eq!(front(&goal, &all).len(), 4, "each has less memory or more throughput than any other");
+    }
+
+    #[test]
+    fn keeping_is_an_answer() {
+        let goal = Goal::parse("memory", None).unwrap();
+        let present = group(&around(20.0), &around(1000.0));
+        let (equal, worse) = (group(&around(20.05), &around(1000.0)), group(&around(30.0), &around(1000.0)));
+        let proven = prove(&goal, &present, &[("a".into(), &equal), ("b".into(), &worse)]);
+        assert!(recommended(&proven).is_none(), "{proven:?}");
+        let few = group(&around(10.0)[..4], &around(1000.0)[..4]);
+        assert!(recommended(&prove(&goal, &present, &[("c".into(), &few)])).is_none(), "four rows prove nothing");
+    }
+
+    #[test]
+    fn a_limit_that_the_interval_crosses_is_open() {
+        let goal = Goal::parse("memory", None).unwrap();
+        let noisy: Vec<f64> = (0..10).map(|step| 900.0 + f64::from(step) * 20.0).collect();
+        let present = group(&around(95.0), &noisy);
+        let less: Vec<f64> = noisy.iter().map(|value| value * 0.98).collect();
+        let proven = prove(&goal, &present, &[("a".into(), &group(&around(20.0), &less))]);
+        assert_eq!(proven[0].guards[0].2, Limit::Open, "{:?}", proven[0].guards);
+        assert!(proven[0].is_proven());
+    }
+}

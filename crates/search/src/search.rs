@@ -1,0 +1,415 @@
+//! The whole search. In: a plan and a source of rows. Out: the finalists' proof, and what was tried.
+//!
+//! The stages are named, and the source of rows keeps the rows of each stage apart: `race-1`, `race-2` and so on, and
+//! [`FINAL`]. A search that is run again with the same rows takes the same way, so that it can be resumed.
+
+use std::collections::BTreeMap;
+
+use allocanary_study::error::{Error, Result};
+use allocanary_study::summary::stats::median;
+use allocanary_study::summary::{Group, LEAST_SAMPLES, metric_index};
+
+use crate::goal::Goal;
+use crate::proof::{self, Finalist};
+use crate::race::{self, Figures};
+
+/// The stage whose rows are reported.
+pub const FINAL: &str = "final";
+
+/// Repeats of each candidate in each race.
+pub const RACED: u32 = 2;
+
+/// Most finalists, without the present candidate.
+pub const FINALISTS: usize = 4;
+
+/// The survivors of the first stage, around which the second looks.
+const SURVIVORS: usize = 4;
+
+/// A source of rows: cells of a study, replays of a trace, runs of a program.
+pub trait Measure {
+    /// The rows of these candidates in a stage, `repeats` of each. Rows of the same stage add up: a later call with more
+    /// repeats gives the earlier rows too. A candidate that failed has a group without values.
+    fn rows(&mut self, stage: &str, candidates: &[String], repeats: u32) -> Result<Rows>;
+
+    /// Seconds that are left of the budget; `None` without a budget.
+    fn seconds_left(&self) -> Option<f64>;
+}
+
+/// Rows by candidate.
+#[derive(Debug, Default)]
+pub struct Rows {
+    /// The values of each metric.
+    pub groups: BTreeMap<String, Group>,
+    /// The reason of a failure, by candidate.
+    pub failures: BTreeMap<String, String>,
+    /// Mean seconds that a row took, if any was measured now.
+    pub seconds_each: Option<f64>,
+}
+
+/// Makes the candidates of the second stage from the survivors of the first.
+pub type Around<'a> = Box<dyn Fn(&[String]) -> Vec<String> + 'a>;
+
+/// What to search.
+pub struct Plan<'a> {
+    /// The objective and its guards.
+    pub goal: Goal,
+    /// What the user has now.
+    pub present: String,
+    /// The candidates of the first stage; the present one may be among them.
+    pub first: Vec<String>,
+    /// The candidates of the second stage.
+    pub second: Around<'a>,
+    /// Fresh rows of each finalist.
+    pub repeats: u32,
+}
+
+/// What a search found.
+#[derive(Debug)]
+pub struct Searched {
+    /// The present candidate.
+    pub present: String,
+    /// The finalists, compared with the present candidate on fresh rows.
+    pub finalists: Vec<Finalist>,
+    /// The fresh rows, the present candidate's first.
+    pub fresh: Vec<(String, Group)>,
+    /// Those of them on the Pareto front.
+    pub front: Vec<String>,
+    /// The number of candidates that were tried.
+    pub tried: usize,
+    /// The number of rows that only the races used.
+    pub raced: usize,
+    /// The reasons of failures.
+    pub failures: BTreeMap<String, String>,
+    /// What the user must know about the way: stages that the budget left out.
+    pub notes: Vec<String>,
+}
+
+impl Searched {
+    /// The finalist to use instead of the present candidate; `None` is: keep what you have.
+    pub fn recommended(&self) -> Option<&Finalist> {
+        proof::recommended(&self.finalists)
+    }
+
+    /// The fresh rows of a candidate.
+    pub fn group(&self, candidate: &str) -> Option<&Group> {
+        self.fresh.iter().find(|(name, _)| name == candidate).map(|(_, group)| group)
+    }
+}
+
+/// The state of the races.
+struct Races<'a, 'b> {
+    plan: &'a Plan<'b>,
+    measure: &'a mut dyn Measure,
+    /// The rows of each race are a stage of their own; figures are over all of them.
+    values: BTreeMap<String, Vec<Vec<f64>>>,
+    failures: BTreeMap<String, String>,
+    number: u32,
+    raced: usize,
+    seconds_each: f64,
+    notes: Vec<String>,
+}
+
+/// Runs the search.
+pub fn search(plan: &Plan, measure: &mut dyn Measure) -> Result<Searched> {
+    let mut first: Vec<String> = vec![plan.present.clone()];
+    first.extend(plan.first.iter().filter(|candidate| **candidate != plan.present).cloned());
+    if first.len() < 2 {
+        let text = format!("the space is empty: there is no candidate besides {}, which you have", plan.present);
+        return Err(Error::Input(text));
+    }
+    let mut races = Races {
+        plan,
+        measure,
+        values: BTreeMap::new(),
+        failures: BTreeMap::new(),
+        number: 0,
+        raced: 0,
+        seconds_each: 0.0,
+        notes: Vec::new(),
+    };
+    let survivors = races.halve(first, SURVIVORS)?;
+    let around: Vec<String> =
+        (plan.second)(&survivors).into_iter().filter(|name| !races.values.contains_key(name)).collect();
+    let second = match races.can_pay(around.len() * RACED as usize * 2) {
+        true if !around.is_empty() => [survivors.clone(), races.halve(around, SURVIVORS)?].concat(),
+        true => survivors,
+        false => {
+            races.notes.push(format!("the budget left out {} candidates of the second stage", around.len()));
+            survivors
+        }
+    };
+    let finalists = races.finalists(&second);
+    races.prove(finalists)
+}
+
+impl Races<'_, '_> {
+    /// Races candidates until at most `keep` are left, besides the present one.
+    fn halve(&mut self, candidates: Vec<String>, keep: usize) -> Result<Vec<String>> {
+        let mut left = candidates;
+        loop {
+            self.race(&left)?;
+            let half = left.len().div_ceil(2).max(keep);
+            let ended = left.len() <= keep + 1 || !self.can_pay(half * RACED as usize);
+            let best = self.best(&left, if ended { keep } else { half });
+            if ended {
+                return Ok(best);
+            }
+            left = best;
+        }
+    }
+
+    /// Measures each candidate [`RACED`] times more.
+    fn race(&mut self, candidates: &[String]) -> Result<()> {
+        self.number += 1;
+        let mut asked = candidates.to_vec();
+        if !asked.contains(&self.plan.present) {
+            asked.insert(0, self.plan.present.clone());
+        }
+        let rows = self.measure.rows(&format!("race-{}", self.number), &asked, RACED)?;
+        self.seconds_each = rows.seconds_each.unwrap_or(self.seconds_each);
+        self.raced += asked.len() * RACED as usize;
+        for (candidate, group) in rows.groups {
+            let values = self.values.entry(candidate).or_insert_with(|| vec![Vec::new(); group.values.len()]);
+            values.iter_mut().zip(&group.values).for_each(|(all, new)| all.extend(new));
+        }
+        self.failures.extend(rows.failures);
+        for candidate in candidates {
+            self.values.entry(candidate.clone()).or_default();
+        }
+        self.check(candidates)
+    }
+
+    /// Fails if the present candidate failed, or lacks what the goal asks for, or all others failed.
+    fn check(&self, candidates: &[String]) -> Result<()> {
+        let present = &self.plan.present;
+        let has = |candidate: &str, metric: &str| {
+            self.values
+                .get(candidate)
+                .and_then(|values| values.get(metric_index(metric)))
+                .is_some_and(|values| !values.is_empty())
+        };
+        let any = |candidate: &str| self.values.get(candidate).is_some_and(|all| all.iter().any(|one| !one.is_empty()));
+        let why = |candidate: &String| self.failures.get(candidate).map_or("no row", String::as_str);
+        if candidates.iter().all(|candidate| !any(candidate)) {
+            let first = &candidates[0];
+            let count = candidates.len();
+            return Err(Error::Input(format!("all {count} candidates failed; the first, {first}: {}", why(first))));
+        }
+        if !any(present) {
+            return Err(Error::Input(format!("{present}, which you have now, failed: {}", why(present))));
+        }
+        match self.plan.goal.metrics().find(|metric| !has(present, metric.name)) {
+            None => Ok(()),
+            Some(metric) => Err(Error::Input(format!(
+                "the rows have no {}: this workload does not measure it: choose another --objective or --within",
+                metric.name
+            ))),
+        }
+    }
+
+    /// Medians over all races.
+    fn figures(&self, candidate: &str) -> Figures {
+        let values = self.values.get(candidate)?;
+        self.plan.goal.metrics().map(|metric| median(values.get(metric_index(metric.name))?)).collect()
+    }
+
+    /// The best `keep` of some candidates, best first.
+    fn best(&self, candidates: &[String], keep: usize) -> Vec<String> {
+        let present = self.figures(&self.plan.present);
+        let costs: Vec<_> = candidates
+            .iter()
+            .map(|candidate| race::costs(&self.plan.goal, &self.figures(candidate), &present))
+            .collect();
+        race::best(&costs, keep).into_iter().map(|at| candidates[at].clone()).collect()
+    }
+
+    /// Whether the budget pays for so many rows and then for the final.
+    fn can_pay(&self, rows: usize) -> bool {
+        let last = (FINALISTS + 1) * self.plan.repeats as usize;
+        self.measure.seconds_left().is_none_or(|left| (rows + last) as f64 * self.seconds_each <= left)
+    }
+
+    /// The best survivors, and the best of the present candidate's allocator, which costs the user least to adopt.
+    fn finalists(&self, survivors: &[String]) -> Vec<String> {
+        let survivors: Vec<String> =
+            survivors.iter().filter(|candidate| **candidate != self.plan.present).cloned().collect();
+        let mut finalists = self.best(&survivors, FINALISTS);
+        let allocator = |candidate: &str| candidate.split([':', ' ']).next().unwrap_or_default().to_string();
+        let own = allocator(&self.plan.present);
+        if !finalists.iter().any(|candidate| allocator(candidate) == own) {
+            let all: Vec<String> = self.values.keys().filter(|name| allocator(name) == own).cloned().collect();
+            let best = self.best(&all, all.len()).into_iter().find(|candidate| *candidate != self.plan.present);
+            if let Some(best) = best {
+                finalists.truncate(FINALISTS - 1);
+                finalists.push(best);
+            }
+        }
+        finalists
+    }
+
+    /// Measures the finalists and the present candidate anew, and compares only these rows.
+    fn prove(mut self, finalists: Vec<String>) -> Result<Searched> {
+        let all: Vec<String> = std::iter::once(self.plan.present.clone()).chain(finalists.iter().cloned()).collect();
+        let mut repeats = self.plan.repeats;
+        if let Some(left) = self.measure.seconds_left() {
+            let affordable = left / (all.len() as f64 * self.seconds_each.max(1e-6));
+            if affordable < LEAST_SAMPLES as f64 {
+                let wanted = all.len() as f64 * LEAST_SAMPLES as f64 * self.seconds_each - left;
+                return Err(Error::Input(format!(
+                    "--budget: too small to judge: the races are done, and {} finalists need {} fresh rows each; \
+                     {} s more would be enough, and --resume continues",
+                    finalists.len(),
+                    LEAST_SAMPLES,
+                    wanted.ceil().max(1.0)
+                )));
+            }
+            repeats = repeats.min(affordable as u32);
+            if repeats < self.plan.repeats {
+                self.notes
+                    .push(format!("the budget allowed {repeats} fresh rows each instead of {}", self.plan.repeats));
+            }
+        }
+        let mut found = self.compared(&all, repeats)?;
+        let best = found.recommended().map_or(f64::INFINITY, |best| best.objective.new);
+        let in_doubt = |finalist: &Finalist| finalist.objective.new < best && finalist.is_in_doubt(&self.plan.goal);
+        let affordable = self
+            .measure
+            .seconds_left()
+            .is_none_or(|left| (all.len() as f64 * f64::from(repeats)) * self.seconds_each <= left);
+        if found.finalists.iter().any(in_doubt) && affordable {
+            // A limit was exceeded, perhaps by chance. What decides this is not the objective, so that its own error
+            // stays as it was.
+            found = self.compared(&all, repeats * 2)?;
+        }
+        Ok(found)
+    }
+
+    /// The proof on `repeats` fresh rows each.
+    fn compared(&mut self, all: &[String], repeats: u32) -> Result<Searched> {
+        let mut rows = self.measure.rows(FINAL, all, repeats)?;
+        self.seconds_each = rows.seconds_each.unwrap_or(self.seconds_each);
+        self.failures.extend(rows.failures);
+        let tried = self.values.len();
+        let fresh: Vec<(String, Group)> =
+            all.iter().map(|name| (name.clone(), rows.groups.remove(name).unwrap_or_default())).collect();
+        let has_values = |group: &Group| group.values.iter().any(|values| !values.is_empty());
+        let Some((_, present)) = fresh.first().filter(|(_, group)| has_values(group)) else {
+            return Err(Error::Input(format!("{}, which you have now, failed in the final", self.plan.present)));
+        };
+        let others: Vec<(String, &Group)> = fresh
+            .iter()
+            .skip(1)
+            .filter(|(_, group)| has_values(group))
+            .map(|(name, group)| (name.clone(), group))
+            .collect();
+        let finalists = proof::prove(&self.plan.goal, present, &others);
+        let measured: Vec<(String, &Group)> =
+            std::iter::once((self.plan.present.clone(), present)).chain(others.iter().cloned()).collect();
+        let front = proof::front(&self.plan.goal, &measured);
+        Ok(Searched {
+            present: self.plan.present.clone(),
+            finalists,
+            front,
+            fresh,
+            tried,
+            raced: self.raced,
+            failures: self.failures.clone(),
+            notes: self.notes.clone(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proof::tests::group;
+
+    /// Answers with a memory for each candidate; others fail.
+    struct Table {
+        memory: BTreeMap<&'static str, f64>,
+        left: Option<f64>,
+        asked: Vec<(String, Vec<String>, u32)>,
+    }
+
+    impl Measure for Table {
+        fn rows(&mut self, stage: &str, candidates: &[String], repeats: u32) -> Result<Rows> {
+            self.asked.push((stage.to_string(), candidates.to_vec(), repeats));
+            let mut rows = Rows { seconds_each: Some(1.0), ..Rows::default() };
+            for candidate in candidates {
+                match self.memory.get(candidate.as_str()) {
+                    None => drop(rows.failures.insert(candidate.clone(), "no luck".into())),
+                    Some(memory) => {
+                        let spread = |middle: f64| -> Vec<f64> {
+                            (0..repeats).map(|at| middle * (1.0 + f64::from(at) * 1e-4)).collect()
+                        };
+                        rows.groups.insert(candidate.clone(), group(&spread(*memory), &spread(1000.0)));
+                    }
+                }
+            }
+            self.left = self.left.map(|left| left - candidates.len() as f64 * f64::from(repeats));
+            Ok(rows)
+        }
+
+        fn seconds_left(&self) -> Option<f64> {
+            self.left
+        }
+    }
+
+    fn table(memory: &[(&'static str, f64)], left: Option<f64>) -> Table {
+        Table { memory: memory.iter().copied().collect(), left, asked: Vec::new() }
+    }
+
+    fn plan<'a>(first: &[&str], second: &'a [&'a str]) -> Plan<'a> {
+        let names = |names: &[&str]| names.iter().map(|name| name.to_string()).collect::<Vec<_>>();
+        let second = Box::new(move |_: &[String]| names(second));
+        Plan {
+            goal: Goal::parse("memory", None).unwrap(),
+            present: "j".into(),
+            first: names(first),
+            second,
+            repeats: 10,
+        }
+    }
+
+    #[test]
+    fn the_best_of_both_stages_is_found_and_measured_anew() {
+        let names = ["j:a=1", "j:a=2", "j:a=3", "j:a=4", "s", "s:a=1", "s:a=2", "m", "broken"];
+        let memory: Vec<(&str, f64)> =
+            names[..8].iter().enumerate().map(|(at, name)| (*name, 90.0 - at as f64)).collect();
+        let mut source = table(&[&memory[..], &[("j", 95.0), ("j:b=1", 20.0)]].concat(), None);
+        let found = search(&plan(&names, &["j:b=1", "s"]), &mut source).unwrap();
+        assert_eq!(found.recommended().unwrap().candidate, "j:b=1");
+        assert_eq!(found.tried, 11);
+        assert_eq!(found.failures["broken"], "no luck");
+        let (stage, last, repeats) = source.asked.last().unwrap();
+        assert_eq!((stage.as_str(), last[0].as_str(), *repeats), (FINAL, "j", 10));
+        let stages: Vec<&str> = source.asked.iter().map(|(stage, _, _)| stage.as_str()).collect();
+        assert!(stages.windows(2).all(|pair| pair[0] != pair[1]), "each race has rows of its own: {stages:?}");
+        assert!(found.fresh.iter().all(|(_, group)| group.values[0].len() == 10), "no row of a race is reported");
+    }
+
+    #[test]
+    fn a_budget_leaves_out_the_second_stage_and_then_is_too_small() {
+        let all = [("j", 95.0), ("j:a=1", 50.0), ("j:a=2", 40.0)];
+        let names = ["j:a=1", "j:a=2"];
+        let mut source = table(&all, Some(57.0));
+        let found = search(&plan(&names, &["j:b=1"]), &mut source).unwrap();
+        assert!(found.notes[0].contains("left out 1 candidates of the second stage"), "{:?}", found.notes);
+        assert_eq!(found.recommended().unwrap().candidate, "j:a=2");
+        let error = search(&plan(&names, &[]), &mut table(&all, Some(10.0))).unwrap_err().to_string();
+        assert!(error.contains("too small to judge") && error.contains("11 s more would be enough"), "{error}");
+    }
+
+    #[test]
+    fn what_cannot_be_searched_is_said() {
+        let said = |first: &[&str], memory: &[(&'static str, f64)]| {
+            search(&plan(first, &[]), &mut table(memory, None)).unwrap_err().to_string()
+        };
+        assert!(said(&["j"], &[("j", 1.0)]).contains("the space is empty"));
+        assert!(said(&["a", "b"], &[]).contains("all 3 candidates failed; the first, j: no luck"));
+        assert!(said(&["a"], &[("a", 1.0)]).contains("j, which you have now, failed: no luck"));
+        let cpu = Plan { goal: Goal::parse("cpu", Some(&[])).unwrap(), ..plan(&["a"], &[]) };
+        let error = search(&cpu, &mut table(&[("a", 1.0), ("j", 1.0)], None)).unwrap_err().to_string();
+        assert!(error.contains("the rows have no cpu"), "{error}");
+    }
+}

@@ -1,0 +1,106 @@
+//! Where each candidate's memory is, in words. In: a panel. Out: the figures of one column, and sentences.
+
+use super::words;
+use crate::summary::anatomy::{Anatomy, PARTS, Part};
+use crate::summary::{Line, Panel};
+
+/// The letter of each part in a bar of text, in the order of [`PARTS`].
+pub const LETTERS: [char; PARTS.len()] = ['P', 'S', 'L', 'R', 'C', 'F', 'D', 'M', 'A', 'H', 'O', '?'];
+
+/// The anatomies of a column, by line. Empty if no row of the column has one.
+pub fn at(panel: &Panel, column: usize) -> Vec<(usize, &Line, Anatomy)> {
+    let found = |line: &Line| line.points.get(column)?.as_ref()?.anatomy;
+    panel.lines.iter().enumerate().filter_map(|(at, line)| Some((at, line, found(line)?))).collect()
+}
+
+/// The part with the most memory among those that the allocator decides, if it is at least a quarter of all:
+/// `Some 38.2 of jemalloc's 80.1 MiB are in the caches of 64 idle threads.`
+pub fn sentence(candidate: &str, anatomy: &Anatomy) -> Option<String> {
+    let decided = [Part::Rounding, Part::Caches, Part::Inside, Part::Dirty, Part::Muzzy, Part::Own, Part::Huge];
+    let most = decided.into_iter().max_by(|a, b| anatomy.get(*a).total_cmp(&anatomy.get(*b)))?;
+    if anatomy.get(most) < anatomy.rss / 4.0 {
+        return None;
+    }
+    let threads = anatomy.threads;
+    let threads = if threads == 1 { "one idle thread".to_string() } else { format!("{threads} idle threads") };
+    let place = match most {
+        Part::Caches => format!("in the caches of {threads}"),
+        Part::Rounding => format!("in the caches of {threads} and in rounding, which it does not tell apart"),
+        Part::Inside => "free, in pages that also have live blocks".into(),
+        Part::Dirty => "in freed pages that it keeps".into(),
+        Part::Muzzy => "in freed pages that the kernel may take".into(),
+        Part::Own => "in its own structures".into(),
+        _ => "padding of huge pages: nobody asked for it".into(),
+    };
+    let (part, all) = (words::mebibytes(anatomy.get(most)), words::mebibytes(anatomy.rss));
+    Some(format!("Some {part} of {candidate}'s {all} MiB are {place}."))
+}
+
+/// The parts with at least 0.05 MiB, the largest first: `C 38.2, D 22.8`.
+pub fn figures(anatomy: &Anatomy) -> String {
+    let mut parts: Vec<(f64, char)> =
+        PARTS.iter().zip(LETTERS).map(|(part, letter)| (anatomy.get(*part), letter)).collect();
+    parts.retain(|(bytes, _)| bytes.abs() >= 0.05 * f64::from(1 << 20));
+    parts.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let parts: Vec<String> =
+        parts.iter().map(|(bytes, letter)| format!("{letter} {}", words::mebibytes(*bytes))).collect();
+    parts.join(", ")
+}
+
+/// A bar of `width` letters, in proportion to the parts. The parts' rounding is carried over, so that the bar is full.
+pub fn bar(anatomy: &Anatomy, width: usize) -> String {
+    let whole: f64 = PARTS.iter().map(|part| anatomy.get(*part).max(0.0)).sum();
+    let (mut sum, mut bar) = (0.0, String::new());
+    for (part, letter) in PARTS.iter().zip(LETTERS) {
+        sum += anatomy.get(*part).max(0.0);
+        let end = if whole > 0.0 { (sum / whole * width as f64).round() as usize } else { 0 };
+        bar.extend(std::iter::repeat_n(letter, end.saturating_sub(bar.len())));
+    }
+    bar
+}
+
+/// The letters and what they stand for, of the parts that some candidate has.
+pub fn key(anatomies: &[(usize, &Line, Anatomy)]) -> String {
+    key_of(&anatomies.iter().map(|(_, _, anatomy)| *anatomy).collect::<Vec<_>>())
+}
+
+/// As [`key`].
+pub fn key_of(anatomies: &[Anatomy]) -> String {
+    let some = |part: Part| {
+        let least = 0.05 * f64::from(1 << 20);
+        anatomies.iter().find(|anatomy| anatomy.get(part).abs() >= least)
+    };
+    let named = PARTS.iter().zip(LETTERS).filter_map(|(part, letter)| {
+        // Where some allocators tell two parts apart and others do not, the key has both names.
+        let first = some(*part)?.name(*part);
+        let other = anatomies.iter().map(|anatomy| anatomy.name(*part)).find(|name| *name != first);
+        Some(format!("{letter} {first}{}", other.map_or(String::new(), |other| format!(" (or {other})"))))
+    });
+    named.collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use allocanary_cell::sample::Answer;
+    use allocanary_cell::workload::Phase;
+
+    fn anatomy(readings: &[(&str, u64)]) -> Anatomy {
+        let column = |(name, mebibytes): &(&str, u64)| (name.to_string(), vec![Some(mebibytes << 20)]);
+        let readings = readings.iter().map(column).collect();
+        let answer = Answer { phases: vec![Phase::Idle], live_bytes: vec![4 << 20], readings, ..Answer::default() };
+        Anatomy::of(&answer, 64).unwrap()
+    }
+
+    #[test]
+    fn a_sentence_says_where_the_most_is() {
+        let cached = anatomy(&[("program_bytes", 4), ("heap_rss_bytes", 76), ("held_bytes", 26), ("cached_bytes", 50)]);
+        let said = sentence("jemalloc", &cached).unwrap();
+        assert_eq!(said, "Some 50.0 of jemalloc's 80.0 MiB are in the caches of 64 idle threads.");
+        assert_eq!(figures(&cached), "C 50.0, R 22.0, P 4.00, L 4.00");
+        assert_eq!(bar(&cached, 20), "PLRRRRRRCCCCCCCCCCCC");
+        let even = anatomy(&[("program_bytes", 4), ("heap_rss_bytes", 5), ("held_bytes", 5), ("dirty_bytes", 0)]);
+        assert_eq!(sentence("x", &even), None, "no part is a quarter of all");
+        assert_eq!(bar(&even, 40).len(), 40);
+    }
+}

@@ -1,0 +1,251 @@
+//! Where the resident memory of an idle process is. In: a row. Out: parts that add up to its resident memory.
+//!
+//! Two sources are joined. The kernel says how much of each mapping is resident, but not what it is for. The allocator
+//! says what its memory is for, but counts addresses: pages that nobody ever wrote to are in its count and not in
+//! memory. So the allocator's mappings are divided by the allocator's count. If that count is larger than what is
+//! resident, the difference was never touched. It is taken from the parts that can have such pages, in proportion: thread
+//! caches are filled with blocks that the thread then does not use; pages hold more blocks than are used; the allocator
+//! prepares structures. If the count is smaller, the rest is padding of huge pages, or freed pages if the allocator does
+//! not count these (mimalloc), or else it is unexplained.
+
+use allocanary_cell::sample::Answer;
+use allocanary_cell::workload::Phase;
+
+/// A part of the resident memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// The program's and its libraries' files, and their data.
+    Program,
+    /// The stacks of all threads.
+    Stacks,
+    /// What the program asked for and did not free.
+    Live,
+    /// Rounding to size classes, headers, and small blocks that the program does not count.
+    Rounding,
+    /// Free blocks that threads keep.
+    Caches,
+    /// Free space in pages with live blocks.
+    Inside,
+    /// Freed pages that the allocator keeps.
+    Dirty,
+    /// Freed pages that the kernel may take.
+    Muzzy,
+    /// The allocator's own structures.
+    Own,
+    /// Memory that nobody asked for, and that came with a huge page.
+    Huge,
+    /// Shared mappings.
+    Other,
+    /// What none of these counts.
+    Unexplained,
+}
+
+/// Every part, in the order of a bar: the bottom first.
+pub const PARTS: [Part; 12] = [
+    Part::Program,
+    Part::Stacks,
+    Part::Live,
+    Part::Rounding,
+    Part::Caches,
+    Part::Inside,
+    Part::Dirty,
+    Part::Muzzy,
+    Part::Own,
+    Part::Huge,
+    Part::Other,
+    Part::Unexplained,
+];
+
+/// An anatomy adds up if at most this share of the resident memory is unexplained.
+pub const TOLERANCE: f64 = 0.02;
+
+/// The parts of a process's resident memory, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Anatomy {
+    /// Its resident memory when idle, by the kernel's exact count.
+    pub rss: f64,
+    /// Its threads.
+    pub threads: u32,
+    /// What the allocator counts, and nobody ever touched: not resident, and in no part.
+    pub never_touched: f64,
+    /// Whether the allocator counts the blocks in thread caches. If not, they are in [`Part::Rounding`].
+    pub caches_are_known: bool,
+    /// Whether freed pages are counted. If not, [`Part::Dirty`] is what is left, with the allocator's own structures.
+    pub dirty_is_known: bool,
+    bytes: [f64; PARTS.len()],
+}
+
+impl Anatomy {
+    /// The anatomy of a row; `None` if the row lacks the readings, as rows of earlier versions do.
+    pub fn of(answer: &Answer, threads: u32) -> Option<Anatomy> {
+        let reading = |name: &str| answer.reading(name, Phase::Idle).map(|bytes| bytes as f64);
+        let part = |name: &str| reading(name).unwrap_or(0.0);
+        let (program, stacks, heap) = (reading("program_bytes")?, part("stack_bytes"), reading("heap_rss_bytes")?);
+        let held = reading("held_bytes")?;
+        let live = (answer.live(Phase::Idle)? as f64).min(held);
+        let mut found = Anatomy {
+            rss: program + stacks + heap + part("other_bytes"),
+            threads,
+            never_touched: 0.0,
+            caches_are_known: reading("cached_bytes").is_some(),
+            dirty_is_known: reading("dirty_bytes").is_some(),
+            bytes: [0.0; PARTS.len()],
+        };
+        for (at, bytes) in [
+            (Part::Program, program),
+            (Part::Stacks, stacks),
+            (Part::Live, live),
+            (Part::Rounding, held - live),
+            (Part::Caches, part("cached_bytes")),
+            (Part::Inside, part("inside_bytes")),
+            (Part::Dirty, part("dirty_bytes")),
+            (Part::Muzzy, part("muzzy_bytes")),
+            (Part::Own, part("own_bytes")),
+            (Part::Other, part("other_bytes")),
+        ] {
+            found.bytes[at as usize] = bytes;
+        }
+        found.settle(part("heap_huge_bytes"));
+        Some(found)
+    }
+
+    /// Makes the parts of the allocator's mappings as large as what is resident of these.
+    fn settle(&mut self, huge: f64) {
+        let mut too_much = self.sum() - self.rss;
+        // First the parts that have pages which nobody touched, then those that may have some.
+        for parts in [&[Part::Caches, Part::Inside, Part::Own][..], &[Part::Dirty, Part::Muzzy, Part::Rounding]] {
+            let whole: f64 = parts.iter().map(|part| self.get(*part)).sum();
+            if too_much <= 0.0 || whole <= 0.0 {
+                continue;
+            }
+            let share = (too_much / whole).min(1.0);
+            parts.iter().for_each(|part| self.bytes[*part as usize] *= 1.0 - share);
+            self.never_touched += share * whole;
+            too_much -= share * whole;
+        }
+        let mut left = self.rss - self.sum();
+        if left > 0.0 && huge > 0.0 {
+            self.bytes[Part::Huge as usize] = left.min(huge);
+            left -= left.min(huge);
+        }
+        let last = if left > 0.0 && !self.dirty_is_known { Part::Dirty } else { Part::Unexplained };
+        self.bytes[last as usize] += left;
+    }
+
+    /// A part, in bytes. Only [`Part::Unexplained`] may be negative.
+    pub fn get(&self, part: Part) -> f64 {
+        self.bytes[part as usize]
+    }
+
+    /// The sum of all parts. It is the resident memory; `Unexplained` is what makes it so.
+    pub fn sum(&self) -> f64 {
+        self.bytes.iter().sum()
+    }
+
+    /// Whether at most 2 % of the resident memory is unexplained.
+    pub fn adds_up(&self) -> bool {
+        self.get(Part::Unexplained).abs() <= TOLERANCE * self.rss
+    }
+
+    /// A part's name in this anatomy.
+    pub fn name(&self, part: Part) -> &'static str {
+        match part {
+            Part::Program => "program and libraries",
+            Part::Stacks => "stacks",
+            Part::Live => "live bytes as asked",
+            Part::Rounding if self.caches_are_known => "rounding, bookkeeping",
+            Part::Rounding => "rounding, thread caches",
+            Part::Caches => "thread caches",
+            Part::Inside => "free in used pages",
+            Part::Dirty if self.dirty_is_known => "freed pages kept (dirty)",
+            Part::Dirty => "freed pages, structures",
+            Part::Muzzy => "freed lazily (muzzy)",
+            Part::Own => "allocator's structures",
+            Part::Huge => "huge-page padding",
+            Part::Other => "other mappings",
+            Part::Unexplained => "unexplained",
+        }
+    }
+}
+
+/// The anatomy with the median resident memory: that of a real process, so that its parts add up.
+pub fn middle(anatomies: &[Anatomy]) -> Option<Anatomy> {
+    let mut sorted: Vec<&Anatomy> = anatomies.iter().collect();
+    sorted.sort_by(|a, b| a.rss.total_cmp(&b.rss));
+    sorted.get(sorted.len().saturating_sub(1) / 2).copied().copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// An idle mark with readings in MiB.
+    fn answer(live: u64, readings: &[(&str, u64)]) -> Answer {
+        let column = |(name, mebibytes): &(&str, u64)| (name.to_string(), vec![Some(mebibytes * MIB)]);
+        Answer {
+            phases: vec![Phase::Idle],
+            live_bytes: vec![live * MIB],
+            readings: readings.iter().map(column).collect(),
+            ..Answer::default()
+        }
+    }
+
+    fn mebibytes(found: &Anatomy, part: Part) -> f64 {
+        found.get(part) / MIB as f64
+    }
+
+    #[test]
+    fn what_was_never_touched_is_taken_from_the_parts_that_can_have_it() {
+        let jemalloc = [("program_bytes", 3), ("stack_bytes", 1), ("heap_rss_bytes", 76), ("other_bytes", 0)];
+        let own = [("held_bytes", 6), ("cached_bytes", 50), ("inside_bytes", 8), ("dirty_bytes", 22), ("own_bytes", 6)];
+        let found = Anatomy::of(&answer(4, &[&jemalloc[..], &own].concat()), 64).unwrap();
+        // 6 + 50 + 8 + 22 + 6 = 92, and 76 are there: a quarter of 64 was never touched.
+        assert_eq!(found.never_touched, (16 * MIB) as f64);
+        let parts = [Part::Live, Part::Rounding, Part::Caches, Part::Inside, Part::Dirty, Part::Own, Part::Unexplained];
+        assert_eq!(parts.map(|part| mebibytes(&found, part)), [4.0, 2.0, 37.5, 6.0, 22.0, 4.5, 0.0]);
+        assert_eq!((found.sum(), found.rss), ((80 * MIB) as f64, (80 * MIB) as f64));
+        assert!(found.adds_up() && found.caches_are_known && found.dirty_is_known);
+    }
+
+    #[test]
+    fn huge_pages_and_freed_pages_that_nobody_counts_are_what_is_left() {
+        let mimalloc = [("program_bytes", 3), ("heap_rss_bytes", 100), ("held_bytes", 10), ("inside_bytes", 20)];
+        let found = Anatomy::of(&answer(4, &[&mimalloc[..], &[("heap_huge_bytes", 60)]].concat()), 8).unwrap();
+        assert_eq!((mebibytes(&found, Part::Huge), mebibytes(&found, Part::Dirty)), (60.0, 10.0));
+        assert!(found.adds_up() && !found.dirty_is_known && found.name(Part::Rounding).contains("caches"));
+    }
+
+    #[test]
+    fn more_than_two_percent_unexplained_does_not_add_up() {
+        let unexplained = |heap| {
+            let readings = [("program_bytes", 10), ("heap_rss_bytes", heap), ("held_bytes", 50), ("dirty_bytes", 40)];
+            Anatomy::of(&answer(50, &readings), 1).unwrap()
+        };
+        let (exact, just, over) = (unexplained(90), unexplained(92), unexplained(93));
+        assert_eq!(mebibytes(&exact, Part::Unexplained), 0.0);
+        assert_eq!(mebibytes(&just, Part::Unexplained), 2.0);
+        assert!(exact.adds_up() && just.adds_up() && !over.adds_up());
+        // Live blocks were written to: less resident memory than these is no anatomy either.
+        let less = unexplained(40);
+        assert!(mebibytes(&less, Part::Unexplained) == -10.0 && !less.adds_up() && less.sum() == less.rss);
+    }
+
+    #[test]
+    fn live_bytes_outside_the_allocator_are_not_its() {
+        let found = Anatomy::of(&answer(30, &[("program_bytes", 1), ("heap_rss_bytes", 9), ("held_bytes", 9)]), 1);
+        assert_eq!(found.map(|found| mebibytes(&found, Part::Live)), Some(9.0));
+        assert_eq!(Anatomy::of(&answer(1, &[("rss_bytes", 9)]), 1), None, "a row of an earlier version");
+    }
+
+    #[test]
+    fn the_middle_is_one_of_them() {
+        let of = |heap| {
+            Anatomy::of(&answer(1, &[("program_bytes", 1), ("heap_rss_bytes", heap), ("held_bytes", 1)]), 1).unwrap()
+        };
+        let all = [of(9), of(5), of(7), of(6)];
+        assert_eq!(middle(&all), Some(of(6)));
+        assert_eq!(middle(&[]), None);
+    }
+}
