@@ -153,9 +153,9 @@ fn pasted(findings: &Findings) -> String {
     out
 }
 
-/// A failure's text may contain anything. The bar of a table or a tag would break the page.
+/// A failure's text may contain anything. The bar of a table, a tag or a backtick would break the page.
 fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('|', "\\|").replace('`', "\\`")
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('|', "\\|").replace('`', "'")
 }
 
 /// A name as code. No code can contain a backtick, and a bar would end the cell of a table.
