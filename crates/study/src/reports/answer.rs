@@ -4,7 +4,7 @@
 use super::words;
 use crate::lines::Lines;
 use crate::summary::{
-    Better, Comparison, Estimate, Findings, LEAST_SAMPLES, Line, METRICS, Metric, PRICE, Panel, Section, Verdict,
+    Axis, Better, Comparison, Estimate, Findings, LEAST_SAMPLES, Line, METRICS, Metric, PRICE, Panel, Section, Verdict,
     metric_index,
 };
 
@@ -32,7 +32,8 @@ fn metric_of(section: &Section) -> &'static Metric {
 /// first itself. Each stands once, with its lines. Without lines: an allocator that this build does not know.
 pub fn chosen(findings: &Findings) -> Vec<(String, Option<Lines>)> {
     let mut all: Vec<(String, Option<Lines>)> = Vec::new();
-    for section in &findings.sections {
+    // The report of a program has lines of its own.
+    for section in findings.sections.iter().filter(|section| !section.is_program()) {
         let metric = metric_of(section);
         for panel in section.panels.iter().filter(|panel| panel.lines.len() > 1) {
             let Some((at, last, _)) = best(panel, metric) else { continue };
@@ -69,7 +70,10 @@ fn of(panel: &Panel, metric: &Metric) -> Option<String> {
     let figure = words::median(metric.name, Some(best));
     let name = metric.name;
     let candidate = &panel.lines[at].candidate;
-    let mut text = format!("at {} {candidate} has ", words::column(panel.axis, panel.columns[last]));
+    let mut text = match panel.axis {
+        Axis::Program => format!("here {candidate} has "),
+        axis => format!("at {} {candidate} has ", words::column(axis, panel.columns[last])),
+    };
     if panel.lines.iter().filter(|line| found(line, last, metric).is_some()).count() == 1 {
         text.push_str(&format!("{name} {figure}"));
     } else {

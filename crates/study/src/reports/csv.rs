@@ -3,7 +3,7 @@
 //! find theirs: the study if rows name it, then the settings whose effect is unproven.
 
 use crate::report::Report;
-use crate::summary::{Findings, METRICS};
+use crate::summary::{Findings, all_metrics};
 use allocanary_kernel::terminal::Look;
 
 /// The report.
@@ -22,7 +22,7 @@ fn render(findings: &Findings, _look: &Look) -> String {
             let unproven = quoted(&unproven(findings, &line.candidate));
             for (value, point) in panel.columns.iter().zip(&line.points) {
                 let Some(point) = point else { continue };
-                for (metric, estimate) in METRICS.iter().zip(&point.estimates) {
+                for (metric, estimate) in all_metrics().into_iter().zip(&point.estimates) {
                     let Some(estimate) = estimate else { continue };
                     let interval = estimate.interval();
                     let (low, high) =
