@@ -68,13 +68,13 @@ Defaults:
   threads 1,4,16,64, repeats 10, seed 1, no budget and deadline 60s per cell.
 
 Examples:
-  allocanary plan                                list the cells of the default study
-  allocanary plan cores --repeats 30 | tail -1   print how long this study would take";
+  allocanary plan                                summarize the default study, then list its cells
+  allocanary plan cores --repeats 30 | head      print only the summary: cells, and how long they take";
 
 /// Of `list`.
 pub const LIST_EXAMPLES: &str = "\
 Examples:
-  allocanary list                                list everything
+  allocanary list                                list everything, after a summary
   allocanary list settings | grep decay          settings, their values here, what they do
   allocanary list workloads                      workloads and their parameters";
 
@@ -141,7 +141,8 @@ Examples:
 pub const MAN_EXAMPLES: &str = "\
 Examples:
   allocanary man > allocanary.1 && man ./allocanary.1
-  allocanary man > /usr/local/share/man/man1/allocanary.1";
+  allocanary man study | man -l -               read the page of `study`
+  allocanary man --to /usr/local/share/man/man1  install the pages of the command and of all verbs";
 
 /// Of `record`.
 pub const RECORD_EXAMPLES: &str = "\
