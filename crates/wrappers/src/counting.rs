@@ -127,7 +127,6 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
 
 /// The counts of one thread, between two points or since the thread began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Counts {
     /// Blocks allocated.
     pub allocations: u64,
