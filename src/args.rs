@@ -11,7 +11,7 @@ use clap_complete::Shell;
 use allocanary_study::StudyFile;
 use examples::{
     COMPARE_EXAMPLES, COMPLETIONS_EXAMPLES, DOCTOR_EXAMPLES, EXAMPLES, LIST_EXAMPLES, MAN_EXAMPLES, PLAN_EXAMPLES,
-    REPORT_EXAMPLES, STUDY_EXAMPLES,
+    REPORT_EXAMPLES, STUDY_EXAMPLES, TUNE_EXAMPLES,
 };
 
 /// Measure what each memory allocator costs a service as threads and cores grow.
@@ -47,6 +47,9 @@ enum Verb {
     /// Diagnose how this host affects each allocator, or inspect a process.
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorFlags),
+    /// Find the settings that cost a workload the least; prove them, and print the lines to paste.
+    #[command(after_help = TUNE_EXAMPLES)]
+    Tune(TuneFlags),
     /// Print a completion script for a shell.
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {
@@ -74,6 +77,8 @@ pub enum Task {
     Compare(CompareFlags),
     /// Diagnose this host, or inspect a process.
     Doctor(DoctorFlags),
+    /// Search for better settings.
+    Tune(TuneFlags),
     /// Write a completion script.
     Completions(Shell),
     /// Write the manual page.
@@ -106,6 +111,7 @@ pub fn parse() -> Task {
         Some(Verb::Report(flags)) => Task::Report(flags),
         Some(Verb::Compare(flags)) => Task::Compare(flags),
         Some(Verb::Doctor(flags)) => Task::Doctor(flags),
+        Some(Verb::Tune(flags)) => Task::Tune(flags),
         Some(Verb::Completions { shell }) => Task::Completions(shell),
         Some(Verb::Man) => Task::Man,
     }
@@ -285,6 +291,32 @@ pub struct DoctorFlags {
     /// Inspect a process: allocator, memory, environment, limits [default: this host].
     #[arg(long, value_name = "PID")]
     pub pid: Option<u32>,
+}
+
+/// Flags of `tune`.
+#[derive(Args, Clone, Default)]
+pub struct TuneFlags {
+    /// What shall be less: memory, cpu or p99.
+    #[arg(long, value_name = "OBJECTIVE", default_value = "memory")]
+    pub objective: String,
+    /// What may get worse, and by how much [default: throughput=5%,p99=20%].
+    #[arg(long, value_name = "METRIC=PERCENT", value_delimiter = ',')]
+    pub within: Option<Vec<String>>,
+    /// Allocators to search [default: all that have a cell].
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', num_args = 1..)]
+    pub allocators: Option<Vec<String>>,
+    /// What you have now, such as jemalloc:narenas=2 [default: this command's allocator].
+    #[arg(long, value_name = "CANDIDATE")]
+    pub present: Option<String>,
+    /// What to measure.
+    #[command(flatten)]
+    pub measure: MeasureFlags,
+    /// Where to find cells and where to write results.
+    #[command(flatten)]
+    pub run: RunFlags,
+    /// Continue an interrupted search with the same flags [default: off].
+    #[arg(long)]
+    pub resume: bool,
 }
 
 #[cfg(test)]

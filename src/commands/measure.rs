@@ -27,7 +27,14 @@ use allocanary_study::{MOST_CELLS, Studies, Study, expected, find_shipped, plan,
 /// The features of this command's build. Its cells are built with the same ones.
 const FEATURES: &str = env!("ALLOCANARY_FEATURES");
 
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+/// Set by Ctrl-C and SIGTERM, once [`catch_interrupts`] was called.
+pub static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// From now on, Ctrl-C and SIGTERM set [`INTERRUPTED`].
+pub fn catch_interrupts() {
+    // Setting the handler a second time fails, and is not needed.
+    let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
+}
 
 /// The cells next to the command. If cargo started the command, missing cells and cells of another build are built
 /// first.
@@ -140,8 +147,7 @@ impl Measurement<'_> {
         let left: Vec<(Study, Vec<Cell>)> =
             studies.into_iter().map(|(study, planned)| (study, unmeasured(planned).collect())).collect();
 
-        // Setting the handler a second time fails, and is not needed.
-        let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
+        catch_interrupts();
         let stretches: Vec<Stretch> = left
             .iter()
             .map(|(study, left)| Stretch { cells: left.len(), expected: expected(left, &cells), budget: study.budget })

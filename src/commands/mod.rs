@@ -13,6 +13,7 @@ mod progress;
 mod report;
 mod study;
 mod terminal;
+mod tune;
 
 use std::process::ExitCode;
 
@@ -30,6 +31,7 @@ pub fn carry_out(request: Task) -> Result<ExitCode> {
         Task::Report(flags) => report::run(&flags),
         Task::Compare(flags) => compare::run(&flags),
         Task::Doctor(flags) => doctor::run(&flags),
+        Task::Tune(flags) => tune::run(&flags),
         Task::Completions(shell) => terminal::print(&args::completions(shell)),
         Task::Text { plain, colored } => {
             terminal::print(if terminal::look().color { colored } else { plain }.as_bytes())

@@ -21,3 +21,4 @@ mod store;
 mod support;
 mod trust;
 mod truth;
+mod tune;

@@ -252,7 +252,7 @@ fn paint(text: &str, color: Color, look: &Look) -> String {
 }
 
 /// Breaks a sentence at spaces if it is wider than the terminal.
-fn wrapped(text: &str, look: &Look) -> String {
+pub fn wrapped(text: &str, look: &Look) -> String {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
         let line = lines.last_mut().expect("there is always a last line");
