@@ -1,13 +1,54 @@
-//! Tells the command which features it was built with, so that the cells that it has cargo build have the same.
-//! In a service, which does without the feature `command`, it does nothing.
+//! Tells the command which features it was built with, so that the cells that it has cargo build have the same; and links
+//! the preloads as shared objects. In a service, which does without the feature `command`, it does nothing.
+
+use std::path::Path;
+
+/// The binaries that are loaded into other programs: each is linked as a shared object that exports a list of symbols.
+/// Next to each bin `NAME` of `Cargo.toml` stands its list, `src/preloads/NAME.map` or the common one.
+const PRELOADS: [(&str, &str); 3] = [
+    ("preload-system", "src/preloads/allocator.map"),
+    ("preload-jemalloc", "src/preloads/allocator.map"),
+    ("preload-mimalloc", "src/preloads/allocator.map"),
+];
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rustc-check-cfg=cfg(shared_object)");
     let is_on =
         |name: &&str| std::env::var_os(format!("CARGO_FEATURE_{}", name.to_uppercase().replace('-', "_"))).is_some();
     if is_on(&"command") {
         let all = ["command", "jemalloc", "mimalloc", "prometheus", "system-alloc", "jemalloc-alloc", "mimalloc-alloc"];
         let on: Vec<&str> = all.into_iter().filter(is_on).collect();
         println!("cargo:rustc-env=ALLOCANARY_FEATURES={}", on.join(","));
+        link_preloads();
+    }
+}
+
+/// The arguments of the linker for each preload. Elsewhere than with glibc, dynamically linked, on these processors,
+/// the same binaries are programs that say what is missing.
+fn link_preloads() {
+    let target = |name: &str| std::env::var(format!("CARGO_CFG_TARGET_{name}")).unwrap_or_default();
+    let is_static = target("FEATURE").split(',').any(|feature| feature == "crt-static");
+    if target("ENV") != "gnu" || is_static || !["x86_64", "aarch64"].contains(&target("ARCH").as_str()) {
+        return;
+    }
+    println!("cargo:rustc-cfg=shared_object"); // their roots have no main then
+    let root = std::env::var("CARGO_MANIFEST_DIR").unwrap_or_default();
+    for (name, exported) in PRELOADS {
+        let exported = Path::new(&root).join(exported);
+        println!("cargo:rerun-if-changed={}", exported.display());
+        let list = format!("-Wl,--version-script={}", exported.display());
+        for argument in [
+            "-shared",
+            &list,
+            // rust-lld refuses a list with a name that this preload has not.
+            "-Wl,--undefined-version",
+            // Its constructors run before those of all other libraries: settings come before the first allocation.
+            "-Wl,-z,initfirst",
+            // Started by hand it says what it is.
+            "-Wl,-e,allocanary_started_by_hand",
+        ] {
+            println!("cargo:rustc-link-arg-bin={name}={argument}");
+        }
     }
 }

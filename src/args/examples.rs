@@ -39,6 +39,28 @@ Examples:
 A group such as `cases` applies each flag to each of its studies: --budget is per study.
 A group refuses --workloads.";
 
+/// Of `run`.
+pub const RUN_EXAMPLES: &str = "\
+Defaults:
+  Candidates: own system system:arena_max=1 jemalloc jemalloc:narenas=1
+  jemalloc:narenas=1,tcache=false mimalloc mimalloc:allow_thp=0; only those with `own` where a
+  program cannot be preloaded. 10 repeats, deadline 60s per cell. One run before is not measured.
+  A program with --ready or --load is a service, and runs until it is stopped.
+
+Examples:
+  allocanary run -- python3 script.py
+  allocanary run --candidates own jemalloc:narenas=1,tcache=false -- ./service --once
+  allocanary run --stdin input.json --repeats 20 -- jq .
+  allocanary run --candidates own preload=/usr/lib/libtcmalloc.so.4 -- ./service --once
+  allocanary run --ready tcp:{port} --load 'redis-benchmark -p {port} -t get -n 100000 -q' \\
+    --metric 'throughput=([0-9.]+) requests' -- redis-server --port {port} --dir {dir} --save ''
+  allocanary run --memory 256MiB --cpus 0.5 --within wall=5% -- ./batch-job
+  allocanary run --file service.toml
+  allocanary compare main-out branch-out --gate peak=5%
+
+Exit codes: 0 success; 1 a cell failed; 2 the program could not run as it comes, or bad input;
+130 interrupted: every process of the program is gone, and every finished row is saved.";
+
 /// Of `plan`.
 pub const PLAN_EXAMPLES: &str = "\
 Defaults:

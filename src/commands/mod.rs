@@ -11,6 +11,7 @@ mod measure;
 mod plan;
 mod progress;
 mod report;
+mod run;
 mod study;
 mod terminal;
 mod tune;
@@ -26,6 +27,7 @@ pub fn carry_out(request: Task) -> Result<ExitCode> {
     match request {
         Task::Here(flags) => here::run(&flags),
         Task::Study(flags) => study::run(&flags),
+        Task::Run(flags) => run::run(&flags),
         Task::Plan(flags) => plan::run(&flags),
         Task::List(flags) => list::run(&flags),
         Task::Report(flags) => report::run(&flags),

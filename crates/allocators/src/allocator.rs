@@ -6,6 +6,7 @@
 //! jemalloc, and its constructor, into every binary that uses the library.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use crate::environment::Environment;
@@ -27,7 +28,14 @@ pub trait Allocator: sealed::Sealed + Sync {
     fn name(&self) -> &'static str;
 
     /// The version of the linked code, from the allocator itself.
-    fn version(&self) -> String;
+    fn version(&self) -> String {
+        let mut version = String::new();
+        let _ = self.write_version(&mut version);
+        version
+    }
+
+    /// Writes [`version`](Allocator::version) without an allocation.
+    fn write_version(&self, out: &mut dyn fmt::Write) -> fmt::Result;
 
     /// Every setting that this allocator takes at start, with the allocator's own names.
     fn settings(&self) -> &'static [Setting];
@@ -51,6 +59,11 @@ pub trait Allocator: sealed::Sealed + Sync {
     ///
     /// May allocate and may start a process: do not call it between two readings.
     fn effective(&self, wanted: &BTreeMap<String, String>) -> BTreeMap<String, String>;
+
+    /// Calls `each` with every setting and its value in force since the start, as [`effective`](Allocator::effective),
+    /// without an allocation and without starting a process. The few settings that can only be read back in terms of
+    /// requested values are missing.
+    fn each_effective(&self, each: &mut dyn FnMut(&str, &str));
 
     /// The values of settings that were changed while the process ran, if the allocator or this crate knows them.
     fn changed(&self) -> BTreeMap<String, String> {

@@ -5,6 +5,7 @@
 //! [`tuning::wait`](crate::tuning::wait).
 
 mod policy;
+mod stack;
 mod thread;
 mod turns;
 
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 pub use policy::Policy;
 pub(crate) use policy::{boot, every, problems};
+pub use stack::give_back as give_back_stack;
 pub use thread::Thread;
 pub use turns::Turns;
 

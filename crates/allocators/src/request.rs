@@ -39,21 +39,45 @@ impl Value {
     /// Calls `with` with the value as text; numbers are written on the stack. `rule` is the rule of `auto`; without a
     /// rule `auto` is one per CPU.
     pub fn with_text<T>(self, rule: Option<&PerCore>, with: impl FnOnce(&str) -> T) -> T {
-        let mut digits = [0; 20];
-        let mut rest = match (self, rule) {
+        let number = match (self, rule) {
             (Value::Text(text), _) => return with(text),
             (Value::Number(number), _) => number,
             (Value::PerCpu(ratio), _) => u64::from(Cpus::here().arenas(ratio)),
             (Value::Auto, Some(rule)) => u64::from(arenas_by(rule, Cpus::here())),
             (Value::Auto, None) => u64::from(Cpus::here().arenas(1)),
         };
-        let mut at = digits.len();
-        while rest > 0 || at == digits.len() {
-            at -= 1;
-            digits[at] = b'0' + (rest % 10) as u8;
+        Decimal::of(number.into()).with(with)
+    }
+}
+
+/// A number as text, on the stack.
+pub(crate) struct Decimal {
+    digits: [u8; 40],
+    first: usize,
+}
+
+impl Decimal {
+    /// The text of a number.
+    #[inline]
+    pub fn of(number: i128) -> Self {
+        let mut text = Decimal { digits: [0; 40], first: 40 };
+        let mut rest = number.unsigned_abs();
+        while rest > 0 || text.first == text.digits.len() {
+            text.first -= 1;
+            text.digits[text.first] = b'0' + (rest % 10) as u8;
             rest /= 10;
         }
-        with(std::str::from_utf8(&digits[at..]).unwrap_or("1"))
+        if number < 0 {
+            text.first -= 1;
+            text.digits[text.first] = b'-';
+        }
+        text
+    }
+
+    /// Calls `with` with the text.
+    #[inline]
+    pub fn with<T>(&self, with: impl FnOnce(&str) -> T) -> T {
+        with(std::str::from_utf8(&self.digits[self.first..]).unwrap_or("1"))
     }
 }
 

@@ -25,6 +25,9 @@ impl Provenance {
 /// The package of the command and of its cells.
 pub const PACKAGE: &str = "allocanary";
 
+/// The hash over sources, compiler and profile of this build, [`Build::id`].
+pub const BUILD: &str = env!("ALLOCANARY_BUILD");
+
 /// A build of allocanary, or of an outside cell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Build {
@@ -55,7 +58,7 @@ impl Build {
             package: PACKAGE.into(),
             version: env!("CARGO_PKG_VERSION").into(),
             revision: env!("ALLOCANARY_REVISION").into(),
-            id: env!("ALLOCANARY_BUILD").into(),
+            id: BUILD.into(),
             rustc: env!("ALLOCANARY_RUSTC").into(),
             profile: env!("ALLOCANARY_PROFILE").into(),
             features: String::new(),

@@ -9,6 +9,7 @@ use super::links::variable_of;
 use super::seen::Seen;
 use super::variables::{Family, assignments, settings};
 use super::{Effect, Flavour, Variables};
+use allocanary_allocators::paste;
 
 /// A change for one allocator.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,13 +91,13 @@ fn jemalloc(
         reasons
             .push("background_thread: without it an idle process gives nothing back, whatever the decay time".into());
     }
-    install.extend(meant.iter().map(|(key, value)| format!("{key} = {}", literal(value))));
+    install.extend(meant.iter().map(|(key, value)| paste::assigned(key, value)));
     let handed_on = matches!(flavour, Flavour::RustJemalloc { installs: true });
     if wanted == in_force || (handed_on && wanted == meant) {
         return None;
     }
     let value = wanted.iter().map(|(key, value)| format!("{key}:{value}")).collect::<Vec<_>>().join(",");
-    let install = Some(in_code(&install.join(", ")));
+    let install = Some(paste::install("jemalloc", &install));
     let fewer_arenas = !chosen && wanted.contains_key("narenas");
     // A program that does not run yet may have either build.
     let also = subject.is_none().then_some("MALLOC_CONF");
@@ -150,37 +151,18 @@ impl Advice {
 
     /// The lines for a shell, or for a file of variables.
     pub fn environment(&self) -> Vec<String> {
-        self.names().map(|name| format!("{name}={}", quoted(&self.variable.1))).collect()
+        self.names().map(|name| paste::shell(name, &self.variable.1)).collect()
     }
 
     /// The lines for a Dockerfile.
     pub fn dockerfile(&self) -> Vec<String> {
-        self.environment().iter().map(|line| format!("ENV {line}")).collect()
+        self.names().map(|name| paste::dockerfile(name, &self.variable.1)).collect()
     }
 
     /// The lines for a Kubernetes container's `env`.
     pub fn kubernetes(&self) -> Vec<String> {
-        let value = self.variable.1.replace('\\', "\\\\").replace('"', "\\\"");
-        self.names().flat_map(|name| [format!("- name: {name}"), format!("  value: \"{value}\"")]).collect()
+        self.names().flat_map(|name| paste::kubernetes(name, &self.variable.1)).collect()
     }
-}
-
-/// The `install!` of jemalloc, on several lines if one is too wide for a terminal.
-fn in_code(settings: &str) -> String {
-    let line = format!("allocanary::install!(jemalloc, {settings});");
-    if line.len() <= 76 { line } else { format!("allocanary::install!(\n    jemalloc, {settings}\n);") }
-}
-
-/// The value for a shell and a Dockerfile, quoted if it has other characters than those of settings.
-fn quoted(value: &str) -> String {
-    let plain = value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_:,.=-".contains(&byte));
-    if plain { value.to_string() } else { format!("'{}'", value.replace('\'', "'\\''")) }
-}
-
-/// The value as a literal for `install!`.
-fn literal(value: &str) -> String {
-    let bare = matches!(value, "true" | "false") || value.parse::<i64>().is_ok();
-    if bare { value.to_string() } else { format!("{value:?}") }
 }
 
 fn owned((name, value): (&String, &String)) -> (String, String) {
@@ -268,12 +250,5 @@ mod tests {
     fn an_unknown_allocator_gets_no_advice() {
         assert_eq!(of(Some(500), &[], Some(&[Flavour::Tcmalloc])), []);
         assert_eq!(of(Some(500), &[("MALLOC_ARENA_MAX", "1")], Some(&[Flavour::Glibc])), []);
-    }
-
-    #[test]
-    fn values_are_quoted_where_a_shell_would_read_them() {
-        assert_eq!(quoted("narenas:1,tcache:false"), "narenas:1,tcache:false");
-        assert_eq!(quoted("tcache_ncached_max:8-64:1|128-256:7"), "'tcache_ncached_max:8-64:1|128-256:7'");
-        assert_eq!((literal("0").as_str(), literal("auto").as_str()), ("0", "\"auto\""));
     }
 }

@@ -142,7 +142,7 @@ enum Series {
     /// Replies, losses by reason, and whether it is up, by each protocol; the median and the 99th percentile of the last 64
     /// round trips by the first: 12 for a peer by two protocols.
     Basic,
-    /// 26 for each peer and protocol, 17 with --latency quantiles.
+    /// 25 for each peer and protocol, 16 with --latency quantiles.
     All,
 }
 

@@ -2,7 +2,7 @@
 //! each moves when a probe is decided, and of which `sent = replies + lost + in flight` holds at every moment.
 //!
 //! Pure: it knows no socket and no clock. The last [`WINDOW`] probes are remembered, so that an answer that comes after its
-//! deadline, twice, or after a later one can be told from a forged one.
+//! deadline or twice can be told from a forged one.
 
 use crate::histogram::{Bounds, Histogram};
 use crate::latest::{Latest, Sorted};
@@ -33,8 +33,6 @@ struct Slot {
 pub enum Answer {
     /// The first answer to a probe in flight.
     Reply,
-    /// As [`Answer::Reply`], after the answer to a later probe.
-    Reordered,
     /// The probe was lost already, and stays lost.
     Late,
     /// The probe was answered already.
@@ -54,9 +52,6 @@ pub struct Book {
     lost: [u64; Loss::ALL.len()],
     late: u64,
     duplicates: u64,
-    reordered: u64,
-    /// The highest sequence that was answered.
-    newest: Option<u32>,
     /// Bit 0 is the latest decided probe, 1 is answered: what of the last 64 was lost, at a glance.
     recent: u64,
     decided: u64,
@@ -80,8 +75,6 @@ impl Book {
             lost: [0; Loss::ALL.len()],
             late: 0,
             duplicates: 0,
-            reordered: 0,
-            newest: None,
             recent: 0,
             decided: 0,
             last_rtt_ns: 0,
@@ -149,17 +142,7 @@ impl Book {
                 self.take(rtt_ns);
                 self.replies += 1;
                 self.hop_limit = hop_limit.or(self.hop_limit);
-                match self.newest {
-                    // Sequence numbers wrap: what is less than half the circle ahead is later.
-                    Some(newest) if (sequence.wrapping_sub(newest) as i32) < 0 => {
-                        self.reordered += 1;
-                        Answer::Reordered
-                    }
-                    _ => {
-                        self.newest = Some(sequence);
-                        Answer::Reply
-                    }
-                }
+                Answer::Reply
             }
         }
     }
@@ -230,11 +213,6 @@ impl Book {
     /// Answers to probes that were answered already.
     pub fn duplicates(&self) -> u64 {
         self.duplicates
-    }
-
-    /// Replies that came after the reply to a later probe.
-    pub fn reordered(&self) -> u64 {
-        self.reordered
     }
 
     /// Whether the latest decided probe was answered; `None` before the first decision.

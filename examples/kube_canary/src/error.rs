@@ -49,5 +49,19 @@ pub enum Error {
     },
 }
 
+/// An error with all its causes, each once: that of the outermost alone, such as "client error (Connect)", hides what was wrong.
+pub fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let said = error.to_string();
+        if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
 /// A result with the canary's error.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # What a canary costs. In: a binary, and perhaps for how long and with how many peers. Out: a table in Markdown, a line for
-# each number of peers.
+# each source of peers and number of peers.
 #
 #   examples/kube_canary/tests/footprint.sh BINARY [SECONDS] [PEERS...]     60 seconds, and 8, 100 and 1000 peers
 #
-# FLAGS are given to the canary [default: --protocol=icmp; the manifests' are "--protocol=icmp,udp --peers-max=32"]. With
-# SOURCE=dns peers come from a name server as in deploy/base (root, dnsmasq); else from a file.
+# FLAGS are given to the canary [default: --protocol=icmp; the manifests' are "--protocol=icmp,udp --peers-max=32"]. SOURCE is
+# where peers come from [default: "file dns kubernetes"]: a file; a name server as in deploy/base (root, dnsmasq); an API server by
+# TLS (python3, openssl). BY is how the scrapes come, as "CONNECTIONS of them at a time" [default: 1; 8 and 40 are worth a look].
 #
 # The peers are addresses of the loopback interface, probed each second, so that network, kernel and answers are real and all
 # loss is the canary's own or this host's. Needs bash, awk, curl; as root also the control group's memory.
@@ -27,6 +28,7 @@ read -ra flags <<<"${FLAGS:---protocol=icmp}"
 # A tenth as long for whoever is in a hurry; what happens at the start is never counted.
 settle=$((seconds > 20 ? 10 : seconds / 2))
 scrapes=400
+by=${BY:-1}
 
 # As the image sets it.
 export GLIBC_TUNABLES=${GLIBC_TUNABLES-glibc.malloc.tcache_count=0}
@@ -65,8 +67,9 @@ median() { sort -n | awk '{ all[NR] = $1 } END { print NR ? all[int((NR + 1) / 2
 # The sum of a metric over all of its series.
 sum() { awk -v name="kube_canary_$1" 'index($1, name) == 1 && $1 !~ /_bucket/ { all += $NF } END { print all + 0 }' "$work/page"; }
 
-echo "| peers | anon kB | working set kB | RSS kB | threads | CPU % | wakes/s | scrape ms | CPU ms/scrape | anon after | working set after | RSS after | decided | lost | drops |"
-echo "|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
+echo "| source | peers | anon kB | working set kB | RSS kB | threads | CPU % | wakes/s | scrape ms | CPU ms/scrape | anon after | working set after | RSS after | decided | lost | drops |"
+echo "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
+for source in ${SOURCE:-file dns kubernetes}; do
 for peers; do
     awk -v n="$peers" 'BEGIN { for (i = 1; i <= n; i++) printf "127.0.%d.%d node-%d\n", 1 + i / 250, 1 + i % 250, i }' >"$work/peers"
     # A port that is free now: one of those that the kernel gives to nobody by itself.
@@ -76,7 +79,19 @@ for peers; do
     sync "$work/kube_canary"
     dd of="$work/kube_canary" oflag=nocache conv=notrunc,fdatasync count=0 status=none
     from=("--peers-file=$work/peers") before=()
-    if [ "${SOURCE:-file}" = dns ]; then
+    if [ "$source" = kubernetes ]; then
+        openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=api -addext subjectAltName=IP:127.0.0.1 \
+            -addext basicConstraints=critical,CA:FALSE -keyout "$work/key.pem" -out "$work/cert.pem" 2>/dev/null
+        python3 "$(dirname "$0")/api.py" "$work" $((port + 2)) "$work/peers" &
+        server=$!
+        printf '%s\n' "apiVersion: v1" "kind: Config" "current-context: a" \
+            "clusters: [{name: a, cluster: {server: 'https://127.0.0.1:$((port + 2))', certificate-authority: $work/cert.pem}}]" \
+            "contexts: [{name: a, context: {cluster: a, user: a}}]" "users: [{name: a, user: {token: none}}]" >"$work/kubeconfig"
+        before=(env "KUBECONFIG=$work/kubeconfig")
+        from=(--kubernetes --kubernetes-namespace=default --probe-self)
+        sleep 1
+    fi
+    if [ "$source" = dns ]; then
         awk '{ print $1, "canaries.test" }' "$work/peers" >"$work/hosts"
         dnsmasq --keep-in-foreground --no-resolv --no-hosts --no-daemon --log-facility=- --listen-address=127.0.0.153 \
             --bind-interfaces --addn-hosts="$work/hosts" >"$work/dnsmasq" 2>&1 &
@@ -101,14 +116,17 @@ for peers; do
     wakes=$(awk -v slept="$slept" -v took="$took" 'BEGIN { printf "%.1f", slept * 1e9 / took }')
     ran_before=$(ran)
     # What follows `#` is not sent: it makes curl ask so many times, over one connection.
-    scrape=$(curl -sSf --compressed -o /dev/null -w '%{time_total}\n' "http://127.0.0.1:$port/metrics#[1-$scrapes]" | median)
+    scrape=$(for _ in $(seq "$by"); do
+        curl -sSf --compressed -o /dev/null -w '%{time_total}\n' "http://127.0.0.1:$port/metrics#[1-$((scrapes / by))]" &
+    done | median)
     each=$(awk -v ran=$(($(ran) - ran_before)) -v n=$scrapes 'BEGIN { printf "%.2f", ran / n / 1e6 }')
     after="$(memory Anonymous) | $(working_set) | $(memory Rss)"
     curl -sSf "http://127.0.0.1:$port/metrics" >"$work/page"
-    echo "| $peers | $idle | $cpu | $wakes | $scrape | $each | $after | $(($(sum replies_total) + $(sum lost_total))) | $(sum lost_total) | $(sum socket_dropped_packets_total) |"
+    echo "| $source | $peers | $idle | $cpu | $wakes | $scrape | $each | $after | $(($(sum replies_total) + $(sum lost_total))) | $(sum lost_total) | $(sum socket_dropped_packets_total) |"
     kill "$canary"
     wait "$canary" || true
     canary=
     [ -z "$server" ] || kill "$server"
     server=
+done
 done

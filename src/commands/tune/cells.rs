@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use super::super::measure::{INTERRUPTED, catch_interrupts};
+use super::super::measure::watch_interrupts;
 use super::super::progress::{Progress, Stretch};
 use super::about;
 use allocanary_cell::Cell;
@@ -41,7 +41,7 @@ pub fn stage_name(stage: &str) -> String {
 impl<'a> Cells<'a> {
     /// Reads the rows that are there already.
     pub fn new(roster: &'a Roster, file: StudyFile, target: &Target, store: Store, ends: Instant) -> Result<Cells<'a>> {
-        catch_interrupts();
+        watch_interrupts();
         let descriptions = roster.descriptions();
         let mut known = BTreeMap::new();
         let mut other = None;
@@ -109,7 +109,8 @@ impl Measure for Cells<'_> {
         progress.say(&format!("{stage}: {} candidates, {} new rows", candidates.len(), new.len()));
         progress.begin(0);
         let deadline = self.file.clone().check()?.deadline;
-        let runner = Runner { roster: self.roster, deadline, budget: None, interrupted: &INTERRUPTED };
+        let interrupted = watch_interrupts();
+        let runner = Runner { roster: self.roster, deadline, budget: None, launcher: None, interrupted };
         let started = Instant::now();
         let mut failures = BTreeMap::new();
         let (store, known) = (&mut self.store, &mut self.known);

@@ -3,18 +3,20 @@
 
 mod arenas;
 mod keeping;
+mod loader_table;
 mod own_arena;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int};
+use std::fmt;
 use std::process::Command;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
 use super::effect::{no_pool_pages, unless_thp_is, without_effect};
 use crate::allocator::{Counters, PerCore, Uses};
 use crate::error;
-use crate::request::Request;
+use crate::request::{Decimal, Request};
 use crate::setting::{Kind, Setting};
 use allocanary_kernel::sys;
 
@@ -162,10 +164,21 @@ unsafe extern "C" {
 }
 
 #[inline]
-pub fn version() -> String {
+pub fn write_version(out: &mut dyn fmt::Write) -> fmt::Result {
     // SAFETY: gives a static string that ends in NUL.
     let version = unsafe { CStr::from_ptr(gnu_get_libc_version()) };
-    format!("glibc {}", version.to_string_lossy())
+    write!(out, "glibc {}", version.to_str().unwrap_or("unknown"))
+}
+
+/// The tunables as the loader of this process keeps them, overridden by the values that `boot` has set. None if the
+/// loader's table is not found.
+#[inline]
+pub fn each_effective(each: &mut dyn FnMut(&str, &str)) {
+    loader_table::each(|name, number| {
+        let Some(name) = name.strip_prefix("glibc.malloc.") else { return };
+        let Some(setting) = SETTINGS.iter().find(|setting| setting.name == name) else { return };
+        Decimal::of(applied(&setting.name).map_or(number.into(), i128::from)).with(|number| each(name, number));
+    });
 }
 
 #[inline]

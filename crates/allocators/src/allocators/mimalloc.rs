@@ -11,6 +11,7 @@ mod uses;
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_void};
+use std::fmt;
 
 use libmimalloc_sys as sys;
 
@@ -18,7 +19,7 @@ use super::effect::{no_pool_pages, unless_thp_is, without_effect};
 use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore, Uses, sealed};
 use crate::environment::Environment;
 use crate::error::{self, Pages};
-use crate::request::Request;
+use crate::request::{Request, Value};
 use crate::setting::{Kind, Setting};
 
 /// The mimalloc that libmimalloc-sys builds.
@@ -91,11 +92,11 @@ impl Allocator for Mimalloc {
     }
 
     #[inline]
-    fn version(&self) -> String {
+    fn write_version(&self, out: &mut dyn fmt::Write) -> fmt::Result {
         // SAFETY: reads a constant. 30302 is 3.3.2.
         let version = unsafe { sys::mi_version() };
         let (major, minor, patch) = (version / 10_000, version / 100 % 100, version % 100);
-        format!("{major}.{minor}.{patch}")
+        write!(out, "{major}.{minor}.{patch}")
     }
 
     #[inline]
@@ -112,7 +113,7 @@ impl Allocator for Mimalloc {
 
     #[inline]
     fn environment(&self) -> Environment {
-        Environment::Each { prefix: "MIMALLOC_".into() }
+        super::known::MIMALLOC.environment
     }
 
     #[inline]
@@ -127,6 +128,24 @@ impl Allocator for Mimalloc {
         // SAFETY: `append` gets the vector that outlives the call, from this thread only.
         unsafe { mi_options_print_out(append, argument.cast()) };
         String::from_utf8_lossy(&printed).lines().filter_map(option_line).collect()
+    }
+
+    #[inline]
+    fn each_effective(&self, mut each: &mut dyn FnMut(&str, &str)) {
+        unsafe extern "C" fn tell(message: *const c_char, argument: *mut c_void) {
+            // SAFETY: `argument` is the function below, and mimalloc's message, a line, ends in NUL.
+            let (each, message) =
+                unsafe { (&mut *argument.cast::<&mut dyn FnMut(&str, &str)>(), CStr::from_ptr(message)) };
+            let line = message.to_str().unwrap_or_default().trim_ascii_end();
+            let Some((setting, number, in_kib)) = option_of(line) else { return };
+            match number.parse::<u64>().ok().and_then(|number| number.checked_mul(1024)).filter(|_| in_kib) {
+                Some(bytes) => Value::Number(bytes).with_text(None, |bytes| each(&setting.name, bytes)),
+                None => each(&setting.name, number),
+            }
+        }
+        let argument: *mut &mut dyn FnMut(&str, &str) = &mut each;
+        // SAFETY: `tell` gets the function, which outlives the call, from this thread only.
+        unsafe { mi_options_print_out(tell, argument.cast()) };
     }
 
     #[inline]
@@ -273,14 +292,18 @@ unsafe extern "C" fn append(message: *const c_char, argument: *mut c_void) {
 /// `option 'arena_reserve': 1048576 KiB` as a setting and its canonical value.
 #[inline]
 fn option_line(line: &str) -> Option<(String, String)> {
+    let (setting, number, in_kib) = option_of(line)?;
+    let value = if in_kib { number.parse::<u64>().ok()?.checked_mul(1024)?.to_string() } else { number.to_string() };
+    Some((setting.name.to_string(), value))
+}
+
+/// The same as a setting, its number, and whether that counts KiB.
+#[inline]
+fn option_of(line: &str) -> Option<(&'static Setting, &str, bool)> {
     let (name, value) = line.strip_prefix("option '")?.split_once("': ")?;
     let (number, unit) = value.split_once(' ').unwrap_or((value, ""));
     let setting = SETTINGS.iter().find(|setting| setting.name == name)?;
-    let value = match (&setting.kind, unit.trim()) {
-        (Kind::Size { .. }, "KiB") => number.parse::<u64>().ok()?.checked_mul(1024)?.to_string(),
-        _ => number.to_string(),
-    };
-    Some((name.to_string(), value))
+    Some((setting, number, matches!(setting.kind, Kind::Size { .. }) && unit.trim() == "KiB"))
 }
 
 /// The number under `"key": {.. "field": N ..}`, or `"key": N` if `field` is empty. mimalloc's own JSON is flat enough

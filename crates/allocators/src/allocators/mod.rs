@@ -5,6 +5,7 @@ mod effect;
 mod glibc;
 #[cfg(feature = "jemalloc")]
 mod jemalloc;
+mod known;
 #[cfg(feature = "mimalloc")]
 mod mimalloc;
 #[cfg(not(target_env = "gnu"))]
@@ -13,6 +14,7 @@ mod system;
 
 #[cfg(feature = "jemalloc")]
 pub use jemalloc::{ALSO as JEMALLOC_ALSO, Jemalloc, SETTINGS as JEMALLOC_SETTINGS};
+pub use known::{KNOWN, Known, known};
 #[cfg(feature = "mimalloc")]
 pub use mimalloc::{Mimalloc, SETTINGS as MIMALLOC_SETTINGS};
 pub use system::{SETTABLE as SYSTEM_SETTABLE, SETTINGS as SYSTEM_SETTINGS, System};

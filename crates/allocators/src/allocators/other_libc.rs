@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 
 use crate::allocator::{Counters, Keeping, PerCore, Uses};
 use crate::error;
@@ -14,9 +15,12 @@ pub const VARIABLES: &[(Cow<str>, Cow<str>)] = &[];
 pub const SETTINGS: &[Setting] = &[];
 
 #[inline]
-pub fn version() -> String {
-    format!("{} libc", if cfg!(target_env = "musl") { "musl" } else { "unknown" })
+pub fn write_version(out: &mut dyn fmt::Write) -> fmt::Result {
+    out.write_str(if cfg!(target_env = "musl") { "musl libc" } else { "unknown libc" })
 }
+
+#[inline]
+pub fn each_effective(_each: &mut dyn FnMut(&str, &str)) {}
 
 #[inline]
 pub fn per_core() -> Option<PerCore> {

@@ -3,8 +3,8 @@
 //!
 //! With another C library (musl) the entry has no settings and no counters; only the values from /proc remain.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore, Uses, sealed};
@@ -34,8 +34,8 @@ impl Allocator for System {
     }
 
     #[inline]
-    fn version(&self) -> String {
-        libc_malloc::version()
+    fn write_version(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        libc_malloc::write_version(out)
     }
 
     #[inline]
@@ -50,14 +50,7 @@ impl Allocator for System {
 
     #[inline]
     fn environment(&self) -> Environment {
-        Environment::Joined {
-            variable: "GLIBC_TUNABLES".into(),
-            earlier: Cow::Borrowed(&[]),
-            single: Cow::Borrowed(libc_malloc::VARIABLES),
-            prefix: "glibc.malloc.".into(),
-            assign: "=".into(),
-            separator: ":".into(),
-        }
+        super::known::SYSTEM.environment
     }
 
     /// Including the block's header, in glibc and in musl.
@@ -74,6 +67,11 @@ impl Allocator for System {
     #[inline]
     fn effective(&self, _wanted: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         libc_malloc::effective()
+    }
+
+    #[inline]
+    fn each_effective(&self, each: &mut dyn FnMut(&str, &str)) {
+        libc_malloc::each_effective(each)
     }
 
     #[inline]

@@ -34,6 +34,8 @@ thread_local! {
 ///   KiB at most; `GLIBC_TUNABLES=glibc.malloc.tcache_count=0` turns the cache off). A thread that has never allocated
 ///   gets an arena by this call.
 ///
+/// In all of them it returns the pages of the thread's stack that are not in use; not in the main thread.
+///
 /// A thread that waits again before `idle_every_ms` have passed keeps its memory for that whole wait. Use [`wait`] if
 /// the wait can have a time limit.
 ///
@@ -93,6 +95,7 @@ pub fn give_back(allocator: &dyn Allocator, every: Duration) -> Result<bool> {
     THREAD.with(|thread| {
         let gave_back = allocator.thread_idle(thread, every)?;
         if gave_back {
+            idle::give_back_stack();
             thread.end();
         }
         Ok(gave_back)

@@ -85,7 +85,7 @@ impl Resolver {
         let lookup = match self.0.lookup(name, kind).await {
             Ok(lookup) => lookup,
             Err(error) if is_empty(&error) => return Ok(Family::default()),
-            Err(error) => return Err(format!("{name} {kind}: {error}")),
+            Err(error) => return Err(format!("{name} {kind}: {}", crate::error::causes(&error))),
         };
         let address = |data: &RData| match data {
             RData::A(address) => Some(IpAddr::V4(address.0)),

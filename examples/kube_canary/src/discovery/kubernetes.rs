@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::own::{self, Own};
 use super::reflect::{self, Change, reflect};
 use crate::clock;
+use crate::error::causes;
 use crate::mesh::Shared;
 use crate::options::Kubernetes;
 use crate::peer::Peer;
@@ -146,11 +147,12 @@ fn publish(known: &Known, went_well: bool, options: &Kubernetes, own: &Own, mesh
 
 async fn connect() -> Result<Client, String> {
     let mut config = Config::infer().await.map_err(|error| {
-        format!("neither a service account (is automountServiceAccountToken off?) nor a kubeconfig: {error}")
+        let why = causes(&error);
+        format!("neither a service account (is automountServiceAccountToken off?) nor a kubeconfig: {why}")
     })?;
     // A request that is never answered must end too; watches, which may be silent, end themselves before.
     config.read_timeout = Some(reflect::SILENCE + Duration::from_secs(10));
-    Client::try_from(config).map_err(|error| format!("the API server's address or certificates: {error}"))
+    Client::try_from(config).map_err(|error| format!("the API server's address or certificates: {}", causes(&error)))
 }
 
 /// The endpoints of a slice. One that is ending is none: a pod that is replaced is no alarm. One that does not serve yet is:
@@ -181,6 +183,15 @@ fn peers(slices: &HashMap<String, Vec<Peer>>, nodes: Option<&HashMap<String, (Bo
     placed.collect()
 }
 
+/// What to do about a certificate that was refused.
+fn hint(causes: &str) -> &'static str {
+    if !causes.contains("certificate") {
+        return "";
+    }
+    "; the API server's certificate is rejected: is the cluster's CA (ca.crt of the service account, or of the kubeconfig) the one that \
+     signed it, and does the address stand in it?"
+}
+
 /// What failed, and what to do where it is a matter of rights.
 fn explain(error: &Error, what: &str, place: &str) -> String {
     match error {
@@ -189,7 +200,7 @@ fn explain(error: &Error, what: &str, place: &str) -> String {
             403 => format!("wanted the verbs list and watch on {what} of {place}, found 403: bind a role with them"),
             code => format!("{what} of {place}: {code} {}", status.message),
         },
-        _ => format!("{what} of {place}: {error}"),
+        _ => format!("{what} of {place}: {}{}", causes(error), hint(&causes(error))),
     }
 }
 

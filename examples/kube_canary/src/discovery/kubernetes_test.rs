@@ -266,3 +266,47 @@ fn a_stranger_and_a_busy_server_are_told_and_asked_again() {
     // The client itself waits and asks again after a 429.
     assert_eq!((tally.failed, tally.problem), (2, None));
 }
+
+/// A server whose certificate nobody has signed: "client error (Connect)" is all that the outermost error says.
+#[test]
+fn a_certificate_that_is_rejected_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = std::process::Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=api", "-addext"])
+        .args(["subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "cert.pem"])
+        .current_dir(folder.path())
+        .stderr(std::process::Stdio::null())
+        .status();
+    let Ok(made) = made else { return allocanary_testing::skipped::skipped("openssl is not installed") };
+    assert!(made.success());
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut server = std::process::Command::new("openssl")
+        .args(["s_server", "-quiet", "-www", "-key", "key.pem", "-cert", "cert.pem", "-accept"])
+        .arg(format!("127.0.0.1:{port}"))
+        .current_dir(folder.path())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let said = runtime.block_on(async {
+        let begun = std::time::Instant::now();
+        loop {
+            let mut config = Config::new(format!("https://127.0.0.1:{port}").parse().unwrap());
+            // Another one's.
+            config.root_cert = Some(vec![]);
+            let client = Client::try_from(config).unwrap();
+            let slices = Api::<EndpointSlice>::namespaced(client, "ns");
+            let error = slices.list(&Default::default()).await.expect_err("its certificate is nobody's");
+            let said = explain(&error, "endpointslices", "namespace ns");
+            if !said.contains("refused (os error") || begun.elapsed() > Duration::from_secs(60) {
+                break said;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    });
+    let _ = server.kill();
+    let _ = server.wait();
+    assert!(said.contains("invalid peer certificate"), "{said}");
+    assert!(said.contains("is rejected: is the cluster's CA"), "{said}");
+}

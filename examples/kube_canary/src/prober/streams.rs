@@ -54,7 +54,7 @@ impl Streams {
                 match outcome {
                     Ok(took) => {
                         let answer = book.answer(sequence, took.whole.as_nanos() as u64, None);
-                        if matches!(answer, Answer::Reply | Answer::Reordered) {
+                        if answer == Answer::Reply {
                             book.connected(took.connect.as_nanos() as u64);
                         }
                     }

@@ -11,6 +11,8 @@ use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
+use crate::error::causes;
+
 /// A canary that takes longer is not waited for.
 const DEADLINE: Duration = Duration::from_secs(2);
 
@@ -26,21 +28,21 @@ pub(super) async fn get(address: SocketAddr, path: &'static str) -> Result<Bytes
 }
 
 async fn exchange(address: SocketAddr, path: &'static str) -> Result<Bytes, String> {
-    let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
+    let stream = TcpStream::connect(address).await.map_err(|error| causes(&error))?;
     let (mut sender, connection) = http1::Builder::new()
         .max_buf_size(16 * 1024)
         .handshake(TokioIo::new(stream))
         .await
-        .map_err(|error| error.to_string())?;
+        .map_err(|error| causes(&error))?;
     let request = Request::get(path).header(HOST, address.to_string()).header(CONNECTION, "close");
-    let request = request.body(Empty::<Bytes>::new()).map_err(|error| error.to_string())?;
+    let request = request.body(Empty::<Bytes>::new()).map_err(|error| causes(&error))?;
     let answer = async {
-        let response = sender.send_request(request).await.map_err(|error| error.to_string())?;
+        let response = sender.send_request(request).await.map_err(|error| causes(&error))?;
         if response.status() != StatusCode::OK {
             return Err(format!("answered {}", response.status()));
         }
         let body = Limited::new(response.into_body(), MOST_BYTES).collect().await;
-        body.map(|body| body.to_bytes()).map_err(|error| error.to_string())
+        body.map(|body| body.to_bytes()).map_err(|error| causes(&*error))
     };
     tokio::pin!(answer, connection);
     // The connection may end before its last answer was read, but not the other way round.
@@ -49,7 +51,7 @@ async fn exchange(address: SocketAddr, path: &'static str) -> Result<Bytes, Stri
         answer = &mut answer => answer,
         ended = &mut connection => match ended {
             Ok(()) => answer.await,
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(causes(&error)),
         },
     }
 }

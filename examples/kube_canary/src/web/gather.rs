@@ -15,10 +15,15 @@ use tokio::task::JoinSet;
 
 use super::brief::{self, Brief, Cell};
 use super::client;
+use super::verdict::{self, Edge, Verdict};
 use crate::mesh::Shared;
 
-/// Rows and columns. A picture of more cannot be read, and each look would ask every canary of a large cluster.
-const MOST_NODES: usize = 200;
+/// Rows and columns of a picture: more cannot be read. Of a larger mesh those are shown that have most trouble.
+const MOST_SHOWN: usize = 200;
+/// Canaries that are asked what they see.
+const MOST_NODES: usize = 2000;
+/// Pairs that are remembered while a picture is made; then only those that have trouble, up to twice as many.
+const MOST_EDGES: usize = MOST_SHOWN * MOST_SHOWN;
 /// Canaries that are asked at the same time.
 const AT_ONCE: usize = 16;
 /// A look takes no longer, however many do not answer.
@@ -33,11 +38,29 @@ pub(super) struct Picture {
     nodes: Vec<Node>,
     /// Row after row: thousandths lost and median microseconds, or nothing known.
     cells: Vec<Option<Cell>>,
-    /// Peers that there was no room for.
+    /// Nodes that there was no room for: of a large mesh, those without trouble.
     left_out: usize,
+    /// What all names end with.
+    ending: String,
+    /// Canaries that told what they see.
+    told: usize,
+    /// Canaries that did not tell, and why, at most [`MOST_SILENT`] of them.
+    silent: Vec<String>,
+    /// In words.
+    verdict: Verdict,
 }
 
-#[derive(Debug, Serialize)]
+/// Canaries that did not tell are named up to so many.
+const MOST_SILENT: usize = 5;
+
+impl Picture {
+    /// Whether nothing is wrong with the mesh; or that, and what is.
+    pub(super) fn verdict(&self) -> &Verdict {
+        &self.verdict
+    }
+}
+
+#[derive(Clone, Debug, Serialize)]
 struct Node {
     name: String,
     address: Option<IpAddr>,
@@ -89,13 +112,16 @@ impl Gatherer {
     }
 
     async fn ask(&self) -> Picture {
-        let mut picture = self.blank();
-        let columns = Columns::of(&picture.nodes);
-        if let Some(row) = picture.nodes.iter().position(|node| node.own) {
-            columns.fill(row, brief::own(&self.mesh.lock()), &mut picture.cells);
+        let mut nodes = self.nodes();
+        let unasked = nodes.len().saturating_sub(MOST_NODES);
+        nodes.truncate(MOST_NODES);
+        let columns = Columns::of(&nodes);
+        let mut edges = Edges::default();
+        if let Some(row) = nodes.iter().position(|node| node.own) {
+            edges.add(row, &columns, brief::own(&self.mesh.lock()));
         }
         let mut others: Vec<(usize, SocketAddr)> = Vec::new();
-        for (row, node) in picture.nodes.iter_mut().enumerate().filter(|(_, node)| !node.own) {
+        for (row, node) in nodes.iter_mut().enumerate().filter(|(_, node)| !node.own) {
             node.problem = Some(format!("not asked within {} s", DEADLINE.as_secs()));
             others.extend(node.address.map(|address| (row, SocketAddr::new(address, self.port))));
         }
@@ -113,27 +139,27 @@ impl Gatherer {
                 let read = answer.and_then(|text| {
                     let brief: Brief =
                         serde_json::from_slice(&text).map_err(|error| format!("not a canary: {error}"))?;
-                    columns.fill(row, brief.cells(), &mut picture.cells);
+                    edges.add(row, &columns, brief.cells());
                     Ok(brief.node.into_owned())
                 });
                 match read {
                     Ok(name) => {
-                        picture.nodes[row].problem = None;
-                        if picture.nodes[row].name.is_empty() {
-                            picture.nodes[row].name = name;
+                        nodes[row].problem = None;
+                        if nodes[row].name.is_empty() {
+                            nodes[row].name = name;
                         }
                     }
-                    Err(problem) => picture.nodes[row].problem = Some(problem),
+                    Err(problem) => nodes[row].problem = Some(problem),
                 }
             }
         };
         // What was read by then is shown.
         let _ = tokio::time::timeout(DEADLINE, all).await;
-        picture
+        Picture::of(nodes, edges.all, unasked)
     }
 
-    /// The nodes, and no cell known.
-    fn blank(&self) -> Picture {
+    /// All nodes by their names, this canary's own first where there are more than are asked.
+    fn nodes(&self) -> Vec<Node> {
         let mut nodes: Vec<Node> = Vec::new();
         {
             let mesh = self.mesh.lock();
@@ -163,14 +189,76 @@ impl Gatherer {
                 }),
             }
         }
-        let left_out = nodes.len().saturating_sub(MOST_NODES);
         nodes.sort_unstable_by(|one, other| {
             (!one.own, &one.name, one.address).cmp(&(!other.own, &other.name, other.address))
         });
-        nodes.truncate(MOST_NODES);
-        nodes.sort_unstable_by(|one, other| (&one.name, one.address).cmp(&(&other.name, other.address)));
-        let cells = vec![None; nodes.len() * nodes.len()];
-        Picture { nodes, cells, left_out }
+        nodes
+    }
+}
+
+impl Picture {
+    /// Of all nodes, and all pairs that are known.
+    fn of(nodes: Vec<Node>, edges: Vec<Edge>, unasked: usize) -> Picture {
+        let full: Vec<String> = nodes.iter().map(Node::title).collect();
+        let named: Vec<&str> = nodes.iter().map(|node| &*node.name).filter(|name| !name.is_empty()).collect();
+        let ending = verdict::ending(&named).to_string();
+        let names: Vec<&str> = full.iter().map(|name| name.strip_suffix(&*ending).unwrap_or(name)).collect();
+        let silent: Vec<(usize, &str)> =
+            nodes.iter().enumerate().filter_map(|(at, node)| Some((at, node.problem.as_deref()?))).collect();
+        let told = nodes.len() - silent.len();
+        let silent = silent.iter().take(MOST_SILENT).map(|(at, why)| format!("{}: {why}", names[*at])).collect();
+        let verdict = verdict::verdict(&names, &edges);
+        // Those that are shown, by their new places.
+        let mut trouble: Vec<(u32, usize)> = (0..nodes.len()).map(|at| (0, at)).collect();
+        for edge in edges.iter().filter(|edge| edge.is_bad()) {
+            trouble[usize::from(edge.from)].0 += 1;
+            trouble[usize::from(edge.to)].0 += 1;
+        }
+        trouble.sort_by_key(|(bad, at)| (!nodes[*at].own, std::cmp::Reverse(*bad), *at));
+        let mut shown: Vec<usize> = trouble.iter().take(MOST_SHOWN).map(|(_, at)| *at).collect();
+        shown.sort_unstable_by(|one, other| {
+            (&nodes[*one].name, nodes[*one].address).cmp(&(&nodes[*other].name, nodes[*other].address))
+        });
+        let mut place = vec![None; nodes.len()];
+        shown.iter().enumerate().for_each(|(at, node)| place[*node] = Some(at));
+        let mut cells = vec![None; shown.len() * shown.len()];
+        for edge in edges {
+            if let (Some(row), Some(column)) = (place[usize::from(edge.from)], place[usize::from(edge.to)]) {
+                cells[row * shown.len() + column] = Some(edge.cell);
+            }
+        }
+        let left_out = unasked + nodes.len() - shown.len();
+        let nodes = shown.into_iter().map(|at| nodes[at].clone()).collect();
+        Picture { nodes, cells, left_out, ending, told, silent, verdict }
+    }
+}
+
+impl Node {
+    /// Its name, or else its address.
+    fn title(&self) -> String {
+        match (&*self.name, self.address) {
+            ("", Some(address)) => address.to_string(),
+            (name, _) => name.into(),
+        }
+    }
+}
+
+/// Who sees whom: of a large mesh a few of all pairs.
+#[derive(Default)]
+struct Edges {
+    all: Vec<Edge>,
+}
+
+impl Edges {
+    /// Takes what one canary sees.
+    fn add<'a>(&mut self, row: usize, columns: &Columns, seen: impl Iterator<Item = (IpAddr, &'a str, Cell)>) {
+        for (address, name, cell) in seen {
+            let Some(column) = columns.by_address.get(&address).or_else(|| columns.by_name.get(name)) else { continue };
+            let edge = Edge { from: row as u16, to: *column as u16, cell };
+            if self.all.len() < if edge.is_bad() { 2 * MOST_EDGES } else { MOST_EDGES } {
+                self.all.push(edge);
+            }
+        }
     }
 }
 
@@ -178,21 +266,47 @@ impl Gatherer {
 struct Columns {
     by_address: HashMap<IpAddr, usize>,
     by_name: HashMap<String, usize>,
-    width: usize,
 }
 
 impl Columns {
     fn of(nodes: &[Node]) -> Self {
         let by_address = nodes.iter().enumerate().filter_map(|(at, node)| Some((node.address?, at))).collect();
         let named = nodes.iter().enumerate().filter(|(_, node)| !node.name.is_empty());
-        Columns { by_address, by_name: named.map(|(at, node)| (node.name.clone(), at)).collect(), width: nodes.len() }
+        Columns { by_address, by_name: named.map(|(at, node)| (node.name.clone(), at)).collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(number: usize) -> Node {
+        Node {
+            name: format!("node-{number:04}.eu.internal"),
+            address: Some(IpAddr::from([10, 1, (number / 256) as u8, (number % 256) as u8])),
+            zone: "".into(),
+            cordoned: false,
+            own: number == 0,
+            problem: None,
+        }
     }
 
-    fn fill<'a>(&self, row: usize, seen: impl Iterator<Item = (IpAddr, &'a str, Cell)>, cells: &mut [Option<Cell>]) {
-        for (address, name, cell) in seen {
-            if let Some(column) = self.by_address.get(&address).or_else(|| self.by_name.get(name)) {
-                cells[row * self.width + column] = Some(cell);
-            }
-        }
+    /// A thousand nodes that each probe 32 others: the one that loses is shown, and told.
+    #[test]
+    fn of_a_large_mesh_those_with_trouble_are_shown() {
+        let edge = |from: usize, step: usize| {
+            let to = (from + step) % 1000;
+            let loss_permille = if from == 777 { 120 } else { 0 };
+            Edge { from: from as u16, to: to as u16, cell: Cell { loss_permille, p50_us: Some(200) } }
+        };
+        let edges: Vec<Edge> = (0..1000).flat_map(|from| (1..=32).map(move |step| edge(from, step))).collect();
+        let picture = Picture::of((0..1000).map(node).collect(), edges, 3);
+        assert_eq!((picture.nodes.len(), picture.left_out, picture.told), (200, 803, 1000));
+        assert_eq!(picture.cells.len(), 200 * 200);
+        assert!(picture.nodes.iter().any(|node| node.name.starts_with("node-0777")));
+        assert!(picture.nodes.iter().any(|node| node.own), "this canary is always there");
+        assert_eq!(picture.ending, ".eu.internal");
+        assert_eq!(picture.verdict.says, ["node-0777's outgoing side loses 12 %."]);
+        assert_eq!(picture.cells.iter().flatten().filter(|cell| cell.loss_permille > 0).count(), 32);
     }
 }

@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeSeq, Serializer};
 
 use super::brief::Cell;
+use super::checks::{Check, checks};
 use super::facts::Facts;
 use crate::book::Book;
 use crate::mesh::{Entry, Mesh};
@@ -33,6 +34,8 @@ struct Page<'a> {
     ready: bool,
     /// Why it is not ready.
     problem: Option<String>,
+    /// The sources of peers and what the canary counts of itself, in words.
+    checks: Vec<Check>,
     sources: Sources<'a>,
     peers: Peers<'a>,
 }
@@ -117,7 +120,6 @@ struct Shown {
     in_flight: u32,
     late: u64,
     duplicates: u64,
-    reordered: u64,
 }
 
 #[derive(Serialize)]
@@ -151,7 +153,6 @@ impl Shown {
             in_flight: book.in_flight(),
             late: book.late(),
             duplicates: book.duplicates(),
-            reordered: book.reordered(),
         }
     }
 }
@@ -169,8 +170,11 @@ pub(super) fn peers(
     let resident = status.and_then(|status| allocanary_kernel::sys::line_number(status, b"VmRSS:"));
     let resident_bytes = resident.map(|kib| kib * 1024);
     let (ready, problem) = (ready.is_ok(), ready.err());
-    let (sources, peers) = (Sources(mesh), Peers(mesh));
-    serde_json::to_writer(out, &Page { identity, uptime_seconds, resident_bytes, ready, problem, sources, peers })
+    let (sources, peers, checks) = (Sources(mesh), Peers(mesh), checks(mesh));
+    serde_json::to_writer(
+        out,
+        &Page { identity, uptime_seconds, resident_bytes, ready, problem, checks, sources, peers },
+    )
 }
 
 /// Writes `/peers?brief`: what [`super::brief::Brief`] reads.

@@ -6,6 +6,7 @@
 
 mod brief;
 mod budget;
+mod checks;
 mod client;
 mod connection;
 mod exposition;
@@ -13,6 +14,7 @@ mod facts;
 mod gather;
 mod json;
 mod labels;
+mod lobby;
 mod metrics;
 mod negotiation;
 mod page;
@@ -22,6 +24,7 @@ mod readiness;
 mod routes;
 mod series;
 mod server;
+mod verdict;
 
 pub use facts::Facts;
 pub use server::Server;

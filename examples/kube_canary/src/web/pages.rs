@@ -40,6 +40,7 @@ pub(super) enum Kind {
     Peers,
     Brief,
     Mesh,
+    Health,
 }
 
 /// Makes pages, and knows which are still read.

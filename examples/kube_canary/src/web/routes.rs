@@ -14,6 +14,7 @@ use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use prometheus_client::encoding::text::encode_registry;
 use prometheus_client::registry::Registry;
 
+use super::checks::sources;
 use super::connection::PATIENCE;
 use super::exposition::{Exposition, Format};
 use super::gather::Gatherer;
@@ -32,7 +33,7 @@ use crate::say::say;
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 const HERE: &str = "There is:\n  /         the mesh, to look at\n  /metrics  for Prometheus\n  /peers    this canary's peers, JSON\n  \
-                    /mesh     every canary's peers, JSON\n  /healthz  200 while it lives\n  /readyz   200 once it knows its peers\n";
+                    /mesh     every canary's peers, JSON\n  /cluster_health  503 while a node or a link has a fault, which it names\n  /healthz  200 while it lives\n  /readyz   200 once it knows its peers\n";
 
 const TOO_LARGE: &str = "This page is larger than the memory set aside for pages. Ask for gzip (curl --compressed), or have fewer \
                          series: --series basic, one --protocol, or --peers-max.\n";
@@ -80,7 +81,12 @@ impl Site {
                 answer
             }
             ("/readyz", _) => match self.ready() {
-                Ok(()) => text(StatusCode::OK, "ready\n"),
+                // A source that fails is no reason to leave a service whose peers are known; it is one to say so.
+                Ok(()) => {
+                    let checks = sources(&self.mesh.lock().tallies);
+                    let failing = checks.into_iter().filter(|check| !check.ok).map(|check| check.says + "\n");
+                    text(StatusCode::OK, "ready\n".to_string() + &failing.collect::<String>())
+                }
                 Err(why) => text(StatusCode::SERVICE_UNAVAILABLE, why + "\n"),
             },
             ("/peers", Some("brief")) => {
@@ -95,6 +101,15 @@ impl Site {
             ("/mesh", _) => {
                 let picture = self.gatherer.picture().await;
                 self.json(Kind::Mesh, headers, |press| serde_json::to_writer(press, &*picture))
+            }
+            ("/cluster_health", _) => {
+                let picture = self.gatherer.picture().await;
+                let mut answer =
+                    self.json(Kind::Health, headers, |press| serde_json::to_writer(press, picture.verdict()));
+                if answer.status() == StatusCode::OK && !picture.verdict().ok {
+                    *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+                }
+                answer
             }
             ("/", _) => html(),
             (path, _) => {

@@ -1,4 +1,5 @@
-//! Listens and serves. In: connections, of whomever. Out: at most [`MOST_OPEN`] of them at a time, each bounded in time.
+//! Listens and serves. In: connections, of whomever. Out: at most [`MOST_OPEN`] of them at a time that have sent a whole request, each
+//! bounded in time.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -14,7 +15,7 @@ use prometheus_client::registry::Registry;
 use socket2::{Domain, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::JoinError;
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -23,6 +24,7 @@ use super::facts::Facts;
 use super::gather::Gatherer;
 use super::json::Identity;
 use super::labels::Labels;
+use super::lobby::{Lobby, MOST_ASKED};
 use super::metrics::MeshCollector;
 use super::pages::Pages;
 use super::routes::Site;
@@ -32,9 +34,10 @@ use crate::error::{Error, Result};
 use crate::mesh::Shared;
 use crate::options::Options;
 
-/// Connections open at a time; more wait in the kernel's queue.
+/// Connections served at a time; more wait in the [`Lobby`], and then in the kernel's queue.
 const MOST_OPEN: usize = 64;
-/// Once all are taken the oldest has to go, if it had this long: a crowd that does nothing must not keep Prometheus out.
+/// Once all are taken the oldest has to go, if it had this long. Where more have asked than there are places it is less, so that
+/// nobody waits for much longer than this: a crowd that reads slowly must not keep Prometheus out.
 const FAIR_SHARE: Duration = Duration::from_secs(1);
 /// Connections that the kernel completes and keeps for us.
 const BACKLOG: i32 = 1024;
@@ -171,27 +174,65 @@ struct Open {
 async fn serve(listener: StdListener, site: Arc<Site>) -> Result<()> {
     let system = |error| Error::System { what: "waiting for HTTP connections", error };
     let listener = TcpListener::from_std(listener).map_err(system)?;
-    let room = Arc::new(Semaphore::new(MOST_OPEN));
-    let mut open: VecDeque<Open> = VecDeque::with_capacity(MOST_OPEN);
+    let (door, asked) = mpsc::channel(MOST_ASKED);
+    let crowded = Notify::new();
+    tokio::select! {
+        never = admit(listener, Lobby::new(door, HEAD_WITHIN), &crowded, &site) => match never {},
+        () = place(asked, &crowded, &site) => Ok(()),
+    }
+}
+
+/// Accepts whoever comes, for ever, and lets them wait until they have asked. Where the system has no descriptor for one more, one who
+/// has not goes, and `crowded` is told where all have.
+async fn admit(listener: TcpListener, mut lobby: Lobby, crowded: &Notify, site: &Site) -> Infallible {
     // Since the last connection that was accepted one was cut for want of descriptors.
     let mut has_cut = false;
     loop {
-        let permit = permit(&room, &mut open, &site).await;
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) if is_of_one_connection(&error) => continue,
+        let cut = lobby.make_room().await;
+        if cut > 0 {
+            site.mesh.lock().tallies.connections_refused += cut;
+        }
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                has_cut = false;
+                lobby.enter(stream);
+                // Its task looks, and one that is cut closes, before the next is accepted: there may be thousands.
+                tokio::task::yield_now().await;
+            }
+            Err(error) if is_of_one_connection(&error) => {}
             Err(_) => {
-                // Without descriptors there is no room either, however few connections are open. One that is cut is one descriptor:
-                // where that is no help, as where the whole system has none, the next would be none either.
-                if !has_cut && open.front().is_some_and(|oldest| oldest.since.elapsed() >= FAIR_SHARE) {
-                    has_cut = true;
-                    cut_oldest(&mut open, &site).await;
+                // One that is cut is one descriptor: where that is no help, as where the whole system has none, the next would be
+                // none either.
+                if !std::mem::replace(&mut has_cut, true) {
+                    match lobby.cut_oldest() {
+                        true => site.mesh.lock().tallies.connections_refused += 1,
+                        false => crowded.notify_one(),
+                    }
                 }
                 sleep(BACK_OFF).await;
+            }
+        }
+    }
+}
+
+/// Gives those who have asked a place each, for as long as there are some to come.
+async fn place(mut asked: mpsc::Receiver<TcpStream>, crowded: &Notify, site: &Arc<Site>) {
+    let room = Arc::new(Semaphore::new(MOST_OPEN));
+    let mut open: VecDeque<Open> = VecDeque::with_capacity(MOST_OPEN);
+    loop {
+        let stream = tokio::select! {
+            next = asked.recv() => match next {
+                Some(stream) => stream,
+                None => return,
+            },
+            () = crowded.notified() => {
+                if open.front().is_some_and(|oldest| oldest.since.elapsed() >= FAIR_SHARE) {
+                    cut_oldest(&mut open, site).await;
+                }
                 continue;
             }
         };
-        has_cut = false;
+        let permit = permit(&room, &mut open, asked.len(), site).await;
         let (end, ended) = oneshot::channel();
         open.push_back(Open { since: Instant::now(), end });
         let site = site.clone();
@@ -205,12 +246,13 @@ async fn serve(listener: StdListener, site: Arc<Site>) -> Result<()> {
     }
 }
 
-/// Available for one more, made at the cost of the oldest where there is none.
-async fn permit(room: &Arc<Semaphore>, open: &mut VecDeque<Open>, site: &Site) -> OwnedSemaphorePermit {
+/// Available for one more, made at the cost of the oldest where there is none. So many wait behind it.
+async fn permit(room: &Arc<Semaphore>, open: &mut VecDeque<Open>, behind: usize, site: &Site) -> OwnedSemaphorePermit {
+    let share = FAIR_SHARE * MOST_OPEN as u32 / (behind.max(MOST_OPEN) as u32);
     loop {
         open.retain(|connection| !connection.end.is_closed());
         let oldest = open.front().map_or_else(Instant::now, |connection| connection.since);
-        match timeout_at(oldest + FAIR_SHARE, room.clone().acquire_owned()).await {
+        match timeout_at(oldest + share, room.clone().acquire_owned()).await {
             Ok(Ok(permit)) => return permit,
             _ => cut_oldest(open, site).await,
         }

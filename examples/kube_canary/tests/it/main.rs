@@ -2,6 +2,7 @@
 
 mod alerts;
 mod canary;
+mod chart;
 mod command;
 mod hardship;
 mod image;

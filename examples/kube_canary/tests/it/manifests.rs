@@ -21,8 +21,9 @@ fn rendered(folder: &str) -> Option<String> {
 }
 
 /// The flags of the canary's container.
-fn flags(manifests: &str) -> Vec<String> {
-    let lines = manifests.lines().skip_while(|line| line.trim() != "- args:").skip(1).map(str::trim);
+pub fn flags(manifests: &str) -> Vec<String> {
+    let lines =
+        manifests.lines().skip_while(|line| line.trim().trim_start_matches("- ") != "args:").skip(1).map(str::trim);
     lines.map_while(|line| line.strip_prefix("- --")).map(|flag| format!("--{flag}")).collect()
 }
 

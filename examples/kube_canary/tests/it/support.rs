@@ -76,7 +76,6 @@ pub struct Sum {
     pub in_flight: u64,
     pub late: u64,
     pub duplicates: u64,
-    pub reordered: u64,
     pub fewest: u64,
     pub most: u64,
 }
@@ -94,7 +93,6 @@ pub fn sum(shared: &Shared, protocol: Protocol) -> Sum {
         sum.in_flight += u64::from(book.in_flight());
         sum.late += book.late();
         sum.duplicates += book.duplicates();
-        sum.reordered += book.reordered();
         sum.fewest = sum.fewest.min(book.sent());
         sum.most = sum.most.max(book.sent());
     }

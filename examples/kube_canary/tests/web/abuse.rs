@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::client::{connect, get, until_closed};
@@ -31,7 +32,7 @@ fn five_hundred_clients_at_once_are_all_served() {
 fn clients_that_do_nothing_make_room() {
     let shared = mesh(1);
     let server = serve(&options(), shared.clone());
-    let idle: Vec<TcpStream> = (0..200).map(|_| connect(server)).collect();
+    let idle: Vec<TcpStream> = (0..700).map(|_| connect(server)).collect();
     alive(server);
     assert!(shared.lock().tallies.connections_refused >= 100);
     drop(idle);
@@ -125,4 +126,52 @@ fn a_port_that_is_taken_is_an_error_that_says_so() {
     let error = kube_canary::web::Server::bind(&options, mesh(0), facts).expect_err("the port is taken");
     let said = error.to_string();
     assert!(said.contains(&taken.to_string()) && said.contains("--listen"), "{said}");
+}
+
+/// Slow clients, more than the server and the kernel's queue have room for, that never stop: each sends a byte now and then, and comes
+/// again when it is cut.
+#[test]
+fn fourteen_hundred_slow_clients_do_not_keep_a_scrape_out() {
+    const CLIENTS: usize = 1400;
+    let shared = mesh(8);
+    let server = serve(&options(), shared.clone());
+    let over = AtomicBool::new(false);
+    let crowd = |threads: usize| {
+        let mut clients: Vec<Option<TcpStream>> = (0..CLIENTS / threads).map(|_| None).collect();
+        while !over.load(Ordering::Relaxed) {
+            for client in &mut clients {
+                let trickled = client.as_mut().map(|stream| stream.write_all(b"G").is_ok());
+                if trickled != Some(true) {
+                    *client = begin(server);
+                }
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    };
+    std::thread::scope(|scope| {
+        let crowds: Vec<_> = (0..4).map(|_| scope.spawn(|| crowd(4))).collect();
+        let begun = Instant::now();
+        while shared.lock().tallies.connections_refused < 1000 && begun.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let scrapes = || {
+            let mut stream = connect(server);
+            stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").ok()?;
+            let answer = until_closed(&mut stream);
+            answer.starts_with(b"HTTP/1.1 200").then_some(answer.len())
+        };
+        let served = (0..10).filter(|_| scrapes().is_some_and(|length| length > 1000)).count();
+        over.store(true, Ordering::Relaxed);
+        crowds.into_iter().for_each(|crowd| crowd.join().unwrap());
+        let refused = shared.lock().tallies.connections_refused;
+        assert!(refused >= 1000, "{refused} were cut: there was no crowd");
+        assert_eq!(served, 10, "scrapes of 10, though {CLIENTS} trickle");
+    });
+}
+
+/// A client of a crowd; where the kernel's queue is full it is none this time.
+fn begin(server: SocketAddr) -> Option<TcpStream> {
+    let mut stream = TcpStream::connect_timeout(&server, Duration::from_millis(200)).ok()?;
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: a\r\nx: ").ok()?;
+    Some(stream)
 }

@@ -11,6 +11,7 @@ mod uses;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::CStr;
+use std::fmt;
 use std::time::Duration;
 
 #[cfg(feature = "stats")]
@@ -41,9 +42,6 @@ const NO_STATS: &str = "jemalloc was built without its statistics: turn on alloc
 /// The arena index that stands for all arenas in `arena.<i>.purge` (`MALLCTL_ARENAS_ALL`).
 const ALL_ARENAS: usize = 4096;
 
-/// The variables that the unprefixed jemalloc reads. The prefixed one silently ignores both.
-const EARLIER: &[Cow<str>] = &[Cow::Borrowed("JE_MALLOC_CONF"), Cow::Borrowed("MALLOC_CONF")];
-
 impl sealed::Sealed for Jemalloc {}
 
 /// jemalloc's own rule for its arenas: one on one processor, where threads cannot contend.
@@ -56,10 +54,10 @@ impl Allocator for Jemalloc {
     }
 
     #[inline]
-    fn version(&self) -> String {
+    fn write_version(&self, out: &mut dyn fmt::Write) -> fmt::Result {
         // "5.3.1-0-g81034ce1f1373e37dc865038e1bc8eeecf559ce8": the release is enough.
         let full = version::read().unwrap_or("unknown");
-        full.split('-').next().unwrap_or(full).to_string()
+        out.write_str(full.split('-').next().unwrap_or(full))
     }
 
     #[inline]
@@ -74,15 +72,7 @@ impl Allocator for Jemalloc {
 
     #[inline]
     fn environment(&self) -> Environment {
-        Environment::Joined {
-            variable: "_RJEM_MALLOC_CONF".into(),
-            // Variables that people set, and that the prefixed build ignores: `install!` passes both on. See `boot`.
-            earlier: Cow::Borrowed(EARLIER),
-            single: Cow::Borrowed(&[]),
-            prefix: "".into(),
-            assign: ":".into(),
-            separator: ",".into(),
-        }
+        super::known::JEMALLOC.environment
     }
 
     #[inline]
@@ -93,6 +83,11 @@ impl Allocator for Jemalloc {
     #[inline]
     fn effective(&self, wanted: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         settings::effective(wanted)
+    }
+
+    #[inline]
+    fn each_effective(&self, each: &mut dyn FnMut(&str, &str)) {
+        settings::each_effective(each)
     }
 
     /// Decay and background threads: the settings that jemalloc lets a running process change for good. A value that

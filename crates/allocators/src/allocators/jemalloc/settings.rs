@@ -7,6 +7,7 @@ use std::ffi::{CStr, c_char};
 
 use tikv_jemalloc_ctl::raw;
 
+use crate::request::Decimal;
 use crate::setting::{Kind, Setting};
 use allocanary_kernel::sys;
 
@@ -115,22 +116,45 @@ pub fn effective(wanted: &BTreeMap<String, String>) -> BTreeMap<String, String> 
     SETTINGS.iter().zip(CTLS).filter_map(read).collect()
 }
 
+/// Calls `each` with every setting and its value, without an allocation.
+#[inline]
+pub fn each_effective(each: &mut dyn FnMut(&str, &str)) {
+    for (setting, ctl) in SETTINGS.iter().zip(CTLS) {
+        with_value(&setting.name, *ctl, |value| each(&setting.name, value));
+    }
+}
+
 /// The value of `opt.<name>` as a canonical text; `None` if this build has no such key.
 #[inline]
 fn read_back(name: &str, ctl: Ctl, wanted: Option<&str>) -> Option<String> {
-    let key = format!("opt.{name}\0");
-    let key = key.as_bytes();
+    match ctl {
+        CacheSlots => cache_slots(wanted?),
+        Ratio => ratio(wanted?),
+        _ => with_value(name, ctl, str::to_string),
+    }
+}
+
+/// Calls `with` with the value of `opt.<name>` as a canonical text; `None` if there is no such key. Allocates nothing.
+#[inline]
+fn with_value<T>(name: &str, ctl: Ctl, mut with: impl FnMut(&str) -> T) -> Option<T> {
+    const OPT: &[u8] = b"opt.";
+    let mut key = [0; 64];
+    key[..OPT.len()].copy_from_slice(OPT);
+    // At least one NUL stays.
+    key[OPT.len()..63].get_mut(..name.len())?.copy_from_slice(name.as_bytes());
+    let key = &key[..OPT.len() + name.len() + 1];
+    let number = |number: i128, with: &mut dyn FnMut(&str) -> T| Decimal::of(number).with(with);
     // SAFETY (each read below): jemalloc compares the length of the type with its own and refuses a wrong one; the
     // types are those of ctl.c, and a test sets and reads every key.
     match ctl {
         // SAFETY: as above.
-        Bool => unsafe { raw::read::<bool>(key) }.ok().map(|value| value.to_string()),
+        Bool => unsafe { raw::read::<bool>(key) }.ok().map(|value| with(if value { "true" } else { "false" })),
         // SAFETY: as above.
-        Unsigned => unsafe { raw::read::<u32>(key) }.ok().map(|value| value.to_string()),
+        Unsigned => unsafe { raw::read::<u32>(key) }.ok().map(|value| number(value.into(), &mut with)),
         // SAFETY: as above.
-        Size => unsafe { raw::read::<usize>(key) }.ok().map(|value| value.to_string()),
+        Size => unsafe { raw::read::<usize>(key) }.ok().map(|value| number(value as i128, &mut with)),
         // SAFETY: as above.
-        Signed => unsafe { raw::read::<isize>(key) }.ok().map(|value| value.to_string()),
+        Signed => unsafe { raw::read::<isize>(key) }.ok().map(|value| number(value as i128, &mut with)),
         Name => {
             // SAFETY: as above.
             let text = unsafe { raw::read::<*const c_char>(key) }.ok()?;
@@ -138,10 +162,9 @@ fn read_back(name: &str, ctl: Ctl, wanted: Option<&str>) -> Option<String> {
                 return None;
             }
             // SAFETY: jemalloc's option names are static strings that end in NUL.
-            Some(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+            unsafe { CStr::from_ptr(text) }.to_str().ok().map(with)
         }
-        CacheSlots => cache_slots(wanted?),
-        Ratio => ratio(wanted?),
+        CacheSlots | Ratio => None,
     }
 }
 

@@ -1,0 +1,68 @@
+//! Settings as lines that a user pastes. In: variables, or an allocator's settings. Out: the lines of a shell, a
+//! Dockerfile, a Kubernetes manifest, and Rust.
+
+/// The line of a shell, or of a file of variables: `MALLOC_ARENA_MAX=2`.
+pub fn shell(name: &str, value: &str) -> String {
+    format!("{name}={}", quoted(value))
+}
+
+/// The line of a Dockerfile: `ENV MALLOC_ARENA_MAX=2`.
+pub fn dockerfile(name: &str, value: &str) -> String {
+    format!("ENV {}", shell(name, value))
+}
+
+/// The two lines below the `env:` of a Kubernetes container.
+pub fn kubernetes(name: &str, value: &str) -> [String; 2] {
+    [format!("- name: {name}"), format!("  value: {}", yaml(value))]
+}
+
+/// The same in one line: `- {name: MALLOC_ARENA_MAX, value: "2"}`.
+pub fn kubernetes_line(name: &str, value: &str) -> String {
+    format!("- {{name: {name}, value: {}}}", yaml(value))
+}
+
+/// The `install!` of an allocator, on several lines if one is too wide for a terminal. `settings` are in the notation
+/// of the macro: `narenas = 2`.
+pub fn install(allocator: &str, settings: &[String]) -> String {
+    let parts = || std::iter::once(allocator).chain(settings.iter().map(String::as_str)).collect::<Vec<_>>().join(", ");
+    let line = format!("allocanary::install!({});", parts());
+    if line.len() <= 76 { line } else { format!("allocanary::install!(\n    {}\n);", parts()) }
+}
+
+/// A setting in the notation of `install!`.
+pub fn assigned(name: &str, value: &str) -> String {
+    let bare = matches!(value, "true" | "false") || value.parse::<i64>().is_ok();
+    if bare { format!("{name} = {value}") } else { format!("{name} = {value:?}") }
+}
+
+/// The value for a shell and a Dockerfile, quoted if it has other characters than those of settings.
+fn quoted(value: &str) -> String {
+    let plain = value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_:,.=-".contains(&byte));
+    if plain { value.to_string() } else { format!("'{}'", value.replace('\'', "'\\''")) }
+}
+
+fn yaml(value: &str) -> String {
+    format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_quoted_where_a_shell_would_read_them() {
+        assert_eq!(quoted("narenas:1,tcache:false"), "narenas:1,tcache:false");
+        assert_eq!(quoted("tcache_ncached_max:8-64:1|128-256:7"), "'tcache_ncached_max:8-64:1|128-256:7'");
+        assert_eq!(kubernetes_line("A", "\"\\"), "- {name: A, value: \"\\\"\\\\\"}");
+    }
+
+    #[test]
+    fn words_are_quoted_in_rust_and_numbers_are_not() {
+        let all = [("narenas", "2"), ("dirty_decay_ms", "-1"), ("tcache", "false"), ("percpu_arena", "auto")];
+        let settings: Vec<String> = all.iter().map(|(name, value)| assigned(name, value)).collect();
+        let wanted = "allocanary::install!(\n    jemalloc, narenas = 2, dirty_decay_ms = -1, tcache = false, percpu_arena = \"auto\"\n);";
+        assert_eq!(install("jemalloc", &settings), wanted);
+        assert_eq!(install("jemalloc", &settings[..1]), "allocanary::install!(jemalloc, narenas = 2);");
+        assert_eq!(install("system", &[]), "allocanary::install!(system);");
+    }
+}

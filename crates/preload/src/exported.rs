@@ -1,0 +1,224 @@
+//! What a preload exports. In: the names of an allocator's functions. Out: C's functions, and the constructor.
+
+/// A preload with this allocator and no other: `preload!(jemalloc, build = BUILD)`. Once, at the root of a binary.
+///
+/// `build` names the sources that it was built from; the proof says it.
+#[macro_export]
+macro_rules! preload {
+    (system, build = $build:expr) => {
+        $crate::__preload!(
+            "system", $build, $crate::__private::System, $crate::__private::SYSTEM_SETTABLE, ::core::option::Option::None,
+            ("__libc_malloc", "__libc_calloc", "__libc_realloc", "__libc_free", "__libc_memalign"),
+            $crate::family::glibc_usable_size
+        );
+    };
+    (jemalloc, build = $build:expr) => {
+        $crate::__preload!(
+            "jemalloc", $build, $crate::__private::Jemalloc, $crate::__private::JEMALLOC_SETTINGS, {
+                // jemalloc's own symbol is weak. This one is in the final binary, so the linker uses it.
+                #[unsafe(export_name = "_rjem_malloc_conf")]
+                static CONF: $crate::__private::Conf = $crate::__private::Conf::new(::core::ptr::null_mut());
+                ::core::option::Option::Some(&CONF)
+            },
+            ("_rjem_malloc", "_rjem_calloc", "_rjem_realloc", "_rjem_free", "_rjem_memalign"),
+            {
+                unsafe extern "C" {
+                    fn _rjem_malloc_usable_size(block: *mut ::core::ffi::c_void) -> usize;
+                }
+                _rjem_malloc_usable_size
+            }
+        );
+    };
+    (mimalloc, build = $build:expr) => {
+        $crate::__preload!(
+            "mimalloc", $build, $crate::__private::Mimalloc, $crate::__private::MIMALLOC_SETTINGS,
+            ::core::option::Option::None,
+            ("mi_malloc", "mi_calloc", "mi_realloc", "mi_free", "mi_memalign"),
+            {
+                unsafe extern "C" {
+                    fn mi_malloc_usable_size(block: *mut ::core::ffi::c_void) -> usize;
+                }
+                mi_malloc_usable_size
+            }
+        );
+    };
+}
+
+/// The exported functions of a preload; each is C's of that name.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __preload {
+    (
+        $name:literal, $build:expr, $allocator:expr, $table:expr, $conf:expr,
+        ($malloc:literal, $calloc:literal, $realloc:literal, $free:literal, $memalign:literal), $usable_size:expr
+    ) => {
+        #[allow(clippy::missing_safety_doc, missing_docs)]
+        mod __preload {
+            use ::core::ffi::{c_char, c_int, c_long, c_void};
+
+            mod own {
+                use super::{c_void};
+                unsafe extern "C" {
+                    #[link_name = $malloc]
+                    pub fn malloc(size: usize) -> *mut c_void;
+                    #[link_name = $calloc]
+                    pub fn calloc(count: usize, size: usize) -> *mut c_void;
+                    #[link_name = $realloc]
+                    pub fn realloc(block: *mut c_void, size: usize) -> *mut c_void;
+                    #[link_name = $free]
+                    pub fn free(block: *mut c_void);
+                    #[link_name = $memalign]
+                    pub fn memalign(alignment: usize, size: usize) -> *mut c_void;
+                }
+            }
+
+            static THIS: $crate::start::This = $crate::start::This {
+                allocator: &$allocator,
+                table: $table,
+                conf: $conf,
+                build: $build,
+            };
+
+            extern "C" fn start(_count: c_int, _words: *const *const c_char, variables: *mut *mut c_char) {
+                // SAFETY: the loader passes the process's variables to the constructors of libraries.
+                unsafe { $crate::start::start(&THIS, variables) }
+            }
+            #[used]
+            #[unsafe(link_section = ".init_array.00090")]
+            static START: extern "C" fn(c_int, *const *const c_char, *mut *mut c_char) = start;
+
+            extern "C" fn finish() {
+                $crate::proof::at_exit(true);
+            }
+            #[used]
+            #[unsafe(link_section = ".fini_array")]
+            static FINISH: extern "C" fn() = finish;
+
+            // The loader of programs: with it the file can be started.
+            #[used]
+            #[unsafe(link_section = ".interp")]
+            static LOADER: [u8; $crate::start::LOADER.len()] = *$crate::start::LOADER;
+
+            #[unsafe(no_mangle)]
+            extern "C" fn allocanary_by_hand() -> ! {
+                $crate::by_hand::say($name)
+            }
+            // The kernel starts a program with a stack that C's functions do not expect.
+            #[cfg(target_arch = "x86_64")]
+            ::core::arch::global_asm!(
+                ".globl allocanary_started_by_hand", "allocanary_started_by_hand:", "and rsp, -16", "call {}", "hlt",
+                sym allocanary_by_hand
+            );
+            #[cfg(target_arch = "aarch64")]
+            ::core::arch::global_asm!(
+                ".globl allocanary_started_by_hand", "allocanary_started_by_hand:", "bl {}", "brk 1",
+                sym allocanary_by_hand
+            );
+
+            // SAFETY, for each function below: the caller keeps C's contract of that name, which is passed on as it is.
+
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn malloc(size: usize) -> *mut c_void {
+                // SAFETY: as above.
+                unsafe { own::malloc(size) }
+            }
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
+                // SAFETY: as above.
+                unsafe { own::calloc(count, size) }
+            }
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void {
+                // SAFETY: as above.
+                unsafe { own::realloc(block, size) }
+            }
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn reallocarray(block: *mut c_void, count: usize, size: usize) -> *mut c_void {
+                // SAFETY: as above.
+                unsafe { $crate::family::reallocarray(own::realloc, block, count, size) }
+            }
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn free(block: *mut c_void) {
+                // SAFETY: as above.
+                unsafe { own::free(block) }
+            }
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn cfree(block: *mut c_void) {
+                // SAFETY: as above.
+                unsafe { own::free(block) }
+            }
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn free_sized(block: *mut c_void, _size: usize) {
+                // SAFETY: as above.
+                unsafe { own::free(block) }
+            }
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn free_aligned_sized(block: *mut c_void, _alignment: usize, _size: usize) {
+                // SAFETY: as above.
+                unsafe { own::free(block) }
+            }
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn memalign(alignment: usize, size: usize) -> *mut c_void {
+                // SAFETY: as above.
+                unsafe { $crate::family::memalign(own::memalign, alignment, size) }
+            }
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn aligned_alloc(alignment: usize, size: usize) -> *mut c_void {
+                // SAFETY: as above.
+                unsafe { $crate::family::memalign(own::memalign, alignment, size) }
+            }
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn posix_memalign(place: *mut *mut c_void, alignment: usize, size: usize) -> c_int {
+                // SAFETY: as above.
+                unsafe { $crate::family::posix_memalign(own::memalign, place, alignment, size) }
+            }
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn valloc(size: usize) -> *mut c_void {
+                // SAFETY: as above.
+                unsafe { $crate::family::valloc(own::memalign, size, false) }
+            }
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn pvalloc(size: usize) -> *mut c_void {
+                // SAFETY: as above.
+                unsafe { $crate::family::valloc(own::memalign, size, true) }
+            }
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn malloc_usable_size(block: *mut c_void) -> usize {
+                // SAFETY: as above.
+                unsafe { ($usable_size)(block) }
+            }
+
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn sched_getaffinity(pid: c_int, size: usize, mask: *mut c_void) -> c_int {
+                // SAFETY: as above.
+                unsafe { $crate::cores::sched_getaffinity(pid, size, mask) }
+            }
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn pthread_getaffinity_np(thread: usize, size: usize, mask: *mut c_void) -> c_int {
+                // SAFETY: as above.
+                unsafe { $crate::cores::pthread_getaffinity(thread as _, size, mask) }
+            }
+            #[unsafe(no_mangle)]
+            pub extern "C" fn sysconf(name: c_int) -> c_long {
+                $crate::cores::sysconf(name)
+            }
+            #[unsafe(no_mangle)]
+            pub extern "C" fn get_nprocs() -> c_int {
+                $crate::cores::sysconf($crate::cores::ONLINE) as c_int
+            }
+            #[unsafe(no_mangle)]
+            pub extern "C" fn get_nprocs_conf() -> c_int {
+                $crate::cores::sysconf($crate::cores::CONFIGURED) as c_int
+            }
+
+            #[unsafe(no_mangle)]
+            pub extern "C" fn _exit(code: c_int) -> ! {
+                $crate::end::exit(code)
+            }
+            #[unsafe(no_mangle)]
+            pub extern "C" fn _Exit(code: c_int) -> ! {
+                $crate::end::exit(code)
+            }
+        }
+    };
+}

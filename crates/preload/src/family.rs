@@ -1,0 +1,145 @@
+//! The functions of the malloc family that are made of others. In: an allocator's memalign, realloc, free. Out: the
+//! answers and errors of glibc.
+
+use std::ffi::{c_int, c_void};
+use std::ptr::null_mut;
+
+use crate::raw;
+
+/// C's `memalign`.
+pub type Memalign = unsafe extern "C" fn(usize, usize) -> *mut c_void;
+
+/// As glibc: an alignment that is no power of two is rounded up to the next.
+///
+/// # Safety
+///
+/// `memalign` takes any power of two from 16 up.
+#[inline]
+pub unsafe fn memalign(memalign: Memalign, alignment: usize, size: usize) -> *mut c_void {
+    match alignment.max(16).checked_next_power_of_two().filter(|_| size <= isize::MAX as usize) {
+        // SAFETY: the caller's promise.
+        Some(alignment) if alignment < isize::MAX as usize => unsafe { memalign(alignment, size) },
+        _ => no_memory(),
+    }
+}
+
+/// C's `posix_memalign`; `errno` stays.
+///
+/// # Safety
+///
+/// As for [`memalign`]; `place` is a pointer's.
+#[inline]
+pub unsafe fn posix_memalign(with: Memalign, place: *mut *mut c_void, alignment: usize, size: usize) -> c_int {
+    if !alignment.is_power_of_two() || !alignment.is_multiple_of(size_of::<*mut c_void>()) {
+        return libc::EINVAL;
+    }
+    let before = raw::errno();
+    // SAFETY: the caller's promises.
+    unsafe {
+        let block = memalign(with, alignment, size);
+        if block.is_null() {
+            raw::set_errno(before);
+            return libc::ENOMEM;
+        }
+        place.write(block);
+    }
+    0
+}
+
+/// C's `valloc`, and `pvalloc`, which rounds the size up to whole pages.
+///
+/// # Safety
+///
+/// As for [`memalign`].
+#[inline]
+pub unsafe fn valloc(with: Memalign, size: usize, whole_pages: bool) -> *mut c_void {
+    let page = allocanary_kernel::sys::page_bytes() as usize;
+    let size = if whole_pages { size.checked_next_multiple_of(page) } else { Some(size) };
+    match size {
+        // SAFETY: the caller's promise.
+        Some(size) => unsafe { memalign(with, page, size) },
+        None => no_memory(),
+    }
+}
+
+/// C's `reallocarray`.
+///
+/// # Safety
+///
+/// `block` is the allocator's own, or null.
+#[inline]
+pub unsafe fn reallocarray(
+    realloc: unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void,
+    block: *mut c_void,
+    count: usize,
+    size: usize,
+) -> *mut c_void {
+    match count.checked_mul(size) {
+        // SAFETY: the caller's promise.
+        Some(bytes) => unsafe { realloc(block, bytes) },
+        None => no_memory(),
+    }
+}
+
+#[cold]
+fn no_memory() -> *mut c_void {
+    raw::set_errno(libc::ENOMEM);
+    null_mut()
+}
+
+/// glibc's own `malloc_usable_size`. It has no second name, and the next library with that name may be another
+/// allocator that the program is linked with.
+///
+/// # Safety
+///
+/// `block` is from glibc's malloc, or null.
+pub unsafe extern "C" fn glibc_usable_size(block: *mut c_void) -> usize {
+    use std::sync::atomic::{AtomicPtr, Ordering};
+    static FOUND: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+    let mut found = FOUND.load(Ordering::Relaxed);
+    // SAFETY: names that end in NUL; the symbol is a function of this type; the library stays.
+    unsafe {
+        if found.is_null() {
+            let library = libc::dlopen(c"libc.so.6".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+            found = if library.is_null() { library } else { libc::dlsym(library, c"malloc_usable_size".as_ptr()) };
+            if found.is_null() {
+                return 0;
+            }
+            FOUND.store(found, Ordering::Relaxed);
+        }
+        std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void) -> usize>(found)(block)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alignments_and_sizes_are_checked_as_glibc_does() {
+        // SAFETY: glibc's own memalign and realloc.
+        unsafe {
+            let mut place = null_mut();
+            for wrong in [0, 1, 4, 12, 24, usize::MAX] {
+                assert_eq!(posix_memalign(libc::memalign, &mut place, wrong, 8), libc::EINVAL, "{wrong}");
+            }
+            raw::set_errno(7);
+            assert_eq!(posix_memalign(libc::memalign, &mut place, 64, isize::MAX as usize), libc::ENOMEM);
+            assert_eq!(raw::errno(), 7);
+            assert_eq!(posix_memalign(libc::memalign, &mut place, 4096, 8), 0);
+            assert_eq!(place.addr() % 4096, 0);
+            assert!(glibc_usable_size(place) >= 8 && glibc_usable_size(null_mut()) == 0);
+            libc::free(place);
+            let odd = memalign(libc::memalign, 48, 8);
+            assert_eq!(odd.addr() % 64, 0, "rounded up");
+            libc::free(odd);
+            let pages = valloc(libc::memalign, 1, true);
+            assert!(pages.addr().is_multiple_of(4096) && glibc_usable_size(pages) >= 4096);
+            libc::free(pages);
+            assert!(valloc(libc::memalign, usize::MAX, true).is_null());
+            assert!(reallocarray(libc::realloc, null_mut(), usize::MAX, 2).is_null());
+            assert_eq!(raw::errno(), libc::ENOMEM);
+            assert!(memalign(libc::memalign, usize::MAX, 8).is_null());
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Internal to [allocanary](https://docs.rs/allocanary): any release may change this crate.
+//!
+//! The libraries that are preloaded into other programs (`LD_PRELOAD`), each with one allocator: what they export, how
+//! they read their settings, and how they prove that these took effect. In: the variables of the program. Out: the
+//! malloc family, and a line for each process in the file that a variable names.
+//!
+//! # How it works
+//!
+//! A preload is a binary of the package `allocanary` that the linker makes a shared object (see its `build.rs`): so
+//! `cargo install` installs it next to the command. All its exported functions are made by [`preload!`] in the binary's
+//! root; this crate calls no allocator's functions. The linker's flag `initfirst` makes its constructor the first of the
+//! process: before the constructors of other libraries, which may allocate.
+//!
+//! Nothing here starts a thread. The constructor, and what writes the proof, allocate nothing.
+
+// Numbers and texts are returned; a wrong setting is the one line that a preload writes, by a bare system call.
+#![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
+
+/// Only with glibc, dynamically linked, on these processors; elsewhere a preload is a program that says so.
+macro_rules! where_it_works {
+    ($($item:item)*) => {
+        $(
+            #[cfg(all(
+                target_env = "gnu",
+                not(target_feature = "crt-static"),
+                any(target_arch = "x86_64", target_arch = "aarch64")
+            ))]
+            $item
+        )*
+    };
+}
+
+where_it_works! {
+    pub mod by_hand;
+    pub mod cores;
+    pub mod end;
+    mod exported;
+    pub mod family;
+    mod line;
+    pub mod proof;
+    pub mod raw;
+    mod real;
+    pub mod start;
+}
+
+#[cfg(not(all(
+    target_env = "gnu",
+    not(target_feature = "crt-static"),
+    any(target_arch = "x86_64", target_arch = "aarch64")
+)))]
+mod elsewhere;
+
+/// Names for the code that [`preload!`] generates.
+#[doc(hidden)]
+pub mod __private {
+    pub use allocanary_allocators::{__private::Conf, SYSTEM_SETTABLE, System};
+    #[cfg(feature = "jemalloc")]
+    pub use allocanary_allocators::{JEMALLOC_SETTINGS, Jemalloc};
+    #[cfg(feature = "mimalloc")]
+    pub use allocanary_allocators::{MIMALLOC_SETTINGS, Mimalloc};
+}

@@ -1,0 +1,125 @@
+//! The proof: a line for the start of each process, and one for its end, in the file that `ALLOCANARY_PROOF` names. In:
+//! the allocator. Out: JSON lines, each by one write. Nothing is allocated, no lock is taken at the start.
+
+use std::cell::UnsafeCell;
+use std::ffi::CStr;
+use std::fmt::Write;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use allocanary_allocators::Allocator;
+use allocanary_allocators::allocator::Counters;
+
+use crate::line::Line;
+use crate::raw;
+use crate::start::This;
+
+/// The variable with the path of the file.
+pub const VARIABLE: &CStr = c"ALLOCANARY_PROOF";
+
+/// The longest path, with its NUL.
+const MOST_PATH: usize = 4096;
+
+/// What the lines are made from: written by the constructor, read at the end.
+struct Proof {
+    /// The file's path; a program may write over its variables.
+    path: [u8; MOST_PATH],
+    allocator: Option<&'static dyn Allocator>,
+    /// `,"exe":"/usr/bin/python3"`.
+    exe: Line,
+    line: Line,
+}
+
+struct Place(UnsafeCell<Proof>);
+
+// SAFETY: the constructor writes it before there is a second thread; at the end the one that changes `PROVEN` has it.
+unsafe impl Sync for Place {}
+
+static PROOF: Place = Place(UnsafeCell::new(Proof {
+    path: [0; MOST_PATH],
+    allocator: None,
+    exe: Line::new(),
+    line: Line::new(),
+}));
+
+/// The process whose end is to be proven; 0 if none is. A child by `vfork` has another id, and its parent's memory.
+static PROVEN: AtomicI32 = AtomicI32::new(0);
+
+/// Writes the first line. Runs in the constructor.
+pub(crate) fn at_load(this: &This, path: &[u8]) {
+    if path.is_empty() || path.len() >= MOST_PATH {
+        return;
+    }
+    // SAFETY: the constructor's only thread.
+    let proof = unsafe { &mut *PROOF.0.get() };
+    proof.path[..path.len()].copy_from_slice(path);
+    proof.allocator = Some(this.allocator);
+    proof.exe.add(",\"exe\":");
+    let mut exe = [0; MOST_PATH];
+    // SAFETY: the path ends in NUL, and the kernel writes at most that many bytes.
+    let length = unsafe {
+        let arguments =
+            [libc::AT_FDCWD as usize, c"/proc/self/exe".as_ptr() as usize, exe.as_mut_ptr() as usize, exe.len(), 0, 0];
+        raw::call(libc::SYS_readlinkat, arguments)
+    };
+    proof.exe.add_text(&exe[..usize::try_from(length).unwrap_or(0)]);
+
+    let (line, pid) = (&mut proof.line, raw::pid());
+    let _ = write!(line, "{{\"at\":\"load\",\"pid\":{pid}");
+    line.add_bytes(proof.exe.bytes());
+    line.add(",\"allocator\":");
+    line.add_text(this.allocator.name().as_bytes());
+    line.add(",\"version\":\"");
+    let _ = this.allocator.write_version(line);
+    line.add("\",\"build\":");
+    line.add_text(this.build.as_bytes());
+    line.add(",\"settings\":{");
+    let mut comma = "";
+    this.allocator.each_effective(&mut |name, value| {
+        line.add(comma);
+        line.add_text(name.as_bytes());
+        line.add(":");
+        line.add_text(value.as_bytes());
+        comma = ",";
+    });
+    line.add("}}\n");
+    append(&proof.path, line);
+    PROVEN.store(pid, Ordering::Release);
+    // SAFETY: registers a function for children; glibc has room for it without an allocation.
+    unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+}
+
+/// A fork's child ends by itself.
+unsafe extern "C" fn in_child() {
+    PROVEN.store(raw::pid(), Ordering::Release);
+}
+
+/// Writes the last line, once. With `counters` the allocator is asked, which takes its locks.
+pub fn at_exit(counters: bool) {
+    let proven = PROVEN.load(Ordering::Acquire);
+    if proven == 0
+        || proven != raw::pid()
+        || PROVEN.compare_exchange(proven, 0, Ordering::AcqRel, Ordering::Acquire).is_err()
+    {
+        return;
+    }
+    // SAFETY: the one that changed `PROVEN` has it.
+    let proof = unsafe { &mut *PROOF.0.get() };
+    let found = proof.allocator.filter(|_| counters).map_or_else(Counters::default, Allocator::counters);
+    let line = &mut proof.line;
+    line.clear();
+    let _ = write!(line, "{{\"at\":\"exit\",\"pid\":{proven}");
+    line.add_bytes(proof.exe.bytes());
+    line.add_number("allocated", found.allocated);
+    line.add_number("active", found.active);
+    line.add_number("resident", found.resident);
+    line.add_number("metadata", found.metadata);
+    line.add_number("arenas", found.arenas);
+    line.add("}\n");
+    append(&proof.path, line);
+}
+
+fn append(path: &[u8], line: &Line) {
+    if let Ok(path) = CStr::from_bytes_until_nul(path) {
+        raw::append(path, line.bytes()); // who asked for the proof sees that it is missing
+    }
+}
