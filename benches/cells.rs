@@ -107,12 +107,13 @@ fn cell(candidate: &str, settings: BTreeMap<String, String>, workload: &str, thr
         repeat: 0,
         seed: 1,
         place: 0,
+        program: None,
     }
 }
 
 /// Runs a cell as a study does.
 fn sample(roster: &Roster, cell: &Cell) -> Sample {
-    let runner = Runner { roster, deadline: DEADLINE, budget: None, interrupted: &NEVER };
+    let runner = Runner { roster, launcher: None, deadline: DEADLINE, budget: None, interrupted: &NEVER };
     let mut found = None;
     let row = |sample: &Sample| {
         assert!(sample.error.is_none(), "{}: {:?}", cell.title(), sample.error);

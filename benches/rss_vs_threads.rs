@@ -82,6 +82,7 @@ fn resident(runner: &Runner, allocator: &str, threads: u32, repeat: u32) -> u64 
         repeat,
         seed: u64::from(repeat),
         place: 0,
+        program: None,
     };
     let mut resident = None;
     let row = |sample: &allocanary_cell::sample::Sample| {
@@ -97,7 +98,8 @@ fn rss_vs_threads(criterion: &mut Criterion<ResidentBytes>) {
     let folder = Path::new(env!("CARGO_BIN_EXE_cell-system")).parent().expect("an executable lies in a folder");
     let roster = Roster::find(&[folder.to_path_buf()], &Default::default());
     let never = AtomicBool::new(false);
-    let runner = Runner { roster: &roster, deadline: Duration::from_secs(60), budget: None, interrupted: &never };
+    let deadline = Duration::from_secs(60);
+    let runner = Runner { roster: &roster, launcher: None, deadline, budget: None, interrupted: &never };
     let mut group = criterion.benchmark_group("rss_when_idle");
     // One process a sample: more would average away the spread, which is what the interval is made of.
     group.sampling_mode(SamplingMode::Flat);

@@ -2,7 +2,7 @@
 //! each candidate, workload and column, and an exit code for CI.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use allocanary_study::error::{Error, Result};
 use allocanary_study::reports::comparison::{self, Compared};
 use allocanary_study::rows;
 use allocanary_study::summary::{
-    Better, Comparison, Fold, Group, Key, MARGIN, METRICS, Metric, Verdict, compare_groups, differences, differing,
-    find_metric, metric_index, notes,
+    Better, Comparison, Fold, Group, Key, MARGIN, Metric, Verdict, all_metrics, compare_groups, differences, differing,
+    find_metric, notes,
 };
 
 /// A limit for a metric: the command fails if the metric surely got worse by more than `most`.
@@ -63,6 +63,15 @@ impl Gate {
 
 /// Compares, prints, and judges.
 pub fn run(flags: &CompareFlags) -> Result<ExitCode> {
+    // Rows of a user's program may have metrics that only they know.
+    let names =
+        flags.gate.iter().filter_map(|text| text.split('=').next()).chain(flags.metrics.iter().map(String::as_str));
+    if names.into_iter().any(|name| find_metric(name.trim()).is_none()) {
+        let files: Vec<PathBuf> = [&flags.old, &flags.new].into_iter().cloned().collect();
+        let mut fold = Fold::default();
+        // A file that cannot be read is an error below.
+        let _ = rows::read(&files, |sample| fold.add(&sample));
+    }
     let gates: Vec<Gate> = flags.gate.iter().map(|text| gate(text)).collect::<Result<_>>()?;
     let mut metrics: Vec<&'static Metric> = flags.metrics.iter().map(|name| metric(name)).collect::<Result<_>>()?;
     for gate in &gates {
@@ -139,8 +148,8 @@ pub fn run(flags: &CompareFlags) -> Result<ExitCode> {
 
 /// The places where a gated metric has figures on one side only, or on neither: a gate without figures must not pass.
 fn without_figures(metric: &Metric, pairs: &[(&Key, &Group, &Group)]) -> Vec<(String, String)> {
-    let at = metric_index(metric.name);
-    let counts = |(_, old, new): &&(&Key, &Group, &Group)| (old.values[at].len(), new.values[at].len());
+    let counts =
+        |(_, old, new): &&(&Key, &Group, &Group)| (old.values_of(metric.name).len(), new.values_of(metric.name).len());
     if pairs.iter().all(|pair| counts(&pair) == (0, 0)) {
         return vec![(metric.name.to_string(), "gated, and neither the old nor the new rows have it".into())];
     }
@@ -155,7 +164,7 @@ fn without_figures(metric: &Metric, pairs: &[(&Key, &Group, &Group)]) -> Vec<(St
 
 /// The places where the old rows have figures and the new rows have none, or have more failed cells.
 fn lost(old: &Side, new: &Side) -> Vec<(String, String)> {
-    let counted = |group: &Group| group.values[metric_index("rss")].len();
+    let counted = |group: &Group| group.values_of("rss").len().max(group.values_of("peak").len());
     let why = |key: &Key, group: &Group| match new.groups.get(key) {
         None => Some("not in the new rows".to_string()),
         Some(now) if counted(group) > 0 && counted(now) == 0 => Some("every cell fails in the new rows".into()),
@@ -233,7 +242,8 @@ fn surroundings(old: &Side, new: &Side) -> String {
 }
 
 fn metric(name: &str) -> Result<&'static Metric> {
-    let names = METRICS.iter().map(|metric| metric.name);
+    let all = all_metrics();
+    let names = all.iter().map(|metric| metric.name);
     find_metric(name).ok_or_else(|| Error::Input(format!("no metric `{name}`{}", perhaps(name, names))))
 }
 

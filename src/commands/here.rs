@@ -41,7 +41,7 @@ pub fn run(flags: &HereFlags) -> Result<ExitCode> {
     terminal::print(introduction(plain, &configured, &inherited).as_bytes())?;
 
     let file = StudyFile { inherited: Some(inherited), ..file };
-    Measurement { group: &Studies(vec![file]), roster: &roster, target, resume: false }.run()
+    Measurement { group: &Studies(vec![file]), roster: &roster, target, resume: false, launcher: None }.run()
 }
 
 /// The first lines: allocator, version, settings in force, number of cores.

@@ -20,14 +20,28 @@ use allocanary_kernel::units::show_duration;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::reports;
 use allocanary_study::rows;
+use allocanary_study::run::program::Launcher;
 use allocanary_study::run::{Builder, Ending, Roster, Runner, Store, Target, check_folder};
 use allocanary_study::summary::{About, Findings, Fold};
 use allocanary_study::{MOST_CELLS, Studies, Study, expected, find_shipped, plan, too_many};
 
 /// The features of this command's build. Its cells are built with the same ones.
-const FEATURES: &str = env!("ALLOCANARY_FEATURES");
+pub(super) const FEATURES: &str = env!("ALLOCANARY_FEATURES");
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// The flag that Ctrl-C and SIGTERM set, from now on.
+pub fn watch_interrupts() -> &'static AtomicBool {
+    // Setting the handler a second time fails, and is not needed.
+    let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
+    &INTERRUPTED
+}
+
+/// Builds what should be next to the command, if cargo started it.
+pub fn build_missing() -> Result<()> {
+    let command = std::env::current_exe().map_err(|error| Error::file("the command", "finding", error))?;
+    Builder::find(&command, FEATURES).map_or(Ok(()), |builder| builder.build())
+}
 
 /// The cells next to the command. If cargo started the command, missing cells and cells of another build are built
 /// first.
@@ -119,6 +133,8 @@ pub struct Measurement<'a> {
     pub target: Target,
     /// Whether the target may already have rows.
     pub resume: bool,
+    /// What starts the user's program, if the study is about one.
+    pub launcher: Option<&'a Launcher>,
 }
 
 impl Measurement<'_> {
@@ -140,8 +156,7 @@ impl Measurement<'_> {
         let left: Vec<(Study, Vec<Cell>)> =
             studies.into_iter().map(|(study, planned)| (study, unmeasured(planned).collect())).collect();
 
-        // Setting the handler a second time fails, and is not needed.
-        let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
+        watch_interrupts();
         let stretches: Vec<Stretch> = left
             .iter()
             .map(|(study, left)| Stretch { cells: left.len(), expected: expected(left, &cells), budget: study.budget })
@@ -201,6 +216,7 @@ impl Measurement<'_> {
                 roster: self.roster,
                 deadline: study.deadline,
                 budget: study.budget,
+                launcher: self.launcher,
                 interrupted: &INTERRUPTED,
             };
             // An interrupt ends all studies of the group.
@@ -246,7 +262,10 @@ impl Measurement<'_> {
 
     fn how_to_resume(&self) -> String {
         match &self.target {
-            Target::Folder(path) => format!("finish with `allocanary study --resume --out {}`", path.display()),
+            Target::Folder(path) => {
+                let verb = if self.launcher.is_some() { "run" } else { "study" };
+                format!("finish with `allocanary {verb} --resume --out {}`", path.display())
+            }
             Target::Rows(_) => "finish with the same command and --resume".into(),
             Target::Stdout | Target::Fresh(_) => "rows on standard output cannot be resumed".into(),
         }

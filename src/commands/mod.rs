@@ -9,10 +9,15 @@ mod left;
 mod list;
 mod measure;
 mod plan;
+mod preload;
 mod progress;
+mod record;
+mod replay;
 mod report;
+mod run;
 mod study;
 mod terminal;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -25,11 +30,16 @@ pub fn carry_out(request: Task) -> Result<ExitCode> {
     match request {
         Task::Here(flags) => here::run(&flags),
         Task::Study(flags) => study::run(&flags),
+        Task::Run(flags) => run::run(&flags),
         Task::Plan(flags) => plan::run(&flags),
         Task::List(flags) => list::run(&flags),
         Task::Report(flags) => report::run(&flags),
         Task::Compare(flags) => compare::run(&flags),
         Task::Doctor(flags) => doctor::run(&flags),
+        Task::Preload(flags) => preload::run(&flags),
+        Task::Record(flags) => record::run(&flags),
+        Task::Trace(flags) => trace::run(&flags),
+        Task::Replay(flags) => replay::run(&flags),
         Task::Completions(shell) => terminal::print(&args::completions(shell)),
         Task::Text { plain, colored } => {
             terminal::print(if terminal::look().color { colored } else { plain }.as_bytes())

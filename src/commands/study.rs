@@ -14,12 +14,24 @@ use allocanary_study::{CASES, SHIPPED, Studies, StudyFile, find_shipped, memory_
 /// Runs the study, or each study of a group.
 pub fn run(flags: &StudyFlags) -> Result<ExitCode> {
     let (name, group) = study(flags)?;
+    if let [one] = group.0.as_slice()
+        && one.program.is_some()
+    {
+        let target = flags.run.out.as_deref().map(Target::of).transpose()?;
+        return super::run::run_study(one.clone(), target, &flags.run.cells, flags.resume);
+    }
+    if let Some(with) = group.0.iter().find(|study| study.program.is_some()) {
+        let name = with.name.as_deref().unwrap_or("one of the studies");
+        return Err(Error::Input(format!(
+            "{name}: a study with a [program] table runs alone: give it a file of its own"
+        )));
+    }
     let target = match &flags.run.out {
         Some(out) => Target::of(out)?,
         None => Target::Fresh(name),
     };
     let roster = measure::roster_for(&group, &flags.run.cells)?;
-    Measurement { group: &group, roster: &roster, target, resume: flags.resume }.run()
+    Measurement { group: &group, roster: &roster, target, resume: flags.resume, launcher: None }.run()
 }
 
 /// The studies that the flags select, and the name of the whole. They come from a resumed folder, a file, the shipped

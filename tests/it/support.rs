@@ -92,6 +92,7 @@ pub fn cell(allocator: &str, workload: &str, threads: u32) -> Cell {
         repeat: 0,
         seed: 1,
         place: 0,
+        program: None,
     }
 }
 

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::program::Program;
+
 /// One candidate x workload x threads x cores x repeat: the unit that a fresh process measures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
@@ -35,6 +37,10 @@ pub struct Cell {
     /// order of the study, and to compare with the first.
     #[serde(default)]
     pub place: u32,
+    /// The user's program, if the cell runs that. The workload is then its title, and the number of threads is 0: the
+    /// program decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<Box<Program>>,
 }
 
 impl Cell {
@@ -47,7 +53,11 @@ impl Cell {
     /// The name of this cell within a study, for progress lines and errors.
     pub fn title(&self) -> String {
         let cores = self.cores.map_or(String::new(), |cores| format!(", {cores} cores"));
-        let plural = if self.threads == 1 { "" } else { "s" };
-        format!("{}, {}, {} thread{plural}{cores}, repeat {}", self.candidate, self.workload, self.threads, self.repeat)
+        let threads = match self.threads {
+            0 => String::new(),
+            1 => ", 1 thread".into(),
+            threads => format!(", {threads} threads"),
+        };
+        format!("{}, {}{threads}{cores}, repeat {}", self.candidate, self.workload, self.repeat)
     }
 }

@@ -13,6 +13,7 @@ pub mod description;
 pub mod load;
 pub mod meter;
 pub mod meters;
+pub mod program;
 pub mod provenance;
 pub mod sample;
 pub mod spec;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Cell;
 use crate::load::Load;
+use crate::program::{Figure, Output, OverTime};
 use crate::provenance::Provenance;
 use crate::workload::Phase;
 
@@ -78,6 +79,18 @@ pub struct Answer {
     /// Numbers that only this workload has. Example: `work_allocations`, the allocations of `blob` for its operations.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub notes: BTreeMap<String, u64>,
+    /// Figures that the user named, read from the output of a program or of its load.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub figures: BTreeMap<String, Figure>,
+    /// The resident memory of a program over time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over_time: Option<OverTime>,
+    /// The variables that a program got from us: a preloaded library and its settings.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
+    /// What a program wrote to its standard output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Output>,
 }
 
 impl Answer {
@@ -154,4 +167,6 @@ pub enum FailureKind {
     Refused,
     /// The child and the command are different builds.
     Foreign,
+    /// A command around the user's program failed: its load, its check, or one before or after it.
+    Around,
 }

@@ -4,6 +4,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+/// The beginning of a candidate that is somebody else's library: `preload=/path/lib.so,env.NAME=VALUE`.
+pub const PRELOAD: &str = "preload=";
+
 /// A name with settings: `jemalloc:narenas=1,dirty_decay_ms=0` or `server:live=16MiB`.
 ///
 /// Two texts that differ only in the order of their keys give equal `Spec`s, which print the same text.
@@ -18,11 +21,13 @@ pub struct Spec {
 impl Spec {
     /// Parses the notation. The error names the problem and does not repeat the text.
     pub fn parse(text: &str) -> Result<Spec, String> {
-        let (name, rest) = match text.split_once(':') {
+        let separator = if text.trim_start().starts_with(PRELOAD) { ',' } else { ':' };
+        let (name, rest) = match text.split_once(separator) {
             Some((name, rest)) => (name.trim(), Some(rest)),
             None => (text.trim(), None),
         };
-        if name.is_empty() || name.contains(|c: char| c.is_whitespace() || c == '=' || c == ',') {
+        let is_path = name.len() > PRELOAD.len() && name.starts_with(PRELOAD);
+        if name.is_empty() || !is_path && name.contains(|c: char| c.is_whitespace() || c == '=' || c == ',') {
             return Err("wanted `name` or `name:key=value,key=value`".into());
         }
         let mut settings = BTreeMap::new();
@@ -46,7 +51,8 @@ impl fmt::Display for Spec {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.name)?;
         for (index, (key, value)) in self.settings.iter().enumerate() {
-            write!(out, "{}{key}={value}", if index == 0 { ':' } else { ',' })?;
+            let separator = if index == 0 && !self.name.starts_with(PRELOAD) { ':' } else { ',' };
+            write!(out, "{separator}{key}={value}")?;
         }
         Ok(())
     }
@@ -71,6 +77,10 @@ mod tests {
         assert_eq!(spec.to_string(), "jemalloc:dirty_decay_ms=0,narenas=1");
         assert_eq!(Spec::parse(&spec.to_string()).unwrap(), spec);
         assert_eq!(Spec::parse("system").unwrap().to_string(), "system");
+        let library = Spec::parse("preload=/a/b:c.so,env.B=2,env.A=1").unwrap();
+        assert_eq!((library.name.as_str(), library.settings.len()), ("preload=/a/b:c.so", 2));
+        assert_eq!(library.to_string(), "preload=/a/b:c.so,env.A=1,env.B=2");
+        assert!(Spec::parse("preload=").is_err());
     }
 
     #[test]

@@ -293,6 +293,7 @@ impl<'a> Board<'a> {
             latency: latency.latency(outcome.timed_every),
             verified: outcome.verified,
             notes: self.notes.clone(),
+            ..Answer::default()
         }
     }
 }

@@ -108,6 +108,8 @@ pub const MOST_MARKS: usize = 32;
 pub enum Phase {
     /// The process has just started, before the workload.
     Start,
+    /// The user's service answers.
+    Ready,
     /// The live set is built.
     Filled,
     /// The workload has its maximum of live bytes.
@@ -124,12 +126,14 @@ pub enum Phase {
 
 impl Phase {
     /// Every phase, in order.
-    pub const ALL: [Phase; 6] = [Phase::Start, Phase::Filled, Phase::Peak, Phase::Idle, Phase::Released, Phase::Purged];
+    pub const ALL: [Phase; 7] =
+        [Phase::Start, Phase::Ready, Phase::Filled, Phase::Peak, Phase::Idle, Phase::Released, Phase::Purged];
 
     /// The phase's name in rows.
     pub const fn name(self) -> &'static str {
         match self {
             Phase::Start => "start",
+            Phase::Ready => "ready",
             Phase::Filled => "filled",
             Phase::Peak => "peak",
             Phase::Idle => "idle",

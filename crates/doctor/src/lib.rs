@@ -20,6 +20,7 @@ pub mod jemalloc;
 pub mod links;
 pub mod page;
 pub mod process;
+pub mod program;
 pub mod seen;
 pub mod variables;
 

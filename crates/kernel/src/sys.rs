@@ -1,8 +1,10 @@
 //! System calls and files of the kernel, without allocation. In: nothing. Out: numbers and texts on the caller's stack.
 
+mod children;
 mod kills;
 mod lock;
 
+pub use children::{Watched, adopt_orphans, prepare, reap, signal};
 pub use kills::memory_kills;
 pub use lock::try_lock;
 
@@ -74,6 +76,21 @@ pub struct Usage {
     pub user_us: u64,
     /// Processor time in the kernel for the program, in microseconds.
     pub system_us: u64,
+    /// Context switches, voluntary and not.
+    pub switches: u64,
+}
+
+impl Usage {
+    fn of(usage: &libc::rusage) -> Usage {
+        let micros = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;
+        Usage {
+            minor_faults: usage.ru_minflt as u64,
+            major_faults: usage.ru_majflt as u64,
+            user_us: micros(usage.ru_utime),
+            system_us: micros(usage.ru_stime),
+            switches: (usage.ru_nvcsw + usage.ru_nivcsw) as u64,
+        }
+    }
 }
 
 /// The usage of all threads of this process so far. Its `ru_maxrss` is omitted on purpose: Linux carries the parent's
@@ -85,13 +102,7 @@ pub fn usage() -> Usage {
         libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
         usage.assume_init()
     };
-    let micros = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;
-    Usage {
-        minor_faults: usage.ru_minflt as u64,
-        major_faults: usage.ru_majflt as u64,
-        user_us: micros(usage.ru_utime),
-        system_us: micros(usage.ru_stime),
-    }
+    Usage::of(&usage)
 }
 
 /// The number of CPUs that the affinity mask allows for this process; at least 1.

@@ -23,6 +23,6 @@ mod study;
 pub mod summary;
 
 pub use study::{
-    CASES, Full, MOST_CELLS, Published, SHIPPED, Shipped, Sized, Studies, Study, StudyFile, expected, find_shipped,
-    memory_at_hand, plan, too_many,
+    CASES, Full, MOST_CELLS, PROGRAM_CANDIDATES, Published, SHIPPED, Shipped, Sized, Studies, Study, StudyFile,
+    expected, find_shipped, memory_at_hand, plan, too_many,
 };

@@ -2,7 +2,9 @@
 //! In: findings. Out: sentences.
 
 use super::words;
-use crate::summary::{Better, Comparison, Findings, LEAST_SAMPLES, Line, METRICS, Metric, PRICE, Panel, metric_index};
+use crate::summary::{
+    Axis, Better, Comparison, Findings, LEAST_SAMPLES, Line, METRICS, Metric, PRICE, Panel, metric_index,
+};
 
 /// One or two sentences for each panel, in the study's order, and remarks that apply to all panels.
 pub fn sentences(findings: &Findings) -> Vec<String> {
@@ -30,7 +32,10 @@ fn of(panel: &Panel, metric: &Metric) -> Option<String> {
     let (at, line, best) = known.clone().min_by(|a, b| order(a.2.median, b.2.median))?;
     let figure = words::median(metric.name, Some(&best));
     let name = metric.name;
-    let mut text = format!("at {} {} has ", words::column(panel.axis, panel.columns[last]), line.candidate);
+    let mut text = match panel.axis {
+        Axis::Program => format!("here {} has ", line.candidate),
+        axis => format!("at {} {} has ", words::column(axis, panel.columns[last]), line.candidate),
+    };
     if known.count() == 1 {
         text.push_str(&format!("{name} {figure}"));
     } else {

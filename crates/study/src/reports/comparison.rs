@@ -29,7 +29,8 @@ impl Compared {
 /// `jemalloc, server, 4 threads`.
 pub fn title(key: &Key) -> String {
     let cores = key.cores.map_or(String::new(), |cores| format!(", {cores} cores"));
-    format!("{}, {}, {} threads{cores}", key.candidate, key.workload, key.threads)
+    let threads = if key.threads == 0 { String::new() } else { format!(", {} threads", key.threads) };
+    format!("{}, {}{threads}{cores}", key.candidate, key.workload)
 }
 
 /// `+13 % [-12 %, +40 %], n 10`.
@@ -66,8 +67,9 @@ pub fn render(compared: &[Compared], look: &Look) -> String {
 
 fn matrix(here: &[&Compared], look: &Look) -> comfy_table::Table {
     let column = |key: &Key| match key.cores {
-        Some(cores) if cores != key.threads => (Axis::Cores, cores, key.threads),
+        Some(cores) if cores != key.threads && key.threads > 0 => (Axis::Cores, cores, key.threads),
         Some(cores) => (Axis::Cores, cores, 0),
+        None if key.threads == 0 => (Axis::Program, 0, 0),
         None => (Axis::Threads, key.threads, 0),
     };
     let mut columns = distinct(here, |one| column(&one.key));

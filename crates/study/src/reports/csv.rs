@@ -3,7 +3,7 @@
 //! column.
 
 use crate::report::Report;
-use crate::summary::{Findings, METRICS};
+use crate::summary::{Findings, all_metrics};
 use allocanary_kernel::terminal::Look;
 
 /// The report.
@@ -21,7 +21,7 @@ fn render(findings: &Findings, _look: &Look) -> String {
         for line in &panel.lines {
             for (value, point) in panel.columns.iter().zip(&line.points) {
                 let Some(point) = point else { continue };
-                for (metric, estimate) in METRICS.iter().zip(&point.estimates) {
+                for (metric, estimate) in all_metrics().into_iter().zip(&point.estimates) {
                     let Some(estimate) = estimate else { continue };
                     let interval = estimate.interval();
                     let (low, high) =

@@ -1,6 +1,6 @@
 //! `markdown`: tables for a README, a pull request or an issue. In: findings. Out: GitHub's Markdown.
 
-use super::{figures, words};
+use super::{figures, paste, words};
 use crate::report::Report;
 use crate::summary::{Findings, PRICE, Panel, Section};
 use allocanary_kernel::terminal::Look;
@@ -20,6 +20,12 @@ fn render(findings: &Findings, _look: &Look) -> String {
         match section.about.metrics.is_empty() {
             true => section.panels.iter().for_each(|panel| out.push_str(&whole(panel))),
             false => out.push_str(&own(section)),
+        }
+        for (heading, lines) in paste::proposals(section) {
+            out.push_str(&format!("{}\n\n", escaped(&heading)));
+            if !lines.is_empty() {
+                out.push_str(&format!("```\n{}\n```\n\n", lines.join("\n")));
+            }
         }
         if let Some(unfinished) = words::unfinished(section) {
             out.push_str(&format!("{}\n\n", escaped(&unfinished)));

@@ -7,6 +7,7 @@ mod csv;
 mod figures;
 mod html;
 mod markdown;
+mod paste;
 mod pictures;
 mod table;
 pub mod words;

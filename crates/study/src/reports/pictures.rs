@@ -6,6 +6,7 @@ mod canvas;
 mod dots;
 mod front;
 mod lines;
+mod over_time;
 pub mod palette;
 mod scale;
 mod scatter;
@@ -27,7 +28,12 @@ pub struct Picture {
 /// All pictures of a panel, memory first. A panel without columns has none.
 pub fn of(panel: &Panel) -> Vec<Picture> {
     let Some(last) = panel.columns.len().checked_sub(1) else { return Vec::new() };
-    let mut pictures = vec![lines::memory(panel), lines::phases(panel, last), lines::throughput(panel)];
+    let mut pictures = vec![
+        over_time::over_time(panel, last),
+        lines::memory(panel),
+        lines::phases(panel, last),
+        lines::throughput(panel),
+    ];
     if last > 0 {
         // At a single column the quantiles below show the same.
         pictures.push(lines::latency(panel));

@@ -6,7 +6,7 @@ mod price;
 
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, LineStyle, Table, TableStyle};
 
-use super::{figures, words};
+use super::{figures, paste, words};
 use crate::report::Report;
 use crate::summary::{Comparison, Findings, Panel, Section, Verdict};
 use allocanary_kernel::terminal::Look;
@@ -24,7 +24,16 @@ fn render(findings: &Findings, look: &Look) -> String {
             let heading = if section.name.is_some() { bold(&wrapped(&heading, look), look) } else { heading };
             out.push_str(&format!("{heading}\n\n"));
         }
-        if section.about.metrics.is_empty() {
+        if section.is_program() {
+            let metrics: Vec<&'static str> = section.about.metrics.iter().map(|metric| metric.name).collect();
+            section.panels.iter().for_each(|panel| out.push_str(&price::figures(panel, &metrics, "", look)));
+            out.push_str(&format!("{}\n\n", wrapped(&figures::meanings(section), look)));
+            for (heading, lines) in paste::proposals(section) {
+                out.push_str(&format!("{}\n", bold(&wrapped(&heading, look), look)));
+                lines.iter().for_each(|line| out.push_str(&format!("  {line}\n")));
+                out.push('\n');
+            }
+        } else if section.about.metrics.is_empty() {
             section.panels.iter().for_each(|panel| out.push_str(&whole(panel, look)));
         } else {
             out.push_str(&format!("{}\n", own(section, look)));

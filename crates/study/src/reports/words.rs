@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::summary::{
-    Axis, Comparison, Estimate, Findings, LEAST_SAMPLES, Line, METRICS, Panel, Section, Verdict, metric_index,
-};
+use crate::summary::{Axis, Comparison, Estimate, Findings, LEAST_SAMPLES, Line, Panel, Section, Verdict, find_metric};
 use allocanary_kernel::units::Unit;
 
 /// The text of a median in a table, in the metric's unit.
@@ -36,12 +34,15 @@ fn bare(figure: &str) -> &str {
 
 /// A metric's unit.
 pub fn unit(metric: &str) -> Unit {
-    METRICS[metric_index(metric)].unit
+    find_metric(metric).map_or(Unit::Count, |metric| metric.unit)
 }
 
 /// `4 threads`, `1 thread`, `40 cores`.
 pub fn column(axis: Axis, value: u32) -> String {
-    let name = axis.name();
+    let name = match axis {
+        Axis::Program => return "this host".into(),
+        axis => axis.name(),
+    };
     let name = if value == 1 { name.trim_end_matches('s') } else { name };
     format!("{value} {name}")
 }
@@ -245,14 +246,17 @@ pub fn troubles(findings: &Findings) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::summary::Point;
+    use crate::summary::{METRICS, Point, metric_index};
 
     #[test]
     fn what_came_back_is_named_up_to_a_quarter_more_than_live() {
         let line = |candidate: &str, worst: Option<f64>| {
             let mut estimates = vec![None; METRICS.len()];
             estimates[metric_index("worst_idle")] = worst.and_then(|worst| Estimate::of(&[worst]));
-            let points = vec![None, Some(Point { estimates, failed: 0, anatomy: None })];
+            let points = vec![
+                None,
+                Some(Point { estimates, failed: 0, anatomy: None, over_time: None, environment: Default::default() }),
+            ];
             Line { candidate: candidate.into(), version: String::new(), points }
         };
         let said =

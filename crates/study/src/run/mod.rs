@@ -4,6 +4,7 @@ mod builder;
 mod cause;
 mod child;
 mod ours;
+pub mod program;
 mod roster;
 mod runner;
 mod store;

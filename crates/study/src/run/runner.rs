@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::cause::cause;
 use super::child::{Child, Ended, run_child};
+use super::program::Launcher;
 use super::roster::{Roster, bare_environment};
 use crate::error::Result;
 use allocanary_cell::Cell;
@@ -25,6 +26,8 @@ pub struct Runner<'a> {
     /// No round starts that would end later than this, counted from the start of the first cell. The first round always
     /// runs to its end, because a part of a round has not measured all candidates.
     pub budget: Option<Duration>,
+    /// What starts the user's program; `None` for studies of our own workloads.
+    pub launcher: Option<&'a Launcher>,
     /// Set by Ctrl-C: the running cell is killed and no other starts.
     pub interrupted: &'a AtomicBool,
 }
@@ -69,25 +72,21 @@ impl Runner<'_> {
     fn sample(&self, cell: &Cell, provenance: &Provenance) -> Sample {
         let started_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
         let (kills_before, load) = (sys::memory_kills(), Load::now());
-        let (sample, wall) = match self.start(cell) {
-            Err(failure) => (Err(failure), Duration::ZERO),
-            Ok(ended) => {
-                let killed = kills_before != sys::memory_kills();
-                (answer(&ended, cell, self.deadline, killed), ended.wall)
+        let (sample, wall) = match self.launcher.filter(|_| cell.program.is_some()) {
+            Some(launcher) => {
+                let (answer, wall) = launcher.run(cell, self.deadline, self.interrupted);
+                let row = |answer| Sample { answer: Some(answer), ..empty(cell, provenance) };
+                (answer.map(row), wall)
             }
+            None => match self.start(cell) {
+                Err(failure) => (Err(failure), Duration::ZERO),
+                Ok(ended) => {
+                    let killed = kills_before != sys::memory_kills();
+                    (answer(&ended, cell, self.deadline, killed), ended.wall)
+                }
+            },
         };
-        let mut sample = sample.unwrap_or_else(|failure| Sample {
-            schema: SCHEMA,
-            cell: cell.clone(),
-            answer: None,
-            error: Some(failure),
-            wall_us: 0,
-            started_ms: 0,
-            replaces: None,
-            provenance: provenance.clone(),
-            load: None,
-            planned: None,
-        });
+        let mut sample = sample.unwrap_or_else(|failure| Sample { error: Some(failure), ..empty(cell, provenance) });
         sample.wall_us = wall.as_micros() as u64;
         sample.started_ms = started_ms;
         sample.load = Some(load.until_now());
@@ -108,6 +107,22 @@ impl Runner<'_> {
         let child = Child { program, verb: "run", input: &input, environment: &environment, deadline: self.deadline };
         run_child(&child, self.interrupted)
             .map_err(|error| failure(format!("{} could not be started: {}", program.display(), cause(&error, program))))
+    }
+}
+
+/// A row without figures.
+fn empty(cell: &Cell, provenance: &Provenance) -> Sample {
+    Sample {
+        schema: SCHEMA,
+        cell: cell.clone(),
+        answer: None,
+        error: None,
+        wall_us: 0,
+        started_ms: 0,
+        replaces: None,
+        provenance: provenance.clone(),
+        load: None,
+        planned: None,
     }
 }
 

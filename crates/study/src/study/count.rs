@@ -12,7 +12,8 @@ impl StudyFile {
     pub(super) fn check_count(&self) -> Result<()> {
         let length = |names: &Option<Vec<String>>| names.as_ref().map_or(1, Vec::len);
         let numbers = |numbers: &Option<Vec<u32>>, default| numbers.as_ref().map_or(default, Vec::len);
-        let threads = numbers(&self.threads, if self.cores.is_none() { THREADS.len() } else { 1 });
+        let fixed = self.cores.is_some() || self.program.is_some();
+        let threads = numbers(&self.threads, if fixed { 1 } else { THREADS.len() });
         let factors = [
             (length(&self.candidates) as u64, "candidates"),
             (length(&self.workloads) as u64, "workloads"),

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::older;
 use crate::error::{Error, Result};
+use allocanary_cell::program::Program;
 
 /// The fields of a study file. An unknown key is an error: a misspelt `repeats` would silently measure less.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -42,6 +43,8 @@ pub struct StudyFile {
     pub deadline: Option<String>,
     /// Variables of the user's environment that the cells get. The command writes them; a user does not.
     pub inherited: Option<BTreeMap<String, String>>,
+    /// The user's program, which the cells run instead of a workload.
+    pub program: Option<Program>,
     /// Figures that others have published. A report shows them next to ours.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<Published>,
@@ -111,6 +114,7 @@ impl StudyFile {
             budget: flags.budget.or(self.budget),
             deadline: flags.deadline.or(self.deadline),
             inherited: flags.inherited.or(self.inherited),
+            program: flags.program.or(self.program),
             published: if flags.published.is_empty() { self.published } else { flags.published },
             full: if flags.full.is_empty() { self.full } else { flags.full },
             seconds: IgnoredAny,

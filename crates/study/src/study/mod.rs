@@ -23,6 +23,8 @@ use std::hash::Hash;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
+use crate::run;
+use allocanary_cell::program::Program;
 use allocanary_cell::spec::Spec;
 use allocanary_kernel::units::parse_duration;
 
@@ -47,6 +49,8 @@ pub struct Study {
     pub budget: Option<Duration>,
     /// Time limit of one cell: a slower cell is killed.
     pub deadline: Duration,
+    /// The user's program, if the study is about that.
+    pub program: Option<Program>,
 }
 
 /// An allocator with its settings.
@@ -69,6 +73,17 @@ pub struct Scale {
 
 /// The default numbers of threads, if neither threads nor cores are given.
 const THREADS: [u32; 4] = [1, 4, 16, 64];
+/// The default candidates of a program that can be preloaded.
+pub const PROGRAM_CANDIDATES: [&str; 8] = [
+    "own",
+    "system",
+    "system:arena_max=1",
+    "jemalloc",
+    "jemalloc:narenas=1",
+    "jemalloc:narenas=1,tcache=false",
+    "mimalloc",
+    "mimalloc:allow_thp=0",
+];
 const REPEATS: u32 = 10;
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -82,7 +97,17 @@ impl StudyFile {
                 Spec::parse(text).map_err(|problem| Error::Input(format!("{kind} `{text}`: {problem}")))
             }
         };
-        let candidates = self.candidates.unwrap_or_default();
+        if let Some(program) = &self.program {
+            run::program::check(program).map_err(input)?;
+            let given = [(self.workloads.is_some(), "workloads"), (self.threads.is_some(), "threads")];
+            if let Some((_, key)) = given.into_iter().find(|(given, _)| *given) {
+                return Err(input(format!(
+                    "{key}: a program decides that itself: leave it out, or leave out [program]"
+                )));
+            }
+        }
+        let ours = || PROGRAM_CANDIDATES.iter().map(|name| name.to_string()).collect();
+        let candidates = self.candidates.unwrap_or_else(|| if self.program.is_some() { ours() } else { Vec::new() });
         let mut candidates: Vec<Spec> = candidates.iter().map(spec("candidate")).collect::<Result<_>>()?;
         drop_repeated(&mut candidates);
         if candidates.is_empty() {
@@ -113,11 +138,19 @@ impl StudyFile {
                 .map(|spec| Candidate { spec, inherited: self.inherited.clone().unwrap_or_default() })
                 .collect(),
             workloads,
-            hosts: scales(self.threads, self.cores)?,
+            hosts: match &self.program {
+                None => scales(self.threads, self.cores)?,
+                Some(_) if self.cores.is_none() => vec![Scale { threads: 0, cores: None }],
+                Some(_) => {
+                    let scales = scales(None, self.cores)?;
+                    scales.into_iter().map(|scale| Scale { threads: 0, ..scale }).collect()
+                }
+            },
             repeats,
             seed: self.seed.unwrap_or(1),
             budget: span("budget", self.budget)?,
             deadline: span("deadline", self.deadline)?.unwrap_or(DEADLINE),
+            program: self.program,
         })
     }
 }

@@ -7,7 +7,7 @@ use super::{Candidate, Scale, Study};
 use crate::error::{Error, Result};
 use allocanary_cell::Cell;
 use allocanary_cell::description::{Description, WorkloadDescription, perhaps};
-use allocanary_cell::spec::Spec;
+use allocanary_cell::spec::{PRELOAD, Spec};
 use allocanary_kernel::rng::Rng;
 
 /// Every cell of the study in the order in which it runs.
@@ -17,7 +17,13 @@ use allocanary_kernel::rng::Rng;
 /// often.
 pub fn plan(study: &Study, cells: &[Description]) -> Result<Vec<Cell>> {
     let mut round = Vec::new();
-    for candidate in &study.candidates {
+    for candidate in study.candidates.iter().filter(|_| study.program.is_some()) {
+        for shape in &study.hosts {
+            let cell = program_cell(study, candidate, cells, *shape)?;
+            round.push(Cell { place: round.len() as u32, ..cell });
+        }
+    }
+    for candidate in study.candidates.iter().filter(|_| study.program.is_none()) {
         for workload in &study.workloads {
             let description = find(&candidate.spec, workload, cells)?;
             check_workload(workload, description)?;
@@ -44,6 +50,9 @@ pub fn expected(plan: &[Cell], cells: &[Description]) -> Duration {
     /// Seconds to start a process and read its answer.
     const AROUND: f64 = 0.012;
     let seconds = |cell: &Cell| {
+        if cell.program.is_some() {
+            return cells.iter().find_map(|known| Some(known.workloads.first()?.seconds));
+        }
         let spec = Spec::parse(&cell.workload).ok()?;
         let mut described = cells.iter().filter(|description| description.allocator == cell.allocator);
         let workload = described.find_map(|cell| cell.workloads.iter().find(|workload| workload.name == spec.name))?;
@@ -119,6 +128,48 @@ fn cell(
         repeat: 0,
         seed: study.seed,
         place: 0,
+        program: None,
+    })
+}
+
+/// A cell of the user's program.
+fn program_cell(study: &Study, candidate: &Candidate, cells: &[Description], shape: Scale) -> Result<Cell> {
+    let spec = &candidate.spec;
+    let (allocator, settings) = match spec.name.strip_prefix(PRELOAD) {
+        Some(path) => {
+            if let Some(wrong) = spec.settings.keys().find(|name| !name.starts_with("env.") || name.len() == 4) {
+                return Err(Error::Input(format!(
+                    "candidate `{spec}`: a library's settings are variables, as in env.NAME=VALUE, found `{wrong}`"
+                )));
+            }
+            if !std::path::Path::new(path).is_file() {
+                return Err(Error::Input(format!("candidate `{spec}`: {path}: no such file to preload")));
+            }
+            ("preload", spec.settings.clone())
+        }
+        None => {
+            let names = cells.iter().map(|cell| cell.allocator.as_str());
+            let known = cells.iter().find(|cell| cell.allocator == spec.name).ok_or_else(|| {
+                let perhaps = perhaps(&spec.name, names);
+                Error::Input(format!("no candidate `{}`{perhaps}, or preload=/path/lib.so", spec.name))
+            })?;
+            (known.allocator.as_str(), canonical_settings(spec, known)?)
+        }
+    };
+    let program = study.program.clone().unwrap_or_default();
+    Ok(Cell {
+        study: study.name.clone(),
+        candidate: spec.to_string(),
+        allocator: allocator.to_string(),
+        settings,
+        inherited: BTreeMap::new(),
+        workload: program.title(),
+        threads: shape.threads,
+        cores: shape.cores,
+        repeat: 0,
+        seed: study.seed,
+        place: 0,
+        program: Some(Box::new(program)),
     })
 }
 

@@ -41,6 +41,10 @@ fn difference(begun: &Study, asked: &Study) -> Option<String> {
     if begun.repeats > asked.repeats {
         return Some(change("repeats", &format!("{} or more", begun.repeats), &asked.repeats));
     }
+    if begun.program != asked.program {
+        let show = |study: &Study| study.program.as_ref().map_or("none".into(), |program| format!("{program:?}"));
+        return Some(change("program", &show(begun), &show(asked)));
+    }
     let candidates = |study: &Study| study.candidates.iter().map(|candidate| candidate.spec.to_string()).collect();
     let workloads = |study: &Study| study.workloads.iter().map(|workload| workload.to_string()).collect();
     let hosts = |study: &Study| study.hosts.iter().map(scale).collect();

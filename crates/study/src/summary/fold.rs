@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use super::anatomy::Anatomy;
 use super::conditions::Conditions;
-use super::metrics::ALL;
+use super::metrics::{ALL, named};
 use super::noise::Noise;
 use super::retries::Retries;
 use allocanary_cell::Cell;
+use allocanary_cell::program::OverTime;
 use allocanary_cell::provenance::Provenance;
 use allocanary_cell::sample::Sample;
 
@@ -36,8 +37,12 @@ pub struct Key {
 /// The repeats of a cell.
 #[derive(Debug, Default)]
 pub struct Group {
-    /// The values of each metric, in the order of the metrics.
+    /// The values of each metric, in the order of the metrics. Metrics that users named may be missing at the end.
     pub values: Vec<Vec<f64>>,
+    /// The resident memory over time of some repeats of a program.
+    pub over_time: Vec<OverTime>,
+    /// The variables that a program got.
+    pub environment: BTreeMap<String, String>,
     /// Repeats that failed.
     pub failed: usize,
     /// The lowest place of its cells in their studies.
@@ -45,6 +50,16 @@ pub struct Group {
     /// Where the memory of each process was.
     pub anatomies: Vec<Anatomy>,
 }
+
+impl Group {
+    /// The values of the metric of that name.
+    pub fn values_of(&self, metric: &str) -> &[f64] {
+        self.values.get(super::metric_index(metric)).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// The runs of a group whose memory over time is kept.
+const MOST_OVER_TIME: usize = 16;
 
 /// All rows so far.
 #[derive(Debug, Default)]
@@ -125,8 +140,12 @@ impl Fold {
         match &sample.error {
             Some(failure) => {
                 group.failed += 1;
-                let threads = if cell.threads == 1 { "thread" } else { "threads" };
-                let what = format!("{}, {}, {} {threads}", cell.candidate, cell.workload, cell.threads);
+                let threads = match cell.threads {
+                    0 => String::new(),
+                    1 => ", 1 thread".to_string(),
+                    threads => format!(", {threads} threads"),
+                };
+                let what = format!("{}, {}{threads}", cell.candidate, cell.workload);
                 let failure = (what, failure.text.clone());
                 *self.failures.entry(failure.clone()).or_default() += 1;
                 self.retries.keep(sample, (key, failure));
@@ -137,6 +156,20 @@ impl Fold {
                 }
                 let answer = sample.answer.as_ref();
                 group.anatomies.extend(answer.and_then(|answer| Anatomy::of(answer, cell.threads)));
+                let Some(answer) = answer.filter(|_| cell.program.is_some()) else { return };
+                for (name, figure) in &answer.figures {
+                    let metric = named(name, &figure.unit, &figure.better);
+                    let at = super::metric_index(name);
+                    if at >= ALL.len() {
+                        let length = group.values.len().max(at + 1);
+                        group.values.resize(length, Vec::new());
+                        group.values[at].extend(metric.of(sample));
+                    }
+                }
+                group.environment.clone_from(&answer.environment);
+                if group.over_time.len() < MOST_OVER_TIME {
+                    group.over_time.extend(answer.over_time.clone());
+                }
             }
         }
     }

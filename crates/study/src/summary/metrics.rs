@@ -2,6 +2,8 @@
 //!
 //! Derived numbers are computed from rows when they are needed, and never stored.
 
+use std::sync::Mutex;
+
 use allocanary_cell::sample::{Answer, Sample};
 use allocanary_cell::workload::Phase;
 use allocanary_kernel::units::Unit;
@@ -16,7 +18,16 @@ pub struct Metric {
     pub better: Better,
     /// Its meaning, in one line.
     pub about: &'static str,
-    of: fn(&Sample, &Answer) -> Option<f64>,
+    of: Source,
+}
+
+/// Where the number comes from.
+#[derive(Clone, Copy)]
+enum Source {
+    /// Computed from a row.
+    Row(fn(&Sample, &Answer) -> Option<f64>),
+    /// Read from the output of the user's program, under the metric's name.
+    Named,
 }
 
 /// The better direction of a metric.
@@ -34,7 +45,14 @@ impl Metric {
     /// The number in a sample; `None` if the sample does not have it, or has an error.
     pub fn of(&self, sample: &Sample) -> Option<f64> {
         let answer = sample.answer.as_ref().filter(|_| sample.error.is_none())?;
-        (self.of)(sample, answer)
+        match self.of {
+            // A figure of the user's program wins over one of the same name that is computed.
+            _ if sample.cell.program.is_some() && answer.figures.contains_key(self.name) => {
+                Some(answer.figures[self.name].value)
+            }
+            Source::Row(of) => of(sample, answer),
+            Source::Named => None,
+        }
     }
 }
 
@@ -45,7 +63,7 @@ const fn metric(
     about: &'static str,
     of: fn(&Sample, &Answer) -> Option<f64>,
 ) -> Metric {
-    Metric { name, unit, better, about, of }
+    Metric { name, unit, better, about, of: Source::Row(of) }
 }
 
 /// A reading at a phase.
@@ -53,9 +71,19 @@ fn at(answer: &Answer, name: &str, phase: Phase) -> Option<f64> {
     answer.reading(name, phase).map(|value| value as f64)
 }
 
-/// The value of a counter that only grows, when the workload was over.
+/// The mark at which the work was over: idle, or for a program that ended its peak.
+fn over(answer: &Answer) -> Phase {
+    if answer.phases.contains(&Idle) { Idle } else { Peak }
+}
+
+/// The value of a counter that only grows, when the work was over.
 fn until_idle(answer: &Answer, name: &str) -> Option<f64> {
-    Some(at(answer, name, Phase::Idle)? - at(answer, name, Phase::Start)?)
+    Some(at(answer, name, over(answer))? - at(answer, name, Phase::Start)?)
+}
+
+/// The value of a highest reading, when the work was over.
+fn most(answer: &Answer, name: &str) -> Option<f64> {
+    at(answer, name, over(answer))
 }
 
 /// A note of the workload, divided by its operations.
@@ -75,7 +103,7 @@ fn worst_idle(answer: &Answer) -> Option<f64> {
 }
 
 use Better::{Higher, Lower, Neither};
-use Phase::{Filled, Idle, Peak, Purged, Released, Start};
+use Phase::{Filled, Idle, Peak, Purged, Ready, Released, Start};
 use Unit::{Bytes, Count, Microseconds, Nanoseconds, PerSecond, Ratio};
 
 /// Every metric, in the order of the reports.
@@ -87,9 +115,9 @@ pub const ALL: &[Metric] = &[
         Some(at(a, "rss_bytes", Idle)? / live as f64)
     }),
     metric("worst_idle", Ratio, Lower, "growth of resident memory since start over live bytes, at the worst of several rests", |_, a| worst_idle(a)),
-    metric("peak", Bytes, Lower, "most resident memory at any time until idle", |_, a| at(a, "peak_rss_bytes", Idle)),
+    metric("peak", Bytes, Lower, "most resident memory at any time until idle", |_, a| most(a, "peak_rss_bytes")),
     metric("throughput", PerSecond, Higher, "operations in a second", |_, a| {
-        (a.active_ns > 0).then(|| a.operations as f64 / (a.active_ns as f64 / 1e9))
+        (a.active_ns > 0 && a.operations > 0).then(|| a.operations as f64 / (a.active_ns as f64 / 1e9))
     }),
     metric("p50", Nanoseconds, Lower, "median duration of an operation", |_, a| Some(a.latency?.p50_ns as f64)),
     metric("p99", Nanoseconds, Lower, "99 % of operations take at most this", |_, a| Some(a.latency?.p99_ns as f64)),
@@ -128,16 +156,64 @@ pub const ALL: &[Metric] = &[
     metric("outside", Microseconds, Lower, "a cell's wall time outside its worker", |s, a| {
         (a.worker_us > 0).then(|| s.wall_us.saturating_sub(a.worker_us) as f64)
     }),
+    metric("wall", Nanoseconds, Lower, "a program's time from start to end, or that of a service's load", |s, a| {
+        (s.cell.program.is_some() && a.active_ns > 0).then_some(a.active_ns as f64)
+    }),
+    metric("rss_ready", Bytes, Lower, "resident memory of a service that is ready", |_, a| at(a, "rss_bytes", Ready)),
+    metric("threads", Count, Neither, "threads of a program at its most", |s, a| {
+        s.cell.program.as_ref().and_then(|_| most(a, "threads"))
+    }),
+    metric("processes", Count, Neither, "processes of a program at their most", |_, a| most(a, "processes")),
+    metric("switches", Count, Lower, "context switches of a program", |_, a| most(a, "context_switches")),
 ];
+
+/// Metrics that users named. Each name is kept once, for as long as the command runs.
+static NAMED: Mutex<Vec<&'static Metric>> = Mutex::new(Vec::new());
+
+/// The metric of that name, which is made if there is none yet. Unit and direction are by their names in a row.
+pub fn named(name: &str, unit: &str, better: &str) -> &'static Metric {
+    if let Some(known) = find(name) {
+        return known;
+    }
+    let units = [Bytes, Count, PerSecond, Nanoseconds, Microseconds, Ratio];
+    let metric = Metric {
+        name: Box::leak(name.to_string().into_boxed_str()),
+        unit: units.into_iter().find(|known| known.name() == unit).unwrap_or(Count),
+        better: match better {
+            "higher" => Higher,
+            "lower" => Lower,
+            _ => Neither,
+        },
+        about: "read from the program's output",
+        of: Source::Named,
+    };
+    let mut named = NAMED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    // Another thread may have made it meanwhile.
+    if let Some(known) = named.iter().find(|known| known.name == name) {
+        return known;
+    }
+    named.push(Box::leak(Box::new(metric)));
+    named[named.len() - 1]
+}
+
+/// Every metric, with those that users named.
+pub fn all() -> Vec<&'static Metric> {
+    let named = NAMED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    ALL.iter().chain(named.iter().copied()).collect()
+}
 
 /// The metric of that name.
 pub fn find(name: &str) -> Option<&'static Metric> {
-    ALL.iter().find(|metric| metric.name == name)
+    let named = || NAMED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    ALL.iter().find(|metric| metric.name == name).or_else(|| named().iter().copied().find(|known| known.name == name))
 }
 
-/// The index of a metric in [`ALL`], for names in our own code.
+/// The index of a metric in [`all`], for names that are known to exist.
 pub fn index(name: &str) -> usize {
-    ALL.iter().position(|metric| metric.name == name).unwrap_or_else(|| panic!("no metric `{name}`"))
+    let position = ALL.iter().position(|metric| metric.name == name);
+    position
+        .or_else(|| all().iter().position(|metric| metric.name == name))
+        .unwrap_or_else(|| panic!("no metric `{name}`"))
 }
 
 #[cfg(test)]

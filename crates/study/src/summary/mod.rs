@@ -18,7 +18,9 @@ mod verdict;
 pub use anatomy::Anatomy;
 pub use conditions::{Conditions, differences, differing};
 pub use fold::{Fold, Group, Key};
-pub use metrics::{ALL as METRICS, Better, Metric, find as find_metric, index as metric_index};
+pub use metrics::{
+    ALL as METRICS, Better, Metric, all as all_metrics, find as find_metric, index as metric_index, named,
+};
 pub use noise::Noise;
 pub use ranks::LEAST_SAMPLES;
 pub use section::{About, Section};
@@ -26,6 +28,7 @@ pub use verdict::{Comparison, MARGIN, Verdict, compare_groups};
 
 use std::collections::BTreeMap;
 
+use allocanary_cell::program::OverTime;
 use allocanary_cell::provenance::Provenance;
 use panel::{panel, panel_key};
 
@@ -87,6 +90,8 @@ pub enum Axis {
     Threads,
     /// Emulated cores.
     Cores,
+    /// Nothing: a program runs as it is.
+    Program,
 }
 
 impl Axis {
@@ -95,6 +100,7 @@ impl Axis {
         match self {
             Axis::Threads => "threads",
             Axis::Cores => "cores",
+            Axis::Program => "program",
         }
     }
 }
@@ -119,12 +125,16 @@ pub struct Point {
     pub failed: usize,
     /// Where the memory of the middle process is, if rows say it.
     pub anatomy: Option<Anatomy>,
+    /// The resident memory over time of a program, of the repeat with the median peak.
+    pub over_time: Option<OverTime>,
+    /// The variables that a program got: how it is run with this candidate.
+    pub environment: BTreeMap<String, String>,
 }
 
 impl Point {
     /// The estimate of the metric of that name.
     pub fn get(&self, metric: &str) -> Option<&Estimate> {
-        self.estimates[metric_index(metric)].as_ref()
+        self.estimates.get(metric_index(metric))?.as_ref()
     }
 
     /// Number of samples: that of the metric with the most samples.
@@ -191,7 +201,15 @@ impl Findings {
         let mut studies: Vec<_> = studies.into_iter().map(|(study, place)| (place, study)).collect();
         studies.sort();
         let section = |study: Option<&str>| {
-            let about = about(study);
+            let mut about = about(study);
+            if about.metrics.is_empty() {
+                about.metrics = program_metrics(&fold, study);
+            }
+            for metric in about.within.iter().filter_map(|(name, _)| find_metric(name)) {
+                if !about.metrics.iter().any(|known| known.name == metric.name) {
+                    about.metrics.push(metric);
+                }
+            }
             let keys = keys.iter().filter(|(_, key)| key.study.as_deref() == study);
             let panels = keys.map(|(_, key)| panel(key, &fold, &about.metrics)).collect();
             Section { name: study.map(str::to_string), about, panels, unfinished: fold.unfinished(study) }
@@ -206,6 +224,24 @@ impl Findings {
             provenance: fold.provenance,
         }
     }
+}
+
+/// The metrics of a study of the user's program: those that the user named, and those that every program has. None for a
+/// study of our workloads.
+fn program_metrics(fold: &Fold, study: Option<&str>) -> Vec<&'static Metric> {
+    let groups = || fold.groups.iter().filter(|(key, _)| key.study.as_deref() == study && key.threads == 0);
+    let has = |metric: &&&Metric| groups().any(|(_, group)| !group.values_of(metric.name).is_empty());
+    let service = groups().any(|(_, group)| !group.values_of("rss").is_empty());
+    let usual: &[&str] = match service {
+        true => &["rss", "peak", "throughput", "p50", "p99", "p999"],
+        false => &["peak", "wall", "cpu", "faults"],
+    };
+    let all = all_metrics();
+    let usual = usual.iter().filter_map(|name| all.iter().find(|metric| metric.name == *name));
+    let named = all.iter().skip(METRICS.len());
+    let end: &[&str] = if service { &["cpu"] } else { &[] };
+    let end = end.iter().filter_map(|name| all.iter().find(|metric| metric.name == *name));
+    usual.chain(named).chain(end).filter(has).copied().collect()
 }
 
 /// What a reader must know about the rows before the figures can be trusted.

@@ -8,6 +8,7 @@ use super::anatomy;
 use super::conditions::{Conditions, differing};
 use super::fold::{Fold, Group, Key};
 use super::{Axis, Estimate, Line, MARGIN, METRICS, Metric, PRICE, Panel, Point, compare_groups, metric_index};
+use allocanary_cell::program::OverTime;
 
 /// What all groups of a panel have in common, apart from columns and lines.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,8 +28,12 @@ pub fn panel_key(key: &Key, fold: &Fold) -> PanelKey {
     PanelKey {
         study: key.study.clone(),
         workload: key.workload.clone(),
-        axis: if key.cores.is_some() { Axis::Cores } else { Axis::Threads },
-        threads: key.cores.filter(|_| threads_are_fixed(key, fold)).map(|_| key.threads),
+        axis: match (key.cores, key.threads) {
+            (Some(_), _) => Axis::Cores,
+            (None, 0) => Axis::Program,
+            (None, _) => Axis::Threads,
+        },
+        threads: key.cores.filter(|_| key.threads > 0 && threads_are_fixed(key, fold)).map(|_| key.threads),
         host: (fold.hosts.len() > 1).then(|| key.host.clone()),
     }
 }
@@ -108,5 +113,14 @@ pub fn panel(wanted: &PanelKey, fold: &Fold, metrics: &[&'static Metric]) -> Pan
 
 fn point(group: &Group) -> Point {
     let estimates = group.values.iter().map(|values| Estimate::of(values)).collect();
-    Point { estimates, failed: group.failed, anatomy: anatomy::middle(&group.anatomies) }
+    let mut over_time: Vec<&OverTime> = group.over_time.iter().collect();
+    over_time.sort_by_key(|run| run.rss_kib.iter().max());
+    let over_time = over_time.get(over_time.len() / 2).map(|run| (*run).clone());
+    Point {
+        estimates,
+        failed: group.failed,
+        anatomy: anatomy::middle(&group.anatomies),
+        over_time,
+        environment: group.environment.clone(),
+    }
 }

@@ -28,21 +28,50 @@ pub struct About {
     pub published: Vec<Published>,
     /// The metrics of its table. If empty, each panel shows resident memory and the other metrics.
     pub metrics: Vec<&'static Metric>,
+    /// By how much a proposed candidate may be worse than the first, as shares, by metric.
+    pub within: Vec<(String, f64)>,
+}
+
+impl Section {
+    /// Whether it is about the user's program.
+    pub fn is_program(&self) -> bool {
+        let mut points = self.panels.iter().flat_map(|panel| panel.lines.iter().flat_map(|line| line.points.iter()));
+        points.any(|point| point.as_ref().is_some_and(|point| point.over_time.is_some()))
+    }
 }
 
 impl About {
     /// Reads a study's file. An error names a metric that does not exist.
     pub fn of(file: &StudyFile) -> Result<About> {
-        let metric = |name: &String| {
-            find_metric(name).ok_or_else(|| {
-                let perhaps = perhaps(name, METRICS.iter().map(|metric| metric.name));
-                Error::Input(format!("metrics: no metric `{name}`{perhaps}"))
-            })
+        let program = file.program.as_ref();
+        // Those that the user names are known when the first row has them.
+        let is_named = |name: &str| {
+            program.is_some_and(|program| program.metric.keys().any(|key| key.split(':').next() == Some(name)))
+        };
+        let unknown = |name: &str| {
+            let perhaps = perhaps(name, METRICS.iter().map(|metric| metric.name));
+            Error::Input(format!("metrics: no metric `{name}`{perhaps}"))
+        };
+        let metric = |name: &String| match find_metric(name) {
+            None if is_named(name) => None,
+            found => Some(found.ok_or_else(|| unknown(name))),
+        };
+        let limit = |text: &String| {
+            let wrong = || Error::Input(format!("within: wanted METRIC=PERCENT such as wall=5%, found `{text}`"));
+            let (name, share) = text.split_once('=').ok_or_else(wrong)?;
+            let share: f64 = share.trim().trim_end_matches('%').trim().parse().map_err(|_| wrong())?;
+            let name = name.trim();
+            match find_metric(name) {
+                None if !is_named(name) => Err(unknown(name)),
+                _ if !(0.0..=10_000.0).contains(&share) => Err(wrong()),
+                _ => Ok((name.to_string(), share / 100.0)),
+            }
         };
         Ok(About {
             question: file.question.clone().unwrap_or_default(),
             published: file.published.clone(),
-            metrics: file.metrics.iter().flatten().map(metric).collect::<Result<_>>()?,
+            metrics: file.metrics.iter().flatten().filter_map(metric).collect::<Result<_>>()?,
+            within: program.iter().flat_map(|program| &program.within).map(limit).collect::<Result<_>>()?,
         })
     }
 }

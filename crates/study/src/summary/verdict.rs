@@ -4,7 +4,7 @@
 use super::fold::Group;
 use super::metrics::{Better, Metric};
 use super::ranks::{self, LEAST_SAMPLES, RankTest, rank_test};
-use super::{metric_index, stats};
+use super::stats;
 
 /// The comparison of one group with another.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -141,8 +141,7 @@ pub fn compare_groups<'a>(
     metric: &Metric,
     margin: f64,
 ) -> Vec<Comparison> {
-    let at = metric_index(metric.name);
-    let pairs: Vec<Pair> = pairs.map(|(old, new)| (old.values[at].as_slice(), new.values[at].as_slice())).collect();
+    let pairs: Vec<Pair> = pairs.map(|(old, new)| (old.values_of(metric.name), new.values_of(metric.name))).collect();
     let tests: Vec<RankTest> = pairs.iter().map(|(old, new)| rank_test(old, new)).collect();
     let p_values: Vec<f64> = tests.iter().map(|test| test.p).collect();
     let stand = stats::false_discovery(&p_values, FALSE_DISCOVERIES);
@@ -185,7 +184,7 @@ fn verdict(comparison: &Comparison, better: Better, stands: bool) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::summary::METRICS;
+    use crate::summary::{METRICS, metric_index};
 
     fn group(rss: &[f64]) -> Group {
         let mut values = vec![Vec::new(); METRICS.len()];

@@ -3,11 +3,14 @@
 use super::tables;
 use super::text::{candidate, escaped, prose};
 use crate::reports::{pictures, pictures::palette, words};
-use crate::summary::Panel;
+use crate::summary::{Axis, Panel};
 
 /// The panel's title, as HTML.
 pub fn title(panel: &Panel) -> String {
-    format!("{}, by {}", escaped(&panel.title), panel.axis.name())
+    match panel.axis {
+        Axis::Program => escaped(&panel.title),
+        axis => format!("{}, by {}", escaped(&panel.title), axis.name()),
+    }
 }
 
 /// The whole section of the panel.
@@ -15,14 +18,17 @@ pub fn section(place: usize, panel: &Panel) -> String {
     let live = words::live(panel).map_or(String::new(), |live| format!(" <small>{live} live</small>"));
     let headline =
         words::headline(panel).map_or(String::new(), |text| format!("<p class=\"answer\">{}</p>\n", prose(&text)));
+    // A program that ends is never idle.
+    let mut points = panel.lines.iter().flat_map(|line| line.points.iter().flatten());
+    let has_idle = points.any(|point| point.over_time.is_none() || point.get("rss").is_some());
     let pictures: String = pictures::of(panel).iter().map(figure).collect();
     let pictures = if pictures.is_empty() { pictures } else { format!("<div class=\"pictures\">\n{pictures}</div>\n") };
     format!(
         "<section id=\"panel-{place}\">\n<h2>{}{live}</h2>\n{headline}{}{pictures}{}{}{}{}{}</section>\n",
         title(panel),
         legend(panel),
-        tables::memory(panel),
-        tables::verdicts(panel),
+        if has_idle { tables::memory(panel) } else { String::new() },
+        if has_idle { tables::verdicts(panel) } else { String::new() },
         tables::price(panel),
         tables::money(panel),
         tables::everything(panel),

@@ -2,7 +2,7 @@
 
 use super::text::{candidate, escaped, prose};
 use crate::reports::{pictures::palette, words};
-use crate::summary::{Comparison, Estimate, Line, METRICS, Metric, PRICE, Panel, Point, Verdict};
+use crate::summary::{Comparison, Estimate, Line, Metric, PRICE, Panel, Point, Verdict, all_metrics};
 
 /// RSS when idle, candidates by columns.
 pub fn memory(panel: &Panel) -> String {
@@ -109,7 +109,7 @@ pub fn everything(panel: &Panel) -> String {
     let has_figures = |metric: &&Metric| {
         panel.lines.iter().flat_map(|line| line.points.iter().flatten()).any(|point| point.get(metric.name).is_some())
     };
-    let (found, missing): (Vec<&Metric>, Vec<&Metric>) = METRICS.iter().partition(has_figures);
+    let (found, missing): (Vec<&Metric>, Vec<&Metric>) = all_metrics().into_iter().partition(has_figures);
     if found.is_empty() {
         return String::new();
     }

@@ -11,7 +11,13 @@ fn estimate(median: f64) -> Estimate {
 
 /// A point whose metrics all have this value.
 fn point(value: Option<f64>) -> Option<Point> {
-    Some(Point { estimates: METRICS.iter().map(|_| value.map(estimate)).collect(), failed: 0, anatomy: None })
+    Some(Point {
+        estimates: METRICS.iter().map(|_| value.map(estimate)).collect(),
+        failed: 0,
+        anatomy: None,
+        over_time: None,
+        environment: Default::default(),
+    })
 }
 
 fn line(candidate: &str, points: Vec<Option<Point>>) -> Line {
@@ -40,7 +46,16 @@ fn a_page_without_figures_still_stands() {
         page(&[1, 4], vec![line("system", vec![None, None])]),
         page(
             &[4],
-            vec![line("system", vec![Some(Point { estimates: vec![None; METRICS.len()], failed: 3, anatomy: None })])],
+            vec![line(
+                "system",
+                vec![Some(Point {
+                    estimates: vec![None; METRICS.len()],
+                    failed: 3,
+                    anatomy: None,
+                    over_time: None,
+                    environment: Default::default(),
+                })],
+            )],
         ),
     ] {
         assert!(page.contains("</html>") && !page.contains("<figure"), "{page}");

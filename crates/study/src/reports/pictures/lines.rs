@@ -4,7 +4,7 @@ use super::canvas::{Canvas, Side, spread};
 use super::scale::{Scale, column_shares};
 use super::{Picture, figure, palette};
 use crate::reports::words;
-use crate::summary::{Estimate, Panel};
+use crate::summary::{Axis, Estimate, Panel};
 use allocanary_kernel::units::Unit;
 
 /// The phases at which RSS is read, with the metric of each.
@@ -83,14 +83,22 @@ fn by_column<'a>(
         panel.lines.iter().map(|line| columns.clone().map(|at| figure(line, at, metric)).collect()).collect();
     let shares = column_shares(&panel.columns).into_iter().map(inset);
     let chart = Chart {
-        title: format!("{title}, by {}", panel.axis.name()),
-        feet: shares.zip(&panel.columns).map(|(share, value)| (share, value.to_string())).collect(),
+        title: match panel.axis {
+            Axis::Program => title.to_string(),
+            axis => format!("{title}, by {}", axis.name()),
+        },
+        feet: shares.zip(&panel.columns).map(|(share, value)| (share, foot(panel.axis, *value))).collect(),
         axis: panel.axis.name(),
         scale: scale(words::unit(metric), &figures(&series)),
         series,
         floor: Vec::new(),
     };
     chart.has_figures().then_some(chart)
+}
+
+/// A column's label.
+fn foot(axis: Axis, value: u32) -> String {
+    if axis == Axis::Program { words::column(axis, value) } else { value.to_string() }
 }
 
 /// Moves the outermost labels away from the field's edges.

@@ -9,10 +9,15 @@ use allocanary_kernel::terminal::Look;
 
 /// Time and work at the largest column: figures, and below them verdicts compared with the first candidate.
 pub fn price(panel: &Panel, look: &Look) -> String {
+    figures(panel, &PRICE, "time and work at ", look)
+}
+
+/// Figures in some metrics at the largest column, and below them verdicts compared with the first candidate.
+pub fn figures(panel: &Panel, wanted: &[&'static str], what: &str, look: &Look) -> String {
     let Some((first, last)) = panel.lines.first().zip(panel.columns.len().checked_sub(1)) else { return String::new() };
     let found = |line: &Line, metric: &str| line.points[last].as_ref()?.get(metric).copied();
     let metrics: Vec<&str> =
-        PRICE.into_iter().filter(|metric| panel.lines.iter().any(|line| found(line, metric).is_some())).collect();
+        wanted.iter().copied().filter(|metric| panel.lines.iter().any(|line| found(line, metric).is_some())).collect();
     if metrics.is_empty() {
         return String::new();
     }
@@ -42,7 +47,7 @@ pub fn price(panel: &Panel, look: &Look) -> String {
     }
     let at = words::column(panel.axis, panel.columns[last]);
     let against = if panel.lines.len() > 1 { format!(", and against {}", first.candidate) } else { String::new() };
-    let title = format!("{}: time and work at {at}, [95 % interval], {n}{against}", panel.title);
+    let title = format!("{}: {what}{at}, [95 % interval], {n}{against}", panel.title);
     let all = (1..panel.lines.len()).flat_map(|at| metrics.iter().filter_map(move |metric| compared(at, metric)));
     let repeats = words::repeats(all).map_or(String::new(), |text| text + "\n");
     format!("\n{}\n{}\n{repeats}", bold(&wrapped(&title, look), look), align(table, metrics.len()))

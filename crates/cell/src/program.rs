@@ -1,0 +1,137 @@
+//! The user's own program as a job: what to run, how to load it, and what to read from its output. In: flags or the
+//! `[program]` table of a study file. Out: a part of the cell's message, so that a row says what was run.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// A program that a cell runs instead of a workload.
+///
+/// In the texts, `{port}` is a free TCP port and `{dir}` is an empty folder, both new for each cell.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Program {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// The name of the job in reports [default: the command line].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The file that the program gets as standard input [default: empty].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdin: Option<String>,
+    /// A shell command that must succeed after the program. It gets the program's standard output as its input.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<String>,
+    /// Whether the output may differ from candidate to candidate.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub any_output: bool,
+    /// A shell command to run before the program starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+    /// A shell command to run after the program has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
+    /// When a service is ready: `tcp:PORT`, `http://...`, `line:TEXT`, or a shell command that succeeds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready: Option<String>,
+    /// The shell command that loads the service.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<String>,
+    /// How long a service is idle after its load, before its memory is read [default: 5s].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settle: Option<String>,
+    /// The signal that ends a service [default: SIGTERM].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<String>,
+    /// Figures to read from the output of the load, or of a program that ends: a name and a regular expression.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metric: BTreeMap<String, String>,
+    /// The memory limit of each cell's control group: `256MiB`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<String>,
+    /// The CPU limit of each cell's control group: `0.5`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<String>,
+    /// By how much a candidate may be worse than the first in other metrics, to be proposed: `throughput=5%`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub within: Vec<String>,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+impl Program {
+    /// Whether it runs until it is stopped.
+    pub fn is_service(&self) -> bool {
+        self.ready.is_some() || self.load.is_some()
+    }
+
+    /// The name of the job in rows and reports.
+    pub fn title(&self) -> String {
+        self.name.clone().unwrap_or_else(|| self.command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "))
+    }
+}
+
+/// A word of a command line as a shell would need it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "_-+=.,:/@%{}".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_string();
+    }
+    let line: String = word.split_whitespace().collect::<Vec<_>>().join(" ");
+    format!("'{}'", line.replace('\'', "'\\''"))
+}
+
+/// The resident memory of a run over time, as it was sampled from outside.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OverTime {
+    /// The length of one step in microseconds.
+    pub every_us: u64,
+    /// The most resident memory in each step, in KiB.
+    pub rss_kib: Vec<u64>,
+}
+
+/// What a program wrote to its standard output.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Output {
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// A hash of all of it.
+    pub digest: String,
+}
+
+/// A figure that was read from a program's or a load's output.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// Its value, in the base unit.
+    pub value: f64,
+    /// Its unit, as [`Unit::name`](allocanary_kernel::units::Unit::name) says it.
+    pub unit: String,
+    /// The better direction: `higher` or `lower`.
+    pub better: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_reads_as_the_command_line() {
+        let program = |words: &[&str]| Program {
+            command: words.iter().map(|word| word.to_string()).collect(),
+            ..Program::default()
+        };
+        assert_eq!(program(&["jq", ".", "a b.json"]).title(), "jq . 'a b.json'");
+        assert_eq!(program(&["sh", "-c", "a\n  b"]).title(), "sh -c 'a b'");
+        assert_eq!(Program { name: Some("x".into()), ..program(&["jq"]) }.title(), "x");
+    }
+
+    #[test]
+    fn a_row_of_a_program_says_only_what_was_asked_for() {
+        let program = Program { command: vec!["true".into()], ..Program::default() };
+        let text = serde_json::to_string(&program).unwrap();
+        assert_eq!(text, r#"{"command":["true"]}"#);
+        assert_eq!(serde_json::from_str::<Program>(&text).unwrap(), program);
+    }
+}

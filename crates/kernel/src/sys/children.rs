@@ -1,0 +1,125 @@
+//! Processes of a user's program: how they start, end and are waited for. In: a command, process IDs. Out: statuses
+//! and the resources that were used.
+//!
+//! A program may leave its process group, fork and exit. Its orphans become children of the nearest subreaper, so that a
+//! parent that is one can still find and end them.
+
+use std::fs::File;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::Duration;
+
+use super::Usage;
+
+/// Makes this process the new parent of all its orphaned descendants.
+pub fn adopt_orphans() {
+    // SAFETY: sets one attribute of this process.
+    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
+}
+
+/// Prepares a command to be started as a program: in a process group of its own, in the control groups whose
+/// `cgroup.procs` files are open in `groups`, and killed when the calling thread ends.
+pub fn prepare(command: &mut Command, groups: Vec<File>) {
+    command.process_group(0);
+    let enter = move || {
+        for group in &groups {
+            // SAFETY: writes two bytes from a constant to an open file.
+            if unsafe { libc::write(group.as_raw_fd(), b"0\n".as_ptr().cast(), 2) } < 0 {
+                return Err(std::io::Error::last_os_error());
+            }
+        }
+        super::die_with_parent();
+        Ok(())
+    };
+    // SAFETY: between fork and exec it makes system calls only, and allocates nothing: an error of the system is a number.
+    unsafe { command.pre_exec(enter) };
+}
+
+/// Sends a signal to a process, or with `group` to all processes of the group that it leads. The IDs 0 and 1 are never
+/// signalled: the kernel takes them for others.
+pub fn signal(pid: u32, group: bool, signal: i32) {
+    if let Some(pid) = i32::try_from(pid).ok().filter(|pid| *pid > 1) {
+        // SAFETY: sends a signal; a process that is gone already is an error that changes nothing.
+        unsafe { libc::kill(if group { -pid } else { pid }, signal) };
+    }
+}
+
+/// Waits for a child, if it has ended: its raw status, and the resources that it and the descendants that it has waited
+/// for have used. `None` if it still runs.
+pub fn reap(pid: u32) -> std::io::Result<Option<(i32, Usage)>> {
+    let mut status = 0;
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    loop {
+        // SAFETY: the kernel fills a status and a whole rusage, which all-zero bytes are a valid value of.
+        let ended = unsafe { libc::wait4(pid as i32, &mut status, libc::WNOHANG, usage.as_mut_ptr()) };
+        match ended {
+            0 => return Ok(None),
+            ended if ended > 0 => break,
+            _ => {
+                let error = std::io::Error::last_os_error();
+                if error.kind() != std::io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
+        }
+    }
+    // SAFETY: filled above.
+    let usage = unsafe { usage.assume_init() };
+    Ok(Some((status, Usage::of(&usage))))
+}
+
+/// A handle of a child that becomes readable when it ends.
+#[derive(Debug)]
+pub struct Watched(Option<OwnedFd>);
+
+impl Watched {
+    /// The handle of a process; on an old kernel it only sleeps.
+    pub fn of(pid: u32) -> Watched {
+        // SAFETY: the kernel returns a new descriptor or an error.
+        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+        // SAFETY: the descriptor is new, and nobody else has it.
+        Watched((fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as i32) }))
+    }
+
+    /// Sleeps until the process ends, at most for this long. A signal ends the sleep as well.
+    pub fn sleep(&self, most: Duration) {
+        let Some(fd) = &self.0 else { return std::thread::sleep(most) };
+        let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let time = libc::timespec { tv_sec: most.as_secs() as _, tv_nsec: most.subsec_nanos() as _ };
+        // SAFETY: one pollfd and one timespec, both ours.
+        unsafe { libc::ppoll(&mut poll, 1, &time, std::ptr::null()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[expect(clippy::zombie_processes, reason = "`reap` waits for it")]
+    fn a_child_is_waited_for_with_what_it_used() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "exit 3"]);
+        prepare(&mut command, Vec::new());
+        let child = command.spawn().unwrap();
+        let watched = Watched::of(child.id());
+        let (status, usage) = loop {
+            watched.sleep(Duration::from_secs(5));
+            if let Some(ended) = reap(child.id()).unwrap() {
+                break ended;
+            }
+        };
+        assert_eq!(libc::WEXITSTATUS(status), 3);
+        assert!(usage.minor_faults > 0);
+        assert!(reap(child.id()).is_err(), "it was waited for");
+    }
+
+    #[test]
+    fn no_signal_goes_to_everybody() {
+        signal(0, true, libc::SIGKILL);
+        signal(1, true, libc::SIGKILL);
+        signal(u32::MAX, false, libc::SIGKILL);
+    }
+}

@@ -1,0 +1,182 @@
+//! The user's commands around a program: before, load, check, after, and the one that says that it is ready. In: a shell
+//! command. Out: its output in a file, or a failure that says what it wrote last.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use super::pipes::Pipe;
+use super::watch::Watch;
+use allocanary_cell::sample::{Failure, FailureKind};
+use allocanary_kernel::sys;
+
+/// A shell command to run.
+pub struct Around<'a> {
+    /// Its flag, for messages: `--load`.
+    pub flag: &'a str,
+    /// The command.
+    pub text: &'a str,
+    /// The folder in which it runs.
+    pub folder: &'a Path,
+    /// Its environment.
+    pub environment: &'a BTreeMap<String, String>,
+    /// The file that gets its output.
+    pub output: PathBuf,
+    /// The file that is its standard input.
+    pub input: Option<&'a Path>,
+}
+
+/// How a command ended.
+pub struct Done {
+    /// Whether it ended with success.
+    pub ok: bool,
+    /// How it ended, in words, with its last lines.
+    pub text: String,
+    /// Its time.
+    pub wall: Duration,
+}
+
+impl Around<'_> {
+    /// Runs it, at most until `until`, and samples the program meanwhile. A command that does not succeed is a failure.
+    pub fn run(&self, watch: Option<&mut Watch>, until: Instant, stop: &AtomicBool) -> Result<Done, Failure> {
+        let done = self.attempt(watch, until, stop)?;
+        match done.ok {
+            true => Ok(done),
+            false => Err(self.failure(&done.text)),
+        }
+    }
+
+    /// As [`Around::run`]; a command that does not succeed is no failure.
+    pub fn attempt(&self, mut watch: Option<&mut Watch>, until: Instant, stop: &AtomicBool) -> Result<Done, Failure> {
+        let started = Instant::now();
+        let start = || -> std::io::Result<(std::process::Child, Pipe)> {
+            let (reader, writer) = std::io::pipe()?;
+            let mut command = Command::new("sh");
+            command.args(["-c", self.text]).current_dir(self.folder);
+            command.env_clear().envs(self.environment);
+            let input = self.input.map(std::fs::File::open).transpose()?;
+            command.stdin(input.map_or_else(Stdio::null, Stdio::from));
+            command.stdout(writer.try_clone()?).stderr(writer);
+            sys::prepare(&mut command, Vec::new());
+            // The thread of the pipe first: without it the command would have to be ended again.
+            let pipe = Pipe::read(reader, &self.output, None)?;
+            Ok((command.spawn()?, pipe))
+        };
+        let (child, pipe) = start().map_err(|error| self.failure(&format!("could not be started: {error}")))?;
+        let pid = child.id();
+        if let Some(watch) = &mut watch {
+            watch.others.insert(pid);
+        }
+        let watched = sys::Watched::of(pid);
+        let ended = loop {
+            match sys::reap(pid) {
+                Ok(Some((status, _))) => break Some(status),
+                Ok(None) => {}
+                Err(_) => break None,
+            }
+            if Instant::now() >= until || stop.load(Ordering::Relaxed) {
+                break None;
+            }
+            let mut pause = Duration::from_millis(20);
+            if let Some(watch) = &mut watch {
+                watch.sample();
+                pause = pause.min(watch.pause());
+            }
+            watched.sleep(pause);
+        };
+        let wall = started.elapsed();
+        sys::signal(pid, true, libc::SIGKILL);
+        if ended.is_none() {
+            while let Ok(None) = sys::reap(pid) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        if let Some(watch) = &mut watch {
+            watch.others.remove(&pid);
+        }
+        pipe.finish(Duration::from_secs(1));
+        let last = pipe.last_lines();
+        let said = if last.is_empty() { "; it wrote nothing".to_string() } else { format!(": {last}") };
+        let text = match ended {
+            None => format!("did not end in time (--deadline){said}"),
+            Some(status) => format!("{}{said}", how(status)),
+        };
+        Ok(Done { ok: ended == Some(0), text, wall })
+    }
+
+    fn failure(&self, text: &str) -> Failure {
+        let text = format!("{} `{}` {text}", self.flag, self.text);
+        Failure { kind: FailureKind::Around, text }
+    }
+}
+
+/// How a process ended: `ended with exit code 3`.
+pub fn how(status: i32) -> String {
+    match libc::WIFSIGNALED(status) {
+        true => format!("was killed by signal {}", signal_name(libc::WTERMSIG(status))),
+        false => format!("ended with exit code {}", libc::WEXITSTATUS(status)),
+    }
+}
+
+const SIGNALS: [(&str, i32); 14] = [
+    ("SIGHUP", libc::SIGHUP),
+    ("SIGINT", libc::SIGINT),
+    ("SIGQUIT", libc::SIGQUIT),
+    ("SIGILL", libc::SIGILL),
+    ("SIGABRT", libc::SIGABRT),
+    ("SIGBUS", libc::SIGBUS),
+    ("SIGFPE", libc::SIGFPE),
+    ("SIGKILL", libc::SIGKILL),
+    ("SIGUSR1", libc::SIGUSR1),
+    ("SIGSEGV", libc::SIGSEGV),
+    ("SIGUSR2", libc::SIGUSR2),
+    ("SIGPIPE", libc::SIGPIPE),
+    ("SIGTERM", libc::SIGTERM),
+    ("SIGXFSZ", libc::SIGXFSZ),
+];
+
+/// A signal's number and name: `11 (SIGSEGV)`.
+pub fn signal_name(number: i32) -> String {
+    let name = SIGNALS.iter().find(|(_, known)| *known == number);
+    name.map_or(number.to_string(), |(name, _)| format!("{number} ({name})"))
+}
+
+/// The number of a signal that a user names: `SIGTERM`, `TERM` or `15`.
+pub fn signal_number(text: &str) -> Option<i32> {
+    let upper = text.trim().to_uppercase();
+    let known = SIGNALS.iter().find(|(name, _)| *name == upper || name.trim_start_matches("SIG") == upper);
+    known.map(|(_, number)| *number).or_else(|| upper.parse().ok().filter(|number| (1..=64).contains(number)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(text: &str, time: Duration) -> Done {
+        let folder = tempfile::tempdir().unwrap();
+        let environment = BTreeMap::from([("PATH".to_string(), "/usr/bin:/bin".to_string())]);
+        let output = folder.path().join("out");
+        let around =
+            Around { flag: "--load", text, folder: folder.path(), environment: &environment, output, input: None };
+        around.attempt(None, Instant::now() + time, &AtomicBool::new(false)).unwrap()
+    }
+
+    #[test]
+    fn a_command_says_how_it_ended_and_what_it_wrote_last() {
+        let long = Duration::from_secs(60);
+        assert!(run("true", long).ok);
+        assert_eq!(run("echo a; echo b >&2; exit 4", long).text, "ended with exit code 4: a | b");
+        assert_eq!(run("kill -SEGV $$", long).text, "was killed by signal 11 (SIGSEGV); it wrote nothing");
+        assert!(run("echo on; sleep 600", Duration::from_millis(100)).text.contains("did not end in time"));
+    }
+
+    #[test]
+    fn signals_are_named_in_three_ways() {
+        for text in ["SIGTERM", "term", "15"] {
+            assert_eq!(signal_number(text), Some(libc::SIGTERM), "{text}");
+        }
+        assert_eq!((signal_number("SIGNONE"), signal_number("0"), signal_number("999")), (None, None, None));
+    }
+}

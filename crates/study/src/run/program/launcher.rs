@@ -1,0 +1,350 @@
+//! What all cells of a program have in common: where the preloaded libraries are, how settings reach them, and the output
+//! that all candidates must have. In: a cell. Out: its answer or its failure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use super::around::signal_number;
+use super::{Limits, Place, Ran, Ready, Wanted, fail, proof};
+use allocanary_cell::Cell;
+use allocanary_cell::description::Description;
+use allocanary_cell::program::{Output, Program};
+use allocanary_cell::sample::{Answer, Failure, FailureKind};
+use allocanary_cell::spec::{PRELOAD, Spec};
+use allocanary_kernel::sys;
+use allocanary_kernel::units::{parse_bytes, parse_duration};
+
+/// The variables of the contract with our preloaded libraries.
+const PROOF: &str = "ALLOCANARY_PROOF";
+const CORES: &str = "ALLOCANARY_CORES";
+const IDLE: &str = "ALLOCANARY_PRELOAD";
+/// The setting that makes idle threads give back.
+pub const THREAD_IDLE: &str = "thread_idle";
+
+/// The length of a standard output that is kept for each cell.
+const MOST_EACH: u64 = 1 << 20;
+
+/// Starts programs.
+pub struct Launcher {
+    /// The library of each allocator, by name.
+    pub libraries: BTreeMap<String, PathBuf>,
+    /// The candidates as descriptions: their tables of settings, and how these reach them.
+    pub candidates: Vec<Description>,
+    /// The version of the program's own allocator, as far as it is known.
+    pub own_version: String,
+    /// The folder with a folder for each run.
+    pub folder: PathBuf,
+    /// Whether the files of a run are kept.
+    pub keep: bool,
+    /// The output that all runs must have; `None` until it is known, or if it may differ.
+    pub expected: Mutex<Option<(String, Output)>>,
+    /// The number of runs so far.
+    pub runs: AtomicU32,
+}
+
+impl Launcher {
+    /// Runs a cell.
+    pub fn run(&self, cell: &Cell, deadline: Duration, stop: &AtomicBool) -> (Result<Answer, Failure>, Duration) {
+        let started = Instant::now();
+        sys::adopt_orphans();
+        let ran = self.measured(cell, deadline, stop);
+        (ran, started.elapsed())
+    }
+
+    fn measured(&self, cell: &Cell, deadline: Duration, stop: &AtomicBool) -> Result<Answer, Failure> {
+        let start = |text: String| Failure { kind: FailureKind::Start, text };
+        let program = cell.program.as_deref().ok_or_else(|| start("the cell has no program".into()))?;
+        let number = self.runs.fetch_add(1, Ordering::Relaxed) + 1;
+        let safe: String =
+            cell.candidate.chars().map(|c| if c.is_alphanumeric() || "=,._-".contains(c) { c } else { '_' }).collect();
+        let safe: String = safe.chars().take(80).collect();
+        let folder = self.folder.join(format!("{number:04}-{safe}-{}", cell.repeat));
+        let work = folder.join("dir");
+        fs::create_dir_all(&work)
+            .map_err(|error| start(format!("{}: making the run's folder: {error}", folder.display())))?;
+        let folder = folder.canonicalize().unwrap_or(folder);
+        let work = folder.join("dir");
+        let proof = folder.join("proof");
+        let environment = self.environment(cell, &proof).map_err(start)?;
+        let given = given(&environment);
+        let port = free_port();
+        let fill = |text: &str| filled(text, port, &work);
+        let place = Place {
+            cell,
+            program: with(program, fill),
+            folder: folder.clone(),
+            environment: filled_all(environment, fill),
+            around: std::env::vars().collect(),
+            deadline,
+            stop,
+        };
+        let ran = place.run();
+        let _ = fs::remove_dir_all(&work);
+        let answer = ran.and_then(|ran| self.judged(cell, program, ran, &proof));
+        let answer = answer.map(|answer| Answer { environment: given, ..answer });
+        // A long output that is equal to the first is kept once.
+        let out = folder.join("stdout");
+        if answer.is_ok() && number > 1 && out.metadata().is_ok_and(|meta| meta.len() > MOST_EACH) {
+            let _ = fs::remove_file(&out);
+        }
+        let _ = fs::remove_file(&proof);
+        if !self.keep {
+            let _ = fs::remove_dir_all(&folder);
+        }
+        answer
+    }
+
+    /// Adds what is proven, and compares the output.
+    fn judged(&self, cell: &Cell, program: &Program, ran: Ran, proof: &Path) -> Result<Answer, Failure> {
+        let mut answer = ran.answer;
+        if self.libraries.contains_key(&cell.allocator) {
+            let lines = proof::read(proof);
+            let (main, name) = &ran.main;
+            // A process that lived shorter than a sample was not seen: then the last process that loaded the library is it.
+            let unseen = lines.iter().rev().find(|line| line.at == "load").filter(|_| name.is_empty());
+            let main = unseen.map_or(*main, |line| line.pid);
+            let proven = proof::check(cell, &lines, main, name, &ran.complaint)?;
+            answer.version = proven.version;
+            answer.found = proven.found;
+            answer.unproven = proven.unproven;
+            if let Some(exit) = proven.exit {
+                let marks = answer.phases.len();
+                for (name, value) in [
+                    ("heap_allocated_bytes", exit.allocated),
+                    ("heap_active_bytes", exit.active),
+                    ("heap_resident_bytes", exit.resident),
+                    ("heap_metadata_bytes", exit.metadata),
+                    ("heap_arenas", exit.arenas),
+                ] {
+                    let mut column = vec![None; marks];
+                    if let Some(last) = column.last_mut() {
+                        *last = value;
+                    }
+                    answer.readings.insert(name.into(), column);
+                }
+            }
+        } else {
+            answer.version = self.version(cell);
+            let why = match cell.allocator.as_str() {
+                "own" => "the program's own allocator does not say what it took",
+                _ => "a library of somebody else's cannot say what it took",
+            };
+            answer.unproven = cell.settings.keys().map(|name| (name.clone(), why.to_string())).collect();
+        }
+        if cell.cores.is_some() && !self.libraries.contains_key(&cell.allocator) {
+            answer
+                .unproven
+                .insert("cores".into(), "only our own preloads tell a program another number of cores".into());
+        }
+        self.compare(cell, program, &answer)?;
+        answer.found.extend(
+            cell.settings
+                .iter()
+                .filter(|(name, _)| answer.unproven.contains_key(*name))
+                .map(|(name, value)| (name.clone(), value.clone())),
+        );
+        Ok(answer)
+    }
+
+    /// Fails if a program that ends wrote something else than the other candidates.
+    fn compare(&self, cell: &Cell, program: &Program, answer: &Answer) -> Result<(), Failure> {
+        let Some(output) = answer.output.as_ref().filter(|_| !program.any_output) else { return Ok(()) };
+        let mut expected = self.expected.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        match &*expected {
+            None => *expected = Some((cell.candidate.clone(), output.clone())),
+            Some((_, known)) if known == output => {}
+            Some((first, known)) => {
+                return fail(
+                    FailureKind::Corrupt,
+                    format!(
+                        "its output differs from that under {first}: wanted {} bytes ({}), found {} bytes ({}); if it differs \
+                         from run to run, add --any-output, or --check for what must hold",
+                        known.bytes, known.digest, output.bytes, output.digest
+                    ),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn version(&self, cell: &Cell) -> String {
+        match library_of(cell) {
+            Some(path) => path.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned()),
+            None => self.own_version.clone(),
+        }
+    }
+
+    /// The environment of the program: the user's, with the library and its settings.
+    fn environment(&self, cell: &Cell, proof: &Path) -> Result<BTreeMap<String, String>, String> {
+        let mut all: BTreeMap<String, String> = std::env::vars().collect();
+        let described = self.candidates.iter().find(|known| known.allocator == cell.allocator);
+        let library = library_of(cell).or_else(|| self.libraries.get(&cell.allocator).cloned());
+        if let Some(library) = &library {
+            // What the user's environment says to allocators belongs to the program as it comes, and to that alone.
+            all.retain(|name, _| !self.candidates.iter().any(|known| known.environment.owns(name)));
+            let library = library.display().to_string();
+            let before = all.get("LD_PRELOAD").filter(|before| !before.is_empty());
+            let preload = before.map_or(library.clone(), |before| format!("{library}:{before}"));
+            all.insert("LD_PRELOAD".into(), preload);
+        }
+        if self.libraries.contains_key(&cell.allocator) {
+            all.insert(PROOF.into(), proof.display().to_string());
+            if let Some(cores) = cell.cores {
+                all.insert(CORES.into(), cores.to_string());
+            }
+        }
+        let mut settings = cell.settings.clone();
+        if let Some(idle) = settings.remove(THREAD_IDLE) {
+            all.insert(IDLE.into(), format!("idle={idle}"));
+        }
+        if library_of(cell).is_some() {
+            for (name, value) in &settings {
+                let name = name
+                    .strip_prefix("env.")
+                    .ok_or_else(|| format!("candidate `{}`: wanted env.NAME=VALUE, found `{name}`", cell.candidate))?;
+                all.insert(name.to_string(), value.clone());
+            }
+        } else if let Some(described) = described {
+            described.environment.add_to(&mut all, &settings);
+        } else if !settings.is_empty() {
+            return Err(format!("candidate `{}`: no settings of {} are known", cell.candidate, cell.allocator));
+        }
+        Ok(all)
+    }
+}
+
+/// The library of somebody else's that a candidate names.
+pub fn library_of(cell: &Cell) -> Option<PathBuf> {
+    Spec::parse(&cell.candidate).ok()?.name.strip_prefix(PRELOAD).map(PathBuf::from)
+}
+
+/// The variables that differ from ours, but for those of our contract with the library.
+fn given(environment: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let ours = |name: &str| [PROOF, CORES].contains(&name);
+    let differs = |(name, value): &(&String, &String)| !ours(name) && std::env::var(name).ok().as_ref() != Some(*value);
+    environment.iter().filter(differs).map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// A port that is free now.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0");
+    listener.and_then(|listener| listener.local_addr()).map_or(0, |address| address.port())
+}
+
+fn filled(text: &str, port: u16, folder: &Path) -> String {
+    text.replace("{port}", &port.to_string()).replace("{dir}", &folder.display().to_string())
+}
+
+fn filled_all(all: BTreeMap<String, String>, fill: impl Fn(&str) -> String) -> BTreeMap<String, String> {
+    let used = |value: &String| value.contains("{port}") || value.contains("{dir}");
+    all.into_iter().map(|(name, value)| (name, if used(&value) { fill(&value) } else { value })).collect()
+}
+
+fn with(program: &Program, fill: impl Fn(&str) -> String) -> Program {
+    let some = |text: &Option<String>| text.as_deref().map(&fill);
+    Program {
+        command: program.command.iter().map(|word| fill(word)).collect(),
+        stdin: some(&program.stdin),
+        check: some(&program.check),
+        before: some(&program.before),
+        after: some(&program.after),
+        ready: some(&program.ready),
+        load: some(&program.load),
+        ..program.clone()
+    }
+}
+
+/// The limits of a program's control group.
+pub fn limits(program: &Program) -> Result<Limits, String> {
+    let memory = program.memory.as_deref().map(|text| {
+        let bytes = parse_bytes(text).filter(|bytes| *bytes >= 1 << 20);
+        bytes.ok_or_else(|| format!("--memory: wanted a size of 1MiB or more, such as 256MiB, found `{text}`"))
+    });
+    let cpus = program.cpus.as_deref().map(|text| {
+        let cpus = text.trim().parse::<f64>().ok().filter(|cpus| (0.01..=100_000.0).contains(cpus));
+        cpus.ok_or_else(|| format!("--cpus: wanted a number of CPUs from 0.01, such as 0.5, found `{text}`"))
+    });
+    Ok(Limits { memory: memory.transpose()?, cpus: cpus.transpose()? })
+}
+
+/// Checks a program's values, before anything is started.
+pub fn check(program: &Program) -> Result<(), String> {
+    if program.command.first().is_none_or(String::is_empty) {
+        return Err("wanted a program after `--`, as in `allocanary run -- python3 script.py`, found none".into());
+    }
+    limits(program)?;
+    program.ready.as_deref().map(Ready::parse).transpose()?;
+    if let Some(text) = program.settle.as_deref().filter(|text| parse_duration(text).is_none()) {
+        return Err(format!("--settle: wanted a time such as 5s, found `{text}`"));
+    }
+    if let Some(text) = program.stop.as_deref().filter(|text| signal_number(text).is_none()) {
+        return Err(format!("--stop: wanted a signal such as SIGTERM, found `{text}`"));
+    }
+    let service = [("--settle", &program.settle), ("--stop", &program.stop)];
+    if let Some((flag, _)) = service.into_iter().find(|(_, value)| value.is_some() && !program.is_service()) {
+        return Err(format!("{flag}: is for a service: add --ready or --load, or leave it out"));
+    }
+    if program.check.is_some() && program.is_service() {
+        return Err("--check: is for a program that ends: a service's load can check its answers and fail".into());
+    }
+    if !program.metric.is_empty() && program.is_service() && program.load.is_none() {
+        return Err("--metric: is read from the output of --load, and there is none".into());
+    }
+    let mut names = BTreeSet::new();
+    for (key, expression) in &program.metric {
+        let wanted = Wanted::parse(key, expression)?;
+        if !names.insert(wanted.name.clone()) {
+            return Err(format!("--metric: `{}` stands twice", wanted.name));
+        }
+    }
+    if let Some(path) = program.stdin.as_deref().filter(|path| !path.contains('{')) {
+        let meta = fs::metadata(path).map_err(|error| format!("--stdin {path}: {error}"))?;
+        if meta.is_dir() {
+            return Err(format!("--stdin {path}: wanted a file, found a folder"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bad_values_are_refused_by_their_flag() {
+        let base = || Program { command: vec!["true".into()], ..Program::default() };
+        let text = |text: &str| Some(text.to_string());
+        let metric = |key: &str| BTreeMap::from([(key.to_string(), "(x)".to_string())]);
+        assert_eq!(check(&base()), Ok(()));
+        for (program, said) in [
+            (Program { command: vec![], ..base() }, "wanted a program after `--`"),
+            (Program { memory: text("4"), ..base() }, "--memory: wanted a size"),
+            (Program { cpus: text("none"), ..base() }, "--cpus: wanted a number"),
+            (Program { ready: text("tcp:x"), ..base() }, "--ready: wanted tcp:PORT"),
+            (Program { settle: text("soon"), ready: text("line:x"), ..base() }, "--settle: wanted a time"),
+            (Program { stop: text("SIGNONE"), ready: text("line:x"), ..base() }, "--stop: wanted a signal"),
+            (Program { settle: text("5s"), ..base() }, "--settle: is for a service"),
+            (Program { check: text("true"), ready: text("line:x"), ..base() }, "--check: is for a program that ends"),
+            (Program { metric: metric("x"), ready: text("line:x"), ..base() }, "--metric: is read from the output"),
+            (Program { stdin: text("/no/such"), ..base() }, "--stdin /no/such: No such file"),
+            (Program { stdin: text("/"), ..base() }, "--stdin /: wanted a file"),
+        ] {
+            let error = check(&program).unwrap_err();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_port_and_a_folder_are_filled_in() {
+        assert_eq!(
+            filled("x --port {port} --dir {dir}/a {other}", 7, Path::new("/d")),
+            "x --port 7 --dir /d/a {other}"
+        );
+        assert!(free_port() > 0);
+    }
+}

@@ -1,0 +1,259 @@
+//! The processes of a program, found and read from outside. In: /proc. Out: process IDs and their sizes.
+//!
+//! All of them are descendants of this command, which adopts orphans: a daemon that leaves its group and its parent is
+//! still found. Commands that we start around the program are not part of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use allocanary_kernel::sys::{self, first_number, line_number, read_into};
+
+/// The sizes of one process or the sum over several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sizes {
+    /// Resident memory.
+    pub rss: u64,
+    /// The most resident memory of a process since its exec.
+    pub most: u64,
+    /// Resident memory without files.
+    pub anon: u64,
+    /// Address space.
+    pub vsz: u64,
+    /// Threads.
+    pub threads: u64,
+    /// Processes.
+    pub processes: u64,
+}
+
+impl Sizes {
+    /// The sizes of a process; `None` if it has ended.
+    pub fn of(pid: u32) -> Option<Sizes> {
+        let mut buffer = [0; 4096];
+        let text = read_into(&format!("/proc/{pid}/status"), &mut buffer)?;
+        let bytes = |key: &[u8]| line_number(text, key).map(|kib| kib * 1024);
+        // A process that has ended and was not waited for has no memory.
+        let rss = bytes(b"VmRSS:")?;
+        Some(Sizes {
+            rss,
+            most: bytes(b"VmHWM:").unwrap_or(rss),
+            anon: bytes(b"RssAnon:").unwrap_or(0),
+            vsz: bytes(b"VmSize:").unwrap_or(0),
+            threads: line_number(text, b"Threads:").unwrap_or(1),
+            processes: 1,
+        })
+    }
+
+    /// The sum of two; the most is that of either.
+    pub fn and(self, other: Sizes) -> Sizes {
+        Sizes {
+            rss: self.rss + other.rss,
+            most: self.most.max(other.most),
+            anon: self.anon + other.anon,
+            vsz: self.vsz + other.vsz,
+            threads: self.threads + other.threads,
+            processes: self.processes + other.processes,
+        }
+    }
+
+    /// The larger of each.
+    pub fn or(self, other: Sizes) -> Sizes {
+        Sizes {
+            rss: self.rss.max(other.rss),
+            most: self.most.max(other.most),
+            anon: self.anon.max(other.anon),
+            vsz: self.vsz.max(other.vsz),
+            threads: self.threads.max(other.threads),
+            processes: self.processes.max(other.processes),
+        }
+    }
+}
+
+/// Counters and exact sizes of a process, which cost more to read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Details {
+    /// Faults and processor time, of the process and of children that it has waited for.
+    pub minor_faults: u64,
+    /// Faults with a disk read.
+    pub major_faults: u64,
+    /// Processor time in the program, in microseconds.
+    pub user_us: u64,
+    /// Processor time in the kernel, in microseconds.
+    pub system_us: u64,
+    /// Resident memory, shared pages divided among their users; `None` if it may not be read.
+    pub pss: Option<u64>,
+    /// Resident memory that only this process has.
+    pub private: Option<u64>,
+    /// Given back lazily, and still resident.
+    pub lazy_free: Option<u64>,
+    /// In huge pages.
+    pub huge: Option<u64>,
+}
+
+impl Details {
+    /// Reads a process; `None` if it has ended.
+    pub fn of(pid: u32) -> Option<Details> {
+        let mut buffer = [0; 1024];
+        let stat = read_into(&format!("/proc/{pid}/stat"), &mut buffer)?;
+        // The name in parentheses may contain anything; the numbers follow its last parenthesis.
+        let after = stat.iter().rposition(|byte| *byte == b')')? + 2;
+        let fields: Vec<u64> =
+            stat[after..].split(|byte| *byte == b' ').map(|field| first_number(field).unwrap_or(0)).collect();
+        // From the third field of stat(5): faults are its fields 10 to 13, times 14 to 17, in ticks of 10 ms.
+        let sum =
+            |one: usize, other: usize| fields.get(one).copied().unwrap_or(0) + fields.get(other).copied().unwrap_or(0);
+        let mut buffer = [0; 2048];
+        let rollup = read_into(&format!("/proc/{pid}/smaps_rollup"), &mut buffer).filter(|text| !text.is_empty());
+        let bytes = |key: &[u8]| Some(line_number(rollup?, key)? * 1024);
+        let private = bytes(b"Private_Clean:").zip(bytes(b"Private_Dirty:"));
+        Some(Details {
+            minor_faults: sum(7, 8),
+            major_faults: sum(9, 10),
+            user_us: sum(11, 13) * 10_000,
+            system_us: sum(12, 14) * 10_000,
+            pss: bytes(b"Pss:"),
+            private: private.map(|(clean, dirty)| clean + dirty),
+            lazy_free: bytes(b"LazyFree:"),
+            huge: bytes(b"AnonHugePages:"),
+        })
+    }
+
+    /// The sum of two; a size that one of them does not have is none.
+    pub fn and(self, other: Details) -> Details {
+        let both = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
+        Details {
+            minor_faults: self.minor_faults + other.minor_faults,
+            major_faults: self.major_faults + other.major_faults,
+            user_us: self.user_us + other.user_us,
+            system_us: self.system_us + other.system_us,
+            pss: both(self.pss, other.pss),
+            private: both(self.private, other.private),
+            lazy_free: both(self.lazy_free, other.lazy_free),
+            huge: both(self.huge, other.huge),
+        }
+    }
+}
+
+/// Every live descendant of this process that is not below one of `others`.
+pub fn members(others: &BTreeSet<u32>) -> Vec<u32> {
+    let me = std::process::id();
+    let all = Parents::read();
+    let mut found = Vec::new();
+    let mut left = vec![me];
+    while let Some(parent) = left.pop() {
+        for child in all.children(parent) {
+            if !others.contains(&child) {
+                found.push(child);
+                left.push(child);
+            }
+        }
+    }
+    found
+}
+
+/// Who started whom.
+enum Parents {
+    /// The kernel lists the children of each process.
+    Listed,
+    /// It does not: the parents of all processes.
+    All(BTreeMap<u32, Vec<u32>>),
+}
+
+impl Parents {
+    fn read() -> Parents {
+        let me = std::process::id();
+        if fs::exists(format!("/proc/{me}/task/{me}/children")).unwrap_or(false) {
+            return Parents::Listed;
+        }
+        let mut all: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+            let mut buffer = [0; 512];
+            let Some(stat) = read_into(&format!("/proc/{pid}/stat"), &mut buffer) else { continue };
+            let Some(after) = stat.iter().rposition(|byte| *byte == b')') else { continue };
+            let parent = stat[after..].split(|byte| *byte == b' ').nth(2).and_then(first_number);
+            if let Some(parent) = parent {
+                all.entry(parent as u32).or_default().push(pid);
+            }
+        }
+        Parents::All(all)
+    }
+
+    fn children(&self, pid: u32) -> Vec<u32> {
+        match self {
+            Parents::All(all) => all.get(&pid).cloned().unwrap_or_default(),
+            Parents::Listed => {
+                let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+                let texts = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+                let pids =
+                    |text: String| text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>();
+                texts.flat_map(pids).collect()
+            }
+        }
+    }
+}
+
+/// Kills every process of the program: the group of its first process, and all that are left below us. Waits until they
+/// are gone, and returns the resources of those that became our own children.
+pub fn end(root: u32, others: &BTreeSet<u32>) -> sys::Usage {
+    let mut used = sys::Usage::default();
+    sys::signal(root, true, libc::SIGKILL);
+    // A process that forks while it is killed may leave another: until none is left.
+    for round in 0..2000_u32 {
+        let left = members(others);
+        if left.is_empty() {
+            break;
+        }
+        for pid in left {
+            sys::signal(pid, false, libc::SIGKILL);
+            if let Ok(Some((_, usage))) = sys::reap(pid) {
+                used = added(used, usage);
+            }
+        }
+        std::thread::sleep(std::time::Duration::from_millis(u64::from(round.min(20))));
+    }
+    used
+}
+
+/// The sum of what two processes used.
+pub fn added(one: sys::Usage, other: sys::Usage) -> sys::Usage {
+    sys::Usage {
+        minor_faults: one.minor_faults + other.minor_faults,
+        major_faults: one.major_faults + other.major_faults,
+        user_us: one.user_us + other.user_us,
+        system_us: one.system_us + other.system_us,
+        switches: one.switches + other.switches,
+    }
+}
+
+/// The path of a process's program; `None` if it has ended.
+pub fn program(pid: u32) -> Option<String> {
+    Some(fs::read_link(format!("/proc/{pid}/exe")).ok()?.display().to_string())
+}
+
+/// The path of a process's program or its name, for messages.
+pub fn name(pid: u32) -> String {
+    program(pid)
+        .unwrap_or_else(|| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_has_sizes_and_a_process_that_is_gone_has_none() {
+        let sizes = Sizes::of(std::process::id()).unwrap();
+        assert!(sizes.rss > 0 && sizes.most >= sizes.anon && sizes.threads > 0 && sizes.processes == 1);
+        assert_eq!(Sizes::of(u32::MAX), None);
+        let details = Details::of(std::process::id()).unwrap();
+        assert!(details.minor_faults > 0 && details.pss.is_none_or(|pss| pss > 0));
+    }
+
+    #[test]
+    fn sums_add_and_the_most_of_one_process_stays() {
+        let one = Sizes { rss: 2, most: 5, anon: 1, vsz: 9, threads: 1, processes: 1 };
+        let two = one.and(Sizes { rss: 1, most: 3, ..one });
+        assert_eq!((two.rss, two.most, two.processes), (3, 5, 2));
+        assert_eq!(one.or(Sizes { rss: 1, most: 30, ..one }), Sizes { most: 30, ..one });
+    }
+}

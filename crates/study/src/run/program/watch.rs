@@ -1,0 +1,196 @@
+//! Watches a program from outside. In: the time that passes. Out: the most that it used, and its memory over time.
+//!
+//! A sample costs this command some 20 microseconds for each process. The next sample is taken when the last one costs at
+//! most 1 % of the time until then, so that at most 1 % of a core is spent.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use super::tree::{self, Details, Sizes};
+use allocanary_cell::program::OverTime;
+use allocanary_kernel::clocks::thread_cpu_time;
+
+/// The share of a core that watching may cost: one in this many.
+const ONE_IN: u32 = 100;
+const SHORTEST: Duration = Duration::from_millis(1);
+const LONGEST: Duration = Duration::from_millis(100);
+
+/// What a program uses.
+pub struct Watch {
+    /// Commands of ours that run next to it.
+    pub others: BTreeSet<u32>,
+    started: Instant,
+    members: Vec<u32>,
+    /// The last sum of all processes.
+    pub now: Sizes,
+    /// The most of each since the last [`Watch::forget`].
+    pub most: Sizes,
+    /// The most resident memory since the start.
+    pub peak: u64,
+    /// The process that had the most, and how much.
+    pub biggest: (u32, u64),
+    /// The program of that process.
+    pub biggest_name: String,
+    over_time: Steps,
+    samples: u32,
+    /// The time of the next sample.
+    next: Instant,
+}
+
+impl Watch {
+    /// Watches a program from its start.
+    pub fn of(root: u32) -> Watch {
+        let now = Instant::now();
+        Watch {
+            others: BTreeSet::new(),
+            started: now,
+            members: vec![root],
+            now: Sizes::default(),
+            most: Sizes::default(),
+            peak: 0,
+            biggest: (root, 0),
+            biggest_name: String::new(),
+            over_time: Steps::default(),
+            samples: 0,
+            next: now,
+        }
+    }
+
+    /// The time until the next sample.
+    pub fn pause(&self) -> Duration {
+        self.next.saturating_duration_since(Instant::now())
+    }
+
+    /// Takes a sample if it is time.
+    pub fn sample(&mut self) {
+        if Instant::now() >= self.next {
+            self.look();
+        }
+    }
+
+    /// Takes a sample now. Every eighth looks for new processes.
+    fn look(&mut self) {
+        let before = thread_cpu_time();
+        if self.samples % 8 == 2 || self.members.is_empty() {
+            self.members = tree::members(&self.others);
+        }
+        self.samples = self.samples.wrapping_add(1);
+        let mut sum = Sizes::default();
+        self.members.retain(|pid| {
+            let Some(sizes) = Sizes::of(*pid) else { return false };
+            if sizes.most > self.biggest.1 {
+                self.biggest = (*pid, sizes.most);
+            }
+            sum = sum.and(sizes);
+            true
+        });
+        // The process may have become another program meanwhile.
+        let name = tree::program(self.biggest.0);
+        if let Some(name) = name {
+            self.biggest_name = name;
+        }
+        if sum.processes > 0 {
+            self.now = sum;
+            self.most = self.most.or(sum);
+            self.peak = self.peak.max(sum.rss).max(sum.most);
+            self.over_time.add(self.started.elapsed(), sum.rss);
+        }
+        // The search for processes is spread over the samples between two of them.
+        let cost = thread_cpu_time() - before;
+        self.next = Instant::now() + (cost * ONE_IN).clamp(SHORTEST, LONGEST);
+    }
+
+    /// A complete reading of all processes, with what is slow to read.
+    pub fn read(&mut self) -> (Sizes, Details) {
+        self.members = tree::members(&self.others);
+        self.look();
+        let all = self.members.iter().filter_map(|pid| Details::of(*pid));
+        (self.now, all.reduce(Details::and).unwrap_or_default())
+    }
+
+    /// Forgets the most, but for the peak: another part of the run begins.
+    pub fn forget(&mut self) {
+        self.most = self.now;
+    }
+
+    /// The processes that are alive.
+    pub fn alive(&mut self) -> &[u32] {
+        self.members = tree::members(&self.others);
+        self.members.retain(|pid| Sizes::of(*pid).is_some());
+        &self.members
+    }
+
+    /// The memory over time.
+    pub fn over_time(&self) -> OverTime {
+        self.over_time.over_time()
+    }
+}
+
+/// The most in each of at most [`MOST_STEPS`] steps. When there would be more, each step becomes twice as long.
+#[derive(Debug)]
+struct Steps {
+    every: Duration,
+    rss: Vec<u64>,
+}
+
+/// The steps that a row keeps.
+const MOST_STEPS: usize = 100;
+
+impl Default for Steps {
+    fn default() -> Steps {
+        Steps { every: Duration::from_millis(2), rss: Vec::new() }
+    }
+}
+
+impl Steps {
+    fn add(&mut self, at: Duration, rss: u64) {
+        let step = |every: Duration| (at.as_nanos() / every.as_nanos().max(1)) as usize;
+        while step(self.every) >= MOST_STEPS {
+            self.rss = self.rss.chunks(2).map(|pair| pair.iter().copied().max().unwrap_or(0)).collect();
+            self.every *= 2;
+        }
+        let at = step(self.every);
+        // Between two samples nothing is known: the last one goes on.
+        let last = self.rss.last().copied().unwrap_or(0);
+        if self.rss.len() <= at {
+            self.rss.resize(at + 1, last);
+            self.rss[at] = rss;
+        } else {
+            self.rss[at] = self.rss[at].max(rss);
+        }
+    }
+
+    fn over_time(&self) -> OverTime {
+        OverTime {
+            every_us: self.every.as_micros() as u64,
+            rss_kib: self.rss.iter().map(|bytes| bytes / 1024).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_run_keeps_as_many_steps_as_a_short_one_and_its_most() {
+        let mut steps = Steps::default();
+        for ms in 0..10_000 {
+            let rss = if ms == 4321 { 999 } else { ms / 100 };
+            steps.add(Duration::from_millis(ms), rss * 1024);
+        }
+        let found = steps.over_time();
+        assert!(found.rss_kib.len() > MOST_STEPS / 2 && found.rss_kib.len() <= MOST_STEPS);
+        assert_eq!(found.rss_kib.iter().max(), Some(&999));
+        let end = found.every_us * found.rss_kib.len() as u64;
+        assert!((9_900_000..=10_400_000).contains(&end), "{end}");
+    }
+
+    #[test]
+    fn what_is_not_known_between_two_samples_is_as_before() {
+        let mut steps = Steps::default();
+        steps.add(Duration::ZERO, 4096);
+        steps.add(Duration::from_millis(7), 8192);
+        assert_eq!(steps.over_time().rss_kib, [4, 4, 4, 8]);
+    }
+}

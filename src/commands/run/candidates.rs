@@ -1,0 +1,132 @@
+//! The candidates of a program. In: the cells' descriptions, and what the program's own allocator is. Out: each
+//! candidate's table of settings, how they reach it, and its library.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::is_library;
+use crate::commands::measure;
+use allocanary_allocators::environment::Environment;
+use allocanary_allocators::setting::{Kind, Setting};
+use allocanary_cell::description::{Description, WorkloadDescription};
+use allocanary_doctor::program::Program as Looked;
+use allocanary_doctor::{Effect, Flavour};
+use allocanary_study::StudyFile;
+use allocanary_study::error::{Error, Result};
+
+/// The job of all candidates: how long it takes is set after the first run.
+fn job() -> WorkloadDescription {
+    WorkloadDescription {
+        name: "program".into(),
+        about: "the user's program".into(),
+        operation: "run".into(),
+        parameters: Vec::new(),
+        seconds: 0.0,
+        grows_with: Vec::new(),
+        rests: None,
+    }
+}
+
+/// A description for `own` and for each allocator that can be preloaded.
+pub fn described(cells: &[Description], looked: &Looked) -> Vec<Description> {
+    let of = |name: &str| cells.iter().find(|cell| cell.allocator == name);
+    let mut all = Vec::new();
+    for name in ["system", "jemalloc", "mimalloc"] {
+        let Some(cell) = of(name) else { continue };
+        let idle = Setting::new("thread_idle", Kind::Text, "idle threads give back after this time, such as 100ms");
+        let settings = cell.settings.iter().cloned().chain([idle]).collect();
+        all.push(Description { settings, workloads: vec![job()], ..cell.clone() });
+    }
+    if let Some(base) = own_like(looked).and_then(of).or_else(|| cells.first()) {
+        let reads = looked.reads_settings() == Effect::Read;
+        let own = Description {
+            allocator: "own".into(),
+            version: looked.own.name().into(),
+            settings: if reads { base.settings.clone() } else { Vec::new() },
+            environment: own_environment(looked, base.environment.clone()),
+            effective: BTreeMap::new(),
+            problems: Vec::new(),
+            per_core: None,
+            workloads: vec![job()],
+            ..base.clone()
+        };
+        all.insert(0, own);
+    }
+    all
+}
+
+/// The allocator of ours that is like the program's own.
+fn own_like(looked: &Looked) -> Option<&'static str> {
+    match looked.own {
+        Flavour::Glibc => Some("system"),
+        Flavour::Mimalloc => Some("mimalloc"),
+        flavour if flavour.is_jemalloc() => Some("jemalloc"),
+        _ => None,
+    }
+}
+
+/// The variables that the program's own allocator reads.
+fn own_environment(looked: &Looked, like: Environment) -> Environment {
+    let variable = match looked.own {
+        Flavour::RustJemalloc { .. } => "_RJEM_MALLOC_CONF",
+        Flavour::PlainJemalloc => "MALLOC_CONF",
+        Flavour::PrefixedJemalloc => "JE_MALLOC_CONF",
+        _ => return like,
+    };
+    match like {
+        Environment::Joined { single, prefix, assign, separator, .. } => Environment::Joined {
+            variable: variable.into(),
+            earlier: Cow::Owned(Vec::new()),
+            single,
+            prefix,
+            assign,
+            separator,
+        },
+        other => other,
+    }
+}
+
+/// The settings of its own allocator that are tried by default.
+pub fn own_settings(looked: &Looked) -> &'static [&'static str] {
+    match own_like(looked) {
+        Some("system") => &["arena_max=1"],
+        Some("jemalloc") => &["narenas=1", "narenas=1,tcache=false"],
+        Some("mimalloc") => &["allow_thp=0"],
+        _ => &[],
+    }
+}
+
+/// The library of each allocator that the study's candidates name.
+pub fn libraries(file: &StudyFile, folders: &[PathBuf]) -> Result<BTreeMap<String, PathBuf>> {
+    let own = std::env::current_exe().map_err(|error| Error::file("the command", "finding", error))?;
+    let own = own.parent().map(Path::to_path_buf);
+    let folders: Vec<PathBuf> = folders.iter().cloned().chain(own).collect();
+    let names = file.candidates.iter().flatten().filter(|candidate| !is_library(candidate));
+    let names = names.map(|candidate| candidate.split(':').next().unwrap_or_default().trim().to_string());
+    let mut all = BTreeMap::new();
+    for name in names.filter(|name| ["system", "jemalloc", "mimalloc"].contains(&name.as_str())) {
+        let find = || folders.iter().map(|folder| folder.join(format!("preload-{name}"))).find(|path| path.is_file());
+        let found = match find() {
+            Some(found) => found,
+            None => {
+                measure::build_missing()?;
+                find().ok_or_else(|| {
+                    Error::Cell(format!(
+                        "candidate `{name}`: there is no preload-{name} next to the command: `cargo install --path . --locked` \
+                         (or `cargo install allocanary`) installs it; --cells names another folder"
+                    ))
+                })?
+            }
+        };
+        let found = found.canonicalize().unwrap_or(found);
+        if found.display().to_string().contains([' ', ':']) {
+            let found = found.display();
+            return Err(Error::Cell(format!(
+                "{found}: LD_PRELOAD cannot name a path with a space or a colon: move it"
+            )));
+        }
+        all.insert(name, found);
+    }
+    Ok(all)
+}

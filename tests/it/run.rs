@@ -1,0 +1,168 @@
+//! The user's own program under each allocator: rows, proofs, reports, files.
+
+use std::fs;
+use std::path::Path;
+
+use allocanary_cell::sample::Sample;
+use allocanary_cell::workload::Phase;
+use allocanary_study::StudyFile;
+use tempfile::tempdir;
+
+use super::support::{Ran, allocanary, samples, words};
+
+/// Runs a program; the rows go to `out`.
+pub fn run(folder: &Path, flags: &str, program: &[&str]) -> Ran {
+    let flags = ["run", "--out", "out"].into_iter().chain(words(flags)).chain(["--"]);
+    allocanary(folder, flags.chain(program.iter().copied()))
+}
+
+/// A shell that works for a moment, and is alive for long enough to be looked at.
+const WORK: [&str; 3] = ["sh", "-c", "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done; sleep 0.1; echo $i"];
+
+fn of<'a>(rows: &'a [Sample], candidate: &str) -> Vec<&'a Sample> {
+    rows.iter().filter(|row| row.cell.candidate == candidate).collect()
+}
+
+#[test]
+fn a_program_runs_under_each_allocator_and_each_proves_itself() {
+    let folder = tempdir().unwrap();
+    let flags = "--repeats 2 --candidates own system:arena_max=1 jemalloc:tcache=false,narenas=1 mimalloc:allow_thp=0";
+    let ran = run(folder.path(), flags, &WORK);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let rows = samples(&folder.path().join("out"));
+    assert_eq!(rows.len(), 8);
+    for row in &rows {
+        assert_eq!(row.error, None, "{}", row.cell.title());
+        let answer = row.answer.as_ref().unwrap();
+        assert_eq!(answer.phases, [Phase::Start, Phase::Peak]);
+        let peak = answer.reading("peak_rss_bytes", Phase::Peak).expect("it lived for long enough");
+        assert!(peak > 100 << 10 && answer.active_ns > 50_000_000, "{answer:?}");
+        assert!(answer.reading("minor_faults", Phase::Peak).unwrap() > 10);
+        assert_eq!(answer.output.as_ref().unwrap().bytes, 5);
+        assert!(!answer.over_time.as_ref().unwrap().rss_kib.is_empty());
+        assert_eq!((row.cell.threads, row.cell.workload.starts_with("sh -c ")), (0, true));
+    }
+    for (candidate, setting, value) in [
+        ("system:arena_max=1", "arena_max", "1"),
+        ("jemalloc:narenas=1,tcache=false", "narenas", "1"),
+        ("jemalloc:narenas=1,tcache=false", "tcache", "false"),
+        ("mimalloc:allow_thp=0", "allow_thp", "0"),
+    ] {
+        let rows = of(&rows, candidate);
+        assert_eq!(rows.len(), 2, "{candidate}");
+        let answer = rows[0].answer.as_ref().unwrap();
+        assert_eq!(answer.found.get(setting).map(String::as_str), Some(value), "{candidate}: {answer:?}");
+        assert_eq!(answer.unproven.get(setting), None, "{candidate}");
+        assert!(answer.environment["LD_PRELOAD"].contains("preload-") && !answer.version.is_empty());
+    }
+    let kept: Vec<_> = fs::read_dir(folder.path().join("out/cells")).unwrap().flatten().collect();
+    assert_eq!(kept.len(), 8);
+    assert!(kept.iter().all(|cell| fs::read_to_string(cell.path().join("stdout")).unwrap() == "3000\n"));
+    let last = ran.out.rfind("Answer").expect("an answer");
+    assert!(ran.out[last..].contains("peak"), "{}", ran.out);
+}
+
+#[test]
+fn reports_comparisons_and_gates_read_these_rows() {
+    let folder = tempdir().unwrap();
+    let flags = "--repeats 5 --candidates own mimalloc --metric keys:count=([0-9]+) --within wall=900%";
+    let ran = run(folder.path(), flags, &WORK);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(
+        ran.out.contains("keys") && ran.out.contains("Keep own: no candidate is surely better in peak"),
+        "{}",
+        ran.out
+    );
+    let text = |format: &str| {
+        let ran = allocanary(folder.path(), ["report", "out", "--format", format]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        ran.out
+    };
+    assert!(text("html").contains("Resident memory over time"));
+    assert!(text("markdown").contains("| keys |"));
+    assert!(text("csv").contains(",mimalloc,"), "{}", text("csv"));
+    assert!(text("csv").lines().any(|line| line.contains(",keys,count,5,3000,")), "{}", text("csv"));
+    let compare = |gate: &str| {
+        allocanary(
+            folder.path(),
+            ["compare", "out", "out", "--gate", gate, "--metrics", "peak,keys", "--undecided", "pass"],
+        )
+    };
+    assert_eq!(compare("peak=5%").code, Some(0), "{:?}", compare("peak=5%"));
+    assert_eq!(compare("keys=5%").code, Some(0), "{:?}", compare("keys=5%"));
+    assert_eq!(compare("kees=5%").code, Some(2));
+    // A gate closes on these rows too: mimalloc in the place of what the program brings.
+    let rows = fs::read_to_string(folder.path().join("out/samples.jsonl")).unwrap();
+    let worse: String = rows
+        .lines()
+        .filter(|line| line.contains(r#""candidate":"mimalloc""#))
+        .map(|line| line.replace(r#""candidate":"mimalloc""#, r#""candidate":"own""#) + "\n")
+        .collect();
+    fs::write(folder.path().join("worse.jsonl"), worse).unwrap();
+    let ran = allocanary(folder.path(), ["compare", "out", "worse.jsonl", "--gate", "peak=5%"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+}
+
+#[test]
+fn a_run_is_resumed_and_a_file_says_the_same_as_flags() {
+    let folder = tempdir().unwrap();
+    let flags = "--repeats 1 --candidates own system";
+    assert_eq!(run(folder.path(), flags, &WORK).code, Some(0));
+    let more = allocanary(folder.path(), words("run --resume --out out --repeats 2"));
+    assert_eq!(more.code, Some(0), "{more:?}");
+    assert_eq!(samples(&folder.path().join("out")).len(), 4);
+    let other = run(folder.path(), "--resume --repeats 2 --candidates own system", &["true"]);
+    assert!(other.code == Some(2) && other.err.contains("program: wanted"), "{other:?}");
+    let text = "repeats = 1\ncandidates = ['own']\n[program]\ncommand = ['sh', '-c', 'cat; echo $0', '{dir}']\n\
+                stdin = 'in'\nany_output = true\ncheck = 'grep -q hello'\nname = 'mine'\n";
+    fs::write(folder.path().join("my.toml"), text).unwrap();
+    fs::write(folder.path().join("in"), "hello\n").unwrap();
+    for line in ["study my.toml --out a", "run --file my.toml --out b"] {
+        let ran = allocanary(folder.path(), words(line));
+        assert_eq!(ran.code, Some(0), "{line}: {ran:?}");
+    }
+    for out in ["a", "b"] {
+        let rows = samples(&folder.path().join(out));
+        assert_eq!((rows.len(), rows[0].cell.workload.as_str(), &rows[0].error), (1, "mine", &None));
+    }
+}
+
+#[test]
+fn another_library_is_preloaded_and_its_settings_are_unproven() {
+    let folder = tempdir().unwrap();
+    let library = env!("CARGO_BIN_EXE_preload-system");
+    let flags = format!("--repeats 1 --any-output --candidates own preload={library},env.SAID=7 own:arena_max=1");
+    let ran = run(folder.path(), &flags, &["sh", "-c", "sleep 0.1; echo said $SAID"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let rows = samples(&folder.path().join("out"));
+    let other = rows.iter().find(|row| row.cell.allocator == "preload").unwrap().answer.as_ref().unwrap();
+    assert!(other.unproven["env.SAID"].contains("somebody else's"));
+    assert_eq!(other.output.as_ref().unwrap().bytes, "said 7\n".len() as u64);
+    let own = rows.iter().find(|row| row.cell.candidate == "own:arena_max=1").unwrap().answer.as_ref().unwrap();
+    assert!(own.unproven.contains_key("arena_max") && own.environment.contains_key("GLIBC_TUNABLES"));
+}
+
+#[test]
+fn a_program_sees_the_cores_that_are_asked_for() {
+    let folder = tempdir().unwrap();
+    let ran = run(folder.path(), "--repeats 1 --cores 40 --candidates jemalloc", &["sh", "-c", "nproc; sleep 0.1"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let cell = fs::read_dir(folder.path().join("out/cells")).unwrap().flatten().next().unwrap().path();
+    assert_eq!(fs::read_to_string(cell.join("stdout")).unwrap(), "40\n");
+    assert_eq!(samples(&folder.path().join("out"))[0].cell.cores, Some(40));
+}
+
+#[test]
+fn the_shipped_programs_can_be_planned() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/programs");
+    let mut names = Vec::new();
+    for file in fs::read_dir(folder).unwrap().flatten().map(|file| file.path()) {
+        if file.extension().is_some_and(|extension| extension == "toml") {
+            let text = fs::read_to_string(&file).unwrap();
+            let study = StudyFile::parse(&file.display().to_string(), &text).unwrap().check().unwrap();
+            names.push(study.program.unwrap().title());
+        }
+    }
+    names.sort();
+    assert_eq!(names, ["nginx", "postgres", "python", "redis"]);
+}

@@ -1,0 +1,263 @@
+//! Programs that misbehave, and input that cannot be: each is a clear error or a row, and no process stays alive.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use allocanary_cell::sample::FailureKind;
+use allocanary_cell::workload::Phase;
+use allocanary_testing::skipped::skipped;
+use allocanary_testing::tiny::Tiny;
+use tempfile::tempdir;
+
+use super::run::run;
+use super::support::{allocanary, command, samples, script};
+
+const TWO: &str = "--repeats 1 --candidates own jemalloc";
+
+/// Whether a process has this text in its command line.
+fn is_alive(marker: &str) -> bool {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let texts = processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
+    let shown: Vec<String> = texts.map(|text| String::from_utf8_lossy(&text).replace('\0', " ")).collect();
+    shown.iter().any(|text| text.contains(marker))
+}
+
+fn assert_gone(marker: &str) {
+    let until = Instant::now() + Duration::from_secs(60);
+    while is_alive(marker) {
+        assert!(Instant::now() < until, "{marker} is alive");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn what_fails_as_it_comes_is_told_before_anything_is_measured() {
+    let folder = tempdir().unwrap();
+    for (flags, program, said) in [
+        (TWO, &["/no/such"][..], "/no/such: No such file"),
+        (TWO, &["no-such-program"], "no-such-program: no such program in PATH"),
+        (TWO, &["sh", "-c", "echo why >&2; exit 3"], "under own, failed: ended with exit code 3: why"),
+        (TWO, &["sh", "-c", "kill -SEGV $$"], "was killed by signal 11 (SIGSEGV)"),
+        (TWO, &["sh", "-c", "date +%N"], "output differs from run to run under own: add --any-output"),
+        (TWO, &["sh", "-c", "setsid sleep 611 & exit 0"], "left 1 process behind"),
+        ("--deadline 1s", &["sleep", "612"], "did not end within its deadline of 1 s (--deadline)"),
+        ("--check false", &["true"], "--check `false` ended with exit code 1"),
+        ("--before false", &["true"], "--before `false` ended with exit code 1"),
+        ("--after false", &["true"], "--after `false` ended with exit code 1"),
+        ("--metric x=a([0-9])", &["echo", "b7"], "does not match the output; it ended with: b7"),
+        ("--ready line:up --settle 1ms", &["sh", "-c", "echo no; exit 4"], "exit code 4 before it was ready: no"),
+        ("--ready line:up --deadline 1s", &["sh", "-c", "echo no; sleep 613"], "was not ready (--ready: wanted `up`"),
+        ("--ready line:up --load false", &["sh", "-c", "echo up; sleep 614"], "--load `false` ended with exit code 1"),
+        ("--candidates preload=/no/lib.so", &["true"], "/no/lib.so: no such file to preload"),
+        ("--candidates jemaloc", &["true"], "no candidate `jemaloc`; perhaps jemalloc"),
+        ("--candidates jemalloc:narena=1", &["true"], "has no setting `narena`; perhaps narenas"),
+        ("--memory 1", &["true"], "--memory: wanted a size"),
+        ("--within wal=5%", &["true"], "no metric `wal`; perhaps wall"),
+        ("--settle 5s", &["true"], "--settle: is for a service"),
+        ("", &[], "wanted a program after `--`"),
+    ] {
+        let ran = run(folder.path(), flags, program);
+        assert_eq!(ran.code, Some(2), "{program:?}: {ran:?}");
+        assert!(ran.err.contains(said), "{program:?}: wanted `{said}` in {}", ran.err);
+        assert!(!folder.path().join("out").exists(), "{program:?}: something was left behind");
+    }
+    (611..=614).for_each(|seconds| assert_gone(&format!("sleep {seconds}")));
+}
+
+#[test]
+fn what_fails_under_one_candidate_is_a_row_with_the_cause() {
+    let preloaded = "test -z \"$LD_PRELOAD\" || ";
+    for (bad, kind, said) in [
+        ("{ echo no luck >&2; kill -ABRT $$; }", FailureKind::Crashed, "was killed by signal 6 (SIGABRT): no luck"),
+        ("exit 9", FailureKind::Crashed, "ended with exit code 9"),
+        ("echo more", FailureKind::Corrupt, "its output differs from that under own: wanted 0 bytes"),
+        ("exec env -i sleep 0.2", FailureKind::Setting, "preload-jemalloc: wanted in process"),
+        ("{ LD_PRELOAD= exec sleep 0.2; }", FailureKind::Setting, "changes its environment"),
+        ("sleep 621", FailureKind::Late, "did not end within its deadline"),
+    ] {
+        let folder = tempdir().unwrap();
+        let ran = run(folder.path(), &format!("{TWO} --deadline 3s"), &["sh", "-c", &format!("{preloaded}{bad}")]);
+        assert_eq!(ran.code, Some(1), "{bad}: {ran:?}");
+        let rows = samples(&folder.path().join("out"));
+        assert_eq!(rows.len(), 2, "{bad}");
+        let row = rows.iter().find(|row| row.cell.candidate == "jemalloc").unwrap();
+        let error = row.error.as_ref().unwrap_or_else(|| panic!("{bad}: {row:?}"));
+        assert!(error.kind == kind && error.text.contains(said), "{bad}: {error:?}");
+        assert!(rows.iter().all(|row| row.cell.candidate != "own" || row.error.is_none()), "{bad}");
+    }
+    assert_gone("sleep 621");
+}
+
+#[test]
+fn what_cannot_be_preloaded_is_named_and_measured_as_it_comes() {
+    let folder = tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let user = at("user");
+    fs::copy("/bin/sleep", &user).unwrap();
+    let owned = Command::new("chown").arg("64321").arg(&user).status().is_ok_and(|status| status.success());
+    let mut programs = Vec::new();
+    if owned {
+        fs::set_permissions(&user, fs::Permissions::from_mode(0o4755)).unwrap();
+        programs.push((user, "is a set-user-id program"));
+    } else {
+        skipped("only root can give a file to another user");
+    }
+    let compile = |name: &str, flags: &[&str], text: &str| {
+        fs::write(at("x.c"), text).unwrap();
+        let ran = Command::new("cc").args(["-o", name, "x.c"]).args(flags).current_dir(&folder).output();
+        ran.is_ok_and(|ran| ran.status.success())
+    };
+    let sleep = "#include <unistd.h>\nint main(void) { usleep(100000); return 0; }\n";
+    match compile("fixed", &["-static"], sleep) {
+        true => programs.push((at("fixed"), "is linked statically")),
+        false => skipped("no static C library"),
+    }
+    let own = format!("#include <stddef.h>\nvoid *malloc(size_t n) {{ return NULL; }}\n{sleep}");
+    match compile("own", &[], &own) {
+        true => programs.push((at("own"), "exports a malloc of its own")),
+        false => skipped("no C compiler"),
+    }
+    for (number, (path, said)) in programs.iter().enumerate() {
+        let path = path.to_str().unwrap();
+        let ran = run(folder.path(), TWO, &[path, "0.1"]);
+        assert!(ran.code == Some(2) && ran.err.contains(said), "{path}: {ran:?}");
+        let out = format!("as-it-comes-{number}");
+        let ran = allocanary(folder.path(), ["run", "--repeats", "1", "--out", &out, "--", path, "0.1"]);
+        assert!(ran.code == Some(0) && ran.err.contains(said), "{path}: {ran:?}");
+        let rows = samples(&at(&out));
+        assert!(!rows.is_empty() && rows.iter().all(|row| row.cell.allocator == "own"), "{path}");
+    }
+}
+
+#[test]
+fn a_preload_that_is_missing_or_foreign_is_named() {
+    let folder = tempdir().unwrap();
+    // A command without its preloads next to it, and then with one that is none.
+    for file in [env!("CARGO_BIN_EXE_allocanary"), env!("CARGO_BIN_EXE_cell-system")] {
+        fs::copy(file, folder.path().join(Path::new(file).file_name().unwrap())).unwrap();
+    }
+    let run = || {
+        let mut command = Command::new("./allocanary");
+        command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).current_dir(&folder);
+        let line = ["run", "--repeats", "1", "--candidates", "own", "system", "--", "sleep", "0.1"];
+        let ran = command.args(line).stdin(Stdio::null()).output().unwrap();
+        (ran.status.code(), String::from_utf8_lossy(&ran.stderr).into_owned())
+    };
+    let (code, said) = run();
+    assert!(code == Some(2) && said.contains("there is no preload-system next to the command"), "{said}");
+    fs::write(folder.path().join("preload-system"), "no library\n").unwrap();
+    let (code, said) = run();
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("found in no process") && said.contains("cannot be preloaded"), "{said}");
+}
+
+#[test]
+fn a_gigabyte_of_output_fills_neither_memory_nor_the_disk() {
+    let folder = tempdir().unwrap();
+    let ran = run(
+        folder.path(),
+        "--repeats 1 --candidates own system --deadline 10m",
+        &["head", "-c", "1000000000", "/dev/zero"],
+    );
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let rows = samples(&folder.path().join("out"));
+    assert!(rows.iter().all(|row| row.answer.as_ref().unwrap().output.as_ref().unwrap().bytes == 1_000_000_000));
+    let kept = fs::read_dir(folder.path().join("out/cells")).unwrap().flatten();
+    let kept: u64 = kept.filter_map(|cell| Some(cell.path().join("stdout").metadata().ok()?.len())).sum();
+    assert!(kept <= 20 << 20, "{kept}");
+}
+
+#[test]
+fn a_limit_of_memory_is_a_row_or_is_said_not_to_be_allowed() {
+    let folder = tempdir().unwrap();
+    // The preload makes the shell take more than its group may have.
+    let grow = "test -z \"$LD_PRELOAD\" || { x=a; while :; do x=$x$x; done; }; sleep 0.1";
+    let ran = run(folder.path(), &format!("{TWO} --memory 32MiB --cpus 0.5"), &["sh", "-c", grow]);
+    if ran.code == Some(2) {
+        assert!(ran.err.contains("leave out --memory"), "{ran:?}");
+        return skipped(ran.err);
+    }
+    let rows = samples(&folder.path().join("out"));
+    let row = rows.iter().find(|row| row.cell.candidate == "jemalloc").unwrap();
+    let error = row.error.as_ref().unwrap();
+    assert!(error.kind == FailureKind::OutOfMemory && error.text.contains("--memory 32MiB"), "{error:?}");
+}
+
+#[test]
+fn an_interrupt_leaves_no_process_in_any_phase() {
+    for (number, (flags, text)) in [
+        ("--before 'touch begun; sleep MARK'", "true"),
+        ("", "touch begun; sleep MARK & setsid sleep MARK & wait"),
+        ("--ready 'touch begun; sleep MARK; false'", "sleep MARK"),
+        ("--ready line:up --load 'touch begun; sleep MARK'", "echo up; sleep MARK"),
+        ("--ready line:up --load 'touch begun' --settle 10m", "echo up; setsid sleep MARK & wait"),
+        ("--check 'touch begun; sleep MARK'", "true"),
+        ("--after 'touch begun; sleep MARK'", "true"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let folder = tempdir().unwrap();
+        let mark = format!("63{number}.{}", std::process::id());
+        let line = format!(
+            "exec \"$0\" run --deadline 20m --candidates own --out out {} -- sh -c '{}'",
+            flags.replace("MARK", &mark),
+            text.replace("MARK", &mark)
+        );
+        let path = command(folder.path()).get_program().to_owned();
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(line).arg(path).current_dir(&folder).stdin(Stdio::null());
+        let mut child = shell.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let until = Instant::now() + Duration::from_secs(120);
+        while !folder.path().join("begun").exists() {
+            assert!(Instant::now() < until && child.try_wait().unwrap().is_none(), "{flags}: it never began");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+        assert!(kill.success());
+        let ended = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(130), "{flags}: {said}");
+        assert!(said.contains("interrupted"), "{flags}: {said}");
+        assert_gone(&format!("sleep {mark}"));
+    }
+}
+
+#[test]
+fn a_wrapper_script_is_seen_through() {
+    let folder = tempdir().unwrap();
+    script(&folder.path().join("wrapper"), "#!/bin/sh\ntrue\nsh -c 'true; sleep 0.2'\nexec sleep 0.2\n");
+    let ran = run(folder.path(), "--repeats 1 --candidates own jemalloc:narenas=1", &["./wrapper"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let rows = samples(&folder.path().join("out"));
+    let row = rows.iter().find(|row| row.cell.allocator == "jemalloc").unwrap();
+    assert_eq!(row.answer.as_ref().unwrap().found["narenas"], "1");
+}
+
+#[test]
+fn a_disk_that_the_output_fills_still_gets_the_rows() {
+    let disk = match Tiny::mount("2m", "rw") {
+        Ok(disk) => disk,
+        Err(problem) => return skipped(problem),
+    };
+    let folder = tempdir().unwrap();
+    let out = disk.path().join("out");
+    let line = ["run", "--repeats", "2", "--candidates", "own", "--out", out.to_str().unwrap(), "--"];
+    let ran = allocanary(folder.path(), line.into_iter().chain(["head", "-c", "9000000", "/dev/zero"]));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let rows = samples(&out);
+    assert!(rows.len() == 2 && rows.iter().all(|row| row.error.is_none()));
+}
+
+#[test]
+fn a_program_that_closes_its_descriptors_is_read() {
+    let folder = tempdir().unwrap();
+    let text = "exec 0<&- 1>&- 2>&-; exec sleep 0.2";
+    let ran = run(folder.path(), "--repeats 1 --candidates own jemalloc:narenas=1", &["sh", "-c", text]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let rows = samples(&folder.path().join("out"));
+    assert!(rows.iter().all(|row| row.answer.as_ref().unwrap().reading("rss_bytes", Phase::Peak).is_some()));
+}
