@@ -14,6 +14,7 @@ mod limits;
 mod memory;
 mod output;
 mod preloads;
+mod record;
 mod registry;
 mod rows;
 mod run;
