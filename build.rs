@@ -51,6 +51,9 @@ fn link_preloads() {
             "-Wl,-z,initfirst",
             // Started by hand it says what it is.
             "-Wl,-e,allocanary_started_by_hand",
+            // The allocator's own threads wait without giving back: they hold its locks meanwhile.
+            "-Wl,--wrap=pthread_cond_wait",
+            "-Wl,--wrap=pthread_cond_timedwait",
         ] {
             println!("cargo:rustc-link-arg-bin={name}={argument}");
         }

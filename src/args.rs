@@ -12,7 +12,7 @@ use allocanary_cell::program::Program;
 use allocanary_study::StudyFile;
 use examples::{
     COMPARE_EXAMPLES, COMPLETIONS_EXAMPLES, DOCTOR_EXAMPLES, EXAMPLES, LIST_EXAMPLES, MAN_EXAMPLES, PLAN_EXAMPLES,
-    RECORD_EXAMPLES, REPLAY_EXAMPLES, REPORT_EXAMPLES, RUN_EXAMPLES, STUDY_EXAMPLES, TRACE_EXAMPLES,
+    PRELOAD_EXAMPLES, RECORD_EXAMPLES, REPLAY_EXAMPLES, REPORT_EXAMPLES, RUN_EXAMPLES, STUDY_EXAMPLES, TRACE_EXAMPLES,
 };
 
 /// Measure what each memory allocator costs a service as threads and cores grow.
@@ -51,6 +51,9 @@ enum Verb {
     /// Diagnose how this host affects each allocator, or inspect a process.
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorFlags),
+    /// Print where an allocator's preload is, and the lines that put it into a container or a service.
+    #[command(after_help = PRELOAD_EXAMPLES)]
+    Preload(PreloadFlags),
     /// Record a program's allocations, once, to replay them under every allocator.
     #[command(after_help = RECORD_EXAMPLES)]
     Record(RecordFlags),
@@ -89,6 +92,8 @@ pub enum Task {
     Compare(CompareFlags),
     /// Diagnose this host, or inspect a process.
     Doctor(DoctorFlags),
+    /// Print a preload's place and its lines.
+    Preload(PreloadFlags),
     /// Record a program.
     Record(RecordFlags),
     /// Show a trace.
@@ -128,6 +133,7 @@ pub fn parse() -> Task {
         Some(Verb::Report(flags)) => Task::Report(flags),
         Some(Verb::Compare(flags)) => Task::Compare(flags),
         Some(Verb::Doctor(flags)) => Task::Doctor(flags),
+        Some(Verb::Preload(flags)) => Task::Preload(flags),
         Some(Verb::Record(flags)) => Task::Record(flags),
         Some(Verb::Trace(flags)) => Task::Trace(flags),
         Some(Verb::Replay(flags)) => Task::Replay(flags),
@@ -438,6 +444,17 @@ pub struct DoctorFlags {
     /// Inspect a process: allocator, memory, environment, limits [default: this host].
     #[arg(long, value_name = "PID")]
     pub pid: Option<u32>,
+}
+
+/// Flags of `preload`.
+#[derive(Args, Clone)]
+pub struct PreloadFlags {
+    /// The allocator: system, jemalloc or mimalloc.
+    #[arg(value_name = "ALLOCATOR")]
+    pub allocator: String,
+    /// Settings as in install!, such as 'narenas=per_cpu(1),idle=100ms' [default: none].
+    #[arg(long, value_name = "SETTINGS", default_value = "", hide_default_value = true)]
+    pub settings: String,
 }
 
 /// Flags of `record`.

@@ -116,6 +116,21 @@ Examples:
 
 Exit codes: 0 whatever was found; 2 if the process does not exist or may not be read.";
 
+/// Of `preload`.
+pub const PRELOAD_EXAMPLES: &str = "\
+Default: no settings. The allocator's own variables take precedence over --settings.
+
+Examples:
+  allocanary preload jemalloc                    where the library is, and how a program gets it
+  allocanary preload jemalloc --settings 'narenas=per_cpu(1),tcache=false'
+  allocanary preload system --settings 'arena_max=per_cpu(1),idle=100ms'
+  allocanary preload jemalloc | sed -n 's/^library *//p'
+                                                 the path alone, for a script
+
+Settings:
+  those of install! (`allocanary list settings`); per_cpu(N) is N for each CPU of the container
+  idle=100ms   a thread that has waited that long gives back the memory that it keeps";
+
 /// Of `completions`.
 pub const COMPLETIONS_EXAMPLES: &str = "\
 Examples:

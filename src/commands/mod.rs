@@ -9,6 +9,7 @@ mod left;
 mod list;
 mod measure;
 mod plan;
+mod preload;
 mod progress;
 mod record;
 mod replay;
@@ -35,6 +36,7 @@ pub fn carry_out(request: Task) -> Result<ExitCode> {
         Task::Report(flags) => report::run(&flags),
         Task::Compare(flags) => compare::run(&flags),
         Task::Doctor(flags) => doctor::run(&flags),
+        Task::Preload(flags) => preload::run(&flags),
         Task::Record(flags) => record::run(&flags),
         Task::Trace(flags) => trace::run(&flags),
         Task::Replay(flags) => replay::run(&flags),

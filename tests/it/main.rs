@@ -13,6 +13,7 @@ mod input;
 mod limits;
 mod memory;
 mod output;
+mod preloads;
 mod record;
 mod registry;
 mod rows;
