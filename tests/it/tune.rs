@@ -57,7 +57,6 @@ fn the_settings_that_cost_less_are_found_proven_and_handed_over() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     for said in [
         "Use system:arena_max=1 instead of system: rss 20.0 MiB instead of 80.0 MiB, -75 %",
-        "(beyond the limit)",
         "for work, 4 threads.",
         "export FAKE_ARENA_MAX=1",
         "mallopt(M_ARENA_MAX, 1);",
