@@ -5,10 +5,11 @@ use std::path::Path;
 
 /// The binaries that are loaded into other programs: each is linked as a shared object that exports a list of symbols.
 /// Next to each bin `NAME` of `Cargo.toml` stands its list, `src/preloads/NAME.map` or the common one.
-const PRELOADS: [(&str, &str); 3] = [
+const PRELOADS: [(&str, &str); 4] = [
     ("preload-system", "src/preloads/allocator.map"),
     ("preload-jemalloc", "src/preloads/allocator.map"),
     ("preload-mimalloc", "src/preloads/allocator.map"),
+    ("preload-record", "src/preloads/record.map"),
 ];
 
 fn main() {
@@ -48,15 +49,21 @@ fn link_preloads() {
         let exported = Path::new(&root).join(exported);
         println!("cargo:rerun-if-changed={}", exported.display());
         let list = format!("-Wl,--version-script={}", exported.display());
+        // rust-lld refuses a list with a name that this preload has not.
+        for argument in ["-shared", &list, "-Wl,--undefined-version"] {
+            println!("cargo:rustc-link-arg-bin={name}={argument}");
+        }
+        if name == "preload-record" {
+            continue; // it has no settings to apply, and the allocator behind it begins first
+        }
         for argument in [
-            "-shared",
-            &list,
-            // rust-lld refuses a list with a name that this preload has not.
-            "-Wl,--undefined-version",
             // Its constructors run before those of all other libraries: settings come before the first allocation.
             "-Wl,-z,initfirst",
             // Started by hand it says what it is.
             "-Wl,-e,allocanary_started_by_hand",
+            // The allocator's own threads wait without giving back: they hold its locks meanwhile.
+            "-Wl,--wrap=pthread_cond_wait",
+            "-Wl,--wrap=pthread_cond_timedwait",
         ] {
             println!("cargo:rustc-link-arg-bin={name}={argument}");
         }

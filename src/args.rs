@@ -13,7 +13,7 @@ use allocanary_cell::program::Program;
 use allocanary_study::StudyFile;
 use examples::{
     COMPARE_EXAMPLES, COMPLETIONS_EXAMPLES, DOCTOR_EXAMPLES, EXAMPLES, LIST_EXAMPLES, MAN_EXAMPLES, PLAN_EXAMPLES,
-    REPORT_EXAMPLES, RUN_EXAMPLES, STUDY_EXAMPLES,
+    PRELOAD_EXAMPLES, RECORD_EXAMPLES, REPLAY_EXAMPLES, REPORT_EXAMPLES, RUN_EXAMPLES, STUDY_EXAMPLES, TRACE_EXAMPLES,
 };
 
 /// Measure what each memory allocator costs a service as threads and cores grow.
@@ -52,6 +52,18 @@ enum Verb {
     /// Diagnose how this host affects each allocator, or inspect a process.
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorFlags),
+    /// Print where an allocator's preload is, and the lines that put it into a container or a service.
+    #[command(after_help = PRELOAD_EXAMPLES)]
+    Preload(PreloadFlags),
+    /// Record a program's allocations, once, to replay them under every allocator.
+    #[command(after_help = RECORD_EXAMPLES)]
+    Record(RecordFlags),
+    /// Show what a recorded trace tells by itself.
+    #[command(after_help = TRACE_EXAMPLES)]
+    Trace(TraceFlags),
+    /// Compare allocators under a recorded trace.
+    #[command(after_help = REPLAY_EXAMPLES)]
+    Replay(ReplayFlags),
     /// Print a completion script for a shell.
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {
@@ -81,6 +93,14 @@ pub enum Task {
     Compare(CompareFlags),
     /// Diagnose this host, or inspect a process.
     Doctor(DoctorFlags),
+    /// Print a preload's place and its lines.
+    Preload(PreloadFlags),
+    /// Record a program.
+    Record(RecordFlags),
+    /// Show a trace.
+    Trace(TraceFlags),
+    /// Replay a trace.
+    Replay(ReplayFlags),
     /// Write a completion script.
     Completions(Shell),
     /// Write a manual page, or all.
@@ -114,6 +134,10 @@ pub fn parse() -> Task {
         Some(Verb::Report(flags)) => Task::Report(flags),
         Some(Verb::Compare(flags)) => Task::Compare(flags),
         Some(Verb::Doctor(flags)) => Task::Doctor(flags),
+        Some(Verb::Preload(flags)) => Task::Preload(flags),
+        Some(Verb::Record(flags)) => Task::Record(flags),
+        Some(Verb::Trace(flags)) => Task::Trace(flags),
+        Some(Verb::Replay(flags)) => Task::Replay(flags),
         Some(Verb::Completions { shell }) => Task::Completions(shell),
         Some(Verb::Man(flags)) => Task::Man(flags),
     }
@@ -145,7 +169,22 @@ pub fn manuals() -> std::io::Result<Vec<(String, Vec<u8>)>> {
 
 /// The names of all verbs.
 fn verb_names() -> impl Iterator<Item = &'static str> {
-    ["study", "run", "plan", "list", "report", "compare", "doctor", "completions", "man"].into_iter()
+    [
+        "study",
+        "run",
+        "plan",
+        "list",
+        "report",
+        "compare",
+        "doctor",
+        "preload",
+        "record",
+        "trace",
+        "replay",
+        "completions",
+        "man",
+    ]
+    .into_iter()
 }
 
 /// What to measure: workloads, threads, cores, repeats, time limits.
@@ -451,6 +490,100 @@ pub struct ManFlags {
     /// Write the pages of the command and of all verbs to this folder, such as man/man1.
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath, conflicts_with = "verb")]
     pub to: Option<PathBuf>,
+}
+
+/// Flags of `preload`.
+#[derive(Args, Clone)]
+pub struct PreloadFlags {
+    /// The allocator: system, jemalloc or mimalloc.
+    #[arg(value_name = "ALLOCATOR")]
+    pub allocator: String,
+    /// Settings as in install!, such as 'narenas=per_cpu(1),idle=100ms' [default: none].
+    #[arg(long, value_name = "SETTINGS", default_value = "", hide_default_value = true)]
+    pub settings: String,
+}
+
+/// Flags of `record`.
+#[derive(Args, Clone)]
+pub struct RecordFlags {
+    /// Folder for the traces, one for each process [default: allocanary-out/record-1 and so on].
+    #[arg(short, long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Largest size of a trace; then recording stops and the program runs on.
+    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    pub max_size: String,
+    /// Record one block in N, chosen by its address.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
+    pub rate: u32,
+    /// The program and its arguments.
+    #[arg(required = true, last = true, value_name = "PROGRAM")]
+    pub program: Vec<std::ffi::OsString>,
+}
+
+/// Flags of `trace`.
+#[derive(Args, Clone)]
+pub struct TraceFlags {
+    /// What to print: info (a summary), check (what is damaged or missing), or export (all figures).
+    #[arg(value_parser = ["info", "check", "export"])]
+    pub what: String,
+    /// A trace of `allocanary record`.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Format of export: csv (live bytes over time) or json (everything).
+    #[arg(long, value_name = "FORMAT", default_value = "csv", value_parser = ["csv", "json"])]
+    pub format: String,
+}
+
+/// Flags of `replay`.
+#[derive(Args, Clone)]
+pub struct ReplayFlags {
+    /// A trace of `allocanary record`.
+    #[arg(value_name = "TRACE")]
+    pub trace: PathBuf,
+    /// Allocators with settings; the first is the baseline [default: five of this build].
+    #[arg(long, value_name = "CANDIDATE", num_args = 1..)]
+    candidates: Option<Vec<String>>,
+    /// Speed: 1 keeps the program's times and idle gaps, 0 goes as fast as it can.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1000))]
+    pub pace: u32,
+    /// What is written to a block: a byte of each page, or every byte (full).
+    #[arg(long, value_name = "PART", default_value = "page", value_parser = ["page", "full"])]
+    pub touch: String,
+    /// Milliseconds of rest before `idle` is read.
+    #[arg(long, value_name = "MS", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    pub idle: u32,
+    /// Emulate hosts with N CPU cores: arenas are sized for N cores [default: off].
+    #[arg(long, value_name = "N,...", value_delimiter = ',', num_args = 1..)]
+    cores: Option<Vec<u32>>,
+    /// Repeats: processes per candidate [default: 10].
+    #[arg(long, value_name = "N")]
+    repeats: Option<u32>,
+    /// Time budget (90s, 5m): no round starts that would end after it [default: none].
+    #[arg(long, value_name = "TIME")]
+    budget: Option<String>,
+    /// Time limit of one replay [default: by the trace's length].
+    #[arg(long, value_name = "TIME")]
+    deadline: Option<String>,
+    /// Where to find cells and where to write results.
+    #[command(flatten)]
+    pub run: RunFlags,
+    /// Continue an interrupted replay: run what is missing or failed [default: off].
+    #[arg(long)]
+    pub resume: bool,
+}
+
+impl ReplayFlags {
+    /// The flags as the fields of a study file.
+    pub fn file(&self) -> StudyFile {
+        StudyFile {
+            candidates: self.candidates.clone(),
+            cores: self.cores.clone(),
+            repeats: self.repeats,
+            budget: self.budget.clone(),
+            deadline: self.deadline.clone(),
+            ..StudyFile::default()
+        }
+    }
 }
 
 #[cfg(test)]

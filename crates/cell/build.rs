@@ -65,16 +65,19 @@ fn revision() -> String {
     }
 }
 
-/// The sources of a cell: in the repository this crate and all crates below it, in a packaged crate this one.
+/// The sources of a cell and of a preload: in the repository this crate, all crates below it and the preloads', in a
+/// packaged crate this one.
 fn places() -> Vec<PathBuf> {
-    const REPOSITORY: [&str; 7] = [
+    const REPOSITORY: [&str; 9] = [
         "Cargo.toml",
         "Cargo.lock",
         "src/cells",
+        "src/preloads",
         "crates/kernel",
         "crates/allocators",
         "crates/structures",
         "crates/cell",
+        "crates/preload",
     ];
     let root = Path::new("../..");
     if root.join("crates/cell/build.rs").exists() {

@@ -116,6 +116,21 @@ Examples:
 
 Exit codes: 0 whatever was found; 2 if the process does not exist or may not be read.";
 
+/// Of `preload`.
+pub const PRELOAD_EXAMPLES: &str = "\
+Default: no settings. The allocator's own variables take precedence over --settings.
+
+Examples:
+  allocanary preload jemalloc                    where the library is, and how a program gets it
+  allocanary preload jemalloc --settings 'narenas=per_cpu(1),tcache=false'
+  allocanary preload system --settings 'arena_max=per_cpu(1),idle=100ms'
+  allocanary preload jemalloc | sed -n 's/^library *//p'
+                                                 the path alone, for a script
+
+Settings:
+  those of install! (`allocanary list settings`); per_cpu(N) is N for each CPU of the container
+  idle=100ms   a thread that has waited that long gives back the memory that it keeps";
+
 /// Of `completions`.
 pub const COMPLETIONS_EXAMPLES: &str = "\
 Examples:
@@ -128,3 +143,36 @@ Examples:
   allocanary man > allocanary.1 && man ./allocanary.1
   allocanary man study | man -l -               read the page of `study`
   allocanary man --to /usr/local/share/man/man1  install the pages of the command and of all verbs";
+
+/// Of `record`.
+pub const RECORD_EXAMPLES: &str = "\
+Environment, for a program that is started in another way:
+  LD_PRELOAD=/path/to/preload-record ALLOCANARY_RECORD=/folder PROGRAM
+  ALLOCANARY_RECORD_MAX=bytes and ALLOCANARY_RECORD_RATE=N are the bounds.
+
+Examples:
+  allocanary record -- redis-server --save ''     one trace for each process of the program
+  allocanary record -o traces --max-size 256MiB -- python3 service.py
+  PYTHONMALLOC=malloc allocanary record -- python3 service.py    see Python's small objects too
+
+The exit code is the program's.";
+
+/// Of `trace`.
+pub const TRACE_EXAMPLES: &str = "\
+Examples:
+  allocanary trace info traces/redis-server-812-0.trace
+  allocanary trace check traces/redis-server-812-0.trace
+  allocanary trace export traces/redis-server-812-0.trace --format json
+  allocanary trace export traces/redis-server-812-0.trace > live.csv
+
+Exit codes: 0 success; 1 `check` found damage; 2 the file is no trace.";
+
+/// Of `replay`.
+pub const REPLAY_EXAMPLES: &str = "\
+Examples:
+  allocanary replay traces/redis-server-812-0.trace
+  allocanary replay service.trace --candidates system jemalloc:narenas=1,tcache=false --cores 4,40
+  allocanary replay service.trace --pace 1        keep idle gaps: decay acts by time
+
+The figures are anon and anon_peak: resident memory that no file backs, the allocator's alone.
+A study can use the trace as well: --workloads replay:trace=/path/to/service.trace,pace=1";

@@ -28,7 +28,7 @@ use allocanary_study::summary::{About, Findings, Fold};
 use allocanary_study::{MOST_CELLS, Studies, Study, expected, find_shipped, plan, too_many};
 
 /// The features of this command's build. Its cells are built with the same ones.
-const FEATURES: &str = env!("ALLOCANARY_FEATURES");
+pub(super) const FEATURES: &str = env!("ALLOCANARY_FEATURES");
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 

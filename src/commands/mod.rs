@@ -10,11 +10,15 @@ mod list;
 mod man;
 mod measure;
 mod plan;
+mod preload;
 mod progress;
+mod record;
+mod replay;
 mod report;
 mod run;
 mod study;
 mod terminal;
+mod trace;
 
 pub use list::PARTS;
 pub use terminal::tell;
@@ -36,6 +40,10 @@ pub fn carry_out(request: Task) -> Result<ExitCode> {
         Task::Report(flags) => report::run(&flags),
         Task::Compare(flags) => compare::run(&flags),
         Task::Doctor(flags) => doctor::run(&flags),
+        Task::Preload(flags) => preload::run(&flags),
+        Task::Record(flags) => record::run(&flags),
+        Task::Trace(flags) => trace::run(&flags),
+        Task::Replay(flags) => replay::run(&flags),
         Task::Completions(shell) => terminal::print(&args::completions(shell)),
         Task::Text { plain, colored } => {
             terminal::print(if terminal::look().color { colored } else { plain }.as_bytes())

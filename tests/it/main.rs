@@ -14,6 +14,8 @@ mod input;
 mod limits;
 mod memory;
 mod output;
+mod preloads;
+mod record;
 mod registry;
 mod rows;
 mod run;

@@ -120,7 +120,22 @@ fn a_study_of_the_first_form_is_still_read() {
 
 #[test]
 fn help_fits_a_terminal_and_shows_examples() {
-    for verb in ["", "study", "plan", "list", "report", "compare", "doctor", "completions", "man"] {
+    for verb in [
+        "",
+        "run",
+        "study",
+        "plan",
+        "list",
+        "report",
+        "compare",
+        "doctor",
+        "preload",
+        "record",
+        "trace",
+        "replay",
+        "completions",
+        "man",
+    ] {
         for flag in ["-h", "--help"] {
             let help = out(&format!("{verb} {flag}"));
             let long: Vec<&str> = help.lines().filter(|line| line.chars().count() > 100).collect();

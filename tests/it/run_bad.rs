@@ -7,7 +7,9 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use allocanary_cell::sample::FailureKind;
+use allocanary_cell::workload::Phase;
 use allocanary_testing::skipped::skipped;
+use allocanary_testing::tiny::Tiny;
 use tempfile::tempdir;
 
 use super::run::run;
@@ -233,4 +235,29 @@ fn a_wrapper_script_is_seen_through() {
     let rows = samples(&folder.path().join("out"));
     let row = rows.iter().find(|row| row.cell.allocator == "jemalloc").unwrap();
     assert_eq!(row.answer.as_ref().unwrap().found["narenas"], "1");
+}
+
+#[test]
+fn a_disk_that_the_output_fills_still_gets_the_rows() {
+    let disk = match Tiny::mount("2m", "rw") {
+        Ok(disk) => disk,
+        Err(problem) => return skipped(problem),
+    };
+    let folder = tempdir().unwrap();
+    let out = disk.path().join("out");
+    let line = ["run", "--repeats", "2", "--candidates", "own", "--out", out.to_str().unwrap(), "--"];
+    let ran = allocanary(folder.path(), line.into_iter().chain(["head", "-c", "9000000", "/dev/zero"]));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let rows = samples(&out);
+    assert!(rows.len() == 2 && rows.iter().all(|row| row.error.is_none()));
+}
+
+#[test]
+fn a_program_that_closes_its_descriptors_is_read() {
+    let folder = tempdir().unwrap();
+    let text = "exec 0<&- 1>&- 2>&-; exec sleep 0.2";
+    let ran = run(folder.path(), "--repeats 1 --candidates own jemalloc:narenas=1", &["sh", "-c", text]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let rows = samples(&folder.path().join("out"));
+    assert!(rows.iter().all(|row| row.answer.as_ref().unwrap().reading("rss_bytes", Phase::Peak).is_some()));
 }

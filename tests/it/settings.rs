@@ -46,6 +46,7 @@ fn values(setting: &Setting, default: Option<&String>) -> Vec<String> {
         }
         Kind::Choice { names } => names.iter().map(|name| name.to_string()).collect(),
         Kind::Text if setting.name == "narenas_ratio" => vec!["3".into(), "0.5".into(), "1.25".into()],
+        Kind::Path => panic!("no allocator has a setting that is a path"),
         Kind::Text => vec!["8-1024:100|2048-4096:10".into()],
     }
 }

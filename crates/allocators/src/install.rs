@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use crate::allocator::Allocator;
 
 pub use crate::request::{Conf, Request, Value};
-pub use check::checked;
+pub use check::{checked, setting_of};
 
 /// Declares the global allocator of this binary, with settings. Call it once, at the root of the binary (or of a
 /// staticlib).

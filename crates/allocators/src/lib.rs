@@ -36,7 +36,7 @@ pub use tuning::idle::give_back;
 #[doc(hidden)]
 pub mod __private {
     pub use crate::idle::Policy;
-    pub use crate::install::{Conf, Installation, Request, Value, boot, checked};
+    pub use crate::install::{Conf, Installation, Request, Value, boot, checked, setting_of};
     #[cfg(feature = "mimalloc")]
     pub use mimalloc;
     #[cfg(feature = "jemalloc")]

@@ -83,6 +83,8 @@ pub enum Kind {
     },
     /// The allocator's own notation, which we pass on unchanged.
     Text,
+    /// The path of a file.
+    Path,
 }
 
 impl Kind {
@@ -114,7 +116,7 @@ impl Kind {
             },
             Kind::Choice { names } if names.iter().any(|name| name == value) => Ok(value.to_string()),
             Kind::Choice { .. } => Err(wanted()),
-            Kind::Text => Ok(value.to_string()),
+            Kind::Text | Kind::Path => Ok(value.to_string()),
         }
     }
 
@@ -144,7 +146,7 @@ impl Kind {
                 false
             }
             Kind::Choice { .. } => false,
-            Kind::Text => true,
+            Kind::Text | Kind::Path => true,
         }
     }
 
@@ -159,6 +161,7 @@ impl Kind {
             Kind::Size { min, max } => format!("a size from {min} to {max} bytes"),
             Kind::Choice { names } => format!("one of {}", names.join(", ")),
             Kind::Text => "the allocator's own notation".into(),
+            Kind::Path => "the path of a file".into(),
         }
     }
 }

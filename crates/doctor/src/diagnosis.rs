@@ -4,7 +4,7 @@ use super::advice::{Advice, advice};
 use super::defaults::defaults;
 use super::environment::{Remark, examine};
 use super::host::Surroundings;
-use super::identity::{Found, Sure};
+use super::identity::{Found, Sure, preload_of};
 use super::page::{Page, Tone};
 use super::process::Process;
 use super::seen::{Libraries, Seen};
@@ -101,6 +101,14 @@ fn allocators(page: &mut Page, process: &Process) {
         let text =
             format!("{} of its threads are jemalloc's: background_thread is on", process.seen.background_threads);
         page.below(&text, Tone::Plain);
+    }
+    if let Some(path) = process.maps.files.iter().find(|path| preload_of(path).is_some()) {
+        let settings = match process.variables.get("ALLOCANARY_PRELOAD") {
+            Some(settings) => format!("with the settings `{settings}`"),
+            None if process.seen.overwritten => "its settings are unknown: the environment is overwritten".to_string(),
+            None => "without settings (ALLOCANARY_PRELOAD was not set)".to_string(),
+        };
+        page.item("preload", &format!("{path}, {settings}"), Tone::Good);
     }
     for note in &identity.notes {
         page.item("note", note, Tone::Doubt);

@@ -144,7 +144,15 @@ fn bound(program: &Part, libraries: &[Part]) -> Found {
     let mut with_malloc = libraries.iter().filter(|library| library.marks.exports.contains("malloc"));
     let other = with_malloc.find(|library| !is_libc(library) && !is_loader(library));
     if let Some(library) = other {
-        let (flavour, symbol) = by_symbol(&library.marks).unwrap_or((Flavour::Unknown, "malloc"));
+        let (flavour, symbol) = match (preload_of(&library.path), by_symbol(&library.marks)) {
+            // It passes every call on to glibc.
+            (Some("system"), _) => (Flavour::Glibc, "malloc"),
+            // It honours the variables that `install!` honours.
+            (Some(_), Some((Flavour::RustJemalloc { .. }, symbol))) => {
+                (Flavour::RustJemalloc { installs: true }, symbol)
+            }
+            (_, found) => found.unwrap_or((Flavour::Unknown, "malloc")),
+        };
         let how = format!("malloc is bound to {}, which defines {symbol}", library.path);
         return Found { flavour, how, sure: Sure::Likely };
     }
@@ -159,6 +167,12 @@ fn bound(program: &Part, libraries: &[Part]) -> Found {
             Found { flavour, how: format!("{path} is linked statically"), sure: Sure::Likely }
         }
     }
+}
+
+/// The allocator of one of our preloads, by the name of its file.
+pub fn preload_of(path: &str) -> Option<&str> {
+    let name = path.rsplit('/').next()?.strip_prefix("preload-")?;
+    ["system", "jemalloc", "mimalloc"].into_iter().find(|known| *known == name)
 }
 
 /// Which C library a file is, if any.

@@ -219,6 +219,102 @@ macro_rules! __preload {
             pub extern "C" fn _Exit(code: c_int) -> ! {
                 $crate::end::exit(code)
             }
+
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn epoll_wait(file: c_int, events: *mut c_void, most: c_int, timeout: c_int) -> c_int {
+                // SAFETY: as above.
+                unsafe { $crate::waits::fds::epoll_wait(file, events.cast(), most, timeout) }
+            }
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn epoll_pwait(file: c_int, events: *mut c_void, most: c_int, timeout: c_int, mask: *mut c_void) -> c_int {
+                // SAFETY: as above.
+                unsafe { $crate::waits::fds::epoll_pwait(file, events.cast(), most, timeout, mask.cast()) }
+            }
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn poll(files: *mut c_void, count: usize, timeout: c_int) -> c_int {
+                // SAFETY: as above.
+                unsafe { $crate::waits::fds::poll(files.cast(), count as _, timeout) }
+            }
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn ppoll(files: *mut c_void, count: usize, timeout: *mut c_void, mask: *mut c_void) -> c_int {
+                // SAFETY: as above.
+                unsafe { $crate::waits::fds::ppoll(files.cast(), count as _, timeout.cast(), mask.cast()) }
+            }
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn select(count: c_int, read: *mut c_void, write: *mut c_void, error: *mut c_void, timeout: *mut c_void) -> c_int {
+                // SAFETY: as above.
+                unsafe { $crate::waits::fds::select(count, read.cast(), write.cast(), error.cast(), timeout.cast()) }
+            }
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn pselect(count: c_int, read: *mut c_void, write: *mut c_void, error: *mut c_void, timeout: *mut c_void, mask: *mut c_void) -> c_int {
+                // SAFETY: as above.
+                unsafe { $crate::waits::fds::pselect(count, read.cast(), write.cast(), error.cast(), timeout.cast(), mask.cast()) }
+            }
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn accept(file: c_int, address: *mut c_void, length: *mut c_void) -> c_int {
+                // SAFETY: as above.
+                unsafe { $crate::waits::fds::accept(file, address.cast(), length.cast()) }
+            }
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn accept4(file: c_int, address: *mut c_void, length: *mut c_void, flags: c_int) -> c_int {
+                // SAFETY: as above.
+                unsafe { $crate::waits::fds::accept4(file, address.cast(), length.cast(), flags) }
+            }
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn nanosleep(wanted: *mut c_void, left: *mut c_void) -> c_int {
+                // SAFETY: as above.
+                unsafe { $crate::waits::sleeps::nanosleep(wanted.cast(), left.cast()) }
+            }
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn clock_nanosleep(clock: c_int, flags: c_int, wanted: *mut c_void, left: *mut c_void) -> c_int {
+                // SAFETY: as above.
+                unsafe { $crate::waits::sleeps::clock_nanosleep(clock, flags, wanted.cast(), left.cast()) }
+            }
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn sem_wait(semaphore: *mut c_void) -> c_int {
+                // SAFETY: as above.
+                unsafe { $crate::waits::counters::sem_wait(semaphore.cast()) }
+            }
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn sem_timedwait(semaphore: *mut c_void, end: *mut c_void) -> c_int {
+                // SAFETY: as above.
+                unsafe { $crate::waits::counters::sem_timedwait(semaphore.cast(), end.cast()) }
+            }
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn sem_clockwait(semaphore: *mut c_void, clock: c_int, end: *mut c_void) -> c_int {
+                // SAFETY: as above.
+                unsafe { $crate::waits::counters::sem_clockwait(semaphore.cast(), clock, end.cast()) }
+            }
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long {
+                // SAFETY: as above.
+                unsafe { $crate::waits::counters::syscall(number, [a, b, c, d, e, f]) }
+            }
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn pthread_cond_wait(condition: *mut c_void, mutex: *mut c_void) -> c_int {
+                // SAFETY: as above.
+                unsafe { $crate::waits::locked::wait(condition, mutex, true) }
+            }
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn pthread_cond_timedwait(condition: *mut c_void, mutex: *mut c_void, end: *mut c_void) -> c_int {
+                // SAFETY: as above.
+                unsafe { $crate::waits::locked::timedwait(condition, mutex, end.cast(), true) }
+            }
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn __wrap_pthread_cond_wait(condition: *mut c_void, mutex: *mut c_void) -> c_int {
+                // SAFETY: as above.
+                unsafe { $crate::waits::locked::wait(condition, mutex, false) }
+            }
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn __wrap_pthread_cond_timedwait(condition: *mut c_void, mutex: *mut c_void, end: *mut c_void) -> c_int {
+                // SAFETY: as above.
+                unsafe { $crate::waits::locked::timedwait(condition, mutex, end.cast(), false) }
+            }
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn pthread_cond_clockwait(condition: *mut c_void, mutex: *mut c_void, clock: c_int, end: *mut c_void) -> c_int {
+                // SAFETY: as above.
+                unsafe { $crate::waits::locked::clockwait(condition, mutex, clock, end.cast()) }
+            }
         }
     };
 }

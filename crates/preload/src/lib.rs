@@ -41,7 +41,10 @@ where_it_works! {
     pub mod raw;
     mod real;
     pub mod start;
+    pub mod waits;
 }
+
+pub mod settings;
 
 #[cfg(not(all(
     target_env = "gnu",

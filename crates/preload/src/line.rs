@@ -41,8 +41,13 @@ impl Line {
 
     /// Adds a text in quotes.
     pub fn add_text(&mut self, text: &[u8]) {
+        self.add_text_of(&[text]);
+    }
+
+    /// Adds a text of several parts in quotes.
+    pub fn add_text_of(&mut self, parts: &[&[u8]]) {
         self.add("\"");
-        for chunk in text.utf8_chunks() {
+        for chunk in parts.iter().flat_map(|part| part.utf8_chunks()) {
             for letter in chunk.valid().chars() {
                 match letter {
                     '"' => self.add("\\\""),

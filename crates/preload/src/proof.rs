@@ -11,6 +11,7 @@ use allocanary_allocators::allocator::Counters;
 
 use crate::line::Line;
 use crate::raw;
+use crate::settings::Problem;
 use crate::start::This;
 
 /// The variable with the path of the file.
@@ -45,7 +46,7 @@ static PROOF: Place = Place(UnsafeCell::new(Proof {
 static PROVEN: AtomicI32 = AtomicI32::new(0);
 
 /// Writes the first line. Runs in the constructor.
-pub(crate) fn at_load(this: &This, path: &[u8]) {
+pub(crate) fn at_load(this: &This, path: &[u8], problem: Option<Problem>) {
     if path.is_empty() || path.len() >= MOST_PATH {
         return;
     }
@@ -81,7 +82,12 @@ pub(crate) fn at_load(this: &This, path: &[u8]) {
         line.add_text(value.as_bytes());
         comma = ",";
     });
-    line.add("}}\n");
+    line.add("}");
+    if let Some(Problem { part, wanted }) = problem {
+        line.add(",\"problem\":");
+        line.add_text_of(&[b"ALLOCANARY_PRELOAD: `", part.as_bytes(), b"`: ", wanted.as_bytes()]);
+    }
+    line.add("}\n");
     append(&proof.path, line);
     PROVEN.store(pid, Ordering::Release);
     // SAFETY: registers a function for children; glibc has room for it without an allocation.

@@ -4,11 +4,12 @@
 use std::ffi::{CStr, c_char};
 
 use allocanary_allocators::Allocator;
-use allocanary_allocators::__private::{Conf, Request};
+use allocanary_allocators::__private::{Conf, Request, Value};
 use allocanary_allocators::setting::Setting;
 use allocanary_kernel::sys;
 
-use crate::{cores, proof, raw};
+use crate::settings::{self, Settings};
+use crate::{cores, proof, raw, waits};
 
 /// The path of the loader of programs, for the file's `.interp`.
 #[cfg(target_arch = "x86_64")]
@@ -54,16 +55,33 @@ pub unsafe fn start(this: &'static This, variables: *mut *mut c_char) {
     {
         complain(cores::VARIABLE, text, wanted);
     }
-    this.allocator.boot(&Request { settings: &[], conf: this.conf });
+    // glibc's malloc counts processors inside the C library, where nothing stands before it.
+    let rule = this.allocator.per_core().filter(|_| this.allocator.name() == "system");
+    let default = rule.zip(cores::emulated()).map(|(rule, cores)| ("arena_max", Value::Number(rule.on(cores))));
+    let settings = match variable(settings::VARIABLE) {
+        // Nothing is read where there is nothing: each function that runs here brings 64 KiB of the file into memory.
+        None if default.is_none() => Ok(Settings::default()),
+        // SAFETY: the only call, in the constructor.
+        text => unsafe { settings::read(text.unwrap_or_default(), this.table, default) },
+    };
+    if let Err(problem) = settings {
+        complain(settings::VARIABLE, problem.part.as_bytes(), problem.wanted);
+    }
+    let Settings { allocator, idle } = settings.unwrap_or_default();
+    this.allocator.boot(&Request { settings: allocator, conf: this.conf });
+    waits::find();
+    if let Some(every) = idle {
+        waits::turn_on(this, every);
+    }
     if let Some(path) = variable(proof::VARIABLE) {
-        proof::at_load(this, path);
+        proof::at_load(this, path, settings.err());
     }
 }
 
 /// One line on standard error: a variable, what is wrong with it, and what is done.
 fn complain(name: &CStr, found: &[u8], wanted: &str) {
-    for text in [b"allocanary: ".as_slice(), name.to_bytes(), b": ", wanted.as_bytes(), b", found `", found] {
-        raw::complain(text);
+    let parts = [b"allocanary: ", name.to_bytes(), b": `", found, b"`: ", wanted.as_bytes(), b": the program runs without it\n"];
+    for part in parts {
+        raw::complain(part);
     }
-    raw::complain(b"`: the program runs without it\n");
 }

@@ -26,18 +26,46 @@ pub const fn checked<const N: usize>(
             "install!: this allocator has no such setting, or cannot take it from code (`allocanary list settings`); \
              `system` has settings with glibc only"
         );
-        let follows_cpus = equal(name, "narenas") || equal(name, "arena_max");
-        let fits = match value {
-            Value::Text(text) => table[row].kind.takes(text),
-            Value::PerCpu(ratio) => ratio > 0 && follows_cpus,
-            Value::Auto => follows_cpus,
-            Value::Number(_) => false, // only made here
-        };
-        assert!(fits, "install!: a setting's value is not one that it takes (`allocanary list settings`)");
+        assert!(
+            fits(name, value, &table[row].kind),
+            "install!: a setting's value is not one that it takes (`allocanary list settings`)"
+        );
         settings[at] = (name, in_bytes(value, &table[row].kind));
         at += 1;
     }
     settings
+}
+
+/// Whether a setting of that name and kind takes the value.
+const fn fits(name: &str, value: Value, kind: &Kind) -> bool {
+    let follows_cpus = equal(name, "narenas") || equal(name, "arena_max");
+    match value {
+        Value::Text(text) => kind.takes(text),
+        Value::PerCpu(ratio) => ratio > 0 && follows_cpus,
+        Value::Auto => follows_cpus,
+        Value::Number(_) => false, // only made here
+    }
+}
+
+/// As [`checked`], for one setting of a text that is read while the program starts: `narenas` and `per_cpu(1)`. The error
+/// says what is wrong. Allocates nothing.
+pub fn setting_of(
+    name: &str,
+    text: &'static str,
+    table: &'static [Setting],
+) -> Result<(&'static str, Value), &'static str> {
+    let setting = table.iter().find(|setting| setting.name == name);
+    let setting = setting.ok_or("no such setting of this allocator (`allocanary list settings`)")?;
+    let ratio = text.strip_prefix("per_cpu(").and_then(|rest| rest.strip_suffix(')')?.parse().ok());
+    let value = match ratio {
+        Some(ratio) => Value::PerCpu(ratio),
+        None if text == "auto" => Value::Auto,
+        None => Value::Text(text),
+    };
+    match fits(name, value, &setting.kind) {
+        true => Ok((setting.name_const(), in_bytes(value, &setting.kind))),
+        false => Err("not a value that it takes (`allocanary list settings`)"),
+    }
 }
 
 /// Converts a size with a unit to bytes; every other value is unchanged.

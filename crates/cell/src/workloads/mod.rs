@@ -8,6 +8,7 @@ mod crew;
 mod handoff;
 mod laps;
 mod list;
+mod replay;
 mod reserve;
 mod server;
 mod sizes;
@@ -31,4 +32,5 @@ pub const ALL: &[&Workload] = &[
     &storm::WORKLOAD,
     &reserve::WORKLOAD,
     &wakes::WORKLOAD,
+    &replay::WORKLOAD,
 ];

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::words;
 use crate::lines::Lines;
 use crate::summary::{Better, Metric, Panel, Section, Verdict};
-use allocanary_cell::spec::{PRELOAD, Spec};
+use allocanary_allocators::paste;
 
 /// The proposal for each panel of a section about a program: a heading, and lines.
 pub fn proposals(section: &Section) -> Vec<(String, Vec<String>)> {
@@ -59,38 +59,20 @@ fn is_within(section: &Section, panel: &Panel, line: usize, column: usize) -> bo
 
 /// The lines for a candidate with these variables.
 fn lines(candidate: &str, environment: &BTreeMap<String, String>) -> Vec<String> {
-    let pairs = |text: fn(&str, &str) -> String| -> Vec<String> {
-        environment.iter().map(|(name, value)| text(name, value)).collect()
-    };
+    let each = |text: fn(&str, &str) -> String| environment.iter().map(move |(name, value)| text(name, value));
     let mut out = Vec::new();
     if let Some(library) = environment.get("LD_PRELOAD") {
         let library = library.split(':').next().unwrap_or_default();
-        out.push(format!("Library:     {library}, to be copied into the image or installed under that path"));
+        out.push(format!("library     {library}, to be copied into the image or installed under that path"));
     }
-    out.push(format!("Shell:       {}", pairs(|name, value| format!("{name}={}", shell(value))).join(" ")));
-    out.push(format!("Dockerfile:  ENV {}", pairs(|name, value| format!("{name}=\"{value}\"")).join(" ")));
-    let kubernetes = pairs(|name, value| format!("{{name: {name}, value: \"{value}\"}}"));
-    out.push(format!("Kubernetes:  env: [{}]", kubernetes.join(", ")));
-    out.push(format!("systemd:     {}", pairs(|name, value| format!("Environment=\"{name}={value}\"")).join(" ")));
-    if let Ok(spec) = Spec::parse(candidate)
-        && ["system", "jemalloc", "mimalloc"].contains(&spec.name.as_str())
-        && !spec.name.starts_with(PRELOAD)
-    {
-        // How idle threads behave is a setting of the preload.
-        let settings = spec.settings.into_iter().filter(|(name, _)| name != "thread_idle").collect();
-        let plain = Spec { settings, ..spec }.to_string();
-        if let Some(install) = Lines::of(&plain).and_then(|lines| lines.install) {
-            let line =
-                install.lines().map(str::trim).collect::<Vec<_>>().join(" ").replace("( ", "(").replace(" );", ");");
-            out.push(format!("Rust:        {line}"));
-        }
+    out.push(format!("shell       {}", each(paste::shell).collect::<Vec<_>>().join(" ")));
+    out.extend(each(paste::dockerfile).map(|line| format!("Dockerfile  {line}")));
+    out.extend(each(paste::kubernetes_line).map(|line| format!("Kubernetes  {line}")));
+    out.extend(environment.iter().map(|(name, value)| format!("systemd     Environment=\"{name}={value}\"")));
+    if let Some(install) = Lines::of(candidate).and_then(|lines| lines.install) {
+        out.push(format!("Rust        {install}"));
     }
     out
-}
-
-fn shell(value: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "_-+=.,:/@%".contains(c);
-    if value.chars().all(plain) { value.to_string() } else { format!("'{value}'") }
 }
 
 fn percent(share: f64) -> String {
@@ -111,14 +93,15 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "Library:     /opt/preload-jemalloc, to be copied into the image or installed under that path",
-                "Shell:       LD_PRELOAD=/opt/preload-jemalloc _RJEM_MALLOC_CONF=narenas:1,tcache:false",
-                "Dockerfile:  ENV LD_PRELOAD=\"/opt/preload-jemalloc\" _RJEM_MALLOC_CONF=\"narenas:1,tcache:false\"",
-                "Kubernetes:  env: [{name: LD_PRELOAD, value: \"/opt/preload-jemalloc\"}, \
-                 {name: _RJEM_MALLOC_CONF, value: \"narenas:1,tcache:false\"}]",
-                "systemd:     Environment=\"LD_PRELOAD=/opt/preload-jemalloc\" \
-                 Environment=\"_RJEM_MALLOC_CONF=narenas:1,tcache:false\"",
-                "Rust:        allocanary::install!(jemalloc, narenas = 1, tcache = false);",
+                "library     /opt/preload-jemalloc, to be copied into the image or installed under that path",
+                "shell       LD_PRELOAD='/opt/preload-jemalloc' _RJEM_MALLOC_CONF=narenas:1,tcache:false",
+                "Dockerfile  ENV LD_PRELOAD='/opt/preload-jemalloc'",
+                "Dockerfile  ENV _RJEM_MALLOC_CONF=narenas:1,tcache:false",
+                "Kubernetes  - {name: LD_PRELOAD, value: \"/opt/preload-jemalloc\"}",
+                "Kubernetes  - {name: _RJEM_MALLOC_CONF, value: \"narenas:1,tcache:false\"}",
+                "systemd     Environment=\"LD_PRELOAD=/opt/preload-jemalloc\"",
+                "systemd     Environment=\"_RJEM_MALLOC_CONF=narenas:1,tcache:false\"",
+                "Rust        allocanary::install!(jemalloc, narenas = 1, tcache = false);",
             ]
         );
     }

@@ -370,6 +370,9 @@ impl Place<'_> {
         marks.mark(Phase::Peak, &found);
         marks.set("context_switches", used.switches);
         let output = running.out.output();
+        if running.out.is_full() && (self.program.check.is_some() || !self.program.metric.is_empty()) {
+            return fail(FailureKind::Around, "its output could not be kept for --check or --metric: the disk is full");
+        }
         if let Some(text) = &self.program.check {
             let until = Instant::now() + self.deadline;
             running.around("--check", text, Some(&running.out.file)).run(None, until, self.stop)?;

@@ -73,6 +73,11 @@ impl Pipe {
         last_lines(&end)
     }
 
+    /// Whether the file could not be written.
+    pub fn is_full(&self) -> bool {
+        self.state().is_full
+    }
+
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -92,7 +97,11 @@ fn drain(mut pipe: impl Read, out: &mut File, shared: &Mutex<State>) {
         let mut state = shared.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let room = MOST_KEPT.saturating_sub(state.bytes).min(read as u64) as usize;
         if room > 0 && !state.is_full {
+            // What is in the way of the rows on a full disk is given up.
             state.is_full = out.write_all(&piece[..room]).is_err();
+            if state.is_full {
+                let _ = out.set_len(0);
+            }
         }
         state.bytes += read as u64;
         state.hash.add(piece);

@@ -1,0 +1,73 @@
+//! `replay`: a program's recorded allocations, with this cell's allocator.
+//!
+//! The operations and the table of blocks lie in memory that the kernel does not count as RssAnon: `rss_anon_bytes` is
+//! the figure to read. See [`allocanary_trace::replay`].
+
+use std::path::Path;
+
+use crate::workload::{Outcome, Phase, Setup, Stage, Workload, parameter};
+use allocanary_allocators::setting::Kind;
+use allocanary_trace::replay::{self, Global, Moment, Options, Prepared};
+
+/// The workload.
+pub const WORKLOAD: Workload = Workload {
+    name: "replay",
+    about: "a recorded trace of `allocanary record`; its own threads, whatever --threads says",
+    operation: "call of the malloc family",
+    parameters: &[
+        parameter("trace", Kind::Path, NO_TRACE, "the trace to replay"),
+        parameter(
+            "pace",
+            Kind::Number { min: 0, max: 1000 },
+            "0",
+            "1 keeps the program's times, 10 is ten times as fast, 0 as fast as it can",
+        ),
+        parameter(
+            "touch",
+            Kind::words(TOUCH),
+            "page",
+            "what is written to a block: a byte of each page, or every byte",
+        ),
+        parameter(
+            "idle",
+            Kind::Number { min: 1, max: 1_000_000_000 },
+            "50",
+            "milliseconds of rest before `idle` is read",
+        ),
+    ],
+    seconds: 2.0,
+    grows_with: &[],
+    rests: None,
+    run,
+};
+
+/// What stands where the user names no trace.
+const NO_TRACE: &str = "none";
+const TOUCH: &[std::borrow::Cow<'static, str>] =
+    &[std::borrow::Cow::Borrowed("page"), std::borrow::Cow::Borrowed("full")];
+
+fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
+    let trace = setup.word("trace")?;
+    if trace == NO_TRACE {
+        return Err("parameter `trace`: wanted the path of a trace, such as replay:trace=/tmp/redis.trace".into());
+    }
+    let idle = setup.millis("idle")?;
+    let options = Options { pace: setup.number("pace")? as f64, touch_full: setup.word("touch")? == "full" };
+    let path = replay::prepare_apart(Path::new(trace)).map_err(|error| error.to_string())?;
+    let prepared = Prepared::open(&path).map_err(|error| error.to_string())?;
+    let done = replay::run(&prepared, &Global, options, &mut |moment, live| match moment {
+        Moment::Ready => stage.mark(Phase::Filled, live),
+        Moment::Peak => stage.mark(Phase::Peak, live),
+        Moment::Idle => {
+            std::thread::sleep(idle);
+            stage.mark(Phase::Idle, live);
+        }
+    });
+    let done = done.map_err(|error| format!("{trace}: {error}"))?;
+    stage.note("trace_threads", prepared.threads);
+    stage.note("trace_peak_live", prepared.peak_live);
+    stage.note("trace_resident_peak", prepared.most_resident);
+    stage.note("trace_resident_end", prepared.last_resident);
+    stage.note("trace_rate", prepared.rate);
+    Ok(Outcome { operations: done.operations, active: done.active, timed_every: 1, verified: done.verified })
+}

@@ -1,0 +1,178 @@
+//! The settings of a program that cannot be changed: `ALLOCANARY_PRELOAD="narenas=per_cpu(1),tcache=false,idle=100ms"`.
+//! In: the variable's text. Out: settings as those of `install!`, or the part that is wrong. Allocates nothing.
+
+use std::cell::UnsafeCell;
+use std::ffi::CStr;
+use std::time::Duration;
+
+use allocanary_allocators::__private::{Value, setting_of};
+use allocanary_allocators::setting::Setting;
+
+/// The variable.
+pub const VARIABLE: &CStr = c"ALLOCANARY_PRELOAD";
+
+/// The longest text.
+const MOST_TEXT: usize = 4096;
+/// The most settings: more than any allocator has.
+const MOST: usize = 64;
+
+/// The text and the settings in it, for the whole life of the process: a program may write over its variables.
+struct Kept {
+    text: [u8; MOST_TEXT],
+    settings: [(&'static str, Value); MOST],
+}
+
+struct Place(UnsafeCell<Kept>);
+
+// SAFETY: only `read` uses it, in the constructor, before there is a second thread.
+unsafe impl Sync for Place {}
+
+static KEPT: Place = Place(UnsafeCell::new(Kept { text: [0; MOST_TEXT], settings: [("", Value::Auto); MOST] }));
+
+/// The settings of the variable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settings<'a> {
+    /// Those of the allocator.
+    pub allocator: &'a [(&'static str, Value)],
+    /// The first wait of a thread, after which it gives back what it keeps.
+    pub idle: Option<Duration>,
+}
+
+/// A part of the text that is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The part.
+    pub part: &'static str,
+    /// What was wanted.
+    pub wanted: &'static str,
+}
+
+/// The settings of a text: all of them, or none. `default` is one more, unless the text has it.
+///
+/// # Safety
+///
+/// Called once, in the constructor.
+pub unsafe fn read(
+    text: &[u8],
+    table: &'static [Setting],
+    default: Option<(&'static str, Value)>,
+) -> Result<Settings<'static>, Problem> {
+    // SAFETY: the constructor's only call.
+    let kept = unsafe { &mut *KEPT.0.get() };
+    let Some(place) = kept.text.get_mut(..text.len()) else {
+        return Err(Problem { part: "", wanted: "wanted at most 4096 bytes" });
+    };
+    place.copy_from_slice(text);
+    let Ok(text) = std::str::from_utf8(place) else {
+        return Err(Problem { part: "", wanted: "wanted UTF-8" });
+    };
+    let (mut count, idle) = parse(text, table, &mut kept.settings)?;
+    if let Some(default) = default
+        && !kept.settings[..count].iter().any(|(name, _)| *name == default.0)
+        && let Some(place) = kept.settings.get_mut(count)
+    {
+        *place = default;
+        count += 1;
+    }
+    Ok(Settings { allocator: &kept.settings[..count], idle })
+}
+
+/// The settings that an allocator takes from code; `None` if this build has no such allocator.
+pub fn table_of(allocator: &str) -> Option<&'static [Setting]> {
+    match allocator {
+        "system" => Some(allocanary_allocators::SYSTEM_SETTABLE),
+        #[cfg(feature = "jemalloc")]
+        "jemalloc" => Some(allocanary_allocators::JEMALLOC_SETTINGS),
+        #[cfg(feature = "mimalloc")]
+        "mimalloc" => Some(allocanary_allocators::MIMALLOC_SETTINGS),
+        _ => None,
+    }
+}
+
+/// Checks a text before a preload gets it. Keeps a copy for the life of the process.
+pub fn check(text: &str, table: &'static [Setting]) -> Result<(), Problem> {
+    if text.len() > MOST_TEXT {
+        return Err(Problem { part: "", wanted: "wanted at most 4096 bytes" });
+    }
+    let mut place = [("", Value::Auto); MOST];
+    parse(text.to_string().leak(), table, &mut place).map(drop)
+}
+
+/// Puts the allocator's settings into `place`. Returns how many they are, and `idle`.
+fn parse(
+    text: &'static str,
+    table: &'static [Setting],
+    place: &mut [(&'static str, Value)],
+) -> Result<(usize, Option<Duration>), Problem> {
+    let (mut count, mut idle) = (0, None);
+    for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        let wrong = |wanted| Problem { part, wanted };
+        let (name, value) = part.split_once('=').ok_or(wrong("wanted name=value"))?;
+        let (name, value) = (name.trim_ascii(), value.trim_ascii());
+        if name == "idle" {
+            idle = idle_of(value).ok_or(wrong("wanted keep, or a time from 1ms to 1h such as 100ms or 2s"))?;
+            continue;
+        }
+        let setting = setting_of(name, value, table).map_err(wrong)?;
+        *place.get_mut(count).ok_or(wrong("wanted at most 64 settings"))? = setting;
+        count += 1;
+    }
+    Ok((count, idle))
+}
+
+/// `100ms`, `2s`; `keep` is none.
+fn idle_of(text: &str) -> Option<Option<Duration>> {
+    if text == "keep" {
+        return Some(None);
+    }
+    let (number, unit) = text.split_at(text.find(|letter: char| !letter.is_ascii_digit())?);
+    let number: u64 = number.parse().ok()?;
+    let millis = match unit {
+        "ms" => number,
+        "s" => number.checked_mul(1000)?,
+        "m" => number.checked_mul(60_000)?,
+        "h" => number.checked_mul(3_600_000)?,
+        _ => return None,
+    };
+    (1..=3_600_000).contains(&millis).then(|| Some(Duration::from_millis(millis)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use allocanary_allocators::SYSTEM_SETTABLE;
+
+    fn of(text: &'static str) -> Result<Settings<'static>, Problem> {
+        let place = Box::leak(Box::new([("", Value::Auto); 3]));
+        let (count, idle) = parse(text, SYSTEM_SETTABLE, place)?;
+        Ok(Settings { allocator: &place[..count], idle })
+    }
+
+    #[test]
+    fn settings_are_those_of_install() {
+        let settings = of("arena_max=per_cpu(2), trim_threshold=64KiB,idle=2s,").unwrap();
+        assert_eq!(settings.allocator, [("arena_max", Value::PerCpu(2)), ("trim_threshold", Value::Number(65536))]);
+        assert_eq!(settings.idle, Some(Duration::from_secs(2)));
+        assert_eq!(of("").unwrap(), Settings::default());
+        assert_eq!(of("arena_max=auto,idle=keep").unwrap().allocator, [("arena_max", Value::Auto)]);
+        assert_eq!(of("arena_max=2").unwrap().allocator, [("arena_max", Value::Text("2"))]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (text, part, wanted) in [
+            ("arena_max", "arena_max", "wanted name=value"),
+            ("mxfast=1,arena=2", "arena=2", "no such setting"),
+            ("arena_max=0", "arena_max=0", "not a value"),
+            ("arena_max=per_cpu(0)", "arena_max=per_cpu(0)", "not a value"),
+            ("mxfast=per_cpu(1)", "mxfast=per_cpu(1)", "not a value"),
+            ("idle=0ms", "idle=0ms", "wanted keep"),
+            ("idle=2h", "idle=2h", "wanted keep"),
+            ("idle=100", "idle=100", "wanted keep"),
+            ("mxfast=1,mxfast=1,mxfast=1,mxfast=1", "mxfast=1", "at most"),
+        ] {
+            let problem = of(text).unwrap_err();
+            assert!(problem.part == part && problem.wanted.contains(wanted), "{text}: {problem:?}");
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Waits for descriptors. In: epoll_wait, epoll_pwait, poll, ppoll, select, pselect. Out: the C library's answers.
+//!
+//! None of them is restarted after a signal handler, so the second wait, which lets signals in as it begins, ends with
+//! EINTR as the first would have. A signal in the few instructions between the end of the first wait and the block is as
+//! one that comes just before the call.
+
+use std::ffi::c_int;
+use std::ptr::null_mut;
+
+use libc::{epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
+
+use super::times::{self, Until, millis, nanos_of, nanos_of_millis, timespec};
+use super::{Mask, between, first_of, missing, reals};
+
+type EpollWait = unsafe extern "C" fn(c_int, *mut epoll_event, c_int, c_int) -> c_int;
+type EpollPwait = unsafe extern "C" fn(c_int, *mut epoll_event, c_int, c_int, *const sigset_t) -> c_int;
+type Poll = unsafe extern "C" fn(*mut pollfd, nfds_t, c_int) -> c_int;
+type Ppoll = unsafe extern "C" fn(*mut pollfd, nfds_t, *const timespec, *const sigset_t) -> c_int;
+type Select = unsafe extern "C" fn(c_int, *mut fd_set, *mut fd_set, *mut fd_set, *mut timeval) -> c_int;
+type Pselect =
+    unsafe extern "C" fn(c_int, *mut fd_set, *mut fd_set, *mut fd_set, *const timespec, *const sigset_t) -> c_int;
+type Accept = unsafe extern "C" fn(c_int, *mut libc::sockaddr, *mut libc::socklen_t) -> c_int;
+type Accept4 = unsafe extern "C" fn(c_int, *mut libc::sockaddr, *mut libc::socklen_t, c_int) -> c_int;
+
+reals! {
+    epoll_wait: c"epoll_wait" EpollWait,
+    epoll_pwait: c"epoll_pwait" EpollPwait,
+    poll: c"poll" Poll,
+    ppoll: c"ppoll" Ppoll,
+    select: c"select" Select,
+    pselect: c"pselect" Pselect,
+    accept: c"accept" Accept,
+    accept4: c"accept4" Accept4,
+}
+
+/// The mask of the second wait: the caller's if it has one, else the thread's own.
+fn second_mask(given: *const sigset_t, before: Mask) -> sigset_t {
+    // SAFETY: the caller of the C function passes a whole set or null.
+    unsafe { given.as_ref() }.copied().unwrap_or_else(|| before.set())
+}
+
+/// C's `epoll_wait`.
+///
+/// # Safety
+///
+/// As C's.
+pub unsafe fn epoll_wait(file: c_int, events: *mut epoll_event, most: c_int, timeout: c_int) -> c_int {
+    let Some(real) = REAL.epoll_wait() else { return missing() };
+    let Some(first) = first_of(nanos_of_millis(timeout)) else {
+        // SAFETY: the caller's promise.
+        return unsafe { real(file, events, most, timeout) };
+    };
+    let until = Until::after(nanos_of_millis(timeout));
+    // SAFETY: the caller's promise.
+    let came = unsafe { real(file, events, most, millis(Some(first))) };
+    let Some(second) = REAL.epoll_pwait().filter(|_| came == 0) else { return came };
+    let before = between();
+    // SAFETY: the caller's promise, and a whole set.
+    let came = unsafe { second(file, events, most, millis(until.left()), &before.set()) };
+    before.restore();
+    came
+}
+
+/// C's `epoll_pwait`.
+///
+/// # Safety
+///
+/// As C's.
+pub unsafe fn epoll_pwait(
+    file: c_int,
+    events: *mut epoll_event,
+    most: c_int,
+    timeout: c_int,
+    mask: *const sigset_t,
+) -> c_int {
+    let Some(real) = REAL.epoll_pwait() else { return missing() };
+    let Some(first) = first_of(nanos_of_millis(timeout)) else {
+        // SAFETY: the caller's promise.
+        return unsafe { real(file, events, most, timeout, mask) };
+    };
+    let until = Until::after(nanos_of_millis(timeout));
+    // SAFETY: the caller's promise.
+    let came = unsafe { real(file, events, most, millis(Some(first)), mask) };
+    if came != 0 {
+        return came;
+    }
+    let before = between();
+    // SAFETY: the caller's promise, and a whole set.
+    let came = unsafe { real(file, events, most, millis(until.left()), &second_mask(mask, before)) };
+    before.restore();
+    came
+}
+
+/// C's `poll`.
+///
+/// # Safety
+///
+/// As C's.
+pub unsafe fn poll(files: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
+    let Some(real) = REAL.poll() else { return missing() };
+    let Some(first) = first_of(nanos_of_millis(timeout)) else {
+        // SAFETY: the caller's promise.
+        return unsafe { real(files, count, timeout) };
+    };
+    let until = Until::after(nanos_of_millis(timeout));
+    // SAFETY: the caller's promise.
+    let came = unsafe { real(files, count, millis(Some(first))) };
+    let Some(second) = REAL.ppoll().filter(|_| came == 0) else { return came };
+    let before = between();
+    // SAFETY: the caller's promise; whole structures.
+    let came = unsafe { second(files, count, rest(until).as_ptr(), &before.set()) };
+    before.restore();
+    came
+}
+
+/// C's `ppoll`.
+///
+/// # Safety
+///
+/// As C's.
+pub unsafe fn ppoll(files: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int {
+    let Some(real) = REAL.ppoll() else { return missing() };
+    // SAFETY: null, or a whole structure.
+    let total = unsafe { timeout.as_ref() }.map(nanos_of);
+    let Some(first) = first_of(total.flatten()).filter(|_| total != Some(None)) else {
+        // SAFETY: the caller's promise.
+        return unsafe { real(files, count, timeout, mask) };
+    };
+    let until = Until::after(total.flatten());
+    // SAFETY: the caller's promise.
+    let came = unsafe { real(files, count, &timespec(first), mask) };
+    if came != 0 {
+        return came;
+    }
+    let before = between();
+    // SAFETY: the caller's promise; whole structures.
+    let came = unsafe { real(files, count, rest(until).as_ptr(), &second_mask(mask, before)) };
+    before.restore();
+    came
+}
+
+/// What is left of a wait, as ppoll and pselect take it.
+struct Rest(Option<timespec>);
+
+impl Rest {
+    fn as_ptr(&self) -> *const timespec {
+        self.0.as_ref().map_or(std::ptr::null(), std::ptr::from_ref)
+    }
+}
+
+fn rest(until: Until) -> Rest {
+    Rest(until.left().map(timespec))
+}
+
+/// The three sets of select, which a wait that ends by time has emptied.
+#[derive(Clone, Copy)]
+struct Sets([*mut fd_set; 3]);
+
+/// Sets of more descriptors than `FD_SETSIZE` are the program's own, and longer: such a wait is not split.
+const MOST_FILES: c_int = 1024;
+
+impl Sets {
+    /// The sets' contents.
+    fn copy(self) -> [Option<fd_set>; 3] {
+        // SAFETY: null, or a set of at least `FD_SETSIZE` bits.
+        self.0.map(|set| unsafe { set.as_ref() }.copied())
+    }
+
+    /// Puts the contents back.
+    fn put(self, contents: [Option<fd_set>; 3]) {
+        for (set, content) in self.0.into_iter().zip(contents) {
+            if let Some(content) = content {
+                // SAFETY: not null, because there was a content.
+                unsafe { set.write(content) };
+            }
+        }
+    }
+}
+
+/// C's `select`, which tells in `timeout` what is left of it.
+///
+/// # Safety
+///
+/// As C's.
+pub unsafe fn select(
+    count: c_int,
+    read: *mut fd_set,
+    write: *mut fd_set,
+    error: *mut fd_set,
+    timeout: *mut timeval,
+) -> c_int {
+    let Some(real) = REAL.select() else { return missing() };
+    // SAFETY: null, or a whole structure.
+    let given = unsafe { timeout.as_ref() }.map(|time| {
+        // As the C library: microseconds beyond a second are taken as seconds.
+        let micros = u64::try_from(time.tv_usec).ok()?;
+        u64::try_from(time.tv_sec).ok()?.checked_mul(1_000_000)?.checked_add(micros)?.checked_mul(1000)
+    });
+    let may_split = given != Some(None) && (0..=MOST_FILES).contains(&count);
+    let (Some(first), Some(second)) = (first_of(given.flatten()).filter(|_| may_split), REAL.pselect()) else {
+        // SAFETY: the caller's promise.
+        return unsafe { real(count, read, write, error, timeout) };
+    };
+    let (sets, until) = (Sets([read, write, error]), Until::after(given.flatten()));
+    let contents = sets.copy();
+    let mut short = timeval { tv_sec: (first / 1_000_000_000) as _, tv_usec: (first % 1_000_000_000 / 1000) as _ };
+    // SAFETY: the caller's promise, and a whole structure.
+    let mut came = unsafe { real(count, read, write, error, &mut short) };
+    if came == 0 {
+        sets.put(contents);
+        let before = between();
+        // SAFETY: the caller's promise; whole structures.
+        came = unsafe { second(count, read, write, error, rest(until).as_ptr(), &before.set()) };
+        before.restore();
+    }
+    // SAFETY: null, or a whole structure.
+    if let (Some(timeout), Some(left)) = (unsafe { timeout.as_mut() }, until.left()) {
+        let left = if came == 0 { 0 } else { left };
+        *timeout = timeval { tv_sec: (left / 1_000_000_000) as _, tv_usec: (left % 1_000_000_000 / 1000) as _ };
+    }
+    came
+}
+
+/// C's `pselect`.
+///
+/// # Safety
+///
+/// As C's.
+pub unsafe fn pselect(
+    count: c_int,
+    read: *mut fd_set,
+    write: *mut fd_set,
+    error: *mut fd_set,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> c_int {
+    let Some(real) = REAL.pselect() else { return missing() };
+    // SAFETY: null, or a whole structure.
+    let total = unsafe { timeout.as_ref() }.map(nanos_of);
+    let may_split = total != Some(None) && (0..=MOST_FILES).contains(&count);
+    let Some(first) = first_of(total.flatten()).filter(|_| may_split) else {
+        // SAFETY: the caller's promise.
+        return unsafe { real(count, read, write, error, timeout, mask) };
+    };
+    let (sets, until) = (Sets([read, write, error]), Until::after(total.flatten()));
+    let contents = sets.copy();
+    // SAFETY: the caller's promise.
+    let came = unsafe { real(count, read, write, error, &times::timespec(first), mask) };
+    if came != 0 {
+        return came;
+    }
+    sets.put(contents);
+    let before = between();
+    // SAFETY: the caller's promise; whole structures.
+    let came = unsafe { real(count, read, write, error, rest(until).as_ptr(), &second_mask(mask, before)) };
+    before.restore();
+    came
+}
+
+/// C's `accept`. It is restarted after some handlers, and a wait for the descriptor is not: so it is not split.
+///
+/// # Safety
+///
+/// As C's.
+pub unsafe fn accept(file: c_int, address: *mut libc::sockaddr, length: *mut libc::socklen_t) -> c_int {
+    let Some(real) = REAL.accept() else { return missing() };
+    super::before(None);
+    // SAFETY: the caller's promise.
+    unsafe { real(file, address, length) }
+}
+
+/// C's `accept4`; see [`accept`].
+///
+/// # Safety
+///
+/// As C's.
+pub unsafe fn accept4(file: c_int, address: *mut libc::sockaddr, length: *mut libc::socklen_t, flags: c_int) -> c_int {
+    let Some(real) = REAL.accept4() else { return missing() };
+    super::before(None);
+    // SAFETY: the caller's promise.
+    unsafe { real(file, address, length, flags) }
+}
+
+/// For a caller that waits for no descriptor, until a time or a signal; see [`super::sleeps`].
+pub(super) fn sleep(nanos: times::Nanos, before: Mask) -> Option<c_int> {
+    // SAFETY: no descriptors; whole structures.
+    REAL.ppoll().map(|real| unsafe { real(null_mut(), 0, &timespec(nanos), &before.set()) })
+}

@@ -1,0 +1,135 @@
+//! Waits of a program that cannot be changed, for the setting `idle`. In: the C library's waiting functions. Out: the
+//! same answers, and the memory of a thread that waits goes back to the system.
+//!
+//! Without the setting, each function here is the next library's. With `idle=100ms`:
+//!
+//! - [`fds`] (epoll_wait, epoll_pwait, poll, ppoll, select, pselect), [`sleeps`] (nanosleep, clock_nanosleep) and
+//!   [`counters`] (futex, sem_wait and its kin) wait twice: for 100 ms, then, if nothing came, they give back what the
+//!   thread keeps, and wait for the rest. A thread that has work to do pays nothing.
+//! - [`locked`] (condition variables) and accept cannot wait twice: a signal to a condition variable between the two
+//!   would be lost. They give back before they wait, at most once in 100 ms.
+//!
+//! Between the two waits signals are blocked, so that one that comes is told to the program by the second wait.
+
+pub mod counters;
+pub mod fds;
+mod handlers;
+pub mod locked;
+mod signals;
+pub mod sleeps;
+mod times;
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::time::Duration;
+
+use allocanary_allocators::tuning;
+
+use crate::raw;
+use crate::start::This;
+use signals::Mask;
+use times::Nanos;
+
+/// The first wait, in nanoseconds; 0 if threads keep what they have.
+static EVERY: AtomicU64 = AtomicU64::new(0);
+/// The allocator inside.
+static THIS: AtomicPtr<This> = AtomicPtr::new(std::ptr::null_mut());
+
+thread_local! {
+    /// When this thread last gave back before a wait. Without a destructor: it can be used until the thread's end.
+    static LAST: Cell<Nanos> = const { Cell::new(0) };
+}
+
+/// Turns it on. Runs in the constructor.
+pub(crate) fn turn_on(this: &'static This, every: Duration) {
+    handlers::learn();
+    THIS.store(std::ptr::from_ref(this).cast_mut(), Ordering::Relaxed);
+    EVERY.store(every.as_nanos() as Nanos, Ordering::Release);
+}
+
+/// Finds the next library's functions: a signal handler may be the first to call one, and must not look for it.
+pub(crate) fn find() {
+    fds::REAL.find();
+    sleeps::REAL.find();
+    counters::REAL.find();
+    locked::REAL.find();
+}
+
+/// The first wait; `None` if it is off.
+#[inline]
+fn every() -> Option<Nanos> {
+    Some(EVERY.load(Ordering::Acquire)).filter(|every| *every > 0)
+}
+
+/// The first wait of a wait for `total` at most (`None` has no end); `None` if it is not to be split.
+#[inline]
+fn first_of(total: Option<Nanos>) -> Option<Nanos> {
+    every().filter(|every| total.is_none_or(|total| total > *every))
+}
+
+/// Between the two waits: gives back what the thread keeps, with all signals blocked. Returns the mask as it was.
+#[cold]
+fn between() -> Mask {
+    let before = Mask::block();
+    give_back(Duration::ZERO, before);
+    before
+}
+
+/// Before a wait that cannot be split, for at most `total`.
+#[inline]
+fn before(total: Option<Nanos>) {
+    if let Some(every) = first_of(total) {
+        let now = times::coarse();
+        if now.saturating_sub(LAST.get()) >= every {
+            LAST.set(now);
+            let mask = Mask::block();
+            give_back(Duration::from_nanos(every), mask);
+            mask.restore();
+        }
+    }
+}
+
+/// Gives back what the calling thread keeps. Not in a signal handler: the code that it has interrupted may hold the
+/// allocator's locks.
+fn give_back(every: Duration, blocked: Mask) {
+    // SAFETY: null, or the static that `turn_on` has stored.
+    let Some(this) = (unsafe { THIS.load(Ordering::Relaxed).as_ref() }) else { return };
+    if handlers::may_be_in_one(blocked) {
+        return;
+    }
+    let errno = raw::errno();
+    let _ = allocanary_allocators::give_back(this.allocator, every); // an allocator that cannot has been told at the start
+    raw::set_errno(errno);
+}
+
+/// Makes the table of the next library's functions.
+macro_rules! reals {
+    ($($name:ident: $text:literal $type:ty,)*) => {
+        /// The next library's functions.
+        pub(crate) struct Reals {
+            $($name: crate::real::Real,)*
+        }
+        /// The next library's functions.
+        pub(crate) static REAL: Reals = Reals { $($name: crate::real::Real::new($text),)* };
+        impl Reals {
+            /// Looks all of them up.
+            pub(crate) fn find(&self) {
+                $(self.$name();)*
+            }
+            $(
+                #[inline]
+                fn $name(&self) -> Option<$type> {
+                    // SAFETY: the C library's function of that name has this type.
+                    unsafe { self.$name.function() }
+                }
+            )*
+        }
+    };
+}
+use reals;
+
+/// The answer of a function that the C library does not have.
+fn missing() -> libc::c_int {
+    raw::set_errno(libc::ENOSYS);
+    -1
+}

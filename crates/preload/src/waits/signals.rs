@@ -1,0 +1,90 @@
+//! The calling thread's blocked signals, and what came meanwhile. In: nothing. Out: a mask, and whether a wait is to end
+//! with EINTR.
+
+use crate::raw;
+
+/// Signals 1 to 64, as the kernel keeps them.
+#[derive(Clone, Copy)]
+pub struct Mask(u64);
+
+/// Never blocked: what the processor raises, and the two that the C library uses itself.
+const ALWAYS: [i32; 7] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, 32, 33];
+
+/// The kernel's structure of rt_sigaction.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(super) struct Action {
+    pub handler: usize,
+    pub flags: libc::c_ulong,
+    pub restorer: usize,
+    pub mask: u64,
+}
+
+impl Mask {
+    /// Blocks all signals. Returns the mask as it was.
+    pub fn block() -> Mask {
+        let all = ALWAYS.iter().fold(u64::MAX, |all, signal| all & !(1 << (signal - 1)));
+        Mask(change(libc::SIG_BLOCK, all))
+    }
+
+    /// Whether a signal was blocked before `block`, which is in force now.
+    pub fn any(self) -> bool {
+        self.0 != 0
+    }
+
+    /// Puts the mask back. Signals that came are handled now.
+    pub fn restore(self) {
+        change(libc::SIG_SETMASK, self.0);
+    }
+
+    /// As the C library has it, for ppoll and its kin.
+    pub fn set(self) -> libc::sigset_t {
+        // SAFETY: all zeros are an empty set, which begins with the kernel's word.
+        unsafe {
+            let mut set: libc::sigset_t = std::mem::zeroed();
+            (&raw mut set).cast::<u64>().write(self.0);
+            set
+        }
+    }
+
+    /// Puts the mask back, before a wait that cannot do so by itself. Returns whether a signal came that would have
+    /// ended the wait: one with a handler, and one without `SA_RESTART` if the wait `restarts`.
+    pub fn restore_and_tell(self, restarts: bool) -> bool {
+        let mut pending = 0_u64;
+        // SAFETY: the kernel writes one mask.
+        unsafe { raw::call(libc::SYS_rt_sigpending, [(&raw mut pending) as usize, 8, 0, 0, 0, 0]) };
+        let ends = |signal: i32| {
+            let action = action(signal);
+            action.handler > libc::SIG_IGN && !(restarts && action.flags & libc::SA_RESTART as libc::c_ulong != 0)
+        };
+        let came = pending & !self.0;
+        let ended = (1..=64).any(|signal| came & 1 << (signal - 1) != 0 && ends(signal));
+        self.restore();
+        ended
+    }
+}
+
+/// Whether every handler of this process has `SA_RESTART`: then a signal never ends a wait that restarts.
+pub fn all_restart() -> bool {
+    (1..=64).map(action).all(|action| {
+        action.handler <= libc::SIG_IGN || action.flags & libc::SA_RESTART as libc::c_ulong != 0
+    })
+}
+
+/// What the process does at a signal.
+pub(super) fn action(signal: i32) -> Action {
+    let mut action = Action::default();
+    // SAFETY: the kernel writes one action; its mask has 8 bytes.
+    unsafe { raw::call(libc::SYS_rt_sigaction, [signal as usize, 0, (&raw mut action) as usize, 8, 0, 0]) };
+    action
+}
+
+fn change(how: i32, mask: u64) -> u64 {
+    let mut before = 0_u64;
+    // SAFETY: the kernel reads one mask and writes another.
+    unsafe {
+        let arguments = [how as usize, (&raw const mask) as usize, (&raw mut before) as usize, 8, 0, 0];
+        raw::call(libc::SYS_rt_sigprocmask, arguments)
+    };
+    before
+}

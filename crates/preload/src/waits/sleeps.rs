@@ -1,0 +1,90 @@
+//! Sleeps. In: nanosleep, clock_nanosleep. Out: the C library's answers.
+
+use std::ffi::c_int;
+
+use libc::{clockid_t, timespec};
+
+use super::times::{self, Nanos, nanos_of, timespec};
+use super::{between, fds, first_of, missing, reals};
+use crate::raw;
+
+type Nanosleep = unsafe extern "C" fn(*const timespec, *mut timespec) -> c_int;
+type ClockNanosleep = unsafe extern "C" fn(clockid_t, c_int, *const timespec, *mut timespec) -> c_int;
+
+reals! {
+    nanosleep: c"nanosleep" Nanosleep,
+    clock_nanosleep: c"clock_nanosleep" ClockNanosleep,
+}
+
+/// C's `nanosleep`.
+///
+/// # Safety
+///
+/// As C's.
+pub unsafe fn nanosleep(wanted: *const timespec, left: *mut timespec) -> c_int {
+    let Some(real) = REAL.nanosleep() else { return missing() };
+    // SAFETY: null, or a whole structure.
+    let total = unsafe { wanted.as_ref() }.and_then(nanos_of);
+    let Some((total, first)) = total.and_then(|total| Some((total, first_of(Some(total))?))) else {
+        // SAFETY: the caller's promise.
+        return unsafe { real(wanted, left) };
+    };
+    let until = times::Until::after(Some(total));
+    // SAFETY: whole structures.
+    let slept = unsafe { real(&timespec(first), std::ptr::null_mut()) };
+    if slept == 0 && second(until.left().unwrap_or(0)) {
+        return 0;
+    }
+    let errno = raw::errno();
+    tell(left, until.left().unwrap_or(0));
+    raw::set_errno(if slept == 0 { libc::EINTR } else { errno });
+    -1
+}
+
+/// C's `clock_nanosleep`, whose answer is the error.
+///
+/// # Safety
+///
+/// As C's.
+pub unsafe fn clock_nanosleep(clock: clockid_t, flags: c_int, wanted: *const timespec, left: *mut timespec) -> c_int {
+    let Some(real) = REAL.clock_nanosleep() else { return libc::ENOSYS };
+    // SAFETY: null, or a whole structure.
+    let given = unsafe { wanted.as_ref() }.and_then(nanos_of);
+    // Clocks that do not run as ours does, and times of a clock that is set, are not split.
+    let total = match (clock, flags) {
+        (libc::CLOCK_MONOTONIC | libc::CLOCK_REALTIME, 0) => given,
+        (libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME) => given.map(|end| end.saturating_sub(times::monotonic())),
+        _ => None,
+    };
+    let Some((total, first)) = total.and_then(|total| Some((total, first_of(Some(total))?))) else {
+        // SAFETY: the caller's promise.
+        return unsafe { real(clock, flags, wanted, left) };
+    };
+    let until = times::Until::after(Some(total));
+    // SAFETY: whole structures.
+    let error = unsafe { real(libc::CLOCK_MONOTONIC, 0, &timespec(first), std::ptr::null_mut()) };
+    if error == 0 && second(until.left().unwrap_or(0)) {
+        return 0;
+    }
+    if flags == 0 {
+        tell(left, until.left().unwrap_or(0));
+    }
+    if error == 0 { libc::EINTR } else { error }
+}
+
+/// The second part of a sleep. Whether it came to its end.
+fn second(nanos: Nanos) -> bool {
+    let errno = raw::errno();
+    let before = between();
+    let slept = fds::sleep(nanos, before);
+    before.restore();
+    raw::set_errno(errno);
+    slept == Some(0)
+}
+
+fn tell(left: *mut timespec, nanos: Nanos) {
+    // SAFETY: null, or a place for one.
+    if let Some(left) = unsafe { left.as_mut() } {
+        *left = timespec(nanos);
+    }
+}

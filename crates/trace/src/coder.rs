@@ -1,0 +1,408 @@
+//! Single events as bytes: see the table in [`format`](crate::format). In: a call of the malloc family. Out: its bytes,
+//! and the reverse. Writer and reader keep the same state, a [`Coder`], so that an address is a small difference.
+//!
+//! Nothing here allocates: the writer runs inside other programs' `malloc`.
+
+use crate::format::LONGEST_EVENT;
+
+/// Entries of the table of recent blocks.
+const RECENT: usize = 2048;
+
+/// What was called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A new block.
+    New {
+        /// By which function.
+        how: How,
+        /// Its address.
+        address: u64,
+        /// Its size; of malloc up to 504 bytes it is rounded up to 8.
+        size: u64,
+    },
+    /// A block is freed.
+    Free {
+        /// Its address.
+        address: u64,
+    },
+    /// A realloc begins with this block.
+    Resize {
+        /// Its address.
+        address: u64,
+    },
+    /// The realloc failed, its block lives on.
+    ResizeFailed,
+    /// The realloc to size 0 freed its block.
+    ResizeFreed,
+    /// RssAnon in KiB.
+    Resident(u64),
+    /// The thread ends.
+    End,
+    /// A mark.
+    Mark(u8),
+    /// Only a stamp.
+    Stamp,
+}
+
+/// By which function a block came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// malloc.
+    Malloc,
+    /// calloc.
+    Calloc,
+    /// memalign, aligned_alloc, posix_memalign, valloc: with log2 of the alignment.
+    Aligned(u8),
+    /// The end of a realloc.
+    Resized,
+}
+
+/// What was read: the event, the ticks of its stamp, and its length.
+pub type Read = (Event, Option<u64>, usize);
+
+/// The state that a thread's writer and its reader share. All zeros is its first state.
+#[derive(Clone)]
+#[repr(C)]
+pub struct Coder {
+    /// The last address, divided by 8, of each size class.
+    sizes: [u64; 129],
+    /// The last address, divided by 8, that was freed by address in each slot.
+    freed: [u64; 16],
+    /// Recent addresses, divided by 8, by their hash.
+    recent: [u64; RECENT],
+}
+
+impl Default for Coder {
+    fn default() -> Self {
+        Coder::NEW
+    }
+}
+
+#[inline(always)]
+fn entry_of(units: u64) -> usize {
+    (units.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 53) as usize
+}
+
+#[inline(always)]
+fn zigzag(difference: u64) -> u64 {
+    let signed = difference as i64;
+    ((signed << 1) ^ (signed >> 63)) as u64
+}
+
+#[inline(always)]
+fn unzigzag(number: u64) -> u64 {
+    (number >> 1) ^ (number & 1).wrapping_neg()
+}
+
+/// Writes a varint and returns the place behind it.
+///
+/// # Safety
+///
+/// Ten bytes at `at` may be written.
+#[inline(always)]
+unsafe fn put(at: *mut u8, number: u64) -> *mut u8 {
+    // SAFETY: the caller's promise; one and two bytes are by far the most frequent lengths.
+    unsafe {
+        if number < 0x80 {
+            *at = number as u8;
+            return at.add(1);
+        }
+        if number < 0x4000 {
+            at.cast::<[u8; 2]>().write([number as u8 | 0x80, (number >> 7) as u8]);
+            return at.add(2);
+        }
+        put_long(at, number)
+    }
+}
+
+/// # Safety
+///
+/// As [`put`].
+#[inline(never)]
+unsafe fn put_long(mut at: *mut u8, mut number: u64) -> *mut u8 {
+    // SAFETY: the caller's promise: 64 bits are ten groups of seven.
+    unsafe {
+        while number >= 0x80 {
+            *at = number as u8 | 0x80;
+            at = at.add(1);
+            number >>= 7;
+        }
+        *at = number as u8;
+        at.add(1)
+    }
+}
+
+/// Finishes an event: its first byte is written last.
+///
+/// # Safety
+///
+/// `at` may be written.
+#[inline(always)]
+unsafe fn finish(at: *mut u8, first: u8, end: *mut u8) -> *mut u8 {
+    std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::Release);
+    // SAFETY: the caller's promise.
+    unsafe { at.write_volatile(first) };
+    end
+}
+
+impl Coder {
+    /// The first state.
+    pub const NEW: Coder = Coder { sizes: [0; 129], freed: [0; 16], recent: [0; RECENT] };
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.sizes = [0; 129];
+        self.freed = [0; 16];
+        self.recent = [0; RECENT];
+    }
+
+    #[inline(always)]
+    fn difference(&mut self, class: usize, address: u64) -> u64 {
+        let units = address >> 3;
+        let difference = zigzag(units.wrapping_sub(self.sizes[class]));
+        self.sizes[class] = units;
+        self.recent[entry_of(units)] = units;
+        difference
+    }
+
+    /// Writes a new block of malloc and returns the place behind the event.
+    ///
+    /// # Safety
+    ///
+    /// [`LONGEST_EVENT`] bytes at `at` may be written.
+    #[inline(always)]
+    pub unsafe fn put_malloc(&mut self, at: *mut u8, address: u64, size: u64) -> *mut u8 {
+        let code = size.div_ceil(8);
+        if code.wrapping_sub(1) < 63 {
+            let difference = self.difference(code as usize, address);
+            // SAFETY: the caller's promise.
+            unsafe { finish(at, (code as u8) << 2, put(at.add(1), difference)) }
+        } else {
+            // SAFETY: the caller's promise.
+            unsafe { self.put_new(at, How::Malloc, address, size) }
+        }
+    }
+
+    /// Writes a new block of malloc of 1 to 504 bytes, with a stamp.
+    ///
+    /// # Safety
+    ///
+    /// [`LONGEST_EVENT`] bytes at `at` may be written.
+    #[inline(always)]
+    pub unsafe fn put_malloc_stamped(&mut self, at: *mut u8, address: u64, size: u64, ticks: u64) -> *mut u8 {
+        let code = size.div_ceil(8) & 63;
+        let difference = self.difference(code as usize, address);
+        // SAFETY: the caller's promise.
+        unsafe { finish(at, (code as u8) << 2 | 3, put(put(at.add(1), difference), ticks)) }
+    }
+
+    /// Writes a new block of any function and returns the place behind the event.
+    ///
+    /// # Safety
+    ///
+    /// [`LONGEST_EVENT`] bytes at `at` may be written.
+    #[inline(never)]
+    pub unsafe fn put_new(&mut self, at: *mut u8, how: How, address: u64, size: u64) -> *mut u8 {
+        let code = size.div_ceil(8);
+        let small = (1..=63).contains(&code);
+        let class = if small { code as usize } else { 64 + (64 - size.leading_zeros()) as usize };
+        let difference = self.difference(class, address);
+        // SAFETY: the caller's promise: at most 1 + 10 + 1 + 10 bytes.
+        unsafe {
+            let (first, behind) = match how {
+                How::Malloc if small => ((code as u8) << 2, at.add(1)),
+                How::Malloc => (16 << 2 | 2, put(at.add(1), size)),
+                How::Calloc => (17 << 2 | 2, put(at.add(1), size)),
+                How::Resized => (19 << 2 | 2, put(at.add(1), size)),
+                How::Aligned(log2) => {
+                    let behind = put(at.add(1), size);
+                    *behind = log2;
+                    (18 << 2 | 2, behind.add(1))
+                }
+            };
+            finish(at, first, put(behind, difference))
+        }
+    }
+
+    /// The entry of a block that this thread allocated lately.
+    #[inline(always)]
+    pub fn recent(&self, address: u64) -> Option<usize> {
+        let units = address >> 3;
+        let entry = entry_of(units);
+        (self.recent[entry] == units).then_some(entry)
+    }
+
+    /// Writes a free of [`recent`](Self::recent)'s entry.
+    ///
+    /// # Safety
+    ///
+    /// [`LONGEST_EVENT`] bytes at `at` may be written.
+    #[inline(always)]
+    pub unsafe fn put_free_recent(&mut self, at: *mut u8, entry: usize) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            *at.add(1) = (entry >> 6) as u8;
+            finish(at, ((entry & 63) as u8) << 2 | 1, at.add(2))
+        }
+    }
+
+    #[inline(always)]
+    fn freed(&mut self, address: u64) -> (usize, u64) {
+        let units = address >> 3;
+        let slot = (units >> 13 & 15) as usize;
+        let difference = zigzag(units.wrapping_sub(self.freed[slot]));
+        self.freed[slot] = units;
+        (slot, difference)
+    }
+
+    /// Writes a free by address, with a stamp.
+    ///
+    /// # Safety
+    ///
+    /// [`LONGEST_EVENT`] bytes at `at` may be written.
+    #[inline(always)]
+    pub unsafe fn put_free(&mut self, at: *mut u8, address: u64, ticks: u64) -> *mut u8 {
+        let (slot, difference) = self.freed(address);
+        // SAFETY: the caller's promise.
+        unsafe { finish(at, (slot as u8) << 2 | 2, put(put(at.add(1), difference), ticks)) }
+    }
+
+    /// Writes the begin of a realloc: of a recent block without a stamp, else with one. Returns the place behind the
+    /// event, and whether the stamp was written.
+    ///
+    /// # Safety
+    ///
+    /// [`LONGEST_EVENT`] bytes at `at` may be written.
+    pub unsafe fn put_resize(&mut self, at: *mut u8, address: u64, ticks: u64) -> (*mut u8, bool) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if let Some(entry) = self.recent(address) {
+                *at.add(1) = entry as u8;
+                *at.add(2) = (entry >> 8) as u8;
+                return (finish(at, 20 << 2 | 2, at.add(3)), false);
+            }
+            let (slot, difference) = self.freed(address);
+            *at.add(1) = slot as u8;
+            (finish(at, 21 << 2 | 2, put(put(at.add(2), difference), ticks)), true)
+        }
+    }
+
+    /// Writes an event that has no address. Those with a stamp take `ticks`.
+    ///
+    /// # Safety
+    ///
+    /// [`LONGEST_EVENT`] bytes at `at` may be written.
+    pub unsafe fn put_other(&mut self, at: *mut u8, event: Event, ticks: u64) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let behind = at.add(1);
+            let (sub, behind) = match event {
+                Event::ResizeFailed => (22, behind),
+                Event::Resident(kib) => (23, put(put(behind, kib), ticks)),
+                Event::End => (24, put(behind, ticks)),
+                Event::ResizeFreed => (25, behind),
+                Event::Mark(mark) => {
+                    *behind = mark;
+                    (26, put(behind.add(1), ticks))
+                }
+                _ => (27, put(behind, ticks)),
+            };
+            finish(at, (sub as u8) << 2 | 2, behind)
+        }
+    }
+
+    /// Reads one event from the start of `bytes`: the event, the ticks of its stamp, and its length. `Ok(None)` at the
+    /// end of the chunk. The error says what is wrong.
+    pub fn read(&mut self, bytes: &[u8]) -> Result<Option<Read>, &'static str> {
+        let mut rest = Bytes { bytes, at: 1 };
+        let Some(first) = bytes.first().copied().filter(|first| *first != 0) else { return Ok(None) };
+        let (kind, x) = (first & 3, first >> 2);
+        let small = u64::from(x) * 8;
+        let (event, stamped) = match (kind, x) {
+            (0 | 3, 0) => return Err("an unknown first byte"),
+            (0, _) => (self.new_block(How::Malloc, small, &mut rest)?, false),
+            (3, _) => (self.new_block(How::Malloc, small, &mut rest)?, true),
+            (1, _) => {
+                let entry = usize::from(x) | usize::from(rest.byte()?) << 6;
+                let units = self.recent.get(entry).copied().filter(|units| *units != 0);
+                (Event::Free { address: units.ok_or("a free of no recent block")? << 3 }, false)
+            }
+            (_, 0..=15) => (Event::Free { address: self.freed_block(usize::from(x), &mut rest)? }, true),
+            (_, 16..=19) => {
+                let size = rest.varint()?;
+                let how = match x {
+                    16 => How::Malloc,
+                    17 => How::Calloc,
+                    18 => How::Aligned(rest.byte()?.min(63)),
+                    _ => How::Resized,
+                };
+                (self.new_block(how, size, &mut rest)?, false)
+            }
+            (_, 20) => {
+                let entry = usize::from(rest.byte()?) | usize::from(rest.byte()?) << 8;
+                let units = self.recent.get(entry).copied().filter(|units| *units != 0);
+                (Event::Resize { address: units.ok_or("a realloc of no recent block")? << 3 }, false)
+            }
+            (_, 21) => {
+                let slot = usize::from(rest.byte()?);
+                (Event::Resize { address: self.freed_block(slot, &mut rest)? }, true)
+            }
+            (_, 22) => (Event::ResizeFailed, false),
+            (_, 23) => (Event::Resident(rest.varint()?), true),
+            (_, 24) => (Event::End, true),
+            (_, 25) => (Event::ResizeFreed, false),
+            (_, 26) => (Event::Mark(rest.byte()?), true),
+            (_, 27) => (Event::Stamp, true),
+            _ => return Err("an unknown first byte"),
+        };
+        let ticks = if stamped { Some(rest.varint()?) } else { None };
+        Ok(Some((event, ticks, rest.at)))
+    }
+
+    fn new_block(&mut self, how: How, size: u64, rest: &mut Bytes) -> Result<Event, &'static str> {
+        if size > 1 << 46 {
+            return Err("a block larger than the address space");
+        }
+        let code = size.div_ceil(8);
+        let class = if (1..=63).contains(&code) { code as usize } else { 64 + (64 - size.leading_zeros()) as usize };
+        let units = self.sizes[class].wrapping_add(unzigzag(rest.varint()?)) & (u64::MAX >> 3);
+        self.sizes[class] = units;
+        self.recent[entry_of(units)] = units;
+        Ok(Event::New { how, address: units << 3, size })
+    }
+
+    fn freed_block(&mut self, slot: usize, rest: &mut Bytes) -> Result<u64, &'static str> {
+        let last = self.freed.get_mut(slot).ok_or("a slot above 15")?;
+        *last = last.wrapping_add(unzigzag(rest.varint()?)) & (u64::MAX >> 3);
+        Ok(*last << 3)
+    }
+}
+
+/// The bytes of one event.
+struct Bytes<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Bytes<'_> {
+    fn byte(&mut self) -> Result<u8, &'static str> {
+        let byte = self.bytes.get(self.at).copied().filter(|_| self.at < LONGEST_EVENT);
+        self.at += 1;
+        byte.ok_or("an event that the chunk's end cuts")
+    }
+
+    fn varint(&mut self) -> Result<u64, &'static str> {
+        let mut number = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            number |= u64::from(byte & 0x7F) << shift;
+            if byte < 0x80 {
+                return Ok(number);
+            }
+        }
+        Err("a number of more than 64 bits")
+    }
+}
+
+#[cfg(test)]
+mod tests;

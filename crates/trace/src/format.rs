@@ -1,0 +1,315 @@
+//! The bytes of a trace, version 1. In: a file. Out: its header and the headers of its chunks.
+//!
+//! All numbers are little-endian. A file is one process image: a fork and an exec each begin a new one.
+//!
+//! **File header**, 4096 bytes. It is a mapped page, so it is complete whenever the process dies.
+//!
+//! | offset | bytes | content |
+//! |--:|--:|---|
+//! | 0 | 8 | magic `ALCTRACE` |
+//! | 8 | 4 | version, 1 |
+//! | 12 | 4 | length of this header, 4096 |
+//! | 16 | 8 | bytes of the file that are handed out to chunks, this header included |
+//! | 24 | 8 | maximum of that number (`--max-size`) |
+//! | 32 | 4 | state: 0 recording (or killed), 1 the process exited, 2 stopped at the maximum, 3 stopped: the disk is full |
+//! | 36 | 4 | rate: one block in this many is recorded |
+//! | 40 | 4 | process id |
+//! | 44 | 4 | process id of the parent |
+//! | 48 | 8 | clock ticks at the start (the processor's time-stamp counter, divided by 32) |
+//! | 56 | 8 | monotonic clock at the start, nanoseconds |
+//! | 64 | 8 | wall clock at the start, nanoseconds since 1970 |
+//! | 72 | 8 | clock ticks when the header was last brought up to date |
+//! | 80 | 8 | monotonic clock at that moment, nanoseconds |
+//! | 88 | 4 | number of threads that have written |
+//! | 92 | 4 | size of a page |
+//! | 96 | 8 | calls that could not be recorded: signal handlers that interrupted the writer |
+//! | 104 | 8 | RssAnon of the process at the last reading, bytes, without the writer's own memory |
+//! | 112 | 8 | maximum of that reading |
+//! | 120 | 8 | window in nanoseconds, 0 for none. Reserved: version 1 writes 0 |
+//! | 256 | 512 | path of the program, ends with NUL |
+//! | 768 | 256 | host: name, kernel release, architecture, ends with NUL |
+//! | 1024 | 256 | build of the writer, ends with NUL |
+//! | 1280 | 2816 | command line, arguments separated by spaces, ends with NUL |
+//!
+//! **Chunk**, at a multiple of 64 bytes. One thread writes it. A chunk of zeros is one that was handed out and not begun.
+//!
+//! | offset | bytes | content |
+//! |--:|--:|---|
+//! | 0 | 4 | magic `CHNK`, written last |
+//! | 4 | 4 | length of the chunk, this header included; a multiple of 64 |
+//! | 8 | 4 | thread, counted from 0 in order of first events |
+//! | 12 | 4 | number of the chunk within its thread, from 0 |
+//! | 16 | 8 | clock ticks: the stamp of its begin |
+//! | 24 | 8 | reserved, 0 |
+//! | 32 | | events, to the first zero byte or the end |
+//!
+//! **Event**: a first byte, then what it asks for. The two low bits of the first byte are its kind, `x` the six others.
+//! The first byte is written last: an event is there as a whole or not at all. `varint` is LEB128. `delta` is the
+//! zigzag varint of an address divided by 8, minus a former one: for allocations the thread's last of the same size
+//! class (`x` of a small block; else 64 + the number of bits of the size), for frees the thread's last free by address
+//! in the same slot. `dt` is the varint of clock ticks since the thread's last stamp. What has no `dt` happened between
+//! two stamps of its thread, and at least every 16th event has one.
+//!
+//! | kind | x | then | meaning |
+//! |--:|--:|---|---|
+//! | 0 | 1-63 | delta | malloc of 8x bytes (sizes are rounded up to 8) |
+//! | 1 | low 6 bits | high 5 bits | free of the address in entry 0-2047 of the thread's table of recent blocks |
+//! | 2 | 0-15 | delta, dt | free by address, slot x: bits 13 to 16 of the address divided by 8 |
+//! | 2 | 16 | size, delta | malloc |
+//! | 2 | 17 | size, delta | calloc |
+//! | 2 | 18 | size, log2 of the alignment (1 byte), delta | memalign and its kind |
+//! | 2 | 19 | size, delta | a realloc returned this block |
+//! | 2 | 20 | low byte, high byte | a realloc begins with the block in that entry of the table |
+//! | 2 | 21 | slot (1 byte), delta, dt | a realloc begins with the block at that address |
+//! | 2 | 22 | | the realloc failed, its block lives on |
+//! | 2 | 23 | varint, dt | RssAnon is this many KiB, without the writer's own memory |
+//! | 2 | 24 | dt | the thread ends |
+//! | 2 | 25 | | the realloc to size 0 freed its block |
+//! | 2 | 26 | one byte, dt | mark: 0 ready, 1 peak, 2 idle |
+//! | 2 | 27 | dt | stamp |
+//! | 3 | 1-63 | delta, dt | malloc of 8x bytes, with a stamp |
+//!
+//! A free, and the begin of a realloc, is written before the real call, an allocation after it. So each address
+//! alternates between the two, and threads can be merged without an order taken while recording.
+//!
+//! Once a process has a second thread, an allocation whose address is not in the thread's table has a stamp, in its own
+//! event or in one right before it: the block may have been another thread's. What remains inexact: an address that is in
+//! the table, but that another thread had since then. Its event may be placed up to 16 events too early.
+//!
+//! The table of recent blocks has 2048 addresses, at first 0. An allocation puts its address, divided by 8, in entry
+//! `(address / 8 * 0x9E3779B97F4A7C15 mod 2^64) / 2^53`. Reader and writer keep it alike.
+
+use crate::error::{Error, Result};
+
+/// The first bytes of a trace.
+pub const MAGIC: [u8; 8] = *b"ALCTRACE";
+/// The version that this crate writes.
+pub const VERSION: u32 = 1;
+/// Length of the file header.
+pub const HEADER: usize = 4096;
+/// The first bytes of a chunk.
+pub const CHUNK_MAGIC: [u8; 4] = *b"CHNK";
+/// Length of a chunk's header.
+pub const CHUNK_HEADER: usize = 32;
+/// Chunks begin at multiples of this.
+pub const CHUNK_ALIGN: usize = 64;
+/// The longest chunk that a reader accepts.
+pub const LONGEST_CHUNK: usize = 1 << 20;
+/// No event is longer.
+pub const LONGEST_EVENT: usize = 40;
+/// The time-stamp counter is divided by two to the power of this.
+pub const TICK_SHIFT: u32 = 5;
+/// A thread stamps at least every so many events.
+pub const STAMP_EVERY: u32 = 16;
+
+/// Offsets in the file header, in the order of the table above.
+pub mod at {
+    /// Bytes handed out.
+    pub const USED: usize = 16;
+    /// Their maximum.
+    pub const LIMIT: usize = 24;
+    /// The state.
+    pub const STATE: usize = 32;
+    /// The rate.
+    pub const RATE: usize = 36;
+    /// The process.
+    pub const PID: usize = 40;
+    /// Its parent.
+    pub const PARENT: usize = 44;
+    /// Ticks at the start.
+    pub const START_TICKS: usize = 48;
+    /// Monotonic nanoseconds at the start.
+    pub const START_MONOTONIC: usize = 56;
+    /// Wall nanoseconds at the start.
+    pub const START_WALL: usize = 64;
+    /// Ticks at the last update.
+    pub const LAST_TICKS: usize = 72;
+    /// Monotonic nanoseconds at the last update.
+    pub const LAST_MONOTONIC: usize = 80;
+    /// Threads.
+    pub const THREADS: usize = 88;
+    /// Size of a page.
+    pub const PAGE: usize = 92;
+    /// Calls that were not recorded.
+    pub const LOST: usize = 96;
+    /// RssAnon at the last reading.
+    pub const RESIDENT: usize = 104;
+    /// Its maximum.
+    pub const MOST_RESIDENT: usize = 112;
+    /// The program's path.
+    pub const PROGRAM: usize = 256;
+    /// The host.
+    pub const HOST: usize = 768;
+    /// The writer's build.
+    pub const BUILD: usize = 1024;
+    /// The command line.
+    pub const COMMAND: usize = 1280;
+}
+
+/// Why a trace ends where it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// The process still records, or it was killed.
+    Recording,
+    /// The process exited.
+    Exited,
+    /// The maximum size was reached; the program ran on.
+    Full,
+    /// The disk was full; the program ran on.
+    NoRoom,
+}
+
+impl State {
+    /// In words.
+    pub const fn words(self) -> &'static str {
+        match self {
+            State::Recording => "the process still runs or was killed",
+            State::Exited => "the process exited",
+            State::Full => "stopped at the maximum size; the program ran on",
+            State::NoRoom => "stopped because the disk was full; the program ran on",
+        }
+    }
+}
+
+/// A file header as numbers and texts.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct Header {
+    /// The version of the format.
+    pub version: u32,
+    /// Bytes handed out to chunks.
+    pub used: u64,
+    /// Why the trace ends.
+    pub state: State,
+    /// One block in this many is recorded.
+    pub rate: u32,
+    /// The process.
+    pub pid: u32,
+    /// Its parent.
+    pub parent: u32,
+    /// Ticks at the start.
+    pub start_ticks: u64,
+    /// Wall clock at the start, nanoseconds since 1970.
+    pub start_wall: u64,
+    /// Ticks at the last update.
+    pub last_ticks: u64,
+    /// Nanoseconds of one tick.
+    pub tick_ns: f64,
+    /// Calls that were not recorded.
+    pub lost: u64,
+    /// RssAnon at the last reading in bytes, without the writer's own memory.
+    pub resident: u64,
+    /// Its maximum.
+    pub most_resident: u64,
+    /// The program's path.
+    pub program: String,
+    /// The host.
+    pub host: String,
+    /// The writer's build.
+    pub build: String,
+    /// The command line.
+    pub command: String,
+}
+
+impl Header {
+    /// Reads the first 4096 bytes of a file.
+    pub fn read(bytes: &[u8]) -> Result<Header> {
+        if bytes.len() < HEADER || bytes[..8] != MAGIC {
+            return Err(Error::new(
+                "wanted a trace of `allocanary record` (it begins with ALCTRACE), found another file",
+            ));
+        }
+        let version = u32_at(bytes, 8);
+        if version != VERSION {
+            return Err(Error::new(format!("wanted a trace of version {VERSION}, found version {version}")));
+        }
+        let state = match u32_at(bytes, at::STATE) {
+            0 => State::Recording,
+            1 => State::Exited,
+            2 => State::Full,
+            _ => State::NoRoom,
+        };
+        let (ticks, nanos) = (
+            u64_at(bytes, at::LAST_TICKS).wrapping_sub(u64_at(bytes, at::START_TICKS)),
+            u64_at(bytes, at::LAST_MONOTONIC).wrapping_sub(u64_at(bytes, at::START_MONOTONIC)),
+        );
+        // A process that was killed at once has no second reading: a counter of 2.5 GHz then.
+        let known = ticks > 0 && nanos > 0 && ticks < 1 << 60 && nanos < 1 << 60;
+        let tick_ns = if known { nanos as f64 / ticks as f64 } else { 12.8 };
+        Ok(Header {
+            version,
+            used: u64_at(bytes, at::USED),
+            state,
+            rate: u32_at(bytes, at::RATE).max(1),
+            pid: u32_at(bytes, at::PID),
+            parent: u32_at(bytes, at::PARENT),
+            start_ticks: u64_at(bytes, at::START_TICKS),
+            start_wall: u64_at(bytes, at::START_WALL),
+            last_ticks: u64_at(bytes, at::LAST_TICKS),
+            tick_ns: tick_ns.clamp(0.01, 1e6),
+            lost: u64_at(bytes, at::LOST),
+            resident: u64_at(bytes, at::RESIDENT),
+            most_resident: u64_at(bytes, at::MOST_RESIDENT),
+            program: text_at(bytes, at::PROGRAM, at::HOST),
+            host: text_at(bytes, at::HOST, at::BUILD),
+            build: text_at(bytes, at::BUILD, at::COMMAND),
+            command: text_at(bytes, at::COMMAND, HEADER),
+        })
+    }
+
+    /// Nanoseconds from the start to a stamp.
+    pub fn nanos(&self, ticks: u64) -> u64 {
+        (ticks.saturating_sub(self.start_ticks) as f64 * self.tick_ns) as u64
+    }
+}
+
+/// The header of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chunk {
+    /// Where it begins in the file.
+    pub offset: u64,
+    /// Its length with this header.
+    pub length: u32,
+    /// Its thread.
+    pub thread: u32,
+    /// Its number within the thread.
+    pub number: u32,
+    /// Ticks at its begin.
+    pub stamp: u64,
+}
+
+impl Chunk {
+    /// Reads a chunk's header; `None` if it is not one.
+    pub fn read(bytes: &[u8], offset: u64) -> Option<Chunk> {
+        if bytes.len() < CHUNK_HEADER || bytes[..4] != CHUNK_MAGIC {
+            return None;
+        }
+        let length = u32_at(bytes, 4);
+        let sound = (length as usize).is_multiple_of(CHUNK_ALIGN) && (1..=LONGEST_CHUNK).contains(&(length as usize));
+        let (thread, number) = (u32_at(bytes, 8), u32_at(bytes, 12));
+        sound.then_some(Chunk { offset, length, thread, number, stamp: u64_at(bytes, 16) })
+    }
+
+    /// Writes the header.
+    pub fn write(&self, bytes: &mut [u8]) {
+        bytes[4..8].copy_from_slice(&self.length.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.thread.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.number.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.stamp.to_le_bytes());
+        bytes[24..32].fill(0);
+        bytes[..4].copy_from_slice(&CHUNK_MAGIC);
+    }
+}
+
+fn u32_at(bytes: &[u8], offset: usize) -> u32 {
+    u32::from_le_bytes(bytes[offset..offset + 4].try_into().expect("four bytes"))
+}
+
+fn u64_at(bytes: &[u8], offset: usize) -> u64 {
+    u64::from_le_bytes(bytes[offset..offset + 8].try_into().expect("eight bytes"))
+}
+
+fn text_at(bytes: &[u8], from: usize, to: usize) -> String {
+    let text = bytes[from..to].split(|byte| *byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(text).into_owned()
+}

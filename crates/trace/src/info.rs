@@ -1,0 +1,321 @@
+//! What a trace tells by itself. In: a trace. Out: threads, sizes, lifetimes, live bytes over time, and what grows.
+//! Memory is bounded by the blocks that live at one time.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::coder::How;
+use crate::error::Result;
+use crate::format::Header;
+use crate::merge::{At, Merged, Sink, merge};
+use crate::reader::Trace;
+
+/// Powers of two of sizes: class `n` has blocks above 2^(n-1) up to 2^n bytes.
+pub const CLASSES: usize = 48;
+/// The most points of the curve of live bytes.
+const MOST_POINTS: usize = 512;
+
+/// What a trace tells.
+#[derive(Clone, Debug, Serialize)]
+pub struct Info {
+    /// The file's header.
+    pub header: Header,
+    /// Bytes of the file that are used.
+    pub bytes: u64,
+    /// What the merge found.
+    pub merged: Merged,
+    /// Allocations.
+    pub allocations: u64,
+    /// Of these, by calloc.
+    pub callocs: u64,
+    /// Of these, with an alignment.
+    pub aligned: u64,
+    /// Frees.
+    pub frees: u64,
+    /// Reallocs.
+    pub resizes: u64,
+    /// Frees and reallocs by another thread than the one that allocated.
+    pub crossing: u64,
+    /// Bytes of all allocations together.
+    pub requested: u64,
+    /// The most live bytes at one time.
+    pub peak_live: u64,
+    /// That time in nanoseconds.
+    pub peak_nanos: u64,
+    /// Live bytes at the end.
+    pub end_live: u64,
+    /// RssAnon at its highest reading, in bytes.
+    pub most_resident: u64,
+    /// Each class of sizes that occurs.
+    pub classes: Vec<Class>,
+    /// Blocks by their lifetime: up to a microsecond, ten, and so on; the last one those alive at the end.
+    pub lifetimes: Vec<(String, u64)>,
+    /// Threads: number, events, first and last event in nanoseconds, whether it ended.
+    pub threads: Vec<Thread>,
+    /// The most threads at one time.
+    pub most_threads: u64,
+    /// Live bytes over time.
+    pub curve: Vec<Point>,
+}
+
+/// The blocks of one class of sizes.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Class {
+    /// The largest size.
+    pub up_to: u64,
+    /// Allocations.
+    pub allocations: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Live bytes at the peak.
+    pub at_peak: u64,
+    /// Live bytes at the end.
+    pub at_end: u64,
+    /// Whether its live bytes only rose, over the quarters of the trace.
+    pub grows: bool,
+}
+
+/// A thread of the program.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Thread {
+    /// Its number.
+    pub thread: u32,
+    /// Its events.
+    pub events: u64,
+    /// Its first event.
+    pub first_nanos: u64,
+    /// Its last event.
+    pub last_nanos: u64,
+    /// Whether it ended before the program did.
+    pub ended: bool,
+}
+
+/// A point of the curve.
+#[derive(Clone, Debug, Serialize)]
+pub struct Point {
+    /// Time.
+    pub nanos: u64,
+    /// Live bytes.
+    pub live: u64,
+    /// RssAnon in bytes, the last reading.
+    pub resident: u64,
+    /// Events until then.
+    pub events: u64,
+    #[serde(skip)]
+    classes: [u64; CLASSES],
+}
+
+/// The class of a size.
+fn class_of(size: u64) -> usize {
+    (u64::BITS - size.saturating_sub(1).leading_zeros()).min(CLASSES as u32 - 1) as usize
+}
+
+struct Block {
+    size: u64,
+    born: u64,
+    thread: u32,
+}
+
+struct Counter {
+    allocations: u64,
+    callocs: u64,
+    aligned: u64,
+    frees: u64,
+    resizes: u64,
+    crossing: u64,
+    requested: u64,
+    live: u64,
+    peak_live: u64,
+    peak_nanos: u64,
+    /// Live bytes are above every earlier number, and the make-up of that peak is not kept yet.
+    rising: bool,
+    resident: u64,
+    most_resident: u64,
+    classes: [(u64, u64); CLASSES],
+    now: [u64; CLASSES],
+    at_peak: [u64; CLASSES],
+    lifetimes: [u64; 10],
+    threads: BTreeMap<u32, Thread>,
+    running: u64,
+    most_threads: u64,
+    curve: Vec<Point>,
+    /// Time between two points.
+    step: u64,
+    events: u64,
+}
+
+impl Counter {
+    fn tick(&mut self, at: At) {
+        self.events += 1;
+        let thread = self.threads.entry(at.thread).or_default();
+        if thread.events == 0 {
+            *thread = Thread { thread: at.thread, first_nanos: at.nanos, ..Thread::default() };
+        }
+        thread.events += 1;
+        thread.last_nanos = at.nanos;
+        if self.curve.last().is_none_or(|last| at.nanos >= last.nanos.saturating_add(self.step)) {
+            if self.curve.len() == MOST_POINTS {
+                let mut kept = 0;
+                self.curve.retain(|_| {
+                    kept += 1;
+                    kept % 2 == 1
+                });
+                self.step = self.step.saturating_mul(2);
+            }
+            self.point(at.nanos);
+        }
+    }
+
+    fn point(&mut self, nanos: u64) {
+        let (live, resident, events, classes) = (self.live, self.resident, self.events, self.now);
+        self.curve.push(Point { nanos, live, resident, events, classes });
+    }
+
+    fn add(&mut self, at: At, size: u64) -> Block {
+        let class = class_of(size);
+        self.requested = self.requested.saturating_add(size);
+        self.classes[class].0 += 1;
+        self.classes[class].1 = self.classes[class].1.saturating_add(size);
+        self.now[class] = self.now[class].saturating_add(size);
+        self.live = self.live.saturating_add(size);
+        if self.live > self.peak_live {
+            (self.peak_live, self.peak_nanos, self.rising) = (self.live, at.nanos, true);
+        }
+        Block { size, born: at.nanos, thread: at.thread }
+    }
+
+    fn remove(&mut self, at: At, block: &Block) {
+        if self.rising {
+            (self.at_peak, self.rising) = (self.now, false);
+        }
+        let class = class_of(block.size);
+        self.now[class] = self.now[class].saturating_sub(block.size);
+        self.live = self.live.saturating_sub(block.size);
+        self.crossing += u64::from(block.thread != at.thread);
+        let age = at.nanos.saturating_sub(block.born);
+        let decade = [1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000, 10_000_000_000_u64];
+        self.lifetimes[decade.iter().position(|limit| age <= *limit).unwrap_or(decade.len())] += 1;
+    }
+}
+
+impl Sink for Counter {
+    type Block = Block;
+
+    fn began(&mut self, _: At) {
+        self.running += 1;
+        self.most_threads = self.most_threads.max(self.running);
+    }
+
+    fn allocated(&mut self, at: At, how: How, size: u64) -> Block {
+        self.tick(at);
+        self.allocations += 1;
+        self.callocs += u64::from(how == How::Calloc);
+        self.aligned += u64::from(matches!(how, How::Aligned(_)));
+        self.add(at, size)
+    }
+
+    fn freed(&mut self, at: At, block: Block) {
+        self.tick(at);
+        self.frees += 1;
+        self.remove(at, &block);
+    }
+
+    fn resized(&mut self, at: At, block: Block, size: u64) -> Block {
+        self.tick(at);
+        self.resizes += 1;
+        self.remove(at, &block);
+        self.add(at, size)
+    }
+
+    fn resident(&mut self, at: At, kib: u64) {
+        self.resident = kib.saturating_mul(1024);
+        self.most_resident = self.most_resident.max(self.resident);
+        self.tick(at);
+    }
+
+    fn ended(&mut self, at: At) {
+        self.running = self.running.saturating_sub(1);
+        self.tick(at);
+        self.threads.entry(at.thread).or_default().ended = true;
+    }
+}
+
+/// Reads the whole trace.
+pub fn info(trace: &Trace) -> Result<Info> {
+    let mut counter = Counter {
+        allocations: 0,
+        callocs: 0,
+        aligned: 0,
+        frees: 0,
+        resizes: 0,
+        crossing: 0,
+        requested: 0,
+        live: 0,
+        peak_live: 0,
+        peak_nanos: 0,
+        rising: false,
+        resident: 0,
+        most_resident: 0,
+        classes: [(0, 0); CLASSES],
+        now: [0; CLASSES],
+        at_peak: [0; CLASSES],
+        lifetimes: [0; 10],
+        threads: BTreeMap::new(),
+        running: 0,
+        most_threads: 0,
+        curve: Vec::new(),
+        step: 100_000,
+        events: 0,
+    };
+    let merged = merge(trace, &mut counter)?;
+    counter.lifetimes[9] = merged.alive;
+    if counter.rising {
+        counter.at_peak = counter.now;
+    }
+    counter.point(merged.nanos);
+    let classes = (0..CLASSES).filter(|class| counter.classes[*class].0 > 0);
+    let classes = classes.map(|class| Class {
+        up_to: 1 << class,
+        allocations: counter.classes[class].0,
+        bytes: counter.classes[class].1,
+        at_peak: counter.at_peak[class],
+        at_end: counter.now[class],
+        grows: grows(&counter.curve, class, counter.live),
+    });
+    let names = ["1 us", "10 us", "100 us", "1 ms", "10 ms", "100 ms", "1 s", "10 s", "longer", "alive at the end"];
+    Ok(Info {
+        header: trace.header.clone(),
+        bytes: trace.bytes,
+        allocations: counter.allocations,
+        callocs: counter.callocs,
+        aligned: counter.aligned,
+        frees: counter.frees,
+        resizes: counter.resizes,
+        crossing: counter.crossing,
+        requested: counter.requested,
+        peak_live: counter.peak_live,
+        peak_nanos: counter.peak_nanos,
+        end_live: counter.live,
+        most_resident: counter.most_resident.max(trace.header.most_resident),
+        classes: classes.collect(),
+        lifetimes: names.iter().zip(counter.lifetimes).map(|(name, count)| (name.to_string(), count)).collect(),
+        threads: counter.threads.into_values().collect(),
+        most_threads: counter.most_threads,
+        curve: counter.curve,
+        merged,
+    })
+}
+
+/// Whether a class rose by a twentieth from each quarter of the trace to the next, and is a hundredth of what lives at
+/// the end or more. The first quarter is the program's start.
+fn grows(curve: &[Point], class: usize, live: u64) -> bool {
+    let Some(end) = curve.last().map(|point| point.nanos) else { return false };
+    let at = |quarter: u64| {
+        let index = curve.partition_point(|point| point.nanos <= end / 4 * quarter);
+        curve[index.saturating_sub(1)].classes[class]
+    };
+    let last = curve[curve.len() - 1].classes[class];
+    let rises = |before: u64, after: u64| after > before.saturating_add(before / 20);
+    rises(at(1), at(2)) && rises(at(2), at(3)) && rises(at(3), last) && last >= live / 100
+}

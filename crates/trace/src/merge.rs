@@ -1,0 +1,319 @@
+//! All threads' events in one order. In: a trace. Out: calls of a [`Sink`], one for each event, and what did not fit.
+//!
+//! Each event has the time of the stamp before it. An address alternates between allocation and free, so an event whose
+//! address is in the wrong state waits until another thread's event changes that. If none does until a millisecond after
+//! the latest time at which the event can have happened, the trace lacks something: a free of an unknown block is
+//! counted as a stray and left out; an allocation of a block that is still alive frees that one first.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
+
+use crate::coder::{Event, How};
+use crate::error::Result;
+use crate::hash::AddressMap;
+use crate::reader::{Item, Stream, Trace};
+
+/// When and where an event happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct At {
+    /// Nanoseconds since the start; never less than that of the event before.
+    pub nanos: u64,
+    /// The thread.
+    pub thread: u32,
+}
+
+/// Receives the events in order.
+pub trait Sink {
+    /// What it keeps of a block while the block lives.
+    type Block;
+    /// A thread's first event follows.
+    fn began(&mut self, _at: At) {}
+    /// A new block.
+    fn allocated(&mut self, at: At, how: How, size: u64) -> Self::Block;
+    /// The end of a block.
+    fn freed(&mut self, at: At, block: Self::Block);
+    /// A block gets another size, and perhaps another address.
+    fn resized(&mut self, at: At, block: Self::Block, size: u64) -> Self::Block;
+    /// The process's RssAnon in KiB.
+    fn resident(&mut self, _at: At, _kib: u64) {}
+    /// A mark of the recorder.
+    fn mark(&mut self, _at: At, _mark: u8) {}
+    /// The thread has ended.
+    fn ended(&mut self, _at: At) {}
+}
+
+/// What a merge found.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+pub struct Merged {
+    /// Events, stamps excluded.
+    pub events: u64,
+    /// Frees of blocks that are not in the trace.
+    pub strays: u64,
+    /// Blocks whose free is not in the trace, seen because their address was allocated again.
+    pub lost_frees: u64,
+    /// Blocks that were alive at the end.
+    pub alive: u64,
+    /// Length of the trace in nanoseconds.
+    pub nanos: u64,
+    /// What was damaged, in words.
+    pub damage: Vec<String>,
+}
+
+/// How much later than its stamps an event may turn out to be, in nanoseconds: counters of two cores differ, and a
+/// processor reads its counter a little early.
+const SLACK_NS: u64 = 1_000_000;
+
+struct Lane<'a> {
+    thread: u32,
+    stream: Option<Stream<'a>>,
+    begins: u64,
+    head: Option<Item>,
+    /// The block of a realloc that has begun, with its address.
+    resizing: Option<Resizing>,
+}
+
+/// A realloc between its begin and its end. The block itself lies in `Merger::held`.
+struct Resizing {
+    address: u64,
+    known: bool,
+}
+
+/// Merges all threads into `sink`.
+pub fn merge<S: Sink>(trace: &Trace, sink: &mut S) -> Result<Merged> {
+    let mut merger = Merger::<S>::new(trace);
+    merger.run(trace, sink);
+    Ok(merger.merged)
+}
+
+struct Merger<'a, S: Sink> {
+    lanes: Vec<Lane<'a>>,
+    held: Vec<Option<S::Block>>,
+    /// The next time of each lane that does not wait.
+    heads: BinaryHeap<Reverse<(u64, usize)>>,
+    live: AddressMap<S::Block>,
+    /// Lanes that wait for a free of the address, and for an allocation.
+    for_free: AddressMap<Vec<usize>>,
+    for_new: AddressMap<Vec<usize>>,
+    /// The time at which each waiting lane gives up, and its lane.
+    patience: BTreeSet<(u64, usize)>,
+    slack: u64,
+    nanos: u64,
+    merged: Merged,
+}
+
+/// What became of a lane's next event.
+enum Step {
+    Done,
+    Waits,
+}
+
+impl<'a, S: Sink> Merger<'a, S> {
+    fn new(trace: &'a Trace) -> Self {
+        let mut lanes: Vec<Lane> = trace
+            .threads()
+            .map(|(thread, begins)| Lane { thread, stream: None, begins, head: None, resizing: None })
+            .collect();
+        lanes.sort_by_key(|lane| (lane.begins, lane.thread));
+        let heads = lanes.iter().enumerate().map(|(at, lane)| Reverse((lane.begins, at))).collect();
+        let held = lanes.iter().map(|_| None).collect();
+        let merged = Merged { damage: trace.damage().into_iter().map(String::from).collect(), ..Merged::default() };
+        Merger {
+            lanes,
+            held,
+            heads,
+            live: AddressMap::default(),
+            for_free: AddressMap::default(),
+            for_new: AddressMap::default(),
+            patience: BTreeSet::new(),
+            slack: (SLACK_NS as f64 / trace.header.tick_ns) as u64,
+            nanos: 0,
+            merged,
+        }
+    }
+
+    fn run(&mut self, trace: &'a Trace, sink: &mut S) {
+        loop {
+            let next = self.heads.peek().map(|Reverse((time, _))| *time);
+            let forced = self.patience.first().copied().filter(|(until, _)| next.is_none_or(|next| *until < next));
+            let lane = match forced {
+                Some((until, lane)) => {
+                    self.patience.remove(&(until, lane));
+                    self.leave(lane);
+                    lane
+                }
+                None => match self.heads.pop() {
+                    Some(Reverse((_, lane))) => lane,
+                    None => break,
+                },
+            };
+            self.lane(trace, lane, forced.is_some(), sink);
+        }
+        self.merged.alive = self.live.len() as u64 + self.held.iter().flatten().count() as u64;
+        self.merged.nanos = self.nanos;
+    }
+
+    /// Executes events of one lane until another lane's is earlier.
+    fn lane(&mut self, trace: &'a Trace, lane: usize, mut forced: bool, sink: &mut S) {
+        loop {
+            if self.lanes[lane].head.is_none() {
+                let this = &mut self.lanes[lane];
+                let thread = this.thread;
+                if this.stream.is_none() && this.begins != u64::MAX {
+                    this.stream = Some(trace.stream(thread));
+                    this.begins = u64::MAX;
+                    let nanos = self.nanos;
+                    sink.began(At { nanos, thread });
+                }
+                let Some(stream) = &mut this.stream else { return };
+                this.head = stream.next();
+                if this.head.is_none() {
+                    if let Some(damage) = stream.damage() {
+                        self.merged.damage.push(format!("thread {thread}: {damage}"));
+                    }
+                    this.stream = None;
+                    return;
+                }
+            }
+            let item = self.lanes[lane].head.expect("just read");
+            // An earlier event goes first, and so does a lane whose patience ends before this event.
+            let is_late = self.heads.peek().is_some_and(|Reverse((time, _))| *time < item.low)
+                || self.patience.first().is_some_and(|(until, _)| *until < item.low);
+            if !forced && is_late {
+                self.heads.push(Reverse((item.low, lane)));
+                return;
+            }
+            self.nanos = self.nanos.max(trace.header.nanos(item.low));
+            match self.execute(lane, item, forced, sink) {
+                Step::Done => self.lanes[lane].head = None,
+                Step::Waits => {
+                    self.patience.insert((item.high.max(item.low).saturating_add(self.slack), lane));
+                    return;
+                }
+            }
+            forced = false;
+        }
+    }
+
+    fn execute(&mut self, lane: usize, item: Item, forced: bool, sink: &mut S) -> Step {
+        let at = At { nanos: self.nanos, thread: self.lanes[lane].thread };
+        match item.event {
+            Event::New { how, address, size } => {
+                if self.live.contains_key(&address) {
+                    if !forced {
+                        self.for_free.entry(address).or_default().push(lane);
+                        return Step::Waits;
+                    }
+                    self.merged.lost_frees += 1;
+                    let block = self.live.remove(&address).expect("just seen");
+                    sink.freed(at, block);
+                }
+                let old = match how {
+                    How::Resized => self.lanes[lane].resizing.take().and(self.held[lane].take()),
+                    _ => None,
+                };
+                let block = match old {
+                    Some(old) => sink.resized(at, old, size),
+                    None => sink.allocated(at, how, size),
+                };
+                self.live.insert(address, block);
+                self.wake_new(address);
+            }
+            Event::Free { address } | Event::Resize { address } => {
+                let block = self.live.remove(&address);
+                if block.is_none() && !forced {
+                    self.for_new.entry(address).or_default().push(lane);
+                    return Step::Waits;
+                }
+                let known = block.is_some();
+                self.merged.strays += u64::from(!known);
+                if matches!(item.event, Event::Resize { .. }) {
+                    // A begin without an end: the block is gone as far as anyone can tell.
+                    if let Some(old) = self.held[lane].take() {
+                        sink.freed(at, old);
+                    }
+                    self.lanes[lane].resizing = Some(Resizing { address, known });
+                    self.held[lane] = block;
+                } else if let Some(block) = block {
+                    sink.freed(at, block);
+                }
+                if known {
+                    self.wake_free(address);
+                }
+            }
+            Event::ResizeFailed => {
+                if let Some(resizing) = self.lanes[lane].resizing.take().filter(|resizing| resizing.known)
+                    && let Some(block) = self.held[lane].take()
+                {
+                    if let Some(other) = self.live.insert(resizing.address, block) {
+                        self.merged.lost_frees += 1;
+                        sink.freed(at, other);
+                    }
+                    self.wake_new(resizing.address);
+                }
+            }
+            Event::ResizeFreed => {
+                self.lanes[lane].resizing = None;
+                if let Some(block) = self.held[lane].take() {
+                    sink.freed(at, block);
+                }
+            }
+            Event::Resident(kib) => sink.resident(at, kib),
+            Event::Mark(mark) => sink.mark(at, mark),
+            Event::End => sink.ended(at),
+            Event::Stamp => {}
+        }
+        self.merged.events += 1;
+        Step::Done
+    }
+
+    fn wake_free(&mut self, address: u64) {
+        if !self.for_free.is_empty()
+            && let Some(lanes) = self.for_free.remove(&address)
+        {
+            self.wake(lanes);
+        }
+    }
+
+    fn wake_new(&mut self, address: u64) {
+        if !self.for_new.is_empty()
+            && let Some(lanes) = self.for_new.remove(&address)
+        {
+            self.wake(lanes);
+        }
+    }
+
+    /// Lets lanes try again.
+    fn wake(&mut self, lanes: Vec<usize>) {
+        for lane in lanes {
+            self.forget(lane);
+            let low = self.lanes[lane].head.map_or(0, |item| item.low);
+            self.heads.push(Reverse((low, lane)));
+        }
+    }
+
+    /// The lane's patience is no longer counted.
+    fn forget(&mut self, lane: usize) {
+        if let Some(item) = self.lanes[lane].head {
+            self.patience.remove(&(item.high.max(item.low).saturating_add(self.slack), lane));
+        }
+    }
+
+    /// The lane waits for its address no longer.
+    fn leave(&mut self, lane: usize) {
+        let Some(item) = self.lanes[lane].head else { return };
+        let (waiting, address) = match item.event {
+            Event::New { address, .. } => (&mut self.for_free, address),
+            Event::Free { address } | Event::Resize { address } => (&mut self.for_new, address),
+            _ => return,
+        };
+        if let Some(lanes) = waiting.get_mut(&address) {
+            lanes.retain(|waiting| *waiting != lane);
+            if lanes.is_empty() {
+                waiting.remove(&address);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

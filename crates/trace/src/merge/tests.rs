@@ -1,0 +1,230 @@
+//! Random programs against a model, and traces that are damaged.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use proptest::collection::vec;
+use proptest::prelude::{Strategy, any};
+use tempfile::NamedTempFile;
+
+use super::*;
+use crate::sample::Sample;
+
+/// One step of a program: its thread, what it does, with which block, and how long it takes.
+type Step = (u32, u8, usize, u64, u64);
+
+fn programs() -> impl Strategy<Value = Vec<Step>> {
+    vec((0_u32..4, any::<u8>(), any::<usize>(), 1_u64..2000, 1_u64..400), 1..600)
+}
+
+/// The life of a block: its size, and the thread that freed it.
+type Life = (u64, Option<u32>);
+
+/// Lives by the thread and the number of the allocation in it.
+type Lives = BTreeMap<(u32, u32), Life>;
+
+struct Model {
+    lives: Lives,
+    /// Blocks that are alive: address, who made it.
+    live: Vec<(u64, (u32, u32))>,
+    /// Free addresses with the thread that had each last.
+    free: Vec<(u64, u32)>,
+    fresh: u64,
+    made: BTreeMap<u32, u32>,
+}
+
+/// Plays a program: the model's lives and the trace. `exact` leaves out what the format cannot place exactly: an
+/// address that the thread had itself lately, but another thread since then.
+fn play(program: &[Step], chunk: usize, every: u32, exact: bool) -> (Lives, Vec<u8>) {
+    let mut sample = Sample::stamped(chunk, every);
+    let mut model =
+        Model { lives: Lives::new(), live: Vec::new(), free: Vec::new(), fresh: 0x10_0000, made: BTreeMap::new() };
+    let mut ticks = 0;
+    for &(thread, what, which, size, took) in program {
+        ticks += took;
+        if what < 140 || model.live.is_empty() {
+            let address = model.address(size, &sample, thread, exact);
+            let how = if what % 7 == 0 { How::Calloc } else { How::Aligned(4) };
+            sample.event(thread, ticks, Event::New { how, address, size: size * 8 });
+            let made = model.make(thread, size * 8);
+            model.live.push((address, made));
+            continue;
+        }
+        let at = which % model.live.len();
+        let (address, made) = model.live[at];
+        if exact && made.0 != thread && sample.is_recent(thread, address) {
+            continue;
+        }
+        model.live.swap_remove(at);
+        model.lives.get_mut(&made).unwrap().1 = Some(thread);
+        model.free.push((address, made.0));
+        if what < 220 {
+            sample.event(thread, ticks, Event::Free { address });
+        } else {
+            sample.event(thread, ticks, Event::Resize { address });
+            let address = model.address(size, &sample, thread, exact);
+            sample.event(thread, ticks, Event::New { how: How::Resized, address, size: size * 8 });
+            let made = model.make(thread, size * 8);
+            model.live.push((address, made));
+        }
+    }
+    (model.lives, sample.finish())
+}
+
+impl Model {
+    /// The address that was freed last, as allocators do; some are split anew.
+    fn address(&mut self, size: u64, sample: &Sample, thread: u32, exact: bool) -> u64 {
+        if !size.is_multiple_of(5)
+            && let Some((address, last)) = self.free.pop()
+            && (!exact || last == thread || !sample.is_recent(thread, address))
+        {
+            return address;
+        }
+        self.fresh += 16 + size / 100 * 16;
+        self.fresh
+    }
+
+    fn make(&mut self, thread: u32, size: u64) -> (u32, u32) {
+        let made = self.made.entry(thread).or_default();
+        *made += 1;
+        self.lives.insert((thread, *made), (size, None));
+        (thread, *made)
+    }
+}
+
+#[derive(Default)]
+struct Seen {
+    lives: Lives,
+    made: BTreeMap<u32, u32>,
+    last: u64,
+}
+
+impl Seen {
+    fn make(&mut self, at: At, size: u64) -> (u32, u32) {
+        assert!(at.nanos >= self.last, "time went back");
+        self.last = at.nanos;
+        let made = self.made.entry(at.thread).or_default();
+        *made += 1;
+        let made = (at.thread, *made);
+        self.lives.insert(made, (size, None));
+        made
+    }
+}
+
+impl Sink for Seen {
+    type Block = (u32, u32);
+
+    fn allocated(&mut self, at: At, _: How, size: u64) -> Self::Block {
+        self.make(at, size)
+    }
+
+    fn freed(&mut self, at: At, block: Self::Block) {
+        self.lives.get_mut(&block).unwrap().1 = Some(at.thread);
+    }
+
+    fn resized(&mut self, at: At, block: Self::Block, size: u64) -> Self::Block {
+        self.freed(at, block);
+        self.make(at, size)
+    }
+}
+
+fn file(bytes: &[u8]) -> NamedTempFile {
+    let mut file = NamedTempFile::new().unwrap();
+    file.write_all(bytes).unwrap();
+    file
+}
+
+fn merged(bytes: &[u8]) -> (Seen, Merged) {
+    let file = file(bytes);
+    let trace = Trace::open(file.path()).unwrap();
+    let mut seen = Seen::default();
+    let merged = merge(&trace, &mut seen).unwrap();
+    (seen, merged)
+}
+
+/// Calloc rounds small sizes up to 8, and these are multiples of 8.
+#[test]
+fn fuzz_every_life_is_the_same_after_the_merge() {
+    allocanary_testing::fuzz::holds(200, 1, (programs(), 1_u32..17, 512_usize..4096), |(program, every, chunk)| {
+        let (lives, bytes) = play(&program, chunk & !63, every, true);
+        let (seen, merged) = merged(&bytes);
+        assert_eq!((merged.strays, merged.lost_frees, merged.damage), (0, 0, vec![]));
+        assert_eq!(seen.lives, lives);
+    });
+}
+
+/// What the format cannot place exactly (these programs do little else) may cost single frees, but no allocation, and no
+/// thread stands still.
+#[test]
+fn fuzz_no_allocation_is_lost_where_an_address_went_round() {
+    allocanary_testing::fuzz::holds(200, 1, (programs(), 1_u32..17), |(program, every)| {
+        let (lives, bytes) = play(&program, 1024, every, false);
+        let (seen, merged) = merged(&bytes);
+        assert_eq!(merged.damage, Vec::<String>::new());
+        let sizes = |lives: &Lives| lives.iter().map(|(made, life)| (*made, life.0)).collect::<Vec<_>>();
+        assert_eq!(sizes(&seen.lives), sizes(&lives));
+    });
+}
+
+/// Flipped, cut and repeated bytes: whatever is found is found without a panic, and is replayed.
+#[test]
+fn fuzz_damage_is_named_or_harmless() {
+    let damage = vec((any::<u8>(), any::<usize>(), any::<u8>(), 1_usize..200), 1..8);
+    allocanary_testing::fuzz::holds(150, 1, (programs(), damage), |(program, damage)| {
+        let (_, mut bytes) = play(&program, 512, 16, false);
+        for (what, at, value, length) in damage {
+            let at = if what < 40 { at % bytes.len().min(4096) } else { at % bytes.len() };
+            let end = (at + length).min(bytes.len());
+            match what % 4 {
+                0 => bytes[at] ^= value | 1,
+                1 => bytes.truncate(at.max(1)),
+                2 => bytes.extend_from_within(at..end),
+                _ => drop(bytes.splice(at..at, vec![value; length])),
+            }
+        }
+        let file = file(&bytes);
+        let Ok(trace) = Trace::open(file.path()) else { return };
+        let told = crate::info::info(&trace).unwrap();
+        let prepared = NamedTempFile::new().unwrap();
+        crate::prepare::write(&trace, prepared.path()).unwrap();
+        let prepared = crate::replay::Prepared::open(prepared.path()).unwrap();
+        if told.requested < 1 << 24 {
+            let options = crate::replay::Options::default();
+            // An alignment of terabytes is more than any allocator has.
+            if let Err(error) = crate::replay::run(&prepared, &std::alloc::System, options, &mut |_, _| ()) {
+                assert_eq!(error.to_string(), "the allocator had no memory");
+            }
+        }
+    });
+}
+
+#[test]
+fn what_is_missing_is_counted() {
+    let mut sample = Sample::new(512);
+    let new = |address| Event::New { how: How::Malloc, address, size: 64 };
+    sample.event(0, 10, new(0x1000));
+    sample.event(0, 20, new(0x1000)); // its free is not there
+    sample.event(1, 30, Event::Free { address: 0x9000 }); // unknown
+    sample.event(1, 40, new(0x2000));
+    sample.event(1, 50, Event::Resize { address: 0x2000 });
+    sample.event(1, 60, Event::ResizeFailed);
+    let (seen, merged) = merged(&sample.finish());
+    assert_eq!((merged.lost_frees, merged.strays, merged.alive), (1, 1, 2));
+    assert_eq!(seen.lives[&(0, 1)], (64, Some(0)));
+    assert_eq!((seen.lives[&(0, 2)], seen.lives[&(1, 1)]), ((64, None), (64, None)));
+}
+
+/// A trace that was cut, as by a full disk while it was copied, is read up to there, and says so.
+#[test]
+fn a_cut_trace_is_read_up_to_the_cut() {
+    let mut sample = Sample::new(512);
+    for at in 0..10_000 {
+        sample.event(0, at * 10, Event::New { how: How::Malloc, address: 0x1000 + at * 64, size: 64 });
+    }
+    let bytes = sample.finish();
+    let (_, whole) = merged(&bytes);
+    assert_eq!(whole.events, 10_000);
+    let (_, half) = merged(&bytes[..bytes.len() / 2]);
+    assert!((3000..6000).contains(&half.events), "{}", half.events);
+    assert!(half.damage[0].contains("the file is cut"), "{:?}", half.damage);
+}

@@ -1,0 +1,470 @@
+//! The form of a trace that is replayed. In: a trace. Out: a file of operations of 16 bytes, thread by thread, that is
+//! mapped and executed without decoding.
+//!
+//! Every block has a slot of a table. A slot that is used again carries a generation: no thread takes another's block.
+//! The merged order is cut into epochs of some hundred operations; a thread begins an epoch only when all threads have
+//! finished the epochs before the last few. So threads cannot run away from each other, and waiting follows the order of
+//! the trace, in which nothing waits for something later.
+//!
+//! The file: a header of 4096 bytes, operations in runs of one thread each, then the tables that the header points to.
+//! It belongs to one version of this program and is made again where it does not fit; the trace is the format that lasts.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::io::{BufWriter, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use crate::coder::How;
+use crate::error::{Error, Result};
+use crate::merge::{At, Merged, Sink, merge};
+use crate::reader::Trace;
+
+/// Begins a prepared file; the last byte is its version.
+pub(crate) const MAGIC: [u8; 8] = *b"ALCPREP\x01";
+pub(crate) const HEADER: u64 = 4096;
+/// Operations of one epoch.
+const EPOCH: u32 = 256;
+/// An epoch also ends where the program did nothing for so long, in nanoseconds.
+const GAP: u64 = 1_000_000;
+/// A wait of the program that counts as idle.
+const IDLE: u64 = 20_000_000;
+/// Operations of one run.
+const RUN: usize = 2048;
+/// Slots that a thread keeps for itself.
+const OWN_SLOTS: usize = 512;
+
+/// What an operation does.
+pub(crate) mod kind {
+    pub const MALLOC: u32 = 0;
+    pub const CALLOC: u32 = 1;
+    pub const FREE: u32 = 2;
+    pub const REALLOC: u32 = 3;
+    /// An epoch begins for this thread: its number in `slot`, nanoseconds since the start in `value`.
+    pub const EPOCH: u32 = 4;
+    /// The thread ends.
+    pub const END: u32 = 5;
+}
+
+/// One operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct Op {
+    /// The block's slot, or an epoch.
+    pub slot: u32,
+    /// The kind in 3 bits, log2 of the alignment in 6, the slot's generation in the upper 16.
+    pub what: u32,
+    /// The size in bytes, or a time.
+    pub value: u64,
+}
+
+impl Op {
+    fn new(kind: u32, log2: u32, slot: u32, generation: u16, value: u64) -> Self {
+        Op { slot, what: kind | log2 << 3 | u32::from(generation) << 16, value }
+    }
+
+    fn bytes(self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[..4].copy_from_slice(&self.slot.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.what.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.value.to_le_bytes());
+        bytes
+    }
+}
+
+/// A moment at which a replay stops for the meters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    /// After this epoch.
+    pub epoch: u32,
+    /// 0 ready, 1 peak, 2 idle.
+    pub what: u32,
+    /// Live bytes there.
+    pub live: u64,
+}
+
+/// A thread of the replay.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lane {
+    /// Its runs: offset in the file and operations.
+    pub runs: Vec<(u64, u32)>,
+    /// The epoch in which it begins.
+    pub first: u32,
+    /// The epoch in which it ends; `u32::MAX` if it lives to the end.
+    pub last: u32,
+}
+
+/// A summary of what was prepared.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// Operations of the replay.
+    pub operations: u64,
+    /// Threads.
+    pub threads: u64,
+    /// The most live bytes at a mark.
+    pub peak_live: u64,
+    /// The length of the trace in nanoseconds.
+    pub nanos: u64,
+    /// RssAnon of the program at its highest reading, in bytes.
+    pub most_resident: u64,
+    /// RssAnon of the program at its last reading, in bytes.
+    pub last_resident: u64,
+    /// One block in this many was recorded.
+    pub rate: u64,
+}
+
+/// The path of the prepared form: next to the trace, or, where that folder cannot be written, in the folder for
+/// temporary files.
+pub fn path_of(trace: &Path) -> Result<PathBuf> {
+    let name = trace.file_name().unwrap_or_default().to_string_lossy();
+    let metadata = std::fs::metadata(trace).map_err(|error| Error::file(trace, "opening the trace", error))?;
+    let changed = metadata.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+    let key = changed.unwrap_or_default().as_nanos() as u64 ^ metadata.len().rotate_left(32);
+    let beside = trace.with_file_name(format!(".{name}.{key:016x}.replay"));
+    let folder = beside.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if beside.exists() || tempfile_in(folder) {
+        return Ok(beside);
+    }
+    let whole = trace.canonicalize().unwrap_or_else(|_| trace.into());
+    let mut hash = key;
+    for byte in whole.as_os_str().as_encoded_bytes() {
+        hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01B3);
+    }
+    Ok(std::env::temp_dir().join(format!("allocanary-{hash:016x}.replay")))
+}
+
+/// Whether a file can be made in a folder.
+fn tempfile_in(folder: &Path) -> bool {
+    let probe = folder.join(format!(".allocanary-{}", std::process::id()));
+    let made = File::create_new(&probe).is_ok();
+    let _ = std::fs::remove_file(&probe);
+    made
+}
+
+/// Prepares a trace, unless it is prepared already. Returns the path of the prepared form.
+pub fn prepare(trace: &Path) -> Result<PathBuf> {
+    let path = path_of(trace)?;
+    if crate::replay::Prepared::open(&path).is_ok() {
+        return Ok(path);
+    }
+    let source = Trace::open(trace)?;
+    let part = path.with_extension(format!("part{}", std::process::id()));
+    let written = write(&source, &part).and_then(|_| {
+        std::fs::rename(&part, &path).map_err(|error| Error::file(&path, "writing the prepared trace", error))
+    });
+    if written.is_err() {
+        let _ = std::fs::remove_file(&part);
+    }
+    written.map(|()| path)
+}
+
+/// Writes the prepared form of a trace to a file.
+pub fn write(trace: &Trace, path: &Path) -> Result<Merged> {
+    let failed = |error: std::io::Error| Error::file(path, "writing the prepared trace", error);
+    let file = File::create(path).map_err(failed)?;
+    let mut writer = Writer::new(BufWriter::with_capacity(1 << 18, file));
+    writer.out.write_all(&[0; HEADER as usize]).map_err(failed)?;
+    let merged = merge(trace, &mut writer)?;
+    writer.finish(trace, &merged).map_err(failed)?;
+    Ok(merged)
+}
+
+struct Block {
+    slot: u32,
+    generation: u16,
+    log2: u8,
+    size: u64,
+}
+
+#[derive(Default)]
+struct Growing {
+    lane: Lane,
+    pending: Vec<Op>,
+    /// The epoch of its last marker.
+    epoch: Option<u32>,
+    /// Slots of blocks that this thread freed.
+    free: Vec<u32>,
+}
+
+struct Writer {
+    out: BufWriter<File>,
+    offset: u64,
+    error: Option<std::io::Error>,
+    growing: BTreeMap<u32, Growing>,
+    done: Vec<Lane>,
+    /// The number of each thread's lane.
+    generations: Vec<u16>,
+    shared: VecDeque<u32>,
+    epoch: u32,
+    in_epoch: u32,
+    epoch_began: u64,
+    last: u64,
+    /// Threads that have operations in each epoch.
+    remaining: Vec<u32>,
+    live: u64,
+    /// The most live bytes at the end of an epoch, and that epoch.
+    peak: (u64, u32),
+    /// The most live bytes at all.
+    highest: u64,
+    /// The longest wait after the peak, and the epoch before it, and what lived then.
+    idle: Option<(u64, u32, u64)>,
+    marks: Vec<Mark>,
+    operations: u64,
+    last_resident: u64,
+    most_resident: u64,
+    threads: u64,
+}
+
+impl Writer {
+    fn new(out: BufWriter<File>) -> Self {
+        Writer {
+            out,
+            offset: HEADER,
+            error: None,
+            growing: BTreeMap::new(),
+            done: Vec::new(),
+            generations: Vec::new(),
+            shared: VecDeque::new(),
+            epoch: 0,
+            in_epoch: 0,
+            epoch_began: 0,
+            last: 0,
+            remaining: Vec::new(),
+            live: 0,
+            peak: (0, 0),
+            highest: 0,
+            idle: None,
+            marks: Vec::new(),
+            operations: 0,
+            last_resident: 0,
+            most_resident: 0,
+            threads: 0,
+        }
+    }
+
+    /// Ends the epoch.
+    fn cut(&mut self, now: u64) {
+        if self.in_epoch == 0 {
+            return;
+        }
+        if self.live > self.peak.0 {
+            self.peak = (self.live, self.epoch);
+            self.idle = None;
+        }
+        self.epoch += 1;
+        self.in_epoch = 0;
+        self.epoch_began = now;
+    }
+
+    /// Adds an operation of a thread; cuts epochs where they are full or where the program waited.
+    fn push(&mut self, at: At, op: Op) {
+        let waited = at.nanos.saturating_sub(self.last);
+        if self.in_epoch >= EPOCH || waited > GAP {
+            let (before, live) = (self.epoch, self.live);
+            self.cut(at.nanos);
+            if waited > IDLE && before < self.epoch && self.idle.is_none_or(|(longest, ..)| waited > longest) {
+                self.idle = Some((waited, before, live));
+            }
+        }
+        self.last = self.last.max(at.nanos);
+        if self.in_epoch == 0 {
+            self.epoch_began = at.nanos;
+        }
+        self.in_epoch += 1;
+        let (epoch, began) = (self.epoch, self.epoch_began);
+        let growing = self.growing.entry(at.thread).or_default();
+        if growing.epoch != Some(epoch) {
+            if growing.epoch.is_none() {
+                growing.lane.first = epoch;
+                growing.lane.last = u32::MAX;
+                self.threads += 1;
+            }
+            growing.epoch = Some(epoch);
+            growing.pending.push(Op::new(kind::EPOCH, 0, epoch, 0, began));
+            self.remaining.resize(epoch as usize + 1, 0);
+            self.remaining[epoch as usize] += 1;
+        }
+        growing.pending.push(op);
+        let full = growing.pending.len() >= RUN;
+        self.operations += 1;
+        if full {
+            self.flush(at.thread);
+        }
+    }
+
+    fn flush(&mut self, thread: u32) {
+        let Some(growing) = self.growing.get_mut(&thread).filter(|growing| !growing.pending.is_empty()) else { return };
+        growing.lane.runs.push((self.offset, growing.pending.len() as u32));
+        self.offset += growing.pending.len() as u64 * 16;
+        for op in growing.pending.drain(..) {
+            if let Err(error) = self.out.write_all(&op.bytes()) {
+                self.error.get_or_insert(error);
+            }
+        }
+    }
+
+    fn slot(&mut self, thread: u32) -> (u32, u16) {
+        let own = self.growing.get_mut(&thread).and_then(|growing| growing.free.pop());
+        let slot = own.or_else(|| self.shared.pop_front()).unwrap_or_else(|| {
+            self.generations.push(0);
+            self.generations.len() as u32 - 1
+        });
+        (slot, self.generations[slot as usize])
+    }
+
+    fn release(&mut self, thread: u32, slot: u32) {
+        let generation = &mut self.generations[slot as usize];
+        *generation = generation.wrapping_add(1);
+        let free = &mut self.growing.entry(thread).or_default().free;
+        free.push(slot);
+        if free.len() > OWN_SLOTS {
+            // Those that were freed long ago: no other thread has to wait for them.
+            self.shared.extend(free.drain(..OWN_SLOTS / 2));
+        }
+    }
+
+    /// Cuts before a fall from the highest number, so that a mark can stop there.
+    fn before_a_fall(&mut self, at: At, size: u64) {
+        if self.live == self.highest
+            && size >= (64 << 10).max(self.live / 128)
+            && self.live > self.peak.0 + self.peak.0 / 200
+        {
+            self.cut(at.nanos);
+        }
+    }
+
+    fn end(&mut self, thread: u32, last: u32) {
+        self.flush(thread);
+        if let Some(mut growing) = self.growing.remove(&thread) {
+            growing.lane.last = last;
+            self.shared.extend(growing.free.drain(..));
+            if growing.epoch.is_some() {
+                self.done.push(growing.lane);
+            }
+        }
+    }
+
+    fn finish(mut self, trace: &Trace, merged: &Merged) -> std::io::Result<()> {
+        self.cut(merged.nanos);
+        for thread in self.growing.keys().copied().collect::<Vec<_>>() {
+            self.end(thread, u32::MAX);
+        }
+        if let Some(error) = self.error {
+            return Err(error);
+        }
+        let epochs = self.remaining.len() as u32;
+        if epochs > 0 {
+            self.marks.retain(|mark| mark.epoch < epochs);
+            let (live, epoch) = self.peak;
+            self.marks.push(Mark { epoch: epoch.min(epochs - 1), what: 1, live });
+            let (epoch, live) = match self.idle {
+                Some((_, epoch, live)) => (epoch, live),
+                None => (epochs - 1, self.live),
+            };
+            self.marks.push(Mark { epoch, what: 2, live });
+            self.marks.sort_by_key(|mark| (mark.epoch, mark.what));
+        }
+        self.done.sort_by_key(|lane| lane.first);
+        let tables = self.offset;
+        let mut words: Vec<u64> = Vec::new();
+        for mark in &self.marks {
+            words.extend([u64::from(mark.epoch), u64::from(mark.what), mark.live]);
+        }
+        for lane in &self.done {
+            words.extend([u64::from(lane.first), u64::from(lane.last), lane.runs.len() as u64]);
+            words.extend(lane.runs.iter().flat_map(|(offset, count)| [*offset, u64::from(*count)]));
+        }
+        for word in words.iter().copied().chain(self.remaining.iter().map(|count| u64::from(*count))) {
+            self.out.write_all(&word.to_le_bytes())?;
+        }
+        let header = [
+            tables,
+            self.marks.len() as u64,
+            self.done.len() as u64,
+            u64::from(epochs),
+            self.generations.len() as u64,
+            self.operations,
+            self.highest,
+            merged.nanos,
+            self.most_resident.max(trace.header.most_resident),
+            self.last_resident,
+            u64::from(trace.header.rate),
+            self.threads,
+        ];
+        self.out.seek(SeekFrom::Start(8))?;
+        for word in header {
+            self.out.write_all(&word.to_le_bytes())?;
+        }
+        self.out.flush()?;
+        // The magic comes last: a file that was cut is no prepared trace.
+        self.out.seek(SeekFrom::Start(0))?;
+        self.out.write_all(&MAGIC)?;
+        self.out.flush()
+    }
+}
+
+impl Sink for Writer {
+    type Block = Block;
+
+    fn allocated(&mut self, at: At, how: How, size: u64) -> Block {
+        let (slot, generation) = self.slot(at.thread);
+        let (kind, log2) = match how {
+            How::Calloc => (kind::CALLOC, natural(size)),
+            How::Aligned(log2) => (kind::MALLOC, log2.min(40)),
+            _ => (kind::MALLOC, natural(size)),
+        };
+        self.push(at, Op::new(kind, u32::from(log2), slot, generation, size));
+        self.live = self.live.saturating_add(size);
+        self.highest = self.highest.max(self.live);
+        Block { slot, generation, log2, size }
+    }
+
+    fn freed(&mut self, at: At, block: Block) {
+        self.before_a_fall(at, block.size);
+        self.push(at, Op::new(kind::FREE, u32::from(block.log2), block.slot, block.generation, block.size));
+        self.live = self.live.saturating_sub(block.size);
+        self.release(at.thread, block.slot);
+    }
+
+    fn resized(&mut self, at: At, block: Block, size: u64) -> Block {
+        // The block keeps its alignment, as `GlobalAlloc` wants it. Less than that would not be a plain realloc there.
+        let (log2, size) = (block.log2, size.max(1 << block.log2.min(4)));
+        self.before_a_fall(at, block.size);
+        let generation = block.generation.wrapping_add(1);
+        self.push(at, Op::new(kind::REALLOC, u32::from(log2), block.slot, block.generation, size));
+        self.generations[block.slot as usize] = generation;
+        self.live = self.live.saturating_sub(block.size).saturating_add(size);
+        self.highest = self.highest.max(self.live);
+        Block { slot: block.slot, generation, log2, size }
+    }
+
+    fn resident(&mut self, _: At, kib: u64) {
+        self.last_resident = kib.saturating_mul(1024);
+        self.most_resident = self.most_resident.max(self.last_resident);
+    }
+
+    fn mark(&mut self, at: At, mark: u8) {
+        if mark == 0 {
+            let (epoch, live) = (self.epoch, self.live);
+            self.cut(at.nanos);
+            self.marks.push(Mark { epoch, what: 0, live });
+        }
+    }
+
+    fn ended(&mut self, at: At) {
+        self.push(at, Op::new(kind::END, 0, 0, 0, 0));
+        let last = self.epoch;
+        self.end(at.thread, last);
+    }
+}
+
+/// log2 of the alignment that malloc gives a block of this size. A smaller block than 16 bytes is asked for with its own
+/// size: with 16 an allocator would take its path for alignments.
+fn natural(size: u64) -> u8 {
+    match size {
+        16.. => 4,
+        8.. => 3,
+        4.. => 2,
+        2.. => 1,
+        _ => 0,
+    }
+}

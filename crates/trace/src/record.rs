@@ -1,0 +1,89 @@
+//! Recording a program. In: a command line and a folder. Out: the program's exit, and a trace for each of its processes.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+
+use crate::error::{Error, Result};
+use crate::format::{HEADER, Header};
+
+/// A program to record.
+pub struct Recording<'a> {
+    /// The preload that records.
+    pub preload: &'a Path,
+    /// The folder for the traces; made if it is missing.
+    pub folder: &'a Path,
+    /// The largest size of a trace, in bytes.
+    pub limit: u64,
+    /// One block in this many is recorded.
+    pub rate: u32,
+}
+
+impl Recording<'_> {
+    /// The variables that make a program record itself. The folder is made, and its path absolute.
+    pub fn environment(&self) -> Result<Vec<(&'static str, OsString)>> {
+        let failed = |error| Error::file(self.folder, "making the folder of the traces", error);
+        fs::create_dir_all(self.folder).map_err(failed)?;
+        let folder = self.folder.canonicalize().map_err(failed)?;
+        if self.preload.as_os_str().as_encoded_bytes().iter().any(|byte| b" :\t\n".contains(byte)) {
+            let path = self.preload.display();
+            return Err(Error::new(format!(
+                "{path}: LD_PRELOAD takes no path with a space or a colon: install it elsewhere"
+            )));
+        }
+        let mut preload = OsString::from(self.preload);
+        // In front of the allocator that the user preloads.
+        if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+            preload.push(":");
+            preload.push(others);
+        }
+        Ok(vec![
+            ("LD_PRELOAD", preload),
+            ("ALLOCANARY_RECORD", folder.into()),
+            ("ALLOCANARY_RECORD_MAX", self.limit.to_string().into()),
+            ("ALLOCANARY_RECORD_RATE", self.rate.to_string().into()),
+        ])
+    }
+
+    /// Runs the program to its end.
+    pub fn run(&self, program: &OsString, arguments: &[OsString]) -> Result<ExitStatus> {
+        let mut command = Command::new(program);
+        command.args(arguments).envs(self.environment()?);
+        command.status().map_err(|error| Error::new(format!("{}: starting it: {error}", program.display())))
+    }
+}
+
+/// The traces of a folder, sorted by their start.
+pub fn traces(folder: &Path) -> Result<Vec<(PathBuf, Header)>> {
+    let failed = |error| Error::file(folder, "reading the folder of the traces", error);
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let mut bytes = vec![0; HEADER];
+        if path.extension().is_some_and(|ending| ending == "trace")
+            && File::open(&path).and_then(|file| file.read_exact_at(&mut bytes, 0)).is_ok()
+            && let Ok(header) = Header::read(&bytes)
+        {
+            found.push((path, header));
+        }
+    }
+    found.sort_by_key(|(_, header)| header.start_wall);
+    Ok(found)
+}
+
+/// Cuts a trace to what is used: while it is written its file is as long as it may become, with a hole at the end. Does
+/// nothing for a process that still runs.
+pub fn trim(path: &Path, header: &Header) -> Result<()> {
+    let runs = Path::new("/proc").join(header.pid.to_string()).exists();
+    let used = header.used.next_multiple_of(HEADER as u64);
+    let file = OpenOptions::new().write(true).open(path);
+    let trimmed = file.and_then(|file| {
+        if !runs && file.metadata()?.len() > used {
+            file.set_len(used)?;
+        }
+        Ok(())
+    });
+    trimmed.map_err(|error| Error::file(path, "cutting the trace to its length", error))
+}

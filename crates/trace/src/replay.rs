@@ -1,0 +1,237 @@
+//! Replaying a trace with the allocator of this process. In: a prepared trace. Out: calls of the allocator by threads
+//! that live as those of the program, and stops at the moments at which meters are read.
+//!
+//! Nothing of the replay counts as the allocator's memory: operations lie in a mapped file and are dropped behind the
+//! cursor, the table of blocks and the counters lie in shared memory. So RssAnon of the process is the allocator's, the
+//! threads' stacks and what the process had before. Nothing here calls the allocator but the operations.
+
+mod global;
+mod mapped;
+mod worker;
+
+pub use global::Global;
+pub use mapped::Prepared;
+
+use std::alloc::GlobalAlloc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result};
+use mapped::Anonymous;
+use worker::{Entry, Lane, work};
+
+/// Epochs that may be open at one time: threads drift apart by this many epochs at most.
+const AHEAD: u32 = 4;
+/// The stack of a replaying thread.
+const STACK: usize = 256 << 10;
+
+/// How to replay.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Speed: 1 keeps the program's times, 0 goes as fast as it can.
+    pub pace: f64,
+    /// Write every byte of a block; otherwise one byte of each of its pages.
+    pub touch_full: bool,
+}
+
+/// A moment at which the replay stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// The recorder said that the program was ready.
+    Ready,
+    /// The most live bytes.
+    Peak,
+    /// The program's longest wait after that, or its end.
+    Idle,
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Done {
+    /// Operations.
+    pub operations: u64,
+    /// Time without the stops.
+    pub active: Duration,
+    /// Blocks whose first byte was compared with what was written to it.
+    pub verified: u64,
+}
+
+/// What all threads of a replay share.
+pub(crate) struct Shared<'a, A> {
+    allocator: &'a A,
+    prepared: &'a Prepared,
+    options: Options,
+    table: &'a [Entry],
+    /// Threads that have not finished each epoch.
+    remaining: &'a [AtomicU32],
+    /// All epochs before this one are finished.
+    completed: AtomicU32,
+    /// No thread begins an epoch after this one.
+    limit: AtomicU32,
+    /// 1 once threads without an end shall end.
+    over: AtomicU32,
+    /// What failed: 0 nothing, 1 the prepared trace, 2 no memory, 3 a block was overwritten.
+    failed: AtomicU32,
+    verified: AtomicU64,
+    begun: Instant,
+    /// Nanoseconds of the stops.
+    paused: AtomicU64,
+}
+
+/// Executes a prepared trace. `stop` is called at each moment, with the live bytes, while no thread works.
+pub fn run<A: GlobalAlloc + Sync>(
+    prepared: &Prepared,
+    allocator: &A,
+    options: Options,
+    stop: &mut dyn FnMut(Moment, u64),
+) -> Result<Done> {
+    let no_memory = || Error::new("no memory for the replay's tables");
+    let table = Anonymous::<Entry>::new(prepared.slots).ok_or_else(no_memory)?;
+    let remaining = Anonymous::<AtomicU32>::new(prepared.epochs as usize).ok_or_else(no_memory)?;
+    for (epoch, counter) in remaining.items().iter().enumerate() {
+        counter.store(prepared.remaining(epoch), SeqCst);
+    }
+    let shared = Shared {
+        allocator,
+        prepared,
+        options,
+        table: table.items(),
+        remaining: remaining.items(),
+        completed: AtomicU32::new(0),
+        limit: AtomicU32::new(u32::MAX),
+        over: AtomicU32::new(0),
+        failed: AtomicU32::new(0),
+        verified: AtomicU64::new(0),
+        begun: Instant::now(),
+        paused: AtomicU64::new(0),
+    };
+    let lanes = Anonymous::<Lane>::new(prepared.lanes).ok_or_else(no_memory)?;
+    shared.finish_empty();
+    let conducted = conduct(&shared, lanes.items(), stop, || {
+        table.drop_pages();
+        remaining.drop_pages();
+    });
+    shared.over.store(1, SeqCst);
+    lanes.items().iter().for_each(Lane::join);
+    conducted?;
+    let active = shared.begun.elapsed().saturating_sub(Duration::from_nanos(shared.paused.load(SeqCst)));
+    let failed = match shared.failed.load(SeqCst) {
+        0 => None,
+        1 => Some("the prepared trace is damaged: remove it, and it is made again"),
+        2 => Some("the allocator had no memory"),
+        _ => Some("a block was overwritten: the allocator gave one place to two blocks"),
+    };
+    match failed {
+        Some(problem) => Err(Error::new(problem)),
+        None => Ok(Done { operations: prepared.operations, active, verified: shared.verified.load(SeqCst) }),
+    }
+}
+
+/// Starts threads when their time comes, and stops all for the marks.
+fn conduct<A: GlobalAlloc + Sync>(
+    shared: &Shared<A>,
+    lanes: &[Lane],
+    stop: &mut dyn FnMut(Moment, u64),
+    drop_pages: impl Fn(),
+) -> Result<()> {
+    let prepared = shared.prepared;
+    let mut marks = (0..prepared.marks).map(|at| prepared.mark(at)).peekable();
+    let set_limit = |mark: Option<u32>| shared.limit.store(mark.unwrap_or(u32::MAX), SeqCst);
+    set_limit(marks.peek().map(|mark| mark.epoch));
+    let mut records = prepared.lane_records().enumerate().peekable();
+    let mut tries = 0;
+    loop {
+        if shared.failed.load(SeqCst) != 0 {
+            return Ok(());
+        }
+        let completed = shared.completed.load(SeqCst);
+        if let Some(mark) = marks.peek().copied().filter(|mark| completed > mark.epoch) {
+            let stopped = Instant::now();
+            drop_pages();
+            let moment = match mark.what {
+                0 => Moment::Ready,
+                1 => Moment::Peak,
+                _ => Moment::Idle,
+            };
+            stop(moment, mark.live);
+            shared.paused.fetch_add(stopped.elapsed().as_nanos() as u64, SeqCst);
+            marks.next();
+            set_limit(marks.peek().map(|mark| mark.epoch));
+            tries = 0;
+            continue;
+        }
+        if let Some((at, record)) = records.peek().copied()
+            && shared.may_begin(record.first)
+        {
+            // Those that ended before in the program end before here: an allocator reuses what they leave.
+            lanes[..at].iter().filter(|lane| lane.last() < record.first).for_each(Lane::join);
+            lanes[at].start(shared, record, work::<A>, STACK)?;
+            records.next();
+            tries = 0;
+            continue;
+        }
+        if marks.peek().is_none() && records.peek().is_none() && completed >= prepared.epochs {
+            return Ok(());
+        }
+        worker::pause(&mut tries);
+    }
+}
+
+impl<A> Shared<'_, A> {
+    /// Whether an epoch may begin.
+    fn may_begin(&self, epoch: u32) -> bool {
+        epoch < self.completed.load(SeqCst).saturating_add(AHEAD) && epoch <= self.limit.load(SeqCst)
+    }
+
+    /// A thread has finished an epoch.
+    fn finish(&self, epoch: u32) {
+        let Some(counter) = self.remaining.get(epoch as usize) else { return };
+        if counter.fetch_sub(1, SeqCst) == 1 {
+            self.finish_empty();
+        }
+    }
+
+    /// Counts the epochs that every thread has finished.
+    fn finish_empty(&self) {
+        loop {
+            let completed = self.completed.load(SeqCst);
+            match self.remaining.get(completed as usize) {
+                Some(counter) if counter.load(SeqCst) == 0 => {
+                    let _ = self.completed.compare_exchange(completed, completed + 1, SeqCst, SeqCst);
+                }
+                _ => return,
+            }
+        }
+    }
+
+    fn fail(&self, why: u32) {
+        let _ = self.failed.compare_exchange(0, why, SeqCst, SeqCst);
+    }
+}
+
+/// Prepares a trace in a child process, so that this one's memory stays as it is, unless it is prepared already. Must be
+/// called while the process has one thread.
+pub fn prepare_apart(trace: &std::path::Path) -> Result<std::path::PathBuf> {
+    let path = crate::prepare::path_of(trace)?;
+    if Prepared::open(&path).is_ok() {
+        return Ok(path);
+    }
+    let mut status = 0;
+    // SAFETY: the process has one thread, so the child finds every lock free; it ends without running destructors.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            let prepared = std::panic::catch_unwind(|| crate::prepare::prepare(trace));
+            libc::_exit(i32::from(!matches!(prepared, Ok(Ok(_)))));
+        }
+        while child > 0 && libc::waitpid(child, &mut status, 0) < 0 && *libc::__errno_location() == libc::EINTR {}
+    }
+    if Prepared::open(&path).is_ok() {
+        return Ok(path);
+    }
+    // Here the error has words.
+    crate::prepare::prepare(trace)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,243 @@
+//! Memory of a replay that is not the allocator's. In: a prepared file, or a number of items. Out: mapped memory: of the
+//! file, or shared by nobody, which the kernel does not count as RssAnon.
+
+use std::fs::File;
+use std::marker::PhantomData;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::ptr::{NonNull, null_mut};
+
+use crate::error::{Error, Result};
+use crate::prepare::{HEADER, MAGIC, Mark, Op};
+
+/// A mapped prepared trace.
+pub struct Prepared {
+    start: NonNull<u8>,
+    length: usize,
+    /// Where the tables begin.
+    tables: usize,
+    pub(crate) marks: usize,
+    pub(crate) lanes: usize,
+    pub(crate) epochs: u32,
+    pub(crate) slots: usize,
+    /// Operations.
+    pub operations: u64,
+    /// The most live bytes.
+    pub peak_live: u64,
+    /// Length of the trace in nanoseconds.
+    pub nanos: u64,
+    /// RssAnon of the program at its highest reading, in bytes.
+    pub most_resident: u64,
+    /// RssAnon of the program at its last reading, in bytes.
+    pub last_resident: u64,
+    /// One block in this many was recorded.
+    pub rate: u64,
+    /// Threads of the program.
+    pub threads: u64,
+}
+
+// SAFETY: the mapping is read only.
+unsafe impl Send for Prepared {}
+// SAFETY: the mapping is read only.
+unsafe impl Sync for Prepared {}
+
+/// A lane as the file has it.
+#[derive(Clone, Copy)]
+pub(crate) struct LaneRecord {
+    pub first: u32,
+    pub last: u32,
+    /// Its runs: where they stand among the words, and how many.
+    pub runs: usize,
+    pub count: usize,
+}
+
+impl Prepared {
+    /// Maps a prepared trace. The error says that it is none.
+    pub fn open(path: &Path) -> Result<Prepared> {
+        let failed = |error: &dyn std::fmt::Display| Error::file(path, "opening the prepared trace", error);
+        let file = File::open(path).map_err(|error| failed(&error))?;
+        let length = file.metadata().map_err(|error| failed(&error))?.len() as usize;
+        if length < HEADER as usize {
+            return Err(failed(&"it is too short"));
+        }
+        // SAFETY: a new mapping of a file that is only read; we make it under a name that nobody else writes to.
+        let start = unsafe { libc::mmap(null_mut(), length, libc::PROT_READ, libc::MAP_PRIVATE, file.as_raw_fd(), 0) };
+        if start == libc::MAP_FAILED {
+            return Err(failed(&std::io::Error::last_os_error()));
+        }
+        let start = NonNull::new(start.cast()).expect("a mapping is never at 0");
+        let mut prepared = Prepared {
+            start,
+            length,
+            tables: 0,
+            marks: 0,
+            lanes: 0,
+            epochs: 0,
+            slots: 0,
+            operations: 0,
+            peak_live: 0,
+            nanos: 0,
+            most_resident: 0,
+            last_resident: 0,
+            rate: 1,
+            threads: 0,
+        };
+        if prepared.bytes()[..8] != MAGIC {
+            return Err(failed(&"it is of another version"));
+        }
+        let word = |at: usize| prepared.word_at(8 + at * 8);
+        let [tables, marks, lanes, epochs, slots] = [word(0), word(1), word(2), word(3), word(4)].map(|w| w as usize);
+        let [operations, peak_live, nanos, most_resident] = [word(5), word(6), word(7), word(8)];
+        let [last_resident, rate, threads] = [word(9), word(10), word(11)];
+        prepared.tables = tables;
+        (prepared.marks, prepared.lanes, prepared.epochs, prepared.slots) = (marks, lanes, epochs as u32, slots);
+        (prepared.operations, prepared.peak_live, prepared.nanos) = (operations, peak_live, nanos);
+        (prepared.most_resident, prepared.last_resident) = (most_resident, last_resident);
+        (prepared.rate, prepared.threads) = (rate, threads);
+        if !prepared.is_sound() {
+            return Err(failed(&"its tables are damaged"));
+        }
+        Ok(prepared)
+    }
+
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: the mapping has that length and lives as long as this value.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) }
+    }
+
+    fn word_at(&self, offset: usize) -> u64 {
+        let bytes = self.bytes().get(offset..offset.saturating_add(8));
+        bytes.map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")))
+    }
+
+    /// A word of the tables.
+    fn word(&self, at: usize) -> u64 {
+        self.word_at(self.tables.saturating_add(at.saturating_mul(8)))
+    }
+
+    /// Whether every table lies within the file.
+    fn is_sound(&self) -> bool {
+        let words = self.length.saturating_sub(self.tables) / 8;
+        if self.tables < HEADER as usize || self.tables > self.length || !self.tables.is_multiple_of(16) {
+            return false;
+        }
+        if self.marks > words
+            || self.lanes > words
+            || self.epochs as usize > words
+            || self.slots as u64 > self.operations
+        {
+            return false;
+        }
+        let mut end = self.marks * 3;
+        for record in self.lane_records() {
+            end = record.runs.saturating_add(record.count.saturating_mul(2));
+            let within = |run: usize| {
+                let (offset, count) = self.run(&record, run);
+                offset % 16 == 0 && offset >= HEADER && offset.saturating_add(count * 16) <= self.tables as u64
+            };
+            if end > words || !(0..record.count).all(within) {
+                return false;
+            }
+        }
+        end.saturating_add(self.epochs as usize) <= words
+    }
+
+    pub(crate) fn mark(&self, at: usize) -> Mark {
+        Mark { epoch: self.word(at * 3) as u32, what: self.word(at * 3 + 1) as u32, live: self.word(at * 3 + 2) }
+    }
+
+    /// The lanes in the order of their begin.
+    pub(crate) fn lane_records(&self) -> impl Iterator<Item = LaneRecord> {
+        let mut at = self.marks * 3;
+        (0..self.lanes).map(move |_| {
+            let count = self.word(at + 2) as usize;
+            let record =
+                LaneRecord { first: self.word(at) as u32, last: self.word(at + 1) as u32, runs: at + 3, count };
+            at = at.saturating_add(3).saturating_add(count.saturating_mul(2));
+            record
+        })
+    }
+
+    /// A run of a lane: its offset, and how many operations.
+    pub(crate) fn run(&self, record: &LaneRecord, run: usize) -> (u64, u64) {
+        let at = record.runs.saturating_add(run.saturating_mul(2));
+        (self.word(at), self.word(at.saturating_add(1)) & u64::from(u32::MAX))
+    }
+
+    /// The operations of a run.
+    pub(crate) fn ops(&self, run: (u64, u64)) -> &[Op] {
+        // SAFETY: `is_sound` has checked the range and its alignment; every 16 bytes are an operation.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(run.0 as usize).cast(), run.1 as usize) }
+    }
+
+    /// Gives the pages of a run back to the kernel, which reads them from the file again if they are needed.
+    pub(crate) fn drop_run(&self, run: (u64, u64)) {
+        let (from, to) = (run.0 as usize & !4095, (run.0 + run.1 * 16) as usize & !4095);
+        if to > from {
+            // SAFETY: whole pages of our own mapping, which is read only.
+            unsafe { libc::madvise(self.start.as_ptr().add(from).cast(), to - from, libc::MADV_DONTNEED) };
+        }
+    }
+
+    /// Threads that have operations in an epoch.
+    pub(crate) fn remaining(&self, epoch: usize) -> u32 {
+        self.word_at(self.length - (self.epochs as usize - epoch) * 8) as u32
+    }
+}
+
+impl Drop for Prepared {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping, which nobody uses any more.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
+    }
+}
+
+/// Items in shared anonymous memory, all zeros at first.
+pub(crate) struct Anonymous<T> {
+    start: NonNull<T>,
+    count: usize,
+    items: PhantomData<T>,
+}
+
+/// What may lie there: zeros are a value of it.
+///
+/// # Safety
+///
+/// All bytes zero are a valid value, and it needs no drop.
+pub(crate) unsafe trait Zeroed {}
+
+// SAFETY: an integer.
+unsafe impl Zeroed for std::sync::atomic::AtomicU32 {}
+
+impl<T: Zeroed> Anonymous<T> {
+    pub(crate) fn new(count: usize) -> Option<Self> {
+        let length = count.max(1).checked_mul(size_of::<T>())?;
+        let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a new mapping of no file.
+        let start = unsafe { libc::mmap(null_mut(), length, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+        let start = NonNull::new(start.cast()).filter(|_| start != libc::MAP_FAILED)?;
+        Some(Anonymous { start, count, items: PhantomData })
+    }
+
+    pub(crate) fn items(&self) -> &[T] {
+        // SAFETY: the mapping has that many items, all valid.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.count) }
+    }
+}
+
+impl<T> Anonymous<T> {
+    /// Takes the pages out of the resident memory of this process. Their content stays.
+    pub(crate) fn drop_pages(&self) {
+        let length = self.count.max(1) * size_of::<T>();
+        // SAFETY: our own shared mapping: the pages stay in memory that belongs to no process.
+        unsafe { libc::madvise(self.start.as_ptr().cast(), length, libc::MADV_DONTNEED) };
+    }
+}
+
+impl<T> Drop for Anonymous<T> {
+    fn drop(&mut self) {
+        let length = self.count.max(1) * size_of::<T>();
+        // SAFETY: our own mapping, which nobody uses any more.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), length) };
+    }
+}

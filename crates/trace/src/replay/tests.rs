@@ -1,0 +1,126 @@
+//! What a replay asks an allocator for is what the trace says.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::sync::Mutex;
+
+use proptest::collection::vec;
+use proptest::prelude::any;
+use tempfile::NamedTempFile;
+
+use super::*;
+use crate::coder::{Event, How};
+use crate::reader::Trace;
+use crate::sample::Sample;
+
+fn prepared(bytes: &[u8]) -> Prepared {
+    let mut file = NamedTempFile::new().unwrap();
+    file.write_all(bytes).unwrap();
+    let out = NamedTempFile::new().unwrap();
+    crate::prepare::write(&Trace::open(file.path()).unwrap(), out.path()).unwrap();
+    Prepared::open(out.path()).unwrap()
+}
+
+/// The system's allocator, and what it was asked for: blocks alive, and how many of each size there ever were.
+#[derive(Default)]
+struct Watched(Mutex<(BTreeMap<usize, usize>, BTreeMap<usize, u64>)>);
+
+// SAFETY: the calls are handed on.
+unsafe impl GlobalAlloc for Watched {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        let block = unsafe { System.alloc(layout) };
+        let mut seen = self.0.lock().unwrap();
+        assert_eq!(seen.0.insert(block.addr(), layout.size()), None);
+        *seen.1.entry(layout.size()).or_default() += 1;
+        block
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        assert_eq!(self.0.lock().unwrap().0.remove(&block.addr()), Some(layout.size()));
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+/// Random programs with blocks that cross between threads: every allocation is made once, with its size; what lives at
+/// the end is what lived at the program's end; no thread stands still.
+#[test]
+fn fuzz_every_life_is_the_same_in_a_replay() {
+    let steps = vec((0_u32..5, any::<bool>(), any::<usize>(), 16_u64..3000), 1..2000);
+    allocanary_testing::fuzz::holds(60, 1, steps, |steps| {
+        let mut sample = Sample::new(1024);
+        let (mut live, mut free, mut fresh) = (Vec::new(), Vec::new(), 0x10_0000);
+        let mut made = BTreeMap::<usize, u64>::new();
+        for (ticks, (thread, frees, which, size)) in steps.into_iter().enumerate() {
+            let size = size * 8;
+            // What the format places exactly: not an address that another thread had since this one.
+            let is_stale = |sample: &Sample, address, last| last != thread && sample.is_recent(thread, address);
+            if frees && !live.is_empty() {
+                let at = which % live.len();
+                let (address, last, _) = live[at];
+                if !is_stale(&sample, address, last) {
+                    live.swap_remove(at);
+                    sample.event(thread, ticks as u64 * 30, Event::Free { address });
+                    free.push((address, last));
+                }
+            } else {
+                let known = free.pop().filter(|(address, last)| !is_stale(&sample, *address, *last));
+                let address = known.map_or_else(
+                    || {
+                        fresh += 16;
+                        fresh
+                    },
+                    |(address, _)| address,
+                );
+                sample.event(thread, ticks as u64 * 30, Event::New { how: How::Malloc, address, size });
+                *made.entry(size as usize).or_default() += 1;
+                live.push((address, thread, size as usize));
+            }
+        }
+        let prepared = prepared(&sample.finish());
+        let watched = Watched::default();
+        let mut moments = Vec::new();
+        run(&prepared, &watched, Options::default(), &mut |moment, live| moments.push((moment, live))).unwrap();
+        let (alive, ever) = watched.0.into_inner().unwrap();
+        assert_eq!(ever, made);
+        let sorted = |sizes: Vec<usize>| {
+            let mut sizes = sizes;
+            sizes.sort();
+            sizes
+        };
+        assert_eq!(sorted(alive.into_values().collect()), sorted(live.iter().map(|(.., size)| *size).collect()));
+        assert_eq!(moments.iter().map(|(moment, _)| *moment).collect::<Vec<_>>(), [Moment::Peak, Moment::Idle]);
+    });
+}
+
+/// The marks are where the trace has its peak, and its longest wait after it.
+#[test]
+fn marks_are_at_the_peak_and_in_the_longest_wait() {
+    let mut sample = Sample::new(4096);
+    let mut ticks = 0;
+    for at in 0..2000_u64 {
+        ticks += 10;
+        sample.event(0, ticks, Event::New { how: How::Malloc, address: 0x10000 + at * 512, size: 400 });
+    }
+    for at in 0..1500_u64 {
+        ticks += 10;
+        sample.event(0, ticks, Event::Free { address: 0x10000 + at * 512 });
+    }
+    ticks += 100_000_000 / 10; // 100 ms
+    for at in 1500..2000_u64 {
+        sample.event(0, ticks, Event::Free { address: 0x10000 + at * 512 });
+    }
+    let prepared = prepared(&sample.finish());
+    let mut moments = Vec::new();
+    let options = Options { pace: 1.0, ..Options::default() };
+    let begun = std::time::Instant::now();
+    let done = run(&prepared, &System, options, &mut |moment, live| moments.push((moment, live))).unwrap();
+    let [(Moment::Peak, peak), (Moment::Idle, idle)] = moments[..] else { panic!("{moments:?}") };
+    assert!((780_000..=800_000).contains(&peak), "{peak}");
+    // The wait lies between two stamps: 16 events more or less.
+    assert!((190_000..=220_000).contains(&idle), "{idle}");
+    assert!(begun.elapsed().as_millis() >= 100, "pace 1 keeps the wait");
+    assert_eq!((done.operations, done.verified), (4000, 2000));
+}

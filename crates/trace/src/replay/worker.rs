@@ -1,0 +1,278 @@
+//! One thread of a replay. In: its operations. Out: calls of the allocator, in an order that the tags of the blocks and
+//! the epochs keep.
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::ffi::c_void;
+use std::sync::atomic::{
+    AtomicPtr, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst,
+};
+use std::time::Duration;
+
+use super::Shared;
+use super::mapped::{LaneRecord, Zeroed};
+use crate::error::{Error, Result};
+use crate::prepare::{Op, kind};
+
+/// A slot of the table: a block, or none.
+pub(crate) struct Entry {
+    block: AtomicPtr<u8>,
+    /// The size in bits 17 and up, whether the first byte is ours in bit 16, the tag below: twice the generation, and 1
+    /// while there is a block.
+    state: AtomicU64,
+}
+
+// SAFETY: a null pointer and 0.
+unsafe impl Zeroed for Entry {}
+
+/// A thread of the program.
+pub(crate) struct Lane {
+    /// 0 not started, 1 runs, 2 joined.
+    state: AtomicU32,
+    last: AtomicU32,
+    thread: AtomicU64,
+    shared: AtomicPtr<c_void>,
+    runs: AtomicU64,
+    count: AtomicU64,
+}
+
+// SAFETY: numbers and a null pointer.
+unsafe impl Zeroed for Lane {}
+
+impl Lane {
+    /// The epoch in which the lane ends; `u32::MAX` if it lives to the end, and before it is started.
+    pub(crate) fn last(&self) -> u32 {
+        if self.state.load(SeqCst) == 1 { self.last.load(SeqCst) } else { u32::MAX }
+    }
+
+    /// Starts its thread. `Shared` outlives it: `run` joins all lanes before it returns.
+    pub(crate) fn start<A>(
+        &self,
+        shared: &Shared<A>,
+        record: LaneRecord,
+        work: extern "C" fn(*mut c_void) -> *mut c_void,
+        stack: usize,
+    ) -> Result<()> {
+        self.last.store(record.last, SeqCst);
+        self.runs.store(record.runs as u64, SeqCst);
+        self.count.store(record.count as u64, SeqCst);
+        self.shared.store((&raw const *shared).cast_mut().cast(), SeqCst);
+        // SAFETY: C's contract; not std's threads, which allocate with the allocator that is measured.
+        let error = unsafe {
+            let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
+            libc::pthread_attr_init(&mut attributes);
+            libc::pthread_attr_setstacksize(&mut attributes, stack);
+            let mut thread: libc::pthread_t = 0;
+            let error = libc::pthread_create(&mut thread, &attributes, work, (&raw const *self).cast_mut().cast());
+            libc::pthread_attr_destroy(&mut attributes);
+            self.thread.store(thread as u64, SeqCst);
+            error
+        };
+        if error != 0 {
+            let error = std::io::Error::from_raw_os_error(error);
+            return Err(Error::new(format!("starting a thread of the replay: {error}")));
+        }
+        self.state.store(1, SeqCst);
+        Ok(())
+    }
+
+    /// Waits for its thread, if it runs.
+    pub(crate) fn join(&self) {
+        if self.state.compare_exchange(1, 2, SeqCst, SeqCst).is_ok() {
+            // SAFETY: a thread that was started and not joined.
+            unsafe { libc::pthread_join(self.thread.load(SeqCst) as libc::pthread_t, std::ptr::null_mut()) };
+        }
+    }
+}
+
+/// Waits a little: at first by spinning, then by giving the processor away, then by sleeping.
+pub(crate) fn pause(tries: &mut u32) {
+    *tries = tries.saturating_add(1);
+    match *tries {
+        0..64 => std::hint::spin_loop(),
+        // SAFETY: takes nothing.
+        64..192 => drop(unsafe { libc::sched_yield() }),
+        192..1000 => std::thread::sleep(Duration::from_micros(50)),
+        _ => std::thread::sleep(Duration::from_millis(1)),
+    }
+}
+
+/// The main function of a lane's thread.
+pub(crate) extern "C" fn work<A: GlobalAlloc + Sync>(lane: *mut c_void) -> *mut c_void {
+    // SAFETY: `Lane::start` gave both pointers, and both outlive this thread.
+    let (lane, shared) = unsafe {
+        let lane = &*lane.cast::<Lane>();
+        (lane, &*lane.shared.load(SeqCst).cast::<Shared<A>>())
+    };
+    let record = LaneRecord {
+        first: 0,
+        last: lane.last.load(SeqCst),
+        runs: lane.runs.load(SeqCst) as usize,
+        count: lane.count.load(SeqCst) as usize,
+    };
+    let mut epoch = None;
+    let mut verified = 0;
+    for run in 0..record.count {
+        let run = shared.prepared.run(&record, run);
+        for op in shared.prepared.ops(run) {
+            if !execute(shared, op, &mut epoch, &mut verified) {
+                return std::ptr::null_mut();
+            }
+        }
+        shared.prepared.drop_run(run);
+    }
+    shared.verified.fetch_add(verified, SeqCst);
+    if let Some(epoch) = epoch {
+        shared.finish(epoch);
+    }
+    let mut tries = 0;
+    while record.last == u32::MAX && shared.over.load(SeqCst) == 0 && shared.failed.load(SeqCst) == 0 {
+        pause(&mut tries);
+    }
+    std::ptr::null_mut()
+}
+
+/// Executes an operation. False where the replay has failed.
+#[inline(always)]
+fn execute<A: GlobalAlloc + Sync>(shared: &Shared<A>, op: &Op, epoch: &mut Option<u32>, verified: &mut u64) -> bool {
+    let (kind, log2, generation) = (op.what & 7, op.what >> 3 & 63, op.what >> 16);
+    if kind >= kind::EPOCH {
+        return kind == kind::END || begin(shared, op, epoch);
+    }
+    let Some(entry) = shared.table.get(op.slot as usize) else {
+        shared.fail(1);
+        return false;
+    };
+    let is_new = kind <= kind::CALLOC;
+    let wanted = u64::from((generation * 2 + u32::from(!is_new)) & 0xFFFF);
+    let mut state = entry.state.load(Acquire);
+    if state & 0xFFFF != wanted {
+        match wait(shared, entry, wanted) {
+            Some(found) => state = found,
+            None => return false,
+        }
+    }
+    let size = (op.value as usize).max(1);
+    let mark = op.slot as u8;
+    let old = (state >> 17) as usize;
+    let is_ours = state >> 16 & 1 == 1;
+    let block = entry.block.load(Relaxed);
+    if kind == kind::FREE || kind == kind::REALLOC {
+        // SAFETY: the block is alive, and its first byte was written if it is ours.
+        if is_ours && unsafe { block.read() } != mark {
+            shared.fail(3);
+            return false;
+        }
+        *verified += u64::from(is_ours);
+    }
+    let layout = |size| Layout::from_size_align(size, 1 << log2);
+    let (Ok(old_layout), Ok(new_layout)) = (layout(old.max(1)), layout(size)) else {
+        shared.fail(1);
+        return false;
+    };
+    // SAFETY: the layouts are those of the block, whose tag no other thread waits for; sizes are not 0.
+    let new = unsafe {
+        match kind {
+            kind::FREE => {
+                shared.allocator.dealloc(block, old_layout);
+                let tag = ((generation + 1) * 2) & 0xFFFF;
+                entry.state.store(u64::from(tag), Release);
+                return true;
+            }
+            kind::MALLOC => shared.allocator.alloc(new_layout),
+            kind::CALLOC => shared.allocator.alloc_zeroed(new_layout),
+            _ => shared.allocator.realloc(block, old_layout, size),
+        }
+    };
+    if new.is_null() {
+        shared.fail(2);
+        return false;
+    }
+    let ours = kind == kind::MALLOC || (kind == kind::REALLOC && is_ours);
+    if kind != kind::CALLOC {
+        let from = if kind == kind::REALLOC { old } else { 0 };
+        // SAFETY: the block has `size` bytes.
+        unsafe { touch(new, from, size, shared.options.touch_full) };
+    }
+    if ours {
+        // SAFETY: the block has a first byte.
+        unsafe { new.write(mark) };
+    }
+    entry.block.store(new, Relaxed);
+    let tag = (if kind == kind::REALLOC { (generation + 1) * 2 + 1 } else { generation * 2 + 1 }) & 0xFFFF;
+    entry.state.store((size as u64) << 17 | u64::from(ours) << 16 | u64::from(tag), Release);
+    true
+}
+
+/// Writes to each page of a block from byte `from` on, or to every byte.
+///
+/// # Safety
+///
+/// The block has `size` bytes.
+#[inline(always)]
+unsafe fn touch(block: *mut u8, from: usize, size: usize, full: bool) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if full {
+            if size > from {
+                block.add(from).write_bytes(0xA5, size - from);
+            }
+            return;
+        }
+        if size <= 4096 && from == 0 {
+            block.add(size - 1).write_volatile(0xA5);
+            return;
+        }
+        let mut at = from;
+        while at < size {
+            block.add(at).write_volatile(0xA5);
+            at += 4096;
+        }
+        if size > from {
+            block.add(size - 1).write_volatile(0xA5);
+        }
+    }
+}
+
+/// Begins an epoch, when the other threads have come so far, and when its time has come.
+#[inline(never)]
+fn begin<A>(shared: &Shared<A>, op: &Op, epoch: &mut Option<u32>) -> bool {
+    if let Some(before) = epoch.replace(op.slot) {
+        shared.finish(before);
+    }
+    let mut tries = 0;
+    while !shared.may_begin(op.slot) {
+        if shared.failed.load(SeqCst) != 0 {
+            return false;
+        }
+        pause(&mut tries);
+    }
+    if shared.options.pace > 0.0 {
+        let due = op.value as f64 / shared.options.pace;
+        loop {
+            let now = shared.begun.elapsed().as_nanos() as u64;
+            let now = now.saturating_sub(shared.paused.load(SeqCst)) as f64;
+            if now >= due || shared.failed.load(SeqCst) != 0 {
+                break;
+            }
+            std::thread::sleep(Duration::from_nanos((due - now).min(50e6) as u64));
+        }
+    }
+    true
+}
+
+/// Waits until the slot has this tag. None where the replay has failed.
+#[cold]
+#[inline(never)]
+fn wait<A>(shared: &Shared<A>, entry: &Entry, wanted: u64) -> Option<u64> {
+    let mut tries = 0;
+    loop {
+        let state = entry.state.load(Acquire);
+        if state & 0xFFFF == wanted {
+            return Some(state);
+        }
+        if shared.failed.load(SeqCst) != 0 {
+            return None;
+        }
+        pause(&mut tries);
+    }
+}

@@ -1,0 +1,143 @@
+//! Traces that are made up, for tests and benches. In: events with their threads and times. Out: the bytes of a trace.
+
+use std::collections::BTreeMap;
+
+use crate::coder::{Coder, Event, How};
+use crate::format::{CHUNK_ALIGN, CHUNK_HEADER, Chunk, HEADER, LONGEST_EVENT, MAGIC, STAMP_EVERY, VERSION, at};
+
+/// A trace that grows event by event.
+pub struct Sample {
+    bytes: Vec<u8>,
+    threads: BTreeMap<u32, Thread>,
+    /// Length of a chunk.
+    chunk: usize,
+    /// Events between two stamps.
+    every: u32,
+    last: u64,
+}
+
+struct Thread {
+    coder: Coder,
+    events: Vec<u8>,
+    begun: u64,
+    stamp: u64,
+    since: u32,
+    number: u32,
+}
+
+impl Sample {
+    /// An empty trace with chunks of this length.
+    pub fn new(chunk: usize) -> Self {
+        Sample { bytes: vec![0; HEADER], threads: BTreeMap::new(), chunk, every: STAMP_EVERY, last: 0 }
+    }
+
+    /// As [`new`](Self::new), with this many events between two stamps.
+    pub fn stamped(chunk: usize, every: u32) -> Self {
+        Sample { every, ..Sample::new(chunk) }
+    }
+
+    /// Whether the thread allocated this address lately: its free is then written without a stamp.
+    pub fn is_recent(&self, thread: u32, address: u64) -> bool {
+        self.threads.get(&thread).is_some_and(|thread| thread.coder.recent(address).is_some())
+    }
+
+    /// Adds an event. Times must not go back within a thread.
+    pub fn event(&mut self, thread: u32, ticks: u64, event: Event) {
+        self.last = self.last.max(ticks);
+        let known = self.threads.len() + usize::from(!self.threads.contains_key(&thread));
+        let is_multi = known > 1;
+        let this = self.threads.entry(thread).or_insert_with(|| Thread {
+            coder: Coder::NEW,
+            events: Vec::new(),
+            begun: ticks,
+            stamp: ticks,
+            since: 0,
+            number: 0,
+        });
+        if this.events.len() + CHUNK_HEADER + 3 * LONGEST_EVENT > self.chunk {
+            this.flush(thread, &mut self.bytes);
+            (this.begun, this.stamp, this.since) = (ticks, ticks, 0);
+        }
+        let mut buffer = [0; 3 * LONGEST_EVENT];
+        let mut start = buffer.as_mut_ptr();
+        let mut passed = ticks.saturating_sub(this.stamp);
+        let coder = &mut this.coder;
+        let is_foreign = matches!(event, Event::New { address, .. } if is_multi && coder.recent(address).is_none());
+        let is_small = matches!(event, Event::New { how: How::Malloc, size: 1..=504, .. });
+        if is_foreign && !is_small {
+            // SAFETY: the buffer has room for three events.
+            start = unsafe { coder.put_other(start, Event::Stamp, passed) };
+            (this.stamp, this.since, passed) = (ticks, 0, 0);
+        }
+        // SAFETY: as above.
+        let (end, stamped) = unsafe {
+            match event {
+                Event::New { how: How::Malloc, address, size } if is_foreign && is_small => {
+                    (coder.put_malloc_stamped(start, address, size, passed), true)
+                }
+                Event::New { how: How::Malloc, address, size } => (coder.put_malloc(start, address, size), false),
+                Event::New { how, address, size } => (coder.put_new(start, how, address, size), false),
+                Event::Free { address } => match coder.recent(address) {
+                    Some(entry) => (coder.put_free_recent(start, entry), false),
+                    None => (coder.put_free(start, address, passed), true),
+                },
+                Event::Resize { address } => coder.put_resize(start, address, passed),
+                Event::ResizeFailed | Event::ResizeFreed => (coder.put_other(start, event, 0), false),
+                _ => (coder.put_other(start, event, passed), true),
+            }
+        };
+        let mut end = end;
+        this.since += 1;
+        if stamped {
+            (this.stamp, this.since) = (ticks, 0);
+        } else if this.since >= self.every {
+            // SAFETY: as above.
+            end = unsafe { coder.put_other(end, Event::Stamp, passed) };
+            (this.stamp, this.since) = (ticks, 0);
+        }
+        this.events.extend_from_slice(&buffer[..end.addr() - buffer.as_ptr().addr()]);
+    }
+
+    /// The bytes of the whole file.
+    pub fn finish(mut self) -> Vec<u8> {
+        for (thread, this) in &mut self.threads {
+            this.flush(*thread, &mut self.bytes);
+        }
+        let used = self.bytes.len() as u64;
+        let threads = self.threads.len() as u32;
+        let mut put = |offset: usize, bytes: &[u8]| self.bytes[offset..offset + bytes.len()].copy_from_slice(bytes);
+        put(0, &MAGIC);
+        put(8, &VERSION.to_le_bytes());
+        put(12, &(HEADER as u32).to_le_bytes());
+        put(at::USED, &used.to_le_bytes());
+        put(at::LIMIT, &used.to_le_bytes());
+        put(at::STATE, &1_u32.to_le_bytes());
+        put(at::RATE, &1_u32.to_le_bytes());
+        put(at::PID, &1_u32.to_le_bytes());
+        // One tick is 10 ns.
+        put(at::LAST_TICKS, &self.last.max(1).to_le_bytes());
+        put(at::LAST_MONOTONIC, &(self.last.max(1) * 10).to_le_bytes());
+        put(at::THREADS, &threads.to_le_bytes());
+        put(at::PAGE, &4096_u32.to_le_bytes());
+        put(at::PROGRAM, b"/usr/bin/sample");
+        put(at::COMMAND, b"sample");
+        self.bytes
+    }
+}
+
+impl Thread {
+    fn flush(&mut self, thread: u32, bytes: &mut Vec<u8>) {
+        if self.events.is_empty() {
+            return;
+        }
+        let length = (CHUNK_HEADER + self.events.len() + 1).next_multiple_of(CHUNK_ALIGN);
+        let offset = bytes.len();
+        bytes.resize(offset + length, 0);
+        let chunk =
+            Chunk { offset: offset as u64, length: length as u32, thread, number: self.number, stamp: self.begun };
+        chunk.write(&mut bytes[offset..]);
+        bytes[offset + CHUNK_HEADER..offset + CHUNK_HEADER + self.events.len()].copy_from_slice(&self.events);
+        self.events.clear();
+        self.number += 1;
+    }
+}

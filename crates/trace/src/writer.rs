@@ -1,0 +1,17 @@
+//! The writer, inside the recorded program. In: calls of the malloc family, on any thread, in signal handlers, before
+//! `main`, after a fork. Out: a file of chunks, see [`format`](crate::format).
+//!
+//! It allocates nothing, takes no lock, starts no thread and keeps no descriptor. The hot path writes two to four bytes
+//! to the thread's own chunk. What must not be inherited by a fork lies on pages that a fork wipes.
+//!
+//! The environment: `ALLOCANARY_RECORD` is the folder of the traces, an absolute path; without it nothing is recorded.
+//! `ALLOCANARY_RECORD_MAX` is the largest size of a trace in bytes (1 GiB), `ALLOCANARY_RECORD_RATE` records one block
+//! in this many, chosen by its address.
+
+mod process;
+pub mod real;
+mod thread;
+mod tls;
+
+pub use crate::coder::How;
+pub use thread::{allocated, allocated_by, exiting, freed, resized, resizing};

@@ -1,0 +1,457 @@
+//! The file of one process. In: variables of the environment. Out: chunks of a mapped file.
+//!
+//! The state lies on a page that a fork wipes (`MADV_WIPEONFORK`): a child finds none and begins a file of its own. The
+//! file is mapped as a whole at the start, as long as it may become, and is not inherited (`MADV_DONTFORK`). A chunk is
+//! a range of it that one atomic addition hands out. No descriptor is kept: programs close those that they do not know.
+
+use std::ffi::CStr;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+
+use super::thread::Thread;
+use super::tls::ticks;
+use crate::format::{CHUNK_ALIGN, HEADER, MAGIC, TICK_SHIFT, VERSION, at};
+
+/// Default of `ALLOCANARY_RECORD_MAX`.
+const DEFAULT_LIMIT: u64 = 1 << 30;
+/// Time between two readings of RssAnon, in nanoseconds.
+const SAMPLE_NS: u64 = 100_000_000;
+/// Thread states and rests of chunks that wait for a new thread.
+const KEPT: usize = 64;
+
+/// What a fork wipes.
+#[repr(C)]
+pub(super) struct Process {
+    /// 0 before the first call, 1 while a thread begins the file, 2 recording, 3 not recording.
+    state: AtomicU32,
+    /// 1 once recording has stopped.
+    stopped: AtomicU32,
+    /// 1 while a thread reads RssAnon.
+    sampling: AtomicU32,
+    pub(super) rate: AtomicU32,
+    /// The mapped file.
+    base: AtomicPtr<u8>,
+    limit: AtomicU64,
+    /// Ticks of the next reading of RssAnon, and ticks between two.
+    pub(super) next_sample: AtomicU64,
+    sample_ticks: AtomicU64,
+    /// Bytes of thread states that were made.
+    own_bytes: AtomicU64,
+    /// States of ended threads.
+    kept: [AtomicPtr<Thread>; KEPT],
+    /// Ends of chunks of ended threads: offset << 20 | length.
+    rests: [AtomicU64; KEPT],
+}
+
+/// The page; it outlives forks, its content does not.
+static PROCESS: AtomicPtr<Process> = AtomicPtr::new(null_mut());
+/// The key whose destructor ends a thread; 0 none, else the key and 1.
+pub(super) static KEY: AtomicU32 = AtomicU32::new(0);
+
+/// 1 once the process has a second thread: blocks may then come from other threads.
+static MULTI: AtomicU32 = AtomicU32::new(0);
+
+/// Whether blocks may come from other threads.
+#[inline(always)]
+pub(super) fn is_multi() -> bool {
+    MULTI.load(Relaxed) != 0
+}
+
+/// What the environment said, kept: a child's environment may be another.
+struct Config {
+    folder: [u8; 3072],
+    length: usize,
+    limit: u64,
+    rate: u32,
+}
+
+/// Written by the one thread that finds `CONFIGURED` 0.
+static mut CONFIG: Config = Config { folder: [0; 3072], length: 0, limit: DEFAULT_LIMIT, rate: 1 };
+/// 0 unread, 1 being read, 2 record, 3 do not.
+static CONFIGURED: AtomicU32 = AtomicU32::new(0);
+
+unsafe extern "C" {
+    static environ: *const *const libc::c_char;
+}
+
+/// Maps private memory that a fork wipes.
+pub(super) fn map_wiped(length: usize) -> *mut u8 {
+    let Some(start) = allocanary_kernel::sys::map_zeroed(length) else { return null_mut() };
+    // SAFETY: our own mapping.
+    let wiped = unsafe { libc::madvise(start.as_ptr().cast(), length, libc::MADV_WIPEONFORK) };
+    if wiped == 0 { start.as_ptr() } else { null_mut() }
+}
+
+/// The process's state; begins its file at the first call. None where nothing is recorded.
+pub(super) fn ready() -> Option<&'static Process> {
+    let process = PROCESS.load(SeqCst);
+    if !process.is_null() {
+        // SAFETY: the page is never unmapped, and zeros are a valid state.
+        let process = unsafe { &*process };
+        match process.state.load(SeqCst) {
+            2 => return Some(process),
+            0 => {}
+            _ => return None,
+        }
+    }
+    begin()
+}
+
+/// Whether the environment asks for nothing, for good.
+pub(super) fn is_off() -> bool {
+    CONFIGURED.load(SeqCst) == 3
+}
+
+#[cold]
+fn begin() -> Option<&'static Process> {
+    if !configured() {
+        return None;
+    }
+    let mut page = PROCESS.load(SeqCst);
+    if page.is_null() {
+        let new: *mut Process = map_wiped(size_of::<Process>().next_multiple_of(4096)).cast();
+        if new.is_null() {
+            CONFIGURED.store(3, SeqCst); // no such kernel, or no memory
+            return None;
+        }
+        page = match PROCESS.compare_exchange(null_mut(), new, SeqCst, SeqCst) {
+            Ok(_) => new,
+            Err(other) => other,
+        };
+    }
+    // SAFETY: as in `ready`.
+    let process = unsafe { &*page };
+    if process.state.compare_exchange(0, 1, SeqCst, SeqCst).is_err() {
+        // Another thread begins the file: this call is not recorded.
+        return (process.state.load(SeqCst) == 2).then_some(process);
+    }
+    let begun = open_file(process);
+    process.state.store(if begun { 2 } else { 3 }, SeqCst);
+    begun.then_some(process)
+}
+
+/// Reads the environment once.
+fn configured() -> bool {
+    // SAFETY: reads a pointer that the C library sets before it runs constructors.
+    if unsafe { environ.is_null() } {
+        return false;
+    }
+    if let Err(state) = CONFIGURED.compare_exchange(0, 1, SeqCst, SeqCst) {
+        return state == 2;
+    }
+    // SAFETY: this thread alone writes the configuration, and others read it after state 2.
+    let on = unsafe {
+        let config = &raw mut CONFIG;
+        let config = &mut *config;
+        let variable = |name: &CStr| allocanary_kernel::sys::variable(name);
+        let folder = variable(c"ALLOCANARY_RECORD").unwrap_or_default();
+        let number = |name| variable(name).and_then(allocanary_kernel::sys::first_number);
+        config.limit = number(c"ALLOCANARY_RECORD_MAX").unwrap_or(DEFAULT_LIMIT).clamp(64 << 10, 1 << 46) & !4095;
+        config.rate = number(c"ALLOCANARY_RECORD_RATE").unwrap_or(1).clamp(1, 1 << 20) as u32;
+        let fits = !folder.is_empty() && folder.len() < config.folder.len();
+        if fits {
+            config.folder[..folder.len()].copy_from_slice(folder);
+            config.length = folder.len();
+        }
+        fits
+    };
+    CONFIGURED.store(if on { 2 } else { 3 }, SeqCst);
+    on
+}
+
+/// A text that is built on the stack.
+struct Text<const N: usize> {
+    bytes: [u8; N],
+    length: usize,
+}
+
+impl<const N: usize> Text<N> {
+    fn new() -> Self {
+        Text { bytes: [0; N], length: 0 }
+    }
+
+    /// Adds what fits; the last byte stays 0.
+    fn add(&mut self, text: &[u8]) {
+        let room = (N - 1 - self.length).min(text.len());
+        self.bytes[self.length..self.length + room].copy_from_slice(&text[..room]);
+        self.length += room;
+    }
+
+    fn add_number(&mut self, mut number: u64) {
+        let mut digits = [0; 20];
+        let mut first = digits.len();
+        loop {
+            first -= 1;
+            digits[first] = b'0' + (number % 10) as u8;
+            number /= 10;
+            if number == 0 {
+                break;
+            }
+        }
+        self.add(&digits[first..]);
+    }
+}
+
+fn clock(id: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes one timespec.
+    unsafe { libc::clock_gettime(id, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Creates and maps the file, and writes its header.
+fn open_file(process: &Process) -> bool {
+    let config = &raw const CONFIG;
+    // SAFETY: the configuration is complete.
+    let config = unsafe { &*config };
+    let mut program = [0; 512];
+    // SAFETY: the kernel writes at most one byte less than the buffer has.
+    let length = unsafe { libc::readlink(c"/proc/self/exe".as_ptr(), program.as_mut_ptr().cast(), program.len() - 1) };
+    let program = &program[..usize::try_from(length).unwrap_or(0)];
+    let name = program.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    // SAFETY: no argument.
+    let (pid, parent) = unsafe { (libc::getpid(), libc::getppid()) };
+    let mut file = -1;
+    for number in 0..10_000 {
+        let mut path = Text::<4096>::new();
+        path.add(&config.folder[..config.length]);
+        path.add(b"/");
+        path.add(&name[..name.len().min(64)]);
+        path.add(b"-");
+        path.add_number(pid as u64);
+        path.add(b"-");
+        path.add_number(number);
+        path.add(b".trace");
+        // SAFETY: the path ends in NUL.
+        file = unsafe {
+            let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
+            libc::open(path.bytes.as_ptr().cast(), flags, 0o600)
+        };
+        // SAFETY: reads this thread's error number.
+        if file >= 0 || unsafe { *libc::__errno_location() } != libc::EEXIST {
+            break;
+        }
+    }
+    if file < 0 {
+        return false;
+    }
+    // A limit on address space may refuse the whole length.
+    let mut limit = config.limit;
+    let mut base = libc::MAP_FAILED;
+    while base == libc::MAP_FAILED && limit >= 64 << 10 {
+        // SAFETY: a new mapping of a file that we just made.
+        base = unsafe {
+            if libc::ftruncate(file, limit as libc::off_t) == 0 {
+                libc::mmap(null_mut(), limit as usize, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, file, 0)
+            } else {
+                libc::MAP_FAILED
+            }
+        };
+        if base == libc::MAP_FAILED {
+            limit = (limit / 4) & !4095;
+        }
+    }
+    // SAFETY: our own descriptor; the mapping keeps the file.
+    unsafe { libc::close(file) };
+    if base == libc::MAP_FAILED {
+        return false;
+    }
+    let base: *mut u8 = base.cast();
+    // SAFETY: our own mapping of that length.
+    unsafe { libc::madvise(base.cast(), limit as usize, libc::MADV_DONTFORK) };
+    if !populate(base, HEADER) {
+        return false;
+    }
+    process.base.store(base, SeqCst);
+    process.limit.store(limit, SeqCst);
+    process.rate.store(config.rate, SeqCst);
+    let (started, monotonic) = (ticks(), clock(libc::CLOCK_MONOTONIC));
+    process.next_sample.store(started, SeqCst);
+    // A guess until the first reading: a counter of 2.5 GHz.
+    process.sample_ticks.store((SAMPLE_NS * 5 / 2) >> TICK_SHIFT, SeqCst);
+    let mut host = Text::<256>::new();
+    // SAFETY: all zeros are a valid utsname, and the kernel fills it with texts that end in NUL.
+    unsafe {
+        let mut names: libc::utsname = std::mem::zeroed();
+        if libc::uname(&mut names) == 0 {
+            for name in [names.nodename.as_ptr(), names.release.as_ptr(), names.machine.as_ptr()] {
+                host.add(CStr::from_ptr(name).to_bytes());
+                host.add(b" ");
+            }
+        }
+    }
+    let mut command = [0; HEADER - at::COMMAND];
+    let length = allocanary_kernel::sys::read_once(c"/proc/self/cmdline", &mut command[..HEADER - at::COMMAND - 1]);
+    let command = &mut command[..length.saturating_sub(1)];
+    command.iter_mut().filter(|byte| **byte == 0).for_each(|byte| *byte = b' ');
+    // SAFETY: the header's page is mapped and ours, and no other thread knows it yet.
+    let header = unsafe { std::slice::from_raw_parts_mut(base, HEADER) };
+    let mut put = |offset: usize, bytes: &[u8]| header[offset..offset + bytes.len()].copy_from_slice(bytes);
+    put(8, &VERSION.to_le_bytes());
+    put(12, &(HEADER as u32).to_le_bytes());
+    put(at::USED, &(HEADER as u64).to_le_bytes());
+    put(at::LIMIT, &limit.to_le_bytes());
+    put(at::RATE, &config.rate.to_le_bytes());
+    put(at::PID, &pid.to_le_bytes());
+    put(at::PARENT, &parent.to_le_bytes());
+    put(at::START_TICKS, &started.to_le_bytes());
+    put(at::START_MONOTONIC, &monotonic.to_le_bytes());
+    put(at::START_WALL, &clock(libc::CLOCK_REALTIME).to_le_bytes());
+    put(at::LAST_TICKS, &started.to_le_bytes());
+    put(at::LAST_MONOTONIC, &monotonic.to_le_bytes());
+    put(at::PAGE, &(allocanary_kernel::sys::page_bytes() as u32).to_le_bytes());
+    put(at::PROGRAM, program);
+    put(at::HOST, &host.bytes[..host.length]);
+    put(at::BUILD, concat!("allocanary ", env!("CARGO_PKG_VERSION")).as_bytes());
+    put(at::COMMAND, command);
+    put(0, &MAGIC);
+    true
+}
+
+/// Gives a range of the mapped file its pages, so that a full disk is an error here and not a signal later.
+fn populate(start: *mut u8, length: usize) -> bool {
+    const MADV_POPULATE_WRITE: libc::c_int = 23;
+    // SAFETY: a range of our own mapping. A kernel before 5.14 says EINVAL: the pages then come one by one.
+    unsafe {
+        libc::madvise(start.cast(), length, MADV_POPULATE_WRITE) == 0 || *libc::__errno_location() == libc::EINVAL
+    }
+}
+
+impl Process {
+    /// An 8-byte field of the file's header.
+    fn long(&self, offset: usize) -> &AtomicU64 {
+        // SAFETY: the header is mapped for as long as the process lives, and the field is aligned.
+        unsafe { AtomicU64::from_ptr(self.base.load(Relaxed).add(offset).cast()) }
+    }
+
+    /// A 4-byte field of the file's header.
+    fn word(&self, offset: usize) -> &AtomicU32 {
+        // SAFETY: as above.
+        unsafe { AtomicU32::from_ptr(self.base.load(Relaxed).add(offset).cast()) }
+    }
+
+    /// A number for a new thread.
+    pub(super) fn number_thread(&self) -> u32 {
+        let number = self.word(at::THREADS).fetch_add(1, SeqCst);
+        if number > 0 {
+            MULTI.store(1, SeqCst);
+        }
+        number
+    }
+
+    /// Counts a call that is not recorded.
+    pub(super) fn lose(&self) {
+        self.long(at::LOST).fetch_add(1, Relaxed);
+    }
+
+    /// Whether recording has stopped, at the maximum size or on a full disk.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stopped.load(Relaxed) != 0
+    }
+
+    /// Hands out a chunk: its offset, its place in memory and its length.
+    pub(super) fn chunk(&self, wanted: usize, first: bool) -> Option<(u64, *mut u8, usize)> {
+        if self.is_stopped() {
+            return None;
+        }
+        let base = self.base.load(Relaxed);
+        if first && let Some(rest) = self.rests.iter().map(|rest| rest.swap(0, SeqCst)).find(|rest| *rest != 0) {
+            let (offset, length) = (rest >> 20, (rest & 0xF_FFFF) as usize);
+            // SAFETY: an end of a chunk lies within the mapping.
+            return Some((offset, unsafe { base.add(offset as usize) }, length));
+        }
+        let (used, limit) = (self.long(at::USED), self.limit.load(Relaxed));
+        let mut offset = used.load(SeqCst);
+        loop {
+            if offset + wanted as u64 > limit {
+                self.stop(2);
+                return None;
+            }
+            match used.compare_exchange(offset, offset + wanted as u64, SeqCst, SeqCst) {
+                Ok(_) => break,
+                Err(now) => offset = now,
+            }
+        }
+        // SAFETY: the range lies within the mapping, and is this thread's alone.
+        let start = unsafe { base.add(offset as usize) };
+        if !populate(start, wanted) {
+            self.stop(3);
+            return None;
+        }
+        Some((offset, start, wanted))
+    }
+
+    fn stop(&self, state: u32) {
+        self.stopped.store(1, SeqCst);
+        let _ = self.word(at::STATE).compare_exchange(0, state, SeqCst, SeqCst);
+    }
+
+    /// Keeps the unused end of a chunk for another thread's first chunk.
+    pub(super) fn keep_rest(&self, offset: u64, length: usize) {
+        let rest = offset << 20 | length as u64;
+        if length >= 4 * CHUNK_ALIGN {
+            let _ = self.rests.iter().find(|kept| kept.compare_exchange(0, rest, SeqCst, SeqCst).is_ok());
+        }
+    }
+
+    /// The offset of a place in the mapped file.
+    pub(super) fn offset(&self, place: *mut u8) -> u64 {
+        place.addr().wrapping_sub(self.base.load(Relaxed).addr()) as u64
+    }
+
+    /// Memory for a thread's state, all zeros; null if there is none.
+    pub(super) fn make_thread(&self) -> *mut Thread {
+        let kept = self.kept.iter().map(|kept| kept.swap(null_mut(), SeqCst)).find(|kept| !kept.is_null());
+        kept.unwrap_or_else(|| {
+            self.own_bytes.fetch_add(Thread::BYTES as u64, Relaxed);
+            map_wiped(Thread::BYTES).cast()
+        })
+    }
+
+    /// Takes the memory of an ended thread back.
+    pub(super) fn keep_thread(&self, thread: *mut Thread) {
+        // SAFETY: the thread uses its state no more. The pages become zeros.
+        unsafe { libc::madvise(thread.cast(), Thread::BYTES, libc::MADV_DONTNEED) };
+        let is_kept = |kept: &&AtomicPtr<Thread>| kept.compare_exchange(null_mut(), thread, SeqCst, SeqCst).is_ok();
+        if self.kept.iter().find(is_kept).is_none() {
+            self.own_bytes.fetch_sub(Thread::BYTES as u64, Relaxed);
+            // SAFETY: our own mapping, which nobody uses.
+            unsafe { libc::munmap(thread.cast(), Thread::BYTES) };
+        }
+    }
+
+    /// Reads RssAnon if it is time, in KiB, and brings the header's clock up to date.
+    pub(super) fn sample(&self, now: u64) -> Option<u64> {
+        if now < self.next_sample.load(Relaxed) || self.sampling.swap(1, SeqCst) != 0 {
+            return None;
+        }
+        let monotonic = clock(libc::CLOCK_MONOTONIC);
+        self.long(at::LAST_TICKS).store(now, Relaxed);
+        self.long(at::LAST_MONOTONIC).store(monotonic, Relaxed);
+        let ticks = now.saturating_sub(self.long(at::START_TICKS).load(Relaxed));
+        let nanos = monotonic.saturating_sub(self.long(at::START_MONOTONIC).load(Relaxed));
+        if nanos > 1_000_000 {
+            let wanted = u128::from(SAMPLE_NS) * u128::from(ticks) / u128::from(nanos);
+            self.sample_ticks.store(wanted.min(1 << 40) as u64, Relaxed);
+        }
+        let mut text = [0; 4096];
+        let length = allocanary_kernel::sys::read_once(c"/proc/self/status", &mut text);
+        let kib = allocanary_kernel::sys::line_number(&text[..length], b"RssAnon:").unwrap_or(0);
+        let kib = kib.saturating_sub(self.own_bytes.load(Relaxed) >> 10);
+        self.long(at::RESIDENT).store(kib << 10, Relaxed);
+        self.long(at::MOST_RESIDENT).fetch_max(kib << 10, Relaxed);
+        self.next_sample.store(now + self.sample_ticks.load(Relaxed).max(1), Relaxed);
+        self.sampling.store(0, SeqCst);
+        Some(kib)
+    }
+
+    /// Makes the next reading due.
+    pub(super) fn sample_soon(&self) {
+        self.next_sample.store(0, Relaxed);
+    }
+
+    /// Marks the trace as complete.
+    pub(super) fn exit(&self) {
+        let _ = self.word(at::STATE).compare_exchange(0, 1, SeqCst, SeqCst);
+    }
+}

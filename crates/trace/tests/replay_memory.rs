@@ -1,0 +1,74 @@
+//! A replay's own memory is not counted as RssAnon: with an allocator that allocates nothing, nothing is added. One test,
+//! in a process of its own.
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::io::Write;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use allocanary_kernel::sys::{line_number, read_once};
+use allocanary_trace::coder::{Event, How};
+use allocanary_trace::reader::Trace;
+use allocanary_trace::replay::{Options, Prepared, run};
+use allocanary_trace::sample::Sample;
+use tempfile::NamedTempFile;
+
+const BLOCKS: u64 = 300_000;
+const BYTES: usize = BLOCKS as usize * 2 * 64;
+
+/// Hands out shared memory, which is not anonymous for the kernel, and takes nothing back.
+struct Nothing {
+    start: *mut u8,
+    used: AtomicUsize,
+}
+
+// SAFETY: the memory is handed out once.
+unsafe impl Sync for Nothing {}
+
+// SAFETY: every block has its own 64 bytes.
+unsafe impl GlobalAlloc for Nothing {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        assert!(layout.size() <= 64);
+        let at = self.used.fetch_add(64, Relaxed);
+        assert!(at < BYTES);
+        // SAFETY: within the memory.
+        unsafe { self.start.add(at) }
+    }
+
+    unsafe fn dealloc(&self, _: *mut u8, _: Layout) {}
+}
+
+fn anonymous() -> u64 {
+    let mut text = [0; 4096];
+    let length = read_once(c"/proc/self/status", &mut text);
+    line_number(&text[..length], b"RssAnon:").expect("RssAnon") << 10
+}
+
+#[test]
+fn an_allocator_that_allocates_nothing_adds_no_memory() {
+    let mut trace = NamedTempFile::new().unwrap();
+    {
+        let mut sample = Sample::new(32 << 10);
+        for at in 0..BLOCKS {
+            let new = |address| Event::New { how: How::Malloc, address, size: 64 };
+            sample.event(0, at * 20, new(0x10_0000 + at * 64));
+            sample.event(1, at * 20 + 10, new(0x1000_0000 + at * 64));
+        }
+        trace.write_all(&sample.finish()).unwrap();
+    }
+    let out = NamedTempFile::new().unwrap();
+    allocanary_trace::prepare::write(&Trace::open(trace.path()).unwrap(), out.path()).unwrap();
+    let prepared = Prepared::open(out.path()).unwrap();
+    // SAFETY: a new mapping of no file.
+    let start = unsafe {
+        let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+        libc::mmap(std::ptr::null_mut(), BYTES, access, flags, -1, 0)
+    };
+    assert_ne!(start, libc::MAP_FAILED);
+    let nothing = Nothing { start: start.cast(), used: AtomicUsize::new(0) };
+    let before = anonymous();
+    let mut most = 0;
+    let done = run(&prepared, &nothing, Options::default(), &mut |_, _| most = most.max(anonymous())).unwrap();
+    assert_eq!(done.operations, 2 * BLOCKS);
+    // 600,000 operations and as many slots are 19 MiB; two stacks and the loader's own blocks are what remains.
+    assert!(most < before + (256 << 10), "RssAnon rose from {before} to {most}");
+}

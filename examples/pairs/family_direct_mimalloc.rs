@@ -1,0 +1,16 @@
+//! Pairs of malloc and free by mimalloc's own functions: what `preload-mimalloc` is compared with.
+
+use std::ffi::c_void;
+
+unsafe extern "C" {
+    #[link_name = "mi_malloc"]
+    fn malloc(size: usize) -> *mut c_void;
+    #[link_name = "mi_free"]
+    fn free(block: *mut c_void);
+}
+
+// Links the allocator, which the names above are of.
+#[used]
+static LINKED: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+include!("family.rs");

@@ -1,0 +1,25 @@
+# Eight threads render and parse JSON for a moment, then wait for a message that does not come. Prints a sum, and the anonymous
+# resident memory in KiB two seconds later. Run it with and without a preload: see docs/preloads.md.
+import json, socket, threading, time
+
+done, total = threading.Barrier(9), []
+
+
+def work():
+    end, other = socket.socketpair()
+    end.settimeout(60)
+    for _ in range(40):
+        rows = json.loads(json.dumps([{f"k{i}": "x" * (i % 4000)} for i in range(3000)]))
+    total.append(len(rows))
+    del rows
+    done.wait()
+    end.recv(1)
+
+
+for _ in range(8):
+    threading.Thread(target=work, daemon=True).start()
+done.wait()
+time.sleep(2)
+with open("/proc/self/status") as status:
+    kib = next(line.split()[1] for line in status if line.startswith("RssAnon"))
+print(sum(total), kib)

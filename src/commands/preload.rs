@@ -1,0 +1,104 @@
+//! `allocanary preload`: where an allocator's library is, and the lines that give it to a program that is not changed.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use super::terminal;
+use crate::args::PreloadFlags;
+use allocanary_allocators::paste::{dockerfile, kubernetes, shell};
+use allocanary_preload::settings;
+use allocanary_study::error::{Error, Result};
+use allocanary_study::run::Builder;
+
+/// Where the lines below expect the library in an image.
+const FOLDER: &str = "/usr/local/lib";
+
+/// Prints the place and the lines.
+pub fn run(flags: &PreloadFlags) -> Result<ExitCode> {
+    let name = &flags.allocator;
+    let table = settings::table_of(name).ok_or_else(|| {
+        Error::Input(format!(
+            "preload: wanted system, jemalloc or mimalloc (as far as this build has them), found `{name}`"
+        ))
+    })?;
+    settings::check(&flags.settings, table)
+        .map_err(|wrong| Error::Input(format!("preload {name}: --settings: `{}`: {}", wrong.part, wrong.wanted)))?;
+    terminal::print(page(name, &library(name)?, &flags.settings).as_bytes())
+}
+
+/// The library next to this command; built, if cargo has started the command from its sources.
+fn library(name: &str) -> Result<PathBuf> {
+    let command = std::env::current_exe().map_err(|error| Error::file("this command", "finding", error))?;
+    let library = command.with_file_name(format!("preload-{name}"));
+    if !library.exists()
+        && let Some(builder) = Builder::find(&command, super::measure::FEATURES)
+    {
+        builder.build()?;
+    }
+    if library.exists() {
+        return Ok(library);
+    }
+    Err(Error::Input(format!(
+        "preload {name}: wanted {}, found no such file: `cargo install allocanary` puts it next to the command",
+        library.display()
+    )))
+}
+
+/// What is printed.
+fn page(name: &str, library: &Path, settings: &str) -> String {
+    let inside = format!("{FOLDER}/preload-{name}");
+    let variables = |library: &str| {
+        let preload = ("LD_PRELOAD", library.to_string());
+        let settings = ("ALLOCANARY_PRELOAD", settings.to_string());
+        [Some(preload), Some(settings).filter(|(_, text)| !text.is_empty())].into_iter().flatten()
+    };
+    let lines = |library: &str, line: fn(&str, &str) -> String| -> String {
+        variables(library).map(|(name, value)| format!("  {}\n", line(name, &value))).collect()
+    };
+    let here: Vec<String> = variables(&library.to_string_lossy()).map(|(name, value)| shell(name, &value)).collect();
+    format!(
+        "library  {}\n\n\
+         # a program, here\n  {} PROGRAM\n\n\
+         # Dockerfile: its C library must be glibc, not older than the one that the library was built with\n  \
+         COPY preload-{name} {inside}\n{}\n\
+         # Kubernetes, below the container's `env:`\n{}\n\
+         # systemd, below [Service]\n{}\n\
+         # is it in effect? `allocanary doctor --pid PID`\n",
+        library.display(),
+        here.join(" "),
+        lines(&inside, dockerfile),
+        lines(&inside, |name, value| kubernetes(name, value).join("\n  ")),
+        lines(&inside, |name, value| format!("Environment=\"{name}={}\"", value.replace('%', "%%"))),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_quoted_where_they_must_be() {
+        let page = page("jemalloc", Path::new("/opt/preload-jemalloc"), "narenas=per_cpu(1),idle=100ms");
+        for line in [
+            "library  /opt/preload-jemalloc",
+            "  LD_PRELOAD=/opt/preload-jemalloc ALLOCANARY_PRELOAD='narenas=per_cpu(1),idle=100ms' PROGRAM",
+            "  COPY preload-jemalloc /usr/local/lib/preload-jemalloc",
+            "  ENV LD_PRELOAD=/usr/local/lib/preload-jemalloc",
+            "  ENV ALLOCANARY_PRELOAD='narenas=per_cpu(1),idle=100ms'",
+            "  - name: ALLOCANARY_PRELOAD",
+            "    value: \"narenas=per_cpu(1),idle=100ms\"",
+            "  Environment=\"ALLOCANARY_PRELOAD=narenas=per_cpu(1),idle=100ms\"",
+        ] {
+            assert!(page.lines().any(|found| found == line), "{line}\n{page}");
+        }
+    }
+
+    #[test]
+    fn without_settings_there_is_no_variable_for_them() {
+        let page = page("system", Path::new("/opt/preload-system"), "");
+        assert!(
+            !page.contains("ALLOCANARY_PRELOAD") && page.contains("LD_PRELOAD=/opt/preload-system PROGRAM"),
+            "{page}"
+        );
+    }
+}

@@ -1,0 +1,81 @@
+//! `allocanary replay`: a trace under every candidate. In: a trace, flags. Out: what a study gives: rows, a report.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use super::measure::{self, Measurement};
+use super::record::input;
+use crate::args::ReplayFlags;
+use allocanary_kernel::units::{Unit, show_duration};
+use allocanary_study::error::{Error, Result};
+use allocanary_study::run::Target;
+use allocanary_study::{Studies, StudyFile};
+use allocanary_trace::prepare::prepare;
+use allocanary_trace::replay::Prepared;
+
+/// What is compared where the user names no candidates.
+const CANDIDATES: [&str; 5] = ["system", "system:arena_max=1", "jemalloc", "jemalloc:narenas=1", "mimalloc"];
+/// What the report shows.
+const METRICS: [&str; 5] = ["anon", "anon_peak", "cpu", "throughput", "faults"];
+
+/// Replays a trace.
+pub fn run(flags: &ReplayFlags) -> Result<ExitCode> {
+    let trace = flags.trace.canonicalize().map_err(|error| Error::file(&flags.trace, "opening the trace", error))?;
+    let text = trace
+        .to_str()
+        .filter(|text| !text.contains(','))
+        .ok_or_else(|| Error::Input(format!("{}: wanted a path without a comma, in UTF-8", flags.trace.display())))?;
+    let prepared = prepare(&trace).and_then(|path| Prepared::open(&path)).map_err(input)?;
+    let length = Duration::from_nanos(prepared.nanos);
+    let share = 100.0 * prepared.peak_live as f64 / prepared.most_resident.max(1) as f64;
+    eprintln!(
+        "{}: {} operations of {} threads in {}; at the peak {} live, {share:.0} % of the program's RssAnon of {}",
+        flags.trace.display(),
+        prepared.operations,
+        prepared.threads,
+        show_duration(length),
+        Unit::Bytes.show(prepared.peak_live as f64),
+        Unit::Bytes.show(prepared.most_resident as f64),
+    );
+    if prepared.rate > 1 {
+        eprintln!(
+            "one block in {} was recorded: the replay's memory is about that part of the program's",
+            prepared.rate
+        );
+    }
+    let paced = if flags.pace > 0 { length / flags.pace } else { Duration::ZERO };
+    let limit = Duration::from_secs(60) + length * 20 + paced;
+    let workload = format!("replay:trace={text},pace={},touch={},idle={}", flags.pace, flags.touch, flags.idle);
+    let asked = flags.file();
+    let defaults = StudyFile {
+        name: Some("replay".into()),
+        question: Some(format!(
+            "What does {} cost under each allocator?",
+            trace.file_name().unwrap_or_default().display()
+        )),
+        metrics: Some(METRICS.map(String::from).to_vec()),
+        candidates: Some(candidates()),
+        workloads: Some(vec![workload]),
+        threads: Some(vec![1]),
+        deadline: Some(format!("{}s", limit.as_secs())),
+        ..StudyFile::default()
+    };
+    let study = defaults.overridden_by(asked);
+    study.clone().check()?;
+    let group = Studies(vec![study]);
+    let target = match &flags.run.out {
+        Some(out) => Target::of(out)?,
+        None => Target::Fresh("replay".into()),
+    };
+    let roster = measure::roster_for(&group, &flags.run.cells)?;
+    Measurement { group: &group, roster: &roster, target, resume: flags.resume, launcher: None }.run()
+}
+
+/// The candidates of this build.
+fn candidates() -> Vec<String> {
+    let is_here = |name: &&str| {
+        (cfg!(feature = "jemalloc") || !name.starts_with("jemalloc"))
+            && (cfg!(feature = "mimalloc") || !name.starts_with("mimalloc"))
+    };
+    CANDIDATES.into_iter().filter(is_here).map(String::from).collect()
+}

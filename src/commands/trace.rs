@@ -1,0 +1,143 @@
+//! `allocanary trace`: what a trace tells by itself. In: a trace. Out: a summary, a check, or all of it as CSV or JSON.
+
+use std::fmt::Write;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use super::record::input;
+use super::terminal;
+use crate::args::TraceFlags;
+use allocanary_kernel::units::{Unit, show_duration};
+use allocanary_study::error::{Error, Result};
+use allocanary_trace::info::{Info, info};
+use allocanary_trace::reader::Trace;
+
+/// Reads the trace and prints what is asked for.
+pub fn run(flags: &TraceFlags) -> Result<ExitCode> {
+    let trace = Trace::open(&flags.file).map_err(input)?;
+    let info = info(&trace).map_err(input)?;
+    match flags.what.as_str() {
+        "check" => {
+            let problems = problems(&info);
+            terminal::print(problems.concat().as_bytes())?;
+            let sound = info.merged.damage.is_empty();
+            terminal::print(if sound { "the trace is sound\n" } else { "the trace is damaged\n" }.as_bytes())?;
+            Ok(if sound { ExitCode::SUCCESS } else { ExitCode::from(1) })
+        }
+        "export" if flags.format == "json" => {
+            let text = serde_json::to_string_pretty(&info).map_err(|error| Error::Input(error.to_string()))?;
+            terminal::print((text + "\n").as_bytes())
+        }
+        "export" => terminal::print(curve(&info).as_bytes()),
+        _ => terminal::print(page(&info).as_bytes()),
+    }
+}
+
+fn bytes(number: u64) -> String {
+    Unit::Bytes.show(number as f64)
+}
+
+fn span(nanos: u64) -> String {
+    show_duration(Duration::from_nanos(nanos))
+}
+
+/// Live bytes over time as CSV.
+fn curve(info: &Info) -> String {
+    let mut out = String::from("seconds,live_bytes,resident_bytes,events\n");
+    for point in &info.curve {
+        let seconds = point.nanos as f64 / 1e9;
+        let _ = writeln!(out, "{seconds:.6},{},{},{}", point.live, point.resident, point.events);
+    }
+    out
+}
+
+/// What is damaged or missing, a line each.
+fn problems(info: &Info) -> Vec<String> {
+    let merged = &info.merged;
+    let mut lines: Vec<String> =
+        merged.damage.iter().map(|damage| format!("damaged: {damage}; read up to there\n")).collect();
+    let counted = [
+        (merged.strays, "frees of blocks that are not in the trace"),
+        (merged.lost_frees, "blocks whose free is not in the trace"),
+        (info.header.lost, "calls not recorded: signal handlers that interrupted the recorder"),
+    ];
+    lines.extend(counted.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}\n")));
+    lines
+}
+
+/// The summary.
+fn page(info: &Info) -> String {
+    let mut out = String::new();
+    let header = &info.header;
+    let per_event = info.bytes as f64 / info.merged.events.max(1) as f64;
+    let _ = writeln!(out, "program     {}\ncommand     {}", header.program, header.command);
+    let _ = writeln!(out, "process     {} on {}", header.pid, header.host.trim());
+    let _ = writeln!(out, "end         {}", header.state.words());
+    let _ = writeln!(
+        out,
+        "events      {} in {}, {} in the file, {per_event:.2} bytes each",
+        info.merged.events,
+        span(info.merged.nanos),
+        bytes(info.bytes)
+    );
+    let _ = writeln!(
+        out,
+        "calls       {} allocations ({} by calloc, {} aligned), {} frees, {} reallocs",
+        info.allocations, info.callocs, info.aligned, info.frees, info.resizes
+    );
+    let _ = writeln!(out, "threads     {}, up to {} at one time", info.threads.len(), info.most_threads);
+    let ends = info.frees + info.resizes;
+    let crossing = 100.0 * info.crossing as f64 / ends.max(1) as f64;
+    let _ = writeln!(out, "cross       {} frees and reallocs by another thread ({crossing:.1} %)", info.crossing);
+    let _ = writeln!(
+        out,
+        "live        {} at the peak ({} after the start), {} at the end",
+        bytes(info.peak_live),
+        span(info.peak_nanos),
+        bytes(info.end_live)
+    );
+    if info.most_resident > 0 {
+        let share = 100.0 * info.peak_live as f64 / info.most_resident as f64;
+        let _ = writeln!(
+            out,
+            "coverage    {share:.0} % of the highest RssAnon, {}: the rest is the allocator's, stacks, and what the program maps",
+            bytes(info.most_resident)
+        );
+    }
+    if header.rate > 1 {
+        let _ = writeln!(out, "rate        one block in {}: multiply bytes and counts by that", header.rate);
+    }
+    let _ = writeln!(out, "\nsize up to      allocations        bytes      at peak       at end");
+    for class in &info.classes {
+        let _ = writeln!(
+            out,
+            "{:<12}{:>15}{:>13}{:>13}{:>13}{}",
+            bytes(class.up_to),
+            class.allocations,
+            bytes(class.bytes),
+            bytes(class.at_peak),
+            bytes(class.at_end),
+            if class.grows { "  grows" } else { "" }
+        );
+    }
+    let _ = writeln!(out, "\nlifetime          blocks");
+    for (name, count) in info.lifetimes.iter().filter(|(_, count)| *count > 0) {
+        let _ = writeln!(out, "{name:<16}{count:>8}");
+    }
+    let _ = writeln!(out, "\nthread     events       from         to");
+    let mut threads = info.threads.clone();
+    threads.sort_by_key(|thread| std::cmp::Reverse(thread.events));
+    for thread in threads.iter().take(10) {
+        let ended = if thread.ended { "  ended" } else { "" };
+        let (from, to) = (span(thread.first_nanos), span(thread.last_nanos));
+        let _ = writeln!(out, "{:<6}{:>11}{from:>11}{to:>11}{ended}", thread.thread, thread.events);
+    }
+    if threads.len() > 10 {
+        let _ = writeln!(out, "and {} more", threads.len() - 10);
+    }
+    let problems = problems(info);
+    if !problems.is_empty() {
+        let _ = write!(out, "\n{}", problems.concat());
+    }
+    out
+}

@@ -1,0 +1,210 @@
+//! `preload-record`: the library that records another program's allocations, by `LD_PRELOAD`. It stands in front of
+//! whichever allocator the program has: the one of the C library, of another preload, or one that is linked.
+
+#![cfg_attr(shared_object, no_main)]
+
+#[cfg(not(shared_object))]
+fn main() -> std::process::ExitCode {
+    eprintln!("preload-record: not in this build: a preload needs glibc, dynamically linked, on x86-64 or aarch64");
+    std::process::ExitCode::from(2)
+}
+
+#[cfg(shared_object)]
+mod functions {
+    use std::ffi::{c_int, c_void};
+    use std::ptr::null_mut;
+
+    use allocanary_trace::writer::real::{self, Real};
+    use allocanary_trace::writer::{self, How};
+
+    /// Rounds an alignment up to a power of two that `posix_memalign` takes, as glibc does.
+    fn alignment(wanted: usize) -> usize {
+        wanted.max(size_of::<usize>()).checked_next_power_of_two().unwrap_or(0)
+    }
+
+    /// A block with an alignment, by the one function for it that every allocator has: glibc's `pvalloc` must not make a
+    /// block that another allocator's `free` gets.
+    fn aligned(align: usize, size: usize) -> Result<*mut c_void, c_int> {
+        let mut block = null_mut();
+        // SAFETY: the allocator's own function; it checks the alignment.
+        let error = unsafe { (Real::get().posix_memalign)(&mut block, align, size) };
+        if error != 0 {
+            return Err(error);
+        }
+        writer::allocated_by(How::Aligned(align.trailing_zeros() as u8), block.cast(), size);
+        Ok(block)
+    }
+
+    /// As [`aligned`], with C's other way to say that it failed.
+    fn aligned_or_null(align: usize, size: usize) -> *mut c_void {
+        aligned(alignment(align), size).unwrap_or_else(|error| {
+            // SAFETY: this thread's error number.
+            unsafe { *libc_errno() = error };
+            null_mut()
+        })
+    }
+
+    unsafe extern "C" {
+        #[link_name = "__errno_location"]
+        fn libc_errno() -> *mut c_int;
+    }
+
+    /// # Safety
+    /// C's contract.
+    #[unsafe(no_mangle)]
+    pub unsafe extern "C" fn malloc(size: usize) -> *mut c_void {
+        // SAFETY: the caller's promises are those of the function that gets them, here and below.
+        let block = unsafe { (Real::get().malloc)(size) };
+        writer::allocated(block.cast(), size);
+        block
+    }
+
+    /// # Safety
+    /// C's contract.
+    #[unsafe(no_mangle)]
+    pub unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
+        // SAFETY: as above. The product did not overflow where there is a block.
+        let block = unsafe { (Real::get().calloc)(count, size) };
+        writer::allocated_by(How::Calloc, block.cast(), count.wrapping_mul(size));
+        block
+    }
+
+    /// # Safety
+    /// C's contract.
+    #[unsafe(no_mangle)]
+    pub unsafe extern "C" fn free(block: *mut c_void) {
+        if real::is_early(block) {
+            return;
+        }
+        writer::freed(block.cast());
+        // SAFETY: as above.
+        unsafe { (Real::get().free)(block) }
+    }
+
+    /// # Safety
+    /// C's contract.
+    #[unsafe(no_mangle)]
+    pub unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void {
+        // SAFETY: as above.
+        unsafe {
+            if block.is_null() {
+                return malloc(size);
+            }
+            if real::is_early(block) {
+                let new = malloc(size);
+                if !new.is_null() {
+                    real::copy_early(block, new, size);
+                }
+                return new;
+            }
+            let begun = writer::resizing(block.cast());
+            let new = (Real::get().realloc)(block, size);
+            writer::resized(begun, new.cast(), size);
+            new
+        }
+    }
+
+    /// # Safety
+    /// C's contract.
+    #[unsafe(no_mangle)]
+    pub unsafe extern "C" fn reallocarray(block: *mut c_void, count: usize, size: usize) -> *mut c_void {
+        match count.checked_mul(size) {
+            // SAFETY: as above.
+            Some(size) => unsafe { realloc(block, size) },
+            None => {
+                // SAFETY: this thread's error number; 12 is ENOMEM on every Linux.
+                unsafe { *libc_errno() = 12 };
+                null_mut()
+            }
+        }
+    }
+
+    /// # Safety
+    /// C's contract.
+    #[unsafe(no_mangle)]
+    pub unsafe extern "C" fn cfree(block: *mut c_void) {
+        // SAFETY: as above.
+        unsafe { free(block) }
+    }
+
+    /// # Safety
+    /// C's contract.
+    #[unsafe(no_mangle)]
+    pub unsafe extern "C" fn free_sized(block: *mut c_void, _size: usize) {
+        // SAFETY: as above.
+        unsafe { free(block) }
+    }
+
+    /// # Safety
+    /// C's contract.
+    #[unsafe(no_mangle)]
+    pub unsafe extern "C" fn free_aligned_sized(block: *mut c_void, _alignment: usize, _size: usize) {
+        // SAFETY: as above.
+        unsafe { free(block) }
+    }
+
+    /// # Safety
+    /// C's contract.
+    #[unsafe(no_mangle)]
+    pub unsafe extern "C" fn posix_memalign(place: *mut *mut c_void, align: usize, size: usize) -> c_int {
+        match aligned(align, size) {
+            Ok(block) => {
+                // SAFETY: as above.
+                unsafe { *place = block };
+                0
+            }
+            Err(error) => error,
+        }
+    }
+
+    /// # Safety
+    /// C's contract.
+    #[unsafe(no_mangle)]
+    pub unsafe extern "C" fn memalign(align: usize, size: usize) -> *mut c_void {
+        aligned_or_null(align, size)
+    }
+
+    /// # Safety
+    /// C's contract.
+    #[unsafe(no_mangle)]
+    pub unsafe extern "C" fn aligned_alloc(align: usize, size: usize) -> *mut c_void {
+        aligned_or_null(align, size)
+    }
+
+    /// # Safety
+    /// C's contract.
+    #[unsafe(no_mangle)]
+    pub unsafe extern "C" fn valloc(size: usize) -> *mut c_void {
+        aligned_or_null(real::page(), size)
+    }
+
+    /// # Safety
+    /// C's contract.
+    #[unsafe(no_mangle)]
+    pub unsafe extern "C" fn pvalloc(size: usize) -> *mut c_void {
+        aligned_or_null(real::page(), size.checked_next_multiple_of(real::page()).unwrap_or(usize::MAX))
+    }
+
+    /// # Safety
+    /// C's contract.
+    #[unsafe(no_mangle)]
+    pub unsafe extern "C" fn malloc_usable_size(block: *mut c_void) -> usize {
+        if block.is_null() {
+            return 0;
+        }
+        if real::is_early(block) {
+            return real::early_size(block);
+        }
+        // SAFETY: as above.
+        unsafe { (Real::get().malloc_usable_size)(block) }
+    }
+
+    extern "C" fn at_exit() {
+        writer::exiting();
+    }
+
+    /// Runs when the program exits.
+    #[used]
+    #[unsafe(link_section = ".fini_array")]
+    static AT_EXIT: extern "C" fn() = at_exit;
+}

@@ -1,0 +1,223 @@
+//! Real programs, recorded and replayed: counts that the program fixes, no strays, and memory that agrees.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use allocanary_cell::workload::Phase;
+use allocanary_testing::skipped::skipped;
+use allocanary_trace::format::State;
+use allocanary_trace::info::{Info, info};
+use allocanary_trace::reader::Trace;
+use tempfile::{TempDir, tempdir};
+
+use super::support::{Ran, allocanary, answer, cell, command, reading, samples};
+
+/// What `tests/record/threads.c` hands over: 207 threads, 2947 blocks each, and a block of each that its key frees.
+const HANDED_OVER: u64 = 207 * 2947;
+
+/// The C program; None where there is no compiler.
+fn threads_program(folder: &Path) -> Option<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/record/threads.c");
+    let program = folder.join("threads");
+    let compiled = Command::new("cc").args(["-O1", "-pthread", "-w", "-o"]).arg(&program).arg(source).status();
+    match compiled {
+        Ok(status) if status.success() => Some(program),
+        _ => {
+            skipped("no C compiler");
+            None
+        }
+    }
+}
+
+/// Records a program in a folder; each trace by the name of its program, the largest first.
+fn record(folder: &Path, flags: &[&str], program: &[&str]) -> (Ran, Vec<Info>) {
+    let out = folder.join("traces");
+    let _ = std::fs::remove_dir_all(&out);
+    let mut command = command(folder);
+    command.args(["record", "-o", "traces"]).args(flags).arg("--").args(program).env("PYTHONMALLOC", "malloc");
+    let ran: Ran = command.stdin(Stdio::null()).output().unwrap().into();
+    let mut infos: Vec<(u64, Info)> = traces(&out)
+        .iter()
+        .map(|path| {
+            let info = info(&Trace::open(path).unwrap()).unwrap();
+            (info.merged.events, info)
+        })
+        .collect();
+    infos.sort_by_key(|(events, _)| std::cmp::Reverse(*events));
+    (ran, infos.into_iter().map(|(_, info)| info).collect())
+}
+
+fn traces(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).map(|entries| entries.flatten().map(|entry| entry.path()).collect());
+    let mut paths: Vec<PathBuf> = entries.unwrap_or_default();
+    paths.retain(|path| path.extension().is_some_and(|ending| ending == "trace"));
+    paths.sort_by_key(|path| std::cmp::Reverse(path.metadata().map_or(0, |metadata| metadata.len())));
+    paths
+}
+
+fn in_path(program: &str) -> bool {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&folders).any(|folder| folder.join(program).is_file())
+}
+
+#[test]
+fn short_threads_that_hand_blocks_over_leave_no_stray() {
+    let folder = tempdir().unwrap();
+    let Some(program) = threads_program(folder.path()) else { return };
+    let program = program.to_str().unwrap();
+    for round in 0..3 {
+        let (ran, infos) = record(folder.path(), &[], &[program]);
+        assert_eq!((ran.code, ran.out.trim()), (Some(0), HANDED_OVER.to_string().as_str()), "{}", ran.err);
+        // The program, its forked child, and the program that its vforked child became.
+        let [whole, child, other] = &infos[..] else { panic!("{} traces", infos.len()) };
+        assert_eq!((whole.merged.strays, whole.merged.lost_frees), (0, 0), "round {round}");
+        assert_eq!((whole.merged.damage.len(), child.merged.damage.len()), (0, 0));
+        assert_eq!((whole.crossing, whole.resizes, whole.threads.len()), (HANDED_OVER, HANDED_OVER, 209));
+        assert!(whole.most_threads <= 12, "threads end in the trace: {}", whole.most_threads);
+        assert!(whole.allocations >= 2 * HANDED_OVER + 207, "{}", whole.allocations);
+        assert!(whole.end_live < 100 << 10, "{}", whole.end_live);
+        assert_eq!(whole.header.state, State::Exited);
+        // The child frees a block that its parent had made.
+        assert!(child.allocations >= 1000 && child.merged.strays == 1, "{child:?}");
+        assert!(other.header.program.ends_with("true") || other.header.command.contains("true"), "{:?}", other.header);
+        let per_event = whole.bytes as f64 / whole.merged.events as f64;
+        assert!(per_event < 5.0, "{per_event} bytes an event");
+    }
+}
+
+#[test]
+fn a_killed_program_leaves_its_whole_trace() {
+    let folder = tempdir().unwrap();
+    let Some(program) = threads_program(folder.path()) else { return };
+    let (ran, infos) = record(folder.path(), &[], &[program.to_str().unwrap(), "die"]);
+    assert_eq!(ran.code, Some(128 + 9));
+    assert_eq!((infos[0].crossing, infos[0].merged.strays, infos[0].merged.damage.len()), (HANDED_OVER, 0, 0));
+    assert_eq!(infos[0].header.state, State::Recording);
+    // What is written is cut to what is used.
+    assert!(traces(&folder.path().join("traces"))[0].metadata().unwrap().len() < 64 << 20);
+}
+
+/// A recorder in front of another preload, as in a comparison of candidates.
+#[test]
+fn the_recorder_stands_in_front_of_another_preload() {
+    let folder = tempdir().unwrap();
+    let Some(program) = threads_program(folder.path()) else { return };
+    for preload in [env!("CARGO_BIN_EXE_preload-jemalloc"), env!("CARGO_BIN_EXE_preload-mimalloc")] {
+        let proof = folder.path().join("proof");
+        let mut command = command(folder.path());
+        command.args(["record", "-o", "traces", "--"]).arg(&program);
+        command.env("LD_PRELOAD", preload).env("ALLOCANARY_PROOF", &proof);
+        let ran: Ran = command.output().unwrap().into();
+        assert_eq!((ran.code, ran.out.trim()), (Some(0), HANDED_OVER.to_string().as_str()), "{preload}: {}", ran.err);
+        let largest = &traces(&folder.path().join("traces"))[0];
+        let info = info(&Trace::open(largest).unwrap()).unwrap();
+        assert_eq!(info.merged.damage, Vec::<String>::new(), "{preload}");
+        assert_eq!((info.crossing, info.resizes), (HANDED_OVER, HANDED_OVER), "{preload}");
+        assert!(info.merged.strays + info.merged.lost_frees <= 10, "{preload}: {:?}", info.merged);
+        assert!(std::fs::read_to_string(&proof).unwrap().contains("threads"), "{preload} was in effect");
+        std::fs::remove_dir_all(folder.path().join("traces")).unwrap();
+        std::fs::remove_file(proof).unwrap();
+    }
+}
+
+#[test]
+fn usual_programs_are_recorded() {
+    let folder = tempdir().unwrap();
+    let repository = env!("CARGO_MANIFEST_DIR");
+    let programs: [(&str, &[&str], u64); 3] = [
+        ("jq", &["-n", "[range(30000)]|map(tostring)|length"], 60_000),
+        ("python3", &["-c", "x = [str(i) * 3 for i in range(30000)]"], 60_000),
+        ("git", &["-C", repository, "log", "--stat", "-5"], 1000),
+    ];
+    for (program, arguments, least) in programs {
+        if !in_path(program) {
+            skipped(format!("no {program}"));
+            continue;
+        }
+        let line: Vec<&str> = [program].iter().chain(arguments).copied().collect();
+        let (ran, infos) = record(folder.path(), &[], &line);
+        if program == "git" && ran.code != Some(0) {
+            skipped("no repository");
+            continue;
+        }
+        assert_eq!(ran.code, Some(0), "{program}: {}", ran.err);
+        let largest = &infos[0];
+        assert!(largest.allocations > least, "{program}: {}", largest.allocations);
+        assert_eq!((largest.merged.strays, largest.merged.damage.len()), (0, 0), "{program}: {:?}", largest.merged);
+        let per_event = largest.bytes as f64 / largest.merged.events as f64;
+        assert!(per_event < 4.0 || largest.merged.events < 10_000, "{program}: {per_event} bytes an event");
+    }
+}
+
+#[test]
+fn bounds_are_kept_and_said() {
+    let folder = tempdir().unwrap();
+    let Some(program) = threads_program(folder.path()) else { return };
+    let program = program.to_str().unwrap();
+    let (ran, infos) = record(folder.path(), &["--max-size", "2MiB"], &[program]);
+    assert_eq!(ran.code, Some(0));
+    assert_eq!(infos[0].header.state, State::Full);
+    assert!(ran.err.contains("stopped at the maximum size; the program ran on"), "{}", ran.err);
+    assert!(infos[0].bytes <= 2 << 20 && infos[0].merged.events > 100_000, "{}", infos[0].bytes);
+
+    let (ran, infos) = record(folder.path(), &["--rate", "16"], &[program]);
+    assert_eq!(ran.code, Some(0));
+    let share = infos[0].allocations as f64 / (2 * HANDED_OVER) as f64;
+    assert!((0.01..0.2).contains(&share), "one address in 16: {share}");
+    assert_eq!((infos[0].merged.strays, infos[0].header.rate), (0, 16));
+
+    let (ran, _) = record(folder.path(), &[], &["/no/such/program"]);
+    assert!(ran.code == Some(2) && ran.err.contains("/no/such/program: starting it"), "{}", ran.err);
+}
+
+/// The replay of a trace, as its cell measures it, against what the recorder read in the program.
+#[test]
+fn a_replay_ends_and_its_memory_is_like_the_program_s() {
+    let folder = tempdir().unwrap();
+    let Some(program) = threads_program(folder.path()) else { return };
+    let (_, infos) = record(folder.path(), &[], &[program.to_str().unwrap()]);
+    let trace = traces(&folder.path().join("traces")).remove(0);
+    let workload = format!("replay:trace={}", trace.display());
+    for allocator in ["system", "jemalloc", "mimalloc"] {
+        let answer = answer(&cell(allocator, &workload, 1));
+        assert!(answer.operations >= 5 * HANDED_OVER, "{}", answer.operations);
+        assert!(answer.verified > HANDED_OVER);
+        let (start, peak) = (
+            reading(&answer, "rss_anon_bytes", Phase::Start),
+            reading(&answer, "rss_anon_bytes", Phase::Peak).max(reading(&answer, "rss_anon_bytes", Phase::Idle)),
+        );
+        assert!(peak > start + infos[0].peak_live / 2, "{allocator}: {peak}");
+        if allocator == "system" {
+            let ratio = peak as f64 / infos[0].most_resident as f64;
+            assert!((0.4..2.5).contains(&ratio), "{ratio}");
+        }
+    }
+}
+
+#[test]
+fn the_verbs_work_together() {
+    if !in_path("jq") {
+        return skipped("no jq");
+    }
+    let folder: TempDir = tempdir().unwrap();
+    record(folder.path(), &[], &["jq", "-n", "[range(3000)]|length"]);
+    let trace = traces(&folder.path().join("traces")).remove(0);
+    let run = |line: &[&str]| {
+        let line = line.iter().map(|word| word.replace("TRACE", trace.to_str().unwrap()));
+        allocanary(folder.path(), line)
+    };
+    let page = run(&["trace", "info", "TRACE"]);
+    assert!(page.code == Some(0) && page.out.contains("allocations"), "{page:?}");
+    assert_eq!(run(&["trace", "check", "TRACE"]).out, "the trace is sound\n");
+    assert!(run(&["trace", "export", "TRACE"]).out.starts_with("seconds,live_bytes,"));
+    let json = run(&["trace", "export", "TRACE", "--format", "json"]).out;
+    assert!(serde_json::from_str::<serde_json::Value>(&json).unwrap()["allocations"].as_u64() > Some(1000));
+    let ran = run(&["replay", "TRACE", "--repeats", "2", "--candidates", "system", "jemalloc", "--out", "out"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(ran.out.contains("anon_peak"), "{}", ran.out);
+    assert_eq!(samples(&folder.path().join("out")).len(), 4);
+    let none = run(&["replay", "/no/such/trace"]);
+    assert!(none.code == Some(2) && none.err.contains("/no/such/trace"), "{none:?}");
+    let wrong = allocanary(folder.path(), ["trace", "info", "/bin/sh"]);
+    assert!(wrong.code == Some(2) && wrong.err.contains("wanted a trace"), "{wrong:?}");
+}
