@@ -23,7 +23,6 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::time::Duration;
 
-use allocanary_allocators::tuning;
 
 use crate::raw;
 use crate::start::This;
