@@ -176,7 +176,22 @@ pub fn manuals() -> std::io::Result<Vec<(String, Vec<u8>)>> {
 
 /// The names of all verbs.
 fn verb_names() -> impl Iterator<Item = &'static str> {
-    ["study", "run", "plan", "list", "report", "compare", "doctor", "completions", "man"].into_iter()
+    [
+        "study",
+        "run",
+        "plan",
+        "list",
+        "report",
+        "compare",
+        "doctor",
+        "preload",
+        "record",
+        "trace",
+        "replay",
+        "completions",
+        "man",
+    ]
+    .into_iter()
 }
 
 /// What to measure: workloads, threads, cores, repeats, time limits.
