@@ -9,6 +9,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::measure::{self, Measurement};
+use super::terminal;
 use crate::args::ProgramFlags;
 use allocanary_cell::Cell;
 use allocanary_cell::description::Description;
@@ -86,7 +87,7 @@ pub fn run_study(file: StudyFile, target: Option<Target>, folders: &[PathBuf], r
     let tried = first.as_ref().map(|first| trial(&launcher, first, &study));
     let _ = std::fs::remove_dir_all(&place);
     if measure::watch_interrupts().load(Ordering::Relaxed) {
-        eprintln!("interrupted: nothing was measured");
+        terminal::tell("interrupted: nothing was measured");
         return Ok(ExitCode::from(130));
     }
     let seconds = tried.transpose()?.unwrap_or_default();
@@ -126,7 +127,7 @@ fn with_candidates(file: StudyFile, looked: &Looked) -> Result<StudyFile> {
         Some(reason) => {
             let own = candidates::own_settings(looked).iter().map(|settings| format!("own:{settings}"));
             let all: Vec<String> = std::iter::once("own".to_string()).chain(own).collect();
-            eprintln!("{reason}; so only its own allocator is measured: {}", all.join(" "));
+            terminal::tell(format_args!("{reason}; so only its own allocator is measured: {}", all.join(" ")));
             all
         }
     };
