@@ -18,7 +18,17 @@ fn main() {
     let is_on =
         |name: &&str| std::env::var_os(format!("CARGO_FEATURE_{}", name.to_uppercase().replace('-', "_"))).is_some();
     if is_on(&"command") {
-        let all = ["command", "jemalloc", "mimalloc", "prometheus", "system-alloc", "jemalloc-alloc", "mimalloc-alloc"];
+        let all = [
+            "command",
+            "jemalloc",
+            "mimalloc",
+            "stats",
+            "prometheus",
+            "leaks",
+            "system-alloc",
+            "jemalloc-alloc",
+            "mimalloc-alloc",
+        ];
         let on: Vec<&str> = all.into_iter().filter(is_on).collect();
         println!("cargo:rustc-env=ALLOCANARY_FEATURES={}", on.join(","));
         link_preloads();

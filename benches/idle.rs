@@ -11,8 +11,8 @@ use std::hint::black_box;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use allocanary::tuning::give_back;
 use allocanary_allocators::Allocator;
+use allocanary_allocators::give_back;
 use allocanary_allocators::{Jemalloc, Mimalloc, System};
 
 const HOUR: Duration = Duration::from_secs(3600);

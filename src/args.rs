@@ -1,11 +1,12 @@
 //! The command line. In: what the user typed. Out: plain values. The only file that knows clap.
 
 mod examples;
+mod values;
 
 use std::path::PathBuf;
 
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 
 use allocanary_cell::program::Program;
@@ -13,6 +14,7 @@ use allocanary_study::StudyFile;
 use examples::{
     COMPARE_EXAMPLES, COMPLETIONS_EXAMPLES, DOCTOR_EXAMPLES, EXAMPLES, LIST_EXAMPLES, MAN_EXAMPLES, PLAN_EXAMPLES,
     PRELOAD_EXAMPLES, RECORD_EXAMPLES, REPLAY_EXAMPLES, REPORT_EXAMPLES, RUN_EXAMPLES, STUDY_EXAMPLES, TRACE_EXAMPLES,
+    TUNE_EXAMPLES,
 };
 
 /// Measure what each memory allocator costs a service as threads and cores grow.
@@ -63,15 +65,18 @@ enum Verb {
     /// Compare allocators under a recorded trace.
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(ReplayFlags),
+    /// Find the settings that cost a workload the least; prove them, and print the lines to paste.
+    #[command(after_help = TUNE_EXAMPLES)]
+    Tune(TuneFlags),
     /// Print a completion script for a shell.
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {
         /// The shell to write the script for.
         shell: Shell,
     },
-    /// Print the manual page in roff format.
+    /// Print a manual page in roff format, or write all pages to a folder.
     #[command(after_help = MAN_EXAMPLES)]
-    Man,
+    Man(ManFlags),
 }
 
 /// What the user wants done.
@@ -100,10 +105,12 @@ pub enum Task {
     Trace(TraceFlags),
     /// Replay a trace.
     Replay(ReplayFlags),
+    /// Search for better settings.
+    Tune(TuneFlags),
     /// Write a completion script.
     Completions(Shell),
-    /// Write the manual page.
-    Man,
+    /// Write a manual page, or all.
+    Man(ManFlags),
     /// Write help or version.
     Text {
         /// For a file or a pipe.
@@ -137,30 +144,61 @@ pub fn parse() -> Task {
         Some(Verb::Record(flags)) => Task::Record(flags),
         Some(Verb::Trace(flags)) => Task::Trace(flags),
         Some(Verb::Replay(flags)) => Task::Replay(flags),
+        Some(Verb::Tune(flags)) => Task::Tune(flags),
         Some(Verb::Completions { shell }) => Task::Completions(shell),
-        Some(Verb::Man) => Task::Man,
+        Some(Verb::Man(flags)) => Task::Man(flags),
     }
 }
 
 /// A completion script for a shell.
 pub fn completions(shell: Shell) -> Vec<u8> {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Line::command(), "allocanary", &mut script);
+    let (mut script, mut command) = (Vec::new(), Line::command());
+    clap_complete::generate(shell, &mut command, "allocanary", &mut script);
+    if shell == Shell::Fish {
+        script.extend(values::fish(&command).bytes());
+    }
     script
 }
 
-/// The manual page.
-pub fn manual() -> std::io::Result<Vec<u8>> {
-    let mut page = Vec::new();
-    clap_mangen::Man::new(Line::command()).render(&mut page)?;
-    Ok(page)
+/// Every manual page: the file's name, `allocanary-study.1`, and its text. The first is the command's own.
+pub fn manuals() -> std::io::Result<Vec<(String, Vec<u8>)>> {
+    let mut command = Line::command().disable_help_subcommand(true);
+    command.build();
+    let verbs = command.get_subcommands().cloned().collect::<Vec<_>>();
+    let page = |command: clap::Command| {
+        let man = clap_mangen::Man::new(command);
+        let mut text = Vec::new();
+        man.render(&mut text)?;
+        Ok((man.get_filename(), text))
+    };
+    std::iter::once(command).chain(verbs).map(page).collect()
+}
+
+/// The names of all verbs.
+fn verb_names() -> impl Iterator<Item = &'static str> {
+    [
+        "study",
+        "run",
+        "plan",
+        "list",
+        "report",
+        "compare",
+        "doctor",
+        "preload",
+        "record",
+        "trace",
+        "replay",
+        "completions",
+        "man",
+    ]
+    .into_iter()
 }
 
 /// What to measure: workloads, threads, cores, repeats, time limits.
 #[derive(Args, Clone, Default)]
 pub struct MeasureFlags {
     /// Workloads, such as server or server:live=64MiB,idle=500 [default: server].
-    #[arg(long, value_name = "WORKLOAD", num_args = 1..)]
+    #[arg(long, value_name = "WORKLOAD", num_args = 1.., value_parser = values::workloads(), hide_possible_values = true)]
     workloads: Option<Vec<String>>,
     /// Numbers of worker threads [default: 1,4,16,64; with --cores: N threads].
     #[arg(long, value_name = "N,...", value_delimiter = ',', num_args = 1..)]
@@ -205,10 +243,10 @@ pub struct RunFlags {
     ///
     /// A folder gets the rows, the study and a report with pictures. A file or - gets the rows alone. Default: a new folder
     /// `allocanary-out/NAME-1`, `-2` and so on, named after the study.
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::AnyPath)]
     pub out: Option<String>,
     /// Extra folder to search for cells first; may be repeated.
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub cells: Vec<PathBuf>,
 }
 
@@ -227,12 +265,12 @@ pub struct HereFlags {
 #[derive(Args, Clone, Default)]
 pub struct StudyFlags {
     /// A TOML file, or a shipped study; `cases` runs six of them [default: default].
-    #[arg(value_name = "STUDY")]
+    #[arg(value_name = "STUDY", value_parser = values::studies(), hide_possible_values = true)]
     pub study: Option<String>,
     /// Allocators with settings, such as system jemalloc:narenas=1,tcache=false.
     ///
     /// The first candidate is the baseline: the others are compared with it. Default: the candidates of the study.
-    #[arg(long, value_name = "CANDIDATE", num_args = 1..)]
+    #[arg(long, value_name = "CANDIDATE", num_args = 1.., value_parser = values::candidates(), hide_possible_values = true)]
     candidates: Option<Vec<String>>,
     /// What to measure.
     #[command(flatten)]
@@ -398,9 +436,10 @@ pub struct ListFlags {
     /// The part to list, such as settings [default: all parts].
     ///
     /// Parts: allocators, settings, workloads, meters, metrics, studies, formats.
+    #[arg(value_parser = values::parts(), hide_possible_values = true)]
     pub what: Option<String>,
     /// Extra folder to search for cells first; may be repeated.
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub cells: Vec<PathBuf>,
 }
 
@@ -410,13 +449,13 @@ pub struct ReportFlags {
     /// Result files (*.jsonl), study folders, or - for standard input.
     ///
     /// Several are read as one result: one report can show many hosts.
-    #[arg(required = true, value_name = "ROWS")]
+    #[arg(required = true, value_name = "ROWS", value_hint = ValueHint::AnyPath)]
     pub rows: Vec<PathBuf>,
     /// Format of the report: table, markdown, csv or html.
-    #[arg(long, default_value = "table", value_name = "FORMAT")]
+    #[arg(long, default_value = "table", value_name = "FORMAT", value_parser = values::formats(), hide_possible_values = true)]
     pub format: String,
     /// File to write the report to [default: standard output].
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub to: Option<PathBuf>,
 }
 
@@ -424,8 +463,10 @@ pub struct ReportFlags {
 #[derive(Args, Clone)]
 pub struct CompareFlags {
     /// Results before the change: a file (*.jsonl) or a study folder.
+    #[arg(value_hint = ValueHint::AnyPath)]
     pub old: PathBuf,
     /// Results after the change: a file (*.jsonl) or a study folder.
+    #[arg(value_hint = ValueHint::AnyPath)]
     pub new: PathBuf,
     /// Fail if METRIC got worse by more than PERCENT; may be repeated [default: none].
     #[arg(long, value_name = "METRIC=PERCENT")]
@@ -435,6 +476,7 @@ pub struct CompareFlags {
     pub undecided: String,
     /// Metrics to compare, and those of the gates (see `allocanary list metrics`).
     #[arg(long, value_name = "METRIC", value_delimiter = ',', default_values = ["rss", "peak"])]
+    #[arg(value_parser = values::metrics(), hide_possible_values = true)]
     pub metrics: Vec<String>,
 }
 
@@ -526,6 +568,32 @@ pub struct ReplayFlags {
     pub resume: bool,
 }
 
+/// Flags of `tune`.
+#[derive(Args, Clone, Default)]
+pub struct TuneFlags {
+    /// What shall be less: memory, cpu or p99.
+    #[arg(long, value_name = "OBJECTIVE", default_value = "memory")]
+    pub objective: String,
+    /// What may get worse, and by how much [default: throughput=5%,p99=20%].
+    #[arg(long, value_name = "METRIC=PERCENT", value_delimiter = ',')]
+    pub within: Option<Vec<String>>,
+    /// Allocators to search [default: all that have a cell].
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', num_args = 1..)]
+    pub allocators: Option<Vec<String>>,
+    /// What you have now, such as jemalloc:narenas=2 [default: this command's allocator].
+    #[arg(long, value_name = "CANDIDATE")]
+    pub present: Option<String>,
+    /// What to measure.
+    #[command(flatten)]
+    pub measure: MeasureFlags,
+    /// Where to find cells and where to write results.
+    #[command(flatten)]
+    pub run: RunFlags,
+    /// Continue an interrupted search with the same flags [default: off].
+    #[arg(long)]
+    pub resume: bool,
+}
+
 impl ReplayFlags {
     /// The flags as the fields of a study file.
     pub fn file(&self) -> StudyFile {
@@ -540,6 +608,17 @@ impl ReplayFlags {
     }
 }
 
+/// Flags of `man`.
+#[derive(Args, Clone, Default)]
+pub struct ManFlags {
+    /// The verb whose page to print, such as study [default: the command's own page].
+    #[arg(value_parser = values::verbs(), hide_possible_values = true)]
+    pub verb: Option<String>,
+    /// Write the pages of the command and of all verbs to this folder, such as man/man1.
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath, conflicts_with = "verb")]
+    pub to: Option<PathBuf>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -547,5 +626,8 @@ mod tests {
     #[test]
     fn the_declaration_is_sound() {
         Line::command().debug_assert();
+        let command = Line::command();
+        let verbs: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
+        assert_eq!(verbs, verb_names().collect::<Vec<_>>());
     }
 }

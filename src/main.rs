@@ -21,7 +21,7 @@ fn main() -> ExitCode {
     match commands::carry_out(args::parse()) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("allocanary: {error}");
+            commands::tell(format_args!("allocanary: {error}"));
             ExitCode::from(2)
         }
     }

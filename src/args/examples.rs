@@ -68,13 +68,13 @@ Defaults:
   threads 1,4,16,64, repeats 10, seed 1, no budget and deadline 60s per cell.
 
 Examples:
-  allocanary plan                                list the cells of the default study
-  allocanary plan cores --repeats 30 | tail -1   print how long this study would take";
+  allocanary plan                                summarize the default study, then list its cells
+  allocanary plan cores --repeats 30 | head      print only the summary: cells, and how long they take";
 
 /// Of `list`.
 pub const LIST_EXAMPLES: &str = "\
 Examples:
-  allocanary list                                list everything
+  allocanary list                                list everything, after a summary
   allocanary list settings | grep decay          settings, their values here, what they do
   allocanary list workloads                      workloads and their parameters";
 
@@ -131,6 +131,22 @@ Settings:
   those of install! (`allocanary list settings`); per_cpu(N) is N for each CPU of the container
   idle=100ms   a thread that has waited that long gives back the memory that it keeps";
 
+/// Of `tune`.
+pub const TUNE_EXAMPLES: &str = "\
+Defaults:
+  workload server, 16 threads, budget 5m, 10 fresh rows for each finalist (--repeats), seed 1.
+  One workload, one number of threads and of cores. Results go to a new folder.
+
+Examples:
+  allocanary tune --workloads server --cores 40  least memory on a host of 40 cores
+  allocanary tune --workloads handoff --threads 32 --objective cpu --within rss=10%
+  allocanary tune --allocators jemalloc --present jemalloc:narenas=2 --budget 2m
+  allocanary tune --cores 40 --resume --out allocanary-out/tune-1
+
+\"Keep what you have\" is a result. Races only choose the finalists: every figure is of fresh rows.
+Exit codes: 0 success, also if nothing better was found; 2 the search could not run;
+130 interrupted, and every finished row is saved.";
+
 /// Of `completions`.
 pub const COMPLETIONS_EXAMPLES: &str = "\
 Examples:
@@ -141,7 +157,8 @@ Examples:
 pub const MAN_EXAMPLES: &str = "\
 Examples:
   allocanary man > allocanary.1 && man ./allocanary.1
-  allocanary man > /usr/local/share/man/man1/allocanary.1";
+  allocanary man study | man -l -               read the page of `study`
+  allocanary man --to /usr/local/share/man/man1  install the pages of the command and of all verbs";
 
 /// Of `record`.
 pub const RECORD_EXAMPLES: &str = "\

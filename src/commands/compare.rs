@@ -120,7 +120,7 @@ pub fn run(flags: &CompareFlags) -> Result<ExitCode> {
         lost.extend(without_figures(gate.metric, &pairs));
     }
     for (what, why) in &lost {
-        eprintln!("lost: {what}: {why}");
+        terminal::tell(format_args!("lost: {what}: {why}"));
     }
     let judged = |wanted: Judged| {
         let all = gates.iter().flat_map(|gate| compared.iter().map(move |one| (gate, one)));
@@ -130,16 +130,22 @@ pub fn run(flags: &CompareFlags) -> Result<ExitCode> {
     let undecided = judged(Judged::Undecided);
     for (gate, one) in &undecided {
         let (title, found, more) = (one.title(), comparison::found(&one.comparison), gate.more(&one.comparison));
-        eprintln!("gate undecided: {title}: {found}, and the gate is {}; {more}", comparison::percent(gate.most));
+        terminal::tell(format_args!(
+            "gate undecided: {title}: {found}, and the gate is {}; {more}",
+            comparison::percent(gate.most)
+        ));
     }
     let passes = flags.undecided == "pass";
     if !undecided.is_empty() && !passes {
-        eprintln!("an undecided gate fails; --undecided pass lets it through");
+        terminal::tell("an undecided gate fails; --undecided pass lets it through");
     }
     let broken = judged(Judged::Broken);
     for (gate, one) in &broken {
         let (title, found) = (one.title(), comparison::found(&one.comparison));
-        eprintln!("gate broken: {title}: {found}, and the gate is {}", comparison::percent(gate.most));
+        terminal::tell(format_args!(
+            "gate broken: {title}: {found}, and the gate is {}",
+            comparison::percent(gate.most)
+        ));
     }
     // A candidate that crashes, or is missing from the new rows, must not pass a gate.
     let passed = gates.is_empty() || (broken.is_empty() && lost.is_empty() && (undecided.is_empty() || passes));
@@ -188,7 +194,7 @@ struct Side {
 fn read(path: &Path) -> Result<Side> {
     let mut fold = Fold::default();
     for problem in rows::read(&[path.to_path_buf()], |sample| fold.add(&sample))? {
-        eprintln!("{problem}");
+        terminal::tell(problem);
     }
     if fold.rows == 0 {
         return Err(Error::NoRows(format!("{}: no row that can be compared", path.display())));

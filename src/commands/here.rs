@@ -38,7 +38,7 @@ pub fn run(flags: &HereFlags) -> Result<ExitCode> {
         let problems = configured.problems.join("; ");
         return Err(Error::Input(format!("the environment: {problems}; correct it, or unset the variable")));
     }
-    terminal::print(introduction(plain, &configured, &inherited).as_bytes())?;
+    terminal::print_plain(&introduction(plain, &configured, &inherited))?;
 
     let file = StudyFile { inherited: Some(inherited), ..file };
     Measurement { group: &Studies(vec![file]), roster: &roster, target, resume: false, launcher: None }.run()

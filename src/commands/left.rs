@@ -1,6 +1,7 @@
 //! Rows that were moved or removed while the study ran. In: where they are now. Out: the error that names the place; if
 //! the file was removed, all rows on standard error.
 
+use super::terminal;
 use allocanary_study::error::Error;
 use allocanary_study::run::{Left, Target};
 
@@ -10,7 +11,7 @@ pub fn told(rows: &Left, target: &Target) -> Error {
     let Some(to) = &rows.moved_to else {
         return match rows.text() {
             Ok(text) => {
-                eprint!("the rows that were measured:\n{text}");
+                terminal::tell(format_args!("the rows that were measured:\n{}", text.trim_end()));
                 let text =
                     "was removed while the study ran, so the study ended: save the rows printed above as *.jsonl";
                 Error::Gone(format!("{name}: {text}"))

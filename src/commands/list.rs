@@ -1,4 +1,5 @@
-//! `allocanary list`: what the user can choose from. In: the available cells and the lists of this build. Out: tables.
+//! `allocanary list`: what the user can choose from. In: the available cells and the lists of this build. Out: a summary
+//! of at most ten lines, then tables.
 
 use std::process::ExitCode;
 
@@ -14,31 +15,148 @@ use allocanary_study::reports;
 use allocanary_study::summary::METRICS;
 use allocanary_study::{CASES, SHIPPED, StudyFile};
 
-/// A part of the list: its name, and the function that renders it.
-type Part = (&'static str, fn(&[Description]) -> Table);
+/// A part of the list.
+pub struct Part {
+    /// The name by which it is requested.
+    pub name: &'static str,
+    /// Its whole table.
+    table: fn(&[Description]) -> Table,
+    /// The names of its entries, for the summary.
+    names: fn(&[Description]) -> Vec<String>,
+    /// Where an entry is used.
+    used: &'static str,
+}
 
-const PARTS: &[Part] = &[
-    ("allocators", allocators),
-    ("settings", settings),
-    ("workloads", workloads),
-    ("meters", all_meters),
-    ("metrics", metrics),
-    ("studies", studies),
-    ("formats", formats),
+/// All parts, in order.
+pub const PARTS: &[Part] = &[
+    Part {
+        name: "allocators",
+        table: allocators,
+        names: |cells| distinct(cells.iter().map(|cell| cell.allocator.clone())),
+        used: "study --candidates system jemalloc",
+    },
+    Part {
+        name: "settings",
+        table: settings,
+        names: |cells| {
+            let of =
+                |name: &String| cells.iter().find(|cell| cell.allocator == *name).map_or(0, |cell| cell.settings.len());
+            let allocators = distinct(cells.iter().map(|cell| cell.allocator.clone()));
+            allocators.iter().map(|name| format!("{} of {name}", of(name))).collect()
+        },
+        used: "study --candidates jemalloc:narenas=1,tcache=false",
+    },
+    Part {
+        name: "workloads",
+        table: workloads,
+        names: |cells| distinct(cells.iter().flat_map(|cell| cell.workloads.iter().map(|one| one.name.clone()))),
+        used: "study --workloads server:live=64MiB",
+    },
+    Part {
+        name: "meters",
+        table: all_meters,
+        names: |_| meters::ALL.iter().map(|meter| meter.name.to_string()).chain(["latency".into()]).collect(),
+        used: "the readings in each row of samples.jsonl",
+    },
+    Part {
+        name: "metrics",
+        table: metrics,
+        names: |_| METRICS.iter().map(|metric| metric.name.to_string()).collect(),
+        used: "compare OLD NEW --metrics rss,peak --gate rss=5%",
+    },
+    Part {
+        name: "studies",
+        table: studies,
+        names: |_| SHIPPED.iter().map(|shipped| shipped.name).chain([CASES.name]).map(str::to_string).collect(),
+        used: "study cores",
+    },
+    Part {
+        name: "formats",
+        table: formats,
+        names: |_| reports::ALL.iter().map(|report| report.name.to_string()).collect(),
+        used: "report ROWS --format markdown",
+    },
 ];
 
-/// Prints all parts, or the requested one.
+/// The most lines of a summary.
+const MOST_LINES: usize = 10;
+
+/// Prints a summary, then all parts or the requested one.
 pub fn run(flags: &ListFlags) -> Result<ExitCode> {
-    let wanted = |(name, _): &&Part| flags.what.as_deref().is_none_or(|what| what == *name);
+    let wanted = |part: &&Part| flags.what.as_deref().is_none_or(|what| what == part.name);
     let parts: Vec<&Part> = PARTS.iter().filter(wanted).collect();
     if parts.is_empty() {
         let what = flags.what.as_deref().unwrap_or_default();
-        let perhaps = perhaps(what, PARTS.iter().map(|(name, _)| *name));
+        let perhaps = perhaps(what, PARTS.iter().map(|part| part.name));
         return Err(Error::Input(format!("nothing to list by the name `{what}`{perhaps}")));
     }
     let cells = measure::roster(&flags.cells)?.descriptions();
-    let out: Vec<String> = parts.iter().map(|(name, part)| format!("{name}\n{}\n", part(&cells))).collect();
-    terminal::print(out.join("\n").as_bytes())
+    let width = terminal::look().width.into();
+    let summary = match parts.as_slice() {
+        [part] => summary(part, &cells, width),
+        _ => overview(&parts, &cells, width),
+    };
+    let tables: Vec<String> = match parts.as_slice() {
+        [part] => vec![format!("{}\n", (part.table)(&cells))],
+        _ => parts.iter().map(|part| format!("{}\n{}\n", part.name, (part.table)(&cells))).collect(),
+    };
+    terminal::print_plain(&format!("{}\n\n{}", summary.join("\n"), tables.join("\n")))
+}
+
+/// One part in at most ten lines: where its entries are used, and their names.
+fn summary(part: &Part, cells: &[Description], width: usize) -> Vec<String> {
+    let names = (part.names)(cells);
+    let mut lines = vec![format!("{}, used in: {}", part.name, part.used)];
+    lines.extend(filled(&names, "  ", width, MOST_LINES - 1));
+    lines
+}
+
+/// All parts in at most ten lines, one line each.
+fn overview(parts: &[&Part], cells: &[Description], width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for part in parts {
+        let names = (part.names)(cells);
+        let head = format!("{:<12}", part.name);
+        lines.extend(filled(&names, &head, width, 1));
+    }
+    lines.push("`allocanary list PART` prints one part.".into());
+    lines
+}
+
+/// Names separated by commas, on at most `most` lines after `head`. Names for which there is no place are counted.
+fn filled(names: &[String], head: &str, width: usize, most: usize) -> Vec<String> {
+    let indent = " ".repeat(head.chars().count());
+    let mut lines = vec![head.to_string()];
+    for (at, name) in names.iter().enumerate() {
+        let left = names.len() - at - 1;
+        let comma = if left > 0 { "," } else { "" };
+        let last = lines.len() == most;
+        let line = lines.last_mut().expect("there is always a last line");
+        let space = if line.ends_with(' ') { "" } else { " " };
+        let more = format!("{space}and {} more", left + 1);
+        // The last line keeps a place for the count of those that do not fit.
+        let spare = if last && left > 0 { format!(" and {left} more").len() } else { 0 };
+        if line.chars().count() + space.len() + name.chars().count() + comma.len() + spare <= width {
+            line.push_str(&format!("{space}{name}{comma}"));
+        } else if last {
+            line.push_str(&more);
+            break;
+        } else {
+            lines.push(format!("{indent}{name}{comma}"));
+        }
+    }
+    lines.into_iter().map(|line| line.trim_end().to_string()).collect()
+}
+
+/// Each text once, in order of first occurrence.
+fn distinct(texts: impl Iterator<Item = String>) -> Vec<String> {
+    let mut seen = Vec::new();
+    texts.for_each(|text| {
+        if !seen.contains(&text) {
+            seen.push(text);
+        }
+    });
+    seen
 }
 
 fn table<const N: usize>(head: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> Table {
@@ -128,4 +246,22 @@ fn formats(_cells: &[Description]) -> Table {
         ["format", "what it is for"],
         reports::ALL.iter().map(|report| [report.name.to_string(), report.about.to_string()]),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_fill_lines_and_the_rest_is_counted() {
+        let names: Vec<String> = (10..40).map(|number| format!("name{number}")).collect();
+        let one = filled(&names, "  30 names ", 40, 1);
+        assert_eq!(one, ["  30 names name10, name11, and 28 more"]);
+        let two = filled(&names, "  ", 24, 2);
+        assert_eq!(two, ["  name10, name11,", "  name12, and 27 more"]);
+        let all = filled(&names, "  ", 80, 9);
+        assert!(all.len() == 4 && all.iter().all(|line| line.len() <= 80), "{all:?}");
+        assert!(all.join(" ").ends_with("name38, name39"));
+        assert_eq!(filled(&[], "x ", 80, 1), ["x"]);
+    }
 }

@@ -2,6 +2,7 @@
 //! prints the report. In: a group of one or more studies. Out: rows in one file, and a report of all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,6 +13,7 @@ use super::kept;
 use super::left;
 use super::progress::{Progress, Stretch};
 use super::terminal;
+use allocanary_allocators::allocators::KNOWN;
 use allocanary_cell::Cell;
 use allocanary_cell::description::Description;
 use allocanary_cell::provenance::PACKAGE;
@@ -56,7 +58,8 @@ fn roster_with(folders: &[PathBuf], packages: &BTreeSet<&str>) -> Result<Roster>
     let own = command.parent().map(PathBuf::from);
     let folders: Vec<PathBuf> = folders.iter().cloned().chain(own).collect();
     let roster = Roster::find(&folders, packages);
-    let built_in = 1 + usize::from(cfg!(feature = "jemalloc")) + usize::from(cfg!(feature = "mimalloc"));
+    let is_on = |name: &str| name == "system" || FEATURES.split(',').any(|feature| feature == name);
+    let built_in = KNOWN.iter().filter(|known| is_on(known.name)).count();
     let complete = roster.cells.iter().filter(|(cell, _)| cell.build.package == PACKAGE).count();
     let roster = match Builder::find(&command, FEATURES).filter(|_| complete < built_in) {
         None => roster.or_say_why()?,
@@ -66,7 +69,7 @@ fn roster_with(folders: &[PathBuf], packages: &BTreeSet<&str>) -> Result<Roster>
         }
     };
     // Without this line the user would think that the allocator of a stale cell does not exist.
-    roster.refused.iter().for_each(|reason| eprintln!("refused {reason}"));
+    roster.refused.iter().for_each(|reason| terminal::tell(format_args!("refused {reason}")));
     Ok(roster)
 }
 
@@ -172,8 +175,10 @@ impl Measurement<'_> {
         for ((study, _), size) in left.iter().zip(&sizes) {
             *planned_of.entry(study.name.clone()).or_default() += *size as u32;
         }
+        let command = as_typed(std::env::args_os());
         let mut row = |sample: &Sample| {
-            let sample = &Sample { planned: planned_of.get(&sample.cell.study).copied(), ..sample.clone() };
+            let planned = planned_of.get(&sample.cell.study).copied();
+            let sample = &Sample { planned, command: Some(command.clone()), ..sample.clone() };
             if let Some(failure) = &sample.error {
                 failed += 1;
                 progress.say(&format!("failed: {}: {}", sample.cell.title(), failure.text));
@@ -194,10 +199,10 @@ impl Measurement<'_> {
         reported?;
         for (at, out) in ended.out_of_budget {
             let (name, of) = (prefix(&left[at].0), sizes[at]);
-            eprintln!("{name}the budget is used up: {out} of {of} cells were not run");
+            terminal::tell(format_args!("{name}the budget is used up: {out} of {of} cells were not run"));
         }
         if let Some(left) = ended.interrupted {
-            eprintln!("interrupted: {left} cells are left; {}", self.how_to_resume());
+            terminal::tell(format_args!("interrupted: {left} cells are left; {}", self.how_to_resume()));
             return Ok(ExitCode::from(130));
         }
         Ok(if failed > 0 { ExitCode::from(1) } else { ExitCode::SUCCESS })
@@ -246,7 +251,7 @@ impl Measurement<'_> {
                 .map_err(|error| Error::file(&page, "writing the report", error))?;
             places.push_str(&format!("\npictures: {}", page.display()));
         }
-        eprintln!("{places}");
+        terminal::tell(places);
         Ok(())
     }
 
@@ -281,6 +286,18 @@ struct Ended {
     interrupted: Option<usize>,
 }
 
+/// The command line as a shell would read it. The path of the command itself says nothing on another host.
+fn as_typed(mut words: impl Iterator<Item = OsString>) -> String {
+    words.next();
+    let quoted = |word: OsString| {
+        let word = word.to_string_lossy().into_owned();
+        let plain =
+            !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./:,=%+".contains(&byte));
+        if plain { word } else { format!("'{}'", word.replace('\'', "'\\''")) }
+    };
+    std::iter::once("allocanary".to_string()).chain(words.map(quoted)).collect::<Vec<_>>().join(" ")
+}
+
 /// The prefix of a line about one study of several.
 fn prefix(study: &Study) -> String {
     study.name.as_ref().map_or(String::new(), |name| format!("{name}: "))
@@ -306,8 +323,23 @@ pub fn studies_beside(rows: &[PathBuf]) -> Studies {
     let folder = if rows.is_dir() { Some(rows.as_path()) } else { rows.parent() };
     let study = folder.map(|folder| folder.join("study.toml")).filter(|path: &PathBuf| Path::is_file(path));
     let read = |path: PathBuf| {
-        let told = |error| eprintln!("{error}; shown without the study's question, metrics and published figures");
+        let told = |error| {
+            terminal::tell(format_args!("{error}; shown without the study's question, metrics and published figures"))
+        };
         Studies::read(&path).map_err(told).ok()
     };
     study.and_then(read).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_line_is_kept_as_it_can_be_typed_again() {
+        let words =
+            ["/usr/bin/allocanary", "study", "--candidates", "jemalloc:narenas=1,tcache=false", "a b", "it's", ""];
+        let typed = as_typed(words.into_iter().map(OsString::from));
+        assert_eq!(typed, "allocanary study --candidates jemalloc:narenas=1,tcache=false 'a b' 'it'\\''s' ''");
+    }
 }

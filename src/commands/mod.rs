@@ -7,6 +7,7 @@ mod here;
 mod kept;
 mod left;
 mod list;
+mod man;
 mod measure;
 mod plan;
 mod preload;
@@ -18,11 +19,15 @@ mod run;
 mod study;
 mod terminal;
 mod trace;
+mod tune;
+
+pub use list::PARTS;
+pub use terminal::tell;
 
 use std::process::ExitCode;
 
 use crate::args::{self, Task};
-use allocanary_study::error::{Error, Result};
+use allocanary_study::error::Result;
 
 /// Carries out a request. The exit code is 0 for success, 1 if a cell or a gate failed, 130 if the user interrupted; an
 /// error is 2.
@@ -40,13 +45,11 @@ pub fn carry_out(request: Task) -> Result<ExitCode> {
         Task::Record(flags) => record::run(&flags),
         Task::Trace(flags) => trace::run(&flags),
         Task::Replay(flags) => replay::run(&flags),
+        Task::Tune(flags) => tune::run(&flags),
         Task::Completions(shell) => terminal::print(&args::completions(shell)),
         Task::Text { plain, colored } => {
             terminal::print(if terminal::look().color { colored } else { plain }.as_bytes())
         }
-        Task::Man => {
-            let page = args::manual().map_err(|error| Error::file("the manual page", "writing", error))?;
-            terminal::print(&page)
-        }
+        Task::Man(flags) => man::run(&flags),
     }
 }

@@ -1,53 +1,120 @@
-//! `allocanary plan`: what a study, or each study of a group, would do. In: the study's flags. Out: its cells, and how
-//! long they take.
+//! `allocanary plan`: what a study, or each study of a group, would do. In: the study's flags. Out: a summary of at most
+//! ten lines, then every cell.
 
 use std::process::ExitCode;
 use std::time::Duration;
 
 use super::{measure, terminal};
 use crate::args::StudyFlags;
+use allocanary_cell::Cell;
+use allocanary_kernel::terminal::{in_one_line, wrapped};
 use allocanary_kernel::units::show_duration;
 use allocanary_study::error::Result;
-use allocanary_study::expected;
+use allocanary_study::{Study, expected};
+
+/// The most lines of the summary.
+const MOST_LINES: usize = 10;
 
 /// Prints the plan; nothing is run but the cells' own descriptions.
 pub fn run(flags: &StudyFlags) -> Result<ExitCode> {
     let (_, group) = super::study::study(flags)?;
     let cells = measure::roster_for(&group, &flags.run.cells)?.descriptions();
     let studies = measure::planned(&group, &cells)?;
-    let mut out = String::new();
+    let spans: Vec<Duration> = studies.iter().map(|(_, planned)| expected(planned, &cells)).collect();
+    let width = usize::from(terminal::look().width);
+    let mut out = match studies.as_slice() {
+        [(study, planned)] => of_one(study, planned, spans[0], width),
+        _ => of_several(&studies, &spans, width),
+    };
+    out.push('\n');
     let mut number = 0;
-    for (study, planned) in &studies {
-        let heading: Vec<&str> = study
-            .name
-            .as_deref()
-            .into_iter()
-            .chain([study.question.as_str()].into_iter().filter(|q| !q.is_empty()))
-            .collect();
-        if !heading.is_empty() {
-            out.push_str(&format!("{}\n\n", heading.join(": ")));
+    for ((study, planned), span) in studies.iter().zip(&spans) {
+        if studies.len() > 1 {
+            out.push_str(&format!("{}\n\n", heading(study)));
         }
         for cell in planned {
             number += 1;
             out.push_str(&format!("{number:>5}  {}\n", cell.title()));
         }
-        let budget =
-            study.budget.map_or(String::new(), |budget| format!(", at most {} (budget)", show_duration(budget)));
-        let span = show_duration(expected(planned, &cells));
-        out.push_str(&format!("\n{} cells, about {span}{budget}; seed {}\n", planned.len(), study.seed));
+        out.push_str(&format!("\n{}\n", total(study, planned, *span)));
         if studies.len() > 1 {
             out.push('\n');
         }
     }
     if studies.len() > 1 {
-        let span: Duration = studies
-            .iter()
-            .map(|(study, planned)| {
-                let span = expected(planned, &cells);
-                study.budget.map_or(span, |budget| budget.min(span))
-            })
-            .sum();
-        out.push_str(&format!("{number} cells of {} studies, about {}\n", studies.len(), show_duration(span)));
+        out.push_str(&format!("{}\n", total_of(&studies, &spans)));
     }
-    terminal::print(out.as_bytes())
+    terminal::print_plain(&out)
+}
+
+/// `280 cells, about 2 min, at most 105 s (budget); seed 1`.
+fn total(study: &Study, planned: &[Cell], span: Duration) -> String {
+    let budget = study.budget.map_or(String::new(), |budget| format!(", at most {} (budget)", show_duration(budget)));
+    format!("{} cells, about {}{budget}; seed {}", planned.len(), show_duration(span), study.seed)
+}
+
+fn total_of(studies: &[(Study, Vec<Cell>)], spans: &[Duration]) -> String {
+    let cells: usize = studies.iter().map(|(_, planned)| planned.len()).sum();
+    let within =
+        |((study, _), span): (&(Study, Vec<Cell>), &Duration)| study.budget.map_or(*span, |most| most.min(*span));
+    let span: Duration = studies.iter().zip(spans).map(within).sum();
+    format!("{cells} cells of {} studies, about {}", studies.len(), show_duration(span))
+}
+
+/// The summary of one study: its question, what is crossed with what, and how long it takes.
+fn of_one(study: &Study, planned: &[Cell], span: Duration, width: usize) -> String {
+    let mut lines = Vec::new();
+    let heading = heading(study);
+    if !heading.is_empty() {
+        lines.extend(wrapped(&heading, width).into_iter().take(MOST_LINES - 5));
+    }
+    let hosts = study.hosts.iter().map(|host| match host.cores {
+        Some(cores) if cores != host.threads => format!("{} threads on {cores} cores", host.threads),
+        Some(cores) => format!("{cores} cores"),
+        None => format!("{}", host.threads),
+    });
+    let on_cores = study.hosts.iter().any(|host| host.cores.is_some());
+    let parts = [
+        ("candidates", study.candidates.iter().map(|one| one.spec.to_string()).collect::<Vec<_>>()),
+        ("workloads", study.workloads.iter().map(ToString::to_string).collect()),
+        (if on_cores { "emulated" } else { "threads" }, hosts.collect()),
+    ];
+    for (label, values) in parts {
+        lines.push(format!("{:>4} {label:<12}{}", values.len(), values.join(" ")));
+    }
+    lines.push(format!("{:>4} repeats", study.repeats));
+    lines.push(total(study, planned, span));
+    shortened(lines, width)
+}
+
+/// The study's name and question, as far as it has them.
+fn heading(study: &Study) -> String {
+    let question = in_one_line(&study.question);
+    let texts: Vec<&str> =
+        study.name.as_deref().into_iter().chain([question.as_str()]).filter(|text| !text.is_empty()).collect();
+    texts.join(": ")
+}
+
+/// The summary of several studies: a line for each, and the whole.
+fn of_several(studies: &[(Study, Vec<Cell>)], spans: &[Duration], width: usize) -> String {
+    let mut lines = vec![total_of(studies, spans)];
+    for ((study, planned), span) in studies.iter().zip(spans) {
+        let name = study.name.as_deref().unwrap_or("study");
+        lines.push(format!("  {name}: {}", total(study, planned, *span)));
+    }
+    if lines.len() > MOST_LINES {
+        let left = lines.len() - (MOST_LINES - 1);
+        lines.truncate(MOST_LINES - 1);
+        lines.push(format!("  and {left} more studies"));
+    }
+    shortened(lines, width)
+}
+
+/// Lines that are too wide end in an ellipsis: the whole texts are in the list below.
+fn shortened(lines: Vec<String>, width: usize) -> String {
+    let short = |line: String| match line.chars().count() > width {
+        true => line.chars().take(width - 1).chain(['…']).collect(),
+        false => line,
+    };
+    lines.into_iter().map(|line| short(line) + "\n").collect()
 }

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::terminal;
+use allocanary_kernel::terminal::harmless;
 use allocanary_kernel::units::show_duration;
 
 /// One of the studies that run one after the other.
@@ -101,16 +103,15 @@ impl Progress {
         course.done += 1;
         if let Some(bar) = &self.bar {
             bar.set_position((course.before + course.done) as u64);
-            bar.set_message(format!("{}  {candidate}", course.line()));
+            bar.set_message(format!("{}  {}", course.line(), harmless(candidate)));
         }
     }
 
     /// Prints a line.
     pub fn say(&self, line: &str) {
         match &self.bar {
-            Some(bar) => bar.println(line),
-            // An error is ignored: the reader has closed standard error.
-            None => drop(writeln!(stderr(), "{line}")),
+            Some(bar) => bar.println(harmless(line)),
+            None => terminal::tell(harmless(line)),
         }
     }
 

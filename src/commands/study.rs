@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use super::measure::{self, Measurement};
+use super::terminal;
 use crate::args::StudyFlags;
 use allocanary_cell::description::perhaps;
 use allocanary_study::error::{Error, Result};
@@ -111,7 +112,7 @@ fn at_full_size(group: Studies) -> Result<Studies> {
     if fit.is_empty() {
         return Err(Error::Input(too_large.join("; ")));
     }
-    too_large.iter().for_each(|reason| eprintln!("{reason}"));
+    too_large.iter().for_each(|reason| terminal::tell(reason));
     Ok(Studies(fit))
 }
 

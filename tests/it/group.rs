@@ -59,8 +59,8 @@ fn a_group_is_one_run_with_a_section_for_each_study() {
         "{markdown}"
     );
     let csv = run(folder.path(), "report out --format csv").out;
-    assert!(csv.lines().next().unwrap().ends_with(",failed,study"), "{csv}");
-    assert!(csv.lines().skip(1).all(|line| line.ends_with(",one") || line.ends_with(",small")), "{csv}");
+    assert!(csv.lines().next().unwrap().ends_with(",failed,study,unproven"), "{csv}");
+    assert!(csv.lines().skip(1).all(|line| line.ends_with(",one,") || line.ends_with(",small,")), "{csv}");
     let page = fs::read_to_string(folder.path().join("out/report.html")).unwrap();
     assert!(page.contains("<h2>small: Which is fastest?</h2>") && page.contains("Somebody, 1999"), "{page}");
 

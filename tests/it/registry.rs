@@ -20,6 +20,41 @@ fn what_there_is_to_choose_from() {
     }
 }
 
+/// A first screen tells what there is; the long list comes after it.
+#[test]
+fn plan_and_list_begin_with_a_summary_of_ten_lines() {
+    for what in ["", "allocators", "settings", "workloads", "meters", "metrics", "studies", "formats"] {
+        let out = out(&format!("list {what}"));
+        let summary: Vec<&str> = out.lines().take_while(|line| !line.is_empty()).collect();
+        assert!((2..=10).contains(&summary.len()) && out.lines().count() > summary.len() + 3, "{what}: {out}");
+        assert!(summary.iter().all(|line| line.chars().count() <= 80), "{what}: {summary:?}");
+        if !what.is_empty() {
+            assert!(summary[0].starts_with(&format!("{what}, used in: ")), "{summary:?}");
+        }
+    }
+    let all = out("list");
+    let summary: Vec<&str> = all.lines().take_while(|line| !line.is_empty()).collect();
+    for name in [
+        "jemalloc, mimalloc, system",
+        "of jemalloc",
+        "server, handoff",
+        "rss, ",
+        "default, cores",
+        "table, markdown, csv, html",
+    ] {
+        assert!(summary.iter().any(|line| line.contains(name)), "{name}: {summary:?}");
+    }
+    for study in ["", "cores", "cases", "workloads", "--candidates system --threads 1,2 --cores 4,8"] {
+        let out = out(&format!("plan {study}"));
+        let (summary, list) = out.split_once("\n\n").unwrap();
+        assert!(summary.lines().count() <= 10, "{study}: {summary}");
+        assert!(summary.lines().all(|line| line.chars().count() <= 80), "{study}: {summary}");
+        let cells = list.matches(", repeat ").count();
+        assert!(summary.contains(&format!("{cells} cells")) && summary.contains(", about "), "{study}: {summary}");
+        assert!(!summary.contains(", repeat "), "{study}: {summary}");
+    }
+}
+
 /// Defaults depend on the host, and versions on the lock file; names do not.
 #[test]
 fn every_setting_by_name() {
@@ -85,22 +120,8 @@ fn a_study_of_the_first_form_is_still_read() {
 
 #[test]
 fn help_fits_a_terminal_and_shows_examples() {
-    for verb in [
-        "",
-        "run",
-        "study",
-        "plan",
-        "list",
-        "report",
-        "compare",
-        "doctor",
-        "preload",
-        "record",
-        "trace",
-        "replay",
-        "completions",
-        "man",
-    ] {
+    let verbs = "run study plan list report compare doctor preload record trace replay tune completions man";
+    for verb in std::iter::once("").chain(verbs.split(' ')) {
         for flag in ["-h", "--help"] {
             let help = out(&format!("{verb} {flag}"));
             let long: Vec<&str> = help.lines().filter(|line| line.chars().count() > 100).collect();

@@ -202,6 +202,15 @@ pub struct Counters {
     pub arenas: Option<u64>,
 }
 
+impl Counters {
+    /// Bytes in pages with blocks, divided by bytes in blocks: 1 without fragmentation. `None` if the allocator does not
+    /// report both, or has no block.
+    pub fn fragmentation(&self) -> Option<f64> {
+        let both = self.active.zip(self.allocated).filter(|(_, allocated)| *allocated > 0);
+        both.map(|(active, allocated)| active as f64 / allocated as f64)
+    }
+}
+
 /// What an allocator does with its memory, in bytes, by its own count. It counts addresses: pages that were never
 /// touched are not resident, and are counted here. A field is `None` if the allocator does not report it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -94,6 +94,15 @@ pub use check::{checked, setting_of};
 /// allocanary::install!(jemalloc, narenas = auto, idle = give_back, background_thread = true, idle_every_ms = 50);
 /// # fn main() { allocanary::tuning::check().unwrap() }
 /// ```
+/// ```
+/// allocanary::install!(system, wrap = ::allocanary::Counting,);
+/// # fn main() {}
+/// ```
+/// ```
+/// # #[cfg(feature = "leaks")]
+/// allocanary::install!(system, wrap = ::allocanary::Leaks::sampling(512 * 1024,) as LEAKS);
+/// # fn main() {}
+/// ```
 #[macro_export]
 macro_rules! install {
     () => {
@@ -146,8 +155,11 @@ macro_rules! __install_jemalloc {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __install {
+    ($allocator:tt $done:tt $idle:tt wrap = :: $($wrapper:tt)*) => {
+        $crate::__install_wrapped!($allocator ($done $idle) (::) [] $($wrapper)*);
+    };
     ($allocator:tt $done:tt $idle:tt wrap = $($wrapper:tt)*) => {
-        $crate::__install_wrapped!($allocator ($done $idle) [] $($wrapper)*);
+        $crate::__install_wrapped!($allocator ($done $idle) () [] $($wrapper)*);
     };
     // This crate's own settings, not the allocator's.
     ($allocator:tt $done:tt ($($idle:tt)*) idle = $word:ident $(, $($rest:tt)*)?) => {
@@ -185,38 +197,39 @@ macro_rules! __install {
 }
 
 /// Parses what follows `wrap =`: the wrapper's path, segment by segment into the brackets, then its call and its name.
+/// The parentheses have the `::` that a path may begin with.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __install_wrapped {
-    ($allocator:tt $done:tt [$($path:tt)*] $segment:ident :: $($rest:tt)*) => {
-        $crate::__install_wrapped!($allocator $done [$($path)* $segment] $($rest)*);
+    ($allocator:tt $done:tt ($($lead:tt)*) [$($path:tt)*] $segment:ident :: $($rest:tt)*) => {
+        $crate::__install_wrapped!($allocator $done ($($lead)*) [$($path)* $segment] $($rest)*);
     };
     // `Leaks::sampling(n)` is `Leaks::new(allocator).sampling(n)`.
-    ({$type:ty, $value:expr, $($control:tt)*} $done:tt [$($path:ident)+] $method:ident ($($argument:expr),*) as $name:ident
+    ({$type:ty, $value:expr, $($control:tt)*} $done:tt ($($lead:tt)*) [$($path:ident)+] $method:ident ($($argument:expr),* $(,)?) as $name:ident
         $(, $($more:tt)*)?) => {
         /// The global allocator of this binary.
         #[global_allocator]
-        static $name: $($path)::+<$type> = $($path)::+::new($value).$method($($argument),*);
+        static $name: $($lead)* $($path)::+<$type> = $($lead)* $($path)::+::new($value).$method($($argument),*);
         $crate::__install_wrapped!(@boot {$($control)*} $done $($($more)*)?);
     };
-    ({$type:ty, $value:expr, $($control:tt)*} $done:tt [$($path:ident)*] $last:ident as $name:ident $(, $($more:tt)*)?) => {
+    ({$type:ty, $value:expr, $($control:tt)*} $done:tt ($($lead:tt)*) [$($path:ident)*] $last:ident as $name:ident $(, $($more:tt)*)?) => {
         /// The global allocator of this binary.
         #[global_allocator]
-        static $name: $($path ::)* $last<$type> = $($path ::)* $last::new($value);
+        static $name: $($lead)* $($path ::)* $last<$type> = $($lead)* $($path ::)* $last::new($value);
         $crate::__install_wrapped!(@boot {$($control)*} $done $($($more)*)?);
     };
-    ({$type:ty, $value:expr, $($control:tt)*} $done:tt [$($path:ident)+] $method:ident ($($argument:expr),*)
+    ({$type:ty, $value:expr, $($control:tt)*} $done:tt ($($lead:tt)*) [$($path:ident)+] $method:ident ($($argument:expr),* $(,)?)
         $(, $($more:tt)*)?) => {
         const _: () = {
             #[global_allocator]
-            static __ALLOCANARY_GLOBAL: $($path)::+<$type> = $($path)::+::new($value).$method($($argument),*);
+            static __ALLOCANARY_GLOBAL: $($lead)* $($path)::+<$type> = $($lead)* $($path)::+::new($value).$method($($argument),*);
         };
         $crate::__install_wrapped!(@boot {$($control)*} $done $($($more)*)?);
     };
-    ({$type:ty, $value:expr, $($control:tt)*} $done:tt [$($path:ident)*] $last:ident $(, $($more:tt)*)?) => {
+    ({$type:ty, $value:expr, $($control:tt)*} $done:tt ($($lead:tt)*) [$($path:ident)*] $last:ident $(, $($more:tt)*)?) => {
         const _: () = {
             #[global_allocator]
-            static __ALLOCANARY_GLOBAL: $($path ::)* $last<$type> = $($path ::)* $last::new($value);
+            static __ALLOCANARY_GLOBAL: $($lead)* $($path ::)* $last<$type> = $($lead)* $($path ::)* $last::new($value);
         };
         $crate::__install_wrapped!(@boot {$($control)*} $done $($($more)*)?);
     };

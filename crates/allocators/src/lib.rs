@@ -30,6 +30,7 @@ pub use allocators::{MIMALLOC_SETTINGS, Mimalloc};
 pub use allocators::{SYSTEM_SETTABLE, SYSTEM_SETTINGS, System};
 pub use ballast::Ballast;
 pub use install::CHOSEN;
+pub use tuning::idle::give_back;
 
 /// Names for the code that [`install!`] generates. Not part of the public interface.
 #[doc(hidden)]

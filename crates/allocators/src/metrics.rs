@@ -137,9 +137,7 @@ impl AllocatorCollector {
             Some(age.as_secs_f64()),
         )?;
         let help = "Bytes in pages in use over bytes in blocks, 1 without fragmentation";
-        let ratio = counters.active.zip(counters.allocated).filter(|(_, allocated)| *allocated > 0);
-        let ratio = ratio.map(|(active, allocated)| active as f64 / allocated as f64);
-        self.gauge(encoder, ("allocanary_allocator_fragmentation_ratio", help, None), ratio)
+        self.gauge(encoder, ("allocanary_allocator_fragmentation_ratio", help, None), counters.fragmentation())
     }
 
     fn process_metrics(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {

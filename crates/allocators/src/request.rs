@@ -130,14 +130,14 @@ mod tests {
 
     #[test]
     fn auto_is_the_allocators_own_rule() {
-        let cpus = |affinity| Cpus { affinity, quota_milli: None, trouble: None };
+        let cpus = |affinity| Cpus::new(affinity, None);
         let jemalloc = PerCore { setting: "narenas".into(), ratio: 4, on_one: Some(1) };
         let glibc = PerCore { setting: "arena_max".into(), ratio: 8, on_one: None };
         let of = |rule: &PerCore| [1, 2, 40, 8000].map(|count| arenas_by(rule, cpus(count)));
         assert_eq!(of(&jemalloc), [1, 8, 160, 4094]);
         assert_eq!(of(&glibc), [8, 16, 320, 4094]);
         // A quota below one CPU counts as one.
-        assert_eq!(arenas_by(&jemalloc, Cpus { quota_milli: Some(500), ..cpus(40) }), 1);
+        assert_eq!(arenas_by(&jemalloc, Cpus::new(40, Some(500))), 1);
         assert_eq!([1, 2].map(|cores| jemalloc.on(cores)), [1, 8]);
     }
 }

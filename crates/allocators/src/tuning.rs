@@ -17,7 +17,7 @@
 //! }
 //! ```
 
-mod idle;
+pub(crate) mod idle;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -28,7 +28,7 @@ use crate::install::installed;
 
 pub use crate::allocator::Counters;
 pub use crate::error::{Error, Pages, Result};
-pub use idle::{give_back, thread_idle, wait};
+pub use idle::{thread_idle, wait};
 
 /// The name of the installed allocator: `jemalloc`, `mimalloc` or `system`.
 pub fn allocator() -> Result<&'static str> {
@@ -53,11 +53,7 @@ pub fn statistics() -> Result<Statistics> {
     let allocator = here()?;
     allocator.counts()?;
     let counters = allocator.counters();
-    let fragmentation = counters.active.zip(counters.allocated).filter(|(_, allocated)| *allocated > 0);
-    Ok(Statistics {
-        counters,
-        fragmentation: fragmentation.map(|(active, allocated)| active as f64 / allocated as f64),
-    })
+    Ok(Statistics { counters, fragmentation: counters.fragmentation() })
 }
 
 /// Returns freed memory to the system now: all that the calling thread can return.

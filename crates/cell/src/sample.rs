@@ -44,6 +44,9 @@ pub struct Sample {
     /// Number of cells in its study. A report uses it to say how many are missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planned: Option<u32>,
+    /// The command that measured, as it was typed; `None` in rows of commands that did not record it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
 }
 
 /// What a cell measured.

@@ -19,7 +19,6 @@ use crate::workload::{GiveBack, MOST_MARKS, Outcome, Phase, Setup, Stage, Worklo
 use crate::workloads;
 use allocanary_allocators::Allocator;
 use allocanary_allocators::expected;
-use allocanary_allocators::tuning;
 use allocanary_kernel::sys;
 
 /// The main function of a cell. The caller has declared the global allocator, and passes its description.
@@ -137,10 +136,11 @@ fn run(worker: &Worker, mut board: Board, cell: Cell) -> Sample {
         provenance: Provenance { build: (worker.build)(), ..Provenance::here() },
         load: None,
         planned: None,
+        command: None,
     };
     let latency = LatencyMeter::new();
     let allocator = board.allocator;
-    let give_back = |every| drop(tuning::give_back(allocator, every)); // the readings show if it failed
+    let give_back = |every| drop(allocanary_allocators::give_back(allocator, every)); // the readings show if it failed
     let outcome = prepare(worker, &sample.cell, &latency, &give_back)
         .and_then(|(workload, setup)| (workload.run)(&setup, &mut board));
     let outcome = match outcome {

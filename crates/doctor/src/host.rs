@@ -45,7 +45,7 @@ impl Surroundings {
         let (quota_milli, quota_file) = found.cpu.map(|limit| (limit.value, limit.file)).unzip();
         Surroundings {
             host: Host::this(),
-            cpus: Cpus { affinity, quota_milli, trouble },
+            cpus: Cpus::new(affinity, quota_milli).with_trouble(trouble),
             quota_file,
             memory: found.memory,
             libc,
@@ -92,7 +92,7 @@ impl Surroundings {
 #[cfg(test)]
 pub(crate) fn sample(quota_milli: Option<u64>, thp: &str) -> Surroundings {
     let host = Host { cores: 40, affinity: 40, thp: thp.into(), ..Host::this() };
-    let cpus = Cpus { affinity: 40, quota_milli, trouble: None };
+    let cpus = Cpus::new(40, quota_milli);
     Surroundings { host, cpus, quota_file: Some("/x/cpu.max".into()), memory: None, libc: "glibc 2.36".into() }
 }
 
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(text(&at, "CPU quota"), "0.5 CPUs, from /x/cpu.max");
         assert!(text(&at, "memory").starts_with("512 MiB of ") && text(&at, "memory").ends_with("/x/memory.max"));
         assert!(text(&at, "usable").starts_with("1 processor:"));
-        at.cpus = Cpus { affinity: 40, quota_milli: None, trouble: Some(Trouble::Zero) };
+        at.cpus = Cpus::new(40, None).with_trouble(Some(Trouble::Zero));
         assert_eq!(text(&at, "CPU quota"), Trouble::Zero.text());
     }
 

@@ -1,7 +1,7 @@
 //! A page of labels and sentences that fits the terminal. In: parts, in order. Out: text, with colours if the look has
 //! them.
 
-use allocanary_kernel::terminal::Look;
+use allocanary_kernel::terminal::{Look, harmless};
 
 /// The judgement that a line expresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +42,7 @@ impl Page {
 
     /// A label, and a text that wraps next to it. A label that is too long gets a separate line.
     pub fn item(&mut self, label: &str, text: &str, tone: Tone) {
+        let label: &str = &harmless(label);
         let wide = label.chars().count() + 3 > INDENT;
         if wide {
             self.text.push_str(&format!("  {label}\n"));
@@ -113,11 +114,6 @@ impl Page {
     }
 }
 
-/// Removes control characters: another process's variables and paths may contain terminal control sequences.
-fn harmless(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -139,7 +135,9 @@ mod tests {
         let mut page = Page::new(Look { color: false, width: 80 });
         page.verbatim("MALLOC_CONF=\x1b[2J");
         page.item("path", "/a\nb", Tone::Plain);
-        assert_eq!(page.finish(), "    MALLOC_CONF=\u{fffd}[2J\n  path        /a\u{fffd}b\n");
+        page.item("X\u{9b}", "\u{202e}b", Tone::Plain);
+        let wanted = "    MALLOC_CONF=\u{fffd}[2J\n  path        /a\u{fffd}b\n  X\u{fffd}          \u{fffd}b\n";
+        assert_eq!(page.finish(), wanted);
     }
 
     #[test]

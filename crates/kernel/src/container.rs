@@ -10,6 +10,7 @@ use crate::sys::{first_number, read_into, try_read_into};
 
 /// The CPUs available to this process.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Cpus {
     /// The number of CPUs that the affinity mask (taskset, cpusets) allows.
     pub affinity: u32,
@@ -21,6 +22,7 @@ pub struct Cpus {
 
 /// Problems with a quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Trouble {
     /// `/proc/self/cgroup` could not be read.
     NoGroups,
@@ -45,6 +47,16 @@ impl Trouble {
 }
 
 impl Cpus {
+    /// That many CPUs, under a quota if there is one.
+    pub const fn new(affinity: u32, quota_milli: Option<u64>) -> Cpus {
+        Cpus { affinity, quota_milli, trouble: None }
+    }
+
+    /// The same, with a quota that could not be read.
+    pub const fn with_trouble(self, trouble: Option<Trouble>) -> Cpus {
+        Cpus { trouble, ..self }
+    }
+
     /// Reads the CPUs available to this process. Does not allocate.
     pub fn here() -> Cpus {
         Cpus::at("/proc/self/cgroup", "/sys/fs/cgroup")

@@ -1,4 +1,7 @@
-//! The output of a report. In: nothing. Out: a value that reports and pages are formatted for.
+//! The output of a report, and text that must not steer it. In: text from outside. Out: a value that reports and pages
+//! are formatted for, and text that a terminal only shows.
+
+use std::borrow::Cow;
 
 /// The properties of the output that a report is shown on.
 #[derive(Clone, Copy, Debug)]
@@ -7,4 +10,67 @@ pub struct Look {
     pub color: bool,
     /// Characters per line.
     pub width: u16,
+}
+
+/// The text, with U+FFFD for each character that a terminal does not show but obeys: control characters (escape
+/// sequences, carriage return, line feed), marks that change the direction of text, invisible characters, and line
+/// separators. Everything that comes from a row, a study's file, a path or another process goes through here.
+pub fn harmless(text: &str) -> Cow<'_, str> {
+    if text.contains(steers) { text.replace(steers, "\u{fffd}").into() } else { text.into() }
+}
+
+/// As [`harmless`], but line feeds stay: for a text of several lines.
+pub fn harmless_lines(text: &str) -> Cow<'_, str> {
+    let steers = |c| c != '\n' && steers(c);
+    if text.contains(steers) { text.replace(steers, "\u{fffd}").into() } else { text.into() }
+}
+
+/// A text of several words in one line: line feeds and tabs are spaces.
+pub fn in_one_line(text: &str) -> String {
+    harmless(&text.split_whitespace().collect::<Vec<_>>().join(" ")).into_owned()
+}
+
+/// Breaks a sentence at spaces into lines of at most `width` characters.
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("there is always a last line");
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
+            lines.push(word.to_string());
+        } else {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines
+}
+
+/// Whether a terminal obeys this character instead of showing it.
+pub fn steers(c: char) -> bool {
+    let invisible = matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');
+    c.is_control() || invisible
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_obeys_is_replaced_and_all_else_stays() {
+        for wrong in
+            ["\x1b[2J", "\r", "\n", "\t", "\x07", "\x7f", "\u{9b}2J", "\u{202e}", "\u{2066}", "\u{200b}", "\u{2028}"]
+        {
+            let text = harmless(wrong).into_owned();
+            assert!(text.starts_with('\u{fffd}') && !text.contains(steers), "{wrong:?}: {text:?}");
+        }
+        assert_eq!(harmless("a\x1b]0;x\x07b"), "a\u{fffd}]0;x\u{fffd}b");
+        for fine in ["", "jemalloc:narenas=1", "0.5 µs, naïve, 漢字, ▼ –"] {
+            assert!(matches!(harmless(fine), Cow::Borrowed(text) if text == fine));
+        }
+        assert_eq!(harmless_lines("a\nb\rc"), "a\nb\u{fffd}c");
+        assert_eq!(in_one_line(" What\n  does\tit\x1b cost? "), "What does it\u{fffd} cost?");
+    }
 }

@@ -128,6 +128,22 @@ pub fn show_duration(span: Duration) -> String {
     }
 }
 
+/// A time since 1970 as people write it, in UTC: `2026-11-22 13:35`.
+pub fn show_time(since_1970: Duration) -> String {
+    let minutes = since_1970.as_secs() / 60;
+    // The civil calendar repeats every 400 years of 146,097 days. Years begin in March here, so that a leap day is the
+    // last of its year.
+    let days = minutes / (24 * 60) + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let date = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = era * 400 + year + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{date:02} {:02}:{:02}", minutes / 60 % 24, minutes % 60)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,5 +184,19 @@ mod tests {
         }
         assert_eq!(show_duration(Duration::from_secs(125)), "2 min 5 s");
         assert_eq!(show_duration(Duration::from_millis(1500)), "1.50 s");
+    }
+
+    #[test]
+    fn times_are_those_of_the_calendar() {
+        for (seconds, text) in [
+            (0, "1970-01-01 00:00"),
+            (951_782_399, "2000-02-28 23:59"),
+            (951_782_400, "2000-02-29 00:00"),
+            (951_868_800, "2000-03-01 00:00"),
+            (1_704_067_199, "2023-12-31 23:59"),
+            (4_107_542_400, "2100-03-01 00:00"),
+        ] {
+            assert_eq!(show_time(Duration::from_secs(seconds)), text);
+        }
     }
 }

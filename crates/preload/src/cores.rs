@@ -50,7 +50,7 @@ pub(crate) unsafe fn affinity(pid: i32, size: usize, mask: *mut c_void) -> isize
         return unsafe { raw::call(libc::SYS_sched_getaffinity, [pid as usize, size, mask as usize, 0, 0, 0]) };
     };
     let bytes = (cores as usize).div_ceil(64) * 8;
-    if size < bytes || size % 8 != 0 {
+    if size < bytes || !size.is_multiple_of(8) {
         return -libc::EINVAL as isize;
     }
     for at in 0..bytes {

@@ -3,6 +3,8 @@
 
 use std::path::PathBuf;
 
+use allocanary_kernel::terminal::harmless;
+
 /// The message of the command before it exits.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -10,7 +12,7 @@ pub enum Error {
     #[error("{0}")]
     Input(String),
     /// A file or folder that could not be read, written or created.
-    #[error("{path}: {doing}: {source}")]
+    #[error("{}: {doing}: {source}", harmless(&path.display().to_string()))]
     File {
         /// The file.
         path: PathBuf,
@@ -20,7 +22,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// A file that is not a valid study. The text names line and key.
-    #[error("{path}: {problem}")]
+    #[error("{}: {problem}", harmless(path))]
     StudyFile {
         /// The file.
         path: String,

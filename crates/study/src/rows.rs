@@ -1,20 +1,24 @@
 //! Reads files of rows. In: JSON lines. Out: samples, one at a time. Invalid lines are named and skipped.
+//!
+//! The texts of rows are made harmless here, so that no report and no error can pass on what a terminal obeys.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::error::{Error, Result};
 use allocanary_cell::sample::{SCHEMA, Sample};
+use allocanary_kernel::terminal::{harmless, steers};
 
 /// Reads every row of `files` in order. `-` is standard input. Returns the problems of single lines. Fails if a file
 /// cannot be read at all.
 pub fn read(files: &[PathBuf], mut row: impl FnMut(Sample)) -> Result<Vec<String>> {
     let mut problems = Vec::new();
     for file in files {
-        let name = file.display().to_string();
+        let name = harmless(&file.display().to_string()).into_owned();
         if file == Path::new("-") {
             read_lines("standard input", std::io::stdin().lock(), &mut row, &mut problems)?;
         } else {
@@ -102,17 +106,66 @@ fn read_lines(
 }
 
 fn parse(line: &[u8]) -> std::result::Result<Sample, String> {
-    match serde_json::from_slice::<Sample>(line) {
+    match sample(line) {
         Ok(sample) if sample.schema == SCHEMA => Ok(sample),
         // A row of a later schema may not fit today's fields. Only its schema number is certain to be readable.
         other => match (serde_json::from_slice::<Version>(line), other) {
             (Ok(Version { schema }), _) if schema != SCHEMA => Err(format!(
                 "schema {schema}, and this command reads {SCHEMA}: report it with the command that wrote it"
             )),
-            (_, Err(error)) => Err(error.to_string()),
+            // The parser quotes the line.
+            (_, Err(error)) => Err(harmless(&error.to_string()).into_owned()),
             (_, Ok(sample)) => Err(format!("schema {}", sample.schema)),
         },
     }
+}
+
+/// The sample of a line, with harmless texts.
+fn sample(line: &[u8]) -> serde_json::Result<Sample> {
+    // Control characters are escaped in JSON, and all others that steer a terminal are not ASCII. Nearly all rows have
+    // neither, and are not looked at any further.
+    if line.is_ascii() && !line.contains(&b'\\') {
+        return serde_json::from_slice(line);
+    }
+    let mut row: Value = serde_json::from_slice(line)?;
+    tame(&mut row);
+    serde_json::from_value(row)
+}
+
+/// Makes every text of a row harmless, names included.
+fn tame(value: &mut Value) {
+    match value {
+        Value::String(text) if text.contains(steers) => *text = harmless(text).into_owned(),
+        Value::Array(items) => items.iter_mut().for_each(tame),
+        Value::Object(fields) => {
+            let wild: Vec<String> = fields.keys().filter(|name| name.contains(steers)).cloned().collect();
+            for name in wild {
+                let value = fields.remove(&name).unwrap_or_default();
+                fields.insert(harmless(&name).into_owned(), value);
+            }
+            fields.values_mut().for_each(tame);
+        }
+        _ => {}
+    }
+}
+
+/// A row as a line to be written. Characters that steer a terminal and that JSON leaves as they are become escapes, which
+/// mean the same to every reader.
+pub fn written(sample: &Sample) -> String {
+    let line = serde_json::to_string(sample).expect("a sample has only texts, numbers, lists and maps");
+    if !line.contains(steers) {
+        return line;
+    }
+    let mut out = String::with_capacity(line.len() + 16);
+    for c in line.chars() {
+        match c {
+            c if steers(c) => {
+                c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")))
+            }
+            c => out.push(c),
+        }
+    }
+    out
 }
 
 #[derive(Deserialize)]

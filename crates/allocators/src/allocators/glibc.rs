@@ -22,9 +22,14 @@ use allocanary_kernel::sys;
 
 const COUNT: Kind = Kind::Number { min: 0, max: i32::MAX as i64 };
 
-/// The limits are those of malloc.c, which silently ignores a value beyond them.
+/// The limits are those of malloc.c of glibc 2.36, which silently ignores a value beyond them. Since 2.42 a thread cache
+/// can hold blocks above 1032 bytes; by default it does not.
 pub const SETTINGS: &[Setting] = &[
-    Setting::new("arena_max", Kind::Number { min: 1, max: i32::MAX as i64 }, "most arenas; default 8 per core"),
+    Setting::new(
+        "arena_max",
+        Kind::Number { min: 1, max: i32::MAX as i64 },
+        "most arenas; default 8 per core up to glibc 2.43",
+    ),
     Setting::new("arena_test", Kind::Number { min: 1, max: i32::MAX as i64 }, "arenas before the cores are counted"),
     Setting::new("tcache_count", Kind::Number { min: 0, max: 65535 }, "blocks of a size that a thread cache holds"),
     Setting::new("tcache_max", Kind::Size { min: 0, max: 1032 }, "largest block that a thread cache holds"),
@@ -126,7 +131,8 @@ pub fn boot(request: &Request) {
 }
 
 /// `arena_max` if it is set, else the number that glibc derives from the cores: it asks for those that are online,
-/// whatever the affinity.
+/// whatever the affinity. The rule is that of glibc up to 2.43. A change that was accepted in June 2026 makes it one arena
+/// per core, and at least 8.
 #[inline]
 pub fn most_arenas() -> error::Result<Option<u32>> {
     let set = applied("arena_max").and_then(|most| u32::try_from(most).ok()).or_else(arena_max_tunable);

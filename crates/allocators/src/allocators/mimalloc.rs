@@ -322,7 +322,9 @@ fn json_number(text: &[u8], key: &str, field: &str) -> Option<u64> {
     if !field.is_empty() {
         rest = &rest[after(rest, field)?..];
     }
-    let digits = rest.iter().skip_while(|byte| !byte.is_ascii_digit()).take_while(|byte| byte.is_ascii_digit());
+    // A number below zero is none of a counter's.
+    let from = rest.iter().position(|byte| byte.is_ascii_digit() || *byte == b'-')?;
+    let digits = rest[from..].iter().take_while(|byte| byte.is_ascii_digit());
     let mut number = None;
     for digit in digits {
         number = Some(number.unwrap_or(0_u64) * 10 + u64::from(digit - b'0'));

@@ -87,7 +87,6 @@ pub(super) fn problems(allocator: &dyn Allocator) -> Vec<String> {
         .map_or_else(Vec::new, |installation| idle::problems(installation.idle, cannot.map(|error| error.to_string())))
 }
 
-#[doc(hidden)]
 /// [`thread_idle`] for an allocator that no `install!` has installed: gives back what the calling thread keeps in it,
 /// if `every` has passed since this thread's last time.
 #[inline]

@@ -23,7 +23,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::time::Duration;
 
-use allocanary_allocators::tuning;
+
 
 use crate::raw;
 use crate::start::This;
@@ -98,7 +98,7 @@ fn give_back(every: Duration, blocked: Mask) {
         return;
     }
     let errno = raw::errno();
-    let _ = tuning::give_back(this.allocator, every); // an allocator that cannot has been told at the start
+    let _ = allocanary_allocators::give_back(this.allocator, every); // an allocator that cannot has been told at the start
     raw::set_errno(errno);
 }
 

@@ -2,6 +2,7 @@
 
 /// The error of an arena. Its existing pieces are unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ArenaError {
     /// The request exceeds the arena's limit. All sizes in bytes.
     #[error(

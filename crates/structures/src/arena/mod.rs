@@ -42,6 +42,7 @@ pub struct Arena {
 
 /// The sizes of an arena, in bytes. `reserved` = `used` + `lost` + the free bytes in the newest chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Sizes {
     /// Bytes of all pieces, including the bytes that alignment skipped.
     pub used: usize,

@@ -35,6 +35,7 @@ pub struct Asked {
 
 /// Why a tree could not be built. Nodes that were stored before are still valid, and the builder can be used again.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum BuildError<E: Display> {
     /// The reader ended before `size` bytes.
     #[error("the reader ended at offset {offset}: wanted {wanted} bytes, found {offset}")]

@@ -26,6 +26,7 @@ pub struct Inner<'a> {
 /// Bytes that are not a valid node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a node's {part}: wanted {wanted}, found {found}")]
+#[non_exhaustive]
 pub struct NodeError {
     part: &'static str,
     wanted: String,

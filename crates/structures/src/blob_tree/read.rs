@@ -10,6 +10,7 @@ use super::node::{Node, NodeError};
 
 /// Why a value could not be read.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ReadError {
     /// No node has this hash.
     #[error("node {0}: wanted its message, found none in the store")]

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 /// The error of a sort buffer. After each error its records still exist and can be read.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SortBufferError {
     /// One record is larger than the limit of the buffer. Sizes in bytes.
     #[error("a record takes {record} bytes and the buffer may hold {limit}: raise its limit or cut the record")]

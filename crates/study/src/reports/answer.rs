@@ -1,9 +1,11 @@
-//! The main result, at the end of a terminal's report: which candidate uses the least memory, and at what price.
-//! In: findings. Out: sentences.
+//! The main result, at the end of a terminal's report: which candidate uses the least memory, at what price, and the
+//! lines that configure a program so. In: findings. Out: sentences and lines.
 
 use super::words;
+use crate::lines::Lines;
 use crate::summary::{
-    Axis, Better, Comparison, Findings, LEAST_SAMPLES, Line, METRICS, Metric, PRICE, Panel, metric_index,
+    Axis, Better, Comparison, Estimate, Findings, LEAST_SAMPLES, Line, METRICS, Metric, PRICE, Panel, Section, Verdict,
+    metric_index,
 };
 
 /// One or two sentences for each panel, in the study's order, and remarks that apply to all panels.
@@ -11,10 +13,8 @@ pub fn sentences(findings: &Findings) -> Vec<String> {
     let several = findings.sections.iter().map(|section| section.panels.len()).sum::<usize>() > 1;
     let mut all = Vec::new();
     for section in &findings.sections {
-        let named = section.about.metrics.iter().find(|metric| metric.better != Better::Neither);
-        let metric: &Metric = named.copied().unwrap_or(&METRICS[metric_index("rss")]);
         for panel in &section.panels {
-            let Some(answer) = of(panel, metric) else { continue };
+            let Some(answer) = of(panel, metric_of(section)) else { continue };
             all.push(if several { format!("{}, {answer}", panel.title) } else { capital(&answer) });
         }
         all.extend(words::unfinished(section));
@@ -22,24 +22,63 @@ pub fn sentences(findings: &Findings) -> Vec<String> {
     all
 }
 
-/// `at 16 threads system has the least rss: 30.2 MiB, better -40 % than jemalloc; throughput equal, p99 undecided.`
-fn of(panel: &Panel, metric: &Metric) -> Option<String> {
+/// The metric that a section is about.
+fn metric_of(section: &Section) -> &'static Metric {
+    let named = section.about.metrics.iter().find(|metric| metric.better != Better::Neither);
+    named.copied().unwrap_or(&METRICS[metric_index("rss")])
+}
+
+/// The candidates to choose: of each panel the best one, if it is certainly better than the first candidate or is the
+/// first itself. Each stands once, with its lines. Without lines: an allocator that this build does not know.
+pub fn chosen(findings: &Findings) -> Vec<(String, Option<Lines>)> {
+    let mut all: Vec<(String, Option<Lines>)> = Vec::new();
+    // The report of a program has lines of its own.
+    for section in findings.sections.iter().filter(|section| !section.is_program()) {
+        let metric = metric_of(section);
+        for panel in section.panels.iter().filter(|panel| panel.lines.len() > 1) {
+            let Some((at, last, _)) = best(panel, metric) else { continue };
+            let compared = panel.comparison(metric.name, at, last);
+            if at > 0 && !compared.is_some_and(|compared| compared.verdict == Verdict::Better) {
+                continue;
+            }
+            let name = &panel.lines[at].candidate;
+            if !all.iter().any(|(chosen, _)| chosen == name) {
+                all.push((name.clone(), Lines::of(name)));
+            }
+        }
+    }
+    all
+}
+
+/// The best candidate of a panel at its largest column: its place, the column's, and its estimate.
+fn best<'a>(panel: &'a Panel, metric: &Metric) -> Option<(usize, usize, &'a Estimate)> {
     let last = panel.columns.len().checked_sub(1)?;
-    let found = |line: &Line| line.points[last].as_ref()?.get(metric.name).copied();
-    let known = panel.lines.iter().enumerate().filter_map(|(at, line)| Some((at, line, found(line)?)));
+    let known = panel.lines.iter().enumerate().filter_map(|(at, line)| Some((at, found(line, last, metric)?)));
     let more = metric.better == Better::Higher;
     let order = |a: f64, b: f64| if more { b.total_cmp(&a) } else { a.total_cmp(&b) };
-    let (at, line, best) = known.clone().min_by(|a, b| order(a.2.median, b.2.median))?;
-    let figure = words::median(metric.name, Some(&best));
+    let (at, best) = known.min_by(|a, b| order(a.1.median, b.1.median))?;
+    Some((at, last, best))
+}
+
+fn found<'a>(line: &'a Line, column: usize, metric: &Metric) -> Option<&'a Estimate> {
+    line.points[column].as_ref()?.get(metric.name)
+}
+
+/// `at 16 threads system has the least rss: 30.2 MiB, better -40 % than jemalloc; throughput equal, p99 undecided.`
+fn of(panel: &Panel, metric: &Metric) -> Option<String> {
+    let (at, last, best) = best(panel, metric)?;
+    let figure = words::median(metric.name, Some(best));
     let name = metric.name;
+    let candidate = &panel.lines[at].candidate;
     let mut text = match panel.axis {
-        Axis::Program => format!("here {} has ", line.candidate),
-        axis => format!("at {} {} has ", words::column(axis, panel.columns[last]), line.candidate),
+        Axis::Program => format!("here {candidate} has "),
+        axis => format!("at {} {candidate} has ", words::column(axis, panel.columns[last])),
     };
-    if known.count() == 1 {
+    if panel.lines.iter().filter(|line| found(line, last, metric).is_some()).count() == 1 {
         text.push_str(&format!("{name} {figure}"));
     } else {
-        text.push_str(&format!("the {} {name}, {figure}", if more { "most" } else { "least" }));
+        let most = if metric.better == Better::Higher { "most" } else { "least" };
+        text.push_str(&format!("the {most} {name}, {figure}"));
     }
     let first = &panel.lines[0].candidate;
     match panel.comparison(name, at, last) {

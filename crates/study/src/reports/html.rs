@@ -5,10 +5,13 @@ mod study;
 mod tables;
 mod text;
 
-use super::{figures, pictures::palette, words};
+use std::time::Duration;
+
+use super::{answer, figures, pictures::palette, words};
 use crate::report::Report;
 use crate::summary::{Findings, Panel, Section};
 use allocanary_kernel::terminal::Look;
+use allocanary_kernel::units::{Unit, show_time};
 pub use text::escaped;
 use text::prose;
 
@@ -27,22 +30,71 @@ fn render(findings: &Findings, _look: &Look) -> String {
         [_, _, ..] => "What memory management costs, case by case",
         _ => "What memory allocators cost",
     };
+    let title = match findings.sections.as_slice() {
+        [Section { name: Some(name), .. }] => format!("{}: {}", escaped(name), escaped(question)),
+        _ => escaped(question),
+    };
     let question = escaped(question);
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-         <title>{question}</title>\n<style>\n{}{STYLE}</style>\n</head>\n<body>\n\
-         <header>\n<p class=\"brand\">allocanary</p>\n<h1>{question}</h1>\n<p>{}</p>\n{}</header>\n\
-         <main>\n{}{}</main>\n<footer>\n{}</footer>\n</body>\n</html>\n",
+         <title>{title} - allocanary</title>\n<style>\n{}{STYLE}</style>\n</head>\n<body>\n\
+         <header>\n<p class=\"brand\">allocanary</p>\n<h1>{question}</h1>\n{}<p>{}</p>\n{}</header>\n\
+         <main>\n{}{}{}</main>\n<footer>\n{}</footer>\n</body>\n</html>\n",
         palette::css(),
+        facts(findings),
         prose(METHOD),
         contents(findings),
         troubles(findings),
         sections(findings),
+        pasted(findings),
         foot(findings),
     )
+}
+
+/// When, where and by which command the rows were measured, as far as they say so.
+fn facts(findings: &Findings) -> String {
+    let time = |millis: u64| show_time(Duration::from_millis(millis));
+    let date = findings.started_ms.map(|(first, last)| match (time(first), time(last)) {
+        (first, last) if first == last => format!("{first} UTC"),
+        // On one day the second date says nothing.
+        (first, last) if first[..10] == last[..10] => format!("{first} to {} UTC", &last[11..]),
+        (first, last) => format!("{first} to {last} UTC"),
+    });
+    let mut hosts: Vec<String> = Vec::new();
+    for host in findings.provenance.iter().map(|provenance| &provenance.host) {
+        let memory = Unit::Bytes.show(host.memory_bytes as f64);
+        let text = format!("{}: {}, {} cores, {memory}, Linux {}", host.name, host.cpu, host.cores, host.kernel);
+        if !hosts.contains(&text) {
+            hosts.push(text);
+        }
+    }
+    let commands = findings.commands.iter().map(|command| format!("<code>{}</code>", escaped(command)));
+    let hosts = hosts.iter().map(|host| escaped(host));
+    let rows: [(&str, Vec<String>); 3] = [
+        ("Date", date.into_iter().map(|date| escaped(&date)).collect()),
+        ("Host", few(hosts.collect())),
+        ("Command", few(commands.collect())),
+    ];
+    let row = |(label, values): &(&str, Vec<String>)| {
+        let values: String = values.iter().map(|value| format!("<dd>{value}</dd>")).collect();
+        format!("<dt>{label}</dt>{values}\n")
+    };
+    let rows: String = rows.iter().filter(|(_, values)| !values.is_empty()).map(row).collect();
+    if rows.is_empty() { rows } else { format!("<dl class=\"facts\">\n{rows}</dl>\n") }
+}
+
+/// The first of some texts; the rest is counted.
+fn few(mut texts: Vec<String>) -> Vec<String> {
+    const SHOWN: usize = 3;
+    let more = texts.len().saturating_sub(SHOWN);
+    texts.truncate(SHOWN);
+    if more > 0 {
+        texts.push(format!("and {more} more"));
+    }
+    texts
 }
 
 /// Links to the panels if there are several, grouped by study if there are several studies.
@@ -103,6 +155,22 @@ fn sections(findings: &Findings) -> String {
         out.push_str(&panel::section(at, panel));
     }
     out
+}
+
+/// The lines that configure a program as the best candidates say.
+fn pasted(findings: &Findings) -> String {
+    let mut out = String::new();
+    for (name, lines) in answer::chosen(findings) {
+        let Some(lines) = lines.filter(|lines| !lines.labelled().is_empty()) else { continue };
+        let text: String = lines.labelled().iter().map(|(label, line)| format!("{label:<12}{line}\n")).collect();
+        let note = lines.note().map_or(String::new(), |note| format!("<p class=\"note\">{}</p>\n", prose(&note)));
+        out.push_str(&format!(
+            "<h3><code>{}</code></h3>\n<pre>{}</pre>\n{note}",
+            text::candidate(&name),
+            escaped(&text)
+        ));
+    }
+    if out.is_empty() { out } else { format!("<section id=\"paste\">\n<h2>Lines to paste</h2>\n{out}</section>\n") }
 }
 
 fn foot(findings: &Findings) -> String {

@@ -1,6 +1,6 @@
 //! `markdown`: tables for a README, a pull request or an issue. In: findings. Out: GitHub's Markdown.
 
-use super::{figures, paste, words};
+use super::{answer, figures, paste, words};
 use crate::report::Report;
 use crate::summary::{Findings, PRICE, Panel, Section};
 use allocanary_kernel::terminal::Look;
@@ -15,7 +15,7 @@ fn render(findings: &Findings, _look: &Look) -> String {
         match &section.name {
             Some(_) => out.push_str(&format!("## {}\n\n", escaped(&heading))),
             None if heading.is_empty() => {}
-            None => out.push_str(&format!("**{heading}**\n\n")),
+            None => out.push_str(&format!("**{}**\n\n", escaped(&heading))),
         }
         match section.about.metrics.is_empty() {
             true => section.panels.iter().for_each(|panel| out.push_str(&whole(panel))),
@@ -40,6 +40,7 @@ fn render(findings: &Findings, _look: &Look) -> String {
     for trouble in words::troubles(findings) {
         out.push_str(&format!("- {}\n", escaped(&trouble)));
     }
+    out.push_str(&pasted(findings));
     for line in words::provenance(findings) {
         out.push_str(&format!("\n<sub>{} rows. {}</sub>\n", findings.rows, escaped(&line)));
     }
@@ -47,10 +48,10 @@ fn render(findings: &Findings, _look: &Look) -> String {
 }
 
 fn whole(panel: &Panel) -> String {
-    let mut out = format!("### {}: resident memory when idle, by {}\n\n", panel.title, panel.axis.name());
+    let mut out = format!("### {}: resident memory when idle, by {}\n\n", escaped(&panel.title), panel.axis.name());
     out.push_str(&memory(panel));
     if let Some(headline) = words::headline(panel) {
-        out.push_str(&format!("\n{headline}\n"));
+        out.push_str(&format!("\n{}\n", escaped(&headline)));
     }
     out.push_str(&verdicts(panel));
     out.push_str(&price(panel));
@@ -66,7 +67,7 @@ fn own(section: &Section) -> String {
     for block in figures::blocks(section) {
         for (at, row) in block.rows.iter().enumerate() {
             let title = if at == 0 { escaped(&block.title) } else { String::new() };
-            out.push_str(&format!("| {title} | `{}` | {} |", row.candidate, row.n));
+            out.push_str(&format!("| {title} | {} | {} |", code(&row.candidate), row.n));
             for figure in &row.figures {
                 let texts = [figure.mark, &figure.median, &figure.interval];
                 let texts: Vec<&str> = texts.into_iter().filter(|text| !text.is_empty()).collect();
@@ -89,7 +90,7 @@ fn memory(panel: &Panel) -> String {
     let mut out = format!("| candidate | {} |\n|---|{}\n", heads.join(" | "), "--:|".repeat(heads.len()));
     let (common, n) = words::common(words::counts(panel, "rss"));
     for (at, line) in panel.lines.iter().enumerate() {
-        out.push_str(&format!("| `{}` |", line.candidate));
+        out.push_str(&format!("| {} |", code(&line.candidate)));
         for (column, point) in line.points.iter().enumerate() {
             let rss = point.as_ref().and_then(|point| point.get("rss"));
             let (median, interval) = (words::median("rss", rss), words::interval("rss", rss));
@@ -119,7 +120,7 @@ fn price(panel: &Panel) -> String {
         };
         let cells: Vec<String> = PRICE.iter().map(cell).collect();
         if cells.iter().any(|cell| cell != "-") {
-            rows.push_str(&format!("| `{}` | {} |\n", line.candidate, cells.join(" | ")));
+            rows.push_str(&format!("| {} | {} |\n", code(&line.candidate), cells.join(" | ")));
         }
     }
     if rows.is_empty() {
@@ -127,20 +128,43 @@ fn price(panel: &Panel) -> String {
     }
     let at = words::column(panel.axis, panel.columns[last]);
     let heads = PRICE.join(" | ");
-    format!("\nThe price at {at}, against `{}`:\n\n| candidate | {heads} |\n|---|---|---|---|\n{rows}", first.candidate)
+    let first = code(&first.candidate);
+    format!("\nThe price at {at}, against {first}:\n\n| candidate | {heads} |\n|---|---|---|---|\n{rows}")
 }
 
 fn verdicts(panel: &Panel) -> String {
     let Some(first) = panel.lines.first().filter(|_| panel.lines.len() > 1) else { return String::new() };
-    let mut out = format!("\nAgainst `{}`:\n\n", first.candidate);
+    let mut out = format!("\nAgainst {}:\n\n", code(&first.candidate));
     for (line, column, comparison) in &panel.comparisons {
         let at = words::column(panel.axis, panel.columns[*column]);
-        out.push_str(&format!("- `{}`, {at}: {}\n", panel.lines[*line].candidate, words::verdict(comparison)));
+        out.push_str(&format!("- {}, {at}: {}\n", code(&panel.lines[*line].candidate), words::verdict(comparison)));
     }
     out
 }
 
-/// A failure's text may contain anything. The bar of a table or a tag would break the page.
+/// The lines that configure a program as the best candidates say.
+fn pasted(findings: &Findings) -> String {
+    let mut out = String::new();
+    for (name, lines) in answer::chosen(findings) {
+        let Some(lines) = lines.filter(|lines| !lines.labelled().is_empty()) else { continue };
+        out.push_str(&format!("\nTo paste, for {}:\n\n```\n", code(&name)));
+        for (label, line) in lines.labelled() {
+            out.push_str(&format!("{label:<12}{}\n", line.replace("```", "'''")));
+        }
+        out.push_str("```\n");
+        if let Some(note) = lines.note() {
+            out.push_str(&format!("\n{}\n", escaped(&note)));
+        }
+    }
+    out
+}
+
+/// A failure's text may contain anything. The bar of a table, a tag or a backtick would break the page.
 fn escaped(text: &str) -> String {
-    text.replace('<', "&lt;").replace('|', "\\|")
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('|', "\\|").replace('`', "'")
+}
+
+/// A name as code. No code can contain a backtick, and a bar would end the cell of a table.
+fn code(name: &str) -> String {
+    format!("`{}`", name.replace('`', "'").replace('|', "\\|"))
 }

@@ -9,7 +9,7 @@ use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Lin
 use super::{figures, paste, words};
 use crate::report::Report;
 use crate::summary::{Comparison, Findings, Panel, Section, Verdict};
-use allocanary_kernel::terminal::Look;
+use allocanary_kernel::terminal::{self, Look};
 use allocanary_kernel::units::Unit;
 
 /// The report.
@@ -261,18 +261,6 @@ fn paint(text: &str, color: Color, look: &Look) -> String {
 }
 
 /// Breaks a sentence at spaces if it is wider than the terminal.
-fn wrapped(text: &str, look: &Look) -> String {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let line = lines.last_mut().expect("there is always a last line");
-        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > look.width as usize {
-            lines.push(word.to_string());
-        } else {
-            if !line.is_empty() {
-                line.push(' ');
-            }
-            line.push_str(word);
-        }
-    }
-    lines.join("\n")
+pub fn wrapped(text: &str, look: &Look) -> String {
+    terminal::wrapped(text, look.width.into()).join("\n")
 }

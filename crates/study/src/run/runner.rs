@@ -123,6 +123,7 @@ fn empty(cell: &Cell, provenance: &Provenance) -> Sample {
         provenance: provenance.clone(),
         load: None,
         planned: None,
+        command: None,
     }
 }
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::ours::holds_rows;
 use crate::error::{Error, Result};
+use crate::rows;
 use allocanary_cell::sample::Sample;
 use allocanary_kernel::sys;
 
@@ -172,7 +173,7 @@ impl Store {
     /// The error contains the row, because it exists nowhere else.
     #[allow(clippy::print_stderr)] // the row exists nowhere else, and the disk may refuse any other file too
     pub fn append(&mut self, sample: &Sample) -> Result<()> {
-        let mut line = serde_json::to_string(sample).expect("a sample has only texts, numbers, lists and maps");
+        let mut line = rows::written(sample);
         line.push('\n');
         self.out.write_all(line.as_bytes()).map_err(|error| {
             eprintln!("the row that could not be written:\n{}", line.trim_end());

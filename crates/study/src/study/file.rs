@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::older;
 use crate::error::{Error, Result};
 use allocanary_cell::program::Program;
+use allocanary_kernel::terminal::in_one_line;
 
 /// The fields of a study file. An unknown key is an error: a misspelt `repeats` would silently measure less.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -66,6 +67,13 @@ pub struct Published {
     pub what: String,
     /// The result: `5.29 s user`.
     pub figure: String,
+}
+
+impl Published {
+    /// The same, each text in one line and without what a terminal obeys.
+    pub fn harmless(&self) -> Published {
+        Published { by: in_one_line(&self.by), what: in_one_line(&self.what), figure: in_one_line(&self.figure) }
+    }
 }
 
 /// The values that `--full` changes in a study.

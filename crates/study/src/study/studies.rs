@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::file::{StudyFile, unreadable};
 use crate::error::{Error, Result};
+use allocanary_kernel::terminal::harmless;
 
 /// One or more studies, in the order in which they run and appear in the report.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -85,9 +86,10 @@ impl Studies {
         }
     }
 
-    /// The study with this name, or the first of its sizes: a report shows the same text for all sizes.
+    /// The study with this name, or the first of its sizes: a report shows the same text for all sizes. Rows have the name
+    /// without what a terminal obeys.
     pub fn find(&self, name: Option<&str>) -> Option<&StudyFile> {
-        self.0.iter().find(|study| study.name.as_deref() == name)
+        self.0.iter().find(|study| study.name.as_deref().map(harmless) == name.map(harmless))
     }
 }
 

@@ -2,11 +2,11 @@
 //! In: samples, one at a time. Out: the values of each metric, for each cell over all its repeats.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use super::anatomy::Anatomy;
 use super::conditions::Conditions;
+use super::digest::digest;
 use super::metrics::{ALL, named};
 use super::noise::Noise;
 use super::retries::Retries;
@@ -80,6 +80,10 @@ pub struct Fold {
     pub unproven: BTreeSet<(String, String, String)>,
     /// Every build and host, once.
     pub provenance: Vec<Provenance>,
+    /// When the first and the last cell started, in milliseconds since 1970.
+    pub started_ms: Option<(u64, u64)>,
+    /// The commands that measured, each once.
+    pub commands: BTreeSet<String>,
     seen: HashSet<u64>,
     /// Failures as they were counted, until the row of the retry is read.
     retries: Retries<(Key, (String, String))>,
@@ -109,6 +113,13 @@ impl Fold {
         }
         self.rows += 1;
         self.noise.add(sample);
+        if sample.started_ms > 0 {
+            let (first, last) = self.started_ms.unwrap_or((u64::MAX, 0));
+            self.started_ms = Some((first.min(sample.started_ms), last.max(sample.started_ms)));
+        }
+        if let Some(command) = sample.command.as_ref().filter(|command| !self.commands.contains(*command)) {
+            self.commands.insert(command.clone());
+        }
         let progress = (sample.cell.study.clone(), sample.provenance.host.name.clone());
         let progress = self.progress.entry(progress).or_default();
         progress.planned = progress.planned.max(sample.planned.unwrap_or(0) as usize);
@@ -237,11 +248,4 @@ impl Fold {
         }
         builds
     }
-}
-
-/// A 64-bit hash of a value's text. Among a hundred thousand rows, two share it once in a few billion reports.
-fn digest(value: &impl serde::Serialize) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    serde_json::to_vec(value).expect("rows have only texts, numbers, lists and maps").hash(&mut hasher);
-    hasher.finish()
 }

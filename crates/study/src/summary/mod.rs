@@ -3,6 +3,7 @@
 
 pub mod anatomy;
 mod conditions;
+mod digest;
 mod fold;
 mod metrics;
 mod noise;
@@ -49,6 +50,10 @@ pub struct Findings {
     pub unproven: Vec<(String, String, String)>,
     /// Every build and host that measured.
     pub provenance: Vec<Provenance>,
+    /// When the first and the last cell started, in milliseconds since 1970.
+    pub started_ms: Option<(u64, u64)>,
+    /// The commands that measured, each once.
+    pub commands: Vec<String>,
 }
 
 /// One workload at increasing numbers of threads or cores.
@@ -222,6 +227,8 @@ impl Findings {
             notes: notes(&fold),
             unproven: fold.unproven.into_iter().collect(),
             provenance: fold.provenance,
+            started_ms: fold.started_ms,
+            commands: fold.commands.into_iter().collect(),
         }
     }
 }

@@ -5,6 +5,7 @@ use super::{METRICS, Metric, Panel, find_metric};
 use crate::error::{Error, Result};
 use crate::study::{Published, StudyFile};
 use allocanary_cell::description::perhaps;
+use allocanary_kernel::terminal::in_one_line;
 
 /// One study's findings.
 #[derive(Debug, Default)]
@@ -68,8 +69,8 @@ impl About {
             }
         };
         Ok(About {
-            question: file.question.clone().unwrap_or_default(),
-            published: file.published.clone(),
+            question: in_one_line(file.question.as_deref().unwrap_or_default()),
+            published: file.published.iter().map(Published::harmless).collect(),
             metrics: file.metrics.iter().flatten().filter_map(metric).collect::<Result<_>>()?,
             within: program.iter().flat_map(|program| &program.within).map(limit).collect::<Result<_>>()?,
         })

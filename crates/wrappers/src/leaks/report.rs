@@ -11,6 +11,7 @@ use allocanary_kernel::units::{Bytes, Unit, show_duration};
 
 /// The sum of several blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Sum {
     /// Recorded blocks.
     pub blocks: u64,
@@ -41,6 +42,7 @@ impl Sum {
 
 /// A call site: one stack, and the blocks that it allocated.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Site {
     /// The live blocks of this site.
     pub sum: Sum,
@@ -60,6 +62,7 @@ pub struct Site {
 
 /// A report of the live blocks; `Display` prints a table 80 columns wide.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Report {
     /// The sites with the most estimated bytes, the largest first.
     pub sites: Vec<Site>,

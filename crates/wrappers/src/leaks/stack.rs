@@ -8,6 +8,7 @@ use super::table::DEPTH;
 /// One function of a stack. An inlined function has a separate frame, with the address of the function that contains
 /// it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Frame {
     /// The code address.
     pub address: usize,

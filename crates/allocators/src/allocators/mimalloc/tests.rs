@@ -18,4 +18,7 @@ fn numbers_are_found_in_the_statistics() {
     assert_eq!(json_number(text, "committed", "current"), Some(5));
     assert_eq!(json_number(text, "purged", ""), Some(7));
     assert_eq!(json_number(text, "commit", "current"), None);
+    let below_zero = br#"{ "committed": { "total": 1, "current": -5 }, "arena_count": 3 }"#;
+    assert_eq!(json_number(below_zero, "committed", "current"), None, "a count below zero is none");
+    assert_eq!(json_number(below_zero, "arena_count", ""), Some(3));
 }

@@ -146,3 +146,42 @@ fn many_failures_do_not_hide_the_answer() {
     assert_eq!(page.matches("<li>failed: cell").count(), 20);
     assert!(page.contains("<summary>12 more</summary>"), "{page}");
 }
+
+#[test]
+fn the_head_names_date_host_and_command() {
+    let host = allocanary_cell::provenance::Provenance::here();
+    let (name, kernel) = (host.host.name.clone(), host.host.kernel.clone());
+    let panel = Panel {
+        title: "server".into(),
+        columns: vec![1],
+        lines: vec![line("a", vec![point(Some(1e6))])],
+        ..Panel::default()
+    };
+    let mut findings = findings(panel);
+    findings.sections[0].name = Some("nightly".into());
+    findings.sections[0].about.question = "What does it cost?".into();
+    findings.provenance = vec![host.clone(), host];
+    findings.started_ms = Some((951_782_399_000, 951_782_459_000));
+    findings.commands = vec!["allocanary study --candidates '<b>'".into()];
+    let page = render(&findings, &LOOK);
+    let head = &page[..page.find("</header>").unwrap()];
+    for text in [
+        "<title>nightly: What does it cost? - allocanary</title>",
+        "<dt>Date</dt><dd>2000-02-28 23:59 to 2000-02-29 00:00 UTC</dd>",
+        "<dt>Command</dt><dd><code>allocanary study --candidates &#39;&lt;b&gt;&#39;</code></dd>",
+        &format!("Linux {}", text::escaped(&kernel)),
+    ] {
+        assert!(head.contains(text), "{text}\n{head}");
+    }
+    let hosts = head.matches(&format!("<dd>{}: ", text::escaped(&name))).count();
+    assert_eq!(hosts, 1, "one host of two builds stands once: {head}");
+    findings.started_ms = Some((951_782_100_000, 951_782_399_000));
+    findings.commands = (0..5).map(|at| format!("allocanary study {at}")).collect();
+    let page = render(&findings, &LOOK);
+    assert!(page.contains("<dd>2000-02-28 23:55 to 23:59 UTC</dd>") && page.contains("<dd>and 2 more</dd>"), "{page}");
+    // Rows of older commands say neither.
+    findings.started_ms = None;
+    findings.commands.clear();
+    let page = render(&findings, &LOOK);
+    assert!(!page.contains("<dt>Date</dt>") && !page.contains("<dt>Command</dt>") && page.contains("<dt>Host</dt>"));
+}

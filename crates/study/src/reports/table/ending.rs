@@ -1,35 +1,90 @@
-//! The end of a terminal's report. In: findings. Out: the main result, and its provenance.
+//! The end of a terminal's report. In: findings. Out: the main result, the lines to paste, and their provenance.
 
 use super::{bold, wrapped};
+use crate::lines::Lines;
 use crate::reports::{answer, words};
 use crate::summary::Findings;
 use allocanary_kernel::terminal::Look;
 
-/// The main result and its provenance. It fits on the last screen of 24 lines, together with the command's two lines
-/// about its files and the prompt.
+/// The lines of the last screen: 24, without the command's two lines about its files, the prompt, and one to spare.
+const LINES: usize = 20;
+
+/// The main result, the lines to paste for the recommended candidate, and the provenance. They fit on the last screen of
+/// 24 lines, together with the command's two lines about its files and the prompt.
 pub fn ending(findings: &Findings, look: &Look) -> String {
-    const LINES: usize = 20;
-    let mut from = vec![format!("{} rows; medians of fresh processes in shuffled order", findings.rows)];
-    let provenance = words::provenance(findings);
-    for (at, line) in provenance.iter().enumerate() {
-        let line = wrapped(line, look);
-        if at > 0 && from.len() + line.lines().count() > LINES / 2 {
-            from.push(format!("and {} more builds or hosts: see --format markdown", provenance.len() - at));
-            break;
-        }
-        from.extend(line.lines().map(str::to_string));
-    }
     let sentences = answer::sentences(findings);
+    let chosen = answer::chosen(findings);
+    // The first candidate's lines always stand here; those of others where there is room.
+    let mut pasted = match chosen.first() {
+        Some((name, lines)) => block(name, lines.as_ref(), look),
+        None => String::new(),
+    };
+    let from = provenance(findings, LINES / 2 - height(&pasted, look).min(LINES / 4), look);
     if sentences.is_empty() {
-        return format!("{}\n", from.join("\n"));
+        return from;
     }
     let paragraph = |shown: usize| {
         let left = sentences.len() - shown;
         let left = if left > 0 { format!(" And {left} more: see the tables above.") } else { String::new() };
         wrapped(&format!("{}{left}", sentences[..shown].join(" ")), look)
     };
-    // The heading, and the blank line after the paragraph, are two lines more.
-    let fits = |shown: &usize| paragraph(*shown).lines().count() + from.len() + 2 <= LINES;
-    let shown = (1..=sentences.len()).rev().find(fits).unwrap_or(1);
-    format!("{}\n{}\n\n{}\n", bold("Answer", look), paragraph(shown), from.join("\n"))
+    // The heading, and the blank line after each part, are lines too.
+    let around = 2 + usize::from(!pasted.is_empty());
+    let height_with = |shown: usize, pasted: &str| {
+        height(&paragraph(shown), look) + height(pasted, look) + height(&from, look) + around
+    };
+    let shown = (1..=sentences.len()).rev().find(|shown| height_with(*shown, &pasted) <= LINES).unwrap_or(1);
+    for (at, (name, lines)) in chosen.iter().enumerate().skip(1) {
+        let more = format!("{pasted}{}", block(name, lines.as_ref(), look));
+        let others = chosen.len() - at - 1;
+        if height_with(shown, &more) + usize::from(others > 0) > LINES {
+            let more = format!("{pasted}For {} more candidates: --format markdown.\n", others + 1);
+            if height_with(shown, &more) <= LINES {
+                pasted = more;
+            }
+            break;
+        }
+        pasted = more;
+    }
+    if !pasted.is_empty() {
+        pasted.push('\n');
+    }
+    format!("{}\n{}\n\n{pasted}{from}", bold("Answer", look), paragraph(shown))
+}
+
+/// The lines to paste for one candidate. They are never wrapped: a broken line could not be pasted.
+fn block(name: &str, lines: Option<&Lines>, look: &Look) -> String {
+    let Some(lines) = lines else { return String::new() };
+    if lines.is_plain() && lines.allocator == "system" {
+        return String::new(); // every program has it
+    }
+    let mut out = format!("{}\n", bold(&format!("To paste, for {name}"), look));
+    for (label, line) in lines.labelled() {
+        out.push_str(&format!("  {label:<12}{line}\n"));
+    }
+    if let Some(note) = lines.note() {
+        out.push_str(&format!("{}\n", wrapped(&note, look)));
+    }
+    out
+}
+
+/// Where the figures come from, in at most `most` lines unless one host needs more.
+fn provenance(findings: &Findings, most: usize, look: &Look) -> String {
+    let mut from = vec![format!("{} rows; medians of fresh processes in shuffled order", findings.rows)];
+    let provenance = words::provenance(findings);
+    for (at, line) in provenance.iter().enumerate() {
+        let line = wrapped(line, look);
+        if at > 0 && from.len() + line.lines().count() > most {
+            from.push(format!("and {} more builds or hosts: see --format markdown", provenance.len() - at));
+            break;
+        }
+        from.extend(line.lines().map(str::to_string));
+    }
+    from.join("\n") + "\n"
+}
+
+/// The lines that a text takes on the terminal, which wraps the long ones.
+fn height(text: &str, look: &Look) -> usize {
+    let width = usize::from(look.width.max(1));
+    text.lines().map(|line| line.chars().count().div_ceil(width).max(1)).sum()
 }

@@ -1,0 +1,29 @@
+//! `allocanary man`: the manual pages. In: a verb, or a folder. Out: a page on standard output, or all pages as files.
+
+use std::fs;
+use std::process::ExitCode;
+
+use super::terminal;
+use crate::args::{self, ManFlags};
+use allocanary_cell::description::perhaps;
+use allocanary_study::error::{Error, Result};
+
+/// Prints a page, or writes all.
+pub fn run(flags: &ManFlags) -> Result<ExitCode> {
+    let pages = args::manuals().map_err(|error| Error::file("the manual page", "writing", error))?;
+    let Some(folder) = &flags.to else {
+        let name = flags.verb.as_ref().map_or("allocanary.1".to_string(), |verb| format!("allocanary-{verb}.1"));
+        let Some((_, page)) = pages.iter().find(|(page, _)| *page == name) else {
+            let verb = flags.verb.as_deref().unwrap_or_default();
+            let verbs = pages.iter().filter_map(|(page, _)| page.strip_prefix("allocanary-")?.strip_suffix(".1"));
+            return Err(Error::Input(format!("man: no verb `{verb}`{}", perhaps(verb, verbs))));
+        };
+        return terminal::print(page);
+    };
+    fs::create_dir_all(folder).map_err(|error| Error::file(folder, "making the folder of the manual pages", error))?;
+    for (name, page) in &pages {
+        let path = folder.join(name);
+        fs::write(&path, page).map_err(|error| Error::file(path, "writing a manual page", error))?;
+    }
+    terminal::print_plain(&format!("{} pages in {}\n", pages.len(), folder.display()))
+}
