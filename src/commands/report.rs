@@ -17,13 +17,13 @@ pub fn run(flags: &ReportFlags) -> Result<ExitCode> {
     })?;
     let findings = measure::findings(&flags.rows, &measure::studies_beside(&flags.rows))?;
     if findings.rows == 0 {
-        findings.problems.iter().for_each(|problem| terminal::tell(problem));
+        findings.problems.iter().for_each(terminal::tell);
         let files: Vec<String> = flags.rows.iter().map(|path| path.display().to_string()).collect();
         return Err(Error::NoRows(format!("{}: no row that can be reported", files.join(", "))));
     }
     if report.name == "csv" {
         // CSV has no place for warnings, so they go to standard error.
-        findings.problems.iter().for_each(|problem| terminal::tell(problem));
+        findings.problems.iter().for_each(terminal::tell);
     }
     let text = (report.render)(&findings, &terminal::look());
     match &flags.to {

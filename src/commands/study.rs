@@ -112,7 +112,7 @@ fn at_full_size(group: Studies) -> Result<Studies> {
     if fit.is_empty() {
         return Err(Error::Input(too_large.join("; ")));
     }
-    too_large.iter().for_each(|reason| terminal::tell(reason));
+    too_large.iter().for_each(terminal::tell);
     Ok(Studies(fit))
 }
 
