@@ -127,7 +127,6 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
 
 /// The counts of one thread, between two points or since the thread began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Counts {
     /// Blocks allocated.
     pub allocations: u64,
@@ -148,7 +147,6 @@ pub struct Counts {
 /// The counts of all threads together since the process began. There is no peak, because threads reach their peaks at
 /// different times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Total {
     /// Blocks allocated.
     pub allocations: u64,
