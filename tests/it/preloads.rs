@@ -393,7 +393,8 @@ fn python_with_threads_gives_back_what_they_keep() {
         return;
     }
     let program = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/preload/idle.py");
-    for allocator in ["jemalloc"] {
+    {
+        let allocator = "jemalloc";
         let anonymous = |settings: &str| {
             let mut command = clean(&["/usr/bin/python3", program], Path::new("/"), Some(allocator));
             let output = ran(command.env("ALLOCANARY_PRELOAD", settings));
