@@ -14,6 +14,7 @@ use allocanary_study::StudyFile;
 use examples::{
     COMPARE_EXAMPLES, COMPLETIONS_EXAMPLES, DOCTOR_EXAMPLES, EXAMPLES, LIST_EXAMPLES, MAN_EXAMPLES, PLAN_EXAMPLES,
     PRELOAD_EXAMPLES, RECORD_EXAMPLES, REPLAY_EXAMPLES, REPORT_EXAMPLES, RUN_EXAMPLES, STUDY_EXAMPLES, TRACE_EXAMPLES,
+    TUNE_EXAMPLES,
 };
 
 /// Measure what each memory allocator costs a service as threads and cores grow.
@@ -64,6 +65,9 @@ enum Verb {
     /// Compare allocators under a recorded trace.
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(ReplayFlags),
+    /// Find the settings that cost a workload the least; prove them, and print the lines to paste.
+    #[command(after_help = TUNE_EXAMPLES)]
+    Tune(TuneFlags),
     /// Print a completion script for a shell.
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {
@@ -101,6 +105,8 @@ pub enum Task {
     Trace(TraceFlags),
     /// Replay a trace.
     Replay(ReplayFlags),
+    /// Search for better settings.
+    Tune(TuneFlags),
     /// Write a completion script.
     Completions(Shell),
     /// Write a manual page, or all.
@@ -138,6 +144,7 @@ pub fn parse() -> Task {
         Some(Verb::Record(flags)) => Task::Record(flags),
         Some(Verb::Trace(flags)) => Task::Trace(flags),
         Some(Verb::Replay(flags)) => Task::Replay(flags),
+        Some(Verb::Tune(flags)) => Task::Tune(flags),
         Some(Verb::Completions { shell }) => Task::Completions(shell),
         Some(Verb::Man(flags)) => Task::Man(flags),
     }
@@ -481,17 +488,6 @@ pub struct DoctorFlags {
     pub pid: Option<u32>,
 }
 
-/// Flags of `man`.
-#[derive(Args, Clone, Default)]
-pub struct ManFlags {
-    /// The verb whose page to print, such as study [default: the command's own page].
-    #[arg(value_parser = values::verbs(), hide_possible_values = true)]
-    pub verb: Option<String>,
-    /// Write the pages of the command and of all verbs to this folder, such as man/man1.
-    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath, conflicts_with = "verb")]
-    pub to: Option<PathBuf>,
-}
-
 /// Flags of `preload`.
 #[derive(Args, Clone)]
 pub struct PreloadFlags {
@@ -572,6 +568,32 @@ pub struct ReplayFlags {
     pub resume: bool,
 }
 
+/// Flags of `tune`.
+#[derive(Args, Clone, Default)]
+pub struct TuneFlags {
+    /// What shall be less: memory, cpu or p99.
+    #[arg(long, value_name = "OBJECTIVE", default_value = "memory")]
+    pub objective: String,
+    /// What may get worse, and by how much [default: throughput=5%,p99=20%].
+    #[arg(long, value_name = "METRIC=PERCENT", value_delimiter = ',')]
+    pub within: Option<Vec<String>>,
+    /// Allocators to search [default: all that have a cell].
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', num_args = 1..)]
+    pub allocators: Option<Vec<String>>,
+    /// What you have now, such as jemalloc:narenas=2 [default: this command's allocator].
+    #[arg(long, value_name = "CANDIDATE")]
+    pub present: Option<String>,
+    /// What to measure.
+    #[command(flatten)]
+    pub measure: MeasureFlags,
+    /// Where to find cells and where to write results.
+    #[command(flatten)]
+    pub run: RunFlags,
+    /// Continue an interrupted search with the same flags [default: off].
+    #[arg(long)]
+    pub resume: bool,
+}
+
 impl ReplayFlags {
     /// The flags as the fields of a study file.
     pub fn file(&self) -> StudyFile {
@@ -584,6 +606,17 @@ impl ReplayFlags {
             ..StudyFile::default()
         }
     }
+}
+
+/// Flags of `man`.
+#[derive(Args, Clone, Default)]
+pub struct ManFlags {
+    /// The verb whose page to print, such as study [default: the command's own page].
+    #[arg(value_parser = values::verbs(), hide_possible_values = true)]
+    pub verb: Option<String>,
+    /// Write the pages of the command and of all verbs to this folder, such as man/man1.
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath, conflicts_with = "verb")]
+    pub to: Option<PathBuf>,
 }
 
 #[cfg(test)]

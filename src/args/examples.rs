@@ -131,6 +131,22 @@ Settings:
   those of install! (`allocanary list settings`); per_cpu(N) is N for each CPU of the container
   idle=100ms   a thread that has waited that long gives back the memory that it keeps";
 
+/// Of `tune`.
+pub const TUNE_EXAMPLES: &str = "\
+Defaults:
+  workload server, 16 threads, budget 5m, 10 fresh rows for each finalist (--repeats), seed 1.
+  One workload, one number of threads and of cores. Results go to a new folder.
+
+Examples:
+  allocanary tune --workloads server --cores 40  least memory on a host of 40 cores
+  allocanary tune --workloads handoff --threads 32 --objective cpu --within rss=10%
+  allocanary tune --allocators jemalloc --present jemalloc:narenas=2 --budget 2m
+  allocanary tune --cores 40 --resume --out allocanary-out/tune-1
+
+\"Keep what you have\" is a result. Races only choose the finalists: every figure is of fresh rows.
+Exit codes: 0 success, also if nothing better was found; 2 the search could not run;
+130 interrupted, and every finished row is saved.";
+
 /// Of `completions`.
 pub const COMPLETIONS_EXAMPLES: &str = "\
 Examples:

@@ -19,6 +19,7 @@ mod run;
 mod study;
 mod terminal;
 mod trace;
+mod tune;
 
 pub use list::PARTS;
 pub use terminal::tell;
@@ -44,6 +45,7 @@ pub fn carry_out(request: Task) -> Result<ExitCode> {
         Task::Record(flags) => record::run(&flags),
         Task::Trace(flags) => trace::run(&flags),
         Task::Replay(flags) => replay::run(&flags),
+        Task::Tune(flags) => tune::run(&flags),
         Task::Completions(shell) => terminal::print(&args::completions(shell)),
         Task::Text { plain, colored } => {
             terminal::print(if terminal::look().color { colored } else { plain }.as_bytes())

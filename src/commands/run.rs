@@ -75,7 +75,8 @@ pub fn run_study(file: StudyFile, target: Option<Target>, folders: &[PathBuf], r
         libraries,
         candidates: candidates.clone(),
         own_version: looked.own.name().to_string(),
-        folder: place.clone(),
+        folder: place.join("trial"),
+        work: place.clone(),
         keep: true,
         expected: Mutex::new(None),
         runs: AtomicU32::new(0),
@@ -93,25 +94,17 @@ pub fn run_study(file: StudyFile, target: Option<Target>, folders: &[PathBuf], r
     let seconds = tried.transpose()?.unwrap_or_default();
     let name = Path::new(name).file_name().unwrap_or_default().to_string_lossy().into_owned();
     let target = target.unwrap_or(Target::Fresh(name)).make()?;
-    let temporary = match &target {
-        Target::Folder(folder) => {
-            launcher.folder = folder.join("cells");
-            None
-        }
-        _ => {
-            launcher.keep = false;
-            Some(place)
-        }
-    };
+    match &target {
+        Target::Folder(folder) => launcher.folder = folder.join("cells"),
+        _ => (launcher.folder, launcher.keep) = (place.join("cells"), false),
+    }
     launcher.runs = AtomicU32::new(0);
     let candidates = candidates.into_iter().map(|candidate| timed(candidate, seconds));
     let roster =
         Roster { cells: candidates.map(|candidate| (candidate, PathBuf::new())).collect(), ..Roster::default() };
     let group = Studies(vec![file]);
     let ended = Measurement { group: &group, roster: &roster, target, resume, launcher: Some(&launcher) }.run();
-    if let Some(place) = temporary {
-        let _ = std::fs::remove_dir_all(place);
-    }
+    let _ = std::fs::remove_dir_all(place);
     ended
 }
 

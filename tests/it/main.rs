@@ -28,3 +28,4 @@ mod store;
 mod support;
 mod trust;
 mod truth;
+mod tune;

@@ -324,7 +324,7 @@ fn started_by_hand_a_preload_says_what_it_is() {
     }
 }
 
-/// Resident memory of a small C program at its end, by its own reading; the least of five runs.
+/// Anonymous resident memory of a small C program at its end, by its own reading; the least of five runs.
 fn least_rss(hello: &Path, allocator: Option<&str>) -> u64 {
     let rss = || {
         let output = ran(&mut clean(&[hello.to_str().unwrap()], hello.parent().unwrap(), allocator));
@@ -339,7 +339,8 @@ fn a_small_program_is_not_much_larger_with_the_systems_malloc() {
     let folder = tempdir().unwrap();
     let Some(hello) = compiled(folder.path(), "hello.c", &[]) else { return };
     let (without, with) = (least_rss(&hello, None), least_rss(&hello, Some("system")));
-    assert!(with <= without + 300 * 1024, "{without} without, {with} with, wanted at most 0.3 MiB more");
+    // Anonymous memory. How much of a file the kernel maps around a fault differs from run to run by 200 KiB.
+    assert!(with <= without + 128 * 1024, "{without} without, {with} with, wanted at most 128 KiB more");
 }
 
 #[test]

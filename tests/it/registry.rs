@@ -120,22 +120,8 @@ fn a_study_of_the_first_form_is_still_read() {
 
 #[test]
 fn help_fits_a_terminal_and_shows_examples() {
-    for verb in [
-        "",
-        "run",
-        "study",
-        "plan",
-        "list",
-        "report",
-        "compare",
-        "doctor",
-        "preload",
-        "record",
-        "trace",
-        "replay",
-        "completions",
-        "man",
-    ] {
+    let verbs = "run study plan list report compare doctor preload record trace replay tune completions man";
+    for verb in std::iter::once("").chain(verbs.split(' ')) {
         for flag in ["-h", "--help"] {
             let help = out(&format!("{verb} {flag}"));
             let long: Vec<&str> = help.lines().filter(|line| line.chars().count() > 100).collect();

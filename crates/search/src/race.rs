@@ -48,6 +48,18 @@ pub fn best(costs: &[Option<Vec<f64>>], keep: usize) -> Vec<usize> {
     order
 }
 
+/// The indices of the best `keep` for a proof, best first: those within all limits, by the objective; then the others,
+/// by what exceeds the limits. A proof can recommend only the former.
+pub fn promising(costs: &[Option<Vec<f64>>], keep: usize) -> Vec<usize> {
+    let key = |at: usize| {
+        let costs = costs[at].as_ref()?;
+        Some((costs.iter().skip(1).sum::<f64>(), *costs.first()?))
+    };
+    let mut order: Vec<(usize, (f64, f64))> = (0..costs.len()).filter_map(|at| Some((at, key(at)?))).collect();
+    order.sort_by(|(_, a), (_, b)| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    order.into_iter().take(keep).map(|(at, _)| at).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,6 +74,13 @@ mod tests {
         assert!((slow[1] - 0.45).abs() < 1e-9, "{slow:?}");
         assert_eq!(costs(&goal, &None, &present), None, "all rows failed");
         assert_eq!(costs(&goal, &Some(vec![f64::NAN, 1.0, 1.0]), &present), None);
+    }
+
+    #[test]
+    fn what_keeps_to_the_limits_comes_first_in_a_proof() {
+        let costs = [[1.0, 0.5], [9.0, 0.0], [7.0, 0.0], [2.0, 0.1]].map(|row| Some(row.to_vec()));
+        assert_eq!(promising(&costs, 3), [2, 1, 3]);
+        assert!(promising(&[None], 3).is_empty());
     }
 
     #[test]

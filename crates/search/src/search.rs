@@ -20,7 +20,7 @@ pub const FINAL: &str = "final";
 pub const RACED: u32 = 2;
 
 /// Most finalists, without the present candidate.
-pub const FINALISTS: usize = 4;
+pub const FINALISTS: usize = 5;
 
 /// The survivors of the first stage, around which the second looks.
 const SURVIVORS: usize = 4;
@@ -90,10 +90,24 @@ impl Searched {
         proof::recommended(&self.finalists)
     }
 
+    /// The best of the present candidate's allocator, if the recommended one is of another.
+    pub fn without_another_allocator(&self) -> Option<&Finalist> {
+        let best = self.recommended().filter(|best| allocator(&best.candidate) != allocator(&self.present))?;
+        let own = |finalist: &&Finalist| allocator(&finalist.candidate) == allocator(&self.present);
+        let own: Vec<Finalist> = self.finalists.iter().filter(own).cloned().collect();
+        let name = &proof::recommended(&own)?.candidate;
+        self.finalists.iter().find(|finalist| finalist.candidate == *name && *name != best.candidate)
+    }
+
     /// The fresh rows of a candidate.
     pub fn group(&self, candidate: &str) -> Option<&Group> {
         self.fresh.iter().find(|(name, _)| name == candidate).map(|(_, group)| group)
     }
+}
+
+/// The name of a candidate's allocator.
+pub(crate) fn allocator(candidate: &str) -> &str {
+    candidate.split([':', ' ']).next().unwrap_or_default()
 }
 
 /// The state of the races.
@@ -229,20 +243,26 @@ impl Races<'_, '_> {
         self.measure.seconds_left().is_none_or(|left| (rows + last) as f64 * self.seconds_each <= left)
     }
 
-    /// The best survivors, and the best of the present candidate's allocator, which costs the user least to adopt.
+    /// The most promising of all that were raced more than once, and the most promising of the present candidate's
+    /// allocator, which costs the user least to adopt.
     fn finalists(&self, survivors: &[String]) -> Vec<String> {
-        let survivors: Vec<String> =
-            survivors.iter().filter(|candidate| **candidate != self.plan.present).cloned().collect();
-        let mut finalists = self.best(&survivors, FINALISTS);
-        let allocator = |candidate: &str| candidate.split([':', ' ']).next().unwrap_or_default().to_string();
-        let own = allocator(&self.plan.present);
-        if !finalists.iter().any(|candidate| allocator(candidate) == own) {
-            let all: Vec<String> = self.values.keys().filter(|name| allocator(name) == own).cloned().collect();
-            let best = self.best(&all, all.len()).into_iter().find(|candidate| *candidate != self.plan.present);
-            if let Some(best) = best {
-                finalists.truncate(FINALISTS - 1);
-                finalists.push(best);
-            }
+        let present = self.figures(&self.plan.present);
+        let promising = |names: &[String], keep: usize| -> Vec<String> {
+            let cost = |name: &String| race::costs(&self.plan.goal, &self.figures(name), &present);
+            let costs: Vec<_> = names.iter().map(cost).collect();
+            race::promising(&costs, keep).into_iter().map(|at| names[at].clone()).collect()
+        };
+        let raced_twice = |name: &&String| {
+            let rows = self.values[*name].iter().map(Vec::len).max().unwrap_or(0);
+            **name != self.plan.present && (rows > RACED as usize || survivors.contains(name))
+        };
+        let known: Vec<String> = self.values.keys().filter(raced_twice).cloned().collect();
+        let own: Vec<String> =
+            known.iter().filter(|name| allocator(name) == allocator(&self.plan.present)).cloned().collect();
+        let mut finalists = promising(&known, FINALISTS);
+        if let Some(best) = promising(&own, 1).pop().filter(|best| !finalists.contains(best)) {
+            finalists.truncate(FINALISTS - 1);
+            finalists.push(best);
         }
         finalists
     }

@@ -14,8 +14,10 @@ use clap::{Args, Parser, ValueEnum};
 use crate::error::{Error, Result};
 use crate::histogram::Bounds;
 use crate::options::{Kubernetes, MOST_INTERVALS, Options};
+#[cfg(test)]
 use crate::peer::Peer;
 use crate::protocol::Protocol;
+use crate::targets::Target;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -40,6 +42,8 @@ struct Line {
     probing: Probing,
     #[command(flatten)]
     peers: Peers,
+    #[command(flatten)]
+    targets: Targets,
     #[command(flatten)]
     metrics: Metrics,
     #[command(flatten)]
@@ -69,9 +73,9 @@ struct Probing {
 #[derive(Args)]
 #[command(next_help_heading = "Peers (none given: this host itself)")]
 struct Peers {
-    /// A peer, and perhaps its node; may be repeated.
-    #[arg(long, value_name = "ADDRESS[=NODE]", value_parser = values::peer)]
-    peer: Vec<Peer>,
+    /// A peer, and perhaps its node; may be repeated. The name of a host is resolved again and again.
+    #[arg(long, value_name = "ADDRESS|HOST[=NODE]", value_parser = values::peer)]
+    peer: Vec<values::Named>,
     /// A file of peers, one a line: an address, and perhaps its node. Read again when it changes.
     #[arg(long, value_name = "FILE")]
     peers_file: Option<PathBuf>,
@@ -99,6 +103,18 @@ struct Peers {
     /// Probe own addresses too.
     #[arg(long)]
     probe_self: bool,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "Targets outside of the mesh")]
+struct Targets {
+    /// dns:NAME, tcp:HOST:PORT, http://HOST/PATH or https://HOST/PATH, such as an ingress or the API server
+    /// (https://kubernetes.default.svc/readyz); may be repeated.
+    #[arg(long, value_name = "TARGET", value_parser = Target::parse)]
+    target: Vec<Target>,
+    /// From one check of a target to the next.
+    #[arg(long, value_name = "SPAN", default_value = "15s", value_parser = values::span)]
+    target_interval: Duration,
 }
 
 #[derive(Args)]
@@ -152,6 +168,9 @@ enum Latency {
     Histogram,
     /// The median, the 90th and the 99th percentile of each peer.
     Quantiles,
+    /// A native histogram for each peer, whose buckets are 9 % wide, for a Prometheus that asks for it (protobuf); a histogram for
+    /// others.
+    Native,
 }
 
 /// The options of this process. Help, version and what cannot be parsed end it, with code 0 or 2.
@@ -163,13 +182,17 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Options> {
 }
 
 fn options(line: Line) -> Result<Options> {
-    let Line { probing, peers, metrics, surroundings } = line;
+    let Line { probing, peers, targets, metrics, surroundings } = line;
+    let (hosts, named): (Vec<_>, Vec<_>) =
+        peers.peer.into_iter().partition(|peer| matches!(peer, values::Named::Host(..)));
     let bounds = match &metrics.buckets {
         Some(seconds) => {
             Bounds::from_seconds(seconds).map_err(|problem| Error::Input(format!("--buckets: {problem}")))?
         }
         None => Bounds::default(),
     };
+    let native = metrics.latency == Some(Latency::Native);
+    let bounds = if native { bounds.with_native() } else { bounds };
     let of_all = metrics.latency.is_some() || metrics.buckets.is_some();
     if metrics.series == Some(Series::Basic) && of_all {
         let text =
@@ -199,7 +222,10 @@ fn options(line: Line) -> Result<Options> {
         peer_port: probing.peer_port.unwrap_or(metrics.listen.port()),
         udp_port: probing.udp_port,
         http_threads: metrics.http_threads.into(),
-        peers: peers.peer,
+        peers: named.into_iter().filter_map(values::Named::peer).collect(),
+        peer_hosts: hosts.into_iter().filter_map(values::Named::host).collect(),
+        targets: targets.target,
+        target_interval: targets.target_interval,
         peers_file: peers.peers_file,
         peers_dns: peers.peers_dns,
         kubernetes: kubernetes.then_some(Kubernetes {
@@ -212,6 +238,7 @@ fn options(line: Line) -> Result<Options> {
         bounds,
         all_series: of_all || metrics.series == Some(Series::All),
         quantiles: metrics.latency == Some(Latency::Quantiles),
+        native,
         label_addresses: metrics.label_peer_ip,
         probe_self: peers.probe_self,
         own_addresses: surroundings.pod_ip,
@@ -277,7 +304,10 @@ mod tests {
             (&["--interval", "soon"], "500ms"),
             (&["--timeout", "9s"], "8 intervals"),
             (&["--protocol", "icmp,smtp"], "possible values: icmp, udp, tcp, http"),
-            (&["--peer", "node-a"], "--peers-dns"),
+            (&["--peer", "node_a b"], "wanted an IP address"),
+            (&["--peer", "10.0.0.256"], "wanted an IP address"),
+            (&["--target", "smtp://a"], "https://HOST"),
+            (&["--target", "tcp:a"], "found no port"),
             (&["--peer", "[[[::1]]]=x"], "wanted an IP address"),
             (&["--peer", "[10.0.0.1]"], "wanted an IP address"),
             (&["--peer", "::1]"], "wanted an IP address"),
@@ -297,6 +327,17 @@ mod tests {
             let error = parse(flags).unwrap_err();
             assert!(error.contains(hint), "{flags:?}: {error}");
         }
+    }
+
+    #[test]
+    fn a_peer_may_be_a_host_s_name() {
+        let options = parse(&["--peer", "a.example", "--peer", "b.example=node-b", "--peer", "10.0.0.1"]).unwrap();
+        let hosts = [("a.example", "a.example"), ("b.example", "node-b")];
+        assert_eq!(options.peer_hosts, hosts.map(|(host, node)| (host.to_string(), node.to_string())));
+        assert_eq!(options.peers, [Peer::at(IpAddr::from([10, 0, 0, 1]))]);
+        let options = parse(&["--target", "tcp:a:1", "--target", "dns:b", "--target-interval", "5s"]).unwrap();
+        assert_eq!(options.targets.iter().map(Target::name).collect::<Vec<_>>(), ["tcp:a:1", "dns:b"]);
+        assert_eq!(options.target_interval, Duration::from_secs(5));
     }
 
     #[test]

@@ -2,9 +2,15 @@
 
 use std::sync::Arc;
 
+use crate::native::Native;
+
 /// Upper bounds in nanoseconds, rising. Shared by all peers: a thousand copies would be memory for nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bounds(Arc<[u64]>);
+pub struct Bounds {
+    nanos: Arc<[u64]>,
+    /// Whether there are native buckets as well.
+    native: bool,
+}
 
 /// 50 us to 1 s: a neighbour in the rack, a neighbour in the zone, another zone, another region, something is wrong.
 /// Eleven bounds, since every peer pays for every one of them in series.
@@ -12,11 +18,20 @@ const DEFAULT_US: [u64; 11] = [50, 100, 200, 400, 800, 1_600, 5_000, 20_000, 100
 
 impl Default for Bounds {
     fn default() -> Self {
-        Bounds(DEFAULT_US.iter().map(|bound| bound * 1000).collect())
+        Bounds::new(DEFAULT_US.iter().map(|bound| bound * 1000).collect())
     }
 }
 
 impl Bounds {
+    fn new(nanos: Arc<[u64]>) -> Self {
+        Bounds { nanos, native: false }
+    }
+
+    /// The same, with native buckets as well.
+    pub fn with_native(self) -> Self {
+        Bounds { native: true, ..self }
+    }
+
     /// Bounds in seconds; the error says what is wrong with them.
     pub fn from_seconds(seconds: &[f64]) -> Result<Self, String> {
         let rising = seconds.windows(2).all(|pair| pair[0] < pair[1]);
@@ -24,17 +39,17 @@ impl Bounds {
         if seconds.is_empty() || seconds.len() > 64 || !rising || !sensible {
             return Err(format!("wanted 1 to 64 rising bounds from 1e-9 to 3600 seconds, found {seconds:?}"));
         }
-        Ok(Bounds(seconds.iter().map(|bound| (bound * 1e9).round() as u64).collect()))
+        Ok(Bounds::new(seconds.iter().map(|bound| (bound * 1e9).round() as u64).collect()))
     }
 
     /// Bounds that are known when this is built.
     pub(crate) fn of_nanos<const N: usize>(rising: [u64; N]) -> Self {
-        Bounds(rising.into())
+        Bounds::new(rising.into())
     }
 
     /// The bounds in nanoseconds.
     pub fn nanos(&self) -> &[u64] {
-        &self.0
+        &self.nanos
     }
 }
 
@@ -44,19 +59,29 @@ pub struct Histogram {
     bounds: Bounds,
     counts: Box<[u64]>,
     sum_ns: u64,
+    native: Option<Native>,
 }
 
 impl Histogram {
     /// Empty.
     pub fn new(bounds: &Bounds) -> Self {
-        Histogram { counts: vec![0; bounds.0.len() + 1].into(), bounds: bounds.clone(), sum_ns: 0 }
+        let native = bounds.native.then(Native::new);
+        Histogram { counts: vec![0; bounds.nanos.len() + 1].into(), bounds: bounds.clone(), sum_ns: 0, native }
     }
 
     /// Takes one duration.
     pub fn record(&mut self, nanos: u64) {
-        let bucket = self.bounds.0.partition_point(|bound| *bound < nanos);
+        let bucket = self.bounds.nanos.partition_point(|bound| *bound < nanos);
         self.counts[bucket] += 1;
         self.sum_ns = self.sum_ns.saturating_add(nanos);
+        if let Some(native) = &mut self.native {
+            native.record(nanos);
+        }
+    }
+
+    /// The native buckets, where there are some.
+    pub fn native(&self) -> Option<&Native> {
+        self.native.as_ref()
     }
 
     /// The bounds.

@@ -6,9 +6,10 @@
 //! 1. [`discovery`] says who the peers are (flags, a file, DNS, Kubernetes) and updates the [`mesh`];
 //! 2. the [`prober`] sends to each peer of the mesh every interval, and writes what comes back, or does not, in its
 //!    [`book`];
-//! 3. the [`web`] server reads the mesh: metrics, health, JSON and a page to look at.
+//! 3. the [`targets`] outside of the mesh are asked now and then;
+//! 4. the [`web`] server reads the mesh: metrics, health, JSON and a page to look at.
 //!
-//! The mesh is the only thing that the three share. All of it runs on one thread, whatever the cores.
+//! The mesh is the only thing that these share. All of it runs on one thread, whatever the cores.
 
 pub mod args;
 pub mod book;
@@ -19,6 +20,7 @@ pub mod error;
 pub mod histogram;
 pub mod latest;
 pub mod mesh;
+pub mod native;
 pub mod options;
 pub mod peer;
 pub mod prober;
@@ -26,6 +28,7 @@ pub mod protocol;
 mod say;
 pub mod settle;
 pub mod tallies;
+pub mod targets;
 pub mod web;
 
 pub use canary::command;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::histogram::Bounds;
 use crate::peer::Peer;
 use crate::protocol::Protocol;
+use crate::targets::Target;
 
 /// A timeout may be so many intervals: a longer one would not fit in a book's window.
 pub const MOST_INTERVALS: u32 = 8;
@@ -32,6 +33,8 @@ pub struct Options {
     pub http_threads: usize,
     /// Peers that were named one by one.
     pub peers: Vec<Peer>,
+    /// Peers that were named by their hosts: name, and the node's name.
+    pub peer_hosts: Vec<(String, String)>,
     /// A file of peers, one a line: an address, and perhaps the name of its node.
     pub peers_file: Option<PathBuf>,
     /// A name whose A and AAAA records are the peers.
@@ -48,10 +51,16 @@ pub struct Options {
     pub all_series: bool,
     /// Quantiles instead of histograms, where there are all series: fewer of them.
     pub quantiles: bool,
+    /// Native histograms too, for a Prometheus that asks for them.
+    pub native: bool,
     /// Addresses of peers are labels, though nodes are told apart without: they change with each rollout.
     pub label_addresses: bool,
     /// This canary's own addresses are peers too.
     pub probe_self: bool,
+    /// What is outside of the mesh and should answer.
+    pub targets: Vec<Target>,
+    /// From one check of a target to the next.
+    pub target_interval: Duration,
     /// Own addresses, which are left out unless `probe_self`, whoever names them.
     pub own_addresses: Vec<IpAddr>,
 }
@@ -92,6 +101,9 @@ impl Default for Options {
             udp_port: 8917,
             http_threads: 0,
             peers: vec![],
+            peer_hosts: vec![],
+            targets: vec![],
+            target_interval: Duration::from_secs(15),
             peers_file: None,
             peers_dns: None,
             kubernetes: None,
@@ -100,6 +112,7 @@ impl Default for Options {
             bounds: Bounds::default(),
             all_series: false,
             quantiles: false,
+            native: false,
             label_addresses: false,
             probe_self: false,
             own_addresses: vec![],

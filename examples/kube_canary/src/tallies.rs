@@ -40,6 +40,80 @@ impl Refused {
     }
 }
 
+/// How a check of a target ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It answered.
+    Ok,
+    /// Its name could not be resolved.
+    Dns,
+    /// No connection.
+    Connect,
+    /// A certificate that is not accepted, or no TLS.
+    Tls,
+    /// No answer that is HTTP, or one from 500 on.
+    Http,
+    /// Not in time.
+    Timeout,
+}
+
+impl Outcome {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Outcome; 6] =
+        [Outcome::Ok, Outcome::Dns, Outcome::Connect, Outcome::Tls, Outcome::Http, Outcome::Timeout];
+
+    /// The value of the label `outcome`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Outcome::Ok => "ok",
+            Outcome::Dns => "dns",
+            Outcome::Connect => "connect",
+            Outcome::Tls => "tls",
+            Outcome::Http => "http",
+            Outcome::Timeout => "timeout",
+        }
+    }
+}
+
+/// A target outside of the mesh, as it did so far.
+#[derive(Clone, Debug)]
+pub struct TargetTally {
+    /// What it is called.
+    pub name: Box<str>,
+    /// Checks by how they ended.
+    pub outcomes: [u64; Outcome::ALL.len()],
+    /// How long those took that were answered, from the name to the answer.
+    pub times: Histogram,
+    /// Whether the last check was answered; none before the first.
+    pub up: Option<bool>,
+    /// What the last check failed with, where it failed.
+    pub problem: Option<String>,
+}
+
+impl TargetTally {
+    /// Not checked yet.
+    pub fn new(name: &str) -> Self {
+        let times = Histogram::new(&Bounds::of_nanos(RESOLUTION_MS.map(|bound| bound * 1_000_000)));
+        TargetTally { name: name.into(), outcomes: Default::default(), times, up: None, problem: None }
+    }
+
+    /// Takes a check.
+    pub fn take(&mut self, outcome: Result<(), (Outcome, String)>, nanos: u64) {
+        self.up = Some(outcome.is_ok());
+        match outcome {
+            Ok(()) => {
+                self.outcomes[Outcome::Ok as usize] += 1;
+                self.times.record(nanos);
+                self.problem = None;
+            }
+            Err((why, problem)) => {
+                self.outcomes[why as usize] += 1;
+                self.problem = Some(problem);
+            }
+        }
+    }
+}
+
 /// A source of peers, as it did so far.
 #[derive(Clone, Debug, Default)]
 pub struct SourceTally {
@@ -77,7 +151,9 @@ pub struct Tallies {
     pub unstamped: u64,
     /// How long name servers took, by the kind of record; failures too.
     pub resolutions: BTreeMap<&'static str, Histogram>,
-    /// By name of the source: `dns`, `file`, `flags`, `kubernetes`.
+    /// Targets outside of the mesh, in the order of the flags.
+    pub targets: Vec<TargetTally>,
+    /// By name of the source: `dns`, `file`, `flags`, `hosts`, `kubernetes`.
     pub sources: BTreeMap<&'static str, SourceTally>,
 }
 

@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::time::Duration;
 
 
+
 use crate::raw;
 use crate::start::This;
 use signals::Mask;

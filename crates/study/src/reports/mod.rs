@@ -23,3 +23,8 @@ pub const ALL: &[&Report] = &[&table::REPORT, &markdown::REPORT, &csv::REPORT, &
 pub fn find(name: &str) -> Option<&'static Report> {
     ALL.iter().copied().find(|report| report.name == name)
 }
+
+/// A sentence, broken at spaces into lines of at most `width` characters.
+pub fn wrapped(text: &str, width: usize) -> String {
+    table::wrapped(text, &allocanary_kernel::terminal::Look { color: false, width: width as u16 })
+}

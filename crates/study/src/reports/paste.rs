@@ -7,6 +7,7 @@ use super::words;
 use crate::lines::Lines;
 use crate::summary::{Better, Metric, Panel, Section, Verdict};
 use allocanary_allocators::paste;
+use allocanary_cell::spec::Spec;
 
 /// The proposal for each panel of a section about a program: a heading, and lines.
 pub fn proposals(section: &Section) -> Vec<(String, Vec<String>)> {
@@ -69,7 +70,12 @@ fn lines(candidate: &str, environment: &BTreeMap<String, String>) -> Vec<String>
     out.extend(each(paste::dockerfile).map(|line| format!("Dockerfile  {line}")));
     out.extend(each(paste::kubernetes_line).map(|line| format!("Kubernetes  {line}")));
     out.extend(environment.iter().map(|(name, value)| format!("systemd     Environment=\"{name}={value}\"")));
-    if let Some(install) = Lines::of(candidate).and_then(|lines| lines.install) {
+    // A program that `install!` serves calls `thread_idle` itself: it is a setting of the preloads only.
+    let settable = Spec::parse(candidate).map(|mut spec| {
+        spec.settings.remove("thread_idle");
+        spec.to_string()
+    });
+    if let Some(install) = settable.ok().and_then(|candidate| Lines::of(&candidate)?.install) {
         out.push(format!("Rust        {install}"));
     }
     out

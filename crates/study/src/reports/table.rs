@@ -261,6 +261,6 @@ fn paint(text: &str, color: Color, look: &Look) -> String {
 }
 
 /// Breaks a sentence at spaces if it is wider than the terminal.
-fn wrapped(text: &str, look: &Look) -> String {
+pub fn wrapped(text: &str, look: &Look) -> String {
     terminal::wrapped(text, look.width.into()).join("\n")
 }

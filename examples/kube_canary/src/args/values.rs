@@ -28,15 +28,53 @@ pub(super) fn dns_name(text: &str) -> Result<String, String> {
     discovery::check_name(text).map(|()| text.into())
 }
 
-/// A peer: `ADDRESS[=NODE]`.
-pub(super) fn peer(text: &str) -> Result<Peer, String> {
-    let (address, node) = text.split_once('=').unwrap_or((text, ""));
-    let address = match address.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+/// A peer as it was named.
+#[derive(Clone, Debug)]
+pub(super) enum Named {
+    /// By its address.
+    Address(Peer),
+    /// By its host, with the name of its node.
+    Host(String, String),
+}
+
+impl Named {
+    /// The peer, where its address is known.
+    pub(super) fn peer(self) -> Option<Peer> {
+        match self {
+            Named::Address(peer) => Some(peer),
+            Named::Host(..) => None,
+        }
+    }
+
+    /// The host and its node, where that is what is known.
+    pub(super) fn host(self) -> Option<(String, String)> {
+        match self {
+            Named::Host(host, node) => Some((host, node)),
+            Named::Address(_) => None,
+        }
+    }
+}
+
+/// A peer: `ADDRESS[=NODE]` or `HOST[=NODE]`. A host's node is called as the host, unless it is said.
+pub(super) fn peer(text: &str) -> Result<Named, String> {
+    let (name, node) = text.split_once('=').unwrap_or((text, ""));
+    let address = match name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
         Some(address) => address.parse().map(IpAddr::V6),
-        None => address.parse(),
+        None => name.parse(),
     };
-    let wanted = "wanted an IP address, and perhaps =NODE; for a host's name use --peers-dns";
-    let address = address.map_err(|_| wanted.to_string())?.to_canonical();
-    peer::check(address)?;
-    Ok(Peer::on(address, node))
+    if let Ok(address) = address {
+        let address: IpAddr = address.to_canonical();
+        peer::check(address)?;
+        return Ok(Named::Address(Peer::on(address, node)));
+    }
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    // The last part of a host's name is never a number: that is an address with a mistake.
+    let last = name.trim_end_matches('.').rsplit('.').next().unwrap_or_default();
+    let is_host = name.bytes().all(is_part) && !last.is_empty() && !last.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_host {
+        return Err("wanted an IP address or the name of a host, and perhaps =NODE".into());
+    }
+    discovery::check_name(name)?;
+    let node = if node.is_empty() { name.trim_end_matches('.') } else { node };
+    Ok(Named::Host(name.into(), node.into()))
 }

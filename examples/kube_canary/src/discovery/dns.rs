@@ -43,6 +43,7 @@ pub fn check(name: &str) -> Result<(), String> {
 }
 
 /// What asks the name servers.
+#[derive(Clone)]
 pub struct Resolver(TokioResolver);
 
 /// What is known of one family of addresses.
@@ -78,6 +79,32 @@ impl Resolver {
         options.attempts = 2;
         options.try_tcp_on_error = true;
         builder.build().map(Resolver).map_err(|error| error.to_string())
+    }
+
+    /// All addresses of a name; one family that fails is no error where the other has some.
+    ///
+    /// # Errors
+    /// What a name server said, or that none did.
+    pub async fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, String> {
+        self.both(name).await.map(|(addresses, _)| addresses)
+    }
+
+    async fn both(&self, name: &str) -> Result<(Vec<IpAddr>, Duration), String> {
+        let (mut found, mut ttl, mut problem) = (Vec::new(), LONGEST, None);
+        for (kind, _) in KINDS {
+            match self.family(name, kind).await {
+                Ok(family) if !family.addresses.is_empty() => {
+                    found.extend(family.addresses);
+                    ttl = ttl.min(family.ttl);
+                }
+                Ok(_) => {}
+                Err(why) => problem = problem.or(Some(why)),
+            }
+        }
+        match problem {
+            Some(why) if found.is_empty() => Err(why),
+            _ => Ok((found, ttl)),
+        }
     }
 
     /// The addresses of one family; none is no error.
@@ -117,6 +144,39 @@ pub async fn watch(resolver: Resolver, name: String, own: Own, mesh: Shared) {
     }
     loop {
         let wait = refresh(&resolver, &name, &own, &mut known, &mesh).await;
+        tokio::time::sleep(wait).await;
+    }
+}
+
+/// Resolves the names of hosts for ever; each has a node's name. A host that fails keeps its addresses.
+pub async fn watch_hosts(resolver: Resolver, hosts: Vec<(String, String)>, own: Own, mesh: Shared) {
+    let mut known: Vec<Vec<IpAddr>> = vec![Vec::new(); hosts.len()];
+    loop {
+        let (mut wait, mut problem) = (LONGEST, None);
+        for ((host, _), known) in hosts.iter().zip(&mut known) {
+            match resolver.both(host).await {
+                Ok((found, ttl)) if !found.is_empty() => {
+                    *known = found;
+                    wait = wait.min(ttl.max(RETRY));
+                }
+                outcome => {
+                    problem.get_or_insert(outcome.err().unwrap_or_else(|| format!("{host} has no addresses")));
+                    wait = RETRY;
+                }
+            }
+        }
+        let named = hosts.iter().zip(&known);
+        let peers = named.flat_map(|((_, node), known)| known.iter().map(move |address| Peer::on(*address, node)));
+        match own.others(peers.collect()) {
+            Err(error) => super::fail(&mesh, "hosts", format!("{}: {error}", own::ASKING)),
+            Ok(peers) => match problem {
+                None => super::succeed(&mesh, "hosts", peers),
+                Some(problem) => {
+                    mesh.lock().update("hosts", peers, clock::now());
+                    super::fail(&mesh, "hosts", problem);
+                }
+            },
+        }
         tokio::time::sleep(wait).await;
     }
 }

@@ -31,6 +31,7 @@ use crate::mesh::Shared;
 use crate::options::Options;
 use crate::peer::Peer;
 use crate::say::say;
+use crate::targets;
 
 /// Says who the peers are at once where that is possible, and keeps doing so on the runtime that it is called in.
 pub fn start(options: &Options, mesh: &Shared) -> Result<Sources> {
@@ -50,6 +51,14 @@ pub fn start(options: &Options, mesh: &Shared) -> Result<Sources> {
         let resolver = Resolver::of_system().map_err(no_resolver)?;
         tasks.spawn(dns::watch(resolver, name.clone(), own.clone(), mesh.clone()));
     }
+    if !options.peer_hosts.is_empty() {
+        let no_resolver = |problem| Error::System { what: "--peer HOST", error: io::Error::other(problem) };
+        let resolver = Resolver::of_system().map_err(no_resolver)?;
+        tasks.spawn(dns::watch_hosts(resolver, options.peer_hosts.clone(), own.clone(), mesh.clone()));
+    }
+    if !options.targets.is_empty() {
+        targets::start(&options.targets, options.target_interval, Resolver::of_system(), mesh);
+    }
     match &options.kubernetes {
         #[cfg(feature = "kubernetes")]
         Some(kubernetes) => drop(tasks.spawn(kubernetes::watch(kubernetes.clone(), own, mesh.clone()))),
@@ -57,7 +66,11 @@ pub fn start(options: &Options, mesh: &Shared) -> Result<Sources> {
         Some(_) => {
             return Err(Error::Input("--kubernetes: this canary was built without the feature `kubernetes`".into()));
         }
-        None if options.peers_dns.is_none() && options.peers_file.is_none() && options.peers.is_empty() => {
+        None if options.peers_dns.is_none()
+            && options.peers_file.is_none()
+            && options.peers.is_empty()
+            && options.peer_hosts.is_empty() =>
+        {
             // Nobody was named: itself, so that it runs anywhere at once.
             succeed(mesh, "flags", itself(options));
         }

@@ -24,6 +24,13 @@ pub(super) fn checks(mesh: &Mesh) -> Vec<Check> {
     let send_errors: u64 =
         mesh.entries().flat_map(|(_, entry)| entry.books.iter().flatten()).map(|book| book.lost_for(Loss::Send)).sum();
     let tallies = &mesh.tallies;
+    checks.extend(tallies.targets.iter().filter_map(|target| {
+        let says = match &target.problem {
+            Some(problem) => format!("{} does not answer: {problem}", target.name),
+            None => format!("{} answers", target.name),
+        };
+        target.up.map(|ok| Check { ok, says })
+    }));
     let of_itself = [
         (tallies.socket_drops, "packets were dropped at this canary's own socket: its loss is too high"),
         (send_errors, "probes could not be sent: no route, no descriptor, or a firewall of this node"),

@@ -1,12 +1,14 @@
-//! The text formats of metrics. In: OpenMetrics, piece by piece, as prometheus-client writes it. Out: the same, or
-//! Prometheus' older text format, which the press takes.
+//! The formats of metrics. In: OpenMetrics, piece by piece, as prometheus-client writes it. Out: the same, Prometheus' older text
+//! format, or its messages, which the press takes.
 //!
-//! They differ in the lines that begin with `#` only: the older format declares a counter under its whole name, with
+//! The two of text differ in the lines that begin with `#` only: the older format declares a counter under its whole name, with
 //! `_total`, and knows neither units nor an end.
 
 use std::fmt;
 
 use super::press::Press;
+use super::protobuf::Family;
+use crate::native::Native;
 
 /// One of the two formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +17,8 @@ pub(super) enum Format {
     Classic,
     /// OpenMetrics 1.0.0.
     OpenMetrics,
+    /// Messages, which alone have native histograms.
+    Protobuf,
 }
 
 impl Format {
@@ -23,6 +27,9 @@ impl Format {
         match self {
             Format::Classic => "text/plain; version=0.0.4; charset=utf-8",
             Format::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Format::Protobuf => {
+                "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
+            }
         }
     }
 }
@@ -38,25 +45,49 @@ pub(super) struct Exposition<'a> {
     line: String,
     /// The help line, which comes before the type that decides its name.
     help: String,
+    /// What is collected of a family, for messages.
+    family: Family,
+    message: Vec<u8>,
 }
 
 impl<'a> Exposition<'a> {
     /// Into that press.
     pub(super) fn new(press: &'a mut Press, format: Format) -> Self {
         let (line, help) = (String::with_capacity(256), String::with_capacity(256));
-        Exposition { press, format, fresh: true, comment: false, line, help }
+        let (family, message) = Default::default();
+        Exposition { press, format, fresh: true, comment: false, line, help, family, message }
     }
 
     /// The end of the page, where the format has one.
-    pub(super) fn finish(self) {
-        if self.format == Format::OpenMetrics {
-            self.press.put(b"# EOF\n");
+    pub(super) fn finish(mut self) {
+        match self.format {
+            Format::Classic => {}
+            Format::OpenMetrics => self.press.put(b"# EOF\n"),
+            Format::Protobuf => self.end_family(),
         }
+    }
+
+    /// Whether native histograms can be told.
+    pub(super) fn takes_native(&self) -> bool {
+        self.format == Format::Protobuf
+    }
+
+    /// A native histogram of this family, of so many values.
+    pub(super) fn native(&mut self, labels: &str, native: &Native, count: u64, sum: f64) {
+        self.family.native(labels, native, count, sum);
+    }
+
+    fn end_family(&mut self) {
+        self.family.finish(&mut self.message);
+        self.press.put(&self.message);
     }
 
     /// A whole line that is the same in both formats.
     #[inline]
     pub(super) fn sample(&mut self, pieces: [&str; 7]) {
+        if self.format == Format::Protobuf {
+            return self.family.line(&pieces.concat());
+        }
         for piece in pieces {
             self.press.put(piece.as_bytes());
         }
@@ -73,6 +104,12 @@ impl<'a> Exposition<'a> {
             }
             "TYPE" => {
                 let kind = rest.trim_end();
+                if self.format == Format::Protobuf {
+                    self.family.finish(&mut self.message);
+                    self.press.put(&self.message);
+                    let total = if kind == "counter" { "_total" } else { "" };
+                    return self.family.begin(&format!("{name}{total}"), &self.help, kind);
+                }
                 let total = if self.format == Format::Classic && kind == "counter" { "_total" } else { "" };
                 let kind = if self.format == Format::Classic && kind == "unknown" { "untyped" } else { kind };
                 for piece in ["# HELP ", name, total, " ", &self.help, "# TYPE ", name, total, " ", kind, "\n"] {
@@ -95,13 +132,20 @@ impl fmt::Write for Exposition<'_> {
         }
         // The encoder writes a line's end by itself, and no text of ours has one within.
         self.fresh = *last == b'\n';
-        if !self.comment {
+        if !self.comment && self.format == Format::Protobuf {
+            self.line.push_str(text);
+            if self.fresh {
+                self.family.line(&self.line);
+                self.line.clear();
+            }
+        } else if !self.comment {
             self.press.put(text.as_bytes());
         } else {
             self.line.push_str(text);
             if self.fresh {
                 self.comment();
                 self.comment = false;
+                self.line.clear();
             }
         }
         Ok(())

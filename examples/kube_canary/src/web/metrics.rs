@@ -12,7 +12,7 @@ use prometheus_client::registry::Unit;
 use super::facts::Facts;
 use crate::histogram::Histogram;
 use crate::mesh::{Mesh, Shared, place};
-use crate::tallies::{Refused, Tallies};
+use crate::tallies::{Outcome, Refused, Tallies};
 
 /// Reads the mesh at each scrape.
 #[derive(Debug)]
@@ -131,6 +131,35 @@ impl MeshCollector {
         Ok(())
     }
 
+    /// Those that the flags name.
+    fn targets(tallies: &Tallies, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        if tallies.targets.is_empty() {
+            return Ok(());
+        }
+        let help = "Whether the latest check of a target outside of the mesh was answered";
+        let mut family = encoder.encode_descriptor("kube_canary_target_up", help, None, Gauge)?;
+        for target in &tallies.targets {
+            if let Some(up) = target.up {
+                gauge(&mut family, &[("target", &*target.name)], up.into())?;
+            }
+        }
+        let help = "Checks of targets outside of the mesh, by how they ended";
+        let mut family = encoder.encode_descriptor("kube_canary_target_checks", help, None, Counter)?;
+        for target in &tallies.targets {
+            for outcome in Outcome::ALL {
+                let labels = [("target", &*target.name), ("outcome", outcome.name())];
+                count(&mut family, &labels, target.outcomes[outcome as usize])?;
+            }
+        }
+        let help = "How long answered checks of targets took, from the name to the answer";
+        let (name, kind) = ("kube_canary_target", MetricType::Histogram);
+        let mut family = encoder.encode_descriptor(name, help, Some(&Unit::Seconds), kind)?;
+        for target in &tallies.targets {
+            histogram(&mut family, &[("target", &*target.name)], &target.times)?;
+        }
+        Ok(())
+    }
+
     fn build(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
         let help = "The build of this canary, always 1";
         let Facts { version, allocator, architecture } = self.facts;
@@ -153,6 +182,7 @@ impl Collector for MeshCollector {
         self.mesh(&mesh, &mut encoder)?;
         MeshCollector::events(&mesh.tallies, &mut encoder)?;
         MeshCollector::sources(&mesh.tallies, &mut encoder)?;
+        MeshCollector::targets(&mesh.tallies, &mut encoder)?;
         self.build(&mut encoder)
     }
 }

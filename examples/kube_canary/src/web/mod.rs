@@ -20,6 +20,7 @@ mod negotiation;
 mod page;
 mod pages;
 mod press;
+mod protobuf;
 mod readiness;
 mod routes;
 mod series;

@@ -5,17 +5,25 @@ use hyper::header::{ACCEPT, ACCEPT_ENCODING, HeaderName};
 
 use super::exposition::Format;
 
-/// OpenMetrics where the client likes it at least as much as plain text; a client that says nothing gets plain text.
-pub(super) fn format(headers: &HeaderMap) -> Format {
-    let (mut open, mut classic) = (0.0_f32, 0.0_f32);
+/// OpenMetrics where the client likes it at least as much as plain text; a client that says nothing gets plain text. Messages for who
+/// likes them best, where there are native histograms.
+pub(super) fn format(headers: &HeaderMap, native: bool) -> Format {
+    let (mut open, mut classic, mut messages) = (0.0_f32, 0.0_f32, 0.0_f32);
     for (name, quality) in offers(headers, &ACCEPT) {
         match name {
             _ if name.eq_ignore_ascii_case("application/openmetrics-text") => open = open.max(quality),
+            _ if native && name.eq_ignore_ascii_case("application/vnd.google.protobuf") => {
+                messages = messages.max(quality);
+            }
             _ if name.eq_ignore_ascii_case("text/plain") => classic = classic.max(quality),
             _ => {}
         }
     }
-    if open > 0.0 && open >= classic { Format::OpenMetrics } else { Format::Classic }
+    match () {
+        () if messages > 0.0 && messages >= open.max(classic) => Format::Protobuf,
+        () if open > 0.0 && open >= classic => Format::OpenMetrics,
+        () => Format::Classic,
+    }
 }
 
 /// Whether the client takes gzip.
@@ -64,9 +72,9 @@ mod tests {
             ("*/*", Format::Classic),
             ("text/html,,;;q", Format::Classic),
         ] {
-            assert_eq!(format(&headers(&ACCEPT, accept)), wanted, "{accept}");
+            assert_eq!(format(&headers(&ACCEPT, accept), false), wanted, "{accept}");
         }
-        assert_eq!(format(&HeaderMap::new()), Format::Classic);
+        assert_eq!(format(&HeaderMap::new(), false), Format::Classic);
     }
 
     #[test]
@@ -90,7 +98,7 @@ mod tests {
         holds(256, 16, prop_oneof!["\\PC*", near], |value| {
             let Ok(value) = value.parse::<hyper::header::HeaderValue>() else { return };
             let headers = HeaderMap::from_iter([(ACCEPT, value.clone()), (ACCEPT_ENCODING, value)]);
-            let _ = (format(&headers), gzip(&headers));
+            let _ = (format(&headers, false), gzip(&headers));
         });
     }
 }

@@ -48,6 +48,8 @@ pub(super) struct Site {
     pub(super) identity: Identity,
     pub(super) interval: Duration,
     pub(super) series: Series,
+    /// Whether peers have native histograms.
+    pub(super) native: bool,
     pub(super) labels: Mutex<Labels>,
     /// Whether it was said that the series of all peers are too many.
     pub(super) said_too_large: AtomicBool,
@@ -128,7 +130,7 @@ impl Site {
     }
 
     fn metrics(&self, headers: &HeaderMap) -> Answer {
-        let (format, gzip) = (negotiation::format(headers), negotiation::gzip(headers));
+        let (format, gzip) = (negotiation::format(headers, self.native), negotiation::gzip(headers));
         let mut page = self.metrics_page(format, gzip, true);
         if matches!(page, Err(Refusal::TooLarge)) && gzip {
             // Who asks without gzip can ask with it. Who does so already gets what there is room for: that peers are

@@ -171,6 +171,10 @@ fn round_trips(out: &mut Exposition, mesh: &Mesh, labels: &Labels, quantiles: bo
     let mut bounds: Vec<String> = Vec::new();
     for (_, _, book, labels) in labels.of(mesh) {
         let rtt = book.rtt();
+        if let Some(native) = rtt.native().filter(|_| family.out.takes_native()) {
+            family.out.native(labels, native, rtt.count(), rtt.sum_ns() as f64 / 1e9);
+            continue;
+        }
         if quantiles {
             let latest = book.latest();
             for (quantile, last) in QUANTILES {

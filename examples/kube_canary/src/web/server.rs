@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener as StdListener};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -39,6 +39,8 @@ const MOST_OPEN: usize = 64;
 /// Once all are taken the oldest has to go, if it had this long. Where more have asked than there are places it is less, so that
 /// nobody waits for much longer than this: a crowd that reads slowly must not keep Prometheus out.
 const FAIR_SHARE: Duration = Duration::from_secs(1);
+/// So many at a time are no crowd: Prometheus, its twin, and somebody who looks. What a crowd needed is given back when it has gone.
+const FEW: usize = 3;
 /// Connections that the kernel completes and keeps for us.
 const BACKLOG: i32 = 1024;
 /// What the kernel keeps of an answer for a client that has not taken it, half of what it counts: it is charged to the
@@ -84,6 +86,7 @@ impl Server {
                 (true, false) => Series::Histograms,
                 (true, true) => Series::Quantiles,
             },
+            native: options.native,
             labels: Mutex::new(Labels::new(options.label_addresses)),
             said_too_large: AtomicBool::new(false),
             started_ns: clock::now(),
@@ -219,6 +222,7 @@ async fn admit(listener: TcpListener, mut lobby: Lobby, crowded: &Notify, site: 
 async fn place(mut asked: mpsc::Receiver<TcpStream>, crowded: &Notify, site: &Arc<Site>) {
     let room = Arc::new(Semaphore::new(MOST_OPEN));
     let mut open: VecDeque<Open> = VecDeque::with_capacity(MOST_OPEN);
+    let crowd = Arc::new(AtomicBool::new(false));
     loop {
         let stream = tokio::select! {
             next = asked.recv() => match next {
@@ -235,13 +239,19 @@ async fn place(mut asked: mpsc::Receiver<TcpStream>, crowded: &Notify, site: &Ar
         let permit = permit(&room, &mut open, asked.len(), site).await;
         let (end, ended) = oneshot::channel();
         open.push_back(Open { since: Instant::now(), end });
-        let site = site.clone();
+        if MOST_OPEN - room.available_permits() > FEW {
+            crowd.store(true, Ordering::Relaxed);
+        }
+        let (site, room, crowd) = (site.clone(), room.clone(), crowd.clone());
         tokio::spawn(async move {
             tokio::select! {
                 () = connection(stream, site) => {}
                 _ = ended => {}
             }
             drop(permit);
+            if MOST_OPEN - room.available_permits() <= FEW && crowd.swap(false, Ordering::Relaxed) {
+                let _ = allocanary::tuning::purge();
+            }
         });
     }
 }

@@ -99,3 +99,53 @@ fn peers_follow_a_real_dns_of_either_family_through_its_outages() {
     server.start();
     until(|| known() == 5.0, "the server is back, and names one more");
 }
+
+/// A peer by its host's name, and targets outside of the mesh: what answers, what does not, and at which step.
+#[test]
+fn hosts_by_name_are_peers_and_targets_are_told_apart_by_the_step_that_fails() {
+    need!("ip", "dnsmasq");
+    let net = Net::new(3);
+    net.resolve_by_server();
+    let mut server = Server::new(&net);
+    server.names([net.address(1)]);
+    server.start();
+    let _other = Canary::looking(&net, 1, &["--peer=10.77.0.3", "--protocol=icmp"]);
+    let flags = [
+        "--interval=200ms",
+        "--protocol=icmp",
+        "--peer=canaries.test.=called",
+        "--target-interval=500ms",
+        "--target=dns:canaries.test.",
+        "--target=dns:nobody.test.",
+        "--target=tcp:canaries.test.:9427",
+        "--target=tcp:canaries.test.:1",
+        "--target=http://canaries.test.:9427/healthz",
+        "--target=https://canaries.test.:9427/healthz",
+    ];
+    let canary = Canary::looking(&net, 0, &flags);
+    until(|| canary.page().sum("peer_up", &[("peer_node", "called")]) == 1.0, "the host is a peer");
+    let checks = |target: &str, outcome: &str| {
+        canary.page().sum("target_checks_total", &[("target", target), ("outcome", outcome)])
+    };
+    for (target, outcome) in [
+        ("dns:canaries.test.", "ok"),
+        ("dns:nobody.test.", "dns"),
+        ("tcp:canaries.test.:9427", "ok"),
+        ("tcp:canaries.test.:1", "connect"),
+        ("http://canaries.test.:9427/healthz", "ok"),
+        // It waits for the end of a head, which never comes.
+        ("https://canaries.test.:9427/healthz", "timeout"),
+    ] {
+        until(|| checks(target, outcome) >= 2.0, &format!("{target} ends with {outcome}"));
+        let up = canary.page().sum("target_up", &[("target", target)]);
+        assert_eq!(up, f64::from(u8::from(outcome == "ok")), "{target}");
+    }
+    // Without its name server every name is at that step, and the peer stays.
+    server.process = None;
+    let failed = checks("tcp:canaries.test.:9427", "dns") + checks("tcp:canaries.test.:9427", "timeout");
+    until(
+        || checks("tcp:canaries.test.:9427", "dns") + checks("tcp:canaries.test.:9427", "timeout") > failed,
+        "names are not resolved",
+    );
+    assert_eq!(canary.page().sum("peers", &[("state", "known")]), 1.0);
+}

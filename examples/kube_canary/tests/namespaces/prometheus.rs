@@ -41,7 +41,7 @@ impl Prometheus<'_> {
         let process = net.spawn(
             "b",
             &format!(
-                "prometheus --config.file={path}/prometheus.yml --storage.tsdb.path={path}/data \
+                "prometheus --config.file={path}/prometheus.yml --storage.tsdb.path={path}/data --enable-feature=native-histograms \
                  --web.listen-address=127.0.0.1:9999"
             ),
         );
@@ -182,6 +182,24 @@ fn a_real_prometheus_names_the_source_the_node_and_the_pair() {
     let both = format!("KubeCanaryPairDown: node-{one} and node-{other} do not reach each other");
     stage(&[(0, &[1]), (1, &[0])], &both);
     stage(&[(1, &[0])], "KubeCanaryPairDown: node-0 does not reach node-1");
+}
+
+/// What it takes from the canary are messages.
+#[test]
+fn a_real_prometheus_takes_native_histograms() {
+    need!("ip", "prometheus");
+    let net = Net::new(2);
+    let flags = ["--interval=20ms", "--timeout=100ms", "--protocol=icmp", "--latency=native"];
+    let _canaries: Vec<Canary> = (0..2).map(|node| Canary::start(&net, node, &flags)).collect();
+    let prometheus = Prometheus::start(&net, "1m");
+    // Each of two sees the other, by two families.
+    until(|| prometheus.one("count(kube_canary_peer_up == 1)") == Some(4.0), "Prometheus sees all links up");
+    let counted = "sum(histogram_count(kube_canary_rtt_seconds))";
+    until(|| prometheus.one(counted).is_some_and(|count| count > 1000.0), "native histograms have a thousand values");
+    let replies = prometheus.one("sum(kube_canary_replies_total)").unwrap();
+    let count = prometheus.one(counted).unwrap();
+    assert!((count - replies).abs() < 600.0, "{count} in histograms, {replies} replies a moment before");
+    assert_eq!(prometheus.query("kube_canary_rtt_seconds_bucket"), Some(vec![]), "it took the native ones");
 }
 
 /// All values of the key `expr`.

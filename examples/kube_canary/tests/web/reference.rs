@@ -8,6 +8,7 @@ use kube_canary::mesh::{Mesh, Shared};
 use kube_canary::options::Options;
 use kube_canary::peer::Peer;
 use kube_canary::protocol::Protocol;
+use kube_canary::tallies::TargetTally;
 
 use crate::client::get;
 use crate::fixture::{options, serve};
@@ -28,6 +29,9 @@ fn mesh() -> Shared {
         }
     }
     mesh.tallies.resolved("A", 3_000_000);
+    let mut target = TargetTally::new("tcp:a:1");
+    target.take(Ok(()), 3_000_000);
+    mesh.tallies.targets.push(target);
     let source = mesh.tallies.sources.entry("dns").or_default();
     (source.succeeded, source.last_success) = (1, Some(1));
     Shared::new(mesh)
@@ -74,4 +78,37 @@ fn the_reference_has_every_metric_as_it_is() {
     }
     let written = std::fs::read_to_string(REFERENCE).unwrap_or_default();
     assert_eq!(written, text, "run it with UPDATE_REFERENCE=1");
+}
+
+/// A panel that is empty as the manifests are says why.
+#[test]
+fn panels_that_need_all_series_say_so() {
+    let reference = std::fs::read_to_string(REFERENCE).unwrap();
+    let row = |line: &str| -> Option<(String, bool)> {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        Some((cells.get(1)?.strip_prefix('`')?.trim_end_matches('`').to_string(), cells.get(4)? == &"yes"))
+    };
+    let metrics: BTreeMap<String, bool> = reference.lines().filter_map(row).collect();
+    // Of the basic ones this has no buckets.
+    let needs_all = |text: &str| {
+        let names = text.split(|other: char| !(other.is_ascii_alphanumeric() || other == '_' || other == ':'));
+        names.filter(|name| name.starts_with("kube_canary_")).any(|name| {
+            let family = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
+            let is_basic =
+                *metrics.get(name).or_else(|| metrics.get(family)).unwrap_or_else(|| panic!("no metric {name}"));
+            !is_basic || name == "kube_canary_rtt_seconds_bucket"
+        })
+    };
+    let dashboard = include_str!("../../deploy/monitoring/dashboard.json");
+    let dashboard: serde_json::Value = serde_json::from_str(dashboard).unwrap();
+    let mut told = 0;
+    for panel in dashboard["panels"].as_array().unwrap() {
+        let texts = panel["targets"].as_array().into_iter().flatten().filter_map(|target| target["expr"].as_str());
+        // What has another way to the same is not empty.
+        let needs = texts.filter(|text| !text.contains(" or ")).any(needs_all);
+        let says = panel["description"].as_str().is_some_and(|text| text.contains("--series all"));
+        assert_eq!(needs, says, "{}", panel["title"]);
+        told += u32::from(says);
+    }
+    assert!(told >= 3 && metrics.len() >= 25);
 }

@@ -37,8 +37,10 @@ pub struct Launcher {
     pub candidates: Vec<Description>,
     /// The version of the program's own allocator, as far as it is known.
     pub own_version: String,
-    /// The folder with a folder for each run.
+    /// The folder with a folder for the files of each run.
     pub folder: PathBuf,
+    /// The folder with the empty folder that each run gets.
+    pub work: PathBuf,
     /// Whether the files of a run are kept.
     pub keep: bool,
     /// The output that all runs must have; `None` until it is known, or if it may differ.
@@ -61,14 +63,18 @@ impl Launcher {
         let program = cell.program.as_deref().ok_or_else(|| start("the cell has no program".into()))?;
         let number = self.runs.fetch_add(1, Ordering::Relaxed) + 1;
         let safe: String =
-            cell.candidate.chars().map(|c| if c.is_alphanumeric() || "=,._-".contains(c) { c } else { '_' }).collect();
+            cell.candidate.chars().map(|c| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' }).collect();
         let safe: String = safe.chars().take(80).collect();
         let folder = self.folder.join(format!("{number:04}-{safe}-{}", cell.repeat));
-        let work = folder.join("dir");
-        fs::create_dir_all(&work)
-            .map_err(|error| start(format!("{}: making the run's folder: {error}", folder.display())))?;
+        // A short path without special characters: the path of a socket has at most 108 bytes, and some programs split
+        // such a path at commas.
+        let work = self.work.join(number.to_string());
+        for made in [&folder, &work] {
+            let failed = |error| start(format!("{}: making the run's folder: {error}", made.display()));
+            fs::create_dir_all(made).map_err(failed)?;
+        }
         let folder = folder.canonicalize().unwrap_or(folder);
-        let work = folder.join("dir");
+        let work = work.canonicalize().unwrap_or(work);
         let proof = folder.join("proof");
         let environment = self.environment(cell, &proof).map_err(start)?;
         let given = given(&environment);

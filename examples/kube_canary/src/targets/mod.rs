@@ -1,0 +1,49 @@
+//! Targets outside of the mesh: the API server, an ingress, a name, a port. In: what the flags name. Out: whether each answers, how
+//! quickly, and what was wrong, in the mesh's tallies.
+//!
+//! A check begins with the name, as a program of the cluster does: that no name server answers is told apart from a port that
+//! refuses. There are few targets, and each has a task of its own; nothing of a check is kept between two, neither connections nor
+//! certificates.
+
+mod check;
+mod target;
+#[cfg(feature = "kubernetes")]
+mod tls;
+
+pub use target::Target;
+
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+
+use crate::clock;
+use crate::discovery::Resolver;
+use crate::mesh::Shared;
+use crate::tallies::{Outcome, TargetTally};
+
+/// A target that takes longer does not answer.
+pub const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Checks all targets for as long as the runtime that it is called in lives.
+pub fn start(targets: &[Target], interval: Duration, resolver: Result<Resolver, String>, mesh: &Shared) {
+    for (place, target) in targets.iter().enumerate() {
+        mesh.lock().tallies.targets.push(TargetTally::new(target.name()));
+        tokio::spawn(watch(target.clone(), place, interval, resolver.clone(), mesh.clone()));
+    }
+}
+
+async fn watch(target: Target, place: usize, interval: Duration, resolver: Result<Resolver, String>, mesh: Shared) {
+    // All canaries of a cluster start at once, and would ask at the same moments.
+    let mut rng = allocanary_kernel::rng::Rng::new(clock::now() ^ u64::from(std::process::id()) << 16 ^ place as u64);
+    let span = |share: f64| interval.mul_f64(share);
+    sleep(span(0.1 * (rng.next() % 10) as f64)).await;
+    loop {
+        let begun = clock::now();
+        let outcome = timeout(PATIENCE, check::check(&target, &resolver)).await;
+        let took = clock::now() - begun;
+        let outcome =
+            outcome.unwrap_or_else(|_| Err((Outcome::Timeout, format!("no answer within {} s", PATIENCE.as_secs()))));
+        mesh.lock().tallies.targets[place].take(outcome, took);
+        sleep(span(0.9 + 0.02 * (rng.next() % 10) as f64)).await;
+    }
+}

@@ -1,0 +1,145 @@
+//! `allocanary tune`: over fake cells with exact figures, over bad input, and once for real.
+
+use std::fs;
+use std::path::Path;
+
+use allocanary_cell::provenance::{Build, Host};
+use tempfile::{TempDir, tempdir};
+
+use super::support::{Ran, TINY, allocanary, samples, script, words};
+
+/// A `system` whose memory follows `arena_max`, and whose figures differ by repeat. `effect` is a line of shell that may
+/// change `rss` (in MiB), `ns` (the time for a thousand operations) or end the process.
+fn fake(effect: &str) -> TempDir {
+    let folder = tempdir().unwrap();
+    let build = Build { package: "fake".into(), version: "1".into(), id: "0".into(), ..Build::this() };
+    let (build, host) = (serde_json::to_string(&build).unwrap(), serde_json::to_string(&Host::this()).unwrap());
+    let setting =
+        |name: &str| format!(r#"{{"name":"{name}","kind":{{"type":"number","min":0,"max":99999999}},"about":""}}"#);
+    let names = ["arena_max", "trim_threshold", "mmap_threshold", "tcache_count", "top_pad"].map(setting).join(",");
+    let text = format!(
+        r#"#!/bin/sh
+if [ "$1" = describe ]; then
+cat <<'END'
+{{"protocol":1,"build":{build},"allocator":"system","version":"1.2","effective":{{}},"settings":[{names}],
+"environment":{{"type":"each","prefix":"FAKE_"}},
+"workloads":[{{"name":"work","about":"answers","operation":"answer","seconds":0.01}}]}}
+END
+exit
+fi
+cell=$(cat)
+repeat=${{cell##*\"repeat\":}}
+repeat=${{repeat%%,*}}
+rss=80
+ns=500000000
+{effect}
+printf '{{"schema":1,"cell":%s,"answer":{{"version":"1.2","phases":["start","idle"],"live_bytes":[0,4194304],' "$cell"
+printf '"readings":{{"rss_bytes":[1048576,%s]}},' $((rss * 1048576 + repeat * 4096))
+printf '"operations":1000,"active_ns":%s,"verified":7,' $((ns + repeat * 100000))
+printf '"latency":{{"timed":1,"every":1,"p50_ns":10,"p99_ns":100,"p999_ns":200,"max_ns":300}}}},'
+printf '"provenance":{{"build":%s,"host":%s}}}}\n' '{build}' '{host}'
+"#
+    );
+    script(&folder.path().join("cell-system"), &text);
+    folder
+}
+
+const FLAGS: &str = "tune --cells . --workloads work --present system --threads 4 --repeats 6 --out out";
+
+fn tune(folder: &Path, more: &str) -> Ran {
+    allocanary(folder, words(FLAGS).into_iter().chain(words(more)))
+}
+
+#[test]
+fn the_settings_that_cost_less_are_found_proven_and_handed_over() {
+    let folder = fake("[ \"$FAKE_ARENA_MAX\" = 1 ] && rss=20\n[ \"$FAKE_TRIM_THRESHOLD\" ] && ns=900000000");
+    let ran = tune(folder.path(), "");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    for said in [
+        "Use system:arena_max=1 instead of system: rss 20.0 MiB instead of 80.0 MiB, -75 %",
+        "for work, 4 threads.",
+        "export FAKE_ARENA_MAX=1",
+        "mallopt(M_ARENA_MAX, 1);",
+        "install!(system, arena_max = 1);",
+    ] {
+        assert!(ran.out.replace('\n', " ").contains(said), "{said}\n{}", ran.out);
+    }
+    let out = folder.path().join("out");
+    let rows = samples(&out);
+    let of = |stage: &str| rows.iter().filter(|row| row.cell.study.as_deref() == Some(stage)).count();
+    assert_eq!(of("tune-race-1"), 6 * 2, "three values of arena_max, two of trim_threshold");
+    assert!(of("tune-final") >= 2 * 6 && of("tune-final").is_multiple_of(6), "{}", of("tune-final"));
+    assert_eq!(fs::read_to_string(out.join("tune.txt")).unwrap(), ran.out);
+    assert!(fs::read_to_string(out.join("report.html")).unwrap().contains("system:<wbr>arena_<wbr>max=1"));
+    // The proof is a study like any other.
+    let again = allocanary(folder.path(), words("study out/tuned.toml --cells . --repeats 2 --out again"));
+    assert_eq!(again.code, Some(0), "{again:?}");
+    assert_eq!(samples(&folder.path().join("again")).len(), 2 * 2);
+
+    // With the same rows the search takes the same way, and measures nothing anew.
+    let refused = tune(folder.path(), "");
+    assert!(refused.code == Some(2) && refused.err.contains("add --resume"), "{refused:?}");
+    let resumed = tune(folder.path(), "--resume");
+    assert_eq!((resumed.code, &resumed.out), (Some(0), &ran.out), "{resumed:?}");
+    assert_eq!(samples(&out).len(), rows.len());
+}
+
+#[test]
+fn keep_what_you_have_is_an_answer() {
+    let folder = fake("");
+    let ran = tune(folder.path(), "");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.out.contains("Keep what you have, system: of "), "{}", ran.out);
+    assert!(!ran.out.contains("Lines to paste"), "{}", ran.out);
+    let wanted = "candidates = [\"system\"]";
+    assert!(fs::read_to_string(folder.path().join("out/tuned.toml")).unwrap().contains(wanted));
+}
+
+#[test]
+fn what_cannot_be_searched_is_refused_before_anything_is_written() {
+    let folder = fake("");
+    for (more, said) in [
+        ("--allocators jemaloc", "--allocators: no allocator `jemaloc`"),
+        ("--objective size", "--objective: no objective `size`; there are memory, cpu, p99"),
+        ("--within rss=5%", "rss is the objective itself"),
+        ("--within throughput", "wanted METRIC=PERCENT"),
+        ("--present nothing", "no candidate `nothing`"),
+        ("--present system:arena_max=x", "wanted a whole number"),
+        ("--budget 1ms", "--budget: wanted at least "),
+        ("--cores 4,40", "--cores: wanted one, found 2"),
+        ("--workloads a b", "--workloads: wanted one, found 2"),
+    ] {
+        // The last of two flags of one name would be an error of its own.
+        let plain = FLAGS.replace(if more.contains("--present") { "--present system" } else { "\0" }, "");
+        let plain = plain.replace(if more.contains("--workloads") { "--workloads work" } else { "\0" }, "");
+        let ran = allocanary(folder.path(), words(&plain).into_iter().chain(words(more)));
+        assert!(ran.code == Some(2) && ran.err.contains(said), "{more}: {ran:?}");
+        assert!(!folder.path().join("out").exists(), "{more}");
+    }
+}
+
+#[test]
+fn failures_and_missing_figures_end_the_search_with_the_reason() {
+    let broken = fake("echo 'no luck today' >&2; exit 3");
+    let ran = tune(broken.path(), "");
+    assert!(ran.code == Some(2) && ran.err.contains("all 6 candidates failed"), "{ran:?}");
+    assert!(ran.err.contains("no luck today"), "{ran:?}");
+    let silent = fake("");
+    let ran = tune(silent.path(), "--objective cpu");
+    assert!(ran.code == Some(2) && ran.err.contains("the rows have no cpu"), "{ran:?}");
+    // One candidate that fails is named, and the others are searched.
+    let one = fake("[ \"$FAKE_ARENA_MAX\" = 2 ] && exit 4\n[ \"$FAKE_ARENA_MAX\" = 1 ] && rss=20");
+    let ran = tune(one.path(), "");
+    assert!(ran.code == Some(0) && ran.out.contains("failed: system:arena_max=2: ended with exit code 4"), "{ran:?}");
+    assert!(ran.out.contains("Use system:arena_max=1 instead"), "{ran:?}");
+}
+
+#[test]
+fn a_small_real_search_ends_with_an_answer() {
+    let folder = tempdir().unwrap();
+    let flags = "--allocators system --present system --threads 2 --repeats 5 --out out";
+    let ran = allocanary(folder.path(), words("tune --workloads").into_iter().chain([TINY]).chain(words(flags)));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.out.contains("Keep what you have, system") || ran.out.contains("Use system:"), "{}", ran.out);
+    assert!(ran.out.contains("Where the memory is:\nsystem "), "{}", ran.out);
+}
