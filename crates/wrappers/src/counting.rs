@@ -147,7 +147,6 @@ pub struct Counts {
 /// The counts of all threads together since the process began. There is no peak, because threads reach their peaks at
 /// different times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Total {
     /// Blocks allocated.
     pub allocations: u64,
