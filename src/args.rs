@@ -188,6 +188,7 @@ fn verb_names() -> impl Iterator<Item = &'static str> {
         "record",
         "trace",
         "replay",
+        "tune",
         "completions",
         "man",
     ]

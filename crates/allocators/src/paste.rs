@@ -35,9 +35,9 @@ pub fn assigned(name: &str, value: &str) -> String {
     if bare { format!("{name} = {value}") } else { format!("{name} = {value:?}") }
 }
 
-/// The value for a shell and a Dockerfile, quoted if it has other characters than those of settings.
+/// The value for a shell and a Dockerfile, quoted if it has other characters than those of settings and paths.
 fn quoted(value: &str) -> String {
-    let plain = value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_:,.=-".contains(&byte));
+    let plain = value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_:,.=-/".contains(&byte));
     if plain { value.to_string() } else { format!("'{}'", value.replace('\'', "'\\''")) }
 }
 

@@ -100,8 +100,8 @@ mod tests {
             lines,
             [
                 "library     /opt/preload-jemalloc, to be copied into the image or installed under that path",
-                "shell       LD_PRELOAD='/opt/preload-jemalloc' _RJEM_MALLOC_CONF=narenas:1,tcache:false",
-                "Dockerfile  ENV LD_PRELOAD='/opt/preload-jemalloc'",
+                "shell       LD_PRELOAD=/opt/preload-jemalloc _RJEM_MALLOC_CONF=narenas:1,tcache:false",
+                "Dockerfile  ENV LD_PRELOAD=/opt/preload-jemalloc",
                 "Dockerfile  ENV _RJEM_MALLOC_CONF=narenas:1,tcache:false",
                 "Kubernetes  - {name: LD_PRELOAD, value: \"/opt/preload-jemalloc\"}",
                 "Kubernetes  - {name: _RJEM_MALLOC_CONF, value: \"narenas:1,tcache:false\"}",
