@@ -51,6 +51,6 @@ fn a_port_in_use_is_one_line_and_code_1() {
 fn a_bad_flag_is_code_2() {
     let output = command(&["--timeout", "1h"]).output().unwrap();
     assert_eq!((output.status.code(), text(&output).lines().count()), (Some(2), 1), "{}", text(&output));
-    assert_eq!(command(&["--peer", "nobody"]).output().unwrap().status.code(), Some(2));
+    assert_eq!(command(&["--peer", "no host"]).output().unwrap().status.code(), Some(2));
     assert_eq!(command(&["--help"]).output().unwrap().status.code(), Some(0));
 }
