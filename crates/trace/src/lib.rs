@@ -3,7 +3,7 @@
 //!
 //! A trace is a program's calls of the malloc family, recorded once and replayed under every allocator.
 //!
-//! - [`format`] documents the bytes. [`coder`] writes and reads single events.
+//! - [`mod@format`] documents the bytes. [`coder`] writes and reads single events.
 //! - [`writer`] runs inside the recorded program. It does not allocate, lock or start a thread.
 //! - [`record`] starts a program with the writer in it. [`reader`] finds the chunks of a file and reads each thread's events. [`merge`] puts the threads in one order.
 //! - [`sample`] makes traces of a script, for tests and benches.
