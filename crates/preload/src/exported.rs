@@ -72,7 +72,7 @@ macro_rules! __preload {
                 }
             }
 
-            static THIS: $crate::start::This = $crate::start::This {
+            static THIS: $crate::this::This = $crate::this::This {
                 allocator: &$allocator,
                 table: $table,
                 conf: $conf,

@@ -12,7 +12,7 @@ use allocanary_allocators::allocator::Counters;
 use crate::line::Line;
 use crate::raw;
 use crate::settings::Problem;
-use crate::start::This;
+use crate::this::This;
 
 /// The variable with the path of the file.
 pub const VARIABLE: &CStr = c"ALLOCANARY_PROOF";

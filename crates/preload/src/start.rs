@@ -3,12 +3,11 @@
 
 use std::ffi::{CStr, c_char};
 
-use allocanary_allocators::Allocator;
-use allocanary_allocators::__private::{Conf, Request, Value};
-use allocanary_allocators::setting::Setting;
+use allocanary_allocators::__private::{Request, Value};
 use allocanary_kernel::sys;
 
 use crate::settings::{self, Settings};
+use crate::this::This;
 use crate::{cores, proof, raw, waits};
 
 /// The path of the loader of programs, for the file's `.interp`.
@@ -17,18 +16,6 @@ pub const LOADER: &[u8; 28] = b"/lib64/ld-linux-x86-64.so.2\0";
 /// The path of the loader of programs, for the file's `.interp`.
 #[cfg(target_arch = "aarch64")]
 pub const LOADER: &[u8; 27] = b"/lib/ld-linux-aarch64.so.1\0";
-
-/// A preload.
-pub struct This {
-    /// Its allocator.
-    pub allocator: &'static dyn Allocator,
-    /// The settings that it takes from code.
-    pub table: &'static [Setting],
-    /// The symbol from which jemalloc reads its configuration.
-    pub conf: Option<&'static Conf>,
-    /// The sources that it was built from.
-    pub build: &'static str,
-}
 
 unsafe extern "C" {
     static mut environ: *mut *mut c_char;

@@ -26,7 +26,7 @@ use std::time::Duration;
 
 
 use crate::raw;
-use crate::start::This;
+use crate::this::This;
 use signals::Mask;
 use times::Nanos;
 

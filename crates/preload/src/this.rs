@@ -1,0 +1,17 @@
+//! What a preload is made of. In: nothing. Out: its allocator, its settings, its build.
+
+use allocanary_allocators::Allocator;
+use allocanary_allocators::__private::Conf;
+use allocanary_allocators::setting::Setting;
+
+/// A preload.
+pub struct This {
+    /// Its allocator.
+    pub allocator: &'static dyn Allocator,
+    /// The settings that it takes from code.
+    pub table: &'static [Setting],
+    /// The symbol from which jemalloc reads its configuration.
+    pub conf: Option<&'static Conf>,
+    /// The sources that it was built from.
+    pub build: &'static str,
+}
