@@ -3,17 +3,15 @@
 mod panel;
 mod study;
 mod tables;
-mod text;
 
 use std::time::Duration;
 
+use super::markup::{self, escaped, prose};
 use super::{answer, figures, pictures::palette, words};
 use crate::report::Report;
 use crate::summary::{Findings, Panel, Section};
 use allocanary_kernel::terminal::Look;
 use allocanary_kernel::units::{Unit, show_time};
-pub use text::escaped;
-use text::prose;
 
 /// The report.
 pub const REPORT: Report = Report { name: "html", about: "one page with pictures that opens offline", render };
@@ -166,7 +164,7 @@ fn pasted(findings: &Findings) -> String {
         let note = lines.note().map_or(String::new(), |note| format!("<p class=\"note\">{}</p>\n", prose(&note)));
         out.push_str(&format!(
             "<h3><code>{}</code></h3>\n<pre>{}</pre>\n{note}",
-            text::candidate(&name),
+            markup::candidate(&name),
             escaped(&text)
         ));
     }

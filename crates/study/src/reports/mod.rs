@@ -7,6 +7,7 @@ mod csv;
 mod figures;
 mod html;
 mod markdown;
+mod markup;
 mod paste;
 mod pictures;
 mod table;

@@ -1,7 +1,7 @@
 //! One panel of the page: its answer, its pictures and its tables. In: a panel. Out: a section.
 
 use super::tables;
-use super::text::{candidate, escaped, prose};
+use crate::reports::markup::{candidate, escaped, prose};
 use crate::reports::{pictures, pictures::palette, words};
 use crate::summary::{Axis, Panel};
 

@@ -1,8 +1,8 @@
 //! The head of one study's part of the page: its question, its metrics, and figures that others have published.
 //! In: a section. Out: HTML; empty for a study that has none of these.
 
-use super::text::{candidate, escaped, prose};
 use crate::reports::figures::{self, Figure};
+use crate::reports::markup::{candidate, escaped, prose};
 use crate::reports::{paste, words};
 use crate::summary::{Section, Verdict};
 

@@ -1,6 +1,6 @@
 //! The tables of a panel: memory, verdicts, price, parts of RSS, and every figure. In: a panel. Out: HTML.
 
-use super::text::{candidate, escaped, prose};
+use crate::reports::markup::{candidate, escaped, prose};
 use crate::reports::{pictures::palette, words};
 use crate::summary::{Comparison, Estimate, Line, Metric, PRICE, Panel, Point, Verdict, all_metrics};
 

@@ -1,7 +1,7 @@
 //! Where the memory of each candidate is: a stacked bar for each. In: a panel. Out: a picture.
 
 use super::Picture;
-use crate::reports::html::escaped;
+use crate::reports::markup::escaped;
 use crate::reports::{anatomies, words};
 use crate::summary::Panel;
 use crate::summary::anatomy::PARTS;
