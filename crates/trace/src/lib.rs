@@ -18,6 +18,8 @@ pub mod error;
 pub mod format;
 mod hash;
 pub mod info;
+mod layout;
+mod mapped;
 pub mod merge;
 pub mod prepare;
 pub mod reader;

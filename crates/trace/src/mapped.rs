@@ -8,7 +8,7 @@ use std::path::Path;
 use std::ptr::{NonNull, null_mut};
 
 use crate::error::{Error, Result};
-use crate::prepare::{HEADER, MAGIC, Mark, Op};
+use crate::layout::{HEADER, MAGIC, Mark, Op};
 
 /// A mapped prepared trace.
 pub struct Prepared {

@@ -16,12 +16,10 @@ use std::path::{Path, PathBuf};
 
 use crate::coder::How;
 use crate::error::{Error, Result};
+use crate::layout::{HEADER, MAGIC, Mark, Op, kind};
 use crate::merge::{At, Merged, Sink, merge};
 use crate::reader::Trace;
 
-/// Begins a prepared file; the last byte is its version.
-pub(crate) const MAGIC: [u8; 8] = *b"ALCPREP\x01";
-pub(crate) const HEADER: u64 = 4096;
 /// Operations of one epoch.
 const EPOCH: u32 = 256;
 /// An epoch also ends where the program did nothing for so long, in nanoseconds.
@@ -32,55 +30,6 @@ const IDLE: u64 = 20_000_000;
 const RUN: usize = 2048;
 /// Slots that a thread keeps for itself.
 const OWN_SLOTS: usize = 512;
-
-/// What an operation does.
-pub(crate) mod kind {
-    pub const MALLOC: u32 = 0;
-    pub const CALLOC: u32 = 1;
-    pub const FREE: u32 = 2;
-    pub const REALLOC: u32 = 3;
-    /// An epoch begins for this thread: its number in `slot`, nanoseconds since the start in `value`.
-    pub const EPOCH: u32 = 4;
-    /// The thread ends.
-    pub const END: u32 = 5;
-}
-
-/// One operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub(crate) struct Op {
-    /// The block's slot, or an epoch.
-    pub slot: u32,
-    /// The kind in 3 bits, log2 of the alignment in 6, the slot's generation in the upper 16.
-    pub what: u32,
-    /// The size in bytes, or a time.
-    pub value: u64,
-}
-
-impl Op {
-    fn new(kind: u32, log2: u32, slot: u32, generation: u16, value: u64) -> Self {
-        Op { slot, what: kind | log2 << 3 | u32::from(generation) << 16, value }
-    }
-
-    fn bytes(self) -> [u8; 16] {
-        let mut bytes = [0; 16];
-        bytes[..4].copy_from_slice(&self.slot.to_le_bytes());
-        bytes[4..8].copy_from_slice(&self.what.to_le_bytes());
-        bytes[8..].copy_from_slice(&self.value.to_le_bytes());
-        bytes
-    }
-}
-
-/// A moment at which a replay stops for the meters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mark {
-    /// After this epoch.
-    pub epoch: u32,
-    /// 0 ready, 1 peak, 2 idle.
-    pub what: u32,
-    /// Live bytes there.
-    pub live: u64,
-}
 
 /// A thread of the replay.
 #[derive(Clone, Debug, Default)]
@@ -143,7 +92,7 @@ fn tempfile_in(folder: &Path) -> bool {
 /// Prepares a trace, unless it is prepared already. Returns the path of the prepared form.
 pub fn prepare(trace: &Path) -> Result<PathBuf> {
     let path = path_of(trace)?;
-    if crate::replay::Prepared::open(&path).is_ok() {
+    if crate::mapped::Prepared::open(&path).is_ok() {
         return Ok(path);
     }
     let source = Trace::open(trace)?;

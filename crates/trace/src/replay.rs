@@ -6,18 +6,17 @@
 //! threads' stacks and what the process had before. Nothing here calls the allocator but the operations.
 
 mod global;
-mod mapped;
 mod worker;
 
+pub use crate::mapped::Prepared;
 pub use global::Global;
-pub use mapped::Prepared;
 
 use std::alloc::GlobalAlloc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
-use mapped::Anonymous;
+use crate::mapped::Anonymous;
 use worker::{Entry, Lane, work};
 
 /// Epochs that may be open at one time: threads drift apart by this many epochs at most.

@@ -9,9 +9,9 @@ use std::sync::atomic::{
 use std::time::Duration;
 
 use super::Shared;
-use super::mapped::{LaneRecord, Zeroed};
 use crate::error::{Error, Result};
-use crate::prepare::{Op, kind};
+use crate::layout::{Op, kind};
+use crate::mapped::{LaneRecord, Zeroed};
 
 /// A slot of the table: a block, or none.
 pub(crate) struct Entry {

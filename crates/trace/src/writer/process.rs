@@ -4,11 +4,10 @@
 //! file is mapped as a whole at the start, as long as it may become, and is not inherited (`MADV_DONTFORK`). A chunk is
 //! a range of it that one atomic addition hands out. No descriptor is kept: programs close those that they do not know.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
-use super::thread::Thread;
 use super::tls::ticks;
 use crate::format::{CHUNK_ALIGN, HEADER, MAGIC, TICK_SHIFT, VERSION, at};
 
@@ -38,7 +37,7 @@ pub(super) struct Process {
     /// Bytes of thread states that were made.
     own_bytes: AtomicU64,
     /// States of ended threads.
-    kept: [AtomicPtr<Thread>; KEPT],
+    kept: [AtomicPtr<c_void>; KEPT],
     /// Ends of chunks of ended threads: offset << 20 | length.
     rests: [AtomicU64; KEPT],
 }
@@ -399,24 +398,24 @@ impl Process {
         place.addr().wrapping_sub(self.base.load(Relaxed).addr()) as u64
     }
 
-    /// Memory for a thread's state, all zeros; null if there is none.
-    pub(super) fn make_thread(&self) -> *mut Thread {
+    /// Memory for a thread's state of so many bytes, always as many, all zeros; null if there is none.
+    pub(super) fn make_thread(&self, bytes: usize) -> *mut c_void {
         let kept = self.kept.iter().map(|kept| kept.swap(null_mut(), SeqCst)).find(|kept| !kept.is_null());
         kept.unwrap_or_else(|| {
-            self.own_bytes.fetch_add(Thread::BYTES as u64, Relaxed);
-            map_wiped(Thread::BYTES).cast()
+            self.own_bytes.fetch_add(bytes as u64, Relaxed);
+            map_wiped(bytes).cast()
         })
     }
 
     /// Takes the memory of an ended thread back.
-    pub(super) fn keep_thread(&self, thread: *mut Thread) {
+    pub(super) fn keep_thread(&self, thread: *mut c_void, bytes: usize) {
         // SAFETY: the thread uses its state no more. The pages become zeros.
-        unsafe { libc::madvise(thread.cast(), Thread::BYTES, libc::MADV_DONTNEED) };
-        let is_kept = |kept: &&AtomicPtr<Thread>| kept.compare_exchange(null_mut(), thread, SeqCst, SeqCst).is_ok();
+        unsafe { libc::madvise(thread, bytes, libc::MADV_DONTNEED) };
+        let is_kept = |kept: &&AtomicPtr<c_void>| kept.compare_exchange(null_mut(), thread, SeqCst, SeqCst).is_ok();
         if self.kept.iter().find(is_kept).is_none() {
-            self.own_bytes.fetch_sub(Thread::BYTES as u64, Relaxed);
+            self.own_bytes.fetch_sub(bytes as u64, Relaxed);
             // SAFETY: our own mapping, which nobody uses.
-            unsafe { libc::munmap(thread.cast(), Thread::BYTES) };
+            unsafe { libc::munmap(thread, bytes) };
         }
     }
 

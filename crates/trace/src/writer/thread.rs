@@ -167,10 +167,11 @@ fn slow(mut this: *mut Thread) -> *mut Thread {
         let found = (|| {
             if this.is_null() {
                 tls::set(QUIET);
-                let made = process::ready().map_or(null_mut(), Process::make_thread);
+                let made: *mut Thread =
+                    process::ready().map_or(null_mut(), |process| process.make_thread(Thread::BYTES)).cast();
                 if made.is_null() {
                     // Off for good, or only while another thread begins the file.
-                    tls::set(if process::is_off() { QUIET } else { null_mut() });
+                    tls::set::<Thread>(if process::is_off() { QUIET } else { null_mut() });
                     return null_mut();
                 }
                 watch_end(made);
@@ -238,7 +239,7 @@ unsafe extern "C" fn ended(value: *mut libc::c_void) {
                 process.keep_rest(process.offset((*this).chunk) + used as u64, rest);
             }
         }
-        process.keep_thread(this);
+        process.keep_thread(this.cast(), Thread::BYTES);
     }
 }
 

@@ -1,9 +1,8 @@
-//! One word for each thread, in the thread's static block of memory. In: nothing. Out: the word.
+//! One word for each thread, in the thread's static block of memory. In: nothing. Out: the word, a pointer to the thread's
+//! state.
 //!
 //! `thread_local!` of a shared object calls `__tls_get_addr`, which may allocate; this runs inside `malloc`. The model
 //! "initial-exec" is two instructions, and is allowed for a library that is loaded at the program's start.
-
-use super::thread::Thread;
 
 core::arch::global_asm!(
     ".pushsection .tbss.allocanary_trace,\"awT\",@nobits",
@@ -19,8 +18,8 @@ core::arch::global_asm!(
 
 /// The calling thread's word: 0 before its first call, 1 while it must not record, else its state.
 #[inline(always)]
-pub(super) fn get() -> *mut Thread {
-    let thread: *mut Thread;
+pub(super) fn get<T>() -> *mut T {
+    let thread: *mut T;
     #[cfg(target_arch = "x86_64")]
     // SAFETY: reads this thread's copy of the variable above.
     unsafe {
@@ -46,7 +45,7 @@ pub(super) fn get() -> *mut Thread {
 
 /// Sets the calling thread's word.
 #[inline(always)]
-pub(super) fn set(thread: *mut Thread) {
+pub(super) fn set<T>(thread: *mut T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: writes this thread's copy of the variable above.
     unsafe {
