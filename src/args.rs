@@ -3,6 +3,9 @@
 mod examples;
 mod values;
 
+#[cfg(test)]
+pub use values::PARTS;
+
 use std::path::PathBuf;
 
 use clap::error::ErrorKind;

@@ -10,7 +10,8 @@ use allocanary_study::{CASES, SHIPPED, reports};
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, Command};
 
-use crate::commands::PARTS;
+/// What `list` can print.
+pub const PARTS: [&str; 7] = ["allocators", "settings", "workloads", "meters", "metrics", "studies", "formats"];
 
 /// Takes any text, and offers some.
 #[derive(Clone)]
@@ -55,7 +56,7 @@ pub fn formats() -> Offered {
 
 /// The parts of `list`.
 pub fn parts() -> Offered {
-    Offered(PARTS.iter().map(|part| part.name).collect())
+    Offered(PARTS.to_vec())
 }
 
 /// The verbs that have a manual page.

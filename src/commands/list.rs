@@ -16,9 +16,9 @@ use allocanary_study::summary::METRICS;
 use allocanary_study::{CASES, SHIPPED, StudyFile};
 
 /// A part of the list.
-pub struct Part {
+struct Part {
     /// The name by which it is requested.
-    pub name: &'static str,
+    name: &'static str,
     /// Its whole table.
     table: fn(&[Description]) -> Table,
     /// The names of its entries, for the summary.
@@ -28,7 +28,7 @@ pub struct Part {
 }
 
 /// All parts, in order.
-pub const PARTS: &[Part] = &[
+const PARTS: &[Part] = &[
     Part {
         name: "allocators",
         table: allocators,
@@ -251,6 +251,11 @@ fn formats(_cells: &[Description]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_shell_offers_every_part() {
+        assert!(PARTS.iter().map(|part| part.name).eq(crate::args::PARTS));
+    }
 
     #[test]
     fn names_fill_lines_and_the_rest_is_counted() {

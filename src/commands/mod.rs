@@ -21,7 +21,6 @@ mod terminal;
 mod trace;
 mod tune;
 
-pub use list::PARTS;
 pub use terminal::tell;
 
 use std::process::ExitCode;
