@@ -13,6 +13,7 @@ use super::terminal;
 use crate::args::ProgramFlags;
 use allocanary_cell::Cell;
 use allocanary_cell::description::Description;
+use allocanary_cell::program::Program;
 use allocanary_cell::sample::Answer;
 use allocanary_cell::spec::{PRELOAD, Spec};
 use allocanary_doctor::program::Program as Looked;
@@ -91,7 +92,16 @@ pub fn run_study(file: StudyFile, target: Option<Target>, folders: &[PathBuf], r
         terminal::tell("interrupted: nothing was measured");
         return Ok(ExitCode::from(130));
     }
-    let seconds = tried.transpose()?.unwrap_or_default();
+    let tried = tried.transpose()?.unwrap_or_default();
+    let mut file = file;
+    if tried.output_varies {
+        let baseline = first.map_or(String::new(), |first| first.candidate);
+        terminal::tell(format_args!(
+            "the program's output differs from run to run under {baseline}: outputs are not compared; --check COMMAND tells what \
+             must hold"
+        ));
+        file.program = Some(Program { any_output: true, ..program.clone() });
+    }
     let name = Path::new(name).file_name().unwrap_or_default().to_string_lossy().into_owned();
     let target = target.unwrap_or(Target::Fresh(name)).make()?;
     match &target {
@@ -99,7 +109,7 @@ pub fn run_study(file: StudyFile, target: Option<Target>, folders: &[PathBuf], r
         _ => (launcher.folder, launcher.keep) = (place.join("cells"), false),
     }
     launcher.runs = AtomicU32::new(0);
-    let candidates = candidates.into_iter().map(|candidate| timed(candidate, seconds));
+    let candidates = candidates.into_iter().map(|candidate| timed(candidate, tried.seconds));
     let roster =
         Roster { cells: candidates.map(|candidate| (candidate, PathBuf::new())).collect(), ..Roster::default() };
     let group = Studies(vec![file]);
@@ -139,9 +149,18 @@ fn refuse(cells: &[Cell], looked: &Looked) -> Result<()> {
     }
 }
 
+/// What the runs before the study tell.
+#[derive(Default)]
+struct Tried {
+    /// How long a cell takes.
+    seconds: f64,
+    /// Two runs had different outputs.
+    output_varies: bool,
+}
+
 /// One run of the first candidate that is not measured. It warms the page cache, tells how long a cell takes, and finds
 /// mistakes before the study begins. A short program runs twice: where its output differs, it is not compared.
-fn trial(launcher: &Launcher, first: &Cell, study: &allocanary_study::Study) -> Result<f64> {
+fn trial(launcher: &Launcher, first: &Cell, study: &allocanary_study::Study) -> Result<Tried> {
     const SHORT: f64 = 3.0;
     let interrupted = measure::watch_interrupts();
     let once = |launcher: &Launcher| -> Result<(Answer, f64)> {
@@ -151,22 +170,17 @@ fn trial(launcher: &Launcher, first: &Cell, study: &allocanary_study::Study) -> 
         })?;
         Ok((ran, wall.as_secs_f64()))
     };
-    let (answer, seconds) = once(launcher)?;
-    let Some(output) = answer.output.filter(|_| seconds < SHORT) else { return Ok(seconds) };
-    let expected = launcher.expected.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
-    let (again, second) = once(launcher)?;
-    let is_stable = again.output == Some(output);
-    let mut known = launcher.expected.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let expected = || launcher.expected.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let any = first.program.as_ref().is_some_and(|program| program.any_output);
-    if is_stable || any {
-        *known = expected;
-    } else {
-        return Err(Error::Input(format!(
-            "the program's output differs from run to run under {}: add --any-output, and --check for what must hold",
-            first.candidate
-        )));
-    }
-    Ok(seconds.min(second))
+    let (answer, seconds) = once(launcher)?;
+    let Some(output) = answer.output.filter(|_| seconds < SHORT && !any) else {
+        return Ok(Tried { seconds, output_varies: false });
+    };
+    let first_output = expected().take();
+    let (again, second) = once(launcher)?;
+    let output_varies = again.output != Some(output);
+    *expected() = first_output.filter(|_| !output_varies);
+    Ok(Tried { seconds: seconds.min(second), output_varies })
 }
 
 /// A description whose jobs take that long.

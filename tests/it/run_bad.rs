@@ -41,7 +41,6 @@ fn what_fails_as_it_comes_is_told_before_anything_is_measured() {
         (TWO, &["no-such-program"], "no-such-program: no such program in PATH"),
         (TWO, &["sh", "-c", "echo why >&2; exit 3"], "under own, failed: ended with exit code 3: why"),
         (TWO, &["sh", "-c", "kill -SEGV $$"], "was killed by signal 11 (SIGSEGV)"),
-        (TWO, &["sh", "-c", "date +%N"], "output differs from run to run under own: add --any-output"),
         (TWO, &["sh", "-c", "setsid sleep 611 & exit 0"], "left 1 process behind"),
         ("--deadline 1s", &["sleep", "612"], "did not end within its deadline of 1 s (--deadline)"),
         ("--check false", &["true"], "--check `false` ended with exit code 1"),
@@ -65,6 +64,16 @@ fn what_fails_as_it_comes_is_told_before_anything_is_measured() {
         assert!(!folder.path().join("out").exists(), "{program:?}: something was left behind");
     }
     (611..=614).for_each(|seconds| assert_gone(&format!("sleep {seconds}")));
+}
+
+#[test]
+fn an_output_that_differs_from_run_to_run_is_told_and_not_compared() {
+    let folder = tempdir().unwrap();
+    let ran = run(folder.path(), TWO, &["sh", "-c", "date +%N"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.err.contains("output differs from run to run under own: outputs are not compared"), "{}", ran.err);
+    let rows = samples(&folder.path().join("out"));
+    assert!(rows.len() == 2 && rows.iter().all(|row| row.error.is_none()), "{rows:?}");
 }
 
 #[test]
