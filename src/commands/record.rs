@@ -5,6 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use super::terminal;
 use crate::args::RecordFlags;
 use allocanary_kernel::units::{Unit, parse_bytes, show_duration};
 use allocanary_study::error::{Error, Result};
@@ -41,14 +42,16 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
         let span = header.last_ticks.saturating_sub(header.start_ticks) as f64 * header.tick_ns;
         let span = show_duration(std::time::Duration::from_nanos(span as u64));
         let (size, resident) = (Unit::Bytes.show(header.used as f64), Unit::Bytes.show(header.most_resident as f64));
-        eprint!("{}: {size}, {span}, up to {resident} resident: {}", path.display(), brief(&header.command));
-        match header.state {
-            State::Full | State::NoRoom => eprintln!(" ({})", header.state.words()),
-            _ => eprintln!(),
-        }
+        let why = match header.state {
+            State::Full | State::NoRoom => format!(" ({})", header.state.words()),
+            _ => String::new(),
+        };
+        let (path, command) = (path.display(), brief(&header.command));
+        terminal::tell(format_args!("{path}: {size}, {span}, up to {resident} resident: {command}{why}"));
     }
     let largest = made.iter().max_by_key(|(_, header)| header.used).expect("there is one");
-    eprintln!("next: allocanary trace info {0}\n      allocanary replay {0}", largest.0.display());
+    let largest = largest.0.display();
+    terminal::tell(format_args!("next: allocanary trace info {largest}\n      allocanary replay {largest}"));
     Ok(ExitCode::from(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)) as u8))
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::measure::{self, Measurement};
 use super::record::input;
+use super::terminal;
 use crate::args::ReplayFlags;
 use allocanary_kernel::units::{Unit, show_duration};
 use allocanary_study::error::{Error, Result};
@@ -28,7 +29,7 @@ pub fn run(flags: &ReplayFlags) -> Result<ExitCode> {
     let prepared = prepare(&trace).and_then(|path| Prepared::open(&path)).map_err(input)?;
     let length = Duration::from_nanos(prepared.nanos);
     let share = 100.0 * prepared.peak_live as f64 / prepared.most_resident.max(1) as f64;
-    eprintln!(
+    terminal::tell(format_args!(
         "{}: {} operations of {} threads in {}; at the peak {} live, {share:.0} % of the program's RssAnon of {}",
         flags.trace.display(),
         prepared.operations,
@@ -36,12 +37,12 @@ pub fn run(flags: &ReplayFlags) -> Result<ExitCode> {
         show_duration(length),
         Unit::Bytes.show(prepared.peak_live as f64),
         Unit::Bytes.show(prepared.most_resident as f64),
-    );
+    ));
     if prepared.rate > 1 {
-        eprintln!(
+        terminal::tell(format_args!(
             "one block in {} was recorded: the replay's memory is about that part of the program's",
             prepared.rate
-        );
+        ));
     }
     let paced = if flags.pace > 0 { length / flags.pace } else { Duration::ZERO };
     let limit = Duration::from_secs(60) + length * 20 + paced;

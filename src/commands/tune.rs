@@ -74,9 +74,9 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
     let found = match search(&wanted, &mut source) {
         Err(_) if source.interrupted => {
             let name = target.name();
-            eprintln!(
+            terminal::tell(format_args!(
                 "interrupted: every finished row is saved; add --resume --out {name} to the same command to go on"
-            );
+            ));
             return Ok(ExitCode::from(130));
         }
         found => found?,
@@ -88,7 +88,7 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
         keep(folder, &found, &file, &text, source.findings(&found))?;
     }
     terminal::print(text.as_bytes())?;
-    eprintln!("rows, report.html, tune.txt and tuned.toml: {}", target.name());
+    terminal::tell(format_args!("rows, report.html, tune.txt and tuned.toml: {}", target.name()));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use super::super::measure::watch_interrupts;
 use super::super::progress::{Progress, Stretch};
+use super::super::terminal;
 use super::about;
 use allocanary_cell::Cell;
 use allocanary_cell::description::Description;
@@ -67,7 +68,7 @@ impl<'a> Cells<'a> {
 
     /// Prints a line about the search.
     pub fn say(&self, line: &str) {
-        eprintln!("{line}");
+        terminal::tell(line);
     }
 
     /// The fresh rows as findings, the present candidate first.
