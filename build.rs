@@ -49,8 +49,14 @@ fn link_preloads() {
         let exported = Path::new(&root).join(exported);
         println!("cargo:rerun-if-changed={}", exported.display());
         let list = format!("-Wl,--version-script={}", exported.display());
-        // rust-lld refuses a list with a name that this preload has not.
-        for argument in ["-shared", &list, "-Wl,--undefined-version"] {
+        for argument in [
+            "-shared",
+            &list,
+            // rust-lld refuses a list with a name that this preload has not.
+            "-Wl,--undefined-version",
+            // Started by hand it says what it is.
+            "-Wl,-e,allocanary_started_by_hand",
+        ] {
             println!("cargo:rustc-link-arg-bin={name}={argument}");
         }
         if name == "preload-record" {
@@ -59,8 +65,6 @@ fn link_preloads() {
         for argument in [
             // Its constructors run before those of all other libraries: settings come before the first allocation.
             "-Wl,-z,initfirst",
-            // Started by hand it says what it is.
-            "-Wl,-e,allocanary_started_by_hand",
             // The allocator's own threads wait without giving back: they hold its locks meanwhile.
             "-Wl,--wrap=pthread_cond_wait",
             "-Wl,--wrap=pthread_cond_timedwait",

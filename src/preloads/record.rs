@@ -11,6 +11,12 @@ fn main() -> std::process::ExitCode {
 
 #[cfg(shared_object)]
 mod functions {
+    allocanary_preload::started_by_hand!(allocanary_preload::by_hand::say_parts(&[
+        "preload-record: a library of allocanary that records a program's allocations, for programs that are dynamically linked\n\
+         with glibc:\n\n    allocanary record -o FOLDER -- PROGRAM\n\nor, for a program that is started in another way:\n\n    \
+         LD_PRELOAD=/path/to/preload-record ALLOCANARY_RECORD=/folder PROGRAM\n",
+    ]));
+
     use std::ffi::{c_int, c_void};
     use std::ptr::null_mut;
 

@@ -322,6 +322,8 @@ fn started_by_hand_a_preload_says_what_it_is() {
             "{output:?}"
         );
     }
+    let output = ran(Command::new(env!("CARGO_BIN_EXE_preload-record")).env_clear());
+    assert!(output.status.success() && text(&output.stdout).contains("allocanary record -o FOLDER"), "{output:?}");
 }
 
 /// Anonymous resident memory of a small C program at its end, by its own reading; the least of five runs.

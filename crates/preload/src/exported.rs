@@ -44,6 +44,34 @@ macro_rules! preload {
     };
 }
 
+/// A shared object that can be started as a program: it then runs this expression, which ends the process. Once in a
+/// binary, whose linker gets `-e allocanary_started_by_hand`.
+#[macro_export]
+macro_rules! started_by_hand {
+    ($say:expr) => {
+        // The loader of programs: with it the file can be started.
+        #[used]
+        #[unsafe(link_section = ".interp")]
+        static LOADER: [u8; $crate::start::LOADER.len()] = *$crate::start::LOADER;
+
+        #[unsafe(no_mangle)]
+        extern "C" fn allocanary_by_hand() -> ! {
+            $say
+        }
+        // The kernel starts a program with a stack that C's functions do not expect.
+        #[cfg(target_arch = "x86_64")]
+        ::core::arch::global_asm!(
+            ".globl allocanary_started_by_hand", "allocanary_started_by_hand:", "and rsp, -16", "call {}", "hlt",
+            sym allocanary_by_hand
+        );
+        #[cfg(target_arch = "aarch64")]
+        ::core::arch::global_asm!(
+            ".globl allocanary_started_by_hand", "allocanary_started_by_hand:", "bl {}", "brk 1",
+            sym allocanary_by_hand
+        );
+    };
+}
+
 /// The exported functions of a preload; each is C's of that name.
 #[doc(hidden)]
 #[macro_export]
@@ -94,26 +122,7 @@ macro_rules! __preload {
             #[unsafe(link_section = ".fini_array")]
             static FINISH: extern "C" fn() = finish;
 
-            // The loader of programs: with it the file can be started.
-            #[used]
-            #[unsafe(link_section = ".interp")]
-            static LOADER: [u8; $crate::start::LOADER.len()] = *$crate::start::LOADER;
-
-            #[unsafe(no_mangle)]
-            extern "C" fn allocanary_by_hand() -> ! {
-                $crate::by_hand::say($name)
-            }
-            // The kernel starts a program with a stack that C's functions do not expect.
-            #[cfg(target_arch = "x86_64")]
-            ::core::arch::global_asm!(
-                ".globl allocanary_started_by_hand", "allocanary_started_by_hand:", "and rsp, -16", "call {}", "hlt",
-                sym allocanary_by_hand
-            );
-            #[cfg(target_arch = "aarch64")]
-            ::core::arch::global_asm!(
-                ".globl allocanary_started_by_hand", "allocanary_started_by_hand:", "bl {}", "brk 1",
-                sym allocanary_by_hand
-            );
+            $crate::started_by_hand!($crate::by_hand::say($name));
 
             // SAFETY, for each function below: the caller keeps C's contract of that name, which is passed on as it is.
 
