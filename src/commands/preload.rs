@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use super::terminal;
 use crate::args::PreloadFlags;
-use allocanary_allocators::paste::{dockerfile, kubernetes, shell};
+use allocanary_allocators::paste::{dockerfile, kubernetes, shell, systemd};
 use allocanary_preload::settings;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::Builder;
@@ -68,7 +68,7 @@ fn page(name: &str, library: &Path, settings: &str) -> String {
         here.join(" "),
         lines(&inside, dockerfile),
         lines(&inside, |name, value| kubernetes(name, value).join("\n  ")),
-        lines(&inside, |name, value| format!("Environment=\"{name}={}\"", value.replace('%', "%%"))),
+        lines(&inside, systemd),
     )
 }
 

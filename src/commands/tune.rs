@@ -82,7 +82,7 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
         found => found?,
     };
     let job = job(&study);
-    let asked = Asked { goal: &wanted.goal, job: &job, cells: &serving };
+    let asked = Asked { goal: &wanted.goal, job: &job };
     let text = text(&found, &asked);
     if let Target::Folder(folder) = &target {
         keep(folder, &found, &file, &text, source.findings(&found))?;
@@ -167,7 +167,7 @@ fn text(found: &Searched, asked: &Asked) -> String {
         out.push_str(&format!("failed: {candidate}: {why}\n"));
     }
     found.notes.iter().for_each(|note| out.push_str(&format!("note: {note}\n")));
-    if let Some(lines) = answer::paste(found, asked) {
+    if let Some(lines) = answer::paste(found) {
         out.push_str(&format!(
             "\nLines to paste, in one of these places:\n\n{lines}\nThe proof again, and a gate for CI:\n\n{GATE}"
         ));

@@ -1,5 +1,5 @@
 //! Settings as lines that a user pastes. In: variables, or an allocator's settings. Out: the lines of a shell, a
-//! Dockerfile, a Kubernetes manifest, and Rust.
+//! Dockerfile, a Kubernetes manifest, a unit of systemd, and Rust.
 
 /// The line of a shell, or of a file of variables: `MALLOC_ARENA_MAX=2`.
 pub fn shell(name: &str, value: &str) -> String {
@@ -19,6 +19,12 @@ pub fn kubernetes(name: &str, value: &str) -> [String; 2] {
 /// The same in one line: `- {name: MALLOC_ARENA_MAX, value: "2"}`.
 pub fn kubernetes_line(name: &str, value: &str) -> String {
     format!("- {{name: {name}, value: {}}}", yaml(value))
+}
+
+/// The line below `[Service]` of a systemd unit: `Environment="MALLOC_ARENA_MAX=2"`. A bare `%` would be a specifier.
+pub fn systemd(name: &str, value: &str) -> String {
+    let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%");
+    format!("Environment=\"{name}={value}\"")
 }
 
 /// The `install!` of an allocator, on several lines if one is too wide for a terminal. `settings` are in the notation
@@ -54,6 +60,11 @@ mod tests {
         assert_eq!(quoted("narenas:1,tcache:false"), "narenas:1,tcache:false");
         assert_eq!(quoted("tcache_ncached_max:8-64:1|128-256:7"), "'tcache_ncached_max:8-64:1|128-256:7'");
         assert_eq!(kubernetes_line("A", "\"\\"), "- {name: A, value: \"\\\"\\\\\"}");
+    }
+
+    #[test]
+    fn a_unit_of_systemd_has_no_specifiers() {
+        assert_eq!(systemd("A", "50%\"x"), "Environment=\"A=50%%\\\"x\"");
     }
 
     #[test]

@@ -1,13 +1,12 @@
 //! The answer in words. In: what a search found. Out: a table, the recommendation, the reason, and the lines to paste.
 
-use allocanary_cell::description::Description;
 use allocanary_cell::spec::Spec;
 use allocanary_study::reports::{anatomies, words, wrapped};
 use allocanary_study::summary::anatomy::{self, Anatomy, PARTS, Part};
 use allocanary_study::summary::{Estimate, Metric, Verdict, metric_index};
 
 use crate::goal::Goal;
-use crate::lines::lines;
+use crate::places::{Place, places};
 use crate::proof::{Finalist, Limit};
 use crate::search::{Searched, allocator};
 use crate::space::limits;
@@ -18,8 +17,6 @@ pub struct Asked<'a> {
     pub goal: &'a Goal,
     /// The workload and its size: `server with 40 threads on 40 emulated cores`.
     pub job: &'a str,
-    /// The available cells.
-    pub cells: &'a [Description],
 }
 
 /// The finalists, one below the other: the candidate, and below it its figures against the present candidate's.
@@ -207,11 +204,10 @@ fn capital(text: &str) -> String {
 }
 
 /// The lines to paste for the recommended candidate.
-pub fn paste(found: &Searched, asked: &Asked) -> Option<String> {
+pub fn paste(found: &Searched) -> Option<String> {
     let spec = Spec::parse(&found.recommended()?.candidate).ok()?;
-    let cell = asked.cells.iter().find(|cell| cell.allocator == spec.name)?;
-    let form = |lines: crate::lines::Lines| format!("{}:\n{}\n", lines.place, indented(&lines.text));
-    Some(lines(&spec, cell).into_iter().map(form).collect::<Vec<_>>().join("\n"))
+    let form = |place: Place| format!("{}:\n{}\n", place.name, indented(&place.text));
+    Some(places(&spec).into_iter().map(form).collect::<Vec<_>>().join("\n"))
 }
 
 fn indented(text: &str) -> String {
@@ -272,7 +268,7 @@ mod tests {
     #[test]
     fn a_recommendation_says_what_it_saves_what_it_costs_and_what_held_the_rest() {
         let (found, goal) = found(20.0, 990.0);
-        let asked = Asked { goal: &goal, job: "server, 40 threads on 40 cores", cells: &[] };
+        let asked = Asked { goal: &goal, job: "server, 40 threads on 40 cores" };
         let text = recommendation(&found, &asked);
         for said in [
             "Use jemalloc:narenas=1,tcache=false instead of jemalloc: rss 20.1 MiB instead of 95.4 MiB, -79 %",
@@ -301,13 +297,13 @@ mod tests {
     #[test]
     fn keep_what_you_have_names_the_nearest_and_why() {
         let (found, goal) = found(12.0, 500.0);
-        let asked = Asked { goal: &goal, job: "server", cells: &[] };
+        let asked = Asked { goal: &goal, job: "server" };
         let text = recommendation(&found, &asked);
         assert!(
             text.starts_with("Keep what you have, jemalloc: of 26 candidates none is surely better in rss"),
             "{text}"
         );
         assert!(text.contains("throughput -50 % (beyond the limit)"), "{text}");
-        assert!(paste(&found, &asked).is_none());
+        assert!(paste(&found).is_none());
     }
 }

@@ -6,14 +6,14 @@
 //! 2. A [`race`] drops those that others dominate, by a few rows of each. The rows come from a [`Measure`]: cells of a
 //!    study today, any other source of rows later.
 //! 3. The finalists and what the user has now are measured on fresh rows. The [`proof`] compares only these.
-//! 4. The [`answer`] says in words what to do, and [`lines`](mod@lines) has the lines to paste.
+//! 4. The [`answer`] says in words what to do, and [`places`](mod@places) has the lines to paste.
 
 // This crate returns numbers and texts. Only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 
 pub mod answer;
 pub mod goal;
-pub mod lines;
+pub mod places;
 pub mod proof;
 pub mod race;
 pub mod search;

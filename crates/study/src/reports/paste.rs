@@ -69,7 +69,7 @@ fn lines(candidate: &str, environment: &BTreeMap<String, String>) -> Vec<String>
     out.push(format!("shell       {}", each(paste::shell).collect::<Vec<_>>().join(" ")));
     out.extend(each(paste::dockerfile).map(|line| format!("Dockerfile  {line}")));
     out.extend(each(paste::kubernetes_line).map(|line| format!("Kubernetes  {line}")));
-    out.extend(environment.iter().map(|(name, value)| format!("systemd     Environment=\"{name}={value}\"")));
+    out.extend(each(paste::systemd).map(|line| format!("systemd     {line}")));
     // A program that `install!` serves calls `thread_idle` itself: it is a setting of the preloads only.
     let settable = Spec::parse(candidate).map(|mut spec| {
         spec.settings.remove("thread_idle");

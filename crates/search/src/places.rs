@@ -1,0 +1,164 @@
+//! The lines to paste. In: a candidate. Out: for each place a title and the text.
+
+use allocanary_allocators::paste;
+use allocanary_cell::spec::Spec;
+use allocanary_study::lines::Lines;
+
+/// The text for one place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The place: `Dockerfile`.
+    pub name: &'static str,
+    /// The text, ready to paste.
+    pub text: String,
+}
+
+/// The lines of a candidate for every place in which its settings can stand. None for an allocator that is not ours.
+pub fn places(candidate: &Spec) -> Vec<Place> {
+    let Some(lines) = Lines::of(&candidate.to_string()) else { return Vec::new() };
+    let variables = variables(&lines);
+    let each = |form: &dyn Fn(&str, &str) -> String| -> String {
+        variables.iter().map(|(name, value)| form(name, value)).collect::<Vec<_>>().join("\n")
+    };
+    let mut found = Vec::new();
+    let mut add = |name, text: String| found.push(Place { name, text });
+    if !variables.is_empty() {
+        add("environment of a shell", each(&|name, value| format!("export {}", paste::shell(name, value))));
+        add("Dockerfile", each(&paste::dockerfile));
+        let kubernetes = each(&|name, value| format!("  {}", paste::kubernetes(name, value).join("\n  ")));
+        add("Kubernetes, in the container's spec", format!("env:\n{kubernetes}"));
+        add("systemd, in [Service]", each(&paste::systemd));
+    }
+    found.extend(rust(&lines));
+    found.extend(c(candidate));
+    found.extend(services(candidate, &variables));
+    found
+}
+
+/// The variables that configure the allocator. A Rust program with tikv-jemallocator reads the prefixed variable; a
+/// program that links jemalloc itself reads `MALLOC_CONF`.
+fn variables(lines: &Lines) -> Vec<(String, String)> {
+    let first = lines.variables.first().map(|(_, value)| value.clone());
+    let also = lines.also.zip(first).map(|(name, value)| (name.to_string(), value));
+    lines.variables.iter().cloned().chain(also).collect()
+}
+
+/// `install!` in a Rust program.
+fn rust(lines: &Lines) -> Option<Place> {
+    let install = lines.install.as_ref()?;
+    let feature = match lines.allocator.as_str() {
+        "system" => String::new(),
+        name => format!("features = [\"{name}\"], "),
+    };
+    let text = format!(
+        "# Cargo.toml\nallocanary = {{ version = \"0.1\", {feature}default-features = false }}\n// main.rs\n{install}"
+    );
+    Some(Place { name: "Rust", text })
+}
+
+/// mallopt's name for each.
+const MALLOPT: [(&str, &str); 7] = [
+    ("arena_max", "M_ARENA_MAX"),
+    ("arena_test", "M_ARENA_TEST"),
+    ("trim_threshold", "M_TRIM_THRESHOLD"),
+    ("mmap_threshold", "M_MMAP_THRESHOLD"),
+    ("top_pad", "M_TOP_PAD"),
+    ("mmap_max", "M_MMAP_MAX"),
+    ("mxfast", "M_MXFAST"),
+];
+
+/// The settings in C's code.
+fn c(candidate: &Spec) -> Option<Place> {
+    if candidate.settings.is_empty() {
+        return None;
+    }
+    let text = match candidate.name.as_str() {
+        "jemalloc" => {
+            let pairs: Vec<String> = candidate.settings.iter().map(|(name, value)| format!("{name}:{value}")).collect();
+            format!("const char *malloc_conf = \"{}\";", pairs.join(","))
+        }
+        "system" => {
+            let call = |(name, value): (&String, &String)| {
+                let (_, option) = MALLOPT.iter().find(|(known, _)| known == name)?;
+                Some(format!("mallopt({option}, {value});"))
+            };
+            let calls: Option<Vec<String>> = candidate.settings.iter().map(call).collect();
+            format!("#include <malloc.h>\n/* first in main */\n{}", calls?.join("\n"))
+        }
+        "mimalloc" => {
+            let call = |(name, value): (&String, &String)| format!("mi_option_set(mi_option_{name}, {value});");
+            let calls: Vec<String> = candidate.settings.iter().map(call).collect();
+            format!("#include <mimalloc.h>\n/* first in main */\n{}", calls.join("\n"))
+        }
+        _ => return None,
+    };
+    Some(Place { name: "C and C++", text })
+}
+
+/// A service in another language gets an allocator by its preload, which reaches C's malloc only.
+fn services(candidate: &Spec, variables: &[(String, String)]) -> Option<Place> {
+    let name = &candidate.name;
+    let start = if name == "system" {
+        // It has this malloc already.
+        variables.iter().map(|(name, value)| paste::shell(name, value)).collect::<Vec<_>>().join(" ")
+    } else {
+        let settings: Vec<String> = candidate.settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let settings = Some(settings.join(",")).filter(|settings| !settings.is_empty());
+        let library = paste::shell("LD_PRELOAD", &format!("/usr/local/lib/preload-{name}"));
+        let settings = settings.map_or(String::new(), |text| format!(" {}", paste::shell("ALLOCANARY_PRELOAD", &text)));
+        format!("{library}{settings}")
+    };
+    if start.is_empty() {
+        return None;
+    }
+    let where_it_is = match name.as_str() {
+        "system" => String::new(),
+        name => format!("# the library: `allocanary preload {name}` prints its place\n"),
+    };
+    let text = format!(
+        "{where_it_is}{start} python3 service.py\n\
+         # Python's small objects have an allocator of their own; PYTHONMALLOC=malloc sends them here.\n\
+         # Go: only what cgo's C code allocates is reached."
+    );
+    Some(Place { name: "a Python or Go service", text })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(candidate: &str) -> String {
+        let found = places(&Spec::parse(candidate).unwrap());
+        found.iter().map(|place| format!("{}:\n{}\n", place.name, place.text)).collect()
+    }
+
+    #[test]
+    fn every_place_has_its_own_form() {
+        let said = text("jemalloc:narenas=1,tcache=false");
+        for line in [
+            "export _RJEM_MALLOC_CONF=narenas:1,tcache:false\n",
+            "ENV MALLOC_CONF=narenas:1,tcache:false\n",
+            "  - name: _RJEM_MALLOC_CONF\n    value: \"narenas:1,tcache:false\"\n",
+            "Environment=\"MALLOC_CONF=narenas:1,tcache:false\"\n",
+            "const char *malloc_conf = \"narenas:1,tcache:false\";\n",
+            "allocanary::install!(jemalloc, narenas = 1, tcache = false);\n",
+            "LD_PRELOAD=/usr/local/lib/preload-jemalloc ALLOCANARY_PRELOAD=narenas=1,tcache=false python3 service.py",
+        ] {
+            assert!(said.contains(line), "{line}\n{said}");
+        }
+        let said = text("system:arena_max=1");
+        for line in [
+            "export GLIBC_TUNABLES=glibc.malloc.arena_max=1\n",
+            "mallopt(M_ARENA_MAX, 1);\n",
+            "allocanary::install!(system, arena_max = 1);\n",
+        ] {
+            assert!(said.contains(line), "{line}\n{said}");
+        }
+        let said = text("system:tcache_count=0");
+        assert!(!said.contains("install!") && !said.contains("mallopt"), "a program cannot set it: {said}");
+        let said = text("mimalloc:allow_thp=0");
+        assert!(said.contains("ENV MIMALLOC_ALLOW_THP=0\n") && said.contains("mi_option_set(mi_option_allow_thp, 0);"));
+        assert!(text("system").contains("install!(system);") && !text("system").contains("Python"));
+        assert_eq!(text("rpmalloc:a=1"), "");
+    }
+}
