@@ -8,6 +8,7 @@
 //! `ALLOCANARY_RECORD_MAX` is the largest size of a trace in bytes (1 GiB), `ALLOCANARY_RECORD_RATE` records one block
 //! in this many, chosen by its address.
 
+mod config;
 mod process;
 pub mod real;
 mod thread;

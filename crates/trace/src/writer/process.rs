@@ -8,11 +8,10 @@ use std::ffi::{CStr, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
+use super::config::{self, Config, config};
 use super::tls::ticks;
 use crate::format::{CHUNK_ALIGN, HEADER, MAGIC, TICK_SHIFT, VERSION, at};
 
-/// Default of `ALLOCANARY_RECORD_MAX`.
-const DEFAULT_LIMIT: u64 = 1 << 30;
 /// Time between two readings of RssAnon, in nanoseconds.
 const SAMPLE_NS: u64 = 100_000_000;
 /// Thread states and rests of chunks that wait for a new thread.
@@ -56,23 +55,6 @@ pub(super) fn is_multi() -> bool {
     MULTI.load(Relaxed) != 0
 }
 
-/// What the environment said, kept: a child's environment may be another.
-struct Config {
-    folder: [u8; 3072],
-    length: usize,
-    limit: u64,
-    rate: u32,
-}
-
-/// Written by the one thread that finds `CONFIGURED` 0.
-static mut CONFIG: Config = Config { folder: [0; 3072], length: 0, limit: DEFAULT_LIMIT, rate: 1 };
-/// 0 unread, 1 being read, 2 record, 3 do not.
-static CONFIGURED: AtomicU32 = AtomicU32::new(0);
-
-unsafe extern "C" {
-    static environ: *const *const libc::c_char;
-}
-
 /// Maps private memory that a fork wipes.
 pub(super) fn map_wiped(length: usize) -> *mut u8 {
     let Some(start) = allocanary_kernel::sys::map_zeroed(length) else { return null_mut() };
@@ -96,21 +78,14 @@ pub(super) fn ready() -> Option<&'static Process> {
     begin()
 }
 
-/// Whether the environment asks for nothing, for good.
-pub(super) fn is_off() -> bool {
-    CONFIGURED.load(SeqCst) == 3
-}
-
 #[cold]
 fn begin() -> Option<&'static Process> {
-    if !configured() {
-        return None;
-    }
+    let config = config()?;
     let mut page = PROCESS.load(SeqCst);
     if page.is_null() {
         let new: *mut Process = map_wiped(size_of::<Process>().next_multiple_of(4096)).cast();
         if new.is_null() {
-            CONFIGURED.store(3, SeqCst); // no such kernel, or no memory
+            config::turn_off(); // no such kernel, or no memory
             return None;
         }
         page = match PROCESS.compare_exchange(null_mut(), new, SeqCst, SeqCst) {
@@ -124,38 +99,9 @@ fn begin() -> Option<&'static Process> {
         // Another thread begins the file: this call is not recorded.
         return (process.state.load(SeqCst) == 2).then_some(process);
     }
-    let begun = open_file(process);
+    let begun = open_file(process, config);
     process.state.store(if begun { 2 } else { 3 }, SeqCst);
     begun.then_some(process)
-}
-
-/// Reads the environment once.
-fn configured() -> bool {
-    // SAFETY: reads a pointer that the C library sets before it runs constructors.
-    if unsafe { environ.is_null() } {
-        return false;
-    }
-    if let Err(state) = CONFIGURED.compare_exchange(0, 1, SeqCst, SeqCst) {
-        return state == 2;
-    }
-    // SAFETY: this thread alone writes the configuration, and others read it after state 2.
-    let on = unsafe {
-        let config = &raw mut CONFIG;
-        let config = &mut *config;
-        let variable = |name: &CStr| allocanary_kernel::sys::variable(name);
-        let folder = variable(c"ALLOCANARY_RECORD").unwrap_or_default();
-        let number = |name| variable(name).and_then(allocanary_kernel::sys::first_number);
-        config.limit = number(c"ALLOCANARY_RECORD_MAX").unwrap_or(DEFAULT_LIMIT).clamp(64 << 10, 1 << 46) & !4095;
-        config.rate = number(c"ALLOCANARY_RECORD_RATE").unwrap_or(1).clamp(1, 1 << 20) as u32;
-        let fits = !folder.is_empty() && folder.len() < config.folder.len();
-        if fits {
-            config.folder[..folder.len()].copy_from_slice(folder);
-            config.length = folder.len();
-        }
-        fits
-    };
-    CONFIGURED.store(if on { 2 } else { 3 }, SeqCst);
-    on
 }
 
 /// A text that is built on the stack.
@@ -199,10 +145,7 @@ fn clock(id: libc::clockid_t) -> u64 {
 }
 
 /// Creates and maps the file, and writes its header.
-fn open_file(process: &Process) -> bool {
-    let config = &raw const CONFIG;
-    // SAFETY: the configuration is complete.
-    let config = unsafe { &*config };
+fn open_file(process: &Process, config: &Config) -> bool {
     let mut program = [0; 512];
     // SAFETY: the kernel writes at most one byte less than the buffer has.
     let length = unsafe { libc::readlink(c"/proc/self/exe".as_ptr(), program.as_mut_ptr().cast(), program.len() - 1) };
@@ -213,7 +156,7 @@ fn open_file(process: &Process) -> bool {
     let mut file = -1;
     for number in 0..10_000 {
         let mut path = Text::<4096>::new();
-        path.add(&config.folder[..config.length]);
+        path.add(config.folder());
         path.add(b"/");
         path.add(&name[..name.len().min(64)]);
         path.add(b"-");

@@ -3,6 +3,7 @@
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::SeqCst;
 
+use super::config;
 use super::process::{self, KEY, Process};
 use super::tls::{self, ticks};
 use crate::coder::{Coder, Event, How};
@@ -171,7 +172,7 @@ fn slow(mut this: *mut Thread) -> *mut Thread {
                     process::ready().map_or(null_mut(), |process| process.make_thread(Thread::BYTES)).cast();
                 if made.is_null() {
                     // Off for good, or only while another thread begins the file.
-                    tls::set::<Thread>(if process::is_off() { QUIET } else { null_mut() });
+                    tls::set::<Thread>(if config::is_off() { QUIET } else { null_mut() });
                     return null_mut();
                 }
                 watch_end(made);

@@ -1,0 +1,90 @@
+//! What the environment asks of the recorder. In: `ALLOCANARY_RECORD` and its like, once. Out: one value for the
+//! process's life, which its forks inherit: a child's environment may be another.
+
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+
+use allocanary_kernel::sys;
+
+/// Default of `ALLOCANARY_RECORD_MAX`, in bytes.
+const DEFAULT_LIMIT: u64 = 1 << 30;
+
+/// What to record, and where.
+pub(super) struct Config {
+    folder: [u8; 3072],
+    length: usize,
+    /// Length of a trace at most, in bytes.
+    pub(super) limit: u64,
+    /// One block in so many is recorded.
+    pub(super) rate: u32,
+}
+
+impl Config {
+    /// The folder of the traces.
+    pub(super) fn folder(&self) -> &[u8] {
+        &self.folder[..self.length]
+    }
+}
+
+const UNREAD: u32 = 0;
+const READING: u32 = 1;
+const RECORD: u32 = 2;
+const OFF: u32 = 3;
+
+static STATE: AtomicU32 = AtomicU32::new(UNREAD);
+/// Written by the one thread that turns `STATE` from `UNREAD` to `READING`.
+static mut CONFIG: Config = Config { folder: [0; 3072], length: 0, limit: DEFAULT_LIMIT, rate: 1 };
+
+unsafe extern "C" {
+    static environ: *const *const libc::c_char;
+}
+
+/// Whether nothing is recorded, for good.
+pub(super) fn is_off() -> bool {
+    STATE.load(SeqCst) == OFF
+}
+
+/// Records nothing from now on.
+pub(super) fn turn_off() {
+    STATE.store(OFF, SeqCst);
+}
+
+/// The configuration; read from the environment at the first call. None where nothing is to be recorded, and before
+/// the C library knows the environment.
+pub(super) fn config() -> Option<&'static Config> {
+    // SAFETY: reads a pointer that the C library sets before it runs constructors.
+    if unsafe { environ.is_null() } {
+        return None;
+    }
+    let state = match STATE.compare_exchange(UNREAD, READING, SeqCst, SeqCst) {
+        Ok(_) => {
+            // SAFETY: only this thread turned the state to `READING`, and nobody reads before `RECORD`.
+            let asked = unsafe { (&raw mut CONFIG).as_mut() }.is_some_and(read);
+            let state = if asked { RECORD } else { OFF };
+            STATE.store(state, SeqCst);
+            state
+        }
+        Err(state) => state,
+    };
+    if state != RECORD {
+        return None;
+    }
+    // SAFETY: nobody writes any more.
+    unsafe { (&raw const CONFIG).as_ref() }
+}
+
+/// Reads the environment; whether it asks for a recording.
+fn read(config: &mut Config) -> bool {
+    // SAFETY: the values are used up in this function, before the program can change its environment.
+    let variable = |name: &CStr| unsafe { sys::variable(name) };
+    let folder = variable(c"ALLOCANARY_RECORD").unwrap_or_default();
+    let number = |name| variable(name).and_then(sys::first_number);
+    config.limit = number(c"ALLOCANARY_RECORD_MAX").unwrap_or(DEFAULT_LIMIT).clamp(64 << 10, 1 << 46) & !4095;
+    config.rate = number(c"ALLOCANARY_RECORD_RATE").unwrap_or(1).clamp(1, 1 << 20) as u32;
+    let fits = !folder.is_empty() && folder.len() < config.folder.len();
+    if fits {
+        config.folder[..folder.len()].copy_from_slice(folder);
+        config.length = folder.len();
+    }
+    fits
+}
