@@ -5,9 +5,11 @@ mod around;
 mod figures;
 mod group;
 mod launcher;
+mod marks;
 mod pipes;
 mod proof;
 mod ready;
+mod running;
 mod tree;
 mod watch;
 
@@ -18,26 +20,23 @@ pub use ready::Ready;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::cause::cause;
 use allocanary_cell::Cell;
 use allocanary_cell::program::Program;
 use allocanary_cell::sample::{Answer, Failure, FailureKind};
 use allocanary_cell::workload::Phase;
-use allocanary_kernel::sys::{self, Usage};
+use allocanary_kernel::sys;
 use allocanary_kernel::units::parse_duration;
-use around::{Around, how, signal_number};
-use group::Group;
-use pipes::Pipe;
-use tree::{Details, Sizes};
+use around::Around;
+use marks::{Marks, SIZES, START, readings};
+use running::{LEFT, Running};
+use tree::Details;
 use watch::Watch;
 
-/// The time that a service has to end after its signal, and processes that a program leaves have to end by themselves.
-const GRACE: Duration = Duration::from_secs(10);
-const LEFT: Duration = Duration::from_secs(1);
+/// The default time that a service is idle.
+const SETTLE: Duration = Duration::from_secs(5);
 
 /// Where one run happens, and with what.
 pub struct Place<'a> {
@@ -69,228 +68,6 @@ pub struct Ran {
 
 fn fail<T>(kind: FailureKind, text: impl Into<String>) -> Result<T, Failure> {
     Err(Failure { kind, text: text.into() })
-}
-
-/// The readings at each mark.
-#[derive(Default)]
-struct Marks {
-    phases: Vec<Phase>,
-    columns: BTreeMap<String, Vec<Option<u64>>>,
-}
-
-impl Marks {
-    fn mark(&mut self, phase: Phase, readings: &[(&str, Option<u64>)]) {
-        for (name, value) in readings {
-            let column = self.columns.entry(name.to_string()).or_default();
-            column.resize(self.phases.len(), None);
-            column.push(*value);
-        }
-        self.phases.push(phase);
-        self.columns.values_mut().for_each(|column| column.resize(self.phases.len(), None));
-    }
-
-    /// Replaces a value at the last mark.
-    fn set(&mut self, name: &str, value: u64) {
-        let marks = self.phases.len();
-        let column = self.columns.entry(name.to_string()).or_default();
-        column.resize(marks, None);
-        if let Some(last) = column.last_mut() {
-            *last = Some(value);
-        }
-    }
-
-    /// A mark with a complete reading.
-    fn read(&mut self, phase: Phase, watch: &mut Watch) {
-        let (sizes, details) = watch.read();
-        self.mark(phase, &readings(&sizes, &details, watch.peak));
-    }
-}
-
-/// How many of the readings are sizes of processes.
-const SIZES: usize = 6;
-
-fn readings(sizes: &Sizes, details: &Details, peak: u64) -> [(&'static str, Option<u64>); 14] {
-    [
-        ("rss_bytes", Some(sizes.rss)),
-        ("peak_rss_bytes", Some(peak)),
-        ("rss_anon_bytes", Some(sizes.anon)),
-        ("vsz_bytes", Some(sizes.vsz)),
-        ("threads", Some(sizes.threads)),
-        ("processes", Some(sizes.processes)),
-        ("minor_faults", Some(details.minor_faults)),
-        ("major_faults", Some(details.major_faults)),
-        ("user_us", Some(details.user_us)),
-        ("system_us", Some(details.system_us)),
-        ("pss_bytes", details.pss),
-        ("private_bytes", details.private),
-        ("lazy_free_bytes", details.lazy_free),
-        ("anon_huge_bytes", details.huge),
-    ]
-}
-
-/// A program that was started. Whatever happens, dropping it ends it with all that it has started.
-struct Running<'a> {
-    place: &'a Place<'a>,
-    root: u32,
-    watch: Watch,
-    out: Pipe,
-    err: Pipe,
-    group: Option<Group>,
-    started: Instant,
-    /// The first process's status and resources, when it has ended.
-    ended: Option<(i32, Usage)>,
-    /// The resources of processes that it left to us.
-    orphans: Usage,
-    is_over: bool,
-}
-
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        self.end();
-    }
-}
-
-impl<'a> Running<'a> {
-    fn start(place: &'a Place<'a>) -> Result<Running<'a>, Failure> {
-        let program = &place.program;
-        let limits = limits(program).map_err(|text| Failure { kind: FailureKind::Start, text })?;
-        let start = |text: String| Failure { kind: FailureKind::Start, text };
-        let group = match limits == Limits::default() {
-            true => None,
-            false => Some(Group::make(limits).map_err(start)?),
-        };
-        let entries = group.as_ref().map_or(Ok(Vec::new()), Group::entries).map_err(start)?;
-        let name = program.command.first().map_or("", String::as_str);
-        let spawn = || -> std::io::Result<(u32, Pipe, Pipe)> {
-            let mut command = Command::new(name);
-            command.args(&program.command[1..]).env_clear().envs(&place.environment);
-            let input = program.stdin.as_ref().map(std::fs::File::open).transpose()?;
-            command.stdin(input.map_or_else(Stdio::null, Stdio::from)).stdout(Stdio::piped()).stderr(Stdio::piped());
-            sys::prepare(&mut command, entries);
-            let mut child = command.spawn()?;
-            let line = program.ready.as_deref().and_then(|text| text.strip_prefix("line:"));
-            let mut pipes = || -> std::io::Result<(Pipe, Pipe)> {
-                let (out, err) = (child.stdout.take().expect("it is piped"), child.stderr.take().expect("it is piped"));
-                let file = |name: &str| place.folder.join(name);
-                Ok((Pipe::read(out, &file("stdout"), line)?, Pipe::read(err, &file("stderr"), line)?))
-            };
-            match pipes() {
-                Ok((out, err)) => Ok((child.id(), out, err)),
-                Err(error) => {
-                    tree::end(child.id(), &Default::default());
-                    let _ = child.wait();
-                    Err(error)
-                }
-            }
-        };
-        let (root, out, err) = spawn()
-            .map_err(|error| start(format!("{name} could not be started: {}", cause(&error, Path::new(name)))))?;
-        Ok(Running {
-            place,
-            root,
-            watch: Watch::of(root),
-            out,
-            err,
-            group,
-            started: Instant::now(),
-            ended: None,
-            orphans: Usage::default(),
-            is_over: false,
-        })
-    }
-
-    fn until(&self) -> Instant {
-        self.started + self.place.deadline
-    }
-
-    /// Whether the run has to stop: its time is over, or the user has interrupted it.
-    fn must_stop(&self) -> bool {
-        self.place.stop.load(Ordering::Relaxed) || Instant::now() >= self.until()
-    }
-
-    /// Waits and samples for a moment; whether the first process still runs.
-    fn step(&mut self, watched: &sys::Watched) -> bool {
-        self.watch.sample();
-        watched.sleep(self.watch.pause().min(Duration::from_millis(20)));
-        self.is_running()
-    }
-
-    fn is_running(&mut self) -> bool {
-        if self.ended.is_none() {
-            match sys::reap(self.root) {
-                Ok(None) => {}
-                Ok(Some(ended)) => self.ended = Some(ended),
-                Err(_) => self.ended = Some((0, Usage::default())),
-            }
-        }
-        self.ended.is_none()
-    }
-
-    /// Collects orphans that have ended; whether any process of the program is alive.
-    fn is_alive(&mut self) -> bool {
-        let running = self.is_running();
-        let alive: Vec<u32> = tree::members(&self.watch.others);
-        for pid in alive {
-            if pid != self.root
-                && let Ok(Some((_, usage))) = sys::reap(pid)
-            {
-                self.orphans = tree::added(self.orphans, usage);
-            }
-        }
-        running || !self.watch.alive().is_empty()
-    }
-
-    /// Ends all processes.
-    fn end(&mut self) {
-        if std::mem::replace(&mut self.is_over, true) {
-            return;
-        }
-        self.orphans = tree::added(self.orphans, tree::end(self.root, &self.watch.others));
-        self.is_running();
-        self.out.finish(LEFT);
-        self.err.finish(LEFT);
-    }
-
-    /// What it wrote last.
-    fn last(&self) -> String {
-        let (err, out) = (self.err.last_lines(), self.out.last_lines());
-        match (err.is_empty(), out.is_empty()) {
-            (false, _) => format!(": {err}"),
-            (true, false) => format!(": {out}"),
-            (true, true) => String::new(),
-        }
-    }
-
-    /// The failure of a program that has ended when it should not, or by a signal or an exit code.
-    fn failure(&mut self, when: &str) -> Failure {
-        self.end();
-        let Some((status, _)) = self.ended else {
-            return Failure { kind: FailureKind::Crashed, text: format!("ended{when}{}", self.last()) };
-        };
-        if self.group.as_ref().is_some_and(|group| group.kills() > 0) {
-            let memory = self.place.program.memory.as_deref().unwrap_or_default();
-            let text = format!("killed by the kernel for memory: it needs more than --memory {memory}{}", self.last());
-            return Failure { kind: FailureKind::OutOfMemory, text };
-        }
-        Failure { kind: FailureKind::Crashed, text: format!("{}{when}{}", how(status), self.last()) }
-    }
-
-    fn late(&mut self, what: &str) -> Failure {
-        self.end();
-        let seconds = self.place.deadline.as_secs_f64();
-        let text = format!("{what} within its deadline of {seconds} s (--deadline){}", self.last());
-        Failure { kind: FailureKind::Late, text }
-    }
-
-    /// All that it and its descendants have used.
-    fn used(&self) -> Usage {
-        tree::added(self.ended.map_or(Usage::default(), |(_, usage)| usage), self.orphans)
-    }
-
-    /// A command of the user's around the program.
-    fn around<'b>(&'b self, flag: &'b str, text: &'b str, input: Option<&'b Path>) -> Around<'b> {
-        self.place.around(flag, text, input)
-    }
 }
 
 impl Place<'_> {
@@ -377,7 +154,7 @@ impl Place<'_> {
             let until = Instant::now() + self.deadline;
             running.around("--check", text, Some(&running.out.file)).run(None, until, self.stop)?;
         }
-        let figures = self.figures(&running.out.file, &running)?;
+        let figures = self.figures(&running.out.file)?;
         let answer = Answer {
             operations: 1,
             active_ns: wall.as_nanos() as u64,
@@ -441,7 +218,7 @@ impl Place<'_> {
             }
             running.watch.sample();
             let pause = running.watch.pause().min(settled.saturating_duration_since(Instant::now()));
-            watched_sleep(&mut running, &watched, pause.min(Duration::from_millis(50)));
+            running.sleep(&watched, pause.min(Duration::from_millis(50)));
         }
         if !running.is_alive() {
             return Err(running.failure(" while it was idle"));
@@ -452,7 +229,7 @@ impl Place<'_> {
         let used = running.used();
         marks.set("context_switches", used.switches);
         let figures = match &self.program.load {
-            Some(_) => self.figures(&self.folder.join("load"), &running)?,
+            Some(_) => self.figures(&self.folder.join("load"))?,
             None => BTreeMap::new(),
         };
         let mut answer = Answer { active_ns: wall.as_nanos() as u64, figures, ..self.answer(marks, &running) };
@@ -482,11 +259,7 @@ impl Place<'_> {
     }
 
     /// The figures that the user named, from an output.
-    fn figures(
-        &self,
-        output: &Path,
-        _running: &Running,
-    ) -> Result<BTreeMap<String, allocanary_cell::program::Figure>, Failure> {
+    fn figures(&self, output: &Path) -> Result<BTreeMap<String, allocanary_cell::program::Figure>, Failure> {
         let mut found = BTreeMap::new();
         if self.program.metric.is_empty() {
             return Ok(found);
@@ -502,56 +275,5 @@ impl Place<'_> {
             found.insert(wanted.name, figure);
         }
         Ok(found)
-    }
-}
-
-/// The default time that a service is idle.
-const SETTLE: Duration = Duration::from_secs(5);
-
-/// At its start a program has used nothing. Its memory is not read: the loader may still be at work.
-const START: [(&str, Option<u64>); 4] =
-    [("user_us", Some(0)), ("system_us", Some(0)), ("minor_faults", Some(0)), ("major_faults", Some(0))];
-
-fn watched_sleep(running: &mut Running, watched: &sys::Watched, most: Duration) {
-    match running.ended {
-        None => watched.sleep(most),
-        Some(_) => std::thread::sleep(most),
-    }
-    running.is_running();
-}
-
-impl Running<'_> {
-    fn is_ready(&mut self, ready: &Ready) -> Result<bool, Failure> {
-        Ok(match ready {
-            Ready::Line(_) => self.out.has_wanted() || self.err.has_wanted(),
-            Ready::Command(text) => {
-                let mut watch = std::mem::replace(&mut self.watch, Watch::of(self.root));
-                let (place, until) = (self.place, self.until());
-                let done = place.around("--ready", text, None).attempt(Some(&mut watch), until, place.stop);
-                self.watch = watch;
-                done?.ok
-            }
-            _ => ready.answers() == Some(true),
-        })
-    }
-
-    /// Sends the signal that ends a service, and waits; whether it had to be killed.
-    fn stop(&mut self) -> bool {
-        let signal = self.place.program.stop.as_deref().and_then(signal_number).unwrap_or(libc::SIGTERM);
-        // A daemon has left the first process, so every process that has no parent below us gets the signal.
-        let roots: Vec<u32> = if self.is_running() { vec![self.root] } else { self.watch.alive().to_vec() };
-        roots.iter().for_each(|pid| sys::signal(*pid, false, signal));
-        let until = Instant::now() + GRACE;
-        let mut pause = Duration::from_millis(1);
-        while self.is_alive() {
-            if Instant::now() >= until || self.place.stop.load(Ordering::Relaxed) {
-                self.end();
-                return true;
-            }
-            std::thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_millis(20));
-        }
-        self.end();
-        false
     }
 }

@@ -1,0 +1,69 @@
+//! What is read at each mark. In: sizes of processes, and what they have used. Out: the columns of a row.
+
+use std::collections::BTreeMap;
+
+use super::tree::{Details, Sizes};
+use super::watch::Watch;
+use allocanary_cell::workload::Phase;
+
+/// The readings at each mark.
+#[derive(Default)]
+pub(super) struct Marks {
+    pub(super) phases: Vec<Phase>,
+    pub(super) columns: BTreeMap<String, Vec<Option<u64>>>,
+}
+
+impl Marks {
+    pub(super) fn mark(&mut self, phase: Phase, readings: &[(&str, Option<u64>)]) {
+        for (name, value) in readings {
+            let column = self.columns.entry(name.to_string()).or_default();
+            column.resize(self.phases.len(), None);
+            column.push(*value);
+        }
+        self.phases.push(phase);
+        self.columns.values_mut().for_each(|column| column.resize(self.phases.len(), None));
+    }
+
+    /// Replaces a value at the last mark.
+    pub(super) fn set(&mut self, name: &str, value: u64) {
+        let marks = self.phases.len();
+        let column = self.columns.entry(name.to_string()).or_default();
+        column.resize(marks, None);
+        if let Some(last) = column.last_mut() {
+            *last = Some(value);
+        }
+    }
+
+    /// A mark with a complete reading.
+    pub(super) fn read(&mut self, phase: Phase, watch: &mut Watch) {
+        let (sizes, details) = watch.read();
+        self.mark(phase, &readings(&sizes, &details, watch.peak));
+    }
+}
+
+/// How many of the readings are sizes of processes.
+pub(super) const SIZES: usize = 6;
+
+/// The readings by name.
+pub(super) fn readings(sizes: &Sizes, details: &Details, peak: u64) -> [(&'static str, Option<u64>); 14] {
+    [
+        ("rss_bytes", Some(sizes.rss)),
+        ("peak_rss_bytes", Some(peak)),
+        ("rss_anon_bytes", Some(sizes.anon)),
+        ("vsz_bytes", Some(sizes.vsz)),
+        ("threads", Some(sizes.threads)),
+        ("processes", Some(sizes.processes)),
+        ("minor_faults", Some(details.minor_faults)),
+        ("major_faults", Some(details.major_faults)),
+        ("user_us", Some(details.user_us)),
+        ("system_us", Some(details.system_us)),
+        ("pss_bytes", details.pss),
+        ("private_bytes", details.private),
+        ("lazy_free_bytes", details.lazy_free),
+        ("anon_huge_bytes", details.huge),
+    ]
+}
+
+/// At its start a program has used nothing. Its memory is not read: the loader may still be at work.
+pub(super) const START: [(&str, Option<u64>); 4] =
+    [("user_us", Some(0)), ("system_us", Some(0)), ("minor_faults", Some(0)), ("major_faults", Some(0))];

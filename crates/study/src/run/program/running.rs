@@ -1,0 +1,233 @@
+//! A program that was started, with all that it starts. In: a place. Out: whether it runs, is ready, has ended and how; and
+//! its end, whatever happens.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::Limits;
+use super::Place;
+use super::around::{Around, how, signal_number};
+use super::group::Group;
+use super::launcher::limits;
+use super::pipes::Pipe;
+use super::ready::Ready;
+use super::tree;
+use super::watch::Watch;
+use crate::run::cause::cause;
+use allocanary_cell::sample::{Failure, FailureKind};
+use allocanary_kernel::sys::{self, Usage};
+
+/// The time that a service has to end after its signal.
+const GRACE: Duration = Duration::from_secs(10);
+/// The time that processes that a program leaves, and its outputs, have to end by themselves.
+pub(super) const LEFT: Duration = Duration::from_secs(1);
+
+/// A program that was started. Whatever happens, dropping it ends it with all that it has started.
+pub(super) struct Running<'a> {
+    place: &'a Place<'a>,
+    pub(super) root: u32,
+    pub(super) watch: Watch,
+    pub(super) out: Pipe,
+    pub(super) err: Pipe,
+    group: Option<Group>,
+    pub(super) started: Instant,
+    /// The first process's status and resources, when it has ended.
+    pub(super) ended: Option<(i32, Usage)>,
+    /// The resources of processes that it left to us.
+    orphans: Usage,
+    is_over: bool,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl<'a> Running<'a> {
+    pub(super) fn start(place: &'a Place<'a>) -> Result<Running<'a>, Failure> {
+        let program = &place.program;
+        let limits = limits(program).map_err(|text| Failure { kind: FailureKind::Start, text })?;
+        let start = |text: String| Failure { kind: FailureKind::Start, text };
+        let group = match limits == Limits::default() {
+            true => None,
+            false => Some(Group::make(limits).map_err(start)?),
+        };
+        let entries = group.as_ref().map_or(Ok(Vec::new()), Group::entries).map_err(start)?;
+        let name = program.command.first().map_or("", String::as_str);
+        let spawn = || -> std::io::Result<(u32, Pipe, Pipe)> {
+            let mut command = Command::new(name);
+            command.args(&program.command[1..]).env_clear().envs(&place.environment);
+            let input = program.stdin.as_ref().map(std::fs::File::open).transpose()?;
+            command.stdin(input.map_or_else(Stdio::null, Stdio::from)).stdout(Stdio::piped()).stderr(Stdio::piped());
+            sys::prepare(&mut command, entries);
+            let mut child = command.spawn()?;
+            let line = program.ready.as_deref().and_then(|text| text.strip_prefix("line:"));
+            let mut pipes = || -> std::io::Result<(Pipe, Pipe)> {
+                let (out, err) = (child.stdout.take().expect("it is piped"), child.stderr.take().expect("it is piped"));
+                let file = |name: &str| place.folder.join(name);
+                Ok((Pipe::read(out, &file("stdout"), line)?, Pipe::read(err, &file("stderr"), line)?))
+            };
+            match pipes() {
+                Ok((out, err)) => Ok((child.id(), out, err)),
+                Err(error) => {
+                    tree::end(child.id(), &Default::default());
+                    let _ = child.wait();
+                    Err(error)
+                }
+            }
+        };
+        let (root, out, err) = spawn()
+            .map_err(|error| start(format!("{name} could not be started: {}", cause(&error, Path::new(name)))))?;
+        Ok(Running {
+            place,
+            root,
+            watch: Watch::of(root),
+            out,
+            err,
+            group,
+            started: Instant::now(),
+            ended: None,
+            orphans: Usage::default(),
+            is_over: false,
+        })
+    }
+
+    pub(super) fn until(&self) -> Instant {
+        self.started + self.place.deadline
+    }
+
+    /// Whether the run has to stop: its time is over, or the user has interrupted it.
+    pub(super) fn must_stop(&self) -> bool {
+        self.place.stop.load(Ordering::Relaxed) || Instant::now() >= self.until()
+    }
+
+    /// Waits and samples for a moment; whether the first process still runs.
+    pub(super) fn step(&mut self, watched: &sys::Watched) -> bool {
+        self.watch.sample();
+        watched.sleep(self.watch.pause().min(Duration::from_millis(20)));
+        self.is_running()
+    }
+
+    pub(super) fn is_running(&mut self) -> bool {
+        if self.ended.is_none() {
+            match sys::reap(self.root) {
+                Ok(None) => {}
+                Ok(Some(ended)) => self.ended = Some(ended),
+                Err(_) => self.ended = Some((0, Usage::default())),
+            }
+        }
+        self.ended.is_none()
+    }
+
+    /// Collects orphans that have ended; whether any process of the program is alive.
+    pub(super) fn is_alive(&mut self) -> bool {
+        let running = self.is_running();
+        let alive: Vec<u32> = tree::members(&self.watch.others);
+        for pid in alive {
+            if pid != self.root
+                && let Ok(Some((_, usage))) = sys::reap(pid)
+            {
+                self.orphans = tree::added(self.orphans, usage);
+            }
+        }
+        running || !self.watch.alive().is_empty()
+    }
+
+    /// Ends all processes.
+    pub(super) fn end(&mut self) {
+        if std::mem::replace(&mut self.is_over, true) {
+            return;
+        }
+        self.orphans = tree::added(self.orphans, tree::end(self.root, &self.watch.others));
+        self.is_running();
+        self.out.finish(LEFT);
+        self.err.finish(LEFT);
+    }
+
+    /// What it wrote last.
+    pub(super) fn last(&self) -> String {
+        let (err, out) = (self.err.last_lines(), self.out.last_lines());
+        match (err.is_empty(), out.is_empty()) {
+            (false, _) => format!(": {err}"),
+            (true, false) => format!(": {out}"),
+            (true, true) => String::new(),
+        }
+    }
+
+    /// The failure of a program that has ended when it should not, or by a signal or an exit code.
+    pub(super) fn failure(&mut self, when: &str) -> Failure {
+        self.end();
+        let Some((status, _)) = self.ended else {
+            return Failure { kind: FailureKind::Crashed, text: format!("ended{when}{}", self.last()) };
+        };
+        if self.group.as_ref().is_some_and(|group| group.kills() > 0) {
+            let memory = self.place.program.memory.as_deref().unwrap_or_default();
+            let text = format!("killed by the kernel for memory: it needs more than --memory {memory}{}", self.last());
+            return Failure { kind: FailureKind::OutOfMemory, text };
+        }
+        Failure { kind: FailureKind::Crashed, text: format!("{}{when}{}", how(status), self.last()) }
+    }
+
+    pub(super) fn late(&mut self, what: &str) -> Failure {
+        self.end();
+        let seconds = self.place.deadline.as_secs_f64();
+        let text = format!("{what} within its deadline of {seconds} s (--deadline){}", self.last());
+        Failure { kind: FailureKind::Late, text }
+    }
+
+    /// All that it and its descendants have used.
+    pub(super) fn used(&self) -> Usage {
+        tree::added(self.ended.map_or(Usage::default(), |(_, usage)| usage), self.orphans)
+    }
+
+    /// A command of the user's around the program.
+    pub(super) fn around<'b>(&'b self, flag: &'b str, text: &'b str, input: Option<&'b Path>) -> Around<'b> {
+        self.place.around(flag, text, input)
+    }
+
+    /// Waits for a moment, or until the first process ends.
+    pub(super) fn sleep(&mut self, watched: &sys::Watched, most: Duration) {
+        match self.ended {
+            None => watched.sleep(most),
+            Some(_) => std::thread::sleep(most),
+        }
+        self.is_running();
+    }
+
+    pub(super) fn is_ready(&mut self, ready: &Ready) -> Result<bool, Failure> {
+        Ok(match ready {
+            Ready::Line(_) => self.out.has_wanted() || self.err.has_wanted(),
+            Ready::Command(text) => {
+                let mut watch = std::mem::replace(&mut self.watch, Watch::of(self.root));
+                let (place, until) = (self.place, self.until());
+                let done = place.around("--ready", text, None).attempt(Some(&mut watch), until, place.stop);
+                self.watch = watch;
+                done?.ok
+            }
+            _ => ready.answers() == Some(true),
+        })
+    }
+
+    /// Sends the signal that ends a service, and waits; whether it had to be killed.
+    pub(super) fn stop(&mut self) -> bool {
+        let signal = self.place.program.stop.as_deref().and_then(signal_number).unwrap_or(libc::SIGTERM);
+        // A daemon has left the first process, so every process that has no parent below us gets the signal.
+        let roots: Vec<u32> = if self.is_running() { vec![self.root] } else { self.watch.alive().to_vec() };
+        roots.iter().for_each(|pid| sys::signal(*pid, false, signal));
+        let until = Instant::now() + GRACE;
+        let mut pause = Duration::from_millis(1);
+        while self.is_alive() {
+            if Instant::now() >= until || self.place.stop.load(Ordering::Relaxed) {
+                self.end();
+                return true;
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(20));
+        }
+        self.end();
+        false
+    }
+}
