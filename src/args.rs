@@ -1,8 +1,12 @@
 //! The command line. In: what the user typed. Out: plain values. The only file that knows clap.
 
 mod examples;
+mod program;
+mod traces;
 mod values;
 
+pub use program::ProgramFlags;
+pub use traces::{RecordFlags, ReplayFlags, TraceFlags};
 #[cfg(test)]
 pub use values::PARTS;
 
@@ -12,7 +16,6 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 
-use allocanary_cell::program::Program;
 use allocanary_study::StudyFile;
 use examples::{
     COMPARE_EXAMPLES, COMPLETIONS_EXAMPLES, DOCTOR_EXAMPLES, EXAMPLES, LIST_EXAMPLES, MAN_EXAMPLES, PLAN_EXAMPLES,
@@ -306,134 +309,6 @@ impl StudyFlags {
     }
 }
 
-/// Flags of `run`.
-#[derive(Args, Clone, Default)]
-pub struct ProgramFlags {
-    /// The program and its arguments, after `--`.
-    ///
-    /// {port} is a free TCP port and {dir} an empty folder, new for each cell; so in every command below.
-    #[arg(last = true, value_name = "PROGRAM ARGS")]
-    pub program: Vec<String>,
-    /// Allocators with settings, such as own system:arena_max=1 jemalloc:narenas=1 [default: eight].
-    ///
-    /// `own` is the program as it comes, and own:KEY=VALUE a setting of the allocator that it brings. `system`, `jemalloc`
-    /// and `mimalloc` are preloaded. `preload=/path/lib.so,env.NAME=VALUE` is any other library. The first candidate is the
-    /// baseline.
-    #[arg(long, value_name = "CANDIDATE", num_args = 1..)]
-    candidates: Option<Vec<String>>,
-    /// A TOML file with a [program] table; flags replace its values.
-    #[arg(long, value_name = "FILE")]
-    pub file: Option<PathBuf>,
-    /// The name of the program in rows and reports [default: its command line].
-    #[arg(long, value_name = "NAME")]
-    name: Option<String>,
-    /// Repeats: processes per candidate [default: 10].
-    #[arg(long, value_name = "N")]
-    repeats: Option<u32>,
-    /// The file that the program reads as standard input [default: empty].
-    #[arg(long, value_name = "FILE")]
-    stdin: Option<String>,
-    /// Shell command that must succeed on the program's standard output [default: none].
-    #[arg(long, value_name = "COMMAND")]
-    check: Option<String>,
-    /// Accept an output that differs from candidate to candidate [default: off].
-    #[arg(long)]
-    any_output: bool,
-    /// When a service is ready: tcp:PORT, http://..., line:TEXT or a command.
-    #[arg(long, value_name = "CONDITION")]
-    ready: Option<String>,
-    /// Shell command that loads the service.
-    #[arg(long, value_name = "COMMAND")]
-    load: Option<String>,
-    /// Time for which a service is idle before its memory is read [default: 5s].
-    #[arg(long, value_name = "TIME")]
-    settle: Option<String>,
-    /// Signal that ends a service [default: SIGTERM; after 10s SIGKILL].
-    #[arg(long, value_name = "SIGNAL")]
-    stop: Option<String>,
-    /// Figure from the output of the load or the program: NAME[:UNIT]=REGEX; may be repeated.
-    ///
-    /// The first group is the number, a second one its unit; the last match counts. Names with a meaning: throughput, p50,
-    /// p99, p999. NAME:higher or NAME:lower says which is better [default: lower, for rates higher].
-    #[arg(long, value_name = "NAME=REGEX")]
-    metric: Vec<String>,
-    /// Shell command before the program [default: none].
-    #[arg(long, value_name = "COMMAND")]
-    before: Option<String>,
-    /// Shell command after the program [default: none].
-    #[arg(long, value_name = "COMMAND")]
-    after: Option<String>,
-    /// Memory limit of each cell's control group, such as 256MiB [default: none].
-    #[arg(long, value_name = "SIZE")]
-    memory: Option<String>,
-    /// CPU limit of each cell's control group, such as 0.5 [default: none].
-    #[arg(long, value_name = "CPUS")]
-    cpus: Option<String>,
-    /// Numbers of CPU cores that the program sees [default: those of this host].
-    #[arg(long, value_name = "N,...", value_delimiter = ',', num_args = 1..)]
-    cores: Option<Vec<u32>>,
-    /// What the best candidate may cost in other metrics: throughput=5%,p99=10% [default: no limit].
-    #[arg(long, value_name = "METRIC=PERCENT", value_delimiter = ',')]
-    within: Vec<String>,
-    /// Random seed for the run order [default: 1].
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
-    /// Time budget (90s, 5m): no round starts that would end after it [default: none].
-    #[arg(long, value_name = "TIME")]
-    budget: Option<String>,
-    /// Time limit of one cell: a slower one is killed [default: 60s].
-    #[arg(long, value_name = "TIME")]
-    deadline: Option<String>,
-    /// Where to find cells and where to write results.
-    #[command(flatten)]
-    pub run: RunFlags,
-    /// Continue an interrupted run: its folder is --out [default: off].
-    #[arg(long)]
-    pub resume: bool,
-}
-
-impl ProgramFlags {
-    /// The flags as the fields of a study file.
-    pub fn study(&self) -> StudyFile {
-        StudyFile {
-            candidates: self.candidates.clone(),
-            cores: self.cores.clone(),
-            repeats: self.repeats,
-            seed: self.seed,
-            budget: self.budget.clone(),
-            deadline: self.deadline.clone(),
-            program: Some(self.over(Program::default())),
-            ..StudyFile::default()
-        }
-    }
-
-    /// A program with each flag in place of its value.
-    pub fn over(&self, file: Program) -> Program {
-        let mut metric = file.metric;
-        for text in &self.metric {
-            let (name, expression) = text.split_once('=').unwrap_or((text, ""));
-            metric.insert(name.to_string(), expression.to_string());
-        }
-        Program {
-            command: if self.program.is_empty() { file.command } else { self.program.clone() },
-            name: self.name.clone().or(file.name),
-            stdin: self.stdin.clone().or(file.stdin),
-            check: self.check.clone().or(file.check),
-            any_output: self.any_output || file.any_output,
-            before: self.before.clone().or(file.before),
-            after: self.after.clone().or(file.after),
-            ready: self.ready.clone().or(file.ready),
-            load: self.load.clone().or(file.load),
-            settle: self.settle.clone().or(file.settle),
-            stop: self.stop.clone().or(file.stop),
-            metric,
-            memory: self.memory.clone().or(file.memory),
-            cpus: self.cpus.clone().or(file.cpus),
-            within: if self.within.is_empty() { file.within } else { self.within.clone() },
-        }
-    }
-}
-
 /// Flags of `list`.
 #[derive(Args, Clone, Default)]
 pub struct ListFlags {
@@ -503,75 +378,6 @@ pub struct PreloadFlags {
     pub settings: String,
 }
 
-/// Flags of `record`.
-#[derive(Args, Clone)]
-pub struct RecordFlags {
-    /// Folder for the traces, one for each process [default: allocanary-out/record-1 and so on].
-    #[arg(short, long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
-    /// Largest size of a trace; then recording stops and the program runs on.
-    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
-    pub max_size: String,
-    /// Record one block in N, chosen by its address.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
-    pub rate: u32,
-    /// The program and its arguments.
-    #[arg(required = true, last = true, value_name = "PROGRAM")]
-    pub program: Vec<std::ffi::OsString>,
-}
-
-/// Flags of `trace`.
-#[derive(Args, Clone)]
-pub struct TraceFlags {
-    /// What to print: info (a summary), check (what is damaged or missing), or export (all figures).
-    #[arg(value_parser = ["info", "check", "export"])]
-    pub what: String,
-    /// A trace of `allocanary record`.
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
-    /// Format of export: csv (live bytes over time) or json (everything).
-    #[arg(long, value_name = "FORMAT", default_value = "csv", value_parser = ["csv", "json"])]
-    pub format: String,
-}
-
-/// Flags of `replay`.
-#[derive(Args, Clone)]
-pub struct ReplayFlags {
-    /// A trace of `allocanary record`.
-    #[arg(value_name = "TRACE")]
-    pub trace: PathBuf,
-    /// Allocators with settings; the first is the baseline [default: five of this build].
-    #[arg(long, value_name = "CANDIDATE", num_args = 1..)]
-    candidates: Option<Vec<String>>,
-    /// Speed: 1 keeps the program's times and idle gaps, 0 goes as fast as it can.
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1000))]
-    pub pace: u32,
-    /// What is written to a block: a byte of each page, or every byte (full).
-    #[arg(long, value_name = "PART", default_value = "page", value_parser = ["page", "full"])]
-    pub touch: String,
-    /// Milliseconds of rest before `idle` is read.
-    #[arg(long, value_name = "MS", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
-    pub idle: u32,
-    /// Emulate hosts with N CPU cores: arenas are sized for N cores [default: off].
-    #[arg(long, value_name = "N,...", value_delimiter = ',', num_args = 1..)]
-    cores: Option<Vec<u32>>,
-    /// Repeats: processes per candidate [default: 10].
-    #[arg(long, value_name = "N")]
-    repeats: Option<u32>,
-    /// Time budget (90s, 5m): no round starts that would end after it [default: none].
-    #[arg(long, value_name = "TIME")]
-    budget: Option<String>,
-    /// Time limit of one replay [default: by the trace's length].
-    #[arg(long, value_name = "TIME")]
-    deadline: Option<String>,
-    /// Where to find cells and where to write results.
-    #[command(flatten)]
-    pub run: RunFlags,
-    /// Continue an interrupted replay: run what is missing or failed [default: off].
-    #[arg(long)]
-    pub resume: bool,
-}
-
 /// Flags of `tune`.
 #[derive(Args, Clone, Default)]
 pub struct TuneFlags {
@@ -596,20 +402,6 @@ pub struct TuneFlags {
     /// Continue an interrupted search with the same flags [default: off].
     #[arg(long)]
     pub resume: bool,
-}
-
-impl ReplayFlags {
-    /// The flags as the fields of a study file.
-    pub fn file(&self) -> StudyFile {
-        StudyFile {
-            candidates: self.candidates.clone(),
-            cores: self.cores.clone(),
-            repeats: self.repeats,
-            budget: self.budget.clone(),
-            deadline: self.deadline.clone(),
-            ..StudyFile::default()
-        }
-    }
 }
 
 /// Flags of `man`.

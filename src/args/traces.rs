@@ -1,0 +1,91 @@
+//! The flags of `record`, `trace` and `replay`. In: what the user typed. Out: plain values, and the fields of a study file.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::RunFlags;
+use allocanary_study::StudyFile;
+
+/// Flags of `record`.
+#[derive(Args, Clone)]
+pub struct RecordFlags {
+    /// Folder for the traces, one for each process [default: allocanary-out/record-1 and so on].
+    #[arg(short, long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Largest size of a trace; then recording stops and the program runs on.
+    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    pub max_size: String,
+    /// Record one block in N, chosen by its address.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
+    pub rate: u32,
+    /// The program and its arguments.
+    #[arg(required = true, last = true, value_name = "PROGRAM")]
+    pub program: Vec<std::ffi::OsString>,
+}
+
+/// Flags of `trace`.
+#[derive(Args, Clone)]
+pub struct TraceFlags {
+    /// What to print: info (a summary), check (what is damaged or missing), or export (all figures).
+    #[arg(value_parser = ["info", "check", "export"])]
+    pub what: String,
+    /// A trace of `allocanary record`.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Format of export: csv (live bytes over time) or json (everything).
+    #[arg(long, value_name = "FORMAT", default_value = "csv", value_parser = ["csv", "json"])]
+    pub format: String,
+}
+
+/// Flags of `replay`.
+#[derive(Args, Clone)]
+pub struct ReplayFlags {
+    /// A trace of `allocanary record`.
+    #[arg(value_name = "TRACE")]
+    pub trace: PathBuf,
+    /// Allocators with settings; the first is the baseline [default: five of this build].
+    #[arg(long, value_name = "CANDIDATE", num_args = 1..)]
+    candidates: Option<Vec<String>>,
+    /// Speed: 1 keeps the program's times and idle gaps, 0 goes as fast as it can.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1000))]
+    pub pace: u32,
+    /// What is written to a block: a byte of each page, or every byte (full).
+    #[arg(long, value_name = "PART", default_value = "page", value_parser = ["page", "full"])]
+    pub touch: String,
+    /// Milliseconds of rest before `idle` is read.
+    #[arg(long, value_name = "MS", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    pub idle: u32,
+    /// Emulate hosts with N CPU cores: arenas are sized for N cores [default: off].
+    #[arg(long, value_name = "N,...", value_delimiter = ',', num_args = 1..)]
+    cores: Option<Vec<u32>>,
+    /// Repeats: processes per candidate [default: 10].
+    #[arg(long, value_name = "N")]
+    repeats: Option<u32>,
+    /// Time budget (90s, 5m): no round starts that would end after it [default: none].
+    #[arg(long, value_name = "TIME")]
+    budget: Option<String>,
+    /// Time limit of one replay [default: by the trace's length].
+    #[arg(long, value_name = "TIME")]
+    deadline: Option<String>,
+    /// Where to find cells and where to write results.
+    #[command(flatten)]
+    pub run: RunFlags,
+    /// Continue an interrupted replay: run what is missing or failed [default: off].
+    #[arg(long)]
+    pub resume: bool,
+}
+
+impl ReplayFlags {
+    /// The flags as the fields of a study file.
+    pub fn file(&self) -> StudyFile {
+        StudyFile {
+            candidates: self.candidates.clone(),
+            cores: self.cores.clone(),
+            repeats: self.repeats,
+            budget: self.budget.clone(),
+            deadline: self.deadline.clone(),
+            ..StudyFile::default()
+        }
+    }
+}
