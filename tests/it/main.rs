@@ -15,6 +15,7 @@ mod limits;
 mod memory;
 mod output;
 mod preloads;
+mod preloads_idle;
 mod record;
 mod registry;
 mod rows;

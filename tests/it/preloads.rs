@@ -14,7 +14,7 @@ use super::support::{allocanary, described};
 use allocanary_cell::provenance::Build;
 use allocanary_testing::skipped::skipped;
 
-const ALLOCATORS: [&str; 3] = ["system", "jemalloc", "mimalloc"];
+pub const ALLOCATORS: [&str; 3] = ["system", "jemalloc", "mimalloc"];
 
 /// A preload's file.
 pub fn preload(allocator: &str) -> &'static Path {
@@ -27,7 +27,7 @@ pub fn preload(allocator: &str) -> &'static Path {
 }
 
 /// A command in an environment of our own; with a preload if there is one.
-fn clean(words: &[&str], folder: &Path, allocator: Option<&str>) -> Command {
+pub fn clean(words: &[&str], folder: &Path, allocator: Option<&str>) -> Command {
     let mut command = Command::new(words[0]);
     command.args(&words[1..]).current_dir(folder).env_clear().stdin(Stdio::null());
     command.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("HOME", folder).env("LC_ALL", "C.UTF-8");
@@ -37,11 +37,11 @@ fn clean(words: &[&str], folder: &Path, allocator: Option<&str>) -> Command {
     command
 }
 
-fn ran(command: &mut Command) -> Output {
+pub fn ran(command: &mut Command) -> Output {
     command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"))
 }
 
-fn text(bytes: &[u8]) -> String {
+pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
@@ -55,7 +55,7 @@ fn at<'a>(lines: &'a [Value], moment: &str) -> Vec<&'a Value> {
     lines.iter().filter(|line| line["at"] == moment).collect()
 }
 
-fn is_here(name: &str) -> bool {
+pub fn is_here(name: &str) -> bool {
     let here = ["/usr/local/bin", "/usr/bin", "/bin"].iter().any(|folder| Path::new(folder).join(name).exists());
     if !here {
         skipped(format_args!("there is no {name} here"));
@@ -64,7 +64,7 @@ fn is_here(name: &str) -> bool {
 }
 
 /// Compiles one of `preloads_c`; `None` without a compiler.
-fn compiled(folder: &Path, name: &str, flags: &[&str]) -> Option<PathBuf> {
+pub fn compiled(folder: &Path, name: &str, flags: &[&str]) -> Option<PathBuf> {
     let compiler = if name.ends_with("cpp") { "c++" } else { "cc" };
     if !is_here(compiler) {
         return None;
@@ -343,69 +343,6 @@ fn a_small_program_is_not_much_larger_with_the_systems_malloc() {
     let (without, with) = (least_rss(&hello, None), least_rss(&hello, Some("system")));
     // Anonymous memory. How much of a file the kernel maps around a fault differs from run to run by 200 KiB.
     assert!(with <= without + 128 * 1024, "{without} without, {with} with, wanted at most 128 KiB more");
-}
-
-#[test]
-fn waits_answer_as_without_in_both_parts() {
-    let folder = tempdir().unwrap();
-    let Some(waits) = compiled(folder.path(), "waits.c", &[]) else { return };
-    let waits = waits.to_str().unwrap();
-    let start = |allocator: Option<&str>| {
-        let mut command = clean(&[waits], folder.path(), allocator);
-        command.env("ALLOCANARY_PRELOAD", "idle=100ms").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-    };
-    // All at once: they only wait.
-    let children: Vec<_> =
-        [None, Some("system"), Some("jemalloc"), Some("mimalloc")].map(|with| (with, start(with))).into();
-    for (allocator, child) in children {
-        let output = child.wait_with_output().unwrap();
-        assert!(output.status.success(), "{allocator:?}: {}{}", text(&output.stdout), text(&output.stderr));
-    }
-}
-
-#[test]
-fn threads_that_come_go_fork_and_wait_never_hang() {
-    let folder = tempdir().unwrap();
-    let Some(torture) = compiled(folder.path(), "torture.c", &[]) else { return };
-    for allocator in ALLOCATORS {
-        let mut command = clean(&[torture.to_str().unwrap(), "2"], folder.path(), Some(allocator));
-        let output = ran(command.env("ALLOCANARY_PRELOAD", "idle=1ms"));
-        assert!(output.status.success(), "{allocator}: {}{}", text(&output.stdout), text(&output.stderr));
-    }
-}
-
-#[test]
-fn a_program_that_cannot_be_changed_gives_back_what_its_idle_threads_keep() {
-    let folder = tempdir().unwrap();
-    let Some(idlers) = compiled(folder.path(), "idlers.cpp", &[]) else { return };
-    let anonymous = |settings: &str| {
-        let mut command = clean(&[idlers.to_str().unwrap(), "16"], folder.path(), Some("jemalloc"));
-        let output = ran(command.env("ALLOCANARY_PRELOAD", settings));
-        let said = text(&output.stdout);
-        let (sum, kib) = said.trim().split_once(' ').unwrap_or_else(|| panic!("{said}{}", text(&output.stderr)));
-        (sum.to_string(), kib.parse::<u64>().unwrap())
-    };
-    let (without, with) = (anonymous(""), anonymous("idle=50ms"));
-    assert_eq!(without.0, with.0, "the same answer");
-    assert!(with.1 * 2 < without.1, "KiB idle: {} without, {} with", without.1, with.1);
-}
-
-#[test]
-fn python_with_threads_gives_back_what_they_keep() {
-    if !is_here("python3") {
-        return;
-    }
-    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/preload/idle.py");
-    let anonymous = |settings: &str| {
-        let mut command = clean(&["/usr/bin/python3", program], Path::new("/"), Some("jemalloc"));
-        let output = ran(command.env("ALLOCANARY_PRELOAD", settings));
-        let said = text(&output.stdout);
-        let (sum, kib) = said.trim().split_once(' ').unwrap_or_else(|| panic!("{said}{}", text(&output.stderr)));
-        (sum.to_string(), kib.parse::<u64>().unwrap())
-    };
-    let (without, with) = (anonymous(""), anonymous("idle=100ms"));
-    assert_eq!(without.0, with.0, "the same answer");
-    assert!(with.1 * 4 < without.1 * 3, "KiB idle: {} without, {} with", without.1, with.1);
 }
 
 #[test]
