@@ -58,7 +58,7 @@ fn the_settings_that_cost_less_are_found_proven_and_handed_over() {
     for said in [
         "Use system:arena_max=1 instead of system: rss 20.0 MiB instead of 80.0 MiB, -75 %",
         "for work, 4 threads.",
-        "export FAKE_ARENA_MAX=1",
+        "export GLIBC_TUNABLES=glibc.malloc.arena_max=1",
         "mallopt(M_ARENA_MAX, 1);",
         "install!(system, arena_max = 1);",
     ] {
