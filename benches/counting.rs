@@ -18,6 +18,7 @@ use std::thread;
 
 use allocanary::Counting;
 use allocanary_kernel::rng::Rng;
+use allocanary_testing::callgrind;
 use cap::Cap;
 use stats_alloc::StatsAlloc;
 
@@ -245,28 +246,20 @@ fn made(allocator: &impl GlobalAlloc, size: usize) -> (*mut u8, Layout) {
     (block, layout)
 }
 
-/// Instructions per pair: the same in every run. The difference of two runs leaves out what a process costs by itself.
+/// Instructions per pair: the same in every run.
 fn instructions() {
-    if Command::new("valgrind").arg("--version").output().is_err() {
-        println!("instructions: skipped, valgrind is not installed (apt-get install valgrind)");
+    if !callgrind::is_here() {
         return;
     }
     let this = std::env::current_exe().expect("a running program has a path");
-    let collected = |inner: &str, name: &str, pairs: u64| -> u64 {
-        let mut command = Command::new("valgrind");
-        command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(&this);
-        let output = command.args(["count", inner, name, &pairs.to_string()]).output().expect("valgrind starts");
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
-        // ==123== Collected : 1234567
-        let count = text.lines().find_map(|line| line.split_once("Collected : ")).map(|(_, count)| count.trim());
-        count.and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("no count in what valgrind said: {text}"))
-    };
-    let (few, many) = (16_000, 176_000);
     println!("Instructions per pair, over the bare allocator's.\n");
     for (inner, all) in inners() {
         let per_pair = |timed: &Timed| {
-            let [few_count, many_count] = [few, many].map(|pairs| collected(inner, timed.name, pairs));
-            (many_count - few_count) as f64 / (many - few) as f64
+            callgrind::each(16_000, 176_000, |pairs| {
+                let mut command = Command::new(&this);
+                command.args(["count", inner, timed.name, &pairs.to_string()]);
+                command
+            })
         };
         let counts: Vec<f64> = all.iter().map(per_pair).collect();
         for (timed, count) in all.iter().zip(&counts) {

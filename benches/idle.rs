@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use allocanary_allocators::Allocator;
 use allocanary_allocators::give_back;
 use allocanary_allocators::{Jemalloc, Mimalloc, System};
+use allocanary_testing::callgrind;
 
 const HOUR: Duration = Duration::from_secs(3600);
 const CASES: [(&str, bool); 2] = [("quiet", false), ("busy", true)];
@@ -53,10 +54,7 @@ fn main() {
         calls(name, case == "busy", times.parse().expect("a number of calls"));
         return;
     }
-    let valgrind = Command::new("valgrind").arg("--version").output().is_ok();
-    if !valgrind {
-        println!("instructions: skipped, valgrind is not installed (apt-get install valgrind)");
-    }
+    let valgrind = callgrind::is_here();
     for (allocator, _) in all() {
         for (case, busy) in CASES {
             const TIMES: u64 = 1_000_000;
@@ -70,18 +68,12 @@ fn main() {
     }
 }
 
-/// Instructions per call. The difference of two runs leaves out what a process costs by itself.
+/// Instructions per call.
 fn instructions(name: &str, case: &str) -> f64 {
     let this = std::env::current_exe().expect("a running program has a path");
-    let collected = |calls: u64| -> u64 {
-        let mut command = Command::new("valgrind");
-        command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(&this);
-        let output = command.args(["count", name, case, &calls.to_string()]).output().expect("valgrind starts");
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
-        // ==123== Collected : 1234567
-        let count = text.lines().find_map(|line| line.split_once("Collected : ")).map(|(_, count)| count.trim());
-        count.and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("no count in what valgrind said: {text}"))
-    };
-    let (few, many) = (10_000, 110_000);
-    (collected(many) - collected(few)) as f64 / (many - few) as f64
+    callgrind::each(10_000, 110_000, |calls| {
+        let mut command = Command::new(&this);
+        command.args(["count", name, case, &calls.to_string()]);
+        command
+    })
 }

@@ -7,12 +7,13 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use allocanary_testing::callgrind;
+
 const FEW: u64 = 10_000;
 const MANY: u64 = 110_000;
 
 fn main() {
-    if Command::new("valgrind").arg("--version").output().is_err() {
-        println!("skipped: valgrind is not installed (apt-get install valgrind)");
+    if !callgrind::is_here() {
         return;
     }
     let all: Vec<String> = ["system", "jemalloc", "mimalloc"]
@@ -40,7 +41,11 @@ fn main() {
 
 /// Instructions for a pair of allocate and free. The difference of two runs leaves out what a process costs by itself.
 fn per_pair(program: &Path) -> f64 {
-    (instructions(program, MANY) - instructions(program, FEW)) as f64 / (MANY - FEW) as f64
+    callgrind::each(FEW, MANY, |pairs| {
+        let mut command = Command::new(program);
+        command.arg(pairs.to_string());
+        command
+    })
 }
 
 /// The folder of the profile that this bench was built with: `target/release`.
@@ -59,19 +64,4 @@ fn build(profile: &Path, programs: &[String], flags: &[&str]) -> PathBuf {
     command.args(flags).args(programs.iter().flat_map(|program| ["--example", program]));
     assert!(command.status().expect("cargo starts").success(), "the programs could not be built");
     profile.join("examples")
-}
-
-fn instructions(program: &Path, pairs: u64) -> u64 {
-    let output = Command::new("valgrind")
-        // Without decay: jemalloc purges by the clock, and a busy machine would be in the count.
-        .env("_RJEM_MALLOC_CONF", "dirty_decay_ms:-1,muzzy_decay_ms:-1")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-        .arg(program)
-        .arg(pairs.to_string())
-        .output()
-        .expect("valgrind starts");
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    // ==123== Collected : 1234567
-    let count = text.lines().find_map(|line| line.split_once("Collected : ")).map(|(_, count)| count.trim());
-    count.and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("no count in what valgrind said: {text}"))
 }

@@ -8,14 +8,15 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use allocanary_testing::callgrind;
+
 const FEW: u64 = 10_000;
 const MANY: u64 = 110_000;
 
 const PROGRAMS: [&str; 3] = ["family-c", "family-direct-jemalloc", "family-direct-mimalloc"];
 
 fn main() {
-    if Command::new("valgrind").arg("--version").output().is_err() {
-        println!("skipped: valgrind is not installed (apt-get install valgrind)");
+    if !callgrind::is_here() {
         return;
     }
     let folder = build();
@@ -46,21 +47,9 @@ fn build() -> PathBuf {
 
 /// Instructions for a pair. The difference of two runs leaves out what a process costs by itself.
 fn per_pair(program: &Path, preload: Option<&str>) -> f64 {
-    (instructions(program, preload, MANY) - instructions(program, preload, FEW)) as f64 / (MANY - FEW) as f64
-}
-
-fn instructions(program: &Path, preload: Option<&str>, pairs: u64) -> u64 {
-    let output = Command::new("valgrind")
-        // Without decay: jemalloc purges by the clock, and a busy machine would be in the count.
-        .env("_RJEM_MALLOC_CONF", "dirty_decay_ms:-1,muzzy_decay_ms:-1")
-        .envs(preload.map(|preload| ("LD_PRELOAD", preload)))
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-        .arg(program)
-        .arg(pairs.to_string())
-        .output()
-        .expect("valgrind starts");
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    // ==123== Collected : 1234567
-    let count = text.lines().find_map(|line| line.split_once("Collected : ")).map(|(_, count)| count.trim());
-    count.and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("no count in what valgrind said: {text}"))
+    callgrind::each(FEW, MANY, |pairs| {
+        let mut command = Command::new(program);
+        command.envs(preload.map(|preload| ("LD_PRELOAD", preload))).arg(pairs.to_string());
+        command
+    })
 }

@@ -1,6 +1,7 @@
-//! Helpers of allocanary's tests, for all of its crates: properties that can go on for a time, random use of an allocator, a
-//! disk that fills, and the line of a test that cannot run here.
+//! Helpers of allocanary's tests and benches, for all of its crates: properties that can go on for a time, random use of an
+//! allocator, instructions as callgrind counts them, a disk that fills, and the line of a test that cannot run here.
 
+pub mod callgrind;
 pub mod fuzz;
 pub mod heap;
 pub mod skipped;
