@@ -21,7 +21,7 @@ pub fn run(flags: &PreloadFlags) -> Result<ExitCode> {
             "preload: wanted system, jemalloc or mimalloc (as far as this build has them), found `{name}`"
         ))
     })?;
-    settings::check(&flags.settings, table)
+    settings::check(&flags.settings, &table)
         .map_err(|wrong| Error::Input(format!("preload {name}: --settings: `{}`: {}", wrong.part, wrong.wanted)))?;
     terminal::print(page(name, &library(name)?, &flags.settings).as_bytes())
 }

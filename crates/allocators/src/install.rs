@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use crate::allocator::Allocator;
 
 pub use crate::request::{Conf, Request, Value};
-pub use check::{checked, setting_of};
+pub use check::{TUNED, checked, count, setting_of};
 
 /// Declares the global allocator of this binary, with settings. Call it once, at the root of the binary (or of a
 /// staticlib).
@@ -35,6 +35,11 @@ pub use check::{checked, setting_of};
 ///   `unprefixed_malloc_on_supported_platforms`, so that C's `malloc` is jemalloc too. That build reads another symbol.
 ///   Of the environment it reads only `MALLOC_CONF`; `JE_MALLOC_CONF` is honoured with lower precedence,
 ///   `_RJEM_MALLOC_CONF` is ignored;
+/// - `install!(jemalloc, tuned)` sets what measurements recommend for a small service in a container. A setting after it
+///   replaces the one of the same name: `install!(jemalloc, tuned, background_thread = false)`. The sets are for jemalloc
+///   `narenas = per_cpu(1)`, `tcache_max = 4096`, `dirty_decay_ms = 1000`, `background_thread = true`; for glibc
+///   `arena_max = per_cpu(1)`, `trim_threshold = 131072`; for mimalloc `allow_thp = 0`, `purge_delay = 0`. What they save
+///   and cost: `allocanary study tuned`;
 /// - settings have the allocator's own names. A name that does not exist, or a value of the wrong kind, does not
 ///   compile. The settings of `system` are those of glibc. Another C library (musl) has neither arenas nor settings:
 ///   only `install!(system)` compiles there;
@@ -95,6 +100,14 @@ pub use check::{checked, setting_of};
 /// # fn main() { allocanary::tuning::check().unwrap() }
 /// ```
 /// ```
+/// allocanary::install!(jemalloc, tuned, background_thread = false, idle = keep);
+/// # fn main() { assert_eq!(allocanary::tuning::settings().unwrap()["tcache_max"], "4096") }
+/// ```
+/// ```compile_fail
+/// allocanary::install!(jemalloc, narenas = 2, tuned); // tuned comes first
+/// # fn main() {}
+/// ```
+/// ```
 /// allocanary::install!(system, wrap = ::allocanary::Counting,);
 /// # fn main() {}
 /// ```
@@ -110,7 +123,7 @@ macro_rules! install {
     };
     (system $(, $($settings:tt)*)?) => {
         $crate::__install!(
-            {::std::alloc::System, ::std::alloc::System, $crate::System, $crate::SYSTEM_SETTABLE, ::core::option::Option::None}
+            {::std::alloc::System, ::std::alloc::System, $crate::System, $crate::SYSTEM_SETTABLE, $crate::SYSTEM_TUNED, ::core::option::Option::None}
             [] ($crate::__private::Policy::DEFAULT) $($($settings)*)?
         );
     };
@@ -124,7 +137,7 @@ macro_rules! install {
         $crate::__install!(
             {
                 $crate::__private::mimalloc::MiMalloc, $crate::__private::mimalloc::MiMalloc, $crate::Mimalloc,
-                $crate::MIMALLOC_SETTINGS, ::core::option::Option::None
+                $crate::MIMALLOC_SETTINGS, $crate::MIMALLOC_TUNED, ::core::option::Option::None
             }
             [] ($crate::__private::Policy::DEFAULT) $($($settings)*)?
         );
@@ -139,7 +152,7 @@ macro_rules! __install_jemalloc {
         $crate::__install!(
             {
                 $crate::__private::jemalloc::Jemalloc, $crate::__private::jemalloc::Jemalloc, $crate::Jemalloc,
-                $crate::JEMALLOC_SETTINGS, ::core::option::Option::Some({
+                $crate::JEMALLOC_SETTINGS, $crate::JEMALLOC_TUNED, ::core::option::Option::Some({
                     // jemalloc's own symbol is weak. This one is in the final binary, so the linker uses it.
                     #[unsafe(export_name = $symbol)]
                     static CONF: $crate::__private::Conf = $crate::__private::Conf::new(::core::ptr::null_mut());
@@ -160,6 +173,9 @@ macro_rules! __install {
     };
     ($allocator:tt $done:tt $idle:tt wrap = $($wrapper:tt)*) => {
         $crate::__install_wrapped!($allocator ($done $idle) () [] $($wrapper)*);
+    };
+    ($allocator:tt [] $idle:tt tuned $(, $($rest:tt)*)?) => {
+        $crate::__install!($allocator [$crate::__private::TUNED,] $idle $($($rest)*)?);
     };
     // This crate's own settings, not the allocator's.
     ($allocator:tt $done:tt ($($idle:tt)*) idle = $word:ident $(, $($rest:tt)*)?) => {
@@ -191,7 +207,7 @@ macro_rules! __install {
     ($allocator:tt $done:tt $idle:tt $($rest:tt)+) => {
         ::core::compile_error!(::core::concat!(
             "install!: `", ::core::stringify!($($rest)+), "`: wanted `name = value`; a value is a number, true, false, a text in \
-             quotes, `auto` or `per_cpu(n)`; then `idle`, `idle_every_ms`, and last `wrap`"
+             quotes, `auto` or `per_cpu(n)`; `tuned` comes first; then `idle`, `idle_every_ms`, and last `wrap`"
         ));
     };
 }
@@ -247,10 +263,10 @@ macro_rules! __install_wrapped {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __boot {
-    ({$control:expr, $table:expr, $conf:expr} ([$($done:tt)*] ($idle:expr))) => {
+    ({$control:expr, $table:expr, $tuned:expr, $conf:expr} ([$($done:tt)*] ($idle:expr))) => {
         const REQUESTED: &[(&::core::primitive::str, $crate::__private::Value)] = &[$($done)*];
         const SETTINGS: &[(&::core::primitive::str, $crate::__private::Value)] =
-            &$crate::__private::checked::<{ REQUESTED.len() }>(REQUESTED, $table);
+            &$crate::__private::checked::<{ $crate::__private::count(REQUESTED, $tuned) }>(REQUESTED, $table, $tuned);
         static INSTALLATION: $crate::__private::Installation = $crate::__private::Installation {
             allocator: &$control,
             request: $crate::__private::Request { settings: SETTINGS, conf: $conf },

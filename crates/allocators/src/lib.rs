@@ -24,10 +24,10 @@ pub mod tuning;
 
 pub use allocator::Allocator;
 #[cfg(feature = "jemalloc")]
-pub use allocators::{JEMALLOC_ALSO, JEMALLOC_SETTINGS, Jemalloc};
+pub use allocators::{JEMALLOC_ALSO, JEMALLOC_SETTINGS, JEMALLOC_TUNED, Jemalloc};
 #[cfg(feature = "mimalloc")]
-pub use allocators::{MIMALLOC_SETTINGS, Mimalloc};
-pub use allocators::{SYSTEM_SETTABLE, SYSTEM_SETTINGS, System};
+pub use allocators::{MIMALLOC_SETTINGS, MIMALLOC_TUNED, Mimalloc};
+pub use allocators::{SYSTEM_SETTABLE, SYSTEM_SETTINGS, SYSTEM_TUNED, System};
 pub use ballast::Ballast;
 pub use install::CHOSEN;
 pub use tuning::idle::give_back;
@@ -36,7 +36,7 @@ pub use tuning::idle::give_back;
 #[doc(hidden)]
 pub mod __private {
     pub use crate::idle::Policy;
-    pub use crate::install::{Conf, Installation, Request, Value, boot, checked, setting_of};
+    pub use crate::install::{Conf, Installation, Request, TUNED, Value, boot, checked, count, setting_of};
     #[cfg(feature = "mimalloc")]
     pub use mimalloc;
     #[cfg(feature = "jemalloc")]

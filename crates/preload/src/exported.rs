@@ -7,14 +7,14 @@
 macro_rules! preload {
     (system, build = $build:expr) => {
         $crate::__preload!(
-            "system", $build, $crate::__private::System, $crate::__private::SYSTEM_SETTABLE, ::core::option::Option::None,
+            "system", $build, $crate::__private::System, $crate::settings::SYSTEM, ::core::option::Option::None,
             ("__libc_malloc", "__libc_calloc", "__libc_realloc", "__libc_free", "__libc_memalign"),
             $crate::family::glibc_usable_size
         );
     };
     (jemalloc, build = $build:expr) => {
         $crate::__preload!(
-            "jemalloc", $build, $crate::__private::Jemalloc, $crate::__private::JEMALLOC_SETTINGS, {
+            "jemalloc", $build, $crate::__private::Jemalloc, $crate::settings::JEMALLOC, {
                 // jemalloc's own symbol is weak. This one is in the final binary, so the linker uses it.
                 #[unsafe(export_name = "_rjem_malloc_conf")]
                 static CONF: $crate::__private::Conf = $crate::__private::Conf::new(::core::ptr::null_mut());
@@ -31,7 +31,7 @@ macro_rules! preload {
     };
     (mimalloc, build = $build:expr) => {
         $crate::__preload!(
-            "mimalloc", $build, $crate::__private::Mimalloc, $crate::__private::MIMALLOC_SETTINGS,
+            "mimalloc", $build, $crate::__private::Mimalloc, $crate::settings::MIMALLOC,
             ::core::option::Option::None,
             ("mi_malloc", "mi_calloc", "mi_realloc", "mi_free", "mi_memalign"),
             {

@@ -57,9 +57,9 @@ mod elsewhere;
 /// Names for the code that [`preload!`] generates.
 #[doc(hidden)]
 pub mod __private {
-    pub use allocanary_allocators::{__private::Conf, SYSTEM_SETTABLE, System};
     #[cfg(feature = "jemalloc")]
-    pub use allocanary_allocators::{JEMALLOC_SETTINGS, Jemalloc};
+    pub use allocanary_allocators::Jemalloc;
     #[cfg(feature = "mimalloc")]
-    pub use allocanary_allocators::{MIMALLOC_SETTINGS, Mimalloc};
+    pub use allocanary_allocators::Mimalloc;
+    pub use allocanary_allocators::{__private::Conf, System};
 }

@@ -1,5 +1,6 @@
 //! The settings of a program that cannot be changed: `ALLOCANARY_PRELOAD="narenas=per_cpu(1),tcache=false,idle=100ms"`.
-//! In: the variable's text. Out: settings as those of `install!`, or the part that is wrong. Allocates nothing.
+//! `tuned` is the allocator's set for a small service. In: the variable's text. Out: settings as those of `install!`, or
+//! the part that is wrong. Allocates nothing.
 
 use std::cell::UnsafeCell;
 use std::ffi::CStr;
@@ -47,14 +48,15 @@ pub struct Problem {
     pub wanted: &'static str,
 }
 
-/// The settings of a text: all of them, or none. `default` is one more, unless the text has it.
+/// The settings of a text: all of them, or none. `default` is one more, unless the text has it; `tuned` in the text is
+/// as many as the allocator's set has.
 ///
 /// # Safety
 ///
 /// Called once, in the constructor.
 pub unsafe fn read(
     text: &[u8],
-    table: &'static [Setting],
+    table: &Table,
     default: Option<(&'static str, Value)>,
 ) -> Result<Settings<'static>, Problem> {
     // SAFETY: the constructor's only call.
@@ -67,30 +69,57 @@ pub unsafe fn read(
         return Err(Problem { part: "", wanted: "wanted UTF-8" });
     };
     let (mut count, idle) = parse(text, table, &mut kept.settings)?;
-    if let Some(default) = default
-        && !kept.settings[..count].iter().any(|(name, _)| *name == default.0)
-        && let Some(place) = kept.settings.get_mut(count)
-    {
-        *place = default;
-        count += 1;
-    }
+    add_missing(default.as_slice(), &mut kept.settings, &mut count);
     Ok(Settings { allocator: &kept.settings[..count], idle })
 }
 
-/// The settings that an allocator takes from code; `None` if this build has no such allocator.
-pub fn table_of(allocator: &str) -> Option<&'static [Setting]> {
+/// What an allocator takes from code.
+#[derive(Clone, Copy)]
+pub struct Table {
+    /// Its settings.
+    pub settings: &'static [Setting],
+    /// The set that `tuned` stands for.
+    pub tuned: &'static [(&'static str, Value)],
+}
+
+/// The system's malloc.
+pub const SYSTEM: Table =
+    Table { settings: allocanary_allocators::SYSTEM_SETTABLE, tuned: allocanary_allocators::SYSTEM_TUNED };
+/// jemalloc.
+#[cfg(feature = "jemalloc")]
+pub const JEMALLOC: Table =
+    Table { settings: allocanary_allocators::JEMALLOC_SETTINGS, tuned: allocanary_allocators::JEMALLOC_TUNED };
+/// mimalloc.
+#[cfg(feature = "mimalloc")]
+pub const MIMALLOC: Table =
+    Table { settings: allocanary_allocators::MIMALLOC_SETTINGS, tuned: allocanary_allocators::MIMALLOC_TUNED };
+
+/// The table of an allocator; `None` if this build has no such allocator.
+pub fn table_of(allocator: &str) -> Option<Table> {
     match allocator {
-        "system" => Some(allocanary_allocators::SYSTEM_SETTABLE),
+        "system" => Some(SYSTEM),
         #[cfg(feature = "jemalloc")]
-        "jemalloc" => Some(allocanary_allocators::JEMALLOC_SETTINGS),
+        "jemalloc" => Some(JEMALLOC),
         #[cfg(feature = "mimalloc")]
-        "mimalloc" => Some(allocanary_allocators::MIMALLOC_SETTINGS),
+        "mimalloc" => Some(MIMALLOC),
         _ => None,
     }
 }
 
+/// Adds the settings that are not there by name, as long as there is space.
+fn add_missing(settings: &[(&'static str, Value)], place: &mut [(&'static str, Value)], count: &mut usize) {
+    for setting in settings {
+        if !place[..*count].iter().any(|(name, _)| *name == setting.0)
+            && let Some(free) = place.get_mut(*count)
+        {
+            *free = *setting;
+            *count += 1;
+        }
+    }
+}
+
 /// Checks a text before a preload gets it. Keeps a copy for the life of the process.
-pub fn check(text: &str, table: &'static [Setting]) -> Result<(), Problem> {
+pub fn check(text: &str, table: &Table) -> Result<(), Problem> {
     if text.len() > MOST_TEXT {
         return Err(Problem { part: "", wanted: "wanted at most 4096 bytes" });
     }
@@ -101,21 +130,28 @@ pub fn check(text: &str, table: &'static [Setting]) -> Result<(), Problem> {
 /// Puts the allocator's settings into `place`. Returns how many they are, and `idle`.
 fn parse(
     text: &'static str,
-    table: &'static [Setting],
+    table: &Table,
     place: &mut [(&'static str, Value)],
 ) -> Result<(usize, Option<Duration>), Problem> {
-    let (mut count, mut idle) = (0, None);
+    let (mut count, mut idle, mut tuned) = (0, None, false);
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
         let wrong = |wanted| Problem { part, wanted };
-        let (name, value) = part.split_once('=').ok_or(wrong("wanted name=value"))?;
+        if part == "tuned" {
+            tuned = true;
+            continue;
+        }
+        let (name, value) = part.split_once('=').ok_or(wrong("wanted name=value, or tuned"))?;
         let (name, value) = (name.trim_ascii(), value.trim_ascii());
         if name == "idle" {
             idle = idle_of(value).ok_or(wrong("wanted keep, or a time from 1ms to 1h such as 100ms or 2s"))?;
             continue;
         }
-        let setting = setting_of(name, value, table).map_err(wrong)?;
+        let setting = setting_of(name, value, table.settings).map_err(wrong)?;
         *place.get_mut(count).ok_or(wrong("wanted at most 64 settings"))? = setting;
         count += 1;
+    }
+    if tuned {
+        add_missing(table.tuned, place, &mut count);
     }
     Ok((count, idle))
 }
@@ -140,11 +176,10 @@ fn idle_of(text: &str) -> Option<Option<Duration>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use allocanary_allocators::SYSTEM_SETTABLE;
 
     fn of(text: &'static str) -> Result<Settings<'static>, Problem> {
         let place = Box::leak(Box::new([("", Value::Auto); 3]));
-        let (count, idle) = parse(text, SYSTEM_SETTABLE, place)?;
+        let (count, idle) = parse(text, &SYSTEM, place)?;
         Ok(Settings { allocator: &place[..count], idle })
     }
 
@@ -156,6 +191,13 @@ mod tests {
         assert_eq!(of("").unwrap(), Settings::default());
         assert_eq!(of("arena_max=auto,idle=keep").unwrap().allocator, [("arena_max", Value::Auto)]);
         assert_eq!(of("arena_max=2").unwrap().allocator, [("arena_max", Value::Text("2"))]);
+    }
+
+    #[test]
+    fn tuned_is_the_allocators_set_and_each_of_it_can_be_overridden() {
+        let settings = of("arena_max=3,tuned").unwrap();
+        assert_eq!(settings.allocator, [("arena_max", Value::Text("3")), ("trim_threshold", Value::Text("131072"))]);
+        assert_eq!(of("tuned").unwrap().allocator, SYSTEM.tuned);
     }
 
     #[test]

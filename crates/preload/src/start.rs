@@ -49,7 +49,7 @@ pub unsafe fn start(this: &'static This, variables: *mut *mut c_char) {
         // Nothing is read where there is nothing: each function that runs here brings 64 KiB of the file into memory.
         None if default.is_none() => Ok(Settings::default()),
         // SAFETY: the only call, in the constructor.
-        text => unsafe { settings::read(text.unwrap_or_default(), this.table, default) },
+        text => unsafe { settings::read(text.unwrap_or_default(), &this.table, default) },
     };
     if let Err(problem) = settings {
         complain(settings::VARIABLE, problem.part.as_bytes(), problem.wanted);

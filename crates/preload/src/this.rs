@@ -2,14 +2,15 @@
 
 use allocanary_allocators::Allocator;
 use allocanary_allocators::__private::Conf;
-use allocanary_allocators::setting::Setting;
+
+use crate::settings::Table;
 
 /// A preload.
 pub struct This {
     /// Its allocator.
     pub allocator: &'static dyn Allocator,
     /// The settings that it takes from code.
-    pub table: &'static [Setting],
+    pub table: Table,
     /// The symbol from which jemalloc reads its configuration.
     pub conf: Option<&'static Conf>,
     /// The sources that it was built from.

@@ -13,8 +13,8 @@ mod other_libc;
 mod system;
 
 #[cfg(feature = "jemalloc")]
-pub use jemalloc::{ALSO as JEMALLOC_ALSO, Jemalloc, SETTINGS as JEMALLOC_SETTINGS};
+pub use jemalloc::{ALSO as JEMALLOC_ALSO, Jemalloc, SETTINGS as JEMALLOC_SETTINGS, TUNED as JEMALLOC_TUNED};
 pub use known::{KNOWN, Known, known};
 #[cfg(feature = "mimalloc")]
-pub use mimalloc::{Mimalloc, SETTINGS as MIMALLOC_SETTINGS};
-pub use system::{SETTABLE as SYSTEM_SETTABLE, SETTINGS as SYSTEM_SETTINGS, System};
+pub use mimalloc::{Mimalloc, SETTINGS as MIMALLOC_SETTINGS, TUNED as MIMALLOC_TUNED};
+pub use system::{SETTABLE as SYSTEM_SETTABLE, SETTINGS as SYSTEM_SETTINGS, System, TUNED as SYSTEM_TUNED};

@@ -6,13 +6,15 @@ use std::fmt;
 
 use crate::allocator::{Counters, Keeping, PerCore, Uses};
 use crate::error;
-use crate::request::Request;
+use crate::request::{Request, Value};
 use crate::setting::Setting;
 
 pub const VARIABLES: &[(Cow<str>, Cow<str>)] = &[];
 
 /// None.
 pub const SETTINGS: &[Setting] = &[];
+/// None.
+pub const TUNED: &[(&str, Value)] = &[];
 
 #[inline]
 pub fn write_version(out: &mut dyn fmt::Write) -> fmt::Result {

@@ -19,7 +19,7 @@ use super::glibc as libc_malloc;
 #[cfg(not(target_env = "gnu"))]
 use super::other_libc as libc_malloc;
 
-pub use libc_malloc::{SETTABLE, SETTINGS};
+pub use libc_malloc::{SETTABLE, SETTINGS, TUNED};
 
 /// The C library's malloc, as [`std::alloc::System`] calls it.
 #[derive(Clone, Copy, Debug, Default)]

@@ -4,36 +4,79 @@
 use super::Value;
 use crate::setting::{Kind, Setting, equal};
 
+/// What stands for `tuned` among the settings of an `install!`.
+pub const TUNED: (&str, Value) = ("", Value::Auto);
+
+/// The number of settings that [`checked`] returns.
+pub const fn count(requested: &[(&str, Value)], tuned: &[(&str, Value)]) -> usize {
+    let mut count = requested.len();
+    if is_tuned(requested) {
+        count -= 1;
+        let mut at = 0;
+        while at < tuned.len() {
+            count += !has(requested, tuned[at].0) as usize;
+            at += 1;
+        }
+    }
+    count
+}
+
 /// Checks the settings of an `install!` while it compiles: each name is in the table, and each value has the right
-/// kind.
+/// kind. After [`TUNED`] those of `tuned` that the program does not set itself come first.
 ///
-/// `N` is the number of settings. Texts with a unit become numbers in bytes: allocators read no units, or others than
-/// ours.
+/// `N` is [`count`]. Texts with a unit become numbers in bytes: allocators read no units, or others than ours.
 pub const fn checked<const N: usize>(
     requested: &[(&'static str, Value)],
     table: &[Setting],
+    tuned: &[(&'static str, Value)],
 ) -> [(&'static str, Value); N] {
     let mut settings = [("", Value::Auto); N];
+    let mut length = 0;
     let mut at = 0;
-    while at < N {
-        let (name, value) = requested[at];
-        let mut row = 0;
-        while row < table.len() && !equal(table[row].name_const(), name) {
-            row += 1;
+    while at < tuned.len() && is_tuned(requested) {
+        if !has(requested, tuned[at].0) {
+            settings[length] = check(tuned[at], table);
+            length += 1;
         }
-        assert!(
-            row < table.len(),
-            "install!: this allocator has no such setting, or cannot take it from code (`allocanary list settings`); \
-             `system` has settings with glibc only"
-        );
-        assert!(
-            fits(name, value, &table[row].kind),
-            "install!: a setting's value is not one that it takes (`allocanary list settings`)"
-        );
-        settings[at] = (name, in_bytes(value, &table[row].kind));
+        at += 1;
+    }
+    at = is_tuned(requested) as usize;
+    while at < requested.len() {
+        settings[length] = check(requested[at], table);
+        length += 1;
         at += 1;
     }
     settings
+}
+
+/// Whether the settings begin with [`TUNED`].
+const fn is_tuned(requested: &[(&str, Value)]) -> bool {
+    !requested.is_empty() && requested[0].0.is_empty()
+}
+
+const fn has(settings: &[(&str, Value)], name: &str) -> bool {
+    let mut at = 0;
+    while at < settings.len() && !equal(settings[at].0, name) {
+        at += 1;
+    }
+    at < settings.len()
+}
+
+const fn check((name, value): (&'static str, Value), table: &[Setting]) -> (&'static str, Value) {
+    let mut row = 0;
+    while row < table.len() && !equal(table[row].name_const(), name) {
+        row += 1;
+    }
+    assert!(
+        row < table.len(),
+        "install!: this allocator has no such setting, or cannot take it from code (`allocanary list settings`); \
+         `system` has settings with glibc only"
+    );
+    assert!(
+        fits(name, value, &table[row].kind),
+        "install!: a setting's value is not one that it takes (`allocanary list settings`)"
+    );
+    (name, in_bytes(value, &table[row].kind))
 }
 
 /// Whether a setting of that name and kind takes the value.
@@ -89,7 +132,18 @@ mod tests {
     fn sizes_become_bytes_and_the_rest_stays() {
         let requested = [("tcache_max", Value::Text("32KiB")), ("narenas", Value::Text("2")), ("narenas", Value::Auto)];
         let wanted = [("tcache_max", Value::Number(32 << 10)), ("narenas", Value::Text("2")), ("narenas", Value::Auto)];
-        assert_eq!(checked::<3>(&requested, TABLE), wanted);
+        assert_eq!(checked::<3>(&requested, TABLE, &[]), wanted);
+    }
+
+    #[test]
+    fn tuned_comes_first_and_each_of_its_settings_can_be_overridden() {
+        const SET: &[(&str, Value)] = &[("narenas", Value::PerCpu(1)), ("tcache_max", Value::Text("4KiB"))];
+        const NONE: &[(&str, Value)] = &[TUNED];
+        const ONE: &[(&str, Value)] = &[TUNED, ("narenas", Value::Text("3"))];
+        assert_eq!((count(&[], SET), count(NONE, SET), count(ONE, SET)), (0, 2, 2));
+        let (arenas, bytes) = (("narenas", Value::PerCpu(1)), ("tcache_max", Value::Number(4096)));
+        assert_eq!(checked::<{ count(NONE, SET) }>(NONE, TABLE, SET), [arenas, bytes]);
+        assert_eq!(checked::<{ count(ONE, SET) }>(ONE, TABLE, SET), [bytes, ("narenas", Value::Text("3"))]);
     }
 
     #[test]
@@ -97,7 +151,7 @@ mod tests {
         for wrong in
             [("narena", Value::Text("2")), ("narenas", Value::Text("2KiB")), ("tcache_max", Value::Text("2 q"))]
         {
-            assert!(std::panic::catch_unwind(|| checked::<1>(&[wrong], TABLE)).is_err(), "{wrong:?}");
+            assert!(std::panic::catch_unwind(|| checked::<1>(&[wrong], TABLE, &[])).is_err(), "{wrong:?}");
         }
     }
 }

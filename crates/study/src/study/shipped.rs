@@ -18,6 +18,7 @@ pub const SHIPPED: &[Shipped] = &[
     Shipped { name: "arenas", text: include_str!("../../studies/arenas.toml") },
     Shipped { name: "decay", text: include_str!("../../studies/decay.toml") },
     Shipped { name: "idle", text: include_str!("../../studies/idle.toml") },
+    Shipped { name: "tuned", text: include_str!("../../studies/tuned.toml") },
     Shipped { name: "workloads", text: include_str!("../../studies/workloads.toml") },
     Shipped { name: "canary", text: include_str!("../../studies/canary.toml") },
     Shipped { name: "churn", text: include_str!("../../studies/cases/churn.toml") },

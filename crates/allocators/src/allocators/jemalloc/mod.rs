@@ -29,7 +29,7 @@ use crate::request::{self, Request};
 use crate::setting::Setting;
 
 pub use also::ALSO;
-pub use settings::SETTINGS;
+pub use settings::{SETTINGS, TUNED};
 
 /// The jemalloc that tikv-jemalloc-sys builds.
 #[derive(Clone, Copy, Debug, Default)]

@@ -7,7 +7,7 @@ use std::ffi::{CStr, c_char};
 
 use tikv_jemalloc_ctl::raw;
 
-use crate::request::Decimal;
+use crate::request::{Decimal, Value};
 use crate::setting::{Kind, Setting};
 use allocanary_kernel::sys;
 
@@ -97,6 +97,17 @@ pub const SETTINGS: &[Setting] = &[
         "share (power of two) of large blocks flushed when a bin is full",
     ),
     Setting::new("hpa", Kind::Flag, "the huge page aware allocator"),
+];
+
+/// `tuned` in an `install!`, for a small service in a container. The study `tuned` shows what it saves and costs. Thread
+/// caches are the other half of what idle threads keep: without any, programs of small blocks need twice the processor
+/// time; up to 4 KiB they need what they need by default, and the caches of larger blocks are what weighs.
+pub const TUNED: &[(&str, Value)] = &[
+    ("narenas", Value::PerCpu(1)),
+    ("tcache_max", Value::Text("4096")),
+    ("dirty_decay_ms", Value::Text("1000")),
+    // Without it an idle process keeps its dirty pages: decay happens in allocations.
+    ("background_thread", Value::Text("true")),
 ];
 
 const CTLS: &[Ctl] = &[

@@ -1,0 +1,17 @@
+//! `install!(jemalloc, tuned)` in a process of its own: the set is in force, and a setting of the program replaces the
+//! set's.
+#![cfg(feature = "jemalloc")]
+
+use allocanary::tuning;
+
+allocanary::install!(jemalloc, tuned, dirty_decay_ms = 2000, idle_every_ms = 50);
+
+#[test]
+fn the_set_is_in_force_but_for_what_the_program_sets() {
+    tuning::check().unwrap();
+    assert_eq!(tuning::most_arenas().unwrap(), Some(allocanary::container::Cpus::here().arenas(1)));
+    let settings = tuning::settings().unwrap();
+    for (name, value) in [("tcache_max", "4096"), ("dirty_decay_ms", "2000"), ("background_thread", "true")] {
+        assert_eq!(settings[name], value, "{name}");
+    }
+}
