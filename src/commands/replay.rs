@@ -7,10 +7,11 @@ use super::measure::{self, Measurement};
 use super::record::input;
 use super::terminal;
 use crate::args::ReplayFlags;
-use allocanary_kernel::units::{Unit, show_duration};
+use allocanary_kernel::units::{Unit, parse_duration, show_duration};
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::Target;
 use allocanary_study::{Studies, StudyFile};
+use allocanary_trace::format::Marks;
 use allocanary_trace::prepare::prepare;
 use allocanary_trace::replay::Prepared;
 
@@ -26,7 +27,8 @@ pub fn run(flags: &ReplayFlags) -> Result<ExitCode> {
         .to_str()
         .filter(|text| !text.contains(','))
         .ok_or_else(|| Error::Input(format!("{}: wanted a path without a comma, in UTF-8", flags.trace.display())))?;
-    let prepared = prepare(&trace).and_then(|path| Prepared::open(&path)).map_err(input)?;
+    let asked = flags.mark_at.as_deref().map_or(Ok(Marks::default()), marks)?;
+    let prepared = prepare(&trace, asked).and_then(|path| Prepared::open(&path)).map_err(input)?;
     let length = Duration::from_nanos(prepared.nanos);
     let share = 100.0 * prepared.peak_live as f64 / prepared.most_resident.max(1) as f64;
     terminal::tell(format_args!(
@@ -46,7 +48,12 @@ pub fn run(flags: &ReplayFlags) -> Result<ExitCode> {
     }
     let paced = if flags.pace > 0 { length / flags.pace } else { Duration::ZERO };
     let limit = Duration::from_secs(60) + length * 20 + paced;
-    let workload = format!("replay:trace={text},pace={},touch={},idle={}", flags.pace, flags.touch, flags.idle);
+    let mut workload = format!("replay:trace={text},pace={},touch={},idle={}", flags.pace, flags.touch, flags.idle);
+    for (name, mark) in [("peak_at", asked.peak), ("idle_at", asked.idle)] {
+        if let Some(nanos) = mark {
+            workload.push_str(&format!(",{name}={}", nanos / 1_000_000));
+        }
+    }
     let asked = flags.file();
     let defaults = StudyFile {
         name: Some("replay".into()),
@@ -70,6 +77,25 @@ pub fn run(flags: &ReplayFlags) -> Result<ExitCode> {
     };
     let roster = measure::roster_for(&group, &flags.run.cells)?;
     Measurement { group: &group, roster: &roster, target, resume: flags.resume, launcher: None }.run()
+}
+
+/// The marks of `--mark-at`, in whole milliseconds.
+fn marks(text: &str) -> Result<Marks> {
+    let wanted = || {
+        Error::Input(format!(
+            "--mark-at: wanted one time or two rising ones, such as 12s or 12s,20s (from 1ms to 11 days), found `{text}`"
+        ))
+    };
+    let nanos = |word: &str| {
+        let millis = parse_duration(word)?.as_millis();
+        (1..=1_000_000_000).contains(&millis).then_some(millis as u64 * 1_000_000)
+    };
+    let times: Option<Vec<u64>> = text.split(',').map(nanos).collect();
+    match times.ok_or_else(wanted)?[..] {
+        [peak] => Ok(Marks { peak: Some(peak), ..Marks::default() }),
+        [peak, idle] if peak < idle => Ok(Marks { peak: Some(peak), idle: Some(idle), ..Marks::default() }),
+        _ => Err(wanted()),
+    }
 }
 
 /// The candidates of this build.

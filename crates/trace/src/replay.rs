@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
+use crate::format::Marks;
 use crate::mapped::Anonymous;
 use worker::{Entry, Lane, work};
 
@@ -36,7 +37,7 @@ pub struct Options {
 /// A moment at which the replay stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// The recorder said that the program was ready.
+    /// The service was ready.
     Ready,
     /// The most live bytes.
     Peak,
@@ -210,8 +211,8 @@ impl<A> Shared<'_, A> {
 
 /// Prepares a trace in a child process, so that this one's memory stays as it is, unless it is prepared already. Must be
 /// called while the process has one thread.
-pub fn prepare_apart(trace: &std::path::Path) -> Result<std::path::PathBuf> {
-    let path = crate::prepare::path_of(trace)?;
+pub fn prepare_apart(trace: &std::path::Path, asked: Marks) -> Result<std::path::PathBuf> {
+    let path = crate::prepare::path_of(trace, asked)?;
     if Prepared::open(&path).is_ok() {
         return Ok(path);
     }
@@ -220,7 +221,7 @@ pub fn prepare_apart(trace: &std::path::Path) -> Result<std::path::PathBuf> {
     unsafe {
         let child = libc::fork();
         if child == 0 {
-            let prepared = std::panic::catch_unwind(|| crate::prepare::prepare(trace));
+            let prepared = std::panic::catch_unwind(|| crate::prepare::prepare(trace, asked));
             libc::_exit(i32::from(!matches!(prepared, Ok(Ok(_)))));
         }
         while child > 0 && libc::waitpid(child, &mut status, 0) < 0 && *libc::__errno_location() == libc::EINTR {}
@@ -229,7 +230,7 @@ pub fn prepare_apart(trace: &std::path::Path) -> Result<std::path::PathBuf> {
         return Ok(path);
     }
     // Here the error has words.
-    crate::prepare::prepare(trace)
+    crate::prepare::prepare(trace, asked)
 }
 
 #[cfg(test)]
