@@ -171,10 +171,12 @@ Examples:
   allocanary record -o traces --max-size 256MiB -- python3 service.py
   allocanary record --ready tcp:{port} --load 'redis-benchmark -p {port} -t set' -- redis-server --port {port}
   allocanary record --file examples/programs/redis.toml      a [program] table, as `run` takes it
+  allocanary record --verify --candidates system mimalloc -- ./service    is a replay like the program?
   PYTHONMALLOC=malloc allocanary record -- python3 service.py    see Python's small objects too
 
 With a flag of a service, or --before, --after or --stdin, the program runs as in `run`, and its outputs are kept next to
-the traces. Else it has this terminal, and the exit code is the program's.";
+the traces. Else it has this terminal, and the exit code is the program's.
+With --verify the exit code is 0 where both were measured under every candidate, else 1.";
 
 /// Of `trace`.
 pub const TRACE_EXAMPLES: &str = "\

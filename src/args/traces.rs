@@ -20,6 +20,15 @@ pub struct RecordFlags {
     /// Record one block in N, chosen by its address.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
     pub rate: u32,
+    /// Check the replay: run the program and the replay under each candidate, and print both memories side by side.
+    #[arg(long)]
+    pub verify: bool,
+    /// Candidates of --verify [default: system jemalloc].
+    #[arg(long, value_name = "CANDIDATE", num_args = 1.., requires = "verify")]
+    pub candidates: Option<Vec<String>>,
+    /// Repeats of --verify: runs of the program, and of the replay, per candidate [default: 5].
+    #[arg(long, value_name = "N", requires = "verify")]
+    pub repeats: Option<u32>,
     /// How the program is started, loaded and stopped.
     #[command(flatten)]
     pub service: ServiceFlags,

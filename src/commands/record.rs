@@ -1,6 +1,8 @@
 //! `allocanary record`: runs a program and records its allocations. In: a command line. Out: a trace for each process,
 //! the program's exit code.
 
+mod agreement;
+mod verify;
 mod watched;
 
 use std::os::unix::process::ExitStatusExt;
@@ -16,6 +18,9 @@ use allocanary_study::error::{Error, Result};
 use allocanary_trace::format::{Header, State};
 use allocanary_trace::record::{Recording, put_marks, traces, trim};
 
+/// Runs under each candidate in `--verify`.
+const REPEATS: u32 = 5;
+
 /// Records a program.
 pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
     let limit = parse_bytes(&flags.max_size).filter(|bytes| *bytes >= 64 << 10);
@@ -28,7 +33,7 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
     let folder = flags.out.clone().unwrap_or_else(fresh_folder);
     let recording = Recording { preload: &preload, folder: &folder, limit, rate: flags.rate };
     let before: Vec<PathBuf> = traces(&folder).unwrap_or_default().into_iter().map(|(path, _)| path).collect();
-    let (code, marks) = if watched::is_wanted(&program) {
+    let (code, marks) = if flags.verify || watched::is_wanted(&program) {
         (0, watched::run(&recording, &study)?)
     } else {
         // Ctrl-C reaches the program as well: it ends as it does without us, and its traces are named.
@@ -53,6 +58,9 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
         trim(path, header).map_err(input)?;
     }
     tell(&made);
+    if flags.verify {
+        return verify::run(&folder, largest(&made), &study);
+    }
     Ok(ExitCode::from(code))
 }
 
@@ -69,9 +77,13 @@ fn tell(made: &[(PathBuf, Header)]) {
         let (path, command) = (path.display(), brief(&header.command));
         terminal::tell(format_args!("{path}: {size}, {span}, up to {resident} resident: {command}{why}"));
     }
-    let largest = made.iter().max_by_key(|(_, header)| header.used).expect("there is one");
-    let largest = largest.0.display();
+    let largest = largest(made).display();
     terminal::tell(format_args!("next: allocanary trace info {largest}\n      allocanary replay {largest}"));
+}
+
+/// The trace with the most events, of one or more.
+fn largest(made: &[(PathBuf, Header)]) -> &Path {
+    &made.iter().max_by_key(|(_, header)| header.used).expect("something was recorded").0
 }
 
 /// The program of the flags: of a file, with each flag in place of its value.
@@ -79,7 +91,9 @@ fn study(flags: &RecordFlags) -> Result<StudyFile> {
     let file = flags.service.file.as_deref().map_or(Ok(StudyFile::default()), only_study)?;
     let program = flags.over(file.program.clone().unwrap_or_default());
     let deadline = flags.service.deadline.clone().or(file.deadline.clone());
-    Ok(StudyFile { program: Some(program), deadline, ..file })
+    let candidates = flags.candidates.clone().unwrap_or_else(verify::candidates);
+    let repeats = Some(flags.repeats.unwrap_or(REPEATS));
+    Ok(StudyFile { program: Some(program), deadline, candidates: Some(candidates), repeats, ..file })
 }
 
 /// A folder that is not there yet: `allocanary-out/record-1` and so on.

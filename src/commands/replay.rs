@@ -1,5 +1,6 @@
 //! `allocanary replay`: a trace under every candidate. In: a trace, flags. Out: what a study gives: rows, a report.
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -22,13 +23,9 @@ const METRICS: [&str; 5] = ["anon", "anon_peak", "cpu", "throughput", "faults"];
 
 /// Replays a trace.
 pub fn run(flags: &ReplayFlags) -> Result<ExitCode> {
-    let trace = flags.trace.canonicalize().map_err(|error| Error::file(&flags.trace, "opening the trace", error))?;
-    let text = trace
-        .to_str()
-        .filter(|text| !text.contains(','))
-        .ok_or_else(|| Error::Input(format!("{}: wanted a path without a comma, in UTF-8", flags.trace.display())))?;
+    let trace = path(&flags.trace)?;
     let asked = flags.mark_at.as_deref().map_or(Ok(Marks::default()), marks)?;
-    let prepared = prepare(&trace, asked).and_then(|path| Prepared::open(&path)).map_err(input)?;
+    let prepared = prepare(Path::new(&trace), asked).and_then(|path| Prepared::open(&path)).map_err(input)?;
     let length = Duration::from_nanos(prepared.nanos);
     let share = 100.0 * prepared.peak_live as f64 / prepared.most_resident.max(1) as f64;
     terminal::tell(format_args!(
@@ -47,8 +44,8 @@ pub fn run(flags: &ReplayFlags) -> Result<ExitCode> {
         ));
     }
     let paced = if flags.pace > 0 { length / flags.pace } else { Duration::ZERO };
-    let limit = Duration::from_secs(60) + length * 20 + paced;
-    let mut workload = format!("replay:trace={text},pace={},touch={},idle={}", flags.pace, flags.touch, flags.idle);
+    let limit = limit(&prepared) + paced;
+    let mut workload = format!("replay:trace={trace},pace={},touch={},idle={}", flags.pace, flags.touch, flags.idle);
     for (name, mark) in [("peak_at", asked.peak), ("idle_at", asked.idle)] {
         if let Some(nanos) = mark {
             workload.push_str(&format!(",{name}={}", nanos / 1_000_000));
@@ -59,7 +56,7 @@ pub fn run(flags: &ReplayFlags) -> Result<ExitCode> {
         name: Some("replay".into()),
         question: Some(format!(
             "What does {} cost under each allocator?",
-            trace.file_name().unwrap_or_default().display()
+            Path::new(&trace).file_name().unwrap_or_default().display()
         )),
         metrics: Some(METRICS.map(String::from).to_vec()),
         candidates: Some(candidates()),
@@ -77,6 +74,32 @@ pub fn run(flags: &ReplayFlags) -> Result<ExitCode> {
     };
     let roster = measure::roster_for(&group, &flags.run.cells)?;
     Measurement { group: &group, roster: &roster, target, resume: flags.resume, launcher: None }.run()
+}
+
+/// A trace's whole path, as a workload names it.
+fn path(trace: &Path) -> Result<String> {
+    let whole = trace.canonicalize().map_err(|error| Error::file(trace, "opening the trace", error))?;
+    let text = whole.to_str().filter(|text| !text.contains(','));
+    let wanted = || Error::Input(format!("{}: wanted a path without a comma, in UTF-8", trace.display()));
+    text.map(String::from).ok_or_else(wanted)
+}
+
+/// The time limit of a replay that does not wait.
+fn limit(prepared: &Prepared) -> Duration {
+    Duration::from_secs(60) + Duration::from_nanos(prepared.nanos) * 20
+}
+
+/// A study that replays a trace once as fast as it can.
+pub fn study(trace: &Path) -> Result<StudyFile> {
+    let trace = path(trace)?;
+    let prepared =
+        prepare(Path::new(&trace), Marks::default()).and_then(|path| Prepared::open(&path)).map_err(input)?;
+    Ok(StudyFile {
+        workloads: Some(vec![format!("replay:trace={trace}")]),
+        threads: Some(vec![1]),
+        deadline: Some(format!("{}s", limit(&prepared).as_secs())),
+        ..StudyFile::default()
+    })
 }
 
 /// The marks of `--mark-at`, in whole milliseconds.

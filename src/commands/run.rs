@@ -1,7 +1,7 @@
 //! `allocanary run`: the user's own program under each allocator. In: a program and flags, or a study file with a
 //! `[program]` table. Out: rows, a report, a page, and the lines to paste for the best candidate.
 
-mod candidates;
+pub mod candidates;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -144,7 +144,7 @@ fn with_candidates(file: StudyFile, looked: &Looked) -> Result<StudyFile> {
 }
 
 /// Fails if a candidate is preloaded into a program in which that has no effect.
-fn refuse(cells: &[Cell], looked: &Looked) -> Result<()> {
+pub fn refuse(cells: &[Cell], looked: &Looked) -> Result<()> {
     let Some(reason) = &looked.cannot else { return Ok(()) };
     match cells.iter().find(|cell| cell.allocator != "own") {
         None => Ok(()),

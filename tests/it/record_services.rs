@@ -84,3 +84,39 @@ fn a_service_that_fails_says_so() {
     let none = allocanary(folder.path(), ["record", "--file", "none.toml"]);
     assert!(none.code == Some(2) && none.err.contains("none.toml"), "{}", none.err);
 }
+
+/// The program and its replay under the same candidates, at the same marks.
+#[test]
+fn verify_compares_the_program_with_its_replay() {
+    let folder = tempdir().unwrap();
+    let Some(program) = service_program(folder.path()) else { return };
+    let flags = ["--ready", "line:ready", "--verify", "--repeats", "2", "--candidates", "system", "mimalloc"];
+    let ran = record(folder.path(), &flags, &program);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let lines: Vec<Vec<&str>> = ran.out.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!((lines[1][0], lines[2][0], lines[1].len()), ("system", "mimalloc", 11), "{}", ran.out);
+    // 9 MiB live at the peak, 6 when idle, of which 3 were freed from the top of the heap.
+    let csv = std::fs::read_to_string(folder.path().join("traces/verify.csv")).unwrap();
+    for (line, live) in [("peak,\"system\",", 9.0), ("idle,\"mimalloc\",", 6.0)] {
+        let figures = csv.lines().find_map(|found| found.strip_prefix(line)).unwrap();
+        let figures: Vec<f64> = figures.split(',').map(|figure| figure.parse().unwrap()).collect();
+        let [real, _, _, real_runs, replay, _, _, replay_runs, difference] = figures[..] else { panic!("{csv}") };
+        let live = live * f64::from(1 << 20);
+        assert!(real > live && replay > live && replay < live * 4.0, "{csv}");
+        assert_eq!((real_runs, replay_runs), (2.0, 2.0));
+        assert!((difference - 100.0 * (replay / real - 1.0)).abs() < 0.01, "{csv}");
+    }
+    for part in ["real", "replay"] {
+        let rows = samples(&folder.path().join("traces").join(part));
+        assert!(rows.len() == 4 && rows.iter().all(|row| row.cell.study.as_deref() == Some(part)));
+    }
+    assert_eq!(ran.out.lines().filter(|line| line.starts_with("ranking by")).count(), 2, "{}", ran.out);
+
+    // A program that ends has no idle mark, and one that cannot be preloaded is refused.
+    let line =
+        ["record", "-o", "ends", "--verify", "--repeats", "1", "--candidates", "system", "--", "sh", "-c", "true"];
+    let ran = allocanary(folder.path(), line);
+    assert!(ran.code == Some(0) && ran.out.contains("real peak") && !ran.out.contains("idle"), "{ran:?}");
+    let alone = allocanary(folder.path(), ["record", "--candidates", "system", "--", "true"]);
+    assert!(alone.code == Some(2) && alone.err.contains("--verify"), "{}", alone.err);
+}
