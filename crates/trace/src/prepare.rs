@@ -235,6 +235,7 @@ impl Writer {
         if is_due(self.wanted.peak) {
             self.wanted.peak = None;
             self.cut(nanos);
+            self.marks.push(Mark { epoch: self.epoch.saturating_sub(1), what: 3, live: self.live });
             (self.is_past, self.idle) = (true, None);
         }
         if is_due(self.wanted.idle) {

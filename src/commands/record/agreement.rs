@@ -3,8 +3,9 @@
 
 use std::fmt::Write;
 
-use allocanary_cell::sample::Sample;
+use allocanary_cell::sample::{Answer, Sample};
 use allocanary_cell::workload::Phase;
+use allocanary_cell::workloads::MOST_ANON;
 use allocanary_kernel::units::Unit;
 use allocanary_study::summary::stats::median;
 
@@ -63,6 +64,13 @@ struct Ranking {
     undecided: usize,
 }
 
+/// RssAnon at a mark. A program's peak is the most that was seen under its load, so a replay's is that too: memory may be
+/// highest when the most bytes are live, or later.
+fn anon(answer: &Answer, phase: Phase) -> Option<u64> {
+    let seen = answer.notes.get(MOST_ANON).copied().filter(|_| phase == Phase::Peak);
+    answer.reading("rss_anon_bytes", phase).max(seen)
+}
+
 impl Agreement {
     /// RssAnon in the rows of both, for each candidate, at the peak and, of a service, when idle.
     pub fn of(candidates: &[String], real: &[Sample], replay: &[Sample], is_service: bool) -> Agreement {
@@ -70,7 +78,7 @@ impl Agreement {
         let marks = &marks[..if is_service { 2 } else { 1 }];
         let runs = |rows: &[Sample], candidate: &str, phase| {
             let rows = rows.iter().filter(|row| row.cell.candidate == candidate && row.error.is_none());
-            let values = rows.filter_map(|row| row.answer.as_ref()?.reading("rss_anon_bytes", phase));
+            let values = rows.filter_map(|row| anon(row.answer.as_ref()?, phase));
             Runs::of(values.map(|value| value as f64).collect())
         };
         let pairs = |candidate: &str| {

@@ -49,6 +49,9 @@ pub const WORKLOAD: Workload = Workload {
     run,
 };
 
+/// The note with the most RssAnon that was seen while the program's load lasted.
+pub const MOST_ANON: &str = "most_anon";
+
 /// What stands where the user names no trace.
 const NO_TRACE: &str = "none";
 const MILLIS: Kind = Kind::Number { min: 0, max: 1_000_000_000 };
@@ -82,5 +85,6 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     stage.note("trace_resident_peak", prepared.most_resident);
     stage.note("trace_resident_end", prepared.last_resident);
     stage.note("trace_rate", prepared.rate);
+    stage.note(MOST_ANON, done.most_anon);
     Ok(Outcome { operations: done.operations, active: done.active, timed_every: 1, verified: done.verified })
 }
