@@ -5,7 +5,7 @@ mod program;
 mod traces;
 mod values;
 
-pub use program::ProgramFlags;
+pub use program::{ProgramFlags, ServiceFlags};
 pub use traces::{RecordFlags, ReplayFlags, TraceFlags};
 #[cfg(test)]
 pub use values::PARTS;

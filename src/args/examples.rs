@@ -169,9 +169,14 @@ Environment, for a program that is started in another way:
 Examples:
   allocanary record -- redis-server --save ''     one trace for each process of the program
   allocanary record -o traces --max-size 256MiB -- python3 service.py
+  allocanary record --ready tcp:{port} --load 'redis-benchmark -p {port} -t set' -- redis-server --port {port}
+  allocanary record --file examples/programs/redis.toml      a [program] table, as `run` takes it
+  allocanary record --verify --candidates system mimalloc -- ./service    is a replay like the program?
   PYTHONMALLOC=malloc allocanary record -- python3 service.py    see Python's small objects too
 
-The exit code is the program's.";
+With a flag of a service, or --before, --after or --stdin, the program runs as in `run`, and its outputs are kept next to
+the traces. Else it has this terminal, and the exit code is the program's.
+With --verify the exit code is 0 where both were measured under every candidate, else 1.";
 
 /// Of `trace`.
 pub const TRACE_EXAMPLES: &str = "\
@@ -188,6 +193,7 @@ pub const REPLAY_EXAMPLES: &str = "\
 Examples:
   allocanary replay traces/redis-server-812-0.trace
   allocanary replay service.trace --candidates system jemalloc:narenas=1,tcache=false --cores 4,40
+  allocanary replay service.trace --mark-at 12s,20s      look for the peak until 12 s, read idle at 20 s
   allocanary replay service.trace --pace 1        keep idle gaps: decay acts by time
 
 The figures are anon and anon_peak: resident memory that no file backs, the allocator's alone.

@@ -8,6 +8,54 @@ use super::RunFlags;
 use allocanary_cell::program::Program;
 use allocanary_study::StudyFile;
 
+/// How a program is started, loaded and stopped: flags of `run` and of `record`.
+#[derive(Args, Clone, Default)]
+pub struct ServiceFlags {
+    /// A TOML file with a [program] table; flags replace its values.
+    #[arg(long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// The file that the program reads as standard input [default: empty].
+    #[arg(long, value_name = "FILE")]
+    stdin: Option<String>,
+    /// Shell command before the program [default: none].
+    #[arg(long, value_name = "COMMAND")]
+    before: Option<String>,
+    /// Shell command after the program [default: none].
+    #[arg(long, value_name = "COMMAND")]
+    after: Option<String>,
+    /// When a service is ready: tcp:PORT, http://..., line:TEXT or a command.
+    #[arg(long, value_name = "CONDITION")]
+    ready: Option<String>,
+    /// Shell command that loads the service.
+    #[arg(long, value_name = "COMMAND")]
+    load: Option<String>,
+    /// Time for which a service is idle before its memory is read [default: 5s].
+    #[arg(long, value_name = "TIME")]
+    settle: Option<String>,
+    /// Signal that ends a service [default: SIGTERM; after 10s SIGKILL].
+    #[arg(long, value_name = "SIGNAL")]
+    stop: Option<String>,
+    /// Time limit of one run: a slower one is killed [default: 60s].
+    #[arg(long, value_name = "TIME")]
+    pub deadline: Option<String>,
+}
+
+impl ServiceFlags {
+    /// A program with each flag in place of its value.
+    pub fn over(&self, file: Program) -> Program {
+        Program {
+            stdin: self.stdin.clone().or(file.stdin),
+            before: self.before.clone().or(file.before),
+            after: self.after.clone().or(file.after),
+            ready: self.ready.clone().or(file.ready),
+            load: self.load.clone().or(file.load),
+            settle: self.settle.clone().or(file.settle),
+            stop: self.stop.clone().or(file.stop),
+            ..file
+        }
+    }
+}
+
 /// Flags of `run`.
 #[derive(Args, Clone, Default)]
 pub struct ProgramFlags {
@@ -23,48 +71,24 @@ pub struct ProgramFlags {
     /// baseline.
     #[arg(long, value_name = "CANDIDATE", num_args = 1..)]
     candidates: Option<Vec<String>>,
-    /// A TOML file with a [program] table; flags replace its values.
-    #[arg(long, value_name = "FILE")]
-    pub file: Option<PathBuf>,
     /// The name of the program in rows and reports [default: its command line].
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// Repeats: processes per candidate [default: 10].
     #[arg(long, value_name = "N")]
     repeats: Option<u32>,
-    /// The file that the program reads as standard input [default: empty].
-    #[arg(long, value_name = "FILE")]
-    stdin: Option<String>,
     /// Shell command that must succeed on the program's standard output [default: none].
     #[arg(long, value_name = "COMMAND")]
     check: Option<String>,
     /// Accept an output that differs from candidate to candidate [default: off].
     #[arg(long)]
     any_output: bool,
-    /// When a service is ready: tcp:PORT, http://..., line:TEXT or a command.
-    #[arg(long, value_name = "CONDITION")]
-    ready: Option<String>,
-    /// Shell command that loads the service.
-    #[arg(long, value_name = "COMMAND")]
-    load: Option<String>,
-    /// Time for which a service is idle before its memory is read [default: 5s].
-    #[arg(long, value_name = "TIME")]
-    settle: Option<String>,
-    /// Signal that ends a service [default: SIGTERM; after 10s SIGKILL].
-    #[arg(long, value_name = "SIGNAL")]
-    stop: Option<String>,
     /// Figure from the output of the load or the program: NAME[:UNIT]=REGEX; may be repeated.
     ///
     /// The first group is the number, a second one its unit; the last match counts. Names with a meaning: throughput, p50,
     /// p99, p999. NAME:higher or NAME:lower says which is better [default: lower, for rates higher].
     #[arg(long, value_name = "NAME=REGEX")]
     metric: Vec<String>,
-    /// Shell command before the program [default: none].
-    #[arg(long, value_name = "COMMAND")]
-    before: Option<String>,
-    /// Shell command after the program [default: none].
-    #[arg(long, value_name = "COMMAND")]
-    after: Option<String>,
     /// Memory limit of each cell's control group, such as 256MiB [default: none].
     #[arg(long, value_name = "SIZE")]
     memory: Option<String>,
@@ -83,9 +107,9 @@ pub struct ProgramFlags {
     /// Time budget (90s, 5m): no round starts that would end after it [default: none].
     #[arg(long, value_name = "TIME")]
     budget: Option<String>,
-    /// Time limit of one cell: a slower one is killed [default: 60s].
-    #[arg(long, value_name = "TIME")]
-    deadline: Option<String>,
+    /// How the program is started, loaded and stopped.
+    #[command(flatten)]
+    pub service: ServiceFlags,
     /// Where to find cells and where to write results.
     #[command(flatten)]
     pub run: RunFlags,
@@ -103,7 +127,7 @@ impl ProgramFlags {
             repeats: self.repeats,
             seed: self.seed,
             budget: self.budget.clone(),
-            deadline: self.deadline.clone(),
+            deadline: self.service.deadline.clone(),
             program: Some(self.over(Program::default())),
             ..StudyFile::default()
         }
@@ -111,6 +135,7 @@ impl ProgramFlags {
 
     /// A program with each flag in place of its value.
     pub fn over(&self, file: Program) -> Program {
+        let file = self.service.over(file);
         let mut metric = file.metric;
         for text in &self.metric {
             let (name, expression) = text.split_once('=').unwrap_or((text, ""));
@@ -119,19 +144,13 @@ impl ProgramFlags {
         Program {
             command: if self.program.is_empty() { file.command } else { self.program.clone() },
             name: self.name.clone().or(file.name),
-            stdin: self.stdin.clone().or(file.stdin),
             check: self.check.clone().or(file.check),
             any_output: self.any_output || file.any_output,
-            before: self.before.clone().or(file.before),
-            after: self.after.clone().or(file.after),
-            ready: self.ready.clone().or(file.ready),
-            load: self.load.clone().or(file.load),
-            settle: self.settle.clone().or(file.settle),
-            stop: self.stop.clone().or(file.stop),
             metric,
             memory: self.memory.clone().or(file.memory),
             cpus: self.cpus.clone().or(file.cpus),
             within: if self.within.is_empty() { file.within } else { self.within.clone() },
+            ..file
         }
     }
 }

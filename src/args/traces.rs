@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::RunFlags;
+use super::{RunFlags, ServiceFlags};
+use allocanary_cell::program::Program;
 use allocanary_study::StudyFile;
 
 /// Flags of `record`.
@@ -19,9 +20,31 @@ pub struct RecordFlags {
     /// Record one block in N, chosen by its address.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
     pub rate: u32,
-    /// The program and its arguments.
-    #[arg(required = true, last = true, value_name = "PROGRAM")]
-    pub program: Vec<std::ffi::OsString>,
+    /// Check the replay: run the program and the replay under each candidate, and print both memories side by side.
+    #[arg(long)]
+    pub verify: bool,
+    /// Candidates of --verify [default: system jemalloc].
+    #[arg(long, value_name = "CANDIDATE", num_args = 1.., requires = "verify")]
+    pub candidates: Option<Vec<String>>,
+    /// Repeats of --verify: runs of the program, and of the replay, per candidate [default: 5].
+    #[arg(long, value_name = "N", requires = "verify")]
+    pub repeats: Option<u32>,
+    /// How the program is started, loaded and stopped.
+    #[command(flatten)]
+    pub service: ServiceFlags,
+    /// The program and its arguments, after `--`.
+    ///
+    /// For a service {port} is a free TCP port and {dir} an empty folder, as in `run`.
+    #[arg(last = true, required_unless_present = "file", value_name = "PROGRAM ARGS")]
+    pub program: Vec<String>,
+}
+
+impl RecordFlags {
+    /// A program with each flag in place of its value.
+    pub fn over(&self, file: Program) -> Program {
+        let file = self.service.over(file);
+        Program { command: if self.program.is_empty() { file.command } else { self.program.clone() }, ..file }
+    }
 }
 
 /// Flags of `trace`.
@@ -50,6 +73,9 @@ pub struct ReplayFlags {
     /// Speed: 1 keeps the program's times and idle gaps, 0 goes as fast as it can.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub pace: u32,
+    /// Times of the marks: the peak is looked for until the first, idle is read at the second [default: as recorded].
+    #[arg(long, value_name = "TIME[,TIME]")]
+    pub mark_at: Option<String>,
     /// What is written to a block: a byte of each page, or every byte (full).
     #[arg(long, value_name = "PART", default_value = "page", value_parser = ["page", "full"])]
     pub touch: String,

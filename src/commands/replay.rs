@@ -1,5 +1,6 @@
 //! `allocanary replay`: a trace under every candidate. In: a trace, flags. Out: what a study gives: rows, a report.
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -7,10 +8,11 @@ use super::measure::{self, Measurement};
 use super::record::input;
 use super::terminal;
 use crate::args::ReplayFlags;
-use allocanary_kernel::units::{Unit, show_duration};
+use allocanary_kernel::units::{Unit, parse_duration, show_duration};
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::Target;
 use allocanary_study::{Studies, StudyFile};
+use allocanary_trace::format::Marks;
 use allocanary_trace::prepare::prepare;
 use allocanary_trace::replay::Prepared;
 
@@ -21,12 +23,9 @@ const METRICS: [&str; 5] = ["anon", "anon_peak", "cpu", "throughput", "faults"];
 
 /// Replays a trace.
 pub fn run(flags: &ReplayFlags) -> Result<ExitCode> {
-    let trace = flags.trace.canonicalize().map_err(|error| Error::file(&flags.trace, "opening the trace", error))?;
-    let text = trace
-        .to_str()
-        .filter(|text| !text.contains(','))
-        .ok_or_else(|| Error::Input(format!("{}: wanted a path without a comma, in UTF-8", flags.trace.display())))?;
-    let prepared = prepare(&trace).and_then(|path| Prepared::open(&path)).map_err(input)?;
+    let trace = path(&flags.trace)?;
+    let asked = flags.mark_at.as_deref().map_or(Ok(Marks::default()), marks)?;
+    let prepared = prepare(Path::new(&trace), asked).and_then(|path| Prepared::open(&path)).map_err(input)?;
     let length = Duration::from_nanos(prepared.nanos);
     let share = 100.0 * prepared.peak_live as f64 / prepared.most_resident.max(1) as f64;
     terminal::tell(format_args!(
@@ -45,14 +44,19 @@ pub fn run(flags: &ReplayFlags) -> Result<ExitCode> {
         ));
     }
     let paced = if flags.pace > 0 { length / flags.pace } else { Duration::ZERO };
-    let limit = Duration::from_secs(60) + length * 20 + paced;
-    let workload = format!("replay:trace={text},pace={},touch={},idle={}", flags.pace, flags.touch, flags.idle);
+    let limit = limit(&prepared) + paced;
+    let mut workload = format!("replay:trace={trace},pace={},touch={},idle={}", flags.pace, flags.touch, flags.idle);
+    for (name, mark) in [("peak_at", asked.peak), ("idle_at", asked.idle)] {
+        if let Some(nanos) = mark {
+            workload.push_str(&format!(",{name}={}", nanos / 1_000_000));
+        }
+    }
     let asked = flags.file();
     let defaults = StudyFile {
         name: Some("replay".into()),
         question: Some(format!(
             "What does {} cost under each allocator?",
-            trace.file_name().unwrap_or_default().display()
+            Path::new(&trace).file_name().unwrap_or_default().display()
         )),
         metrics: Some(METRICS.map(String::from).to_vec()),
         candidates: Some(candidates()),
@@ -70,6 +74,51 @@ pub fn run(flags: &ReplayFlags) -> Result<ExitCode> {
     };
     let roster = measure::roster_for(&group, &flags.run.cells)?;
     Measurement { group: &group, roster: &roster, target, resume: flags.resume, launcher: None }.run()
+}
+
+/// A trace's whole path, as a workload names it.
+fn path(trace: &Path) -> Result<String> {
+    let whole = trace.canonicalize().map_err(|error| Error::file(trace, "opening the trace", error))?;
+    let text = whole.to_str().filter(|text| !text.contains(','));
+    let wanted = || Error::Input(format!("{}: wanted a path without a comma, in UTF-8", trace.display()));
+    text.map(String::from).ok_or_else(wanted)
+}
+
+/// The time limit of a replay that does not wait.
+fn limit(prepared: &Prepared) -> Duration {
+    Duration::from_secs(60) + Duration::from_nanos(prepared.nanos) * 20
+}
+
+/// A study that replays a trace once as fast as it can.
+pub fn study(trace: &Path) -> Result<StudyFile> {
+    let trace = path(trace)?;
+    let prepared =
+        prepare(Path::new(&trace), Marks::default()).and_then(|path| Prepared::open(&path)).map_err(input)?;
+    Ok(StudyFile {
+        workloads: Some(vec![format!("replay:trace={trace}")]),
+        threads: Some(vec![1]),
+        deadline: Some(format!("{}s", limit(&prepared).as_secs())),
+        ..StudyFile::default()
+    })
+}
+
+/// The marks of `--mark-at`, in whole milliseconds.
+fn marks(text: &str) -> Result<Marks> {
+    let wanted = || {
+        Error::Input(format!(
+            "--mark-at: wanted one time or two rising ones, such as 12s or 12s,20s (from 1ms to 11 days), found `{text}`"
+        ))
+    };
+    let nanos = |word: &str| {
+        let millis = parse_duration(word)?.as_millis();
+        (1..=1_000_000_000).contains(&millis).then_some(millis as u64 * 1_000_000)
+    };
+    let times: Option<Vec<u64>> = text.split(',').map(nanos).collect();
+    match times.ok_or_else(wanted)?[..] {
+        [peak] => Ok(Marks { peak: Some(peak), ..Marks::default() }),
+        [peak, idle] if peak < idle => Ok(Marks { peak: Some(peak), idle: Some(idle), ..Marks::default() }),
+        _ => Err(wanted()),
+    }
 }
 
 /// The candidates of this build.

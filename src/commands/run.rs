@@ -1,7 +1,7 @@
 //! `allocanary run`: the user's own program under each allocator. In: a program and flags, or a study file with a
 //! `[program]` table. Out: rows, a report, a page, and the lines to paste for the best candidate.
 
-mod candidates;
+pub mod candidates;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -37,15 +37,12 @@ fn study(flags: &ProgramFlags) -> Result<StudyFile> {
         (Some(out), true) => Some(Path::new(out).join("study.toml")),
         _ => None,
     };
-    let file = flags.file.clone().or(resumed.filter(|_| flags.program.is_empty()));
+    let file = flags.service.file.clone().or(resumed.filter(|_| flags.program.is_empty()));
     let asked = flags.study();
     let file = match file {
         None => asked,
         Some(path) => {
-            let mut studies = Studies::read(&path)?;
-            let (Some(study), true) = (studies.0.pop(), studies.0.is_empty()) else {
-                return Err(Error::Input(format!("{}: wanted one study with a [program] table", path.display())));
-            };
+            let study = only_study(&path)?;
             if study.program.is_none() && flags.program.is_empty() {
                 let path = path.display();
                 return Err(Error::Input(format!(
@@ -57,6 +54,15 @@ fn study(flags: &ProgramFlags) -> Result<StudyFile> {
         }
     };
     Ok(file)
+}
+
+/// The study of a file that has one.
+pub fn only_study(path: &Path) -> Result<StudyFile> {
+    let mut studies = Studies::read(path)?;
+    let (Some(study), true) = (studies.0.pop(), studies.0.is_empty()) else {
+        return Err(Error::Input(format!("{}: wanted one study with a [program] table", path.display())));
+    };
+    Ok(study)
 }
 
 /// Runs a study with a `[program]` table.
@@ -138,7 +144,7 @@ fn with_candidates(file: StudyFile, looked: &Looked) -> Result<StudyFile> {
 }
 
 /// Fails if a candidate is preloaded into a program in which that has no effect.
-fn refuse(cells: &[Cell], looked: &Looked) -> Result<()> {
+pub fn refuse(cells: &[Cell], looked: &Looked) -> Result<()> {
     let Some(reason) = &looked.cannot else { return Ok(()) };
     match cells.iter().find(|cell| cell.allocator != "own") {
         None => Ok(()),

@@ -96,6 +96,11 @@ fn page(info: &Info) -> String {
         span(info.peak_nanos),
         bytes(info.end_live)
     );
+    let marks = [("ready", header.marks.ready), ("end of the load", header.marks.peak), ("idle", header.marks.idle)];
+    let set: Vec<String> = marks.iter().filter_map(|(name, at)| Some(format!("{name} {}", span((*at)?)))).collect();
+    if !set.is_empty() {
+        let _ = writeln!(out, "marks       {}", set.join(", "));
+    }
     if info.most_resident > 0 {
         let share = 100.0 * info.peak_live as f64 / info.most_resident as f64;
         let _ = writeln!(

@@ -17,6 +17,7 @@ mod output;
 mod preloads;
 mod preloads_idle;
 mod record;
+mod record_services;
 mod registry;
 mod rows;
 mod run;

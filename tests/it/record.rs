@@ -47,7 +47,7 @@ fn record(folder: &Path, flags: &[&str], program: &[&str]) -> (Ran, Vec<Info>) {
     (ran, infos.into_iter().map(|(_, info)| info).collect())
 }
 
-fn traces(folder: &Path) -> Vec<PathBuf> {
+pub fn traces(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).map(|entries| entries.flatten().map(|entry| entry.path()).collect());
     let mut paths: Vec<PathBuf> = entries.unwrap_or_default();
     paths.retain(|path| path.extension().is_some_and(|ending| ending == "trace"));

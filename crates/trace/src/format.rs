@@ -26,6 +26,9 @@
 //! | 104 | 8 | RssAnon of the process at the last reading, bytes, without the writer's own memory |
 //! | 112 | 8 | maximum of that reading |
 //! | 120 | 8 | window in nanoseconds, 0 for none. Reserved: version 1 writes 0 |
+//! | 128 | 8 | monotonic clock when the service was ready, nanoseconds, 0 for none: `record` writes it after the run |
+//! | 136 | 8 | the same at the end of its load |
+//! | 144 | 8 | the same when it was idle |
 //! | 256 | 512 | path of the program, ends with NUL |
 //! | 768 | 256 | host: name, kernel release, architecture, ends with NUL |
 //! | 1024 | 256 | build of the writer, ends with NUL |
@@ -136,6 +139,8 @@ pub mod at {
     pub const RESIDENT: usize = 104;
     /// Its maximum.
     pub const MOST_RESIDENT: usize = 112;
+    /// Monotonic nanoseconds of the marks: ready, end of the load, idle.
+    pub const MARKS: usize = 128;
     /// The program's path.
     pub const PROGRAM: usize = 256;
     /// The host.
@@ -172,6 +177,17 @@ impl State {
     }
 }
 
+/// Moments of a run, in nanoseconds from the start of its trace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Marks {
+    /// The service was ready.
+    pub ready: Option<u64>,
+    /// Its load ended: the peak is the most live bytes from ready until here.
+    pub peak: Option<u64>,
+    /// It was idle.
+    pub idle: Option<u64>,
+}
+
 /// A file header as numbers and texts.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Header {
@@ -201,6 +217,8 @@ pub struct Header {
     pub resident: u64,
     /// Its maximum.
     pub most_resident: u64,
+    /// The moments at which the run was read.
+    pub marks: Marks,
     /// The program's path.
     pub program: String,
     /// The host.
@@ -233,6 +251,10 @@ impl Header {
             u64_at(bytes, at::LAST_TICKS).wrapping_sub(u64_at(bytes, at::START_TICKS)),
             u64_at(bytes, at::LAST_MONOTONIC).wrapping_sub(u64_at(bytes, at::START_MONOTONIC)),
         );
+        // A mark before the start is another process's.
+        let start = u64_at(bytes, at::START_MONOTONIC);
+        let mark = |at: usize| u64_at(bytes, at::MARKS + 8 * at).checked_sub(start).filter(|nanos| *nanos > 0);
+        let marks = Marks { ready: mark(0), peak: mark(1), idle: mark(2) };
         // A process that was killed at once has no second reading: a counter of 2.5 GHz then.
         let known = ticks > 0 && nanos > 0 && ticks < 1 << 60 && nanos < 1 << 60;
         let tick_ns = if known { nanos as f64 / ticks as f64 } else { 12.8 };
@@ -250,6 +272,7 @@ impl Header {
             lost: u64_at(bytes, at::LOST),
             resident: u64_at(bytes, at::RESIDENT),
             most_resident: u64_at(bytes, at::MOST_RESIDENT),
+            marks,
             program: text_at(bytes, at::PROGRAM, at::HOST),
             host: text_at(bytes, at::HOST, at::BUILD),
             build: text_at(bytes, at::BUILD, at::COMMAND),
