@@ -6,7 +6,7 @@ mod traces;
 mod values;
 
 pub use program::ProgramFlags;
-pub use traces::{RecordFlags, ReplayFlags, TraceFlags};
+pub use traces::{PaceFlags, RecordFlags, ReplayFlags, TraceFlags};
 #[cfg(test)]
 pub use values::PARTS;
 
