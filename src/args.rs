@@ -5,7 +5,7 @@ mod program;
 mod traces;
 mod values;
 
-pub use program::ProgramFlags;
+pub use program::{ProgramFlags, ProgramStudyFlags};
 pub use traces::{PaceFlags, RecordFlags, ReplayFlags, TraceFlags};
 #[cfg(test)]
 pub use values::PARTS;
@@ -43,7 +43,7 @@ enum Verb {
     Study(StudyFlags),
     /// Run your own program under each allocator, and compare.
     #[command(after_help = RUN_EXAMPLES)]
-    Run(Box<ProgramFlags>),
+    Run(Box<ProgramStudyFlags>),
     /// Print the cells of a study and their expected duration; run nothing.
     #[command(after_help = PLAN_EXAMPLES)]
     Plan(StudyFlags),
@@ -92,7 +92,7 @@ pub enum Task {
     /// Run a study.
     Study(StudyFlags),
     /// Run the user's program.
-    Run(Box<ProgramFlags>),
+    Run(Box<ProgramStudyFlags>),
     /// Print a study's plan.
     Plan(StudyFlags),
     /// List what can be chosen.

@@ -1,4 +1,4 @@
-//! The flags of `run`. In: what the user typed. Out: the fields of a study file, and of its program.
+//! The flags of a program, and of `run`. In: what the user typed. Out: the fields of a study file, and of its program.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use super::RunFlags;
 use allocanary_cell::program::Program;
 use allocanary_study::StudyFile;
 
-/// Flags of `run`.
+/// A program that runs instead of a workload.
 #[derive(Args, Clone, Default)]
 pub struct ProgramFlags {
     /// The program and its arguments, after `--`.
@@ -16,22 +16,9 @@ pub struct ProgramFlags {
     /// {port} is a free TCP port and {dir} an empty folder, new for each cell; so in every command below.
     #[arg(last = true, value_name = "PROGRAM ARGS")]
     pub program: Vec<String>,
-    /// Allocators with settings, such as own system:arena_max=1 jemalloc:narenas=1 [default: eight].
-    ///
-    /// `own` is the program as it comes, and own:KEY=VALUE a setting of the allocator that it brings. `system`, `jemalloc`
-    /// and `mimalloc` are preloaded. `preload=/path/lib.so,env.NAME=VALUE` is any other library. The first candidate is the
-    /// baseline.
-    #[arg(long, value_name = "CANDIDATE", num_args = 1..)]
-    candidates: Option<Vec<String>>,
-    /// A TOML file with a [program] table; flags replace its values.
-    #[arg(long, value_name = "FILE")]
-    pub file: Option<PathBuf>,
     /// The name of the program in rows and reports [default: its command line].
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Repeats: processes per candidate [default: 10].
-    #[arg(long, value_name = "N")]
-    repeats: Option<u32>,
     /// The file that the program reads as standard input [default: empty].
     #[arg(long, value_name = "FILE")]
     stdin: Option<String>,
@@ -71,6 +58,55 @@ pub struct ProgramFlags {
     /// CPU limit of each cell's control group, such as 0.5 [default: none].
     #[arg(long, value_name = "CPUS")]
     cpus: Option<String>,
+}
+
+impl ProgramFlags {
+    /// A program with each flag in place of its value.
+    pub fn over(&self, file: Program) -> Program {
+        let mut metric = file.metric;
+        for text in &self.metric {
+            let (name, expression) = text.split_once('=').unwrap_or((text, ""));
+            metric.insert(name.to_string(), expression.to_string());
+        }
+        Program {
+            command: if self.program.is_empty() { file.command } else { self.program.clone() },
+            name: self.name.clone().or(file.name),
+            stdin: self.stdin.clone().or(file.stdin),
+            check: self.check.clone().or(file.check),
+            any_output: self.any_output || file.any_output,
+            before: self.before.clone().or(file.before),
+            after: self.after.clone().or(file.after),
+            ready: self.ready.clone().or(file.ready),
+            load: self.load.clone().or(file.load),
+            settle: self.settle.clone().or(file.settle),
+            stop: self.stop.clone().or(file.stop),
+            metric,
+            memory: self.memory.clone().or(file.memory),
+            cpus: self.cpus.clone().or(file.cpus),
+            within: file.within,
+        }
+    }
+}
+
+/// Flags of `run`.
+#[derive(Args, Clone, Default)]
+pub struct ProgramStudyFlags {
+    /// The program.
+    #[command(flatten)]
+    pub program: ProgramFlags,
+    /// Allocators with settings, such as own system:arena_max=1 jemalloc:narenas=1 [default: eight].
+    ///
+    /// `own` is the program as it comes, and own:KEY=VALUE a setting of the allocator that it brings. `system`, `jemalloc`
+    /// and `mimalloc` are preloaded. `preload=/path/lib.so,env.NAME=VALUE` is any other library. The first candidate is the
+    /// baseline.
+    #[arg(long, value_name = "CANDIDATE", num_args = 1..)]
+    candidates: Option<Vec<String>>,
+    /// A TOML file with a [program] table; flags replace its values.
+    #[arg(long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Repeats: processes per candidate [default: 10].
+    #[arg(long, value_name = "N")]
+    repeats: Option<u32>,
     /// Numbers of CPU cores that the program sees [default: those of this host].
     #[arg(long, value_name = "N,...", value_delimiter = ',', num_args = 1..)]
     cores: Option<Vec<u32>>,
@@ -94,7 +130,7 @@ pub struct ProgramFlags {
     pub resume: bool,
 }
 
-impl ProgramFlags {
+impl ProgramStudyFlags {
     /// The flags as the fields of a study file.
     pub fn study(&self) -> StudyFile {
         StudyFile {
@@ -111,27 +147,10 @@ impl ProgramFlags {
 
     /// A program with each flag in place of its value.
     pub fn over(&self, file: Program) -> Program {
-        let mut metric = file.metric;
-        for text in &self.metric {
-            let (name, expression) = text.split_once('=').unwrap_or((text, ""));
-            metric.insert(name.to_string(), expression.to_string());
-        }
-        Program {
-            command: if self.program.is_empty() { file.command } else { self.program.clone() },
-            name: self.name.clone().or(file.name),
-            stdin: self.stdin.clone().or(file.stdin),
-            check: self.check.clone().or(file.check),
-            any_output: self.any_output || file.any_output,
-            before: self.before.clone().or(file.before),
-            after: self.after.clone().or(file.after),
-            ready: self.ready.clone().or(file.ready),
-            load: self.load.clone().or(file.load),
-            settle: self.settle.clone().or(file.settle),
-            stop: self.stop.clone().or(file.stop),
-            metric,
-            memory: self.memory.clone().or(file.memory),
-            cpus: self.cpus.clone().or(file.cpus),
-            within: if self.within.is_empty() { file.within } else { self.within.clone() },
+        let program = self.program.over(file);
+        match self.within.is_empty() {
+            true => program,
+            false => Program { within: self.within.clone(), ..program },
         }
     }
 }
