@@ -134,14 +134,21 @@ Settings:
 /// Of `tune`.
 pub const TUNE_EXAMPLES: &str = "\
 Defaults:
-  workload server, 16 threads, budget 5m, 10 fresh rows for each finalist (--repeats), seed 1.
-  One workload, one number of threads and of cores. Results go to a new folder.
+  workload server, 16 threads, 10 fresh rows for each finalist (--repeats), seed 1. Results go to a new folder.
+  Budget: 5m, or twice what the first race and the least proof take.
+  Memory is resident memory when idle; of a program that ends its peak, of a trace resident memory without files.
+  A default limit whose metric is not measured is left out, and that is said.
 
 Examples:
-  allocanary tune --workloads server --cores 40  least memory on a host of 40 cores
+  allocanary tune -- python3 script.py           a program that ends: its peak
+  allocanary tune --ready 'tcp:{port}' --load 'redis-benchmark -p {port} -n 100000' \\
+    --metric 'throughput=([0-9.]+) requests' -- redis-server --port '{port}' --save ''
+  allocanary tune examples/programs/redis.toml   a study file with a [program] table
+  allocanary tune service.trace --pace 1         a trace of `allocanary record`; decay acts by time
+  allocanary tune --workloads server --cores 40  a built-in workload on a host of 40 cores
   allocanary tune --workloads handoff --threads 32 --objective cpu --within rss=10%
   allocanary tune --allocators jemalloc --present jemalloc:narenas=2 --budget 2m
-  allocanary tune --cores 40 --resume --out allocanary-out/tune-1
+  allocanary tune --resume --out allocanary-out/tune-1 -- python3 script.py
 
 \"Keep what you have\" is a result. Races only choose the finalists: every figure is of fresh rows.
 Exit codes: 0 success, also if nothing better was found; 2 the search could not run;

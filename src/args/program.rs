@@ -1,4 +1,4 @@
-//! The flags of `run`. In: what the user typed. Out: the fields of a study file, and of its program.
+//! The flags of a program, and of `run`. In: what the user typed. Out: the fields of a study file, and of its program.
 
 use std::path::PathBuf;
 
@@ -8,12 +8,9 @@ use super::RunFlags;
 use allocanary_cell::program::Program;
 use allocanary_study::StudyFile;
 
-/// How a program is started, loaded and stopped: flags of `run` and of `record`.
+/// How a program is started, loaded and stopped: flags of `run`, of `tune` and of `record`.
 #[derive(Args, Clone, Default)]
 pub struct ServiceFlags {
-    /// A TOML file with a [program] table; flags replace its values.
-    #[arg(long, value_name = "FILE")]
-    pub file: Option<PathBuf>,
     /// The file that the program reads as standard input [default: empty].
     #[arg(long, value_name = "FILE")]
     stdin: Option<String>,
@@ -35,9 +32,6 @@ pub struct ServiceFlags {
     /// Signal that ends a service [default: SIGTERM; after 10s SIGKILL].
     #[arg(long, value_name = "SIGNAL")]
     stop: Option<String>,
-    /// Time limit of one run: a slower one is killed [default: 60s].
-    #[arg(long, value_name = "TIME")]
-    pub deadline: Option<String>,
 }
 
 impl ServiceFlags {
@@ -56,7 +50,7 @@ impl ServiceFlags {
     }
 }
 
-/// Flags of `run`.
+/// A program that runs instead of a workload.
 #[derive(Args, Clone, Default)]
 pub struct ProgramFlags {
     /// The program and its arguments, after `--`.
@@ -64,19 +58,12 @@ pub struct ProgramFlags {
     /// {port} is a free TCP port and {dir} an empty folder, new for each cell; so in every command below.
     #[arg(last = true, value_name = "PROGRAM ARGS")]
     pub program: Vec<String>,
-    /// Allocators with settings, such as own system:arena_max=1 jemalloc:narenas=1 [default: eight].
-    ///
-    /// `own` is the program as it comes, and own:KEY=VALUE a setting of the allocator that it brings. `system`, `jemalloc`
-    /// and `mimalloc` are preloaded. `preload=/path/lib.so,env.NAME=VALUE` is any other library. The first candidate is the
-    /// baseline.
-    #[arg(long, value_name = "CANDIDATE", num_args = 1..)]
-    candidates: Option<Vec<String>>,
     /// The name of the program in rows and reports [default: its command line].
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Repeats: processes per candidate [default: 10].
-    #[arg(long, value_name = "N")]
-    repeats: Option<u32>,
+    /// How it is started, loaded and stopped.
+    #[command(flatten)]
+    service: ServiceFlags,
     /// Shell command that must succeed on the program's standard output [default: none].
     #[arg(long, value_name = "COMMAND")]
     check: Option<String>,
@@ -95,44 +82,9 @@ pub struct ProgramFlags {
     /// CPU limit of each cell's control group, such as 0.5 [default: none].
     #[arg(long, value_name = "CPUS")]
     cpus: Option<String>,
-    /// Numbers of CPU cores that the program sees [default: those of this host].
-    #[arg(long, value_name = "N,...", value_delimiter = ',', num_args = 1..)]
-    cores: Option<Vec<u32>>,
-    /// What the best candidate may cost in other metrics: throughput=5%,p99=10% [default: no limit].
-    #[arg(long, value_name = "METRIC=PERCENT", value_delimiter = ',')]
-    within: Vec<String>,
-    /// Random seed for the run order [default: 1].
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
-    /// Time budget (90s, 5m): no round starts that would end after it [default: none].
-    #[arg(long, value_name = "TIME")]
-    budget: Option<String>,
-    /// How the program is started, loaded and stopped.
-    #[command(flatten)]
-    pub service: ServiceFlags,
-    /// Where to find cells and where to write results.
-    #[command(flatten)]
-    pub run: RunFlags,
-    /// Continue an interrupted run: its folder is --out [default: off].
-    #[arg(long)]
-    pub resume: bool,
 }
 
 impl ProgramFlags {
-    /// The flags as the fields of a study file.
-    pub fn study(&self) -> StudyFile {
-        StudyFile {
-            candidates: self.candidates.clone(),
-            cores: self.cores.clone(),
-            repeats: self.repeats,
-            seed: self.seed,
-            budget: self.budget.clone(),
-            deadline: self.service.deadline.clone(),
-            program: Some(self.over(Program::default())),
-            ..StudyFile::default()
-        }
-    }
-
     /// A program with each flag in place of its value.
     pub fn over(&self, file: Program) -> Program {
         let file = self.service.over(file);
@@ -149,8 +101,74 @@ impl ProgramFlags {
             metric,
             memory: self.memory.clone().or(file.memory),
             cpus: self.cpus.clone().or(file.cpus),
-            within: if self.within.is_empty() { file.within } else { self.within.clone() },
             ..file
+        }
+    }
+}
+
+/// Flags of `run`.
+#[derive(Args, Clone, Default)]
+pub struct ProgramStudyFlags {
+    /// The program.
+    #[command(flatten)]
+    pub program: ProgramFlags,
+    /// Allocators with settings, such as own system:arena_max=1 jemalloc:narenas=1 [default: eight].
+    ///
+    /// `own` is the program as it comes, and own:KEY=VALUE a setting of the allocator that it brings. `system`, `jemalloc`
+    /// and `mimalloc` are preloaded. `preload=/path/lib.so,env.NAME=VALUE` is any other library. The first candidate is the
+    /// baseline.
+    #[arg(long, value_name = "CANDIDATE", num_args = 1..)]
+    candidates: Option<Vec<String>>,
+    /// A TOML file with a [program] table; flags replace its values.
+    #[arg(long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Repeats: processes per candidate [default: 10].
+    #[arg(long, value_name = "N")]
+    repeats: Option<u32>,
+    /// Numbers of CPU cores that the program sees [default: those of this host].
+    #[arg(long, value_name = "N,...", value_delimiter = ',', num_args = 1..)]
+    cores: Option<Vec<u32>>,
+    /// What the best candidate may cost in other metrics: throughput=5%,p99=10% [default: no limit].
+    #[arg(long, value_name = "METRIC=PERCENT", value_delimiter = ',')]
+    within: Vec<String>,
+    /// Random seed for the run order [default: 1].
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Time budget (90s, 5m): no round starts that would end after it [default: none].
+    #[arg(long, value_name = "TIME")]
+    budget: Option<String>,
+    /// Time limit of one cell: a slower one is killed [default: 60s].
+    #[arg(long, value_name = "TIME")]
+    deadline: Option<String>,
+    /// Where to find cells and where to write results.
+    #[command(flatten)]
+    pub run: RunFlags,
+    /// Continue an interrupted run: its folder is --out [default: off].
+    #[arg(long)]
+    pub resume: bool,
+}
+
+impl ProgramStudyFlags {
+    /// The flags as the fields of a study file.
+    pub fn study(&self) -> StudyFile {
+        StudyFile {
+            candidates: self.candidates.clone(),
+            cores: self.cores.clone(),
+            repeats: self.repeats,
+            seed: self.seed,
+            budget: self.budget.clone(),
+            deadline: self.deadline.clone(),
+            program: Some(self.over(Program::default())),
+            ..StudyFile::default()
+        }
+    }
+
+    /// A program with each flag in place of its value.
+    pub fn over(&self, file: Program) -> Program {
+        let program = self.program.over(file);
+        match self.within.is_empty() {
+            true => program,
+            false => Program { within: self.within.clone(), ..program },
         }
     }
 }

@@ -88,9 +88,9 @@ fn largest(made: &[(PathBuf, Header)]) -> &Path {
 
 /// The program of the flags: of a file, with each flag in place of its value.
 fn study(flags: &RecordFlags) -> Result<StudyFile> {
-    let file = flags.service.file.as_deref().map_or(Ok(StudyFile::default()), only_study)?;
+    let file = flags.file.as_deref().map_or(Ok(StudyFile::default()), only_study)?;
     let program = flags.over(file.program.clone().unwrap_or_default());
-    let deadline = flags.service.deadline.clone().or(file.deadline.clone());
+    let deadline = flags.deadline.clone().or(file.deadline.clone());
     let candidates = flags.candidates.clone().unwrap_or_else(verify::candidates);
     let repeats = Some(flags.repeats.unwrap_or(REPEATS));
     Ok(StudyFile { program: Some(program), deadline, candidates: Some(candidates), repeats, ..file })

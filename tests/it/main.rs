@@ -31,3 +31,4 @@ mod support;
 mod trust;
 mod truth;
 mod tune;
+mod tune_programs;

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Mutex;
-use std::sync::atomic::AtomicU32;
 
 use super::agreement::Agreement;
 use crate::commands::progress::{Progress, Stretch};
+use crate::args::PaceFlags;
+use crate::commands::run::started::Started;
 use crate::commands::run::{candidates, refuse};
 use crate::commands::{kept, measure, replay, terminal};
 use allocanary_cell::sample::Sample;
@@ -31,33 +31,19 @@ pub fn run(folder: &Path, trace: &Path, study: &StudyFile) -> Result<ExitCode> {
     let looked = Looked::look_at(&program.command[0]).map_err(Error::Input)?;
     let cells = measure::roster(&[])?;
     let described = candidates::described(&cells.descriptions(), &looked);
-    let work = std::env::temp_dir().join(format!("allocanary-{}", std::process::id()));
-    let launcher = Launcher {
-        libraries: candidates::libraries(study, &[])?,
-        candidates: described.clone(),
-        own_version: looked.own.name().to_string(),
-        folder: folder.join("real/cells"),
-        work: work.clone(),
-        keep: false,
-        expected: Mutex::new(None),
-        runs: AtomicU32::new(0),
-    };
+    let libraries = candidates::libraries(names.iter(), &[])?;
+    let started = Started::new(&looked, described.clone(), libraries);
     let real_study = StudyFile { name: Some("real".into()), ..study.clone() };
-    refuse(&plan(&real_study.clone().check()?, &described)?, &looked)?;
-    let programs = Roster {
-        cells: described.into_iter().map(|candidate| (candidate, PathBuf::new())).collect(),
-        ..Roster::default()
-    };
-    let real = rows(real_study, &programs, Some(&launcher), folder.join("real"));
-    let _ = std::fs::remove_dir_all(work);
+    refuse(&plan(&real_study.clone().check()?, &described)?, &looked, "name `own` or own:SETTING=VALUE as --candidates")?;
+    let real = rows(real_study, &started.roster(), Some(&started.launcher), folder.join("real"))?;
     let replay = StudyFile {
         name: Some("replay".into()),
         candidates: study.candidates.clone(),
         repeats: study.repeats,
         seed: study.seed,
-        ..replay::study(trace)?
+        ..replay::study(trace, &PaceFlags::default())?.study
     };
-    let (real, replay) = (real?, rows(replay, &cells, None, folder.join("replay"))?);
+    let replay = rows(replay, &cells, None, folder.join("replay"))?;
     let agreement = Agreement::of(&names, &real, &replay, program.is_service());
     let csv = folder.join("verify.csv");
     std::fs::write(&csv, agreement.csv()).map_err(|error| Error::file(&csv, "writing the comparison", error))?;

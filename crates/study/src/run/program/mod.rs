@@ -36,7 +36,7 @@ use tree::Details;
 use watch::Watch;
 
 /// The default time that a service is idle.
-const SETTLE: Duration = Duration::from_secs(5);
+pub const SETTLE: Duration = Duration::from_secs(5);
 
 /// Where one run happens, and with what.
 pub struct Place<'a> {
