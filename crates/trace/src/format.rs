@@ -171,8 +171,9 @@ pub mod at {
 }
 
 /// Why a trace ends where it ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum State {
     /// The process still records, or it was killed.
     Recording,
@@ -197,7 +198,8 @@ impl State {
 }
 
 /// Moments of a run, in nanoseconds from the start of its trace.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Marks {
     /// The service was ready.
     pub ready: Option<u64>,
@@ -208,7 +210,8 @@ pub struct Marks {
 }
 
 /// A file header as numbers and texts.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Header {
     /// The version of the format.
     pub version: u32,

@@ -43,7 +43,8 @@ pub trait Sink {
 }
 
 /// What a merge found.
-#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Merged {
     /// Events, stamps excluded.
     pub events: u64,
