@@ -171,13 +171,14 @@ Examples:
 pub const RECORD_EXAMPLES: &str = "\
 Environment, for a program that is started in another way:
   LD_PRELOAD=/path/to/preload-record ALLOCANARY_RECORD=/folder PROGRAM
-  ALLOCANARY_RECORD_MAX=bytes and ALLOCANARY_RECORD_RATE=N are the bounds.
+  ALLOCANARY_RECORD_MAX=bytes, ALLOCANARY_RECORD_RATE=N and ALLOCANARY_RECORD_WINDOW=milliseconds are the bounds.
 
 Examples:
   allocanary record -- redis-server --save ''     one trace for each process of the program
   allocanary record -o traces --max-size 256MiB -- python3 service.py
   allocanary record --ready tcp:{port} --load 'redis-benchmark -p {port} -t set' -- redis-server --port {port}
   allocanary record --file examples/programs/redis.toml      a [program] table, as `run` takes it
+  allocanary record --window 60s -- ./service                the last minute of a long run
   allocanary record --verify --candidates system mimalloc -- ./service    is a replay like the program?
   PYTHONMALLOC=malloc allocanary record -- python3 service.py    see Python's small objects too
 

@@ -14,9 +14,12 @@ pub struct RecordFlags {
     /// Folder for the traces, one for each process [default: allocanary-out/record-1 and so on].
     #[arg(short, long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Largest size of a trace; then recording stops and the program runs on.
+    /// Largest size of a trace; then recording stops and the program runs on. A window becomes shorter instead.
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     pub max_size: String,
+    /// Keep the last TIME only, such as 60s, in a file of bounded size [default: all].
+    #[arg(long, value_name = "TIME")]
+    pub window: Option<String>,
     /// Record one block in N, chosen by its address.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
     pub rate: u32,

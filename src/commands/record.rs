@@ -8,11 +8,12 @@ mod watched;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use super::run::only_study;
 use super::terminal;
 use crate::args::RecordFlags;
-use allocanary_kernel::units::{Unit, parse_bytes, show_duration};
+use allocanary_kernel::units::{Unit, parse_bytes, parse_duration, show_duration};
 use allocanary_study::StudyFile;
 use allocanary_study::error::{Error, Result};
 use allocanary_trace::format::{Header, State};
@@ -31,7 +32,8 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
     study.clone().check()?;
     let program = study.program.clone().unwrap_or_default();
     let folder = flags.out.clone().unwrap_or_else(fresh_folder);
-    let recording = Recording { preload: &preload, folder: &folder, limit, rate: flags.rate };
+    let window = flags.window.as_deref().map(window).transpose()?;
+    let recording = Recording { preload: &preload, folder: &folder, limit, rate: flags.rate, window };
     let before: Vec<PathBuf> = traces(&folder).unwrap_or_default().into_iter().map(|(path, _)| path).collect();
     let (code, marks) = if flags.verify || watched::is_wanted(&program) {
         (0, watched::run(&recording, &study)?)
@@ -64,11 +66,18 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
+/// The time of `--window`.
+fn window(text: &str) -> Result<Duration> {
+    let (least, most) = (Duration::from_millis(100), Duration::from_secs(1_000_000));
+    let wanted = || Error::Input(format!("--window: wanted a time from 100ms to 11 days, such as 60s, found `{text}`"));
+    parse_duration(text).filter(|time| (least..=most).contains(time)).ok_or_else(wanted)
+}
+
 /// Says what was recorded, and what to do next.
 fn tell(made: &[(PathBuf, Header)]) {
     for (path, header) in made {
         let span = header.last_ticks.saturating_sub(header.start_ticks) as f64 * header.tick_ns;
-        let span = show_duration(std::time::Duration::from_nanos(span as u64));
+        let span = show_duration(Duration::from_nanos(span as u64));
         let (size, resident) = (Unit::Bytes.show(header.used as f64), Unit::Bytes.show(header.most_resident as f64));
         let why = match header.state {
             State::Full | State::NoRoom => format!(" ({})", header.state.words()),

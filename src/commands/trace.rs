@@ -85,6 +85,14 @@ fn page(info: &Info) -> String {
         "calls       {} allocations ({} by calloc, {} aligned), {} frees, {} reallocs",
         info.allocations, info.callocs, info.aligned, info.frees, info.resizes
     );
+    if header.window > 0 {
+        let _ = writeln!(
+            out,
+            "window      the last {}; {} frees of blocks from before are left out",
+            span(header.window),
+            info.merged.before
+        );
+    }
     let _ = writeln!(out, "threads     {}, up to {} at one time", info.threads.len(), info.most_threads);
     let ends = info.frees + info.resizes;
     let crossing = 100.0 * info.crossing as f64 / ends.max(1) as f64;

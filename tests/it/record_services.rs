@@ -1,30 +1,15 @@
 //! Services that are recorded: the marks of the run are those of the replay.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 use allocanary_cell::workload::Phase;
-use allocanary_testing::skipped::skipped;
 use allocanary_trace::reader::Trace;
 use tempfile::tempdir;
 
-use super::record::traces;
+use super::record::{compiled, traces};
 use super::support::{Ran, allocanary, answer, cell, samples};
 
 const LOAD: &str = "touch {dir}/go; while [ ! -e {dir}/done ]; do sleep 0.01; done; echo loaded";
-
-/// `tests/record/service.c`; None where there is no compiler.
-pub fn service_program(folder: &Path) -> Option<PathBuf> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/record/service.c");
-    let program = folder.join("service");
-    match Command::new("cc").args(["-O1", "-w", "-o"]).arg(&program).arg(source).status() {
-        Ok(status) if status.success() => Some(program),
-        _ => {
-            skipped("no C compiler");
-            None
-        }
-    }
-}
 
 fn record(folder: &Path, flags: &[&str], program: &Path) -> Ran {
     let line = ["record", "-o", "traces", "--load", LOAD, "--settle", "400ms"];
@@ -42,7 +27,7 @@ fn live(trace: &Path, more: &str) -> (f64, f64) {
 #[test]
 fn the_marks_of_a_service_are_those_of_its_replay() {
     let folder = tempdir().unwrap();
-    let Some(program) = service_program(folder.path()) else { return };
+    let Some(program) = compiled(folder.path(), "service") else { return };
     let before = "echo begun > {dir}/begun";
     let flags = ["--ready", "line:ready", "--before", before, "--after", "echo {port} > after"];
     let ran = record(folder.path(), &flags, &program);
@@ -74,7 +59,7 @@ fn the_marks_of_a_service_are_those_of_its_replay() {
 #[test]
 fn a_service_that_fails_says_so() {
     let folder = tempdir().unwrap();
-    let Some(program) = service_program(folder.path()) else { return };
+    let Some(program) = compiled(folder.path(), "service") else { return };
     let ran = record(folder.path(), &["--ready", "line:never", "--deadline", "1s"], &program);
     assert!(ran.code == Some(2) && ran.err.contains("was not ready"), "{}", ran.err);
     let ran = record(folder.path(), &["--ready", "tcp:x"], &program);
@@ -89,7 +74,7 @@ fn a_service_that_fails_says_so() {
 #[test]
 fn verify_compares_the_program_with_its_replay() {
     let folder = tempdir().unwrap();
-    let Some(program) = service_program(folder.path()) else { return };
+    let Some(program) = compiled(folder.path(), "service") else { return };
     let flags = ["--ready", "line:ready", "--verify", "--repeats", "2", "--candidates", "system", "mimalloc"];
     let ran = record(folder.path(), &flags, &program);
     assert_eq!(ran.code, Some(0), "{}", ran.err);

@@ -5,6 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
+use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::format::{HEADER, Header, at};
@@ -19,6 +20,8 @@ pub struct Recording<'a> {
     pub limit: u64,
     /// One block in this many is recorded.
     pub rate: u32,
+    /// The last time that is kept, in whole milliseconds; none keeps all.
+    pub window: Option<Duration>,
 }
 
 impl Recording<'_> {
@@ -39,11 +42,13 @@ impl Recording<'_> {
             preload.push(":");
             preload.push(others);
         }
+        let window = self.window.map_or(0, |window| window.as_millis());
         Ok(vec![
             ("LD_PRELOAD", preload),
             ("ALLOCANARY_RECORD", folder.into()),
             ("ALLOCANARY_RECORD_MAX", self.limit.to_string().into()),
             ("ALLOCANARY_RECORD_RATE", self.rate.to_string().into()),
+            ("ALLOCANARY_RECORD_WINDOW", window.to_string().into()),
         ])
     }
 
