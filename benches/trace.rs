@@ -18,7 +18,7 @@ use std::time::Duration;
 use allocanary_kernel::rng::Rng;
 use allocanary_kernel::sys;
 use allocanary_trace::coder::{Event, How};
-use allocanary_trace::format::Header;
+use allocanary_trace::format::{Header, Marks};
 use allocanary_trace::reader::Trace;
 use allocanary_trace::record::traces;
 use allocanary_trace::replay::{Options, Prepared, run};
@@ -199,7 +199,7 @@ fn replayed() {
     let (trace, out) = (folder.path().join("a.trace"), folder.path().join("prepared"));
     std::fs::write(&trace, sample.finish()).unwrap();
     let (begun, cpu) = (std::time::Instant::now(), sys::usage());
-    allocanary_trace::prepare::write(&Trace::open(&trace).unwrap(), &out).unwrap();
+    allocanary_trace::prepare::write(&Trace::open(&trace).unwrap(), &out, Marks::default()).unwrap();
     let spent = sys::usage().user_us - cpu.user_us;
     println!(
         "preparing: {:.0} ns of processor time an event, {:.1?} in all",

@@ -5,8 +5,8 @@ mod program;
 mod traces;
 mod values;
 
-pub use program::ProgramFlags;
-pub use traces::{RecordFlags, ReplayFlags, TraceFlags};
+pub use program::{ProgramFlags, ProgramStudyFlags, ServiceFlags};
+pub use traces::{PaceFlags, RecordFlags, ReplayFlags, TraceFlags};
 #[cfg(test)]
 pub use values::PARTS;
 
@@ -43,7 +43,7 @@ enum Verb {
     Study(StudyFlags),
     /// Run your own program under each allocator, and compare.
     #[command(after_help = RUN_EXAMPLES)]
-    Run(Box<ProgramFlags>),
+    Run(Box<ProgramStudyFlags>),
     /// Print the cells of a study and their expected duration; run nothing.
     #[command(after_help = PLAN_EXAMPLES)]
     Plan(StudyFlags),
@@ -73,7 +73,7 @@ enum Verb {
     Replay(ReplayFlags),
     /// Find the settings that cost a workload the least; prove them, and print the lines to paste.
     #[command(after_help = TUNE_EXAMPLES)]
-    Tune(TuneFlags),
+    Tune(Box<TuneFlags>),
     /// Print a completion script for a shell.
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {
@@ -92,7 +92,7 @@ pub enum Task {
     /// Run a study.
     Study(StudyFlags),
     /// Run the user's program.
-    Run(Box<ProgramFlags>),
+    Run(Box<ProgramStudyFlags>),
     /// Print a study's plan.
     Plan(StudyFlags),
     /// List what can be chosen.
@@ -112,7 +112,7 @@ pub enum Task {
     /// Replay a trace.
     Replay(ReplayFlags),
     /// Search for better settings.
-    Tune(TuneFlags),
+    Tune(Box<TuneFlags>),
     /// Write a completion script.
     Completions(Shell),
     /// Write a manual page, or all.
@@ -381,18 +381,31 @@ pub struct PreloadFlags {
 /// Flags of `tune`.
 #[derive(Args, Clone, Default)]
 pub struct TuneFlags {
+    /// A trace of `allocanary record`, or a study file (*.toml) [default: a built-in workload].
+    ///
+    /// A program stands after `--`.
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub file: Option<PathBuf>,
     /// What shall be less: memory, cpu or p99.
     #[arg(long, value_name = "OBJECTIVE", default_value = "memory")]
     pub objective: String,
-    /// What may get worse, and by how much [default: throughput=5%,p99=20%].
+    /// What may get worse, and by how much [default: throughput=5%,p99=20%; of a program that ends wall=5%,cpu=20%].
     #[arg(long, value_name = "METRIC=PERCENT", value_delimiter = ',')]
     pub within: Option<Vec<String>>,
-    /// Allocators to search [default: all that have a cell].
+    /// Allocators to search [default: all that have a cell, or all preloads].
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', num_args = 1..)]
     pub allocators: Option<Vec<String>>,
-    /// What you have now, such as jemalloc:narenas=2 [default: this command's allocator].
+    /// What you have now, such as jemalloc:narenas=2.
+    ///
+    /// Default: of a program what it brings (own), of a trace system, otherwise this command's allocator.
     #[arg(long, value_name = "CANDIDATE")]
     pub present: Option<String>,
+    /// The program.
+    #[command(flatten)]
+    pub program: ProgramFlags,
+    /// How a trace is replayed.
+    #[command(flatten)]
+    pub how: PaceFlags,
     /// What to measure.
     #[command(flatten)]
     pub measure: MeasureFlags,

@@ -20,7 +20,8 @@
 //! - [`Ballast`] keeps freed memory through a burst, or reserves addresses for growth.
 //! - `metrics` (feature `prometheus`) exports metrics of the allocator and of the process.
 //! - [`Counting`] and `Leaks` (feature `leaks`) wrap the allocator. `Counting` counts what is allocated; `Leaks`
-//!   reports which call sites allocated the live blocks. `install!(jemalloc, wrap = Counting)`.
+//!   reports which call sites allocated the live blocks. `install!(jemalloc, wrap = Counting)`. `Recording` (feature
+//!   `record`) writes every call to a file that `allocanary replay` executes under other allocators.
 //! - `arena`, `sort_buffer` and `blob_tree` are data structures that make few allocations.
 //!
 //! # Features
@@ -33,6 +34,7 @@
 //! | `system-alloc`, `mimalloc-alloc`, `jemalloc-alloc` | the allocator of `install!()` without a name; the first of the three that is on | `jemalloc-alloc` |
 //! | `prometheus` | `metrics` for a registry of prometheus-client 0.25, and `stats` | no |
 //! | `leaks` | `Leaks`, and the crate backtrace | no |
+//! | `record` | `Recording` | no |
 //! | `arena`, `sort-buffer`, `blob-tree` | the data structures with those names | with `command` |
 //! | `command` | the `allocanary` command and its cells | yes |
 //!
@@ -87,6 +89,10 @@ pub use allocanary_wrappers::{Counting, counting};
 #[cfg_attr(docsrs, doc(cfg(feature = "leaks")))]
 #[doc(inline)]
 pub use allocanary_wrappers::{Leaks, leaks};
+#[cfg(feature = "record")]
+#[cfg_attr(docsrs, doc(cfg(feature = "record")))]
+#[doc(inline)]
+pub use allocanary_wrappers::{Recording, recording};
 
 /// The number of CPUs that the affinity mask and the container's quota allow.
 pub mod container {

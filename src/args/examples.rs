@@ -134,14 +134,21 @@ Settings:
 /// Of `tune`.
 pub const TUNE_EXAMPLES: &str = "\
 Defaults:
-  workload server, 16 threads, budget 5m, 10 fresh rows for each finalist (--repeats), seed 1.
-  One workload, one number of threads and of cores. Results go to a new folder.
+  workload server, 16 threads, 10 fresh rows for each finalist (--repeats), seed 1. Results go to a new folder.
+  Budget: 5m, or twice what the first race and the least proof take.
+  Memory is resident memory when idle; of a program that ends its peak, of a trace resident memory without files.
+  A default limit whose metric is not measured is left out, and that is said.
 
 Examples:
-  allocanary tune --workloads server --cores 40  least memory on a host of 40 cores
+  allocanary tune -- python3 script.py           a program that ends: its peak
+  allocanary tune --ready 'tcp:{port}' --load 'redis-benchmark -p {port} -n 100000' \\
+    --metric 'throughput=([0-9.]+) requests' -- redis-server --port '{port}' --save ''
+  allocanary tune examples/programs/redis.toml   a study file with a [program] table
+  allocanary tune service.trace --pace 1         a trace of `allocanary record`; decay acts by time
+  allocanary tune --workloads server --cores 40  a built-in workload on a host of 40 cores
   allocanary tune --workloads handoff --threads 32 --objective cpu --within rss=10%
   allocanary tune --allocators jemalloc --present jemalloc:narenas=2 --budget 2m
-  allocanary tune --cores 40 --resume --out allocanary-out/tune-1
+  allocanary tune --resume --out allocanary-out/tune-1 -- python3 script.py
 
 \"Keep what you have\" is a result. Races only choose the finalists: every figure is of fresh rows.
 Exit codes: 0 success, also if nothing better was found; 2 the search could not run;
@@ -164,14 +171,20 @@ Examples:
 pub const RECORD_EXAMPLES: &str = "\
 Environment, for a program that is started in another way:
   LD_PRELOAD=/path/to/preload-record ALLOCANARY_RECORD=/folder PROGRAM
-  ALLOCANARY_RECORD_MAX=bytes and ALLOCANARY_RECORD_RATE=N are the bounds.
+  ALLOCANARY_RECORD_MAX=bytes, ALLOCANARY_RECORD_RATE=N and ALLOCANARY_RECORD_WINDOW=milliseconds are the bounds.
 
 Examples:
   allocanary record -- redis-server --save ''     one trace for each process of the program
   allocanary record -o traces --max-size 256MiB -- python3 service.py
+  allocanary record --ready tcp:{port} --load 'redis-benchmark -p {port} -t set' -- redis-server --port {port}
+  allocanary record --file examples/programs/redis.toml      a [program] table, as `run` takes it
+  allocanary record --window 60s -- ./service                the last minute of a long run
+  allocanary record --verify --candidates system mimalloc -- ./service    is a replay like the program?
   PYTHONMALLOC=malloc allocanary record -- python3 service.py    see Python's small objects too
 
-The exit code is the program's.";
+With a flag of a service, or --before, --after or --stdin, the program runs as in `run`, and its outputs are kept next to
+the traces. Else it has this terminal, and the exit code is the program's.
+With --verify the exit code is 0 where both were measured under every candidate, else 1.";
 
 /// Of `trace`.
 pub const TRACE_EXAMPLES: &str = "\
@@ -188,6 +201,7 @@ pub const REPLAY_EXAMPLES: &str = "\
 Examples:
   allocanary replay traces/redis-server-812-0.trace
   allocanary replay service.trace --candidates system jemalloc:narenas=1,tcache=false --cores 4,40
+  allocanary replay service.trace --mark-at 12s,20s      look for the peak until 12 s, read idle at 20 s
   allocanary replay service.trace --pace 1        keep idle gaps: decay acts by time
 
 The figures are anon and anon_peak: resident memory that no file backs, the allocator's alone.

@@ -1,4 +1,4 @@
-//! The flags of `run`. In: what the user typed. Out: the fields of a study file, and of its program.
+//! The flags of a program, and of `run`. In: what the user typed. Out: the fields of a study file, and of its program.
 
 use std::path::PathBuf;
 
@@ -8,39 +8,18 @@ use super::RunFlags;
 use allocanary_cell::program::Program;
 use allocanary_study::StudyFile;
 
-/// Flags of `run`.
+/// How a program is started, loaded and stopped: flags of `run`, of `tune` and of `record`.
 #[derive(Args, Clone, Default)]
-pub struct ProgramFlags {
-    /// The program and its arguments, after `--`.
-    ///
-    /// {port} is a free TCP port and {dir} an empty folder, new for each cell; so in every command below.
-    #[arg(last = true, value_name = "PROGRAM ARGS")]
-    pub program: Vec<String>,
-    /// Allocators with settings, such as own system:arena_max=1 jemalloc:narenas=1 [default: eight].
-    ///
-    /// `own` is the program as it comes, and own:KEY=VALUE a setting of the allocator that it brings. `system`, `jemalloc`
-    /// and `mimalloc` are preloaded. `preload=/path/lib.so,env.NAME=VALUE` is any other library. The first candidate is the
-    /// baseline.
-    #[arg(long, value_name = "CANDIDATE", num_args = 1..)]
-    candidates: Option<Vec<String>>,
-    /// A TOML file with a [program] table; flags replace its values.
-    #[arg(long, value_name = "FILE")]
-    pub file: Option<PathBuf>,
-    /// The name of the program in rows and reports [default: its command line].
-    #[arg(long, value_name = "NAME")]
-    name: Option<String>,
-    /// Repeats: processes per candidate [default: 10].
-    #[arg(long, value_name = "N")]
-    repeats: Option<u32>,
+pub struct ServiceFlags {
     /// The file that the program reads as standard input [default: empty].
     #[arg(long, value_name = "FILE")]
     stdin: Option<String>,
-    /// Shell command that must succeed on the program's standard output [default: none].
+    /// Shell command before the program [default: none].
     #[arg(long, value_name = "COMMAND")]
-    check: Option<String>,
-    /// Accept an output that differs from candidate to candidate [default: off].
-    #[arg(long)]
-    any_output: bool,
+    before: Option<String>,
+    /// Shell command after the program [default: none].
+    #[arg(long, value_name = "COMMAND")]
+    after: Option<String>,
     /// When a service is ready: tcp:PORT, http://..., line:TEXT or a command.
     #[arg(long, value_name = "CONDITION")]
     ready: Option<String>,
@@ -53,24 +32,99 @@ pub struct ProgramFlags {
     /// Signal that ends a service [default: SIGTERM; after 10s SIGKILL].
     #[arg(long, value_name = "SIGNAL")]
     stop: Option<String>,
+}
+
+impl ServiceFlags {
+    /// A program with each flag in place of its value.
+    pub fn over(&self, file: Program) -> Program {
+        Program {
+            stdin: self.stdin.clone().or(file.stdin),
+            before: self.before.clone().or(file.before),
+            after: self.after.clone().or(file.after),
+            ready: self.ready.clone().or(file.ready),
+            load: self.load.clone().or(file.load),
+            settle: self.settle.clone().or(file.settle),
+            stop: self.stop.clone().or(file.stop),
+            ..file
+        }
+    }
+}
+
+/// A program that runs instead of a workload.
+#[derive(Args, Clone, Default)]
+pub struct ProgramFlags {
+    /// The program and its arguments, after `--`.
+    ///
+    /// {port} is a free TCP port and {dir} an empty folder, new for each cell; so in every command below.
+    #[arg(last = true, value_name = "PROGRAM ARGS")]
+    pub program: Vec<String>,
+    /// The name of the program in rows and reports [default: its command line].
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// How it is started, loaded and stopped.
+    #[command(flatten)]
+    service: ServiceFlags,
+    /// Shell command that must succeed on the program's standard output [default: none].
+    #[arg(long, value_name = "COMMAND")]
+    check: Option<String>,
+    /// Accept an output that differs from candidate to candidate [default: off].
+    #[arg(long)]
+    any_output: bool,
     /// Figure from the output of the load or the program: NAME[:UNIT]=REGEX; may be repeated.
     ///
     /// The first group is the number, a second one its unit; the last match counts. Names with a meaning: throughput, p50,
     /// p99, p999. NAME:higher or NAME:lower says which is better [default: lower, for rates higher].
     #[arg(long, value_name = "NAME=REGEX")]
     metric: Vec<String>,
-    /// Shell command before the program [default: none].
-    #[arg(long, value_name = "COMMAND")]
-    before: Option<String>,
-    /// Shell command after the program [default: none].
-    #[arg(long, value_name = "COMMAND")]
-    after: Option<String>,
     /// Memory limit of each cell's control group, such as 256MiB [default: none].
     #[arg(long, value_name = "SIZE")]
     memory: Option<String>,
     /// CPU limit of each cell's control group, such as 0.5 [default: none].
     #[arg(long, value_name = "CPUS")]
     cpus: Option<String>,
+}
+
+impl ProgramFlags {
+    /// A program with each flag in place of its value.
+    pub fn over(&self, file: Program) -> Program {
+        let file = self.service.over(file);
+        let mut metric = file.metric;
+        for text in &self.metric {
+            let (name, expression) = text.split_once('=').unwrap_or((text, ""));
+            metric.insert(name.to_string(), expression.to_string());
+        }
+        Program {
+            command: if self.program.is_empty() { file.command } else { self.program.clone() },
+            name: self.name.clone().or(file.name),
+            check: self.check.clone().or(file.check),
+            any_output: self.any_output || file.any_output,
+            metric,
+            memory: self.memory.clone().or(file.memory),
+            cpus: self.cpus.clone().or(file.cpus),
+            ..file
+        }
+    }
+}
+
+/// Flags of `run`.
+#[derive(Args, Clone, Default)]
+pub struct ProgramStudyFlags {
+    /// The program.
+    #[command(flatten)]
+    pub program: ProgramFlags,
+    /// Allocators with settings, such as own system:arena_max=1 jemalloc:narenas=1 [default: eight].
+    ///
+    /// `own` is the program as it comes, and own:KEY=VALUE a setting of the allocator that it brings. `system`, `jemalloc`
+    /// and `mimalloc` are preloaded. `preload=/path/lib.so,env.NAME=VALUE` is any other library. The first candidate is the
+    /// baseline.
+    #[arg(long, value_name = "CANDIDATE", num_args = 1..)]
+    candidates: Option<Vec<String>>,
+    /// A TOML file with a [program] table; flags replace its values.
+    #[arg(long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Repeats: processes per candidate [default: 10].
+    #[arg(long, value_name = "N")]
+    repeats: Option<u32>,
     /// Numbers of CPU cores that the program sees [default: those of this host].
     #[arg(long, value_name = "N,...", value_delimiter = ',', num_args = 1..)]
     cores: Option<Vec<u32>>,
@@ -94,7 +148,7 @@ pub struct ProgramFlags {
     pub resume: bool,
 }
 
-impl ProgramFlags {
+impl ProgramStudyFlags {
     /// The flags as the fields of a study file.
     pub fn study(&self) -> StudyFile {
         StudyFile {
@@ -111,27 +165,10 @@ impl ProgramFlags {
 
     /// A program with each flag in place of its value.
     pub fn over(&self, file: Program) -> Program {
-        let mut metric = file.metric;
-        for text in &self.metric {
-            let (name, expression) = text.split_once('=').unwrap_or((text, ""));
-            metric.insert(name.to_string(), expression.to_string());
-        }
-        Program {
-            command: if self.program.is_empty() { file.command } else { self.program.clone() },
-            name: self.name.clone().or(file.name),
-            stdin: self.stdin.clone().or(file.stdin),
-            check: self.check.clone().or(file.check),
-            any_output: self.any_output || file.any_output,
-            before: self.before.clone().or(file.before),
-            after: self.after.clone().or(file.after),
-            ready: self.ready.clone().or(file.ready),
-            load: self.load.clone().or(file.load),
-            settle: self.settle.clone().or(file.settle),
-            stop: self.stop.clone().or(file.stop),
-            metric,
-            memory: self.memory.clone().or(file.memory),
-            cpus: self.cpus.clone().or(file.cpus),
-            within: if self.within.is_empty() { file.within } else { self.within.clone() },
+        let program = self.program.over(file);
+        match self.within.is_empty() {
+            true => program,
+            false => Program { within: self.within.clone(), ..program },
         }
     }
 }

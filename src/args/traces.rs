@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::RunFlags;
+use super::{RunFlags, ServiceFlags};
+use allocanary_cell::program::Program;
 use allocanary_study::StudyFile;
 
 /// Flags of `record`.
@@ -13,15 +14,46 @@ pub struct RecordFlags {
     /// Folder for the traces, one for each process [default: allocanary-out/record-1 and so on].
     #[arg(short, long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Largest size of a trace; then recording stops and the program runs on.
+    /// Largest size of a trace; then recording stops and the program runs on. A window becomes shorter instead.
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     pub max_size: String,
+    /// Keep the last TIME only, such as 60s, in a file of bounded size [default: all].
+    #[arg(long, value_name = "TIME")]
+    pub window: Option<String>,
     /// Record one block in N, chosen by its address.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
     pub rate: u32,
-    /// The program and its arguments.
-    #[arg(required = true, last = true, value_name = "PROGRAM")]
-    pub program: Vec<std::ffi::OsString>,
+    /// Check the replay: run the program and the replay under each candidate, and print both memories side by side.
+    #[arg(long)]
+    pub verify: bool,
+    /// Candidates of --verify [default: system jemalloc].
+    #[arg(long, value_name = "CANDIDATE", num_args = 1.., requires = "verify")]
+    pub candidates: Option<Vec<String>>,
+    /// Repeats of --verify: runs of the program, and of the replay, per candidate [default: 5].
+    #[arg(long, value_name = "N", requires = "verify")]
+    pub repeats: Option<u32>,
+    /// A TOML file with a [program] table; flags replace its values.
+    #[arg(long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// How the program is started, loaded and stopped.
+    #[command(flatten)]
+    service: ServiceFlags,
+    /// Time limit of one run: a slower one is killed [default: 60s].
+    #[arg(long, value_name = "TIME")]
+    pub deadline: Option<String>,
+    /// The program and its arguments, after `--`.
+    ///
+    /// For a service {port} is a free TCP port and {dir} an empty folder, as in `run`.
+    #[arg(last = true, required_unless_present = "file", value_name = "PROGRAM ARGS")]
+    pub program: Vec<String>,
+}
+
+impl RecordFlags {
+    /// A program with each flag in place of its value.
+    pub fn over(&self, file: Program) -> Program {
+        let file = self.service.over(file);
+        Program { command: if self.program.is_empty() { file.command } else { self.program.clone() }, ..file }
+    }
 }
 
 /// Flags of `trace`.
@@ -38,6 +70,23 @@ pub struct TraceFlags {
     pub format: String,
 }
 
+/// How a trace is replayed: flags of `replay` and of `tune`.
+#[derive(Args, Clone, Default)]
+pub struct PaceFlags {
+    /// Speed of a replay: 1 keeps the program's times and idle gaps, 0 goes as fast as it can [default: 0].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1000))]
+    pub pace: Option<u32>,
+    /// Times of a replay's marks: the peak is looked for until the first, idle is read at the second [default: as recorded].
+    #[arg(long, value_name = "TIME[,TIME]")]
+    pub mark_at: Option<String>,
+    /// What a replay writes to a block: a byte of each page, or every byte (full) [default: page].
+    #[arg(long, value_name = "PART", value_parser = ["page", "full"])]
+    pub touch: Option<String>,
+    /// Milliseconds of rest in a replay before `idle` is read [default: 50].
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub idle: Option<u32>,
+}
+
 /// Flags of `replay`.
 #[derive(Args, Clone)]
 pub struct ReplayFlags {
@@ -47,15 +96,9 @@ pub struct ReplayFlags {
     /// Allocators with settings; the first is the baseline [default: five of this build].
     #[arg(long, value_name = "CANDIDATE", num_args = 1..)]
     candidates: Option<Vec<String>>,
-    /// Speed: 1 keeps the program's times and idle gaps, 0 goes as fast as it can.
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1000))]
-    pub pace: u32,
-    /// What is written to a block: a byte of each page, or every byte (full).
-    #[arg(long, value_name = "PART", default_value = "page", value_parser = ["page", "full"])]
-    pub touch: String,
-    /// Milliseconds of rest before `idle` is read.
-    #[arg(long, value_name = "MS", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
-    pub idle: u32,
+    /// How it is replayed.
+    #[command(flatten)]
+    pub how: PaceFlags,
     /// Emulate hosts with N CPU cores: arenas are sized for N cores [default: off].
     #[arg(long, value_name = "N,...", value_delimiter = ',', num_args = 1..)]
     cores: Option<Vec<u32>>,

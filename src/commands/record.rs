@@ -1,16 +1,26 @@
 //! `allocanary record`: runs a program and records its allocations. In: a command line. Out: a trace for each process,
 //! the program's exit code.
 
+mod agreement;
+mod verify;
+mod watched;
+
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
+use super::run::only_study;
 use super::terminal;
 use crate::args::RecordFlags;
-use allocanary_kernel::units::{Unit, parse_bytes, show_duration};
+use allocanary_kernel::units::{Unit, parse_bytes, parse_duration, show_duration};
+use allocanary_study::StudyFile;
 use allocanary_study::error::{Error, Result};
-use allocanary_trace::format::State;
-use allocanary_trace::record::{Recording, traces, trim};
+use allocanary_trace::format::{Header, State};
+use allocanary_trace::record::{Recording, put_marks, traces, trim};
+
+/// Runs under each candidate in `--verify`.
+const REPEATS: u32 = 5;
 
 /// Records a program.
 pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
@@ -18,19 +28,25 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
     let wanted = || Error::Input(format!("--max-size: wanted 64KiB or more, such as 1GiB, found `{}`", flags.max_size));
     let limit = limit.ok_or_else(wanted)?;
     let preload = preload()?;
-    let Some((program, arguments)) = flags.program.split_first() else {
-        return Err(Error::Input("record: wanted a program, as in `allocanary record -- redis-server`".into()));
-    };
+    let study = study(flags)?;
+    study.clone().check()?;
+    let program = study.program.clone().unwrap_or_default();
     let folder = flags.out.clone().unwrap_or_else(fresh_folder);
-    let recording = Recording { preload: &preload, folder: &folder, limit, rate: flags.rate };
+    let window = flags.window.as_deref().map(window).transpose()?;
+    let recording = Recording { preload: &preload, folder: &folder, limit, rate: flags.rate, window };
     let before: Vec<PathBuf> = traces(&folder).unwrap_or_default().into_iter().map(|(path, _)| path).collect();
-    // Ctrl-C reaches the program as well: it ends as it does without us, and its traces are named.
-    let _ = ctrlc::set_handler(|| ());
-    let status = recording.run(program, arguments).map_err(input)?;
+    let (code, marks) = if flags.verify || watched::is_wanted(&program) {
+        (0, watched::run(&recording, &study)?)
+    } else {
+        // Ctrl-C reaches the program as well: it ends as it does without us, and its traces are named.
+        let _ = ctrlc::set_handler(|| ());
+        let status = recording.run(&program.command).map_err(input)?;
+        (status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)) as u8, [0; 3])
+    };
     let made = traces(&folder).map_err(input)?;
     let made: Vec<_> = made.into_iter().filter(|(path, _)| !before.contains(path)).collect();
-    let command = program.display();
     if made.is_empty() {
+        let command = &program.command[0];
         return Err(Error::Input(format!(
             "{command}: nothing was recorded: the loader drops preloads for static and set-user-id programs, and a full disk \
              or a small RLIMIT_FSIZE leaves no room for a trace in {}",
@@ -38,9 +54,30 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
         )));
     }
     for (path, header) in &made {
+        if marks != [0; 3] {
+            put_marks(path, marks).map_err(input)?;
+        }
         trim(path, header).map_err(input)?;
+    }
+    tell(&made);
+    if flags.verify {
+        return verify::run(&folder, largest(&made), &study);
+    }
+    Ok(ExitCode::from(code))
+}
+
+/// The time of `--window`.
+fn window(text: &str) -> Result<Duration> {
+    let (least, most) = (Duration::from_millis(100), Duration::from_secs(1_000_000));
+    let wanted = || Error::Input(format!("--window: wanted a time from 100ms to 11 days, such as 60s, found `{text}`"));
+    parse_duration(text).filter(|time| (least..=most).contains(time)).ok_or_else(wanted)
+}
+
+/// Says what was recorded, and what to do next.
+fn tell(made: &[(PathBuf, Header)]) {
+    for (path, header) in made {
         let span = header.last_ticks.saturating_sub(header.start_ticks) as f64 * header.tick_ns;
-        let span = show_duration(std::time::Duration::from_nanos(span as u64));
+        let span = show_duration(Duration::from_nanos(span as u64));
         let (size, resident) = (Unit::Bytes.show(header.used as f64), Unit::Bytes.show(header.most_resident as f64));
         let why = match header.state {
             State::Full | State::NoRoom => format!(" ({})", header.state.words()),
@@ -49,10 +86,23 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
         let (path, command) = (path.display(), brief(&header.command));
         terminal::tell(format_args!("{path}: {size}, {span}, up to {resident} resident: {command}{why}"));
     }
-    let largest = made.iter().max_by_key(|(_, header)| header.used).expect("there is one");
-    let largest = largest.0.display();
+    let largest = largest(made).display();
     terminal::tell(format_args!("next: allocanary trace info {largest}\n      allocanary replay {largest}"));
-    Ok(ExitCode::from(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)) as u8))
+}
+
+/// The trace with the most events, of one or more.
+fn largest(made: &[(PathBuf, Header)]) -> &Path {
+    &made.iter().max_by_key(|(_, header)| header.used).expect("something was recorded").0
+}
+
+/// The program of the flags: of a file, with each flag in place of its value.
+fn study(flags: &RecordFlags) -> Result<StudyFile> {
+    let file = flags.file.as_deref().map_or(Ok(StudyFile::default()), only_study)?;
+    let program = flags.over(file.program.clone().unwrap_or_default());
+    let deadline = flags.deadline.clone().or(file.deadline.clone());
+    let candidates = flags.candidates.clone().unwrap_or_else(verify::candidates);
+    let repeats = Some(flags.repeats.unwrap_or(REPEATS));
+    Ok(StudyFile { program: Some(program), deadline, candidates: Some(candidates), repeats, ..file })
 }
 
 /// A folder that is not there yet: `allocanary-out/record-1` and so on.

@@ -1,16 +1,18 @@
 //! `allocanary replay`: a trace under every candidate. In: a trace, flags. Out: what a study gives: rows, a report.
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use super::measure::{self, Measurement};
 use super::record::input;
 use super::terminal;
-use crate::args::ReplayFlags;
-use allocanary_kernel::units::{Unit, show_duration};
+use crate::args::{PaceFlags, ReplayFlags};
+use allocanary_kernel::units::{Unit, parse_duration, show_duration};
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::Target;
 use allocanary_study::{Studies, StudyFile};
+use allocanary_trace::format::Marks;
 use allocanary_trace::prepare::prepare;
 use allocanary_trace::replay::Prepared;
 
@@ -21,17 +23,39 @@ const METRICS: [&str; 5] = ["anon", "anon_peak", "cpu", "throughput", "faults"];
 
 /// Replays a trace.
 pub fn run(flags: &ReplayFlags) -> Result<ExitCode> {
-    let trace = flags.trace.canonicalize().map_err(|error| Error::file(&flags.trace, "opening the trace", error))?;
-    let text = trace
-        .to_str()
-        .filter(|text| !text.contains(','))
-        .ok_or_else(|| Error::Input(format!("{}: wanted a path without a comma, in UTF-8", flags.trace.display())))?;
-    let prepared = prepare(&trace).and_then(|path| Prepared::open(&path)).map_err(input)?;
+    let Replay { study, .. } = study(&flags.trace, &flags.how)?;
+    let candidates = Some(candidates());
+    let study = StudyFile { candidates, ..study }.overridden_by(flags.file());
+    study.clone().check()?;
+    let group = Studies(vec![study]);
+    let target = match &flags.run.out {
+        Some(out) => Target::of(out)?,
+        None => Target::Fresh("replay".into()),
+    };
+    let roster = measure::roster_for(&group, &flags.run.cells)?;
+    Measurement { group: &group, roster: &roster, target, resume: flags.resume, launcher: None }.run()
+}
+
+/// A trace as a study.
+pub struct Replay {
+    /// The study, without candidates.
+    pub study: StudyFile,
+    /// How long the program's own times last in a replay: zero if it is not paced.
+    pub paced: Duration,
+    /// The rest before `idle` is read.
+    pub idle: Duration,
+}
+
+/// Reads a trace, says what it has, and makes a study of it.
+pub fn study(path: &Path, how: &PaceFlags) -> Result<Replay> {
+    let trace = whole(path)?;
+    let marks = how.mark_at.as_deref().map_or(Ok(Marks::default()), marks)?;
+    let prepared = prepare(Path::new(&trace), marks).and_then(|path| Prepared::open(&path)).map_err(input)?;
     let length = Duration::from_nanos(prepared.nanos);
     let share = 100.0 * prepared.peak_live as f64 / prepared.most_resident.max(1) as f64;
     terminal::tell(format_args!(
         "{}: {} operations of {} threads in {}; at the peak {} live, {share:.0} % of the program's RssAnon of {}",
-        flags.trace.display(),
+        path.display(),
         prepared.operations,
         prepared.threads,
         show_duration(length),
@@ -44,32 +68,56 @@ pub fn run(flags: &ReplayFlags) -> Result<ExitCode> {
             prepared.rate
         ));
     }
-    let paced = if flags.pace > 0 { length / flags.pace } else { Duration::ZERO };
+    let (pace, idle) = (how.pace.unwrap_or(0), how.idle.unwrap_or(50));
+    let touch = how.touch.as_deref().unwrap_or("page");
+    let paced = if pace > 0 { length / pace } else { Duration::ZERO };
     let limit = Duration::from_secs(60) + length * 20 + paced;
-    let workload = format!("replay:trace={text},pace={},touch={},idle={}", flags.pace, flags.touch, flags.idle);
-    let asked = flags.file();
-    let defaults = StudyFile {
+    let mut workload = format!("replay:trace={trace},pace={pace},touch={touch},idle={idle}");
+    for (name, mark) in [("peak_at", marks.peak), ("idle_at", marks.idle)] {
+        if let Some(nanos) = mark {
+            workload.push_str(&format!(",{name}={}", nanos / 1_000_000));
+        }
+    }
+    let study = StudyFile {
         name: Some("replay".into()),
         question: Some(format!(
             "What does {} cost under each allocator?",
-            trace.file_name().unwrap_or_default().display()
+            path.file_name().unwrap_or_default().display()
         )),
         metrics: Some(METRICS.map(String::from).to_vec()),
-        candidates: Some(candidates()),
         workloads: Some(vec![workload]),
         threads: Some(vec![1]),
         deadline: Some(format!("{}s", limit.as_secs())),
         ..StudyFile::default()
     };
-    let study = defaults.overridden_by(asked);
-    study.clone().check()?;
-    let group = Studies(vec![study]);
-    let target = match &flags.run.out {
-        Some(out) => Target::of(out)?,
-        None => Target::Fresh("replay".into()),
+    Ok(Replay { study, paced, idle: Duration::from_millis(u64::from(idle)) })
+}
+
+/// A trace's whole path, as a workload names it.
+fn whole(trace: &Path) -> Result<String> {
+    let whole = trace.canonicalize().map_err(|error| Error::file(trace, "opening the trace", error))?;
+    let text = whole.to_str().filter(|text| !text.contains(','));
+    let wanted = || Error::Input(format!("{}: wanted a path without a comma, in UTF-8", trace.display()));
+    text.map(String::from).ok_or_else(wanted)
+}
+
+/// The marks of `--mark-at`, in whole milliseconds.
+fn marks(text: &str) -> Result<Marks> {
+    let wanted = || {
+        Error::Input(format!(
+            "--mark-at: wanted one time or two rising ones, such as 12s or 12s,20s (from 1ms to 11 days), found `{text}`"
+        ))
     };
-    let roster = measure::roster_for(&group, &flags.run.cells)?;
-    Measurement { group: &group, roster: &roster, target, resume: flags.resume, launcher: None }.run()
+    let nanos = |word: &str| {
+        let millis = parse_duration(word)?.as_millis();
+        (1..=1_000_000_000).contains(&millis).then_some(millis as u64 * 1_000_000)
+    };
+    let times: Option<Vec<u64>> = text.split(',').map(nanos).collect();
+    match times.ok_or_else(wanted)?[..] {
+        [peak] => Ok(Marks { peak: Some(peak), ..Marks::default() }),
+        [peak, idle] if peak < idle => Ok(Marks { peak: Some(peak), idle: Some(idle), ..Marks::default() }),
+        _ => Err(wanted()),
+    }
 }
 
 /// The candidates of this build.

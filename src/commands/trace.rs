@@ -85,6 +85,14 @@ fn page(info: &Info) -> String {
         "calls       {} allocations ({} by calloc, {} aligned), {} frees, {} reallocs",
         info.allocations, info.callocs, info.aligned, info.frees, info.resizes
     );
+    if header.window > 0 {
+        let _ = writeln!(
+            out,
+            "window      the last {}; {} frees of blocks from before are left out",
+            span(header.window),
+            info.merged.before
+        );
+    }
     let _ = writeln!(out, "threads     {}, up to {} at one time", info.threads.len(), info.most_threads);
     let ends = info.frees + info.resizes;
     let crossing = 100.0 * info.crossing as f64 / ends.max(1) as f64;
@@ -96,6 +104,11 @@ fn page(info: &Info) -> String {
         span(info.peak_nanos),
         bytes(info.end_live)
     );
+    let marks = [("ready", header.marks.ready), ("end of the load", header.marks.peak), ("idle", header.marks.idle)];
+    let set: Vec<String> = marks.iter().filter_map(|(name, at)| Some(format!("{name} {}", span((*at)?)))).collect();
+    if !set.is_empty() {
+        let _ = writeln!(out, "marks       {}", set.join(", "));
+    }
     if info.most_resident > 0 {
         let share = 100.0 * info.peak_live as f64 / info.most_resident as f64;
         let _ = writeln!(

@@ -17,8 +17,13 @@ const HANDED_OVER: u64 = 207 * 2947;
 
 /// The C program; None where there is no compiler.
 fn threads_program(folder: &Path) -> Option<PathBuf> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/record/threads.c");
-    let program = folder.join("threads");
+    compiled(folder, "threads")
+}
+
+/// A C program of `tests/record`; None where there is no compiler.
+pub fn compiled(folder: &Path, name: &str) -> Option<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/record/{name}.c"));
+    let program = folder.join(name);
     let compiled = Command::new("cc").args(["-O1", "-pthread", "-w", "-o"]).arg(&program).arg(source).status();
     match compiled {
         Ok(status) if status.success() => Some(program),
@@ -47,7 +52,7 @@ fn record(folder: &Path, flags: &[&str], program: &[&str]) -> (Ran, Vec<Info>) {
     (ran, infos.into_iter().map(|(_, info)| info).collect())
 }
 
-fn traces(folder: &Path) -> Vec<PathBuf> {
+pub fn traces(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).map(|entries| entries.flatten().map(|entry| entry.path()).collect());
     let mut paths: Vec<PathBuf> = entries.unwrap_or_default();
     paths.retain(|path| path.extension().is_some_and(|ending| ending == "trace"));
@@ -186,6 +191,43 @@ fn bounds_are_kept_and_said() {
 
     let (ran, _) = record(folder.path(), &[], &["/no/such/program"]);
     assert!(ran.code == Some(2) && ran.err.contains("/no/such/program: starting it"), "{}", ran.err);
+}
+
+/// The last part of a run, in a file that does not grow with the run.
+#[test]
+fn a_window_keeps_the_end_of_a_long_run() {
+    let folder = tempdir().unwrap();
+    let Some(program) = compiled(folder.path(), "long") else { return };
+    let program = program.to_str().unwrap();
+    let (_, whole) = record(folder.path(), &[], &[program]);
+    let (ran, infos) = record(folder.path(), &["--window", "400ms"], &[program]);
+    assert_eq!((ran.code, ran.out.trim()), (Some(0), "done"), "{}", ran.err);
+    let window = &infos[0];
+    assert!(whole[0].merged.nanos > 2_000_000_000, "{}", whole[0].merged.nanos);
+    assert!((200_000_000..=401_000_000).contains(&window.merged.nanos), "{}", window.merged.nanos);
+    assert_eq!((window.merged.strays, window.merged.lost_frees, window.merged.damage.len()), (0, 0, 0));
+    // Blocks of before that the window frees: at most what lived.
+    assert!((100..=2200).contains(&window.merged.before), "{}", window.merged.before);
+    assert!(window.bytes < whole[0].bytes / 2, "{} of {}", window.bytes, whole[0].bytes);
+    assert_eq!((window.header.version, window.header.state), (2, State::Exited));
+    let trace = traces(&folder.path().join("traces")).remove(0);
+    let page = allocanary(folder.path(), ["trace", "info", trace.to_str().unwrap()]);
+    assert!(page.out.contains("window      the last 400 ms"), "{}", page.out);
+    let answer = answer(&cell("system", &format!("replay:trace={}", trace.display()), 1));
+    assert!(answer.operations > window.allocations, "{}", answer.operations);
+
+    // A file that is too small for the window keeps less, and does not stop. Killed threads leave a sound trace.
+    let (ran, infos) = record(folder.path(), &["--window", "60s", "--max-size", "512KiB"], &[program]);
+    assert_eq!(ran.code, Some(0));
+    assert!(infos[0].bytes <= 512 << 10 && infos[0].merged.nanos < whole[0].merged.nanos / 2, "{}", infos[0].bytes);
+    assert_eq!((infos[0].merged.strays, infos[0].merged.lost_frees, infos[0].merged.damage.len()), (0, 0, 0));
+    let Some(threads) = threads_program(folder.path()) else { return };
+    let (_, infos) = record(folder.path(), &["--window", "100ms"], &[threads.to_str().unwrap(), "die"]);
+    // Where most blocks cross, some frees at the window's begin are taken for those of later blocks.
+    assert!(infos[0].merged.strays <= 100 && infos[0].merged.damage.is_empty(), "{:?}", infos[0].merged);
+    assert!(infos[0].merged.events > 10_000 && infos[0].merged.lost_frees == 0, "{:?}", infos[0].merged);
+    let wrong = allocanary(folder.path(), ["record", "--window", "soon", "--", "true"]);
+    assert!(wrong.code == Some(2) && wrong.err.contains("--window: wanted a time"), "{}", wrong.err);
 }
 
 /// The replay of a trace, as its cell measures it, against what the recorder read in the program.

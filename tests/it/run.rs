@@ -164,5 +164,5 @@ fn the_shipped_programs_can_be_planned() {
         }
     }
     names.sort();
-    assert_eq!(names, ["nginx", "postgres", "python", "redis"]);
+    assert_eq!(names, ["git", "handover-cpp", "handover-rs", "nginx", "postgres", "python", "redis"]);
 }

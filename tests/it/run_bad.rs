@@ -25,7 +25,7 @@ fn is_alive(marker: &str) -> bool {
     shown.iter().any(|text| text.contains(marker))
 }
 
-fn assert_gone(marker: &str) {
+pub fn assert_gone(marker: &str) {
     let until = Instant::now() + Duration::from_secs(60);
     while is_alive(marker) {
         assert!(Instant::now() < until, "{marker} is alive");

@@ -30,3 +30,11 @@ fn a_service_compiles_the_allocator_and_what_installs_it() {
         assert_eq!(crates_of(features), wanted, "features: {features:?}");
     }
 }
+
+#[test]
+fn recording_adds_the_writer_of_traces_alone() {
+    let (without, with) = (crates_of("jemalloc"), crates_of("jemalloc,record"));
+    let added: Vec<&String> = with.difference(&without).collect();
+    assert_eq!(added, ["allocanary-trace"], "{with:?}");
+    assert!(!without.contains("allocanary-trace"), "{without:?}");
+}

@@ -3,10 +3,11 @@
 use std::fs;
 use std::path::Path;
 
+use allocanary_cell::load::Load;
 use allocanary_cell::provenance::{Build, Host};
 use tempfile::{TempDir, tempdir};
 
-use super::support::{Ran, TINY, allocanary, samples, script, words};
+use super::support::{Ran, TINY, allocanary, assert_golden, samples, script, words};
 
 /// A `system` whose memory follows `arena_max`, and whose figures differ by repeat. `effect` is a line of shell that may
 /// change `rss` (in MiB), `ns` (the time for a thousand operations) or end the process.
@@ -132,6 +133,49 @@ fn failures_and_missing_figures_end_the_search_with_the_reason() {
     let ran = tune(one.path(), "");
     assert!(ran.code == Some(0) && ran.out.contains("failed: system:arena_max=2: ended with exit code 4"), "{ran:?}");
     assert!(ran.out.contains("Use system:arena_max=1 instead"), "{ran:?}");
+}
+
+/// Changes the rows of a search, so that what the machine did meanwhile is known.
+fn with_load(out: &Path, load: Option<serde_json::Value>) {
+    let path = out.join("samples.jsonl");
+    let change = |line: &str| {
+        let mut row: serde_json::Value = serde_json::from_str(line).unwrap();
+        match &load {
+            None => drop(row.as_object_mut().unwrap().remove("load")),
+            Some(load) => row["load"] = load.clone(),
+        }
+        row.to_string() + "\n"
+    };
+    let rows: String = fs::read_to_string(&path).unwrap().lines().map(change).collect();
+    fs::write(path, rows).unwrap();
+}
+
+#[test]
+fn the_whole_answer_is_as_it_was() {
+    let slow = "[ \"$FAKE_TRIM_THRESHOLD\" ] && ns=900000000\n[ \"$FAKE_ARENA_MAX\" = 2 ] && exit 4";
+    let folder = fake(&format!("[ \"$FAKE_ARENA_MAX\" = 1 ] && rss=20\n{slow}"));
+    let ran = tune(folder.path(), "");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    with_load(&folder.path().join("out"), None);
+    let resumed = tune(folder.path(), "--resume");
+    assert_eq!(resumed.code, Some(0), "{resumed:?}");
+    assert_golden("tune.txt", &resumed.out);
+}
+
+#[test]
+fn a_machine_that_was_too_busy_is_told() {
+    let folder = fake("[ \"$FAKE_ARENA_MAX\" = 1 ] && rss=20");
+    assert_eq!(tune(folder.path(), "").code, Some(0));
+    let out = folder.path().join("out");
+    with_load(
+        &out,
+        Some(serde_json::to_value(Load { runnable: 50, average: 48.5, cpus: 2, ..Load::default() }).unwrap()),
+    );
+    let busy = tune(folder.path(), "--resume");
+    let said = "note: the machine was too busy to judge small differences: 50 other tasks wanted to run on 2 CPUs";
+    assert!(busy.code == Some(0) && busy.out.replace('\n', " ").contains(said), "{}", busy.out);
+    with_load(&out, None);
+    assert!(!tune(folder.path(), "--resume").out.contains("busy"));
 }
 
 #[test]

@@ -1,22 +1,21 @@
 //! The answer in words. In: what a search found. Out: a table, the recommendation, the reason, and the lines to paste.
 
 use allocanary_cell::spec::Spec;
-use allocanary_study::reports::{anatomies, words, wrapped};
+use allocanary_study::reports::{anatomies, paste, words, wrapped};
 use allocanary_study::summary::anatomy::{self, Anatomy, PARTS, Part};
 use allocanary_study::summary::{Estimate, Metric, Verdict, metric_index};
 
-use crate::goal::Goal;
 use crate::places::{Place, places};
 use crate::proof::{Finalist, Limit};
-use crate::search::{Searched, allocator};
+use crate::search::Searched;
 use crate::space::limits;
 
 /// What the words need to know besides the rows.
 pub struct Asked<'a> {
-    /// The objective and its guards.
-    pub goal: &'a Goal,
-    /// The workload and its size: `server with 40 threads on 40 emulated cores`.
+    /// What was measured, and its size: `server, 40 threads on 40 emulated cores`.
     pub job: &'a str,
+    /// For what the answer holds, in a sentence.
+    pub holds: &'a str,
 }
 
 /// The finalists, one below the other: the candidate, and below it its figures against the present candidate's.
@@ -26,7 +25,7 @@ pub fn table(found: &Searched, asked: &Asked) -> String {
         let now = if *candidate == found.present { "  (what you have)" } else { "" };
         let mark = if found.front.contains(candidate) { "*" } else { " " };
         out.push_str(&format!("{mark} {candidate}{now}\n"));
-        let figures = asked.goal.metrics().map(|metric| {
+        let figures = found.goal.metrics().map(|metric| {
             let estimate = Estimate::of(&group.values.get(metric_index(metric.name)).cloned().unwrap_or_default());
             format!(
                 "{} {} {}",
@@ -38,10 +37,13 @@ pub fn table(found: &Searched, asked: &Asked) -> String {
         let figures: Vec<String> = figures.map(|figure| figure.trim_end().to_string()).collect();
         out.push_str(&format!("    {}\n", figures.join("; ")));
         if let Some(finalist) = found.finalists.iter().find(|finalist| finalist.candidate == *candidate) {
-            out.push_str(&format!("    {}\n", against(finalist, asked.goal.objective)));
+            out.push_str(&format!("    {}\n", against(finalist, found.goal.objective)));
         }
     }
-    out.push_str("* on the Pareto front: none has less of the objective and more throughput.\n");
+    let (first, throughput) = (found.fresh.first(), "throughput");
+    let gain = first.is_some_and(|(_, group)| !group.values_of(throughput).is_empty());
+    let gain = if gain { " and more throughput" } else { "" };
+    out.push_str(&format!("* on the Pareto front: none has less of the objective{gain}.\n"));
     out
 }
 
@@ -65,7 +67,7 @@ fn against(finalist: &Finalist, objective: &Metric) -> String {
 
 /// The recommendation in one paragraph: what it saves, what it costs, for whom it does not hold.
 pub fn recommendation(found: &Searched, asked: &Asked) -> String {
-    let objective = asked.goal.objective;
+    let objective = found.goal.objective;
     let present = &found.present;
     let Some(best) = found.recommended() else { return keep(found, asked) };
     let unit = objective.unit;
@@ -80,7 +82,7 @@ pub fn recommendation(found: &Searched, asked: &Asked) -> String {
     );
     for (name, comparison, limit) in &best.guards {
         let sure = match limit {
-            Limit::Open => match asked.goal.guards.iter().find(|guard| guard.metric.name == *name) {
+            Limit::Open => match found.goal.guards.iter().find(|guard| guard.metric.name == *name) {
                 Some(guard) => match comparison.repeats_to_pass(guard.share) {
                     Some(repeats) => format!(", and some {repeats} repeats would make sure of the limit"),
                     None => ", too noisy to be sure of the limit".into(),
@@ -100,19 +102,18 @@ pub fn recommendation(found: &Searched, asked: &Asked) -> String {
         ));
     }
     text.push_str(&format!(
-        " {} candidates were tried; the figures are of fresh rows, n {} each, and corrected for {} finalists (Holm). This \
-         holds for this workload and this size of host; a service with another pattern of allocations needs a search of its \
-         own.",
+        " {} candidates were tried; the figures are of fresh rows, n {} each, and corrected for {} finalists (Holm). {}",
         found.tried,
         best.objective.n.1,
-        found.finalists.len()
+        found.finalists.len(),
+        asked.holds
     ));
     text
 }
 
 /// The answer without a better candidate, with the nearest one and the reason.
 fn keep(found: &Searched, asked: &Asked) -> String {
-    let (present, objective) = (&found.present, asked.goal.objective);
+    let (present, objective) = (&found.present, found.goal.objective);
     let mut text = format!(
         "Keep what you have, {present}: of {} candidates none is surely better in {} within the limits, for {}.",
         found.tried, objective.name, asked.job
@@ -154,7 +155,7 @@ pub fn reason(found: &Searched, width: usize) -> Option<String> {
     for best in found.recommended().into_iter().chain(found.without_another_allocator()) {
         let Some(then) = middle(&best.candidate) else { continue };
         out.push_str(&bar(&best.candidate, &then));
-        let same = allocator(&best.candidate) == allocator(&found.present);
+        let same = found.is_same_allocator(&best.candidate);
         if let Some(sentence) = held(&best.candidate, &now, &then, same) {
             out.push_str(&format!("{}\n", wrapped(&sentence, width)));
         }
@@ -203,8 +204,16 @@ fn capital(text: &str) -> String {
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// The lines to paste for the recommended candidate.
+/// The lines to paste for the recommended candidate: for a program the variables with which it ran, otherwise those of every
+/// place in which the settings can stand.
 pub fn paste(found: &Searched) -> Option<String> {
+    let best = &found.recommended()?.candidate;
+    let group = found.group(best)?;
+    if !group.environment.is_empty() {
+        let lines = paste::lines(best, &group.environment);
+        // An `install!` of several settings has several lines.
+        return Some(lines.iter().map(|line| format!("    {}\n", line.replace('\n', "\n    "))).collect());
+    }
     let spec = Spec::parse(&found.recommended()?.candidate).ok()?;
     let form = |place: Place| format!("{}:\n{}\n", place.name, indented(&place.text));
     Some(places(&spec).into_iter().map(form).collect::<Vec<_>>().join("\n"))
@@ -217,6 +226,7 @@ fn indented(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::goal::{Goal, Source};
     use crate::proof::{front, prove, tests::group};
     use allocanary_cell::sample::Answer;
     use allocanary_cell::workload::Phase;
@@ -232,8 +242,8 @@ mod tests {
         Anatomy::of(&answer, 40).unwrap()
     }
 
-    fn found(new: f64, throughput: f64) -> (Searched, Goal) {
-        let goal = Goal::parse("memory", None).unwrap();
+    fn found(new: f64, throughput: f64) -> Searched {
+        let goal = Goal::parse("memory", None, Source::Workload).unwrap();
         let mib = f64::from(1 << 20);
         let mut present = group(&around(95.0 * mib), &around(1000.0));
         let own = [
@@ -252,7 +262,9 @@ mod tests {
         let finalists = prove(&goal, &present, &[(name.clone(), &other)]);
         let front = front(&goal, &[("jemalloc".into(), &present), (name.clone(), &other)]);
         let fresh = vec![("jemalloc".to_string(), present), (name, other)];
-        let found = Searched {
+        Searched {
+            goal,
+            own: None,
             present: "jemalloc".into(),
             finalists,
             fresh,
@@ -261,14 +273,13 @@ mod tests {
             raced: 100,
             failures: Default::default(),
             notes: Vec::new(),
-        };
-        (found, goal)
+        }
     }
 
     #[test]
     fn a_recommendation_says_what_it_saves_what_it_costs_and_what_held_the_rest() {
-        let (found, goal) = found(20.0, 990.0);
-        let asked = Asked { goal: &goal, job: "server, 40 threads on 40 cores" };
+        let found = found(20.0, 990.0);
+        let asked = Asked { job: "server, 40 threads on 40 cores", holds: "Another job needs a search of its own." };
         let text = recommendation(&found, &asked);
         for said in [
             "Use jemalloc:narenas=1,tcache=false instead of jemalloc: rss 20.1 MiB instead of 95.4 MiB, -79 %",
@@ -296,8 +307,8 @@ mod tests {
 
     #[test]
     fn keep_what_you_have_names_the_nearest_and_why() {
-        let (found, goal) = found(12.0, 500.0);
-        let asked = Asked { goal: &goal, job: "server" };
+        let found = found(12.0, 500.0);
+        let asked = Asked { job: "server", holds: "" };
         let text = recommendation(&found, &asked);
         assert!(
             text.starts_with("Keep what you have, jemalloc: of 26 candidates none is surely better in rss"),

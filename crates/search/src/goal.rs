@@ -1,14 +1,44 @@
-//! What the user wants less of, and what may get worse for it. In: texts such as `memory` and `p99=20%`. Out: metrics.
+//! What the user wants less of, and what may get worse for it. In: texts such as `memory` and `p99=20%`, and what is
+//! measured. Out: metrics.
 
 use allocanary_cell::description::perhaps;
 use allocanary_study::error::{Error, Result};
-use allocanary_study::summary::{Better, METRICS, Metric, metric_index};
+use allocanary_study::summary::{Better, METRICS, Metric, find_metric, metric_index};
 
-/// The names of objectives, each with its metric.
-pub const OBJECTIVES: [(&str, &str); 3] = [("memory", "rss"), ("cpu", "cpu"), ("p99", "p99")];
+/// The names of objectives.
+pub const OBJECTIVES: [&str; 3] = ["memory", "cpu", "p99"];
 
-/// What may get worse by default.
-pub const WITHIN: [&str; 2] = ["throughput=5%", "p99=20%"];
+/// What is measured. It decides which memory is meant, and what may get worse by default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A built-in workload: resident memory when idle.
+    Workload,
+    /// A program that runs until it is stopped: resident memory when idle.
+    Service,
+    /// A program that ends: the most resident memory.
+    Program,
+    /// A replayed trace: resident memory without files when idle, which is the allocator's alone.
+    Trace,
+}
+
+impl Source {
+    /// The metric of the objective `memory`.
+    pub fn memory(self) -> &'static str {
+        match self {
+            Source::Workload | Source::Service => "rss",
+            Source::Program => "peak",
+            Source::Trace => "anon",
+        }
+    }
+
+    /// What may get worse by default. A limit whose metric the rows do not have is left out.
+    pub fn within(self) -> &'static [&'static str] {
+        match self {
+            Source::Workload | Source::Service | Source::Trace => &["throughput=5%", "p99=20%"],
+            Source::Program => &["wall=5%", "cpu=20%"],
+        }
+    }
+}
 
 /// An objective and its guards.
 #[derive(Clone)]
@@ -26,22 +56,25 @@ pub struct Guard {
     pub metric: &'static Metric,
     /// The share: 0.05 is 5 %.
     pub share: f64,
+    /// Whether the user asked for it. A default is left out if the rows do not have its metric.
+    pub is_typed: bool,
 }
 
 impl Goal {
-    /// Reads the flags. Without `within` the guards are [`WITHIN`], except one on the objective itself.
-    pub fn parse(objective: &str, within: Option<&[String]>) -> Result<Goal> {
-        let names = OBJECTIVES.iter().map(|(name, _)| *name);
-        let Some((_, metric)) = OBJECTIVES.iter().find(|(name, _)| *name == objective) else {
-            let hint = perhaps(objective, names);
+    /// Reads the flags. Without `within` the guards are those of the source, except one on the objective itself.
+    pub fn parse(objective: &str, within: Option<&[String]>, source: Source) -> Result<Goal> {
+        if !OBJECTIVES.contains(&objective) {
+            let hint = perhaps(objective, OBJECTIVES.iter().copied());
             return Err(Error::Input(format!("--objective: no objective `{objective}`{hint}")));
-        };
-        let objective = &METRICS[metric_index(metric)];
+        }
+        let objective = &METRICS[metric_index(if objective == "memory" { source.memory() } else { objective })];
         let mut guards: Vec<Guard> = Vec::new();
         match within {
             None => {
-                let guards_of = WITHIN.iter().map(|text| Guard::parse(text)).collect::<Result<Vec<_>>>()?;
-                guards.extend(guards_of.into_iter().filter(|guard| guard.metric.name != objective.name));
+                let defaults = source.within().iter().map(|text| Guard::parse(text));
+                let defaults = defaults.map(|guard| guard.map(|guard| Guard { is_typed: false, ..guard }));
+                let defaults = defaults.collect::<Result<Vec<_>>>()?;
+                guards.extend(defaults.into_iter().filter(|guard| guard.metric.name != objective.name));
             }
             Some(texts) => {
                 for text in texts {
@@ -67,6 +100,55 @@ impl Goal {
     pub fn metrics(&self) -> impl Iterator<Item = &'static Metric> + '_ {
         std::iter::once(self.objective).chain(self.guards.iter().map(|guard| guard.metric))
     }
+
+    /// Keeps to what the rows have: `has` are the names of their metrics. A default limit without its metric is left out,
+    /// or taken for the time of the work if that is the nearest; the sentences say so. What the user asked for must be
+    /// there.
+    pub fn keep_to(&mut self, has: &[&str]) -> Result<Vec<String>> {
+        let wanted = std::iter::once((self.objective, "--objective".to_string()));
+        let typed = self.guards.iter().filter(|guard| guard.is_typed);
+        let mut wanted = wanted.chain(typed.map(|guard| (guard.metric, format!("--within {}", guard.text()))));
+        if let Some((metric, flag)) = wanted.find(|(metric, _)| !has.contains(&metric.name)) {
+            let better = |name: &&&str| find_metric(name).is_some_and(|metric| metric.better != Better::Neither);
+            let has: Vec<&str> = has.iter().filter(better).copied().collect();
+            return Err(Error::Input(format!(
+                "{flag}: the rows have no {}: they have {}",
+                metric.name,
+                if has.is_empty() { "nothing that can be better or worse".to_string() } else { has.join(", ") }
+            )));
+        }
+        let mut said = Vec::new();
+        // A load of so many requests takes longer if the service is slower.
+        let wall = find_metric("wall").filter(|wall| has.contains(&wall.name));
+        for guard in &mut self.guards {
+            if let Some(wall) = wall.filter(|_| guard.metric.name == "throughput" && !has.contains(&"throughput")) {
+                *guard = Guard { metric: wall, ..*guard };
+                said.push(format!(
+                    "the rows have no throughput: the time of the load is limited instead, {}",
+                    guard.text()
+                ));
+            }
+        }
+        self.guards.retain(|guard| {
+            let there = has.contains(&guard.metric.name);
+            if !there {
+                said.push(format!(
+                    "the rows have no {0}: the default limit {1} is left out",
+                    guard.metric.name,
+                    guard.text()
+                ));
+            }
+            there
+        });
+        Ok(said)
+    }
+}
+
+impl std::fmt::Debug for Goal {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let guards: Vec<String> = self.guards.iter().map(Guard::text).collect();
+        write!(out, "{} within {guards:?}", self.objective.name)
+    }
 }
 
 impl Guard {
@@ -76,7 +158,7 @@ impl Guard {
         let Some((name, share)) = text.split_once('=') else {
             return wrong("wanted METRIC=PERCENT, such as throughput=5%".into());
         };
-        let Some(metric) = METRICS.iter().find(|metric| metric.name == name.trim()) else {
+        let Some(metric) = find_metric(name.trim()) else {
             let hint = perhaps(name, METRICS.iter().map(|metric| metric.name));
             return wrong(format!("no metric `{name}`{hint}"));
         };
@@ -85,10 +167,15 @@ impl Guard {
         }
         match share.trim().trim_end_matches('%').trim().parse::<f64>() {
             Ok(percent) if percent.is_finite() && (0.0..=1000.0).contains(&percent) => {
-                Ok(Guard { metric, share: percent / 100.0 })
+                Ok(Guard { metric, share: percent / 100.0, is_typed: true })
             }
             _ => wrong(format!("wanted a share from 0% to 1000%, found `{share}`")),
         }
+    }
+
+    /// As it is typed: `p99=20%`.
+    pub fn text(&self) -> String {
+        format!("{}={}%", self.metric.name, (self.share * 1e6).round() / 1e4)
     }
 
     /// By how much `new` is worse than `old`, as a share; negative if it is better.
@@ -106,17 +193,17 @@ mod tests {
 
     #[test]
     fn a_goal_is_read_and_what_cannot_be_is_named() {
-        let goal = Goal::parse("memory", None).unwrap();
+        let goal = Goal::parse("memory", None, Source::Workload).unwrap();
         let names: Vec<&str> = goal.metrics().map(|metric| metric.name).collect();
         assert_eq!(names, ["rss", "throughput", "p99"]);
-        let p99 = Goal::parse("p99", None).unwrap();
+        let p99 = Goal::parse("p99", None, Source::Workload).unwrap();
         assert_eq!(p99.metrics().map(|metric| metric.name).collect::<Vec<_>>(), ["p99", "throughput"]);
-        let own = Goal::parse("cpu", Some(&["rss=10%".into()])).unwrap();
+        let own = Goal::parse("cpu", Some(&["rss=10%".into()]), Source::Workload).unwrap();
         assert!((own.guards[0].worsening(10.0, 11.0) - 0.1).abs() < 1e-9 && own.guards[0].share == 0.1);
         assert!((goal.guards[0].worsening(100.0, 95.0) - 0.05).abs() < 1e-9, "less throughput is worse");
         let said = |objective: &str, within: &[&str]| {
             let within: Vec<String> = within.iter().map(|text| text.to_string()).collect();
-            Goal::parse(objective, Some(&within)).err().expect("an error").to_string()
+            Goal::parse(objective, Some(&within), Source::Workload).expect_err("an error").to_string()
         };
         assert!(said("memroy", &[]).contains("no objective `memroy`; perhaps memory"));
         assert!(said("memory", &["rss=5%"]).contains("rss is the objective itself"));
@@ -125,5 +212,34 @@ mod tests {
         assert!(said("memory", &["p98=5%"]).contains("no metric `p98`"));
         assert!(said("memory", &["live=5%"]).contains("no better direction"));
         assert!(said("memory", &["p99=-1%"]).contains("wanted a share from 0%"));
+    }
+
+    #[test]
+    fn each_source_has_its_memory_and_limits() {
+        let of = |source| {
+            let goal = Goal::parse("memory", None, source).unwrap();
+            goal.metrics().map(|metric| metric.name).collect::<Vec<_>>()
+        };
+        assert_eq!(of(Source::Service), ["rss", "throughput", "p99"]);
+        assert_eq!(of(Source::Program), ["peak", "wall", "cpu"]);
+        assert_eq!(of(Source::Trace), ["anon", "throughput", "p99"]);
+        let cpu = Goal::parse("cpu", None, Source::Program).unwrap();
+        assert_eq!(cpu.metrics().map(|metric| metric.name).collect::<Vec<_>>(), ["cpu", "wall"]);
+    }
+
+    #[test]
+    fn a_default_limit_is_left_out_or_replaced_and_a_typed_one_must_be_there() {
+        let mut goal = Goal::parse("memory", None, Source::Service).unwrap();
+        let said = goal.keep_to(&["rss", "wall", "cpu"]).unwrap();
+        assert_eq!(goal.guards.iter().map(Guard::text).collect::<Vec<_>>(), ["wall=5%"]);
+        assert!(said[0].contains("the time of the load is limited instead, wall=5%"), "{said:?}");
+        assert!(said[1].contains("the rows have no p99: the default limit p99=20% is left out"), "{said:?}");
+        let mut goal = Goal::parse("memory", None, Source::Workload).unwrap();
+        assert!(goal.keep_to(&["rss", "throughput", "p99"]).unwrap().is_empty() && goal.guards.len() == 2);
+        let mut typed = Goal::parse("memory", Some(&["p99=12.5%".into()]), Source::Service).unwrap();
+        let error = typed.keep_to(&["rss", "live", "cpu"]).unwrap_err().to_string();
+        assert!(error.contains("--within p99=12.5%: the rows have no p99: they have rss, cpu"), "{error}");
+        let mut p99 = Goal::parse("p99", Some(&[]), Source::Program).unwrap();
+        assert!(p99.keep_to(&["peak"]).unwrap_err().to_string().contains("--objective: the rows have no p99"));
     }
 }

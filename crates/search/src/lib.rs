@@ -3,8 +3,8 @@
 //! Finds the settings that cost a workload the least, and proves them. Data flow in one direction:
 //!
 //! 1. The [`space`] gives a list of candidates, from the tables of the available cells.
-//! 2. A [`race`] drops those that others dominate, by a few rows of each. The rows come from a [`Measure`]: cells of a
-//!    study today, any other source of rows later.
+//! 2. A [`race`] drops those that others dominate, by a few rows of each. The rows come from a [`Measure`]: cells of
+//!    a workload, runs of a program, replays of a trace.
 //! 3. The finalists and what the user has now are measured on fresh rows. The [`proof`] compares only these.
 //! 4. The [`answer`] says in words what to do, and [`places`](mod@places) has the lines to paste.
 
@@ -21,5 +21,5 @@ pub mod search;
 mod simulation;
 pub mod space;
 
-pub use goal::Goal;
+pub use goal::{Goal, Source};
 pub use search::{Measure, Plan, Searched, search};

@@ -129,6 +129,7 @@ pub fn front(goal: &Goal, groups: &[(String, &Group)]) -> Vec<String> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::goal::Source;
     use allocanary_study::summary::metric_index;
 
     /// A group with these values of memory and throughput, and a p99 of 1.
@@ -154,7 +155,7 @@ pub(crate) mod tests {
 
     #[test]
     fn the_least_memory_within_the_limits_is_recommended() {
-        let goal = Goal::parse("memory", None).unwrap();
+        let goal = Goal::parse("memory", None, Source::Workload).unwrap();
         let present = group(&around(95.0), &around(1000.0));
         let small = group(&around(20.0), &around(990.0));
         let tiny_and_slow = group(&around(12.0), &around(500.0));
@@ -175,7 +176,7 @@ pub(crate) mod tests {
 
     #[test]
     fn keeping_is_an_answer() {
-        let goal = Goal::parse("memory", None).unwrap();
+        let goal = Goal::parse("memory", None, Source::Workload).unwrap();
         let present = group(&around(20.0), &around(1000.0));
         let (equal, worse) = (group(&around(20.05), &around(1000.0)), group(&around(30.0), &around(1000.0)));
         let proven = prove(&goal, &present, &[("a".into(), &equal), ("b".into(), &worse)]);
@@ -186,7 +187,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_limit_that_the_interval_crosses_is_open() {
-        let goal = Goal::parse("memory", None).unwrap();
+        let goal = Goal::parse("memory", None, Source::Workload).unwrap();
         let noisy: Vec<f64> = (0..10).map(|step| 900.0 + f64::from(step) * 20.0).collect();
         let present = group(&around(95.0), &noisy);
         let less: Vec<f64> = noisy.iter().map(|value| value * 0.98).collect();

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use allocanary_study::error::{Error, Result};
 use allocanary_study::summary::stats::median;
-use allocanary_study::summary::{Group, LEAST_SAMPLES, metric_index};
+use allocanary_study::summary::{Group, LEAST_SAMPLES, all_metrics, metric_index};
 
 use crate::goal::Goal;
 use crate::proof::{self, Finalist};
@@ -55,6 +55,8 @@ pub struct Plan<'a> {
     pub goal: Goal,
     /// What the user has now.
     pub present: String,
+    /// The allocator that the candidate `own` is, if it is one of ours.
+    pub own: Option<&'static str>,
     /// The candidates of the first stage; the present one may be among them.
     pub first: Vec<String>,
     /// The candidates of the second stage.
@@ -66,8 +68,12 @@ pub struct Plan<'a> {
 /// What a search found.
 #[derive(Debug)]
 pub struct Searched {
+    /// The goal, without the default limits whose metrics the rows do not have.
+    pub goal: Goal,
     /// The present candidate.
     pub present: String,
+    /// The allocator that the candidate `own` is, if it is one of ours.
+    pub own: Option<&'static str>,
     /// The finalists, compared with the present candidate on fresh rows.
     pub finalists: Vec<Finalist>,
     /// The fresh rows, the present candidate's first.
@@ -92,11 +98,16 @@ impl Searched {
 
     /// The best of the present candidate's allocator, if the recommended one is of another.
     pub fn without_another_allocator(&self) -> Option<&Finalist> {
-        let best = self.recommended().filter(|best| allocator(&best.candidate) != allocator(&self.present))?;
-        let own = |finalist: &&Finalist| allocator(&finalist.candidate) == allocator(&self.present);
+        let best = self.recommended().filter(|best| !self.is_same_allocator(&best.candidate))?;
+        let own = |finalist: &&Finalist| self.is_same_allocator(&finalist.candidate);
         let own: Vec<Finalist> = self.finalists.iter().filter(own).cloned().collect();
         let name = &proof::recommended(&own)?.candidate;
         self.finalists.iter().find(|finalist| finalist.candidate == *name && *name != best.candidate)
+    }
+
+    /// Whether a candidate is of the present candidate's allocator.
+    pub fn is_same_allocator(&self, candidate: &str) -> bool {
+        allocator(candidate, self.own) == allocator(&self.present, self.own)
     }
 
     /// The fresh rows of a candidate.
@@ -105,14 +116,16 @@ impl Searched {
     }
 }
 
-/// The name of a candidate's allocator.
-pub(crate) fn allocator(candidate: &str) -> &str {
-    candidate.split([':', ' ']).next().unwrap_or_default()
+/// The name of a candidate's allocator; that of `own` is another's if that is known.
+fn allocator<'a>(candidate: &'a str, own: Option<&'a str>) -> &'a str {
+    let name = candidate.split([':', ' ']).next().unwrap_or_default();
+    own.filter(|_| name == "own").unwrap_or(name)
 }
 
 /// The state of the races.
 struct Races<'a, 'b> {
     plan: &'a Plan<'b>,
+    goal: Goal,
     measure: &'a mut dyn Measure,
     /// The rows of each race are a stage of their own; figures are over all of them.
     values: BTreeMap<String, Vec<Vec<f64>>>,
@@ -133,6 +146,7 @@ pub fn search(plan: &Plan, measure: &mut dyn Measure) -> Result<Searched> {
     }
     let mut races = Races {
         plan,
+        goal: plan.goal.clone(),
         measure,
         values: BTreeMap::new(),
         failures: BTreeMap::new(),
@@ -184,6 +198,8 @@ impl Races<'_, '_> {
         self.raced += asked.len() * RACED as usize;
         for (candidate, group) in rows.groups {
             let values = self.values.entry(candidate).or_insert_with(|| vec![Vec::new(); group.values.len()]);
+            // Metrics that users named may be missing at the end.
+            values.resize(values.len().max(group.values.len()), Vec::new());
             values.iter_mut().zip(&group.values).for_each(|(all, new)| all.extend(new));
         }
         self.failures.extend(rows.failures);
@@ -193,15 +209,10 @@ impl Races<'_, '_> {
         self.check(candidates)
     }
 
-    /// Fails if the present candidate failed, or lacks what the goal asks for, or all others failed.
-    fn check(&self, candidates: &[String]) -> Result<()> {
+    /// Fails if the present candidate failed, or lacks what the user asked for, or all others failed. Leaves out the default
+    /// limits that it lacks.
+    fn check(&mut self, candidates: &[String]) -> Result<()> {
         let present = &self.plan.present;
-        let has = |candidate: &str, metric: &str| {
-            self.values
-                .get(candidate)
-                .and_then(|values| values.get(metric_index(metric)))
-                .is_some_and(|values| !values.is_empty())
-        };
         let any = |candidate: &str| self.values.get(candidate).is_some_and(|all| all.iter().any(|one| !one.is_empty()));
         let why = |candidate: &String| self.failures.get(candidate).map_or("no row", String::as_str);
         if candidates.iter().all(|candidate| !any(candidate)) {
@@ -212,28 +223,24 @@ impl Races<'_, '_> {
         if !any(present) {
             return Err(Error::Input(format!("{present}, which you have now, failed: {}", why(present))));
         }
-        match self.plan.goal.metrics().find(|metric| !has(present, metric.name)) {
-            None => Ok(()),
-            Some(metric) => Err(Error::Input(format!(
-                "the rows have no {}: this workload does not measure it: choose another --objective or --within",
-                metric.name
-            ))),
-        }
+        let values = &self.values[present];
+        let names = all_metrics().into_iter().zip(values).filter(|(_, values)| !values.is_empty());
+        let names: Vec<&str> = names.map(|(metric, _)| metric.name).collect();
+        self.notes.extend(self.goal.keep_to(&names)?);
+        Ok(())
     }
 
     /// Medians over all races.
     fn figures(&self, candidate: &str) -> Figures {
         let values = self.values.get(candidate)?;
-        self.plan.goal.metrics().map(|metric| median(values.get(metric_index(metric.name))?)).collect()
+        self.goal.metrics().map(|metric| median(values.get(metric_index(metric.name))?)).collect()
     }
 
     /// The best `keep` of some candidates, best first.
     fn best(&self, candidates: &[String], keep: usize) -> Vec<String> {
         let present = self.figures(&self.plan.present);
-        let costs: Vec<_> = candidates
-            .iter()
-            .map(|candidate| race::costs(&self.plan.goal, &self.figures(candidate), &present))
-            .collect();
+        let costs: Vec<_> =
+            candidates.iter().map(|candidate| race::costs(&self.goal, &self.figures(candidate), &present)).collect();
         race::best(&costs, keep).into_iter().map(|at| candidates[at].clone()).collect()
     }
 
@@ -248,7 +255,7 @@ impl Races<'_, '_> {
     fn finalists(&self, survivors: &[String]) -> Vec<String> {
         let present = self.figures(&self.plan.present);
         let promising = |names: &[String], keep: usize| -> Vec<String> {
-            let cost = |name: &String| race::costs(&self.plan.goal, &self.figures(name), &present);
+            let cost = |name: &String| race::costs(&self.goal, &self.figures(name), &present);
             let costs: Vec<_> = names.iter().map(cost).collect();
             race::promising(&costs, keep).into_iter().map(|at| names[at].clone()).collect()
         };
@@ -257,8 +264,9 @@ impl Races<'_, '_> {
             **name != self.plan.present && (rows > RACED as usize || survivors.contains(name))
         };
         let known: Vec<String> = self.values.keys().filter(raced_twice).cloned().collect();
+        let own = self.plan.own;
         let own: Vec<String> =
-            known.iter().filter(|name| allocator(name) == allocator(&self.plan.present)).cloned().collect();
+            known.iter().filter(|name| allocator(name, own) == allocator(&self.plan.present, own)).cloned().collect();
         let mut finalists = promising(&known, FINALISTS);
         if let Some(best) = promising(&own, 1).pop().filter(|best| !finalists.contains(best)) {
             finalists.truncate(FINALISTS - 1);
@@ -291,7 +299,7 @@ impl Races<'_, '_> {
         }
         let mut found = self.compared(&all, repeats)?;
         let best = found.recommended().map_or(f64::INFINITY, |best| best.objective.new);
-        let in_doubt = |finalist: &Finalist| finalist.objective.new < best && finalist.is_in_doubt(&self.plan.goal);
+        let in_doubt = |finalist: &Finalist| finalist.objective.new < best && finalist.is_in_doubt(&self.goal);
         let affordable = self
             .measure
             .seconds_left()
@@ -322,12 +330,14 @@ impl Races<'_, '_> {
             .filter(|(_, group)| has_values(group))
             .map(|(name, group)| (name.clone(), group))
             .collect();
-        let finalists = proof::prove(&self.plan.goal, present, &others);
+        let finalists = proof::prove(&self.goal, present, &others);
         let measured: Vec<(String, &Group)> =
             std::iter::once((self.plan.present.clone(), present)).chain(others.iter().cloned()).collect();
-        let front = proof::front(&self.plan.goal, &measured);
+        let front = proof::front(&self.goal, &measured);
         Ok(Searched {
+            goal: self.goal.clone(),
             present: self.plan.present.clone(),
+            own: self.plan.own,
             finalists,
             front,
             fresh,
@@ -342,6 +352,7 @@ impl Races<'_, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::goal::Source;
     use crate::proof::tests::group;
 
     /// Answers with a memory for each candidate; others fail.
@@ -383,8 +394,9 @@ mod tests {
         let names = |names: &[&str]| names.iter().map(|name| name.to_string()).collect::<Vec<_>>();
         let second = Box::new(move |_: &[String]| names(second));
         Plan {
-            goal: Goal::parse("memory", None).unwrap(),
+            goal: Goal::parse("memory", None, Source::Workload).unwrap(),
             present: "j".into(),
+            own: None,
             first: names(first),
             second,
             repeats: 10,
@@ -428,7 +440,7 @@ mod tests {
         assert!(said(&["j"], &[("j", 1.0)]).contains("the space is empty"));
         assert!(said(&["a", "b"], &[]).contains("all 3 candidates failed; the first, j: no luck"));
         assert!(said(&["a"], &[("a", 1.0)]).contains("j, which you have now, failed: no luck"));
-        let cpu = Plan { goal: Goal::parse("cpu", Some(&[])).unwrap(), ..plan(&["a"], &[]) };
+        let cpu = Plan { goal: Goal::parse("cpu", Some(&[]), Source::Workload).unwrap(), ..plan(&["a"], &[]) };
         let error = search(&cpu, &mut table(&[("a", 1.0), ("j", 1.0)], None)).unwrap_err().to_string();
         assert!(error.contains("the rows have no cpu"), "{error}");
     }

@@ -7,7 +7,7 @@ use allocanary_kernel::rng::Rng;
 use allocanary_study::error::Result;
 use allocanary_study::summary::{Group, METRICS, metric_index};
 
-use crate::goal::Goal;
+use crate::goal::{Goal, Source};
 use crate::search::{Measure, Plan, Rows, search};
 
 /// A source of rows whose memory and times spread as those of real cells: 8 %, with a heavy tail.
@@ -62,9 +62,10 @@ fn names(count: usize) -> Vec<String> {
 fn recommended(seed: u64, effects: &[(&str, f64)]) -> Option<String> {
     let effects = effects.iter().map(|(name, effect)| (name.to_string(), *effect)).collect();
     let mut noise = Noise { rng: Rng::part(77, seed), effects, so_far: BTreeMap::new() };
-    let goal = Goal::parse("memory", None).unwrap();
+    let goal = Goal::parse("memory", None, Source::Workload).unwrap();
     let all = names(10);
-    let plan = Plan { goal, present: all[0].clone(), first: all, second: Box::new(|_| Vec::new()), repeats: 10 };
+    let plan =
+        Plan { goal, present: all[0].clone(), own: None, first: all, second: Box::new(|_| Vec::new()), repeats: 10 };
     let found = search(&plan, &mut noise).unwrap();
     found.recommended().map(|finalist| finalist.candidate.clone())
 }

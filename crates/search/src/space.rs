@@ -1,5 +1,5 @@
 //! The space of settings: for each that is worth a search its values, the stage in which they are tried, whether they
-//! need time to act, and what they depend on. In: descriptions of the available cells. Out: candidates.
+//! need time to act, and what they depend on. In: descriptions of the available allocators. Out: candidates.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub struct Dimension {
     pub setting: &'static str,
     /// The values to try besides the default. `cores` stands for the number of cores.
     pub values: &'static [&'static str],
-    /// In the first stage all values of all dimensions are combined; in the second each value is added to a survivor.
+    /// When its values are tried.
     pub stage: Stage,
     /// How long a process must be idle before a value can act; zero for most.
     pub acts_after: Duration,
@@ -33,8 +33,10 @@ pub struct Dimension {
 pub enum Stage {
     /// Combined with all others.
     First,
-    /// Around the survivors.
+    /// Around the survivors: each value is added to each survivor.
     Second,
+    /// By itself in the first stage, and around the survivors.
+    Alone,
 }
 
 const NOW: Duration = Duration::ZERO;
@@ -49,7 +51,17 @@ const fn row(
     Dimension { allocator, setting, values, stage, acts_after: NOW, without: &[], with: &[], limits }
 }
 
-use Stage::{First, Second};
+use Stage::{Alone, First, Second};
+
+/// The setting that only a preload has.
+const THREAD_IDLE: &str = "thread_idle";
+
+/// A row of [`THREAD_IDLE`]: what it does is no part of what the other settings limit, and doubling all candidates for it
+/// would take twice as long.
+const fn thread_idle(allocator: &'static str) -> Dimension {
+    let acts_after = Duration::from_millis(200);
+    Dimension { acts_after, ..row(allocator, THREAD_IDLE, &["100ms"], Alone, "what idle threads keep") }
+}
 
 /// Every dimension. Tests check each value against the allocator's own table of settings.
 pub const DIMENSIONS: &[Dimension] = &[
@@ -82,6 +94,9 @@ pub const DIMENSIONS: &[Dimension] = &[
     row("mimalloc", "purge_delay", &["0"], First, "freed pages"),
     row("mimalloc", "page_reclaim_on_free", &["1"], Second, "pages of other threads"),
     row("mimalloc", "page_full_retain", &["0"], Second, "free pages of each size"),
+    thread_idle("jemalloc"),
+    thread_idle("system"),
+    thread_idle("mimalloc"),
 ];
 
 /// What a setting limits, for sentences.
@@ -90,12 +105,49 @@ pub fn limits(allocator: &str, setting: &str) -> Option<&'static str> {
     DIMENSIONS.iter().find(is_it).map(|row| row.limits)
 }
 
+/// The time that a setting has to act before memory is read, and what would give it more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// A workload's idle wait.
+    Workload(Duration),
+    /// The time for which a service settles.
+    Service(Duration),
+    /// The time that a program runs: its peak is read, and there is no rest.
+    Program(Duration),
+    /// A trace's idle wait, with the program's own times if it is paced.
+    Trace(Duration),
+}
+
+impl Rest {
+    fn time(self) -> Duration {
+        let (Rest::Workload(time) | Rest::Service(time) | Rest::Program(time) | Rest::Trace(time)) = self;
+        time
+    }
+
+    /// Why `wanted` is too long.
+    fn why(self, wanted: Duration) -> String {
+        let (found, twice) = (self.time().as_millis(), 2 * wanted.as_millis());
+        match self {
+            Rest::Workload(_) => {
+                format!("the workload rests for {found} ms: a workload with idle={twice} lets it act")
+            }
+            Rest::Service(_) => format!("the service settles for {found} ms: --settle {twice}ms lets it act"),
+            Rest::Program(_) => format!("the program runs for {found} ms"),
+            Rest::Trace(_) => format!(
+                "the replay rests for {found} ms: --idle {twice} lets it act, and --pace 1 keeps the program's own times"
+            ),
+        }
+    }
+}
+
 /// A space of candidates.
 #[derive(Debug)]
 pub struct Space<'a> {
     cells: Vec<&'a Description>,
+    /// The allocator that the candidate `own` is, if it is one of ours.
+    own: Option<&'a str>,
     cores: u32,
-    idle: Duration,
+    rest: Rest,
 }
 
 /// The candidates of a stage, and values that were left out, each with the reason.
@@ -108,13 +160,13 @@ pub struct Candidates {
 }
 
 impl<'a> Space<'a> {
-    /// The space of some allocators, or of all that have a cell. `cores` is what `cores` in a value stands for; `idle` is
-    /// how long the workload rests before its memory is read.
+    /// The space of some allocators, or of all. `cores` is what `cores` in a value stands for.
     pub fn new(
         cells: &'a [Description],
+        own: Option<&'a str>,
         allocators: Option<&[String]>,
         cores: u32,
-        idle: Duration,
+        rest: Rest,
     ) -> Result<Space<'a>> {
         let names = || cells.iter().map(|cell| cell.allocator.as_str());
         if let Some(unknown) = allocators.iter().copied().flatten().find(|name| !names().any(|known| known == *name)) {
@@ -127,16 +179,22 @@ impl<'a> Space<'a> {
         if cells.is_empty() {
             return Err(Error::Input("--allocators: the space is empty: wanted at least one allocator".into()));
         }
-        Ok(Space { cells, cores, idle })
+        Ok(Space { cells, own, cores, rest })
+    }
+
+    /// The name under which an allocator's dimensions stand.
+    fn table(&self, allocator: &'a str) -> &'a str {
+        self.own.filter(|_| allocator == "own").unwrap_or(allocator)
     }
 
     /// All combinations of the first stage.
     pub fn first(&self) -> Candidates {
         let mut found = Candidates::default();
         for cell in &self.cells {
+            let table = self.table(&cell.allocator);
             let mut specs = vec![BTreeMap::new()];
             let mut by_setting: BTreeMap<&str, Vec<&Dimension>> = BTreeMap::new();
-            for row in rows(&cell.allocator, First) {
+            for row in rows(table, First) {
                 by_setting.entry(row.setting).or_default().push(row);
             }
             for rows in by_setting.into_values() {
@@ -147,6 +205,10 @@ impl<'a> Space<'a> {
                     }
                 }
                 specs = more;
+            }
+            for row in rows(table, Alone) {
+                let values = self.values(cell, row, &mut found.left_out);
+                specs.extend(values.iter().filter_map(|value| with(&BTreeMap::new(), row, value)));
             }
             let name = |settings| Spec { name: cell.allocator.clone(), settings }.to_string();
             found.names.extend(specs.into_iter().map(name));
@@ -162,7 +224,8 @@ impl<'a> Space<'a> {
         for survivor in survivors {
             let Ok(spec) = Spec::parse(survivor) else { continue };
             let Some(cell) = self.cells.iter().find(|cell| cell.allocator == spec.name) else { continue };
-            for row in rows(&spec.name, Second) {
+            let table = self.table(&cell.allocator);
+            for row in rows(table, Second).chain(rows(table, Alone)) {
                 for value in self.values(cell, row, &mut found.left_out) {
                     let settings = with(&spec.settings, row, &value);
                     let name = settings.map(|settings| Spec { settings, ..spec.clone() }.to_string());
@@ -177,19 +240,25 @@ impl<'a> Space<'a> {
 
     /// The values of a dimension that this allocator takes and that can act here.
     fn values(&self, cell: &Description, row: &Dimension, left_out: &mut BTreeSet<String>) -> Vec<String> {
-        let (allocator, setting) = (row.allocator, row.setting);
-        if self.idle < row.acts_after {
+        let (allocator, setting) = (&cell.allocator, row.setting);
+        let known = cell.settings.iter().find(|known| known.name == setting);
+        if known.is_none() && setting == THREAD_IDLE {
             left_out.insert(format!(
-                "{allocator}:{setting}={} acts after {} ms, and the workload rests for {} ms: a workload with idle={} \
-                 lets it act",
-                row.values.join(" and "),
-                row.acts_after.as_millis(),
-                self.idle.as_millis(),
-                2 * row.acts_after.as_millis(),
+                "{allocator}:{THREAD_IDLE}={}: only a preload has it, and this is none",
+                row.values.join(" and ")
             ));
             return Vec::new();
         }
-        let Some(known) = cell.settings.iter().find(|known| known.name == setting) else {
+        if self.rest.time() < row.acts_after {
+            left_out.insert(format!(
+                "{allocator}:{setting}={} acts after {} ms, and {}",
+                row.values.join(" and "),
+                row.acts_after.as_millis(),
+                self.rest.why(row.acts_after),
+            ));
+            return Vec::new();
+        }
+        let Some(known) = known else {
             left_out.insert(format!("{allocator}:{setting}: this version does not have it"));
             return Vec::new();
         };
@@ -203,7 +272,7 @@ impl<'a> Space<'a> {
     }
 }
 
-fn rows(allocator: &str, stage: Stage) -> impl Iterator<Item = &'static Dimension> {
+fn rows(allocator: &str, stage: Stage) -> impl Iterator<Item = &'static Dimension> + use<'_> {
     DIMENSIONS.iter().filter(move |row| row.allocator == allocator && row.stage == stage)
 }
 
@@ -255,12 +324,12 @@ mod tests {
             .to_vec()
     }
 
-    const SHORT: Duration = Duration::from_millis(50);
+    const SHORT: Rest = Rest::Workload(Duration::from_millis(50));
 
     #[test]
     fn the_first_stage_has_some_thirty_candidates_and_the_pair_of_settings() {
         let cells = cells();
-        let found = Space::new(&cells, None, 40, SHORT).unwrap().first();
+        let found = Space::new(&cells, None, None, 40, SHORT).unwrap().first();
         assert_eq!(found.names.len(), 4 * 2 * 2 + 3 * 2 + 2 * 2, "{:?}", found.names);
         for name in [
             "jemalloc",
@@ -273,18 +342,19 @@ mod tests {
         }
         let said: Vec<&String> = found.left_out.iter().collect();
         assert!(
-            said.len() == 1 && said[0].contains("acts after 1000 ms, and the workload rests for 50 ms"),
+            said.len() == 4 && said[0].contains("acts after 1000 ms, and the workload rests for 50 ms"),
             "{said:?}"
         );
-        let long = Space::new(&cells, None, 40, Duration::from_secs(2)).unwrap().first();
+        let long = Space::new(&cells, None, None, 40, Rest::Workload(Duration::from_secs(2))).unwrap().first();
         assert!(long.names.iter().any(|name| name == "jemalloc:background_thread=true,dirty_decay_ms=1000"));
-        assert_eq!(long.names.len(), 4 * 2 * 3 + 6 + 4);
+        assert_eq!(long.names.len(), 4 * 2 * 3 + 6 + 4 + 3, "and thread_idle by itself for each");
+        assert!(long.names.iter().any(|name| name == "mimalloc:thread_idle=100ms"));
     }
 
     #[test]
     fn the_second_stage_keeps_to_what_has_an_effect() {
         let cells = cells();
-        let space = Space::new(&cells, None, 4, SHORT).unwrap();
+        let space = Space::new(&cells, None, None, 4, SHORT).unwrap();
         let found = space.around(&["jemalloc:tcache=false".into(), "system".into()]);
         assert!(found.names.iter().all(|name| !name.contains("tcache_max")), "{:?}", found.names);
         assert!(found.names.contains(&"system:tcache_count=0".to_string()), "{:?}", found.names);
@@ -297,17 +367,47 @@ mod tests {
         let mut cells = cells();
         cells[1].effective.insert("trim_threshold".into(), "131072".into());
         let only = Some(&["system".to_string()][..]);
-        let found = Space::new(&cells, only, 4, SHORT).unwrap().first();
+        let found = Space::new(&cells, None, only, 4, SHORT).unwrap().first();
         assert_eq!(found.names, ["system", "system:arena_max=1", "system:arena_max=2"]);
-        let unknown = Space::new(&cells, Some(&["jemaloc".to_string()]), 4, SHORT).unwrap_err().to_string();
+        let unknown = Space::new(&cells, None, Some(&["jemaloc".to_string()]), 4, SHORT).unwrap_err().to_string();
         assert!(unknown.contains("no allocator `jemaloc`; perhaps jemalloc"), "{unknown}");
     }
 
     #[test]
     fn every_value_of_the_systems_malloc_is_one_that_it_takes() {
-        for row in DIMENSIONS.iter().filter(|row| row.allocator == "system") {
+        for row in DIMENSIONS.iter().filter(|row| row.allocator == "system" && row.setting != THREAD_IDLE) {
             let known = System.settings().iter().find(|known| known.name == row.setting).expect(row.setting);
             row.values.iter().for_each(|value| drop(known.kind.canonical(value).expect(row.setting)));
         }
+    }
+
+    #[test]
+    fn idle_threads_are_tried_alone_and_around_the_survivors_where_a_preload_has_them() {
+        let all = cells();
+        let rest = Rest::Service(Duration::from_millis(500));
+        let space = Space::new(&all, None, None, 4, rest).unwrap();
+        let with_idle = |names: &[String]| names.iter().filter(|name| name.contains(THREAD_IDLE)).count();
+        assert_eq!(with_idle(&space.first().names), 3);
+        let around = space.around(&["jemalloc:narenas=1".into()]);
+        assert!(around.names.contains(&"jemalloc:narenas=1,thread_idle=100ms".to_string()), "{:?}", around.names);
+        let said: Vec<String> = space.first().left_out.into_iter().collect();
+        assert!(said[0].contains("the service settles for 500 ms: --settle 2000ms lets it act"), "{said:?}");
+        let bare = [description("system", &["arena_max", "trim_threshold"])];
+        let found = Space::new(&bare, None, None, 4, rest).unwrap().first();
+        assert_eq!(with_idle(&found.names), 0);
+        assert!(found.left_out.iter().any(|why| why.contains("only a preload has it")), "{:?}", found.left_out);
+    }
+
+    #[test]
+    fn what_a_program_brings_has_the_space_of_the_allocator_that_it_is() {
+        let all = [description("own", &["arena_max", "trim_threshold", "tcache_count"])];
+        let space = Space::new(&all, Some("system"), None, 4, SHORT).unwrap();
+        let found = space.first();
+        assert_eq!(found.names.len(), 6, "{:?}", found.names);
+        assert!(found.names.contains(&"own:arena_max=1".to_string()));
+        let around = space.around(&["own:arena_max=1".into()]);
+        assert!(around.names.contains(&"own:arena_max=1,tcache_count=0".to_string()), "{:?}", around.names);
+        let unknown = Space::new(&all, None, None, 4, SHORT).unwrap().first();
+        assert_eq!(unknown.names, ["own"], "nothing is known of its settings");
     }
 }

@@ -1,4 +1,4 @@
-//! The bytes of a trace, version 1. In: a file. Out: its header and the headers of its chunks.
+//! The bytes of a trace, versions 1 and 2. In: a file. Out: its header and the headers of its chunks.
 //!
 //! All numbers are little-endian. A file is one process image: a fork and an exec each begin a new one.
 //!
@@ -7,7 +7,7 @@
 //! | offset | bytes | content |
 //! |--:|--:|---|
 //! | 0 | 8 | magic `ALCTRACE` |
-//! | 8 | 4 | version, 1 |
+//! | 8 | 4 | version: 1, or 2 with a window |
 //! | 12 | 4 | length of this header, 4096 |
 //! | 16 | 8 | bytes of the file that are handed out to chunks, this header included |
 //! | 24 | 8 | maximum of that number (`--max-size`) |
@@ -25,7 +25,12 @@
 //! | 96 | 8 | calls that could not be recorded: signal handlers that interrupted the writer |
 //! | 104 | 8 | RssAnon of the process at the last reading, bytes, without the writer's own memory |
 //! | 112 | 8 | maximum of that reading |
-//! | 120 | 8 | window in nanoseconds, 0 for none. Reserved: version 1 writes 0 |
+//! | 120 | 8 | window in nanoseconds; version 1: 0 |
+//! | 128 | 8 | monotonic clock when the service was ready, nanoseconds, 0 for none: `record` writes it after the run |
+//! | 136 | 8 | the same at the end of its load |
+//! | 144 | 8 | the same when it was idle |
+//! | 152 | 8 | version 2: clock ticks at which the last chunk that was used again had been closed |
+//! | 160 | 4 | version 2: length of every chunk |
 //! | 256 | 512 | path of the program, ends with NUL |
 //! | 768 | 256 | host: name, kernel release, architecture, ends with NUL |
 //! | 1024 | 256 | build of the writer, ends with NUL |
@@ -40,8 +45,17 @@
 //! | 8 | 4 | thread, counted from 0 in order of first events |
 //! | 12 | 4 | number of the chunk within its thread, from 0 |
 //! | 16 | 8 | clock ticks: the stamp of its begin |
-//! | 24 | 8 | reserved, 0 |
+//! | 24 | 8 | version 2: clock ticks when the thread was done with it, 0 while it writes; version 1: 0 |
 //! | 32 | | events, to the first zero byte or the end |
+//!
+//! **Version 2**: the last seconds only (`--window`). Chunks follow the header without gaps and have one length. A chunk
+//! that was closed longer ago than the window is used again: its magic is erased, then its bytes, then it gets a new
+//! header. So a chunk without the magic is skipped, and numbers of a thread's chunks may be missing. Each chunk is read by
+//! itself: its table of recent blocks and its former addresses begin at 0. The window begins where the last one of the
+//! chunks that were used again had been closed, and not earlier than its length before the last tick. A reader drops
+//! allocations that may have happened before (by the stamp before them), and frees that happened before (by the stamp
+//! after them). So a block whose allocation is there has its free there too. A free of a block that the window has not
+//! seen is of a block from before the window: it is dropped, and counted apart from strays.
 //!
 //! **Event**: a first byte, then what it asks for. The two low bits of the first byte are its kind, `x` the six others.
 //! The first byte is written last: an event is there as a whole or not at all. `varint` is LEB128. `delta` is the
@@ -85,6 +99,8 @@ use crate::error::{Error, Result};
 pub const MAGIC: [u8; 8] = *b"ALCTRACE";
 /// The version that this crate writes.
 pub const VERSION: u32 = 1;
+/// The version that it writes with a window.
+pub const WINDOW_VERSION: u32 = 2;
 /// Length of the file header.
 pub const HEADER: usize = 4096;
 /// The first bytes of a chunk.
@@ -136,6 +152,14 @@ pub mod at {
     pub const RESIDENT: usize = 104;
     /// Its maximum.
     pub const MOST_RESIDENT: usize = 112;
+    /// The window in nanoseconds.
+    pub const WINDOW: usize = 120;
+    /// Ticks at which the last chunk that was used again had been closed.
+    pub const HORIZON: usize = 152;
+    /// Length of every chunk of a window.
+    pub const RING: usize = 160;
+    /// Monotonic nanoseconds of the marks: ready, end of the load, idle.
+    pub const MARKS: usize = 128;
     /// The program's path.
     pub const PROGRAM: usize = 256;
     /// The host.
@@ -147,8 +171,9 @@ pub mod at {
 }
 
 /// Why a trace ends where it ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum State {
     /// The process still records, or it was killed.
     Recording,
@@ -172,8 +197,21 @@ impl State {
     }
 }
 
+/// Moments of a run, in nanoseconds from the start of its trace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Marks {
+    /// The service was ready.
+    pub ready: Option<u64>,
+    /// Its load ended: the peak is the most live bytes from ready until here.
+    pub peak: Option<u64>,
+    /// It was idle.
+    pub idle: Option<u64>,
+}
+
 /// A file header as numbers and texts.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Header {
     /// The version of the format.
     pub version: u32,
@@ -201,6 +239,14 @@ pub struct Header {
     pub resident: u64,
     /// Its maximum.
     pub most_resident: u64,
+    /// The window that was asked for, in nanoseconds; 0 for all of the run.
+    pub window: u64,
+    /// Ticks before which chunks were used again.
+    pub horizon: u64,
+    /// Length of every chunk of a window.
+    pub ring: u32,
+    /// The moments at which the run was read.
+    pub marks: Marks,
     /// The program's path.
     pub program: String,
     /// The host.
@@ -220,8 +266,14 @@ impl Header {
             ));
         }
         let version = u32_at(bytes, 8);
-        if version != VERSION {
-            return Err(Error::new(format!("wanted a trace of version {VERSION}, found version {version}")));
+        if ![VERSION, WINDOW_VERSION].contains(&version) {
+            let wanted = format!("wanted a trace of version {VERSION} or {WINDOW_VERSION}, found version {version}");
+            return Err(Error::new(wanted));
+        }
+        let windowed = |number: u64| if version == WINDOW_VERSION { number } else { 0 };
+        let ring = windowed(u64::from(u32_at(bytes, at::RING))) as u32;
+        if version == WINDOW_VERSION && !is_chunk_length(ring) {
+            return Err(Error::new(format!("wanted a length of the chunks, found {ring}")));
         }
         let state = match u32_at(bytes, at::STATE) {
             0 => State::Recording,
@@ -233,6 +285,10 @@ impl Header {
             u64_at(bytes, at::LAST_TICKS).wrapping_sub(u64_at(bytes, at::START_TICKS)),
             u64_at(bytes, at::LAST_MONOTONIC).wrapping_sub(u64_at(bytes, at::START_MONOTONIC)),
         );
+        // A mark before the start is another process's.
+        let start = u64_at(bytes, at::START_MONOTONIC);
+        let mark = |at: usize| u64_at(bytes, at::MARKS + 8 * at).checked_sub(start).filter(|nanos| *nanos > 0);
+        let marks = Marks { ready: mark(0), peak: mark(1), idle: mark(2) };
         // A process that was killed at once has no second reading: a counter of 2.5 GHz then.
         let known = ticks > 0 && nanos > 0 && ticks < 1 << 60 && nanos < 1 << 60;
         let tick_ns = if known { nanos as f64 / ticks as f64 } else { 12.8 };
@@ -250,6 +306,10 @@ impl Header {
             lost: u64_at(bytes, at::LOST),
             resident: u64_at(bytes, at::RESIDENT),
             most_resident: u64_at(bytes, at::MOST_RESIDENT),
+            window: windowed(u64_at(bytes, at::WINDOW)),
+            horizon: windowed(u64_at(bytes, at::HORIZON)),
+            ring,
+            marks,
             program: text_at(bytes, at::PROGRAM, at::HOST),
             host: text_at(bytes, at::HOST, at::BUILD),
             build: text_at(bytes, at::BUILD, at::COMMAND),
@@ -276,6 +336,8 @@ pub struct Chunk {
     pub number: u32,
     /// Ticks at its begin.
     pub stamp: u64,
+    /// Ticks at its end, of a window; 0 while it is written, and in version 1.
+    pub closed: u64,
 }
 
 impl Chunk {
@@ -285,9 +347,9 @@ impl Chunk {
             return None;
         }
         let length = u32_at(bytes, 4);
-        let sound = (length as usize).is_multiple_of(CHUNK_ALIGN) && (1..=LONGEST_CHUNK).contains(&(length as usize));
         let (thread, number) = (u32_at(bytes, 8), u32_at(bytes, 12));
-        sound.then_some(Chunk { offset, length, thread, number, stamp: u64_at(bytes, 16) })
+        let (stamp, closed) = (u64_at(bytes, 16), u64_at(bytes, 24));
+        is_chunk_length(length).then_some(Chunk { offset, length, thread, number, stamp, closed })
     }
 
     /// Writes the header.
@@ -296,9 +358,13 @@ impl Chunk {
         bytes[8..12].copy_from_slice(&self.thread.to_le_bytes());
         bytes[12..16].copy_from_slice(&self.number.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.stamp.to_le_bytes());
-        bytes[24..32].fill(0);
+        bytes[24..32].copy_from_slice(&self.closed.to_le_bytes());
         bytes[..4].copy_from_slice(&CHUNK_MAGIC);
     }
+}
+
+fn is_chunk_length(length: u32) -> bool {
+    (length as usize).is_multiple_of(CHUNK_ALIGN) && (1..=LONGEST_CHUNK).contains(&(length as usize))
 }
 
 fn u32_at(bytes: &[u8], offset: usize) -> u32 {

@@ -3,8 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
 use crate::coder::How;
 use crate::error::Result;
 use crate::format::Header;
@@ -17,7 +15,8 @@ pub const CLASSES: usize = 48;
 const MOST_POINTS: usize = 512;
 
 /// What a trace tells.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Info {
     /// The file's header.
     pub header: Header,
@@ -60,7 +59,8 @@ pub struct Info {
 }
 
 /// The blocks of one class of sizes.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Class {
     /// The largest size.
     pub up_to: u64,
@@ -77,7 +77,8 @@ pub struct Class {
 }
 
 /// A thread of the program.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Thread {
     /// Its number.
     pub thread: u32,
@@ -92,7 +93,8 @@ pub struct Thread {
 }
 
 /// A point of the curve.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Point {
     /// Time.
     pub nanos: u64,
@@ -102,7 +104,7 @@ pub struct Point {
     pub resident: u64,
     /// Events until then.
     pub events: u64,
-    #[serde(skip)]
+    #[cfg_attr(feature = "serde", serde(skip))]
     classes: [u64; CLASSES],
 }
 

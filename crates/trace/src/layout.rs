@@ -2,7 +2,7 @@
 //! `prepare` and executed where they lie.
 
 /// Begins a prepared file; the last byte is its version.
-pub(crate) const MAGIC: [u8; 8] = *b"ALCPREP\x01";
+pub(crate) const MAGIC: [u8; 8] = *b"ALCPREP\x03";
 pub(crate) const HEADER: u64 = 4096;
 
 /// What an operation does.
@@ -48,7 +48,7 @@ impl Op {
 pub(crate) struct Mark {
     /// After this epoch.
     pub epoch: u32,
-    /// 0 ready, 1 peak, 2 idle.
+    /// 0 ready, 1 peak, 2 idle, 3 the end of the load.
     pub what: u32,
     /// Live bytes there.
     pub live: u64,

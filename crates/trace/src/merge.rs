@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, BinaryHeap};
 
 use crate::coder::{Event, How};
 use crate::error::Result;
-use crate::hash::AddressMap;
+use crate::hash::{AddressMap, AddressSet};
 use crate::reader::{Item, Stream, Trace};
 
 /// When and where an event happened.
@@ -43,12 +43,15 @@ pub trait Sink {
 }
 
 /// What a merge found.
-#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Merged {
     /// Events, stamps excluded.
     pub events: u64,
     /// Frees of blocks that are not in the trace.
     pub strays: u64,
+    /// Frees of blocks that were made before the window.
+    pub before: u64,
     /// Blocks whose free is not in the trace, seen because their address was allocated again.
     pub lost_frees: u64,
     /// Blocks that were alive at the end.
@@ -62,6 +65,10 @@ pub struct Merged {
 /// How much later than its stamps an event may turn out to be, in nanoseconds: counters of two cores differ, and a
 /// processor reads its counter a little early.
 const SLACK_NS: u64 = 1_000_000;
+
+/// The same for a free in a window. It may be of a block from before, whose address is soon allocated again: a long wait
+/// would take that for the allocation.
+const WINDOW_SLACK_NS: u64 = 2_000;
 
 struct Lane<'a> {
     thread: u32,
@@ -97,7 +104,10 @@ struct Merger<'a, S: Sink> {
     /// The time at which each waiting lane gives up, and its lane.
     patience: BTreeSet<(u64, usize)>,
     slack: u64,
+    free_slack: u64,
     nanos: u64,
+    /// The addresses that a window has seen.
+    seen: Option<AddressSet>,
     merged: Merged,
 }
 
@@ -126,7 +136,10 @@ impl<'a, S: Sink> Merger<'a, S> {
             for_new: AddressMap::default(),
             patience: BTreeSet::new(),
             slack: (SLACK_NS as f64 / trace.header.tick_ns) as u64,
+            free_slack: (if trace.has_window() { WINDOW_SLACK_NS } else { SLACK_NS } as f64 / trace.header.tick_ns)
+                as u64,
             nanos: 0,
+            seen: trace.has_window().then(AddressSet::default),
             merged,
         }
     }
@@ -186,7 +199,7 @@ impl<'a, S: Sink> Merger<'a, S> {
             match self.execute(lane, item, forced, sink) {
                 Step::Done => self.lanes[lane].head = None,
                 Step::Waits => {
-                    self.patience.insert((item.high.max(item.low).saturating_add(self.slack), lane));
+                    self.patience.insert((self.until(item), lane));
                     return;
                 }
             }
@@ -216,6 +229,7 @@ impl<'a, S: Sink> Merger<'a, S> {
                     None => sink.allocated(at, how, size),
                 };
                 self.live.insert(address, block);
+                self.seen.as_mut().map(|seen| seen.insert(address));
                 self.wake_new(address);
             }
             Event::Free { address } | Event::Resize { address } => {
@@ -225,7 +239,9 @@ impl<'a, S: Sink> Merger<'a, S> {
                     return Step::Waits;
                 }
                 let known = block.is_some();
-                self.merged.strays += u64::from(!known);
+                let is_first = !known && self.seen.as_mut().is_some_and(|seen| seen.insert(address));
+                self.merged.strays += u64::from(!known && !is_first);
+                self.merged.before += u64::from(is_first);
                 if matches!(item.event, Event::Resize { .. }) {
                     // A begin without an end: the block is gone as far as anyone can tell.
                     if let Some(old) = self.held[lane].take() {
@@ -291,10 +307,19 @@ impl<'a, S: Sink> Merger<'a, S> {
         }
     }
 
+    /// The tick at which a lane gives up waiting with this event.
+    fn until(&self, item: Item) -> u64 {
+        let slack = match item.event {
+            Event::Free { .. } | Event::Resize { .. } => self.free_slack,
+            _ => self.slack,
+        };
+        item.high.max(item.low).saturating_add(slack)
+    }
+
     /// The lane's patience is no longer counted.
     fn forget(&mut self, lane: usize) {
         if let Some(item) = self.lanes[lane].head {
-            self.patience.remove(&(item.high.max(item.low).saturating_add(self.slack), lane));
+            self.patience.remove(&(self.until(item), lane));
         }
     }
 

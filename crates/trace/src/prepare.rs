@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use crate::coder::How;
 use crate::error::{Error, Result};
+use crate::format::Marks;
 use crate::layout::{HEADER, MAGIC, Mark, Op, kind};
 use crate::merge::{At, Merged, Sink, merge};
 use crate::reader::Trace;
@@ -63,11 +64,14 @@ pub struct Summary {
 
 /// The path of the prepared form: next to the trace, or, where that folder cannot be written, in the folder for
 /// temporary files.
-pub fn path_of(trace: &Path) -> Result<PathBuf> {
+pub fn path_of(trace: &Path, asked: Marks) -> Result<PathBuf> {
     let name = trace.file_name().unwrap_or_default().to_string_lossy();
     let metadata = std::fs::metadata(trace).map_err(|error| Error::file(trace, "opening the trace", error))?;
     let changed = metadata.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
-    let key = changed.unwrap_or_default().as_nanos() as u64 ^ metadata.len().rotate_left(32);
+    let mut key = changed.unwrap_or_default().as_nanos() as u64 ^ metadata.len().rotate_left(32);
+    for mark in [asked.ready, asked.peak, asked.idle] {
+        key = (key.rotate_left(21) ^ mark.unwrap_or(0)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
     let beside = trace.with_file_name(format!(".{name}.{key:016x}.replay"));
     let folder = beside.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if beside.exists() || tempfile_in(folder) {
@@ -89,15 +93,16 @@ fn tempfile_in(folder: &Path) -> bool {
     made
 }
 
-/// Prepares a trace, unless it is prepared already. Returns the path of the prepared form.
-pub fn prepare(trace: &Path) -> Result<PathBuf> {
-    let path = path_of(trace)?;
+/// Prepares a trace, unless it is prepared already. Returns the path of the prepared form. The marks that are asked for
+/// replace those of the trace.
+pub fn prepare(trace: &Path, asked: Marks) -> Result<PathBuf> {
+    let path = path_of(trace, asked)?;
     if crate::mapped::Prepared::open(&path).is_ok() {
         return Ok(path);
     }
     let source = Trace::open(trace)?;
     let part = path.with_extension(format!("part{}", std::process::id()));
-    let written = write(&source, &part).and_then(|_| {
+    let written = write(&source, &part, asked).and_then(|_| {
         std::fs::rename(&part, &path).map_err(|error| Error::file(&path, "writing the prepared trace", error))
     });
     if written.is_err() {
@@ -106,11 +111,14 @@ pub fn prepare(trace: &Path) -> Result<PathBuf> {
     written.map(|()| path)
 }
 
-/// Writes the prepared form of a trace to a file.
-pub fn write(trace: &Trace, path: &Path) -> Result<Merged> {
+/// Writes the prepared form of a trace to a file. The marks that are asked for replace those of the trace.
+pub fn write(trace: &Trace, path: &Path, asked: Marks) -> Result<Merged> {
     let failed = |error: std::io::Error| Error::file(path, "writing the prepared trace", error);
     let file = File::create(path).map_err(failed)?;
-    let mut writer = Writer::new(BufWriter::with_capacity(1 << 18, file));
+    let own = trace.header.marks;
+    let wanted =
+        Marks { ready: asked.ready.or(own.ready), peak: asked.peak.or(own.peak), idle: asked.idle.or(own.idle) };
+    let mut writer = Writer::new(BufWriter::with_capacity(1 << 18, file), wanted);
     writer.out.write_all(&[0; HEADER as usize]).map_err(failed)?;
     let merged = merge(trace, &mut writer)?;
     writer.finish(trace, &merged).map_err(failed)?;
@@ -150,11 +158,18 @@ struct Writer {
     /// Threads that have operations in each epoch.
     remaining: Vec<u32>,
     live: u64,
-    /// The most live bytes at the end of an epoch, and that epoch.
+    /// The marks of the run that the merge has not reached.
+    wanted: Marks,
+    /// The most live bytes at the end of an epoch, and that epoch; from ready to the end of the load, where there are
+    /// such marks.
     peak: (u64, u32),
+    /// The most live bytes in that span.
+    top: u64,
+    /// The span has ended.
+    is_past: bool,
     /// The most live bytes at all.
     highest: u64,
-    /// The longest wait after the peak, and the epoch before it, and what lived then.
+    /// The longest wait after the peak, and the epoch before it, and what lived then. A mark is longer than any.
     idle: Option<(u64, u32, u64)>,
     marks: Vec<Mark>,
     operations: u64,
@@ -164,7 +179,7 @@ struct Writer {
 }
 
 impl Writer {
-    fn new(out: BufWriter<File>) -> Self {
+    fn new(out: BufWriter<File>, wanted: Marks) -> Self {
         Writer {
             out,
             offset: HEADER,
@@ -179,7 +194,10 @@ impl Writer {
             last: 0,
             remaining: Vec::new(),
             live: 0,
+            wanted,
             peak: (0, 0),
+            top: 0,
+            is_past: false,
             highest: 0,
             idle: None,
             marks: Vec::new(),
@@ -195,7 +213,7 @@ impl Writer {
         if self.in_epoch == 0 {
             return;
         }
-        if self.live > self.peak.0 {
+        if self.live > self.peak.0 && !self.is_past {
             self.peak = (self.live, self.epoch);
             self.idle = None;
         }
@@ -204,8 +222,39 @@ impl Writer {
         self.epoch_began = now;
     }
 
+    /// Sets the marks of the run that lie before this time.
+    fn reach(&mut self, nanos: u64) {
+        let is_due = |mark: Option<u64>| mark.is_some_and(|mark| nanos >= mark);
+        if is_due(self.wanted.ready) {
+            self.wanted.ready = None;
+            self.cut(nanos);
+            let before = self.epoch.saturating_sub(1);
+            self.marks.push(Mark { epoch: before, what: 0, live: self.live });
+            (self.peak, self.top, self.idle) = ((self.live, before), self.live, None);
+        }
+        if is_due(self.wanted.peak) {
+            self.wanted.peak = None;
+            self.cut(nanos);
+            self.marks.push(Mark { epoch: self.epoch.saturating_sub(1), what: 3, live: self.live });
+            (self.is_past, self.idle) = (true, None);
+        }
+        if is_due(self.wanted.idle) {
+            self.wanted.idle = None;
+            self.cut(nanos);
+            self.is_past = true;
+            self.idle = Some((u64::MAX, self.epoch.saturating_sub(1), self.live));
+        }
+    }
+
+    /// The most live bytes so far.
+    fn rose(&mut self) {
+        self.highest = self.highest.max(self.live);
+        self.top = self.top.max(self.live);
+    }
+
     /// Adds an operation of a thread; cuts epochs where they are full or where the program waited.
     fn push(&mut self, at: At, op: Op) {
+        self.reach(at.nanos);
         let waited = at.nanos.saturating_sub(self.last);
         if self.in_epoch >= EPOCH || waited > GAP {
             let (before, live) = (self.epoch, self.live);
@@ -273,7 +322,8 @@ impl Writer {
 
     /// Cuts before a fall from the highest number, so that a mark can stop there.
     fn before_a_fall(&mut self, at: At, size: u64) {
-        if self.live == self.highest
+        if self.live == self.top
+            && !self.is_past
             && size >= (64 << 10).max(self.live / 128)
             && self.live > self.peak.0 + self.peak.0 / 200
         {
@@ -293,6 +343,8 @@ impl Writer {
     }
 
     fn finish(mut self, trace: &Trace, merged: &Merged) -> std::io::Result<()> {
+        // The last event may be none of the allocator.
+        self.reach(merged.nanos);
         self.cut(merged.nanos);
         for thread in self.growing.keys().copied().collect::<Vec<_>>() {
             self.end(thread, u32::MAX);
@@ -363,7 +415,7 @@ impl Sink for Writer {
         };
         self.push(at, Op::new(kind, u32::from(log2), slot, generation, size));
         self.live = self.live.saturating_add(size);
-        self.highest = self.highest.max(self.live);
+        self.rose();
         Block { slot, generation, log2, size }
     }
 
@@ -382,7 +434,7 @@ impl Sink for Writer {
         self.push(at, Op::new(kind::REALLOC, u32::from(log2), block.slot, block.generation, size));
         self.generations[block.slot as usize] = generation;
         self.live = self.live.saturating_sub(block.size).saturating_add(size);
-        self.highest = self.highest.max(self.live);
+        self.rose();
         Block { slot: block.slot, generation, log2, size }
     }
 

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use crate::coder::{Coder, Event};
+use crate::coder::{Coder, Event, How};
 use crate::error::{Error, Result};
 use crate::format::{CHUNK_ALIGN, CHUNK_HEADER, Chunk, HEADER, Header};
 
@@ -22,6 +22,8 @@ pub struct Trace {
     pub bytes: u64,
     /// Where the chain of chunks breaks, if it does.
     damage: Option<String>,
+    /// Where the window begins, in ticks; 0 without a window.
+    from: u64,
 }
 
 /// An event with the time in which it happened.
@@ -50,12 +52,40 @@ impl Trace {
         }
         let header = Header::read(&bytes).map_err(|error| Error::file(path, "reading the trace", error))?;
         let end = header.used.clamp(HEADER as u64, length.max(HEADER as u64)).min(length);
-        let mut trace = Trace { path: path.into(), file, header, threads: BTreeMap::new(), bytes: end, damage: None };
+        let mut trace =
+            Trace { path: path.into(), file, header, threads: BTreeMap::new(), bytes: end, damage: None, from: 0 };
         if trace.header.used > length {
             trace.damage = Some(format!("the file is cut: wanted {} bytes, found {length}", trace.header.used));
         }
         trace.find_chunks(end)?;
+        trace.begin_window();
         Ok(trace)
+    }
+
+    /// Finds where the window begins, and drops what ended before. The header then begins there.
+    fn begin_window(&mut self) {
+        let header = &mut self.header;
+        if header.window == 0 {
+            return;
+        }
+        let chunks = self.threads.values().flatten();
+        let last = chunks.map(|chunk| chunk.closed.max(chunk.stamp)).max().unwrap_or(0).max(header.last_ticks);
+        let length = (header.window as f64 / header.tick_ns) as u64;
+        self.from = header.horizon.max(last.saturating_sub(length)).max(header.start_ticks);
+        let passed = header.nanos(self.from);
+        for mark in [&mut header.marks.ready, &mut header.marks.peak, &mut header.marks.idle] {
+            *mark = mark.and_then(|nanos| nanos.checked_sub(passed));
+        }
+        header.start_wall += passed;
+        header.start_ticks = self.from;
+        let from = self.from;
+        self.threads.values_mut().for_each(|chunks| chunks.retain(|chunk| chunk.closed == 0 || chunk.closed >= from));
+        self.threads.retain(|_, chunks| !chunks.is_empty());
+    }
+
+    /// Whether the trace has the last seconds only.
+    pub fn has_window(&self) -> bool {
+        self.header.window > 0
     }
 
     /// The file.
@@ -106,6 +136,8 @@ impl Trace {
                     self.damage.get_or_insert(found);
                     break;
                 }
+                // Of a window: not begun, or half erased.
+                None if self.has_window() => offset += u64::from(self.header.ring),
                 // Handed out and not begun: the process died, or a thread had just started.
                 None if bytes[..CHUNK_HEADER].iter().all(|byte| *byte == 0) => offset += CHUNK_ALIGN as u64,
                 None => {
@@ -116,6 +148,9 @@ impl Trace {
         }
         for chunks in self.threads.values_mut() {
             chunks.sort_by_key(|chunk| (chunk.number, chunk.offset));
+            if self.header.window > 0 {
+                continue;
+            }
             // After a missing chunk the writer's state is unknown.
             let in_order = chunks.iter().enumerate().take_while(|(at, chunk)| chunk.number as usize == *at).count();
             if in_order < chunks.len() {
@@ -130,7 +165,7 @@ impl Trace {
 
     /// Each thread's number with the tick of its first chunk.
     pub fn threads(&self) -> impl Iterator<Item = (u32, u64)> {
-        self.threads.iter().map(|(thread, chunks)| (*thread, chunks[0].stamp))
+        self.threads.iter().map(|(thread, chunks)| (*thread, chunks[0].stamp.max(self.from)))
     }
 
     /// The events of a thread.
@@ -147,6 +182,7 @@ impl Trace {
             ready: VecDeque::new(),
             damage: None,
             over: false,
+            in_realloc: false,
         }
     }
 }
@@ -168,6 +204,8 @@ pub struct Stream<'a> {
     ready: VecDeque<Item>,
     damage: Option<String>,
     over: bool,
+    /// The window has the begin of a realloc, so it has its end.
+    in_realloc: bool,
 }
 
 impl Stream<'_> {
@@ -215,6 +253,28 @@ impl Stream<'_> {
         }
     }
 
+    /// The event as the window has it; None if it was before. See the format.
+    fn within(&mut self, item: Item) -> Option<Item> {
+        let from = self.trace.from;
+        let is_within = match item.event {
+            Event::Free { .. } => item.high >= from,
+            Event::Resize { .. } => {
+                self.in_realloc = item.high >= from;
+                self.in_realloc
+            }
+            Event::New { how: How::Resized, .. } | Event::ResizeFailed | Event::ResizeFreed => {
+                std::mem::replace(&mut self.in_realloc, false) || item.low >= from
+            }
+            Event::End => true,
+            _ => item.low >= from,
+        };
+        // A free between two stamps, of which the first is before the window: of a block that the thread had just made
+        // itself. Its allocation was before; to wait for another until the second stamp would find a wrong one.
+        let is_before = item.low < from && matches!(item.event, Event::Free { .. } | Event::Resize { .. });
+        let high = if is_before { from } else { item.high };
+        is_within.then_some(Item { low: item.low.max(from), high, ..item })
+    }
+
     /// The events since `first` happened no later than the present stamp.
     fn settle(&mut self, first: usize) {
         let stamp = self.stamp;
@@ -233,6 +293,9 @@ impl Stream<'_> {
             self.damage = Some(format!("byte {}: {error}", self.origin));
             self.over = true;
         }
+        if self.trace.has_window() {
+            *self.coder = Coder::NEW;
+        }
         self.stamp = self.stamp.max(chunk.stamp);
         self.settle(0);
     }
@@ -242,9 +305,14 @@ impl Iterator for Stream<'_> {
     type Item = Item;
 
     fn next(&mut self) -> Option<Item> {
-        if self.ready.is_empty() {
-            self.fill();
+        loop {
+            if self.ready.is_empty() {
+                self.fill();
+            }
+            let item = self.ready.pop_front()?;
+            if let Some(item) = self.within(item) {
+                return Some(item);
+            }
         }
-        self.ready.pop_front()
     }
 }

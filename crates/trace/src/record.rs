@@ -1,13 +1,14 @@
 //! Recording a program. In: a command line and a folder. Out: the program's exit, and a trace for each of its processes.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
+use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::format::{HEADER, Header};
+use crate::format::{HEADER, Header, at};
 
 /// A program to record.
 pub struct Recording<'a> {
@@ -19,11 +20,14 @@ pub struct Recording<'a> {
     pub limit: u64,
     /// One block in this many is recorded.
     pub rate: u32,
+    /// The last time that is kept, in whole milliseconds; none keeps all.
+    pub window: Option<Duration>,
 }
 
 impl Recording<'_> {
-    /// The variables that make a program record itself. The folder is made, and its path absolute.
-    pub fn environment(&self) -> Result<Vec<(&'static str, OsString)>> {
+    /// The variables that make a program record itself. The folder is made, and its path absolute. `others` are the
+    /// preloads that stay: the recorder stands in front of them.
+    pub fn environment(&self, others: Option<&OsStr>) -> Result<Vec<(&'static str, OsString)>> {
         let failed = |error| Error::file(self.folder, "making the folder of the traces", error);
         fs::create_dir_all(self.folder).map_err(failed)?;
         let folder = self.folder.canonicalize().map_err(failed)?;
@@ -34,24 +38,26 @@ impl Recording<'_> {
             )));
         }
         let mut preload = OsString::from(self.preload);
-        // In front of the allocator that the user preloads.
-        if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+        if let Some(others) = others.filter(|others| !others.is_empty()) {
             preload.push(":");
             preload.push(others);
         }
+        let window = self.window.map_or(0, |window| window.as_millis());
         Ok(vec![
             ("LD_PRELOAD", preload),
             ("ALLOCANARY_RECORD", folder.into()),
             ("ALLOCANARY_RECORD_MAX", self.limit.to_string().into()),
             ("ALLOCANARY_RECORD_RATE", self.rate.to_string().into()),
+            ("ALLOCANARY_RECORD_WINDOW", window.to_string().into()),
         ])
     }
 
     /// Runs the program to its end.
-    pub fn run(&self, program: &OsString, arguments: &[OsString]) -> Result<ExitStatus> {
+    pub fn run(&self, line: &[String]) -> Result<ExitStatus> {
+        let (program, arguments) = line.split_first().ok_or_else(|| Error::new("wanted a program, found none"))?;
         let mut command = Command::new(program);
-        command.args(arguments).envs(self.environment()?);
-        command.status().map_err(|error| Error::new(format!("{}: starting it: {error}", program.display())))
+        command.args(arguments).envs(self.environment(std::env::var_os("LD_PRELOAD").as_deref())?);
+        command.status().map_err(|error| Error::new(format!("{program}: starting it: {error}")))
     }
 }
 
@@ -86,4 +92,14 @@ pub fn trim(path: &Path, header: &Header) -> Result<()> {
         Ok(())
     });
     trimmed.map_err(|error| Error::file(path, "cutting the trace to its length", error))
+}
+
+/// Writes the moments of a run to the header of one of its traces: ready, end of the load, idle, in nanoseconds of the
+/// monotonic clock, 0 for none.
+pub fn put_marks(path: &Path, marks: [u64; 3]) -> Result<()> {
+    let mut bytes = [0; 24];
+    bytes.chunks_exact_mut(8).zip(marks).for_each(|(place, nanos)| place.copy_from_slice(&nanos.to_le_bytes()));
+    let file = OpenOptions::new().write(true).open(path);
+    let written = file.and_then(|file| file.write_all_at(&bytes, at::MARKS as u64));
+    written.map_err(|error| Error::file(path, "writing the marks of the run", error))
 }

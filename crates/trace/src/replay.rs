@@ -16,7 +16,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
+use crate::format::Marks;
 use crate::mapped::Anonymous;
+use allocanary_kernel::sys;
 use worker::{Entry, Lane, work};
 
 /// Epochs that may be open at one time: threads drift apart by this many epochs at most.
@@ -36,7 +38,7 @@ pub struct Options {
 /// A moment at which the replay stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// The recorder said that the program was ready.
+    /// The service was ready.
     Ready,
     /// The most live bytes.
     Peak,
@@ -53,6 +55,9 @@ pub struct Done {
     pub active: Duration,
     /// Blocks whose first byte was compared with what was written to it.
     pub verified: u64,
+    /// The most RssAnon that was seen from ready to the end of the load, or in the whole replay where the trace has no such
+    /// marks; in bytes. It is read every few milliseconds, and at each stop.
+    pub most_anon: u64,
 }
 
 /// What all threads of a replay share.
@@ -106,7 +111,8 @@ pub fn run<A: GlobalAlloc + Sync>(
     };
     let lanes = Anonymous::<Lane>::new(prepared.lanes).ok_or_else(no_memory)?;
     shared.finish_empty();
-    let conducted = conduct(&shared, lanes.items(), stop, || {
+    let mut watch = Watch { most: 0, next: shared.begun, is_over: false };
+    let conducted = conduct(&shared, lanes.items(), stop, &mut watch, || {
         table.drop_pages();
         remaining.drop_pages();
     });
@@ -122,7 +128,45 @@ pub fn run<A: GlobalAlloc + Sync>(
     };
     match failed {
         Some(problem) => Err(Error::new(problem)),
-        None => Ok(Done { operations: prepared.operations, active, verified: shared.verified.load(SeqCst) }),
+        None => Ok(Done {
+            operations: prepared.operations,
+            active,
+            verified: shared.verified.load(SeqCst),
+            most_anon: watch.most,
+        }),
+    }
+}
+
+/// The most RssAnon of this process, as far as it was seen.
+struct Watch {
+    most: u64,
+    next: Instant,
+    is_over: bool,
+}
+
+/// Time between two readings.
+const EVERY: Duration = Duration::from_millis(5);
+
+impl Watch {
+    /// Reads if it is time. Nothing is allocated.
+    fn look(&mut self) {
+        if !self.is_over && Instant::now() >= self.next {
+            let mut text = [0; 4096];
+            let length = sys::read_once(c"/proc/self/status", &mut text);
+            let kib = sys::line_number(&text[..length], b"RssAnon:").unwrap_or(0);
+            self.most = self.most.max(kib << 10);
+            self.next = Instant::now() + EVERY;
+        }
+    }
+
+    /// A mark is reached.
+    fn mark(&mut self, what: u32) {
+        self.next = Instant::now();
+        if what == 0 {
+            self.most = 0;
+        }
+        self.look();
+        self.is_over |= what == 3;
     }
 }
 
@@ -131,6 +175,7 @@ fn conduct<A: GlobalAlloc + Sync>(
     shared: &Shared<A>,
     lanes: &[Lane],
     stop: &mut dyn FnMut(Moment, u64),
+    watch: &mut Watch,
     drop_pages: impl Fn(),
 ) -> Result<()> {
     let prepared = shared.prepared;
@@ -143,16 +188,18 @@ fn conduct<A: GlobalAlloc + Sync>(
         if shared.failed.load(SeqCst) != 0 {
             return Ok(());
         }
+        watch.look();
         let completed = shared.completed.load(SeqCst);
         if let Some(mark) = marks.peek().copied().filter(|mark| completed > mark.epoch) {
             let stopped = Instant::now();
             drop_pages();
-            let moment = match mark.what {
-                0 => Moment::Ready,
-                1 => Moment::Peak,
-                _ => Moment::Idle,
-            };
-            stop(moment, mark.live);
+            watch.mark(mark.what);
+            match mark.what {
+                0 => stop(Moment::Ready, mark.live),
+                1 => stop(Moment::Peak, mark.live),
+                2 => stop(Moment::Idle, mark.live),
+                _ => {}
+            }
             shared.paused.fetch_add(stopped.elapsed().as_nanos() as u64, SeqCst);
             marks.next();
             set_limit(marks.peek().map(|mark| mark.epoch));
@@ -210,8 +257,8 @@ impl<A> Shared<'_, A> {
 
 /// Prepares a trace in a child process, so that this one's memory stays as it is, unless it is prepared already. Must be
 /// called while the process has one thread.
-pub fn prepare_apart(trace: &std::path::Path) -> Result<std::path::PathBuf> {
-    let path = crate::prepare::path_of(trace)?;
+pub fn prepare_apart(trace: &std::path::Path, asked: Marks) -> Result<std::path::PathBuf> {
+    let path = crate::prepare::path_of(trace, asked)?;
     if Prepared::open(&path).is_ok() {
         return Ok(path);
     }
@@ -220,7 +267,7 @@ pub fn prepare_apart(trace: &std::path::Path) -> Result<std::path::PathBuf> {
     unsafe {
         let child = libc::fork();
         if child == 0 {
-            let prepared = std::panic::catch_unwind(|| crate::prepare::prepare(trace));
+            let prepared = std::panic::catch_unwind(|| crate::prepare::prepare(trace, asked));
             libc::_exit(i32::from(!matches!(prepared, Ok(Ok(_)))));
         }
         while child > 0 && libc::waitpid(child, &mut status, 0) < 0 && *libc::__errno_location() == libc::EINTR {}
@@ -229,7 +276,7 @@ pub fn prepare_apart(trace: &std::path::Path) -> Result<std::path::PathBuf> {
         return Ok(path);
     }
     // Here the error has words.
-    crate::prepare::prepare(trace)
+    crate::prepare::prepare(trace, asked)
 }
 
 #[cfg(test)]

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::coder::{Coder, Event, How};
-use crate::format::{CHUNK_ALIGN, CHUNK_HEADER, Chunk, HEADER, LONGEST_EVENT, MAGIC, STAMP_EVERY, VERSION, at};
+use crate::format::{
+    CHUNK_ALIGN, CHUNK_HEADER, Chunk, HEADER, LONGEST_EVENT, MAGIC, STAMP_EVERY, VERSION, WINDOW_VERSION, at,
+};
 
 /// A trace that grows event by event.
 pub struct Sample {
@@ -14,6 +16,8 @@ pub struct Sample {
     /// Events between two stamps.
     every: u32,
     last: u64,
+    /// The window in ticks, and the tick until which closed chunks were used again.
+    window: Option<(u64, u64)>,
 }
 
 struct Thread {
@@ -28,12 +32,17 @@ struct Thread {
 impl Sample {
     /// An empty trace with chunks of this length.
     pub fn new(chunk: usize) -> Self {
-        Sample { bytes: vec![0; HEADER], threads: BTreeMap::new(), chunk, every: STAMP_EVERY, last: 0 }
+        Sample { bytes: vec![0; HEADER], threads: BTreeMap::new(), chunk, every: STAMP_EVERY, last: 0, window: None }
     }
 
     /// As [`new`](Self::new), with this many events between two stamps.
     pub fn stamped(chunk: usize, every: u32) -> Self {
         Sample { every, ..Sample::new(chunk) }
+    }
+
+    /// As [`new`](Self::new), of a window in ticks. Chunks that were closed at tick `lost` or before were used again.
+    pub fn windowed(chunk: usize, window: u64, lost: u64) -> Self {
+        Sample { window: Some((window, lost)), ..Sample::new(chunk) }
     }
 
     /// Whether the thread allocated this address lately: its free is then written without a stamp.
@@ -55,7 +64,8 @@ impl Sample {
             number: 0,
         });
         if this.events.len() + CHUNK_HEADER + 3 * LONGEST_EVENT > self.chunk {
-            this.flush(thread, &mut self.bytes);
+            let closed = self.window.map(|(_, lost)| (ticks, lost, self.chunk));
+            this.flush(thread, &mut self.bytes, closed);
             (this.begun, this.stamp, this.since) = (ticks, ticks, 0);
         }
         let mut buffer = [0; 3 * LONGEST_EVENT];
@@ -101,13 +111,18 @@ impl Sample {
     /// The bytes of the whole file.
     pub fn finish(mut self) -> Vec<u8> {
         for (thread, this) in &mut self.threads {
-            this.flush(*thread, &mut self.bytes);
+            this.flush(*thread, &mut self.bytes, self.window.map(|(_, lost)| (0, lost, self.chunk)));
         }
         let used = self.bytes.len() as u64;
         let threads = self.threads.len() as u32;
         let mut put = |offset: usize, bytes: &[u8]| self.bytes[offset..offset + bytes.len()].copy_from_slice(bytes);
         put(0, &MAGIC);
-        put(8, &VERSION.to_le_bytes());
+        put(8, &if self.window.is_some() { WINDOW_VERSION } else { VERSION }.to_le_bytes());
+        if let Some((window, lost)) = self.window {
+            put(at::WINDOW, &(window * 10).to_le_bytes());
+            put(at::HORIZON, &lost.to_le_bytes());
+            put(at::RING, &(self.chunk as u32).to_le_bytes());
+        }
         put(12, &(HEADER as u32).to_le_bytes());
         put(at::USED, &used.to_le_bytes());
         put(at::LIMIT, &used.to_le_bytes());
@@ -126,17 +141,33 @@ impl Sample {
 }
 
 impl Thread {
-    fn flush(&mut self, thread: u32, bytes: &mut Vec<u8>) {
+    /// Writes its chunk; of a window with the tick at which it is closed, the tick until which chunks are lost, and the
+    /// length of a chunk.
+    fn flush(&mut self, thread: u32, bytes: &mut Vec<u8>, window: Option<(u64, u64, usize)>) {
         if self.events.is_empty() {
             return;
         }
         let length = (CHUNK_HEADER + self.events.len() + 1).next_multiple_of(CHUNK_ALIGN);
+        let length = window.map_or(length, |(.., chunk)| chunk);
+        let closed = window.map_or(0, |(closed, ..)| closed);
         let offset = bytes.len();
         bytes.resize(offset + length, 0);
-        let chunk =
-            Chunk { offset: offset as u64, length: length as u32, thread, number: self.number, stamp: self.begun };
-        chunk.write(&mut bytes[offset..]);
-        bytes[offset + CHUNK_HEADER..offset + CHUNK_HEADER + self.events.len()].copy_from_slice(&self.events);
+        let chunk = Chunk {
+            offset: offset as u64,
+            length: length as u32,
+            thread,
+            number: self.number,
+            stamp: self.begun,
+            closed,
+        };
+        let is_lost = window.is_some_and(|(closed, lost, _)| closed > 0 && closed <= lost);
+        if !is_lost {
+            chunk.write(&mut bytes[offset..]);
+            bytes[offset + CHUNK_HEADER..offset + CHUNK_HEADER + self.events.len()].copy_from_slice(&self.events);
+        }
+        if window.is_some() {
+            self.coder = Coder::NEW;
+        }
         self.events.clear();
         self.number += 1;
     }

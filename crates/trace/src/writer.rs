@@ -6,7 +6,7 @@
 //!
 //! The environment: `ALLOCANARY_RECORD` is the folder of the traces, an absolute path; without it nothing is recorded.
 //! `ALLOCANARY_RECORD_MAX` is the largest size of a trace in bytes (1 GiB), `ALLOCANARY_RECORD_RATE` records one block
-//! in this many, chosen by its address.
+//! in this many, chosen by its address. `ALLOCANARY_RECORD_WINDOW` keeps the last milliseconds only.
 
 mod config;
 mod process;

@@ -1,5 +1,5 @@
-//! The first version of the format stays readable for ever: `golden/v1.trace` is never renewed. It was written by
-//! [`Sample`], and today's writer still writes it byte for byte.
+//! Every version of the format stays readable for ever: the files in `golden` are never renewed. They were written by
+//! [`Sample`], and today's writer still writes them byte for byte.
 
 use std::path::Path;
 
@@ -37,6 +37,55 @@ fn script() -> Vec<u8> {
     sample.finish()
 }
 
+/// A window of 4000 ticks at the end of 16,000: each block is freed by the other thread 100 steps later.
+fn windowed(lost: u64) -> Vec<u8> {
+    let mut sample = Sample::windowed(1024, 4000, lost);
+    for at in 0..400_u64 {
+        let ticks = 1000 + at * 40;
+        let address = |at: u64| 0x7000_0000 + at % 150 * 640;
+        sample.event(0, ticks, Event::New { how: How::Malloc, address: address(at), size: 600 });
+        if at >= 100 {
+            sample.event(1, ticks + 20, Event::Free { address: address(at - 100) });
+        }
+        if at % 50 == 0 {
+            // A block that crosses chunks in the middle of a realloc.
+            sample.event(0, ticks + 25, Event::Resize { address: address(at) });
+            sample.event(0, ticks + 30, Event::New { how: How::Resized, address: address(at), size: 5000 });
+        }
+    }
+    sample.finish()
+}
+
+#[test]
+fn version_two_is_read_and_written_as_ever() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v2.trace");
+    let golden = std::fs::read(&path).unwrap();
+    assert!(golden == windowed(6000), "the writer has changed: that is a new version of the format");
+    let info = info(&Trace::open(&path).unwrap()).unwrap();
+    assert_eq!((info.merged.strays, info.merged.lost_frees, info.merged.damage.len()), (0, 0, 0));
+    // 100 steps are in the window. 100 blocks were alive at its begin, and 100 are at its end.
+    assert!((95..=101).contains(&info.allocations), "{}", info.allocations);
+    assert!((95..=105).contains(&info.merged.before), "{}", info.merged.before);
+    assert!((95..=105).contains(&info.merged.alive), "{}", info.merged.alive);
+    assert!((39_000..=41_000).contains(&info.merged.nanos), "{}", info.merged.nanos);
+}
+
+/// A window that the largest size of the file has cut shorter.
+#[test]
+fn a_window_begins_where_the_last_lost_chunk_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.trace");
+    for (lost, nanos) in [(0, 40_000), (12_000, 40_000), (15_000, 19_800), (16_000, 9_800)] {
+        std::fs::write(&path, windowed(lost)).unwrap();
+        let info = info(&Trace::open(&path).unwrap()).unwrap();
+        assert_eq!((info.merged.strays, info.merged.lost_frees, info.merged.damage.len()), (0, 0, 0), "{lost}");
+        assert!(info.merged.nanos.abs_diff(nanos) < 1000, "{lost}: {}", info.merged.nanos);
+        let steps = nanos / 400;
+        assert!(info.allocations.abs_diff(steps) <= 6, "{lost}: {}", info.allocations);
+        assert!(info.merged.before.abs_diff(steps.min(100)) <= 20, "{lost}: {}", info.merged.before);
+    }
+}
+
 #[test]
 fn version_one_is_read_and_written_as_ever() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1.trace");
@@ -53,7 +102,10 @@ fn version_one_is_read_and_written_as_ever() {
 #[test]
 #[ignore = "writes the golden file of a new version"]
 fn write() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1.trace");
-    assert!(!path.exists(), "{} is never renewed", path.display());
-    std::fs::write(path, script()).unwrap();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    for (name, bytes) in [("v1.trace", script()), ("v2.trace", windowed(6000))] {
+        if !folder.join(name).exists() {
+            std::fs::write(folder.join(name), bytes).unwrap();
+        }
+    }
 }

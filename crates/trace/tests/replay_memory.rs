@@ -56,7 +56,7 @@ fn an_allocator_that_allocates_nothing_adds_no_memory() {
         trace.write_all(&sample.finish()).unwrap();
     }
     let out = NamedTempFile::new().unwrap();
-    allocanary_trace::prepare::write(&Trace::open(trace.path()).unwrap(), out.path()).unwrap();
+    allocanary_trace::prepare::write(&Trace::open(trace.path()).unwrap(), out.path(), Default::default()).unwrap();
     let prepared = Prepared::open(out.path()).unwrap();
     // SAFETY: a new mapping of no file.
     let start = unsafe {

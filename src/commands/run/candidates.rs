@@ -5,14 +5,13 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::is_library;
 use crate::commands::measure;
 use allocanary_allocators::environment::Environment;
 use allocanary_allocators::setting::{Kind, Setting};
 use allocanary_cell::description::{Description, WorkloadDescription};
+use allocanary_cell::spec::{PRELOAD, Spec};
 use allocanary_doctor::program::Program as Looked;
 use allocanary_doctor::{Effect, Flavour};
-use allocanary_study::StudyFile;
 use allocanary_study::error::{Error, Result};
 
 /// The job of all candidates: how long it takes is set after the first run.
@@ -57,7 +56,7 @@ pub fn described(cells: &[Description], looked: &Looked) -> Vec<Description> {
 }
 
 /// The allocator of ours that is like the program's own.
-fn own_like(looked: &Looked) -> Option<&'static str> {
+pub fn own_like(looked: &Looked) -> Option<&'static str> {
     match looked.own {
         Flavour::Glibc => Some("system"),
         Flavour::Mimalloc => Some("mimalloc"),
@@ -97,12 +96,15 @@ pub fn own_settings(looked: &Looked) -> &'static [&'static str] {
     }
 }
 
-/// The library of each allocator that the study's candidates name.
-pub fn libraries(file: &StudyFile, folders: &[PathBuf]) -> Result<BTreeMap<String, PathBuf>> {
+/// The library of each allocator that these candidates name.
+pub fn libraries<'a>(
+    candidates: impl Iterator<Item = &'a String>,
+    folders: &[PathBuf],
+) -> Result<BTreeMap<String, PathBuf>> {
     let own = std::env::current_exe().map_err(|error| Error::file("the command", "finding", error))?;
     let own = own.parent().map(Path::to_path_buf);
     let folders: Vec<PathBuf> = folders.iter().cloned().chain(own).collect();
-    let names = file.candidates.iter().flatten().filter(|candidate| !is_library(candidate));
+    let names = candidates.filter(|candidate| !is_library(candidate));
     let names = names.map(|candidate| candidate.split(':').next().unwrap_or_default().trim().to_string());
     let mut all = BTreeMap::new();
     for name in names.filter(|name| ["system", "jemalloc", "mimalloc"].contains(&name.as_str())) {
@@ -129,4 +131,9 @@ pub fn libraries(file: &StudyFile, folders: &[PathBuf]) -> Result<BTreeMap<Strin
         all.insert(name, found);
     }
     Ok(all)
+}
+
+/// Whether a candidate is a library of somebody else's.
+fn is_library(candidate: &str) -> bool {
+    Spec::parse(candidate).is_ok_and(|spec| spec.name.starts_with(PRELOAD))
 }

@@ -1,4 +1,4 @@
-//! Cells as a source of rows for a search. In: a stage and candidates. Out: their rows, each on disk as soon as it exists.
+//! Cells of a workload, of a trace or of a program as a source of rows for a search. In: a stage and candidates. Out: their rows, each on disk as soon as it exists.
 //!
 //! Each stage is a study of its own name: racing rows are never pooled with those that are reported.
 
@@ -9,6 +9,7 @@ use super::super::measure::watch_interrupts;
 use super::super::progress::{Progress, Stretch};
 use super::super::terminal;
 use super::about;
+use super::subject::Subject;
 use allocanary_cell::Cell;
 use allocanary_cell::description::Description;
 use allocanary_cell::sample::Sample;
@@ -16,6 +17,7 @@ use allocanary_search::Searched;
 use allocanary_search::search::{FINAL, Measure, Rows};
 use allocanary_study::error::{Error, Result};
 use allocanary_study::rows;
+use allocanary_study::run::program::Launcher;
 use allocanary_study::run::{Ending, Roster, Runner, Store, Target};
 use allocanary_study::summary::{Findings, Fold};
 use allocanary_study::{StudyFile, expected, plan};
@@ -23,8 +25,10 @@ use allocanary_study::{StudyFile, expected, plan};
 /// A source of rows.
 pub struct Cells<'a> {
     roster: &'a Roster,
+    /// What starts the user's program.
+    launcher: Option<&'a Launcher>,
     descriptions: Vec<Description>,
-    /// The job: workload, threads, cores, seed.
+    /// The job: workload or program, threads, cores, seed.
     file: StudyFile,
     store: Store,
     /// Every row so far, by its cell: those of an interrupted search too.
@@ -41,8 +45,11 @@ pub fn stage_name(stage: &str) -> String {
 
 impl<'a> Cells<'a> {
     /// Reads the rows that are there already.
-    pub fn new(roster: &'a Roster, file: StudyFile, target: &Target, store: Store, ends: Instant) -> Result<Cells<'a>> {
+    pub fn new(subject: &'a Subject, target: &Target, store: Store, ends: Instant) -> Result<Cells<'a>> {
         watch_interrupts();
+        let roster = &subject.roster;
+        let launcher = subject.started.as_ref().map(|started| &started.launcher);
+        let file = subject.file.clone();
         let descriptions = roster.descriptions();
         let mut known = BTreeMap::new();
         let mut other = None;
@@ -63,7 +70,7 @@ impl<'a> Cells<'a> {
             let text = format!("--resume: {name}: the rows there are of another build, {id}: name another --out");
             return Err(Error::Input(text));
         }
-        Ok(Cells { roster, descriptions, file, store, known, ends, interrupted: false })
+        Ok(Cells { roster, launcher, descriptions, file, store, known, ends, interrupted: false })
     }
 
     /// Prints a line about the search.
@@ -111,7 +118,7 @@ impl Measure for Cells<'_> {
         progress.begin(0);
         let deadline = self.file.clone().check()?.deadline;
         let interrupted = watch_interrupts();
-        let runner = Runner { roster: self.roster, deadline, budget: None, launcher: None, interrupted };
+        let runner = Runner { roster: self.roster, deadline, budget: None, launcher: self.launcher, interrupted };
         let started = Instant::now();
         let mut failures = BTreeMap::new();
         let (store, known) = (&mut self.store, &mut self.known);
@@ -149,10 +156,12 @@ impl Measure for Cells<'_> {
 
 /// Adds the rows of one group to another.
 fn join(all: &mut allocanary_study::summary::Group, group: allocanary_study::summary::Group) {
-    if all.values.is_empty() {
-        all.values = vec![Vec::new(); group.values.len()];
-    }
+    // Metrics that users named may be missing at the end.
+    all.values.resize(all.values.len().max(group.values.len()), Vec::new());
     all.values.iter_mut().zip(group.values).for_each(|(all, new)| all.extend(new));
     all.failed += group.failed;
     all.anatomies.extend(group.anatomies);
+    if !group.environment.is_empty() {
+        all.environment = group.environment;
+    }
 }

@@ -17,6 +17,8 @@ mod sort;
 mod storm;
 mod wakes;
 
+pub use replay::MOST_ANON;
+
 use crate::workload::Workload;
 
 /// Every workload; the first is the default.

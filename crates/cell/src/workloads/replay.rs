@@ -7,6 +7,7 @@ use std::path::Path;
 
 use crate::workload::{Outcome, Phase, Setup, Stage, Workload, parameter};
 use allocanary_allocators::setting::Kind;
+use allocanary_trace::format::Marks;
 use allocanary_trace::replay::{self, Global, Moment, Options, Prepared};
 
 /// The workload.
@@ -34,6 +35,13 @@ pub const WORKLOAD: Workload = Workload {
             "50",
             "milliseconds of rest before `idle` is read",
         ),
+        parameter(
+            "peak_at",
+            MILLIS,
+            "0",
+            "milliseconds of the trace until which the peak is looked for; 0 as recorded",
+        ),
+        parameter("idle_at", MILLIS, "0", "milliseconds of the trace at which `idle` is read; 0 as recorded"),
     ],
     seconds: 2.0,
     grows_with: &[],
@@ -41,8 +49,12 @@ pub const WORKLOAD: Workload = Workload {
     run,
 };
 
+/// The note with the most RssAnon that was seen while the program's load lasted.
+pub const MOST_ANON: &str = "most_anon";
+
 /// What stands where the user names no trace.
 const NO_TRACE: &str = "none";
+const MILLIS: Kind = Kind::Number { min: 0, max: 1_000_000_000 };
 const TOUCH: &[std::borrow::Cow<'static, str>] =
     &[std::borrow::Cow::Borrowed("page"), std::borrow::Cow::Borrowed("full")];
 
@@ -53,7 +65,11 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     }
     let idle = setup.millis("idle")?;
     let options = Options { pace: setup.number("pace")? as f64, touch_full: setup.word("touch")? == "full" };
-    let path = replay::prepare_apart(Path::new(trace)).map_err(|error| error.to_string())?;
+    let at = |name: &str| -> Result<Option<u64>, String> {
+        Ok(Some(setup.number(name)? as u64 * 1_000_000).filter(|nanos| *nanos > 0))
+    };
+    let asked = Marks { ready: None, peak: at("peak_at")?, idle: at("idle_at")? };
+    let path = replay::prepare_apart(Path::new(trace), asked).map_err(|error| error.to_string())?;
     let prepared = Prepared::open(&path).map_err(|error| error.to_string())?;
     let done = replay::run(&prepared, &Global, options, &mut |moment, live| match moment {
         Moment::Ready => stage.mark(Phase::Filled, live),
@@ -69,5 +85,6 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     stage.note("trace_resident_peak", prepared.most_resident);
     stage.note("trace_resident_end", prepared.last_resident);
     stage.note("trace_rate", prepared.rate);
+    stage.note(MOST_ANON, done.most_anon);
     Ok(Outcome { operations: done.operations, active: done.active, timed_every: 1, verified: done.verified })
 }

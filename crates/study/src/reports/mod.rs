@@ -8,7 +8,7 @@ mod figures;
 mod html;
 mod markdown;
 mod markup;
-mod paste;
+pub mod paste;
 mod pictures;
 mod table;
 pub mod words;

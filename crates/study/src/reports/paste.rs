@@ -58,8 +58,8 @@ fn is_within(section: &Section, panel: &Panel, line: usize, column: usize) -> bo
     })
 }
 
-/// The lines for a candidate with these variables.
-fn lines(candidate: &str, environment: &BTreeMap<String, String>) -> Vec<String> {
+/// The lines for a candidate with these variables, for a shell, a Dockerfile, Kubernetes, systemd and Rust.
+pub fn lines(candidate: &str, environment: &BTreeMap<String, String>) -> Vec<String> {
     let each = |text: fn(&str, &str) -> String| environment.iter().map(move |(name, value)| text(name, value));
     let mut out = Vec::new();
     if let Some(library) = environment.get("LD_PRELOAD") {

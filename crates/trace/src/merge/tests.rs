@@ -186,7 +186,7 @@ fn fuzz_damage_is_named_or_harmless() {
         let Ok(trace) = Trace::open(file.path()) else { return };
         let told = crate::info::info(&trace).unwrap();
         let prepared = NamedTempFile::new().unwrap();
-        crate::prepare::write(&trace, prepared.path()).unwrap();
+        crate::prepare::write(&trace, prepared.path(), Default::default()).unwrap();
         let prepared = crate::replay::Prepared::open(prepared.path()).unwrap();
         if told.requested < 1 << 24 {
             let options = crate::replay::Options::default();

@@ -18,7 +18,7 @@ fn prepared(bytes: &[u8]) -> Prepared {
     let mut file = NamedTempFile::new().unwrap();
     file.write_all(bytes).unwrap();
     let out = NamedTempFile::new().unwrap();
-    crate::prepare::write(&Trace::open(file.path()).unwrap(), out.path()).unwrap();
+    crate::prepare::write(&Trace::open(file.path()).unwrap(), out.path(), Default::default()).unwrap();
     Prepared::open(out.path()).unwrap()
 }
 

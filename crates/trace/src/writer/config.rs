@@ -17,6 +17,8 @@ pub(super) struct Config {
     pub(super) limit: u64,
     /// One block in so many is recorded.
     pub(super) rate: u32,
+    /// Nanoseconds that are kept; 0 for all.
+    pub(super) window: u64,
 }
 
 impl Config {
@@ -33,7 +35,7 @@ const OFF: u32 = 3;
 
 static STATE: AtomicU32 = AtomicU32::new(UNREAD);
 /// Written by the one thread that turns `STATE` from `UNREAD` to `READING`.
-static mut CONFIG: Config = Config { folder: [0; 3072], length: 0, limit: DEFAULT_LIMIT, rate: 1 };
+static mut CONFIG: Config = Config { folder: [0; 3072], length: 0, limit: DEFAULT_LIMIT, rate: 1, window: 0 };
 
 unsafe extern "C" {
     static environ: *const *const libc::c_char;
@@ -81,6 +83,7 @@ fn read(config: &mut Config) -> bool {
     let number = |name| variable(name).and_then(sys::first_number);
     config.limit = number(c"ALLOCANARY_RECORD_MAX").unwrap_or(DEFAULT_LIMIT).clamp(64 << 10, 1 << 46) & !4095;
     config.rate = number(c"ALLOCANARY_RECORD_RATE").unwrap_or(1).clamp(1, 1 << 20) as u32;
+    config.window = number(c"ALLOCANARY_RECORD_WINDOW").unwrap_or(0).min(1 << 32) * 1_000_000;
     let fits = !folder.is_empty() && folder.len() < config.folder.len();
     if fits {
         config.folder[..folder.len()].copy_from_slice(folder);

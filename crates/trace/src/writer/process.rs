@@ -10,12 +10,19 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed, Orde
 
 use super::config::{self, Config, config};
 use super::tls::ticks;
-use crate::format::{CHUNK_ALIGN, HEADER, MAGIC, TICK_SHIFT, VERSION, at};
+use crate::format::{CHUNK_ALIGN, HEADER, MAGIC, TICK_SHIFT, VERSION, WINDOW_VERSION, at};
 
 /// Time between two readings of RssAnon, in nanoseconds.
 const SAMPLE_NS: u64 = 100_000_000;
+/// Length of a chunk of a window.
+const RING: usize = 32 << 10;
+/// Chunks that are looked at before the file grows.
+const LOOKS: u64 = 8;
 /// Thread states and rests of chunks that wait for a new thread.
 const KEPT: usize = 64;
+
+/// Where a chunk's header says when it was closed.
+const CLOSED: usize = 24;
 
 /// What a fork wipes.
 #[repr(C)]
@@ -33,6 +40,10 @@ pub(super) struct Process {
     /// Ticks of the next reading of RssAnon, and ticks between two.
     pub(super) next_sample: AtomicU64,
     sample_ticks: AtomicU64,
+    /// Nanoseconds that are kept; 0 for all.
+    window: AtomicU64,
+    /// The chunk of the window that is looked at next.
+    hand: AtomicU64,
     /// Bytes of thread states that were made.
     own_bytes: AtomicU64,
     /// States of ended threads.
@@ -207,6 +218,7 @@ fn open_file(process: &Process, config: &Config) -> bool {
     process.base.store(base, SeqCst);
     process.limit.store(limit, SeqCst);
     process.rate.store(config.rate, SeqCst);
+    process.window.store(config.window, SeqCst);
     let (started, monotonic) = (ticks(), clock(libc::CLOCK_MONOTONIC));
     process.next_sample.store(started, SeqCst);
     // A guess until the first reading: a counter of 2.5 GHz.
@@ -229,7 +241,8 @@ fn open_file(process: &Process, config: &Config) -> bool {
     // SAFETY: the header's page is mapped and ours, and no other thread knows it yet.
     let header = unsafe { std::slice::from_raw_parts_mut(base, HEADER) };
     let mut put = |offset: usize, bytes: &[u8]| header[offset..offset + bytes.len()].copy_from_slice(bytes);
-    put(8, &VERSION.to_le_bytes());
+    let version = if config.window > 0 { WINDOW_VERSION } else { VERSION };
+    put(8, &version.to_le_bytes());
     put(12, &(HEADER as u32).to_le_bytes());
     put(at::USED, &(HEADER as u64).to_le_bytes());
     put(at::LIMIT, &limit.to_le_bytes());
@@ -242,6 +255,10 @@ fn open_file(process: &Process, config: &Config) -> bool {
     put(at::LAST_TICKS, &started.to_le_bytes());
     put(at::LAST_MONOTONIC, &monotonic.to_le_bytes());
     put(at::PAGE, &(allocanary_kernel::sys::page_bytes() as u32).to_le_bytes());
+    if config.window > 0 {
+        put(at::WINDOW, &config.window.to_le_bytes());
+        put(at::RING, &(RING as u32).to_le_bytes());
+    }
     put(at::PROGRAM, program);
     put(at::HOST, &host.bytes[..host.length]);
     put(at::BUILD, concat!("allocanary ", env!("CARGO_PKG_VERSION")).as_bytes());
@@ -289,6 +306,74 @@ impl Process {
     /// Whether recording has stopped, at the maximum size or on a full disk.
     pub(super) fn is_stopped(&self) -> bool {
         self.stopped.load(Relaxed) != 0
+    }
+
+    /// Whether only the last seconds are kept.
+    pub(super) fn has_window(&self) -> bool {
+        self.window.load(Relaxed) != 0
+    }
+
+    /// Hands out a chunk of the window: one that was closed longer ago than that, else a new one, else, at the maximum
+    /// size, any that is closed.
+    pub(super) fn ring_chunk(&self, now: u64) -> Option<(u64, *mut u8, usize)> {
+        if self.is_stopped() {
+            return None;
+        }
+        let window = u128::from(self.window.load(Relaxed)) * u128::from(self.sample_ticks.load(Relaxed));
+        let before = now.saturating_sub((window / u128::from(SAMPLE_NS)).min(u128::from(u64::MAX)) as u64);
+        let (used, limit) = (self.long(at::USED), self.limit.load(Relaxed));
+        let mut offset = used.load(SeqCst);
+        if let Some(old) = self.old_chunk(offset, before, LOOKS) {
+            return Some(old);
+        }
+        while offset + RING as u64 <= limit {
+            match used.compare_exchange(offset, offset + RING as u64, SeqCst, SeqCst) {
+                Ok(_) => {
+                    // SAFETY: the range lies within the mapping, and is this thread's alone.
+                    let start = unsafe { self.base.load(Relaxed).add(offset as usize) };
+                    if !populate(start, RING) {
+                        self.stop(3);
+                        return None;
+                    }
+                    return Some((offset, start, RING));
+                }
+                Err(now) => offset = now,
+            }
+        }
+        let any = self.old_chunk(offset, now, offset / RING as u64);
+        if any.is_none() {
+            self.stop(2);
+        }
+        any
+    }
+
+    /// A chunk that was closed at `before` or earlier, of the next ones that the hand comes to; emptied.
+    fn old_chunk(&self, used: u64, before: u64, looks: u64) -> Option<(u64, *mut u8, usize)> {
+        let made = (used - HEADER as u64) / RING as u64;
+        for _ in 0..looks.min(made) {
+            let offset = HEADER as u64 + self.hand.fetch_add(1, SeqCst) % made * RING as u64;
+            let closed = self.long(offset as usize + CLOSED);
+            let at = closed.load(SeqCst);
+            if at == 0 || at > before || closed.compare_exchange(at, 0, SeqCst, SeqCst).is_err() {
+                continue;
+            }
+            self.long(at::HORIZON).fetch_max(at, SeqCst);
+            // The magic goes first: a reader of a killed program skips a chunk that is half erased.
+            self.word(offset as usize).store(0, SeqCst);
+            // SAFETY: the range lies within the mapping, and the exchange above made it this thread's alone.
+            let start = unsafe {
+                let start = self.base.load(Relaxed).add(offset as usize);
+                start.write_bytes(0, RING);
+                start
+            };
+            return Some((offset, start, RING));
+        }
+        None
+    }
+
+    /// The thread is done with a chunk of the window.
+    pub(super) fn close_chunk(&self, start: *mut u8, now: u64) {
+        self.long(self.offset(start) as usize + CLOSED).store(now.max(1), SeqCst);
     }
 
     /// Hands out a chunk: its offset, its place in memory and its length.

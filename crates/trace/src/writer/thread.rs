@@ -110,6 +110,9 @@ impl Thread {
             }
             let first = (*this).chunk.is_null();
             if !first {
+                if process.has_window() {
+                    process.close_chunk((*this).chunk, ticks());
+                }
                 // The pages stay in the file; only this process's view of them goes.
                 libc::madvise(
                     (*this).chunk.map_addr(|at| at & !4095).cast(),
@@ -118,17 +121,22 @@ impl Thread {
                 );
             }
             ((*this).cursor, (*this).end) = (null_mut(), null_mut());
-            let Some((offset, start, length)) = process.chunk(FIRST_CHUNK << (*this).chunks.min(DOUBLINGS), first)
-            else {
-                return false;
+            let wanted = match process.has_window() {
+                true => process.ring_chunk(ticks()),
+                false => process.chunk(FIRST_CHUNK << (*this).chunks.min(DOUBLINGS), first),
             };
+            let Some((offset, start, length)) = wanted else { return false };
+            if process.has_window() {
+                // Each chunk is read by itself.
+                (&raw mut (*this).coder).write_bytes(0, 1);
+            }
             if first {
                 ((*this).number, (*this).chunks) = (process.number_thread(), 0);
                 (*this).rate = process.rate.load(SeqCst);
             }
             (*this).stamp = (*this).stamp.max(ticks());
             let (thread, number) = ((*this).number, (*this).chunks);
-            let header = Chunk { offset, length: length as u32, thread, number, stamp: (*this).stamp };
+            let header = Chunk { offset, length: length as u32, thread, number, stamp: (*this).stamp, closed: 0 };
             header.write(std::slice::from_raw_parts_mut(start, CHUNK_HEADER));
             ((*this).chunk, (*this).length) = (start, length);
             (*this).chunks += 1;
@@ -232,6 +240,10 @@ unsafe extern "C" fn ended(value: *mut libc::c_void) {
         if !(*this).cursor.is_null() {
             let passed = Thread::passed(this);
             let end = (*this).coder.put_other((*this).cursor, Event::End, passed);
+            if process.has_window() {
+                process.close_chunk((*this).chunk, ticks());
+                return process.keep_thread(this.cast(), Thread::BYTES);
+            }
             // The chunk ends here; another thread may have the rest.
             let used = ((end.addr() - (*this).chunk.addr()) + 1).next_multiple_of(CHUNK_ALIGN);
             let rest = (*this).length.saturating_sub(used);

@@ -16,6 +16,7 @@ use allocanary_cell::description::Description;
 use allocanary_cell::program::{Output, Program};
 use allocanary_cell::sample::{Answer, Failure, FailureKind};
 use allocanary_cell::spec::{PRELOAD, Spec};
+use allocanary_cell::workload::Phase;
 use allocanary_kernel::sys;
 use allocanary_kernel::units::{parse_bytes, parse_duration};
 
@@ -49,16 +50,45 @@ pub struct Launcher {
     pub runs: AtomicU32,
 }
 
+/// Adds a recorder's variables to the environment of a program.
+pub type Recorder<'a> = &'a dyn Fn(&mut BTreeMap<String, String>) -> Result<(), String>;
+
+/// A run that was recorded.
+pub struct Recorded {
+    /// What was measured.
+    pub answer: Answer,
+    /// When each mark was set, in nanoseconds of the monotonic clock.
+    pub moments: Vec<(Phase, u64)>,
+}
+
 impl Launcher {
     /// Runs a cell.
     pub fn run(&self, cell: &Cell, deadline: Duration, stop: &AtomicBool) -> (Result<Answer, Failure>, Duration) {
         let started = Instant::now();
         sys::adopt_orphans();
-        let ran = self.measured(cell, deadline, stop);
-        (ran, started.elapsed())
+        let ran = self.measured(cell, &|_| Ok(()), deadline, stop);
+        (ran.map(|ran| ran.answer), started.elapsed())
     }
 
-    fn measured(&self, cell: &Cell, deadline: Duration, stop: &AtomicBool) -> Result<Answer, Failure> {
+    /// Runs a cell under a recorder.
+    pub fn record(
+        &self,
+        cell: &Cell,
+        recorder: Recorder,
+        deadline: Duration,
+        stop: &AtomicBool,
+    ) -> Result<Recorded, Failure> {
+        sys::adopt_orphans();
+        self.measured(cell, recorder, deadline, stop)
+    }
+
+    fn measured(
+        &self,
+        cell: &Cell,
+        recorder: Recorder,
+        deadline: Duration,
+        stop: &AtomicBool,
+    ) -> Result<Recorded, Failure> {
         let start = |text: String| Failure { kind: FailureKind::Start, text };
         let program = cell.program.as_deref().ok_or_else(|| start("the cell has no program".into()))?;
         let number = self.runs.fetch_add(1, Ordering::Relaxed) + 1;
@@ -76,7 +106,8 @@ impl Launcher {
         let folder = folder.canonicalize().unwrap_or(folder);
         let work = work.canonicalize().unwrap_or(work);
         let proof = folder.join("proof");
-        let environment = self.environment(cell, &proof).map_err(start)?;
+        let mut environment = self.environment(cell, &proof).map_err(start)?;
+        recorder(&mut environment).map_err(start)?;
         let given = given(&environment);
         let port = free_port();
         let fill = |text: &str| filled(text, port, &work);
@@ -91,18 +122,21 @@ impl Launcher {
         };
         let ran = place.run();
         let _ = fs::remove_dir_all(&work);
-        let answer = ran.and_then(|ran| self.judged(cell, program, ran, &proof));
-        let answer = answer.map(|answer| Answer { environment: given, ..answer });
+        let recorded = ran.and_then(|mut ran| {
+            let moments = std::mem::take(&mut ran.moments);
+            let answer = self.judged(cell, program, ran, &proof)?;
+            Ok(Recorded { answer: Answer { environment: given, ..answer }, moments })
+        });
         // A long output that is equal to the first is kept once.
         let out = folder.join("stdout");
-        if answer.is_ok() && number > 1 && out.metadata().is_ok_and(|meta| meta.len() > MOST_EACH) {
+        if recorded.is_ok() && number > 1 && out.metadata().is_ok_and(|meta| meta.len() > MOST_EACH) {
             let _ = fs::remove_file(&out);
         }
         let _ = fs::remove_file(&proof);
         if !self.keep {
             let _ = fs::remove_dir_all(&folder);
         }
-        answer
+        recorded
     }
 
     /// Adds what is proven, and compares the output.

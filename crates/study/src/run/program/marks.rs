@@ -5,12 +5,15 @@ use std::collections::BTreeMap;
 use super::tree::{Details, Sizes};
 use super::watch::Watch;
 use allocanary_cell::workload::Phase;
+use allocanary_kernel::clocks::monotonic_nanos;
 
 /// The readings at each mark.
 #[derive(Default)]
 pub(super) struct Marks {
     pub(super) phases: Vec<Phase>,
     pub(super) columns: BTreeMap<String, Vec<Option<u64>>>,
+    /// When each was set, in nanoseconds of the monotonic clock.
+    pub(super) moments: Vec<(Phase, u64)>,
 }
 
 impl Marks {
@@ -21,6 +24,7 @@ impl Marks {
             column.push(*value);
         }
         self.phases.push(phase);
+        self.moments.push((phase, monotonic_nanos()));
         self.columns.values_mut().for_each(|column| column.resize(self.phases.len(), None));
     }
 

@@ -15,7 +15,7 @@ mod watch;
 
 pub use figures::Wanted;
 pub use group::Limits;
-pub use launcher::{Launcher, check, limits};
+pub use launcher::{Launcher, Recorded, Recorder, check, limits};
 pub use ready::Ready;
 
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ use tree::Details;
 use watch::Watch;
 
 /// The default time that a service is idle.
-const SETTLE: Duration = Duration::from_secs(5);
+pub const SETTLE: Duration = Duration::from_secs(5);
 
 /// Where one run happens, and with what.
 pub struct Place<'a> {
@@ -64,6 +64,8 @@ pub struct Ran {
     pub main: (u32, String),
     /// The last lines of its standard error.
     pub complaint: String,
+    /// When each mark was set, in nanoseconds of the monotonic clock.
+    pub moments: Vec<(Phase, u64)>,
 }
 
 fn fail<T>(kind: FailureKind, text: impl Into<String>) -> Result<T, Failure> {
@@ -155,6 +157,7 @@ impl Place<'_> {
             running.around("--check", text, Some(&running.out.file)).run(None, until, self.stop)?;
         }
         let figures = self.figures(&running.out.file)?;
+        let moments = std::mem::take(&mut marks.moments);
         let answer = Answer {
             operations: 1,
             active_ns: wall.as_nanos() as u64,
@@ -162,7 +165,7 @@ impl Place<'_> {
             figures,
             ..self.answer(marks, &running)
         };
-        Ok(self.ran(answer, &running))
+        Ok(self.ran(answer, &running, moments))
     }
 
     /// A program that runs until it is stopped.
@@ -232,12 +235,13 @@ impl Place<'_> {
             Some(_) => self.figures(&self.folder.join("load"))?,
             None => BTreeMap::new(),
         };
+        let moments = std::mem::take(&mut marks.moments);
         let mut answer = Answer { active_ns: wall.as_nanos() as u64, figures, ..self.answer(marks, &running) };
         answer.over_time = Some(over);
         if killed {
             answer.notes.insert("killed_after_stop".into(), 1);
         }
-        Ok(self.ran(answer, &running))
+        Ok(self.ran(answer, &running, moments))
     }
 
     fn answer(&self, marks: Marks, running: &Running) -> Answer {
@@ -250,9 +254,10 @@ impl Place<'_> {
         }
     }
 
-    fn ran(&self, answer: Answer, running: &Running) -> Ran {
+    fn ran(&self, answer: Answer, running: &Running, moments: Vec<(Phase, u64)>) -> Ran {
         Ran {
             answer,
+            moments,
             main: (running.watch.biggest.0, running.watch.biggest_name.clone()),
             complaint: running.err.last_lines(),
         }

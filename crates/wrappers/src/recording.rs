@@ -1,0 +1,132 @@
+//! Records every allocation of a program, to replay it under every allocator. In: any `GlobalAlloc`. Out: the same
+//! allocator, and a trace where the environment asks for one.
+//!
+//! `allocanary record` preloads a library, which a program with its own allocator linked in does not call. Such a program
+//! records itself:
+//!
+//! ```ignore
+//! allocanary::install!(jemalloc, wrap = allocanary::Recording);
+//! # fn main() {}
+//! ```
+//!
+//! ```sh
+//! ALLOCANARY_RECORD=/folder ./service
+//! allocanary replay /folder/service-812-0.trace
+//! ```
+//!
+//! `ALLOCANARY_RECORD` is an absolute path. `ALLOCANARY_RECORD_MAX` (bytes), `ALLOCANARY_RECORD_RATE` and
+//! `ALLOCANARY_RECORD_WINDOW` (milliseconds) are the bounds, as of the preload. Without the first variable a call costs
+//! one word of thread-local memory that is read. C code of the program that calls `malloc` is not seen.
+//!
+//! On other processors than x86-64 and aarch64 nothing is recorded.
+
+use std::alloc::{GlobalAlloc, Layout};
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use allocanary_trace::writer;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use allocanary_trace::writer::How;
+
+/// An allocator that records its calls; see the [module](self).
+pub struct Recording<A> {
+    inner: A,
+    /// The program's last call: the reference makes the linker keep the table entry.
+    _at_exit: &'static extern "C" fn(),
+}
+
+extern "C" fn at_exit() {
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    writer::exiting();
+}
+
+/// Runs when the program exits: the trace then says that it is complete.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static AT_EXIT: extern "C" fn() = at_exit;
+
+impl<A> Recording<A> {
+    /// Wraps `allocator`.
+    pub const fn new(allocator: A) -> Self {
+        Recording { inner: allocator, _at_exit: &AT_EXIT }
+    }
+
+    /// The wrapped allocator.
+    pub const fn inner(&self) -> &A {
+        &self.inner
+    }
+}
+
+/// Alignments up to this are malloc's own.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+const NATURAL: usize = 16;
+
+/// A new block, recorded after the call that made it.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[inline(always)]
+fn allocated(block: *mut u8, layout: Layout, how: How) {
+    match (layout.align() > NATURAL, how) {
+        (true, _) => writer::allocated_by(How::Aligned(layout.align().trailing_zeros() as u8), block, layout.size()),
+        (_, How::Malloc) => writer::allocated(block, layout.size()),
+        _ => writer::allocated_by(how, block, layout.size()),
+    }
+}
+
+// SAFETY: every call is passed on unchanged; the writer reads no block, allocates nothing and does not unwind.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+unsafe impl<A: GlobalAlloc> GlobalAlloc for Recording<A> {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promises are those that the inner allocator requires, here and below.
+        let block = unsafe { self.inner.alloc(layout) };
+        allocated(block, layout, How::Malloc);
+        block
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as above.
+        let block = unsafe { self.inner.alloc_zeroed(layout) };
+        allocated(block, layout, How::Calloc);
+        block
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        writer::freed(block);
+        // SAFETY: as above.
+        unsafe { self.inner.dealloc(block, layout) }
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        let begun = writer::resizing(block);
+        // SAFETY: as above.
+        let new = unsafe { self.inner.realloc(block, layout, size) };
+        writer::resized(begun, new, size);
+        new
+    }
+}
+
+// SAFETY: every call is passed on unchanged.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+unsafe impl<A: GlobalAlloc> GlobalAlloc for Recording<A> {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promises are those that the inner allocator requires, here and below.
+        unsafe { self.inner.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as above.
+        unsafe { self.inner.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { self.inner.dealloc(block, layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: as above.
+        unsafe { self.inner.realloc(block, layout, size) }
+    }
+}

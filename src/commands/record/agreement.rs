@@ -1,0 +1,230 @@
+//! Whether a replay agrees with the program. In: the rows of both. Out: medians and ranges of both at each mark, their
+//! difference, and whether candidates rank alike; as a table and as CSV.
+
+use std::fmt::Write;
+
+use allocanary_cell::sample::{Answer, Sample};
+use allocanary_cell::workload::Phase;
+use allocanary_cell::workloads::MOST_ANON;
+use allocanary_kernel::units::Unit;
+use allocanary_study::summary::stats::median;
+
+/// Median and range of some runs, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Runs {
+    count: usize,
+    median: f64,
+    least: f64,
+    most: f64,
+}
+
+impl Runs {
+    fn of(mut values: Vec<f64>) -> Option<Runs> {
+        values.sort_by(f64::total_cmp);
+        Some(Runs { count: values.len(), median: median(&values)?, least: *values.first()?, most: *values.last()? })
+    }
+
+    /// Whether the runs of two candidates have no value in common range.
+    fn is_apart(&self, other: &Runs) -> bool {
+        self.most < other.least || other.most < self.least
+    }
+}
+
+/// The program and its replay under one candidate at one mark.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Pair {
+    real: Option<Runs>,
+    replay: Option<Runs>,
+}
+
+impl Pair {
+    /// By how much the replay differs from the program, in percent.
+    fn difference(&self) -> Option<f64> {
+        let real = self.real.filter(|real| real.median > 0.0)?;
+        Some(100.0 * (self.replay?.median / real.median - 1.0))
+    }
+}
+
+/// All candidates at each mark.
+pub struct Agreement {
+    /// The name of each mark.
+    marks: Vec<&'static str>,
+    /// Each candidate with a pair for each mark.
+    lines: Vec<(String, Vec<Pair>)>,
+}
+
+/// How the candidates rank at a mark.
+#[derive(Debug, Default, PartialEq)]
+struct Ranking {
+    /// Pairs of candidates whose real runs do not overlap.
+    decided: usize,
+    /// Those of them that the replay ranks the other way.
+    reversed: Vec<String>,
+    /// Pairs whose real runs overlap.
+    undecided: usize,
+}
+
+/// RssAnon at a mark. A program's peak is the most that was seen under its load, so a replay's is that too: memory may be
+/// highest when the most bytes are live, or later.
+fn anon(answer: &Answer, phase: Phase) -> Option<u64> {
+    let seen = answer.notes.get(MOST_ANON).copied().filter(|_| phase == Phase::Peak);
+    answer.reading("rss_anon_bytes", phase).max(seen)
+}
+
+impl Agreement {
+    /// RssAnon in the rows of both, for each candidate, at the peak and, of a service, when idle.
+    pub fn of(candidates: &[String], real: &[Sample], replay: &[Sample], is_service: bool) -> Agreement {
+        let marks = [(Phase::Peak, "peak"), (Phase::Idle, "idle")];
+        let marks = &marks[..if is_service { 2 } else { 1 }];
+        let runs = |rows: &[Sample], candidate: &str, phase| {
+            let rows = rows.iter().filter(|row| row.cell.candidate == candidate && row.error.is_none());
+            let values = rows.filter_map(|row| anon(row.answer.as_ref()?, phase));
+            Runs::of(values.map(|value| value as f64).collect())
+        };
+        let pairs = |candidate: &str| {
+            let pair = |(phase, _): &(Phase, _)| Pair {
+                real: runs(real, candidate, *phase),
+                replay: runs(replay, candidate, *phase),
+            };
+            marks.iter().map(pair).collect()
+        };
+        let lines = candidates.iter().map(|candidate| (candidate.clone(), pairs(candidate))).collect();
+        Agreement { marks: marks.iter().map(|(_, name)| *name).collect(), lines }
+    }
+
+    /// Whether every candidate has both.
+    pub fn is_complete(&self) -> bool {
+        self.lines.iter().flat_map(|(_, pairs)| pairs).all(|pair| pair.difference().is_some())
+    }
+
+    fn ranking(&self, mark: usize) -> Ranking {
+        let mut ranking = Ranking::default();
+        for (at, (name, pairs)) in self.lines.iter().enumerate() {
+            for (other, others) in &self.lines[at + 1..] {
+                let (one, two) = (&pairs[mark], &others[mark]);
+                let (Some(a), Some(b), Some(c), Some(d)) = (one.real, two.real, one.replay, two.replay) else {
+                    continue;
+                };
+                if !a.is_apart(&b) {
+                    ranking.undecided += 1;
+                    continue;
+                }
+                ranking.decided += 1;
+                if (a.median < b.median) != (c.median < d.median) {
+                    let (less, more) = if a.median < b.median { (name, other) } else { (other, name) };
+                    ranking.reversed.push(format!("{less} < {more}"));
+                }
+            }
+        }
+        ranking
+    }
+
+    /// The table, 80 columns wide, and the rankings.
+    pub fn table(&self) -> String {
+        let bytes = |runs: Option<Runs>| runs.map_or("-".into(), |runs| Unit::Bytes.show(runs.median));
+        let mut out = format!("{:<23}", "candidate");
+        for mark in &self.marks {
+            let _ = write!(out, "{:>11}{:>10}{:>7}", format!("real {mark}"), "replay", "diff");
+        }
+        out.push('\n');
+        for (candidate, pairs) in &self.lines {
+            let name: String = match candidate.chars().count() {
+                0..=23 => candidate.clone(),
+                _ => candidate.chars().take(20).chain("...".chars()).collect(),
+            };
+            let _ = write!(out, "{name:<23}");
+            for pair in pairs {
+                let difference = pair.difference().map_or("-".into(), |percent| format!("{percent:+.1}%"));
+                let _ = write!(out, "{:>11}{:>10}{difference:>7}", bytes(pair.real), bytes(pair.replay));
+            }
+            out.push('\n');
+        }
+        for (at, mark) in self.marks.iter().enumerate() {
+            let Ranking { decided, reversed, undecided } = self.ranking(at);
+            let agree = match (decided, reversed.is_empty()) {
+                (0, _) => "not tested".to_string(),
+                (_, true) => format!("agrees in all {decided} pairs of candidates"),
+                _ => {
+                    format!("differs in {} of {decided} pairs: the program has {}", reversed.len(), reversed.join(", "))
+                }
+            };
+            let _ = write!(out, "ranking by {mark}: {agree}");
+            if undecided > 0 {
+                let _ = write!(out, "; {undecided} not compared: the program's runs overlap");
+            }
+            out.push('\n');
+        }
+        out
+    }
+
+    /// Every figure, a line for each candidate and mark.
+    pub fn csv(&self) -> String {
+        let mut out = String::from(
+            "mark,candidate,real_bytes,real_least,real_most,real_runs,replay_bytes,replay_least,replay_most,replay_runs,\
+             difference_percent\n",
+        );
+        let runs = |runs: Option<Runs>| {
+            runs.map_or(",,,0".into(), |runs| format!("{},{},{},{}", runs.median, runs.least, runs.most, runs.count))
+        };
+        for (at, mark) in self.marks.iter().enumerate() {
+            for (candidate, pairs) in &self.lines {
+                let difference = pairs[at].difference().map_or(String::new(), |percent| format!("{percent:.2}"));
+                let (real, replay) = (runs(pairs[at].real), runs(pairs[at].replay));
+                // A candidate with several settings has commas.
+                let _ = writeln!(out, "{mark},\"{candidate}\",{real},{replay},{difference}");
+            }
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn runs(values: &[f64]) -> Option<Runs> {
+        Runs::of(values.iter().map(|mib| mib * 1024.0 * 1024.0).collect())
+    }
+
+    fn agreement(lines: &[(&str, &[f64], &[f64])]) -> Agreement {
+        let pair = |(name, real, replay): &(&str, &[f64], &[f64])| {
+            let pair = Pair { real: runs(real), replay: runs(replay) };
+            (name.to_string(), vec![pair, pair])
+        };
+        Agreement { marks: vec!["peak", "idle"], lines: lines.iter().map(pair).collect() }
+    }
+
+    #[test]
+    fn a_table_has_medians_differences_and_rankings() {
+        let found = agreement(&[
+            ("system", &[9.0, 10.0, 30.0], &[11.0]),
+            ("jemalloc:narenas=1,tcache=false", &[5.0, 5.0, 6.0], &[5.0, 4.0, 7.0]),
+            ("mimalloc", &[29.0, 40.0, 41.0], &[3.0]),
+        ]);
+        let table = found.table();
+        assert!(table.lines().all(|line| line.len() <= 80 || line.starts_with("ranking")), "{table}");
+        let line: Vec<&str> = table.lines().nth(1).unwrap().split_whitespace().collect();
+        assert_eq!(line, ["system", "10.0", "MiB", "11.0", "MiB", "+10.0%", "10.0", "MiB", "11.0", "MiB", "+10.0%"]);
+        assert!(table.contains("jemalloc:narenas=1,t..."), "{table}");
+        // system and mimalloc overlap in the program; jemalloc and mimalloc are the other way around in the replay.
+        let wanted =
+            Ranking { decided: 2, reversed: vec!["jemalloc:narenas=1,tcache=false < mimalloc".into()], undecided: 1 };
+        assert_eq!(found.ranking(0), wanted);
+        assert!(table.contains("ranking by peak: differs in 1 of 2 pairs: the program has jemalloc"), "{table}");
+        let csv = found.csv();
+        assert!(
+            csv.contains("peak,\"system\",10485760,9437184,31457280,3,11534336,11534336,11534336,1,10.00\n"),
+            "{csv}"
+        );
+        assert_eq!(csv.lines().count(), 7);
+        assert!(found.is_complete());
+    }
+
+    #[test]
+    fn a_candidate_without_rows_is_said() {
+        let found = agreement(&[("system", &[9.0], &[9.0]), ("jemalloc", &[], &[9.0])]);
+        assert!(!found.is_complete());
+        assert!(found.table().contains("ranking by idle: not tested"), "{}", found.table());
+        assert!(found.csv().contains("idle,\"jemalloc\",,,,0,"), "{}", found.csv());
+    }
+}

@@ -1,0 +1,121 @@
+//! A program that is about to be measured: how it is started, and what its first runs tell. In: a program, its candidates,
+//! their libraries. Out: a launcher, how long a run takes, and the study as it can be run.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::commands::measure;
+use crate::commands::terminal;
+use allocanary_cell::Cell;
+use allocanary_cell::description::Description;
+use allocanary_cell::program::{Figure, Program};
+use allocanary_cell::sample::Answer;
+use allocanary_doctor::program::Program as Looked;
+use allocanary_study::StudyFile;
+use allocanary_study::error::{Error, Result};
+use allocanary_study::run::Roster;
+use allocanary_study::run::program::Launcher;
+
+/// A program with its launcher. Its files outside of the results' folder go when it does.
+pub struct Started {
+    /// What starts it.
+    pub launcher: Launcher,
+    /// How long a run takes, in seconds; 0 before the first.
+    pub seconds: f64,
+    /// The figures that the user named, as the first run had them.
+    pub figures: BTreeMap<String, Figure>,
+    place: PathBuf,
+}
+
+impl Started {
+    /// A program that was not run yet.
+    pub fn new(looked: &Looked, candidates: Vec<Description>, libraries: BTreeMap<String, PathBuf>) -> Started {
+        let place = std::env::temp_dir().join(format!("allocanary-{}", std::process::id()));
+        let launcher = Launcher {
+            libraries,
+            candidates,
+            own_version: looked.own.name().to_string(),
+            folder: place.join("cells"),
+            work: place.clone(),
+            keep: false,
+            expected: Mutex::new(None),
+            runs: AtomicU32::new(0),
+        };
+        Started { launcher, seconds: 0.0, figures: BTreeMap::new(), place }
+    }
+
+    /// Runs the first candidate, and returns the study as it can be run: if the program's output differs from run to run,
+    /// outputs are not compared. `None` if the user interrupted it.
+    ///
+    /// These runs are not measured. They warm the page cache, tell how long a cell takes, and find mistakes before the study
+    /// begins.
+    pub fn try_out(&mut self, file: StudyFile, first: Option<&Cell>) -> Result<Option<StudyFile>> {
+        let Some(first) = first else { return Ok(Some(file)) };
+        let interrupted = measure::watch_interrupts();
+        let deadline = file.clone().check()?.deadline;
+        let varies = self.varies(first, deadline);
+        let _ = fs::remove_dir_all(&self.place);
+        if interrupted.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        self.launcher.runs = AtomicU32::new(0);
+        if !varies? {
+            return Ok(Some(file));
+        }
+        terminal::tell(format_args!(
+            "the program's output differs from run to run under {}: outputs are not compared; --check COMMAND tells what \
+             must hold",
+            first.candidate
+        ));
+        let program = Program { any_output: true, ..file.program.clone().unwrap_or_default() };
+        Ok(Some(StudyFile { program: Some(program), ..file }))
+    }
+
+    /// Whether the output of two runs differs. A long program runs once only.
+    fn varies(&mut self, first: &Cell, deadline: std::time::Duration) -> Result<bool> {
+        const SHORT: f64 = 3.0;
+        let interrupted = measure::watch_interrupts();
+        let once = |launcher: &Launcher| -> Result<(Answer, f64)> {
+            let (ran, wall) = launcher.run(first, deadline, interrupted);
+            let ran = ran.map_err(|failure| {
+                Error::Input(format!("a first run of the program, under {}, failed: {}", first.candidate, failure.text))
+            })?;
+            Ok((ran, wall.as_secs_f64()))
+        };
+        let any = first.program.as_ref().is_some_and(|program| program.any_output);
+        let (answer, seconds) = once(&self.launcher)?;
+        self.figures = answer.figures;
+        self.seconds = seconds;
+        let Some(output) = answer.output.filter(|_| seconds < SHORT && !any) else { return Ok(false) };
+        let expected = || self.launcher.expected.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let first_output = expected().take();
+        let (again, second) = once(&self.launcher)?;
+        let varies = again.output != Some(output);
+        *expected() = first_output.filter(|_| !varies);
+        self.seconds = seconds.min(second);
+        Ok(varies)
+    }
+
+    /// Keeps the files of each run in this folder.
+    pub fn keep_in(&mut self, folder: PathBuf) {
+        (self.launcher.folder, self.launcher.keep) = (folder, true);
+    }
+
+    /// The candidates as cells, with the time that a run takes.
+    pub fn roster(&self) -> Roster {
+        let timed = |mut candidate: Description| {
+            candidate.workloads.iter_mut().for_each(|job| job.seconds = self.seconds);
+            (candidate, PathBuf::new())
+        };
+        Roster { cells: self.launcher.candidates.iter().cloned().map(timed).collect(), ..Roster::default() }
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.place);
+    }
+}

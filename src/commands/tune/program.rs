@@ -1,0 +1,106 @@
+//! The user's program to tune. In: a study with a `[program]` table. Out: the program with every allocator that can be
+//! preloaded, or with the settings of its own where none can.
+
+use std::time::Duration;
+
+use super::subject::{Subject, on_cores, present};
+use crate::args::TuneFlags;
+use crate::commands::measure;
+use crate::commands::run::started::Started;
+use crate::commands::run::{candidates, refuse};
+use crate::commands::terminal;
+use allocanary_cell::description::Description;
+use allocanary_cell::program::Program;
+use allocanary_doctor::Effect;
+use allocanary_doctor::program::Program as Looked;
+use allocanary_kernel::units::parse_duration;
+use allocanary_search::space::Rest;
+use allocanary_search::{Goal, Source};
+use allocanary_study::error::{Error, Result};
+use allocanary_study::run::program::SETTLE;
+use allocanary_study::summary::{About, named};
+use allocanary_study::{StudyFile, plan};
+
+/// The program, after its first run; `None` if the user interrupted that.
+pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Option<Subject>> {
+    let program = file.program.clone().unwrap_or_default();
+    let source = if program.is_service() { Source::Service } else { Source::Program };
+    // The limits are the search's, and no part of what runs: rows are the same under any.
+    let within = flags.within.clone().or_else(|| Some(program.within.clone()).filter(|within| !within.is_empty()));
+    let file = StudyFile { program: Some(Program { within: Vec::new(), ..program.clone() }), ..file };
+    if file.candidates.is_some() && flags.file.is_some() {
+        terminal::tell("the candidates of the study file are not used: a search has its own");
+    }
+    // Invalid values are reported before anything is started.
+    let checked = StudyFile { candidates: Some(vec!["own".into()]), ..file.clone() };
+    checked.clone().check()?;
+    About::of(&checked)?;
+    let is_named = |text: &String| {
+        let name = text.split('=').next().unwrap_or_default().trim();
+        program.metric.keys().any(|key| key.split(':').next() == Some(name))
+    };
+    let known: Vec<String> = within.iter().flatten().filter(|text| !is_named(text)).cloned().collect();
+    Goal::parse(&flags.objective, within.is_some().then_some(&known), source)?;
+
+    let looked = Looked::look_at(&program.command[0]).map_err(Error::Input)?;
+    let cells = measure::roster(&flags.run.cells)?.descriptions();
+    let described = candidates::described(&cells, &looked);
+    let own = candidates::own_like(&looked);
+    let default = if file.cores.is_some() { own.unwrap_or("system") } else { "own" };
+    let present = present(flags, default)?;
+    if file.cores.is_some() && flags.present.is_none() {
+        terminal::tell(format_args!("only preloads see --cores: {present} is taken for what you have (--present)"));
+    }
+    let allocators = allocators(flags, &looked, &described)?;
+    let names: Vec<String> = allocators.iter().cloned().chain([present.to_string()]).collect();
+    let libraries = candidates::libraries(names.iter(), &flags.run.cells)?;
+    let first = StudyFile { candidates: Some(vec![present.to_string()]), ..file };
+    let study = first.clone().check()?;
+    let planned = plan(&study, &described)?;
+    refuse(&planned, &looked, "name `own` or own:SETTING=VALUE as --present")?;
+    let mut started = Started::new(&looked, described, libraries);
+    let Some(file) = started.try_out(first, planned.first())? else { return Ok(None) };
+    // Now the units of the user's own figures are known.
+    for (name, figure) in &started.figures {
+        named(name, &figure.unit, &figure.better);
+    }
+    let goal = Goal::parse(&flags.objective, within.as_deref(), source)?;
+    let rest = match source {
+        Source::Service => Rest::Service(program.settle.as_deref().and_then(parse_duration).unwrap_or(SETTLE)),
+        _ => Rest::Program(Duration::from_secs_f64(started.seconds)),
+    };
+    let roster = started.roster();
+    Ok(Some(Subject {
+        goal,
+        serving: roster.descriptions(),
+        roster,
+        job: format!("{}{}", program.title(), on_cores(&study)),
+        file,
+        started: Some(started),
+        allocators: Some(allocators),
+        own,
+        present,
+        rest,
+        holds: "This holds for this program, under this load, on this host: another load needs a search of its own.",
+    }))
+}
+
+/// The allocators to search: all preloads, or the program's own if a preload has no effect in it.
+fn allocators(flags: &TuneFlags, looked: &Looked, described: &[Description]) -> Result<Vec<String>> {
+    let asked = flags.allocators.clone();
+    let Some(reason) = &looked.cannot else {
+        let preloads = described.iter().map(|known| known.allocator.clone()).filter(|name| name != "own");
+        return Ok(asked.unwrap_or_else(|| preloads.collect()));
+    };
+    if let Some(name) = asked.iter().flatten().find(|name| *name != "own") {
+        return Err(Error::Input(format!("--allocators {name}: {reason}: leave out --allocators, or name only `own`")));
+    }
+    if looked.reads_settings() != Effect::Read || candidates::own_like(looked).is_none() {
+        let name = looked.own.name();
+        return Err(Error::Input(format!(
+            "{reason}; and {name}, which it has, takes no settings that are searched: there is nothing to choose from"
+        )));
+    }
+    terminal::tell(format_args!("{reason}; so only the settings of its own allocator are searched"));
+    Ok(vec!["own".to_string()])
+}

@@ -1,0 +1,42 @@
+//! A trace to tune. In: a file of `allocanary record`, flags. Out: its replay by the cells.
+
+use std::path::Path;
+
+use super::subject::{Subject, on_cores, one_size, present};
+use super::workload::serving;
+use crate::args::TuneFlags;
+use crate::commands::{measure, replay};
+use allocanary_search::space::Rest;
+use allocanary_search::{Goal, Source};
+use allocanary_study::error::Result;
+use allocanary_study::{Studies, StudyFile};
+
+/// The trace.
+pub fn subject(flags: &TuneFlags, path: &Path) -> Result<Subject> {
+    let goal = Goal::parse(&flags.objective, flags.within.as_deref(), Source::Trace)?;
+    let present = present(flags, "system")?;
+    let asked = one_size(flags.measure.file())?;
+    let read = replay::study(path, &flags.how)?;
+    let candidates = Some(vec!["system".to_string()]);
+    let file = StudyFile { candidates, ..read.study.overridden_by(asked) };
+    // A program starts its own threads: emulated cores are for the allocator alone.
+    let file = StudyFile { threads: Some(vec![1]), cores: flags.measure.file().cores, ..file };
+    let study = file.clone().check()?;
+    let roster = measure::roster_for(&Studies(vec![file.clone()]), &flags.run.cells)?;
+    let serving = serving(&roster.descriptions(), &study.workloads[0].name);
+    let name = path.file_name().unwrap_or_default().display();
+    Ok(Subject {
+        goal,
+        job: format!("a replay of {name}{}", on_cores(&study)),
+        file,
+        roster,
+        started: None,
+        serving,
+        allocators: flags.allocators.clone(),
+        own: None,
+        present,
+        rest: Rest::Trace(read.idle + read.paced),
+        holds: "This holds for this trace: a program under another load needs another trace. `allocanary run` with both \
+                candidates shows what the program itself saves.",
+    })
+}

@@ -1,0 +1,62 @@
+//! A built-in workload to tune. In: flags as a study. Out: the workload on one size of host, with the cells that have it.
+
+use std::time::Duration;
+
+use super::subject::{Subject, on_cores, present};
+use crate::args::TuneFlags;
+use crate::commands::measure;
+use allocanary_cell::description::Description;
+use allocanary_search::space::Rest;
+use allocanary_search::{Goal, Source};
+use allocanary_study::error::{Error, Result};
+use allocanary_study::{Studies, Study, StudyFile};
+
+/// The workload of the flags.
+pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Subject> {
+    let goal = Goal::parse(&flags.objective, flags.within.as_deref(), Source::Workload)?;
+    const THREADS: u32 = 16;
+    let threads =
+        if file.cores.is_none() { file.threads.clone().or(Some(vec![THREADS])) } else { file.threads.clone() };
+    let workloads = file.workloads.clone().or_else(|| Some(vec!["server".into()]));
+    // The candidates are those of the search; a study must have one to be checked.
+    let candidates = Some(vec![allocanary_allocators::CHOSEN.to_string()]);
+    let file = StudyFile { threads, workloads, candidates, ..file };
+    let study = file.clone().check()?;
+    let present = present(flags, allocanary_allocators::CHOSEN)?;
+    let group = Studies(vec![file.clone()]);
+    let roster = measure::roster_for(&group, &flags.run.cells)?;
+    let serving = serving(&roster.descriptions(), &study.workloads[0].name);
+    let rest = Rest::Workload(idle(&study, &serving)?);
+    let host = study.hosts[0];
+    let plural = if host.threads == 1 { "" } else { "s" };
+    Ok(Subject {
+        goal,
+        file,
+        roster,
+        started: None,
+        serving,
+        allocators: flags.allocators.clone(),
+        own: None,
+        present,
+        rest,
+        job: format!("{}, {} thread{plural}{}", study.workloads[0], host.threads, on_cores(&study)),
+        holds: "This holds for this workload and this size of host; a service with another pattern of allocations needs a \
+                search of its own.",
+    })
+}
+
+/// The cells that have the workload; without any, all: the plan then names what is wrong.
+pub fn serving(cells: &[Description], workload: &str) -> Vec<Description> {
+    let having: Vec<Description> = cells.iter().filter(|cell| cell.has_workload(workload)).cloned().collect();
+    if having.is_empty() { cells.to_vec() } else { having }
+}
+
+/// How long the workload rests before its memory is read.
+fn idle(study: &Study, cells: &[Description]) -> Result<Duration> {
+    let workload = &study.workloads[0];
+    let known = cells.iter().flat_map(|cell| &cell.workloads).find(|known| known.name == workload.name);
+    let Some(known) = known else { return Ok(Duration::ZERO) }; // the plan names what is wrong
+    let values = known.parameters_of(workload).map_err(Error::Input)?;
+    let millis = values.get("idle").and_then(|value| value.parse().ok());
+    Ok(Duration::from_millis(millis.unwrap_or(0)))
+}

@@ -1,0 +1,107 @@
+//! Services that are recorded: the marks of the run are those of the replay.
+
+use std::path::Path;
+
+use allocanary_cell::workload::Phase;
+use allocanary_trace::reader::Trace;
+use tempfile::tempdir;
+
+use super::record::{compiled, traces};
+use super::support::{Ran, allocanary, answer, cell, samples};
+
+const LOAD: &str = "touch {dir}/go; while [ ! -e {dir}/done ]; do sleep 0.01; done; echo loaded";
+
+fn record(folder: &Path, flags: &[&str], program: &Path) -> Ran {
+    let line = ["record", "-o", "traces", "--load", LOAD, "--settle", "400ms"];
+    let program = ["--", program.to_str().unwrap(), "{dir}"];
+    allocanary(folder, line.iter().chain(flags).chain(&program))
+}
+
+/// Live bytes of a replay at its peak and when idle, in MiB.
+fn live(trace: &Path, more: &str) -> (f64, f64) {
+    let answer = answer(&cell("system", &format!("replay:trace={}{more}", trace.display()), 1));
+    let mib = |phase| answer.live(phase).unwrap() as f64 / f64::from(1 << 20);
+    (mib(Phase::Peak), mib(Phase::Idle))
+}
+
+#[test]
+fn the_marks_of_a_service_are_those_of_its_replay() {
+    let folder = tempdir().unwrap();
+    let Some(program) = compiled(folder.path(), "service") else { return };
+    let before = "echo begun > {dir}/begun";
+    let flags = ["--ready", "line:ready", "--before", before, "--after", "echo {port} > after"];
+    let ran = record(folder.path(), &flags, &program);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let trace = traces(&folder.path().join("traces")).remove(0);
+    let marks = Trace::open(&trace).unwrap().header.marks;
+    let (ready, peak, idle) = (marks.ready.unwrap(), marks.peak.unwrap(), marks.idle.unwrap());
+    assert!(ready < peak && peak + 400_000_000 <= idle, "{marks:?}");
+    // The most of the whole program is 30 MiB, after its signal.
+    let near = |(peak, idle): (f64, f64), wanted: (f64, f64)| {
+        assert!((peak - wanted.0).abs() < 0.3 && (idle - wanted.1).abs() < 0.3, "{peak}, {idle}: wanted {wanted:?}");
+    };
+    near(live(&trace, ""), (9.0, 6.0));
+    near(live(&trace, &format!(",peak_at={},idle_at={}", ready / 1_000_000 + 1, ready / 1_000_000 + 2)), (1.0, 1.0));
+    let page = allocanary(folder.path(), ["trace", "info", trace.to_str().unwrap()]);
+    assert!(page.out.contains("marks       ready ") && page.out.contains("end of the load "), "{}", page.out);
+    // The outputs of the run are kept, and the command after it has run.
+    let files = std::fs::read_dir(folder.path().join("traces/program")).unwrap().next().unwrap().unwrap().path();
+    assert_eq!(std::fs::read_to_string(files.join("stdout")).unwrap(), "ready\n");
+    assert_eq!(std::fs::read_to_string(files.join("load")).unwrap(), "loaded\n");
+    assert!(std::fs::read_to_string(folder.path().join("after")).unwrap().trim().parse::<u16>().is_ok());
+    let line = ["replay", trace.to_str().unwrap(), "--candidates", "system", "--repeats", "1", "--out", "out"];
+    let ran = allocanary(folder.path(), line.iter().chain(&["--mark-at", "1ms,30s"]));
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let workload = samples(&folder.path().join("out"))[0].cell.workload.clone();
+    assert!(workload.contains("peak_at=1,") && workload.contains("idle_at=30000"), "{workload}");
+}
+
+#[test]
+fn a_service_that_fails_says_so() {
+    let folder = tempdir().unwrap();
+    let Some(program) = compiled(folder.path(), "service") else { return };
+    let ran = record(folder.path(), &["--ready", "line:never", "--deadline", "1s"], &program);
+    assert!(ran.code == Some(2) && ran.err.contains("was not ready"), "{}", ran.err);
+    let ran = record(folder.path(), &["--ready", "tcp:x"], &program);
+    assert!(ran.code == Some(2) && ran.err.contains("--ready: wanted tcp:PORT"), "{}", ran.err);
+    let wrong = allocanary(folder.path(), ["replay", "/dev/null", "--mark-at", "5s,1s"]);
+    assert!(wrong.code == Some(2) && wrong.err.contains("--mark-at: wanted one time"), "{}", wrong.err);
+    let none = allocanary(folder.path(), ["record", "--file", "none.toml"]);
+    assert!(none.code == Some(2) && none.err.contains("none.toml"), "{}", none.err);
+}
+
+/// The program and its replay under the same candidates, at the same marks.
+#[test]
+fn verify_compares_the_program_with_its_replay() {
+    let folder = tempdir().unwrap();
+    let Some(program) = compiled(folder.path(), "service") else { return };
+    let flags = ["--ready", "line:ready", "--verify", "--repeats", "2", "--candidates", "system", "mimalloc"];
+    let ran = record(folder.path(), &flags, &program);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let lines: Vec<Vec<&str>> = ran.out.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!((lines[1][0], lines[2][0], lines[1].len()), ("system", "mimalloc", 11), "{}", ran.out);
+    // 9 MiB live at the peak, 6 when idle, of which 3 were freed from the top of the heap.
+    let csv = std::fs::read_to_string(folder.path().join("traces/verify.csv")).unwrap();
+    for (line, live) in [("peak,\"system\",", 9.0), ("idle,\"mimalloc\",", 6.0)] {
+        let figures = csv.lines().find_map(|found| found.strip_prefix(line)).unwrap();
+        let figures: Vec<f64> = figures.split(',').map(|figure| figure.parse().unwrap()).collect();
+        let [real, _, _, real_runs, replay, _, _, replay_runs, difference] = figures[..] else { panic!("{csv}") };
+        let live = live * f64::from(1 << 20);
+        assert!(real > live && replay > live && replay < live * 4.0, "{csv}");
+        assert_eq!((real_runs, replay_runs), (2.0, 2.0));
+        assert!((difference - 100.0 * (replay / real - 1.0)).abs() < 0.01, "{csv}");
+    }
+    for part in ["real", "replay"] {
+        let rows = samples(&folder.path().join("traces").join(part));
+        assert!(rows.len() == 4 && rows.iter().all(|row| row.cell.study.as_deref() == Some(part)));
+    }
+    assert_eq!(ran.out.lines().filter(|line| line.starts_with("ranking by")).count(), 2, "{}", ran.out);
+
+    // A program that ends has no idle mark, and one that cannot be preloaded is refused.
+    let line =
+        ["record", "-o", "ends", "--verify", "--repeats", "1", "--candidates", "system", "--", "sh", "-c", "true"];
+    let ran = allocanary(folder.path(), line);
+    assert!(ran.code == Some(0) && ran.out.contains("real peak") && !ran.out.contains("idle"), "{ran:?}");
+    let alone = allocanary(folder.path(), ["record", "--candidates", "system", "--", "true"]);
+    assert!(alone.code == Some(2) && alone.err.contains("--verify"), "{}", alone.err);
+}

@@ -1,0 +1,265 @@
+//! `allocanary tune` over programs, services and traces: what is found, what is kept, what is refused, and an interrupt.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use allocanary_testing::skipped::skipped;
+use tempfile::{TempDir, tempdir};
+
+use super::preloads::compiled;
+use super::run_bad::assert_gone;
+use super::support::{Ran, allocanary, command, samples, words};
+
+/// A search with few rows among the settings of glibc's malloc; the machine of the tests is too busy for limits on time.
+const FEW: &str = "tune --allocators system --repeats 6 --out out";
+
+fn tune(folder: &Path, flags: &str, program: &[&str]) -> Ran {
+    let flags: Vec<&str> = words(FEW).into_iter().chain(words(flags)).collect();
+    allocanary(folder, flags.into_iter().chain(["--"]).chain(program.iter().copied()))
+}
+
+/// A folder with the program `turns`, whose memory follows the number of arenas.
+fn turns() -> Option<TempDir> {
+    let folder = tempdir().unwrap();
+    compiled(folder.path(), "turns.c", &[]).map(|_| folder)
+}
+
+/// The text without its line ends.
+fn joined(ran: &Ran) -> String {
+    ran.out.replace('\n', " ")
+}
+
+#[test]
+fn arenas_that_keep_a_programs_memory_are_found_proven_and_handed_over() {
+    let Some(folder) = turns() else { return };
+    let ran = tune(folder.path(), "--within wall=1000%", &["./turns"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    for said in [
+        "own  (what you have)     peak ",
+        "Use system:arena_max=1",
+        " instead of own: peak ",
+        "for ./turns.",
+        "This holds for this program, under this load, on this host",
+        "LD_PRELOAD=",
+        "glibc.malloc.arena_max=1",
+        "compare before.jsonl now.jsonl --gate peak=10% --gate wall=10%",
+    ] {
+        assert!(joined(&ran).contains(said), "{said}\n{}", ran.out);
+    }
+    assert!(
+        ran.err.contains("left out: system:thread_idle=100ms acts after 200 ms, and the program runs for"),
+        "{ran:?}"
+    );
+    let out = folder.path().join("out");
+    let rows = samples(&out);
+    assert!(rows.iter().all(|row| row.error.is_none() && row.cell.program.is_some()));
+    let of = |stage: &str| rows.iter().filter(|row| row.cell.study.as_deref() == Some(stage)).count();
+    assert_eq!(of("tune-race-1"), 7 * 2, "own, three values of arena_max, two of trim_threshold");
+    assert_eq!(fs::read_to_string(out.join("tune.txt")).unwrap(), ran.out);
+    assert!(fs::read_to_string(out.join("report.html")).unwrap().contains("Resident memory over time"));
+    // The proof is a study of the program.
+    let tuned = fs::read_to_string(out.join("tuned.toml")).unwrap();
+    assert!(tuned.contains("[program]") && tuned.contains("within = [\"wall=1000%\"]"), "{tuned}");
+    for again in ["run --file out/tuned.toml --repeats 5 --out again", "study out/tuned.toml --repeats 1 --out more"] {
+        let again = allocanary(folder.path(), words(again));
+        assert_eq!(again.code, Some(0), "{again:?}");
+    }
+    let report = allocanary(folder.path(), words("report again"));
+    assert!(report.out.contains("To run with system:arena_max=1"), "{}", report.out);
+    // With the same rows the search takes the same way, and measures nothing anew.
+    let resumed = tune(folder.path(), "--within wall=1000% --resume", &["./turns"]);
+    assert_eq!((resumed.code, &resumed.out), (Some(0), &ran.out), "{resumed:?}");
+    assert_eq!(samples(&out).len(), rows.len());
+}
+
+#[test]
+fn a_program_keeps_what_it_has_if_nothing_is_better() {
+    let folder = tempdir().unwrap();
+    let ran = tune(folder.path(), "", &["sh", "-c", "sleep 0.05; echo done"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(joined(&ran).contains("Keep what you have, own: of "), "{}", ran.out);
+    assert!(!ran.out.contains("Lines to paste") && !ran.out.contains("Where the memory is"), "{}", ran.out);
+    let tuned = fs::read_to_string(folder.path().join("out/tuned.toml")).unwrap();
+    assert!(tuned.contains("candidates = [\"own\"]"), "{tuned}");
+    // What the user has now may be a setting too.
+    let present = "tune --allocators system --present own:arena_max=1 --repeats 6 --out other";
+    let ran = allocanary(folder.path(), words(present).into_iter().chain(["--", "sh", "-c", "sleep 0.05; echo done"]));
+    assert!(ran.code == Some(0) && joined(&ran).contains("Keep what you have, own:arena_max=1: of "), "{ran:?}");
+}
+
+/// A service whose memory follows the number of arenas, as a study file.
+fn service(folder: &Path, metric: &str) {
+    let text = format!(
+        "[program]\nname = 'turns'\ncommand = ['./turns', '{{dir}}']\nready = 'line:ready'\nsettle = '300ms'\n\
+         load = 'kill -USR1 $(cat {{dir}}/pid); while [ ! -e {{dir}}/done ]; do sleep 0.01; done; \
+         echo 1000 requests; echo score 7'\n[program.metric]\n{metric}\n"
+    );
+    fs::write(folder.join("service.toml"), text).unwrap();
+}
+
+#[test]
+fn a_service_is_tuned_by_its_resident_memory_within_the_limits_that_it_has() {
+    let Some(folder) = turns() else { return };
+    service(folder.path(), "throughput = '([0-9]+) requests'\n'score:count:higher' = 'score ([0-9]+)'");
+    let ran = allocanary(folder.path(), words(FEW).into_iter().chain(["service.toml"]));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    for said in [
+        "Use system:arena_max=1",
+        " instead of own: rss ",
+        "Its throughput: +0.0 %.",
+        "note: the rows have no p99: the default limit p99=20% is left out",
+    ] {
+        assert!(joined(&ran).contains(said), "{said}\n{}", ran.out);
+    }
+    let rows = samples(&folder.path().join("out"));
+    let idle = rows.iter().find(|row| row.cell.candidate == "system:thread_idle=100ms").expect("a preload has it");
+    assert_eq!(idle.answer.as_ref().unwrap().environment["ALLOCANARY_PRELOAD"], "idle=100ms");
+    let tuned = fs::read_to_string(folder.path().join("out/tuned.toml")).unwrap();
+    assert!(tuned.contains("within = [\"throughput=5%\"]") && tuned.contains("settle = \"300ms\""), "{tuned}");
+}
+
+#[test]
+fn limits_are_of_metrics_that_the_rows_have() {
+    let Some(folder) = turns() else { return };
+    service(folder.path(), "'score:count:higher' = 'score ([0-9]+)'");
+    let few = "tune service.toml --allocators system --repeats 5 --budget 10m";
+    let with = |more: &str| allocanary(folder.path(), words(few).into_iter().chain(words(more)));
+    let ran = with("--within p99=5% --out a");
+    let said = "--within p99=5%: the rows have no p99: they have rss, peak, cpu, faults";
+    assert!(ran.code == Some(2) && ran.err.contains(said), "{ran:?}");
+    assert!(ran.err.contains("score"), "the user's own metrics are listed: {ran:?}");
+    let ran = with("--within scroe=5% --out b");
+    assert!(ran.code == Some(2) && ran.err.contains("--within scroe=5%: no metric `scroe`"), "{ran:?}");
+    assert!(!folder.path().join("b").exists());
+    let ran = with("--objective p99 --out c");
+    assert!(ran.code == Some(2) && ran.err.contains("--objective: the rows have no p99"), "{ran:?}");
+    let ran = with("--within score=5% --out d");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(joined(&ran).contains("score 7 ") && joined(&ran).contains("Its score: +0.0 %."), "{}", ran.out);
+    // Without a limit typed, and without a throughput, the time of the load stands for it.
+    let ran = with("--objective cpu --out e");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(joined(&ran).contains("the time of the load is limited instead, wall=5%"), "{}", ran.out);
+}
+
+#[test]
+fn a_trace_is_tuned_by_the_memory_of_its_replay() {
+    let Some(folder) = turns() else { return };
+    let recorded = allocanary(folder.path(), ["record", "-o", "traces", "--", "./turns"]);
+    assert_eq!(recorded.code, Some(0), "{recorded:?}");
+    let trace = fs::read_dir(folder.path().join("traces")).unwrap().flatten().next().unwrap().path();
+    // Its first bytes say what it is, and not its name.
+    fs::rename(&trace, folder.path().join("recorded")).unwrap();
+    let ran = allocanary(folder.path(), words(FEW).into_iter().chain(words("recorded --within throughput=90%")));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    for said in [
+        "system  (what you have)     anon ",
+        "Use system:arena_max=1",
+        " instead of system: anon ",
+        "for a replay of recorded.",
+        "This holds for this trace",
+        "Where the memory is: system ",
+        "export GLIBC_TUNABLES=glibc.malloc.arena_max=1",
+    ] {
+        assert!(joined(&ran).contains(said), "{said}\n{}", ran.out);
+    }
+    let again = allocanary(folder.path(), words("study out/tuned.toml --repeats 1 --out again"));
+    assert_eq!(again.code, Some(0), "{again:?}");
+    // By default the limits are those that a replay has.
+    let ran = allocanary(folder.path(), words("tune recorded --allocators jemalloc --repeats 5 --out other"));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(joined(&ran).contains("the rows have no p99: the default limit p99=20% is left out"), "{}", ran.out);
+    assert!(ran.err.contains("the replay rests for 50 ms: --idle 2000 lets it act"), "{ran:?}");
+}
+
+#[test]
+fn what_is_neither_a_program_nor_a_trace_nor_a_study_is_refused() {
+    let folder = tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    write("notes.txt", "notes");
+    write("bad.trace", "no trace");
+    write("plain.toml", "workloads = ['server']\n");
+    write("two.toml", "[[study]]\nname = 'a'\n[[study]]\nname = 'b'\n");
+    write("program.toml", "[program]\ncommand = ['true']\n");
+    for (line, said) in [
+        ("tune notes.txt", "notes.txt: wanted a trace of `allocanary record`, or a study file (*.toml), found neither"),
+        ("tune missing.toml", "missing.toml: opening a trace or a study: No such file"),
+        ("tune bad.trace", "bad.trace"),
+        ("tune bad.trace --threads 4", "--threads: bad.trace is a trace, which has its own"),
+        ("tune two.toml", "two.toml: wanted one study, found several"),
+        ("tune program.toml -- true", "wanted a file or a program after `--`, found both"),
+        ("tune plain.toml --stdin notes.txt", "plain.toml: there is no [program] table"),
+        (
+            "tune --ready line:x",
+            "flags of a program, such as --ready, --load or --stdin: wanted the program after `--`",
+        ),
+        ("tune --pace 1 -- true", "--pace: is for a trace"),
+        ("tune program.toml --workloads server", "workloads: a program decides that itself"),
+        ("tune program.toml --cores 4,8", "--cores: wanted one, found 2"),
+        ("tune --objective size -- true", "--objective: no objective `size`"),
+        ("tune --within peak=5% -- true", "peak is the objective itself"),
+        ("tune --present nothing -- true", "no candidate `nothing`"),
+        ("tune --allocators jemaloc -- true", "no allocator `jemaloc`"),
+        ("tune --budget 1ms -- true", "--budget: wanted at least "),
+        ("tune -- sh -c exit_3", "a first run of the program, under own, failed"),
+        ("tune -- /no/such", "/no/such: No such file"),
+    ] {
+        let ran = allocanary(folder.path(), words(line));
+        assert!(ran.code == Some(2) && ran.err.contains(said), "{line}: {ran:?}");
+        assert!(!folder.path().join("allocanary-out").exists(), "{line}");
+    }
+}
+
+#[test]
+fn a_program_in_which_a_preload_has_no_effect_is_told_with_the_reason() {
+    let folder = tempdir().unwrap();
+    let source = folder.path().join("fixed.c");
+    fs::write(&source, "int main(void) { return 0; }\n").unwrap();
+    let built = Command::new("cc").args(["-static", "-o"]).arg(folder.path().join("fixed")).arg(&source).output();
+    if !built.is_ok_and(|built| built.status.success()) {
+        return skipped("no static C library");
+    }
+    let ran = allocanary(folder.path(), words("tune --allocators jemalloc -- ./fixed"));
+    let said = "--allocators jemalloc: ./fixed is linked statically: no loader reads LD_PRELOAD";
+    assert!(ran.code == Some(2) && ran.err.contains(said), "{ran:?}");
+    let ran = allocanary(folder.path(), words("tune --present system -- ./fixed"));
+    assert!(ran.code == Some(2) && ran.err.contains("is linked statically"), "{ran:?}");
+}
+
+#[test]
+fn an_interrupt_leaves_no_process_and_keeps_the_rows_and_resume_goes_on() {
+    let folder = tempdir().unwrap();
+    let mark = format!("71.{}", std::process::id());
+    // The eighth run, of which two are not measured, never ends, until there is a file `go`.
+    let text = format!("sleep 0.02; echo . >> count; test -e go || test $(wc -l < count) -lt 8 || sleep {mark}");
+    let flags =
+        words("tune --allocators system --repeats 5 --deadline 20m --budget 300h --within wall=1000% --out out");
+    let line: Vec<&str> = flags.into_iter().chain(["--", "sh", "-c", &text]).collect();
+    let mut child = command(folder.path()).args(&line).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let until = Instant::now() + Duration::from_secs(120);
+    let count = || fs::read_to_string(folder.path().join("count")).map_or(0, |text| text.lines().count());
+    while count() < 8 {
+        assert!(Instant::now() < until && child.try_wait().unwrap().is_none(), "the eighth run never began");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let ended = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(130), "{said}");
+    assert!(said.contains("add --resume --out out to the same command, before `--`, to go on"), "{said}");
+    assert_gone(&format!("sleep {mark}"));
+    let kept = samples(&folder.path().join("out"));
+    assert_eq!(kept.len(), 5, "seven runs ended, and two of them were not measured");
+
+    fs::write(folder.path().join("go"), "").unwrap();
+    let resumed = allocanary(folder.path(), [&["tune", "--resume"], &line[1..]].concat());
+    assert_eq!(resumed.code, Some(0), "{resumed:?}");
+    let all = samples(&folder.path().join("out"));
+    assert_eq!(all[..5], kept, "what was measured is not measured again");
+    let mut cells: Vec<String> = all.iter().map(|row| row.cell.identity()).collect();
+    cells.sort_unstable();
+    cells.dedup();
+    assert_eq!(cells.len(), all.len(), "each cell has one row");
+}
