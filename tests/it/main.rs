@@ -32,3 +32,4 @@ mod trust;
 mod truth;
 mod tune;
 mod tune_programs;
+mod tune_sweep;

@@ -132,7 +132,7 @@ impl Rest {
                 format!("the workload rests for {found} ms: a workload with idle={twice} lets it act")
             }
             Rest::Service(_) => format!("the service settles for {found} ms: --settle {twice}ms lets it act"),
-            Rest::Program(_) => format!("the program runs for {found} ms"),
+            Rest::Program(_) => format!("the program runs for {found} ms: its peak is read, not its rest"),
             Rest::Trace(_) => format!(
                 "the replay rests for {found} ms: --idle {twice} lets it act, and --pace 1 keeps the program's own times"
             ),
@@ -244,7 +244,7 @@ impl<'a> Space<'a> {
         let known = cell.settings.iter().find(|known| known.name == setting);
         if known.is_none() && setting == THREAD_IDLE {
             left_out.insert(format!(
-                "{allocator}:{THREAD_IDLE}={}: only a preload has it, and this is none",
+                "{THREAD_IDLE}={}: only preloads have it, and this search has none: `allocanary tune -- PROGRAM` has",
                 row.values.join(" and ")
             ));
             return Vec::new();
@@ -395,7 +395,7 @@ mod tests {
         let bare = [description("system", &["arena_max", "trim_threshold"])];
         let found = Space::new(&bare, None, None, 4, rest).unwrap().first();
         assert_eq!(with_idle(&found.names), 0);
-        assert!(found.left_out.iter().any(|why| why.contains("only a preload has it")), "{:?}", found.left_out);
+        assert!(found.left_out.iter().any(|why| why.contains("only preloads have it")), "{:?}", found.left_out);
     }
 
     #[test]

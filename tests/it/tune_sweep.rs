@@ -1,0 +1,89 @@
+//! What an exhaustive sweep finds, against what the race finds, for built-in workloads. It takes some fifteen minutes, so that it
+//! runs only when it is asked for:
+//!
+//! `cargo test --release --features prometheus,leaks --test it -- --ignored --nocapture sweep`
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use allocanary_cell::sample::Sample;
+use allocanary_study::StudyFile;
+use allocanary_study::summary::{METRICS, metric_index, stats::median};
+use tempfile::tempdir;
+
+use super::support::{Ran, allocanary, samples, words};
+
+const WORKLOADS: [&str; 4] = ["server", "handoff", "bleed", "small"];
+/// Processor time is limited, because a busy machine moves it least.
+const CPU: f64 = 1.2;
+
+fn middle(rows: &[Sample], candidate: &str, metric: &str) -> f64 {
+    let metric = &METRICS[metric_index(metric)];
+    let values: Vec<f64> =
+        rows.iter().filter(|row| row.cell.candidate == candidate).filter_map(|row| metric.of(row)).collect();
+    median(&values).unwrap_or(f64::NAN)
+}
+
+fn timed(folder: &Path, line: &str) -> (Ran, Duration) {
+    let started = Instant::now();
+    let ran = allocanary(folder, words(line));
+    assert_eq!(ran.code, Some(0), "{line}: {ran:?}");
+    (ran, started.elapsed())
+}
+
+fn mebibytes(bytes: f64) -> String {
+    format!("{:.1}", bytes / f64::from(1 << 20))
+}
+
+#[test]
+#[ignore = "takes some fifteen minutes"]
+fn a_sweep_of_all_candidates_finds_little_that_the_race_does_not() {
+    println!("| workload | what you have | race | MiB | rows | s | sweep | MiB | rows | s |");
+    println!("|---|--:|---|--:|--:|--:|---|--:|--:|--:|");
+    let mut worse = Vec::new();
+    for workload in WORKLOADS {
+        let folder = tempdir().unwrap();
+        let folder = folder.path();
+        let line = format!("tune --workloads {workload} --threads 16 --present jemalloc --within cpu=20% --out race");
+        let (_, raced) = timed(folder, &line);
+        let race = samples(&folder.join("race"));
+        let tuned = std::fs::read_to_string(folder.join("race/tuned.toml")).unwrap();
+        let found = StudyFile::parse("tuned.toml", &tuned).unwrap().candidates.unwrap().pop().unwrap();
+
+        let first = |row: &&Sample| row.cell.study.as_deref() == Some("tune-race-1");
+        let all: BTreeSet<&str> = race.iter().filter(first).map(|row| row.cell.candidate.as_str()).collect();
+        let names: Vec<&str> = all.iter().copied().collect();
+        let names = names.join(" ");
+        // The race's answer is swept too: it may have a setting of the second stage.
+        let line =
+            format!("study --workloads {workload} --threads 16 --repeats 10 --out sweep --candidates {names} {found}");
+        let (_, swept) = timed(folder, &line);
+        let sweep = samples(&folder.join("sweep"));
+        let most = CPU * middle(&sweep, "jemalloc", "cpu");
+        let within = all.iter().filter(|name| middle(&sweep, name, "cpu") <= most);
+        let best = within.min_by(|a, b| middle(&sweep, a, "rss").total_cmp(&middle(&sweep, b, "rss")));
+        let best = best.expect("jemalloc is within its own limit");
+        let of = |name: &str| middle(&sweep, name, "rss");
+        println!(
+            "| {workload} | {} | `{found}` | {} | {} | {:.0} | `{best}` | {} | {} | {:.0} |",
+            mebibytes(of("jemalloc")),
+            mebibytes(of(&found)),
+            race.len(),
+            raced.as_secs_f64(),
+            mebibytes(of(best)),
+            sweep.len(),
+            swept.as_secs_f64(),
+        );
+        let saved = |name: &str| of("jemalloc") - of(name);
+        if saved(&found) < 0.8 * saved(best) {
+            worse.push(format!(
+                "{workload}: {found} saves {}, {best} saves {}",
+                mebibytes(saved(&found)),
+                mebibytes(saved(best))
+            ));
+        }
+    }
+    // One of the four may miss by a limit that noise exceeded.
+    assert!(worse.len() <= 1, "the race saves less than 80 % of what a sweep saves: {worse:?}");
+}
