@@ -33,7 +33,12 @@ fn main() {
     println!("processor time of the program, medians of {ROUNDS}");
     println!("  bare LD_PRELOAD        {:7.3} s", of(&bare));
     println!("  under allocanary run   {:7.3} s", of(&watched));
-    println!("  ratio of each pair     {:7.3}  [{:.3}, {:.3}]", of(&ratios), ratios[ROUNDS / 4], ratios[ROUNDS * 3 / 4]);
+    println!(
+        "  ratio of each pair     {:7.3}  [{:.3}, {:.3}]",
+        of(&ratios),
+        ratios[ROUNDS / 4],
+        ratios[ROUNDS * 3 / 4]
+    );
     println!("processor time of the command itself, for a second of its wall time");
     println!("                         {:7.3} s", of(&own));
 }

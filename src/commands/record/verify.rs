@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::agreement::Agreement;
-use crate::commands::progress::{Progress, Stretch};
 use crate::args::PaceFlags;
+use crate::commands::progress::{Progress, Stretch};
 use crate::commands::run::started::Started;
 use crate::commands::run::{candidates, refuse};
 use crate::commands::{kept, measure, replay, terminal};
@@ -34,7 +34,11 @@ pub fn run(folder: &Path, trace: &Path, study: &StudyFile) -> Result<ExitCode> {
     let libraries = candidates::libraries(names.iter(), &[])?;
     let started = Started::new(&looked, described.clone(), libraries);
     let real_study = StudyFile { name: Some("real".into()), ..study.clone() };
-    refuse(&plan(&real_study.clone().check()?, &described)?, &looked, "name `own` or own:SETTING=VALUE as --candidates")?;
+    refuse(
+        &plan(&real_study.clone().check()?, &described)?,
+        &looked,
+        "name `own` or own:SETTING=VALUE as --candidates",
+    )?;
     let real = rows(real_study, &started.roster(), Some(&started.launcher), folder.join("real"))?;
     let replay = StudyFile {
         name: Some("replay".into()),
