@@ -333,7 +333,7 @@ mod tests {
     fn a_page_shows_what_the_trace_tells() {
         let mut sample = Sample::new(4096);
         for at in 0..4000_u64 {
-            // 1000 bytes that stay, and 100 that another thread frees.
+            // 1000 bytes that stay, and 100 (104 in the trace) that another thread frees.
             let address = 0x10_0000 + at * 2048;
             sample.event(0, at * 1000, Event::New { how: How::Malloc, address, size: 1000 });
             sample.event(0, at * 1000 + 10, Event::New { how: How::Malloc, address: address + 1024, size: 100 });
@@ -348,7 +348,7 @@ mod tests {
         for text in [
             "What server allocates",
             "/bin/server &lt;b&gt;",
-            "8000 allocations of 4.20 MiB, 4000 frees",
+            "8000 allocations of 4.21 MiB, 4000 frees",
             "These sizes grow",
             "513 B to 1.00 KiB: 3.81 MiB at the end",
             "Of the frees and reallocs 100.0&nbsp;% are by another thread",
