@@ -1,22 +1,29 @@
 #!/bin/sh
-# Is a replay like the program? Records five programs, runs each under four allocators, replays its trace under the same,
+# Is a replay like the program? Records six programs, runs each under four allocators, replays its trace under the same,
 # and prints both side by side. The table of docs/traces.md comes from here:
 #
 #     cargo build --release --bins && PATH=$PWD/target/release:$PATH examples/programs/verify.sh OUT [REPEATS]
 #
-# In the root of a clone of allocanary: git shows its history. Needs redis-server, redis-benchmark, python3, git, c++ and
-# rustc. Rows and ranges are in OUT/PROGRAM.
+# In the root of a clone of allocanary: git shows its history. Needs redis-server, redis-benchmark, python3, git, cc,
+# c++ and rustc, each the program itself: a version manager's python3 is a script. Rows and ranges are in OUT/PROGRAM.
 set -eu
 out=${1:?wanted a new folder for the results}
 repeats=${2:-5}
 programs=examples/programs
 c++ -O2 -pthread $programs/handover.cpp -o handover-cpp
 rustc -O $programs/handover.rs -o handover-rs
-trap 'rm -f handover-cpp handover-rs' EXIT
+cc -O1 -pthread -w tests/record/threads.c -o threads-c
+trap 'rm -f handover-cpp handover-rs threads-c' EXIT
 # Python's own allocator of small objects would hide them.
 export PYTHONMALLOC=malloc
-for name in ${PROGRAMS:-redis python git handover-cpp handover-rs}; do
+verify() {
+    name=$1
+    shift
     echo "$name"
-    allocanary record --verify --file "$programs/$name.toml" --out "$out/$name" --repeats "$repeats" \
-        --candidates system jemalloc jemalloc:narenas=1 mimalloc
+    allocanary record --verify --out "$out/$name" --repeats "$repeats" \
+        --candidates system jemalloc jemalloc:narenas=1 mimalloc "$@"
+}
+for program in redis python git handover-cpp handover-rs; do
+    verify "$program" --file "$programs/$program.toml"
 done
+verify threads -- ./threads-c

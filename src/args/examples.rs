@@ -193,6 +193,7 @@ Examples:
   allocanary trace check traces/redis-server-812-0.trace
   allocanary trace export traces/redis-server-812-0.trace --format json
   allocanary trace export traces/redis-server-812-0.trace > live.csv
+  allocanary trace report traces/redis-server-812-0.trace --to redis.html
 
 Exit codes: 0 success; 1 `check` found damage; 2 the file is no trace.";
 

@@ -24,7 +24,7 @@ pub struct RecordFlags {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
     pub rate: u32,
     /// Check the replay: run the program and the replay under each candidate, and print both memories side by side.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["rate", "window"])]
     pub verify: bool,
     /// Candidates of --verify [default: system jemalloc].
     #[arg(long, value_name = "CANDIDATE", num_args = 1.., requires = "verify")]
@@ -59,8 +59,9 @@ impl RecordFlags {
 /// Flags of `trace`.
 #[derive(Args, Clone)]
 pub struct TraceFlags {
-    /// What to print: info (a summary), check (what is damaged or missing), or export (all figures).
-    #[arg(value_parser = ["info", "check", "export"])]
+    /// What to print: info (a summary), check (what is damaged or missing), export (all figures), or report (a page with
+    /// pictures, in a file).
+    #[arg(value_parser = ["info", "check", "export", "report"])]
     pub what: String,
     /// A trace of `allocanary record`.
     #[arg(value_name = "FILE")]
@@ -68,6 +69,9 @@ pub struct TraceFlags {
     /// Format of export: csv (live bytes over time) or json (everything).
     #[arg(long, value_name = "FORMAT", default_value = "csv", value_parser = ["csv", "json"])]
     pub format: String,
+    /// The file of report [default: next to the trace, with the ending .html].
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub to: Option<PathBuf>,
 }
 
 /// How a trace is replayed: flags of `replay` and of `tune`.

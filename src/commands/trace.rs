@@ -1,4 +1,5 @@
-//! `allocanary trace`: what a trace tells by itself. In: a trace. Out: a summary, a check, or all of it as CSV or JSON.
+//! `allocanary trace`: what a trace tells by itself. In: a trace. Out: a summary, a check, a page with pictures, or all of
+//! it as CSV or JSON.
 
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -9,6 +10,7 @@ use super::terminal;
 use crate::args::TraceFlags;
 use allocanary_kernel::units::{Unit, show_duration};
 use allocanary_study::error::{Error, Result};
+use allocanary_study::reports::trace::page as page_of;
 use allocanary_trace::info::{Info, info};
 use allocanary_trace::reader::Trace;
 
@@ -23,6 +25,12 @@ pub fn run(flags: &TraceFlags) -> Result<ExitCode> {
             let sound = info.merged.damage.is_empty();
             terminal::print(if sound { "the trace is sound\n" } else { "the trace is damaged\n" }.as_bytes())?;
             Ok(if sound { ExitCode::SUCCESS } else { ExitCode::from(1) })
+        }
+        "report" => {
+            let file = flags.to.clone().unwrap_or_else(|| flags.file.with_extension("html"));
+            std::fs::write(&file, page_of(&info)).map_err(|error| Error::file(&file, "writing the page", error))?;
+            terminal::tell(format_args!("pictures: {}", file.display()));
+            Ok(ExitCode::SUCCESS)
         }
         "export" if flags.format == "json" => {
             let text = serde_json::to_string_pretty(&info).map_err(|error| Error::Input(error.to_string()))?;

@@ -208,7 +208,7 @@ fn a_window_keeps_the_end_of_a_long_run() {
     assert_eq!((window.merged.strays, window.merged.lost_frees, window.merged.damage.len()), (0, 0, 0));
     // Blocks of before that the window frees: at most what lived.
     assert!((100..=2200).contains(&window.merged.before), "{}", window.merged.before);
-    assert!(window.bytes < whole[0].bytes / 2, "{} of {}", window.bytes, whole[0].bytes);
+    assert!(window.bytes < whole[0].bytes / 3, "{} of {}", window.bytes, whole[0].bytes);
     assert_eq!((window.header.version, window.header.state), (2, State::Exited));
     let trace = traces(&folder.path().join("traces")).remove(0);
     let page = allocanary(folder.path(), ["trace", "info", trace.to_str().unwrap()]);
@@ -272,6 +272,10 @@ fn the_verbs_work_together() {
     assert!(run(&["trace", "export", "TRACE"]).out.starts_with("seconds,live_bytes,"));
     let json = run(&["trace", "export", "TRACE", "--format", "json"]).out;
     assert!(serde_json::from_str::<serde_json::Value>(&json).unwrap()["allocations"].as_u64() > Some(1000));
+    let ran = run(&["trace", "report", "TRACE", "--to", "page.html"]);
+    assert!(ran.code == Some(0) && ran.err.contains("page.html"), "{ran:?}");
+    let html = std::fs::read_to_string(folder.path().join("page.html")).unwrap();
+    assert!(html.contains("What jq allocates") && html.ends_with("</html>\n"), "{html}");
     let ran = run(&["replay", "TRACE", "--repeats", "2", "--candidates", "system", "jemalloc", "--out", "out"]);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     assert!(ran.out.contains("anon_peak"), "{}", ran.out);

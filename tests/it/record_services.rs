@@ -1,8 +1,11 @@
 //! Services that are recorded: the marks of the run are those of the replay.
 
 use std::path::Path;
+use std::process::Command;
 
 use allocanary_cell::workload::Phase;
+use allocanary_testing::skipped::skipped;
+use allocanary_trace::info::info;
 use allocanary_trace::reader::Trace;
 use tempfile::tempdir;
 
@@ -97,11 +100,34 @@ fn verify_compares_the_program_with_its_replay() {
     }
     assert_eq!(ran.out.lines().filter(|line| line.starts_with("ranking by")).count(), 2, "{}", ran.out);
 
-    // A program that ends has no idle mark, and one that cannot be preloaded is refused.
-    let line =
-        ["record", "-o", "ends", "--verify", "--repeats", "1", "--candidates", "system", "--", "sh", "-c", "true"];
+    // A program that ends has no idle mark.
+    let line = ["record", "-o", "ends", "--verify", "--repeats", "1", "--candidates", "system", "--", "sleep", "1"];
     let ran = allocanary(folder.path(), line);
     assert!(ran.code == Some(0) && ran.out.contains("real peak") && !ran.out.contains("idle"), "{ran:?}");
     let alone = allocanary(folder.path(), ["record", "--candidates", "system", "--", "true"]);
     assert!(alone.code == Some(2) && alone.err.contains("--verify"), "{}", alone.err);
+    let part = allocanary(folder.path(), ["record", "--verify", "--window", "1s", "--", "true"]);
+    assert!(part.code == Some(2) && part.err.contains("cannot be used with"), "{}", part.err);
+}
+
+/// Threads whose every free has a stamp of its own, in a program that is killed: its memory was read all the same.
+#[test]
+fn memory_is_read_while_blocks_are_handed_over() {
+    let folder = tempdir().unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/programs/handover.rs");
+    let program = folder.path().join("handover");
+    let compiled = Command::new("rustc").args(["-O", "-o"]).arg(&program).arg(source).status();
+    if !compiled.is_ok_and(|status| status.success()) {
+        return skipped("no rustc");
+    }
+    let ran = record(folder.path(), &["--ready", "line:ready", "--stop", "SIGKILL"], &program);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let info = info(&Trace::open(&traces(&folder.path().join("traces"))[0]).unwrap()).unwrap();
+    assert_eq!((info.merged.strays, info.merged.damage.len()), (0, 0), "{:?}", info.merged);
+    assert!(
+        info.crossing > 1000 && info.most_resident > info.peak_live / 2,
+        "{} {}",
+        info.crossing,
+        info.most_resident
+    );
 }

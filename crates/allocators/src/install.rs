@@ -50,7 +50,8 @@ pub use check::{TUNED, checked, count, setting_of};
 ///   `ALLOCANARY_IDLE` and `ALLOCANARY_IDLE_EVERY_MS` take precedence;
 /// - sizes may have a unit: `tcache_max = "32KiB"`;
 /// - `wrap = ...`, last, wraps the allocator in
-///   [`Counting`](https://docs.rs/allocanary/latest/allocanary/struct.Counting.html) or in
+///   [`Counting`](https://docs.rs/allocanary/latest/allocanary/struct.Counting.html), in
+///   [`Recording`](https://docs.rs/allocanary/latest/allocanary/struct.Recording.html) or in
 ///   [`Leaks`](https://docs.rs/allocanary/latest/allocanary/struct.Leaks.html): `wrap = Counting`,
 ///   `wrap = Leaks::sampling(512 * 1024)`. `as NAME` names the static, so that the program can call its methods, such
 ///   as reports. Without `wrap` the program calls the allocator directly.

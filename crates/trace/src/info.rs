@@ -108,6 +108,13 @@ pub struct Point {
     classes: [u64; CLASSES],
 }
 
+impl Point {
+    /// Live bytes of the blocks above 2^(n-1) up to 2^n bytes.
+    pub fn class(&self, n: usize) -> u64 {
+        self.classes.get(n).copied().unwrap_or(0)
+    }
+}
+
 /// The class of a size.
 fn class_of(size: u64) -> usize {
     (u64::BITS - size.saturating_sub(1).leading_zeros()).min(CLASSES as u32 - 1) as usize

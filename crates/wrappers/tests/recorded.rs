@@ -28,7 +28,7 @@ fn program() {
     let layout = Layout::from_size_align(5000, 256).unwrap();
     for _ in 0..50 {
         // SAFETY: the block has this layout.
-        unsafe { std::alloc::dealloc(std::alloc::alloc(layout), layout) };
+        unsafe { std::alloc::dealloc(std::hint::black_box(std::alloc::alloc(layout)), layout) };
     }
     for _ in 0..70 {
         std::hint::black_box(vec![0_u8; 3000]);
@@ -60,7 +60,8 @@ fn a_program_with_its_own_allocator_records_itself() {
     let [info] = &infos[..] else { panic!("{} traces", infos.len()) };
     assert_eq!((info.merged.strays, info.merged.lost_frees, info.merged.damage.len()), (0, 0, 0), "{:?}", info.merged);
     assert_eq!(info.header.state, State::Exited);
-    let near = |found: u64, least: u64| (least..least + 500).contains(&found);
+    // The channel has blocks of its own, one for 31 messages.
+    let near = |found: u64, least: u64| (least..least + 1000).contains(&found);
     assert!(near(info.crossing, BLOCKS), "{}", info.crossing);
     assert!(near(info.aligned, 50) && near(info.callocs, 70) && near(info.resizes, 30), "{info:?}");
     assert!(info.allocations > BLOCKS + 150 && info.threads.len() >= 3, "{} {:?}", info.allocations, info.threads);

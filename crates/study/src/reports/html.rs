@@ -16,7 +16,7 @@ use allocanary_kernel::units::{Unit, show_time};
 /// The report.
 pub const REPORT: Report = Report { name: "html", about: "one page with pictures that opens offline", render };
 
-const STYLE: &str = include_str!("html/style.css");
+pub const STYLE: &str = include_str!("html/style.css");
 
 /// What the reader must know about every figure.
 const METHOD: &str = "Each figure is the median over fresh processes that ran in shuffled order, and the brackets \

@@ -11,6 +11,7 @@ mod markup;
 pub mod paste;
 mod pictures;
 mod table;
+pub mod trace;
 pub mod words;
 
 pub use pictures::front;

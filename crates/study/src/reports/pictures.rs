@@ -2,13 +2,13 @@
 //! captions. A figure that is missing or not finite leaves a gap. Everything else is drawn.
 
 mod anatomy;
-mod canvas;
+pub mod canvas;
 mod dots;
 mod front;
 mod lines;
 mod over_time;
 pub mod palette;
-mod scale;
+pub mod scale;
 mod scatter;
 
 pub use front::front;

@@ -351,7 +351,10 @@ impl Process {
     fn old_chunk(&self, used: u64, before: u64, looks: u64) -> Option<(u64, *mut u8, usize)> {
         let made = (used - HEADER as u64) / RING as u64;
         for _ in 0..looks.min(made) {
-            let offset = HEADER as u64 + self.hand.fetch_add(1, SeqCst) % made * RING as u64;
+            // A place, not a count: the remainder of a count by a growing number would stay at the same places.
+            let next = |place: u64| Some(if place + 1 < made { place + 1 } else { 0 });
+            let place = self.hand.fetch_update(SeqCst, SeqCst, next).unwrap_or(0);
+            let offset = HEADER as u64 + place.min(made - 1) * RING as u64;
             let closed = self.long(offset as usize + CLOSED);
             let at = closed.load(SeqCst);
             if at == 0 || at > before || closed.compare_exchange(at, 0, SeqCst, SeqCst).is_err() {

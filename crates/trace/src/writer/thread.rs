@@ -143,6 +143,10 @@ impl Thread {
             (*this).since = 0;
             (*this).cursor = start.add(CHUNK_HEADER);
             (*this).end = start.add(length - 4 * LONGEST_EVENT);
+            // A thread whose events bring their own stamps comes to no other place that reads memory.
+            if let Some(kib) = process.sample((*this).stamp) {
+                (*this).cursor = (*this).coder.put_other((*this).cursor, Event::Resident(kib), 0);
+            }
             true
         }
     }

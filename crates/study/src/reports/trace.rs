@@ -1,0 +1,365 @@
+//! A page about one recorded trace. In: what a trace tells. Out: HTML with pictures that fetches nothing.
+
+use std::time::Duration;
+
+use super::html::STYLE;
+use super::markup::{escaped, prose};
+use super::pictures::Picture;
+use super::pictures::canvas::{Canvas, Side, spread};
+use super::pictures::palette;
+use super::pictures::scale::Scale;
+use allocanary_kernel::units::{Unit, show_duration};
+use allocanary_trace::info::{Info, Point};
+
+/// The classes of sizes that the picture of live bytes by size shows.
+const SHOWN_CLASSES: usize = 5;
+/// The steps in which calls per second are counted, at most.
+const RATE_STEPS: u64 = 100;
+/// The threads in the table.
+const SHOWN_THREADS: usize = 20;
+/// A bar in a table, its length as a share.
+const BARS: &str = "td.bar { width: 30%; min-width: 90px; } td.bar i { display: block; height: 0.8em; margin-top: 0.35em; \
+                    background: var(--candidate-0); border-radius: 2px; } td.bar, th.bar { text-align: left; }\n";
+
+/// The page.
+pub fn page(info: &Info) -> String {
+    let header = &info.header;
+    let title = escaped(&format!("What {} allocates", name(&header.command)));
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+         <title>{title} - allocanary</title>\n<style>\n{}{STYLE}{BARS}</style>\n</head>\n<body>\n\
+         <header>\n<p class=\"brand\">allocanary</p>\n<h1>{title}</h1>\n{}</header>\n\
+         <main>\n{}<section>\n<h2>Live bytes</h2>\n<p class=\"answer\">{}</p>\n{}{}{}</section>\n\
+         <section>\n<h2>Sizes</h2>\n{}</section>\n<section>\n<h2>Lifetimes</h2>\n{}</section>\n\
+         <section>\n<h2>Threads</h2>\n<p class=\"answer\">{}</p>\n{}</section>\n</main>\n</body>\n</html>\n",
+        palette::css(),
+        facts(info),
+        troubles(info),
+        prose(&peak(info)),
+        growth(info),
+        legend(&shown_classes(info)),
+        pictures(info),
+        sizes(info),
+        lifetimes(info),
+        prose(&crossing(info)),
+        threads(info),
+    )
+}
+
+/// The program of a command line. Its file may have another name: of a link to it.
+fn name(command: &str) -> &str {
+    let path = command.split(' ').next().unwrap_or_default();
+    path.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or("the program")
+}
+
+fn bytes(number: u64) -> String {
+    Unit::Bytes.show(number as f64)
+}
+
+fn span(nanos: u64) -> String {
+    show_duration(Duration::from_nanos(nanos))
+}
+
+/// A part of a whole in percent.
+fn percent(part: u64, whole: u64) -> f64 {
+    100.0 * part as f64 / whole.max(1) as f64
+}
+
+fn facts(info: &Info) -> String {
+    let header = &info.header;
+    let ends = info.frees + info.resizes;
+    let mut rows = vec![
+        ("Command", format!("<code>{}</code>", escaped(&header.command))),
+        ("Process", escaped(&format!("{} on {}", header.pid, header.host.trim()))),
+        ("Trace", escaped(&format!("{}, {}; {}", span(info.merged.nanos), bytes(info.bytes), header.state.words()))),
+        (
+            "Calls",
+            escaped(&format!(
+                "{} allocations of {}, {ends} frees and reallocs",
+                info.allocations,
+                bytes(info.requested)
+            )),
+        ),
+    ];
+    let marks = [("ready", header.marks.ready), ("end of the load", header.marks.peak), ("idle", header.marks.idle)];
+    let set: Vec<String> = marks.iter().filter_map(|(name, at)| Some(format!("{name} {}", span((*at)?)))).collect();
+    if !set.is_empty() {
+        rows.push(("Marks", escaped(&set.join(", "))));
+    }
+    if header.window > 0 {
+        rows.push(("Window", escaped(&format!("the last {}: blocks from before are not shown", span(header.window)))));
+    }
+    if header.rate > 1 {
+        rows.push(("Rate", escaped(&format!("one block in {}: multiply bytes and counts by that", header.rate))));
+    }
+    let rows: String = rows.iter().map(|(label, value)| format!("<dt>{label}</dt><dd>{value}</dd>\n")).collect();
+    format!("<dl class=\"facts\">\n{rows}</dl>\n")
+}
+
+fn troubles(info: &Info) -> String {
+    let mut lines = info.merged.damage.clone();
+    let counted = [
+        (info.merged.strays, "frees of blocks that are not in the trace"),
+        (info.merged.lost_frees, "blocks whose free is not in the trace"),
+        (info.header.lost, "calls that were not recorded"),
+    ];
+    lines.extend(counted.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")));
+    if lines.is_empty() {
+        return String::new();
+    }
+    let items: String = lines.iter().map(|line| format!("<li>{}</li>\n", escaped(line))).collect();
+    format!("<section class=\"troubles\">\n<h2>What is missing</h2>\n<ul>\n{items}</ul>\n</section>\n")
+}
+
+fn peak(info: &Info) -> String {
+    let mut text = format!(
+        "At most {} are live, {} after the start; at the end {}.",
+        bytes(info.peak_live),
+        span(info.peak_nanos),
+        bytes(info.end_live)
+    );
+    if info.most_resident > 0 {
+        text.push_str(&format!(
+            " That peak is {:.0} % of the highest RssAnon, {}: the rest is the allocator's, stacks, and what the program maps.",
+            percent(info.peak_live, info.most_resident),
+            bytes(info.most_resident)
+        ));
+    }
+    text
+}
+
+/// The classes whose live bytes only rose.
+fn growth(info: &Info) -> String {
+    let growing: Vec<String> = info
+        .classes
+        .iter()
+        .filter(|class| class.grows)
+        .map(|class| format!("<li>{}: {} at the end</li>\n", escaped(&up_to(class.up_to)), bytes(class.at_end)))
+        .collect();
+    match growing.is_empty() {
+        true => "<p>No class of sizes grows through the whole trace.</p>\n".into(),
+        false => format!(
+            "<p>These sizes grow from each quarter of the trace to the next, by a twentieth or more: a leak, or a cache that \
+             is not full yet.</p>\n<ul>\n{}</ul>\n",
+            growing.concat()
+        ),
+    }
+}
+
+fn up_to(size: u64) -> String {
+    format!("{} to {}", bytes(size / 2 + 1), bytes(size))
+}
+
+/// The classes with the most bytes at the peak, by their places among the powers of two.
+fn shown_classes(info: &Info) -> Vec<(usize, String)> {
+    let mut classes: Vec<_> = info.classes.iter().filter(|class| class.at_peak.max(class.at_end) > 0).collect();
+    classes.sort_by_key(|class| std::cmp::Reverse(class.at_peak.max(class.at_end)));
+    classes.truncate(SHOWN_CLASSES);
+    classes.iter().map(|class| (class.up_to.trailing_zeros() as usize, up_to(class.up_to))).collect()
+}
+
+/// The lines of the pictures: live bytes and resident memory, then the classes.
+fn legend(classes: &[(usize, String)]) -> String {
+    let names =
+        ["live bytes", "RssAnon"].map(String::from).into_iter().chain(classes.iter().map(|(_, name)| name.clone()));
+    let entry =
+        |(at, name): (usize, String)| format!("<li>{}<b>{}</b> {}</li>\n", palette::swatch(at), at + 1, escaped(&name));
+    let entries: String = names.enumerate().map(entry).collect();
+    format!("<ol class=\"legend\" aria-label=\"Lines\">\n{entries}</ol>\n")
+}
+
+fn pictures(info: &Info) -> String {
+    let classes = shown_classes(info);
+    let over = |value: &dyn Fn(&Point) -> f64| -> Vec<(f64, f64)> {
+        info.curve.iter().map(|point| (point.nanos as f64 / 1e3, value(point))).collect()
+    };
+    let mut memory = vec![(0, over(&|point| point.live as f64))];
+    if info.most_resident > 0 {
+        memory.push((1, over(&|point| point.resident as f64)));
+    }
+    let by_size: Vec<_> = classes
+        .iter()
+        .enumerate()
+        .map(|(at, (class, _))| (at + 2, over(&|point| point.class(*class) as f64)))
+        .collect();
+    let all = [
+        drawn("Live bytes and resident memory over time", Unit::Bytes, &memory, "RssAnon is read ten times a second."),
+        drawn(
+            "Live bytes by size over time",
+            Unit::Bytes,
+            &by_size,
+            "The sizes with the most live bytes at the peak or the end.",
+        ),
+        drawn("Calls per second over time", Unit::PerSecond, &[(0, rate(info))], "All threads together."),
+    ];
+    let figure = |picture: &Picture| {
+        let (title, svg, caption) = (escaped(&picture.title), &picture.svg, prose(&picture.caption));
+        format!("<figure>\n<h3>{title}</h3>\n{svg}<figcaption>{caption}</figcaption>\n</figure>\n")
+    };
+    format!("<div class=\"pictures\">\n{}</div>\n", all.iter().flatten().map(figure).collect::<String>())
+}
+
+/// Calls per second over time. Short steps are joined: a single call just before the end would be millions a second.
+fn rate(info: &Info) -> Vec<(f64, f64)> {
+    let least = info.merged.nanos / RATE_STEPS + 1;
+    let mut rates = Vec::new();
+    let mut begun = info.curve.first().map_or((0, 0), |point| (point.nanos, point.events));
+    for point in &info.curve {
+        let passed = point.nanos.saturating_sub(begun.0);
+        if passed >= least {
+            let calls = point.events.saturating_sub(begun.1);
+            rates.push((point.nanos as f64 / 1e3, calls as f64 * 1e9 / passed as f64));
+            begun = (point.nanos, point.events);
+        }
+    }
+    rates
+}
+
+/// Lines over time, each with its number in the legend; `None` without a point.
+fn drawn(title: &str, unit: Unit, lines: &[(usize, Vec<(f64, f64)>)], caption: &str) -> Option<Picture> {
+    let points = || lines.iter().flat_map(|(_, line)| line.iter());
+    points().next()?;
+    let time = Scale::linear(Unit::Microseconds, points().map(|(time, _)| *time));
+    let value = Scale::linear(unit, points().map(|(_, value)| *value));
+    let svg = Canvas::paint(title, |canvas| {
+        canvas.level(&time, "time since the start");
+        canvas.upright(&value);
+        let mut ends = Vec::new();
+        for (number, line) in lines {
+            let places: Vec<(f64, f64)> =
+                line.iter().map(|(at, height)| Canvas::place(time.share(*at), value.share(*height))).collect();
+            canvas.line(&places, palette::color(*number), 2.0);
+            ends.extend(places.last().map(|place| (*number, *place)));
+        }
+        let heights = spread(&ends.iter().map(|(_, place)| place.1).collect::<Vec<_>>(), 16.0);
+        let right = Canvas::place(1.0, 0.0).0;
+        for ((number, place), height) in ends.iter().zip(heights) {
+            canvas.line(&[*place, (right + 6.0, height)], palette::color(*number), 0.5);
+            canvas.word(&(number + 1).to_string(), (right + 10.0, height), Side::Left, palette::INK);
+        }
+    });
+    Some(Picture { title: title.into(), svg, caption: caption.into() })
+}
+
+/// A table: its heads, its rows, and for each row the share of its bar in percent, at the end.
+fn table(heads: &[&str], rows: impl Iterator<Item = (Vec<String>, f64)>) -> String {
+    let (last, others) = heads.split_last().expect("a table has columns");
+    let heads: String = others.iter().map(|head| format!("<th scope=\"col\">{head}</th>")).collect();
+    let row = |(cells, share): (Vec<String>, f64)| {
+        let (first, others) = cells.split_first().expect("a row has cells");
+        let others: String = others.iter().map(|cell| format!("<td>{}</td>", escaped(cell))).collect();
+        let first = escaped(first);
+        format!(
+            "<tr><th scope=\"row\">{first}</th>{others}<td class=\"bar\"><i style=\"width:{share:.1}%\"></i></td></tr>\n"
+        )
+    };
+    let rows: String = rows.map(row).collect();
+    format!(
+        "<div class=\"scroll\"><table>\n<thead><tr>{heads}<th scope=\"col\" class=\"bar\">{last}</th></tr></thead>\n\
+         <tbody>\n{rows}</tbody>\n</table></div>\n"
+    )
+}
+
+fn sizes(info: &Info) -> String {
+    let heads = ["size", "allocations", "bytes in all", "live at the peak", "live at the end", "", "part of the peak"];
+    let rows = info.classes.iter().map(|class| {
+        let grows = if class.grows { "grows" } else { "" };
+        let cells = [
+            up_to(class.up_to),
+            class.allocations.to_string(),
+            bytes(class.bytes),
+            bytes(class.at_peak),
+            bytes(class.at_end),
+            grows.to_string(),
+        ];
+        (cells.to_vec(), percent(class.at_peak, info.peak_live))
+    });
+    table(&heads, rows)
+}
+
+fn lifetimes(info: &Info) -> String {
+    let all: u64 = info.lifetimes.iter().map(|(_, count)| count).sum();
+    let rows = info.lifetimes.iter().map(|(name, count)| {
+        let name = if name.starts_with(|c: char| c.is_ascii_digit()) { format!("up to {name}") } else { name.clone() };
+        let share = percent(*count, all);
+        (vec![name, count.to_string(), format!("{share:.1} %")], share)
+    });
+    table(&["lifetime", "blocks", "", "part of all"], rows)
+}
+
+fn crossing(info: &Info) -> String {
+    format!(
+        "{} threads, up to {} at one time. Of the frees and reallocs {:.1} % are by another thread than the one that allocated.",
+        info.threads.len(),
+        info.most_threads,
+        percent(info.crossing, info.frees + info.resizes)
+    )
+}
+
+fn threads(info: &Info) -> String {
+    let mut threads = info.threads.clone();
+    threads.sort_by_key(|thread| std::cmp::Reverse(thread.events));
+    let more = threads.len().saturating_sub(SHOWN_THREADS);
+    let most = threads.first().map_or(0, |thread| thread.events);
+    let rows = threads.iter().take(SHOWN_THREADS).map(|thread| {
+        let lived = thread.last_nanos.saturating_sub(thread.first_nanos);
+        let rate = thread.events as f64 / (lived.max(1) as f64 / 1e9);
+        let cells = [
+            thread.thread.to_string(),
+            thread.events.to_string(),
+            // A thread of one call has no rate.
+            if lived > 0 { Unit::PerSecond.show(rate) } else { "-".into() },
+            span(thread.first_nanos),
+            if thread.ended { span(thread.last_nanos) } else { "-".into() },
+        ];
+        (cells.to_vec(), percent(thread.events, most))
+    });
+    let table = table(&["thread", "calls", "rate", "first call", "ended", "calls"], rows);
+    if more > 0 { format!("{table}<p class=\"note\">and {more} more</p>\n") } else { table }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use allocanary_trace::coder::{Event, How};
+    use allocanary_trace::info::info;
+    use allocanary_trace::reader::Trace;
+    use allocanary_trace::sample::Sample;
+
+    #[test]
+    fn a_page_shows_what_the_trace_tells() {
+        let mut sample = Sample::new(4096);
+        for at in 0..4000_u64 {
+            // 1000 bytes that stay, and 100 (104 in the trace) that another thread frees.
+            let address = 0x10_0000 + at * 2048;
+            sample.event(0, at * 1000, Event::New { how: How::Malloc, address, size: 1000 });
+            sample.event(0, at * 1000 + 10, Event::New { how: How::Malloc, address: address + 1024, size: 100 });
+            sample.event(1, at * 1000 + 200, Event::Free { address: address + 1024 });
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.trace");
+        std::fs::write(&path, sample.finish()).unwrap();
+        let mut found = info(&Trace::open(&path).unwrap()).unwrap();
+        found.header.command = "/bin/server <b>".into();
+        let html = page(&found);
+        for text in [
+            "What server allocates",
+            "/bin/server &lt;b&gt;",
+            "8000 allocations of 4.21 MiB, 4000 frees",
+            "These sizes grow",
+            "513 B to 1.00 KiB: 3.81 MiB at the end",
+            "Of the frees and reallocs 100.0&nbsp;% are by another thread",
+            "<td>4000</td><td>50.0 %</td>",
+            "Live bytes by size over time",
+        ] {
+            assert!(html.contains(text), "{text}: {html}");
+        }
+        assert_eq!(html.matches("<svg viewBox").count(), 3);
+        assert!(!html.contains("What is missing"));
+        found.merged.strays = 5;
+        assert!(page(&found).contains("5 frees of blocks that are not in the trace"));
+    }
+}
