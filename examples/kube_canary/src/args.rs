@@ -109,7 +109,8 @@ struct Peers {
 #[command(next_help_heading = "Targets outside of the mesh")]
 struct Targets {
     /// dns:NAME, tcp:HOST:PORT, http://HOST/PATH or https://HOST/PATH, such as an ingress or the API server
-    /// (https://kubernetes.default.svc/readyz); may be repeated.
+    /// (https://kubernetes.default.svc/readyz); may be repeated. Whose certificates are trusted: those of the service account's CA
+    /// and of the system; if the environment variable SSL_CERT_FILE names a file (PEM), those of that file only.
     #[arg(long, value_name = "TARGET", value_parser = Target::parse)]
     target: Vec<Target>,
     /// From one check of a target to the next.
