@@ -249,7 +249,9 @@ async fn place(mut asked: mpsc::Receiver<TcpStream>, crowded: &Notify, site: &Ar
                 _ = ended => {}
             }
             drop(permit);
-            if MOST_OPEN - room.available_permits() <= FEW && crowd.swap(false, Ordering::Relaxed) {
+            // Each of the last few to go gives back what it had, and the last but one ends it: one that stays is Prometheus'.
+            let open = MOST_OPEN - room.available_permits();
+            if open <= FEW && crowd.fetch_and(open > 1, Ordering::Relaxed) {
                 let _ = allocanary::tuning::purge();
             }
         });
