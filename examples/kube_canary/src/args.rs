@@ -109,7 +109,8 @@ struct Peers {
 #[command(next_help_heading = "Targets outside of the mesh")]
 struct Targets {
     /// dns:NAME, tcp:HOST:PORT, http://HOST/PATH or https://HOST/PATH, such as an ingress or the API server
-    /// (https://kubernetes.default.svc/readyz); may be repeated.
+    /// (https://kubernetes.default.svc/readyz); may be repeated. Whose certificates are trusted: those of the service account's CA
+    /// and of the system; if the environment variable SSL_CERT_FILE names a file (PEM), those of that file only.
     #[arg(long, value_name = "TARGET", value_parser = Target::parse)]
     target: Vec<Target>,
     /// From one check of a target to the next.
@@ -126,6 +127,9 @@ struct Metrics {
     /// Threads of the web server; 0 serves on the prober's own.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=1024))]
     http_threads: u16,
+    /// What the web server's threads do with freed memory 200 ms after the last request. Needs --http-threads.
+    #[arg(long, value_name = "POLICY", value_enum, default_value_t = IdleThreads::Keep)]
+    idle_threads: IdleThreads,
     /// The series of each peer [default: basic, or all with --latency or --buckets].
     #[arg(long, value_name = "SET", value_enum)]
     series: Option<Series>,
@@ -173,6 +177,16 @@ enum Latency {
     Native,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+// As the parameter of the studies is written.
+#[value(rename_all = "snake_case")]
+enum IdleThreads {
+    /// They keep it for the next request.
+    Keep,
+    /// Each gives back its cache, the free pages of its arena and of its stack, as far as the allocator can.
+    GiveBack,
+}
+
 /// The options of this process. Help, version and what cannot be parsed end it, with code 0 or 2.
 ///
 /// # Errors
@@ -199,6 +213,11 @@ fn options(line: Line) -> Result<Options> {
             "--series basic has no such round-trip times; leave out --latency and --buckets, or ask for --series all";
         return Err(Error::Input(text.into()));
     }
+    let gives_back = metrics.idle_threads == IdleThreads::GiveBack;
+    if gives_back && metrics.http_threads == 0 {
+        let text = "--idle-threads give_back: the web server has no threads; add --http-threads N, or leave it out";
+        return Err(Error::Input(text.into()));
+    }
     let timeout = probing.timeout.unwrap_or(probing.interval);
     if timeout > probing.interval * MOST_INTERVALS {
         return Err(Error::Input(format!(
@@ -222,6 +241,7 @@ fn options(line: Line) -> Result<Options> {
         peer_port: probing.peer_port.unwrap_or(metrics.listen.port()),
         udp_port: probing.udp_port,
         http_threads: metrics.http_threads.into(),
+        idle_threads_give_back: gives_back,
         peers: named.into_iter().filter_map(values::Named::peer).collect(),
         peer_hosts: hosts.into_iter().filter_map(values::Named::host).collect(),
         targets: targets.target,
@@ -295,6 +315,8 @@ mod tests {
         assert!(options.all_series && !options.label_addresses, "quantiles are among all series");
         assert_eq!(options.bounds.nanos(), [1_000_000, 10_000_000]);
         assert_eq!((&*options.node, options.own_addresses.len(), options.grace), ("n", 2, Duration::ZERO));
+        let options = parse(&["--http-threads", "4", "--idle-threads", "give_back"]).unwrap();
+        assert_eq!((options.http_threads, options.idle_threads_give_back), (4, true));
     }
 
     #[test]
@@ -319,6 +341,7 @@ mod tests {
             (&["--series", "basic", "--latency", "histogram"], "--series all"),
             (&["--listen", "9427"], "--listen"),
             (&["--udp-port", "0"], "--udp-port"),
+            (&["--idle-threads", "give_back"], "add --http-threads N"),
             (&["--peers-max", "0"], "--peers-max"),
             (&["--peers-dns", "bad..name"], "bad..name"),
             (&["--peers-dns", "."], "found none"),

@@ -31,6 +31,8 @@ pub struct Options {
     pub udp_port: u16,
     /// Threads of the web server; 0 serves on the prober's own thread.
     pub http_threads: usize,
+    /// Threads of the web server give the memory that they keep back to the system when nobody asks any more.
+    pub idle_threads_give_back: bool,
     /// Peers that were named one by one.
     pub peers: Vec<Peer>,
     /// Peers that were named by their hosts: name, and the node's name.
@@ -100,6 +102,7 @@ impl Default for Options {
             peer_port: 9427,
             udp_port: 8917,
             http_threads: 0,
+            idle_threads_give_back: false,
             peers: vec![],
             peer_hosts: vec![],
             targets: vec![],

@@ -4,10 +4,10 @@
 #
 #   KERNEL=path examples/kube_canary/tests/cores.sh BINARY [CPUS...]     2 and 40
 #
-# Eight peers on the guest's loopback interface by ICMP each second, all settings at their default; after 30 s, and again
-# after 400 scrapes with gzip, each over a connection of its own. Memory in kB as smaps_rollup counts it, which is exact: the
-# VmRSS of a kernel with 40 processors may be off by a megabyte. What it needs, and what TIMEOUT and ACCEL are, says
-# examples/vm/boot.sh; exit code 77 where that is missing. Emulated processors take minutes.
+# Eight peers on the guest's loopback interface each second, with the flags of the manifests; after 30 s, and again after 400
+# scrapes with gzip, each over a connection of its own. Memory in kB as smaps_rollup counts it, which is exact: the VmRSS of a
+# kernel with 40 processors may be off by a megabyte. What it needs, and what TIMEOUT and ACCEL are, says examples/vm/boot.sh; exit
+# code 77 where that is missing. Emulated processors take minutes.
 set -euo pipefail
 
 [ $# -ge 1 ] || { sed -n '2,/^set -e/ s/^# \{0,1\}//p' "$0" >&2; exit 2; }
@@ -26,7 +26,7 @@ memory() {
 }
 # As the image sets it.
 export GLIBC_TUNABLES=glibc.malloc.tcache_count=0
-./kube_canary --peers-file peers --protocol icmp --listen 127.0.0.1:9427 >&2 &
+./kube_canary --peers-file peers --protocol icmp,udp --peers-max 32 --listen 127.0.0.1:9427 >&2 &
 canary=$!
 sleep 30
 printf '| %d | ' "$(grep -c ^processor /proc/cpuinfo)"
@@ -39,12 +39,13 @@ done
 memory
 # A page that is gzipped says so in its first bytes.
 gzip -dc /tmp/page >/tmp/text || failed=$((failed + 1))
-awk -v failed=$failed '/^kube_canary_probes_sent_total/ { sent += $NF } /^kube_canary_lost_total/ { lost += $NF }
-    END { printf "%d | %d | %d |\n", sent, lost, failed }' /tmp/text
+awk -v failed=$failed '/^kube_canary_replies_total/ { replies += $NF } /^kube_canary_lost_total/ { lost += $NF }
+    END { printf "%d | %d | %d |\n", replies, lost, failed; exit failed || !replies }' /tmp/text
+ended=$?
 kill $canary
-[ $failed -eq 0 ]
+exit $ended
 GUEST
-echo "| cores | RSS | anon | threads | RSS after 400 scrapes | anon | threads | sent | lost | scrapes failed |"
+echo "| cores | RSS | anon | threads | RSS after 400 scrapes | anon | threads | replies | lost | scrapes failed |"
 echo "|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
 for cpus; do
     TIMEOUT=${TIMEOUT:-900} "$here/../../vm/boot.sh" "$cpus" 2G "$work" 'sh ./measure'

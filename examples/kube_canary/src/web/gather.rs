@@ -15,15 +15,16 @@ use tokio::task::JoinSet;
 
 use super::brief::{self, Brief, Cell};
 use super::client;
-use super::verdict::{self, Edge, Verdict};
+use super::verdict::{self, Edge, Verdict, Well};
 use crate::mesh::Shared;
 
 /// Rows and columns of a picture: more cannot be read. Of a larger mesh those are shown that have most trouble.
 const MOST_SHOWN: usize = 200;
 /// Canaries that are asked what they see.
 const MOST_NODES: usize = 2000;
-/// Pairs that are remembered while a picture is made; then only those that have trouble, up to twice as many.
-const MOST_EDGES: usize = MOST_SHOWN * MOST_SHOWN;
+/// Pairs that are remembered while a picture is made: all of as many nodes as are asked, if each probes 32 others as in the manifests.
+/// Of more only those are remembered that have trouble, up to twice as many; the others are counted.
+const MOST_EDGES: usize = MOST_NODES * 32;
 /// Canaries that are asked at the same time.
 const AT_ONCE: usize = 16;
 /// A look takes no longer, however many do not answer.
@@ -70,6 +71,8 @@ struct Node {
     own: bool,
     /// Why its row is empty.
     problem: Option<String>,
+    /// Its row has no more than what is bad: a pair that is not there is well, or is not probed.
+    only_bad: bool,
 }
 
 impl Serialize for Cell {
@@ -116,7 +119,7 @@ impl Gatherer {
         let unasked = nodes.len().saturating_sub(MOST_NODES);
         nodes.truncate(MOST_NODES);
         let columns = Columns::of(&nodes);
-        let mut edges = Edges::default();
+        let mut edges = Edges::of(nodes.len());
         if let Some(row) = nodes.iter().position(|node| node.own) {
             edges.add(row, &columns, brief::own(&self.mesh.lock()));
         }
@@ -155,7 +158,7 @@ impl Gatherer {
         };
         // What was read by then is shown.
         let _ = tokio::time::timeout(DEADLINE, all).await;
-        Picture::of(nodes, edges.all, unasked)
+        Picture::of(nodes, edges, unasked)
     }
 
     /// All nodes by their names, this canary's own first where there are more than are asked.
@@ -172,6 +175,7 @@ impl Gatherer {
                     cordoned: peer.cordoned,
                     own: self.own_addresses.contains(&peer.address),
                     problem: None,
+                    only_bad: false,
                 });
             }
         }
@@ -186,6 +190,7 @@ impl Gatherer {
                     cordoned: false,
                     own: true,
                     problem: None,
+                    only_bad: false,
                 }),
             }
         }
@@ -198,7 +203,10 @@ impl Gatherer {
 
 impl Picture {
     /// Of all nodes, and all pairs that are known.
-    fn of(nodes: Vec<Node>, edges: Vec<Edge>, unasked: usize) -> Picture {
+    fn of(mut nodes: Vec<Node>, edges: Edges, unasked: usize) -> Picture {
+        let Edges { all: edges, well } = edges;
+        nodes.iter_mut().zip(&well).for_each(|(node, well)| node.only_bad = well.from > 0);
+
         let full: Vec<String> = nodes.iter().map(Node::title).collect();
         let named: Vec<&str> = nodes.iter().map(|node| &*node.name).filter(|name| !name.is_empty()).collect();
         let ending = verdict::ending(&named).to_string();
@@ -207,7 +215,7 @@ impl Picture {
             nodes.iter().enumerate().filter_map(|(at, node)| Some((at, node.problem.as_deref()?))).collect();
         let told = nodes.len() - silent.len();
         let silent = silent.iter().take(MOST_SILENT).map(|(at, why)| format!("{}: {why}", names[*at])).collect();
-        let verdict = verdict::verdict(&names, &edges);
+        let verdict = verdict::verdict(&names, &edges, &well);
         // Those that are shown, by their new places.
         let mut trouble: Vec<(u32, usize)> = (0..nodes.len()).map(|at| (0, at)).collect();
         for edge in edges.iter().filter(|edge| edge.is_bad()) {
@@ -244,12 +252,18 @@ impl Node {
 }
 
 /// Who sees whom: of a large mesh a few of all pairs.
-#[derive(Default)]
 struct Edges {
     all: Vec<Edge>,
+    /// For each node, the pairs that are not among them.
+    well: Vec<Well>,
 }
 
 impl Edges {
+    /// None yet, of so many nodes.
+    fn of(nodes: usize) -> Self {
+        Edges { all: Vec::new(), well: vec![Well::default(); nodes] }
+    }
+
     /// Takes what one canary sees.
     fn add<'a>(&mut self, row: usize, columns: &Columns, seen: impl Iterator<Item = (IpAddr, &'a str, Cell)>) {
         for (address, name, cell) in seen {
@@ -257,6 +271,9 @@ impl Edges {
             let edge = Edge { from: row as u16, to: *column as u16, cell };
             if self.all.len() < if edge.is_bad() { 2 * MOST_EDGES } else { MOST_EDGES } {
                 self.all.push(edge);
+            } else {
+                self.well[row].from += 1;
+                self.well[*column].to += 1;
             }
         }
     }
@@ -288,6 +305,7 @@ mod tests {
             cordoned: false,
             own: number == 0,
             problem: None,
+            only_bad: false,
         }
     }
 
@@ -300,6 +318,7 @@ mod tests {
             Edge { from: from as u16, to: to as u16, cell: Cell { loss_permille, p50_us: Some(200) } }
         };
         let edges: Vec<Edge> = (0..1000).flat_map(|from| (1..=32).map(move |step| edge(from, step))).collect();
+        let edges = Edges { all: edges, well: vec![Well::default(); 1000] };
         let picture = Picture::of((0..1000).map(node).collect(), edges, 3);
         assert_eq!((picture.nodes.len(), picture.left_out, picture.told), (200, 803, 1000));
         assert_eq!(picture.cells.len(), 200 * 200);
@@ -308,5 +327,26 @@ mod tests {
         assert_eq!(picture.ending, ".eu.internal");
         assert_eq!(picture.verdict.says, ["node-0777's outgoing side loses 12 %."]);
         assert_eq!(picture.cells.iter().flatten().filter(|cell| cell.loss_permille > 0).count(), 32);
+    }
+
+    /// Five hundred that all probe each other are more pairs than are remembered.
+    #[test]
+    fn a_node_whose_good_pairs_are_not_remembered_is_not_cut_off() {
+        let nodes: Vec<Node> = (0..500).map(node).collect();
+        let columns = Columns::of(&nodes);
+        let mut edges = Edges::of(nodes.len());
+        for row in 0..500 {
+            let bad = |column: usize| (row == 498 && column == 499) || column == 300;
+            let cell = |column| Cell { loss_permille: if bad(column) { 1000 } else { 0 }, p50_us: Some(200) };
+            let seen = nodes.iter().enumerate().filter(|(column, _)| *column != row);
+            edges.add(row, &columns, seen.map(|(column, node)| (node.address.unwrap(), &*node.name, cell(column))));
+        }
+        assert!(edges.all.len() < 500 * 499 && edges.all.len() >= MOST_EDGES);
+        let picture = Picture::of(nodes, edges, 0);
+        assert_eq!(picture.verdict.says, ["Nobody reaches node-0300.", "node-0498 does not reach node-0499."]);
+        let whole = |name: &str| !picture.nodes.iter().find(|node| node.name.starts_with(name)).unwrap().only_bad;
+        assert!(whole("node-0000") && !whole("node-0498"));
+        let pairs = picture.cells.iter().flatten();
+        assert_eq!(pairs.filter(|cell| cell.loss_permille > 0).count(), 200, "199 of node 300, and one");
     }
 }

@@ -21,6 +21,7 @@ mod page;
 mod pages;
 mod press;
 mod protobuf;
+mod quiet;
 mod readiness;
 mod routes;
 mod series;

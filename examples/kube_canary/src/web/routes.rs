@@ -22,6 +22,7 @@ use super::json::{self, Identity};
 use super::labels::Labels;
 use super::pages::{Kind, Pages};
 use super::press::{Press, Refusal};
+use super::quiet::Quiet;
 use super::readiness::ready;
 use super::series::Series;
 use super::{negotiation, page, series};
@@ -53,6 +54,8 @@ pub(super) struct Site {
     pub(super) labels: Mutex<Labels>,
     /// Whether it was said that the series of all peers are too many.
     pub(super) said_too_large: AtomicBool,
+    /// Who waits for the end of requests.
+    pub(super) quiet: Quiet,
     /// By the canary's clock.
     pub(super) started_ns: u64,
 }
@@ -62,6 +65,7 @@ type Answer = Response<Full<Bytes>>;
 impl Site {
     /// Answers a request of which the head was read.
     pub(super) async fn answer<B>(&self, request: Request<B>) -> Answer {
+        self.quiet.request();
         let headers = request.headers();
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "GET and HEAD only\n");

@@ -27,6 +27,7 @@ use super::labels::Labels;
 use super::lobby::{Lobby, MOST_ASKED};
 use super::metrics::MeshCollector;
 use super::pages::Pages;
+use super::quiet::Quiet;
 use super::routes::Site;
 use super::series::Series;
 use crate::clock;
@@ -59,6 +60,8 @@ pub struct Server {
     listener: StdListener,
     site: Arc<Site>,
     threads: usize,
+    /// Threads that wait give back their memory.
+    give_back: bool,
 }
 
 impl Server {
@@ -89,10 +92,12 @@ impl Server {
             native: options.native,
             labels: Mutex::new(Labels::new(options.label_addresses)),
             said_too_large: AtomicBool::new(false),
+            quiet: Quiet::default(),
             started_ns: clock::now(),
         };
         site.warm();
-        Ok(Server { listener, site: Arc::new(site), threads: options.http_threads })
+        let (threads, give_back) = (options.http_threads, options.idle_threads_give_back);
+        Ok(Server { listener, site: Arc::new(site), threads, give_back })
     }
 
     /// Where it listens: where port 0 was asked for, the port that the system chose.
@@ -102,7 +107,7 @@ impl Server {
 
     /// Serves until it is dropped; ends only where the system takes the listening socket away.
     pub async fn run(self) -> Result<()> {
-        let Server { listener, site, threads } = self;
+        let Server { listener, site, threads, give_back } = self;
         if threads == 0 {
             return serve(listener, site).await;
         }
@@ -113,6 +118,11 @@ impl Server {
             .enable_all()
             .build()
             .map_err(system)?;
+        if give_back {
+            let site = site.clone();
+            let thread_gives_back = || drop(allocanary::tuning::thread_idle());
+            runtime.spawn(async move { site.quiet.follow(threads, thread_gives_back).await });
+        }
         let runtime = Threads(Some(runtime));
         match runtime.0.as_ref().map(|runtime| runtime.spawn(serve(listener, site))) {
             Some(serving) => joined(serving.await),
@@ -249,7 +259,9 @@ async fn place(mut asked: mpsc::Receiver<TcpStream>, crowded: &Notify, site: &Ar
                 _ = ended => {}
             }
             drop(permit);
-            if MOST_OPEN - room.available_permits() <= FEW && crowd.swap(false, Ordering::Relaxed) {
+            // Each of the last few to go gives back what it had, and the last but one ends it: one that stays is Prometheus'.
+            let open = MOST_OPEN - room.available_permits();
+            if open <= FEW && crowd.fetch_and(open > 1, Ordering::Relaxed) {
                 let _ = allocanary::tuning::purge();
             }
         });

@@ -80,20 +80,28 @@ impl Side {
     }
 }
 
-/// Says it. `names` are those of the nodes, `edges` all pairs of which something is known.
-pub(super) fn verdict(names: &[&str], edges: &[Edge]) -> Verdict {
-    if edges.is_empty() {
+/// Pairs of a node that are well and that nobody remembers: as the one that probes, and as the one that is probed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Well {
+    pub(super) from: u32,
+    pub(super) to: u32,
+}
+
+/// Says it. `names` are those of the nodes, `edges` all pairs of which something is known, but for those that `well` counts, for
+/// each node.
+pub(super) fn verdict(names: &[&str], edges: &[Edge], well: &[Well]) -> Verdict {
+    let all = edges.len() + well.iter().map(|well| well.from as usize).sum::<usize>();
+    if all == 0 {
         return Verdict { ok: true, says: vec!["Nobody has told yet what it sees.".into()] };
     }
     let mut findings: Vec<(Fault, u32, String)> = Vec::new();
     for fault in [Fault::Down, Fault::Loss, Fault::Slow] {
-        of_fault(fault, names, edges, &mut findings);
+        of_fault(fault, names, edges, well, &mut findings);
     }
     if findings.is_empty() {
         let lost = edges.iter().map(|edge| u64::from(edge.cell.loss_permille)).sum::<u64>();
-        let lost =
-            if lost == 0 { "nothing is lost".into() } else { format!("{} lost", share(lost, edges.len() as u64)) };
-        let says = format!("All is well: of {} paths each answers, {lost}.", edges.len());
+        let lost = if lost == 0 { "nothing is lost".into() } else { format!("{} lost", share(lost, all as u64)) };
+        let says = format!("All is well: of {all} paths each answers, {lost}.");
         return Verdict { ok: true, says: vec![says] };
     }
     findings.sort_by(|(one, weight, _), (other, than, _)| (other, than).cmp(&(one, weight)));
@@ -105,7 +113,7 @@ pub(super) fn verdict(names: &[&str], edges: &[Edge]) -> Verdict {
     Verdict { ok: false, says }
 }
 
-fn of_fault(fault: Fault, names: &[&str], edges: &[Edge], findings: &mut Vec<(Fault, u32, String)>) {
+fn of_fault(fault: Fault, names: &[&str], edges: &[Edge], well: &[Well], findings: &mut Vec<(Fault, u32, String)>) {
     // What is down is not lossy or slow as well, but it is one of all.
     let is_bad = |edge: &&Edge| edge.fault() == Some(fault);
     if !edges.iter().any(|edge| is_bad(&edge)) {
@@ -113,6 +121,10 @@ fn of_fault(fault: Fault, names: &[&str], edges: &[Edge], findings: &mut Vec<(Fa
     }
     let mut out = vec![Side::default(); names.len()];
     let mut into = out.clone();
+    for (at, well) in well.iter().enumerate() {
+        out[at].all = well.from;
+        into[at].all = well.to;
+    }
     for edge in edges {
         for side in [&mut out[usize::from(edge.from)], &mut into[usize::from(edge.to)]] {
             side.all += 1;
@@ -144,7 +156,8 @@ fn of_fault(fault: Fault, names: &[&str], edges: &[Edge], findings: &mut Vec<(Fa
             Fault::Loss => "lose probes",
             Fault::Slow => "are slow",
         };
-        let text = format!("{bad} of {} paths {what}: more than single nodes or links explain.", edges.len());
+        let all = out.iter().map(|side| side.all).sum::<u32>();
+        let text = format!("{bad} of {all} paths {what}: more than single nodes or links explain.");
         return findings.push((fault, u32::MAX, text));
     }
     for (at, name) in names.iter().enumerate() {
@@ -251,7 +264,17 @@ mod tests {
                 Edge { from: from as u16, to: to as u16, cell: Cell { loss_permille, p50_us } }
             })
             .collect();
-        let told = verdict(&NAMES[..nodes], &edges);
+        let told = verdict(&NAMES[..nodes], &edges, &[]);
+        // The same where only the bad ones are remembered.
+        let (bad, rest): (Vec<Edge>, Vec<Edge>) = edges.iter().copied().partition(Edge::is_bad);
+        let mut well = vec![Well::default(); nodes];
+        for edge in rest {
+            well[usize::from(edge.from)].from += 1;
+            well[usize::from(edge.to)].to += 1;
+        }
+        if !told.ok {
+            assert_eq!(verdict(&NAMES[..nodes], &bad, &well), told);
+        }
         assert_eq!(told.ok, !edges.iter().any(Edge::is_bad));
         told.says
     }

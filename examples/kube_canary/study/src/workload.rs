@@ -1,5 +1,6 @@
 //! `canary`: the network canary probes peers on loopback and is scraped.
 
+use std::borrow::Cow;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
@@ -25,6 +26,12 @@ pub const WORKLOAD: Workload = Workload {
         parameter("scrapes", COUNT, "400", "gzipped scrapes, over as many connections as there are cores"),
         parameter("interval", MILLIS, "250", "milliseconds from one probe of a peer to the next"),
         parameter("idle", MILLIS, "500", "milliseconds of rest before `idle` is read"),
+        parameter(
+            "idle_threads",
+            Kind::words(IDLE_THREADS),
+            "keep",
+            "server threads keep their freed memory 200 ms after the last scrape, or give it back",
+        ),
     ],
     seconds: 1.5,
     grows_with: &[],
@@ -32,6 +39,8 @@ pub const WORKLOAD: Workload = Workload {
     run,
 };
 
+/// The words of `idle_threads`, as those of the workload `server`.
+const IDLE_THREADS: &[Cow<str>] = &[Cow::Borrowed("keep"), Cow::Borrowed("give_back")];
 const COUNT: Kind = Kind::Number { min: 1, max: 100_000 };
 const MILLIS: Kind = Kind::Number { min: 1, max: 600_000 };
 
@@ -49,6 +58,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         listen: (Ipv4Addr::LOCALHOST, 0).into(),
         udp_port: free_port()?,
         http_threads: servers,
+        idle_threads_give_back: setup.word("idle_threads")? == "give_back",
         peers: loopback(peers),
         // As it was when the table of the README was measured.
         all_series: true,

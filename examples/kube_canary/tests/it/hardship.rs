@@ -147,3 +147,66 @@ fn a_crowd_of_slow_readers_stays_within_the_limit_of_the_manifest() {
         until("it serves again", || canary.get("/metrics").is_some());
     }
 }
+
+/// So many scrapes, one after the other over one connection, as Prometheus makes them. Gives how many came whole.
+fn scrape(mut stream: std::net::TcpStream, times: usize) -> usize {
+    let request = b"GET /metrics HTTP/1.1\r\nhost: a\r\naccept-encoding: gzip\r\n\r\n";
+    let mut answer = Vec::new();
+    let mut piece = [0; 16 * 1024];
+    for time in 0..times {
+        let _ = stream.write_all(request);
+        answer.clear();
+        let whole = |answer: &[u8]| {
+            let head = answer.windows(4).position(|four| four == b"\r\n\r\n")?;
+            let text = std::str::from_utf8(&answer[..head]).ok()?;
+            let length = text.lines().find_map(|line| line.strip_prefix("content-length: "))?.parse::<usize>().ok()?;
+            (answer.len() >= head + 4 + length).then(|| text.starts_with("HTTP/1.1 200"))
+        };
+        loop {
+            match whole(&answer) {
+                Some(true) => break,
+                Some(false) => return time,
+                None => {}
+            }
+            match stream.read(&mut piece) {
+                Ok(length @ 1..) => answer.extend_from_slice(&piece[..length]),
+                _ => return time,
+            }
+        }
+    }
+    times
+}
+
+/// Whoever scrapes: what connections needed is given back when they are gone.
+#[test]
+fn scrapes_leave_no_memory_behind_however_many_connections_they_come_by() {
+    for peers in [8, 100] {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let lines = loopback(peers).into_iter().enumerate().map(|(at, peer)| format!("{} node-{at}\n", peer.address));
+        std::fs::write(file.path(), lines.collect::<String>()).unwrap();
+        let mut command = command(&["--protocol=udp", &format!("--udp-port={}", free_port())]);
+        // As the image sets it.
+        command.env("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0");
+        command.arg(format!("--peers-file={}", file.path().display()));
+        let canary = Canary::start(&mut command);
+        until("every peer has answered", || canary.sum("peer_up", "") == f64::from(peers));
+        // Two seconds after its start it gives back what the start took.
+        std::thread::sleep(Duration::from_secs(4));
+        for connections in [1, 8, 40] {
+            let before = canary.resident();
+            let done: usize = std::thread::scope(|scope| {
+                let start = || scope.spawn(|| canary.connect().map_or(0, |stream| scrape(stream, 400 / connections)));
+                let scrapers: Vec<_> = (0..connections).map(|_| start()).collect();
+                scrapers.into_iter().map(|scraper| scraper.join().unwrap()).sum()
+            });
+            assert_eq!(done, 400, "scrapes over {connections} connections");
+            std::thread::sleep(Duration::from_millis(200));
+            let after = canary.resident();
+            println!("{peers} peers, {connections} connections: {before} kB, then {after} kB");
+            assert!(
+                after * 100 <= before * 105,
+                "{peers} peers, {connections} connections: {before} kB, then {after} kB"
+            );
+        }
+    }
+}

@@ -14,3 +14,23 @@ fn what_git_ignores_is_not_sent_to_docker() {
         }
     }
 }
+
+/// cargo takes a package that is not there for no error: it would be built for size as the rest, and scrapes be slow.
+#[test]
+fn the_image_s_profile_is_the_one_that_the_dockerfile_names_and_its_packages_are_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let read = |path: &str| fs::read_to_string(root.join(path)).unwrap();
+    let (docker, manifest, lock) =
+        (read("examples/kube_canary/deploy/Dockerfile"), read("Cargo.toml"), read("Cargo.lock"));
+    let words: Vec<&str> = docker.split_whitespace().collect();
+    let profile = words.windows(2).find(|pair| pair[0] == "--profile").expect("the Dockerfile names a profile")[1];
+    assert!(manifest.contains(&format!("\n[profile.{profile}]\n")), "{profile} is not in Cargo.toml");
+    assert!(docker.contains(&format!("/{profile}/kube_canary\"")), "the program is where that profile puts it");
+    let start = format!("[profile.{profile}.package.");
+    let packages: Vec<&str> =
+        manifest.lines().filter_map(|line| line.strip_prefix(&*start)?.strip_suffix(']')).collect();
+    assert!(!packages.is_empty());
+    for package in packages {
+        assert!(lock.contains(&format!("\nname = \"{package}\"\n")), "{package} is not in Cargo.lock");
+    }
+}

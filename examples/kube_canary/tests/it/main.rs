@@ -10,3 +10,5 @@ mod input;
 mod manifests;
 mod probes;
 mod support;
+#[cfg(feature = "kubernetes")]
+mod targets;

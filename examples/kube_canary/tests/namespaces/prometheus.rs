@@ -52,13 +52,22 @@ impl Prometheus<'_> {
         serde_json::from_str(&self.net.get("b", "127.0.0.1:9999", path)).unwrap_or_default()
     }
 
-    /// What a query gives: the value of each series. None where Prometheus refuses it.
-    fn query(&self, text: &str) -> Option<Vec<f64>> {
+    /// What a query answers. None where Prometheus refuses it.
+    fn ask(&self, text: &str) -> Option<Vec<Value>> {
         let escaped: String = text.bytes().map(|byte| format!("%{byte:02x}")).collect();
         let answer = self.get(&format!("/api/v1/query?query={escaped}"));
+        (answer["status"] == "success").then(|| answer["data"]["result"].as_array().cloned().unwrap_or_default())
+    }
+
+    /// The value of each series that is a number. None where Prometheus refuses the query.
+    fn query(&self, text: &str) -> Option<Vec<f64>> {
         let value = |series: &Value| series["value"][1].as_str()?.parse().ok();
-        (answer["status"] == "success")
-            .then(|| answer["data"]["result"].as_array().into_iter().flatten().filter_map(value).collect())
+        self.ask(text).map(|series| series.iter().filter_map(value).collect())
+    }
+
+    /// How many series a query has, of numbers and of histograms.
+    fn series(&self, text: &str) -> usize {
+        self.ask(text).map_or(0, |series| series.len())
     }
 
     /// The alerts that wait or fire for a fault, each with its summary, in the order of their texts.
@@ -125,12 +134,9 @@ fn a_real_prometheus_scrapes_them_and_answers_the_queries_of_rules_and_dashboard
     for rule in rules {
         assert_eq!(rule["health"], "ok", "{rule}");
     }
-    let dashboard = std::fs::read_to_string(format!("{MONITORING}/dashboard.json")).unwrap();
-    let mut asked = Vec::new();
-    expressions(&serde_json::from_str(&dashboard).unwrap(), &mut asked);
+    let asked = dashboard();
     assert!(asked.len() >= 10, "{asked:?}");
     for text in asked {
-        let text = text.replace("$__rate_interval", "10s").replace("$peer_node", ".*").replace("$proto", ".*");
         let answer = prometheus.query(&text).unwrap_or_else(|| panic!("refused: {text}"));
         assert!(!answer.is_empty(), "nothing answers {text}");
     }
@@ -186,11 +192,11 @@ fn a_real_prometheus_names_the_source_the_node_and_the_pair() {
 
 /// What it takes from the canary are messages.
 #[test]
-fn a_real_prometheus_takes_native_histograms() {
+fn a_real_prometheus_takes_native_histograms_and_has_their_quantiles() {
     need!("ip", "prometheus");
     let net = Net::new(2);
     let flags = ["--interval=20ms", "--timeout=100ms", "--protocol=icmp", "--latency=native"];
-    let _canaries: Vec<Canary> = (0..2).map(|node| Canary::start(&net, node, &flags)).collect();
+    let canaries: Vec<Canary> = (0..2).map(|node| Canary::start(&net, node, &flags)).collect();
     let prometheus = Prometheus::start(&net, "1m");
     // Each of two sees the other, by two families.
     until(|| prometheus.one("count(kube_canary_peer_up == 1)") == Some(4.0), "Prometheus sees all links up");
@@ -200,6 +206,48 @@ fn a_real_prometheus_takes_native_histograms() {
     let count = prometheus.one(counted).unwrap();
     assert!((count - replies).abs() < 600.0, "{count} in histograms, {replies} replies a moment before");
     assert_eq!(prometheus.query("kube_canary_rtt_seconds_bucket"), Some(vec![]), "it took the native ones");
+
+    // A rate is of two scrapes at least.
+    let each = "histogram_quantile(0.99, rate(kube_canary_rtt_seconds[1m]))";
+    until(|| prometheus.query(each).is_some_and(|values| values.len() == 4), "each series has a 99th percentile");
+    let each = prometheus.query(each).unwrap();
+    assert!(each.iter().all(|p99| *p99 > 1e-6 && *p99 < 0.1), "{each:?}");
+    // The same replies in the page's classic buckets: the median is within those of the 40th and the 60th percentile.
+    let page = canaries[0].page();
+    let bounds: Vec<(f64, f64)> = kube_canary::histogram::Bounds::default()
+        .nanos()
+        .iter()
+        .map(|nanos| *nanos as f64 / 1e9)
+        .map(|bound| (bound, page.sum("rtt_seconds_bucket", &[("le", &bound.to_string())])))
+        .collect();
+    let all = page.sum("rtt_seconds_count", &[]);
+    let from = bounds.iter().rfind(|(_, below)| *below < 0.4 * all).map_or(0.0, |(bound, _)| *bound);
+    let to = bounds.iter().find(|(_, below)| *below > 0.6 * all).unwrap().0;
+    let median = "histogram_quantile(0.5, sum(rate(kube_canary_rtt_seconds{node=\"node-0\"}[1m])))";
+    let median = prometheus.one(median).unwrap();
+    assert!(median > from / 1.1 && median < to * 1.1, "a median of {median}, wanted {from} to {to}: {bounds:?}");
+
+    // The rule that alerts on slow peers has a value for each, and the dashboard's panels of round trips have data.
+    let rule = "kube_canary:rtt_seconds:p99_5m";
+    until(|| prometheus.query(rule).is_some_and(|values| values.len() == 2), "the rule knows both pairs");
+    let known = prometheus.query(rule).unwrap();
+    assert!(known.iter().all(|p99| *p99 > 1e-6 && *p99 < 0.1), "{known:?}");
+    let round_trips: Vec<String> =
+        dashboard().into_iter().filter(|text| text.contains("canary_rtt_seconds_bucket")).collect();
+    assert!(round_trips.len() >= 2, "{round_trips:?}");
+    for text in round_trips {
+        assert!(prometheus.series(&text) > 0, "nothing answers {text}");
+    }
+}
+
+/// What the dashboard asks for, about all peers.
+fn dashboard() -> Vec<String> {
+    let text = std::fs::read_to_string(format!("{MONITORING}/dashboard.json")).unwrap();
+    let mut asked = Vec::new();
+    expressions(&serde_json::from_str(&text).unwrap(), &mut asked);
+    let of_all =
+        |text: String| text.replace("$__rate_interval", "10s").replace("$peer_node", ".*").replace("$proto", ".*");
+    asked.into_iter().map(of_all).collect()
 }
 
 /// All values of the key `expr`.

@@ -7,7 +7,7 @@ use kube_canary::peer::Peer;
 use kube_canary::protocol::{Loss, Protocol};
 use serde_json::Value;
 
-use crate::client::get;
+use crate::client::{ask, get};
 use crate::fixture::{mesh, one_peer, options, serve};
 
 /// Where ICMP is refused UDP may still tell, and where nothing is answered that is what is shown.
@@ -73,4 +73,35 @@ fn the_mesh_is_gathered_from_the_peers() {
     let cells = picture["cells"].as_array().unwrap();
     assert_eq!((cells.len(), &cells[3 + 2][0], &cells[6 + 1][0]), (9, &0.into(), &0.into()), "{picture}");
     assert!(cells[3].is_null());
+}
+
+/// The verdict of `/mesh`, and a status that a monitor understands which reads no JSON.
+#[test]
+fn cluster_health_is_the_verdict_and_503_while_there_is_a_fault() {
+    let well = "All is well: of 1 paths each answers, nothing is lost.";
+    for (answered, status, says) in [(true, 200, well), (false, 503, "node-000 does not reach b.")] {
+        // Nobody listens there: who is asked for its row refuses at once.
+        let silent = [127, 0, 0, 9].into();
+        let mut mesh = Mesh::new(Bounds::default(), 0, 9, "node-000");
+        mesh.update("flags", vec![Peer::on(silent, "b")], 0);
+        let (id, _) = mesh.at(silent).unwrap();
+        let book = mesh.book(id, Protocol::Icmp).unwrap();
+        let sequence = book.send(0);
+        if answered {
+            book.answer(sequence, 150_000, None);
+        } else {
+            book.lost(sequence, Loss::Timeout);
+        }
+        let server = serve(&options(), Shared::new(mesh));
+        let health = get(server, "/cluster_health");
+        assert_eq!((health.status, health.header("content-type")), (status, Some("application/json")));
+        let verdict: Value = serde_json::from_str(&health.text()).unwrap();
+        assert_eq!(verdict, serde_json::json!({ "ok": answered, "says": [says] }));
+        let picture: Value = serde_json::from_str(&get(server, "/mesh").text()).unwrap();
+        assert_eq!(picture["verdict"], verdict);
+        let zipped = ask(server, "GET", "/cluster_health", "accept-encoding: gzip\r\n");
+        assert_eq!((zipped.status, zipped.gunzipped()), (status, health.text()), "gzipped it is the same");
+        let head = ask(server, "HEAD", "/cluster_health", "");
+        assert_eq!((head.status, head.body.len()), (status, 0));
+    }
 }

@@ -1,0 +1,110 @@
+//! The web server's threads, when nobody asks any more. In: requests. Out: each thread gives back the memory that it keeps, once,
+//! until there is work again.
+//!
+//! A thread keeps freed memory in its cache and its arena, and pages of its stack: no call of another thread returns them. It does
+//! so itself, in a task that it runs while it would wait.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::sleep;
+
+/// Without a request for so long the threads are idle. Scrapes come seconds apart, and those of one crowd follow each other.
+const QUIET: Duration = Duration::from_millis(200);
+/// The longest that a thread waits for the others, so that each gets one of the tasks. A request that comes then waits too.
+const MEETING: Duration = Duration::from_millis(20);
+
+/// Tells requests from none.
+#[derive(Debug, Default)]
+pub(super) struct Quiet {
+    requests: AtomicU64,
+    came: Notify,
+}
+
+impl Quiet {
+    /// There is work.
+    pub(super) fn request(&self) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.came.notify_one();
+    }
+
+    /// Has each of the runtime's threads call `give_back` when requests have come and come no more. Never ends.
+    pub(super) async fn follow(&self, threads: usize, give_back: fn()) {
+        let mut done = 0;
+        loop {
+            // No timer runs while nobody asks: a canary sleeps for most of its life. A notice may be of requests that are done.
+            while self.requests.load(Ordering::Relaxed) == done {
+                self.came.notified().await;
+            }
+            loop {
+                let before = self.requests.load(Ordering::Relaxed);
+                sleep(QUIET).await;
+                done = self.requests.load(Ordering::Relaxed);
+                if done == before {
+                    break;
+                }
+            }
+            let met = Arc::new((Mutex::new(0), Condvar::new()));
+            for _ in 0..threads {
+                let met = met.clone();
+                tokio::spawn(async move {
+                    give_back();
+                    meet(&met, threads);
+                });
+            }
+        }
+    }
+}
+
+/// Waits until all threads are here: one that waits takes no second task.
+fn meet((here, came): &(Mutex<usize>, Condvar), threads: usize) {
+    let mut here = here.lock().unwrap_or_else(PoisonError::into_inner);
+    *here += 1;
+    came.notify_all();
+    drop(came.wait_timeout_while(here, MEETING, |here| *here < threads));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::thread::ThreadId;
+
+    use super::*;
+
+    static GAVE_BACK: Mutex<Vec<ThreadId>> = Mutex::new(Vec::new());
+
+    fn give_back() {
+        GAVE_BACK.lock().unwrap().push(std::thread::current().id());
+    }
+
+    #[test]
+    fn each_thread_gives_back_once_after_the_last_request() {
+        const THREADS: usize = 4;
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_time().build().unwrap();
+        let quiet = Arc::new(Quiet::default());
+        let follows = quiet.clone();
+        runtime.spawn(async move { follows.follow(THREADS, give_back).await });
+        let calls = || GAVE_BACK.lock().unwrap().len();
+        std::thread::sleep(QUIET * 2);
+        assert_eq!(calls(), 0, "nobody has asked yet");
+        let mut done = 0;
+        // A second time too. Where the machine is so busy that threads miss each other, one may have had two of the tasks.
+        let all_met = (0..20).any(|_| {
+            GAVE_BACK.lock().unwrap().clear();
+            (0..10).for_each(|_| quiet.request());
+            let begun = std::time::Instant::now();
+            while calls() < THREADS {
+                assert!(begun.elapsed() < Duration::from_secs(60), "{} of {THREADS} calls", calls());
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            std::thread::sleep(QUIET * 2);
+            assert_eq!(calls(), THREADS, "once for all requests");
+            done += 1;
+            done > 1 && GAVE_BACK.lock().unwrap().iter().collect::<HashSet<_>>().len() == THREADS
+        });
+        assert!(all_met, "a thread never gave back");
+    }
+}
