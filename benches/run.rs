@@ -48,6 +48,7 @@ fn program(command: &mut Command) -> &mut Command {
 }
 
 /// The program alone.
+#[expect(clippy::zombie_processes, reason = "sys::reap waits for it, and brings its processor time")]
 fn seconds_bare() -> f64 {
     let mut command = Command::new("python3");
     let child = program(command.args(["-c", PROGRAM]).env("LD_PRELOAD", PRELOAD)).spawn().expect("python3 starts");
