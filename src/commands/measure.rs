@@ -25,7 +25,7 @@ use allocanary_study::rows;
 use allocanary_study::run::program::Launcher;
 use allocanary_study::run::{Builder, Ending, Roster, Runner, Store, Target, check_folder};
 use allocanary_study::summary::{About, Findings, Fold};
-use allocanary_study::{MOST_CELLS, Studies, Study, expected, find_shipped, plan, too_many};
+use allocanary_study::{MOST_CELLS, Studies, Study, find_shipped, plan, too_many};
 
 /// The features of this command's build. Its cells are built with the same ones.
 pub(super) const FEATURES: &str = env!("ALLOCANARY_FEATURES");
@@ -160,10 +160,8 @@ impl Measurement<'_> {
             studies.into_iter().map(|(study, planned)| (study, unmeasured(planned).collect())).collect();
 
         watch_interrupts();
-        let stretches: Vec<Stretch> = left
-            .iter()
-            .map(|(study, left)| Stretch { cells: left.len(), expected: expected(left, &cells), budget: study.budget })
-            .collect();
+        let stretches: Vec<Stretch> =
+            left.iter().map(|(study, left)| Stretch::new(left, &cells, study.budget)).collect();
         let progress = Progress::new(stretches.clone());
         for ((study, _), stretch) in left.iter().zip(&stretches) {
             let (name, span) = (prefix(study), show_duration(stretch.expected));

@@ -10,7 +10,7 @@ use allocanary_cell::Cell;
 use allocanary_kernel::terminal::{in_one_line, wrapped};
 use allocanary_kernel::units::show_duration;
 use allocanary_study::error::Result;
-use allocanary_study::{Study, expected};
+use allocanary_study::{Study, expected_time};
 
 /// The most lines of the summary.
 const MOST_LINES: usize = 10;
@@ -20,7 +20,7 @@ pub fn run(flags: &StudyFlags) -> Result<ExitCode> {
     let (_, group) = super::study::study(flags)?;
     let cells = measure::roster_for(&group, &flags.run.cells)?.descriptions();
     let studies = measure::planned(&group, &cells)?;
-    let spans: Vec<Duration> = studies.iter().map(|(_, planned)| expected(planned, &cells)).collect();
+    let spans: Vec<Duration> = studies.iter().map(|(_, planned)| expected_time(planned, &cells)).collect();
     let width = usize::from(terminal::look().width);
     let mut out = match studies.as_slice() {
         [(study, planned)] => of_one(study, planned, spans[0], width),

@@ -10,8 +10,11 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::terminal;
+use allocanary_cell::Cell;
+use allocanary_cell::description::Description;
 use allocanary_kernel::terminal::harmless;
 use allocanary_kernel::units::show_duration;
+use allocanary_study::expected_time;
 
 /// One of the studies that run one after the other.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +25,13 @@ pub struct Stretch {
     pub expected: Duration,
     /// The time budget of the study.
     pub budget: Option<Duration>,
+}
+
+impl Stretch {
+    /// A study that runs these cells.
+    pub fn new(plan: &[Cell], cells: &[Description], budget: Option<Duration>) -> Self {
+        Self { cells: plan.len(), expected: expected_time(plan, cells), budget }
+    }
 }
 
 /// The state of a run.

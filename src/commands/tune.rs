@@ -25,7 +25,7 @@ use allocanary_search::{Goal, Plan, Searched, search};
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::{Store, Target};
 use allocanary_study::summary::{About, Findings, LEAST_SAMPLES};
-use allocanary_study::{StudyFile, expected, plan, reports};
+use allocanary_study::{StudyFile, expected_time, plan, reports};
 use cells::{Cells, stage_name};
 use subject::Subject;
 
@@ -45,7 +45,7 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
     let race = StudyFile { candidates: Some(all), repeats: Some(RACED), ..subject.file.clone() }.check()?;
     let descriptions = subject.roster.descriptions();
     let race = plan(&race, &descriptions)?;
-    let budget = budget(study.budget, &race, expected(&race, &descriptions))?;
+    let budget = budget(study.budget, &race, expected_time(&race, &descriptions))?;
 
     let target = target.make()?;
     let store = Store::open(&target, flags.resume)?;

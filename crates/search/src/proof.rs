@@ -1,7 +1,9 @@
 //! The proof: finalists against what the user has now, on fresh rows only. In: values of each metric. Out: verdicts that
 //! are corrected for the number of finalists, and which one to recommend, if any.
 
-use allocanary_study::summary::{Better, Comparison, Group, MARGIN, METRICS, Metric, Verdict, compare_groups};
+use allocanary_study::summary::{
+    Better, Comparison, Group, MARGIN, METRICS, MISSES, Metric, Verdict, compare_groups, ratio_interval,
+};
 
 use crate::goal::{Goal, Guard};
 
@@ -13,7 +15,8 @@ const ERRORS: f64 = 0.05;
 pub struct Finalist {
     /// The candidate.
     pub candidate: String,
-    /// In the objective.
+    /// In the objective. Its interval is wide enough for the best of all finalists: 95 % of the intervals of whichever is
+    /// chosen hold the true ratio (Bonferroni).
     pub objective: Comparison,
     /// Whether the difference in the objective is significant among all finalists (Holm).
     pub significant: bool,
@@ -73,7 +76,13 @@ pub fn prove(goal: &Goal, present: &Group, finalists: &[(String, &Group)]) -> Ve
     let compared = |metric: &Metric, margin: f64| {
         compare_groups(finalists.iter().map(|(_, group)| (present, *group)), metric, margin)
     };
-    let objective = compared(goal.objective, MARGIN);
+    let mut objective = compared(goal.objective, MARGIN);
+    // One of them is recommended because it looks best here. So each interval must hold for the one that is chosen.
+    let misses = MISSES / finalists.len().max(1) as f64;
+    let values = |group: &Group| group.values_of(goal.objective.name).to_vec();
+    for (comparison, (_, group)) in objective.iter_mut().zip(finalists) {
+        comparison.interval = ratio_interval(&values(present), &values(group), misses);
+    }
     let p_values: Vec<f64> = objective.iter().map(|comparison| comparison.p).collect();
     let significant = holm(&p_values, ERRORS);
     let guards: Vec<Vec<Comparison>> = goal.guards.iter().map(|guard| compared(guard.metric, MARGIN)).collect();

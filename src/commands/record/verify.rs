@@ -16,7 +16,7 @@ use allocanary_doctor::program::Program as Looked;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::program::Launcher;
 use allocanary_study::run::{Ending, Roster, Runner, Store, Target};
-use allocanary_study::{Studies, StudyFile, expected, plan};
+use allocanary_study::{Studies, StudyFile, plan};
 
 /// The candidates of this build that are compared where the user names none.
 pub fn candidates() -> Vec<String> {
@@ -64,7 +64,7 @@ fn rows(file: StudyFile, roster: &Roster, launcher: Option<&Launcher>, folder: P
     let target = Target::Folder(folder).make()?;
     let mut store = Store::open(&target, false)?;
     kept::keep(&target, &Studies(vec![file]))?;
-    let stretch = Stretch { cells: cells.len(), expected: expected(&cells, &descriptions), budget: None };
+    let stretch = Stretch::new(&cells, &descriptions, None);
     let progress = Progress::new(vec![stretch]);
     progress.say(&format!("{}: {} cells", study.name.as_deref().unwrap_or_default(), cells.len()));
     progress.begin(0);

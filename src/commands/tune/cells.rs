@@ -20,7 +20,7 @@ use allocanary_study::rows;
 use allocanary_study::run::program::Launcher;
 use allocanary_study::run::{Ending, Roster, Runner, Store, Target};
 use allocanary_study::summary::{Findings, Fold};
-use allocanary_study::{StudyFile, expected, plan};
+use allocanary_study::{StudyFile, plan};
 
 /// A source of rows.
 pub struct Cells<'a> {
@@ -112,7 +112,7 @@ impl Measure for Cells<'_> {
     fn rows(&mut self, stage: &str, candidates: &[String], repeats: u32) -> Result<Rows> {
         let cells = self.planned(stage, candidates, repeats)?;
         let new: Vec<Cell> = cells.iter().filter(|cell| !self.known.contains_key(&cell.identity())).cloned().collect();
-        let stretch = Stretch { cells: new.len(), expected: expected(&new, &self.descriptions), budget: None };
+        let stretch = Stretch::new(&new, &self.descriptions, None);
         let progress = Progress::new(vec![stretch]);
         progress.say(&format!("{stage}: {} candidates, {} new rows", candidates.len(), new.len()));
         progress.begin(0);

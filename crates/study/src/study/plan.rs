@@ -46,7 +46,7 @@ pub fn plan(study: &Study, cells: &[Description]) -> Result<Vec<Cell>> {
 }
 
 /// The expected duration of all cells of `plan`, by the estimates of the workloads.
-pub fn expected(plan: &[Cell], cells: &[Description]) -> Duration {
+pub fn expected_time(plan: &[Cell], cells: &[Description]) -> Duration {
     /// Seconds to start a process and read its answer.
     const AROUND: f64 = 0.012;
     let seconds = |cell: &Cell| {
@@ -239,7 +239,7 @@ mod tests {
         assert!(sorted.iter().all(|round| *round == sorted[0]));
         assert_eq!(plan(&study, &described()).unwrap(), cells, "the same seed gives the same plan");
         assert!(cells.iter().all(|cell| cell.candidate == "jemalloc" || cell.settings["tcache"] == "false"));
-        assert!(expected(&cells, &described()) > Duration::from_secs(4));
+        assert!(expected_time(&cells, &described()) > Duration::from_secs(4));
     }
 
     #[test]
@@ -265,7 +265,7 @@ mod tests {
         let cells = plan(&study("candidates = ['jemalloc']\nrepeats = 1"), &described).unwrap();
         for (seconds, least) in [(1e300, 1 << 39), (-1.0, 0), (f64::NAN, 0)] {
             described[0].workloads[0].seconds = seconds;
-            let span = expected(&cells, &described);
+            let span = expected_time(&cells, &described);
             assert!(span >= Duration::from_secs(least) && span.checked_mul(1000).is_some(), "{seconds}: {span:?}");
         }
     }

@@ -23,7 +23,7 @@ pub use metrics::{
     ALL as METRICS, Better, Metric, all as all_metrics, find as find_metric, index as metric_index, named,
 };
 pub use noise::Noise;
-pub use ranks::LEAST_SAMPLES;
+pub use ranks::{LEAST_SAMPLES, MISSES, ratio_interval};
 pub use section::{About, Section};
 pub use verdict::{Comparison, MARGIN, Verdict, compare_groups};
 

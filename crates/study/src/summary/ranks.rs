@@ -12,6 +12,9 @@ const EXACT: usize = 40;
 /// The minimum number of values for an interval. With fewer, it would span all values and still cover less than 95 %.
 pub const LEAST_SAMPLES: usize = 5;
 
+/// The share of intervals that may miss the true ratio.
+pub const MISSES: f64 = 0.05;
+
 /// The result of the rank-sum test (Mann-Whitney, Wilcoxon) of two samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RankTest {
@@ -88,17 +91,18 @@ fn subset_sums(ranks: &[usize], count: usize) -> Vec<f64> {
     ways.split_off(count * width)
 }
 
-/// The 95 % interval of `new / old`: every factor that the rank test does not reject for these samples. Its bounds are
-/// ratios of single pairs. `None` if either sample has fewer than five values.
+/// The interval of `new / old`: every factor that the rank test does not reject for these samples. Its bounds are
+/// ratios of single pairs. `misses` is the share of intervals that may miss the true ratio: [`MISSES`] for one, and that
+/// divided by the number of intervals from which the best is chosen. `None` if either sample has fewer than five values.
 ///
-/// Its coverage is 95 % for samples that differ by a factor, whatever their shape, and down to five values, where a
+/// Its coverage is `1 - misses` for samples that differ by a factor, whatever their shape, and down to five values, where a
 /// bootstrap's interval is too narrow. Ties make it wider than necessary, never narrower. It always includes the ratio
 /// of medians: if two shapes differ, that ratio may lie outside the interval of the ranks alone.
-pub fn ratio_interval(old: &[f64], new: &[f64]) -> Option<(f64, f64)> {
+pub fn ratio_interval(old: &[f64], new: &[f64], misses: f64) -> Option<(f64, f64)> {
     if old.len() < LEAST_SAMPLES || new.len() < LEAST_SAMPLES {
         return None;
     }
-    let skipped = pairs_outside(old.len(), new.len()) as f64 / (old.len() * new.len()) as f64;
+    let skipped = pairs_outside(old.len(), new.len(), misses / 2.0) as f64 / (old.len() * new.len()) as f64;
     let (old, new) = (thinned(old), thinned(new));
     let mut ratios: Vec<f64> = old.iter().flat_map(|old| new.iter().map(move |new| ratio(*new, *old))).collect();
     let outside = (skipped * ratios.len() as f64).round() as usize;
@@ -126,16 +130,16 @@ fn thinned(values: &[f64]) -> Vec<f64> {
 }
 
 /// The number of pair ratios below the interval's lower bound, and also above its upper bound: the greatest U of the
-/// rank test whose tail has at most 2.5 %.
-fn pairs_outside(n: usize, m: usize) -> usize {
+/// rank test whose tail has at most this share of all splits.
+fn pairs_outside(n: usize, m: usize, tail: f64) -> usize {
     thread_local! {
-        static KNOWN: RefCell<HashMap<(usize, usize), usize>> = RefCell::default();
+        static KNOWN: RefCell<HashMap<(usize, usize, u64), usize>> = RefCell::default();
     }
     let (n, m) = (n.min(m), n.max(m));
     let count = || {
         if n + m > EXACT {
             let (n, m) = (n as f64, m as f64);
-            let off = 1.96 * (n * m * (n + m + 1.0) / 12.0).sqrt();
+            let off = normal_quantile(tail) * (n * m * (n + m + 1.0) / 12.0).sqrt();
             return (n * m / 2.0 - off - 1.0).floor().max(0.0) as usize;
         }
         let ranks: Vec<usize> = (1..=n + m).collect();
@@ -145,12 +149,21 @@ fn pairs_outside(n: usize, m: usize) -> usize {
         let mut below = 0.0;
         let within = |ways: &&f64| {
             below += **ways / total;
-            below <= 0.025
+            below <= tail
         };
         // The greatest U that the test still calls a difference. From four values on, 0 is such a U.
         sums[lowest..].iter().take_while(within).count().saturating_sub(1)
     };
-    KNOWN.with_borrow_mut(|known| *known.entry((n, m)).or_insert_with(count))
+    KNOWN.with_borrow_mut(|known| *known.entry((n, m, tail.to_bits())).or_insert_with(count))
+}
+
+/// The z for which P(Z > z) is `tail`, by halving.
+fn normal_quantile(tail: f64) -> f64 {
+    let halved = |(low, high): (f64, f64), _| {
+        let middle = (low + high) / 2.0;
+        if normal_tail(middle) > tail { (middle, high) } else { (low, middle) }
+    };
+    (0..50).fold((0.0, 9.0), halved).0
 }
 
 /// P(Z > z) for z >= 0, by Abramowitz and Stegun 26.2.17; the error is below 1e-7.
@@ -250,13 +263,16 @@ mod tests {
     fn an_interval_is_that_of_the_exact_test() {
         let old = [1.0, 1.1, 1.2, 1.3, 1.4];
         let new = old.map(|value| value * 2.0);
-        // The critical values of textbook tables, two-sided, 5 %.
-        assert_eq!([(5, 5), (5, 10), (10, 10), (20, 20)].map(|(n, m)| pairs_outside(n, m)), [2, 8, 23, 127]);
-        assert!((3090..3105).contains(&pairs_outside(100, 75)), "{}", pairs_outside(100, 75));
-        let (low, high) = ratio_interval(&old, &new).unwrap();
+        // The critical values of textbook tables, two-sided, 5 % and 1 %.
+        let critical = |tail| [(5, 5), (5, 10), (10, 10), (20, 20)].map(|(n, m)| pairs_outside(n, m, tail));
+        assert_eq!((critical(0.025), critical(0.005)), ([2, 8, 23, 127], [0, 4, 16, 105]));
+        let many = pairs_outside(100, 75, 0.025);
+        assert!((3090..3105).contains(&many), "{many}");
+        assert!((normal_quantile(0.025) - 1.959_964).abs() < 1e-4 && (normal_quantile(0.005) - 2.575_829).abs() < 1e-4);
+        let (low, high) = ratio_interval(&old, &new, MISSES).unwrap();
         assert!(low < 2.0 && 2.0 < high && low > 1.0, "{low} {high}");
-        assert_eq!(ratio_interval(&old[..4], &new), None);
-        assert_eq!(ratio_interval(&[0.0; 5], &[0.0; 5]), Some((1.0, 1.0)));
-        assert_eq!(ratio_interval(&[3.0; 5], &[6.0; 2000]), Some((2.0, 2.0)));
+        assert_eq!(ratio_interval(&old[..4], &new, MISSES), None);
+        assert_eq!(ratio_interval(&[0.0; 5], &[0.0; 5], MISSES), Some((1.0, 1.0)));
+        assert_eq!(ratio_interval(&[3.0; 5], &[6.0; 2000], MISSES), Some((2.0, 2.0)));
     }
 }

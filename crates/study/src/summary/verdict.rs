@@ -151,7 +151,7 @@ pub fn compare_groups<'a>(
             old: median(old),
             new: median(new),
             n: (old.len(), new.len()),
-            interval: ranks::ratio_interval(old, new),
+            interval: ranks::ratio_interval(old, new, ranks::MISSES),
             p,
             margin,
             verdict: Verdict::Undecided,
