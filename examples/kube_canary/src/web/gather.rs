@@ -71,7 +71,7 @@ struct Node {
     own: bool,
     /// Why its row is empty.
     problem: Option<String>,
-    /// Its row has no more than what is bad: a pair that is not there is well, or is not probed.
+    /// Its row has no more than what is bad: a pair that is not there is not remembered, or is not probed.
     only_bad: bool,
 }
 
@@ -204,7 +204,7 @@ impl Gatherer {
 impl Picture {
     /// Of all nodes, and all pairs that are known.
     fn of(mut nodes: Vec<Node>, edges: Edges, unasked: usize) -> Picture {
-        let Edges { all: edges, well } = edges;
+        let Edges { all: edges, well, more_bad } = edges;
         nodes.iter_mut().zip(&well).for_each(|(node, well)| node.only_bad = well.from > 0);
 
         let full: Vec<String> = nodes.iter().map(Node::title).collect();
@@ -215,7 +215,7 @@ impl Picture {
             nodes.iter().enumerate().filter_map(|(at, node)| Some((at, node.problem.as_deref()?))).collect();
         let told = nodes.len() - silent.len();
         let silent = silent.iter().take(MOST_SILENT).map(|(at, why)| format!("{}: {why}", names[*at])).collect();
-        let verdict = verdict::verdict(&names, &edges, &well);
+        let verdict = verdict::verdict(&names, &edges, &well, more_bad);
         // Those that are shown, by their new places.
         let mut trouble: Vec<(u32, usize)> = (0..nodes.len()).map(|at| (0, at)).collect();
         for edge in edges.iter().filter(|edge| edge.is_bad()) {
@@ -254,14 +254,16 @@ impl Node {
 /// Who sees whom: of a large mesh a few of all pairs.
 struct Edges {
     all: Vec<Edge>,
-    /// For each node, the pairs that are not among them.
+    /// For each node, the pairs that are well and not among them.
     well: Vec<Well>,
+    /// Bad pairs that are not among them either.
+    more_bad: usize,
 }
 
 impl Edges {
     /// None yet, of so many nodes.
     fn of(nodes: usize) -> Self {
-        Edges { all: Vec::new(), well: vec![Well::default(); nodes] }
+        Edges { all: Vec::new(), well: vec![Well::default(); nodes], more_bad: 0 }
     }
 
     /// Takes what one canary sees.
@@ -271,6 +273,8 @@ impl Edges {
             let edge = Edge { from: row as u16, to: *column as u16, cell };
             if self.all.len() < if edge.is_bad() { 2 * MOST_EDGES } else { MOST_EDGES } {
                 self.all.push(edge);
+            } else if edge.is_bad() {
+                self.more_bad += 1;
             } else {
                 self.well[row].from += 1;
                 self.well[*column].to += 1;
@@ -318,7 +322,7 @@ mod tests {
             Edge { from: from as u16, to: to as u16, cell: Cell { loss_permille, p50_us: Some(200) } }
         };
         let edges: Vec<Edge> = (0..1000).flat_map(|from| (1..=32).map(move |step| edge(from, step))).collect();
-        let edges = Edges { all: edges, well: vec![Well::default(); 1000] };
+        let edges = Edges { all: edges, well: vec![Well::default(); 1000], more_bad: 0 };
         let picture = Picture::of((0..1000).map(node).collect(), edges, 3);
         assert_eq!((picture.nodes.len(), picture.left_out, picture.told), (200, 803, 1000));
         assert_eq!(picture.cells.len(), 200 * 200);
@@ -348,5 +352,24 @@ mod tests {
         assert!(whole("node-0000") && !whole("node-0498"));
         let pairs = picture.cells.iter().flatten();
         assert_eq!(pairs.filter(|cell| cell.loss_permille > 0).count(), 200, "199 of node 300, and one");
+    }
+
+    /// Five hundred of which none reaches any other: more bad pairs than are remembered, and none of them is well.
+    #[test]
+    fn bad_pairs_that_are_not_remembered_are_counted_as_bad() {
+        let nodes: Vec<Node> = (0..500).map(node).collect();
+        let columns = Columns::of(&nodes);
+        let mut edges = Edges::of(nodes.len());
+        for row in 0..500 {
+            let down = Cell { loss_permille: 1000, p50_us: None };
+            let others = nodes.iter().enumerate().filter(|(column, _)| *column != row);
+            edges.add(row, &columns, others.map(|(_, node)| (node.address.unwrap(), &*node.name, down)));
+        }
+        assert_eq!(edges.all.len() + edges.more_bad, 500 * 499);
+        let picture = Picture::of(nodes, edges, 0);
+        let all =
+            "249500 of 249500 paths have no answer, lose probes or are slow: more than single nodes or links explain.";
+        assert_eq!(picture.verdict.says, [all]);
+        assert!(!picture.verdict.ok);
     }
 }

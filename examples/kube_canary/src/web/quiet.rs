@@ -90,9 +90,10 @@ mod tests {
         let calls = || GAVE_BACK.lock().unwrap().len();
         std::thread::sleep(QUIET * 2);
         assert_eq!(calls(), 0, "nobody has asked yet");
-        let mut done = 0;
-        // A second time too. Where the machine is so busy that threads miss each other, one may have had two of the tasks.
-        let all_met = (0..20).any(|_| {
+        // Twice. On a busy machine a thread may have had two of the tasks, or the requests may lie so far apart that they
+        // are two crowds: then once more.
+        let mut good = 0;
+        let all_met = (0..40).any(|_| {
             GAVE_BACK.lock().unwrap().clear();
             (0..10).for_each(|_| quiet.request());
             let begun = std::time::Instant::now();
@@ -101,10 +102,10 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(10));
             }
             std::thread::sleep(QUIET * 2);
-            assert_eq!(calls(), THREADS, "once for all requests");
-            done += 1;
-            done > 1 && GAVE_BACK.lock().unwrap().iter().collect::<HashSet<_>>().len() == THREADS
+            let given = GAVE_BACK.lock().unwrap().clone();
+            good += u32::from(given.len() == THREADS && given.iter().collect::<HashSet<_>>().len() == THREADS);
+            good == 2
         });
-        assert!(all_met, "a thread never gave back");
+        assert!(all_met, "each thread gave back once {good} times");
     }
 }

@@ -88,11 +88,17 @@ pub(super) struct Well {
 }
 
 /// Says it. `names` are those of the nodes, `edges` all pairs of which something is known, but for those that `well` counts, for
-/// each node.
-pub(super) fn verdict(names: &[&str], edges: &[Edge], well: &[Well]) -> Verdict {
-    let all = edges.len() + well.iter().map(|well| well.from as usize).sum::<usize>();
+/// each node, and `more_bad` bad ones.
+pub(super) fn verdict(names: &[&str], edges: &[Edge], well: &[Well], more_bad: usize) -> Verdict {
+    let all = edges.len() + more_bad + well.iter().map(|well| well.from as usize).sum::<usize>();
     if all == 0 {
         return Verdict { ok: true, says: vec!["Nobody has told yet what it sees.".into()] };
+    }
+    if more_bad > 0 {
+        let bad = more_bad + edges.iter().filter(|edge| edge.is_bad()).count();
+        let what = "have no answer, lose probes or are slow";
+        let says = format!("{bad} of {all} paths {what}: more than single nodes or links explain.");
+        return Verdict { ok: false, says: vec![says] };
     }
     let mut findings: Vec<(Fault, u32, String)> = Vec::new();
     for fault in [Fault::Down, Fault::Loss, Fault::Slow] {
@@ -264,7 +270,7 @@ mod tests {
                 Edge { from: from as u16, to: to as u16, cell: Cell { loss_permille, p50_us } }
             })
             .collect();
-        let told = verdict(&NAMES[..nodes], &edges, &[]);
+        let told = verdict(&NAMES[..nodes], &edges, &[], 0);
         // The same where only the bad ones are remembered.
         let (bad, rest): (Vec<Edge>, Vec<Edge>) = edges.iter().copied().partition(Edge::is_bad);
         let mut well = vec![Well::default(); nodes];
@@ -273,7 +279,7 @@ mod tests {
             well[usize::from(edge.to)].to += 1;
         }
         if !told.ok {
-            assert_eq!(verdict(&NAMES[..nodes], &bad, &well), told);
+            assert_eq!(verdict(&NAMES[..nodes], &bad, &well, 0), told);
         }
         assert_eq!(told.ok, !edges.iter().any(Edge::is_bad));
         told.says
