@@ -3,7 +3,8 @@
 //! Each event has the time of the stamp before it. An address alternates between allocation and free, so an event whose
 //! address is in the wrong state waits until another thread's event changes that. If none does until a millisecond after
 //! the latest time at which the event can have happened, the trace lacks something: a free of an unknown block is
-//! counted as a stray and left out; an allocation of a block that is still alive frees that one first.
+//! counted as a stray and left out; an allocation of a block that is still alive frees that one first. But if the time of that
+//! block's own allocation is not known exactly, it may be the later one: then both are alive until the first free.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -79,6 +80,14 @@ struct Lane<'a> {
     resizing: Option<Resizing>,
 }
 
+/// A block that is alive.
+struct Live<B> {
+    block: B,
+    /// Who allocated it, and the latest tick at which that can have been.
+    thread: u32,
+    high: u64,
+}
+
 /// A realloc between its begin and its end. The block itself lies in `Merger::held`.
 struct Resizing {
     address: u64,
@@ -97,7 +106,9 @@ struct Merger<'a, S: Sink> {
     held: Vec<Option<S::Block>>,
     /// The next time of each lane that does not wait.
     heads: BinaryHeap<Reverse<(u64, usize)>>,
-    live: AddressMap<S::Block>,
+    live: AddressMap<Live<S::Block>>,
+    /// Blocks whose allocation was placed before that of another thread's block at the same address, and belongs behind its free.
+    early: AddressMap<Live<S::Block>>,
     /// Lanes that wait for a free of the address, and for an allocation.
     for_free: AddressMap<Vec<usize>>,
     for_new: AddressMap<Vec<usize>>,
@@ -132,6 +143,7 @@ impl<'a, S: Sink> Merger<'a, S> {
             held,
             heads,
             live: AddressMap::default(),
+            early: AddressMap::default(),
             for_free: AddressMap::default(),
             for_new: AddressMap::default(),
             patience: BTreeSet::new(),
@@ -161,7 +173,8 @@ impl<'a, S: Sink> Merger<'a, S> {
             };
             self.lane(trace, lane, forced.is_some(), sink);
         }
-        self.merged.alive = self.live.len() as u64 + self.held.iter().flatten().count() as u64;
+        self.merged.lost_frees += self.early.len() as u64;
+        self.merged.alive = (self.live.len() + self.early.len()) as u64 + self.held.iter().flatten().count() as u64;
         self.merged.nanos = self.nanos;
     }
 
@@ -216,9 +229,7 @@ impl<'a, S: Sink> Merger<'a, S> {
                         self.for_free.entry(address).or_default().push(lane);
                         return Step::Waits;
                     }
-                    self.merged.lost_frees += 1;
-                    let block = self.live.remove(&address).expect("just seen");
-                    sink.freed(at, block);
+                    self.displace(address, at, item.low, sink);
                 }
                 let old = match how {
                     How::Resized => self.lanes[lane].resizing.take().and(self.held[lane].take()),
@@ -228,12 +239,12 @@ impl<'a, S: Sink> Merger<'a, S> {
                     Some(old) => sink.resized(at, old, size),
                     None => sink.allocated(at, how, size),
                 };
-                self.live.insert(address, block);
+                self.live.insert(address, Live { block, thread: at.thread, high: item.high });
                 self.seen.as_mut().map(|seen| seen.insert(address));
                 self.wake_new(address);
             }
             Event::Free { address } | Event::Resize { address } => {
-                let block = self.live.remove(&address);
+                let block = self.live.remove(&address).map(|live| live.block);
                 if block.is_none() && !forced {
                     self.for_new.entry(address).or_default().push(lane);
                     return Step::Waits;
@@ -252,17 +263,23 @@ impl<'a, S: Sink> Merger<'a, S> {
                 } else if let Some(block) = block {
                     sink.freed(at, block);
                 }
-                if known {
-                    self.wake_free(address);
+                match self.early.remove(&address) {
+                    Some(early) => {
+                        self.live.insert(address, early);
+                        self.wake_new(address);
+                    }
+                    None if known => self.wake_free(address),
+                    None => {}
                 }
             }
             Event::ResizeFailed => {
                 if let Some(resizing) = self.lanes[lane].resizing.take().filter(|resizing| resizing.known)
                     && let Some(block) = self.held[lane].take()
                 {
-                    if let Some(other) = self.live.insert(resizing.address, block) {
+                    let live = Live { block, thread: at.thread, high: item.high };
+                    if let Some(other) = self.live.insert(resizing.address, live) {
                         self.merged.lost_frees += 1;
-                        sink.freed(at, other);
+                        sink.freed(at, other.block);
                     }
                     self.wake_new(resizing.address);
                 }
@@ -280,6 +297,19 @@ impl<'a, S: Sink> Merger<'a, S> {
         }
         self.merged.events += 1;
         Step::Done
+    }
+
+    /// Makes room for an allocation at an address whose block is still alive.
+    fn displace(&mut self, address: u64, at: At, low: u64, sink: &mut S) {
+        let old = self.live.remove(&address).expect("a block that is alive");
+        let lost = match old.thread != at.thread && old.high >= low {
+            true => self.early.insert(address, old),
+            false => Some(old),
+        };
+        if let Some(lost) = lost {
+            self.merged.lost_frees += 1;
+            sink.freed(at, lost.block);
+        }
     }
 
     fn wake_free(&mut self, address: u64) {

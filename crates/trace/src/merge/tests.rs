@@ -214,6 +214,28 @@ fn what_is_missing_is_counted() {
     assert_eq!((seen.lives[&(0, 2)], seen.lives[&(1, 1)]), ((64, None), (64, None)));
 }
 
+/// A thread's address goes through another thread's hands and comes back. The thread had it lately, so its own allocation has no
+/// stamp, and seems to be the earlier one.
+#[test]
+fn an_address_that_went_round_costs_no_block() {
+    let mut sample = Sample::new(4096);
+    let new = |size| Event::New { how: How::Malloc, address: 0x1000, size };
+    let free = Event::Free { address: 0x1000 };
+    // One tick is 10 ns: the waits are longer than a merge waits for a free.
+    sample.event(1, 0, Event::New { how: How::Malloc, address: 0x9000, size: 8 });
+    sample.event(0, 10, new(64));
+    sample.event(0, 20, free);
+    sample.event(1, 1_000_000, new(128));
+    sample.event(1, 2_000_000, free);
+    sample.event(0, 3_000_000, new(256));
+    sample.event(1, 3_000_000, Event::New { how: How::Malloc, address: 0xA000, size: 8 });
+    sample.event(0, 9_000_000, Event::New { how: How::Malloc, address: 0xB000, size: 8 });
+    sample.event(0, 9_000_010, free);
+    let (seen, merged) = merged(&sample.finish());
+    assert_eq!((merged.lost_frees, merged.strays, merged.alive), (0, 0, 3), "{merged:?}");
+    assert_eq!((seen.lives[&(0, 2)], seen.lives[&(1, 2)]), ((256, Some(0)), (128, Some(1))));
+}
+
 /// A trace that was cut, as by a full disk while it was copied, is read up to there, and says so.
 #[test]
 fn a_cut_trace_is_read_up_to_the_cut() {
