@@ -17,6 +17,8 @@ const SHARE: u64 = 100;
 pub struct Thread {
     nanos: Cell<u64>,
     bytes: Cell<u64>,
+    /// Whether other threads may have freed blocks for this one since then.
+    again: Cell<bool>,
     /// Processor time at the start of the last time, and its duration, in nanoseconds.
     began: Cell<u64>,
     cost: Cell<u64>,
@@ -32,6 +34,7 @@ impl Thread {
         Thread {
             nanos: Cell::new(0),
             bytes: Cell::new(0),
+            again: Cell::new(false),
             began: Cell::new(0),
             cost: Cell::new(0),
             counters: Cell::new(None),
@@ -57,11 +60,17 @@ impl Thread {
 
     /// Whether it is due: `bytes` shows enough traffic since the last time (`None`: unknown, and not considered), and
     /// `every` has passed, or more if the last time was expensive. If so, a new time begins, until [`end`](Self::end).
+    /// With `every` of zero it is due once more without traffic of its own, for what other threads have freed since.
     #[inline]
     pub fn is_due(&self, every: Duration, bytes: Option<u64>) -> bool {
         let before = self.bytes.get();
         let bytes = bytes.unwrap_or(before.wrapping_add(ENOUGH));
-        bytes.wrapping_sub(before) >= ENOUGH && self.has_passed(every, bytes)
+        if bytes.wrapping_sub(before) >= ENOUGH {
+            let is_due = self.has_passed(every, bytes);
+            self.again.set(is_due || self.again.get());
+            return is_due;
+        }
+        every.is_zero() && self.again.take() && self.has_passed(every, bytes)
     }
 
     #[inline]
@@ -113,7 +122,9 @@ mod tests {
         let thread = Thread::new();
         assert!(!thread.is_due(Duration::ZERO, Some(ENOUGH - 1)));
         assert!(thread.is_due(hour, Some(ENOUGH)), "the first time does not wait");
-        assert!(!thread.is_due(Duration::ZERO, Some(ENOUGH * 2 - 1)));
+        assert!(!thread.is_due(hour, Some(ENOUGH * 2 - 1)));
+        assert!(thread.is_due(Duration::ZERO, Some(ENOUGH)), "once more for what others have freed");
+        assert!(!thread.is_due(Duration::ZERO, Some(ENOUGH * 2 - 1)), "and not a third time");
         assert!(!thread.is_due(hour, Some(ENOUGH * 2)));
         assert!(thread.is_due(Duration::ZERO, Some(ENOUGH * 2)));
         assert!(!thread.is_due(hour, None) && thread.is_due(Duration::ZERO, None), "what is not known does not count");

@@ -51,8 +51,9 @@ pub fn thread_idle() -> Result<bool> {
     }
 }
 
-/// Waits in two steps: first for a `short` time; if nothing came, it gives the thread's memory back to the system and
-/// waits again. A thread that has work to do pays nothing.
+/// Waits in steps: first for a `short` time; if nothing came, it gives the thread's memory back to the system and waits
+/// again. A thread that has work to do pays nothing. After four times `short` without work it gives back once more, for
+/// what other threads have freed for this one meanwhile, and then waits until something comes.
 ///
 /// `wait_for` waits for at most the given time and returns what came, or `None` if nothing came. It is called until
 /// something comes. The wait is the same if no memory can be returned: with no allocator installed, with `idle = keep`,
@@ -76,7 +77,7 @@ pub fn wait<T>(short: Duration, wait_for: impl FnMut(Duration) -> Option<T>) -> 
             let _ = give_back(allocator, Duration::ZERO); // an allocator that cannot says so in `check`
         }
     };
-    idle::wait_twice(short, waits, wait_for)
+    idle::wait_in_steps(short, waits, wait_for)
 }
 
 /// Invalid settings for idle threads, one line each.

@@ -5,7 +5,7 @@ use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::workload::{GiveBack, Phase, Stage};
-use allocanary_allocators::idle::wait_twice;
+use allocanary_allocators::idle::wait_in_steps;
 
 /// Where workers wait for a mark.
 pub struct Gate {
@@ -51,7 +51,7 @@ impl Gate {
             drop(self.opened.wait_while(self.here.lock().unwrap(), closed).unwrap());
             return;
         };
-        wait_twice(
+        wait_in_steps(
             SHORT,
             || give_back(Duration::ZERO),
             |timeout| {

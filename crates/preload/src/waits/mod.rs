@@ -23,8 +23,6 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::time::Duration;
 
-
-
 use crate::raw;
 use crate::this::This;
 use signals::Mask;
