@@ -72,7 +72,7 @@ enum Verb {
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(ReplayFlags),
     /// Find the settings that cost a workload the least; prove them, and print the lines to paste.
-    #[command(after_help = TUNE_EXAMPLES)]
+    #[command(after_help = TUNE_EXAMPLES, mut_args(tunes_own))]
     Tune(Box<TuneFlags>),
     /// Print a completion script for a shell.
     #[command(after_help = COMPLETIONS_EXAMPLES)]
@@ -199,6 +199,21 @@ fn verb_names() -> impl Iterator<Item = &'static str> {
         "man",
     ]
     .into_iter()
+}
+
+/// The flags of `study` that have another meaning or default in `tune`.
+fn tunes_own(flag: clap::Arg) -> clap::Arg {
+    let text = match flag.get_id().as_str() {
+        "workloads" => "Workload, such as server or server:live=64MiB,idle=500 [default: server]",
+        "threads" => "Number of worker threads [default: 16; with --cores: N threads]",
+        "cores" => "Emulate a host with N CPU cores: arenas are sized for N cores [default: off]",
+        "repeats" => "Fresh rows for each finalist [default: 10]",
+        "budget" => {
+            "Time budget (90s, 10m) [default: 5m, or twice what the first race and the least proof take if that is more]"
+        }
+        _ => return flag,
+    };
+    flag.help(text)
 }
 
 /// What to measure: workloads, threads, cores, repeats, time limits.
@@ -390,6 +405,8 @@ pub struct TuneFlags {
     #[arg(long, value_name = "OBJECTIVE", default_value = "memory")]
     pub objective: String,
     /// What may get worse, and by how much [default: throughput=5%,p99=20%; of a program that ends wall=5%,cpu=20%].
+    ///
+    /// A list that you give replaces the default: metrics that it does not name are not limited.
     #[arg(long, value_name = "METRIC=PERCENT", value_delimiter = ',')]
     pub within: Option<Vec<String>>,
     /// Allocators to search [default: all that have a cell, or all preloads].
@@ -438,5 +455,18 @@ mod tests {
         let command = Line::command();
         let verbs: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
         assert_eq!(verbs, verb_names().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_default_that_tune_has_of_its_own_is_in_its_help() {
+        let command = Line::command();
+        let help = |verb: &str, flag: &str| {
+            let verb = command.find_subcommand(verb).unwrap();
+            let flag = verb.get_arguments().find(|known| known.get_id() == flag).unwrap();
+            flag.get_help().unwrap().to_string()
+        };
+        for (flag, default) in [("threads", "[default: 16;"), ("budget", "[default: 5m,"), ("repeats", "finalist")] {
+            assert!(help("tune", flag).contains(default) && !help("study", flag).contains(default), "{flag}");
+        }
     }
 }

@@ -69,7 +69,7 @@ Defaults:
 
 Examples:
   allocanary plan                                summarize the default study, then list its cells
-  allocanary plan cores --repeats 30 | head      print only the summary: cells, and how long they take";
+  allocanary plan cores --repeats 30 | head      only the summary: cells, and how long they take";
 
 /// Of `list`.
 pub const LIST_EXAMPLES: &str = "\
@@ -123,21 +123,24 @@ Default: no settings. The allocator's own variables take precedence over --setti
 Examples:
   allocanary preload jemalloc                    where the library is, and how a program gets it
   allocanary preload jemalloc --settings 'narenas=per_cpu(1),tcache=false'
+  allocanary preload system --settings tuned     the set for a small service in a container
   allocanary preload system --settings 'arena_max=per_cpu(1),idle=100ms'
   allocanary preload jemalloc | sed -n 's/^library *//p'
                                                  the path alone, for a script
 
 Settings:
   those of install! (`allocanary list settings`); per_cpu(N) is N for each CPU of the container
+  tuned        the allocator's set for a small service; a setting beside it replaces the set's
   idle=100ms   a thread that has waited that long gives back the memory that it keeps";
 
 /// Of `tune`.
 pub const TUNE_EXAMPLES: &str = "\
 Defaults:
-  workload server, 16 threads, 10 fresh rows for each finalist (--repeats), seed 1. Results go to a new folder.
-  Budget: 5m, or twice what the first race and the least proof take.
-  Memory is resident memory when idle; of a program that ends its peak, of a trace resident memory without files.
-  A default limit whose metric is not measured is left out, and that is said.
+  Workload server, 16 threads, 10 fresh rows for each finalist (--repeats), seed 1.
+  Budget: 5m, or twice what the first race and the least proof take if that is more.
+  Results go to a new folder, allocanary-out/tune-1 the first time.
+  Memory is resident memory when idle; of a program that ends its peak, of a trace resident memory
+  without files. A default limit whose metric is not measured is left out, and a line says so.
 
 Examples:
   allocanary tune -- python3 script.py           a program that ends: its peak
@@ -171,39 +174,51 @@ Examples:
 pub const RECORD_EXAMPLES: &str = "\
 Environment, for a program that is started in another way:
   LD_PRELOAD=/path/to/preload-record ALLOCANARY_RECORD=/folder PROGRAM
-  ALLOCANARY_RECORD_MAX=bytes, ALLOCANARY_RECORD_RATE=N and ALLOCANARY_RECORD_WINDOW=milliseconds are the bounds.
+  Its bounds: ALLOCANARY_RECORD_MAX=bytes, ALLOCANARY_RECORD_RATE=N,
+  ALLOCANARY_RECORD_WINDOW=milliseconds.
 
 Examples:
-  allocanary record -- redis-server --save ''     one trace for each process of the program
+  allocanary record -o traces -- ./service       until it ends; Ctrl-C ends it
   allocanary record -o traces --max-size 256MiB -- python3 service.py
-  allocanary record --ready tcp:{port} --load 'redis-benchmark -p {port} -t set' -- redis-server --port {port}
-  allocanary record --file examples/programs/redis.toml      a [program] table, as `run` takes it
-  allocanary record --window 60s -- ./service                the last minute of a long run
-  allocanary record --verify --candidates system mimalloc -- ./service    is a replay like the program?
-  PYTHONMALLOC=malloc allocanary record -- python3 service.py    see Python's small objects too
+  allocanary record --ready tcp:{port} --load 'redis-benchmark -p {port} -t set' \\
+    -- redis-server --port {port}
+  allocanary record --file examples/programs/redis.toml
+                                                 a [program] table, as `run` takes it
+  allocanary record --window 60s -- ./service    the last minute of a long run
+  allocanary record --verify --candidates system mimalloc -- ./batch-job
+                                                 is a replay like the program?
+  PYTHONMALLOC=malloc allocanary record -- python3 service.py
+                                                 see Python's small objects too
 
-With a flag of a service, or --before, --after or --stdin, the program runs as in `run`, and its outputs are kept next to
-the traces. Else it has this terminal, and the exit code is the program's.
-With --verify the exit code is 0 where both were measured under every candidate, else 1.";
+The command prints the names of the traces. A trace has the name of the executable that really
+runs: Debian's redis-server is a link, and its trace is redis-check-rdb-PID-0.trace.
+
+With a flag of a service, or --before, --after or --stdin, the program runs as in `run`, and its
+outputs are kept next to the traces. Otherwise it has this terminal, and the exit code is the
+program's. With --verify the exit code is 0 if program and replay were measured under every
+candidate, otherwise 1.";
 
 /// Of `trace`.
 pub const TRACE_EXAMPLES: &str = "\
 Examples:
-  allocanary trace info traces/redis-server-812-0.trace
-  allocanary trace check traces/redis-server-812-0.trace
-  allocanary trace export traces/redis-server-812-0.trace --format json
-  allocanary trace export traces/redis-server-812-0.trace > live.csv
-  allocanary trace report traces/redis-server-812-0.trace --to redis.html
+  allocanary trace info traces/service-812-0.trace
+  allocanary trace check traces/service-812-0.trace
+  allocanary trace export traces/service-812-0.trace --format json
+  allocanary trace export traces/service-812-0.trace > live.csv
+  allocanary trace report traces/service-812-0.trace --to service.html
 
+`allocanary record` prints the name of each trace.
 Exit codes: 0 success; 1 `check` found damage; 2 the file is no trace.";
 
 /// Of `replay`.
 pub const REPLAY_EXAMPLES: &str = "\
 Examples:
-  allocanary replay traces/redis-server-812-0.trace
+  allocanary replay traces/service-812-0.trace
   allocanary replay service.trace --candidates system jemalloc:narenas=1,tcache=false --cores 4,40
-  allocanary replay service.trace --mark-at 12s,20s      look for the peak until 12 s, read idle at 20 s
-  allocanary replay service.trace --pace 1        keep idle gaps: decay acts by time
+  allocanary replay service.trace --mark-at 12s,20s
+                                                 look for the peak until 12 s, read idle at 20 s
+  allocanary replay service.trace --pace 1       keep idle gaps: decay acts by time
 
-The figures are anon and anon_peak: resident memory that no file backs, the allocator's alone.
+The figures are anon and anon_peak: resident memory that no file backs. It is mostly the
+allocator's; the replay's own part is small (METHOD.md).
 A study can use the trace as well: --workloads replay:trace=/path/to/service.trace,pace=1";

@@ -55,7 +55,7 @@ impl ServiceFlags {
 pub struct ProgramFlags {
     /// The program and its arguments, after `--`.
     ///
-    /// {port} is a free TCP port and {dir} an empty folder, new for each cell; so in every command below.
+    /// {port} is a free TCP port and {dir} an empty folder, new for each cell; also in --ready, --load, --before and --after.
     #[arg(last = true, value_name = "PROGRAM ARGS")]
     pub program: Vec<String>,
     /// The name of the program in rows and reports [default: its command line].
@@ -125,10 +125,10 @@ pub struct ProgramStudyFlags {
     /// Repeats: processes per candidate [default: 10].
     #[arg(long, value_name = "N")]
     repeats: Option<u32>,
-    /// Numbers of CPU cores that the program sees [default: those of this host].
+    /// Numbers of CPU cores that the program sees under a preload; `own` sees this host's [default: this host's].
     #[arg(long, value_name = "N,...", value_delimiter = ',', num_args = 1..)]
     cores: Option<Vec<u32>>,
-    /// What the best candidate may cost in other metrics: throughput=5%,p99=10% [default: no limit].
+    /// What the best candidate may cost in other metrics: throughput=5%,p99=10%; others are not limited [default: none].
     #[arg(long, value_name = "METRIC=PERCENT", value_delimiter = ',')]
     within: Vec<String>,
     /// Random seed for the run order [default: 1].

@@ -11,7 +11,7 @@ use allocanary_study::StudyFile;
 /// Flags of `record`.
 #[derive(Args, Clone)]
 pub struct RecordFlags {
-    /// Folder for the traces, one for each process [default: allocanary-out/record-1 and so on].
+    /// Folder for the traces, one for each program that a process executes [default: allocanary-out/record-1 and so on].
     #[arg(short, long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Largest size of a trace; then recording stops and the program runs on. A window becomes shorter instead.

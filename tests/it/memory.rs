@@ -124,6 +124,38 @@ fn a_cell_killed_for_memory_is_a_row_and_the_study_goes_on() {
     assert!(ran.out.contains("killed by the kernel for memory"), "{}", ran.out);
 }
 
+/// More than the group has: each is refused before it takes anything.
+const CAREFUL: &[&str] = &[
+    "server:bursts=0,idle=1,live=512MiB,requests=1",
+    // The page alone, while it grows; and the bodies of a burst.
+    "server:bursts=0,burst=4KiB,idle=1,page=48MiB,requests=2",
+    "server:burst=96MiB,idle=1,requests=2",
+    "small:idle=1,live=700000,operations=1",
+    "bleed:idle=1,live=150000,operations=1",
+    "handoff:idle=1,operations=1,queued=100000",
+    "blob:blobs=1,idle=1,size=128MiB",
+    "churn:cycles=1,high=512MiB,idle=1",
+    // Would fit, but for the chunk that may go beyond the mark.
+    "churn:chunk=20MiB,cycles=1,high=64MiB,idle=1,low=1MiB",
+    // Blocks of 48 and of 8 bytes: 65 MiB under glibc.
+    "churn:chunk=1,cycles=1,high=40MiB,idle=1,low=1MiB",
+    "list:idle=1,nodes=7000000",
+    "sort:idle=1,records=5000000,variant=arena",
+    "sort:idle=1,records=3000000,variant=memory",
+    "storm:bursts=1,idle=1,in_flight=200,live=64MiB,requests=1000",
+    "reserve:idle=1,size=512MiB,touched=100",
+    "wakes:bytes=64MiB,idle=1,lasts=1",
+];
+
+/// A new workload has a form in the list above. A replay needs what its trace needs, and does not ask.
+#[test]
+fn every_workload_but_the_replay_is_tried_with_too_little_memory() {
+    for workload in allocanary_cell::workloads::ALL {
+        let tried = CAREFUL.iter().any(|form| form.split(':').next() == Some(workload.name));
+        assert_eq!(tried, workload.name != "replay", "{}: its form in CAREFUL", workload.name);
+    }
+}
+
 #[test]
 fn a_cell_that_would_need_more_than_there_is_is_refused_and_others_are_not() {
     let group = match Group::make("refused") {
@@ -133,25 +165,7 @@ fn a_cell_that_would_need_more_than_there_is_is_refused_and_others_are_not() {
         }
     };
     let folder = tempdir().unwrap();
-    let mut careful = vec![
-        "server:bursts=0,idle=1,live=512MiB,requests=1",
-        // The page alone, while it grows; and the bodies of a burst.
-        "server:bursts=0,burst=4KiB,idle=1,page=48MiB,requests=2",
-        "server:burst=96MiB,idle=1,requests=2",
-        "small:idle=1,live=700000,operations=1",
-        "bleed:idle=1,live=150000,operations=1",
-        "handoff:idle=1,operations=1,queued=100000",
-        "blob:blobs=1,idle=1,size=128MiB",
-        "churn:cycles=1,high=512MiB,idle=1",
-        // Would fit, but for the chunk that may go beyond the mark.
-        "churn:chunk=20MiB,cycles=1,high=64MiB,idle=1,low=1MiB",
-        // Blocks of 48 and of 8 bytes: 65 MiB under glibc.
-        "churn:chunk=1,cycles=1,high=40MiB,idle=1,low=1MiB",
-        "list:idle=1,nodes=7000000",
-        "sort:idle=1,records=5000000,variant=arena",
-        "sort:idle=1,records=3000000,variant=memory",
-        "storm:bursts=1,idle=1,in_flight=200,live=64MiB,requests=1000",
-    ];
+    let mut careful = CAREFUL.to_vec();
     let mut small = vec![
         TINY,
         "server:idle=1",

@@ -159,7 +159,8 @@ pub fn assert_golden(name: &str, found: &str) {
     assert!(
         wanted == found,
         "differs from tests/golden/{name} at line {}:\n  wanted {:?}\n  found  {:?}\n\
-         where the change is meant: UPDATE_GOLDEN=1 cargo test --release --test it, and read the difference",
+         where the change is meant: UPDATE_GOLDEN=1 cargo test --release --features prometheus,leaks --test it, \
+         and read the difference",
         line + 1,
         wanted.lines().nth(line),
         found.lines().nth(line),

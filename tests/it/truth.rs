@@ -2,8 +2,10 @@
 //! of the user's environment reaches it unasked.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::{Read, Write};
 use std::mem::MaybeUninit;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use allocanary_cell::sample::Sample;
@@ -56,27 +58,60 @@ fn a_cell_tells_what_its_blobs_allocated() {
     }
 }
 
+/// A short form of a workload.
+struct Short {
+    parameters: &'static str,
+    /// The least checks of data.
+    checks: u64,
+    /// The stopwatches, each of which may begin with a lap that is due to another; `None` where no operation is timed.
+    stopwatches: Option<u64>,
+}
+
+/// The short form of each workload, for three threads.
+fn short(workload: &str) -> Short {
+    let (parameters, checks, stopwatches) = match workload {
+        "server" => ("live=256KiB,requests=64,bursts=1,burst=64KiB", 64, Some(0)),
+        "handoff" => ("queued=1000,operations=1000", 64, Some(3)),
+        // Two generations of three threads.
+        "bleed" => ("live=1000,generations=2,operations=1000", 64, Some(6)),
+        "small" => ("live=64,operations=1000", 64, Some(3)),
+        "list" => ("nodes=1000", 1000, Some(3)),
+        "sort" => ("records=1000", 1000, Some(3)),
+        "blob" => ("size=10000,blobs=192,input=random", 64, Some(0)),
+        "churn" => ("high=8MiB,low=1MiB,chunk=64KiB", 64, Some(0)),
+        "storm" => ("live=64KiB,load=2,in_flight=8,steady=20,requests=40", 64, Some(0)),
+        // One block for each thread.
+        "reserve" => ("size=1MiB,touched=50", 3, Some(0)),
+        "wakes" => ("lasts=20,every=2", 64, Some(0)),
+        "replay" => ("trace=TRACE", 64, None),
+        other => panic!("workload `{other}`: wanted a short form of it in this test, found none: add a line"),
+    };
+    Short { parameters, checks, stopwatches }
+}
+
 #[test]
 fn every_cell_checks_its_data() {
-    for allocator in ["system", "jemalloc", "mimalloc"] {
-        // Each with its stopwatches, where one times an operation in so many: two generations of three threads have six.
-        for (workload, stopwatches) in [
-            (SMALL_SERVER, 0),
-            (TINY, 3),
-            ("handoff:queued=1000,operations=1000,idle=1", 3),
-            ("bleed:live=1000,generations=2,operations=1000,idle=1", 6),
-            ("blob:size=10000,blobs=192,input=random,idle=1", 0),
-            ("churn:high=8MiB,low=1MiB,chunk=64KiB,idle=1", 0),
-            ("storm:live=64KiB,load=2,in_flight=8,steady=20,requests=40,idle=1", 0),
-        ] {
-            let answer = answer(&cell(allocator, workload, 3));
-            assert!(answer.verified >= 64, "{allocator} {workload}: {}", answer.verified);
+    let folder = tempdir().unwrap();
+    // A replay writes a file next to its trace.
+    let trace = folder.path().join("v1.trace");
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/trace/tests/golden/v1.trace");
+    fs::copy(golden, &trace).unwrap();
+    for workload in allocanary_cell::workloads::ALL {
+        let short = short(workload.name);
+        let parameters = short.parameters.replace("TRACE", trace.to_str().unwrap());
+        let workload = format!("{}:{parameters},idle=1", workload.name);
+        for allocator in ["system", "jemalloc", "mimalloc"] {
+            let answer = answer(&cell(allocator, &workload, 3));
+            assert!(answer.verified >= short.checks, "{allocator} {workload}: {}", answer.verified);
             assert!(reading(&answer, "rss_bytes", Idle) > 0 && answer.operations > 0, "{allocator} {workload}");
+            let Some(stopwatches) = short.stopwatches else {
+                assert!(answer.latency.is_none(), "{allocator} {workload}: {:?}", answer.latency);
+                continue;
+            };
             assert_eq!(answer.live(Purged), Some(0), "{allocator} {workload}");
             let latency = answer.latency.unwrap();
             // What is timed is the operations, and neither the building of the live set nor its end.
             let timed = answer.operations.div_ceil(u64::from(latency.every));
-            // Each stopwatch may begin with a lap that is due to another.
             assert!((timed..=timed + stopwatches).contains(&latency.timed), "{allocator} {workload}: {latency:?}");
         }
     }
