@@ -56,7 +56,7 @@
 //!
 //! # The command
 //!
-//! `cargo install allocanary` installs the command and its cells, the programs that it measures. It measures allocators
+//! `cargo install --path . --locked` in a checkout installs the command and its cells, the programs that it measures. It measures allocators
 //! and settings for numbers of threads and cores, compares them with intervals and verdicts, and diagnoses hosts and
 //! running processes: see its `--help`, and the README of the repository.
 

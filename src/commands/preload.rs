@@ -39,7 +39,7 @@ fn library(name: &str) -> Result<PathBuf> {
         return Ok(library);
     }
     Err(Error::Input(format!(
-        "preload {name}: wanted {}, found no such file: `cargo install allocanary` puts it next to the command",
+        "preload {name}: wanted {}, found no such file: `cargo install --path . --locked` puts it next to the command",
         library.display()
     )))
 }

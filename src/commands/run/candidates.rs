@@ -115,8 +115,8 @@ pub fn libraries<'a>(
                 measure::build_missing()?;
                 find().ok_or_else(|| {
                     Error::Cell(format!(
-                        "candidate `{name}`: there is no preload-{name} next to the command: `cargo install --path . --locked` \
-                         (or `cargo install allocanary`) installs it; --cells names another folder"
+                        "candidate `{name}`: there is no preload-{name} next to the command: `cargo install --path . --locked` installs it; \
+                         --cells names another folder"
                     ))
                 })?
             }

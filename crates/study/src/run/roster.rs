@@ -80,7 +80,7 @@ impl Roster {
         }
         Err(Error::Cell(format!(
             "no cells (cell-system, cell-jemalloc, ...) of this build next to the command; \
-             `cargo install --path . --locked` (or `cargo install allocanary`) installs the command with its cells{refused}"
+             `cargo install --path . --locked` installs the command with its cells{refused}"
         )))
     }
 }
