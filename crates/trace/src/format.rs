@@ -22,7 +22,7 @@
 //! | 80 | 8 | monotonic clock at that moment, nanoseconds |
 //! | 88 | 4 | number of threads that have written |
 //! | 92 | 4 | size of a page |
-//! | 96 | 8 | calls that could not be recorded: signal handlers that interrupted the writer |
+//! | 96 | 8 | calls that could not be recorded: signal handlers that interrupted the writer; version 2 also: no chunk was to be had |
 //! | 104 | 8 | RssAnon of the process at the last reading, bytes, without the writer's own memory |
 //! | 112 | 8 | maximum of that reading |
 //! | 120 | 8 | window in nanoseconds; version 1: 0 |
@@ -50,7 +50,7 @@
 //!
 //! **Version 2**: the last seconds only (`--window`). Chunks follow the header without gaps and have one length. A chunk
 //! that was closed longer ago than the window is used again: its magic is erased, then its bytes, then it gets a new
-//! header. So a chunk without the magic is skipped, and numbers of a thread's chunks may be missing. Each chunk is read by
+//! header. The one that was closed first goes first; at the maximum size also before it has left the window. So a chunk without the magic is skipped, and numbers of a thread's chunks may be missing. Each chunk is read by
 //! itself: its table of recent blocks and its former addresses begin at 0. The window begins where the last one of the
 //! chunks that were used again had been closed, and not earlier than its length before the last tick. A reader drops
 //! allocations that may have happened before (by the stamp before them), and frees that happened before (by the stamp

@@ -4,12 +4,14 @@
 //! file is mapped as a whole at the start, as long as it may become, and is not inherited (`MADV_DONTFORK`). A chunk is
 //! a range of it that one atomic addition hands out. No descriptor is kept: programs close those that they do not know.
 
+mod queue;
 mod ring;
 
 use std::ffi::{CStr, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
+use self::queue::Queue;
 use self::ring::RING;
 use super::config::{self, Config, config};
 use super::tls::ticks;
@@ -38,8 +40,8 @@ pub(super) struct Process {
     sample_ticks: AtomicU64,
     /// Nanoseconds that are kept; 0 for all.
     window: AtomicU64,
-    /// The chunk of the window that is looked at next.
-    hand: AtomicU64,
+    /// The places of a window's closed chunks.
+    queue: Queue,
     /// Bytes of thread states that were made.
     own_bytes: AtomicU64,
     /// States of ended threads.
@@ -208,7 +210,7 @@ fn open_file(process: &Process, config: &Config) -> bool {
     let base: *mut u8 = base.cast();
     // SAFETY: our own mapping of that length.
     unsafe { libc::madvise(base.cast(), limit as usize, libc::MADV_DONTFORK) };
-    if !populate(base, HEADER) {
+    if !populate(base, HEADER) || (config.window > 0 && !process.queue.map(limit / RING as u64)) {
         return false;
     }
     process.base.store(base, SeqCst);

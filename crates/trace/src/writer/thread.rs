@@ -108,8 +108,8 @@ impl Thread {
             if process.is_stopped() {
                 return false;
             }
-            let first = (*this).chunk.is_null();
-            if !first {
+            let first = (*this).chunks == 0;
+            if !(*this).chunk.is_null() {
                 if process.has_window() {
                     process.close_chunk((*this).chunk, ticks());
                 }
@@ -120,12 +120,18 @@ impl Thread {
                     libc::MADV_DONTNEED,
                 );
             }
-            ((*this).cursor, (*this).end) = (null_mut(), null_mut());
+            // No longer this thread's, even where there is no other for it now.
+            ((*this).chunk, (*this).cursor, (*this).end) = (null_mut(), null_mut(), null_mut());
             let wanted = match process.has_window() {
                 true => process.ring_chunk(ticks()),
                 false => process.chunk(FIRST_CHUNK << (*this).chunks.min(DOUBLINGS), first),
             };
-            let Some((offset, start, length)) = wanted else { return false };
+            let Some((offset, start, length)) = wanted else {
+                if !process.is_stopped() {
+                    process.lose();
+                }
+                return false;
+            };
             if process.has_window() {
                 // Each chunk is read by itself.
                 (&raw mut (*this).coder).write_bytes(0, 1);
