@@ -14,7 +14,8 @@
 //! allocanary replay /folder/service-812-0.trace
 //! ```
 //!
-//! `ALLOCANARY_RECORD` is an absolute path. `ALLOCANARY_RECORD_MAX` (bytes), `ALLOCANARY_RECORD_RATE` and
+//! `ALLOCANARY_RECORD` is the absolute path of a folder that exists: where the process cannot make its file there, one line
+//! on standard error says so, and nothing is recorded. `ALLOCANARY_RECORD_MAX` (bytes), `ALLOCANARY_RECORD_RATE` and
 //! `ALLOCANARY_RECORD_WINDOW` (milliseconds) are the bounds, as of the preload. Without the first variable a call costs
 //! one word of thread-local memory that is read. C code of the program that calls `malloc` is not seen.
 //!

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed, Orde
 
 use self::queue::Queue;
 use self::ring::RING;
-use super::config::{self, Config, config};
+use super::config::{self, Config};
 use super::tls::ticks;
 use crate::format::{CHUNK_ALIGN, HEADER, MAGIC, TICK_SHIFT, VERSION, WINDOW_VERSION, at};
 
@@ -84,12 +84,15 @@ pub(super) fn ready() -> Option<&'static Process> {
             _ => return None,
         }
     }
-    begin()
+    begin(config::read)
 }
 
+/// Begins the process's file; `read` reads the environment.
 #[cold]
-fn begin() -> Option<&'static Process> {
-    let config = config()?;
+pub(super) fn begin(read: fn(&mut Config) -> bool) -> Option<&'static Process> {
+    if !config::is_asked() {
+        return None;
+    }
     let mut page = PROCESS.load(SeqCst);
     if page.is_null() {
         let new: *mut Process = map_wiped(size_of::<Process>().next_multiple_of(4096)).cast();
@@ -108,7 +111,15 @@ fn begin() -> Option<&'static Process> {
         // Another thread begins the file: this call is not recorded.
         return (process.state.load(SeqCst) == 2).then_some(process);
     }
-    let begun = open_file(process, config);
+    // SAFETY: the exchange above made this thread the only one.
+    let begun = unsafe { config::config(read) }.is_some_and(|config| match open_file(process, config) {
+        Ok(()) => true,
+        Err(error) => {
+            config::turn_off();
+            say_why(config, error);
+            false
+        }
+    });
     process.state.store(if begun { 2 } else { 3 }, SeqCst);
     begun.then_some(process)
 }
@@ -146,6 +157,39 @@ impl<const N: usize> Text<N> {
     }
 }
 
+/// Says on standard error why nothing is recorded. The text is our own: the C library's may allocate.
+fn say_why(config: &Config, error: i32) {
+    let mut line = Text::<4096>::new();
+    line.add(b"allocanary: ALLOCANARY_RECORD: ");
+    line.add(config.folder());
+    line.add(b": wanted a folder in which this program may make a file, found: ");
+    line.add(match error {
+        libc::ENOENT => b"there is no such folder",
+        libc::ENOTDIR => b"a part of it is no folder",
+        libc::EACCES | libc::EPERM => b"permission denied",
+        libc::EROFS => b"the file system is read-only",
+        // EFAULT: of a mapped file.
+        libc::ENOSPC | libc::EDQUOT | libc::EFAULT => b"there is no space",
+        libc::EMFILE | libc::ENFILE => b"too many open files",
+        libc::ENOMEM => b"there is no memory",
+        _ => b"an error",
+    });
+    line.add(b" (errno ");
+    line.add_number(error as u64);
+    line.add(b"). Nothing of process ");
+    // SAFETY: no argument.
+    line.add_number(unsafe { libc::getpid() } as u64);
+    line.add(b" is recorded. Make the folder, or name another\n");
+    // SAFETY: the bytes are as many as we say.
+    unsafe { libc::write(2, line.bytes.as_ptr().cast(), line.length) };
+}
+
+/// This thread's error number.
+fn errno() -> i32 {
+    // SAFETY: the C library's place for it.
+    unsafe { *libc::__errno_location() }
+}
+
 fn clock(id: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel writes one timespec.
@@ -153,8 +197,8 @@ fn clock(id: libc::clockid_t) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Creates and maps the file, and writes its header.
-fn open_file(process: &Process, config: &Config) -> bool {
+/// Creates and maps the file, and writes its header. The error is the system's number.
+fn open_file(process: &Process, config: &Config) -> Result<(), i32> {
     let mut program = [0; 512];
     // SAFETY: the kernel writes at most one byte less than the buffer has.
     let length = unsafe { libc::readlink(c"/proc/self/exe".as_ptr(), program.as_mut_ptr().cast(), program.len() - 1) };
@@ -163,8 +207,9 @@ fn open_file(process: &Process, config: &Config) -> bool {
     // SAFETY: no argument.
     let (pid, parent) = unsafe { (libc::getpid(), libc::getppid()) };
     let mut file = -1;
+    let mut path = Text::<4096>::new();
     for number in 0..10_000 {
-        let mut path = Text::<4096>::new();
+        path = Text::new();
         path.add(config.folder());
         path.add(b"/");
         path.add(&name[..name.len().min(64)]);
@@ -178,14 +223,28 @@ fn open_file(process: &Process, config: &Config) -> bool {
             let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
             libc::open(path.bytes.as_ptr().cast(), flags, 0o600)
         };
-        // SAFETY: reads this thread's error number.
-        if file >= 0 || unsafe { *libc::__errno_location() } != libc::EEXIST {
+        if file >= 0 || errno() != libc::EEXIST {
             break;
         }
     }
     if file < 0 {
-        return false;
+        return Err(errno());
     }
+    map_file(process, config, file, pid, parent, program).inspect_err(|_| {
+        // SAFETY: the path ends in NUL. The file is ours, and has no header.
+        unsafe { libc::unlink(path.bytes.as_ptr().cast()) };
+    })
+}
+
+/// Maps the file that was just made, and writes its header.
+fn map_file(
+    process: &Process,
+    config: &Config,
+    file: i32,
+    pid: libc::pid_t,
+    parent: libc::pid_t,
+    program: &[u8],
+) -> Result<(), i32> {
     // A limit on address space may refuse the whole length.
     let mut limit = config.limit;
     let mut base = libc::MAP_FAILED;
@@ -202,16 +261,17 @@ fn open_file(process: &Process, config: &Config) -> bool {
             limit = (limit / 4) & !4095;
         }
     }
+    let error = errno();
     // SAFETY: our own descriptor; the mapping keeps the file.
     unsafe { libc::close(file) };
     if base == libc::MAP_FAILED {
-        return false;
+        return Err(error);
     }
     let base: *mut u8 = base.cast();
     // SAFETY: our own mapping of that length.
     unsafe { libc::madvise(base.cast(), limit as usize, libc::MADV_DONTFORK) };
     if !populate(base, HEADER) || (config.window > 0 && !process.queue.map(limit / RING as u64)) {
-        return false;
+        return Err(errno());
     }
     process.base.store(base, SeqCst);
     process.limit.store(limit, SeqCst);
@@ -262,16 +322,14 @@ fn open_file(process: &Process, config: &Config) -> bool {
     put(at::BUILD, concat!("allocanary ", env!("CARGO_PKG_VERSION")).as_bytes());
     put(at::COMMAND, command);
     put(0, &MAGIC);
-    true
+    Ok(())
 }
 
 /// Gives a range of the mapped file its pages, so that a full disk is an error here and not a signal later.
 fn populate(start: *mut u8, length: usize) -> bool {
     const MADV_POPULATE_WRITE: libc::c_int = 23;
     // SAFETY: a range of our own mapping. A kernel before 5.14 says EINVAL: the pages then come one by one.
-    unsafe {
-        libc::madvise(start.cast(), length, MADV_POPULATE_WRITE) == 0 || *libc::__errno_location() == libc::EINVAL
-    }
+    unsafe { libc::madvise(start.cast(), length, MADV_POPULATE_WRITE) == 0 || errno() == libc::EINVAL }
 }
 
 impl Process {

@@ -202,10 +202,15 @@ fn slow(mut this: *mut Thread) -> *mut Thread {
                 return null_mut();
             }
             (&raw mut (*this).busy).write_volatile(1);
-            if process::ready().is_some_and(|process| Thread::refill(this, process)) {
+            let process = process::ready();
+            if process.is_some_and(|process| Thread::refill(this, process)) {
                 return this;
             }
             (&raw mut (*this).busy).write_volatile(0);
+            if process.is_none() && config::is_off() {
+                // A child of a fork that cannot make a file of its own.
+                tls::set(QUIET);
+            }
             null_mut()
         })();
         *libc::__errno_location() = errno;
