@@ -375,8 +375,7 @@ impl Process {
             return None;
         }
         let base = self.base.load(Relaxed);
-        if first && let Some(rest) = self.rests.iter().map(|rest| rest.swap(0, SeqCst)).find(|rest| *rest != 0) {
-            let (offset, length) = (rest >> 20, (rest & 0xF_FFFF) as usize);
+        if first && let Some((offset, length)) = self.rest() {
             // SAFETY: an end of a chunk lies within the mapping.
             return Some((offset, unsafe { base.add(offset as usize) }, length));
         }
@@ -406,12 +405,23 @@ impl Process {
         let _ = self.word(at::STATE).compare_exchange(0, state, SeqCst, SeqCst);
     }
 
-    /// Keeps the unused end of a chunk for another thread's first chunk.
-    pub(super) fn keep_rest(&self, offset: u64, length: usize) {
-        let rest = offset << 20 | length as u64;
-        if length >= 4 * CHUNK_ALIGN {
-            let _ = self.rests.iter().find(|kept| kept.compare_exchange(0, rest, SeqCst, SeqCst).is_ok());
+    /// Keeps the unused end of an ended thread's chunk for another thread's first chunk. False where it is too short, or
+    /// there are enough.
+    pub(super) fn keep_rest(&self, start: *mut u8, used: usize, length: usize) -> bool {
+        let rest = length.saturating_sub(used);
+        if rest < 4 * CHUNK_ALIGN {
+            return false;
         }
+        // SAFETY: the header of the thread's own chunk, in which this is the length.
+        unsafe { start.add(4).cast::<u32>().write(used as u32) };
+        let rest = (self.offset(start) + used as u64) << 20 | rest as u64;
+        self.rests.iter().any(|kept| kept.compare_exchange(0, rest, SeqCst, SeqCst).is_ok())
+    }
+
+    /// Takes a rest: its offset and its length.
+    fn rest(&self) -> Option<(u64, usize)> {
+        let rest = self.rests.iter().map(|rest| rest.swap(0, SeqCst)).find(|rest| *rest != 0)?;
+        Some((rest >> 20, (rest & 0xF_FFFF) as usize))
     }
 
     /// The offset of a place in the mapped file.

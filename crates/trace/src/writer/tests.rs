@@ -1,11 +1,16 @@
 //! Programs that record themselves: each is this file's program, started again, so that it has a process of its own.
 
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
 
 use super::config::{self, Config};
-use super::{allocated, process, tls};
+use super::{allocated, exiting, freed, process, tls};
+use crate::format::{State, at};
+use crate::info::info;
+use crate::reader::Trace;
 use crate::record::traces;
 
 /// Runs the ignored test of this name in a process that records to `folder`.
@@ -106,4 +111,54 @@ fn a_fork_while_the_environment_is_read_records_too() {
     let found = traces(folder.path()).unwrap();
     assert_eq!(found.len(), 2, "of the program, and of its child");
     assert!(found.iter().any(|(_, child)| found.iter().any(|(_, program)| child.parent == program.pid)));
+}
+
+const SHORT: usize = 2000;
+
+#[test]
+#[ignore = "the program of the next test"]
+fn starts_short_threads() {
+    allocated(block(0x1000), 100);
+    for thread in 1..=SHORT {
+        let work = move || {
+            allocated(block(thread << 16), 100);
+            allocated(block(thread << 16 | 0x1000), 3000);
+            freed(block(thread << 16));
+        };
+        std::thread::spawn(work).join().unwrap();
+    }
+    exiting();
+}
+
+#[test]
+fn short_threads_share_the_chunks_of_a_window() {
+    let folder = tempfile::tempdir().unwrap();
+    for (most, is_whole) in [("1073741824", true), ("135168", false)] {
+        let variables = [("ALLOCANARY_RECORD_WINDOW", "60000"), ("ALLOCANARY_RECORD_MAX", most)];
+        let ran = run("starts_short_threads", folder.path(), &variables);
+        assert!(ran.status.success(), "{ran:?}");
+        let (path, header) = traces(folder.path()).unwrap().remove(0);
+        let info = info(&Trace::open(&path).unwrap()).unwrap();
+        assert_eq!((info.merged.strays, info.merged.lost_frees, &info.merged.damage[..]), (0, 0, &[][..]));
+        assert_eq!((header.state, header.lost, header.version), (State::Exited, 0, 2));
+        if !is_whole {
+            // Four places: the first thread's, the newest one, and two that are full.
+            assert!(info.bytes == 135_168 && info.threads.len() > 400, "{} threads", info.threads.len());
+            return;
+        }
+        let wanted = (SHORT + 1, 2 * SHORT as u64 + 1, SHORT as u64);
+        assert_eq!((info.threads.len(), info.allocations, info.frees), wanted);
+        assert_eq!((info.most_threads, info.merged.before), (2, 0));
+        assert!(info.bytes < 512 << 10, "{} bytes for {SHORT} threads", info.bytes);
+        // Threads that ended before the window are not told, though their places are in it.
+        let begins: Vec<u64> = Trace::open(&path).unwrap().threads().map(|(_, begin)| begin).collect();
+        let from = begins[SHORT * 9 / 20];
+        let file = OpenOptions::new().write(true).open(&path).unwrap();
+        file.write_all_at(&from.to_le_bytes(), at::HORIZON as u64).unwrap();
+        let within = begins.iter().filter(|begin| **begin >= from).count();
+        let found = Trace::open(&path).unwrap().thread_count();
+        // And the first thread, which lives as long as the program, and the one that ended when the window begins.
+        assert_eq!(found, within + 2, "{SHORT} threads");
+        std::fs::remove_file(path).unwrap();
+    }
 }

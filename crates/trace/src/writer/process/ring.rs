@@ -1,14 +1,17 @@
 //! The chunks of a window. In: a thread that needs one, or is done with one. Out: the one that it gets.
+//!
+//! The file has places of one length. A thread that ends leaves the rest of its place to one that begins; the place is
+//! closed when nobody writes there, and is used again as a whole.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 use super::{Process, SAMPLE_NS, populate};
 use crate::format::{HEADER, at};
 
-/// Length of a chunk of a window.
+/// Length of a place of a window.
 pub(super) const RING: usize = 32 << 10;
 
-/// Where a chunk's header says when it was closed.
+/// Where the header of a place's first chunk says when the place was closed.
 const CLOSED: usize = 24;
 
 impl Process {
@@ -26,9 +29,13 @@ impl Process {
         loop {
             let offset = used.load(SeqCst);
             let may_grow = offset + RING as u64 <= limit;
-            match self.queue.first() {
-                Some((ticket, place)) if !may_grow || self.closed(place).load(SeqCst) <= before => {
-                    if self.queue.take(ticket) {
+            match self.oldest() {
+                Some((closed, place, found)) if !may_grow || closed <= before => {
+                    let is_ours = match found {
+                        Found::Queued(ticket) => self.queue.take(ticket),
+                        Found::Rest(at, rest) => self.rests[at].compare_exchange(rest, 0, SeqCst, SeqCst).is_ok(),
+                    };
+                    if is_ours {
                         return Some(self.empty(place));
                     }
                 }
@@ -48,12 +55,12 @@ impl Process {
         }
     }
 
-    /// When the chunk at a place was closed; 0 while it is written.
+    /// When a place was closed; 0 while a thread writes there.
     fn closed(&self, place: u64) -> &AtomicU64 {
         self.long(HEADER + place as usize * RING + CLOSED)
     }
 
-    /// Empties a chunk that is this thread's alone: what it had is no longer in the window.
+    /// Empties a place that is this thread's alone: what it had is no longer in the window.
     fn empty(&self, place: u64) -> (u64, *mut u8, usize) {
         self.long(at::HORIZON).fetch_max(self.closed(place).load(SeqCst), SeqCst);
         let offset = HEADER as u64 + place * RING as u64;
@@ -68,12 +75,51 @@ impl Process {
         (offset, start, RING)
     }
 
+    /// The place that was closed first: when, which, and where it was found. Places with a rest do not queue.
+    fn oldest(&self) -> Option<(u64, u64, Found)> {
+        let with_time = |place: u64, found| (self.closed(place).load(SeqCst), place, found);
+        let queued = self.queue.first().map(|(ticket, place)| with_time(place, Found::Queued(ticket)));
+        let rests = self.rests.iter().map(|rest| rest.load(SeqCst)).enumerate().filter(|(_, rest)| *rest != 0);
+        let rests = rests.map(|(at, rest)| with_time(place_of(rest >> 20), Found::Rest(at, rest)));
+        queued.into_iter().chain(rests).min_by_key(|(closed, ..)| *closed)
+    }
+
+    /// Begins a thread in the rest of an ended thread's chunk.
+    pub(in crate::writer) fn ring_rest(&self) -> Option<(u64, *mut u8, usize)> {
+        let (offset, length) = self.rest()?;
+        self.closed(place_of(offset)).store(0, SeqCst);
+        // SAFETY: a rest lies within the mapping, and is this thread's alone.
+        Some((offset, unsafe { self.base.load(Relaxed).add(offset as usize) }, length))
+    }
+
     /// The thread is done with a chunk of the window.
     pub(in crate::writer) fn close_chunk(&self, start: *mut u8, now: u64) {
-        let place = (self.offset(start) - HEADER as u64) / RING as u64;
+        let place = place_of(self.offset(start));
         self.closed(place).store(now.max(1), SeqCst);
         self.queue.add(place);
     }
+
+    /// The thread ends, and uses no more of its chunk than its first `used` bytes.
+    pub(in crate::writer) fn end_chunk(&self, start: *mut u8, used: usize, length: usize, now: u64) {
+        let place = place_of(self.offset(start));
+        self.closed(place).store(now.max(1), SeqCst);
+        if !self.keep_rest(start, used, length) {
+            self.queue.add(place);
+        }
+    }
+}
+
+/// Where a place that may be used again was found.
+enum Found {
+    /// In the queue, with this ticket.
+    Queued(u64),
+    /// In this slot of the rests, as this rest.
+    Rest(usize, u64),
+}
+
+/// The place in which an offset lies.
+fn place_of(offset: u64) -> u64 {
+    (offset - HEADER as u64) / RING as u64
 }
 
 #[cfg(test)]

@@ -124,23 +124,29 @@ fn a_chunk_may_come_later_where_all_are_in_use() {
     assert!(ring.process.ring_chunk(8).is_none() && !ring.process.is_stopped());
 }
 
-/// Threads that take and give back as fast as they can: no two ever have the same chunk.
+/// Threads that take and give back as fast as they can, whole places and rests: no two ever have the same chunk.
 #[test]
 fn no_two_threads_have_one_chunk() {
     let ring = Ring::new(HEADER + 12 * RING, 1 << 40);
     let process = &ring.process;
     let taken: usize = std::thread::scope(|scope| {
         let work = |thread: u64| {
-            let mut taken = 0;
+            let (mut taken, mut rests) = (0, 0);
             for step in 1..=20_000 {
-                let Some((offset, start, _)) = process.ring_chunk(step) else { continue };
+                let rest = if step % 3 == 0 { process.ring_rest() } else { None };
+                rests += usize::from(rest.is_some());
+                let Some((offset, start, length)) = rest.or_else(|| process.ring_chunk(step)) else { continue };
                 let place = offset as usize + CHUNK_HEADER;
                 assert_eq!(process.long(place).swap(thread, SeqCst), 0, "the chunk is empty");
                 std::thread::yield_now();
                 assert_eq!(process.long(place).load(SeqCst), thread, "and this thread's alone");
-                process.close_chunk(start, step);
+                match step % 2 {
+                    0 => process.close_chunk(start, step),
+                    _ => process.end_chunk(start, 128, length, step),
+                }
                 taken += 1;
             }
+            assert!(rests > 1000, "{rests}");
             taken
         };
         let threads: Vec<_> = (1..=8).map(|thread| scope.spawn(move || work(thread))).collect();
