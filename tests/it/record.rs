@@ -220,7 +220,14 @@ fn a_window_keeps_the_end_of_a_long_run() {
     let (ran, infos) = record(folder.path(), &["--window", "60s", "--max-size", "512KiB"], &[program]);
     assert_eq!(ran.code, Some(0));
     assert!(infos[0].bytes <= 512 << 10 && infos[0].merged.nanos < whole[0].merged.nanos / 2, "{}", infos[0].bytes);
+    // Nearly all of the file is of the last seconds: as long a part of the run as its bytes are of the whole trace.
+    let share = whole[0].merged.nanos as f64 * infos[0].bytes as f64 / whole[0].bytes as f64;
+    assert!(infos[0].merged.nanos as f64 > 0.6 * share, "{} of {share} ns", infos[0].merged.nanos);
     assert_eq!((infos[0].merged.strays, infos[0].merged.lost_frees, infos[0].merged.damage.len()), (0, 0, 0));
+    // Room for one chunk and two threads: calls are lost, and recording goes on.
+    let (ran, infos) = record(folder.path(), &["--window", "60s", "--max-size", "64KiB"], &[program]);
+    assert_eq!((ran.code, infos[0].header.state), (Some(0), State::Exited));
+    assert!(infos[0].header.lost > 1000 && infos[0].merged.damage.is_empty(), "{}", infos[0].header.lost);
     let Some(threads) = threads_program(folder.path()) else { return };
     let (_, infos) = record(folder.path(), &["--window", "100ms"], &[threads.to_str().unwrap(), "die"]);
     // Where most blocks cross, some frees at the window's begin are taken for those of later blocks.

@@ -22,15 +22,15 @@
 //! | 80 | 8 | monotonic clock at that moment, nanoseconds |
 //! | 88 | 4 | number of threads that have written |
 //! | 92 | 4 | size of a page |
-//! | 96 | 8 | calls that could not be recorded: signal handlers that interrupted the writer |
+//! | 96 | 8 | calls that could not be recorded: signal handlers that interrupted the writer; version 2 also: no chunk was to be had |
 //! | 104 | 8 | RssAnon of the process at the last reading, bytes, without the writer's own memory |
 //! | 112 | 8 | maximum of that reading |
 //! | 120 | 8 | window in nanoseconds; version 1: 0 |
 //! | 128 | 8 | monotonic clock when the service was ready, nanoseconds, 0 for none: `record` writes it after the run |
 //! | 136 | 8 | the same at the end of its load |
 //! | 144 | 8 | the same when it was idle |
-//! | 152 | 8 | version 2: clock ticks at which the last chunk that was used again had been closed |
-//! | 160 | 4 | version 2: length of every chunk |
+//! | 152 | 8 | version 2: clock ticks at which the last place that was used again had been closed |
+//! | 160 | 4 | version 2: length of every place |
 //! | 256 | 512 | path of the program, ends with NUL |
 //! | 768 | 256 | host: name, kernel release, architecture, ends with NUL |
 //! | 1024 | 256 | build of the writer, ends with NUL |
@@ -45,14 +45,17 @@
 //! | 8 | 4 | thread, counted from 0 in order of first events |
 //! | 12 | 4 | number of the chunk within its thread, from 0 |
 //! | 16 | 8 | clock ticks: the stamp of its begin |
-//! | 24 | 8 | version 2: clock ticks when the thread was done with it, 0 while it writes; version 1: 0 |
+//! | 24 | 8 | version 2, first chunk of a place: clock ticks when the place was closed, 0 while a thread writes there; else 0 |
 //! | 32 | | events, to the first zero byte or the end |
 //!
-//! **Version 2**: the last seconds only (`--window`). Chunks follow the header without gaps and have one length. A chunk
-//! that was closed longer ago than the window is used again: its magic is erased, then its bytes, then it gets a new
-//! header. So a chunk without the magic is skipped, and numbers of a thread's chunks may be missing. Each chunk is read by
+//! **Version 2**: the last seconds only (`--window`). Places of one length follow the header without gaps. A place has one
+//! chunk, and behind it those of threads that began after its thread had ended. The last one's thread closes the place. A
+//! place that was closed longer ago than the window is used again: the magic of its first chunk is erased, then its
+//! bytes, then it gets a new header. The one that was closed first goes first; at the maximum size also before it has
+//! left the window. So a place without the magic is skipped to its end, and numbers of a thread's chunks may be missing.
+//! A chunk with another behind it in its place was done with before that one's stamp. Each chunk is read by
 //! itself: its table of recent blocks and its former addresses begin at 0. The window begins where the last one of the
-//! chunks that were used again had been closed, and not earlier than its length before the last tick. A reader drops
+//! places that were used again had been closed, and not earlier than its length before the last tick. A reader drops
 //! allocations that may have happened before (by the stamp before them), and frees that happened before (by the stamp
 //! after them). So a block whose allocation is there has its free there too. A free of a block that the window has not
 //! seen is of a block from before the window: it is dropped, and counted apart from strays.
@@ -154,9 +157,9 @@ pub mod at {
     pub const MOST_RESIDENT: usize = 112;
     /// The window in nanoseconds.
     pub const WINDOW: usize = 120;
-    /// Ticks at which the last chunk that was used again had been closed.
+    /// Ticks at which the last place that was used again had been closed.
     pub const HORIZON: usize = 152;
-    /// Length of every chunk of a window.
+    /// Length of every place of a window.
     pub const RING: usize = 160;
     /// Monotonic nanoseconds of the marks: ready, end of the load, idle.
     pub const MARKS: usize = 128;
@@ -243,7 +246,7 @@ pub struct Header {
     pub window: u64,
     /// Ticks before which chunks were used again.
     pub horizon: u64,
-    /// Length of every chunk of a window.
+    /// Length of every place of a window.
     pub ring: u32,
     /// The moments at which the run was read.
     pub marks: Marks,
@@ -336,7 +339,10 @@ pub struct Chunk {
     pub number: u32,
     /// Ticks at its begin.
     pub stamp: u64,
-    /// Ticks at its end, of a window; 0 while it is written, and in version 1.
+    /// Ticks at which its place was closed, of a window; 0 while a thread writes there, and in version 1. [`Trace`] says
+    /// instead when the chunk was done with.
+    ///
+    /// [`Trace`]: crate::reader::Trace
     pub closed: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Reading a trace. In: a file. Out: its header, its threads, and each thread's events. Memory is bounded: 24 bytes for
+//! Reading a trace. In: a file. Out: its header, its threads, and each thread's events. Memory is bounded: 40 bytes for
 //! each chunk of the file, and one chunk for each thread that is being read.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use crate::coder::{Coder, Event, How};
 use crate::error::{Error, Result};
 use crate::format::{CHUNK_ALIGN, CHUNK_HEADER, Chunk, HEADER, Header};
+
+const _: () = assert!(size_of::<Chunk>() == 40, "what is said above");
 
 /// An open trace.
 pub struct Trace {
@@ -103,10 +105,17 @@ impl Trace {
         self.damage.as_deref()
     }
 
+    /// Whether a chunk is behind another one in a place of a window.
+    fn is_in_place(&self, offset: u64) -> bool {
+        self.has_window() && !(offset - HEADER as u64).is_multiple_of(u64::from(self.header.ring))
+    }
+
     fn find_chunks(&mut self, end: u64) -> Result<()> {
         let mut buffer = vec![0; WINDOW];
         let (mut start, mut filled) = (0_u64, 0_usize);
         let mut offset = HEADER as u64;
+        // The thread of the chunk before.
+        let mut last = None;
         while offset + CHUNK_HEADER as u64 <= end {
             if offset < start || offset + CHUNK_HEADER as u64 > start + filled as u64 {
                 (start, filled) = (offset, 0);
@@ -124,7 +133,15 @@ impl Trace {
             }
             let bytes = &buffer[(offset - start) as usize..filled];
             match Chunk::read(bytes, offset) {
-                Some(chunk) if offset + u64::from(chunk.length) <= end => {
+                Some(mut chunk) if offset + u64::from(chunk.length) <= end => {
+                    if self.is_in_place(offset) {
+                        // The place's first chunk says when the last one ended. The one before ended when this began.
+                        let before = last.and_then(|last| self.threads.get_mut(&last)).and_then(|all| all.last_mut());
+                        if let Some(before) = before {
+                            chunk.closed = std::mem::replace(&mut before.closed, chunk.stamp);
+                        }
+                    }
+                    last = Some(chunk.thread);
                     self.threads.entry(chunk.thread).or_default().push(chunk);
                     offset += u64::from(chunk.length);
                 }
@@ -137,7 +154,10 @@ impl Trace {
                     break;
                 }
                 // Of a window: not begun, or half erased.
-                None if self.has_window() => offset += u64::from(self.header.ring),
+                None if self.has_window() => {
+                    let ring = u64::from(self.header.ring);
+                    offset += ring - (offset - HEADER as u64) % ring;
+                }
                 // Handed out and not begun: the process died, or a thread had just started.
                 None if bytes[..CHUNK_HEADER].iter().all(|byte| *byte == 0) => offset += CHUNK_ALIGN as u64,
                 None => {

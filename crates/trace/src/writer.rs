@@ -4,7 +4,8 @@
 //! It allocates nothing, takes no lock, starts no thread and keeps no descriptor. The hot path writes two to four bytes
 //! to the thread's own chunk. What must not be inherited by a fork lies on pages that a fork wipes.
 //!
-//! The environment: `ALLOCANARY_RECORD` is the folder of the traces, an absolute path; without it nothing is recorded.
+//! The environment: `ALLOCANARY_RECORD` is the folder of the traces, an absolute path of one that exists; without it
+//! nothing is recorded, and where it cannot be written nothing either, which one line on standard error says.
 //! `ALLOCANARY_RECORD_MAX` is the largest size of a trace in bytes (1 GiB), `ALLOCANARY_RECORD_RATE` records one block
 //! in this many, chosen by its address. `ALLOCANARY_RECORD_WINDOW` keeps the last milliseconds only.
 
@@ -16,3 +17,6 @@ mod tls;
 
 pub use crate::coder::How;
 pub use thread::{allocated, allocated_by, exiting, freed, resized, resizing};
+
+#[cfg(test)]
+mod tests;

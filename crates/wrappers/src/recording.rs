@@ -14,9 +14,13 @@
 //! allocanary replay /folder/service-812-0.trace
 //! ```
 //!
-//! `ALLOCANARY_RECORD` is an absolute path. `ALLOCANARY_RECORD_MAX` (bytes), `ALLOCANARY_RECORD_RATE` and
+//! `ALLOCANARY_RECORD` is the absolute path of a folder that exists: where the process cannot make its file there, one line
+//! on standard error says so, and nothing is recorded. `ALLOCANARY_RECORD_MAX` (bytes), `ALLOCANARY_RECORD_RATE` and
 //! `ALLOCANARY_RECORD_WINDOW` (milliseconds) are the bounds, as of the preload. Without the first variable a call costs
 //! one word of thread-local memory that is read. C code of the program that calls `malloc` is not seen.
+//!
+//! A zeroed block with an alignment above 16 is recorded as an aligned one, because the format has no zeroed one with an
+//! alignment: a replay writes to its pages, which it does not do to other zeroed blocks.
 //!
 //! On other processors than x86-64 and aarch64 nothing is recorded.
 
@@ -65,6 +69,7 @@ const NATURAL: usize = 16;
 #[inline(always)]
 fn allocated(block: *mut u8, layout: Layout, how: How) {
     match (layout.align() > NATURAL, how) {
+        // The format has no alignment of a zeroed block.
         (true, _) => writer::allocated_by(How::Aligned(layout.align().trailing_zeros() as u8), block, layout.size()),
         (_, How::Malloc) => writer::allocated(block, layout.size()),
         _ => writer::allocated_by(how, block, layout.size()),

@@ -29,12 +29,12 @@ impl Config {
 }
 
 const UNREAD: u32 = 0;
-const READING: u32 = 1;
-const RECORD: u32 = 2;
-const OFF: u32 = 3;
+const RECORD: u32 = 1;
+const OFF: u32 = 2;
 
+/// There is no state for "is being read": a fork meanwhile would leave it to the child, where nobody reads.
 static STATE: AtomicU32 = AtomicU32::new(UNREAD);
-/// Written by the one thread that turns `STATE` from `UNREAD` to `READING`.
+/// Written before `STATE` is `RECORD`, by the one thread that begins the process's file.
 static mut CONFIG: Config = Config { folder: [0; 3072], length: 0, limit: DEFAULT_LIMIT, rate: 1, window: 0 };
 
 unsafe extern "C" {
@@ -51,24 +51,37 @@ pub(super) fn turn_off() {
     STATE.store(OFF, SeqCst);
 }
 
-/// The configuration; read from the environment at the first call. None where nothing is to be recorded, and before
-/// the C library knows the environment.
-pub(super) fn config() -> Option<&'static Config> {
+/// Whether the environment asks for a recording. No before the C library knows the environment.
+pub(super) fn is_asked() -> bool {
     // SAFETY: reads a pointer that the C library sets before it runs constructors.
     if unsafe { environ.is_null() } {
-        return None;
+        return false;
     }
-    let state = match STATE.compare_exchange(UNREAD, READING, SeqCst, SeqCst) {
-        Ok(_) => {
-            // SAFETY: only this thread turned the state to `READING`, and nobody reads before `RECORD`.
-            let asked = unsafe { (&raw mut CONFIG).as_mut() }.is_some_and(read);
-            let state = if asked { RECORD } else { OFF };
-            STATE.store(state, SeqCst);
-            state
+    match STATE.load(SeqCst) {
+        UNREAD => {
+            // SAFETY: the text is used up here.
+            let asked = unsafe { sys::variable(c"ALLOCANARY_RECORD") }.is_some_and(|folder| !folder.is_empty());
+            if !asked {
+                turn_off();
+            }
+            asked
         }
-        Err(state) => state,
-    };
-    if state != RECORD {
+        state => state == RECORD,
+    }
+}
+
+/// The configuration; read from the environment at the first call. None where nothing is to be recorded.
+///
+/// # Safety
+///
+/// One thread of the process at a time. A child of a fork is another process.
+pub(super) unsafe fn config(read: fn(&mut Config) -> bool) -> Option<&'static Config> {
+    if STATE.load(SeqCst) == UNREAD {
+        // SAFETY: the caller's promise, and nobody reads before `RECORD`.
+        let asked = unsafe { (&raw mut CONFIG).as_mut() }.is_some_and(read);
+        STATE.store(if asked { RECORD } else { OFF }, SeqCst);
+    }
+    if is_off() {
         return None;
     }
     // SAFETY: nobody writes any more.
@@ -76,7 +89,7 @@ pub(super) fn config() -> Option<&'static Config> {
 }
 
 /// Reads the environment; whether it asks for a recording.
-fn read(config: &mut Config) -> bool {
+pub(super) fn read(config: &mut Config) -> bool {
     // SAFETY: the values are used up in this function, before the program can change its environment.
     let variable = |name: &CStr| unsafe { sys::variable(name) };
     let folder = variable(c"ALLOCANARY_RECORD").unwrap_or_default();

@@ -4,25 +4,23 @@
 //! file is mapped as a whole at the start, as long as it may become, and is not inherited (`MADV_DONTFORK`). A chunk is
 //! a range of it that one atomic addition hands out. No descriptor is kept: programs close those that they do not know.
 
+mod queue;
+mod ring;
+
 use std::ffi::{CStr, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
-use super::config::{self, Config, config};
+use self::queue::Queue;
+use self::ring::RING;
+use super::config::{self, Config};
 use super::tls::ticks;
 use crate::format::{CHUNK_ALIGN, HEADER, MAGIC, TICK_SHIFT, VERSION, WINDOW_VERSION, at};
 
 /// Time between two readings of RssAnon, in nanoseconds.
 const SAMPLE_NS: u64 = 100_000_000;
-/// Length of a chunk of a window.
-const RING: usize = 32 << 10;
-/// Chunks that are looked at before the file grows.
-const LOOKS: u64 = 8;
 /// Thread states and rests of chunks that wait for a new thread.
 const KEPT: usize = 64;
-
-/// Where a chunk's header says when it was closed.
-const CLOSED: usize = 24;
 
 /// What a fork wipes.
 #[repr(C)]
@@ -42,8 +40,8 @@ pub(super) struct Process {
     sample_ticks: AtomicU64,
     /// Nanoseconds that are kept; 0 for all.
     window: AtomicU64,
-    /// The chunk of the window that is looked at next.
-    hand: AtomicU64,
+    /// The places of a window's closed chunks.
+    queue: Queue,
     /// Bytes of thread states that were made.
     own_bytes: AtomicU64,
     /// States of ended threads.
@@ -86,12 +84,15 @@ pub(super) fn ready() -> Option<&'static Process> {
             _ => return None,
         }
     }
-    begin()
+    begin(config::read)
 }
 
+/// Begins the process's file; `read` reads the environment.
 #[cold]
-fn begin() -> Option<&'static Process> {
-    let config = config()?;
+pub(super) fn begin(read: fn(&mut Config) -> bool) -> Option<&'static Process> {
+    if !config::is_asked() {
+        return None;
+    }
     let mut page = PROCESS.load(SeqCst);
     if page.is_null() {
         let new: *mut Process = map_wiped(size_of::<Process>().next_multiple_of(4096)).cast();
@@ -110,7 +111,15 @@ fn begin() -> Option<&'static Process> {
         // Another thread begins the file: this call is not recorded.
         return (process.state.load(SeqCst) == 2).then_some(process);
     }
-    let begun = open_file(process, config);
+    // SAFETY: the exchange above made this thread the only one.
+    let begun = unsafe { config::config(read) }.is_some_and(|config| match open_file(process, config) {
+        Ok(()) => true,
+        Err(error) => {
+            config::turn_off();
+            say_why(config, error);
+            false
+        }
+    });
     process.state.store(if begun { 2 } else { 3 }, SeqCst);
     begun.then_some(process)
 }
@@ -148,6 +157,39 @@ impl<const N: usize> Text<N> {
     }
 }
 
+/// Says on standard error why nothing is recorded. The text is our own: the C library's may allocate.
+fn say_why(config: &Config, error: i32) {
+    let mut line = Text::<4096>::new();
+    line.add(b"allocanary: ALLOCANARY_RECORD: ");
+    line.add(config.folder());
+    line.add(b": wanted a folder in which this program may make a file, found: ");
+    line.add(match error {
+        libc::ENOENT => b"there is no such folder",
+        libc::ENOTDIR => b"a part of it is no folder",
+        libc::EACCES | libc::EPERM => b"permission denied",
+        libc::EROFS => b"the file system is read-only",
+        // EFAULT: of a mapped file.
+        libc::ENOSPC | libc::EDQUOT | libc::EFAULT => b"there is no space",
+        libc::EMFILE | libc::ENFILE => b"too many open files",
+        libc::ENOMEM => b"there is no memory",
+        _ => b"an error",
+    });
+    line.add(b" (errno ");
+    line.add_number(error as u64);
+    line.add(b"). Nothing of process ");
+    // SAFETY: no argument.
+    line.add_number(unsafe { libc::getpid() } as u64);
+    line.add(b" is recorded. Make the folder, or name another\n");
+    // SAFETY: the bytes are as many as we say.
+    unsafe { libc::write(2, line.bytes.as_ptr().cast(), line.length) };
+}
+
+/// This thread's error number.
+fn errno() -> i32 {
+    // SAFETY: the C library's place for it.
+    unsafe { *libc::__errno_location() }
+}
+
 fn clock(id: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel writes one timespec.
@@ -155,8 +197,8 @@ fn clock(id: libc::clockid_t) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Creates and maps the file, and writes its header.
-fn open_file(process: &Process, config: &Config) -> bool {
+/// Creates and maps the file, and writes its header. The error is the system's number.
+fn open_file(process: &Process, config: &Config) -> Result<(), i32> {
     let mut program = [0; 512];
     // SAFETY: the kernel writes at most one byte less than the buffer has.
     let length = unsafe { libc::readlink(c"/proc/self/exe".as_ptr(), program.as_mut_ptr().cast(), program.len() - 1) };
@@ -165,8 +207,9 @@ fn open_file(process: &Process, config: &Config) -> bool {
     // SAFETY: no argument.
     let (pid, parent) = unsafe { (libc::getpid(), libc::getppid()) };
     let mut file = -1;
+    let mut path = Text::<4096>::new();
     for number in 0..10_000 {
-        let mut path = Text::<4096>::new();
+        path = Text::new();
         path.add(config.folder());
         path.add(b"/");
         path.add(&name[..name.len().min(64)]);
@@ -180,14 +223,28 @@ fn open_file(process: &Process, config: &Config) -> bool {
             let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
             libc::open(path.bytes.as_ptr().cast(), flags, 0o600)
         };
-        // SAFETY: reads this thread's error number.
-        if file >= 0 || unsafe { *libc::__errno_location() } != libc::EEXIST {
+        if file >= 0 || errno() != libc::EEXIST {
             break;
         }
     }
     if file < 0 {
-        return false;
+        return Err(errno());
     }
+    map_file(process, config, file, pid, parent, program).inspect_err(|_| {
+        // SAFETY: the path ends in NUL. The file is ours, and has no header.
+        unsafe { libc::unlink(path.bytes.as_ptr().cast()) };
+    })
+}
+
+/// Maps the file that was just made, and writes its header.
+fn map_file(
+    process: &Process,
+    config: &Config,
+    file: i32,
+    pid: libc::pid_t,
+    parent: libc::pid_t,
+    program: &[u8],
+) -> Result<(), i32> {
     // A limit on address space may refuse the whole length.
     let mut limit = config.limit;
     let mut base = libc::MAP_FAILED;
@@ -204,16 +261,17 @@ fn open_file(process: &Process, config: &Config) -> bool {
             limit = (limit / 4) & !4095;
         }
     }
+    let error = errno();
     // SAFETY: our own descriptor; the mapping keeps the file.
     unsafe { libc::close(file) };
     if base == libc::MAP_FAILED {
-        return false;
+        return Err(error);
     }
     let base: *mut u8 = base.cast();
     // SAFETY: our own mapping of that length.
     unsafe { libc::madvise(base.cast(), limit as usize, libc::MADV_DONTFORK) };
-    if !populate(base, HEADER) {
-        return false;
+    if !populate(base, HEADER) || (config.window > 0 && !process.queue.map(limit / RING as u64)) {
+        return Err(errno());
     }
     process.base.store(base, SeqCst);
     process.limit.store(limit, SeqCst);
@@ -264,16 +322,14 @@ fn open_file(process: &Process, config: &Config) -> bool {
     put(at::BUILD, concat!("allocanary ", env!("CARGO_PKG_VERSION")).as_bytes());
     put(at::COMMAND, command);
     put(0, &MAGIC);
-    true
+    Ok(())
 }
 
 /// Gives a range of the mapped file its pages, so that a full disk is an error here and not a signal later.
 fn populate(start: *mut u8, length: usize) -> bool {
     const MADV_POPULATE_WRITE: libc::c_int = 23;
     // SAFETY: a range of our own mapping. A kernel before 5.14 says EINVAL: the pages then come one by one.
-    unsafe {
-        libc::madvise(start.cast(), length, MADV_POPULATE_WRITE) == 0 || *libc::__errno_location() == libc::EINVAL
-    }
+    unsafe { libc::madvise(start.cast(), length, MADV_POPULATE_WRITE) == 0 || errno() == libc::EINVAL }
 }
 
 impl Process {
@@ -313,80 +369,13 @@ impl Process {
         self.window.load(Relaxed) != 0
     }
 
-    /// Hands out a chunk of the window: one that was closed longer ago than that, else a new one, else, at the maximum
-    /// size, any that is closed.
-    pub(super) fn ring_chunk(&self, now: u64) -> Option<(u64, *mut u8, usize)> {
-        if self.is_stopped() {
-            return None;
-        }
-        let window = u128::from(self.window.load(Relaxed)) * u128::from(self.sample_ticks.load(Relaxed));
-        let before = now.saturating_sub((window / u128::from(SAMPLE_NS)).min(u128::from(u64::MAX)) as u64);
-        let (used, limit) = (self.long(at::USED), self.limit.load(Relaxed));
-        let mut offset = used.load(SeqCst);
-        if let Some(old) = self.old_chunk(offset, before, LOOKS) {
-            return Some(old);
-        }
-        while offset + RING as u64 <= limit {
-            match used.compare_exchange(offset, offset + RING as u64, SeqCst, SeqCst) {
-                Ok(_) => {
-                    // SAFETY: the range lies within the mapping, and is this thread's alone.
-                    let start = unsafe { self.base.load(Relaxed).add(offset as usize) };
-                    if !populate(start, RING) {
-                        self.stop(3);
-                        return None;
-                    }
-                    return Some((offset, start, RING));
-                }
-                Err(now) => offset = now,
-            }
-        }
-        let any = self.old_chunk(offset, now, offset / RING as u64);
-        if any.is_none() {
-            self.stop(2);
-        }
-        any
-    }
-
-    /// A chunk that was closed at `before` or earlier, of the next ones that the hand comes to; emptied.
-    fn old_chunk(&self, used: u64, before: u64, looks: u64) -> Option<(u64, *mut u8, usize)> {
-        let made = (used - HEADER as u64) / RING as u64;
-        for _ in 0..looks.min(made) {
-            // A place, not a count: the remainder of a count by a growing number would stay at the same places.
-            let next = |place: u64| Some(if place + 1 < made { place + 1 } else { 0 });
-            let place = self.hand.fetch_update(SeqCst, SeqCst, next).unwrap_or(0);
-            let offset = HEADER as u64 + place.min(made - 1) * RING as u64;
-            let closed = self.long(offset as usize + CLOSED);
-            let at = closed.load(SeqCst);
-            if at == 0 || at > before || closed.compare_exchange(at, 0, SeqCst, SeqCst).is_err() {
-                continue;
-            }
-            self.long(at::HORIZON).fetch_max(at, SeqCst);
-            // The magic goes first: a reader of a killed program skips a chunk that is half erased.
-            self.word(offset as usize).store(0, SeqCst);
-            // SAFETY: the range lies within the mapping, and the exchange above made it this thread's alone.
-            let start = unsafe {
-                let start = self.base.load(Relaxed).add(offset as usize);
-                start.write_bytes(0, RING);
-                start
-            };
-            return Some((offset, start, RING));
-        }
-        None
-    }
-
-    /// The thread is done with a chunk of the window.
-    pub(super) fn close_chunk(&self, start: *mut u8, now: u64) {
-        self.long(self.offset(start) as usize + CLOSED).store(now.max(1), SeqCst);
-    }
-
     /// Hands out a chunk: its offset, its place in memory and its length.
     pub(super) fn chunk(&self, wanted: usize, first: bool) -> Option<(u64, *mut u8, usize)> {
         if self.is_stopped() {
             return None;
         }
         let base = self.base.load(Relaxed);
-        if first && let Some(rest) = self.rests.iter().map(|rest| rest.swap(0, SeqCst)).find(|rest| *rest != 0) {
-            let (offset, length) = (rest >> 20, (rest & 0xF_FFFF) as usize);
+        if first && let Some((offset, length)) = self.rest() {
             // SAFETY: an end of a chunk lies within the mapping.
             return Some((offset, unsafe { base.add(offset as usize) }, length));
         }
@@ -416,12 +405,23 @@ impl Process {
         let _ = self.word(at::STATE).compare_exchange(0, state, SeqCst, SeqCst);
     }
 
-    /// Keeps the unused end of a chunk for another thread's first chunk.
-    pub(super) fn keep_rest(&self, offset: u64, length: usize) {
-        let rest = offset << 20 | length as u64;
-        if length >= 4 * CHUNK_ALIGN {
-            let _ = self.rests.iter().find(|kept| kept.compare_exchange(0, rest, SeqCst, SeqCst).is_ok());
+    /// Keeps the unused end of an ended thread's chunk for another thread's first chunk. False where it is too short, or
+    /// there are enough.
+    pub(super) fn keep_rest(&self, start: *mut u8, used: usize, length: usize) -> bool {
+        let rest = length.saturating_sub(used);
+        if rest < 4 * CHUNK_ALIGN {
+            return false;
         }
+        // SAFETY: the header of the thread's own chunk, in which this is the length.
+        unsafe { start.add(4).cast::<u32>().write(used as u32) };
+        let rest = (self.offset(start) + used as u64) << 20 | rest as u64;
+        self.rests.iter().any(|kept| kept.compare_exchange(0, rest, SeqCst, SeqCst).is_ok())
+    }
+
+    /// Takes a rest: its offset and its length.
+    fn rest(&self) -> Option<(u64, usize)> {
+        let rest = self.rests.iter().map(|rest| rest.swap(0, SeqCst)).find(|rest| *rest != 0)?;
+        Some((rest >> 20, (rest & 0xF_FFFF) as usize))
     }
 
     /// The offset of a place in the mapped file.

@@ -108,8 +108,8 @@ impl Thread {
             if process.is_stopped() {
                 return false;
             }
-            let first = (*this).chunk.is_null();
-            if !first {
+            let first = (*this).chunks == 0;
+            if !(*this).chunk.is_null() {
                 if process.has_window() {
                     process.close_chunk((*this).chunk, ticks());
                 }
@@ -120,12 +120,21 @@ impl Thread {
                     libc::MADV_DONTNEED,
                 );
             }
-            ((*this).cursor, (*this).end) = (null_mut(), null_mut());
+            // No longer this thread's, even where there is no other for it now.
+            ((*this).chunk, (*this).cursor, (*this).end) = (null_mut(), null_mut(), null_mut());
             let wanted = match process.has_window() {
-                true => process.ring_chunk(ticks()),
+                true => {
+                    let rest = if first { process.ring_rest() } else { None };
+                    rest.or_else(|| process.ring_chunk(ticks()))
+                }
                 false => process.chunk(FIRST_CHUNK << (*this).chunks.min(DOUBLINGS), first),
             };
-            let Some((offset, start, length)) = wanted else { return false };
+            let Some((offset, start, length)) = wanted else {
+                if !process.is_stopped() {
+                    process.lose();
+                }
+                return false;
+            };
             if process.has_window() {
                 // Each chunk is read by itself.
                 (&raw mut (*this).coder).write_bytes(0, 1);
@@ -196,10 +205,15 @@ fn slow(mut this: *mut Thread) -> *mut Thread {
                 return null_mut();
             }
             (&raw mut (*this).busy).write_volatile(1);
-            if process::ready().is_some_and(|process| Thread::refill(this, process)) {
+            let process = process::ready();
+            if process.is_some_and(|process| Thread::refill(this, process)) {
                 return this;
             }
             (&raw mut (*this).busy).write_volatile(0);
+            if process.is_none() && config::is_off() {
+                // A child of a fork that cannot make a file of its own.
+                tls::set(QUIET);
+            }
             null_mut()
         })();
         *libc::__errno_location() = errno;
@@ -244,16 +258,12 @@ unsafe extern "C" fn ended(value: *mut libc::c_void) {
         if !(*this).cursor.is_null() {
             let passed = Thread::passed(this);
             let end = (*this).coder.put_other((*this).cursor, Event::End, passed);
-            if process.has_window() {
-                process.close_chunk((*this).chunk, ticks());
-                return process.keep_thread(this.cast(), Thread::BYTES);
-            }
             // The chunk ends here; another thread may have the rest.
             let used = ((end.addr() - (*this).chunk.addr()) + 1).next_multiple_of(CHUNK_ALIGN);
-            let rest = (*this).length.saturating_sub(used);
-            if rest >= 4 * CHUNK_ALIGN {
-                (*this).chunk.add(4).cast::<u32>().write_unaligned(used as u32);
-                process.keep_rest(process.offset((*this).chunk) + used as u64, rest);
+            if process.has_window() {
+                process.end_chunk((*this).chunk, used, (*this).length, ticks());
+            } else {
+                process.keep_rest((*this).chunk, used, (*this).length);
             }
         }
         process.keep_thread(this.cast(), Thread::BYTES);

@@ -1,0 +1,71 @@
+//! Numbers in the order in which they were added, for all threads, without a lock. In: a number. Out: the first one.
+//!
+//! The memory is not inherited by a fork, and is not part of RssAnon.
+
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+
+/// A queue; all zeros is one without memory.
+#[repr(C)]
+pub(super) struct Queue {
+    /// A number and, above it, 32 bits of 1 and its ticket: it is there once they are.
+    slots: AtomicPtr<AtomicU64>,
+    length: AtomicU64,
+    /// The ticket of the first number, and that of the next one that is added.
+    head: AtomicU64,
+    tail: AtomicU64,
+}
+
+/// The upper half of a slot.
+const fn mark(ticket: u64) -> u64 {
+    (ticket + 1) << 32
+}
+
+impl Queue {
+    /// Maps memory for `length` numbers, below 2^32. False where there is none.
+    pub(super) fn map(&self, length: u64) -> bool {
+        let bytes = length.max(1) as usize * size_of::<AtomicU64>();
+        let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a new mapping of no file.
+        let slots = unsafe { libc::mmap(null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+        if slots == libc::MAP_FAILED {
+            return false;
+        }
+        // SAFETY: our own mapping of that length.
+        unsafe { libc::madvise(slots, bytes, libc::MADV_DONTFORK) };
+        self.length.store(length.max(1), SeqCst);
+        self.slots.store(slots.cast(), SeqCst);
+        true
+    }
+
+    fn slot(&self, ticket: u64) -> &AtomicU64 {
+        let at = (ticket % self.length.load(Relaxed)) as usize;
+        // SAFETY: the mapping has that many slots, zeros at first, and lives as long as the process records.
+        unsafe { &*self.slots.load(Relaxed).add(at) }
+    }
+
+    /// Adds a number that is not in the queue. There are never more than `length`, so the slot is free.
+    pub(super) fn add(&self, number: u64) {
+        let ticket = self.tail.fetch_add(1, SeqCst);
+        self.slot(ticket).store(mark(ticket) | number, SeqCst);
+    }
+
+    /// The first number and its ticket. None where there is none, and while it is being added.
+    pub(super) fn first(&self) -> Option<(u64, u64)> {
+        loop {
+            let ticket = self.head.load(SeqCst);
+            let found = self.slot(ticket).load(SeqCst);
+            if found & !0xFFFF_FFFF == mark(ticket) {
+                return Some((ticket, found & 0xFFFF_FFFF));
+            }
+            if self.head.load(SeqCst) == ticket {
+                return None;
+            }
+        }
+    }
+
+    /// Takes the first number, which has this ticket. False where another thread was faster.
+    pub(super) fn take(&self, ticket: u64) -> bool {
+        self.head.compare_exchange(ticket, ticket + 1, SeqCst, SeqCst).is_ok()
+    }
+}

@@ -1,0 +1,126 @@
+//! The chunks of a window. In: a thread that needs one, or is done with one. Out: the one that it gets.
+//!
+//! The file has places of one length. A thread that ends leaves the rest of its place to one that begins; the place is
+//! closed when nobody writes there, and is used again as a whole.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+
+use super::{Process, SAMPLE_NS, populate};
+use crate::format::{HEADER, at};
+
+/// Length of a place of a window.
+pub(super) const RING: usize = 32 << 10;
+
+/// Where the header of a place's first chunk says when the place was closed.
+const CLOSED: usize = 24;
+
+impl Process {
+    /// Hands out a chunk of the window: the one that was closed first if that was longer ago than the window, else a new
+    /// one, else, at the maximum size, the one that was closed first. None where all are being written: there may be one
+    /// later.
+    pub(in crate::writer) fn ring_chunk(&self, now: u64) -> Option<(u64, *mut u8, usize)> {
+        if self.is_stopped() {
+            return None;
+        }
+        let window = u128::from(self.window.load(Relaxed)) * u128::from(self.sample_ticks.load(Relaxed));
+        let before = now.saturating_sub((window / u128::from(SAMPLE_NS)).min(u128::from(u64::MAX)) as u64);
+        let (used, limit) = (self.long(at::USED), self.limit.load(Relaxed));
+        // Another turn only where another thread was faster.
+        loop {
+            let offset = used.load(SeqCst);
+            let may_grow = offset + RING as u64 <= limit;
+            match self.oldest() {
+                Some((closed, place, found)) if !may_grow || closed <= before => {
+                    let is_ours = match found {
+                        Found::Queued(ticket) => self.queue.take(ticket),
+                        Found::Rest(at, rest) => self.rests[at].compare_exchange(rest, 0, SeqCst, SeqCst).is_ok(),
+                    };
+                    if is_ours {
+                        return Some(self.empty(place));
+                    }
+                }
+                None if !may_grow => return None,
+                _ => {
+                    if used.compare_exchange(offset, offset + RING as u64, SeqCst, SeqCst).is_ok() {
+                        // SAFETY: the range lies within the mapping, and is this thread's alone.
+                        let start = unsafe { self.base.load(Relaxed).add(offset as usize) };
+                        if !populate(start, RING) {
+                            self.stop(3);
+                            return None;
+                        }
+                        return Some((offset, start, RING));
+                    }
+                }
+            }
+        }
+    }
+
+    /// When a place was closed; 0 while a thread writes there.
+    fn closed(&self, place: u64) -> &AtomicU64 {
+        self.long(HEADER + place as usize * RING + CLOSED)
+    }
+
+    /// Empties a place that is this thread's alone: what it had is no longer in the window.
+    fn empty(&self, place: u64) -> (u64, *mut u8, usize) {
+        self.long(at::HORIZON).fetch_max(self.closed(place).load(SeqCst), SeqCst);
+        let offset = HEADER as u64 + place * RING as u64;
+        // The magic goes first: a reader of a killed program skips a chunk that is half erased.
+        self.word(offset as usize).store(0, SeqCst);
+        // SAFETY: the range lies within the mapping, and the caller says that it is this thread's alone.
+        let start = unsafe {
+            let start = self.base.load(Relaxed).add(offset as usize);
+            start.write_bytes(0, RING);
+            start
+        };
+        (offset, start, RING)
+    }
+
+    /// The place that was closed first: when, which, and where it was found. Places with a rest do not queue.
+    fn oldest(&self) -> Option<(u64, u64, Found)> {
+        let with_time = |place: u64, found| (self.closed(place).load(SeqCst), place, found);
+        let queued = self.queue.first().map(|(ticket, place)| with_time(place, Found::Queued(ticket)));
+        let rests = self.rests.iter().map(|rest| rest.load(SeqCst)).enumerate().filter(|(_, rest)| *rest != 0);
+        let rests = rests.map(|(at, rest)| with_time(place_of(rest >> 20), Found::Rest(at, rest)));
+        queued.into_iter().chain(rests).min_by_key(|(closed, ..)| *closed)
+    }
+
+    /// Begins a thread in the rest of an ended thread's chunk.
+    pub(in crate::writer) fn ring_rest(&self) -> Option<(u64, *mut u8, usize)> {
+        let (offset, length) = self.rest()?;
+        self.closed(place_of(offset)).store(0, SeqCst);
+        // SAFETY: a rest lies within the mapping, and is this thread's alone.
+        Some((offset, unsafe { self.base.load(Relaxed).add(offset as usize) }, length))
+    }
+
+    /// The thread is done with a chunk of the window.
+    pub(in crate::writer) fn close_chunk(&self, start: *mut u8, now: u64) {
+        let place = place_of(self.offset(start));
+        self.closed(place).store(now.max(1), SeqCst);
+        self.queue.add(place);
+    }
+
+    /// The thread ends, and uses no more of its chunk than its first `used` bytes.
+    pub(in crate::writer) fn end_chunk(&self, start: *mut u8, used: usize, length: usize, now: u64) {
+        let place = place_of(self.offset(start));
+        self.closed(place).store(now.max(1), SeqCst);
+        if !self.keep_rest(start, used, length) {
+            self.queue.add(place);
+        }
+    }
+}
+
+/// Where a place that may be used again was found.
+enum Found {
+    /// In the queue, with this ticket.
+    Queued(u64),
+    /// In this slot of the rests, as this rest.
+    Rest(usize, u64),
+}
+
+/// The place in which an offset lies.
+fn place_of(offset: u64) -> u64 {
+    (offset - HEADER as u64) / RING as u64
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+//! Programs that record themselves: each is this file's program, started again, so that it has a process of its own.
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
+
+use super::config::{self, Config};
+use super::{allocated, exiting, freed, process, tls};
+use crate::format::{State, at};
+use crate::info::info;
+use crate::reader::Trace;
+use crate::record::traces;
+
+/// Runs the ignored test of this name in a process that records to `folder`.
+fn run(name: &str, folder: &Path, variables: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    let name = format!("{}::{name}", module_path!().split_once("::").unwrap().1);
+    command.args(["--ignored", "--exact", &name, "--nocapture", "--test-threads", "1"]);
+    command.env("ALLOCANARY_RECORD", folder).envs(variables.iter().copied()).output().unwrap()
+}
+
+/// The address of a block that there is not.
+fn block(address: usize) -> *mut u8 {
+    std::ptr::without_provenance_mut(address)
+}
+
+#[test]
+#[ignore = "the program of the next test"]
+fn allocates_and_forks() {
+    let is_quiet = || tls::get::<u8>().addr() == 1;
+    // The parent's file cannot be opened, or it can, and the child's cannot.
+    for _ in 0..2 {
+        allocated(block(0x1000), 100);
+    }
+    match std::env::var("LATER") {
+        Err(_) => assert!(config::is_off() && is_quiet()),
+        Ok(folder) => {
+            assert!(!config::is_off() && !is_quiet());
+            std::fs::rename(std::env::var("ALLOCANARY_RECORD").unwrap(), folder).unwrap();
+            // SAFETY: the child calls what is allowed there.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                allocated(block(0x2000), 100);
+                // SAFETY: ends this process.
+                unsafe { libc::_exit(i32::from(!(config::is_off() && is_quiet()))) };
+            }
+            let mut status = 0;
+            // SAFETY: our own child.
+            unsafe { libc::waitpid(child, &mut status, 0) };
+            assert_eq!(status, 0, "the child is quiet");
+            assert!(!config::is_off());
+        }
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_said_once_and_ends_the_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("missing");
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let there = folder.path().join("there");
+    std::fs::create_dir(&there).unwrap();
+    let later = folder.path().join("later");
+    let later = [("LATER", later.to_str().unwrap())];
+    for (name, variables, found) in [
+        (&missing, &[][..], "found: there is no such folder (errno 2)"),
+        (&file, &[], "found: a part of it is no folder (errno 20)"),
+        (&there, &later, "found: there is no such folder (errno 2)"),
+    ] {
+        let ran = run("allocates_and_forks", name, variables);
+        assert!(ran.status.success(), "{ran:?}");
+        let said = String::from_utf8_lossy(&ran.stderr);
+        let lines: Vec<&str> = said.lines().filter(|line| line.starts_with("allocanary: ")).collect();
+        let [line] = lines[..] else { panic!("wanted one line, found {said}") };
+        assert!(line.contains(found) && line.contains(&format!("ALLOCANARY_RECORD: {}: ", name.display())), "{line}");
+    }
+}
+
+/// What a child said that was forked while the environment was read.
+static FORKED: AtomicI32 = AtomicI32::new(-1);
+
+#[test]
+#[ignore = "the program of the next test"]
+fn forks_while_it_reads_the_environment() {
+    fn read(config: &mut Config) -> bool {
+        // SAFETY: the child calls what is allowed there. It is as if another thread had forked.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let recorded = process::ready().is_some();
+            // SAFETY: ends this process.
+            unsafe { libc::_exit(i32::from(!recorded)) };
+        }
+        let mut status = 0;
+        // SAFETY: our own child.
+        unsafe { libc::waitpid(child, &mut status, 0) };
+        FORKED.store(status, SeqCst);
+        config::read(config)
+    }
+    assert!(process::begin(read).is_some());
+    assert_eq!(FORKED.load(SeqCst), 0, "the child records");
+}
+
+#[test]
+fn a_fork_while_the_environment_is_read_records_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let ran = run("forks_while_it_reads_the_environment", folder.path(), &[]);
+    assert!(ran.status.success(), "{ran:?}");
+    let found = traces(folder.path()).unwrap();
+    assert_eq!(found.len(), 2, "of the program, and of its child");
+    assert!(found.iter().any(|(_, child)| found.iter().any(|(_, program)| child.parent == program.pid)));
+}
+
+const SHORT: usize = 2000;
+
+#[test]
+#[ignore = "the program of the next test"]
+fn starts_short_threads() {
+    allocated(block(0x1000), 100);
+    for thread in 1..=SHORT {
+        let work = move || {
+            allocated(block(thread << 16), 100);
+            allocated(block(thread << 16 | 0x1000), 3000);
+            freed(block(thread << 16));
+        };
+        std::thread::spawn(work).join().unwrap();
+    }
+    exiting();
+}
+
+#[test]
+fn short_threads_share_the_chunks_of_a_window() {
+    let folder = tempfile::tempdir().unwrap();
+    for (most, is_whole) in [("1073741824", true), ("135168", false)] {
+        let variables = [("ALLOCANARY_RECORD_WINDOW", "60000"), ("ALLOCANARY_RECORD_MAX", most)];
+        let ran = run("starts_short_threads", folder.path(), &variables);
+        assert!(ran.status.success(), "{ran:?}");
+        let (path, header) = traces(folder.path()).unwrap().remove(0);
+        let info = info(&Trace::open(&path).unwrap()).unwrap();
+        assert_eq!((info.merged.strays, info.merged.lost_frees, &info.merged.damage[..]), (0, 0, &[][..]));
+        assert_eq!((header.state, header.lost, header.version), (State::Exited, 0, 2));
+        if !is_whole {
+            // Four places: the first thread's, the newest one, and two that are full.
+            assert!(info.bytes == 135_168 && info.threads.len() > 400, "{} threads", info.threads.len());
+            return;
+        }
+        let wanted = (SHORT + 1, 2 * SHORT as u64 + 1, SHORT as u64);
+        assert_eq!((info.threads.len(), info.allocations, info.frees), wanted);
+        assert_eq!((info.most_threads, info.merged.before), (2, 0));
+        assert!(info.bytes < 512 << 10, "{} bytes for {SHORT} threads", info.bytes);
+        // Threads that ended before the window are not told, though their places are in it.
+        let begins: Vec<u64> = Trace::open(&path).unwrap().threads().map(|(_, begin)| begin).collect();
+        let from = begins[SHORT * 9 / 20];
+        let file = OpenOptions::new().write(true).open(&path).unwrap();
+        file.write_all_at(&from.to_le_bytes(), at::HORIZON as u64).unwrap();
+        let within = begins.iter().filter(|begin| **begin >= from).count();
+        let found = Trace::open(&path).unwrap().thread_count();
+        // And the first thread, which lives as long as the program, and the one that ended when the window begins.
+        assert_eq!(found, within + 2, "{SHORT} threads");
+        std::fs::remove_file(path).unwrap();
+    }
+}
