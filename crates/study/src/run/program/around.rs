@@ -100,6 +100,7 @@ impl Around<'_> {
         let last = pipe.last_lines();
         let said = if last.is_empty() { "; it wrote nothing".to_string() } else { format!(": {last}") };
         let text = match ended {
+            None if stop.load(Ordering::Relaxed) => "was interrupted".to_string(),
             None => format!("did not end in time (--deadline){said}"),
             Some(status) => format!("{}{said}", how(status)),
         };
