@@ -2,10 +2,11 @@
 //! the program's exit code.
 
 mod agreement;
+mod loader;
+mod plain;
 mod verify;
 mod watched;
 
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use allocanary_study::StudyFile;
 use allocanary_study::error::{Error, Result};
 use allocanary_trace::format::{Header, State};
 use allocanary_trace::record::{Recording, put_marks, traces, trim};
+use verify::Comparison;
 
 /// Runs under each candidate in `--verify`.
 const REPEATS: u32 = 5;
@@ -29,23 +31,33 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
     let limit = limit.ok_or_else(wanted)?;
     let preload = preload()?;
     let study = study(flags)?;
-    study.clone().check()?;
+    let checked = study.clone().check()?;
     let program = study.program.clone().unwrap_or_default();
     let folder = flags.out.clone().unwrap_or_else(fresh_folder);
     let window = flags.window.as_deref().map(window).transpose()?;
     let recording = Recording { preload: &preload, folder: &folder, limit, rate: flags.rate, window };
+    loader::check_preloads(&std::env::var("LD_PRELOAD").unwrap_or_default())?;
+    let comparison = flags.verify.then(|| Comparison::planned(&study, &folder)).transpose()?;
     let before: Vec<PathBuf> = traces(&folder).unwrap_or_default().into_iter().map(|(path, _)| path).collect();
-    let (code, marks) = if flags.verify || watched::is_wanted(&program) {
-        (0, watched::run(&recording, &study)?)
-    } else {
-        // Ctrl-C reaches the program as well: it ends as it does without us, and its traces are named.
-        let _ = ctrlc::set_handler(|| ());
-        let status = recording.run(&program.command).map_err(input)?;
-        (status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)) as u8, [0; 3])
+    let recorded = match flags.verify || watched::is_wanted(&program) {
+        true => watched::run(&recording, &study),
+        false => plain::run(&recording, &program.command, study.deadline.as_ref().map(|_| checked.deadline)),
     };
-    let made = traces(&folder).map_err(input)?;
+    // Whatever became of the program: its traces are cut to their length, and named.
+    let made = traces(&folder).unwrap_or_default();
     let made: Vec<_> = made.into_iter().filter(|(path, _)| !before.contains(path)).collect();
-    if made.is_empty() {
+    let marks = recorded.as_ref().map_or([0; 3], |recorded| recorded.marks);
+    for (path, header) in &made {
+        if marks != [0; 3] {
+            put_marks(path, marks).map_err(input)?;
+        }
+        trim(path, header).map_err(input)?;
+    }
+    if !made.is_empty() {
+        tell(&made);
+    }
+    let recorded = recorded?;
+    if made.is_empty() && recorded.code != INTERRUPTED {
         let command = &program.command[0];
         return Err(Error::Input(format!(
             "{command}: nothing was recorded: the loader drops preloads for static and set-user-id programs, and a full disk \
@@ -53,18 +65,23 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
             folder.display()
         )));
     }
-    for (path, header) in &made {
-        if marks != [0; 3] {
-            put_marks(path, marks).map_err(input)?;
-        }
-        trim(path, header).map_err(input)?;
+    match comparison {
+        Some(comparison) if recorded.code != INTERRUPTED => comparison.run(&made),
+        _ => Ok(ExitCode::from(recorded.code)),
     }
-    tell(&made);
-    if flags.verify {
-        return verify::run(&folder, largest(&made), &study);
-    }
-    Ok(ExitCode::from(code))
 }
+
+/// A program that was recorded.
+struct Recorded {
+    /// Its exit code, or [`INTERRUPTED`].
+    code: u8,
+    /// The moments at which it was ready, its load ended, and it was idle, in nanoseconds of the monotonic clock; 0 for
+    /// none.
+    marks: [u64; 3],
+}
+
+/// The exit code after Ctrl-C.
+const INTERRUPTED: u8 = 130;
 
 /// The time of `--window`.
 fn window(text: &str) -> Result<Duration> {
@@ -100,8 +117,8 @@ fn study(flags: &RecordFlags) -> Result<StudyFile> {
     let file = flags.file.as_deref().map_or(Ok(StudyFile::default()), only_study)?;
     let program = flags.over(file.program.clone().unwrap_or_default());
     let deadline = flags.deadline.clone().or(file.deadline.clone());
-    let candidates = flags.candidates.clone().unwrap_or_else(verify::candidates);
-    let repeats = Some(flags.repeats.unwrap_or(REPEATS));
+    let candidates = flags.candidates.clone().or(file.candidates.clone()).unwrap_or_else(verify::candidates);
+    let repeats = flags.repeats.or(file.repeats).or(Some(REPEATS));
     Ok(StudyFile { program: Some(program), deadline, candidates: Some(candidates), repeats, ..file })
 }
 
