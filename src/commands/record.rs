@@ -93,8 +93,7 @@ fn window(text: &str) -> Result<Duration> {
 /// Says what was recorded, and what to do next.
 fn tell(made: &[(PathBuf, Header)]) {
     for (path, header) in made {
-        let span = header.last_ticks.saturating_sub(header.start_ticks) as f64 * header.tick_ns;
-        let span = show_duration(Duration::from_nanos(span as u64));
+        let span = show_duration(span(header));
         let (size, resident) = (Unit::Bytes.show(header.used as f64), Unit::Bytes.show(header.most_resident as f64));
         let why = match header.state {
             State::Full | State::NoRoom => format!(" ({})", header.state.words()),
@@ -105,6 +104,11 @@ fn tell(made: &[(PathBuf, Header)]) {
     }
     let largest = largest(made).display();
     terminal::tell(format_args!("next: allocanary trace info {largest}\n      allocanary replay {largest}"));
+}
+
+/// How long a process was recorded.
+fn span(header: &Header) -> Duration {
+    Duration::from_nanos(header.nanos(header.last_ticks))
 }
 
 /// The trace with the most events, of one or more.

@@ -65,6 +65,14 @@ fn the_marks_of_a_service_are_those_of_its_replay() {
 }
 
 #[test]
+fn a_program_that_the_command_before_it_makes_is_recorded() {
+    let folder = tempdir().unwrap();
+    let flags = ["record", "-o", "traces", "--before", "cp /bin/sleep made", "--", "./made", "0.1"];
+    let ran = allocanary(folder.path(), flags);
+    assert!(ran.code == Some(0) && traces(&folder.path().join("traces")).len() == 1, "{ran:?}");
+}
+
+#[test]
 fn a_service_that_fails_says_so() {
     let folder = tempdir().unwrap();
     let Some(program) = compiled(folder.path(), "service") else { return };

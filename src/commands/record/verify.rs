@@ -1,11 +1,12 @@
 //! `record --verify`: whether a replay agrees with the program. In: a study with a `[program]` table, its traces. Out: rows
 //! of the program under each candidate, rows of the replay under the same, and both side by side.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::agreement::Agreement;
-use super::{brief, largest};
+use super::{brief, largest, span};
 use crate::args::PaceFlags;
 use crate::commands::measure::{self, Measurement};
 use crate::commands::run::started::Started;
@@ -92,8 +93,10 @@ impl Comparison {
     }
 
     /// Measures the program and the replay of its largest trace under each candidate, and compares.
-    pub fn run(self, traces: &[(PathBuf, Header)]) -> Result<ExitCode> {
+    pub fn run(mut self, traces: &[(PathBuf, Header)]) -> Result<ExitCode> {
         let (trace, folder) = (largest(traces), &self.folder);
+        // A run takes about as long as the recorded one.
+        self.started.seconds = traces.iter().map(|(_, header)| span(header)).max().unwrap_or_default().as_secs_f64();
         let is_service = self.real.program.as_ref().is_some_and(Program::is_service);
         let replay = Comparison::replay_of(&self.real, replay::study(trace, &PaceFlags::default())?.study);
         let Some(real) = rows(self.real, &self.started.roster(), Some(&self.started.launcher), folder.join("real"))?
@@ -129,8 +132,9 @@ fn beside(real: &[Sample], traces: &[(PathBuf, Header)]) -> String {
         "up to {most} processes lived at one time: `real` is the sum of all of them, `replay` is\nof {} alone\n",
         replayed.file_name().unwrap_or_default().display()
     );
-    // A process that becomes another program has a trace for each, and is one process.
-    let others: Vec<&(PathBuf, Header)> = traces.iter().filter(|(_, header)| header.pid != pid).collect();
+    // A process that becomes another program has a trace for each, and is one process: the last one tells what it was.
+    let others: BTreeMap<u32, &(PathBuf, Header)> = traces.iter().map(|trace| (trace.1.pid, trace)).collect();
+    let others: Vec<_> = others.into_values().filter(|(_, header)| header.pid != pid).collect();
     for (path, header) in others.iter().take(SHOWN) {
         let (name, resident) =
             (path.file_name().unwrap_or_default().display(), Unit::Bytes.show(header.most_resident as f64));

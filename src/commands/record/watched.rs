@@ -11,7 +11,6 @@ use crate::commands::{measure, terminal};
 use allocanary_cell::Cell;
 use allocanary_cell::program::Program;
 use allocanary_cell::workload::Phase;
-use allocanary_doctor::program::Program as Looked;
 use allocanary_study::StudyFile;
 use allocanary_study::error::{Error, Result};
 use allocanary_trace::record::Recording;
@@ -27,8 +26,7 @@ pub fn run(recording: &Recording, study: &StudyFile) -> Result<Recorded> {
     let deadline = study.clone().check()?.deadline;
     // What is measured here is not compared: figures of the load are not needed.
     let program = Program { metric: BTreeMap::new(), any_output: true, ..study.program.clone().unwrap_or_default() };
-    let looked = Looked::look_at(&program.command[0]).map_err(Error::Input)?;
-    let mut started = Started::new(&looked, Vec::new(), BTreeMap::new());
+    let mut started = Started::bare();
     started.keep_in(recording.folder.join("program"));
     let title = program.title();
     let is_service = program.is_service();
