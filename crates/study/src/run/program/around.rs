@@ -156,12 +156,16 @@ mod tests {
     use super::*;
 
     fn run(text: &str, time: Duration) -> Done {
+        run_until(text, time, false)
+    }
+
+    fn run_until(text: &str, time: Duration, is_interrupted: bool) -> Done {
         let folder = tempfile::tempdir().unwrap();
         let environment = BTreeMap::from([("PATH".to_string(), "/usr/bin:/bin".to_string())]);
         let output = folder.path().join("out");
         let around =
             Around { flag: "--load", text, folder: folder.path(), environment: &environment, output, input: None };
-        around.attempt(None, Instant::now() + time, &AtomicBool::new(false)).unwrap()
+        around.attempt(None, Instant::now() + time, &AtomicBool::new(is_interrupted)).unwrap()
     }
 
     #[test]
@@ -171,6 +175,7 @@ mod tests {
         assert_eq!(run("echo a; echo b >&2; exit 4", long).text, "ended with exit code 4: a | b");
         assert_eq!(run("kill -SEGV $$", long).text, "was killed by signal 11 (SIGSEGV); it wrote nothing");
         assert!(run("echo on; sleep 600", Duration::from_millis(100)).text.contains("did not end in time"));
+        assert_eq!(run_until("sleep 600", long, true).text, "was interrupted");
     }
 
     #[test]
