@@ -33,12 +33,14 @@ pub struct RecordFlags {
     #[arg(long, value_name = "N", requires = "verify")]
     pub repeats: Option<u32>,
     /// A TOML file with a [program] table; flags replace its values.
+    ///
+    /// Its candidates, repeats, cores and seed are for --verify. Its metrics are not read: memory alone is compared.
     #[arg(long, value_name = "FILE")]
     pub file: Option<PathBuf>,
     /// How the program is started, loaded and stopped.
     #[command(flatten)]
     service: ServiceFlags,
-    /// Time limit of one run: a slower one is killed [default: 60s].
+    /// Time limit of one run: a slower one is killed [default: 60s; none for a program in the terminal].
     #[arg(long, value_name = "TIME")]
     pub deadline: Option<String>,
     /// The program and its arguments, after `--`.
@@ -66,9 +68,9 @@ pub struct TraceFlags {
     /// A trace of `allocanary record`.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Format of export: csv (live bytes over time) or json (everything).
-    #[arg(long, value_name = "FORMAT", default_value = "csv", value_parser = ["csv", "json"])]
-    pub format: String,
+    /// Format of export: csv (live bytes over time) or json (everything) [default: csv].
+    #[arg(long, value_name = "FORMAT", value_parser = ["csv", "json"])]
+    pub format: Option<String>,
     /// The file of report [default: next to the trace, with the ending .html].
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub to: Option<PathBuf>,

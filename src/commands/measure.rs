@@ -140,14 +140,58 @@ pub struct Measurement<'a> {
     pub launcher: Option<&'a Launcher>,
 }
 
+/// A run that has ended.
+struct Measured {
+    /// The rows.
+    store: Store,
+    /// How the studies ended; an error if a row could not be written.
+    ended: Result<Ended>,
+    /// The rows with a failure.
+    failed: usize,
+}
+
 impl Measurement<'_> {
     /// Runs the cells that have no row yet, one study after the other, then reports all rows.
     pub fn run(mut self) -> Result<ExitCode> {
+        let Measured { store, ended, failed } = self.measure(&mut |_| ())?;
+        if let Some(rows) = store.left() {
+            self.report_of(&rows.readable)?;
+            return Err(left::told(&rows, &self.target));
+        }
+        let reported = self.report();
+        // A full disk stops both the rows and the report. The error of the row is returned first: it says what is lost.
+        let ended = ended?;
+        reported?;
+        ended.tell_budgets();
+        if let Some(left) = ended.interrupted {
+            terminal::tell(format_args!("interrupted: {left} cells are left; {}", self.how_to_resume()));
+            return Ok(ExitCode::from(130));
+        }
+        Ok(if failed > 0 { ExitCode::from(1) } else { ExitCode::SUCCESS })
+    }
+
+    /// Runs the cells and returns their rows, without a report; `None` if the user interrupted them.
+    pub fn samples(mut self) -> Result<Option<Vec<Sample>>> {
+        let mut samples = Vec::new();
+        let measured = self.measure(&mut |sample| samples.push(sample.clone()))?;
+        if let Some(rows) = measured.store.left() {
+            return Err(left::told(&rows, &self.target));
+        }
+        let ended = measured.ended?;
+        ended.tell_budgets();
+        let Some(left) = ended.interrupted else { return Ok(Some(samples)) };
+        let name = self.target.name();
+        terminal::tell(format_args!("interrupted: {left} cells were not run; the rows so far are in {name}"));
+        Ok(None)
+    }
+
+    /// Runs the cells that have no row yet. `seen` gets each row that was written.
+    fn measure(&mut self, seen: &mut dyn FnMut(&Sample)) -> Result<Measured> {
         let cells = self.roster.descriptions();
         let studies = planned(self.group, &cells)?;
         let sizes: Vec<usize> = studies.iter().map(|(_, planned)| planned.len()).collect();
         kept::check(&self.target, self.group)?;
-        self.target = self.target.make()?;
+        self.target = self.target.clone().make()?;
         let mut store = Store::open(&self.target, self.resume)?;
         let planned = studies.iter().flat_map(|(_, planned)| planned);
         let earlier = match self.resume {
@@ -182,34 +226,20 @@ impl Measurement<'_> {
                 progress.say(&format!("failed: {}: {}", sample.cell.title(), failure.text));
             }
             store.append(&earlier.marked(sample))?;
+            seen(sample);
             progress.done(&sample.cell.candidate);
             Ok(())
         };
-        let ran = self.run_all(&left, &progress, &mut row);
+        let ended = self.run_all(&left, &sizes, &progress, &mut row);
         progress.end();
-        if let Some(rows) = store.left() {
-            self.report_of(&rows.readable)?;
-            return Err(left::told(&rows, &self.target));
-        }
-        let reported = self.report();
-        // A full disk stops both the rows and the report. The error of the row is returned first: it says what is lost.
-        let ended = ran?;
-        reported?;
-        for (at, out) in ended.out_of_budget {
-            let (name, of) = (prefix(&left[at].0), sizes[at]);
-            terminal::tell(format_args!("{name}the budget is used up: {out} of {of} cells were not run"));
-        }
-        if let Some(left) = ended.interrupted {
-            terminal::tell(format_args!("interrupted: {left} cells are left; {}", self.how_to_resume()));
-            return Ok(ExitCode::from(130));
-        }
-        Ok(if failed > 0 { ExitCode::from(1) } else { ExitCode::SUCCESS })
+        Ok(Measured { store, ended, failed })
     }
 
     /// Runs the studies one after the other, each under its own deadline and budget.
     fn run_all(
         &self,
         studies: &[(Study, Vec<Cell>)],
+        sizes: &[usize],
         progress: &Progress,
         row: &mut impl FnMut(&Sample) -> Result<()>,
     ) -> Result<Ended> {
@@ -230,7 +260,11 @@ impl Measurement<'_> {
             progress.begin(at);
             match runner.run(cells, &mut *row)? {
                 Ending::Finished => {}
-                Ending::OutOfBudget(left) => ended.out_of_budget.push((at, left)),
+                Ending::OutOfBudget(left) => {
+                    let (name, of) = (prefix(study), sizes[at]);
+                    let told = format!("{name}the budget is used up: {left} of {of} cells were not run");
+                    ended.out_of_budget.push(told);
+                }
                 Ending::Interrupted(left) => ended.interrupted = Some(left),
             }
         }
@@ -278,10 +312,16 @@ impl Measurement<'_> {
 /// How the runs of several studies ended.
 #[derive(Default)]
 struct Ended {
-    /// The studies that used up their budget, each with the number of cells that were not run.
-    out_of_budget: Vec<(usize, usize)>,
+    /// A line for each study that used up its budget.
+    out_of_budget: Vec<String>,
     /// The number of cells that are left, if the user interrupted the run.
     interrupted: Option<usize>,
+}
+
+impl Ended {
+    fn tell_budgets(&self) {
+        self.out_of_budget.iter().for_each(terminal::tell);
+    }
 }
 
 /// The command line as a shell would read it. The path of the command itself says nothing on another host.

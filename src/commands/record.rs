@@ -2,10 +2,11 @@
 //! the program's exit code.
 
 mod agreement;
+mod loader;
+mod plain;
 mod verify;
 mod watched;
 
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use allocanary_study::StudyFile;
 use allocanary_study::error::{Error, Result};
 use allocanary_trace::format::{Header, State};
 use allocanary_trace::record::{Recording, put_marks, traces, trim};
+use verify::Comparison;
 
 /// Runs under each candidate in `--verify`.
 const REPEATS: u32 = 5;
@@ -29,23 +31,33 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
     let limit = limit.ok_or_else(wanted)?;
     let preload = preload()?;
     let study = study(flags)?;
-    study.clone().check()?;
+    let checked = study.clone().check()?;
     let program = study.program.clone().unwrap_or_default();
     let folder = flags.out.clone().unwrap_or_else(fresh_folder);
     let window = flags.window.as_deref().map(window).transpose()?;
     let recording = Recording { preload: &preload, folder: &folder, limit, rate: flags.rate, window };
+    loader::check_preloads(&std::env::var("LD_PRELOAD").unwrap_or_default())?;
+    let comparison = flags.verify.then(|| Comparison::planned(&study, &folder)).transpose()?;
     let before: Vec<PathBuf> = traces(&folder).unwrap_or_default().into_iter().map(|(path, _)| path).collect();
-    let (code, marks) = if flags.verify || watched::is_wanted(&program) {
-        (0, watched::run(&recording, &study)?)
-    } else {
-        // Ctrl-C reaches the program as well: it ends as it does without us, and its traces are named.
-        let _ = ctrlc::set_handler(|| ());
-        let status = recording.run(&program.command).map_err(input)?;
-        (status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)) as u8, [0; 3])
+    let recorded = match flags.verify || watched::is_wanted(&program) {
+        true => watched::run(&recording, &study),
+        false => plain::run(&recording, &program.command, study.deadline.as_ref().map(|_| checked.deadline)),
     };
-    let made = traces(&folder).map_err(input)?;
+    // Whatever became of the program: its traces are cut to their length, and named.
+    let made = traces(&folder).unwrap_or_default();
     let made: Vec<_> = made.into_iter().filter(|(path, _)| !before.contains(path)).collect();
-    if made.is_empty() {
+    let marks = recorded.as_ref().map_or([0; 3], |recorded| recorded.marks);
+    for (path, header) in &made {
+        if marks != [0; 3] {
+            put_marks(path, marks).map_err(input)?;
+        }
+        trim(path, header).map_err(input)?;
+    }
+    if !made.is_empty() {
+        tell(&made);
+    }
+    let recorded = recorded?;
+    if made.is_empty() && recorded.code != INTERRUPTED {
         let command = &program.command[0];
         return Err(Error::Input(format!(
             "{command}: nothing was recorded: the loader drops preloads for static and set-user-id programs, and a full disk \
@@ -53,18 +65,23 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
             folder.display()
         )));
     }
-    for (path, header) in &made {
-        if marks != [0; 3] {
-            put_marks(path, marks).map_err(input)?;
-        }
-        trim(path, header).map_err(input)?;
+    match comparison {
+        Some(comparison) if recorded.code != INTERRUPTED => comparison.run(&made),
+        _ => Ok(ExitCode::from(recorded.code)),
     }
-    tell(&made);
-    if flags.verify {
-        return verify::run(&folder, largest(&made), &study);
-    }
-    Ok(ExitCode::from(code))
 }
+
+/// A program that was recorded.
+struct Recorded {
+    /// Its exit code, or [`INTERRUPTED`].
+    code: u8,
+    /// The moments at which it was ready, its load ended, and it was idle, in nanoseconds of the monotonic clock; 0 for
+    /// none.
+    marks: [u64; 3],
+}
+
+/// The exit code after Ctrl-C.
+const INTERRUPTED: u8 = 130;
 
 /// The time of `--window`.
 fn window(text: &str) -> Result<Duration> {
@@ -76,8 +93,7 @@ fn window(text: &str) -> Result<Duration> {
 /// Says what was recorded, and what to do next.
 fn tell(made: &[(PathBuf, Header)]) {
     for (path, header) in made {
-        let span = header.last_ticks.saturating_sub(header.start_ticks) as f64 * header.tick_ns;
-        let span = show_duration(Duration::from_nanos(span as u64));
+        let span = show_duration(span(header));
         let (size, resident) = (Unit::Bytes.show(header.used as f64), Unit::Bytes.show(header.most_resident as f64));
         let why = match header.state {
             State::Full | State::NoRoom => format!(" ({})", header.state.words()),
@@ -90,6 +106,11 @@ fn tell(made: &[(PathBuf, Header)]) {
     terminal::tell(format_args!("next: allocanary trace info {largest}\n      allocanary replay {largest}"));
 }
 
+/// How long a process was recorded.
+fn span(header: &Header) -> Duration {
+    Duration::from_nanos(header.nanos(header.last_ticks))
+}
+
 /// The trace with the most events, of one or more.
 fn largest(made: &[(PathBuf, Header)]) -> &Path {
     &made.iter().max_by_key(|(_, header)| header.used).expect("something was recorded").0
@@ -100,8 +121,8 @@ fn study(flags: &RecordFlags) -> Result<StudyFile> {
     let file = flags.file.as_deref().map_or(Ok(StudyFile::default()), only_study)?;
     let program = flags.over(file.program.clone().unwrap_or_default());
     let deadline = flags.deadline.clone().or(file.deadline.clone());
-    let candidates = flags.candidates.clone().unwrap_or_else(verify::candidates);
-    let repeats = Some(flags.repeats.unwrap_or(REPEATS));
+    let candidates = flags.candidates.clone().or(file.candidates.clone()).unwrap_or_else(verify::candidates);
+    let repeats = flags.repeats.or(file.repeats).or(Some(REPEATS));
     Ok(StudyFile { program: Some(program), deadline, candidates: Some(candidates), repeats, ..file })
 }
 

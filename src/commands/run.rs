@@ -55,7 +55,7 @@ fn study(flags: &ProgramStudyFlags) -> Result<StudyFile> {
 pub fn only_study(path: &Path) -> Result<StudyFile> {
     let mut studies = Studies::read(path)?;
     let (Some(study), true) = (studies.0.pop(), studies.0.is_empty()) else {
-        return Err(Error::Input(format!("{}: wanted one study with a [program] table", path.display())));
+        return Err(Error::Input(format!("{}: wanted one study, found several", path.display())));
     };
     Ok(study)
 }

@@ -16,6 +16,16 @@ use allocanary_trace::reader::Trace;
 
 /// Reads the trace and prints what is asked for.
 pub fn run(flags: &TraceFlags) -> Result<ExitCode> {
+    let wrong = |flag: &str, what: &str| {
+        let asked = &flags.what;
+        Err(Error::Input(format!("{flag}: is for `trace {what}`: leave it out of `trace {asked}`")))
+    };
+    if flags.to.is_some() && flags.what != "report" {
+        return wrong("--to", "report");
+    }
+    if flags.format.is_some() && flags.what != "export" {
+        return wrong("--format", "export");
+    }
     let trace = Trace::open(&flags.file).map_err(input)?;
     let info = info(&trace).map_err(input)?;
     match flags.what.as_str() {
@@ -32,7 +42,7 @@ pub fn run(flags: &TraceFlags) -> Result<ExitCode> {
             terminal::tell(format_args!("pictures: {}", file.display()));
             Ok(ExitCode::SUCCESS)
         }
-        "export" if flags.format == "json" => {
+        "export" if flags.format.as_deref() == Some("json") => {
             let text = serde_json::to_string_pretty(&info).map_err(|error| Error::Input(error.to_string()))?;
             terminal::print((text + "\n").as_bytes())
         }

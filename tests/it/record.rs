@@ -287,6 +287,14 @@ fn the_verbs_work_together() {
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     assert!(ran.out.contains("anon_peak"), "{}", ran.out);
     assert_eq!(samples(&folder.path().join("out")).len(), 4);
+    for (line, said) in [
+        (["info", "--to", "x.html"], "--to: is for `trace report`"),
+        (["export", "--to", "x.csv"], "--to: is for `trace report`"),
+        (["report", "--format", "json"], "--format: is for `trace export`"),
+    ] {
+        let wrong = run(&["trace", line[0], "TRACE", line[1], line[2]]);
+        assert!(wrong.code == Some(2) && wrong.err.contains(said), "{line:?}: {wrong:?}");
+    }
     let none = run(&["replay", "/no/such/trace"]);
     assert!(none.code == Some(2) && none.err.contains("/no/such/trace"), "{none:?}");
     let wrong = allocanary(folder.path(), ["trace", "info", "/bin/sh"]);

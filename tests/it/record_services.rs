@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use allocanary_cell::workload::Phase;
+use allocanary_cell::workloads::MOST_ANON;
 use allocanary_testing::skipped::skipped;
 use allocanary_trace::info::info;
 use allocanary_trace::reader::Trace;
@@ -55,8 +56,20 @@ fn the_marks_of_a_service_are_those_of_its_replay() {
     let line = ["replay", trace.to_str().unwrap(), "--candidates", "system", "--repeats", "1", "--out", "out"];
     let ran = allocanary(folder.path(), line.iter().chain(&["--mark-at", "1ms,30s"]));
     assert_eq!(ran.code, Some(0), "{}", ran.err);
-    let workload = samples(&folder.path().join("out"))[0].cell.workload.clone();
+    let row = samples(&folder.path().join("out")).remove(0);
+    let workload = row.cell.workload.clone();
     assert!(workload.contains("peak_at=1,") && workload.contains("idle_at=30000"), "{workload}");
+    // The end of the search lies before the service was ready: the whole time until then counts.
+    let most = row.answer.unwrap().notes[MOST_ANON];
+    assert!(most > 50 << 10, "{most}");
+}
+
+#[test]
+fn a_program_that_the_command_before_it_makes_is_recorded() {
+    let folder = tempdir().unwrap();
+    let flags = ["record", "-o", "traces", "--before", "cp /bin/sleep made", "--", "./made", "0.1"];
+    let ran = allocanary(folder.path(), flags);
+    assert!(ran.code == Some(0) && traces(&folder.path().join("traces")).len() == 1, "{ran:?}");
 }
 
 #[test]

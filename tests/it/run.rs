@@ -8,7 +8,7 @@ use allocanary_cell::workload::Phase;
 use allocanary_study::StudyFile;
 use tempfile::tempdir;
 
-use super::support::{Ran, allocanary, samples, words};
+use super::support::{Ran, allocanary, command, samples, words};
 
 /// Runs a program; the rows go to `out`.
 pub fn run(folder: &Path, flags: &str, program: &[&str]) -> Ran {
@@ -140,6 +140,24 @@ fn another_library_is_preloaded_and_its_settings_are_unproven() {
     assert_eq!(other.output.as_ref().unwrap().bytes, "said 7\n".len() as u64);
     let own = rows.iter().find(|row| row.cell.candidate == "own:arena_max=1").unwrap().answer.as_ref().unwrap();
     assert!(own.unproven.contains_key("arena_max") && own.environment.contains_key("GLIBC_TUNABLES"));
+}
+
+/// What the user's environment says to our libraries belongs to the program as it comes, and to that alone.
+#[test]
+fn the_settings_of_the_users_preload_reach_no_candidate() {
+    let folder = tempdir().unwrap();
+    let mut command = command(folder.path());
+    command.env("ALLOCANARY_PRELOAD", "tuned");
+    command
+        .args(words("run --repeats 1 --any-output --out out --candidates own jemalloc jemalloc:thread_idle=100ms --"));
+    command.args(["sh", "-c", "echo \"${LD_PRELOAD##*/} ${ALLOCANARY_PRELOAD-none}\" >> seen"]);
+    let ran: Ran = command.output().unwrap().into();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let seen = fs::read_to_string(folder.path().join("seen")).unwrap();
+    let mut seen: Vec<&str> = seen.lines().collect();
+    seen.sort_unstable();
+    seen.dedup();
+    assert_eq!(seen, [" tuned", "preload-jemalloc idle=100ms", "preload-jemalloc none"]);
 }
 
 #[test]

@@ -196,6 +196,8 @@ fn what_is_neither_a_program_nor_a_trace_nor_a_study_is_refused() {
             "flags of a program, such as --ready, --load or --stdin: wanted the program after `--`",
         ),
         ("tune --pace 1 -- true", "--pace: is for a trace"),
+        ("tune --mark-at 5s -- true", "--mark-at: is for a trace"),
+        ("tune --mark-at 5s", "--mark-at: is for a trace"),
         ("tune program.toml --workloads server", "workloads: a program decides that itself"),
         ("tune program.toml --cores 4,8", "--cores: wanted one, found 2"),
         ("tune --objective size -- true", "--objective: no objective `size`"),

@@ -3,10 +3,12 @@
 mod children;
 mod kills;
 mod lock;
+mod signals;
 
 pub use children::{Watched, adopt_orphans, prepare, reap, signal};
 pub use kills::memory_kills;
 pub use lock::try_lock;
+pub use signals::{keep_signals, pass_signals_on};
 
 use std::ffi::CStr;
 use std::fs::File;

@@ -243,10 +243,16 @@ impl<'a> Space<'a> {
         let (allocator, setting) = (&cell.allocator, row.setting);
         let known = cell.settings.iter().find(|known| known.name == setting);
         if known.is_none() && setting == THREAD_IDLE {
-            left_out.insert(format!(
-                "{THREAD_IDLE}={}: only preloads have it, and this search has none: `allocanary tune -- PROGRAM` has",
-                row.values.join(" and ")
-            ));
+            let values = row.values.join(" and ");
+            left_out.insert(match allocator.as_str() {
+                // A program as it comes, beside preloads or alone.
+                "own" => format!(
+                    "own:{THREAD_IDLE}={values}: only preloads have it: name system, jemalloc or mimalloc as --allocators"
+                ),
+                _ => format!(
+                    "{THREAD_IDLE}={values}: only preloads have it, and this search has none: `allocanary tune -- PROGRAM` has"
+                ),
+            });
             return Vec::new();
         }
         if self.rest.time() < row.acts_after {
@@ -409,5 +415,13 @@ mod tests {
         assert!(around.names.contains(&"own:arena_max=1,tcache_count=0".to_string()), "{:?}", around.names);
         let unknown = Space::new(&all, None, None, 4, SHORT).unwrap().first();
         assert_eq!(unknown.names, ["own"], "nothing is known of its settings");
+        // Beside a preload, which has what the program as it comes does not have.
+        let both = [all[0].clone(), description("jemalloc", &["narenas", THREAD_IDLE])];
+        let rest = Rest::Service(Duration::from_millis(500));
+        let found = Space::new(&both, Some("system"), None, 4, rest).unwrap().first();
+        assert!(found.names.iter().any(|name| name.contains(THREAD_IDLE)), "{:?}", found.names);
+        let said: Vec<&String> = found.left_out.iter().filter(|why| why.contains(THREAD_IDLE)).collect();
+        assert!(said.len() == 1 && said[0].starts_with("own:thread_idle=100ms: only preloads have it"), "{said:?}");
+        assert!(!said[0].contains("this search has none") && !said[0].contains("tune -- PROGRAM"), "{said:?}");
     }
 }

@@ -115,14 +115,21 @@ pub fn prepare(trace: &Path, asked: Marks) -> Result<PathBuf> {
 pub fn write(trace: &Trace, path: &Path, asked: Marks) -> Result<Merged> {
     let failed = |error: std::io::Error| Error::file(path, "writing the prepared trace", error);
     let file = File::create(path).map_err(failed)?;
-    let own = trace.header.marks;
-    let wanted =
-        Marks { ready: asked.ready.or(own.ready), peak: asked.peak.or(own.peak), idle: asked.idle.or(own.idle) };
-    let mut writer = Writer::new(BufWriter::with_capacity(1 << 18, file), wanted);
+    let mut writer = Writer::new(BufWriter::with_capacity(1 << 18, file), wanted(trace.header.marks, asked));
     writer.out.write_all(&[0; HEADER as usize]).map_err(failed)?;
     let merged = merge(trace, &mut writer)?;
     writer.finish(trace, &merged).map_err(failed)?;
     Ok(merged)
+}
+
+/// The marks that are asked for, and those of the trace for the others. The search for the peak ends at one of them: a mark
+/// of the trace on its wrong side is left out.
+fn wanted(own: Marks, asked: Marks) -> Marks {
+    let end = asked.peak.or(asked.idle);
+    let ready = own.ready.filter(|ready| end.is_none_or(|end| *ready < end));
+    let peak = own.peak.filter(|peak| asked.idle.is_none_or(|idle| *peak < idle));
+    let idle = own.idle.filter(|idle| asked.peak.is_none_or(|peak| *idle > peak));
+    Marks { ready: asked.ready.or(ready), peak: asked.peak.or(peak), idle: asked.idle.or(idle) }
 }
 
 struct Block {

@@ -1,10 +1,9 @@
-//! Recording a program. In: a command line and a folder. Out: the program's exit, and a trace for each of its processes.
+//! Recording a program. In: a recorder and a folder. Out: the variables that make a program record itself, and its traces.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 use crate::error::{Error, Result};
@@ -50,14 +49,6 @@ impl Recording<'_> {
             ("ALLOCANARY_RECORD_RATE", self.rate.to_string().into()),
             ("ALLOCANARY_RECORD_WINDOW", window.to_string().into()),
         ])
-    }
-
-    /// Runs the program to its end.
-    pub fn run(&self, line: &[String]) -> Result<ExitStatus> {
-        let (program, arguments) = line.split_first().ok_or_else(|| Error::new("wanted a program, found none"))?;
-        let mut command = Command::new(program);
-        command.args(arguments).envs(self.environment(std::env::var_os("LD_PRELOAD").as_deref())?);
-        command.status().map_err(|error| Error::new(format!("{program}: starting it: {error}")))
     }
 }
 

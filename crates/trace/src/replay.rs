@@ -162,7 +162,8 @@ impl Watch {
     /// A mark is reached.
     fn mark(&mut self, what: u32) {
         self.next = Instant::now();
-        if what == 0 {
+        // A program that marks itself may do so after the end of the search as well.
+        if what == 0 && !self.is_over {
             self.most = 0;
         }
         self.look();

@@ -1,13 +1,18 @@
 //! Whether a replay agrees with the program. In: the rows of both. Out: medians and ranges of both at each mark, their
 //! difference, and whether candidates rank alike; as a table and as CSV.
 
+use std::cmp::Ordering;
 use std::fmt::Write;
 
 use allocanary_cell::sample::{Answer, Sample};
 use allocanary_cell::workload::Phase;
 use allocanary_cell::workloads::MOST_ANON;
 use allocanary_kernel::units::Unit;
+use allocanary_study::summary::LEAST_SAMPLES;
 use allocanary_study::summary::stats::median;
+
+/// The width of a candidate's name in the table.
+const NAME: usize = 22;
 
 /// Median and range of some runs, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,9 +29,11 @@ impl Runs {
         Some(Runs { count: values.len(), median: median(&values)?, least: *values.first()?, most: *values.last()? })
     }
 
-    /// Whether the runs of two candidates have no value in common range.
-    fn is_apart(&self, other: &Runs) -> bool {
-        self.most < other.least || other.most < self.least
+    /// How two candidates rank: by their medians, where there are enough runs of both and no run of one lies among those of
+    /// the other.
+    fn ranked(&self, other: &Runs) -> Option<Ordering> {
+        let is_apart = self.most < other.least || other.most < self.least;
+        (is_apart && self.count.min(other.count) >= LEAST_SAMPLES).then(|| self.median.total_cmp(&other.median))
     }
 }
 
@@ -56,11 +63,11 @@ pub struct Agreement {
 /// How the candidates rank at a mark.
 #[derive(Debug, Default, PartialEq)]
 struct Ranking {
-    /// Pairs of candidates whose real runs do not overlap.
+    /// Pairs of candidates whose runs do not overlap, neither those of the program nor those of the replay.
     decided: usize,
     /// Those of them that the replay ranks the other way.
     reversed: Vec<String>,
-    /// Pairs whose real runs overlap.
+    /// All others.
     undecided: usize,
 }
 
@@ -105,13 +112,13 @@ impl Agreement {
                 let (Some(a), Some(b), Some(c), Some(d)) = (one.real, two.real, one.replay, two.replay) else {
                     continue;
                 };
-                if !a.is_apart(&b) {
+                let (Some(real), Some(replay)) = (a.ranked(&b), c.ranked(&d)) else {
                     ranking.undecided += 1;
                     continue;
-                }
+                };
                 ranking.decided += 1;
-                if (a.median < b.median) != (c.median < d.median) {
-                    let (less, more) = if a.median < b.median { (name, other) } else { (other, name) };
+                if real != replay {
+                    let (less, more) = if real == Ordering::Less { (name, other) } else { (other, name) };
                     ranking.reversed.push(format!("{less} < {more}"));
                 }
             }
@@ -122,20 +129,23 @@ impl Agreement {
     /// The table, 80 columns wide, and the rankings.
     pub fn table(&self) -> String {
         let bytes = |runs: Option<Runs>| runs.map_or("-".into(), |runs| Unit::Bytes.show(runs.median));
-        let mut out = format!("{:<23}", "candidate");
+        let mut out = format!("{:<NAME$}", "candidate");
         for mark in &self.marks {
-            let _ = write!(out, "{:>11}{:>10}{:>7}", format!("real {mark}"), "replay", "diff");
+            let _ = write!(out, "{:>11}{:>10}{:>8}", format!("real {mark}"), "replay", "diff");
         }
         out.push('\n');
         for (candidate, pairs) in &self.lines {
             let name: String = match candidate.chars().count() {
-                0..=23 => candidate.clone(),
-                _ => candidate.chars().take(20).chain("...".chars()).collect(),
+                0..=NAME => candidate.clone(),
+                _ => candidate.chars().take(NAME - 3).chain("...".chars()).collect(),
             };
-            let _ = write!(out, "{name:<23}");
+            let _ = write!(out, "{name:<NAME$}");
             for pair in pairs {
-                let difference = pair.difference().map_or("-".into(), |percent| format!("{percent:+.1}%"));
-                let _ = write!(out, "{:>11}{:>10}{difference:>7}", bytes(pair.real), bytes(pair.replay));
+                let difference = pair.difference().map_or("-".into(), |percent| match percent.abs() < 1000.0 {
+                    true => format!("{percent:+.1}%"),
+                    false => format!("{percent:+.0}%"),
+                });
+                let _ = write!(out, "{:>11}{:>10} {difference:>7}", bytes(pair.real), bytes(pair.replay));
             }
             out.push('\n');
         }
@@ -150,7 +160,10 @@ impl Agreement {
             };
             let _ = write!(out, "ranking by {mark}: {agree}");
             if undecided > 0 {
-                let _ = write!(out, "; {undecided} not compared: the program's runs overlap");
+                let _ = write!(
+                    out,
+                    "; {undecided} not compared: runs of the program or of the replay overlap, or are fewer than {LEAST_SAMPLES}"
+                );
             }
             out.push('\n');
         }
@@ -197,15 +210,15 @@ mod tests {
     #[test]
     fn a_table_has_medians_differences_and_rankings() {
         let found = agreement(&[
-            ("system", &[9.0, 10.0, 30.0], &[11.0]),
-            ("jemalloc:narenas=1,tcache=false", &[5.0, 5.0, 6.0], &[5.0, 4.0, 7.0]),
-            ("mimalloc", &[29.0, 40.0, 41.0], &[3.0]),
+            ("system", &[9.0, 9.0, 10.0, 10.0, 30.0], &[11.0; 5]),
+            ("jemalloc:narenas=1,tcache=false", &[5.0, 5.0, 5.0, 5.0, 6.0], &[5.0, 4.0, 5.0, 6.0, 7.0]),
+            ("mimalloc", &[29.0, 30.0, 40.0, 40.0, 41.0], &[3.0; 5]),
         ]);
         let table = found.table();
         assert!(table.lines().all(|line| line.len() <= 80 || line.starts_with("ranking")), "{table}");
         let line: Vec<&str> = table.lines().nth(1).unwrap().split_whitespace().collect();
         assert_eq!(line, ["system", "10.0", "MiB", "11.0", "MiB", "+10.0%", "10.0", "MiB", "11.0", "MiB", "+10.0%"]);
-        assert!(table.contains("jemalloc:narenas=1,t..."), "{table}");
+        assert!(table.contains("jemalloc:narenas=1,..."), "{table}");
         // system and mimalloc overlap in the program; jemalloc and mimalloc are the other way around in the replay.
         let wanted =
             Ranking { decided: 2, reversed: vec!["jemalloc:narenas=1,tcache=false < mimalloc".into()], undecided: 1 };
@@ -213,11 +226,38 @@ mod tests {
         assert!(table.contains("ranking by peak: differs in 1 of 2 pairs: the program has jemalloc"), "{table}");
         let csv = found.csv();
         assert!(
-            csv.contains("peak,\"system\",10485760,9437184,31457280,3,11534336,11534336,11534336,1,10.00\n"),
+            csv.contains("peak,\"system\",10485760,9437184,31457280,5,11534336,11534336,11534336,5,10.00\n"),
             "{csv}"
         );
         assert_eq!(csv.lines().count(), 7);
         assert!(found.is_complete());
+    }
+
+    /// Whichever stands first.
+    #[test]
+    fn a_ranking_needs_runs_that_are_apart_on_both_sides() {
+        let ranking = |one: (&[f64], &[f64]), two: (&[f64], &[f64])| {
+            let both = [("a", one.0, one.1), ("b", two.0, two.1)];
+            let turned = [both[1], both[0]];
+            let (found, same) = (agreement(&both).ranking(0), agreement(&turned).ranking(0));
+            assert_eq!(found, same);
+            (found.decided, found.reversed.len(), found.undecided)
+        };
+        let (low, high) = (&[1.0, 1.0, 1.0, 1.0, 2.0][..], &[3.0, 3.0, 3.0, 3.0, 4.0][..]);
+        assert_eq!(ranking((low, low), (high, high)), (1, 0, 0));
+        assert_eq!(ranking((low, high), (high, low)), (1, 1, 0));
+        assert_eq!(ranking((low, low), (high, low)), (0, 0, 1), "a tie of the replay");
+        assert_eq!(ranking((low, &[1.0, 2.0, 3.0, 4.0, 5.0]), (high, low)), (0, 0, 1), "noise of the replay");
+        assert_eq!(ranking((&low[..1], low), (&high[..1], high)), (0, 0, 1), "one run says nothing of noise");
+    }
+
+    #[test]
+    fn columns_do_not_touch() {
+        let found = agreement(&[("system", &[0.01], &[9.0]), ("a:with=four,and=twenty,x=1", &[1000.0], &[0.5])]);
+        let table = found.table();
+        let words: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert!(words[1..3].iter().all(|words| words.len() == 11), "{table}");
+        assert!(table.lines().take(3).all(|line| line.len() <= 80), "{table}");
     }
 
     #[test]

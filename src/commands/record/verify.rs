@@ -1,22 +1,28 @@
-//! `record --verify`: whether a replay agrees with the program. In: a trace, a study with a `[program]` table. Out: rows of
-//! the program under each candidate, rows of the replay under the same, and both side by side.
+//! `record --verify`: whether a replay agrees with the program. In: a study with a `[program]` table, its traces. Out: rows
+//! of the program under each candidate, rows of the replay under the same, and both side by side.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::agreement::Agreement;
+use super::{brief, largest, span};
 use crate::args::PaceFlags;
-use crate::commands::progress::{Progress, Stretch};
+use crate::commands::measure::{self, Measurement};
 use crate::commands::run::started::Started;
 use crate::commands::run::{candidates, refuse};
-use crate::commands::{kept, measure, replay, terminal};
+use crate::commands::{replay, terminal};
+use allocanary_cell::program::Program;
 use allocanary_cell::sample::Sample;
+use allocanary_cell::spec::PRELOAD;
+use allocanary_cell::workload::Phase;
 use allocanary_doctor::program::Program as Looked;
+use allocanary_kernel::units::Unit;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::program::Launcher;
-use allocanary_study::run::{Ending, Roster, Runner, Store, Target};
+use allocanary_study::run::{Roster, Target};
 use allocanary_study::{Studies, StudyFile, plan};
+use allocanary_trace::format::Header;
 
 /// The candidates of this build that are compared where the user names none.
 pub fn candidates() -> Vec<String> {
@@ -24,71 +30,126 @@ pub fn candidates() -> Vec<String> {
     all.into_iter().filter(|name| cfg!(feature = "jemalloc") || *name != "jemalloc").map(String::from).collect()
 }
 
-/// Measures the program and the replay of its trace under each candidate of the study, and compares.
-pub fn run(folder: &Path, trace: &Path, study: &StudyFile) -> Result<ExitCode> {
-    let program = study.program.clone().unwrap_or_default();
-    let names = study.candidates.clone().unwrap_or_default();
-    let looked = Looked::look_at(&program.command[0]).map_err(Error::Input)?;
-    let cells = measure::roster(&[])?;
-    let described = candidates::described(&cells.descriptions(), &looked);
-    let libraries = candidates::libraries(names.iter(), &[])?;
-    let started = Started::new(&looked, described.clone(), libraries);
-    let real_study = StudyFile { name: Some("real".into()), ..study.clone() };
-    refuse(
-        &plan(&real_study.clone().check()?, &described)?,
-        &looked,
-        "name `own` or own:SETTING=VALUE as --candidates",
-    )?;
-    let real = rows(real_study, &started.roster(), Some(&started.launcher), folder.join("real"))?;
-    let replay = StudyFile {
-        name: Some("replay".into()),
-        candidates: study.candidates.clone(),
-        repeats: study.repeats,
-        seed: study.seed,
-        ..replay::study(trace, &PaceFlags::default())?.study
-    };
-    let replay = rows(replay, &cells, None, folder.join("replay"))?;
-    let agreement = Agreement::of(&names, &real, &replay, program.is_service());
-    let csv = folder.join("verify.csv");
-    std::fs::write(&csv, agreement.csv()).map_err(|error| Error::file(&csv, "writing the comparison", error))?;
-    terminal::print_plain(&agreement.table())?;
-    terminal::tell(format_args!("rows: {0}/real, {0}/replay; ranges: {1}", folder.display(), csv.display()));
-    Ok(if agreement.is_complete() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+/// A comparison that can be made.
+pub struct Comparison {
+    /// The candidates as their rows name them.
+    names: Vec<String>,
+    /// The runs of the program.
+    real: StudyFile,
+    /// What runs the replays.
+    cells: Roster,
+    /// What runs the program.
+    started: Started,
+    folder: PathBuf,
 }
 
-/// Runs a study into a folder.
-fn rows(file: StudyFile, roster: &Roster, launcher: Option<&Launcher>, folder: PathBuf) -> Result<Vec<Sample>> {
-    let study = file.clone().check()?;
-    let descriptions = roster.descriptions();
-    let cells = plan(&study, &descriptions)?;
-    let target = Target::Folder(folder).make()?;
-    let mut store = Store::open(&target, false)?;
-    kept::keep(&target, &Studies(vec![file]))?;
-    let stretch = Stretch::new(&cells, &descriptions, None);
-    let progress = Progress::new(vec![stretch]);
-    progress.say(&format!("{}: {} cells", study.name.as_deref().unwrap_or_default(), cells.len()));
-    progress.begin(0);
-    let interrupted = measure::watch_interrupts();
-    let runner = Runner { roster, deadline: study.deadline, budget: study.budget, launcher, interrupted };
-    let mut samples = Vec::new();
-    let mut told = BTreeMap::new();
-    let ran = runner.run(&cells, |sample| {
-        if let Some(failure) = &sample.error
-            && told.insert(sample.cell.candidate.clone(), ()).is_none()
-        {
-            progress.say(&format!("failed: {}: {}", sample.cell.title(), failure.text));
+impl Comparison {
+    /// Plans both sides: what only one of them can have is refused before anything runs.
+    pub fn planned(study: &StudyFile, folder: &Path) -> Result<Comparison> {
+        // Memory is compared. Figures are not needed, and a program may print its time or its process ID.
+        let program = study.program.clone().unwrap_or_default();
+        let program = Program { metric: Default::default(), any_output: true, ..program };
+        let real = StudyFile { name: Some("real".into()), program: Some(program.clone()), ..study.clone() };
+        let checked = real.clone().check()?;
+        if checked.hosts.len() > 1 {
+            let found = checked.hosts.len();
+            return Err(Error::Input(format!("cores: wanted one size with --verify, found {found}")));
         }
-        store.append(sample)?;
-        samples.push(sample.clone());
-        progress.done(&sample.cell.candidate);
-        Ok(())
-    });
-    progress.end();
-    match ran? {
-        Ending::Interrupted(left) => Err(Error::Input(format!(
-            "interrupted: {left} cells were not run; the rows so far are in {}",
-            target.name()
-        ))),
-        _ => Ok(samples),
+        if let Some(there) = ["real", "replay"].map(|part| folder.join(part)).iter().find(|part| part.exists()) {
+            return Err(Error::Input(format!("{}: exists already: name another --out", there.display())));
+        }
+        let names: Vec<String> = checked.candidates.iter().map(|candidate| candidate.spec.to_string()).collect();
+        let is_foreign = |name: &&String| *name == "own" || name.starts_with("own:") || name.starts_with(PRELOAD);
+        if let Some(name) = names.iter().find(is_foreign) {
+            return Err(Error::Input(format!(
+                "candidate `{name}`: a replay runs with the allocators of this build alone: name others with --candidates, such as \
+                 system jemalloc"
+            )));
+        }
+        let cells = measure::roster(&[])?;
+        let workloads = Some(vec!["replay".into()]);
+        let replay =
+            Comparison::replay_of(&real, StudyFile { workloads, threads: Some(vec![1]), ..StudyFile::default() });
+        plan(&replay.check()?, &cells.descriptions())
+            .map_err(|error| Error::Input(format!("--verify: a replay cannot have this: {error}")))?;
+        let looked = Looked::look_at(&program.command[0]).map_err(Error::Input)?;
+        let described = candidates::described(&cells.descriptions(), &looked);
+        let planned = plan(&checked, &described)?;
+        refuse(&planned, &looked, "leave out --verify")?;
+        let started = Started::new(&looked, described, candidates::libraries(names.iter(), &[])?);
+        Ok(Comparison { names, real, cells, started, folder: folder.into() })
     }
+
+    /// A study of a replay, with what it has in common with the runs of the program.
+    fn replay_of(real: &StudyFile, replay: StudyFile) -> StudyFile {
+        StudyFile {
+            name: Some("replay".into()),
+            candidates: real.candidates.clone(),
+            repeats: real.repeats,
+            seed: real.seed,
+            cores: real.cores.clone(),
+            ..replay
+        }
+    }
+
+    /// Measures the program and the replay of its largest trace under each candidate, and compares.
+    pub fn run(mut self, traces: &[(PathBuf, Header)]) -> Result<ExitCode> {
+        let (trace, folder) = (largest(traces), &self.folder);
+        // A run takes about as long as the recorded one.
+        self.started.seconds = traces.iter().map(|(_, header)| span(header)).max().unwrap_or_default().as_secs_f64();
+        let is_service = self.real.program.as_ref().is_some_and(Program::is_service);
+        let replay = Comparison::replay_of(&self.real, replay::study(trace, &PaceFlags::default())?.study);
+        let Some(real) = rows(self.real, &self.started.roster(), Some(&self.started.launcher), folder.join("real"))?
+        else {
+            return Ok(ExitCode::from(130));
+        };
+        let Some(replay) = rows(replay, &self.cells, None, folder.join("replay"))? else {
+            return Ok(ExitCode::from(130));
+        };
+        let agreement = Agreement::of(&self.names, &real, &replay, is_service);
+        let csv = folder.join("verify.csv");
+        std::fs::write(&csv, agreement.csv()).map_err(|error| Error::file(&csv, "writing the comparison", error))?;
+        terminal::print_plain(&format!("{}{}", agreement.table(), beside(&real, traces)))?;
+        terminal::tell(format_args!("rows: {0}/real, {0}/replay; ranges: {1}", folder.display(), csv.display()));
+        Ok(if agreement.is_complete() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    }
+}
+
+/// What the replay leaves out of the program's memory, where several of its processes lived at one time.
+fn beside(real: &[Sample], traces: &[(PathBuf, Header)]) -> String {
+    const SHOWN: usize = 5;
+    let counts = real.iter().filter_map(|row| {
+        let answer = row.answer.as_ref()?;
+        answer.reading("processes", Phase::Peak).max(answer.reading("processes", Phase::Idle))
+    });
+    let most = counts.max().unwrap_or(0);
+    if most < 2 {
+        return String::new();
+    }
+    let replayed = largest(traces);
+    let pid = traces.iter().find(|(path, _)| path == replayed).map_or(0, |(_, header)| header.pid);
+    let mut out = format!(
+        "up to {most} processes lived at one time: `real` is the sum of all of them, `replay` is\nof {} alone\n",
+        replayed.file_name().unwrap_or_default().display()
+    );
+    // A process that becomes another program has a trace for each, and is one process: the last one tells what it was.
+    let others: BTreeMap<u32, &(PathBuf, Header)> = traces.iter().map(|trace| (trace.1.pid, trace)).collect();
+    let others: Vec<_> = others.into_values().filter(|(_, header)| header.pid != pid).collect();
+    for (path, header) in others.iter().take(SHOWN) {
+        let (name, resident) =
+            (path.file_name().unwrap_or_default().display(), Unit::Bytes.show(header.most_resident as f64));
+        out.push_str(&format!("left out: {name}: up to {resident} resident: {}\n", brief(&header.command)));
+    }
+    match others.len() {
+        0 => out.push_str("left out: processes that have no trace\n"),
+        count if count > SHOWN => out.push_str(&format!("left out: {} more traces\n", count - SHOWN)),
+        _ => {}
+    }
+    out
+}
+
+/// Runs a study into a folder; `None` if the user interrupted it.
+fn rows(file: StudyFile, roster: &Roster, launcher: Option<&Launcher>, folder: PathBuf) -> Result<Option<Vec<Sample>>> {
+    let group = &Studies(vec![file]);
+    Measurement { group, roster, target: Target::Folder(folder), resume: false, launcher }.samples()
 }

@@ -3,40 +3,31 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::sync::Mutex;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering;
 
-use crate::commands::measure;
+use super::{INTERRUPTED, Recorded};
+use crate::commands::run::started::Started;
+use crate::commands::{measure, terminal};
 use allocanary_cell::Cell;
 use allocanary_cell::program::Program;
 use allocanary_cell::workload::Phase;
 use allocanary_study::StudyFile;
 use allocanary_study::error::{Error, Result};
-use allocanary_study::run::program::Launcher;
 use allocanary_trace::record::Recording;
 
 /// Whether a program needs more than a terminal.
 pub fn is_wanted(program: &Program) -> bool {
-    program.is_service() || program.before.is_some() || program.after.is_some() || program.stdin.is_some()
+    let Program { stdin, before, after, check, memory, cpus, .. } = program;
+    program.is_service() || [stdin, before, after, check, memory, cpus].into_iter().any(Option::is_some)
 }
 
-/// Runs the program under the recorder. The moments are ready, end of the load, idle, in nanoseconds of the monotonic
-/// clock, 0 where a program that ends by itself has none.
-pub fn run(recording: &Recording, study: &StudyFile) -> Result<[u64; 3]> {
+/// Runs the program under the recorder.
+pub fn run(recording: &Recording, study: &StudyFile) -> Result<Recorded> {
     let deadline = study.clone().check()?.deadline;
     // What is measured here is not compared: figures of the load are not needed.
     let program = Program { metric: BTreeMap::new(), any_output: true, ..study.program.clone().unwrap_or_default() };
-    let work = std::env::temp_dir().join(format!("allocanary-{}", std::process::id()));
-    let launcher = Launcher {
-        libraries: BTreeMap::new(),
-        candidates: Vec::new(),
-        own_version: String::new(),
-        folder: recording.folder.join("program"),
-        work: work.clone(),
-        keep: true,
-        expected: Mutex::new(None),
-        runs: AtomicU32::new(0),
-    };
+    let mut started = Started::bare();
+    started.keep_in(recording.folder.join("program"));
     let title = program.title();
     let is_service = program.is_service();
     let cell = Cell {
@@ -63,9 +54,14 @@ pub fn run(recording: &Recording, study: &StudyFile) -> Result<[u64; 3]> {
         }
         Ok(())
     };
-    let recorded = launcher.record(&cell, &recorder, deadline, measure::watch_interrupts());
-    let _ = std::fs::remove_dir_all(work);
+    let interrupted = measure::watch_interrupts();
+    let recorded = started.launcher.record(&cell, &recorder, deadline, interrupted);
+    if interrupted.load(Ordering::Relaxed) {
+        terminal::tell("interrupted: what was recorded so far is kept");
+        return Ok(Recorded { code: INTERRUPTED, marks: [0; 3] });
+    }
     let recorded = recorded.map_err(|failure| Error::Input(format!("recording {title}: {}", failure.text)))?;
     let at = |phase: Phase| recorded.moments.iter().find(|(marked, _)| *marked == phase && is_service);
-    Ok([Phase::Ready, Phase::Peak, Phase::Idle].map(|phase| at(phase).map_or(0, |(_, nanos)| *nanos)))
+    let marks = [Phase::Ready, Phase::Peak, Phase::Idle].map(|phase| at(phase).map_or(0, |(_, nanos)| *nanos));
+    Ok(Recorded { code: 0, marks })
 }

@@ -33,11 +33,19 @@ pub struct Started {
 impl Started {
     /// A program that was not run yet.
     pub fn new(looked: &Looked, candidates: Vec<Description>, libraries: BTreeMap<String, PathBuf>) -> Started {
+        let mut started = Started::bare();
+        started.launcher.own_version = looked.own.name().to_string();
+        (started.launcher.libraries, started.launcher.candidates) = (libraries, candidates);
+        started
+    }
+
+    /// A program as it comes, of which nothing is known: it may not be there yet.
+    pub fn bare() -> Started {
         let place = std::env::temp_dir().join(format!("allocanary-{}", std::process::id()));
         let launcher = Launcher {
-            libraries,
-            candidates,
-            own_version: looked.own.name().to_string(),
+            libraries: BTreeMap::new(),
+            candidates: Vec::new(),
+            own_version: String::new(),
             folder: place.join("cells"),
             work: place.clone(),
             keep: false,

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::{program, trace, workload};
 use crate::args::{PaceFlags, TuneFlags};
+use crate::commands::run::only_study;
 use crate::commands::run::started::Started;
 use allocanary_cell::description::Description;
 use allocanary_cell::program::Program;
@@ -16,7 +17,7 @@ use allocanary_search::Goal;
 use allocanary_search::space::Rest;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::Roster;
-use allocanary_study::{Studies, Study, StudyFile};
+use allocanary_study::{Study, StudyFile};
 use allocanary_trace::format::MAGIC;
 
 /// What is tuned.
@@ -118,10 +119,7 @@ fn input(flags: &TuneFlags) -> Result<Input> {
              `--`, as in `allocanary tune -- {shown}`"
         ));
     }
-    let mut studies = Studies::read(path)?;
-    let (Some(study), true) = (studies.0.pop(), studies.0.is_empty()) else {
-        return wrong(format!("{shown}: wanted one study, found several"));
-    };
+    let study = only_study(path)?;
     let read = study.program.clone().map(|program| flags.program.over(program));
     if read.is_none() && typed {
         return wrong(format!("{shown}: there is no [program] table: {NO_PROGRAM}"));
@@ -135,7 +133,13 @@ fn input(flags: &TuneFlags) -> Result<Input> {
 
 /// A flag of a replay that the user typed.
 fn typed_pace(how: &PaceFlags) -> Option<&'static str> {
-    let typed = [("--pace", how.pace.is_some()), ("--touch", how.touch.is_some()), ("--idle", how.idle.is_some())];
+    let PaceFlags { pace, mark_at, touch, idle } = how;
+    let typed = [
+        ("--pace", pace.is_some()),
+        ("--mark-at", mark_at.is_some()),
+        ("--touch", touch.is_some()),
+        ("--idle", idle.is_some()),
+    ];
     typed.into_iter().find(|(_, typed)| *typed).map(|(flag, _)| flag)
 }
 

@@ -22,6 +22,16 @@ fn prepared(bytes: &[u8]) -> Prepared {
     Prepared::open(out.path()).unwrap()
 }
 
+/// With the marks of a run's header, and those that are asked for in their place.
+fn prepared_at(bytes: &[u8], own: [u64; 3], asked: Marks) -> Prepared {
+    let mut file = NamedTempFile::new().unwrap();
+    file.write_all(bytes).unwrap();
+    crate::record::put_marks(file.path(), own).unwrap();
+    let out = NamedTempFile::new().unwrap();
+    crate::prepare::write(&Trace::open(file.path()).unwrap(), out.path(), asked).unwrap();
+    Prepared::open(out.path()).unwrap()
+}
+
 /// The system's allocator, and what it was asked for: blocks alive, and how many of each size there ever were.
 #[derive(Default)]
 struct Watched(Mutex<(BTreeMap<usize, usize>, BTreeMap<usize, u64>)>);
@@ -123,4 +133,38 @@ fn marks_are_at_the_peak_and_in_the_longest_wait() {
     assert!((190_000..=220_000).contains(&idle), "{idle}");
     assert!(begun.elapsed().as_millis() >= 100, "pace 1 keeps the wait");
     assert_eq!((done.operations, done.verified), (4000, 2000));
+}
+
+/// A mark that is asked for replaces the trace's own; those of the trace that would then lie on its wrong side do not count,
+/// and memory is measured up to it.
+#[test]
+fn marks_that_are_asked_for_may_lie_before_those_of_the_run() {
+    const MS: u64 = 1_000_000;
+    let mut sample = Sample::stamped(4096, 1);
+    // 10 ns a tick: a block of 1 MiB each millisecond, for 100 ms.
+    for at in 0..100_u64 {
+        sample.event(0, at * MS / 10, Event::New { how: How::Malloc, address: (at + 1) << 21, size: 1 << 20 });
+    }
+    let bytes = sample.finish();
+    for (peak, idle, wanted) in [
+        (Some(20), None, [20, 80]),
+        (Some(90), None, [90, 100]),
+        (Some(20), Some(40), [20, 40]),
+        (Some(50), None, [50, 80]),
+        (None, None, [60, 80]),
+    ] {
+        let asked = Marks { ready: None, peak: peak.map(|ms| ms * MS), idle: idle.map(|ms| ms * MS) };
+        let prepared = prepared_at(&bytes, [30 * MS, 60 * MS, 80 * MS], asked);
+        let mut moments = Vec::new();
+        let options = Options { touch_full: true, ..Options::default() };
+        let done = run(&prepared, &System, options, &mut |moment, live| {
+            if moment != Moment::Ready {
+                moments.push(live >> 20);
+            }
+        });
+        let done = done.unwrap();
+        let near = moments.iter().zip(wanted).all(|(found, wanted)| found.abs_diff(wanted) <= 2);
+        assert!(moments.len() == 2 && near, "{asked:?}: {moments:?}, wanted {wanted:?}");
+        assert!(done.most_anon > 10 << 20, "{asked:?}: {done:?}");
+    }
 }

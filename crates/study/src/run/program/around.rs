@@ -100,6 +100,7 @@ impl Around<'_> {
         let last = pipe.last_lines();
         let said = if last.is_empty() { "; it wrote nothing".to_string() } else { format!(": {last}") };
         let text = match ended {
+            None if stop.load(Ordering::Relaxed) => "was interrupted".to_string(),
             None => format!("did not end in time (--deadline){said}"),
             Some(status) => format!("{}{said}", how(status)),
         };
@@ -155,12 +156,16 @@ mod tests {
     use super::*;
 
     fn run(text: &str, time: Duration) -> Done {
+        run_until(text, time, false)
+    }
+
+    fn run_until(text: &str, time: Duration, is_interrupted: bool) -> Done {
         let folder = tempfile::tempdir().unwrap();
         let environment = BTreeMap::from([("PATH".to_string(), "/usr/bin:/bin".to_string())]);
         let output = folder.path().join("out");
         let around =
             Around { flag: "--load", text, folder: folder.path(), environment: &environment, output, input: None };
-        around.attempt(None, Instant::now() + time, &AtomicBool::new(false)).unwrap()
+        around.attempt(None, Instant::now() + time, &AtomicBool::new(is_interrupted)).unwrap()
     }
 
     #[test]
@@ -170,6 +175,7 @@ mod tests {
         assert_eq!(run("echo a; echo b >&2; exit 4", long).text, "ended with exit code 4: a | b");
         assert_eq!(run("kill -SEGV $$", long).text, "was killed by signal 11 (SIGSEGV); it wrote nothing");
         assert!(run("echo on; sleep 600", Duration::from_millis(100)).text.contains("did not end in time"));
+        assert_eq!(run_until("sleep 600", long, true).text, "was interrupted");
     }
 
     #[test]

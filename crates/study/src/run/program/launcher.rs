@@ -23,7 +23,7 @@ use allocanary_kernel::units::{parse_bytes, parse_duration};
 /// The variables of the contract with our preloaded libraries.
 const PROOF: &str = "ALLOCANARY_PROOF";
 const CORES: &str = "ALLOCANARY_CORES";
-const IDLE: &str = "ALLOCANARY_PRELOAD";
+const SETTINGS: &str = "ALLOCANARY_PRELOAD";
 /// The setting that makes idle threads give back.
 pub const THREAD_IDLE: &str = "thread_idle";
 
@@ -226,7 +226,7 @@ impl Launcher {
         let library = library_of(cell).or_else(|| self.libraries.get(&cell.allocator).cloned());
         if let Some(library) = &library {
             // What the user's environment says to allocators belongs to the program as it comes, and to that alone.
-            all.retain(|name, _| !self.candidates.iter().any(|known| known.environment.owns(name)));
+            all.retain(|name, _| name != SETTINGS && !self.candidates.iter().any(|known| known.environment.owns(name)));
             let library = library.display().to_string();
             let before = all.get("LD_PRELOAD").filter(|before| !before.is_empty());
             let preload = before.map_or(library.clone(), |before| format!("{library}:{before}"));
@@ -240,7 +240,7 @@ impl Launcher {
         }
         let mut settings = cell.settings.clone();
         if let Some(idle) = settings.remove(THREAD_IDLE) {
-            all.insert(IDLE.into(), format!("idle={idle}"));
+            all.insert(SETTINGS.into(), format!("idle={idle}"));
         }
         if library_of(cell).is_some() {
             for (name, value) in &settings {

@@ -18,7 +18,7 @@ pub use group::Limits;
 pub use launcher::{Launcher, Recorded, Recorder, check, limits};
 pub use ready::Ready;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -37,6 +37,9 @@ use watch::Watch;
 
 /// The default time that a service is idle.
 pub const SETTLE: Duration = Duration::from_secs(5);
+
+/// The time that the command after the program has when the user has interrupted the run.
+const CLEANING: Duration = Duration::from_secs(10);
 
 /// Where one run happens, and with what.
 pub struct Place<'a> {
@@ -68,6 +71,12 @@ pub struct Ran {
     pub moments: Vec<(Phase, u64)>,
 }
 
+/// Kills every process that this one has started, and their descendants. Those that have left their parents are found
+/// after [`sys::adopt_orphans`] only. `root` may lead a process group.
+pub fn end_all(root: u32) {
+    tree::end(root, &BTreeSet::new());
+}
+
 fn fail<T>(kind: FailureKind, text: impl Into<String>) -> Result<T, Failure> {
     Err(Failure { kind, text: text.into() })
 }
@@ -86,8 +95,14 @@ impl Place<'_> {
         }
         let ran = if self.program.is_service() { self.service() } else { self.once() };
         if let Some(text) = &self.program.after {
-            // After a failure too: it cleans up. The failure of the program says more than that of the cleaning.
-            let after = self.around("--after", text, None).run(None, Instant::now() + self.deadline, self.stop);
+            // After a failure too: it cleans up. The failure of the program says more than that of the cleaning. After an
+            // interrupt it has a short time of its own.
+            let unset = AtomicBool::new(false);
+            let (stop, time) = match self.stop.load(Ordering::Relaxed) {
+                true => (&unset, self.deadline.min(CLEANING)),
+                false => (self.stop, self.deadline),
+            };
+            let after = self.around("--after", text, None).run(None, Instant::now() + time, stop);
             if ran.is_ok() {
                 after?;
             }

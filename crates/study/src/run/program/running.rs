@@ -171,8 +171,12 @@ impl<'a> Running<'a> {
         Failure { kind: FailureKind::Crashed, text: format!("{}{when}{}", how(status), self.last()) }
     }
 
+    /// The failure of a program that had to stop: by its deadline, or because the user has interrupted it.
     pub(super) fn late(&mut self, what: &str) -> Failure {
         self.end();
+        if self.place.stop.load(Ordering::Relaxed) {
+            return Failure { kind: FailureKind::Late, text: "was interrupted".into() };
+        }
         let seconds = self.place.deadline.as_secs_f64();
         let text = format!("{what} within its deadline of {seconds} s (--deadline){}", self.last());
         Failure { kind: FailureKind::Late, text }

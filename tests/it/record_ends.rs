@@ -1,0 +1,123 @@
+//! How a recording ends: by a signal, by its deadline, by a failure. The traces are cut and named all the same.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::tempdir;
+
+use super::record::traces;
+use super::run_bad::assert_gone;
+use super::support::{Ran, allocanary, command};
+
+/// Waits until there is a file.
+fn wait_for(path: &Path, child: &mut Child) {
+    let until = Instant::now() + Duration::from_secs(120);
+    while !path.exists() {
+        assert!(Instant::now() < until && child.try_wait().unwrap().is_none(), "{}: never made", path.display());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn kill(signal: &str, child: &Child) {
+    assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+}
+
+/// The traces are there, cut to their length, and named.
+fn assert_told(folder: &Path, ran: &Ran) {
+    let found = traces(&folder.join("traces"));
+    assert!(!found.is_empty() && ran.err.contains("next: allocanary trace info"), "{ran:?}");
+    for trace in found {
+        assert!(trace.metadata().unwrap().len() < 64 << 20, "{}", trace.display());
+        assert!(ran.err.contains(trace.file_name().unwrap().to_str().unwrap()), "{}: {}", trace.display(), ran.err);
+    }
+}
+
+/// A signal to the recorder alone is passed on to the program, which decides.
+#[test]
+fn sigterm_and_sighup_reach_the_program() {
+    for signal in ["TERM", "HUP"] {
+        let folder = tempdir().unwrap();
+        let text = format!("trap 'echo ended; exit 7' {signal}; touch up; for i in $(seq 400); do sleep 0.05; done");
+        let mut command = command(folder.path());
+        command.args(["record", "-o", "traces", "--", "sh", "-c", &text]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        wait_for(&folder.path().join("up"), &mut child);
+        // The handler is set right after the program's start.
+        std::thread::sleep(Duration::from_millis(300));
+        kill(&format!("-{signal}"), &child);
+        let ran: Ran = child.wait_with_output().unwrap().into();
+        assert_eq!((ran.code, ran.out.as_str()), (Some(7), "ended\n"), "{signal}: {}", ran.err);
+        assert_told(folder.path(), &ran);
+    }
+}
+
+#[test]
+fn a_deadline_ends_a_program_in_the_terminal_too() {
+    let folder = tempdir().unwrap();
+    let sleep = format!("84.{}", std::process::id());
+    let begun = Instant::now();
+    let text = format!("sleep {sleep} & sleep {sleep}");
+    let ran = allocanary(folder.path(), ["record", "-o", "traces", "--deadline", "1s", "--", "sh", "-c", &text]);
+    assert!(begun.elapsed() < Duration::from_secs(80), "it was not killed");
+    assert!(ran.code == Some(2) && ran.err.contains("did not end within its deadline of 1 s (--deadline)"), "{ran:?}");
+    assert_told(folder.path(), &ran);
+    assert_gone(&format!("sleep {sleep}"));
+}
+
+#[test]
+fn a_failed_service_keeps_its_trace() {
+    let folder = tempdir().unwrap();
+    let flags = ["record", "-o", "traces", "--ready", "line:up", "--load", "exit 3", "--", "sh", "-c"];
+    let ran = allocanary(folder.path(), flags.iter().chain(&["echo up; exec sleep 85"]));
+    assert!(ran.code == Some(2) && ran.err.contains("--load `exit 3` ended with exit code 3"), "{ran:?}");
+    assert_told(folder.path(), &ran);
+}
+
+/// The command after the program still cleans up.
+#[test]
+fn ctrl_c_keeps_the_trace_of_a_service_and_runs_the_command_after_it() {
+    let folder = tempdir().unwrap();
+    let mut command = command(folder.path());
+    command.args(["record", "-o", "traces", "--ready", "line:up", "--load", "touch loading; sleep 86"]);
+    command.args(["--after", "sleep 0.3; touch cleaned", "--", "sh", "-c", "echo up; exec sleep 86"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for(&folder.path().join("loading"), &mut child);
+    kill("-INT", &child);
+    let ran: Ran = child.wait_with_output().unwrap().into();
+    assert!(ran.code == Some(130) && ran.err.contains("interrupted"), "{ran:?}");
+    assert!(!ran.err.contains("deadline") && !ran.err.contains("--load"), "{}", ran.err);
+    assert_told(folder.path(), &ran);
+    assert!(folder.path().join("cleaned").exists(), "--after was cut off");
+}
+
+/// What a file asks of the run counts where the program is only recorded.
+#[test]
+fn the_check_of_a_file_counts() {
+    let folder = tempdir().unwrap();
+    fs::write(folder.path().join("file.toml"), "[program]\ncommand = ['echo', 'some']\ncheck = 'grep other'\n")
+        .unwrap();
+    let ran = allocanary(folder.path(), ["record", "-o", "traces", "--file", "file.toml"]);
+    assert!(ran.code == Some(2) && ran.err.contains("--check `grep other`"), "{ran:?}");
+    assert_told(folder.path(), &ran);
+}
+
+/// The loader ignores a library that it does not find: another allocator than the user asked for would be recorded.
+#[test]
+fn a_preload_that_is_not_found_is_refused() {
+    let folder = tempdir().unwrap();
+    let record = |preload: &str| -> Ran {
+        let mut command = command(folder.path());
+        command.args(["record", "-o", "traces", "--", "true"]).env("LD_PRELOAD", preload).output().unwrap().into()
+    };
+    for preload in ["preload-jemalloc", "/no/such/lib.so", "libm.so.6:preload-jemalloc"] {
+        let ran = record(preload);
+        let name = preload.rsplit(':').next().unwrap();
+        assert!(ran.code == Some(2) && ran.err.contains(&format!("LD_PRELOAD: {name}: ")), "{preload}: {ran:?}");
+        assert!(!folder.path().join("traces").exists(), "{preload}");
+    }
+    for preload in ["", "libm.so.6", env!("CARGO_BIN_EXE_preload-jemalloc")] {
+        assert_eq!(record(preload).code, Some(0), "{preload}");
+    }
+}
