@@ -69,9 +69,10 @@ fn a_deadline_ends_a_program_in_the_terminal_too() {
 #[test]
 fn a_failed_service_keeps_its_trace() {
     let folder = tempdir().unwrap();
-    let flags = ["record", "-o", "traces", "--ready", "line:up", "--load", "exit 3", "--", "sh", "-c"];
+    // The service has become `sleep` before it is killed: a process that is killed while its recorder starts has no trace.
+    let flags = ["record", "-o", "traces", "--ready", "line:up", "--load", "sleep 0.5; exit 3", "--", "sh", "-c"];
     let ran = allocanary(folder.path(), flags.iter().chain(&["echo up; exec sleep 85"]));
-    assert!(ran.code == Some(2) && ran.err.contains("--load `exit 3` ended with exit code 3"), "{ran:?}");
+    assert!(ran.code == Some(2) && ran.err.contains("--load `sleep 0.5; exit 3` ended with exit code 3"), "{ran:?}");
     assert_told(folder.path(), &ran);
 }
 
@@ -80,7 +81,7 @@ fn a_failed_service_keeps_its_trace() {
 fn ctrl_c_keeps_the_trace_of_a_service_and_runs_the_command_after_it() {
     let folder = tempdir().unwrap();
     let mut command = command(folder.path());
-    command.args(["record", "-o", "traces", "--ready", "line:up", "--load", "touch loading; sleep 86"]);
+    command.args(["record", "-o", "traces", "--ready", "line:up", "--load", "sleep 0.5; touch loading; sleep 86"]);
     command.args(["--after", "sleep 0.3; touch cleaned", "--", "sh", "-c", "echo up; exec sleep 86"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     wait_for(&folder.path().join("loading"), &mut child);
