@@ -49,9 +49,9 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
     let marks = recorded.as_ref().map_or([0; 3], |recorded| recorded.marks);
     for (path, header) in &made {
         if marks != [0; 3] {
-            put_marks(path, marks).map_err(input)?;
+            put_marks(path, marks)?;
         }
-        trim(path, header).map_err(input)?;
+        trim(path, header)?;
     }
     if !made.is_empty() {
         tell(&made);
@@ -149,9 +149,4 @@ fn preload() -> Result<PathBuf> {
 fn brief(command: &str) -> String {
     let cut: String = command.chars().take(60).collect();
     if cut.len() < command.len() { cut + "..." } else { cut }
-}
-
-/// An error of a trace as the command's.
-pub fn input(error: allocanary_trace::error::Error) -> Error {
-    Error::Input(error.to_string())
 }

@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::measure::{self, Measurement};
-use super::record::input;
 use super::terminal;
 use crate::args::{PaceFlags, ReplayFlags};
 use allocanary_kernel::units::{Unit, parse_duration, show_duration};
@@ -50,7 +49,7 @@ pub struct Replay {
 pub fn study(path: &Path, how: &PaceFlags) -> Result<Replay> {
     let trace = whole(path)?;
     let marks = how.mark_at.as_deref().map_or(Ok(Marks::default()), marks)?;
-    let prepared = prepare(Path::new(&trace), marks).and_then(|path| Prepared::open(&path)).map_err(input)?;
+    let prepared = prepare(Path::new(&trace), marks).and_then(|path| Prepared::open(&path))?;
     let length = Duration::from_nanos(prepared.nanos);
     let share = 100.0 * prepared.peak_live as f64 / prepared.most_resident.max(1) as f64;
     terminal::tell(format_args!(

@@ -5,7 +5,6 @@ use std::fmt::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::record::input;
 use super::terminal;
 use crate::args::TraceFlags;
 use allocanary_kernel::units::{Unit, show_duration};
@@ -26,8 +25,8 @@ pub fn run(flags: &TraceFlags) -> Result<ExitCode> {
     if flags.format.is_some() && flags.what != "export" {
         return wrong("--format", "export");
     }
-    let trace = Trace::open(&flags.file).map_err(input)?;
-    let info = info(&trace).map_err(input)?;
+    let trace = Trace::open(&flags.file)?;
+    let info = info(&trace)?;
     match flags.what.as_str() {
         "check" => {
             let problems = problems(&info);

@@ -3,6 +3,7 @@
 //! `tuned.toml`, a page.
 
 mod cells;
+mod kind;
 mod program;
 mod subject;
 mod trace;
@@ -32,7 +33,7 @@ use subject::Subject;
 /// Searches, and prints the answer.
 pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
     let target = target(flags)?;
-    let Some(subject) = Subject::of(flags)? else {
+    let Some(subject) = kind::subject(flags)? else {
         terminal::tell("interrupted: nothing was measured");
         return Ok(ExitCode::from(130));
     };

@@ -47,5 +47,12 @@ impl Error {
     }
 }
 
+impl From<allocanary_trace::error::Error> for Error {
+    /// A trace that cannot be read or written.
+    fn from(error: allocanary_trace::error::Error) -> Self {
+        Error::Input(error.to_string())
+    }
+}
+
 /// A result with this crate's error.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::{Recorded, input};
+use super::Recorded;
 use allocanary_kernel::sys;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::program::end_all;
@@ -19,7 +19,7 @@ pub fn run(recording: &Recording, line: &[String], deadline: Option<Duration>) -
     let (program, arguments) = line.split_first().expect("the study was checked");
     let mut command = Command::new(program);
     command.args(arguments);
-    command.envs(recording.environment(std::env::var_os("LD_PRELOAD").as_deref()).map_err(input)?);
+    command.envs(recording.environment(std::env::var_os("LD_PRELOAD").as_deref())?);
     if deadline.is_some() {
         sys::adopt_orphans();
     }
