@@ -41,7 +41,9 @@ fn sigterm_and_sighup_reach_the_program() {
         let folder = tempdir().unwrap();
         let text = format!("trap 'echo ended; exit 7' {signal}; touch up; for i in $(seq 400); do sleep 0.05; done");
         let mut command = command(folder.path());
-        command.args(["record", "-o", "traces", "--", "sh", "-c", &text]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // A shell cannot trap what is ignored when it starts, as SIGHUP is under nohup.
+        command.args(["record", "-o", "traces", "--", "env", "--default-signal=TERM,HUP", "sh", "-c", &text]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         wait_for(&folder.path().join("up"), &mut child);
         // The handler is set right after the program's start.
