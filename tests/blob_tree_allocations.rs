@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use allocanary::Counting;
-use allocanary::blob_tree::{Asked, BlobTree, Hash};
+use allocanary::blob_tree::{BlobTree, Hash, Requested};
 use allocanary::counting::{Counts, count};
 
 allocanary::install!(system, wrap = Counting);
@@ -38,7 +38,7 @@ fn a_warm_builder_asks_for_nothing() {
                 assert_eq!((root, warm), (first, Counts::default()), "{size} bytes");
             }
         }
-        let held = Asked { allocations: cold.allocations, bytes: cold.bytes };
+        let held = Requested { allocations: cold.allocations, bytes: cold.bytes };
         assert_eq!((tree.asked(), tree.held_bytes()), (held, cold.live as u64), "{size} bytes");
     }
 }

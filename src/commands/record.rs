@@ -18,8 +18,8 @@ use allocanary_kernel::units::{Unit, parse_bytes, parse_duration, show_duration}
 use allocanary_study::StudyFile;
 use allocanary_study::error::{Error, Result};
 use allocanary_trace::format::{Header, State};
-use allocanary_trace::record::{Recording, put_marks, traces, trim};
-use verify::Comparison;
+use allocanary_trace::record::{RecordOptions, put_marks, traces, trim};
+use verify::Verification;
 
 /// Runs under each candidate in `--verify`.
 const REPEATS: u32 = 5;
@@ -35,9 +35,9 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
     let program = study.program.clone().unwrap_or_default();
     let folder = flags.out.clone().unwrap_or_else(fresh_folder);
     let window = flags.window.as_deref().map(window).transpose()?;
-    let recording = Recording { preload: &preload, folder: &folder, limit, rate: flags.rate, window };
+    let recording = RecordOptions { preload: &preload, folder: &folder, limit, rate: flags.rate, window };
     loader::check_preloads(&std::env::var("LD_PRELOAD").unwrap_or_default())?;
-    let comparison = flags.verify.then(|| Comparison::planned(&study, &folder)).transpose()?;
+    let comparison = flags.verify.then(|| Verification::planned(&study, &folder)).transpose()?;
     let before: Vec<PathBuf> = traces(&folder).unwrap_or_default().into_iter().map(|(path, _)| path).collect();
     let recorded = match flags.verify || watched::is_wanted(&program) {
         true => watched::run(&recording, &study),

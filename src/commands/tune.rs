@@ -18,7 +18,7 @@ use super::terminal;
 use crate::args::TuneFlags;
 use allocanary_cell::program::Program;
 use allocanary_kernel::units::show_duration;
-use allocanary_search::answer::{self, Asked};
+use allocanary_search::answer::{self, Job};
 use allocanary_search::goal::Guard;
 use allocanary_search::search::{FINAL, FINALISTS, RACED};
 use allocanary_search::space::Space;
@@ -97,13 +97,13 @@ fn target(flags: &TuneFlags) -> Result<Target> {
 
 /// The budget: what the user gave, if it pays for the first race and the least final. Otherwise five minutes, or twice
 /// that least if this is more.
-fn budget(asked: Option<Duration>, race: &[allocanary_cell::Cell], expected: Duration) -> Result<Duration> {
+fn budget(job: Option<Duration>, race: &[allocanary_cell::Cell], expected: Duration) -> Result<Duration> {
     const USUAL: Duration = Duration::from_secs(300);
     let each = expected.as_secs_f64() / race.len().max(1) as f64;
     let least = each * (race.len() + (FINALISTS + 1) * LEAST_SAMPLES) as f64;
     // An estimate may be more than fits a `Duration`.
     let span = |seconds: f64| Duration::try_from_secs_f64(seconds.ceil()).unwrap_or(Duration::MAX);
-    match asked {
+    match job {
         None => Ok(USUAL.max(span(2.0 * least))),
         Some(budget) if budget.as_secs_f64() >= least => Ok(budget),
         Some(budget) => Err(Error::Input(format!(
@@ -117,14 +117,11 @@ fn budget(asked: Option<Duration>, race: &[allocanary_cell::Cell], expected: Dur
 
 /// The whole answer.
 fn text(found: &Searched, subject: &Subject, findings: &Findings) -> String {
-    let asked = &Asked { job: &subject.job, holds: subject.holds };
+    let job = &Job { text: &subject.job, holds: subject.holds };
     let look = terminal::look();
     let width = usize::from(look.width);
-    let mut out = format!(
-        "{}\n{}\n",
-        answer::table(found, asked),
-        reports::wrapped(&answer::recommendation(found, asked), width)
-    );
+    let mut out =
+        format!("{}\n{}\n", answer::table(found, job), reports::wrapped(&answer::recommendation(found, job), width));
     if let Some(reason) = answer::reason(found, width) {
         let key = answer::key(found);
         out.push_str(&format!("\nWhere the memory is:\n{reason}{}\n", reports::wrapped(&key, width)));

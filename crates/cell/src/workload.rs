@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use allocanary_allocators::Allocator;
 use allocanary_allocators::setting::{Kind, Setting};
 
 /// What a cell does with memory.
@@ -33,9 +34,6 @@ pub struct Workload {
     pub run: fn(&Setup, &mut dyn Stage) -> Result<Outcome, String>,
 }
 
-/// Makes the allocator return the calling thread's cached memory to the kernel.
-pub type GiveBack<'a> = dyn Fn(Duration) + Sync + 'a;
-
 /// A row of a workload's table of parameters.
 pub const fn parameter(
     name: &'static str,
@@ -58,9 +56,8 @@ pub struct Setup<'a> {
     pub timer: &'a dyn Timer,
     /// Memory that the allocator uses for a block of 16 bytes, in bytes.
     pub small_block: usize,
-    /// Makes the allocator return the calling thread's cached memory to the kernel, if at least this much time has
-    /// passed since the thread's last call.
-    pub give_back: &'a GiveBack<'a>,
+    /// The allocator with which the cell is linked.
+    pub allocator: &'a dyn Allocator,
 }
 
 impl Setup<'_> {

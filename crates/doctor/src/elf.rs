@@ -10,7 +10,7 @@ use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache};
 
 /// The marks of allocators in one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Marks {
+pub struct Signs {
     /// Symbols of [`SYMBOLS`] that it defines, in either table.
     pub symbols: BTreeSet<&'static str>,
     /// Those of them to which other files can bind.
@@ -46,7 +46,7 @@ pub const SYMBOLS: [&str; 10] = [
     "malloc",
 ];
 
-/// Strings that survive stripping, each with its name in [`Marks::strings`]. They are reversed, so that this command
+/// Strings that survive stripping, each with its name in [`Signs::strings`]. They are reversed, so that this command
 /// does not contain the strings that it searches.
 const STRINGS: [(&str, &[u8]); 8] = [
     ("jemalloc", b">collamej<"),
@@ -69,12 +69,12 @@ const PIECE: usize = 1 << 20;
 const AGAIN: usize = 256;
 
 /// Reads the marks; `None` if the file is not an ELF file.
-pub fn marks(bytes: &File) -> io::Result<Option<Marks>> {
+pub fn marks(bytes: &File) -> io::Result<Option<Signs>> {
     let cache = ReadCache::new(bytes);
     let Ok(file) = object::File::parse(&cache) else { return Ok(None) };
     let has_symbols = file.symbols().next().is_some();
     let go = file.sections().any(|section| section.name() == Ok(GO));
-    let mut marks = Marks { has_symbols, go, ..Marks::default() };
+    let mut marks = Signs { has_symbols, go, ..Signs::default() };
     let known = |name: &str| SYMBOLS.into_iter().find(|symbol| *symbol == name);
     for symbol in file.dynamic_symbols().filter(ObjectSymbol::is_definition) {
         // The version of `malloc@@VERSION` is stored separately, so the name does not contain it.

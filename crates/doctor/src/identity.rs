@@ -5,15 +5,15 @@
 //! `malloc` that the loader finds first counts, the program's own before any library's.
 
 use super::Flavour;
-use super::elf::Marks;
+use super::elf::Signs;
 
 /// A file of a process.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub struct ProgramFile {
     /// Its path, for messages.
     pub path: String,
     /// Its marks.
-    pub marks: Marks,
+    pub marks: Signs,
 }
 
 /// How certain a finding is.
@@ -49,7 +49,7 @@ pub struct Identity {
 
 impl Identity {
     /// Finds the allocators. `libraries` are in the order in which they were mapped.
-    pub fn of(program: &Part, libraries: &[Part]) -> Identity {
+    pub fn of(program: &ProgramFile, libraries: &[ProgramFile]) -> Identity {
         let mut notes = Vec::new();
         let own = linked(program, &mut notes);
         let c = bound(program, libraries);
@@ -89,8 +89,8 @@ fn replaces(own: &Found) -> bool {
 }
 
 /// An allocator that is linked into the program itself.
-fn linked(program: &Part, notes: &mut Vec<String>) -> Option<Found> {
-    let Part { path, marks } = program;
+fn linked(program: &ProgramFile, notes: &mut Vec<String>) -> Option<Found> {
+    let ProgramFile { path, marks } = program;
     if let Some((flavour, symbol)) = by_symbol(marks) {
         let others = ["_rjem_mallctl", "mi_version", "tc_version", "sn_rust_alloc"];
         let others: Vec<&str> = others.into_iter().filter(|other| marks.symbols.contains(other)).collect();
@@ -122,8 +122,8 @@ fn linked(program: &Part, notes: &mut Vec<String>) -> Option<Found> {
 }
 
 /// The `malloc` that C code is bound to: the program's, else that of the first library with one, the C library last.
-fn bound(program: &Part, libraries: &[Part]) -> Found {
-    let Part { path, marks } = program;
+fn bound(program: &ProgramFile, libraries: &[ProgramFile]) -> Found {
+    let ProgramFile { path, marks } = program;
     if marks.exports.contains("malloc") {
         let is_static = libraries.iter().all(|library| libc_of(library).is_none());
         let (flavour, how, sure) = match by_symbol(marks) {
@@ -138,9 +138,10 @@ fn bound(program: &Part, libraries: &[Part]) -> Found {
         };
         return Found { flavour, how, sure };
     }
-    let is_libc = |library: &&Part| libc_of(library).is_some();
+    let is_libc = |library: &&ProgramFile| libc_of(library).is_some();
     // The loader has a separate malloc for internal use.
-    let is_loader = |library: &Part| library.path.rsplit('/').next().is_some_and(|name| name.starts_with("ld-linux"));
+    let is_loader =
+        |library: &ProgramFile| library.path.rsplit('/').next().is_some_and(|name| name.starts_with("ld-linux"));
     let mut with_malloc = libraries.iter().filter(|library| library.marks.exports.contains("malloc"));
     let other = with_malloc.find(|library| !is_libc(library) && !is_loader(library));
     if let Some(library) = other {
@@ -176,7 +177,7 @@ pub fn preload_of(path: &str) -> Option<&str> {
 }
 
 /// Which C library a file is, if any.
-fn libc_of(library: &Part) -> Option<Flavour> {
+fn libc_of(library: &ProgramFile) -> Option<Flavour> {
     let name = library.path.rsplit('/').next().unwrap_or_default();
     if name.starts_with("libc.so.6") || name.starts_with("libc-2.") {
         Some(Flavour::Glibc)
@@ -187,20 +188,22 @@ fn libc_of(library: &Part) -> Option<Flavour> {
 }
 
 /// The C library of a process, with its version if it is glibc.
-pub fn libc(program: &Part, libraries: &[Part]) -> String {
+pub fn libc(program: &ProgramFile, libraries: &[ProgramFile]) -> String {
     let library = libraries.iter().find(|library| libc_of(library).is_some());
     match (library.unwrap_or(program), library) {
-        (Part { marks: Marks { glibc: Some(version), .. }, .. }, Some(_)) => format!("glibc {version}"),
-        (Part { marks: Marks { glibc: Some(version), .. }, .. }, None) => format!("glibc {version}, linked statically"),
+        (ProgramFile { marks: Signs { glibc: Some(version), .. }, .. }, Some(_)) => format!("glibc {version}"),
+        (ProgramFile { marks: Signs { glibc: Some(version), .. }, .. }, None) => {
+            format!("glibc {version}, linked statically")
+        }
         (_, Some(library)) => library.path.rsplit('/').next().unwrap_or_default().to_string(),
         // A static program contains glibc's tunables, but rarely its version.
-        (Part { marks, .. }, None) if marks.strings.contains("glibc") => "glibc, linked statically".to_string(),
+        (ProgramFile { marks, .. }, None) if marks.strings.contains("glibc") => "glibc, linked statically".to_string(),
         (_, None) => "unknown: the program is linked statically".to_string(),
     }
 }
 
 /// The allocator to which a file's symbols belong, and the symbol that shows it.
-fn by_symbol(marks: &Marks) -> Option<(Flavour, &'static str)> {
+fn by_symbol(marks: &Signs) -> Option<(Flavour, &'static str)> {
     let installs = marks.hook || marks.strings.contains("install");
     let known = [
         ("_rjem_mallctl", Flavour::RustJemalloc { installs }),

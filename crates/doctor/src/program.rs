@@ -13,7 +13,7 @@ use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, ReadCache};
 
 use super::elf::marks;
-use super::identity::{Identity, Part};
+use super::identity::{Identity, ProgramFile};
 use super::{Effect, Flavour};
 
 /// A program that can be started.
@@ -39,13 +39,13 @@ impl Program {
         let about = |error: std::io::Error| format!("{}: {error}", runs.display());
         let file = File::open(&runs).map_err(about)?;
         let shown = runs.display().to_string();
-        let Some(shape) = Shape::of(&file) else {
+        let Some(shape) = ElfFile::of(&file) else {
             return Err(format!("{shown}: of another architecture than this command ({})", std::env::consts::ARCH));
         };
         let Some(found) = marks(&file).map_err(about)? else {
             return Err(format!("{shown}: wanted an ELF program, found another kind of file"));
         };
-        let part = Part { path: shown.clone(), marks: found };
+        let part = ProgramFile { path: shown.clone(), marks: found };
         let libraries = shape.loader.as_deref().map_or_else(Vec::new, |loader| libraries(loader, &runs));
         let identity = Identity::of(&part, &libraries);
         let (own, how) = (identity.main.flavour, identity.main.how.clone());
@@ -123,18 +123,18 @@ fn interpreter(path: &Path, depth: u32) -> Result<(PathBuf, Option<String>), Str
 }
 
 /// What an ELF file says of how it is loaded.
-struct Shape {
+struct ElfFile {
     loader: Option<PathBuf>,
 }
 
-impl Shape {
+impl ElfFile {
     /// `None` if this machine's kind of program is another one.
-    fn of(file: &File) -> Option<Shape> {
+    fn of(file: &File) -> Option<ElfFile> {
         let machine = match std::env::consts::ARCH {
             "x86_64" => elf::EM_X86_64,
             "aarch64" => elf::EM_AARCH64,
             "riscv64" => elf::EM_RISCV,
-            _ => return Some(Shape { loader: None }),
+            _ => return Some(ElfFile { loader: None }),
         };
         let cache = ReadCache::new(file);
         let header = elf::FileHeader64::<Endianness>::parse(&cache).ok()?;
@@ -145,7 +145,7 @@ impl Shape {
         let mut programs = header.program_headers(endian, &cache).ok()?.iter();
         let loader = programs.find_map(|part| part.interpreter(endian, &cache).ok().flatten());
         let loader = loader.map(|path| PathBuf::from(String::from_utf8_lossy(path).into_owned()));
-        Some(Shape { loader })
+        Some(ElfFile { loader })
     }
 
     fn cannot(&self, shown: &str) -> Option<String> {
@@ -162,7 +162,7 @@ impl Shape {
 }
 
 /// Why an allocator in the program itself is not replaced.
-fn linked(program: &Part, own: Flavour, how: &str) -> Option<String> {
+fn linked(program: &ProgramFile, own: Flavour, how: &str) -> Option<String> {
     let path = &program.path;
     if program.marks.go {
         return Some(format!("{path} is a Go program: its runtime has an allocator of its own, which asks the kernel"));
@@ -176,7 +176,7 @@ fn linked(program: &Part, own: Flavour, how: &str) -> Option<String> {
 }
 
 /// The libraries that the loader would map, in its order. It is asked as `ldd` does: the program does not run.
-fn libraries(loader: &Path, program: &Path) -> Vec<Part> {
+fn libraries(loader: &Path, program: &Path) -> Vec<ProgramFile> {
     let program = program.canonicalize().unwrap_or_else(|_| program.to_path_buf());
     let Ok(output) = Command::new(loader).arg("--list").arg(program).env_remove("LD_PRELOAD").output() else {
         return Vec::new();
@@ -188,7 +188,7 @@ fn libraries(loader: &Path, program: &Path) -> Vec<Part> {
     });
     let part = |path: &str| {
         let marks = marks(&File::open(path).ok()?).ok()??;
-        Some(Part { path: path.to_string(), marks })
+        Some(ProgramFile { path: path.to_string(), marks })
     };
     paths.filter_map(part).collect()
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::identity::Part;
+use super::identity::ProgramFile;
 
 /// Facts about a process. The default is for an unknown program that is started from here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct Libraries {
 
 impl Seen {
     /// The facts that the files show.
-    pub fn of(program: &Part, libraries: &[Part]) -> Seen {
+    pub fn of(program: &ProgramFile, libraries: &[ProgramFile]) -> Seen {
         let parts = || std::iter::once(program).chain(libraries);
         let words = parts().map(|part| &part.marks.words).find(|words| !words.is_empty());
         Seen {

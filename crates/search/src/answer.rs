@@ -6,21 +6,21 @@ use allocanary_study::summary::anatomy::{self, Anatomy, PARTS, Part};
 use allocanary_study::summary::{Estimate, Metric, Verdict, metric_index};
 
 use crate::places::{Place, places};
-use crate::proof::{Finalist, Limit};
+use crate::proof::{Finalist, Standing};
 use crate::search::Searched;
 use crate::space::limits;
 
 /// What the words need to know besides the rows.
-pub struct Asked<'a> {
+pub struct Job<'a> {
     /// What was measured, and its size: `server, 40 threads on 40 emulated cores`.
-    pub job: &'a str,
+    pub text: &'a str,
     /// For what the answer holds, in a sentence.
     pub holds: &'a str,
 }
 
 /// The finalists, one below the other: the candidate, and below it its figures against the present candidate's.
-pub fn table(found: &Searched, asked: &Asked) -> String {
-    let mut out = format!("Finalists, fresh rows only ({}):\n", asked.job);
+pub fn table(found: &Searched, job: &Job) -> String {
+    let mut out = format!("Finalists, fresh rows only ({}):\n", job.text);
     for (candidate, group) in &found.fresh {
         let now = if *candidate == found.present { "  (what you have)" } else { "" };
         let mark = if found.front.contains(candidate) { "*" } else { " " };
@@ -56,9 +56,9 @@ fn against(finalist: &Finalist, objective: &Metric) -> String {
     let change = words::change(finalist.objective.ratio());
     let guards = finalist.guards.iter().map(|(name, comparison, limit)| {
         let limit = match limit {
-            Limit::Kept => "within the limit",
-            Limit::Open => "within, not surely",
-            Limit::Exceeded => "beyond the limit",
+            Standing::Kept => "within the limit",
+            Standing::Open => "within, not surely",
+            Standing::Exceeded => "beyond the limit",
         };
         format!("; {name} {} ({limit})", words::change(comparison.ratio()))
     });
@@ -66,10 +66,10 @@ fn against(finalist: &Finalist, objective: &Metric) -> String {
 }
 
 /// The recommendation in one paragraph: what it saves, what it costs, for whom it does not hold.
-pub fn recommendation(found: &Searched, asked: &Asked) -> String {
+pub fn recommendation(found: &Searched, job: &Job) -> String {
     let objective = found.goal.objective;
     let present = &found.present;
-    let Some(best) = found.recommended() else { return keep(found, asked) };
+    let Some(best) = found.recommended() else { return keep(found, job) };
     let unit = objective.unit;
     let (old, new) = (unit.show(best.objective.old), unit.show(best.objective.new));
     let interval = best.objective.interval.map_or(String::new(), |(low, high)| {
@@ -78,11 +78,11 @@ pub fn recommendation(found: &Searched, asked: &Asked) -> String {
     let change = words::change(best.objective.ratio());
     let mut text = format!(
         "Use {} instead of {present}: {} {new} instead of {old}, {change}{interval}, for {}.",
-        best.candidate, objective.name, asked.job
+        best.candidate, objective.name, job.text
     );
     for (name, comparison, limit) in &best.guards {
         let sure = match limit {
-            Limit::Open => match found.goal.guards.iter().find(|guard| guard.metric.name == *name) {
+            Standing::Open => match found.goal.guards.iter().find(|guard| guard.metric.name == *name) {
                 Some(guard) => match comparison.repeats_to_pass(guard.share) {
                     Some(repeats) => format!(", and some {repeats} repeats would make sure of the limit"),
                     None => ", too noisy to be sure of the limit".into(),
@@ -106,17 +106,17 @@ pub fn recommendation(found: &Searched, asked: &Asked) -> String {
         found.tried,
         best.objective.n.1,
         found.finalists.len(),
-        asked.holds
+        job.holds
     ));
     text
 }
 
 /// The answer without a better candidate, with the nearest one and the reason.
-fn keep(found: &Searched, asked: &Asked) -> String {
+fn keep(found: &Searched, job: &Job) -> String {
     let (present, objective) = (&found.present, found.goal.objective);
     let mut text = format!(
         "Keep what you have, {present}: of {} candidates none is surely better in {} within the limits, for {}.",
-        found.tried, objective.name, asked.job
+        found.tried, objective.name, job.text
     );
     let nearest = found.finalists.iter().min_by(|a, b| a.objective.new.total_cmp(&b.objective.new));
     if let Some(nearest) = nearest {
@@ -144,7 +144,8 @@ fn too_noisy(found: &Searched, objective: &Metric) -> Option<f64> {
 
 /// Where the memory is that the recommendation saves: `Arenas and thread caches held the rest: ...`, and both bars.
 pub fn reason(found: &Searched, width: usize) -> Option<String> {
-    let middle = |candidate: &str| anatomy::middle(&found.group(candidate)?.anatomies);
+    // The heap of a program is one part, seen from outside: its bars would say nothing.
+    let middle = |candidate: &str| anatomy::middle(&found.group(candidate)?.anatomies).filter(|found| found.is_divided);
     let now = middle(&found.present)?;
     let mut out = String::new();
     let bar = |name: &str, anatomy: &Anatomy| {
@@ -279,8 +280,8 @@ mod tests {
     #[test]
     fn a_recommendation_says_what_it_saves_what_it_costs_and_what_held_the_rest() {
         let found = found(20.0, 990.0);
-        let asked = Asked { job: "server, 40 threads on 40 cores", holds: "Another job needs a search of its own." };
-        let text = recommendation(&found, &asked);
+        let job = Job { text: "server, 40 threads on 40 cores", holds: "Another job needs a search of its own." };
+        let text = recommendation(&found, &job);
         for said in [
             "Use jemalloc:narenas=1,tcache=false instead of jemalloc: rss 20.1 MiB instead of 95.4 MiB, -79 %",
             "Its throughput: -1.0 %.",
@@ -298,7 +299,7 @@ mod tests {
         ] {
             assert!(why.contains(said), "{said}\n{why}");
         }
-        let table = table(&found, &asked);
+        let table = table(&found, &job);
         assert!(
             table.contains("* jemalloc  (what you have)\n") && table.contains("rss better -79 %; throughput -1.0 % ("),
             "{table}"
@@ -308,8 +309,8 @@ mod tests {
     #[test]
     fn keep_what_you_have_names_the_nearest_and_why() {
         let found = found(12.0, 500.0);
-        let asked = Asked { job: "server", holds: "" };
-        let text = recommendation(&found, &asked);
+        let job = Job { text: "server", holds: "" };
+        let text = recommendation(&found, &job);
         assert!(
             text.starts_with("Keep what you have, jemalloc: of 26 candidates none is surely better in rss"),
             "{text}"

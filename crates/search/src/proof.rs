@@ -21,12 +21,12 @@ pub struct Finalist {
     /// Whether the difference in the objective is significant among all finalists (Holm).
     pub significant: bool,
     /// In each guard, in the order of the goal.
-    pub guards: Vec<(&'static str, Comparison, Limit)>,
+    pub guards: Vec<(&'static str, Comparison, Standing)>,
 }
 
 /// How a guard stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit {
+pub enum Standing {
     /// The whole interval is within the limit.
     Kept,
     /// The median is within the limit; the interval is not, or there is none.
@@ -38,14 +38,14 @@ pub enum Limit {
 impl Finalist {
     /// Whether it is surely better in the objective, and no guard's median exceeds its limit.
     pub fn is_proven(&self) -> bool {
-        self.is_better() && self.guards.iter().all(|(_, _, limit)| *limit != Limit::Exceeded)
+        self.is_better() && self.guards.iter().all(|(_, _, standing)| *standing != Standing::Exceeded)
     }
 
     /// Whether more rows may prove it: it is surely better, and what exceeds a limit may do so by chance.
     pub fn is_in_doubt(&self, goal: &Goal) -> bool {
         let guards = || self.guards.iter().zip(&goal.guards);
-        let exceeded = || guards().filter(|((_, _, limit), _)| *limit == Limit::Exceeded);
-        let by_chance = |((_, compared, _), guard): (&(_, Comparison, Limit), &Guard)| {
+        let exceeded = || guards().filter(|((_, _, standing), _)| *standing == Standing::Exceeded);
+        let by_chance = |((_, compared, _), guard): (&(_, Comparison, Standing), &Guard)| {
             compared.worsening(guard.metric.better).is_some_and(|(least, _)| least <= guard.share)
         };
         self.is_better() && exceeded().count() > 0 && exceeded().all(by_chance)
@@ -95,19 +95,19 @@ pub fn prove(goal: &Goal, present: &Group, finalists: &[(String, &Group)]) -> Ve
             .iter()
             .zip(&guards)
             .map(|(guard, compared)| {
-                (guard.metric.name, compared[at], limit(guard.share, guard.metric.better, &compared[at]))
+                (guard.metric.name, compared[at], standing(guard.share, guard.metric.better, &compared[at]))
             })
             .collect(),
     };
     (0..finalists.len()).map(finalist).collect()
 }
 
-fn limit(share: f64, better: Better, comparison: &Comparison) -> Limit {
+fn standing(share: f64, better: Better, comparison: &Comparison) -> Standing {
     let middle = if better == Better::Higher { 1.0 - comparison.ratio() } else { comparison.ratio() - 1.0 };
     match comparison.worsening(better) {
-        _ if middle.is_nan() || middle > share => Limit::Exceeded,
-        Some((_, most)) if most <= share => Limit::Kept,
-        _ => Limit::Open,
+        _ if middle.is_nan() || middle > share => Standing::Exceeded,
+        Some((_, most)) if most <= share => Standing::Kept,
+        _ => Standing::Open,
     }
 }
 
@@ -175,7 +175,7 @@ pub(crate) mod tests {
             ("system:arena_max=1".to_string(), &same),
         ];
         let proven = prove(&goal, &present, &finalists);
-        assert_eq!(proven[1].guards[0].2, Limit::Exceeded);
+        assert_eq!(proven[1].guards[0].2, Standing::Exceeded);
         assert!(proven[0].is_proven() && proven[1].is_better() && !proven[1].is_proven());
         let best = recommended(&proven).unwrap();
         assert_eq!(best.candidate, "system:arena_max=1", "within 2 %, and one setting less");
@@ -201,7 +201,7 @@ pub(crate) mod tests {
         let present = group(&around(95.0), &noisy);
         let less: Vec<f64> = noisy.iter().map(|value| value * 0.98).collect();
         let proven = prove(&goal, &present, &[("a".into(), &group(&around(20.0), &less))]);
-        assert_eq!(proven[0].guards[0].2, Limit::Open, "{:?}", proven[0].guards);
+        assert_eq!(proven[0].guards[0].2, Standing::Open, "{:?}", proven[0].guards);
         assert!(proven[0].is_proven());
     }
 }

@@ -8,7 +8,7 @@ use crate::format::{
 };
 
 /// A trace that grows event by event.
-pub struct Sample {
+pub struct TraceBuilder {
     bytes: Vec<u8>,
     threads: BTreeMap<u32, Thread>,
     /// Length of a chunk.
@@ -29,20 +29,27 @@ struct Thread {
     number: u32,
 }
 
-impl Sample {
+impl TraceBuilder {
     /// An empty trace with chunks of this length.
     pub fn new(chunk: usize) -> Self {
-        Sample { bytes: vec![0; HEADER], threads: BTreeMap::new(), chunk, every: STAMP_EVERY, last: 0, window: None }
+        TraceBuilder {
+            bytes: vec![0; HEADER],
+            threads: BTreeMap::new(),
+            chunk,
+            every: STAMP_EVERY,
+            last: 0,
+            window: None,
+        }
     }
 
     /// As [`new`](Self::new), with this many events between two stamps.
     pub fn stamped(chunk: usize, every: u32) -> Self {
-        Sample { every, ..Sample::new(chunk) }
+        TraceBuilder { every, ..TraceBuilder::new(chunk) }
     }
 
     /// As [`new`](Self::new), of a window in ticks. Chunks that were closed at tick `lost` or before were used again.
     pub fn windowed(chunk: usize, window: u64, lost: u64) -> Self {
-        Sample { window: Some((window, lost)), ..Sample::new(chunk) }
+        TraceBuilder { window: Some((window, lost)), ..TraceBuilder::new(chunk) }
     }
 
     /// Whether the thread allocated this address lately: its free is then written without a stamp.

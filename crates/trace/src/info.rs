@@ -55,7 +55,7 @@ pub struct Info {
     /// The most threads at one time.
     pub most_threads: u64,
     /// Live bytes over time.
-    pub curve: Vec<Point>,
+    pub curve: Vec<CurvePoint>,
 }
 
 /// The blocks of one class of sizes.
@@ -95,7 +95,7 @@ pub struct Thread {
 /// A point of the curve.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub struct Point {
+pub struct CurvePoint {
     /// Time.
     pub nanos: u64,
     /// Live bytes.
@@ -108,7 +108,7 @@ pub struct Point {
     classes: [u64; CLASSES],
 }
 
-impl Point {
+impl CurvePoint {
     /// Live bytes of the blocks above 2^(n-1) up to 2^n bytes.
     pub fn class(&self, n: usize) -> u64 {
         self.classes.get(n).copied().unwrap_or(0)
@@ -148,7 +148,7 @@ struct Counter {
     threads: BTreeMap<u32, Thread>,
     running: u64,
     most_threads: u64,
-    curve: Vec<Point>,
+    curve: Vec<CurvePoint>,
     /// Time between two points.
     step: u64,
     events: u64,
@@ -178,7 +178,7 @@ impl Counter {
 
     fn point(&mut self, nanos: u64) {
         let (live, resident, events, classes) = (self.live, self.resident, self.events, self.now);
-        self.curve.push(Point { nanos, live, resident, events, classes });
+        self.curve.push(CurvePoint { nanos, live, resident, events, classes });
     }
 
     fn add(&mut self, at: At, size: u64) -> Block {
@@ -318,7 +318,7 @@ pub fn info(trace: &Trace) -> Result<Info> {
 
 /// Whether a class rose by a twentieth from each quarter of the trace to the next, and is a hundredth of what lives at
 /// the end or more. The first quarter is the program's start.
-fn grows(curve: &[Point], class: usize, live: u64) -> bool {
+fn grows(curve: &[CurvePoint], class: usize, live: u64) -> bool {
     let Some(end) = curve.last().map(|point| point.nanos) else { return false };
     let at = |quarter: u64| {
         let index = curve.partition_point(|point| point.nanos <= end / 4 * quarter);

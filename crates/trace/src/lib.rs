@@ -6,13 +6,14 @@
 //! - [`mod@format`] documents the bytes. [`coder`] writes and reads single events.
 //! - [`writer`] runs inside the recorded program. It does not allocate, lock or start a thread.
 //! - [`record`] starts a program with the writer in it. [`reader`] finds the chunks of a file and reads each thread's events. [`merge`] puts the threads in one order.
-//! - [`sample`] makes traces of a script, for tests and benches.
+//! - [`builder`] makes traces of a script, for tests and benches.
 //! - [`info`] computes what a trace tells by itself.
 //! - [`prepare`] makes the form that [`replay`] executes with the allocator of the process.
 
 // Numbers and texts are returned; only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 
+pub mod builder;
 pub mod coder;
 pub mod error;
 pub mod format;
@@ -25,6 +26,5 @@ pub mod prepare;
 pub mod reader;
 pub mod record;
 pub mod replay;
-pub mod sample;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub mod writer;

@@ -9,8 +9,8 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::format::{HEADER, Header, at};
 
-/// A program to record.
-pub struct Recording<'a> {
+/// How to record a program.
+pub struct RecordOptions<'a> {
     /// The preload that records.
     pub preload: &'a Path,
     /// The folder for the traces; made if it is missing.
@@ -23,7 +23,7 @@ pub struct Recording<'a> {
     pub window: Option<Duration>,
 }
 
-impl Recording<'_> {
+impl RecordOptions<'_> {
     /// The variables that make a program record itself. The folder is made, and its path absolute. `others` are the
     /// preloads that stay: the recorder stands in front of them.
     pub fn environment(&self, others: Option<&OsStr>) -> Result<Vec<(&'static str, OsString)>> {

@@ -28,7 +28,7 @@ const STACK: usize = 256 << 10;
 
 /// How to replay.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Options {
+pub struct ReplayOptions {
     /// Speed: 1 keeps the program's times, 0 goes as fast as it can.
     pub pace: f64,
     /// Write every byte of a block; otherwise one byte of each of its pages.
@@ -48,7 +48,7 @@ pub enum Moment {
 
 /// What was done.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Done {
+pub struct Replayed {
     /// Operations.
     pub operations: u64,
     /// Time without the stops.
@@ -64,7 +64,7 @@ pub struct Done {
 pub(crate) struct Shared<'a, A> {
     allocator: &'a A,
     prepared: &'a Prepared,
-    options: Options,
+    options: ReplayOptions,
     table: &'a [Entry],
     /// Threads that have not finished each epoch.
     remaining: &'a [AtomicU32],
@@ -86,9 +86,9 @@ pub(crate) struct Shared<'a, A> {
 pub fn run<A: GlobalAlloc + Sync>(
     prepared: &Prepared,
     allocator: &A,
-    options: Options,
+    options: ReplayOptions,
     stop: &mut dyn FnMut(Moment, u64),
-) -> Result<Done> {
+) -> Result<Replayed> {
     let no_memory = || Error::new("no memory for the replay's tables");
     let table = Anonymous::<Entry>::new(prepared.slots).ok_or_else(no_memory)?;
     let remaining = Anonymous::<AtomicU32>::new(prepared.epochs as usize).ok_or_else(no_memory)?;
@@ -128,7 +128,7 @@ pub fn run<A: GlobalAlloc + Sync>(
     };
     match failed {
         Some(problem) => Err(Error::new(problem)),
-        None => Ok(Done {
+        None => Ok(Replayed {
             operations: prepared.operations,
             active,
             verified: shared.verified.load(SeqCst),

@@ -1,16 +1,16 @@
 //! Every version of the format stays readable for ever: the files in `golden` are never renewed. They were written by
-//! [`Sample`], and today's writer still writes them byte for byte.
+//! [`TraceBuilder`], and today's writer still writes them byte for byte.
 
 use std::path::Path;
 
+use allocanary_trace::builder::TraceBuilder;
 use allocanary_trace::coder::{Event, How};
 use allocanary_trace::info::info;
 use allocanary_trace::reader::Trace;
-use allocanary_trace::sample::Sample;
 
 /// Every kind of event, on three threads, in chunks of 512 bytes.
 fn script() -> Vec<u8> {
-    let mut sample = Sample::new(512);
+    let mut sample = TraceBuilder::new(512);
     let new = |how, address, size| Event::New { how, address, size };
     let mut ticks = 1000;
     for at in 0..200_u64 {
@@ -39,7 +39,7 @@ fn script() -> Vec<u8> {
 
 /// A window of 4000 ticks at the end of 16,000: each block is freed by the other thread 100 steps later.
 fn windowed(lost: u64) -> Vec<u8> {
-    let mut sample = Sample::windowed(1024, 4000, lost);
+    let mut sample = TraceBuilder::windowed(1024, 4000, lost);
     for at in 0..400_u64 {
         let ticks = 1000 + at * 40;
         let address = |at: u64| 0x7000_0000 + at % 150 * 640;

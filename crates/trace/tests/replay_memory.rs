@@ -6,10 +6,10 @@ use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use allocanary_kernel::sys::{line_number, read_once};
+use allocanary_trace::builder::TraceBuilder;
 use allocanary_trace::coder::{Event, How};
 use allocanary_trace::reader::Trace;
-use allocanary_trace::replay::{Options, Prepared, run};
-use allocanary_trace::sample::Sample;
+use allocanary_trace::replay::{Prepared, ReplayOptions, run};
 use tempfile::NamedTempFile;
 
 const BLOCKS: u64 = 300_000;
@@ -47,7 +47,7 @@ fn anonymous() -> u64 {
 fn an_allocator_that_allocates_nothing_adds_no_memory() {
     let mut trace = NamedTempFile::new().unwrap();
     {
-        let mut sample = Sample::new(32 << 10);
+        let mut sample = TraceBuilder::new(32 << 10);
         for at in 0..BLOCKS {
             let new = |address| Event::New { how: How::Malloc, address, size: 64 };
             sample.event(0, at * 20, new(0x10_0000 + at * 64));
@@ -67,7 +67,7 @@ fn an_allocator_that_allocates_nothing_adds_no_memory() {
     let nothing = Nothing { start: start.cast(), used: AtomicUsize::new(0) };
     let before = anonymous();
     let mut most = 0;
-    let done = run(&prepared, &nothing, Options::default(), &mut |_, _| most = most.max(anonymous())).unwrap();
+    let done = run(&prepared, &nothing, ReplayOptions::default(), &mut |_, _| most = most.max(anonymous())).unwrap();
     assert_eq!(done.operations, 2 * BLOCKS);
     // 600,000 operations and as many slots are 19 MiB; two stacks and the loader's own blocks are what remains.
     assert!(most < before + (256 << 10), "RssAnon rose from {before} to {most}");

@@ -9,13 +9,13 @@ use super::Recorded;
 use allocanary_kernel::sys;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::program::end_all;
-use allocanary_trace::record::Recording;
+use allocanary_trace::record::RecordOptions;
 
 /// How long a system sleeps that cannot wait for the end of a process.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Runs the program to its end. After the deadline, where there is one, it is killed with all that it has started.
-pub fn run(recording: &Recording, line: &[String], deadline: Option<Duration>) -> Result<Recorded> {
+pub fn run(recording: &RecordOptions, line: &[String], deadline: Option<Duration>) -> Result<Recorded> {
     let (program, arguments) = line.split_first().expect("the study was checked");
     let mut command = Command::new(program);
     command.args(arguments);

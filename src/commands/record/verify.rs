@@ -31,7 +31,7 @@ pub fn candidates() -> Vec<String> {
 }
 
 /// A comparison that can be made.
-pub struct Comparison {
+pub struct Verification {
     /// The candidates as their rows name them.
     names: Vec<String>,
     /// The runs of the program.
@@ -43,9 +43,9 @@ pub struct Comparison {
     folder: PathBuf,
 }
 
-impl Comparison {
+impl Verification {
     /// Plans both sides: what only one of them can have is refused before anything runs.
-    pub fn planned(study: &StudyFile, folder: &Path) -> Result<Comparison> {
+    pub fn planned(study: &StudyFile, folder: &Path) -> Result<Verification> {
         // Memory is compared. Figures are not needed, and a program may print its time or its process ID.
         let program = study.program.clone().unwrap_or_default();
         let program = Program { metric: Default::default(), any_output: true, ..program };
@@ -69,7 +69,7 @@ impl Comparison {
         let cells = measure::roster(&[])?;
         let workloads = Some(vec!["replay".into()]);
         let replay =
-            Comparison::replay_of(&real, StudyFile { workloads, threads: Some(vec![1]), ..StudyFile::default() });
+            Verification::replay_of(&real, StudyFile { workloads, threads: Some(vec![1]), ..StudyFile::default() });
         plan(&replay.check()?, &cells.descriptions())
             .map_err(|error| Error::Input(format!("--verify: a replay cannot have this: {error}")))?;
         let looked = Looked::look_at(&program.command[0]).map_err(Error::Input)?;
@@ -77,7 +77,7 @@ impl Comparison {
         let planned = plan(&checked, &described)?;
         refuse(&planned, &looked, "leave out --verify")?;
         let started = Started::new(&looked, described, candidates::libraries(names.iter(), &[])?);
-        Ok(Comparison { names, real, cells, started, folder: folder.into() })
+        Ok(Verification { names, real, cells, started, folder: folder.into() })
     }
 
     /// A study of a replay, with what it has in common with the runs of the program.
@@ -98,7 +98,7 @@ impl Comparison {
         // A run takes about as long as the recorded one.
         self.started.seconds = traces.iter().map(|(_, header)| span(header)).max().unwrap_or_default().as_secs_f64();
         let is_service = self.real.program.as_ref().is_some_and(Program::is_service);
-        let replay = Comparison::replay_of(&self.real, replay::study(trace, &PaceFlags::default())?.study);
+        let replay = Verification::replay_of(&self.real, replay::study(trace, &PaceFlags::default())?.study);
         let Some(real) = rows(self.real, &self.started.roster(), Some(&self.started.launcher), folder.join("real"))?
         else {
             return Ok(ExitCode::from(130));

@@ -13,7 +13,7 @@ use allocanary_cell::program::Program;
 use allocanary_cell::workload::Phase;
 use allocanary_study::StudyFile;
 use allocanary_study::error::{Error, Result};
-use allocanary_trace::record::Recording;
+use allocanary_trace::record::RecordOptions;
 
 /// Whether a program needs more than a terminal.
 pub fn is_wanted(program: &Program) -> bool {
@@ -22,7 +22,7 @@ pub fn is_wanted(program: &Program) -> bool {
 }
 
 /// Runs the program under the recorder.
-pub fn run(recording: &Recording, study: &StudyFile) -> Result<Recorded> {
+pub fn run(recording: &RecordOptions, study: &StudyFile) -> Result<Recorded> {
     let deadline = study.clone().check()?.deadline;
     // What is measured here is not compared: figures of the load are not needed.
     let program = Program { metric: BTreeMap::new(), any_output: true, ..study.program.clone().unwrap_or_default() };

@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use super::subject::{Subject, on_cores, one_size, present};
-use super::workload::serving;
+use super::workload::cells_of;
 use crate::args::TuneFlags;
-use crate::commands::{measure, replay};
+use crate::commands::replay;
 use allocanary_search::space::Rest;
 use allocanary_search::{Goal, Source};
+use allocanary_study::StudyFile;
 use allocanary_study::error::Result;
-use allocanary_study::{Studies, StudyFile};
 
 /// The trace.
 pub fn subject(flags: &TuneFlags, path: &Path) -> Result<Subject> {
@@ -21,9 +21,7 @@ pub fn subject(flags: &TuneFlags, path: &Path) -> Result<Subject> {
     let file = StudyFile { candidates, ..read.study.overridden_by(asked) };
     // A program starts its own threads: emulated cores are for the allocator alone.
     let file = StudyFile { threads: Some(vec![1]), cores: flags.measure.file().cores, ..file };
-    let study = file.clone().check()?;
-    let roster = measure::roster_for(&Studies(vec![file.clone()]), &flags.run.cells)?;
-    let serving = serving(&roster.descriptions(), &study.workloads[0].name);
+    let (study, roster, serving) = cells_of(&file, flags)?;
     let name = path.file_name().unwrap_or_default().display();
     Ok(Subject {
         goal,

@@ -9,6 +9,7 @@ use allocanary_cell::description::Description;
 use allocanary_search::space::Rest;
 use allocanary_search::{Goal, Source};
 use allocanary_study::error::{Error, Result};
+use allocanary_study::run::Roster;
 use allocanary_study::{Studies, Study, StudyFile};
 
 /// The workload of the flags.
@@ -21,11 +22,8 @@ pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Subject> {
     // The candidates are those of the search; a study must have one to be checked.
     let candidates = Some(vec![allocanary_allocators::CHOSEN.to_string()]);
     let file = StudyFile { threads, workloads, candidates, ..file };
-    let study = file.clone().check()?;
+    let (study, roster, serving) = cells_of(&file, flags)?;
     let present = present(flags, allocanary_allocators::CHOSEN)?;
-    let group = Studies(vec![file.clone()]);
-    let roster = measure::roster_for(&group, &flags.run.cells)?;
-    let serving = serving(&roster.descriptions(), &study.workloads[0].name);
     let rest = Rest::Workload(idle(&study, &serving)?);
     let host = study.hosts[0];
     let plural = if host.threads == 1 { "" } else { "s" };
@@ -45,8 +43,16 @@ pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Subject> {
     })
 }
 
+/// A study as it is run, the cells of this build, and what those say of themselves that have its workload.
+pub fn cells_of(file: &StudyFile, flags: &TuneFlags) -> Result<(Study, Roster, Vec<Description>)> {
+    let study = file.clone().check()?;
+    let roster = measure::roster_for(&Studies(vec![file.clone()]), &flags.run.cells)?;
+    let serving = serving(&roster.descriptions(), &study.workloads[0].name);
+    Ok((study, roster, serving))
+}
+
 /// The cells that have the workload; without any, all: the plan then names what is wrong.
-pub fn serving(cells: &[Description], workload: &str) -> Vec<Description> {
+fn serving(cells: &[Description], workload: &str) -> Vec<Description> {
     let having: Vec<Description> = cells.iter().filter(|cell| cell.has_workload(workload)).cloned().collect();
     if having.is_empty() { cells.to_vec() } else { having }
 }

@@ -21,8 +21,8 @@ fn read_at(groups: &str, mount: &str, slots: &mut [Option<u64>]) {
     let mut text = [0; 2048];
     let Some(text) = read_into(groups, &mut text) else { return };
     let (folder, path, used, peak) = match memory_group(text) {
-        Some(Group::V2(path)) => ("", path, "/memory.current", "/memory.peak"),
-        Some(Group::V1(path)) => ("/memory", path, "/memory.usage_in_bytes", "/memory.max_usage_in_bytes"),
+        Some(MemoryGroup::V2(path)) => ("", path, "/memory.current", "/memory.peak"),
+        Some(MemoryGroup::V1(path)) => ("/memory", path, "/memory.usage_in_bytes", "/memory.max_usage_in_bytes"),
         None => return,
     };
     // Inside a container the path may be the host's; the group is then at the root of the mount.
@@ -53,20 +53,20 @@ const READINGS: &[Reading] = &[
 
 /// The group to which memory is charged.
 #[derive(Debug, PartialEq)]
-enum Group<'a> {
+enum MemoryGroup<'a> {
     V1(&'a str),
     V2(&'a str),
 }
 
 /// The memory controller's group in the text of `/proc/self/cgroup`. If v1 has a memory controller, that one counts,
 /// even if a v2 hierarchy is mounted as well.
-fn memory_group(text: &[u8]) -> Option<Group<'_>> {
+fn memory_group(text: &[u8]) -> Option<MemoryGroup<'_>> {
     let text = std::str::from_utf8(text).ok()?;
     let groups = || text.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
     let has_memory = |controllers: &str| controllers.split(',').any(|name| name == "memory");
     let v1 = groups().find(|(controllers, _)| has_memory(controllers));
     let v2 = || groups().find(|(controllers, _)| controllers.is_empty());
-    v1.map(|(_, path)| Group::V1(path)).or_else(|| v2().map(|(_, path)| Group::V2(path)))
+    v1.map(|(_, path)| MemoryGroup::V1(path)).or_else(|| v2().map(|(_, path)| MemoryGroup::V2(path)))
 }
 
 /// The number in a file of the group.
@@ -93,8 +93,8 @@ mod tests {
     #[test]
     fn the_memory_controller_is_found_in_either_version() {
         let hybrid = b"5:cpu:/\n4:memory:/a/b\n0::/c\n";
-        assert_eq!(memory_group(hybrid), Some(Group::V1("/a/b")));
-        assert_eq!(memory_group(b"0::/system.slice/x\n"), Some(Group::V2("/system.slice/x")));
+        assert_eq!(memory_group(hybrid), Some(MemoryGroup::V1("/a/b")));
+        assert_eq!(memory_group(b"0::/system.slice/x\n"), Some(MemoryGroup::V2("/system.slice/x")));
         assert_eq!(memory_group(b"5:cpu:/\n"), None);
         assert_eq!(memory_group(b"\xff"), None);
     }

@@ -4,8 +4,8 @@
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::workload::{GiveBack, Phase, Stage};
-use allocanary_allocators::idle::wait_in_steps;
+use crate::workload::{Phase, Stage};
+use allocanary_allocators::idle::{Uncached, wait_in_steps};
 
 /// Where workers wait for a mark.
 pub struct Gate {
@@ -15,6 +15,9 @@ pub struct Gate {
     here: Mutex<(usize, u64)>,
     opened: Condvar,
 }
+
+/// What a worker does that waits for long; see [`wait_in_steps`].
+pub type GiveBack<'a> = dyn Fn(bool) -> Option<Uncached> + Sync + 'a;
 
 /// How long a worker waits at a gate before it returns its cached memory, if it does so.
 const SHORT: Duration = Duration::from_millis(10);
@@ -51,15 +54,11 @@ impl Gate {
             drop(self.opened.wait_while(self.here.lock().unwrap(), closed).unwrap());
             return;
         };
-        wait_in_steps(
-            SHORT,
-            || give_back(Duration::ZERO),
-            |timeout| {
-                let here = self.here.lock().unwrap();
-                let (here, _) = self.opened.wait_timeout_while(here, timeout, closed).unwrap();
-                (here.1 != times).then_some(())
-            },
-        );
+        wait_in_steps(SHORT, give_back, |timeout| {
+            let here = self.here.lock().unwrap();
+            let (here, _) = self.opened.wait_timeout_while(here, timeout, closed).unwrap();
+            (here.1 != times).then_some(())
+        });
     }
 }
 
@@ -243,6 +242,7 @@ mod tests {
             gate.stop();
             let count = |_| {
                 given.fetch_add(1, Ordering::SeqCst);
+                None
             };
             gate.stop_and(Some(&count));
             gate.stop();

@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::workload::{Outcome, Phase, Setup, Stage, Workload, parameter};
 use allocanary_allocators::setting::Kind;
 use allocanary_trace::format::Marks;
-use allocanary_trace::replay::{self, Global, Moment, Options, Prepared};
+use allocanary_trace::replay::{self, Global, Moment, Prepared, ReplayOptions};
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {
@@ -64,7 +64,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         return Err("parameter `trace`: wanted the path of a trace, such as replay:trace=/tmp/redis.trace".into());
     }
     let idle = setup.millis("idle")?;
-    let options = Options { pace: setup.number("pace")? as f64, touch_full: setup.word("touch")? == "full" };
+    let options = ReplayOptions { pace: setup.number("pace")? as f64, touch_full: setup.word("touch")? == "full" };
     let at = |name: &str| -> Result<Option<u64>, String> {
         Ok(Some(setup.number(name)? as u64 * 1_000_000).filter(|nanos| *nanos > 0))
     };

@@ -17,10 +17,11 @@ use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 use super::block::Block;
-use super::crew::{Gate, crew};
+use super::crew::{Gate, GiveBack, crew};
 use super::laps::Laps;
 use super::sizes::{mean_size, mixed_size};
 use crate::workload::{Outcome, Phase, Setup, Stage, Workload, parameter};
+use allocanary_allocators::give_back_in_wait;
 use allocanary_allocators::setting::Kind;
 use allocanary_kernel::available::Available;
 use allocanary_kernel::rng::Rng;
@@ -231,7 +232,8 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         verified: AtomicU64::new(0),
     };
 
-    let give_back = (setup.word("idle_threads")? == "give_back").then_some(setup.give_back);
+    let give_back = |last| give_back_in_wait(setup.allocator, last);
+    let give_back: Option<&GiveBack> = if setup.word("idle_threads")? == "give_back" { Some(&give_back) } else { None };
     let worker = |worker: usize, gate: &Gate| {
         let mut rng = Rng::part(setup.seed, 1 + worker as u64);
         let mut laps = Laps::new(setup.timer, 1);

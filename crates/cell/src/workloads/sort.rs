@@ -232,7 +232,14 @@ mod tests {
     fn every_thread_that_sorts_a_buffer_has_its_numbers() {
         let most = |variant: &str, threads, small_block, records| {
             let parameters = BTreeMap::from([("variant".to_string(), variant.to_string())]);
-            let setup = Setup { threads, seed: 1, parameters, timer: &Nobody, small_block, give_back: &|_| () };
+            let setup = Setup {
+                threads,
+                seed: 1,
+                parameters,
+                timer: &Nobody,
+                small_block,
+                allocator: &allocanary_allocators::System,
+            };
             let Most { blocks, files } = Most::of(&setup, records, Path::new("/proc")).unwrap();
             (blocks, files)
         };

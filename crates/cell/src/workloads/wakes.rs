@@ -13,6 +13,7 @@ use super::server::IDLE_THREADS;
 use super::sizes::mixed_size;
 use crate::workload::{Outcome, Setup, Stage, Workload, parameter};
 use allocanary_allocators::setting::Kind;
+use allocanary_allocators::{give_back, give_back_in_wait};
 use allocanary_kernel::available::Available;
 use allocanary_kernel::rng::Rng;
 
@@ -80,13 +81,14 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
                 verified.fetch_add(blocks.len() as u64, Ordering::Relaxed);
                 blocks.drain(..).for_each(Block::check_and_free);
                 if gives_back {
-                    (setup.give_back)(idle_every);
+                    drop(give_back(setup.allocator, idle_every)); // the readings show if it failed
                 }
             });
             at_work.fetch_add(woke.elapsed().as_nanos() as u64, Ordering::Relaxed);
         }
         gate.stop(); // peak
-        gate.stop_and(gives_back.then_some(setup.give_back)); // idle
+        let in_wait = |last| give_back_in_wait(setup.allocator, last);
+        gate.stop_and(if gives_back { Some(&in_wait) } else { None }); // idle
         gate.stop(); // released
         gate.stop(); // purged
     };

@@ -2,22 +2,22 @@
 
 use super::*;
 
-fn part(path: &str, symbols: &[&'static str], exports: &[&'static str], strings: &[&'static str]) -> Part {
-    let marks = Marks {
+fn part(path: &str, symbols: &[&'static str], exports: &[&'static str], strings: &[&'static str]) -> ProgramFile {
+    let marks = Signs {
         symbols: symbols.iter().chain(exports).copied().collect(),
         exports: exports.iter().copied().collect(),
         strings: strings.iter().copied().collect(),
         has_symbols: !symbols.is_empty(),
-        ..Marks::default()
+        ..Signs::default()
     };
-    Part { path: path.into(), marks }
+    ProgramFile { path: path.into(), marks }
 }
 
-fn libc() -> Part {
+fn libc() -> ProgramFile {
     part("/lib/libc.so.6", &[], &["malloc"], &[])
 }
 
-fn of(program: Part, libraries: &[Part]) -> (Flavour, Option<Flavour>, Sure) {
+fn of(program: ProgramFile, libraries: &[ProgramFile]) -> (Flavour, Option<Flavour>, Sure) {
     let identity = Identity::of(&program, libraries);
     (identity.main.flavour, identity.c.map(|found| found.flavour), identity.main.sure)
 }
@@ -70,7 +70,7 @@ fn a_malloc_of_the_programs_own_is_unknown_and_not_the_c_librarys() {
 
 #[test]
 fn a_go_program_has_gos_runtime_and_c_only_beside_it() {
-    let go = |mut program: Part| {
+    let go = |mut program: ProgramFile| {
         program.marks.go = true;
         program
     };

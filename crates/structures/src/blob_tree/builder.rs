@@ -14,7 +14,7 @@ pub struct BlobTree {
     levels: [Level; MOST_LEVELS],
     message: Vec<u8>,
     per_node: bool,
-    asked: Asked,
+    asked: Requested,
 }
 
 /// Children of a node that is not yet full.
@@ -26,7 +26,7 @@ struct Level {
 
 /// The allocations of a builder, by its own count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct Requested {
     /// Number of allocations.
     pub allocations: u64,
     /// Number of bytes of all allocations.
@@ -88,7 +88,7 @@ impl BlobTree {
     }
 
     /// The allocations since the builder was made.
-    pub fn asked(&self) -> Asked {
+    pub fn asked(&self) -> Requested {
         self.asked
     }
 
@@ -172,7 +172,7 @@ impl BlobTree {
 fn buffer<'a>(
     kept: &'a mut Vec<u8>,
     per_node: bool,
-    asked: &mut Asked,
+    asked: &mut Requested,
     values: usize,
     children: usize,
 ) -> &'a mut [u8] {
@@ -198,7 +198,7 @@ fn put<E: Display>(
 
 impl Level {
     /// Empties the level, and allocates its arrays if it has none.
-    fn prepare(&mut self, asked: &mut Asked) {
+    fn prepare(&mut self, asked: &mut Requested) {
         self.clear();
         if self.addresses.capacity() == 0 {
             self.addresses = asked.count(Vec::with_capacity(LEAF_BYTES));
@@ -219,7 +219,7 @@ impl Level {
     }
 }
 
-impl Asked {
+impl Requested {
     /// Counts a vector that has just been allocated.
     fn count<T>(&mut self, made: Vec<T>) -> Vec<T> {
         self.allocations += 1;

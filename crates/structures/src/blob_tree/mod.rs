@@ -36,7 +36,7 @@ mod read;
 #[cfg(test)]
 mod tests;
 
-pub use builder::{Asked, BlobTree, BuildError};
+pub use builder::{BlobTree, BuildError, Requested};
 pub use hash::{Hash, HashError};
 pub use message::{FAN_OUT, LEAF_BYTES, levels};
 pub use node::{Inner, Node, NodeError};

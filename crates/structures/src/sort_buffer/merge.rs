@@ -6,8 +6,8 @@
 use std::ops::Range;
 
 use super::order::{DONE, Order, comes_first, compare, place_of, word};
+use super::record_length::RecordLength;
 use super::runs::Run;
-use super::shape::Shape;
 use super::share::share;
 use super::tournament::Tournament;
 
@@ -17,21 +17,21 @@ const PARTS_PER_THREAD: usize = 4;
 const MOST_SAMPLES: usize = 1 << 16;
 
 /// Merges `runs` of `from` into `to`.
-pub fn merge<O: Order>(shape: Shape, order: &O, threads: usize, from: &[u8], to: &mut [u8], runs: &[Run]) {
+pub fn merge<O: Order>(lengths: RecordLength, order: &O, threads: usize, from: &[u8], to: &mut [u8], runs: &[Run]) {
     let parts = if threads > 1 { threads * PARTS_PER_THREAD } else { 1 };
     let mut work = Vec::with_capacity(parts);
     let mut rest = to;
-    for ranges in cut(shape, order, parts, from, runs) {
+    for ranges in cut(lengths, order, parts, from, runs) {
         let (mine, after) = rest.split_at_mut(ranges.iter().map(Range::len).sum());
         work.push((ranges, mine));
         rest = after;
     }
-    share(threads, work, || (), |(), (ranges, to)| merge_part(shape, order, from, ranges, to));
+    share(threads, work, || (), |(), (ranges, to)| merge_part(lengths, order, from, ranges, to));
 }
 
 /// For each part its range in each run.
-fn cut<O: Order>(shape: Shape, order: &O, parts: usize, bytes: &[u8], runs: &[Run]) -> Vec<Vec<Range<usize>>> {
-    let record = |at| shape.record(bytes, at);
+fn cut<O: Order>(lengths: RecordLength, order: &O, parts: usize, bytes: &[u8], runs: &[Run]) -> Vec<Vec<Range<usize>>> {
+    let record = |at| lengths.record(bytes, at);
     let marks = || runs.iter().flat_map(|run| &run.marks);
     let every = marks().count().div_ceil(MOST_SAMPLES).max(1);
     let mut samples: Vec<u128> = marks().step_by(every).map(|at| word(order.number(record(*at)), *at)).collect();
@@ -43,7 +43,7 @@ fn cut<O: Order>(shape: Shape, order: &O, parts: usize, bytes: &[u8], runs: &[Ru
         let splitter = samples.get(part * samples.len() / parts).copied();
         let bound = |(run, from): (&Run, &usize)| match splitter {
             // Never before the end of the last part, even if the caller's comparison is inconsistent.
-            Some(splitter) => first_not_before(shape, order, bytes, run, splitter).max(*from),
+            Some(splitter) => first_not_before(lengths, order, bytes, run, splitter).max(*from),
             None => run.end,
         };
         let to: Vec<usize> = runs.iter().zip(&from).map(bound).collect();
@@ -55,21 +55,21 @@ fn cut<O: Order>(shape: Shape, order: &O, parts: usize, bytes: &[u8], runs: &[Ru
 
 /// The start of the first record of `run` that does not come before the record of `splitter`. Equal records are ordered
 /// by their places in every run, so that they keep their order, and any number of them can be split into parts.
-fn first_not_before<O: Order>(shape: Shape, order: &O, bytes: &[u8], run: &Run, splitter: u128) -> usize {
-    let record = |at| shape.record(bytes, at);
+fn first_not_before<O: Order>(lengths: RecordLength, order: &O, bytes: &[u8], run: &Run, splitter: u128) -> usize {
+    let record = |at| lengths.record(bytes, at);
     let is_before = |at| comes_first(order, word(order.number(record(at)), at), splitter, record);
     let marks = run.marks.partition_point(|at| is_before(*at));
     let Some(mark) = marks.checked_sub(1) else { return run.start };
     let mut at = run.marks[mark];
     while at < run.end && is_before(at) {
-        at = shape.place(bytes, at).end;
+        at = lengths.place(bytes, at).end;
     }
     at
 }
 
-fn merge_part<O: Order>(shape: Shape, order: &O, bytes: &[u8], ranges: Vec<Range<usize>>, to: &mut [u8]) {
+fn merge_part<O: Order>(lengths: RecordLength, order: &O, bytes: &[u8], ranges: Vec<Range<usize>>, to: &mut [u8]) {
     let ranges: Vec<Range<usize>> = ranges.into_iter().filter(|range| !range.is_empty()).collect();
-    let record = |at| shape.record(bytes, at);
+    let record = |at| lengths.record(bytes, at);
     // A record's word contains its place, so that a match reads only the record. Runs are stored one after the other:
     // of two equal records, that of the earlier run has the lower place.
     let entry = |at, run| (word(order.number(record(at)), at), run);
@@ -82,7 +82,7 @@ fn merge_part<O: Order>(shape: Shape, order: &O, bytes: &[u8], ranges: Vec<Range
             break;
         }
         let at = place_of(first);
-        let end = shape.place(bytes, at).end;
+        let end = lengths.place(bytes, at).end;
         to[filled..filled + end - at].copy_from_slice(&bytes[at..end]);
         filled += end - at;
         let next = if end == ranges[run].end { (DONE, 0) } else { entry(end, run) };
@@ -103,11 +103,11 @@ mod tests {
         let bytes: Vec<u8> = (0..200).collect();
         for keys in [1, 200] {
             let order = ByNumber(|record: &[u8]| u64::from(record[0] % keys));
-            let shape = Shape::Fixed(1);
-            let mut runs = runs::cut(shape, &bytes, Most { records: 5, bytes: usize::MAX });
+            let lengths = RecordLength::Fixed(1);
+            let mut runs = runs::cut(lengths, &bytes, Most { records: 5, bytes: usize::MAX });
             let mut sorted = vec![0; bytes.len()];
-            runs::sort(shape, &order, 1, &bytes, &mut sorted, &mut runs);
-            let parts = cut(shape, &order, 4, &sorted, &runs);
+            runs::sort(lengths, &order, 1, &bytes, &mut sorted, &mut runs);
+            let parts = cut(lengths, &order, 4, &sorted, &runs);
             let sizes: Vec<usize> = parts.iter().map(|ranges| ranges.iter().map(Range::len).sum()).collect();
             assert_eq!(sizes, [50; 4], "{keys} keys");
         }

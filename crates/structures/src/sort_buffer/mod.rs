@@ -18,9 +18,9 @@ mod map;
 mod merge;
 mod options;
 mod order;
+mod record_length;
 mod region;
 mod runs;
-mod shape;
 mod share;
 mod sort_run;
 mod tournament;
@@ -31,8 +31,8 @@ use std::io::{self, Write};
 pub use error::{Result, SortBufferError};
 pub use options::Options;
 use order::{ByComparison, ByNumber, ByPrefix, Order};
+use record_length::RecordLength;
 use region::{Region, Threshold};
-use shape::Shape;
 use sort_run::Most;
 
 /// Records that are appended, sorted and read.
@@ -56,7 +56,7 @@ use sort_run::Most;
 /// ```
 #[derive(Debug)]
 pub struct SortBuffer {
-    shape: Shape,
+    lengths: RecordLength,
     region: Region,
     count: usize,
     /// The record that is being written.
@@ -73,7 +73,7 @@ impl SortBuffer {
     /// An empty buffer. It creates a file only when it needs one.
     pub fn new(options: Options) -> Self {
         SortBuffer {
-            shape: Shape::of(options.record_length),
+            lengths: RecordLength::of(options.record_length),
             region: Region::Memory(Vec::new()),
             count: 0,
             open: Vec::new(),
@@ -91,7 +91,7 @@ impl SortBuffer {
         if self.record_length.is_some_and(|length| length != record.len()) {
             return Err(self.wrong_length(record.len()));
         }
-        let (head, head_bytes) = self.shape.head(record.len());
+        let (head, head_bytes) = self.lengths.head(record.len());
         let wanted = head_bytes + record.len();
         let held = self.region.used();
         if wanted as u64 > self.limit.saturating_sub(held as u64) {
@@ -142,7 +142,7 @@ impl SortBuffer {
 
     /// The records, in the order in which they were appended or, after a sort, in sorted order.
     pub fn iter(&self) -> Records<'_> {
-        Records { shape: self.shape, bytes: self.region.bytes(), at: 0, left: self.count }
+        Records { lengths: self.lengths, bytes: self.region.bytes(), at: 0, left: self.count }
     }
 
     /// Number of records.
@@ -183,9 +183,9 @@ impl SortBuffer {
     /// It is faster than [`sort_by`](Self::sort_by): eight bytes are compared at once, and rarely in the record.
     pub fn sort_by_prefix(&mut self, bytes: usize) -> Result<()> {
         let prefix = ByPrefix(bytes);
-        match self.shape {
+        match self.lengths {
             // The number is the whole prefix: records with equal numbers have equal prefixes.
-            Shape::Fixed(length) if bytes <= length.min(8) => {
+            RecordLength::Fixed(length) if bytes <= length.min(8) => {
                 self.sort(&ByNumber(|record: &[u8]| prefix.number(record)))
             }
             _ => self.sort(&prefix),
@@ -205,14 +205,14 @@ impl SortBuffer {
         }
         let mut twin = self.region.twin(&self.threshold.folder)?;
         let bytes = self.region.bytes();
-        let mut most = Most::of::<O>(self.shape, self.threads);
+        let mut most = Most::of::<O>(self.lengths, self.threads);
         most.records = most.records.min(self.run_records);
-        let mut runs = runs::cut(self.shape, bytes, most);
-        runs::sort(self.shape, order, self.threads, bytes, twin.bytes_mut(), &mut runs);
+        let mut runs = runs::cut(self.lengths, bytes, most);
+        runs::sort(self.lengths, order, self.threads, bytes, twin.bytes_mut(), &mut runs);
         // At every moment `self.region` has all records, so that none is lost if `order` panics.
         std::mem::swap(&mut self.region, &mut twin);
         if runs.len() > 1 {
-            merge::merge(self.shape, order, self.threads, self.region.bytes(), twin.bytes_mut(), &runs);
+            merge::merge(self.lengths, order, self.threads, self.region.bytes(), twin.bytes_mut(), &runs);
             std::mem::swap(&mut self.region, &mut twin);
         }
         Ok(())
@@ -227,7 +227,7 @@ impl Write for SortBuffer {
         if self.record_length.is_some_and(|wanted| length > wanted) {
             return Err(self.wrong_length(length).into());
         }
-        let wanted = self.shape.head(length).1 + length;
+        let wanted = self.lengths.head(length).1 + length;
         if wanted as u64 > self.limit {
             return Err(SortBufferError::RecordTooLarge { record: wanted as u64, limit: self.limit }.into());
         }
@@ -246,7 +246,7 @@ impl Write for SortBuffer {
 /// The records of a buffer, one after the other.
 #[derive(Clone, Debug)]
 pub struct Records<'a> {
-    shape: Shape,
+    lengths: RecordLength,
     bytes: &'a [u8],
     at: usize,
     left: usize,
@@ -258,7 +258,7 @@ impl<'a> Iterator for Records<'a> {
     #[inline]
     fn next(&mut self) -> Option<&'a [u8]> {
         self.left = self.left.checked_sub(1)?;
-        let place = self.shape.place(self.bytes, self.at);
+        let place = self.lengths.place(self.bytes, self.at);
         self.at = place.end;
         Some(&self.bytes[place.start..place.end])
     }

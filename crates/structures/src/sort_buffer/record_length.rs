@@ -6,7 +6,7 @@
 
 /// The layout of the records of one buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum RecordLength {
     /// All records have this length, at least 1.
     Fixed(usize),
     /// Each has its length before it.
@@ -15,7 +15,7 @@ pub enum Shape {
 
 /// A record's place in a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct RecordRange {
     /// The start of its bytes, after the length.
     pub start: usize,
     /// The end of its bytes, and the start of the next record.
@@ -25,13 +25,13 @@ pub struct Place {
 /// The longest head: a length of 64 bits.
 pub const MOST_HEAD: usize = 10;
 
-impl Shape {
-    /// The shape for records of this length, or of any length. Empty records need a head: without it they would have no
+impl RecordLength {
+    /// For records of this length, or of any length. Empty records need a head: without it they would have no
     /// bytes.
     pub fn of(record_length: Option<usize>) -> Self {
         match record_length {
-            Some(length) if length > 0 => Shape::Fixed(length),
-            _ => Shape::Varying,
+            Some(length) if length > 0 => RecordLength::Fixed(length),
+            _ => RecordLength::Varying,
         }
     }
 
@@ -39,7 +39,7 @@ impl Shape {
     #[inline]
     pub fn head(self, length: usize) -> ([u8; MOST_HEAD], usize) {
         let mut head = [0; MOST_HEAD];
-        if let Shape::Fixed(_) = self {
+        if let RecordLength::Fixed(_) = self {
             return (head, 0);
         }
         let (mut rest, mut bytes) = (length, 0);
@@ -54,11 +54,11 @@ impl Shape {
 
     /// The place of the record that begins, with its head, at `at`. Panics if there is no record.
     #[inline]
-    pub fn place(self, bytes: &[u8], at: usize) -> Place {
+    pub fn place(self, bytes: &[u8], at: usize) -> RecordRange {
         match self {
-            Shape::Fixed(length) => Place { start: at, end: at + length },
-            Shape::Varying if bytes[at] < 128 => Place { start: at + 1, end: at + 1 + bytes[at] as usize },
-            Shape::Varying => long(bytes, at),
+            RecordLength::Fixed(length) => RecordRange { start: at, end: at + length },
+            RecordLength::Varying if bytes[at] < 128 => RecordRange { start: at + 1, end: at + 1 + bytes[at] as usize },
+            RecordLength::Varying => long(bytes, at),
         }
     }
 
@@ -71,14 +71,14 @@ impl Shape {
 }
 
 #[cold]
-fn long(bytes: &[u8], at: usize) -> Place {
+fn long(bytes: &[u8], at: usize) -> RecordRange {
     let (mut length, mut start) = (0, at);
     loop {
         let byte = bytes[start];
         length |= (byte as usize & 127) << (7 * (start - at));
         start += 1;
         if byte < 128 {
-            return Place { start, end: start + length };
+            return RecordRange { start, end: start + length };
         }
     }
 }
@@ -92,19 +92,19 @@ mod tests {
         for (length, bytes) in
             [(0, 1), (1, 1), (127, 1), (128, 2), (300, 2), (16_383, 2), (16_384, 3), (usize::MAX >> 8, 8)]
         {
-            let (head, used) = Shape::Varying.head(length);
+            let (head, used) = RecordLength::Varying.head(length);
             assert_eq!(used, bytes, "{length}");
-            let place = Shape::Varying.place(&head, 0);
+            let place = RecordLength::Varying.place(&head, 0);
             assert_eq!((place.start, place.end), (used, used + length));
         }
-        assert_eq!(Shape::Fixed(16).head(16).1, 0);
-        assert_eq!(Shape::Fixed(16).place(&[0; 64], 32), Place { start: 32, end: 48 });
+        assert_eq!(RecordLength::Fixed(16).head(16).1, 0);
+        assert_eq!(RecordLength::Fixed(16).place(&[0; 64], 32), RecordRange { start: 32, end: 48 });
     }
 
     #[test]
     fn empty_records_of_one_length_have_heads() {
-        assert_eq!(Shape::of(Some(0)), Shape::Varying);
-        assert_eq!(Shape::of(Some(1)), Shape::Fixed(1));
-        assert_eq!(Shape::of(None), Shape::Varying);
+        assert_eq!(RecordLength::of(Some(0)), RecordLength::Varying);
+        assert_eq!(RecordLength::of(Some(1)), RecordLength::Fixed(1));
+        assert_eq!(RecordLength::of(None), RecordLength::Varying);
     }
 }

@@ -2,7 +2,7 @@
 //! Out: the same records in sorted runs, in another place, and the start of each run.
 
 use super::order::Order;
-use super::shape::Shape;
+use super::record_length::RecordLength;
 use super::share::share;
 use super::sort_run::{Most, Scratch, sort_run};
 
@@ -23,19 +23,19 @@ pub struct Run {
 }
 
 /// Cuts `bytes` into runs of at most `most` each.
-pub fn cut(shape: Shape, bytes: &[u8], most: Most) -> Vec<Run> {
+pub fn cut(lengths: RecordLength, bytes: &[u8], most: Most) -> Vec<Run> {
     let mut runs = Vec::new();
     let mut start = 0;
     while start < bytes.len() {
         let (mut end, mut records) = (start, 0);
-        match shape {
-            Shape::Fixed(length) => {
+        match lengths {
+            RecordLength::Fixed(length) => {
                 records = (most.bytes / length).clamp(1, most.records).min((bytes.len() - start) / length);
                 end += records * length;
             }
-            Shape::Varying => {
+            RecordLength::Varying => {
                 for _ in 0..most.records {
-                    let next = if end < bytes.len() { shape.place(bytes, end).end } else { end };
+                    let next = if end < bytes.len() { lengths.place(bytes, end).end } else { end };
                     if next == end || (next - start > most.bytes && end > start) {
                         break;
                     }
@@ -51,7 +51,7 @@ pub fn cut(shape: Shape, bytes: &[u8], most: Most) -> Vec<Run> {
 }
 
 /// Sorts each run of `from` into the same place of `to`.
-pub fn sort<O: Order>(shape: Shape, order: &O, threads: usize, from: &[u8], to: &mut [u8], runs: &mut [Run]) {
+pub fn sort<O: Order>(lengths: RecordLength, order: &O, threads: usize, from: &[u8], to: &mut [u8], runs: &mut [Run]) {
     let mut work = Vec::with_capacity(runs.len());
     let mut rest = to;
     for run in runs {
@@ -60,7 +60,7 @@ pub fn sort<O: Order>(shape: Shape, order: &O, threads: usize, from: &[u8], to: 
         rest = after;
     }
     share(threads, work, Scratch::default, |scratch, (run, to)| {
-        sort_run(shape, order, run.records, &from[run.start..run.end], to, scratch);
+        sort_run(lengths, order, run.records, &from[run.start..run.end], to, scratch);
         let mut at = 0;
         let mut until_mark = 0;
         while at < to.len() {
@@ -69,7 +69,7 @@ pub fn sort<O: Order>(shape: Shape, order: &O, threads: usize, from: &[u8], to: 
                 until_mark = MARK_EVERY;
             }
             until_mark -= 1;
-            at = shape.place(to, at).end;
+            at = lengths.place(to, at).end;
         }
     });
 }
@@ -83,17 +83,17 @@ mod tests {
         let ends = |runs: Vec<Run>| runs.iter().map(|run| (run.start, run.end)).collect::<Vec<_>>();
         let records = |runs: Vec<Run>| runs.iter().map(|run| run.records).collect::<Vec<_>>();
         let most = |records, bytes| Most { records, bytes };
-        assert_eq!(ends(cut(Shape::Fixed(4), &[0; 40], most(4, 100))), [(0, 16), (16, 32), (32, 40)]);
-        assert_eq!(ends(cut(Shape::Fixed(4), &[0; 40], most(100, 19))), [(0, 16), (16, 32), (32, 40)]);
+        assert_eq!(ends(cut(RecordLength::Fixed(4), &[0; 40], most(4, 100))), [(0, 16), (16, 32), (32, 40)]);
+        assert_eq!(ends(cut(RecordLength::Fixed(4), &[0; 40], most(100, 19))), [(0, 16), (16, 32), (32, 40)]);
         // Lengths 1, 0, 2, 0, 0.
         let bytes = [1, 9, 0, 2, 9, 9, 0, 0];
-        assert_eq!(ends(cut(Shape::Varying, &bytes, most(2, 100))), [(0, 3), (3, 7), (7, 8)]);
-        assert_eq!(ends(cut(Shape::Varying, &bytes, most(100, 3))), [(0, 3), (3, 6), (6, 8)]);
-        assert_eq!(records(cut(Shape::Fixed(4), &[0; 40], most(4, 100))), [4, 4, 2]);
-        assert_eq!(records(cut(Shape::Varying, &bytes, most(100, 3))), [2, 1, 2]);
-        assert_eq!(ends(cut(Shape::Varying, &[], most(2, 100))), []);
+        assert_eq!(ends(cut(RecordLength::Varying, &bytes, most(2, 100))), [(0, 3), (3, 7), (7, 8)]);
+        assert_eq!(ends(cut(RecordLength::Varying, &bytes, most(100, 3))), [(0, 3), (3, 6), (6, 8)]);
+        assert_eq!(records(cut(RecordLength::Fixed(4), &[0; 40], most(4, 100))), [4, 4, 2]);
+        assert_eq!(records(cut(RecordLength::Varying, &bytes, most(100, 3))), [2, 1, 2]);
+        assert_eq!(ends(cut(RecordLength::Varying, &[], most(2, 100))), []);
         // A record larger than a run is a run by itself.
-        assert_eq!(ends(cut(Shape::Fixed(20), &[0; 40], most(2, 19))), [(0, 20), (20, 40)]);
-        assert_eq!(ends(cut(Shape::Varying, &bytes, most(2, 1))), [(0, 2), (2, 3), (3, 6), (6, 7), (7, 8)]);
+        assert_eq!(ends(cut(RecordLength::Fixed(20), &[0; 40], most(2, 19))), [(0, 20), (20, 40)]);
+        assert_eq!(ends(cut(RecordLength::Varying, &bytes, most(2, 1))), [(0, 2), (2, 3), (3, 6), (6, 7), (7, 8)]);
     }
 }

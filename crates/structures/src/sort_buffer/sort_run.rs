@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use super::order::{Order, Says, place_of, word};
-use super::shape::Shape;
+use super::record_length::RecordLength;
 
 /// The maximum size of one run.
 #[derive(Clone, Copy, Debug)]
@@ -31,11 +31,11 @@ const PLACES: usize = 1 << 18;
 
 impl Most {
     /// The maximum for runs that `threads` sort in parallel. Larger runs mean fewer runs to merge.
-    pub fn of<O: Order>(shape: Shape, threads: usize) -> Self {
+    pub fn of<O: Order>(lengths: RecordLength, threads: usize) -> Self {
         let scratch = (SCRATCH / threads).min(THREAD_SCRATCH);
         match O::NUMBER {
             // std's sort needs memory for half of its input, but up to 8 MB for all of it.
-            Says::Nothing if is_small(shape) => {
+            Says::Nothing if is_small(lengths) => {
                 let bytes = if scratch < THREAD_SCRATCH { scratch } else { 2 * scratch };
                 Most { records: usize::MAX, bytes }
             }
@@ -53,16 +53,23 @@ pub struct Scratch {
 }
 
 /// Sorts the `records` records of `from` into `to`.
-pub fn sort_run<O: Order>(shape: Shape, order: &O, records: usize, from: &[u8], to: &mut [u8], scratch: &mut Scratch) {
+pub fn sort_run<O: Order>(
+    lengths: RecordLength,
+    order: &O,
+    records: usize,
+    from: &[u8],
+    to: &mut [u8],
+    scratch: &mut Scratch,
+) {
     match O::NUMBER {
-        Says::Nothing if is_small(shape) => {
+        Says::Nothing if is_small(lengths) => {
             to.copy_from_slice(from);
-            sort_values(shape, order, to);
+            sort_values(lengths, order, to);
         }
         // One record, see `Most::bytes`. It may have 4 GiB and more, so its end does not fit a place of 32 bits.
         _ if from.len() > RUN_BYTES => to.copy_from_slice(from),
-        Says::Nothing => sort_places(shape, order, from, to, with_room(&mut scratch.places, records)),
-        Says::Much | Says::All => sort_words(shape, order, from, to, with_room(&mut scratch.words, records)),
+        Says::Nothing => sort_places(lengths, order, from, to, with_room(&mut scratch.places, records)),
+        Says::Much | Says::All => sort_words(lengths, order, from, to, with_room(&mut scratch.words, records)),
     }
 }
 
@@ -78,28 +85,28 @@ fn with_room<T>(list: &mut Vec<T>, items: usize) -> &mut Vec<T> {
 }
 
 /// Whether [`sort_values`] can sort the records.
-fn is_small(shape: Shape) -> bool {
-    matches!(shape, Shape::Fixed(8 | 16 | 24 | 32))
+fn is_small(lengths: RecordLength) -> bool {
+    matches!(lengths, RecordLength::Fixed(8 | 16 | 24 | 32))
 }
 
-fn sort_values<O: Order>(shape: Shape, order: &O, records: &mut [u8]) {
+fn sort_values<O: Order>(lengths: RecordLength, order: &O, records: &mut [u8]) {
     fn sort<const LENGTH: usize>(order: &impl Order, records: &mut [u8]) {
         records.as_chunks_mut::<LENGTH>().0.sort_by(|a, b| order.tie(a, b));
     }
-    match shape {
-        Shape::Fixed(8) => sort::<8>(order, records),
-        Shape::Fixed(16) => sort::<16>(order, records),
-        Shape::Fixed(24) => sort::<24>(order, records),
-        Shape::Fixed(32) => sort::<32>(order, records),
-        _ => unreachable!("`is_small` says which lengths there are, not {shape:?}"),
+    match lengths {
+        RecordLength::Fixed(8) => sort::<8>(order, records),
+        RecordLength::Fixed(16) => sort::<16>(order, records),
+        RecordLength::Fixed(24) => sort::<24>(order, records),
+        RecordLength::Fixed(32) => sort::<32>(order, records),
+        _ => unreachable!("`is_small` says which lengths there are, not {lengths:?}"),
     }
 }
 
-fn sort_places<O: Order>(shape: Shape, order: &O, from: &[u8], to: &mut [u8], places: &mut Vec<(u32, u32)>) {
+fn sort_places<O: Order>(lengths: RecordLength, order: &O, from: &[u8], to: &mut [u8], places: &mut Vec<(u32, u32)>) {
     assert!(u32::try_from(from.len()).is_ok(), "places are numbers of 32 bits, and the run has {} bytes", from.len());
     let mut at = 0;
     while at < from.len() {
-        let place = shape.place(from, at);
+        let place = lengths.place(from, at);
         // Start and end, so that no comparison reads a length. This takes a fifth less time.
         places.push((place.start as u32, place.end as u32));
         at = place.end;
@@ -107,29 +114,29 @@ fn sort_places<O: Order>(shape: Shape, order: &O, from: &[u8], to: &mut [u8], pl
     let record = |&(start, end): &(u32, u32)| &from[start as usize..end as usize];
     places.sort_by(|a, b| order.tie(record(a), record(b)));
     let with_head = |place: &(u32, u32)| {
-        let head = shape.head(record(place).len()).1;
+        let head = lengths.head(record(place).len()).1;
         place.0 as usize - head..place.1 as usize
     };
     gather(from, to, places.iter().map(with_head));
 }
 
-fn sort_words<O: Order>(shape: Shape, order: &O, from: &[u8], to: &mut [u8], words: &mut Vec<u128>) {
+fn sort_words<O: Order>(lengths: RecordLength, order: &O, from: &[u8], to: &mut [u8], words: &mut Vec<u128>) {
     let mut at = 0;
     while at < from.len() {
-        let place = shape.place(from, at);
+        let place = lengths.place(from, at);
         words.push(word(order.number(&from[place.start..place.end]), at));
         at = place.end;
     }
     words.sort_unstable();
     if O::NUMBER == Says::Much {
         // In a second step: few numbers are equal, and words alone sort nearly twice as fast.
-        let record = |word: &u128| shape.record(from, place_of(*word));
+        let record = |word: &u128| lengths.record(from, place_of(*word));
         for equal in words.chunk_by_mut(|a, b| a >> 64 == b >> 64) {
             // Unstable, because a stable sort would need the same amount of memory again. The place keeps the order.
             equal.sort_unstable_by(|a, b| order.tie(record(a), record(b)).then(a.cmp(b)));
         }
     }
-    gather(from, to, words.iter().map(|word| place_of(*word)..shape.place(from, place_of(*word)).end));
+    gather(from, to, words.iter().map(|word| place_of(*word)..lengths.place(from, place_of(*word)).end));
 }
 
 /// Copies the `ranges` of `from` to `to`, one after the other.
@@ -151,13 +158,13 @@ mod tests {
     #[test]
     fn a_run_past_the_most_bytes_is_one_record_and_gets_no_place() {
         let from = vec![7; RUN_BYTES + 1];
-        let shape = Shape::Fixed(from.len());
+        let lengths = RecordLength::Fixed(from.len());
         let mut scratch = Scratch::default();
         let mut to = vec![0; from.len()];
-        sort_run(shape, &ByComparison(|a: &[u8], b: &[u8]| a.cmp(b)), 1, &from, &mut to, &mut scratch);
+        sort_run(lengths, &ByComparison(|a: &[u8], b: &[u8]| a.cmp(b)), 1, &from, &mut to, &mut scratch);
         assert!(to == from);
         to.fill(0);
-        sort_run(shape, &ByNumber(|record: &[u8]| u64::from(record[0])), 1, &from, &mut to, &mut scratch);
+        sort_run(lengths, &ByNumber(|record: &[u8]| u64::from(record[0])), 1, &from, &mut to, &mut scratch);
         assert!(to == from);
         assert_eq!((scratch.places.capacity(), scratch.words.capacity()), (0, 0));
     }

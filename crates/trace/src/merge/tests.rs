@@ -8,7 +8,7 @@ use proptest::prelude::{Strategy, any};
 use tempfile::NamedTempFile;
 
 use super::*;
-use crate::sample::Sample;
+use crate::builder::TraceBuilder;
 
 /// One step of a program: its thread, what it does, with which block, and how long it takes.
 type Step = (u32, u8, usize, u64, u64);
@@ -36,7 +36,7 @@ struct Model {
 /// Plays a program: the model's lives and the trace. `exact` leaves out what the format cannot place exactly: an
 /// address that the thread had itself lately, but another thread since then.
 fn play(program: &[Step], chunk: usize, every: u32, exact: bool) -> (Lives, Vec<u8>) {
-    let mut sample = Sample::stamped(chunk, every);
+    let mut sample = TraceBuilder::stamped(chunk, every);
     let mut model =
         Model { lives: Lives::new(), live: Vec::new(), free: Vec::new(), fresh: 0x10_0000, made: BTreeMap::new() };
     let mut ticks = 0;
@@ -73,7 +73,7 @@ fn play(program: &[Step], chunk: usize, every: u32, exact: bool) -> (Lives, Vec<
 
 impl Model {
     /// The address that was freed last, as allocators do; some are split anew.
-    fn address(&mut self, size: u64, sample: &Sample, thread: u32, exact: bool) -> u64 {
+    fn address(&mut self, size: u64, sample: &TraceBuilder, thread: u32, exact: bool) -> u64 {
         if !size.is_multiple_of(5)
             && let Some((address, last)) = self.free.pop()
             && (!exact || last == thread || !sample.is_recent(thread, address))
@@ -189,7 +189,7 @@ fn fuzz_damage_is_named_or_harmless() {
         crate::prepare::write(&trace, prepared.path(), Default::default()).unwrap();
         let prepared = crate::replay::Prepared::open(prepared.path()).unwrap();
         if told.requested < 1 << 24 {
-            let options = crate::replay::Options::default();
+            let options = crate::replay::ReplayOptions::default();
             // An alignment of terabytes is more than any allocator has.
             if let Err(error) = crate::replay::run(&prepared, &std::alloc::System, options, &mut |_, _| ()) {
                 assert_eq!(error.to_string(), "the allocator had no memory");
@@ -200,7 +200,7 @@ fn fuzz_damage_is_named_or_harmless() {
 
 #[test]
 fn what_is_missing_is_counted() {
-    let mut sample = Sample::new(512);
+    let mut sample = TraceBuilder::new(512);
     let new = |address| Event::New { how: How::Malloc, address, size: 64 };
     sample.event(0, 10, new(0x1000));
     sample.event(0, 20, new(0x1000)); // its free is not there
@@ -218,7 +218,7 @@ fn what_is_missing_is_counted() {
 /// stamp, and seems to be the earlier one.
 #[test]
 fn an_address_that_went_round_costs_no_block() {
-    let mut sample = Sample::new(4096);
+    let mut sample = TraceBuilder::new(4096);
     let new = |size| Event::New { how: How::Malloc, address: 0x1000, size };
     let free = Event::Free { address: 0x1000 };
     // One tick is 10 ns: the waits are longer than a merge waits for a free.
@@ -239,7 +239,7 @@ fn an_address_that_went_round_costs_no_block() {
 /// A trace that was cut, as by a full disk while it was copied, is read up to there, and says so.
 #[test]
 fn a_cut_trace_is_read_up_to_the_cut() {
-    let mut sample = Sample::new(512);
+    let mut sample = TraceBuilder::new(512);
     for at in 0..10_000 {
         sample.event(0, at * 10, Event::New { how: How::Malloc, address: 0x1000 + at * 64, size: 64 });
     }

@@ -10,9 +10,9 @@ use proptest::prelude::any;
 use tempfile::NamedTempFile;
 
 use super::*;
+use crate::builder::TraceBuilder;
 use crate::coder::{Event, How};
 use crate::reader::Trace;
-use crate::sample::Sample;
 
 fn prepared(bytes: &[u8]) -> Prepared {
     let mut file = NamedTempFile::new().unwrap();
@@ -60,13 +60,13 @@ unsafe impl GlobalAlloc for Watched {
 fn fuzz_every_life_is_the_same_in_a_replay() {
     let steps = vec((0_u32..5, any::<bool>(), any::<usize>(), 16_u64..3000), 1..2000);
     allocanary_testing::fuzz::holds(60, 1, steps, |steps| {
-        let mut sample = Sample::new(1024);
+        let mut sample = TraceBuilder::new(1024);
         let (mut live, mut free, mut fresh) = (Vec::new(), Vec::new(), 0x10_0000);
         let mut made = BTreeMap::<usize, u64>::new();
         for (ticks, (thread, frees, which, size)) in steps.into_iter().enumerate() {
             let size = size * 8;
             // What the format places exactly: not an address that another thread had since this one.
-            let is_stale = |sample: &Sample, address, last| last != thread && sample.is_recent(thread, address);
+            let is_stale = |sample: &TraceBuilder, address, last| last != thread && sample.is_recent(thread, address);
             if frees && !live.is_empty() {
                 let at = which % live.len();
                 let (address, last, _) = live[at];
@@ -92,7 +92,7 @@ fn fuzz_every_life_is_the_same_in_a_replay() {
         let prepared = prepared(&sample.finish());
         let watched = Watched::default();
         let mut moments = Vec::new();
-        run(&prepared, &watched, Options::default(), &mut |moment, live| moments.push((moment, live))).unwrap();
+        run(&prepared, &watched, ReplayOptions::default(), &mut |moment, live| moments.push((moment, live))).unwrap();
         let (alive, ever) = watched.0.into_inner().unwrap();
         assert_eq!(ever, made);
         let sorted = |sizes: Vec<usize>| {
@@ -108,7 +108,7 @@ fn fuzz_every_life_is_the_same_in_a_replay() {
 /// The marks are where the trace has its peak, and its longest wait after it.
 #[test]
 fn marks_are_at_the_peak_and_in_the_longest_wait() {
-    let mut sample = Sample::new(4096);
+    let mut sample = TraceBuilder::new(4096);
     let mut ticks = 0;
     for at in 0..2000_u64 {
         ticks += 10;
@@ -124,7 +124,7 @@ fn marks_are_at_the_peak_and_in_the_longest_wait() {
     }
     let prepared = prepared(&sample.finish());
     let mut moments = Vec::new();
-    let options = Options { pace: 1.0, ..Options::default() };
+    let options = ReplayOptions { pace: 1.0, ..ReplayOptions::default() };
     let begun = std::time::Instant::now();
     let done = run(&prepared, &System, options, &mut |moment, live| moments.push((moment, live))).unwrap();
     let [(Moment::Peak, peak), (Moment::Idle, idle)] = moments[..] else { panic!("{moments:?}") };
@@ -140,7 +140,7 @@ fn marks_are_at_the_peak_and_in_the_longest_wait() {
 #[test]
 fn marks_that_are_asked_for_may_lie_before_those_of_the_run() {
     const MS: u64 = 1_000_000;
-    let mut sample = Sample::stamped(4096, 1);
+    let mut sample = TraceBuilder::stamped(4096, 1);
     // 10 ns a tick: a block of 1 MiB each millisecond, for 100 ms.
     for at in 0..100_u64 {
         sample.event(0, at * MS / 10, Event::New { how: How::Malloc, address: (at + 1) << 21, size: 1 << 20 });
@@ -156,7 +156,7 @@ fn marks_that_are_asked_for_may_lie_before_those_of_the_run() {
         let asked = Marks { ready: None, peak: peak.map(|ms| ms * MS), idle: idle.map(|ms| ms * MS) };
         let prepared = prepared_at(&bytes, [30 * MS, 60 * MS, 80 * MS], asked);
         let mut moments = Vec::new();
-        let options = Options { touch_full: true, ..Options::default() };
+        let options = ReplayOptions { touch_full: true, ..ReplayOptions::default() };
         let done = run(&prepared, &System, options, &mut |moment, live| {
             if moment != Moment::Ready {
                 moments.push(live >> 20);

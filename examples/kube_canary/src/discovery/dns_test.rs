@@ -88,7 +88,7 @@ impl Setting {
 
     /// Until so many peers are probed, since dnsmasq takes a moment to start and to read its file.
     async fn until(&mut self, wanted: usize) -> Duration {
-        for _ in 0..200 {
+        for _ in 0..1200 {
             let wait = self.refresh(true).await;
             if self.probed() == wanted {
                 return wait;
@@ -150,7 +150,13 @@ fn a_server_that_has_nothing_or_is_gone_takes_no_peer_away() {
         let mut setting = Setting::new(&server);
         setting.until(2).await;
         server.change(&[]);
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        // dnsmasq takes a moment to read its file again.
+        for _ in 0..600 {
+            if setting.refresh(true).await == RETRY {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
         assert_eq!((setting.refresh(true).await, setting.probed()), (RETRY, 2));
         let problem = |setting: &Setting| setting.mesh.lock().tallies.sources["dns"].problem.clone();
         assert!(problem(&setting).unwrap().contains("canaries.test. has no addresses"));

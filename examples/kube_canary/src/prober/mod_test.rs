@@ -87,7 +87,7 @@ fn without_a_route_nothing_is_sent_and_that_is_no_word_of_the_network() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let prober = Prober::open(&options, shared.clone()).unwrap();
-            let _ = tokio::time::timeout(Duration::from_secs(1), prober.run()).await;
+            let _ = tokio::time::timeout(Duration::from_secs(5), prober.run()).await;
         });
         let mesh = shared.lock();
         let books = mesh.entries().flat_map(|(_, entry)| protocols.map(|by| entry.books[by as usize].clone().unwrap()));

@@ -9,21 +9,21 @@ use crate::mesh::{Entry, Mesh};
 
 /// What one canary sees of one peer: four bytes for the picture of a mesh of 200 times 200.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Cell {
+pub(super) struct Sight {
     /// Of the latest decided probes.
     pub(super) loss_permille: u16,
     /// The median round trip of the latest replies; `None` where there never was one.
     pub(super) p50_us: Option<u32>,
 }
 
-impl Cell {
+impl Sight {
     /// By the first protocol that had an answer lately, else the first that has decided a probe: where ICMP is refused, UDP
     /// may still tell.
     pub(super) fn of(entry: &Entry) -> Option<Self> {
         let decided = || entry.books.iter().flatten().filter_map(|book| Some((book, book.recent_loss()?)));
         let (book, loss) = decided().find(|(_, loss)| *loss < 1.0).or_else(|| decided().next())?;
         let p50_us = book.latest().quantile(0.5).map(|nanos| u32::try_from((nanos + 500) / 1000).unwrap_or(u32::MAX));
-        Some(Cell { loss_permille: (loss * 1000.0).round() as u16, p50_us })
+        Some(Sight { loss_permille: (loss * 1000.0).round() as u16, p50_us })
     }
 }
 
@@ -40,16 +40,16 @@ pub(super) struct Brief<'a> {
 
 impl Brief<'_> {
     /// The cells, by whom they are of.
-    pub(super) fn cells(&self) -> impl Iterator<Item = (IpAddr, &str, Cell)> {
+    pub(super) fn cells(&self) -> impl Iterator<Item = (IpAddr, &str, Sight)> {
         self.peers.iter().map(|(address, node, loss, p50_us)| {
-            (*address, &**node, Cell { loss_permille: (*loss).min(1000), p50_us: *p50_us })
+            (*address, &**node, Sight { loss_permille: (*loss).min(1000), p50_us: *p50_us })
         })
     }
 }
 
 /// The row of this canary itself, without asking over the network.
-pub(super) fn own(mesh: &Mesh) -> impl Iterator<Item = (IpAddr, &str, Cell)> {
+pub(super) fn own(mesh: &Mesh) -> impl Iterator<Item = (IpAddr, &str, Sight)> {
     mesh.entries()
         .filter(|(_, entry)| entry.probed())
-        .filter_map(|(_, entry)| Some((entry.peer.address, &*entry.peer.node, Cell::of(entry)?)))
+        .filter_map(|(_, entry)| Some((entry.peer.address, &*entry.peer.node, Sight::of(entry)?)))
 }

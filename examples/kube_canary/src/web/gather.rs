@@ -13,9 +13,9 @@ use serde::ser::Serializer;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
-use super::brief::{self, Brief, Cell};
+use super::brief::{self, Brief, Sight};
 use super::client;
-use super::verdict::{self, Edge, Verdict, Well};
+use super::verdict::{self, Edge, Health, Well};
 use crate::mesh::Shared;
 
 /// Rows and columns of a picture: more cannot be read. Of a larger mesh those are shown that have most trouble.
@@ -38,7 +38,7 @@ pub(super) struct Picture {
     /// In the order of rows (who probes) and of columns (who is probed).
     nodes: Vec<Node>,
     /// Row after row: thousandths lost and median microseconds, or nothing known.
-    cells: Vec<Option<Cell>>,
+    cells: Vec<Option<Sight>>,
     /// Nodes that there was no room for: of a large mesh, those without trouble.
     left_out: usize,
     /// What all names end with.
@@ -48,7 +48,7 @@ pub(super) struct Picture {
     /// Canaries that did not tell, and why, at most [`MOST_SILENT`] of them.
     silent: Vec<String>,
     /// In words.
-    verdict: Verdict,
+    verdict: Health,
 }
 
 /// Canaries that did not tell are named up to so many.
@@ -56,7 +56,7 @@ const MOST_SILENT: usize = 5;
 
 impl Picture {
     /// Whether nothing is wrong with the mesh; or that, and what is.
-    pub(super) fn verdict(&self) -> &Verdict {
+    pub(super) fn verdict(&self) -> &Health {
         &self.verdict
     }
 }
@@ -75,7 +75,7 @@ struct Node {
     only_bad: bool,
 }
 
-impl Serialize for Cell {
+impl Serialize for Sight {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         (self.loss_permille, self.p50_us).serialize(serializer)
     }
@@ -267,7 +267,7 @@ impl Edges {
     }
 
     /// Takes what one canary sees.
-    fn add<'a>(&mut self, row: usize, columns: &Columns, seen: impl Iterator<Item = (IpAddr, &'a str, Cell)>) {
+    fn add<'a>(&mut self, row: usize, columns: &Columns, seen: impl Iterator<Item = (IpAddr, &'a str, Sight)>) {
         for (address, name, cell) in seen {
             let Some(column) = columns.by_address.get(&address).or_else(|| columns.by_name.get(name)) else { continue };
             let edge = Edge { from: row as u16, to: *column as u16, cell };
@@ -319,7 +319,7 @@ mod tests {
         let edge = |from: usize, step: usize| {
             let to = (from + step) % 1000;
             let loss_permille = if from == 777 { 120 } else { 0 };
-            Edge { from: from as u16, to: to as u16, cell: Cell { loss_permille, p50_us: Some(200) } }
+            Edge { from: from as u16, to: to as u16, cell: Sight { loss_permille, p50_us: Some(200) } }
         };
         let edges: Vec<Edge> = (0..1000).flat_map(|from| (1..=32).map(move |step| edge(from, step))).collect();
         let edges = Edges { all: edges, well: vec![Well::default(); 1000], more_bad: 0 };
@@ -341,7 +341,7 @@ mod tests {
         let mut edges = Edges::of(nodes.len());
         for row in 0..500 {
             let bad = |column: usize| (row == 498 && column == 499) || column == 300;
-            let cell = |column| Cell { loss_permille: if bad(column) { 1000 } else { 0 }, p50_us: Some(200) };
+            let cell = |column| Sight { loss_permille: if bad(column) { 1000 } else { 0 }, p50_us: Some(200) };
             let seen = nodes.iter().enumerate().filter(|(column, _)| *column != row);
             edges.add(row, &columns, seen.map(|(column, node)| (node.address.unwrap(), &*node.name, cell(column))));
         }
@@ -361,7 +361,7 @@ mod tests {
         let columns = Columns::of(&nodes);
         let mut edges = Edges::of(nodes.len());
         for row in 0..500 {
-            let down = Cell { loss_permille: 1000, p50_us: None };
+            let down = Sight { loss_permille: 1000, p50_us: None };
             let others = nodes.iter().enumerate().filter(|(column, _)| *column != row);
             edges.add(row, &columns, others.map(|(_, node)| (node.address.unwrap(), &*node.name, down)));
         }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::brief::Cell;
+use super::brief::Sight;
 
 /// One of 64 probes that is lost is no fault, two are.
 const BAD_PERMILLE: u16 = 20;
@@ -23,7 +23,7 @@ const MOST_PAIRS: usize = 20;
 pub(super) struct Edge {
     pub(super) from: u16,
     pub(super) to: u16,
-    pub(super) cell: Cell,
+    pub(super) cell: Sight,
 }
 
 /// How bad a pair is.
@@ -37,9 +37,9 @@ enum Fault {
 impl Edge {
     fn fault(&self) -> Option<Fault> {
         match self.cell {
-            Cell { loss_permille: 1000, .. } => Some(Fault::Down),
-            Cell { loss_permille: BAD_PERMILLE.., .. } => Some(Fault::Loss),
-            Cell { p50_us: Some(SLOW_US..), .. } => Some(Fault::Slow),
+            Sight { loss_permille: 1000, .. } => Some(Fault::Down),
+            Sight { loss_permille: BAD_PERMILLE.., .. } => Some(Fault::Loss),
+            Sight { p50_us: Some(SLOW_US..), .. } => Some(Fault::Slow),
             _ => None,
         }
     }
@@ -52,7 +52,7 @@ impl Edge {
 
 /// The answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Verdict {
+pub(super) struct Health {
     /// Nothing is bad.
     pub(super) ok: bool,
     /// The worst first.
@@ -89,16 +89,16 @@ pub(super) struct Well {
 
 /// Says it. `names` are those of the nodes, `edges` all pairs of which something is known, but for those that `well` counts, for
 /// each node, and `more_bad` bad ones.
-pub(super) fn verdict(names: &[&str], edges: &[Edge], well: &[Well], more_bad: usize) -> Verdict {
+pub(super) fn verdict(names: &[&str], edges: &[Edge], well: &[Well], more_bad: usize) -> Health {
     let all = edges.len() + more_bad + well.iter().map(|well| well.from as usize).sum::<usize>();
     if all == 0 {
-        return Verdict { ok: true, says: vec!["Nobody has told yet what it sees.".into()] };
+        return Health { ok: true, says: vec!["Nobody has told yet what it sees.".into()] };
     }
     if more_bad > 0 {
         let bad = more_bad + edges.iter().filter(|edge| edge.is_bad()).count();
         let what = "have no answer, lose probes or are slow";
         let says = format!("{bad} of {all} paths {what}: more than single nodes or links explain.");
-        return Verdict { ok: false, says: vec![says] };
+        return Health { ok: false, says: vec![says] };
     }
     let mut findings: Vec<(Fault, u32, String)> = Vec::new();
     for fault in [Fault::Down, Fault::Loss, Fault::Slow] {
@@ -108,7 +108,7 @@ pub(super) fn verdict(names: &[&str], edges: &[Edge], well: &[Well], more_bad: u
         let lost = edges.iter().map(|edge| u64::from(edge.cell.loss_permille)).sum::<u64>();
         let lost = if lost == 0 { "nothing is lost".into() } else { format!("{} lost", share(lost, all as u64)) };
         let says = format!("All is well: of {all} paths each answers, {lost}.");
-        return Verdict { ok: true, says: vec![says] };
+        return Health { ok: true, says: vec![says] };
     }
     findings.sort_by(|(one, weight, _), (other, than, _)| (other, than).cmp(&(one, weight)));
     let more = findings.len().saturating_sub(MOST_SAID);
@@ -116,7 +116,7 @@ pub(super) fn verdict(names: &[&str], edges: &[Edge], well: &[Well], more_bad: u
     if more > 0 {
         says.push(format!("And {more} more."));
     }
-    Verdict { ok: false, says }
+    Health { ok: false, says }
 }
 
 fn of_fault(fault: Fault, names: &[&str], edges: &[Edge], well: &[Well], findings: &mut Vec<(Fault, u32, String)>) {
@@ -147,7 +147,7 @@ fn of_fault(fault: Fault, names: &[&str], edges: &[Edge], well: &[Well], finding
         into[to].told += u32::from(!out[from].is_all());
     }
     let bad_nodes = (0..names.len()).filter(|at| out[*at].is_bad() || into[*at].is_bad()).count();
-    let mut pairs: BTreeMap<(u16, u16), [Option<Cell>; 2]> = BTreeMap::new();
+    let mut pairs: BTreeMap<(u16, u16), [Option<Sight>; 2]> = BTreeMap::new();
     for edge in edges.iter().filter(is_bad) {
         if !out[usize::from(edge.from)].is_bad() && !into[usize::from(edge.to)].is_bad() {
             let forward = edge.from < edge.to;
@@ -212,10 +212,10 @@ fn reached(side: &Side) -> String {
 }
 
 /// A link has it, one way or both.
-fn pair(fault: Fault, one: &str, other: &str, ways: [Option<Cell>; 2]) -> String {
+fn pair(fault: Fault, one: &str, other: &str, ways: [Option<Sight>; 2]) -> String {
     let (from, to) = if ways[0].is_some() { (one, other) } else { (other, one) };
     let both = ways[0].is_some() && ways[1].is_some();
-    let worst = |of: fn(&Cell) -> u32| ways.iter().flatten().map(of).max().unwrap_or(0);
+    let worst = |of: fn(&Sight) -> u32| ways.iter().flatten().map(of).max().unwrap_or(0);
     let lost = || share(u64::from(worst(|cell| cell.loss_permille.into())), 1);
     let slowest = || time(worst(|cell| cell.p50_us.unwrap_or(0)));
     match fault {
@@ -267,7 +267,7 @@ mod tests {
             .map(|(from, to)| {
                 let (loss_permille, us) = cell(from, to);
                 let p50_us = (loss_permille < 1000).then_some(us);
-                Edge { from: from as u16, to: to as u16, cell: Cell { loss_permille, p50_us } }
+                Edge { from: from as u16, to: to as u16, cell: Sight { loss_permille, p50_us } }
             })
             .collect();
         let told = verdict(&NAMES[..nodes], &edges, &[], 0);

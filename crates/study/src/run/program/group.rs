@@ -9,7 +9,7 @@ use allocanary_kernel::sys::line_number;
 
 /// The limits of a container.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Limits {
+pub struct ContainerLimits {
     /// Memory, in bytes.
     pub memory: Option<u64>,
     /// CPU time, in CPUs.
@@ -18,7 +18,7 @@ pub struct Limits {
 
 /// The group of a cell.
 #[derive(Debug)]
-pub struct Group {
+pub struct ControlGroup {
     folders: Vec<PathBuf>,
     kills: Option<PathBuf>,
 }
@@ -31,14 +31,14 @@ struct Hierarchy {
     is_v2: bool,
 }
 
-impl Group {
+impl ControlGroup {
     /// Makes a group with these limits.
-    pub fn make(limits: Limits) -> Result<Group, String> {
+    pub fn make(limits: ContainerLimits) -> Result<ControlGroup, String> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let name = format!("allocanary-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let (groups, mounts) = (read("/proc/self/cgroup"), read("/proc/self/mounts"));
-        let mut group = Group { folders: Vec::new(), kills: None };
+        let mut group = ControlGroup { folders: Vec::new(), kills: None };
         let find = |controller: &str| {
             hierarchy(controller, &groups, &mounts)
                 .ok_or_else(|| format!("no control group of `{controller}` is mounted here"))
@@ -73,20 +73,19 @@ impl Group {
         Ok(group)
     }
 
-    /// Makes the group's folder in a hierarchy.
+    /// Makes the group's folder in a hierarchy. In v2 one folder serves all controllers, and each is turned on.
     fn add(&mut self, found: &Hierarchy, controller: &str, name: &str) -> Result<PathBuf, String> {
         let folder = found.parent.join(name);
-        if self.folders.contains(&folder) {
-            return Ok(folder);
-        }
         if found.is_v2 {
             let on = fs::read_to_string(found.parent.join("cgroup.subtree_control")).unwrap_or_default();
             if !on.split_whitespace().any(|known| known == controller) {
                 put(&found.parent.join("cgroup.subtree_control"), &format!("+{controller}"))?;
             }
         }
-        fs::create_dir(&folder).map_err(|error| refused(&folder, &error))?;
-        self.folders.push(folder.clone());
+        if !self.folders.contains(&folder) {
+            fs::create_dir(&folder).map_err(|error| refused(&folder, &error))?;
+            self.folders.push(folder.clone());
+        }
         Ok(folder)
     }
 
@@ -106,7 +105,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ControlGroup {
     fn drop(&mut self) {
         for folder in &self.folders {
             // The kernel may need a moment after the last process was waited for.
@@ -189,9 +188,22 @@ mod tests {
     }
 
     #[test]
+    fn each_controller_of_a_group_of_v2_is_turned_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let on = folder.path().join("cgroup.subtree_control");
+        let found = Hierarchy { parent: folder.path().into(), is_v2: true };
+        let mut group = ControlGroup { folders: Vec::new(), kills: None };
+        for controller in ["memory", "cpu"] {
+            let made = group.add(&found, controller, "x").unwrap();
+            assert_eq!((made, group.folders.len()), (folder.path().join("x"), 1));
+            assert_eq!(fs::read_to_string(&on).unwrap(), format!("+{controller}"));
+        }
+    }
+
+    #[test]
     fn what_is_not_allowed_says_what_to_do() {
         let found = Hierarchy { parent: "/proc".into(), is_v2: false };
-        let mut group = Group { folders: Vec::new(), kills: None };
+        let mut group = ControlGroup { folders: Vec::new(), kills: None };
         let said = group.add(&found, "memory", "x").unwrap_err();
         assert!(said.contains("/proc/x") && said.contains("leave out --memory"), "{said}");
     }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use super::around::signal_number;
-use super::{Limits, Place, Ran, Ready, Wanted, fail, proof};
+use super::{ContainerLimits, Ran, Ready, RunContext, Wanted, fail, proof};
 use allocanary_cell::Cell;
 use allocanary_cell::description::Description;
 use allocanary_cell::program::{Output, Program};
@@ -65,8 +65,7 @@ impl Launcher {
     /// Runs a cell.
     pub fn run(&self, cell: &Cell, deadline: Duration, stop: &AtomicBool) -> (Result<Answer, Failure>, Duration) {
         let started = Instant::now();
-        sys::adopt_orphans();
-        let ran = self.measured(cell, &|_| Ok(()), deadline, stop);
+        let ran = self.record(cell, &|_| Ok(()), deadline, stop);
         (ran.map(|ran| ran.answer), started.elapsed())
     }
 
@@ -79,16 +78,6 @@ impl Launcher {
         stop: &AtomicBool,
     ) -> Result<Recorded, Failure> {
         sys::adopt_orphans();
-        self.measured(cell, recorder, deadline, stop)
-    }
-
-    fn measured(
-        &self,
-        cell: &Cell,
-        recorder: Recorder,
-        deadline: Duration,
-        stop: &AtomicBool,
-    ) -> Result<Recorded, Failure> {
         let start = |text: String| Failure { kind: FailureKind::Start, text };
         let program = cell.program.as_deref().ok_or_else(|| start("the cell has no program".into()))?;
         let number = self.runs.fetch_add(1, Ordering::Relaxed) + 1;
@@ -111,7 +100,7 @@ impl Launcher {
         let given = given(&environment);
         let port = free_port();
         let fill = |text: &str| filled(text, port, &work);
-        let place = Place {
+        let place = RunContext {
             cell,
             program: with(program, fill),
             folder: folder.clone(),
@@ -300,7 +289,7 @@ fn with(program: &Program, fill: impl Fn(&str) -> String) -> Program {
 }
 
 /// The limits of a program's control group.
-pub fn limits(program: &Program) -> Result<Limits, String> {
+pub fn limits(program: &Program) -> Result<ContainerLimits, String> {
     let memory = program.memory.as_deref().map(|text| {
         let bytes = parse_bytes(text).filter(|bytes| *bytes >= 1 << 20);
         bytes.ok_or_else(|| format!("--memory: wanted a size of 1MiB or more, such as 256MiB, found `{text}`"))
@@ -309,7 +298,7 @@ pub fn limits(program: &Program) -> Result<Limits, String> {
         let cpus = text.trim().parse::<f64>().ok().filter(|cpus| (0.01..=100_000.0).contains(cpus));
         cpus.ok_or_else(|| format!("--cpus: wanted a number of CPUs from 0.01, such as 0.5, found `{text}`"))
     });
-    Ok(Limits { memory: memory.transpose()?, cpus: cpus.transpose()? })
+    Ok(ContainerLimits { memory: memory.transpose()?, cpus: cpus.transpose()? })
 }
 
 /// Checks a program's values, before anything is started.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::tree::{Details, Sizes};
+use super::tree::{Details, Parts, Sizes};
 use super::watch::Watch;
 use allocanary_cell::workload::Phase;
 use allocanary_kernel::clocks::monotonic_nanos;
@@ -36,6 +36,15 @@ impl Marks {
         if let Some(last) = column.last_mut() {
             *last = Some(value);
         }
+    }
+
+    /// The parts of the memory at the last mark.
+    pub(super) fn set_parts(&mut self, parts: Option<Parts>) {
+        let names = ["program_bytes", "stack_bytes", "heap_rss_bytes", "other_bytes", "heap_huge_bytes"];
+        parts
+            .into_iter()
+            .flat_map(|parts| names.into_iter().zip(parts))
+            .for_each(|(name, bytes)| self.set(name, bytes));
     }
 
     /// A mark with a complete reading.

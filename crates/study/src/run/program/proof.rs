@@ -13,7 +13,7 @@ use allocanary_cell::sample::{Failure, FailureKind};
 
 /// A line of the file.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub struct Line {
+pub struct ProofLine {
     /// `load` or `exit`.
     pub at: String,
     /// The process.
@@ -63,22 +63,22 @@ pub struct Proven {
     /// Those that were not read back, each with the reason.
     pub unproven: BTreeMap<String, String>,
     /// The counters of the biggest process at its exit.
-    pub exit: Option<Line>,
+    pub exit: Option<ProofLine>,
 }
 
 /// Reads the lines; a line that a kill has torn is left out.
-pub fn read(path: &Path) -> Vec<Line> {
+pub fn read(path: &Path) -> Vec<ProofLine> {
     let text = fs::read_to_string(path).unwrap_or_default();
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
 /// What the lines prove of a cell whose biggest process was `main`, with the end of its standard error.
-pub fn check(cell: &Cell, lines: &[Line], main: u32, main_name: &str, complaint: &str) -> Result<Proven, Failure> {
+pub fn check(cell: &Cell, lines: &[ProofLine], main: u32, main_name: &str, complaint: &str) -> Result<Proven, Failure> {
     let fail = |text: String| Err(Failure { kind: FailureKind::Setting, text });
     let library = format!("preload-{}", cell.allocator);
-    let loads: Vec<&Line> = lines.iter().filter(|line| line.at == "load").collect();
+    let loads: Vec<&ProofLine> = lines.iter().filter(|line| line.at == "load").collect();
     // A process may have become another program by an exec, with another environment.
-    let is_it = |line: &&&Line| line.exe == main_name || main_name.is_empty();
+    let is_it = |line: &&&ProofLine| line.exe == main_name || main_name.is_empty();
     let own = loads.iter().rev().filter(|line| line.pid == main).find(is_it);
     // A child that was forked without an exec has its parent's allocator.
     let own = own.or_else(|| loads.iter().rev().find(|line| !main_name.is_empty() && line.exe == main_name));
@@ -143,7 +143,7 @@ mod tests {
         .unwrap()
     }
 
-    fn line(change: &str) -> Vec<Line> {
+    fn line(change: &str) -> Vec<ProofLine> {
         let text = format!(
             r#"{{"at":"load","pid":7,"exe":"/bin/x","allocator":"jemalloc","version":"5.3","build":"{}","settings":{{"narenas":"1"}}}}"#,
             Build::this().id

@@ -6,14 +6,14 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::Limits;
-use super::Place;
+use super::ContainerLimits;
+use super::RunContext;
 use super::around::{Around, how, signal_number};
-use super::group::Group;
+use super::group::ControlGroup;
 use super::launcher::limits;
 use super::pipes::Pipe;
 use super::ready::Ready;
-use super::tree;
+use super::tree::{self, Sizes};
 use super::watch::Watch;
 use crate::run::cause::cause;
 use allocanary_cell::sample::{Failure, FailureKind};
@@ -26,17 +26,20 @@ pub(super) const LEFT: Duration = Duration::from_secs(1);
 
 /// A program that was started. Whatever happens, dropping it ends it with all that it has started.
 pub(super) struct Running<'a> {
-    place: &'a Place<'a>,
+    place: &'a RunContext<'a>,
     pub(super) root: u32,
     pub(super) watch: Watch,
     pub(super) out: Pipe,
     pub(super) err: Pipe,
-    group: Option<Group>,
+    group: Option<ControlGroup>,
     pub(super) started: Instant,
     /// The first process's status and resources, when it has ended.
     pub(super) ended: Option<(i32, Usage)>,
     /// The resources of processes that it left to us.
     orphans: Usage,
+    /// What the kernel may carry from this process into the most resident memory of the program, across fork and exec: at
+    /// most what this one has ever had.
+    carried: u64,
     is_over: bool,
 }
 
@@ -47,15 +50,15 @@ impl Drop for Running<'_> {
 }
 
 impl<'a> Running<'a> {
-    pub(super) fn start(place: &'a Place<'a>) -> Result<Running<'a>, Failure> {
+    pub(super) fn start(place: &'a RunContext<'a>) -> Result<Running<'a>, Failure> {
         let program = &place.program;
         let limits = limits(program).map_err(|text| Failure { kind: FailureKind::Start, text })?;
         let start = |text: String| Failure { kind: FailureKind::Start, text };
-        let group = match limits == Limits::default() {
+        let group = match limits == ContainerLimits::default() {
             true => None,
-            false => Some(Group::make(limits).map_err(start)?),
+            false => Some(ControlGroup::make(limits).map_err(start)?),
         };
-        let entries = group.as_ref().map_or(Ok(Vec::new()), Group::entries).map_err(start)?;
+        let entries = group.as_ref().map_or(Ok(Vec::new()), ControlGroup::entries).map_err(start)?;
         let name = program.command.first().map_or("", String::as_str);
         let spawn = || -> std::io::Result<(u32, Pipe, Pipe)> {
             let mut command = Command::new(name);
@@ -81,9 +84,11 @@ impl<'a> Running<'a> {
         };
         let (root, out, err) = spawn()
             .map_err(|error| start(format!("{name} could not be started: {}", cause(&error, Path::new(name)))))?;
+        let carried = Sizes::of(std::process::id()).map_or(u64::MAX, |own| own.most);
         Ok(Running {
             place,
             root,
+            carried,
             watch: Watch::of(root),
             out,
             err,
@@ -185,6 +190,13 @@ impl<'a> Running<'a> {
     /// All that it and its descendants have used.
     pub(super) fn used(&self) -> Usage {
         tree::added(self.ended.map_or(Usage::default(), |(_, usage)| usage), self.orphans)
+    }
+
+    /// The most resident memory since its start: of all processes as sampled, or of one by the kernel's account, which has
+    /// the last moment too. 0 if neither saw it.
+    pub(super) fn peak(&self) -> u64 {
+        let of_one = Some(self.used().most_rss).filter(|most| *most > self.carried);
+        self.watch.peak.max(of_one.unwrap_or(0))
     }
 
     /// A command of the user's around the program.
