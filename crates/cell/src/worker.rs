@@ -15,7 +15,7 @@ use crate::meters::{self, LatencyMeter};
 use crate::provenance::{Build, Provenance};
 use crate::sample::{Answer, Failure, FailureKind, SCHEMA, Sample};
 use crate::spec::Spec;
-use crate::workload::{GiveBack, MOST_MARKS, Outcome, Phase, Setup, Stage, Workload};
+use crate::workload::{MOST_MARKS, Outcome, Phase, Setup, Stage, Workload};
 use crate::workloads;
 use allocanary_allocators::Allocator;
 use allocanary_allocators::expected;
@@ -139,10 +139,8 @@ fn run(worker: &Worker, mut board: Board, cell: Cell) -> Sample {
         command: None,
     };
     let latency = LatencyMeter::new();
-    let allocator = board.allocator;
-    let give_back = |every| drop(allocanary_allocators::give_back(allocator, every)); // the readings show if it failed
-    let outcome = prepare(worker, &sample.cell, &latency, &give_back)
-        .and_then(|(workload, setup)| (workload.run)(&setup, &mut board));
+    let outcome =
+        prepare(worker, &sample.cell, &latency).and_then(|(workload, setup)| (workload.run)(&setup, &mut board));
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(text) => {
@@ -170,10 +168,9 @@ fn run(worker: &Worker, mut board: Board, cell: Cell) -> Sample {
 
 /// The workload that the cell names, and its input.
 fn prepare<'a>(
-    worker: &Worker,
+    worker: &Worker<'a>,
     cell: &Cell,
     latency: &'a LatencyMeter,
-    give_back: &'a GiveBack<'a>,
 ) -> Result<(&'static Workload, Setup<'a>), String> {
     let spec = Spec::parse(&cell.workload).map_err(|problem| format!("workload `{}`: {problem}", cell.workload))?;
     let workload = worker.workloads.iter().find(|workload| workload.name == spec.name);
@@ -182,8 +179,9 @@ fn prepare<'a>(
     if cell.threads == 0 {
         return Err("threads: wanted 1 or more, found 0".into());
     }
-    let (threads, small_block) = (cell.threads as usize, worker.allocator.small_block());
-    Ok((workload, Setup { threads, seed: cell.seed, parameters, timer: latency, small_block, give_back }))
+    let (threads, allocator) = (cell.threads as usize, worker.allocator);
+    let small_block = allocator.small_block();
+    Ok((workload, Setup { threads, seed: cell.seed, parameters, timer: latency, small_block, allocator }))
 }
 
 /// The values in force of the requested settings.

@@ -14,6 +14,7 @@ pub mod clocks;
 pub mod container;
 pub mod fork_lock;
 pub mod free_list;
+pub mod mappings;
 pub mod rng;
 pub mod sys;
 pub mod terminal;

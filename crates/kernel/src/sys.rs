@@ -80,6 +80,9 @@ pub struct Usage {
     pub system_us: u64,
     /// Context switches, voluntary and not.
     pub switches: u64,
+    /// Most resident memory of one process, in bytes. Linux carries the high-water mark of the process that calls exec into
+    /// the new program: of a child it is at least what the fork copied of its parent.
+    pub most_rss: u64,
 }
 
 impl Usage {
@@ -91,12 +94,12 @@ impl Usage {
             user_us: micros(usage.ru_utime),
             system_us: micros(usage.ru_stime),
             switches: (usage.ru_nvcsw + usage.ru_nivcsw) as u64,
+            most_rss: usage.ru_maxrss as u64 * 1024,
         }
     }
 }
 
-/// The usage of all threads of this process so far. Its `ru_maxrss` is omitted on purpose: Linux carries the parent's
-/// high-water mark into it across exec.
+/// The usage of all threads of this process so far.
 pub fn usage() -> Usage {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the pointer is to a whole rusage, which all-zero bytes are a valid value of.
