@@ -12,6 +12,7 @@ mod idling;
 mod moments;
 
 use allocanary_testing::skipped::skipped;
+use tikv_jemalloc_ctl::raw;
 
 allocanary::install!(jemalloc, narenas = per_cpu(3), dirty_decay_ms = 5000, percpu_arena = "disabled");
 
@@ -263,4 +264,33 @@ fn background_threads_are_switched_and_are_off_after_a_fork() {
     // SAFETY: waits for the child that was just made.
     unsafe { libc::waitpid(child, &mut status, 0) };
     assert_eq!(status, 0);
+}
+
+#[test]
+fn a_thread_has_no_cache_in_a_long_wait_and_has_it_again_after() {
+    const CACHE: &[u8] = b"thread.tcache.enabled\0";
+    // SAFETY: the key is a `bool`.
+    let has_cache = || unsafe { raw::read::<bool>(CACHE) }.unwrap();
+    let wait = move |ends: fn(usize) -> bool| {
+        let mut seen = Vec::new();
+        std::hint::black_box(vec![1_u8; 100_000]); // else nothing is due
+        tuning::wait(Duration::ZERO, |_| {
+            seen.push(has_cache());
+            ends(seen.len()).then_some(())
+        });
+        seen
+    };
+    let own = std::thread::spawn(move || {
+        assert_eq!(wait(|waits| waits == 1), [true]);
+        assert_eq!(wait(|waits| waits == 2), [true; 2]);
+        assert_eq!(wait(|waits| waits == 4), [true, true, false, false]);
+        assert!(has_cache());
+        let panics = std::panic::catch_unwind(|| wait(|waits| waits == 3 && panic!("in a wait")));
+        assert!(panics.is_err() && has_cache(), "also after a panic");
+        // SAFETY: as above.
+        unsafe { raw::write(CACHE, false) }.unwrap();
+        assert_eq!(wait(|waits| waits == 3), [false; 3]);
+        assert!(!has_cache(), "a cache that the user has turned off stays off");
+    });
+    own.join().unwrap();
 }

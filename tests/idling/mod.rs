@@ -61,7 +61,9 @@ fn threads_that_come_go_fork_and_wait_lose_nothing() {
 
 #[test]
 fn the_environment_has_the_last_word_on_idle_threads() {
-    assert_eq!(child("policy", &[]), "true false none");
+    // The second call must come within 100 ms of the first, which a busy machine may not allow.
+    let is_said = |variables: &[(&str, &str)], wanted: &str| (0..5).any(|_| child("policy", variables) == wanted);
+    assert!(is_said(&[], "true false none"));
     assert_eq!(child("policy", &[("ALLOCANARY_IDLE", "keep")]), "false false none");
     assert_eq!(child("policy", &[("ALLOCANARY_IDLE_EVERY_MS", "0")]), "true true none");
     let said = child("policy", &[("ALLOCANARY_IDLE", "never"), ("ALLOCANARY_IDLE_EVERY_MS", "3600001")]);
@@ -157,11 +159,12 @@ fn torture() -> String {
             let taken = shared.lock().unwrap().pop();
             assert!(taken.is_none_or(|one| is_whole(&one)), "a block of another thread was lost");
             tuning::thread_idle().unwrap();
-            // Nothing comes at first, so this one gives back whatever the time.
-            let mut waits = 0;
+            // Nothing comes at first, so this one gives back whatever the time; or twice, and then works without a cache.
+            let (mut waits, last) = (0, 2 + rng.below(2));
             let came = tuning::wait(Duration::ZERO, |timeout| {
                 waits += 1;
-                if waits == 2 {
+                own.push(block(&mut rng));
+                if waits == last {
                     sender.send(waits).unwrap();
                 }
                 match receiver.recv_timeout(timeout) {
@@ -169,7 +172,7 @@ fn torture() -> String {
                     came => Some(came),
                 }
             });
-            assert_eq!(came, Ok(2));
+            assert_eq!(came, Ok(last));
         }
         assert!(own.iter().all(|one| is_whole(one)), "a block was lost");
         ended.fetch_add(1, Ordering::SeqCst);
@@ -205,7 +208,7 @@ fn a_fork_is_fine() -> bool {
                 let mut waits = 0;
                 move |_| {
                     waits += 1;
-                    (waits == 2).then_some(7)
+                    (waits == 3).then_some(7)
                 }
             });
             idle.is_ok() && came == 7 && kept.iter().all(|one| is_whole(one))

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::environment::Environment;
 use crate::error;
-use crate::idle::Thread;
+use crate::idle::{Thread, Uncached};
 use crate::request::Request;
 pub use crate::setting::PerCore;
 use crate::setting::Setting;
@@ -87,7 +87,7 @@ pub trait Allocator: sealed::Sealed + Sync {
     /// What the allocator does with its memory, as far as it counts this. Does not allocate. All other threads must be
     /// paused: mimalloc's pages are read without a lock.
     fn uses(&self) -> Uses {
-        Uses::default()
+        self.counters().uses()
     }
 
     /// Fails if this build of the allocator does not count its memory.
@@ -145,6 +145,12 @@ pub trait Allocator: sealed::Sealed + Sync {
         self.cannot("what a thread keeps cannot be given back")
     }
 
+    /// Takes the calling thread's cache down, with the structures of its own, for a long wait. Dropping the result brings
+    /// it back.
+    fn uncached(&self) -> Uncached {
+        Uncached::NOTHING
+    }
+
     /// See [`Ballast::keep`](crate::ballast::Ballast::keep): keeps up to `bytes` freed bytes, or all if it cannot
     /// count.
     fn keep(&self, _bytes: u64) -> error::Result<Keeping> {
@@ -200,6 +206,12 @@ pub struct Counters {
     pub retained: Option<u64>,
     /// The number of arenas that have been used at least once.
     pub arenas: Option<u64>,
+    /// Bytes in blocks that are free and in a thread's cache. They also count as allocated.
+    pub cached: Option<u64>,
+    /// Bytes in freed pages that were not yet returned. glibc: 0, its free space is all in `active`.
+    pub dirty: Option<u64>,
+    /// Bytes in freed pages that the kernel may take when it needs memory.
+    pub muzzy: Option<u64>,
 }
 
 impl Counters {
@@ -208,6 +220,19 @@ impl Counters {
     pub fn fragmentation(&self) -> Option<f64> {
         let both = self.active.zip(self.allocated).filter(|(_, allocated)| *allocated > 0);
         both.map(|(active, allocated)| active as f64 / allocated as f64)
+    }
+
+    /// What the memory is for, as far as the counters say it.
+    pub fn uses(&self) -> Uses {
+        let less = |(from, bytes): (u64, u64)| from.saturating_sub(bytes);
+        Uses {
+            held: self.allocated.map(|allocated| allocated.saturating_sub(self.cached.unwrap_or(0))),
+            cached: self.cached,
+            inside: self.active.zip(self.allocated).map(less),
+            dirty: self.dirty,
+            muzzy: self.muzzy,
+            own: self.metadata,
+        }
     }
 }
 
@@ -227,4 +252,18 @@ pub struct Uses {
     pub muzzy: Option<u64>,
     /// In the allocator's own structures.
     pub own: Option<u64>,
+}
+
+impl Uses {
+    /// Every use with its name in metrics.
+    pub fn all(&self) -> [(&'static str, Option<u64>); 6] {
+        [
+            ("held", self.held),
+            ("cached", self.cached),
+            ("inside", self.inside),
+            ("dirty", self.dirty),
+            ("muzzy", self.muzzy),
+            ("own", self.own),
+        ]
+    }
 }

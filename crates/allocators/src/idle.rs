@@ -8,6 +8,7 @@ mod policy;
 mod stack;
 mod thread;
 mod turns;
+mod uncached;
 
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ pub(crate) use policy::{boot, every, problems};
 pub use stack::give_back as give_back_stack;
 pub use thread::Thread;
 pub use turns::Turns;
+pub use uncached::Uncached;
 
 /// The longest wait that [`wait_in_steps`] requests: small enough for every clock.
 const LONG: Duration = Duration::from_secs(3600);
@@ -24,20 +26,22 @@ const LONG: Duration = Duration::from_secs(3600);
 const AGAIN: u32 = 4;
 
 /// Waits for a `short` time, then for a longer one, then until something comes; calls `give_back` after each of the first
-/// two. `wait_for` waits for at most the given time and returns what came.
+/// two, with whether it is the last time, and keeps what it returns until something comes. `wait_for` waits for at most
+/// the given time and returns what came.
 ///
 /// The second time is for what other threads have freed for this one since the first: where many threads come to rest
 /// together, each returns cached blocks to the arenas of others, which have been purged already.
-pub fn wait_in_steps<T>(
+pub fn wait_in_steps<T, R>(
     short: Duration,
-    mut give_back: impl FnMut(),
+    mut give_back: impl FnMut(bool) -> R,
     mut wait_for: impl FnMut(Duration) -> Option<T>,
 ) -> T {
-    for time in [short, short.saturating_mul(AGAIN)] {
+    let mut _given = None;
+    for (time, last) in [(short, false), (short.saturating_mul(AGAIN), true)] {
         if let Some(came) = wait_for(time) {
             return came;
         }
-        give_back();
+        _given = Some(give_back(last));
     }
     loop {
         if let Some(came) = wait_for(LONG) {
@@ -53,17 +57,17 @@ mod tests {
     #[test]
     fn who_waits_gives_back_twice_and_only_where_nothing_came_soon() {
         for comes_at in 1..5 {
-            let (mut waits, mut given) = (Vec::new(), 0);
+            let (mut waits, mut given) = (Vec::new(), Vec::new());
             let short = Duration::from_millis(5);
             let came = wait_in_steps(
                 short,
-                || given += 1,
+                |last| given.push(last),
                 |timeout| {
                     waits.push(timeout);
                     (waits.len() == comes_at).then_some(comes_at)
                 },
             );
-            assert_eq!((came, given), (comes_at, (comes_at - 1).min(2)));
+            assert_eq!((came, &given[..]), (comes_at, &[false, true][..(comes_at - 1).min(2)]));
             let steps = [short, short * 4, LONG, LONG];
             assert_eq!(waits, steps[..comes_at]);
         }

@@ -25,6 +25,13 @@
 //! `allocanary_allocator_statistics_age_seconds` is the age of the counters.
 //! [`with_refresh`](AllocatorCollector::with_refresh) sets a fixed time for reading them instead.
 //!
+//! `allocanary_allocator_part_bytes` says what the allocator's memory is for, one series for each part: `held` in blocks of
+//! the program, `cached` in free blocks of thread caches, `inside` free in the same pages as blocks, `dirty` and `muzzy` in
+//! freed pages, `own` in the allocator's structures. glibc counts thread caches as `held`, and all that is free as `inside`;
+//! mimalloc counts none of these without stopping the program. An allocator counts addresses: pages that were never
+//! touched are in its parts and not in resident memory. [`with_parts`](AllocatorCollector::with_parts) adds what the kernel
+//! says, by kind of mapping.
+//!
 //! Every metric has the label `allocator`. A value that the allocator does not report is absent, not 0: mimalloc does
 //! not count its blocks, glibc does not know which of its pages are in memory. Without an
 //! [`install!`](macro@crate::install) there are only the metrics of the process, without the label.
@@ -44,6 +51,7 @@ use prometheus_client::registry::Unit;
 use crate::allocator::Counters;
 use crate::install::installed;
 use crate::tuning;
+use allocanary_kernel::mappings::Mappings;
 use allocanary_kernel::sys::{line_number, read_into, usage};
 
 use reading::Reading;
@@ -55,6 +63,7 @@ pub struct AllocatorCollector {
     /// Fixed when the allocator starts. Reading it is expensive with glibc, so it is read once.
     most_arenas: Option<u32>,
     pss: bool,
+    parts: bool,
     reading: Reading,
 }
 
@@ -78,7 +87,7 @@ impl AllocatorCollector {
     pub fn new() -> Self {
         let most_arenas = tuning::most_arenas().ok().flatten();
         let reading = Reading::default();
-        AllocatorCollector { allocator: tuning::allocator().ok(), most_arenas, pss: false, reading }
+        AllocatorCollector { allocator: tuning::allocator().ok(), most_arenas, pss: false, parts: false, reading }
     }
 
     /// Sets how old the allocator's counters may be before a scrape reads them again and waits for them. Zero: every
@@ -98,6 +107,16 @@ impl AllocatorCollector {
     #[must_use]
     pub fn with_pss(mut self, on: bool) -> Self {
         self.pss = on;
+        self
+    }
+
+    /// Sets whether each scrape reads the resident memory by kind of mapping too, `allocanary_process_part_bytes`: `program`
+    /// (files of the program and its libraries, and their data), `stacks`, `heap` (all other anonymous memory) and `other`
+    /// (shared). Together they are the resident memory. Default: off, because the kernel writes half a page of text for
+    /// each mapping and walks its pages, which takes milliseconds in a large process.
+    #[must_use]
+    pub fn with_parts(mut self, on: bool) -> Self {
+        self.parts = on;
         self
     }
 
@@ -121,6 +140,25 @@ impl AllocatorCollector {
         }
     }
 
+    /// A gauge with a series for each part that is known.
+    fn parts(
+        &self,
+        encoder: &mut DescriptorEncoder,
+        (name, help): (&str, &str),
+        parts: &[(&'static str, Option<u64>)],
+    ) -> fmt::Result {
+        if parts.iter().all(|(_, bytes)| bytes.is_none()) {
+            return Ok(());
+        }
+        let mut metric = encoder.encode_descriptor(name, help, Some(&Unit::Bytes), MetricType::Gauge)?;
+        for (part, bytes) in parts {
+            let Some(bytes) = bytes else { continue };
+            let labels = [self.labels(), vec![("part", part)]].concat();
+            ConstGauge::new(*bytes).encode(metric.encode_family(&labels)?)?;
+        }
+        Ok(())
+    }
+
     fn allocator_gauges(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
         let Some(allocator) = installed() else { return Ok(()) };
         let (age, counters) = self.reading.counters(|| allocator.counters());
@@ -128,6 +166,8 @@ impl AllocatorCollector {
             let name = format!("allocanary_allocator_{name}");
             self.gauge(encoder, (&name, help, unit.as_ref()), value(&counters))?;
         }
+        let help = "Bytes of the allocator by what they are for, by its own count";
+        self.parts(encoder, ("allocanary_allocator_part", help), &counters.uses().all())?;
         let limit = ("allocanary_allocator_arenas_limit", "Most arenas that threads are spread over", None);
         self.gauge(encoder, limit, self.most_arenas.map(u64::from))?;
         let help = "Seconds since the allocator's counters were read";
@@ -149,6 +189,14 @@ impl AllocatorCollector {
             let help = "Resident memory of the process, shared pages divided among their users";
             let pss = kibibytes("/proc/self/smaps_rollup", b"Pss:", &mut text);
             self.gauge(encoder, ("allocanary_process_proportional", help, Some(&Unit::Bytes)), pss)?;
+        }
+        if self.parts {
+            let found = Mappings::read("/proc/self/smaps").unwrap_or_default();
+            let parts =
+                [("program", found.program), ("stacks", found.stacks), ("heap", found.heap), ("other", found.other)];
+            let parts = parts.map(|(part, bytes)| (part, Some(bytes).filter(|_| found.rss() > 0)));
+            let help = "Resident memory of the process by kind of mapping";
+            self.parts(encoder, ("allocanary_process_part", help), &parts)?;
         }
         let usage = usage();
         let help = "Page faults of the process: major ones read a disk";

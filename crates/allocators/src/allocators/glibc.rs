@@ -14,7 +14,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
 use super::effect::{no_pool_pages, unless_thp_is, without_effect};
-use crate::allocator::{Counters, PerCore, Uses};
+use crate::allocator::{Counters, PerCore};
 use crate::error;
 use crate::request::{Decimal, Request, Value};
 use crate::setting::{Kind, Setting};
@@ -257,6 +257,8 @@ pub fn unproven(settings: &BTreeMap<String, String>) -> BTreeMap<String, String>
     })
 }
 
+/// glibc does not tell the blocks in thread caches from those that the program holds, nor whole free pages and the tops of
+/// the arenas from other free blocks.
 #[inline]
 pub fn counters() -> Counters {
     // SAFETY: mallinfo2 takes each arena's lock and writes only its own result.
@@ -265,21 +267,8 @@ pub fn counters() -> Counters {
         allocated: Some((info.uordblks + info.hblkhd) as u64),
         active: Some((info.arena + info.hblkhd) as u64),
         arenas: arenas::used(),
-        ..Counters::default()
-    }
-}
-
-/// glibc does not tell the blocks in thread caches from those that the program holds. All its free space is `inside`: it
-/// does not tell whole pages or the tops of the arenas from other free blocks.
-#[inline]
-pub fn uses() -> Uses {
-    // SAFETY: mallinfo2 takes each arena's lock and writes only its own result.
-    let info = unsafe { libc::mallinfo2() };
-    Uses {
-        held: Some((info.uordblks + info.hblkhd) as u64),
-        inside: Some(info.fordblks as u64),
         dirty: Some(0),
-        ..Uses::default()
+        ..Counters::default()
     }
 }
 

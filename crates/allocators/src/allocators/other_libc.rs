@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::allocator::{Counters, Keeping, PerCore, Uses};
+use crate::allocator::{Counters, Keeping, PerCore};
 use crate::error;
 use crate::request::{Request, Value};
 use crate::setting::Setting;
@@ -47,11 +47,6 @@ pub fn unproven(_settings: &BTreeMap<String, String>) -> BTreeMap<String, String
 #[inline]
 pub fn counters() -> Counters {
     Counters::default()
-}
-
-#[inline]
-pub fn uses() -> Uses {
-    Uses::default()
 }
 
 /// There is no call that gives freed memory back.

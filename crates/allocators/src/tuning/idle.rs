@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::allocator::Allocator;
 use crate::error::{Error, Result};
-use crate::idle::{self, Thread};
+use crate::idle::{self, Thread, Uncached};
 use crate::install::{installation, installed};
 
 thread_local! {
@@ -55,6 +55,9 @@ pub fn thread_idle() -> Result<bool> {
 /// again. A thread that has work to do pays nothing. After four times `short` without work it gives back once more, for
 /// what other threads have freed for this one meanwhile, and then waits until something comes.
 ///
+/// For that last wait jemalloc's thread cache is taken down, because its own structures need some 27 KiB for each
+/// thread: it comes back when the wait ends. They are in the first arena, which is purged then.
+///
 /// `wait_for` waits for at most the given time and returns what came, or `None` if nothing came. It is called until
 /// something comes. The wait is the same if no memory can be returned: with no allocator installed, with `idle = keep`,
 /// or with musl's malloc.
@@ -72,12 +75,15 @@ pub fn thread_idle() -> Result<bool> {
 /// assert_eq!(came, Ok(7));
 /// ```
 pub fn wait<T>(short: Duration, wait_for: impl FnMut(Duration) -> Option<T>) -> T {
-    let waits = || {
-        if let (Some(allocator), Some(_)) = (installed(), idle::every()) {
-            let _ = give_back(allocator, Duration::ZERO); // an allocator that cannot says so in `check`
-        }
-    };
-    idle::wait_in_steps(short, waits, wait_for)
+    let allocator = idle::every().and_then(|_| installed());
+    idle::wait_in_steps(short, |last| give_back_in_wait(allocator?, last), wait_for)
+}
+
+/// What [`wait`] does between its steps, for an allocator that no `install!` has installed. The result is to be kept until
+/// the wait is over.
+pub fn give_back_in_wait(allocator: &dyn Allocator, last: bool) -> Option<Uncached> {
+    let gave_back = give_back(allocator, Duration::ZERO).ok()?; // an allocator that cannot says so in `check`
+    (last && gave_back).then(|| allocator.uncached())
 }
 
 /// Invalid settings for idle threads, one line each.

@@ -1,4 +1,4 @@
-//! A thread that is about to wait. In: its own counters. Out: an empty thread cache, and a purged arena.
+//! A thread that is about to wait. In: its own counters. Out: an empty thread cache or none, and a purged arena.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -9,7 +9,7 @@ use tikv_jemalloc_ctl::raw;
 
 use super::{ALL_ARENAS, refused, void_ctl};
 use crate::error::Result;
-use crate::idle::{Thread, Turns};
+use crate::idle::{Thread, Turns, Uncached};
 
 /// One thread purges an arena at a time; threads that share it do not wait for each other.
 static PURGES: [Turns; ALL_ARENAS] = [const { Turns::new() }; ALL_ARENAS];
@@ -23,6 +23,31 @@ pub fn give_back(thread: &Thread, every: Duration) -> Result<bool> {
     void_ctl(c"thread.tcache.flush"); // EFAULT where the thread has no cache: then there is nothing in it
     // SAFETY: `thread.arena` is an `unsigned`.
     let arena = unsafe { raw::read::<u32>(b"thread.arena\0") }.map_err(refused("reading thread.arena"))? as usize;
+    purge(arena)?;
+    Ok(true)
+}
+
+/// Ends the thread's cache until the result is dropped. jemalloc takes the cache's structures from its first arena,
+/// whichever the thread's own is.
+#[inline]
+pub fn uncached() -> Uncached {
+    const CACHE: &[u8] = b"thread.tcache.enabled\0";
+    // SAFETY: it is a `bool`.
+    match unsafe { raw::update(CACHE, false) } {
+        Ok(true) => {
+            let _ = purge(0); // then it goes back by decay
+            Uncached::until(|| {
+                // SAFETY: as above.
+                let _ = unsafe { raw::write(CACHE, true) };
+            })
+        }
+        // There was none: the user has turned it off.
+        _ => Uncached::NOTHING,
+    }
+}
+
+#[inline]
+fn purge(arena: usize) -> Result<()> {
     let mut purge = [0_usize; 3];
     raw::name_to_mib(b"arena.0.purge\0", &mut purge).map_err(refused("purging an arena"))?;
     purge[1] = arena;
@@ -34,7 +59,7 @@ pub fn give_back(thread: &Thread, every: Duration) -> Result<bool> {
             };
         });
     }
-    Ok(true)
+    Ok(())
 }
 
 /// jemalloc's counters of what this thread has allocated and freed.

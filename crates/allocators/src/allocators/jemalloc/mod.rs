@@ -5,8 +5,6 @@ mod also;
 mod idle;
 mod keeping;
 mod settings;
-#[cfg(feature = "stats")]
-mod uses;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,14 +17,14 @@ use tikv_jemalloc_ctl::stats;
 use tikv_jemalloc_ctl::{epoch, raw, version};
 
 use super::effect::{unless_thp_is, without_effect};
-#[cfg(feature = "stats")]
-use crate::allocator::Uses;
 use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore, sealed};
 use crate::environment::Environment;
 use crate::error::{self, Pages};
-use crate::idle::Thread;
+use crate::idle::{Thread, Uncached};
 use crate::request::{self, Request};
 use crate::setting::Setting;
+#[cfg(feature = "stats")]
+use allocanary_kernel::sys::page_bytes;
 
 pub use also::ALSO;
 pub use settings::{SETTINGS, TUNED};
@@ -131,6 +129,9 @@ impl Allocator for Jemalloc {
         return Counters { arenas: arenas(), ..Counters::default() };
         #[cfg(feature = "stats")]
         let bytes = |read: Result<usize, _>| read.ok().map(|bytes: usize| bytes as u64);
+        // SAFETY: the keys below are of `size_t`. 4096 stands for all arenas (`MALLCTL_ARENAS_ALL`).
+        #[cfg(feature = "stats")]
+        let of_all = |key: &[u8]| bytes(unsafe { raw::read(key) });
         #[cfg(feature = "stats")]
         Counters {
             allocated: bytes(stats::allocated::read()),
@@ -139,13 +140,10 @@ impl Allocator for Jemalloc {
             metadata: bytes(stats::metadata::read()),
             retained: bytes(stats::retained::read()),
             arenas: arenas(),
+            cached: of_all(b"stats.arenas.4096.tcache_bytes\0"),
+            dirty: of_all(b"stats.arenas.4096.pdirty\0").map(|pages| pages * page_bytes()),
+            muzzy: of_all(b"stats.arenas.4096.pmuzzy\0").map(|pages| pages * page_bytes()),
         }
-    }
-
-    #[cfg(feature = "stats")]
-    #[inline]
-    fn uses(&self) -> Uses {
-        uses::uses()
     }
 
     #[cfg(not(feature = "stats"))]
@@ -238,6 +236,11 @@ impl Allocator for Jemalloc {
     #[inline]
     fn thread_idle(&self, thread: &Thread, every: Duration) -> error::Result<bool> {
         idle::give_back(thread, every)
+    }
+
+    #[inline]
+    fn uncached(&self) -> Uncached {
+        idle::uncached()
     }
 
     #[inline]
