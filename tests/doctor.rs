@@ -168,10 +168,14 @@ fn each_cell_is_recognised_by_its_symbols() {
     for (allocator, program) in cells() {
         let text = Cell::start(program, &[]).doctor();
         assert!(flat(&text).contains(&format!("allocator {allocator} (sure: ")), "{allocator}\n{text}");
-        for label in ["resident", "private", "LazyFree", "mappings", "threads", "CPU quota", "C library"] {
+        for label in ["resident", "parts", "private", "LazyFree", "mappings", "threads", "CPU quota", "C library"] {
             assert!(text.contains(&format!("  {label}")), "{label}\n{text}");
         }
         assert!(text.contains("[heap]") && !text.contains("unknown"), "{text}");
+        assert!(
+            flat(&text).contains("of the program and its libraries, ") && flat(&text).contains("the most, "),
+            "{text}"
+        );
         assert!(flat(&text).contains(&format!("command {} run", program.display())), "{text}");
         if allocator == "jemalloc" {
             assert!(flat(&text).contains("jemalloc 5."), "its version stands in its file: {text}");

@@ -11,6 +11,14 @@ use super::variables::{Family, assignments, settings};
 use super::{Effect, Flavour, Variables};
 use allocanary_allocators::paste;
 
+/// What `allocanary tune` proved on the built-in workloads: see docs/tuning.md, "What wins where".
+const PROVEN_JEMALLOC: &str = "narenas:1,tcache:false: in the workload `server` at 40 cores 79 % less when idle; \
+                               threads that do little but allocate, as in `small`, need more than twice the \
+                               processor time. `allocanary study winners` shows both here";
+const PROVEN_GLIBC: &str = "arena_max 1 with trim_threshold 131072: in the workload `server` at 40 cores a third less \
+                            when idle; one arena makes threads wait for each other, as in `storm`. `allocanary study \
+                            winners` shows both here";
+
 /// A change for one allocator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Advice {
@@ -26,6 +34,8 @@ pub struct Advice {
     pub install: Option<String>,
     /// Whether it reduces the number of arenas, which may reduce speed.
     pub fewer_arenas: bool,
+    /// Other settings that a search found and proved, with the study that shows it: to try, not to paste.
+    pub proven: Option<&'static str>,
 }
 
 /// The advice for the program's own allocator, or for each allocator of the programs that may be started from here.
@@ -101,7 +111,10 @@ fn jemalloc(
     let fewer_arenas = !chosen && wanted.contains_key("narenas");
     // A program that does not run yet may have either build.
     let also = subject.is_none().then_some("MALLOC_CONF");
-    Some(Advice { allocator: "jemalloc", reasons, variable: (variable.into(), value), also, install, fewer_arenas })
+    let is_chosen = ["narenas", "narenas_ratio", "tcache", "tcache_max"].iter().any(|name| meant.contains_key(*name));
+    let proven = (!is_chosen && !seen.is_single()).then_some(PROVEN_JEMALLOC);
+    let variable = (variable.into(), value);
+    Some(Advice { allocator: "jemalloc", reasons, variable, also, install, fewer_arenas, proven })
 }
 
 fn glibc(at: &Surroundings, variables: &Variables, seen: &Seen) -> Option<Advice> {
@@ -120,6 +133,7 @@ fn glibc(at: &Surroundings, variables: &Variables, seen: &Seen) -> Option<Advice
         also: None,
         install: Some("allocanary::install!(system, arena_max = per_cpu(1));".into()),
         fewer_arenas: true,
+        proven: Some(PROVEN_GLIBC),
     })
 }
 
@@ -140,6 +154,7 @@ fn mimalloc(at: &Surroundings, variables: &Variables, subject: Option<&[Flavour]
         also: None,
         install: Some("allocanary::install!(mimalloc, allow_thp = 0);".into()),
         fewer_arenas: false,
+        proven: None,
     })
 }
 
@@ -244,6 +259,20 @@ mod tests {
         };
         assert_eq!((mimalloc("allow_thp"), mimalloc("eager_commit")), (1, 0));
         assert_eq!(of(Flavour::Go, c(9, 0)), []);
+    }
+
+    #[test]
+    fn what_a_search_proved_is_named_with_its_study_unless_the_user_chose_otherwise() {
+        let proven = |variables: &[(&str, &str)]| -> Vec<bool> {
+            let all = of(None, variables, None);
+            all.iter().map(|one| one.proven.is_some_and(|text| text.contains("study winners"))).collect()
+        };
+        // jemalloc, the system's, mimalloc.
+        assert_eq!(proven(&[]), [true, true, false]);
+        assert_eq!(proven(&[("_RJEM_MALLOC_CONF", "tcache:true")]), [false, true, false]);
+        let single = Seen { threads: Some(1), ..Seen::default() };
+        let advice = advice(&sample(None, "madvise"), &Variables::new(), Some(&[Flavour::PlainJemalloc]), &single);
+        assert!(!advice.is_empty() && advice.iter().all(|one| one.proven.is_none()), "{advice:?}");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::page::{Page, Tone};
 use super::process::Process;
 use super::seen::{Libraries, Seen};
 use super::{Effect, Flavour, Variables};
+use allocanary_kernel::mappings::Mappings;
 use allocanary_kernel::terminal::Look;
 use allocanary_kernel::units::{Bytes, Unit};
 
@@ -130,6 +131,10 @@ fn memory(page: &mut Page, process: &Process) {
         bytes(memory.shmem)
     );
     page.item("resident", &kinds, Tone::Plain);
+    if let Some(parts) = &process.parts {
+        page.item("parts", &parts_of(parts), Tone::Plain);
+        page.below(&most_of(parts, process.identity.main.flavour, memory.threads), Tone::Plain);
+    }
     page.item(
         "private",
         &format!("{}; its share of all (PSS) {}", bytes(memory.private), bytes(memory.pss)),
@@ -150,6 +155,41 @@ fn memory(page: &mut Page, process: &Process) {
     );
     page.item("mappings", &text, Tone::Plain);
     page.item("threads", &memory.threads.map_or_else(|| "unknown".into(), |count| count.to_string()), Tone::Plain);
+}
+
+/// The kinds of mappings; they add up to the resident memory.
+fn parts_of(parts: &Mappings) -> String {
+    format!(
+        "{} of the program and its libraries, {} stacks, {} [heap], {} other anonymous, {} shared and other; of [heap] and \
+         anonymous {} in huge pages; not resident: {} in swap",
+        Bytes(parts.program),
+        Bytes(parts.stacks),
+        Bytes(parts.brk),
+        Bytes(parts.heap - parts.brk),
+        Bytes(parts.other),
+        Bytes(parts.huge),
+        Bytes(parts.swap)
+    )
+}
+
+/// Where most of it is, and what that means.
+fn most_of(parts: &Mappings, allocator: Flavour, threads: Option<u64>) -> String {
+    let kinds = [parts.program, parts.stacks, parts.heap, parts.other];
+    let most = kinds.into_iter().max().unwrap_or(0);
+    let said = match kinds.iter().position(|bytes| *bytes == most) {
+        Some(0) => "the program and its libraries: no allocator's setting changes that".to_string(),
+        Some(1) => {
+            let threads = threads.map_or_else(String::new, |threads| format!(" of {threads} threads"));
+            format!("stacks{threads}: no allocator's setting changes that, smaller stacks or fewer threads do")
+        }
+        Some(2) => format!(
+            "heap; from outside, live blocks and what {} keeps look alike: `allocanary run`, `record` and `replay` show \
+             which allocator needs less",
+            allocator.name()
+        ),
+        _ => "shared memory: no allocator's setting changes that".to_string(),
+    };
+    format!("the most, {} of {}, is {said}", Bytes(most), Bytes(parts.rss()))
 }
 
 fn environment(page: &mut Page, remarks: &[Remark], subject: Option<&[Flavour]>) {
@@ -194,6 +234,9 @@ fn changes(page: &mut Page, advice: &[Advice], subject: Option<&[Flavour]>) {
         for (at, reason) in one.reasons.iter().enumerate() {
             page.item(if at == 0 { one.allocator } else { "" }, reason, Tone::Plain);
         }
+        if let Some(proven) = one.proven {
+            page.item("to try", proven, Tone::Plain);
+        }
         page.verbatim(match one.also {
             Some(_) => "# environment: Rust with tikv-jemallocator, then a jemalloc under C's own names",
             None => "# environment",
@@ -221,6 +264,28 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_sentence_says_where_the_most_is() {
+        let of = |[program, stacks, heap, other]: [u64; 4]| {
+            let parts = Mappings { program, stacks, heap, other, ..Mappings::default() };
+            most_of(&parts, Flavour::Glibc, Some(7))
+        };
+        let kib = 1024;
+        assert!(of([4 * kib, kib, kib, kib]).starts_with("the most, 4.00 KiB of 7.00 KiB, is the program"));
+        assert!(of([kib, 4 * kib, kib, kib]).contains("is stacks of 7 threads"));
+        assert!(
+            of([kib, kib, 4 * kib, kib]).contains("is heap; from outside, live blocks and what glibc's malloc keeps")
+        );
+        assert!(of([kib, kib, kib, 4 * kib]).contains("is shared memory"));
+        let heap =
+            Mappings { program: kib, heap: 3 * kib, brk: 2 * kib, huge: kib, swap: 5 * kib, ..Mappings::default() };
+        let said = parts_of(&heap);
+        assert!(
+            said.contains("2.00 KiB [heap], 1.00 KiB other anonymous") && said.ends_with("5.00 KiB in swap"),
+            "{said}"
+        );
+    }
+
+    #[test]
     fn a_page_for_a_quota_fits_80_columns_and_has_no_colours() {
         let variables =
             [("MALLOC_CONF", "narena:1"), ("MALLOC_ARENA_MAX", "2")].map(|(name, value)| (name.into(), value.into()));
@@ -230,6 +295,7 @@ mod tests {
             "  jemalloc    up to 160 arenas: 4 for each of the 40 processors in the affinity",
             "    MALLOC_CONF=narena:1",
             "  wrong       jemalloc has no setting `narena`; perhaps narenas",
+            "  to try      narenas:1,tcache:false: in the workload `server` at 40 cores 79 %",
             "    ENV _RJEM_MALLOC_CONF=background_thread:true,narenas:1",
             "    - name: _RJEM_MALLOC_CONF",
         ] {

@@ -7,12 +7,13 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::Variables;
-use super::elf::{Marks, marks};
+use super::elf::{Signs, marks};
 use super::host::Surroundings;
-use super::identity::{Identity, Part, libc};
+use super::identity::{Identity, ProgramFile, libc};
 use super::links::links;
 use super::seen::{Seen, is_overwritten};
 use crate::error::{Error, Result};
+use allocanary_kernel::mappings::Mappings;
 use allocanary_kernel::sys::line_number;
 
 /// A process.
@@ -28,6 +29,8 @@ pub struct Process {
     pub identity: Identity,
     /// Resident memory by kind, and the number of threads.
     pub memory: Memory,
+    /// Resident memory by kind of mapping; `None` if it may not be read.
+    pub parts: Option<Mappings>,
     /// Its mappings.
     pub maps: Maps,
     /// The variables with which it was started, and the links of its root.
@@ -89,17 +92,22 @@ impl Process {
         let program = fs::read_link(&link).map_err(|error| unreadable(pid, &link, &error))?;
         let program = program.to_string_lossy().into_owned();
         let marks_of_program = look_into(&link).map_err(|error| unreadable(pid, &link, &error))?;
-        let program = Part { path: program, marks: marks_of_program };
+        let program = ProgramFile { path: program, marks: marks_of_program };
         // Paths are relative to the process's own mounts.
         let library = |path: &String| {
             let inside = root.join("root").join(path.trim_start_matches('/'));
             let marks = look_into(&inside).or_else(|_| look_into(Path::new(path))).unwrap_or_default();
-            Part { path: path.clone(), marks }
+            ProgramFile { path: path.clone(), marks }
         };
-        let libraries: Vec<Part> = maps.files.iter().filter(|path| **path != program.path).map(library).collect();
+        let libraries: Vec<ProgramFile> =
+            maps.files.iter().filter(|path| **path != program.path).map(library).collect();
         let rollup = fs::read(root.join("smaps_rollup")).unwrap_or_default();
         let environ = read("environ")?;
+        let parts = Mappings::read(&format!("/proc/{pid}/smaps")).ok().filter(|parts| parts.rss() > 0);
+        // So that the parts add up to it.
+        let rss = parts.map(|parts| parts.rss());
         let memory = Memory::parse(&status, &rollup);
+        let memory = Memory { rss: rss.or(memory.rss), ..memory };
         let seen = Seen {
             threads: memory.threads,
             background_threads: background_threads(&root),
@@ -110,6 +118,7 @@ impl Process {
             pid,
             identity: Identity::of(&program, &libraries),
             memory,
+            parts,
             command: command_line(&read("cmdline").unwrap_or_default()),
             seen,
             variables: variables(&environ).into_iter().chain(links(&root.join("root"))).collect(),
@@ -136,7 +145,7 @@ fn unreadable(pid: u32, path: &Path, error: &std::io::Error) -> Error {
 }
 
 /// The marks in a file; no marks if it is not an ELF file.
-fn look_into(path: &Path) -> std::io::Result<Marks> {
+fn look_into(path: &Path) -> std::io::Result<Signs> {
     Ok(marks(&File::open(path)?)?.unwrap_or_default())
 }
 
@@ -250,6 +259,7 @@ mod tests {
     fn this_process_can_be_looked_at() {
         let own = Process::look_at(std::process::id()).unwrap();
         assert!(own.memory.rss > Some(1 << 20) && own.memory.threads >= Some(1));
+        assert_eq!(own.parts.map(|parts| parts.rss()), own.memory.rss);
         assert!(own.maps.anonymous.0 > 0 && !own.program.is_empty());
         assert_eq!(own.surroundings.cpus.affinity, allocanary_kernel::sys::affinity());
     }
