@@ -1,7 +1,10 @@
 //! Tells the command which features it was built with, so that the cells that it has cargo build have the same; and links
-//! the preloads as shared objects. In a service, which does without the feature `command`, it does nothing.
+//! the preloads as shared objects, and the cells for a fixed address. In a service, which does without the feature
+//! `command`, it does nothing.
 
 use std::path::Path;
+
+const CELLS: [&str; 3] = ["cell-system", "cell-jemalloc", "cell-mimalloc"];
 
 /// The binaries that are loaded into other programs: each is linked as a shared object that exports a list of symbols.
 /// Next to each bin `NAME` of `Cargo.toml` stands its list, `src/preloads/NAME.map` or the common one.
@@ -31,18 +34,30 @@ fn main() {
         ];
         let on: Vec<&str> = all.into_iter().filter(is_on).collect();
         println!("cargo:rustc-env=ALLOCANARY_FEATURES={}", on.join(","));
-        link_preloads();
+        if is_plain_gnu() {
+            link_cells();
+            link_preloads();
+        }
     }
 }
 
-/// The arguments of the linker for each preload. Elsewhere than with glibc, dynamically linked, on these processors,
-/// the same binaries are programs that say what is missing.
-fn link_preloads() {
+/// Whether programs are linked dynamically with glibc, on a processor for which this was tried.
+fn is_plain_gnu() -> bool {
     let target = |name: &str| std::env::var(format!("CARGO_CFG_TARGET_{name}")).unwrap_or_default();
     let is_static = target("FEATURE").split(',').any(|feature| feature == "crt-static");
-    if target("ENV") != "gnu" || is_static || !["x86_64", "aarch64"].contains(&target("ARCH").as_str()) {
-        return;
+    target("ENV") == "gnu" && !is_static && ["x86_64", "aarch64"].contains(&target("ARCH").as_str())
+}
+
+/// A cell is measured from its first line on. Linked for any address, its loader would first read some 60 KiB of
+/// relocations and write some 60 KiB of tables, which its allocator has nothing to do with.
+fn link_cells() {
+    for name in CELLS {
+        println!("cargo:rustc-link-arg-bin={name}=-no-pie");
     }
+}
+
+/// The arguments of the linker for each preload. Elsewhere the same binaries are programs that say what is missing.
+fn link_preloads() {
     println!("cargo:rustc-cfg=shared_object"); // their roots have no main then
     let root = std::env::var("CARGO_MANIFEST_DIR").unwrap_or_default();
     for (name, exported) in PRELOADS {

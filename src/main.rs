@@ -15,9 +15,9 @@ allocanary::install!();
 fn main() -> ExitCode {
     #[cfg(feature = "jemalloc")]
     own_environment::show();
-    // The command runs next to the cells that it measures, so it returns freed pages at once, if the allocator has a
-    // setting for this. It halves the peak memory of rendering a page with a thousand groups.
-    let _ = tuning::set_decay(Pages::Dirty, Some(Duration::ZERO));
+    // The command runs next to the cells that it measures, so it soon returns freed pages, if the allocator has a setting for
+    // this. Not at once: threads that parse a report's rows would spend half of their time on pages that come and go.
+    let _ = tuning::set_decay(Pages::Dirty, Some(Duration::from_millis(100)));
     match commands::carry_out(args::parse()) {
         Ok(code) => code,
         Err(error) => {

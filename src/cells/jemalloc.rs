@@ -1,5 +1,7 @@
 //! `cell-jemalloc`: a cell that is linked with jemalloc and with no other allocator.
 
+mod unwinder;
+
 use std::process::ExitCode;
 
 allocanary::install!(jemalloc);

@@ -1,5 +1,7 @@
 //! `cell-mimalloc`: a cell that is linked with mimalloc and with no other allocator.
 
+mod unwinder;
+
 use std::process::ExitCode;
 
 allocanary::install!(mimalloc);

@@ -1,5 +1,7 @@
 //! `cell-system`: a cell that is linked with the system's malloc and with no other allocator.
 
+mod unwinder;
+
 use std::process::ExitCode;
 
 allocanary::install!(system);

@@ -29,6 +29,7 @@ pub(crate) fn set(text: &[u8]) -> Result<(), &'static str> {
 }
 
 /// The number of processors that the program shall see, if it is not the host's.
+#[inline]
 pub(crate) fn emulated() -> Option<u32> {
     Some(CORES.load(Ordering::Relaxed)).filter(|cores| *cores > 0)
 }

@@ -49,6 +49,13 @@ macro_rules! preload {
 #[macro_export]
 macro_rules! started_by_hand {
     ($say:expr) => {
+        // The unwinder that Rust's standard library asks for, inside: as a library of its own, `libgcc_s.so.1`, it was 100 KiB
+        // of every program's resident memory. Where it was tried, with lld and with GNU ld; a thread that is cancelled is
+        // unwound by the C library's own `libgcc_s`, through frames of ours, which a test does too.
+        #[cfg(target_arch = "x86_64")]
+        #[link(name = "gcc_eh", kind = "static", modifiers = "-bundle")]
+        unsafe extern "C" {}
+
         // The loader of programs: with it the file can be started.
         #[used]
         #[unsafe(link_section = ".interp")]

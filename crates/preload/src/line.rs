@@ -6,15 +6,15 @@ use std::fmt::{self, Write};
 const MOST: usize = 40 << 10;
 
 /// A line that grows in a place of fixed size.
-pub struct Line {
+pub struct JsonLine {
     bytes: [u8; MOST],
     length: usize,
 }
 
-impl Line {
+impl JsonLine {
     /// An empty line.
     pub const fn new() -> Self {
-        Line { bytes: [0; MOST], length: 0 }
+        JsonLine { bytes: [0; MOST], length: 0 }
     }
 
     /// Begins the line anew.
@@ -72,7 +72,7 @@ impl Line {
     }
 }
 
-impl fmt::Write for Line {
+impl fmt::Write for JsonLine {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         self.add(text);
         Ok(())
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn texts_are_json_whatever_is_in_them() {
-        let mut line = Box::new(Line::new());
+        let mut line = Box::new(JsonLine::new());
         line.add_text(b"/usr/bin/a \"b\"\\\n\xff\xc3\xa9");
         line.add_number("n", Some(7));
         line.add_number("m", None);

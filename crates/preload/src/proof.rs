@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use allocanary_allocators::Allocator;
 use allocanary_allocators::allocator::Counters;
 
-use crate::line::Line;
+use crate::line::JsonLine;
 use crate::raw;
 use crate::settings::Problem;
 use crate::this::This;
@@ -26,8 +26,8 @@ struct Proof {
     path: [u8; MOST_PATH],
     allocator: Option<&'static dyn Allocator>,
     /// `,"exe":"/usr/bin/python3"`.
-    exe: Line,
-    line: Line,
+    exe: JsonLine,
+    line: JsonLine,
 }
 
 struct Place(UnsafeCell<Proof>);
@@ -38,8 +38,8 @@ unsafe impl Sync for Place {}
 static PROOF: Place = Place(UnsafeCell::new(Proof {
     path: [0; MOST_PATH],
     allocator: None,
-    exe: Line::new(),
-    line: Line::new(),
+    exe: JsonLine::new(),
+    line: JsonLine::new(),
 }));
 
 /// The process whose end is to be proven; 0 if none is. A child by `vfork` has another id, and its parent's memory.
@@ -100,10 +100,16 @@ unsafe extern "C" fn in_child() {
 }
 
 /// Writes the last line, once. With `counters` the allocator is asked, which takes its locks.
+#[inline]
 pub fn at_exit(counters: bool) {
     let proven = PROVEN.load(Ordering::Acquire);
-    if proven == 0
-        || proven != raw::pid()
+    if proven != 0 {
+        prove_end(proven, counters);
+    }
+}
+
+fn prove_end(proven: i32, counters: bool) {
+    if proven != raw::pid()
         || PROVEN.compare_exchange(proven, 0, Ordering::AcqRel, Ordering::Acquire).is_err()
     {
         return;
@@ -124,7 +130,7 @@ pub fn at_exit(counters: bool) {
     append(&proof.path, line);
 }
 
-fn append(path: &[u8], line: &Line) {
+fn append(path: &[u8], line: &JsonLine) {
     if let Ok(path) = CStr::from_bytes_until_nul(path) {
         raw::append(path, line.bytes()); // who asked for the proof sees that it is missing
     }

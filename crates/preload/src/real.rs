@@ -35,7 +35,9 @@ impl Real {
         Some(unsafe { std::mem::transmute_copy(&found) })
     }
 
+    /// Inline, so that it lies next to what the constructor runs: see [`start`](crate::start::start).
     #[cold]
+    #[inline]
     fn look(&self) -> *mut c_void {
         // SAFETY: the name ends in NUL. The loader's lock is not the allocator's.
         let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };

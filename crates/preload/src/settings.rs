@@ -4,6 +4,7 @@
 
 use std::cell::UnsafeCell;
 use std::ffi::CStr;
+use std::mem::MaybeUninit;
 use std::time::Duration;
 
 use allocanary_allocators::__private::{Value, setting_of};
@@ -17,18 +18,22 @@ const MOST_TEXT: usize = 4096;
 /// The most settings: more than any allocator has.
 const MOST: usize = 64;
 
+/// What is said of one more.
+const FEWER: &str = "wanted at most 64 settings, those of tuned included";
+
 /// The text and the settings in it, for the whole life of the process: a program may write over its variables.
 struct Kept {
     text: [u8; MOST_TEXT],
     settings: [(&'static str, Value); MOST],
 }
 
-struct Place(UnsafeCell<Kept>);
+/// Filled by `read`: with settings in it, the loader would write 64 addresses into every program that has no settings.
+struct Place(UnsafeCell<MaybeUninit<Kept>>);
 
 // SAFETY: only `read` uses it, in the constructor, before there is a second thread.
 unsafe impl Sync for Place {}
 
-static KEPT: Place = Place(UnsafeCell::new(Kept { text: [0; MOST_TEXT], settings: [("", Value::Auto); MOST] }));
+static KEPT: Place = Place(UnsafeCell::new(MaybeUninit::uninit()));
 
 /// The settings of the variable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,6 +66,7 @@ pub unsafe fn read(
 ) -> Result<Settings<'static>, Problem> {
     // SAFETY: the constructor's only call.
     let kept = unsafe { &mut *KEPT.0.get() };
+    let kept = kept.write(Kept { text: [0; MOST_TEXT], settings: [("", Value::Auto); MOST] });
     let Some(place) = kept.text.get_mut(..text.len()) else {
         return Err(Problem { part: "", wanted: "wanted at most 4096 bytes" });
     };
@@ -69,7 +75,9 @@ pub unsafe fn read(
         return Err(Problem { part: "", wanted: "wanted UTF-8" });
     };
     let (mut count, idle) = parse(text, table, &mut kept.settings)?;
-    add_missing(default.as_slice(), &mut kept.settings, &mut count);
+    if !add_missing(default.as_slice(), &mut kept.settings, &mut count) {
+        return Err(Problem { part: text, wanted: FEWER });
+    }
     Ok(Settings { allocator: &kept.settings[..count], idle })
 }
 
@@ -106,16 +114,16 @@ pub fn table_of(allocator: &str) -> Option<Table> {
     }
 }
 
-/// Adds the settings that are not there by name, as long as there is space.
-fn add_missing(settings: &[(&'static str, Value)], place: &mut [(&'static str, Value)], count: &mut usize) {
-    for setting in settings {
-        if !place[..*count].iter().any(|(name, _)| *name == setting.0)
-            && let Some(free) = place.get_mut(*count)
-        {
-            *free = *setting;
-            *count += 1;
+/// Adds the settings that are not there by name. Whether there was space for all of them.
+fn add_missing(settings: &[(&'static str, Value)], place: &mut [(&'static str, Value)], count: &mut usize) -> bool {
+    settings.iter().all(|setting| {
+        if place[..*count].iter().any(|(name, _)| *name == setting.0) {
+            return true;
         }
-    }
+        let free = place.get_mut(*count).map(|free| *free = *setting);
+        *count += usize::from(free.is_some());
+        free.is_some()
+    })
 }
 
 /// Checks a text before a preload gets it. Keeps a copy for the life of the process.
@@ -147,11 +155,11 @@ fn parse(
             continue;
         }
         let setting = setting_of(name, value, table.settings).map_err(wrong)?;
-        *place.get_mut(count).ok_or(wrong("wanted at most 64 settings"))? = setting;
+        *place.get_mut(count).ok_or(wrong(FEWER))? = setting;
         count += 1;
     }
-    if tuned {
-        add_missing(table.tuned, place, &mut count);
+    if tuned && !add_missing(table.tuned, place, &mut count) {
+        return Err(Problem { part: "tuned", wanted: FEWER });
     }
     Ok((count, idle))
 }
@@ -212,6 +220,7 @@ mod tests {
             ("idle=2h", "idle=2h", "wanted keep"),
             ("idle=100", "idle=100", "wanted keep"),
             ("mxfast=1,mxfast=1,mxfast=1,mxfast=1", "mxfast=1", "at most"),
+            ("tuned,mxfast=1,mxfast=1", "tuned", "at most"),
         ] {
             let problem = of(text).unwrap_err();
             assert!(problem.part == part && problem.wanted.contains(wanted), "{text}: {problem:?}");

@@ -23,6 +23,9 @@ unsafe extern "C" {
 
 /// Runs before any code of the program or of another library, and allocates nothing.
 ///
+/// What it calls where no variable is set is inline: it then lies in the binary's own object file, next to `malloc`. The kernel
+/// maps 64 KiB of the file around each page that is run.
+///
 /// # Safety
 ///
 /// `variables` are the process's, and this is its first constructor.
@@ -46,7 +49,7 @@ pub unsafe fn start(this: &'static This, variables: *mut *mut c_char) {
     let rule = this.allocator.per_core().filter(|_| this.allocator.name() == "system");
     let default = rule.zip(cores::emulated()).map(|(rule, cores)| ("arena_max", Value::Number(rule.on(cores))));
     let settings = match variable(settings::VARIABLE) {
-        // Nothing is read where there is nothing: each function that runs here brings 64 KiB of the file into memory.
+        // Nothing is read where there is nothing: see above.
         None if default.is_none() => Ok(Settings::default()),
         // SAFETY: the only call, in the constructor.
         text => unsafe { settings::read(text.unwrap_or_default(), &this.table, default) },

@@ -46,6 +46,7 @@ pub(crate) fn turn_on(this: &'static This, every: Duration) {
 }
 
 /// Finds the next library's functions: a signal handler may be the first to call one, and must not look for it.
+#[inline]
 pub(crate) fn find() {
     fds::REAL.find();
     sleeps::REAL.find();
@@ -111,6 +112,7 @@ macro_rules! reals {
         pub(crate) static REAL: Reals = Reals { $($name: crate::real::Real::new($text),)* };
         impl Reals {
             /// Looks all of them up.
+            #[inline]
             pub(crate) fn find(&self) {
                 $(self.$name();)*
             }
