@@ -4,7 +4,7 @@ use crate::summary::Findings;
 use allocanary_kernel::terminal::Look;
 
 /// A way to show findings.
-pub struct Report {
+pub struct ReportFormat {
     /// Its name for `--format`.
     pub name: &'static str,
     /// Its purpose, in one line.

@@ -2,10 +2,11 @@
 
 use super::words;
 use crate::summary::anatomy::{Anatomy, PARTS, Part};
-use crate::summary::{Line, Panel};
+use crate::summary::{Axis, Line, Panel};
+use allocanary_cell::workload::Phase;
 
 /// The letter of each part in a bar of text, in the order of [`PARTS`].
-pub const LETTERS: [char; PARTS.len()] = ['P', 'S', 'L', 'R', 'C', 'F', 'D', 'M', 'A', 'H', 'O', '?'];
+pub const LETTERS: [char; PARTS.len()] = ['P', 'S', 'L', 'R', 'C', 'F', 'D', 'M', 'A', 'H', 'O', 'N', '?'];
 
 /// The anatomies of a column, by line. Empty if no row of the column has one.
 pub fn at(panel: &Panel, column: usize) -> Vec<(usize, &Line, Anatomy)> {
@@ -13,11 +14,24 @@ pub fn at(panel: &Panel, column: usize) -> Vec<(usize, &Line, Anatomy)> {
     panel.lines.iter().enumerate().filter_map(|(at, line)| Some((at, line, found(line)?))).collect()
 }
 
+/// `where the memory is when idle, at 64 threads`.
+pub fn heading(panel: &Panel, column: usize, found: &[(usize, &Line, Anatomy)]) -> String {
+    let when = match found.first().map(|(_, _, anatomy)| anatomy.phase) {
+        Some(Phase::Peak) => "near the peak",
+        _ => "when idle",
+    };
+    match panel.axis {
+        Axis::Program => format!("where the memory is {when}"),
+        axis => format!("where the memory is {when}, at {}", words::column(axis, panel.columns[column])),
+    }
+}
+
 /// The part with the most memory among those that the allocator decides, if it is at least a quarter of all:
 /// `Some 38.2 of jemalloc's 80.1 MiB are in the caches of 64 idle threads.`
 pub fn sentence(candidate: &str, anatomy: &Anatomy) -> Option<String> {
-    let decided = [Part::Rounding, Part::Caches, Part::Inside, Part::Dirty, Part::Muzzy, Part::Own, Part::Huge];
-    let most = decided.into_iter().max_by(|a, b| anatomy.get(*a).total_cmp(&anatomy.get(*b)))?;
+    let of_the_allocator = [Part::Rounding, Part::Caches, Part::Inside, Part::Dirty, Part::Muzzy, Part::Own];
+    let decided = of_the_allocator.into_iter().chain([Part::Huge, Part::Heap]);
+    let most = decided.max_by(|a, b| anatomy.get(*a).total_cmp(&anatomy.get(*b)))?;
     if anatomy.get(most) < anatomy.rss / 4.0 {
         return None;
     }
@@ -30,17 +44,25 @@ pub fn sentence(candidate: &str, anatomy: &Anatomy) -> Option<String> {
         Part::Dirty => "in freed pages that it keeps".into(),
         Part::Muzzy => "in freed pages that the kernel may take".into(),
         Part::Own => "in its own structures".into(),
+        Part::Heap => "heap: from outside, live blocks and what the allocator keeps look alike".into(),
+        _ if !anatomy.is_divided => "heap in huge pages: from outside, live blocks and padding look alike".into(),
         _ => "padding of huge pages: nobody asked for it".into(),
     };
     let (part, all) = (words::mebibytes(anatomy.get(most)), words::mebibytes(anatomy.rss));
-    Some(format!("Some {part} of {candidate}'s {all} MiB are {place}."))
+    let exit = anatomy.at_exit.map_or(String::new(), |(blocks, had)| {
+        let (blocks, had) = (words::mebibytes(blocks), words::mebibytes(had));
+        format!(
+            " At the program's exit it counted {blocks} MiB in blocks, those in thread caches included, of {had} MiB."
+        )
+    });
+    Some(format!("Some {part} of {candidate}'s {all} MiB are {place}.{exit}"))
 }
 
 /// The parts with at least 0.05 MiB, the largest first: `C 38.2, D 22.8`.
 pub fn figures(anatomy: &Anatomy) -> String {
     let mut parts: Vec<(f64, char)> =
         PARTS.iter().zip(LETTERS).map(|(part, letter)| (anatomy.get(*part), letter)).collect();
-    parts.retain(|(bytes, _)| bytes.abs() >= 0.05 * f64::from(1 << 20));
+    parts.retain(|(bytes, _)| is_much(*bytes));
     parts.sort_by(|a, b| b.0.total_cmp(&a.0));
     let parts: Vec<String> =
         parts.iter().map(|(bytes, letter)| format!("{letter} {}", words::mebibytes(*bytes))).collect();
@@ -66,17 +88,25 @@ pub fn key(anatomies: &[(usize, &Line, Anatomy)]) -> String {
 
 /// As [`key`].
 pub fn key_of(anatomies: &[Anatomy]) -> String {
-    let some = |part: Part| {
-        let least = 0.05 * f64::from(1 << 20);
-        anatomies.iter().find(|anatomy| anatomy.get(part).abs() >= least)
-    };
+    named(anatomies).into_iter().map(|(_, letter, name)| format!("{letter} {name}")).collect::<Vec<_>>().join("; ")
+}
+
+/// The parts of which some candidate has at least 0.05 MiB, each with its letter and its name.
+pub fn named(anatomies: &[Anatomy]) -> Vec<(Part, char, String)> {
+    let some = |part: Part| anatomies.iter().find(|anatomy| is_much(anatomy.get(part)));
     let named = PARTS.iter().zip(LETTERS).filter_map(|(part, letter)| {
-        // Where some allocators tell two parts apart and others do not, the key has both names.
+        // Where some allocators tell two parts apart and others do not, there are two names.
         let first = some(*part)?.name(*part);
         let other = anatomies.iter().map(|anatomy| anatomy.name(*part)).find(|name| *name != first);
-        Some(format!("{letter} {first}{}", other.map_or(String::new(), |other| format!(" (or {other})"))))
+        let other = other.map_or(String::new(), |other| format!(" (or {other})"));
+        Some((*part, letter, format!("{first}{other}")))
     });
-    named.collect::<Vec<_>>().join("; ")
+    named.collect()
+}
+
+/// Whether it is at least 0.05 MiB: less is not shown.
+pub fn is_much(bytes: f64) -> bool {
+    bytes.abs() >= 0.05 * f64::from(1 << 20)
 }
 
 #[cfg(test)]
@@ -99,6 +129,10 @@ mod tests {
         assert_eq!(said, "Some 50.0 of jemalloc's 80.0 MiB are in the caches of 64 idle threads.");
         assert_eq!(figures(&cached), "C 50.0, R 22.0, P 4.00, L 4.00");
         assert_eq!(bar(&cached, 20), "PLRRRRRRCCCCCCCCCCCC");
+        let outside = anatomy(&[("program_bytes", 4), ("heap_rss_bytes", 76)]);
+        let said = sentence("own", &outside).unwrap();
+        assert!(said.starts_with("Some 76.0 of own's 80.0 MiB are heap: from outside"), "{said}");
+        assert_eq!(bar(&outside, 20), "PNNNNNNNNNNNNNNNNNNN");
         let even = anatomy(&[("program_bytes", 4), ("heap_rss_bytes", 5), ("held_bytes", 5), ("dirty_bytes", 0)]);
         assert_eq!(sentence("x", &even), None, "no part is a quarter of all");
         assert_eq!(bar(&even, 40).len(), 40);

@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use super::markup::{self, escaped, prose};
 use super::{answer, figures, pictures::palette, words};
-use crate::report::Report;
+use crate::report::ReportFormat;
 use crate::summary::{Findings, Panel, Section};
 use allocanary_kernel::terminal::Look;
 use allocanary_kernel::units::{Unit, show_time};
 
 /// The report.
-pub const REPORT: Report = Report { name: "html", about: "one page with pictures that opens offline", render };
+pub const REPORT: ReportFormat =
+    ReportFormat { name: "html", about: "one page with pictures that opens offline", render };
 
 pub const STYLE: &str = include_str!("html/style.css");
 

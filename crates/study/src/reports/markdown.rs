@@ -1,12 +1,12 @@
 //! `markdown`: tables for a README, a pull request or an issue. In: findings. Out: GitHub's Markdown.
 
-use super::{answer, figures, paste, words};
-use crate::report::Report;
-use crate::summary::{Findings, PRICE, Panel, Section};
+use super::{anatomies, answer, figures, paste, words};
+use crate::report::ReportFormat;
+use crate::summary::{Anatomy, Findings, PRICE, Panel, Section};
 use allocanary_kernel::terminal::Look;
 
 /// The report.
-pub const REPORT: Report = Report { name: "markdown", about: "tables for a pull request", render };
+pub const REPORT: ReportFormat = ReportFormat { name: "markdown", about: "tables for a pull request", render };
 
 fn render(findings: &Findings, _look: &Look) -> String {
     let mut out = String::new();
@@ -55,6 +55,7 @@ fn whole(panel: &Panel) -> String {
     }
     out.push_str(&verdicts(panel));
     out.push_str(&price(panel));
+    out.push_str(&anatomy(panel));
     out.push('\n');
     out
 }
@@ -81,6 +82,12 @@ fn own(section: &Section) -> String {
     if !settled.is_empty() {
         settled.iter().for_each(|line| out.push_str(&format!("- {}\n", escaped(line))));
         out.push('\n');
+    }
+    for panel in &section.panels {
+        let table = anatomy(panel);
+        if !table.is_empty() {
+            out.push_str(&format!("{}\n", table.trim_start()));
+        }
     }
     out
 }
@@ -130,6 +137,41 @@ fn price(panel: &Panel) -> String {
     let heads = PRICE.join(" | ");
     let first = code(&first.candidate);
     format!("\nThe price at {at}, against {first}:\n\n| candidate | {heads} |\n|---|---|---|---|\n{rows}")
+}
+
+/// Where the memory is at the largest column: the parts of the process with the median resident memory.
+fn anatomy(panel: &Panel) -> String {
+    let Some(last) = panel.columns.len().checked_sub(1) else { return String::new() };
+    let found = anatomies::at(panel, last);
+    if found.is_empty() {
+        return String::new();
+    }
+    let all: Vec<Anatomy> = found.iter().map(|(_, _, anatomy)| *anatomy).collect();
+    let parts = anatomies::named(&all);
+    let untouched = all.iter().any(|anatomy| anatomies::is_much(anatomy.never_touched));
+    let heads = parts.iter().map(|(_, _, name)| name.as_str());
+    let heads: Vec<&str> = heads.chain(untouched.then_some("never touched, not resident")).collect();
+    let heading = escaped(&format!("{}: {}", panel.title, anatomies::heading(panel, last, &found)));
+    let mut out = format!("\n{heading}, in MiB, of the process with the median resident memory:\n\n");
+    out.push_str(&format!(
+        "| candidate | resident | {} |\n|---|--:|{}\n",
+        heads.join(" | "),
+        "--:|".repeat(heads.len())
+    ));
+    for (_, line, anatomy) in &found {
+        let figures = parts.iter().map(|(part, _, _)| anatomy.get(*part));
+        let figures = figures.chain(untouched.then_some(anatomy.never_touched));
+        let cell = |bytes: f64| if anatomies::is_much(bytes) { words::mebibytes(bytes) } else { String::new() };
+        let cells: Vec<String> = figures.map(cell).collect();
+        let (name, rss) = (code(&line.candidate), words::mebibytes(anatomy.rss));
+        out.push_str(&format!("| {name} | {rss} | {} |\n", cells.join(" | ")));
+    }
+    let said = found.iter().filter_map(|(_, line, anatomy)| anatomies::sentence(&line.candidate, anatomy));
+    let said = said.collect::<Vec<_>>().join(" ");
+    if !said.is_empty() {
+        out.push_str(&format!("\n{}\n", escaped(&said)));
+    }
+    out
 }
 
 fn verdicts(panel: &Panel) -> String {

@@ -16,13 +16,13 @@ pub mod words;
 
 pub use pictures::front;
 
-use crate::report::Report;
+use crate::report::ReportFormat;
 
 /// Every report. A terminal shows the first.
-pub const ALL: &[&Report] = &[&table::REPORT, &markdown::REPORT, &csv::REPORT, &html::REPORT];
+pub const ALL: &[&ReportFormat] = &[&table::REPORT, &markdown::REPORT, &csv::REPORT, &html::REPORT];
 
 /// The report of that name.
-pub fn find(name: &str) -> Option<&'static Report> {
+pub fn find(name: &str) -> Option<&'static ReportFormat> {
     ALL.iter().copied().find(|report| report.name == name)
 }
 

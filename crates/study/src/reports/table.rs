@@ -7,13 +7,13 @@ mod price;
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, LineStyle, Table, TableStyle};
 
 use super::{figures, paste, words};
-use crate::report::Report;
+use crate::report::ReportFormat;
 use crate::summary::{Comparison, Findings, Panel, Section, Verdict};
 use allocanary_kernel::terminal::{self, Look};
 use allocanary_kernel::units::Unit;
 
 /// The report.
-pub const REPORT: Report = Report { name: "table", about: "tables and verdicts for a terminal", render };
+pub const REPORT: ReportFormat = ReportFormat { name: "table", about: "tables and verdicts for a terminal", render };
 
 fn render(findings: &Findings, look: &Look) -> String {
     let mut out = String::new();
@@ -27,7 +27,9 @@ fn render(findings: &Findings, look: &Look) -> String {
         if section.is_program() {
             let metrics: Vec<&'static str> = section.about.metrics.iter().map(|metric| metric.name).collect();
             section.panels.iter().for_each(|panel| out.push_str(&price::figures(panel, &metrics, "", look)));
-            out.push_str(&format!("{}\n\n", wrapped(&figures::meanings(section), look)));
+            out.push_str(&format!("{}\n", wrapped(&figures::meanings(section), look)));
+            section.panels.iter().for_each(|panel| out.push_str(&anatomy::anatomy(panel, look)));
+            out.push('\n');
             for (heading, lines) in paste::proposals(section) {
                 out.push_str(&format!("{}\n", bold(&wrapped(&heading, look), look)));
                 lines.iter().for_each(|line| out.push_str(&format!("  {line}\n")));
@@ -42,6 +44,10 @@ fn render(findings: &Findings, look: &Look) -> String {
             out.push_str(&format!("{}\n", wrapped(&figures::meanings(section), look)));
             for line in figures::settled(section) {
                 out.push_str(&format!("{}\n", wrapped(&line, look)));
+            }
+            // The bars of many panels are for a page: a terminal shows those of one, as a replay has.
+            if let [panel] = section.panels.as_slice() {
+                out.push_str(&anatomy::anatomy(panel, look));
             }
             out.push('\n');
         }

@@ -9,7 +9,7 @@ use super::pictures::canvas::{Canvas, Side, spread};
 use super::pictures::palette;
 use super::pictures::scale::Scale;
 use allocanary_kernel::units::{Unit, show_duration};
-use allocanary_trace::info::{Info, Point};
+use allocanary_trace::info::{CurvePoint, Info};
 
 /// The classes of sizes that the picture of live bytes by size shows.
 const SHOWN_CLASSES: usize = 5;
@@ -173,7 +173,7 @@ fn legend(classes: &[(usize, String)]) -> String {
 
 fn pictures(info: &Info) -> String {
     let classes = shown_classes(info);
-    let over = |value: &dyn Fn(&Point) -> f64| -> Vec<(f64, f64)> {
+    let over = |value: &dyn Fn(&CurvePoint) -> f64| -> Vec<(f64, f64)> {
         info.curve.iter().map(|point| (point.nanos as f64 / 1e3, value(point))).collect()
     };
     let mut memory = vec![(0, over(&|point| point.live as f64))];
@@ -324,14 +324,14 @@ fn threads(info: &Info) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use allocanary_trace::builder::TraceBuilder;
     use allocanary_trace::coder::{Event, How};
     use allocanary_trace::info::info;
     use allocanary_trace::reader::Trace;
-    use allocanary_trace::sample::Sample;
 
     #[test]
     fn a_page_shows_what_the_trace_tells() {
-        let mut sample = Sample::new(4096);
+        let mut sample = TraceBuilder::new(4096);
         for at in 0..4000_u64 {
             // 1000 bytes that stay, and 100 (104 in the trace) that another thread frees.
             let address = 0x10_0000 + at * 2048;

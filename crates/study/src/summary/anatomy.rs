@@ -7,6 +7,9 @@
 //! caches are filled with blocks that the thread then does not use; pages hold more blocks than are used; the allocator
 //! prepares structures. If the count is smaller, the rest is padding of huge pages, or freed pages if the allocator does
 //! not count these (mimalloc), or else it is unexplained.
+//!
+//! Of the user's program there is only the kernel's side: its heap is one part. A program that ends is never idle; its
+//! parts are those of a moment near its peak.
 
 use allocanary_cell::sample::Answer;
 use allocanary_cell::workload::Phase;
@@ -36,12 +39,14 @@ pub enum Part {
     Huge,
     /// Shared mappings.
     Other,
+    /// The heap of a program that is seen from outside: live blocks, and all that the allocator keeps.
+    Heap,
     /// What none of these counts.
     Unexplained,
 }
 
 /// Every part, in the order of a bar: the bottom first.
-pub const PARTS: [Part; 12] = [
+pub const PARTS: [Part; 13] = [
     Part::Program,
     Part::Stacks,
     Part::Live,
@@ -53,8 +58,30 @@ pub const PARTS: [Part; 12] = [
     Part::Own,
     Part::Huge,
     Part::Other,
+    Part::Heap,
     Part::Unexplained,
 ];
+
+impl Part {
+    /// Its name in a file for programs.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Part::Program => "program",
+            Part::Stacks => "stacks",
+            Part::Live => "live",
+            Part::Rounding => "rounding",
+            Part::Caches => "caches",
+            Part::Inside => "inside",
+            Part::Dirty => "dirty",
+            Part::Muzzy => "muzzy",
+            Part::Own => "own",
+            Part::Huge => "huge",
+            Part::Other => "other",
+            Part::Heap => "heap",
+            Part::Unexplained => "unexplained",
+        }
+    }
+}
 
 /// An anatomy adds up if at most this share of the resident memory is unexplained.
 pub const TOLERANCE: f64 = 0.02;
@@ -62,7 +89,9 @@ pub const TOLERANCE: f64 = 0.02;
 /// The parts of a process's resident memory, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Anatomy {
-    /// Its resident memory when idle, by the kernel's exact count.
+    /// The moment: idle, or near the peak.
+    pub phase: Phase,
+    /// Its resident memory at that moment, by the kernel's exact count.
     pub rss: f64,
     /// Its threads.
     pub threads: u32,
@@ -72,30 +101,44 @@ pub struct Anatomy {
     pub caches_are_known: bool,
     /// Whether freed pages are counted. If not, [`Part::Dirty`] is what is left, with the allocator's own structures.
     pub dirty_is_known: bool,
+    /// Whether the allocator says what its memory is for. If not, it is in [`Part::Heap`].
+    pub is_divided: bool,
+    /// What a program's preload counted at its exit, if the heap is not divided: in blocks, and all that it had.
+    pub at_exit: Option<(f64, f64)>,
     bytes: [f64; PARTS.len()],
 }
 
 impl Anatomy {
     /// The anatomy of a row; `None` if the row lacks the readings, as rows of earlier versions do.
     pub fn of(answer: &Answer, threads: u32) -> Option<Anatomy> {
-        let reading = |name: &str| answer.reading(name, Phase::Idle).map(|bytes| bytes as f64);
+        let has = |phase: &Phase| answer.reading("program_bytes", *phase).is_some();
+        let phase = [Phase::Idle, Phase::Peak].into_iter().find(has)?;
+        let reading = |name: &str| answer.reading(name, phase).map(|bytes| bytes as f64);
         let part = |name: &str| reading(name).unwrap_or(0.0);
         let (program, stacks, heap) = (reading("program_bytes")?, part("stack_bytes"), reading("heap_rss_bytes")?);
-        let held = reading("held_bytes")?;
-        let live = (answer.live(Phase::Idle)? as f64).min(held);
+        let huge = part("heap_huge_bytes").min(heap);
+        let held = reading("held_bytes");
+        let live = answer.live(phase).unwrap_or(0) as f64;
+        let live = held.map_or(0.0, |held| live.min(held));
+        // glibc does not know which of its memory is resident.
+        let had = reading("heap_resident_bytes").or(reading("heap_active_bytes"));
+        let exit = reading("heap_allocated_bytes").zip(had);
         let mut found = Anatomy {
+            phase,
             rss: program + stacks + heap + part("other_bytes"),
             threads,
             never_touched: 0.0,
             caches_are_known: reading("cached_bytes").is_some(),
             dirty_is_known: reading("dirty_bytes").is_some(),
+            is_divided: held.is_some(),
+            at_exit: exit.filter(|_| held.is_none()),
             bytes: [0.0; PARTS.len()],
         };
         for (at, bytes) in [
             (Part::Program, program),
             (Part::Stacks, stacks),
             (Part::Live, live),
-            (Part::Rounding, held - live),
+            (Part::Rounding, held.unwrap_or(0.0) - live),
             (Part::Caches, part("cached_bytes")),
             (Part::Inside, part("inside_bytes")),
             (Part::Dirty, part("dirty_bytes")),
@@ -105,7 +148,12 @@ impl Anatomy {
         ] {
             found.bytes[at as usize] = bytes;
         }
-        found.settle(part("heap_huge_bytes"));
+        if found.is_divided {
+            found.settle(huge);
+        } else {
+            found.bytes[Part::Huge as usize] = huge;
+            found.bytes[Part::Heap as usize] = heap - huge;
+        }
         Some(found)
     }
 
@@ -161,8 +209,10 @@ impl Anatomy {
             Part::Dirty => "freed pages, structures",
             Part::Muzzy => "freed lazily (muzzy)",
             Part::Own => "allocator's structures",
-            Part::Huge => "huge-page padding",
+            Part::Huge if self.is_divided => "huge-page padding",
+            Part::Huge => "heap in huge pages",
             Part::Other => "other mappings",
+            Part::Heap => "heap, not divided",
             Part::Unexplained => "unexplained",
         }
     }
@@ -237,6 +287,26 @@ mod tests {
         let found = Anatomy::of(&answer(30, &[("program_bytes", 1), ("heap_rss_bytes", 9), ("held_bytes", 9)]), 1);
         assert_eq!(found.map(|found| mebibytes(&found, Part::Live)), Some(9.0));
         assert_eq!(Anatomy::of(&answer(1, &[("rss_bytes", 9)]), 1), None, "a row of an earlier version");
+    }
+
+    #[test]
+    fn a_program_that_is_seen_from_outside_has_a_heap_that_is_not_divided() {
+        let seen = [("program_bytes", 3), ("stack_bytes", 1), ("heap_rss_bytes", 20), ("other_bytes", 2)];
+        let mut row = answer(0, &[&seen[..], &[("heap_huge_bytes", 6)]].concat());
+        for phase in [Phase::Idle, Phase::Peak] {
+            row.phases = vec![phase];
+            let found = Anatomy::of(&row, 0).unwrap();
+            assert_eq!((found.phase, found.sum(), found.rss), (phase, (26 * MIB) as f64, (26 * MIB) as f64));
+            assert_eq!((mebibytes(&found, Part::Heap), mebibytes(&found, Part::Huge)), (14.0, 6.0));
+            assert!(found.adds_up() && found.get(Part::Live) == 0.0 && found.name(Part::Huge) == "heap in huge pages");
+        }
+        assert_eq!(Anatomy::of(&row, 0).unwrap().at_exit, None);
+        for (name, mebibytes) in [("heap_allocated_bytes", 5), ("heap_active_bytes", 9)] {
+            row.readings.insert(name.into(), vec![Some(mebibytes * MIB)]);
+        }
+        assert_eq!(Anatomy::of(&row, 0).unwrap().at_exit, Some(((5 * MIB) as f64, (9 * MIB) as f64)));
+        row.phases = vec![Phase::Start];
+        assert_eq!(Anatomy::of(&row, 0), None);
     }
 
     #[test]

@@ -8,23 +8,23 @@ use allocanary_kernel::rng::Rng;
 
 /// A distribution of resident memory.
 #[derive(Clone, Copy, Debug)]
-struct Shape {
+struct Distribution {
     /// The mean of the part above the minimum, as a share of the minimum: a tail to the right.
     tail: f64,
     /// Values are multiples of this share of the minimum, so that many are tied: pages, huge pages, whole arenas.
     step: f64,
 }
 
-const SHAPES: [Shape; 6] = [
-    Shape { tail: 0.005, step: 0.0002 },
-    Shape { tail: 0.02, step: 0.0002 },
-    Shape { tail: 0.02, step: 0.01 },
-    Shape { tail: 0.1, step: 0.0002 },
-    Shape { tail: 0.1, step: 0.05 },
-    Shape { tail: 0.5, step: 0.01 },
+const DISTRIBUTIONS: [Distribution; 6] = [
+    Distribution { tail: 0.005, step: 0.0002 },
+    Distribution { tail: 0.02, step: 0.0002 },
+    Distribution { tail: 0.02, step: 0.01 },
+    Distribution { tail: 0.1, step: 0.0002 },
+    Distribution { tail: 0.1, step: 0.05 },
+    Distribution { tail: 0.5, step: 0.01 },
 ];
 
-impl Shape {
+impl Distribution {
     fn sample(self, count: usize, times: f64, rng: &mut Rng) -> Vec<f64> {
         let one = || {
             let uniform = ((rng.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
@@ -36,7 +36,7 @@ impl Shape {
 }
 
 /// The number of verdicts (better, worse, equal) over `pairs` random pairs with the true ratio `times`.
-fn verdicts(shape: Shape, n: usize, times: f64, pairs: usize) -> [usize; 3] {
+fn verdicts(shape: Distribution, n: usize, times: f64, pairs: usize) -> [usize; 3] {
     let seed = (shape.tail * 1e6 + shape.step * 1e4 + times * 1e3) as u64 + n as u64;
     let mut rng = Rng::part(2018, seed);
     let mut group = |times: f64| {
@@ -66,7 +66,7 @@ fn verdicts_are_false_in_at_most_five_percent_and_ten_percent_more_are_seen() {
     let share = |count: usize| count as f64 / PAIRS as f64;
     // The minimum share of pairs 10 % apart that are called worse, by shape, with five and with ten samples.
     let power = [[0.99, 0.99], [0.95, 0.99], [0.95, 0.99], [0.30, 0.70], [0.20, 0.48], [0.03, 0.08]];
-    for (shape, power) in SHAPES.into_iter().zip(power) {
+    for (shape, power) in DISTRIBUTIONS.into_iter().zip(power) {
         for (n, power) in [5, 10].into_iter().zip(power) {
             let [better, worse, _] = verdicts(shape, n, 1.0, PAIRS);
             assert!(share(better + worse) <= FIVE_PERCENT, "{shape:?}, {n}: {better} better, {worse} worse");
@@ -82,7 +82,7 @@ fn verdicts_are_false_in_at_most_five_percent_and_ten_percent_more_are_seen() {
 #[test]
 fn what_lies_just_outside_the_margin_is_seldom_called_equal() {
     const PAIRS: usize = 2000;
-    for shape in &SHAPES[..2] {
+    for shape in &DISTRIBUTIONS[..2] {
         for n in [5, 10, 20] {
             let [_, _, equal] = verdicts(*shape, n, 1.0 + MARGIN + 0.0005, PAIRS);
             assert!(equal as f64 / PAIRS as f64 <= FIVE_PERCENT, "{shape:?}, {n}: {equal} called equal");

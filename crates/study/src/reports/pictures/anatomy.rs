@@ -20,8 +20,7 @@ pub fn anatomy(panel: &Panel, column: usize) -> Option<Picture> {
     if found.is_empty() || most.is_nan() || most <= 0.0 {
         return None;
     }
-    let at = words::column(panel.axis, panel.columns[column]);
-    let title = format!("Where the memory is at {at}");
+    let title = anatomies::heading(panel, column, &found).replacen('w', "W", 1);
     let mut body = String::new();
     for (row, (line, candidate, anatomy)) in found.iter().enumerate() {
         let top = 8.0 + row as f64 * ROW;

@@ -1,5 +1,7 @@
 //! Where each candidate's memory is. In: a panel. Out: a bar of letters for each candidate, with figures.
 
+use std::cmp::Ordering;
+
 use super::{bold, wrapped};
 use crate::reports::{anatomies, words};
 use crate::summary::anatomy::Part;
@@ -13,13 +15,12 @@ pub fn anatomy(panel: &Panel, look: &Look) -> String {
     if found.is_empty() {
         return String::new();
     }
-    let at = words::column(panel.axis, panel.columns[last]);
-    let title = format!("{}: where the memory is when idle, at {at} (MiB)", panel.title);
+    let title = format!("{}: {} (MiB)", panel.title, anatomies::heading(panel, last, &found));
     let mut out = format!("\n{}\n", bold(&wrapped(&title, look), look));
     let inner = Look { width: look.width - 2, ..*look };
     for (_, line, anatomy) in &found {
         let untouched = words::mebibytes(anatomy.never_touched);
-        let untouched = match anatomy.never_touched >= 0.05 * f64::from(1 << 20) {
+        let untouched = match anatomies::is_much(anatomy.never_touched) {
             true => format!("; {untouched} more are reserved, and were never touched"),
             false => String::new(),
         };
@@ -30,8 +31,9 @@ pub fn anatomy(panel: &Panel, look: &Look) -> String {
         let rss = words::mebibytes(anatomy.rss);
         out.push_str(&format!("{}\n  {bar}\n  {figures}\n", wrapped(&format!("{} {rss}", line.candidate), look)));
     }
-    let caches = |anatomy: &Anatomy| anatomy.get(Part::Caches);
-    let most = found.iter().max_by(|a, b| caches(&a.2).total_cmp(&caches(&b.2)));
+    // The one with the fullest thread caches, or with the most memory where nobody counts these.
+    let most = |anatomy: &Anatomy| (anatomy.get(Part::Caches), anatomy.rss);
+    let most = found.iter().max_by(|a, b| most(&a.2).partial_cmp(&most(&b.2)).unwrap_or(Ordering::Equal));
     let sentence = most.and_then(|(_, line, anatomy)| anatomies::sentence(&line.candidate, anatomy));
     out.push_str(&format!("{}\n", wrapped(&anatomies::key(&found), look)));
     out + &sentence.map_or(String::new(), |sentence| wrapped(&sentence, look) + "\n")

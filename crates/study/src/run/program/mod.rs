@@ -14,7 +14,7 @@ mod tree;
 mod watch;
 
 pub use figures::Wanted;
-pub use group::Limits;
+pub use group::ContainerLimits;
 pub use launcher::{Launcher, Recorded, Recorder, check, limits};
 pub use ready::Ready;
 
@@ -42,7 +42,7 @@ pub const SETTLE: Duration = Duration::from_secs(5);
 const CLEANING: Duration = Duration::from_secs(10);
 
 /// Where one run happens, and with what.
-pub struct Place<'a> {
+pub struct RunContext<'a> {
     /// The cell.
     pub cell: &'a Cell,
     /// Its program, with its port and folder filled in.
@@ -81,7 +81,7 @@ fn fail<T>(kind: FailureKind, text: impl Into<String>) -> Result<T, Failure> {
     Err(Failure { kind, text: text.into() })
 }
 
-impl Place<'_> {
+impl RunContext<'_> {
     fn around<'b>(&'b self, flag: &'b str, text: &'b str, input: Option<&'b Path>) -> Around<'b> {
         let output = self.folder.join(flag.trim_start_matches('-'));
         Around { flag, text, folder: Path::new("."), environment: &self.around, output, input }
@@ -113,6 +113,7 @@ impl Place<'_> {
     /// A program that ends.
     fn once(&self) -> Result<Ran, Failure> {
         let mut running = Running::start(self)?;
+        running.watch.keeps_parts = true;
         let watched = sys::Watched::of(running.root);
         let mut marks = Marks::default();
         marks.mark(Phase::Start, &START);
@@ -156,13 +157,16 @@ impl Place<'_> {
             system_us: used.system_us,
             ..Details::default()
         };
-        let mut found = readings(&most, &details, running.watch.peak);
+        let mut found = readings(&most, &details, running.peak());
         if most.processes == 0 {
-            // It ended before it could be looked at: its sizes are not known.
-            found[..SIZES].iter_mut().for_each(|(_, value)| *value = None);
+            // It ended before it could be looked at: its sizes are not known, but for the kernel's account.
+            found[..SIZES].iter_mut().for_each(|(name, value)| {
+                *value = value.filter(|bytes| *name == "peak_rss_bytes" && *bytes > 0);
+            });
         }
         marks.mark(Phase::Peak, &found);
         marks.set("context_switches", used.switches);
+        marks.set_parts(running.watch.parts_near_peak());
         let output = running.out.output();
         if running.out.is_full() && (self.program.check.is_some() || !self.program.metric.is_empty()) {
             return fail(FailureKind::Around, "its output could not be kept for --check or --metric: the disk is full");
@@ -242,6 +246,7 @@ impl Place<'_> {
             return Err(running.failure(" while it was idle"));
         }
         marks.read(Phase::Idle, &mut running.watch);
+        marks.set_parts(running.watch.parts_now());
         let over = running.watch.over_time();
         let killed = running.stop();
         let used = running.used();

@@ -136,7 +136,8 @@ mod tests {
                 let mut stream = stream.unwrap();
                 let mut request = [0; 1024];
                 let _ = stream.read(&mut request).unwrap();
-                write!(stream, "HTTP/1.0 {status}\r\n\r\n").unwrap();
+                // In one write: the client closes as soon as it has read the status.
+                stream.write_all(format!("HTTP/1.0 {status}\r\n\r\n").as_bytes()).unwrap();
             }
         });
         let http = Ready::parse(&format!("http://127.0.0.1:{port}/")).unwrap();

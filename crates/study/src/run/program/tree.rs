@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
+use allocanary_kernel::mappings::Mappings;
 use allocanary_kernel::sys::{self, first_number, line_number, read_into};
 
 /// The sizes of one process or the sum over several.
@@ -133,6 +134,20 @@ impl Details {
     }
 }
 
+/// Resident bytes by kind of mapping: of the program's files, stacks, heap, other mappings, and of the heap in huge pages.
+pub type Parts = [u64; 5];
+
+/// The sum over processes; `None` if one of them may not be read, or has no memory any more.
+pub fn parts(members: &[u32]) -> Option<Parts> {
+    let mut sum = [0; 5];
+    for pid in members {
+        let found = Mappings::read(&format!("/proc/{pid}/smaps")).ok().filter(|found| found.rss() > 0)?;
+        let found = [found.program, found.stacks, found.heap, found.other, found.huge];
+        sum.iter_mut().zip(found).for_each(|(sum, bytes)| *sum += bytes);
+    }
+    Some(sum)
+}
+
 /// Every live descendant of this process that is not below one of `others`.
 pub fn members(others: &BTreeSet<u32>) -> Vec<u32> {
     let me = std::process::id();
@@ -214,7 +229,7 @@ pub fn end(root: u32, others: &BTreeSet<u32>) -> sys::Usage {
     used
 }
 
-/// The sum of what two processes used.
+/// The sum of what two processes used, and the most of both.
 pub fn added(one: sys::Usage, other: sys::Usage) -> sys::Usage {
     sys::Usage {
         minor_faults: one.minor_faults + other.minor_faults,
@@ -222,6 +237,7 @@ pub fn added(one: sys::Usage, other: sys::Usage) -> sys::Usage {
         user_us: one.user_us + other.user_us,
         system_us: one.system_us + other.system_us,
         switches: one.switches + other.switches,
+        most_rss: one.most_rss.max(other.most_rss),
     }
 }
 
@@ -247,6 +263,14 @@ mod tests {
         assert_eq!(Sizes::of(u32::MAX), None);
         let details = Details::of(std::process::id()).unwrap();
         assert!(details.minor_faults > 0 && details.pss.is_none_or(|pss| pss > 0));
+    }
+
+    #[test]
+    fn the_parts_are_those_of_all_processes_or_none() {
+        let me = std::process::id();
+        let (one, two) = (parts(&[me]).unwrap(), parts(&[me, me]).unwrap());
+        assert!(one[0] > 1 << 20 && two[0] > one[0] + (1 << 20), "{one:?} {two:?}");
+        assert_eq!(parts(&[me, u32::MAX]), None);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use super::tree::{self, Details, Sizes};
+use super::tree::{self, Details, Parts, Sizes};
 use allocanary_cell::program::OverTime;
 use allocanary_kernel::clocks::thread_cpu_time;
 
@@ -14,6 +14,8 @@ use allocanary_kernel::clocks::thread_cpu_time;
 const ONE_IN: u32 = 100;
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(100);
+/// A program that is smaller is still being loaded.
+const LEAST_PARTS: u64 = 1 << 20;
 
 /// What a program uses.
 pub struct Watch {
@@ -31,6 +33,12 @@ pub struct Watch {
     pub biggest: (u32, u64),
     /// The program of that process.
     pub biggest_name: String,
+    /// Whether the parts of the memory are kept whenever it has grown: for a program that ends, and is never idle.
+    pub keeps_parts: bool,
+    /// These parts, and the resident memory that they were read at.
+    parts: Option<(u64, Parts)>,
+    /// The time that reading them took.
+    parts_cost: Duration,
     over_time: Steps,
     samples: u32,
     /// The time of the next sample.
@@ -50,6 +58,9 @@ impl Watch {
             peak: 0,
             biggest: (root, 0),
             biggest_name: String::new(),
+            keeps_parts: false,
+            parts: None,
+            parts_cost: Duration::ZERO,
             over_time: Steps::default(),
             samples: 0,
             next: now,
@@ -98,6 +109,17 @@ impl Watch {
         // The search for processes is spread over the samples between two of them.
         let cost = thread_cpu_time() - before;
         self.next = Instant::now() + (cost * ONE_IN).clamp(SHORTEST, LONGEST);
+        // Each reading is of a tenth more memory than the last, and one costs as much as many samples, in which the program
+        // cannot map memory: together they may cost what samples may. A program that ends at once has none.
+        let last = self.parts.as_ref().map_or(LEAST_PARTS, |(rss, _)| *rss);
+        let may = self.parts_cost * ONE_IN <= self.started.elapsed();
+        if self.keeps_parts && may && sum.rss > last + last / 10 {
+            let before = thread_cpu_time();
+            if let Some(parts) = tree::parts(&self.members) {
+                self.parts = Some((sum.rss, parts));
+            }
+            self.parts_cost += thread_cpu_time() - before;
+        }
     }
 
     /// A complete reading of all processes, with what is slow to read.
@@ -106,6 +128,18 @@ impl Watch {
         self.look();
         let all = self.members.iter().filter_map(|pid| Details::of(*pid));
         (self.now, all.reduce(Details::and).unwrap_or_default())
+    }
+
+    /// The parts that were kept, if they were read near the peak. A program that grew fast, or on a busy machine, may
+    /// have none.
+    pub fn parts_near_peak(&self) -> Option<Parts> {
+        let (rss, parts) = self.parts?;
+        (rss >= self.peak - self.peak / 5).then_some(parts)
+    }
+
+    /// The parts of the memory of all processes now; `None` if one of them may not be read.
+    pub fn parts_now(&self) -> Option<Parts> {
+        tree::parts(&self.members)
     }
 
     /// Forgets the most, but for the peak: another part of the run begins.
@@ -184,6 +218,15 @@ mod tests {
         assert_eq!(found.rss_kib.iter().max(), Some(&999));
         let end = found.every_us * found.rss_kib.len() as u64;
         assert!((9_900_000..=10_400_000).contains(&end), "{end}");
+    }
+
+    #[test]
+    fn parts_count_only_near_the_peak() {
+        let mut watch = Watch::of(std::process::id());
+        for (rss, found) in [(79, None), (80, Some([1, 2, 3, 4, 5]))] {
+            (watch.peak, watch.parts) = (100, Some((rss, [1, 2, 3, 4, 5])));
+            assert_eq!(watch.parts_near_peak(), found);
+        }
     }
 
     #[test]
