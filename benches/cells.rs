@@ -84,7 +84,7 @@ fn build_hello(folder: &Path) -> PathBuf {
     let build = Build::this();
     let target = folder.parent().expect("the profile's folder lies in the target folder");
     let status = Command::new(cargo)
-        .args(["build", "--quiet", "--examples", "--no-default-features", "--features", &build.features])
+        .args(["build", "--quiet", "--examples", "--no-default-features", "--features", env!("ALLOCANARY_FEATURES")])
         .args(["--profile", &build.profile])
         .args(["--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")])
         .arg("--target-dir")

@@ -29,17 +29,17 @@ const ROUNDS: usize = 301;
 
 /// What is timed: the bare pair, which is the worst case, and pairs among blocks that live.
 #[derive(Clone, Copy, Debug)]
-enum Shape {
+enum Calls {
     Pair,
     Window,
 }
 
-impl Shape {
+impl Calls {
     /// Of all threads together in a round.
     fn pairs(self) -> u64 {
         match self {
-            Shape::Pair => 100_000,
-            Shape::Window => 50_000,
+            Calls::Pair => 100_000,
+            Calls::Window => 50_000,
         }
     }
 }
@@ -79,7 +79,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for FourAdds<A> {
 /// An allocator that is asked for so many pairs: timed by so many threads, or under callgrind by this one alone.
 struct Timed<'a> {
     name: &'static str,
-    run: Box<dyn Fn(Shape, u64) + Sync + 'a>,
+    run: Box<dyn Fn(Calls, u64) + Sync + 'a>,
 }
 
 fn timed<'a>(name: &'static str, allocator: impl GlobalAlloc + Sync + 'a) -> Timed<'a> {
@@ -122,11 +122,11 @@ fn main() {
         let inners = inners();
         let (_, all) = inners.iter().find(|(known, _)| known == inner).expect("an allocator that is linked");
         let timed = all.iter().find(|timed| timed.name == name).expect("a wrapper that is listed");
-        return (timed.run)(Shape::Pair, times);
+        return (timed.run)(Calls::Pair, times);
     }
     println!("Processor time of a pair over the bare allocator's: median, and the middle half.\n");
     for (inner, all) in inners() {
-        for shape in [Shape::Pair, Shape::Window] {
+        for shape in [Calls::Pair, Calls::Window] {
             let title = format!("{inner}, {}", format!("{shape:?}").to_lowercase());
             let threads = THREADS
                 .map(|threads| format!("{:^18}", format!("{threads} thread{}", if threads == 1 { "" } else { "s" })));
@@ -142,7 +142,7 @@ fn main() {
 }
 
 /// Times all wrappers in turn, round by round; for each its cell of the table.
-fn compare(all: &[Timed], shape: Shape, threads: usize) -> Vec<String> {
+fn compare(all: &[Timed], shape: Calls, threads: usize) -> Vec<String> {
     let mut nanos: Vec<f64> = Vec::new();
     let mut ratios: Vec<Vec<f64>> = all.iter().map(|_| Vec::new()).collect();
     for round in 0..ROUNDS {
@@ -172,7 +172,7 @@ fn quantile(values: &mut [f64], part: f64) -> f64 {
 
 /// Nanoseconds of processor time that a pair takes while so many threads do `times` pairs each. Not wall time: what other
 /// programs take from us is not the allocator's, and what threads cost each other by sharing lines is processor time.
-fn time(shape: Shape, of: &Timed, times: u64, threads: usize) -> f64 {
+fn time(shape: Calls, of: &Timed, times: u64, threads: usize) -> f64 {
     let gate = Barrier::new(threads);
     let timed = || {
         (of.run)(shape, 64);
@@ -197,10 +197,10 @@ fn processor_nanos() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-fn run(shape: Shape, allocator: &impl GlobalAlloc, times: u64) {
+fn run(shape: Calls, allocator: &impl GlobalAlloc, times: u64) {
     match shape {
-        Shape::Pair => pairs(allocator, times),
-        Shape::Window => window(allocator, times),
+        Calls::Pair => pairs(allocator, times),
+        Calls::Window => window(allocator, times),
     }
 }
 

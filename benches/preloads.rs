@@ -1,9 +1,12 @@
-//! What a preload costs, in instructions per pair of malloc and free: callgrind counts them, and the count is the same in
-//! every run. In: the programs of `examples/pairs`. Out: a table. For jemalloc the ratio is to be at most 1.03.
+//! What a preload costs. In: the programs of `examples/pairs`, and `tests/it/preloads_c/hello.c`. Out: two tables.
 //!
-//! `cargo bench --bench preloads` (needs valgrind)
+//! - Memory of a small C program, KiB, medians of 101 runs: resident, and the part that is no file's. With
+//!   `preload-system` it is to have at most 300 KiB more than without.
+//! - Instructions per pair of malloc and free: callgrind counts them, and the count is the same in every run. For jemalloc
+//!   the ratio is to be at most 1.03. "direct" is a program that calls the allocator's own functions; for the system it
+//!   is C's malloc without a preload.
 //!
-//! "direct" is a program that calls the allocator's own functions; for the system it is C's malloc without a preload.
+//! `cargo bench --bench preloads` (needs a C compiler, and valgrind for the second table)
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,17 +18,62 @@ const MANY: u64 = 110_000;
 
 const PROGRAMS: [&str; 3] = ["family-c", "family-direct-jemalloc", "family-direct-mimalloc"];
 
+const RUNS: usize = 101;
+
+const PRELOADS: [(&str, &str); 3] = [
+    ("system", env!("CARGO_BIN_EXE_preload-system")),
+    ("jemalloc", env!("CARGO_BIN_EXE_preload-jemalloc")),
+    ("mimalloc", env!("CARGO_BIN_EXE_preload-mimalloc")),
+];
+
 fn main() {
+    memory();
+    instructions();
+}
+
+/// Prints how much memory a small program has.
+fn memory() {
+    let folder = tempfile::tempdir().expect("a folder for the program");
+    let hello = folder.path().join("hello");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/preloads_c/hello.c");
+    let compiled = Command::new("cc").args(["-O1", "-o"]).arg(&hello).arg(source).status();
+    if !compiled.is_ok_and(|status| status.success()) {
+        return println!("memory: skipped, there is no C compiler (cc)");
+    }
+    let without = medians(&hello, None);
+    println!("{:10} {:>10} {:>10} {:>10} {:>10}", "preload", "resident", "more", "anonymous", "more");
+    println!("{:10} {:>10} {:>10} {:>10}", "none", without[0], "", without[1]);
+    for (name, preload) in PRELOADS {
+        let with = medians(&hello, Some(preload));
+        let more = [with[0] - without[0], with[1] - without[1]];
+        println!("{name:10} {:>10} {:>10} {:>10} {:>10}", with[0], more[0], with[1], more[1]);
+    }
+}
+
+/// What the program says of its memory.
+fn medians(hello: &Path, preload: Option<&str>) -> [i64; 2] {
+    let once = || -> Vec<i64> {
+        let output =
+            Command::new(hello).envs(preload.map(|preload| ("LD_PRELOAD", preload))).output().expect("it starts");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        said.split_whitespace().map(|number| number.parse().expect("a number of KiB")).collect()
+    };
+    let runs: Vec<Vec<i64>> = (0..RUNS).map(|_| once()).collect();
+    [0, 1].map(|of| {
+        let mut sorted: Vec<i64> = runs.iter().map(|run| run[of]).collect();
+        sorted.sort_unstable();
+        sorted[RUNS / 2]
+    })
+}
+
+/// Prints how many instructions a pair of malloc and free takes.
+fn instructions() {
     if !callgrind::is_here() {
         return;
     }
     let folder = build();
-    println!("{:10} {:>10} {:>10} {:>8}", "allocator", "direct", "preload", "ratio");
-    for (name, direct, preload) in [
-        ("system", "family-c", env!("CARGO_BIN_EXE_preload-system")),
-        ("jemalloc", "family-direct-jemalloc", env!("CARGO_BIN_EXE_preload-jemalloc")),
-        ("mimalloc", "family-direct-mimalloc", env!("CARGO_BIN_EXE_preload-mimalloc")),
-    ] {
+    println!("\n{:10} {:>10} {:>10} {:>8}", "allocator", "direct", "preload", "ratio");
+    for ((name, preload), direct) in PRELOADS.into_iter().zip(PROGRAMS) {
         let (direct, preload) =
             (per_pair(&folder.join(direct), None), per_pair(&folder.join("family-c"), Some(preload)));
         println!("{name:10} {direct:>10.3} {preload:>10.3} {:>8.4}", preload / direct);

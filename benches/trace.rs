@@ -17,21 +17,43 @@ use std::time::Duration;
 
 use allocanary_kernel::rng::Rng;
 use allocanary_kernel::sys;
+use allocanary_trace::builder::TraceBuilder;
 use allocanary_trace::coder::{Event, How};
 use allocanary_trace::format::{Header, Marks};
 use allocanary_trace::reader::Trace;
 use allocanary_trace::record::traces;
-use allocanary_trace::replay::{Options, Prepared, run};
-use allocanary_trace::sample::Sample;
+use allocanary_trace::replay::{Prepared, ReplayOptions, run};
 use tempfile::tempdir;
 
-/// Programs: name, threads, calls of the malloc family of each thread.
-const PROGRAMS: [(&str, usize, u64); 5] = [
-    ("pairs", 1, 4_000_000),
-    ("pairs", 2, 4_000_000),
-    ("window", 1, 4_000_000),
-    ("window", 2, 4_000_000),
-    ("handed over", 2, 1_000_000),
+/// A program: what it does, threads, calls of the malloc family of each thread, and an allocator that is preloaded.
+///
+/// Blocks that are handed over cost more with glibc than the recorder takes: both threads lock one arena, and whatever
+/// they do between two calls changes how often one waits for the other. The preloads have no such lock.
+struct Program {
+    name: &'static str,
+    threads: usize,
+    calls: u64,
+    preload: Option<(&'static str, &'static str)>,
+}
+
+const PROGRAMS: [Program; 7] = [
+    Program { name: "pairs", threads: 1, calls: 4_000_000, preload: None },
+    Program { name: "pairs", threads: 2, calls: 4_000_000, preload: None },
+    Program { name: "window", threads: 1, calls: 4_000_000, preload: None },
+    Program { name: "window", threads: 2, calls: 4_000_000, preload: None },
+    Program { name: "handed over", threads: 2, calls: 4_000_000, preload: None },
+    Program {
+        name: "handed over",
+        threads: 2,
+        calls: 4_000_000,
+        preload: Some(("jemalloc", env!("CARGO_BIN_EXE_preload-jemalloc"))),
+    },
+    Program {
+        name: "handed over",
+        threads: 2,
+        calls: 4_000_000,
+        preload: Some(("mimalloc", env!("CARGO_BIN_EXE_preload-mimalloc"))),
+    },
 ];
 const ROUNDS: usize = 9;
 
@@ -42,25 +64,26 @@ fn main() {
     {
         return play(program, threads.parse().unwrap(), calls.parse().unwrap());
     }
-    println!("{:<14}{:>8}{:>16}{:>16}{:>18}", "program", "threads", "ns an event", "bytes an event", "instructions");
-    for (program, threads, calls) in PROGRAMS {
+    println!("{:<22}{:>8}{:>16}{:>16}{:>14}", "program", "threads", "ns an event", "bytes an event", "instructions");
+    for program in &PROGRAMS {
         let mut rounds: Vec<f64> = Vec::new();
         let mut bytes = 0.0;
         for _ in 0..ROUNDS {
-            let (plain, _) = cpu(program, threads, calls, false);
-            let (recorded, header) = cpu(program, threads, calls, true);
-            let (events, used) = header.expect("a trace");
-            rounds.push((recorded.as_nanos() as f64 - plain.as_nanos() as f64) / events as f64);
-            bytes = used as f64 / events as f64;
+            let (plain, _) = program.cpu(false);
+            let (recorded, header) = program.cpu(true);
+            let events = program.events(program.calls);
+            rounds.push((recorded.as_nanos() as f64 - plain.as_nanos() as f64) / events);
+            bytes = header.expect("a trace").used as f64 / events;
         }
         rounds.sort_by(f64::total_cmp);
-        let instructions = match (instructions(program, threads, false), instructions(program, threads, true)) {
+        let instructions = match (program.instructions(false), program.instructions(true)) {
             (Some(plain), Some(recorded)) => format!("{:.1}", recorded - plain),
             _ => "no valgrind".into(),
         };
         let (low, median, high) = (rounds[0], rounds[ROUNDS / 2], rounds[ROUNDS - 1]);
         let time = format!("{median:.1} ({low:.0}-{high:.0})");
-        println!("{program:<14}{threads:>8}{time:>16}{bytes:>16.2}{instructions:>18}");
+        let name = program.preload.map_or(program.name.into(), |(preload, _)| format!("{}, {preload}", program.name));
+        println!("{name:<22}{:>8}{time:>16}{bytes:>16.2}{instructions:>14}", program.threads);
     }
     replayed();
 }
@@ -102,55 +125,64 @@ fn loops(program: &str, thread: usize, calls: u64) {
     black_box(window);
 }
 
-/// This file as a program, with the recorder or without, and the folder of its traces.
-fn command(program: &str, threads: usize, calls: u64, folder: Option<&std::path::Path>) -> Command {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--program", program, &threads.to_string(), &calls.to_string()]);
-    if let Some(folder) = folder {
-        command.env("LD_PRELOAD", env!("CARGO_BIN_EXE_preload-record")).env("ALLOCANARY_RECORD", folder);
-    }
-    command
-}
-
-/// Processor time of the program; with the recorder, its events and the bytes of its trace.
-fn cpu(program: &str, threads: usize, calls: u64, recorded: bool) -> (Duration, Option<(u64, u64)>) {
-    let folder = tempdir().unwrap();
-    let mut command = command(program, threads, calls, recorded.then(|| folder.path()));
-    command.arg0("trace-bench");
-    let mut child = command.spawn().unwrap();
-    let mut status = 0;
-    // SAFETY: all zeros are a valid rusage, the kernel fills it.
-    let usage = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        assert!(libc::wait4(child.id() as i32, &mut status, 0, &mut usage) > 0);
-        usage
-    };
-    let _ = child.try_wait();
-    assert_eq!(status, 0, "{program}");
-    let time = |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);
-    let spent = time(usage.ru_utime) + time(usage.ru_stime);
-    let header: Option<Header> = traces(folder.path()).unwrap().pop().map(|(_, header)| header);
-    (spent, header.map(|header| (calls * if program == "handed over" { 1 } else { threads as u64 }, header.used)))
-}
-
-/// Instructions for a call, as callgrind counts them, in the difference of two lengths.
-fn instructions(program: &str, threads: usize, recorded: bool) -> Option<f64> {
-    let count = |calls: u64| {
-        let folder = tempdir().unwrap();
-        let plain = command(program, threads, calls, recorded.then(|| folder.path()));
-        let mut valgrind = Command::new("valgrind");
-        valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(plain.get_program());
-        valgrind.args(plain.get_args());
-        for (name, value) in plain.get_envs() {
-            valgrind.env(name, value?);
+impl Program {
+    /// This file as the program, with the recorder or without, and the folder of its traces.
+    fn command(&self, calls: u64, folder: Option<&std::path::Path>) -> Command {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--program", self.name, &self.threads.to_string(), &calls.to_string()]);
+        let recorder = folder.map(|_| env!("CARGO_BIN_EXE_preload-record"));
+        let preloads: Vec<&str> = recorder.into_iter().chain(self.preload.map(|(_, path)| path)).collect();
+        command.env("LD_PRELOAD", preloads.join(" "));
+        if let Some(folder) = folder {
+            command.env("ALLOCANARY_RECORD", folder);
         }
-        let said = valgrind.output().ok()?;
-        let said = String::from_utf8_lossy(&said.stderr).into_owned();
-        let line = said.lines().find(|line| line.contains("Collected"))?;
-        line.rsplit(' ').next()?.parse::<f64>().ok()
-    };
-    let each = if program == "handed over" { 1.0 } else { threads as f64 };
-    Some((count(60_000)? - count(20_000)?) / 40_000.0 / each)
+        command
+    }
+
+    /// The events of so many calls.
+    fn events(&self, calls: u64) -> f64 {
+        // One thread allocates what the other frees.
+        if self.name == "handed over" { calls as f64 } else { (calls * self.threads as u64) as f64 }
+    }
+
+    /// Processor time of the program; with the recorder, the header of its trace.
+    fn cpu(&self, recorded: bool) -> (Duration, Option<Header>) {
+        let folder = tempdir().unwrap();
+        let mut command = self.command(self.calls, recorded.then(|| folder.path()));
+        command.arg0("trace-bench");
+        let mut child = command.spawn().unwrap();
+        let mut status = 0;
+        // SAFETY: all zeros are a valid rusage, the kernel fills it.
+        let usage = unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            assert!(libc::wait4(child.id() as i32, &mut status, 0, &mut usage) > 0);
+            usage
+        };
+        let _ = child.try_wait();
+        assert_eq!(status, 0, "{}", self.name);
+        let time = |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);
+        let header = traces(folder.path()).unwrap().pop().map(|(_, header)| header);
+        (time(usage.ru_utime) + time(usage.ru_stime), header)
+    }
+
+    /// Instructions for an event, as callgrind counts them, in the difference of two lengths.
+    fn instructions(&self, recorded: bool) -> Option<f64> {
+        let count = |calls: u64| {
+            let folder = tempdir().unwrap();
+            let plain = self.command(calls, recorded.then(|| folder.path()));
+            let mut valgrind = Command::new("valgrind");
+            valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(plain.get_program());
+            valgrind.args(plain.get_args());
+            for (name, value) in plain.get_envs() {
+                valgrind.env(name, value?);
+            }
+            let said = valgrind.output().ok()?;
+            let said = String::from_utf8_lossy(&said.stderr).into_owned();
+            let line = said.lines().find(|line| line.contains("Collected"))?;
+            line.rsplit(' ').next()?.parse::<f64>().ok()
+        };
+        Some((count(60_000)? - count(20_000)?) / self.events(40_000))
+    }
 }
 
 /// Hands out memory piece by piece and begins again at its end: the least that an allocator can do.
@@ -180,7 +212,7 @@ unsafe impl GlobalAlloc for Least {
 
 /// Time of an operation of a replay, beside the allocator.
 fn replayed() {
-    let mut sample = Sample::new(32 << 10);
+    let mut sample = TraceBuilder::new(32 << 10);
     let mut window = [0_u64; 100];
     let mut rng = Rng::part(1, 0);
     let operations = 4_000_000_u64;
@@ -212,7 +244,7 @@ fn replayed() {
             let mut memory = vec![0_u8; LEAST];
             let least = Least { start: memory.as_mut_ptr(), used: AtomicUsize::new(0) };
             let before = sys::usage();
-            let done = run(&prepared, &least, Options::default(), &mut |_, _| ()).unwrap();
+            let done = run(&prepared, &least, ReplayOptions::default(), &mut |_, _| ()).unwrap();
             let after = sys::usage();
             let spent = after.user_us + after.system_us - before.user_us - before.system_us;
             spent as f64 * 1e3 / done.operations as f64
