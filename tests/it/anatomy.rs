@@ -1,4 +1,7 @@
-//! Where the memory is: the parts of every candidate of the default study add up to its resident memory.
+//! Where the memory is: the parts of every candidate of the default study add up to its resident memory, those of a replay
+//! too, and those of a program as far as they are seen from outside.
+
+use std::process::Command;
 
 use allocanary_cell::spec::Spec;
 use allocanary_cell::workload::Phase;
@@ -6,7 +9,12 @@ use allocanary_study::find_shipped;
 use allocanary_study::summary::Anatomy;
 use allocanary_study::summary::anatomy::Part;
 
-use super::support::{answer, cell_with};
+use allocanary_testing::skipped::skipped;
+use tempfile::tempdir;
+
+use super::record::{compiled, traces};
+use super::run::run;
+use super::support::{allocanary, answer, cell_with, samples, words};
 
 fn anatomy(candidate: &str, threads: u32) -> Anatomy {
     let spec = Spec::parse(candidate).unwrap();
@@ -44,4 +52,64 @@ fn jemallocs_thread_caches_are_told_apart_and_gone_when_turned_off() {
     assert!(with.caches_are_known && with.get(Part::Caches) > 2.0e6, "{with:?}");
     assert_eq!(without.get(Part::Caches), 0.0, "{without:?}");
     assert!(without.rss < with.rss);
+}
+
+#[test]
+fn the_parts_of_a_replay_add_up_within_two_percent_and_its_reports_show_them() {
+    let folder = tempdir().unwrap();
+    let Some(program) = compiled(folder.path(), "threads") else { return };
+    let recorded = allocanary(folder.path(), ["record", "-o", "traces", "--", program.to_str().unwrap()]);
+    assert_eq!(recorded.code, Some(0), "{recorded:?}");
+    let trace = traces(&folder.path().join("traces")).remove(0);
+    let flags = "--repeats 1 --out out --candidates system system:arena_max=1 jemalloc mimalloc mimalloc:allow_thp=0";
+    let ran = allocanary(folder.path(), ["replay", trace.to_str().unwrap()].into_iter().chain(words(flags)));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let rows = samples(&folder.path().join("out"));
+    assert_eq!(rows.len(), 5);
+    for row in &rows {
+        let found =
+            Anatomy::of(row.answer.as_ref().unwrap(), row.cell.threads).expect("the cells of a replay are ours");
+        assert!(found.adds_up() && found.is_divided && found.phase == Phase::Idle, "{}: {found:?}", row.cell.candidate);
+        assert!((found.sum() - found.rss).abs() < 1.0, "{}: {found:?}", row.cell.candidate);
+    }
+    let table = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(table.contains("where the memory is when idle, at 1 thread (MiB)"), "{}", ran.out);
+    for (format, said) in [("markdown", "in MiB, of the process with the median"), ("csv", ",anatomy_rss,bytes,1,")] {
+        let report = allocanary(folder.path(), ["report", "out", "--format", format]);
+        assert!(report.out.contains(said), "{said}\n{}", report.out);
+    }
+}
+
+#[test]
+fn a_program_has_the_parts_that_are_seen_from_outside() {
+    let of = |flags: &str, program: &[&str], phase: Phase| {
+        let folder = tempdir().unwrap();
+        let ran = run(folder.path(), &format!("--repeats 1 --candidates own jemalloc {flags}"), program);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        for row in samples(&folder.path().join("out")) {
+            let answer = row.answer.as_ref().unwrap();
+            let found = Anatomy::of(answer, row.cell.threads).expect("it was looked at");
+            assert!(found.phase == phase && !found.is_divided && found.adds_up(), "{found:?}");
+            assert!(found.get(Part::Program) > 5e5 && found.get(Part::Heap) > 1e4, "{found:?}");
+            let most = answer.reading("peak_rss_bytes", phase).unwrap() as f64;
+            // Two processes of a shell may be alive at one time, and the walk of smaps is exact.
+            assert!(found.rss > 0.7 * most && found.rss < 1.3 * most, "{} of {most}", found.rss);
+        }
+        // Sentences of a table are broken at the width of a terminal.
+        let table = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
+        (table, allocanary(folder.path(), words("report out --format markdown")).out)
+    };
+    // The same two processes all the while.
+    let service = "trap 'kill $!; exit 0' TERM; sleep 600 & echo up; wait";
+    let (table, _) = of("--ready line:up --settle 200ms", &["sh", "-c", service], Phase::Idle);
+    assert!(table.contains("where the memory is when idle (MiB)") && table.contains("heap, not divided"), "{table}");
+    if Command::new("python3").arg("--version").output().is_err() {
+        return skipped("no python3");
+    }
+    let held = "import time; held = bytearray(8 << 20); time.sleep(1.5)";
+    let (table, markdown) = of("", &["python3", "-c", held], Phase::Peak);
+    assert!(table.contains("where the memory is near the peak (MiB)"), "{table}");
+    // A preload counts at the exit, and nobody counts for the program's own allocator.
+    assert_eq!(markdown.matches("look alike.").count(), 2, "{markdown}");
+    assert_eq!(markdown.matches("look alike. At the program's exit it counted ").count(), 1, "{markdown}");
 }

@@ -24,6 +24,7 @@ mod registry;
 mod rows;
 mod run;
 mod run_bad;
+mod run_own;
 mod run_services;
 mod service;
 mod settings;

@@ -329,23 +329,34 @@ fn started_by_hand_a_preload_says_what_it_is() {
     assert!(output.status.success() && text(&output.stdout).contains("allocanary record -o FOLDER"), "{output:?}");
 }
 
-/// Anonymous resident memory of a small C program at its end, by its own reading; the least of five runs.
-fn least_rss(hello: &Path, allocator: Option<&str>) -> u64 {
-    let rss = || {
+/// Resident and anonymous memory of a small C program at its end in KiB, by its own reading: the medians of 21 runs.
+fn memory(hello: &Path, allocator: Option<&str>) -> [i64; 2] {
+    let once = || -> [i64; 2] {
         let output = ran(&mut clean(&[hello.to_str().unwrap()], hello.parent().unwrap(), allocator));
         let said = text(&output.stdout);
-        said.trim().parse::<u64>().unwrap_or_else(|error| panic!("{error}: {said}"))
+        let numbers: Vec<i64> = said.split_whitespace().filter_map(|number| number.parse().ok()).collect();
+        numbers.try_into().unwrap_or_else(|_| panic!("wanted two numbers, found {said:?}"))
     };
-    (0..5).map(|_| rss()).min().unwrap()
+    let runs: Vec<[i64; 2]> = (0..21).map(|_| once()).collect();
+    [0, 1].map(|of| {
+        let mut sorted: Vec<i64> = runs.iter().map(|run| run[of]).collect();
+        sorted.sort_unstable();
+        sorted[10]
+    })
 }
 
 #[test]
 fn a_small_program_is_not_much_larger_with_the_systems_malloc() {
     let folder = tempdir().unwrap();
     let Some(hello) = compiled(folder.path(), "hello.c", &[]) else { return };
-    let (without, with) = (least_rss(&hello, None), least_rss(&hello, Some("system")));
-    // Anonymous memory. How much of a file the kernel maps around a fault differs from run to run by 200 KiB.
-    assert!(with <= without + 128 * 1024, "{without} without, {with} with, wanted at most 128 KiB more");
+    let (without, with) = (memory(&hello, None), memory(&hello, Some("system")));
+    let more = [with[0] - without[0], with[1] - without[1]];
+    // Elsewhere `libgcc_s` is loaded too. How much of a file the kernel maps around a fault differs from run to run by 100 KiB.
+    let most = if cfg!(target_arch = "x86_64") { 300 } else { 400 };
+    assert!(
+        more[0] <= most && more[1] <= 64,
+        "{without:?} without, {with:?} with, wanted at most {most} and 64 KiB more"
+    );
 }
 
 #[test]

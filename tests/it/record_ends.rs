@@ -34,6 +34,13 @@ fn assert_told(folder: &Path, ran: &Ran) {
     }
 }
 
+/// Whether a process has a handler for a signal.
+fn catches(pid: u32, signal: i32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+    u64::from_str_radix(caught.trim(), 16).unwrap() >> (signal - 1) & 1 == 1
+}
+
 /// A signal to the recorder alone is passed on to the program, which decides.
 #[test]
 fn sigterm_and_sighup_reach_the_program() {
@@ -46,8 +53,10 @@ fn sigterm_and_sighup_reach_the_program() {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         wait_for(&folder.path().join("up"), &mut child);
-        // The handler is set right after the program's start.
-        std::thread::sleep(Duration::from_millis(300));
+        // The handlers are set right after the program's start, SIGTERM's before SIGHUP's.
+        while !catches(child.id(), libc::SIGHUP) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
         kill(&format!("-{signal}"), &child);
         let ran: Ran = child.wait_with_output().unwrap().into();
         assert_eq!((ran.code, ran.out.as_str()), (Some(7), "ended\n"), "{signal}: {}", ran.err);
@@ -61,9 +70,9 @@ fn a_deadline_ends_a_program_in_the_terminal_too() {
     let sleep = format!("84.{}", std::process::id());
     let begun = Instant::now();
     let text = format!("sleep {sleep} & sleep {sleep}");
-    let ran = allocanary(folder.path(), ["record", "-o", "traces", "--deadline", "1s", "--", "sh", "-c", &text]);
+    let ran = allocanary(folder.path(), ["record", "-o", "traces", "--deadline", "5s", "--", "sh", "-c", &text]);
     assert!(begun.elapsed() < Duration::from_secs(80), "it was not killed");
-    assert!(ran.code == Some(2) && ran.err.contains("did not end within its deadline of 1 s (--deadline)"), "{ran:?}");
+    assert!(ran.code == Some(2) && ran.err.contains("did not end within its deadline of 5 s (--deadline)"), "{ran:?}");
     assert_told(folder.path(), &ran);
     assert_gone(&format!("sleep {sleep}"));
 }
@@ -71,9 +80,9 @@ fn a_deadline_ends_a_program_in_the_terminal_too() {
 #[test]
 fn a_failed_service_keeps_its_trace() {
     let folder = tempdir().unwrap();
-    // The service has become `sleep` before it is killed: a process that is killed while its recorder starts has no trace.
+    // The service starts nothing after its line: a process that is killed while its recorder starts has no trace.
     let flags = ["record", "-o", "traces", "--ready", "line:up", "--load", "sleep 0.5; exit 3", "--", "sh", "-c"];
-    let ran = allocanary(folder.path(), flags.iter().chain(&["echo up; exec sleep 85"]));
+    let ran = allocanary(folder.path(), flags.iter().chain(&["mkfifo hold; echo up; : <hold"]));
     assert!(ran.code == Some(2) && ran.err.contains("--load `sleep 0.5; exit 3` ended with exit code 3"), "{ran:?}");
     assert_told(folder.path(), &ran);
 }
@@ -84,7 +93,7 @@ fn ctrl_c_keeps_the_trace_of_a_service_and_runs_the_command_after_it() {
     let folder = tempdir().unwrap();
     let mut command = command(folder.path());
     command.args(["record", "-o", "traces", "--ready", "line:up", "--load", "sleep 0.5; touch loading; sleep 86"]);
-    command.args(["--after", "sleep 0.3; touch cleaned", "--", "sh", "-c", "echo up; exec sleep 86"]);
+    command.args(["--after", "sleep 0.3; touch cleaned", "--", "sh", "-c", "mkfifo hold; echo up; : <hold"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     wait_for(&folder.path().join("loading"), &mut child);
     kill("-INT", &child);

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use allocanary_cell::sample::Sample;
 use allocanary_cell::workload::Phase;
@@ -60,6 +61,32 @@ fn a_program_runs_under_each_allocator_and_each_proves_itself() {
     assert!(kept.iter().all(|cell| fs::read_to_string(cell.path().join("stdout")).unwrap() == "3000\n"));
     let last = ran.out.rfind("Answer").expect("an answer");
     assert!(ran.out[last..].contains("peak"), "{}", ran.out);
+}
+
+#[test]
+fn the_peak_has_the_last_moment_before_the_end() {
+    let folder = tempdir().unwrap();
+    let source = folder.path().join("grows.c");
+    let text = "#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n\
+                int main(void) { memset(malloc(64 << 20), 1, 64 << 20); _exit(0); }\n";
+    fs::write(&source, text).unwrap();
+    let program = folder.path().join("grows");
+    let cc = Command::new("cc").arg(&source).arg("-o").arg(&program).status().expect("there is a C compiler");
+    assert!(cc.success());
+    let ran = run(folder.path(), "--repeats 5 --candidates own", &[program.to_str().unwrap()]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    for row in samples(&folder.path().join("out")) {
+        let peak = row.answer.as_ref().unwrap().reading("peak_rss_bytes", Phase::Peak).unwrap();
+        assert!((64 << 20..68 << 20).contains(&peak), "{peak}");
+    }
+    // What the kernel carries from this command into a small program is not the program's.
+    let ran = allocanary(folder.path(), words("run --out small --repeats 5 --candidates own -- sleep 0.3"));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    for row in samples(&folder.path().join("small")) {
+        let reading = |name| row.answer.as_ref().unwrap().reading(name, Phase::Peak).unwrap();
+        let (rss, peak) = (reading("rss_bytes"), reading("peak_rss_bytes"));
+        assert!(peak * 10 <= rss * 11, "{rss} sampled, {peak}");
+    }
 }
 
 #[test]

@@ -83,12 +83,13 @@ fn what_fails_under_one_candidate_is_a_row_with_the_cause() {
         ("{ echo no luck >&2; kill -ABRT $$; }", FailureKind::Crashed, "was killed by signal 6 (SIGABRT): no luck"),
         ("exit 9", FailureKind::Crashed, "ended with exit code 9"),
         ("echo more", FailureKind::Corrupt, "its output differs from that under own: wanted 0 bytes"),
-        ("exec env -i sleep 0.2", FailureKind::Setting, "preload-jemalloc: wanted in process"),
-        ("{ LD_PRELOAD= exec sleep 0.2; }", FailureKind::Setting, "changes its environment"),
+        ("exec env -i sleep 1", FailureKind::Setting, "preload-jemalloc: wanted in process"),
+        ("{ LD_PRELOAD= exec sleep 1; }", FailureKind::Setting, "changes its environment"),
         ("sleep 621", FailureKind::Late, "did not end within its deadline"),
     ] {
         let folder = tempdir().unwrap();
-        let ran = run(folder.path(), &format!("{TWO} --deadline 3s"), &["sh", "-c", &format!("{preloaded}{bad}")]);
+        let deadline = if kind == FailureKind::Late { "--deadline 5s" } else { "" };
+        let ran = run(folder.path(), &format!("{TWO} {deadline}"), &["sh", "-c", &format!("{preloaded}{bad}")]);
         assert_eq!(ran.code, Some(1), "{bad}: {ran:?}");
         let rows = samples(&folder.path().join("out"));
         assert_eq!(rows.len(), 2, "{bad}");
@@ -114,20 +115,26 @@ fn what_cannot_be_preloaded_is_named_and_measured_as_it_comes() {
     } else {
         skipped("only root can give a file to another user");
     }
-    let compile = |name: &str, flags: &[&str], text: &str| {
-        fs::write(at("x.c"), text).unwrap();
-        let ran = Command::new("cc").args(["-o", name, "x.c"]).args(flags).current_dir(&folder).output();
-        ran.is_ok_and(|ran| ran.status.success())
-    };
     let sleep = "#include <unistd.h>\nint main(void) { usleep(100000); return 0; }\n";
-    match compile("fixed", &["-static"], sleep) {
-        true => programs.push((at("fixed"), "is linked statically")),
-        false => skipped("no static C library"),
-    }
     let own = format!("#include <stddef.h>\nvoid *malloc(size_t n) {{ return NULL; }}\n{sleep}");
-    match compile("own", &[], &own) {
-        true => programs.push((at("own"), "exports a malloc of its own")),
-        false => skipped("no C compiler"),
+    let go = "package main\nimport \"time\"\nfunc main() { time.Sleep(100 * time.Millisecond) }\n";
+    for (name, source, text, compiler, said) in [
+        ("fixed", "x.c", sleep, "cc -static -o", "is linked statically"),
+        ("own", "x.c", &own, "cc -o", "exports a malloc of its own"),
+        ("musl", "x.c", sleep, "musl-gcc -o", "has another C library than the preloads: its loader is /lib/ld-musl-"),
+        ("go", "x.go", go, "go build -o", "is linked statically"),
+        // The loader maps it, and the preload too: but nothing in it calls C's malloc.
+        ("go-by-loader", "x.go", go, "go build -buildmode=pie -o", "is a Go program: its runtime has an allocator"),
+    ] {
+        fs::write(at(source), text).unwrap();
+        let words: Vec<&str> = compiler.split(' ').chain([name, source]).collect();
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).env("CGO_ENABLED", "0").current_dir(&folder);
+        match command.output() {
+            Ok(ran) if ran.status.success() => programs.push((at(name), said)),
+            Ok(ran) => skipped(format_args!("{compiler}: {}", String::from_utf8_lossy(&ran.stderr))),
+            Err(error) => skipped(format_args!("{compiler}: {error}")),
+        }
     }
     for (number, (path, said)) in programs.iter().enumerate() {
         let path = path.to_str().unwrap();

@@ -30,7 +30,7 @@ fn service(folder: &Path, flags: &[&str], program: &[&str]) -> (Ran, Vec<Sample>
 #[test]
 fn a_service_is_read_when_it_is_ready_loaded_and_idle() {
     let folder = tempdir().unwrap();
-    let text = "trap 'echo stopped; exit 0' TERM; echo begun; echo ready now; while :; do sleep 0.05; done";
+    let text = "trap 'echo stopped; kill $!; exit 0' TERM; echo begun; sleep 600 & echo ready now; wait";
     let load = "sleep 0.2; echo '1,250.5 requests per second'; echo 'p99=1.5 ms'";
     let flags = [
         "--candidates",
@@ -98,10 +98,10 @@ fn two_programs_on_one_port_and_a_service_that_dies_are_named() {
     let ready = format!("--candidates own --ready tcp:{}", listener.local_addr().unwrap().port());
     let ran = run(folder.path(), &ready, &["sleep", "652"]);
     assert!(ran.code == Some(2) && ran.err.contains("another program has that port; use {port}"), "{ran:?}");
-    let text = "echo up; sleep 0.1; echo out of luck >&2; exit 7";
+    let text = "echo up; sleep 2; echo out of luck >&2; exit 7";
     let (ran, _) = service(
         folder.path(),
-        &["--candidates", "own", "--ready", "line:up", "--load", "sleep 2"],
+        &["--candidates", "own", "--ready", "line:up", "--load", "sleep 8"],
         &["sh", "-c", text],
     );
     assert!(ran.code == Some(2) && ran.err.contains("exit code 7 under its load: out of luck"), "{ran:?}");

@@ -37,7 +37,7 @@ int main(int argc, char **argv) {
             shrink(1);
             usleep(50000);
             fclose(fopen(done, "w"));
-            usleep(100000);
+            usleep(20000);
             shrink(2);
         }
         usleep(5000);

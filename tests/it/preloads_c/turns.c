@@ -63,7 +63,7 @@ int main(int count, char **words) {
         pause();
     }
     puts("done");
-    /* Long enough to be looked at. */
-    usleep(30000);
+    /* Long enough to be looked at, and for a setting that acts after 200 ms: always, not only on a busy machine. */
+    usleep(300000);
     return 0;
 }
