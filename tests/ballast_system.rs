@@ -46,7 +46,7 @@ fn reserved_addresses_cost_no_memory_until_they_are_touched() {
     let (addresses, resident) = (status("VmSize:"), status("VmRSS:"));
     let mut reserved = Ballast::reserve(Bytes(SIZE)).unwrap();
     assert!(status("VmSize:") >= addresses + SIZE / 2);
-    assert!(status("VmRSS:") < resident + (1 << 20));
+    assert!(status("VmRSS:") < resident + (64 << 20));
     reserved.as_mut_slice()[..16 << 20].fill(1);
     let touched = status("VmRSS:");
     assert!(touched > resident + (15 << 20), "{touched}");

@@ -129,7 +129,7 @@ impl Cell {
         let link = PathBuf::from(format!("/proc/{}/exe", child.id()));
         let started = Instant::now();
         while std::fs::read_link(&link).ok() != program.canonicalize().ok() || !is_asleep(child.id()) {
-            assert!(started.elapsed() < Duration::from_secs(20), "{} does not start", program.display());
+            assert!(started.elapsed() < Duration::from_secs(60), "{} does not start", program.display());
             std::thread::sleep(Duration::from_millis(5));
         }
         Cell(child)
@@ -259,7 +259,7 @@ impl Own {
             names.filter(|name| name.trim_end() != "own").count() == 1
         };
         while !named(child.id()) {
-            assert!(started.elapsed() < Duration::from_secs(20), "its thread has no name yet");
+            assert!(started.elapsed() < Duration::from_secs(60), "its thread has no name yet");
             std::thread::sleep(Duration::from_millis(5));
         }
         Some(Own { child, _folder: folder })
@@ -363,7 +363,7 @@ fn a_link_in_etc_is_shown_and_stands_where_jemalloc_reads_it() {
     let in_namespace = |command: &str, variables: &[(&str, &str)]| {
         let etc = folder.path().display();
         let script = format!(
-            "cp -a /etc/. {etc} && ln -sfn narenas:3,dirty_decay_ms:77 {etc}/_rjem_malloc.conf && ln -sfn narenas:9 \
+            "cp -a /etc/. {etc}; ln -sfn narenas:3,dirty_decay_ms:77 {etc}/_rjem_malloc.conf && ln -sfn narenas:9 \
              {etc}/malloc.conf && mount --bind {etc} /etc && exec {command}"
         );
         let mut unshare = Command::new("unshare");

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use allocanary::metrics::AllocatorCollector;
@@ -13,6 +14,12 @@ use prometheus_client::registry::Registry;
 use allocanary_testing::skipped::skipped;
 
 allocanary::install!(jemalloc, narenas = 3);
+
+/// One test at a time: jemalloc's sums are of one moment only where nobody else allocates.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn page(collector: AllocatorCollector) -> String {
     let mut registry = Registry::default();
@@ -30,6 +37,7 @@ fn samples(page: &str) -> BTreeMap<&str, f64> {
 
 #[test]
 fn every_gauge_is_there_with_its_label_and_a_value_that_can_be() {
+    let _alone = alone();
     let held = std::hint::black_box(vec![1_u8; 20 << 20]);
     let text = page(AllocatorCollector::new());
     let samples = samples(&text);
@@ -63,6 +71,7 @@ fn every_gauge_is_there_with_its_label_and_a_value_that_can_be() {
 
 #[test]
 fn what_is_freed_is_not_held() {
+    let _alone = alone();
     let held = || {
         let page = page(AllocatorCollector::new());
         samples(&page)["allocanary_allocator_part_bytes{allocator=\"jemalloc\",part=\"held\"}"]
@@ -77,6 +86,7 @@ fn what_is_freed_is_not_held() {
 
 #[test]
 fn the_kinds_of_mappings_are_there_when_they_are_asked_for_and_add_up() {
+    let _alone = alone();
     let name = "allocanary_process_part_bytes{allocator=\"jemalloc\",part=";
     assert!(!page(AllocatorCollector::new()).contains("process_part"));
     let text = page(AllocatorCollector::new().with_parts(true));
@@ -93,6 +103,7 @@ fn the_kinds_of_mappings_are_there_when_they_are_asked_for_and_add_up() {
 
 #[test]
 fn counters_stand_as_long_as_they_may_and_their_age_is_told() {
+    let _alone = alone();
     let mut registry = Registry::default();
     registry.register_collector(Box::new(AllocatorCollector::new().with_refresh(Duration::from_secs(3600))));
     let scrape = || {
@@ -114,6 +125,7 @@ fn counters_stand_as_long_as_they_may_and_their_age_is_told() {
 
 #[test]
 fn pss_is_there_when_it_is_asked_for() {
+    let _alone = alone();
     let name = "allocanary_process_proportional_bytes{allocator=\"jemalloc\"}";
     assert!(!page(AllocatorCollector::new()).contains("proportional"));
     let text = page(AllocatorCollector::new().with_pss(true));
@@ -122,6 +134,7 @@ fn pss_is_there_when_it_is_asked_for() {
 
 #[test]
 fn names_help_and_types_follow_the_conventions() {
+    let _alone = alone();
     let text = page(AllocatorCollector::new().with_pss(true).with_parts(true));
     let mut types = BTreeMap::new();
     let mut helped = BTreeSet::new();
@@ -153,6 +166,7 @@ fn names_help_and_types_follow_the_conventions() {
 
 #[test]
 fn promtool_finds_nothing_to_complain_of() {
+    let _alone = alone();
     let text = prometheus_text(&page(AllocatorCollector::new().with_pss(true).with_parts(true)));
     let promtool = Command::new("promtool")
         .args(["check", "metrics"])

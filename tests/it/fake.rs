@@ -93,7 +93,7 @@ pub fn folder() -> tempfile::TempDir {
 fn every_way_of_going_wrong_is_a_row_and_the_rest_is_reported() {
     let folder = folder();
     let candidates: Vec<String> = MODES.iter().map(|(mode, _)| format!("fake:mode={mode}")).collect();
-    let flags = format!("--cells . --workloads work --repeats 3 --deadline 5s --candidates {}", candidates.join(" "));
+    let flags = format!("--cells . --workloads work --repeats 3 --deadline 10s --candidates {}", candidates.join(" "));
     let flags: Vec<&str> = flags.split(' ').collect();
     let ran = allocanary(folder.path(), ["study", "--threads", "1", "--out", "out"].iter().chain(&flags));
     assert_eq!(ran.code, Some(1), "{ran:?}");

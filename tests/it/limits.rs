@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use tempfile::tempdir;
 
 use super::fake;
-use super::support::{Ran, TINY, allocanary, command, golden_path, program, samples, script, words};
+use super::support::{Ran, TINY, allocanary, command, copy_program, golden_path, program, samples, script, words};
 use allocanary_testing::skipped::skipped;
 
 fn refused(ran: &Ran, said: &[&str]) {
@@ -151,7 +151,7 @@ fn a_limit_of_processes_is_named() {
     // Root has no such limit, and another user must reach the command.
     fs::set_permissions(&folder, Permissions::from_mode(0o777)).unwrap();
     for file in [Path::new(env!("CARGO_BIN_EXE_allocanary")), &program("system")] {
-        fs::copy(file, folder.path().join(file.file_name().unwrap())).unwrap();
+        copy_program(file, folder.path());
     }
     let run = |limit: &str, arguments: &str| -> Ran {
         let mut user = Command::new("prlimit");

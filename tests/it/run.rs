@@ -80,7 +80,7 @@ fn the_peak_has_the_last_moment_before_the_end() {
         assert!((64 << 20..68 << 20).contains(&peak), "{peak}");
     }
     // What the kernel carries from this command into a small program is not the program's.
-    let ran = allocanary(folder.path(), words("run --out small --repeats 5 --candidates own -- sleep 0.3"));
+    let ran = allocanary(folder.path(), words("run --out small --repeats 5 --candidates own -- sleep 1"));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     for row in samples(&folder.path().join("small")) {
         let reading = |name| row.answer.as_ref().unwrap().reading(name, Phase::Peak).unwrap();

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -13,7 +12,7 @@ use allocanary_testing::tiny::Tiny;
 use tempfile::tempdir;
 
 use super::run::run;
-use super::support::{allocanary, command, samples, script};
+use super::support::{allocanary, command, copy_program, samples, script};
 
 const TWO: &str = "--repeats 1 --candidates own jemalloc";
 
@@ -106,7 +105,7 @@ fn what_cannot_be_preloaded_is_named_and_measured_as_it_comes() {
     let folder = tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let user = at("user");
-    fs::copy("/bin/sleep", &user).unwrap();
+    copy_program("/bin/sleep".as_ref(), &user);
     let owned = Command::new("chown").arg("64321").arg(&user).status().is_ok_and(|status| status.success());
     let mut programs = Vec::new();
     if owned {
@@ -153,7 +152,7 @@ fn a_preload_that_is_missing_or_foreign_is_named() {
     let folder = tempdir().unwrap();
     // A command without its preloads next to it, and then with one that is none.
     for file in [env!("CARGO_BIN_EXE_allocanary"), env!("CARGO_BIN_EXE_cell-system")] {
-        fs::copy(file, folder.path().join(Path::new(file).file_name().unwrap())).unwrap();
+        copy_program(file.as_ref(), folder.path());
     }
     let run = || {
         let mut command = Command::new("./allocanary");

@@ -98,10 +98,10 @@ fn two_programs_on_one_port_and_a_service_that_dies_are_named() {
     let ready = format!("--candidates own --ready tcp:{}", listener.local_addr().unwrap().port());
     let ran = run(folder.path(), &ready, &["sleep", "652"]);
     assert!(ran.code == Some(2) && ran.err.contains("another program has that port; use {port}"), "{ran:?}");
-    let text = "echo up; sleep 2; echo out of luck >&2; exit 7";
+    let text = "echo up; sleep 5; echo out of luck >&2; exit 7";
     let (ran, _) = service(
         folder.path(),
-        &["--candidates", "own", "--ready", "line:up", "--load", "sleep 8"],
+        &["--candidates", "own", "--ready", "line:up", "--load", "sleep 30"],
         &["sh", "-c", text],
     );
     assert!(ran.code == Some(2) && ran.err.contains("exit code 7 under its load: out of luck"), "{ran:?}");

@@ -54,7 +54,7 @@ fn rows_alone_go_to_standard_output() {
 
 /// Eight cells that rest long enough to be interrupted.
 const SLOW: &str = "study --candidates system jemalloc --threads 1 --repeats 4 --out out \
-                    --workloads server:idle=300,live=64KiB,requests=10,bursts=0";
+                    --workloads server:idle=1000,live=64KiB,requests=10,bursts=0";
 
 /// Interrupts the slow study once it has some rows.
 fn interrupt(folder: &Path) -> Ran {

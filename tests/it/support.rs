@@ -142,6 +142,11 @@ pub fn script(path: &Path, text: &str) {
     assert!(shell.wait().unwrap().success());
 }
 
+/// Copies a program to start it, by a process of its own, for the same reason.
+pub fn copy_program(from: &Path, to: &Path) {
+    assert!(Command::new("cp").arg(from).arg(to).status().unwrap().success());
+}
+
 /// A file of `tests/golden`.
 pub fn golden_path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)

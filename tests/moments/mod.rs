@@ -108,7 +108,7 @@ fn a_child() {
 #[test]
 fn before_the_hook_nothing_is_installed_and_nothing_breaks() {
     assert_eq!(BEFORE.get(), Some(&"not installed"));
-    assert_ne!(tuning::purge(), Err(Error::NotInstalled));
+    assert_ne!(tuning::flush_thread_cache(), Err(Error::NotInstalled));
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Property tests that can go on for a time, and that say how to fail again. In: what a property takes and the property.
 //! Out: nothing, or a panic with the least input that fails and the seed that leads to it.
 //!
-//! Each run draws a new seed; `ALLOCANARY_FUZZ_SEED=n` draws what seed n draws, again. `ALLOCANARY_FUZZ_SECONDS=60` goes
-//! on with the next seeds for so long, and writes the command that draws all of them again to standard error first, past
+//! Each run draws the same values: a test that fails by a draw would stop a change that is not at fault.
+//! `ALLOCANARY_FUZZ_SEED=n` draws those of seed n. `ALLOCANARY_FUZZ_SECONDS=60` begins with a seed of its own where none is
+//! given, goes on with the next seeds for so long, and writes the command that draws all of them again to standard error first, past
 //! what `cargo test` keeps back: what hangs or aborts says nothing later.
 
 use std::hash::{BuildHasher, RandomState};
@@ -24,7 +25,8 @@ const CARGO_TEST: &str = if cfg!(miri) {
 pub fn holds<S: Strategy>(cases: u32, miri: u32, values: S, property: impl Fn(S::Value)) {
     let seconds = number("ALLOCANARY_FUZZ_SECONDS").unwrap_or(0);
     let until = Instant::now() + Duration::from_secs(seconds);
-    let mut seed = number("ALLOCANARY_FUZZ_SEED").unwrap_or_else(|| RandomState::new().hash_one(0));
+    let new = || if seconds > 0 { RandomState::new().hash_one(0) } else { 1 };
+    let mut seed = number("ALLOCANARY_FUZZ_SEED").unwrap_or_else(new);
     let cases = if cfg!(miri) { miri } else { cases };
     let thread = std::thread::current();
     let test = thread.name().unwrap_or("the test");

@@ -1,8 +1,9 @@
 //! Helpers of allocanary's tests and benches, for all of its crates: properties that can go on for a time, random use of an
-//! allocator, instructions as callgrind counts them, a disk that fills, and the line of a test that cannot run here.
+//! allocator, instructions as callgrind counts them, a disk that fills, free ports, and the line of a test that cannot run here.
 
 pub mod callgrind;
 pub mod fuzz;
 pub mod heap;
+pub mod ports;
 pub mod skipped;
 pub mod tiny;

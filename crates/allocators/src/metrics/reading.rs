@@ -97,18 +97,27 @@ impl Reading {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
     use super::*;
 
-    /// An allocator that counts its readings, each of which takes this much processor time.
-    fn slow(asked: &Arc<AtomicU64>, takes: Duration) -> impl Fn() -> Counters + Send + 'static {
+    /// An allocator that counts its readings, each of which takes this much processor time. The third waits until it may end.
+    fn gated(
+        asked: &Arc<AtomicU64>,
+        takes: Duration,
+        may_end: Arc<AtomicBool>,
+    ) -> impl Fn() -> Counters + Send + 'static {
         let asked = Arc::clone(asked);
         move || {
             let start = thread_cpu_time();
             until(|| thread_cpu_time() - start >= takes);
+            until(|| asked.load(Ordering::SeqCst) != 2 || may_end.load(Ordering::SeqCst));
             Counters { allocated: Some(asked.fetch_add(1, Ordering::SeqCst) + 1), ..Counters::default() }
         }
+    }
+
+    fn slow(asked: &Arc<AtomicU64>, takes: Duration) -> impl Fn() -> Counters + Send + 'static {
+        gated(asked, takes, Arc::new(true.into()))
     }
 
     fn until(done: impl Fn() -> bool) {
@@ -119,8 +128,8 @@ mod tests {
 
     #[test]
     fn a_scrape_does_not_wait_for_what_took_long_twice_and_tells_how_old_it_is() {
-        let (reading, asked) = (Reading::default(), Arc::default());
-        let read = || reading.counters(slow(&asked, Duration::from_millis(20)));
+        let (reading, asked, may_end) = (Reading::default(), Arc::default(), Arc::<AtomicBool>::default());
+        let read = || reading.counters(gated(&asked, Duration::from_millis(20), Arc::clone(&may_end)));
         for time in [1, 2] {
             let (age, counters) = read();
             assert_eq!((age, counters.allocated), (Duration::ZERO, Some(time)), "once may be chance");
@@ -129,6 +138,7 @@ mod tests {
         assert!(age > Duration::ZERO && before.allocated == Some(2), "{age:?} {before:?}");
         let (_, meanwhile) = read();
         assert_eq!(meanwhile.allocated, Some(2));
+        may_end.store(true, Ordering::SeqCst);
         until(|| reading.state().reader.is_none());
         assert_eq!(asked.load(Ordering::SeqCst), 3, "one thread at a time");
         assert_eq!(read().1.allocated, Some(3));

@@ -18,7 +18,7 @@ struct Server {
 impl Server {
     /// None where dnsmasq is not installed; the test then says that it is skipped.
     fn start(hosts: &[String]) -> Option<Server> {
-        let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = allocanary_testing::ports::free_port();
         let mut file = tempfile::NamedTempFile::new().unwrap();
         hosts.iter().for_each(|host| writeln!(file, "{host} canaries.test").unwrap());
         // dnsmasq drops its rights before it reads the file.

@@ -118,7 +118,7 @@ fn against_both(
         let options = Kubernetes { namespace: Some("ns".into()), service: "kube-canary".into(), nodes };
         let own = Own { addresses: Vec::new(), probed: true };
         tokio::spawn(follow(Client::try_from(config).unwrap(), options, own, mesh.clone()));
-        for _ in 0..1000 {
+        for _ in 0..3000 {
             if done(&mesh.lock()) {
                 break;
             }
@@ -279,7 +279,7 @@ fn a_certificate_that_is_rejected_is_named() {
         .status();
     let Ok(made) = made else { return allocanary_testing::skipped::skipped("openssl is not installed") };
     assert!(made.success());
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = allocanary_testing::ports::free_port();
     let mut server = std::process::Command::new("openssl")
         .args(["s_server", "-quiet", "-www", "-key", "key.pem", "-cert", "cert.pem", "-accept"])
         .arg(format!("127.0.0.1:{port}"))

@@ -248,7 +248,7 @@ mod tests {
             }
         });
         let asker = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-        asker.set_read_timeout(Some(std::time::Duration::from_secs(10))).unwrap();
+        asker.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
         let mesh = shared.lock();
         asker.send_to(&request().write(), ("127.0.0.1", at.recv().unwrap())).unwrap();
         assert_eq!(asker.recv(&mut [0; LENGTH]).expect("an answer while the mesh is taken"), LENGTH);

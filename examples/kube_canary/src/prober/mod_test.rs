@@ -34,7 +34,7 @@ fn an_answer_that_has_come_and_is_not_read_yet_is_not_lost() {
     mesh.update("flags", (1..=200).map(|last| Peer::at([127, 0, 1, last].into())).collect(), 0);
     let shared = Shared::new(mesh);
     let options = Options { protocols: Some(vec![Protocol::Udp]), udp_port: 0, ..Options::default() };
-    let options = Options { interval: Duration::from_millis(20), timeout: Duration::from_millis(160), ..options };
+    let options = Options { interval: Duration::from_millis(100), timeout: Duration::from_millis(800), ..options };
     let sum = |of: fn(&Book) -> u64| {
         let mesh = shared.lock();
         mesh.entries().filter_map(|(_, entry)| entry.books[Protocol::Udp as usize].as_deref().map(of)).sum::<u64>()

@@ -174,6 +174,7 @@ mod tests {
     use std::sync::Arc;
 
     use proptest::prelude::*;
+    use proptest::test_runner::RngSeed;
 
     use super::*;
 
@@ -184,7 +185,8 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(64))]
+        // The same values each time: a test that fails by a draw would stop a change that is not at fault.
+        #![proptest_config(ProptestConfig { cases: 64, rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
         #[test]
         fn what_goes_in_comes_out(pieces in prop::collection::vec((any::<u64>(), 0..40_000usize), 0..12)) {
             let mut press = Press::new();

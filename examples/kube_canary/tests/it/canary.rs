@@ -2,11 +2,11 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, ExitStatus};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
+use allocanary_testing::ports::free_port;
 use serde_json::Value;
 
 /// A canary that serves its pages; it ends with its test.
@@ -25,7 +25,7 @@ impl Drop for Canary {
 impl Canary {
     /// The command, with a place of its own to listen at.
     pub fn start(command: &mut Command) -> Canary {
-        let port = listen_port();
+        let port = free_port();
         let child = command.arg(format!("--listen=127.0.0.1:{port}")).arg("--series=all").spawn().unwrap();
         Canary::serving(child, ([127, 0, 0, 1], port).into())
     }
@@ -129,13 +129,6 @@ pub fn ended_within(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
             ended => return ended,
         }
     }
-}
-
-/// A port for TCP that nobody has, and that the kernel gives to nobody by itself.
-pub fn listen_port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let candidates = || 20_000 + (std::process::id() as u16 % 1000) * 10 + NEXT.fetch_add(1, Ordering::Relaxed);
-    std::iter::repeat_with(candidates).find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).unwrap()
 }
 
 pub fn until(what: &str, is: impl Fn() -> bool) {

@@ -6,7 +6,7 @@ use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use crate::canary::{Canary, command, ended_within, until};
-use crate::support::free_port;
+use allocanary_testing::ports::free_port;
 
 fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()

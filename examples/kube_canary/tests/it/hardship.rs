@@ -6,7 +6,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::canary::{Canary, command, until};
-use crate::support::{free_port, loopback, server};
+use crate::support::{loopback, server};
+use allocanary_testing::ports::free_port;
 
 /// A canary of so many peers on loopback; `most_files` is what it may have open, 0 for what this process may.
 fn start(peers: u32, most_files: u64, flags: &[&str]) -> Canary {
@@ -35,7 +36,7 @@ fn a_stopped_process_has_lost_nothing_when_it_goes_on() {
     // during the stop.
     let port = format!("--peer-port={}", server(Duration::from_millis(150)));
     let icmp = if kube_canary::prober::icmp::open(false, 1).is_ok() { "icmp," } else { "" };
-    let flags = [&format!("--protocol={icmp}tcp,http"), &port, "--interval=300ms", "--timeout=1s"];
+    let flags = [&format!("--protocol={icmp}tcp,http"), &port, "--interval=300ms", "--timeout=2400ms"];
     let canary = start(20, 0, &flags);
     until("every peer has answered", || canary.sum("replies_total", "") > 200.0);
     let before = (canary.sum("lost_total", ""), canary.sum("replies_total", ""));
@@ -83,7 +84,7 @@ fn a_probe_without_a_descriptor_is_no_loss_of_the_network() {
     until("a probe could not be sent", || canary.sum("lost_total", "reason=\"send_error\"") > 0.0);
     assert_eq!(canary.sum("lost_total", "reason=\"timeout\""), 0.0);
     // UDP has its socket.
-    assert!(canary.sum("replies_total", "proto=\"udp\"") > 0.0);
+    until("UDP is answered", || canary.sum("replies_total", "proto=\"udp\"") > 0.0);
 }
 
 #[test]

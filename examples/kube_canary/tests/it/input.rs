@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::canary::{Canary, command, ended_within, listen_port, until};
-use crate::support::free_port;
+use crate::canary::{Canary, command, ended_within, until};
+use allocanary_testing::ports::free_port;
 
 /// A folder with a peers file in it.
 fn peers_file(text: &str) -> (TempDir, PathBuf) {
@@ -119,9 +119,9 @@ fn a_port_that_the_kernel_chose_is_said_and_is_that_of_the_peers() {
 #[test]
 fn the_peer_of_a_canary_without_flags_is_where_its_web_server_is() {
     for listen in ["127.0.0.1", "127.0.0.9", "0.0.0.0"] {
-        let (port, udp) = (listen_port(), format!("--udp-port={}", free_port()));
+        let (port, udp) = (free_port(), format!("--udp-port={}", free_port()));
         let at = format!("--listen={listen}:{port}");
-        let child = command(&[&at, "--protocol=tcp,http", &udp]).spawn().unwrap();
+        let child = command(&[&at, "--protocol=tcp,http", "--timeout=8s", &udp]).spawn().unwrap();
         let served = if listen == "0.0.0.0" { "127.0.0.1" } else { listen };
         let canary = Canary::serving(child, format!("{served}:{port}").parse().unwrap());
         assert_eq!(canary.probed(), [served]);

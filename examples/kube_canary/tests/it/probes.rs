@@ -4,6 +4,7 @@ use std::io::Read;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
+use allocanary_testing::ports::free_port;
 use kube_canary::mesh::Shared;
 use kube_canary::options::Options;
 use kube_canary::peer::Peer;
@@ -11,7 +12,7 @@ use kube_canary::protocol::{Loss, Protocol};
 use kube_canary::tallies::Refused;
 use socket2::{Domain, Socket, Type};
 
-use crate::support::{Sum, address, free_port, loopback, mesh, options, probe, server, server_that_says, sum};
+use crate::support::{Sum, address, loopback, mesh, options, probe, server, server_that_says, sum};
 
 const SPAN: Duration = Duration::from_secs(3);
 
@@ -83,8 +84,7 @@ fn a_closed_port_is_unreachable_at_once() {
 fn an_address_without_a_route_is_no_answer_and_harms_no_other_peer() {
     // Class E: no host routes it, and many kernels refuse to send.
     let peers = vec![Peer::at(address("240.0.0.1")), Peer::at(address("127.0.0.1"))];
-    let options =
-        Options { timeout: Duration::from_millis(200), ..options(peers, Protocol::Udp, Duration::from_millis(200)) };
+    let options = options(peers, Protocol::Udp, Duration::from_millis(200));
     let (_, shared) = run(&options).unwrap();
     let mesh = shared.lock();
     let book = |peer| mesh.at(address(peer)).unwrap().1.books[Protocol::Udp as usize].as_ref().unwrap();

@@ -1,9 +1,10 @@
 //! What the tests share. In: numbers of peers, options. Out: a prober that runs in this process, and a sum of its books.
 
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
 use std::time::Duration;
 
+use allocanary_testing::ports::free_port;
 use kube_canary::error::{Error, Result};
 use kube_canary::mesh::{Mesh, Shared};
 use kube_canary::options::Options;
@@ -16,17 +17,12 @@ pub fn loopback(peers: u32) -> Vec<Peer> {
     (0..peers).map(|number| Peer::at(Ipv4Addr::from(0x7f00_0101 + number).into())).collect()
 }
 
-/// A UDP port that nobody has now.
-pub fn free_port() -> u16 {
-    UdpSocket::bind("[::]:0").or_else(|_| UdpSocket::bind("0.0.0.0:0")).unwrap().local_addr().unwrap().port()
-}
-
 /// Options for `peers` under one protocol.
 pub fn options(peers: Vec<Peer>, protocol: Protocol, interval: Duration) -> Options {
     Options {
         node: "test".into(),
         interval,
-        timeout: interval.max(Duration::from_secs(1)).min(interval * 8),
+        timeout: interval * 8,
         protocols: Some(vec![protocol]),
         udp_port: free_port(),
         peers,

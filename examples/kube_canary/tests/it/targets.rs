@@ -13,7 +13,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use crate::canary::{Canary, command, until};
-use crate::support::free_port;
+use allocanary_testing::ports::free_port;
 
 /// A certificate for 127.0.0.1 that nobody else has signed, and its key. None where there is no openssl.
 fn certificate(folder: &Path, name: &str) -> Option<(PathBuf, PathBuf)> {

@@ -29,9 +29,9 @@ macro_rules! need {
     };
 }
 
-/// The 99.99 % interval of a binomial count, by its normal approximation.
+/// Six standard errors about a binomial count: a sound canary is outside of it once in a thousand million runs.
 fn binomial(trials: f64, share: f64) -> std::ops::RangeInclusive<f64> {
-    let spread = 3.89 * (trials * share * (1.0 - share)).sqrt() + 1.0;
+    let spread = 6.0 * (trials * share * (1.0 - share)).sqrt() + 1.0;
     trials * share - spread..=trials * share + spread
 }
 
@@ -40,7 +40,8 @@ fn the_loss_on_the_wire_is_the_loss_that_is_measured() {
     need!("ip", "nft");
     let net = Net::new(3);
     net.lose_one_of_ten(2);
-    let flags = ["--interval=20ms", "--timeout=100ms", "--protocol=icmp"];
+    // A canary that gets no processor for the time-out loses what the wire has not.
+    let flags = ["--interval=50ms", "--timeout=400ms", "--protocol=icmp"];
     let canaries: Vec<Canary> = (0..3).map(|node| Canary::start(&net, node, &flags)).collect();
     let sent = |canary: &Canary| canary.page().of(net.address(2)).sum("probes_sent_total", &[]);
     canary::until(|| canaries[..2].iter().map(sent).sum::<f64>() > 1500.0, "enough probes were sent");
@@ -66,23 +67,23 @@ fn what_is_late_or_doubled_is_told_apart() {
     need!("ip");
     let net = Net::new(0);
     let relay = Relay::new(&net);
-    let flags = ["--interval=50ms", "--timeout=200ms", "--protocol=icmp"];
+    let flags = ["--interval=400ms", "--timeout=3200ms", "--protocol=icmp"];
     let (one, _other) = (Canary::start(&net, 0, &flags), Canary::start(&net, 1, &flags));
-    // Ten milliseconds each way; of the answers to node 0 every tenth comes twice, every fifteenth 70 ms late (after the
-    // next one), every twentieth 500 ms late (after its deadline), every thirtieth never.
+    // Ten milliseconds each way; of the answers to node 0 every tenth comes twice, every fifteenth 600 ms late (after the
+    // next one), every twentieth 4.8 s late (after its deadline, and before it is forgotten), every thirtieth never.
     let run = relay.treat(Treatment { delay: Duration::from_millis(10), twice: 10, swap: 15, late: 20, lose: 30 });
-    std::thread::sleep(Duration::from_secs(20));
+    std::thread::sleep(Duration::from_secs(50));
     let did = run.stop();
-    std::thread::sleep(Duration::from_secs(1));
+    std::thread::sleep(Duration::from_secs(7));
     let page = one.page().of(net.address(1));
     let found = |name| page.sum(name, &[]) as u64;
-    assert!(did.answers > 250, "{did:?}");
+    assert!(did.answers > 90, "{did:?}");
     assert_eq!(found("duplicates_total"), did.twice, "{did:?}");
     assert_eq!(found("late_total"), did.late, "{did:?}");
     assert_eq!(found("lost_total"), did.late + did.lost, "{did:?}");
     assert!(did.swapped > 0, "answers that are overtaken are replies as others: {did:?}");
     let mean = page.sum("rtt_seconds_sum", &[]) / page.sum("rtt_seconds_count", &[]);
-    assert!((0.02..0.06).contains(&mean), "20 ms of delay, found a mean of {mean} s");
+    assert!((0.02..0.2).contains(&mean), "20 ms of delay, and of every fifteenth 600, found a mean of {mean} s");
 }
 
 #[test]

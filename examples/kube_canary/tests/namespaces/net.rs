@@ -198,7 +198,7 @@ impl Net {
     pub fn get(&self, node: impl std::fmt::Display, address: &str, path: &str) -> String {
         self.within(node, || {
             let Ok(mut stream) = TcpStream::connect(address) else { return String::new() };
-            let _ = stream.set_read_timeout(Some(Duration::from_secs(5)));
+            let _ = stream.set_read_timeout(Some(Duration::from_secs(60)));
             // The older version, so that long answers do not come in chunks.
             let request = format!("GET {path} HTTP/1.0\r\nhost: {address}\r\n\r\n");
             let mut answer = Vec::new();

@@ -96,7 +96,7 @@ fn a_real_prometheus_scrapes_them_and_answers_the_queries_of_rules_and_dashboard
     net.lose_one_of_ten(2);
     // One of them has what the dashboard shows of HTTP probes and of name servers too; there is none, which takes time as well.
     net.resolve_by_server();
-    let flags = ["--interval=20ms", "--timeout=100ms"];
+    let flags = ["--interval=50ms", "--timeout=400ms"];
     let own = |node| {
         if node == 0 { &["--protocol=icmp,http", "--peers-dns=canaries.test."][..] } else { &["--protocol=icmp"] }
     };
@@ -107,19 +107,22 @@ fn a_real_prometheus_scrapes_them_and_answers_the_queries_of_rules_and_dashboard
     // Each of three sees two others, by both families, and one of them by HTTP too.
     until(|| prometheus.one("count(kube_canary_peer_up == 1)") == Some(16.0), "Prometheus sees all links up");
     assert_eq!(prometheus.one("count(kube_canary_build_info)"), Some(3.0));
-    std::thread::sleep(Duration::from_secs(12));
+    std::thread::sleep(Duration::from_secs(20));
 
-    // 100 probes a second for each pair and some 12 seconds: one of ten, four standard errors up and down.
+    // 40 probes a second for each pair and some 20 seconds: one of ten, five standard errors up and down.
     let loss = |from: usize, to: usize| {
         let labels = format!("{{node=\"node-{from}\",peer_node=\"node-{to}\",proto=\"icmp\"}}");
         prometheus.one(&format!("kube_canary:loss:ratio_rate5m{labels}")).unwrap_or(-1.0)
     };
-    assert!((0.06..0.14).contains(&loss(0, 2)), "{}", loss(0, 2));
-    assert!((0.06..0.14).contains(&loss(1, 2)), "{}", loss(1, 2));
-    assert_eq!((loss(0, 1), loss(1, 0), loss(2, 0)), (0.0, 0.0, 0.0));
+    assert!((0.05..0.15).contains(&loss(0, 2)), "{}", loss(0, 2));
+    assert!((0.05..0.15).contains(&loss(1, 2)), "{}", loss(1, 2));
+    // A canary that gets no processor for the time-out loses a probe.
+    let others = [loss(0, 1), loss(1, 0), loss(2, 0)];
+    assert!(others.iter().all(|loss| (0.0..0.005).contains(loss)), "{others:?}");
     let slowest = prometheus.one("max(kube_canary:rtt_seconds:p99_5m{proto=\"icmp\"})").unwrap_or(-1.0);
-    assert!(slowest > 0.0 && slowest < 0.1, "{slowest}");
-    assert_eq!(prometheus.told("loss"), ["KubeCanaryPeerDegraded: Probes to node-2 are lost, whoever sends them"]);
+    assert!(slowest > 0.0 && slowest < 0.4, "{slowest}");
+    let degraded = ["KubeCanaryPeerDegraded: Probes to node-2 are lost, whoever sends them"];
+    until(|| prometheus.told("loss") == degraded, degraded[0]);
     assert_eq!(prometheus.told("down"), [""; 0]);
     // One link that is down is what some of the dashboard asks for.
     net.link(2, "down");
@@ -167,12 +170,12 @@ fn deaf(net: &Net, node: usize, to: &[usize]) {
 fn a_real_prometheus_names_the_source_the_node_and_the_pair() {
     need!("ip", "nft", "prometheus");
     let net = Net::new(5);
-    let flags = ["--interval=100ms", "--timeout=200ms", "--protocol=icmp,udp"];
+    let flags = ["--interval=100ms", "--timeout=800ms", "--protocol=icmp,udp"];
     let _canaries: Vec<Canary> = (0..5).map(|node| Canary::start(&net, node, &flags)).collect();
     let prometheus = Prometheus::start(&net, "5s");
     // Each of five sees four others, in two ways by two families.
     until(|| prometheus.one("count(kube_canary_peer_up == 1)") == Some(80.0), "Prometheus sees all links up");
-    assert_eq!(prometheus.told("down"), [""; 0]);
+    until(|| prometheus.told("down").is_empty(), "no alert");
     let stage = |cut: &[(usize, &[usize])], wanted: &str| {
         cut.iter().for_each(|(node, from)| deaf(&net, *node, from));
         until(|| prometheus.told("down") == [wanted], wanted);
@@ -204,7 +207,7 @@ fn a_real_prometheus_takes_native_histograms_and_has_their_quantiles() {
     until(|| prometheus.one(counted).is_some_and(|count| count > 1000.0), "native histograms have a thousand values");
     let replies = prometheus.one("sum(kube_canary_replies_total)").unwrap();
     let count = prometheus.one(counted).unwrap();
-    assert!((count - replies).abs() < 600.0, "{count} in histograms, {replies} replies a moment before");
+    assert!((count - replies).abs() < 3000.0, "{count} in histograms, {replies} replies a moment before");
     assert_eq!(prometheus.query("kube_canary_rtt_seconds_bucket"), Some(vec![]), "it took the native ones");
 
     // A rate is of two scrapes at least.

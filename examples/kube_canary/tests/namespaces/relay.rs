@@ -23,9 +23,9 @@ pub struct Treatment {
     pub delay: Duration,
     /// Comes twice.
     pub twice: u64,
-    /// Is held back for 70 ms.
+    /// Is held back for 600 ms.
     pub swap: u64,
-    /// Is held back for 500 ms.
+    /// Is held back for 4.8 s.
     pub late: u64,
     /// Never comes.
     pub lose: u64,
@@ -148,10 +148,10 @@ fn when(from: usize, frame: &[u8], (treatment, did): &mut (Treatment, Did)) -> V
         vec![]
     } else if is(treatment.late) {
         did.late += 1;
-        vec![delay + Duration::from_millis(500)]
+        vec![delay + Duration::from_millis(4800)]
     } else if is(treatment.swap) {
         did.swapped += 1;
-        vec![delay + Duration::from_millis(70)]
+        vec![delay + Duration::from_millis(600)]
     } else if is(treatment.twice) {
         did.twice += 1;
         vec![delay, delay]
