@@ -332,7 +332,10 @@ mod tests {
 
     /// Whether `holds` once. Other tests of this process map, unmap and start threads meanwhile.
     fn soon(holds: impl Fn() -> bool) -> bool {
-        (0..20).any(|_| holds())
+        (0..200).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            holds()
+        })
     }
 
     #[test]
