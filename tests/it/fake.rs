@@ -13,7 +13,7 @@ use super::support::{allocanary, samples, script, study, words};
 /// How the fake can answer, the failure that the row must name, and what it must say of it.
 const MODES: &[(&str, Option<(FailureKind, &str)>)] = &[
     ("good", None),
-    ("late", Some((Late, "killed at its deadline of 5 s (--deadline)"))),
+    ("late", Some((Late, "killed at its deadline of 10 s (--deadline)"))),
     ("garbage", Some((Garbage, "\"no JSON at all"))),
     ("torn", Some((Garbage, "the answer is not a sample"))),
     ("signal", Some((Crashed, "killed by signal 11"))),
