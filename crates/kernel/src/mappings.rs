@@ -310,6 +310,10 @@ mod tests {
         let program = ["400000-401000 rw-p 00000000 fe:00 7 /program", "Rss: 4 kB"];
         let bss = ["401000-4000000 rw-p 00000000 00:00 0", "Rss: 40000 kB"];
         assert_eq!(kinds(&[program, bss].concat()), [40_004, 0, 0], "the bss of the program may be large");
+        let more = ["4000000-8000000 rw-p 00000000 00:00 0", "Rss: 100 kB"];
+        assert_eq!(kinds(&[program, bss, more].concat()), [40_104, 0, 0], "and in two mappings");
+        let closed = ["401000-4000000 ---p 00000000 00:00 0", "Rss: 100 kB"];
+        assert_eq!(kinds(&[program, closed].concat()), [4, 0, 0], "what cannot be read is no heap");
 
         let library = ["7f0000000000-7f0000001000 rw-p 00000000 fe:00 8 /library", "Rss: 4 kB"];
         let small = ["7f0000001000-7f0000101000 rw-p 00000000 00:00 0", "Rss: 900 kB"];
