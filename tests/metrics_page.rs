@@ -79,7 +79,6 @@ fn what_is_freed_is_not_held() {
     let blocks: Vec<Vec<u8>> = (0..256).map(|_| std::hint::black_box(vec![1_u8; 1 << 20])).collect();
     let before = held();
     drop(blocks);
-    // Other tests of this process allocate up to 84 MiB meanwhile.
     let less = (before - held()) / f64::from(1 << 20);
     assert!(less > 128.0, "{less} MiB less");
 }

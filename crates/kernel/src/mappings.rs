@@ -236,6 +236,9 @@ impl Header<'_> {
         let addresses = words.next()?;
         let dash = addresses.iter().position(|byte| *byte == b'-')?;
         let (start, end) = (hexadecimal(&addresses[..dash])?, hexadecimal(&addresses[dash + 1..])?);
+        if end < start {
+            return None;
+        }
         let rights = words.next()?;
         // The name follows offset, device and inode.
         let inode = words.nth(2).and_then(first_number).unwrap_or_default();
@@ -286,6 +289,11 @@ mod tests {
             let of_it = [found.brk, found.huge, found.lazy, found.swap].map(|bytes| bytes / 1024);
             assert_eq!(of_it, [100, 2048, 64, 12], "pieces of {piece}");
         }
+    }
+
+    #[test]
+    fn what_ends_before_it_starts_is_no_mapping() {
+        assert_eq!(kinds(&["2000-1000 rw-p 00000000 00:00 0", "Rss: 4 kB"]), [0, 0, 0]);
     }
 
     #[test]
