@@ -3,7 +3,12 @@
 //!
 //! Nothing here allocates: the writer runs inside other programs' `malloc`.
 
+mod near;
+
 use crate::format::LONGEST_EVENT;
+
+/// Stamps below this number of ticks take at most three bytes.
+pub const NEAR_TICKS: u64 = 1 << 21;
 
 /// Entries of the table of recent blocks.
 const RECENT: usize = 2048;

@@ -66,6 +66,63 @@ fn fuzz_what_is_written_is_read() {
     });
 }
 
+/// Writes an event by the general functions: the place behind it. `is_multi` as of [`Coder::put_near_malloc`].
+unsafe fn put_general(writer: &mut Coder, start: *mut u8, event: &Event, is_multi: bool, ticks: u64) -> *mut u8 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match *event {
+            Event::New { address, size, .. } if is_multi && writer.recent(address).is_none() => {
+                writer.put_malloc_stamped(start, address, size, ticks)
+            }
+            Event::New { address, size, .. } => writer.put_malloc(start, address, size),
+            Event::Free { address } => match writer.recent(address) {
+                Some(entry) => writer.put_free_recent(start, entry),
+                None => writer.put_free(start, address, ticks),
+            },
+            _ => start,
+        }
+    }
+}
+
+#[test]
+fn fuzz_the_short_way_writes_the_same_bytes() {
+    let address =
+        (0_u64..4000, 0_u32..40).prop_map(|(at, shift)| (0x7F00_0000_0000 + (at << shift)) & !7 & ((1 << 47) - 1));
+    let events = vec((address, 0_u64..600, any::<bool>(), any::<bool>(), 0_u32..30), 1..300);
+    let short = std::cell::Cell::new(0_u64);
+    allocanary_testing::fuzz::holds(256, 4, events, |events| {
+        let (mut general, mut near) = (Coder::NEW, Coder::NEW);
+        for (address, size, is_new, is_multi, shift) in events {
+            let ticks = 1 << shift;
+            let event = if is_new { Event::New { how: How::Malloc, address, size } } else { Event::Free { address } };
+            let (mut wanted, mut found) = ([0; LONGEST_EVENT], [0; LONGEST_EVENT]);
+            let (start, ticks_now) = (found.as_mut_ptr(), || (ticks < NEAR_TICKS).then_some(ticks));
+            // SAFETY: both buffers have room for the longest event.
+            let (end, written) = unsafe {
+                let before = near.clone();
+                let end = match is_new {
+                    true => near.put_near_malloc(start, address, size, || is_multi, ticks_now),
+                    false => near
+                        .put_near_free(start, address)
+                        .or_else(|| near.put_near_free_stamped(start, address, ticks_now)),
+                };
+                if end.is_none() {
+                    assert!(found == [0; LONGEST_EVENT] && near.recent == before.recent);
+                    assert!(near.sizes == before.sizes && near.freed == before.freed);
+                }
+                short.set(short.get() + u64::from(end.is_some()));
+                // As the writer goes on: sizes above 504 have no event with a stamp.
+                let is_multi = is_multi && (1..=504).contains(&size);
+                let end = end.unwrap_or_else(|| put_general(&mut near, start, &event, is_multi, ticks));
+                (end.addr() - start.addr(), put_general(&mut general, wanted.as_mut_ptr(), &event, is_multi, ticks))
+            };
+            assert_eq!(found, wanted);
+            assert_eq!(end, written.addr() - wanted.as_ptr().addr());
+        }
+    });
+    assert!(short.get() > 1000, "{} went the short way", short.get());
+}
+
 #[test]
 fn fuzz_no_bytes_make_the_reader_panic() {
     allocanary_testing::fuzz::holds(256, 4, vec(any::<u8>(), 0..400), |bytes| {

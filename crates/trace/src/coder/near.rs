@@ -1,0 +1,111 @@
+//! The two most frequent events in few instructions: malloc of a small block, and free. In: a call. Out: the same bytes as
+//! the functions of [`Coder`] write that take every event, by one store; or nothing, where an address or a stamp
+//! needs more than three bytes.
+
+use std::sync::atomic::{Ordering::Release, compiler_fence};
+
+use super::{Coder, entry_of, zigzag};
+
+/// A varint of one to three bytes: its bytes as a number, and its length in bits.
+#[inline(always)]
+fn short(number: u64) -> Option<(u64, u32)> {
+    if number < 0x80 {
+        Some((number, 8))
+    } else if number < 0x4000 {
+        Some((number & 0x7F | (number & 0x3F80) << 1 | 0x80, 16))
+    } else if number < 0x20_0000 {
+        Some((number & 0x7F | (number & 0x3F80) << 1 | (number & 0x1F_C000) << 2 | 0x8080, 24))
+    } else {
+        None
+    }
+}
+
+/// Writes up to eight bytes; those behind the event are zeros, as they were. The processor does it at once: an event is there as
+/// a whole or not at all.
+///
+/// # Safety
+///
+/// Eight bytes at `at` may be written.
+#[inline(always)]
+unsafe fn store(at: *mut u8, word: u64, bits: u32) -> *mut u8 {
+    compiler_fence(Release);
+    // SAFETY: the caller's promise.
+    unsafe {
+        at.cast::<u64>().write_unaligned(word.to_le());
+        at.add(bits as usize / 8)
+    }
+}
+
+impl Coder {
+    /// Writes a new block of malloc of 1 to 504 bytes. `is_multi` asks for a stamp where the address is not in the table: `ticks`
+    /// gives one of at most three bytes, or none. Returns the place behind the event. None where nothing was written.
+    ///
+    /// # Safety
+    ///
+    /// [`LONGEST_EVENT`](crate::format::LONGEST_EVENT) bytes at `at` may be written, and are zeros.
+    #[inline(always)]
+    pub unsafe fn put_near_malloc(
+        &mut self,
+        at: *mut u8,
+        address: u64,
+        size: u64,
+        is_multi: impl FnOnce() -> bool,
+        ticks: impl FnOnce() -> Option<u64>,
+    ) -> Option<*mut u8> {
+        if size.wrapping_sub(1) >= 504 {
+            return None;
+        }
+        let (units, code) = (address >> 3, size.div_ceil(8));
+        let (delta, bits) = short(zigzag(units.wrapping_sub(self.sizes[code as usize])))?;
+        let entry = entry_of(units);
+        let (mut word, mut length) = (code << 2 | delta << 8, 8 + bits);
+        if self.recent[entry] != units {
+            if is_multi() {
+                let (ticks, bits) = short(ticks()?)?;
+                (word, length) = (word | 3 | ticks << length, length + bits);
+            }
+            self.recent[entry] = units;
+        }
+        self.sizes[code as usize] = units;
+        // SAFETY: the caller's promise.
+        Some(unsafe { store(at, word, length) })
+    }
+
+    /// Writes a free of a block that is in the table. None where it is not, and nothing was written.
+    ///
+    /// # Safety
+    ///
+    /// As [`put_near_malloc`](Self::put_near_malloc).
+    #[inline(always)]
+    pub unsafe fn put_near_free(&mut self, at: *mut u8, address: u64) -> Option<*mut u8> {
+        let entry = self.recent(address)?;
+        compiler_fence(Release);
+        // SAFETY: the caller's promise.
+        unsafe {
+            at.cast::<u16>().write_unaligned((entry as u16) << 2 | 1);
+            Some(at.add(2))
+        }
+    }
+
+    /// Writes a free by address, with a stamp. None where nothing was written.
+    ///
+    /// # Safety
+    ///
+    /// As [`put_near_malloc`](Self::put_near_malloc).
+    #[inline(always)]
+    pub unsafe fn put_near_free_stamped(
+        &mut self,
+        at: *mut u8,
+        address: u64,
+        ticks: impl FnOnce() -> Option<u64>,
+    ) -> Option<*mut u8> {
+        let units = address >> 3;
+        let slot = (units >> 13 & 15) as usize;
+        let (delta, bits) = short(zigzag(units.wrapping_sub(self.freed[slot])))?;
+        let (ticks, more) = short(ticks()?)?;
+        self.freed[slot] = units;
+        let word = (slot as u64) << 2 | 2 | delta << 8 | ticks << (8 + bits);
+        // SAFETY: the caller's promise.
+        Some(unsafe { store(at, word, 8 + bits + more) })
+    }
+}
