@@ -20,7 +20,7 @@ mod functions {
     use std::ffi::{c_int, c_void};
     use std::ptr::null_mut;
 
-    use allocanary_trace::writer::real::{self, Real};
+    use allocanary_trace::writer::real;
     use allocanary_trace::writer::{self, How};
 
     /// Rounds an alignment up to a power of two that `posix_memalign` takes, as glibc does.
@@ -33,7 +33,7 @@ mod functions {
     fn aligned(align: usize, size: usize) -> Result<*mut c_void, c_int> {
         let mut block = null_mut();
         // SAFETY: the allocator's own function; it checks the alignment.
-        let error = unsafe { (Real::get().posix_memalign)(&mut block, align, size) };
+        let error = unsafe { real::posix_memalign(&mut block, align, size) };
         if error != 0 {
             return Err(error);
         }
@@ -60,9 +60,8 @@ mod functions {
     #[unsafe(no_mangle)]
     pub unsafe extern "C" fn malloc(size: usize) -> *mut c_void {
         // SAFETY: the caller's promises are those of the function that gets them, here and below.
-        let block = unsafe { (Real::get().malloc)(size) };
-        writer::allocated(block.cast(), size);
-        block
+        let block = unsafe { real::malloc(size) };
+        writer::allocated(block.cast(), size).cast()
     }
 
     /// # Safety
@@ -70,21 +69,16 @@ mod functions {
     #[unsafe(no_mangle)]
     pub unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
         // SAFETY: as above. The product did not overflow where there is a block.
-        let block = unsafe { (Real::get().calloc)(count, size) };
-        writer::allocated_by(How::Calloc, block.cast(), count.wrapping_mul(size));
-        block
+        let block = unsafe { real::calloc(count, size) };
+        writer::allocated_by(How::Calloc, block.cast(), count.wrapping_mul(size)).cast()
     }
 
     /// # Safety
     /// C's contract.
     #[unsafe(no_mangle)]
     pub unsafe extern "C" fn free(block: *mut c_void) {
-        if real::is_early(block) {
-            return;
-        }
-        writer::freed(block.cast());
         // SAFETY: as above.
-        unsafe { (Real::get().free)(block) }
+        unsafe { real::free(writer::freed(block.cast()).cast()) }
     }
 
     /// # Safety
@@ -104,7 +98,7 @@ mod functions {
                 return new;
             }
             let begun = writer::resizing(block.cast());
-            let new = (Real::get().realloc)(block, size);
+            let new = real::realloc(block, size);
             writer::resized(begun, new.cast(), size);
             new
         }
@@ -189,20 +183,6 @@ mod functions {
     #[unsafe(no_mangle)]
     pub unsafe extern "C" fn pvalloc(size: usize) -> *mut c_void {
         aligned_or_null(real::page(), size.checked_next_multiple_of(real::page()).unwrap_or(usize::MAX))
-    }
-
-    /// # Safety
-    /// C's contract.
-    #[unsafe(no_mangle)]
-    pub unsafe extern "C" fn malloc_usable_size(block: *mut c_void) -> usize {
-        if block.is_null() {
-            return 0;
-        }
-        if real::is_early(block) {
-            return real::early_size(block);
-        }
-        // SAFETY: as above.
-        unsafe { (Real::get().malloc_usable_size)(block) }
     }
 
     extern "C" fn at_exit() {

@@ -9,6 +9,7 @@
 //! `ALLOCANARY_RECORD_MAX` is the largest size of a trace in bytes (1 GiB), `ALLOCANARY_RECORD_RATE` records one block
 //! in this many, chosen by its address. `ALLOCANARY_RECORD_WINDOW` keeps the last milliseconds only.
 
+mod calls;
 mod config;
 mod process;
 pub mod real;
@@ -16,7 +17,7 @@ mod thread;
 mod tls;
 
 pub use crate::coder::How;
-pub use thread::{allocated, allocated_by, exiting, freed, resized, resizing};
+pub use calls::{allocated, allocated_by, exiting, freed, resized, resizing};
 
 #[cfg(test)]
 mod tests;

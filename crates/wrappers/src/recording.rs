@@ -67,7 +67,7 @@ const NATURAL: usize = 16;
 /// A new block, recorded after the call that made it.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[inline(always)]
-fn allocated(block: *mut u8, layout: Layout, how: How) {
+fn allocated(block: *mut u8, layout: Layout, how: How) -> *mut u8 {
     match (layout.align() > NATURAL, how) {
         // The format has no alignment of a zeroed block.
         (true, _) => writer::allocated_by(How::Aligned(layout.align().trailing_zeros() as u8), block, layout.size()),
@@ -83,22 +83,20 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Recording<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promises are those that the inner allocator requires, here and below.
         let block = unsafe { self.inner.alloc(layout) };
-        allocated(block, layout, How::Malloc);
-        block
+        allocated(block, layout, How::Malloc)
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as above.
         let block = unsafe { self.inner.alloc_zeroed(layout) };
-        allocated(block, layout, How::Calloc);
-        block
+        allocated(block, layout, How::Calloc)
     }
 
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        writer::freed(block);
-        // SAFETY: as above.
+        let block = writer::freed(block);
+        // SAFETY: as above. The block is the same: nobody looks up an allocator here.
         unsafe { self.inner.dealloc(block, layout) }
     }
 

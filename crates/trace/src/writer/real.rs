@@ -1,48 +1,64 @@
-//! The functions that a recording preload stands in front of. In: the dynamic linker. Out: pointers to the next
-//! allocator's functions.
+//! The functions that a recording preload stands in front of. In: the dynamic linker. Out: calls of the next allocator's
+//! functions.
+//!
+//! `malloc_usable_size` is not among them: it changes nothing, and the preload leaves it to the next allocator.
 //!
 //! Looking them up may itself allocate: such blocks come from a small place here, and are never given back.
 
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_int, c_void};
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 
-/// The next allocator.
-#[derive(Clone, Copy)]
-pub struct Real {
-    /// Its malloc.
-    pub malloc: unsafe extern "C" fn(usize) -> *mut c_void,
-    /// Its calloc.
-    pub calloc: unsafe extern "C" fn(usize, usize) -> *mut c_void,
-    /// Its realloc.
-    pub realloc: unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void,
-    /// Its free.
-    pub free: unsafe extern "C" fn(*mut c_void),
-    /// Its posix_memalign.
-    pub posix_memalign: unsafe extern "C" fn(*mut *mut c_void, usize, usize) -> c_int,
-    /// Its malloc_usable_size.
-    pub malloc_usable_size: unsafe extern "C" fn(*mut c_void) -> usize,
+/// Declares the functions: for each a pointer, and a function that calls it. At first a pointer is to the function of the last
+/// name, which looks all of them up.
+macro_rules! real {
+    ($($(#[$doc:meta])* $name:ident, $pointer:ident, $first:ident, $early:ident ($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
+        $(
+            static $pointer: AtomicPtr<c_void> = AtomicPtr::new($first as *mut c_void);
+
+            $(#[$doc])*
+            ///
+            /// # Safety
+            ///
+            /// C's contract.
+            #[inline(always)]
+            pub unsafe fn $name($($argument: $type),*) $(-> $result)? {
+                // SAFETY: the pointer is to the C function of this name, or to the one below.
+                unsafe {
+                    let function: unsafe extern "C" fn($($type),*) $(-> $result)? = std::mem::transmute($pointer.load(Relaxed));
+                    function($($argument),*)
+                }
+            }
+
+            /// The first call, and those while the functions are looked up.
+            unsafe extern "C" fn $first($($argument: $type),*) $(-> $result)? {
+                // SAFETY: the caller's promises.
+                unsafe { if look_up() { $name($($argument),*) } else { $early($($argument),*) } }
+            }
+        )*
+
+        fn find_all() {
+            $($pointer.store(find(const { name(concat!(stringify!($name), "\0")) }), SeqCst);)*
+        }
+    };
 }
 
+real! {
+    /// The next allocator's malloc.
+    malloc, MALLOC, first_malloc, early_malloc(size: usize) -> *mut c_void;
+    /// Its calloc.
+    calloc, CALLOC, first_calloc, early_calloc(count: usize, size: usize) -> *mut c_void;
+    /// Its realloc.
+    realloc, REALLOC, first_realloc, early_realloc(block: *mut c_void, size: usize) -> *mut c_void;
+    /// Its free.
+    free, FREE, first_free, early_free(block: *mut c_void);
+    /// Its posix_memalign.
+    posix_memalign, POSIX_MEMALIGN, first_memalign, early_memalign(place: *mut *mut c_void, align: usize, size: usize) -> c_int;
+}
 struct Place<T>(UnsafeCell<T>);
 
-// SAFETY: `FOUND` is written by the one thread that changes `STATE` from 0, and read after it is 2; `EARLY` is handed out
-// by an atomic addition.
+// SAFETY: the place is handed out by an atomic addition.
 unsafe impl<T> Sync for Place<T> {}
-
-/// What is called while the functions are looked up.
-const EARLY_FUNCTIONS: Real = Real {
-    malloc: early_malloc,
-    calloc: early_calloc,
-    realloc: early_realloc,
-    free: early_free,
-    posix_memalign: early_memalign,
-    malloc_usable_size: early_usable,
-};
-
-static FOUND: Place<Real> = Place(UnsafeCell::new(EARLY_FUNCTIONS));
-/// 0 not looked up, 1 being looked up, 2 found.
-static STATE: AtomicU32 = AtomicU32::new(0);
 
 /// Bytes for blocks that are allocated while the functions are looked up.
 const EARLY_BYTES: usize = 64 << 10;
@@ -53,59 +69,41 @@ struct Early(#[allow(dead_code, reason = "reached by address")] [u8; EARLY_BYTES
 static EARLY: Place<Early> = Place(UnsafeCell::new(Early([0; EARLY_BYTES])));
 static EARLY_USED: AtomicUsize = AtomicUsize::new(0);
 
-impl Real {
-    /// The next allocator's functions.
-    #[inline(always)]
-    pub fn get() -> &'static Real {
-        if STATE.load(Acquire) != 2 {
-            look_up();
-        }
-        // SAFETY: complete, or the early functions.
-        unsafe { &*FOUND.0.get() }
+/// A name of C.
+const fn name(text: &str) -> &CStr {
+    match CStr::from_bytes_with_nul(text.as_bytes()) {
+        Ok(name) => name,
+        Err(_) => panic!("wanted one NUL, at the end"),
     }
 }
 
+/// 0 not looked up, 1 being looked up, 2 found.
+static STATE: AtomicU32 = AtomicU32::new(0);
+
+/// Looks all of them up. False while another call does so: this one, or one of another thread.
 #[cold]
-fn look_up() {
-    if STATE.compare_exchange(0, 1, SeqCst, SeqCst).is_err() {
-        return;
+fn look_up() -> bool {
+    if STATE.compare_exchange(0, 1, SeqCst, SeqCst).is_ok() {
+        find_all();
+        STATE.store(2, SeqCst);
     }
-    let find = |name: &CStr| {
-        // SAFETY: the name ends in NUL.
-        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
-        if found.is_null() {
-            // SAFETY: without the function the program cannot run: end it with a line that says why.
-            unsafe {
-                let text = b"allocanary: preload-record: no allocator behind it has ";
-                libc::write(2, text.as_ptr().cast(), text.len());
-                libc::write(2, name.as_ptr().cast(), name.count_bytes());
-                libc::write(2, c"\n".as_ptr().cast(), 1);
-                libc::_exit(127);
-            }
+    STATE.load(SeqCst) == 2
+}
+
+fn find(name: &CStr) -> *mut c_void {
+    // SAFETY: the name ends in NUL.
+    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+    if found.is_null() {
+        // SAFETY: without the function the program cannot run: end it with a line that says why.
+        unsafe {
+            let text = b"allocanary: preload-record: no allocator behind it has ";
+            libc::write(2, text.as_ptr().cast(), text.len());
+            libc::write(2, name.as_ptr().cast(), name.count_bytes());
+            libc::write(2, c"\n".as_ptr().cast(), 1);
+            libc::_exit(127);
         }
-        found
-    };
-    // SAFETY: the C functions of these names have these types.
-    let found = unsafe {
-        use std::mem::transmute;
-        Real {
-            malloc: transmute::<*mut c_void, unsafe extern "C" fn(usize) -> *mut c_void>(find(c"malloc")),
-            calloc: transmute::<*mut c_void, unsafe extern "C" fn(usize, usize) -> *mut c_void>(find(c"calloc")),
-            realloc: transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void>(find(
-                c"realloc",
-            )),
-            free: transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void)>(find(c"free")),
-            posix_memalign: transmute::<*mut c_void, unsafe extern "C" fn(*mut *mut c_void, usize, usize) -> c_int>(
-                find(c"posix_memalign"),
-            ),
-            malloc_usable_size: transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void) -> usize>(find(
-                c"malloc_usable_size",
-            )),
-        }
-    };
-    // SAFETY: this thread alone changed the state from 0.
-    unsafe { *FOUND.0.get() = found };
-    STATE.store(2, SeqCst);
+    }
+    found
 }
 
 /// Whether a block was made while the functions were looked up.
@@ -170,8 +168,4 @@ unsafe extern "C" fn early_free(_: *mut c_void) {}
 
 unsafe extern "C" fn early_memalign(_: *mut *mut c_void, _: usize, _: usize) -> c_int {
     libc::ENOMEM
-}
-
-unsafe extern "C" fn early_usable(block: *mut c_void) -> usize {
-    early_size(block)
 }

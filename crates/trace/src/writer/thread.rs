@@ -1,12 +1,14 @@
-//! One thread's writing. In: calls of the malloc family. Out: bytes in the thread's chunk.
+//! One thread's state. In: events of its calls. Out: bytes in the thread's chunk.
 
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::SeqCst;
+#[cfg(not(target_arch = "x86_64"))]
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::config;
 use super::process::{self, KEY, Process};
 use super::tls::{self, ticks};
-use crate::coder::{Coder, Event, How};
+use crate::coder::{Coder, Event, How, NEAR_TICKS};
 use crate::format::{CHUNK_ALIGN, CHUNK_HEADER, Chunk, LONGEST_EVENT, STAMP_EVERY};
 
 /// A thread's first chunk, and how often the next one doubles.
@@ -16,18 +18,18 @@ const DOUBLINGS: u32 = 3;
 /// A thread's state, on pages that a fork wipes: all zeros means that a chunk must be taken first.
 #[repr(C)]
 pub(super) struct Thread {
-    /// Where the next event goes.
+    /// Where the next event goes. A call that writes adds [`BUSY`]: a signal handler that allocates meanwhile is not recorded.
     cursor: *mut u8,
+    /// An event that begins before this place goes the short way. Null if a stamp is due, or only some blocks are recorded.
+    pub(super) short: *mut u8,
     /// The last place at which an event and a stamp may begin.
     end: *mut u8,
     /// Ticks of the last stamp.
     stamp: u64,
-    /// Events since then.
-    since: u32,
-    /// 1 while an event is written: a signal handler that allocates meanwhile is not recorded.
-    busy: u32,
+    /// Events until the next stamp.
+    left: u32,
     /// One block in this many is recorded.
-    rate: u32,
+    pub(super) rate: u32,
     /// The thread's number, and that of its next chunk.
     number: u32,
     chunks: u32,
@@ -36,77 +38,141 @@ pub(super) struct Thread {
     /// The chunk.
     chunk: *mut u8,
     length: usize,
-    coder: Coder,
+    pub(super) coder: Coder,
 }
 
 /// Marks a thread that must not record: it begins its state, or nothing is recorded.
-const QUIET: *mut Thread = std::ptr::without_provenance_mut(1);
+pub(super) const QUIET: *mut Thread = std::ptr::without_provenance_mut(1);
+
+/// Above all addresses, and so small that handlers of signals within handlers add up to no address.
+const BUSY: usize = 1 << 58;
 
 impl Thread {
     /// The pages of one state.
     pub(super) const BYTES: usize = size_of::<Thread>().next_multiple_of(4096);
 
-    /// The rest of an event: counts it, and stamps if it is time.
+    /// Begins an event: the cursor is this call's. Returns what it was: [`BUSY`] and more if another call has it. One
+    /// instruction reads and writes, so that no signal handler comes between; it needs no lock, other threads have cursors of
+    /// their own.
     #[inline(always)]
-    unsafe fn wrote(this: *mut Thread, cursor: *mut u8) {
+    pub(super) unsafe fn claim(this: *mut Thread) -> *mut u8 {
+        #[cfg(target_arch = "x86_64")]
         // SAFETY: the caller's state, on its own thread.
         unsafe {
-            (*this).cursor = cursor;
-            (*this).since += 1;
-            if (*this).since >= STAMP_EVERY {
-                Thread::stamp(this);
-            }
-            (&raw mut (*this).busy).write_volatile(0);
+            let mut cursor = BUSY;
+            core::arch::asm!(
+                "xadd qword ptr [{this}], {cursor}",
+                this = in(reg) &raw mut (*this).cursor, cursor = inout(reg) cursor, options(nostack),
+            );
+            std::ptr::with_exposed_provenance_mut(cursor)
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        // SAFETY: as above.
+        unsafe {
+            let cursor = AtomicUsize::from_ptr((&raw mut (*this).cursor).cast());
+            std::ptr::with_exposed_provenance_mut(cursor.fetch_add(BUSY, Relaxed))
         }
     }
 
-    /// Ticks since the last stamp, which is now. The counters of two cores may differ a little: time never goes back.
+    /// Ends a call that has the cursor: the next event goes there.
     #[inline(always)]
-    unsafe fn passed(this: *mut Thread) -> u64 {
-        let now = ticks();
+    pub(super) unsafe fn release(this: *mut Thread, cursor: *mut u8) {
+        // SAFETY: the caller's state, on its own thread.
+        unsafe { (&raw mut (*this).cursor).write_volatile(cursor) };
+    }
+
+    /// The rest of an event: counts it. The next one begins with a stamp if it is time.
+    #[inline(always)]
+    pub(super) unsafe fn wrote(this: *mut Thread, cursor: *mut u8) {
         // SAFETY: as above.
         unsafe {
-            let passed = now.saturating_sub((*this).stamp);
+            (*this).left -= 1;
+            if (*this).left == 0 {
+                (*this).short = null_mut();
+            }
+            Thread::release(this, cursor);
+        }
+    }
+
+    /// Ticks since the last stamp. The counters of two cores may differ a little: time never goes back.
+    #[inline(always)]
+    unsafe fn ticks(this: *mut Thread) -> u64 {
+        // SAFETY: as above.
+        ticks().saturating_sub(unsafe { (*this).stamp })
+    }
+
+    /// A stamp is written with these ticks.
+    #[inline(always)]
+    unsafe fn stamped(this: *mut Thread, passed: u64) {
+        // SAFETY: as above.
+        unsafe {
             (*this).stamp += passed;
-            (*this).since = 0;
+            (*this).left = STAMP_EVERY;
+        }
+    }
+
+    /// Ticks since the last stamp, which is now.
+    pub(super) unsafe fn passed(this: *mut Thread) -> u64 {
+        // SAFETY: as above.
+        unsafe {
+            let passed = Thread::ticks(this);
+            Thread::stamped(this, passed);
             passed
         }
     }
 
-    /// Writes a stamp before an allocation whose address may have been another thread's. Returns the place behind it.
+    /// The same if it takes at most three bytes.
     #[inline(always)]
-    unsafe fn stamp_foreign(this: *mut Thread, address: u64) -> *mut u8 {
+    pub(super) unsafe fn near_passed(this: *mut Thread) -> Option<u64> {
         // SAFETY: as above.
         unsafe {
-            if !process::is_multi() || (*this).coder.recent(address).is_some() {
-                return (*this).cursor;
+            let passed = Thread::ticks(this);
+            if passed >= NEAR_TICKS {
+                return None;
             }
-            let passed = Thread::passed(this);
-            (*this).coder.put_other((*this).cursor, Event::Stamp, passed)
+            Thread::stamped(this, passed);
+            Some(passed)
         }
     }
 
-    #[inline(never)]
-    unsafe fn stamp(this: *mut Thread) {
-        // SAFETY: as above; the end leaves room for a stamp and a reading behind each event.
+    /// Writes a new block of any function; before it a stamp, where its address may have been another thread's.
+    pub(super) unsafe fn put_new(this: *mut Thread, mut at: *mut u8, how: How, block: *mut u8, size: usize) {
+        let address = block.addr() as u64;
+        // SAFETY: as above; a claimed place has room for a stamp and an event.
+        unsafe {
+            let coder = &raw mut (*this).coder;
+            if process::is_multi() && (*coder).recent(address).is_none() {
+                let passed = Thread::passed(this);
+                if how == How::Malloc && size.wrapping_sub(1) < 504 {
+                    let cursor = (*coder).put_malloc_stamped(at, address, size as u64, passed);
+                    return Thread::wrote(this, cursor);
+                }
+                at = (*coder).put_other(at, Event::Stamp, passed);
+            }
+            Thread::wrote(this, (*coder).put_new(at, how, address, size as u64));
+        }
+    }
+
+    /// Writes a stamp, and what is read when it is time.
+    pub(super) unsafe fn put_stamp(this: *mut Thread, at: *mut u8) -> *mut u8 {
+        // SAFETY: as above; the end leaves room for both behind each event.
         unsafe {
             let passed = Thread::passed(this);
-            (*this).cursor = (*this).coder.put_other((*this).cursor, Event::Stamp, passed);
-            let Some(process) = process::ready() else { return };
-            let errno = *libc::__errno_location();
-            if let Some(kib) = process.sample((*this).stamp) {
-                (*this).cursor = (*this).coder.put_other((*this).cursor, Event::Resident(kib), 0);
+            let cursor = (*this).coder.put_other(at, Event::Stamp, passed);
+            let Some(process) = process::ready() else { return cursor };
+            match process.sample((*this).stamp) {
+                Some(kib) => (*this).coder.put_other(cursor, Event::Resident(kib), 0),
+                None => cursor,
             }
-            *libc::__errno_location() = errno;
         }
     }
 
-    /// Takes the next chunk. False where there is none.
-    unsafe fn refill(this: *mut Thread, process: &Process) -> bool {
+    /// Takes the next chunk, and returns the place of its first event; null where there is none.
+    unsafe fn refill(this: *mut Thread, process: &Process) -> *mut u8 {
         // SAFETY: as above; the chunk is this thread's alone.
         unsafe {
             if process.is_stopped() {
-                return false;
+                return null_mut();
             }
             let first = (*this).chunks == 0;
             if !(*this).chunk.is_null() {
@@ -121,7 +187,7 @@ impl Thread {
                 );
             }
             // No longer this thread's, even where there is no other for it now.
-            ((*this).chunk, (*this).cursor, (*this).end) = (null_mut(), null_mut(), null_mut());
+            ((*this).chunk, (*this).short, (*this).end) = (null_mut(), null_mut(), null_mut());
             let wanted = match process.has_window() {
                 true => {
                     let rest = if first { process.ring_rest() } else { None };
@@ -133,7 +199,7 @@ impl Thread {
                 if !process.is_stopped() {
                     process.lose();
                 }
-                return false;
+                return null_mut();
             };
             if process.has_window() {
                 // Each chunk is read by itself.
@@ -149,76 +215,94 @@ impl Thread {
             header.write(std::slice::from_raw_parts_mut(start, CHUNK_HEADER));
             ((*this).chunk, (*this).length) = (start, length);
             (*this).chunks += 1;
-            (*this).since = 0;
-            (*this).cursor = start.add(CHUNK_HEADER);
+            (*this).left = STAMP_EVERY;
             (*this).end = start.add(length - 4 * LONGEST_EVENT);
+            let cursor = start.add(CHUNK_HEADER);
             // A thread whose events bring their own stamps comes to no other place that reads memory.
-            if let Some(kib) = process.sample((*this).stamp) {
-                (*this).cursor = (*this).coder.put_other((*this).cursor, Event::Resident(kib), 0);
+            match process.sample((*this).stamp) {
+                Some(kib) => (*this).coder.put_other(cursor, Event::Resident(kib), 0),
+                None => cursor,
             }
-            true
         }
     }
 }
 
-/// The thread's state with room for an event; null where the call is not recorded.
-#[inline(always)]
-fn writable() -> *mut Thread {
-    let this = tls::get();
-    if this > QUIET {
-        // SAFETY: the thread's own state.
-        unsafe {
-            if (*this).cursor < (*this).end && (&raw const (*this).busy).read_volatile() == 0 {
-                (&raw mut (*this).busy).write_volatile(1);
-                return this;
-            }
-        }
-    } else if this == QUIET {
-        return null_mut();
-    }
-    slow(this)
-}
+/// A thread's state, and the place of an event, which is the caller's until [`Thread::release`].
+pub(super) type Claimed = (*mut Thread, *mut u8);
 
-/// Begins the process's file, the thread's state, or its next chunk.
+/// A call that the short way does not take, with what [`Thread::claim`] returned: begins the process's file or the thread's state,
+/// takes the next chunk, or stamps. None where the call is not recorded.
 #[cold]
 #[inline(never)]
-fn slow(mut this: *mut Thread) -> *mut Thread {
-    // SAFETY: the thread's own state and its own error number.
+pub(super) fn claim_slowly(this: *mut Thread, at: *mut u8) -> Option<Claimed> {
+    // SAFETY: the thread's own error number.
     unsafe {
         let errno = *libc::__errno_location();
-        let found = (|| {
-            if this.is_null() {
-                tls::set(QUIET);
-                let made: *mut Thread =
-                    process::ready().map_or(null_mut(), |process| process.make_thread(Thread::BYTES)).cast();
-                if made.is_null() {
-                    // Off for good, or only while another thread begins the file.
-                    tls::set::<Thread>(if config::is_off() { QUIET } else { null_mut() });
-                    return null_mut();
-                }
-                watch_end(made);
-                tls::set(made);
-                this = made;
-            }
-            if (&raw const (*this).busy).read_volatile() != 0 {
-                process::ready().into_iter().for_each(Process::lose);
-                return null_mut();
-            }
-            (&raw mut (*this).busy).write_volatile(1);
-            let process = process::ready();
-            if process.is_some_and(|process| Thread::refill(this, process)) {
-                return this;
-            }
-            (&raw mut (*this).busy).write_volatile(0);
-            if process.is_none() && config::is_off() {
-                // A child of a fork that cannot make a file of its own.
-                tls::set(QUIET);
-            }
-            null_mut()
-        })();
+        let found = claim_or_lose(this, at);
         *libc::__errno_location() = errno;
         found
     }
+}
+
+fn claim_or_lose(mut this: *mut Thread, mut at: *mut u8) -> Option<Claimed> {
+    // SAFETY: the thread's own state, of which the caller has the cursor, if no other call has it.
+    unsafe {
+        if this == QUIET {
+            return None;
+        }
+        if this.is_null() {
+            tls::set(QUIET);
+            let made: *mut Thread =
+                process::ready().map_or(null_mut(), |process| process.make_thread(Thread::BYTES)).cast();
+            if made.is_null() {
+                // Off for good, or only while another thread begins the file.
+                tls::set::<Thread>(if config::is_off() { QUIET } else { null_mut() });
+                return None;
+            }
+            watch_end(made);
+            tls::set(made);
+            this = made;
+            at = Thread::claim(this);
+        }
+        if at.addr() >= BUSY {
+            // The call that has the cursor was interrupted by this one: it goes on when this one has returned.
+            (&raw mut (*this).cursor).write_volatile(at);
+            process::ready().into_iter().for_each(Process::lose);
+            return None;
+        }
+        if at >= (*this).end {
+            let process = process::ready();
+            let next = process.map_or(null_mut(), |process| Thread::refill(this, process));
+            if next.is_null() {
+                // Where recording has stopped, the end of the thread is still written to its last chunk.
+                (*this).short = null_mut();
+                Thread::release(this, if (*this).chunk.is_null() { null_mut() } else { at });
+                if process.is_none() && config::is_off() {
+                    // A child of a fork that cannot make a file of its own.
+                    tls::set(QUIET);
+                }
+                return None;
+            }
+            at = next;
+        } else if (*this).left == 0 {
+            at = Thread::put_stamp(this, at);
+        }
+        if (*this).rate <= 1 {
+            (*this).short = (*this).end;
+        }
+        Some((this, at))
+    }
+}
+
+/// The thread's state and the place of an event. None where the call is not recorded.
+pub(super) fn claim() -> Option<Claimed> {
+    let this = tls::get::<Thread>();
+    if this <= QUIET {
+        return claim_slowly(this, null_mut());
+    }
+    // SAFETY: the thread's own state.
+    let (at, short) = unsafe { (Thread::claim(this), (*this).short) };
+    if at < short { Some((this, at)) } else { claim_slowly(this, at) }
 }
 
 /// Has the end of the thread told to [`ended`].
@@ -255,9 +339,10 @@ unsafe extern "C" fn ended(value: *mut libc::c_void) {
         }
         tls::set(QUIET);
         let Some(process) = process::ready() else { return };
-        if !(*this).cursor.is_null() {
+        let cursor = (*this).cursor;
+        if !cursor.is_null() {
             let passed = Thread::passed(this);
-            let end = (*this).coder.put_other((*this).cursor, Event::End, passed);
+            let end = (*this).coder.put_other(cursor, Event::End, passed);
             // The chunk ends here; another thread may have the rest.
             let used = ((end.addr() - (*this).chunk.addr()) + 1).next_multiple_of(CHUNK_ALIGN);
             if process.has_window() {
@@ -268,153 +353,4 @@ unsafe extern "C" fn ended(value: *mut libc::c_void) {
         }
         process.keep_thread(this.cast(), Thread::BYTES);
     }
-}
-
-/// Whether a block is among those that are recorded.
-#[inline(always)]
-fn is_chosen(this: *mut Thread, address: u64) -> bool {
-    // SAFETY: the thread's own state.
-    let rate = unsafe { (*this).rate };
-    rate <= 1 || (address >> 3).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32 & 0xFFFF_FFFF < (1 << 32) / u64::from(rate)
-}
-
-/// Ends a call that writes nothing.
-#[inline(always)]
-fn skip(this: *mut Thread) {
-    // SAFETY: the thread's own state.
-    unsafe { (&raw mut (*this).busy).write_volatile(0) };
-}
-
-/// malloc returned this block. Nothing for a null pointer.
-#[inline(always)]
-pub fn allocated(block: *mut u8, size: usize) {
-    let this = writable();
-    if this.is_null() {
-        return;
-    }
-    let address = block.addr() as u64;
-    if block.is_null() || !is_chosen(this, address) {
-        return skip(this);
-    }
-    // SAFETY: `writable` left room for an event.
-    unsafe {
-        let at = (*this).cursor;
-        let cursor = if process::is_multi() && (*this).coder.recent(address).is_none() {
-            let passed = Thread::passed(this);
-            if size.wrapping_sub(1) < 504 {
-                (*this).coder.put_malloc_stamped(at, address, size as u64, passed)
-            } else {
-                let at = (*this).coder.put_other(at, Event::Stamp, passed);
-                (*this).coder.put_malloc(at, address, size as u64)
-            }
-        } else {
-            (*this).coder.put_malloc(at, address, size as u64)
-        };
-        Thread::wrote(this, cursor);
-    }
-}
-
-/// Another function returned this block. Nothing for a null pointer.
-#[inline(always)]
-pub fn allocated_by(how: How, block: *mut u8, size: usize) {
-    let this = writable();
-    if this.is_null() {
-        return;
-    }
-    let address = block.addr() as u64;
-    if block.is_null() || !is_chosen(this, address) {
-        return skip(this);
-    }
-    // SAFETY: as above.
-    unsafe {
-        let at = Thread::stamp_foreign(this, address);
-        let cursor = (*this).coder.put_new(at, how, address, size as u64);
-        Thread::wrote(this, cursor);
-    }
-}
-
-/// This block is about to be freed. Nothing for a null pointer.
-#[inline(always)]
-pub fn freed(block: *mut u8) {
-    if block.is_null() {
-        return;
-    }
-    let this = writable();
-    if this.is_null() {
-        return;
-    }
-    let address = block.addr() as u64;
-    if !is_chosen(this, address) {
-        return skip(this);
-    }
-    // SAFETY: as above.
-    unsafe {
-        let cursor = match (*this).coder.recent(address) {
-            Some(entry) => (*this).coder.put_free_recent((*this).cursor, entry),
-            None => {
-                let passed = Thread::passed(this);
-                (*this).coder.put_free((*this).cursor, address, passed)
-            }
-        };
-        Thread::wrote(this, cursor);
-    }
-}
-
-/// A realloc is about to begin with this block, which is not null. The result goes to [`resized`]: whether it is
-/// recorded.
-pub fn resizing(block: *mut u8) -> bool {
-    let this = writable();
-    if this.is_null() {
-        return false;
-    }
-    let address = block.addr() as u64;
-    if !is_chosen(this, address) {
-        skip(this);
-        return false;
-    }
-    // SAFETY: as above.
-    unsafe {
-        let passed = if (*this).coder.recent(address).is_some() { 0 } else { Thread::passed(this) };
-        let (cursor, _) = (*this).coder.put_resize((*this).cursor, address, passed);
-        Thread::wrote(this, cursor);
-    }
-    true
-}
-
-/// A realloc returned. `begun` is the result of [`resizing`].
-pub fn resized(begun: bool, block: *mut u8, size: usize) {
-    let this = writable();
-    if this.is_null() {
-        return;
-    }
-    let address = block.addr() as u64;
-    let chosen = !block.is_null() && is_chosen(this, address);
-    // SAFETY: as above.
-    unsafe {
-        let at = if chosen { Thread::stamp_foreign(this, address) } else { (*this).cursor };
-        let coder = &mut (*this).coder;
-        let cursor = match (begun, chosen) {
-            (true, true) => coder.put_new(at, How::Resized, address, size as u64),
-            (true, false) if block.is_null() && size > 0 => coder.put_other(at, Event::ResizeFailed, 0),
-            (true, false) => coder.put_other(at, Event::ResizeFreed, 0),
-            (false, true) => coder.put_new(at, How::Malloc, address, size as u64),
-            (false, false) => return skip(this),
-        };
-        Thread::wrote(this, cursor);
-    }
-}
-
-/// The process exits: writes a last reading of its memory, and marks the trace as complete.
-pub fn exiting() {
-    let this = writable();
-    let Some(process) = process::ready() else { return };
-    if !this.is_null() {
-        process.sample_soon();
-        // SAFETY: as above.
-        unsafe {
-            Thread::stamp(this);
-            skip(this);
-        }
-    }
-    process.exit();
 }

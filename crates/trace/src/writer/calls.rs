@@ -1,0 +1,207 @@
+//! The calls of the malloc family. In: blocks. Out: events in the thread's chunk.
+//!
+//! malloc and free have a short way of some twenty instructions, without a stack frame: what is rare or long is a function of
+//! its own, to which it jumps. That is why they return the block.
+
+use std::ptr::null_mut;
+
+use super::process;
+use super::real;
+use super::thread::{Claimed, QUIET, Thread, claim, claim_slowly};
+use super::tls;
+use crate::coder::{Event, How};
+
+/// Whether a block is among those that are recorded: one in `rate`.
+fn is_chosen(rate: u32, address: u64) -> bool {
+    (address >> 3).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32 & 0xFFFF_FFFF < (1 << 32) / u64::from(rate)
+}
+
+/// A claimed place if the block is among those that are recorded; else it is released.
+#[inline(always)]
+fn choose((this, at): Claimed, block: *mut u8) -> Option<Claimed> {
+    // SAFETY: the thread's own state, whose place is claimed.
+    unsafe {
+        if (*this).rate > 1 && !is_chosen((*this).rate, block.addr() as u64) {
+            Thread::release(this, at);
+            return None;
+        }
+    }
+    Some((this, at))
+}
+
+/// The block, or null for one that was made while the allocator was looked up.
+#[inline(always)]
+fn not_early(block: *mut u8) -> *mut u8 {
+    if real::is_early(block.cast()) { null_mut() } else { block }
+}
+
+/// malloc returned this block. Nothing for a null pointer. Returns the block: so that the caller need not keep it.
+#[inline(always)]
+pub fn allocated(block: *mut u8, size: usize) -> *mut u8 {
+    let this = tls::get::<Thread>();
+    if this <= QUIET {
+        return if this == QUIET { block } else { allocated_slowly(this, null_mut(), block, size) };
+    }
+    if block.is_null() {
+        return block;
+    }
+    // SAFETY: the thread's own state; the short way has room for an event.
+    unsafe {
+        let at = Thread::claim(this);
+        if at >= (*this).short {
+            return allocated_slowly(this, at, block, size);
+        }
+        let coder = &raw mut (*this).coder;
+        let passed = || Thread::near_passed(this);
+        match (*coder).put_near_malloc(at, block.addr() as u64, size as u64, process::is_multi, passed) {
+            Some(cursor) => {
+                Thread::wrote(this, cursor);
+                block
+            }
+            None => allocated_far(this, at, block, size),
+        }
+    }
+}
+
+#[inline(never)]
+fn allocated_far(this: *mut Thread, at: *mut u8, block: *mut u8, size: usize) -> *mut u8 {
+    // SAFETY: the caller has claimed the place.
+    unsafe { Thread::put_new(this, at, How::Malloc, block, size) };
+    block
+}
+
+#[cold]
+#[inline(never)]
+fn allocated_slowly(this: *mut Thread, at: *mut u8, block: *mut u8, size: usize) -> *mut u8 {
+    // Of a process that looks up its allocator there is no state yet.
+    if !block.is_null()
+        && !real::is_early(block.cast())
+        && let Some((this, at)) = claim_slowly(this, at).and_then(|claimed| choose(claimed, block))
+    {
+        allocated_far(this, at, block, size);
+    }
+    block
+}
+
+/// Another function than malloc returned this block. Nothing for a null pointer. Returns the block.
+#[inline(never)]
+pub fn allocated_by(how: How, block: *mut u8, size: usize) -> *mut u8 {
+    if !block.is_null()
+        && !real::is_early(block.cast())
+        && let Some((this, at)) = claim().and_then(|claimed| choose(claimed, block))
+    {
+        // SAFETY: the place is claimed.
+        unsafe { Thread::put_new(this, at, how, block, size) };
+    }
+    block
+}
+
+/// This block is about to be freed. Nothing for a null pointer. Returns the block that the allocator must free: null for one
+/// that was made while the allocator was looked up.
+#[inline(always)]
+pub fn freed(block: *mut u8) -> *mut u8 {
+    let this = tls::get::<Thread>();
+    if this <= QUIET || block.is_null() {
+        return if this == QUIET { not_early(block) } else { freed_slowly(this, null_mut(), block) };
+    }
+    // SAFETY: the thread's own state; the short way has room for an event.
+    unsafe {
+        let at = Thread::claim(this);
+        if at >= (*this).short {
+            return freed_slowly(this, at, block);
+        }
+        let coder = &raw mut (*this).coder;
+        match (*coder).put_near_free(at, block.addr() as u64) {
+            Some(cursor) => {
+                Thread::wrote(this, cursor);
+                block
+            }
+            None => freed_by_address(this, at, block),
+        }
+    }
+}
+
+#[inline(never)]
+fn freed_by_address(this: *mut Thread, at: *mut u8, block: *mut u8) -> *mut u8 {
+    let address = block.addr() as u64;
+    // SAFETY: the caller has claimed the place.
+    unsafe {
+        if real::is_early(block.cast()) {
+            Thread::release(this, at);
+            return null_mut();
+        }
+        let coder = &raw mut (*this).coder;
+        if let Some(cursor) = (*coder).put_near_free_stamped(at, address, || Thread::near_passed(this)) {
+            Thread::wrote(this, cursor);
+        } else {
+            let passed = Thread::passed(this);
+            Thread::wrote(this, (*coder).put_free(at, address, passed));
+        }
+    }
+    block
+}
+
+#[cold]
+#[inline(never)]
+fn freed_slowly(this: *mut Thread, at: *mut u8, block: *mut u8) -> *mut u8 {
+    if !block.is_null()
+        && !real::is_early(block.cast())
+        && let Some((this, at)) = claim_slowly(this, at).and_then(|claimed| choose(claimed, block))
+    {
+        // SAFETY: the place is claimed.
+        unsafe {
+            match (*this).coder.put_near_free(at, block.addr() as u64) {
+                Some(cursor) => Thread::wrote(this, cursor),
+                None => drop(freed_by_address(this, at, block)),
+            }
+        }
+    }
+    not_early(block)
+}
+
+/// A realloc is about to begin with this block, which is not null. The result goes to [`resized`]: whether it is
+/// recorded.
+pub fn resizing(block: *mut u8) -> bool {
+    let Some((this, at)) = claim().and_then(|claimed| choose(claimed, block)) else { return false };
+    let address = block.addr() as u64;
+    // SAFETY: the place is claimed.
+    unsafe {
+        let passed = if (*this).coder.recent(address).is_some() { 0 } else { Thread::passed(this) };
+        let (cursor, _) = (*this).coder.put_resize(at, address, passed);
+        Thread::wrote(this, cursor);
+    }
+    true
+}
+
+/// A realloc returned. `begun` is the result of [`resizing`].
+pub fn resized(begun: bool, block: *mut u8, size: usize) {
+    let Some((this, at)) = claim() else { return };
+    // SAFETY: the place is claimed.
+    unsafe {
+        let is_chosen = !block.is_null() && ((*this).rate <= 1 || is_chosen((*this).rate, block.addr() as u64));
+        let other = match (begun, is_chosen) {
+            (true, true) => return Thread::put_new(this, at, How::Resized, block, size),
+            (false, true) => return Thread::put_new(this, at, How::Malloc, block, size),
+            (false, false) => return Thread::release(this, at),
+            (true, false) if block.is_null() && size > 0 => Event::ResizeFailed,
+            (true, false) => Event::ResizeFreed,
+        };
+        let cursor = (*this).coder.put_other(at, other, 0);
+        Thread::wrote(this, cursor);
+    }
+}
+
+/// The process exits: writes a last reading of its memory, and marks the trace as complete.
+pub fn exiting() {
+    let claimed = claim();
+    let Some(process) = process::ready() else { return };
+    if let Some((this, at)) = claimed {
+        process.sample_soon();
+        // SAFETY: the place is claimed, and has room for a stamp and a reading.
+        unsafe {
+            let cursor = Thread::put_stamp(this, at);
+            Thread::release(this, cursor);
+        }
+    }
+    process.exit();
+}
