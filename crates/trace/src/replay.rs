@@ -251,8 +251,11 @@ impl<A> Shared<'_, A> {
         }
     }
 
-    fn fail(&self, why: u32) {
+    /// Ends the replay; false, as what fails returns.
+    #[cold]
+    fn fail(&self, why: u32) -> bool {
         let _ = self.failed.compare_exchange(0, why, SeqCst, SeqCst);
+        false
     }
 }
 

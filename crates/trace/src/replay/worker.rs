@@ -131,6 +131,13 @@ pub(crate) extern "C" fn work<A: GlobalAlloc + Sync>(lane: *mut c_void) -> *mut 
     std::ptr::null_mut()
 }
 
+/// A layout, if the operation is sound: a size that a block can have, and an alignment that one can ask for.
+#[inline(always)]
+fn layout(size: usize, log2: u32) -> Option<Layout> {
+    // SAFETY: the alignment is a power of two, and the size rounded up to it is far below `isize::MAX`.
+    (size <= 1 << 47 && log2 <= 47).then(|| unsafe { Layout::from_size_align_unchecked(size.max(1), 1 << log2) })
+}
+
 /// Executes an operation. False where the replay has failed.
 #[inline(always)]
 fn execute<A: GlobalAlloc + Sync>(shared: &Shared<A>, op: &Op, epoch: &mut Option<u32>, verified: &mut u64) -> bool {
@@ -138,12 +145,8 @@ fn execute<A: GlobalAlloc + Sync>(shared: &Shared<A>, op: &Op, epoch: &mut Optio
     if kind >= kind::EPOCH {
         return kind == kind::END || begin(shared, op, epoch);
     }
-    let Some(entry) = shared.table.get(op.slot as usize) else {
-        shared.fail(1);
-        return false;
-    };
-    let is_new = kind <= kind::CALLOC;
-    let wanted = u64::from((generation * 2 + u32::from(!is_new)) & 0xFFFF);
+    let Some(entry) = shared.table.get(op.slot as usize) else { return shared.fail(1) };
+    let wanted = u64::from((generation * 2 + u32::from(kind > kind::CALLOC)) & 0xFFFF);
     let mut state = entry.state.load(Acquire);
     if state & 0xFFFF != wanted {
         match wait(shared, entry, wanted) {
@@ -151,55 +154,54 @@ fn execute<A: GlobalAlloc + Sync>(shared: &Shared<A>, op: &Op, epoch: &mut Optio
             None => return false,
         }
     }
+    if kind <= kind::CALLOC {
+        let Some(layout) = layout(op.value as usize, log2) else { return shared.fail(1) };
+        let is_malloc = kind == kind::MALLOC;
+        // SAFETY: the size is not 0.
+        let new =
+            unsafe { if is_malloc { shared.allocator.alloc(layout) } else { shared.allocator.alloc_zeroed(layout) } };
+        return store(shared, op, entry, new, 0, is_malloc, generation * 2 + 1);
+    }
+    let (block, old, is_ours) = (entry.block.load(Relaxed), (state >> 17) as usize, state >> 16 & 1 == 1);
+    // SAFETY: the block is alive, and its first byte was written if it is ours.
+    if is_ours && unsafe { block.read() } != op.slot as u8 {
+        return shared.fail(3);
+    }
+    *verified += u64::from(is_ours);
+    let Some(old_layout) = layout(old, log2) else { return shared.fail(1) };
+    if kind == kind::FREE {
+        let tag = ((generation + 1) * 2) & 0xFFFF;
+        // SAFETY: the layout is the block's, whose tag no other thread waits for.
+        unsafe { shared.allocator.dealloc(block, old_layout) };
+        entry.state.store(u64::from(tag), Release);
+        return true;
+    }
+    let Some(layout) = layout(op.value as usize, log2) else { return shared.fail(1) };
+    // SAFETY: as above; the size is not 0.
+    let new = unsafe { shared.allocator.realloc(block, old_layout, layout.size()) };
+    store(shared, op, entry, new, old, is_ours, (generation + 1) * 2 + 1)
+}
+
+/// Writes to a new block as the program would, and puts it in the table: `old` bytes of it were written before. False where
+/// there is none.
+#[inline(always)]
+fn store<A>(shared: &Shared<A>, op: &Op, entry: &Entry, block: *mut u8, old: usize, is_ours: bool, tag: u32) -> bool {
+    if block.is_null() {
+        return shared.fail(2);
+    }
     let size = (op.value as usize).max(1);
-    let mark = op.slot as u8;
-    let old = (state >> 17) as usize;
-    let is_ours = state >> 16 & 1 == 1;
-    let block = entry.block.load(Relaxed);
-    if kind == kind::FREE || kind == kind::REALLOC {
-        // SAFETY: the block is alive, and its first byte was written if it is ours.
-        if is_ours && unsafe { block.read() } != mark {
-            shared.fail(3);
-            return false;
+    // SAFETY: the block has `size` bytes, at least one.
+    unsafe {
+        // A block of calloc stays as it came; of one that grew, the new part is written.
+        if is_ours || old > 0 {
+            touch(block, old, size, shared.options.touch_full);
         }
-        *verified += u64::from(is_ours);
-    }
-    let layout = |size| Layout::from_size_align(size, 1 << log2);
-    let (Ok(old_layout), Ok(new_layout)) = (layout(old.max(1)), layout(size)) else {
-        shared.fail(1);
-        return false;
-    };
-    // SAFETY: the layouts are those of the block, whose tag no other thread waits for; sizes are not 0.
-    let new = unsafe {
-        match kind {
-            kind::FREE => {
-                shared.allocator.dealloc(block, old_layout);
-                let tag = ((generation + 1) * 2) & 0xFFFF;
-                entry.state.store(u64::from(tag), Release);
-                return true;
-            }
-            kind::MALLOC => shared.allocator.alloc(new_layout),
-            kind::CALLOC => shared.allocator.alloc_zeroed(new_layout),
-            _ => shared.allocator.realloc(block, old_layout, size),
+        if is_ours {
+            block.write(op.slot as u8);
         }
-    };
-    if new.is_null() {
-        shared.fail(2);
-        return false;
     }
-    let ours = kind == kind::MALLOC || (kind == kind::REALLOC && is_ours);
-    if kind != kind::CALLOC {
-        let from = if kind == kind::REALLOC { old } else { 0 };
-        // SAFETY: the block has `size` bytes.
-        unsafe { touch(new, from, size, shared.options.touch_full) };
-    }
-    if ours {
-        // SAFETY: the block has a first byte.
-        unsafe { new.write(mark) };
-    }
-    entry.block.store(new, Relaxed);
-    let tag = (if kind == kind::REALLOC { (generation + 1) * 2 + 1 } else { generation * 2 + 1 }) & 0xFFFF;
-    entry.state.store((size as u64) << 17 | u64::from(ours) << 16 | u64::from(tag), Release);
+    entry.block.store(block, Relaxed);
+    entry.state.store((size as u64) << 17 | u64::from(is_ours) << 16 | u64::from(tag & 0xFFFF), Release);
     true
 }
 
