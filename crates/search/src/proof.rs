@@ -51,9 +51,11 @@ impl Finalist {
         self.is_better() && exceeded().count() > 0 && exceeded().all(by_chance)
     }
 
-    /// Whether it is surely better in the objective.
+    /// Whether it is surely better in the objective: also at the worse end of the interval that is promised. All objectives are
+    /// better where they are lower.
     pub fn is_better(&self) -> bool {
-        self.significant && self.objective.verdict == Verdict::Better
+        let saves = self.objective.interval.is_some_and(|(_, most)| most < 1.0);
+        self.significant && self.objective.verdict == Verdict::Better && saves
     }
 }
 
@@ -181,6 +183,22 @@ pub(crate) mod tests {
         assert_eq!(best.candidate, "system:arena_max=1", "within 2 %, and one setting less");
         let all = [&[("now".to_string(), &present)][..], &finalists].concat();
         assert_eq!(front(&goal, &all).len(), 4, "each has less memory or more throughput than any other");
+    }
+
+    #[test]
+    fn what_may_save_nothing_is_not_recommended() {
+        let goal = Goal::parse("memory", None, Source::Workload).unwrap();
+        let present = group(&around(100.0), &around(1000.0));
+        let surely = group(&around(80.0), &around(1000.0));
+        // The best median of all. Holm's last step takes it, after the others.
+        let perhaps = group(&[40.0, 45.0, 49.0, 50.0, 51.0, 55.0, 60.0, 62.0, 105.0, 106.0], &around(1000.0));
+        let names = ["a", "b", "c", "d"];
+        let mut finalists: Vec<(String, &Group)> = names.iter().map(|name| (name.to_string(), &surely)).collect();
+        finalists.push(("perhaps".into(), &perhaps));
+        let proven = prove(&goal, &present, &finalists);
+        let last = proven.last().unwrap();
+        assert!(last.significant && last.objective.interval.unwrap().1 > 1.0, "{last:?}");
+        assert_eq!(recommended(&proven).unwrap().candidate, "a");
     }
 
     #[test]
