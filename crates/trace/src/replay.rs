@@ -12,14 +12,16 @@ pub use crate::mapped::Prepared;
 pub use global::Global;
 
 use std::alloc::GlobalAlloc;
+use std::iter::Peekable;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::format::Marks;
-use crate::mapped::Anonymous;
+use crate::layout::Mark;
+use crate::mapped::{Anonymous, LaneRecord};
 use allocanary_kernel::sys;
-use worker::{Entry, Lane, work};
+use worker::{Entry, Lane, play, work};
 
 /// Epochs that may be open at one time: threads drift apart by this many epochs at most.
 const AHEAD: u32 = 4;
@@ -74,7 +76,7 @@ pub(crate) struct Shared<'a, A> {
     limit: AtomicU32,
     /// 1 once threads without an end shall end.
     over: AtomicU32,
-    /// What failed: 0 nothing, 1 the prepared trace, 2 no memory, 3 a block was overwritten.
+    /// What failed: 0 nothing, 1 the prepared trace, 2 no memory, 3 a block was overwritten, 4 no thread.
     failed: AtomicU32,
     verified: AtomicU64,
     begun: Instant,
@@ -82,7 +84,8 @@ pub(crate) struct Shared<'a, A> {
     paused: AtomicU64,
 }
 
-/// Executes a prepared trace. `stop` is called at each moment, with the live bytes, while no thread works.
+/// Executes a prepared trace, the program's first thread on this one. `stop` is called at each moment, with the live bytes,
+/// while no thread works.
 pub fn run<A: GlobalAlloc + Sync>(
     prepared: &Prepared,
     allocator: &A,
@@ -111,14 +114,42 @@ pub fn run<A: GlobalAlloc + Sync>(
     };
     let lanes = Anonymous::<Lane>::new(prepared.lanes).ok_or_else(no_memory)?;
     shared.finish_empty();
-    let mut watch = Watch { most: 0, next: shared.begun, is_over: false };
-    let conducted = conduct(&shared, lanes.items(), stop, &mut watch, || {
+    let drop_pages = || {
         table.drop_pages();
         remaining.drop_pages();
-    });
+    };
+    let mut records = prepared.lane_records();
+    let first = records.next();
+    let watch = Watch { most: 0, next: shared.begun, is_over: false };
+    let mut conductor = Conductor {
+        shared: &shared,
+        lanes: lanes.items(),
+        started: 1,
+        records: records.peekable(),
+        mark: 0,
+        watch,
+        stop,
+        drop_pages,
+        error: None,
+    };
+    conductor.set_limit();
+    // The program's first thread is this one: allocators treat it apart, as glibc's with its heap.
+    if let Some(first) = first {
+        play(&shared, &first, Some(&mut || conductor.step()));
+    }
+    let mut tries = 0;
+    while !conductor.is_over() {
+        match conductor.step() {
+            true => tries = 0,
+            false => worker::pause(&mut tries),
+        }
+    }
+    let Conductor { error, watch, .. } = conductor;
     shared.over.store(1, SeqCst);
     lanes.items().iter().for_each(Lane::join);
-    conducted?;
+    if let Some(error) = error {
+        return Err(error);
+    }
     let active = shared.begun.elapsed().saturating_sub(Duration::from_nanos(shared.paused.load(SeqCst)));
     let failed = match shared.failed.load(SeqCst) {
         0 => None,
@@ -171,56 +202,74 @@ impl Watch {
     }
 }
 
-/// Starts threads when their time comes, and stops all for the marks.
-fn conduct<A: GlobalAlloc + Sync>(
-    shared: &Shared<A>,
-    lanes: &[Lane],
-    stop: &mut dyn FnMut(Moment, u64),
-    watch: &mut Watch,
-    drop_pages: impl Fn(),
-) -> Result<()> {
-    let prepared = shared.prepared;
-    let mut marks = (0..prepared.marks).map(|at| prepared.mark(at)).peekable();
-    let set_limit = |mark: Option<u32>| shared.limit.store(mark.unwrap_or(u32::MAX), SeqCst);
-    set_limit(marks.peek().map(|mark| mark.epoch));
-    let mut records = prepared.lane_records().enumerate().peekable();
-    let mut tries = 0;
-    loop {
-        if shared.failed.load(SeqCst) != 0 {
-            return Ok(());
-        }
-        watch.look();
+/// Starts threads when their time comes, and stops all for the marks. It has no thread: the first lane's calls it whenever
+/// it waits or begins an epoch.
+struct Conductor<'a, A, R: Iterator<Item = LaneRecord>, D> {
+    shared: &'a Shared<'a, A>,
+    lanes: &'a [Lane],
+    /// Lanes that have begun, the first one among them.
+    started: usize,
+    records: Peekable<R>,
+    /// The next mark.
+    mark: usize,
+    watch: Watch,
+    stop: &'a mut dyn FnMut(Moment, u64),
+    drop_pages: D,
+    /// A thread could not be started.
+    error: Option<Error>,
+}
+
+impl<A: GlobalAlloc + Sync, R: Iterator<Item = LaneRecord>, D: Fn()> Conductor<'_, A, R, D> {
+    fn next_mark(&self) -> Option<Mark> {
+        (self.mark < self.shared.prepared.marks).then(|| self.shared.prepared.mark(self.mark))
+    }
+
+    /// No thread goes beyond the next mark.
+    fn set_limit(&self) {
+        self.shared.limit.store(self.next_mark().map_or(u32::MAX, |mark| mark.epoch), SeqCst);
+    }
+
+    /// Whether nothing is left to do, or the replay has failed.
+    fn is_over(&mut self) -> bool {
+        let shared = self.shared;
+        let done = self.mark >= shared.prepared.marks && self.records.peek().is_none();
+        shared.failed.load(SeqCst) != 0 || (done && shared.completed.load(SeqCst) >= shared.prepared.epochs)
+    }
+
+    /// Does what is due: one thing. False where nothing was.
+    fn step(&mut self) -> bool {
+        self.watch.look();
+        let shared = self.shared;
         let completed = shared.completed.load(SeqCst);
-        if let Some(mark) = marks.peek().copied().filter(|mark| completed > mark.epoch) {
+        if let Some(mark) = self.next_mark().filter(|mark| completed > mark.epoch) {
             let stopped = Instant::now();
-            drop_pages();
-            watch.mark(mark.what);
+            (self.drop_pages)();
+            self.watch.mark(mark.what);
             match mark.what {
-                0 => stop(Moment::Ready, mark.live),
-                1 => stop(Moment::Peak, mark.live),
-                2 => stop(Moment::Idle, mark.live),
+                0 => (self.stop)(Moment::Ready, mark.live),
+                1 => (self.stop)(Moment::Peak, mark.live),
+                2 => (self.stop)(Moment::Idle, mark.live),
                 _ => {}
             }
             shared.paused.fetch_add(stopped.elapsed().as_nanos() as u64, SeqCst);
-            marks.next();
-            set_limit(marks.peek().map(|mark| mark.epoch));
-            tries = 0;
-            continue;
+            self.mark += 1;
+            self.set_limit();
+            return true;
         }
-        if let Some((at, record)) = records.peek().copied()
-            && shared.may_begin(record.first)
-        {
-            // Those that ended before in the program end before here: an allocator reuses what they leave.
-            lanes[..at].iter().filter(|lane| lane.last() < record.first).for_each(Lane::join);
-            lanes[at].start(shared, record, work::<A>, STACK)?;
-            records.next();
-            tries = 0;
-            continue;
+        let Some(record) = self.records.peek().copied().filter(|record| shared.may_begin(record.first)) else {
+            return false;
+        };
+        // Those that ended before in the program end before here: an allocator reuses what they leave.
+        self.lanes[..self.started].iter().filter(|lane| lane.last() < record.first).for_each(Lane::join);
+        match self.lanes[self.started].start(shared, record, work::<A>, STACK) {
+            Ok(()) => self.started += 1,
+            Err(error) => {
+                self.error = Some(error);
+                shared.fail(4);
+            }
         }
-        if marks.peek().is_none() && records.peek().is_none() && completed >= prepared.epochs {
-            return Ok(());
-        }
-        worker::pause(&mut tries);
+        self.records.next();
+        true
     }
 }
 

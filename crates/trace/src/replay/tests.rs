@@ -105,6 +105,40 @@ fn fuzz_every_life_is_the_same_in_a_replay() {
     });
 }
 
+/// The system's allocator, and which threads asked for blocks of 16 and of 32 bytes.
+#[derive(Default)]
+struct Threads(Mutex<[Vec<std::thread::ThreadId>; 2]>);
+
+// SAFETY: the calls are handed on.
+unsafe impl GlobalAlloc for Threads {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        self.0.lock().unwrap()[usize::from(layout.size() == 32)].push(std::thread::current().id());
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+/// Allocators treat a process's first thread apart: glibc's has the heap that grows at its end.
+#[test]
+fn the_program_s_first_thread_is_the_one_that_calls_and_others_are_others() {
+    let mut sample = TraceBuilder::new(4096);
+    for at in 0..3000_u64 {
+        let (thread, size) = (u32::from(at > 500 && at % 2 == 1), 16 << u32::from(at > 500 && at % 2 == 1));
+        sample.event(thread, at * 10, Event::New { how: How::Malloc, address: 0x10000 + at * 64, size });
+    }
+    let threads = Threads::default();
+    run(&prepared(&sample.finish()), &threads, ReplayOptions::default(), &mut |_, _| ()).unwrap();
+    let [first, second] = threads.0.into_inner().unwrap();
+    let here = std::thread::current().id();
+    assert!(first.len() == 1750 && first.iter().all(|thread| *thread == here), "{}", first.len());
+    assert!(second.len() == 1250 && second.iter().all(|thread| *thread == second[0] && *thread != here));
+}
+
 /// The marks are where the trace has its peak, and its longest wait after it.
 #[test]
 fn marks_are_at_the_peak_and_in_the_longest_wait() {

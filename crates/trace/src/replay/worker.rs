@@ -96,6 +96,14 @@ pub(crate) fn pause(tries: &mut u32) {
     }
 }
 
+/// Does what there is to do besides, or waits a little.
+fn pause_or(besides: &mut Besides, tries: &mut u32) {
+    match besides.as_mut().is_some_and(|besides| besides()) {
+        true => *tries = 0,
+        false => pause(tries),
+    }
+}
+
 /// The main function of a lane's thread.
 pub(crate) extern "C" fn work<A: GlobalAlloc + Sync>(lane: *mut c_void) -> *mut c_void {
     // SAFETY: `Lane::start` gave both pointers, and both outlive this thread.
@@ -109,13 +117,27 @@ pub(crate) extern "C" fn work<A: GlobalAlloc + Sync>(lane: *mut c_void) -> *mut 
         runs: lane.runs.load(SeqCst) as usize,
         count: lane.count.load(SeqCst) as usize,
     };
+    let mut tries = 0;
+    if play(shared, &record, None) {
+        while record.last == u32::MAX && shared.over.load(SeqCst) == 0 && shared.failed.load(SeqCst) == 0 {
+            pause(&mut tries);
+        }
+    }
+    std::ptr::null_mut()
+}
+
+/// What the first lane does besides; true where there was something.
+pub(crate) type Besides<'a> = Option<&'a mut dyn FnMut() -> bool>;
+
+/// Executes a lane's operations on this thread. False where the replay has failed.
+pub(crate) fn play<A: GlobalAlloc + Sync>(shared: &Shared<A>, record: &LaneRecord, mut besides: Besides) -> bool {
     let mut epoch = None;
     let mut verified = 0;
     for run in 0..record.count {
-        let run = shared.prepared.run(&record, run);
+        let run = shared.prepared.run(record, run);
         for op in shared.prepared.ops(run) {
-            if !execute(shared, op, &mut epoch, &mut verified) {
-                return std::ptr::null_mut();
+            if !execute(shared, op, &mut epoch, &mut verified, &mut besides) {
+                return false;
             }
         }
         shared.prepared.drop_run(run);
@@ -124,11 +146,7 @@ pub(crate) extern "C" fn work<A: GlobalAlloc + Sync>(lane: *mut c_void) -> *mut 
     if let Some(epoch) = epoch {
         shared.finish(epoch);
     }
-    let mut tries = 0;
-    while record.last == u32::MAX && shared.over.load(SeqCst) == 0 && shared.failed.load(SeqCst) == 0 {
-        pause(&mut tries);
-    }
-    std::ptr::null_mut()
+    true
 }
 
 /// A layout, if the operation is sound: a size that a block can have, and an alignment that one can ask for.
@@ -140,16 +158,22 @@ fn layout(size: usize, log2: u32) -> Option<Layout> {
 
 /// Executes an operation. False where the replay has failed.
 #[inline(always)]
-fn execute<A: GlobalAlloc + Sync>(shared: &Shared<A>, op: &Op, epoch: &mut Option<u32>, verified: &mut u64) -> bool {
+fn execute<A: GlobalAlloc + Sync>(
+    shared: &Shared<A>,
+    op: &Op,
+    epoch: &mut Option<u32>,
+    verified: &mut u64,
+    besides: &mut Besides,
+) -> bool {
     let (kind, log2, generation) = (op.what & 7, op.what >> 3 & 63, op.what >> 16);
     if kind >= kind::EPOCH {
-        return kind == kind::END || begin(shared, op, epoch);
+        return kind == kind::END || begin(shared, op, epoch, besides);
     }
     let Some(entry) = shared.table.get(op.slot as usize) else { return shared.fail(1) };
     let wanted = u64::from((generation * 2 + u32::from(kind > kind::CALLOC)) & 0xFFFF);
     let mut state = entry.state.load(Acquire);
     if state & 0xFFFF != wanted {
-        match wait(shared, entry, wanted) {
+        match wait(shared, entry, wanted, besides) {
             Some(found) => state = found,
             None => return false,
         }
@@ -237,7 +261,7 @@ unsafe fn touch(block: *mut u8, from: usize, size: usize, full: bool) {
 
 /// Begins an epoch, when the other threads have come so far, and when its time has come.
 #[inline(never)]
-fn begin<A>(shared: &Shared<A>, op: &Op, epoch: &mut Option<u32>) -> bool {
+fn begin<A>(shared: &Shared<A>, op: &Op, epoch: &mut Option<u32>, besides: &mut Besides) -> bool {
     if let Some(before) = epoch.replace(op.slot) {
         shared.finish(before);
     }
@@ -246,7 +270,11 @@ fn begin<A>(shared: &Shared<A>, op: &Op, epoch: &mut Option<u32>) -> bool {
         if shared.failed.load(SeqCst) != 0 {
             return false;
         }
-        pause(&mut tries);
+        pause_or(besides, &mut tries);
+    }
+    // Also where nothing waits: memory is read, and threads begin.
+    if let Some(besides) = besides {
+        besides();
     }
     if shared.options.pace > 0.0 {
         let due = op.value as f64 / shared.options.pace;
@@ -256,7 +284,11 @@ fn begin<A>(shared: &Shared<A>, op: &Op, epoch: &mut Option<u32>) -> bool {
             if now >= due || shared.failed.load(SeqCst) != 0 {
                 break;
             }
-            std::thread::sleep(Duration::from_nanos((due - now).min(50e6) as u64));
+            if besides.as_mut().is_some_and(|besides| besides()) {
+                continue;
+            }
+            let most = if besides.is_some() { 5e6 } else { 50e6 };
+            std::thread::sleep(Duration::from_nanos((due - now).min(most) as u64));
         }
     }
     true
@@ -265,7 +297,7 @@ fn begin<A>(shared: &Shared<A>, op: &Op, epoch: &mut Option<u32>) -> bool {
 /// Waits until the slot has this tag. None where the replay has failed.
 #[cold]
 #[inline(never)]
-fn wait<A>(shared: &Shared<A>, entry: &Entry, wanted: u64) -> Option<u64> {
+fn wait<A>(shared: &Shared<A>, entry: &Entry, wanted: u64, besides: &mut Besides) -> Option<u64> {
     let mut tries = 0;
     loop {
         let state = entry.state.load(Acquire);
@@ -275,6 +307,6 @@ fn wait<A>(shared: &Shared<A>, entry: &Entry, wanted: u64) -> Option<u64> {
         if shared.failed.load(SeqCst) != 0 {
             return None;
         }
-        pause(&mut tries);
+        pause_or(besides, &mut tries);
     }
 }
