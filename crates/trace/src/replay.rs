@@ -202,7 +202,7 @@ impl Watch {
     }
 }
 
-/// Starts threads when their time comes, and stops all for the marks. It has no thread: the first lane's calls it whenever
+/// Starts threads when their time comes, and stops all for the marks. It has no thread: that of the first lane does a step whenever
 /// it waits or begins an epoch.
 struct Conductor<'a, A, R: Iterator<Item = LaneRecord>, D> {
     shared: &'a Shared<'a, A>,

@@ -1,7 +1,7 @@
 //! The calls of the malloc family. In: blocks. Out: events in the thread's chunk.
 //!
-//! malloc and free have a short way of some twenty instructions, without a stack frame: what is rare or long is a function of
-//! its own, to which it jumps. That is why they return the block.
+//! malloc and free have a short way of few instructions, which needs next to no registers: what is rare or long is a function of
+//! its own. These functions return the block, so that no caller need keep it meanwhile.
 
 use std::ptr::null_mut;
 
@@ -21,12 +21,19 @@ fn is_chosen(rate: u32, address: u64) -> bool {
 fn choose((this, at): Claimed, block: *mut u8) -> Option<Claimed> {
     // SAFETY: the thread's own state, whose place is claimed.
     unsafe {
-        if (*this).rate > 1 && !is_chosen((*this).rate, block.addr() as u64) {
+        let is_left_out = (*this).rate > 1 && !is_chosen((*this).rate, block.addr() as u64);
+        if is_left_out || real::is_early(block.cast()) {
             Thread::release(this, at);
             return None;
         }
     }
     Some((this, at))
+}
+
+/// Whether a thread that has no state makes or frees such a block: perhaps the one that looks up the allocator, which must not begin
+/// a trace meanwhile.
+fn is_of_look_up(this: *mut Thread, block: *mut u8) -> bool {
+    this.is_null() && real::is_early(block.cast())
 }
 
 /// The block, or null for one that was made while the allocator was looked up.
@@ -66,21 +73,20 @@ pub fn allocated(block: *mut u8, size: usize) -> *mut u8 {
 #[inline(never)]
 fn allocated_far(this: *mut Thread, at: *mut u8, block: *mut u8, size: usize) -> *mut u8 {
     // SAFETY: the caller has claimed the place.
-    unsafe { Thread::put_new(this, at, How::Malloc, block, size) };
+    unsafe { Thread::put_new(this, at, How::Malloc, block.addr() as u64, size) };
     block
 }
 
 #[cold]
 #[inline(never)]
 fn allocated_slowly(this: *mut Thread, at: *mut u8, block: *mut u8, size: usize) -> *mut u8 {
-    // Of a process that looks up its allocator there is no state yet.
-    if !block.is_null()
-        && !real::is_early(block.cast())
-        && let Some((this, at)) = claim_slowly(this, at).and_then(|claimed| choose(claimed, block))
-    {
-        allocated_far(this, at, block, size);
+    if block.is_null() || is_of_look_up(this, block) {
+        return block;
     }
-    block
+    match claim_slowly(this, at).and_then(|claimed| choose(claimed, block)) {
+        Some((this, at)) => allocated_far(this, at, block, size),
+        None => block,
+    }
 }
 
 /// Another function than malloc returned this block. Nothing for a null pointer. Returns the block.
@@ -91,7 +97,7 @@ pub fn allocated_by(how: How, block: *mut u8, size: usize) -> *mut u8 {
         && let Some((this, at)) = claim().and_then(|claimed| choose(claimed, block))
     {
         // SAFETY: the place is claimed.
-        unsafe { Thread::put_new(this, at, how, block, size) };
+        unsafe { Thread::put_new(this, at, how, block.addr() as u64, size) };
     }
     block
 }
@@ -144,19 +150,22 @@ fn freed_by_address(this: *mut Thread, at: *mut u8, block: *mut u8) -> *mut u8 {
 #[cold]
 #[inline(never)]
 fn freed_slowly(this: *mut Thread, at: *mut u8, block: *mut u8) -> *mut u8 {
-    if !block.is_null()
-        && !real::is_early(block.cast())
-        && let Some((this, at)) = claim_slowly(this, at).and_then(|claimed| choose(claimed, block))
-    {
-        // SAFETY: the place is claimed.
-        unsafe {
-            match (*this).coder.put_near_free(at, block.addr() as u64) {
-                Some(cursor) => Thread::wrote(this, cursor),
-                None => drop(freed_by_address(this, at, block)),
+    if block.is_null() || is_of_look_up(this, block) {
+        return null_mut();
+    }
+    let Some((this, at)) = claim_slowly(this, at).and_then(|claimed| choose(claimed, block)) else {
+        return not_early(block);
+    };
+    // SAFETY: the place is claimed.
+    unsafe {
+        match (*this).coder.put_near_free(at, block.addr() as u64) {
+            Some(cursor) => {
+                Thread::wrote(this, cursor);
+                block
             }
+            None => freed_by_address(this, at, block),
         }
     }
-    not_early(block)
 }
 
 /// A realloc is about to begin with this block, which is not null. The result goes to [`resized`]: whether it is
@@ -180,8 +189,8 @@ pub fn resized(begun: bool, block: *mut u8, size: usize) {
     unsafe {
         let is_chosen = !block.is_null() && ((*this).rate <= 1 || is_chosen((*this).rate, block.addr() as u64));
         let other = match (begun, is_chosen) {
-            (true, true) => return Thread::put_new(this, at, How::Resized, block, size),
-            (false, true) => return Thread::put_new(this, at, How::Malloc, block, size),
+            (true, true) => return Thread::put_new(this, at, How::Resized, block.addr() as u64, size),
+            (false, true) => return Thread::put_new(this, at, How::Malloc, block.addr() as u64, size),
             (false, false) => return Thread::release(this, at),
             (true, false) if block.is_null() && size > 0 => Event::ResizeFailed,
             (true, false) => Event::ResizeFreed,

@@ -112,6 +112,12 @@ pub fn is_early(block: *mut c_void) -> bool {
     block.addr().wrapping_sub(EARLY.0.get().addr()) < EARLY_BYTES
 }
 
+/// Such a block.
+#[cfg(test)]
+pub(super) fn early_block() -> *mut u8 {
+    EARLY.0.get().cast::<u8>().wrapping_add(64)
+}
+
 /// The size of such a block.
 pub fn early_size(block: *mut c_void) -> usize {
     // SAFETY: each such block follows 16 bytes with its size.

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
 
 use super::config::{self, Config};
-use super::{allocated, exiting, freed, process, tls};
+use super::{allocated, exiting, freed, process, real, tls};
 use crate::format::{State, at};
 use crate::info::info;
 use crate::reader::Trace;
@@ -111,6 +111,33 @@ fn a_fork_while_the_environment_is_read_records_too() {
     let found = traces(folder.path()).unwrap();
     assert_eq!(found.len(), 2, "of the program, and of its child");
     assert!(found.iter().any(|(_, child)| found.iter().any(|(_, program)| child.parent == program.pid)));
+}
+
+#[test]
+#[ignore = "the program of the next test"]
+fn frees_blocks_of_the_look_up() {
+    // Its libraries keep such blocks, and free them at any time: also when a stamp is due, or a chunk is full.
+    assert_eq!(allocated(real::early_block(), 100), real::early_block());
+    assert!(freed(real::early_block()).is_null() && tls::get::<u8>().is_null(), "no trace begins with one");
+    for at in 0..5000 {
+        let new = block(0x10000 + at * 64);
+        assert_eq!(allocated(new, 100), new);
+        assert!(freed(real::early_block()).is_null());
+        if at % 3 == 0 {
+            assert_eq!(freed(new), new);
+        }
+    }
+    exiting();
+}
+
+#[test]
+fn blocks_of_the_look_up_are_not_recorded_and_stop_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let ran = run("frees_blocks_of_the_look_up", folder.path(), &[]);
+    assert!(ran.status.success(), "{ran:?}");
+    let (path, header) = traces(folder.path()).unwrap().remove(0);
+    let info = info(&Trace::open(&path).unwrap()).unwrap();
+    assert_eq!((info.allocations, info.frees, header.lost, info.merged.strays), (5000, 1667, 0, 0));
 }
 
 const SHORT: usize = 2000;

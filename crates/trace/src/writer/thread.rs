@@ -136,8 +136,7 @@ impl Thread {
     }
 
     /// Writes a new block of any function; before it a stamp, where its address may have been another thread's.
-    pub(super) unsafe fn put_new(this: *mut Thread, mut at: *mut u8, how: How, block: *mut u8, size: usize) {
-        let address = block.addr() as u64;
+    pub(super) unsafe fn put_new(this: *mut Thread, mut at: *mut u8, how: How, address: u64, size: usize) {
         // SAFETY: as above; a claimed place has room for a stamp and an event.
         unsafe {
             let coder = &raw mut (*this).coder;
