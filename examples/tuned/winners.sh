@@ -47,7 +47,7 @@ search() {
 echo '| workload | cores | recommendation | rss before, after | saved | throughput | p99 | without another allocator | load |'
 echo '|---|--:|---|--:|--:|--:|--:|---|--:|'
 for cores in 40 4; do
-    for workload in server storm handoff bleed small wakes blob list sort; do
+    for workload in server storm handoff bleed small wakes blob list sort reserve; do
         search "$workload" "$workload" "$cores"
     done
     # The sizes of its default need 4 GiB.

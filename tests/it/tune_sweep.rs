@@ -1,5 +1,5 @@
-//! What an exhaustive sweep finds, against what the race finds, for built-in workloads. It takes some fifteen minutes, so that it
-//! runs only when it is asked for:
+//! What an exhaustive sweep finds, against what the race finds, for built-in workloads. It takes some half an hour, so that
+//! it runs only when it is asked for:
 //!
 //! `cargo test --release --features prometheus,leaks --test it -- --ignored --nocapture sweep`
 
@@ -14,7 +14,19 @@ use tempfile::tempdir;
 
 use super::support::{Ran, allocanary, samples, words};
 
-const WORKLOADS: [&str; 4] = ["server", "handoff", "bleed", "small"];
+/// The sizes of churn's default need 4 GiB.
+const WORKLOADS: [&str; 10] = [
+    "server",
+    "storm",
+    "handoff",
+    "bleed",
+    "small",
+    "wakes",
+    "blob",
+    "list",
+    "sort",
+    "churn:high=256MiB,low=16MiB,chunk=512KiB",
+];
 /// Processor time is limited, because a busy machine moves it least.
 const CPU: f64 = 1.2;
 
@@ -37,7 +49,7 @@ fn mebibytes(bytes: f64) -> String {
 }
 
 #[test]
-#[ignore = "takes some fifteen minutes"]
+#[ignore = "takes some half an hour"]
 fn a_sweep_of_all_candidates_finds_little_that_the_race_does_not() {
     println!("| workload | what you have | race | MiB | rows | s | sweep | MiB | rows | s |");
     println!("|---|--:|---|--:|--:|--:|---|--:|--:|--:|");
@@ -66,7 +78,7 @@ fn a_sweep_of_all_candidates_finds_little_that_the_race_does_not() {
         let best = best.expect("jemalloc is within its own limit");
         let of = |name: &str| middle(&sweep, name, "rss");
         println!(
-            "| {workload} | {} | `{found}` | {} | {} | {:.0} | `{best}` | {} | {} | {:.0} |",
+            "| `{workload}` | {} | `{found}` | {} | {} | {:.0} | `{best}` | {} | {} | {:.0} |",
             mebibytes(of("jemalloc")),
             mebibytes(of(&found)),
             race.len(),
@@ -75,15 +87,10 @@ fn a_sweep_of_all_candidates_finds_little_that_the_race_does_not() {
             sweep.len(),
             swept.as_secs_f64(),
         );
-        let saved = |name: &str| of("jemalloc") - of(name);
-        if saved(&found) < 0.8 * saved(best) {
-            worse.push(format!(
-                "{workload}: {found} saves {}, {best} saves {}",
-                mebibytes(saved(&found)),
-                mebibytes(saved(best))
-            ));
+        if of(&found) > 1.05 * of(best) {
+            worse.push(format!("{workload}: {found} {}, {best} {}", mebibytes(of(&found)), mebibytes(of(best))));
         }
     }
-    // One of the four may miss by a limit that noise exceeded.
-    assert!(worse.len() <= 1, "the race saves less than 80 % of what a sweep saves: {worse:?}");
+    // Another may miss by a limit that noise exceeded.
+    assert!(worse.len() <= 2, "the race's answer needs 5 % more than the sweep's: {worse:?}");
 }
