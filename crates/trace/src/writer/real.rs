@@ -9,8 +9,8 @@ use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 
-/// Declares the functions: for each a pointer, and a function that calls it. At first a pointer is to the function of the last
-/// name, which looks all of them up.
+/// Declares the functions: for each a pointer, and a function that calls it. At first the pointer is to `first_...`, which looks all
+/// of them up.
 macro_rules! real {
     ($($(#[$doc:meta])* $name:ident, $pointer:ident, $first:ident, $early:ident ($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
         $(
@@ -37,8 +37,12 @@ macro_rules! real {
             }
         )*
 
+        /// All are found before one is used: one may call another.
         fn find_all() {
-            $($pointer.store(find(const { name(concat!(stringify!($name), "\0")) }), SeqCst);)*
+            let found = [$((&$pointer, find(const { name(concat!(stringify!($name), "\0")) })),)*];
+            for (pointer, function) in found {
+                pointer.store(function, SeqCst);
+            }
         }
     };
 }
@@ -55,6 +59,7 @@ real! {
     /// Its posix_memalign.
     posix_memalign, POSIX_MEMALIGN, first_memalign, early_memalign(place: *mut *mut c_void, align: usize, size: usize) -> c_int;
 }
+
 struct Place<T>(UnsafeCell<T>);
 
 // SAFETY: the place is handed out by an atomic addition.
