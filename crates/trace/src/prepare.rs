@@ -35,6 +35,8 @@ const OWN_SLOTS: usize = 512;
 /// A thread of the replay.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lane {
+    /// The thread, in the order of their first events.
+    pub thread: u32,
     /// Its runs: offset in the file and operations.
     pub runs: Vec<(u64, u32)>,
     /// The epoch in which it begins.
@@ -279,7 +281,7 @@ impl Writer {
         let growing = self.growing.entry(at.thread).or_default();
         if growing.epoch != Some(epoch) {
             if growing.epoch.is_none() {
-                growing.lane.first = epoch;
+                (growing.lane.thread, growing.lane.first) = (at.thread, epoch);
                 growing.lane.last = u32::MAX;
                 self.threads += 1;
             }
@@ -370,8 +372,11 @@ impl Writer {
             };
             self.marks.push(Mark { epoch, what: 2, live });
             self.marks.sort_by_key(|mark| (mark.epoch, mark.what));
+        } else {
+            self.marks.clear();
         }
-        self.done.sort_by_key(|lane| lane.first);
+        // The program's first thread comes first, whichever has the first operation.
+        self.done.sort_by_key(|lane| (lane.thread != 0, lane.first, lane.thread));
         let tables = self.offset;
         let mut words: Vec<u64> = Vec::new();
         for mark in &self.marks {

@@ -58,7 +58,7 @@ pub struct Replayed {
     /// Blocks whose first byte was compared with what was written to it.
     pub verified: u64,
     /// The most RssAnon that was seen from ready to the end of the load, or in the whole replay where the trace has no such
-    /// marks; in bytes. It is read every few milliseconds, and at each stop.
+    /// marks; in bytes. It is read every few milliseconds, or whenever the first thread has asked for 1 MiB, and at each stop.
     pub most_anon: u64,
 }
 
@@ -155,6 +155,7 @@ pub fn run<A: GlobalAlloc + Sync>(
         0 => None,
         1 => Some("the prepared trace is damaged: remove it, and it is made again"),
         2 => Some("the allocator had no memory"),
+        4 => Some("a thread could not be started"),
         _ => Some("a block was overwritten: the allocator gave one place to two blocks"),
     };
     match failed {
@@ -259,8 +260,13 @@ impl<A: GlobalAlloc + Sync, R: Iterator<Item = LaneRecord>, D: Fn()> Conductor<'
         let Some(record) = self.records.peek().copied().filter(|record| shared.may_begin(record.first)) else {
             return false;
         };
-        // Those that ended before in the program end before here: an allocator reuses what they leave.
-        self.lanes[..self.started].iter().filter(|lane| lane.last() < record.first).for_each(Lane::join);
+        // Those that ended before in the program end before here: an allocator reuses what they leave. Until they have, this
+        // thread goes on: they may wait for a block of its own.
+        let ended = || self.lanes[..self.started].iter().filter(|lane| lane.last() < record.first);
+        if ended().any(|lane| lane.last() >= completed) {
+            return false;
+        }
+        ended().for_each(Lane::join);
         match self.lanes[self.started].start(shared, record, work::<A>, STACK) {
             Ok(()) => self.started += 1,
             Err(error) => {

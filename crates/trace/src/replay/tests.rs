@@ -58,13 +58,20 @@ unsafe impl GlobalAlloc for Watched {
 /// the end is what lived at the program's end; no thread stands still.
 #[test]
 fn fuzz_every_life_is_the_same_in_a_replay() {
-    let steps = vec((0_u32..5, any::<bool>(), any::<usize>(), 16_u64..3000), 1..2000);
+    let steps = vec((0_usize..5, any::<bool>(), any::<usize>(), 16_u64..3000), 1..2000);
     allocanary_testing::fuzz::holds(60, 1, steps, |steps| {
         let mut sample = TraceBuilder::new(1024);
+        // Threads end, and others come in their place.
+        let mut threads: Vec<u32> = (0..5).collect();
         let (mut live, mut free, mut fresh) = (Vec::new(), Vec::new(), 0x10_0000);
         let mut made = BTreeMap::<usize, u64>::new();
-        for (ticks, (thread, frees, which, size)) in steps.into_iter().enumerate() {
-            let size = size * 8;
+        for (ticks, (at, frees, which, size)) in steps.into_iter().enumerate() {
+            let (thread, size) = (threads[at], size * 8);
+            if at > 0 && which % 50 == 0 {
+                sample.event(thread, ticks as u64 * 30, Event::End);
+                threads[at] = threads.iter().max().unwrap() + 1;
+                continue;
+            }
             // What the format places exactly: not an address that another thread had since this one.
             let is_stale = |sample: &TraceBuilder, address, last| last != thread && sample.is_recent(thread, address);
             if frees && !live.is_empty() {
@@ -127,16 +134,61 @@ unsafe impl GlobalAlloc for Threads {
 #[test]
 fn the_program_s_first_thread_is_the_one_that_calls_and_others_are_others() {
     let mut sample = TraceBuilder::new(4096);
+    let mut counts = [0, 0];
     for at in 0..3000_u64 {
-        let (thread, size) = (u32::from(at > 500 && at % 2 == 1), 16 << u32::from(at > 500 && at % 2 == 1));
-        sample.event(thread, at * 10, Event::New { how: How::Malloc, address: 0x10000 + at * 64, size });
+        // The second thread begins soon, and ends before the first one.
+        let is_second = (20..40).contains(&at);
+        let size = 16 << u32::from(is_second);
+        counts[usize::from(is_second)] += 1;
+        let how = How::Malloc;
+        sample.event(u32::from(is_second), at * 10, Event::New { how, address: 0x10000 + at * 64, size });
+        if at == 39 {
+            sample.event(1, at * 10, Event::End);
+        }
     }
     let threads = Threads::default();
     run(&prepared(&sample.finish()), &threads, ReplayOptions::default(), &mut |_, _| ()).unwrap();
     let [first, second] = threads.0.into_inner().unwrap();
     let here = std::thread::current().id();
-    assert!(first.len() == 1750 && first.iter().all(|thread| *thread == here), "{}", first.len());
-    assert!(second.len() == 1250 && second.iter().all(|thread| *thread == second[0] && *thread != here));
+    assert_eq!([first.len(), second.len()], counts);
+    assert!(first.iter().all(|thread| *thread == here) && second.iter().all(|thread| *thread != here));
+}
+
+/// The first thread starts others one after the other, waits for each, and gives each a block.
+#[test]
+fn a_thread_for_each_task_does_not_stop_the_first_one() {
+    let mut sample = TraceBuilder::new(4096);
+    let (mut ticks, mut next) = (0, 0x10000);
+    let mut pairs = |sample: &mut TraceBuilder, thread: u32, count: u64, ticks: &mut u64| {
+        for _ in 0..count {
+            *ticks += 20;
+            sample.event(thread, *ticks, Event::New { how: How::Malloc, address: next, size: 100 });
+            sample.event(thread, *ticks + 10, Event::Free { address: next });
+            next += 128;
+        }
+    };
+    for task in 1..=100 {
+        pairs(&mut sample, 0, 60, &mut ticks);
+        let given = 0x1000_0000 + u64::from(task) * 1024;
+        ticks += 20;
+        sample.event(0, ticks, Event::New { how: How::Malloc, address: given, size: 333 });
+        pairs(&mut sample, task, 60, &mut ticks);
+        ticks += 20;
+        sample.event(task, ticks, Event::Free { address: given });
+        sample.event(task, ticks + 10, Event::End);
+    }
+    let done = run(&prepared(&sample.finish()), &System, ReplayOptions::default(), &mut |_, _| ()).unwrap();
+    // With the ends of the threads.
+    assert_eq!(done.operations, 2 * (100 * 120 + 100) + 100);
+}
+
+/// A trace without an operation has nothing to wait for.
+#[test]
+fn a_trace_without_an_operation_ends() {
+    let mut sample = TraceBuilder::new(4096);
+    sample.event(0, 10, Event::Mark(0));
+    let done = run(&prepared(&sample.finish()), &System, ReplayOptions::default(), &mut |_, _| ()).unwrap();
+    assert_eq!(done.operations, 0);
 }
 
 /// The marks are where the trace has its peak, and its longest wait after it.

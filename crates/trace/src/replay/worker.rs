@@ -126,6 +126,9 @@ pub(crate) extern "C" fn work<A: GlobalAlloc + Sync>(lane: *mut c_void) -> *mut 
     std::ptr::null_mut()
 }
 
+/// Bytes of a block that count towards the next reading of memory.
+const LARGE: u64 = 16 << 10;
+
 /// What the first lane does besides; true where there was something.
 pub(crate) type Besides<'a> = Option<&'a mut dyn FnMut() -> bool>;
 
@@ -133,11 +136,22 @@ pub(crate) type Besides<'a> = Option<&'a mut dyn FnMut() -> bool>;
 pub(crate) fn play<A: GlobalAlloc + Sync>(shared: &Shared<A>, record: &LaneRecord, mut besides: Besides) -> bool {
     let mut epoch = None;
     let mut verified = 0;
+    let mut asked = 0;
     for run in 0..record.count {
         let run = shared.prepared.run(record, run);
         for op in shared.prepared.ops(run) {
             if !execute(shared, op, &mut epoch, &mut verified, &mut besides) {
                 return false;
+            }
+            // Large blocks take their time: memory is read meanwhile.
+            if op.value >= LARGE
+                && let Some(besides) = &mut besides
+            {
+                asked += op.value;
+                if asked >= 1 << 20 {
+                    asked = 0;
+                    besides();
+                }
             }
         }
         shared.prepared.drop_run(run);
@@ -287,11 +301,11 @@ fn begin<A>(shared: &Shared<A>, op: &Op, epoch: &mut Option<u32>, besides: &mut 
             if besides.as_mut().is_some_and(|besides| besides()) {
                 continue;
             }
-            let most = if besides.is_some() { 5e6 } else { 50e6 };
+            let most = if besides.is_some() { 1e6 } else { 50e6 };
             std::thread::sleep(Duration::from_nanos((due - now).min(most) as u64));
         }
     }
-    true
+    shared.failed.load(SeqCst) == 0
 }
 
 /// Waits until the slot has this tag. None where the replay has failed.
