@@ -5,9 +5,11 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use allocanary_trace::info::info;
+use allocanary_trace::reader::Trace;
 use tempfile::tempdir;
 
-use super::record::traces;
+use super::record::{compiled, traces};
 use super::run_bad::assert_gone;
 use super::support::{Ran, allocanary, command};
 
@@ -39,6 +41,18 @@ fn catches(pid: u32, signal: i32) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
     u64::from_str_radix(caught.trim(), 16).unwrap() >> (signal - 1) & 1 == 1
+}
+
+/// The recorder reads the process's memory each 100 ms, by calls at which a thread may be cancelled: not there.
+#[test]
+fn a_thread_that_shall_be_cancelled_is_so_where_it_asks() {
+    let folder = tempdir().unwrap();
+    let Some(program) = compiled(folder.path(), "cancel") else { return };
+    let ran = allocanary(folder.path(), ["record", "-o", "traces", "--", program.to_str().unwrap()]);
+    assert!(ran.code == Some(0) && ran.out.contains("cancelled where it asked"), "{ran:?}");
+    let trace = traces(&folder.path().join("traces")).remove(0);
+    let info = info(&Trace::open(&trace).unwrap()).unwrap();
+    assert!(info.merged.strays == 0 && info.allocations > 1000 && info.most_resident > 0, "{:?}", info.merged);
 }
 
 /// A signal to the recorder alone is passed on to the program, which decides.

@@ -61,7 +61,8 @@
 //! seen is of a block from before the window: it is dropped, and counted apart from strays.
 //!
 //! **Event**: a first byte, then what it asks for. The two low bits of the first byte are its kind, `x` the six others.
-//! The first byte is written last: an event is there as a whole or not at all. `varint` is LEB128. `delta` is the
+//! The first byte is written last, or with all others by one store: when the process ends, an event is there as a whole or
+//! not at all. `varint` is LEB128. `delta` is the
 //! zigzag varint of an address divided by 8, minus a former one: for allocations the thread's last of the same size
 //! class (`x` of a small block; else 64 + the number of bits of the size), for frees the thread's last free by address
 //! in the same slot. `dt` is the varint of clock ticks since the thread's last stamp. What has no `dt` happened between

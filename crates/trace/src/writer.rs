@@ -1,8 +1,8 @@
 //! The writer, inside the recorded program. In: calls of the malloc family, on any thread, in signal handlers, before
 //! `main`, after a fork. Out: a file of chunks, see [`format`](crate::format).
 //!
-//! It allocates nothing, takes no lock, starts no thread and keeps no descriptor. The hot path writes two to four bytes
-//! to the thread's own chunk. What must not be inherited by a fork lies on pages that a fork wipes.
+//! It allocates nothing, takes no lock, starts no thread and keeps no descriptor. The hot path is one store
+//! of two to seven bytes to the thread's own chunk. What must not be inherited by a fork lies on pages that a fork wipes.
 //!
 //! The environment: `ALLOCANARY_RECORD` is the folder of the traces, an absolute path of one that exists; without it
 //! nothing is recorded, and where it cannot be written nothing either, which one line on standard error says.

@@ -20,8 +20,8 @@ fn short(number: u64) -> Option<(u64, u32)> {
     }
 }
 
-/// Writes up to eight bytes; those behind the event are zeros, as they were. The processor does it at once: an event is there as
-/// a whole or not at all.
+/// Writes an event of up to eight bytes by one store; those behind it are zeros, as they were. For the signals and the end of this
+/// process it is there as a whole or not at all; another process that reads the file meanwhile may see a part of it.
 ///
 /// # Safety
 ///
@@ -82,7 +82,7 @@ impl Coder {
         compiler_fence(Release);
         // SAFETY: the caller's promise.
         unsafe {
-            at.cast::<u16>().write_unaligned((entry as u16) << 2 | 1);
+            at.cast::<u16>().write_unaligned(((entry as u16) << 2 | 1).to_le());
             Some(at.add(2))
         }
     }

@@ -1,7 +1,7 @@
 //! The calls of the malloc family. In: blocks. Out: events in the thread's chunk.
 //!
-//! malloc and free have a short way of few instructions, which needs next to no registers: what is rare or long is a function of
-//! its own. These functions return the block, so that no caller need keep it meanwhile.
+//! malloc and free have a short way of few instructions. What is rare or long is a function of its own, so that the short way saves
+//! few registers; for the same reason these functions return the block.
 
 use std::ptr::null_mut;
 
@@ -12,8 +12,16 @@ use super::tls;
 use crate::coder::{Event, How};
 
 /// Whether a block is among those that are recorded: one in `rate`.
-fn is_chosen(rate: u32, address: u64) -> bool {
-    (address >> 3).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32 & 0xFFFF_FFFF < (1 << 32) / u64::from(rate)
+///
+/// # Safety
+///
+/// The thread's own state.
+#[inline(always)]
+unsafe fn is_recorded(this: *mut Thread, address: u64) -> bool {
+    // SAFETY: the caller's promise.
+    let rate = u64::from(unsafe { (*this).rate });
+    let hash = (address >> 3).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    rate <= 1 || hash >> 32 & 0xFFFF_FFFF < (1 << 32) / rate
 }
 
 /// A claimed place if the block is among those that are recorded; else it is released.
@@ -21,13 +29,25 @@ fn is_chosen(rate: u32, address: u64) -> bool {
 fn choose((this, at): Claimed, block: *mut u8) -> Option<Claimed> {
     // SAFETY: the thread's own state, whose place is claimed.
     unsafe {
-        let is_left_out = (*this).rate > 1 && !is_chosen((*this).rate, block.addr() as u64);
-        if is_left_out || real::is_early(block.cast()) {
+        if !is_recorded(this, block.addr() as u64) || real::is_early(block.cast()) {
             Thread::release(this, at);
             return None;
         }
     }
     Some((this, at))
+}
+
+/// Whether a block is not among those that are recorded, of a thread that is about to record: its claim is then released. Where one
+/// block in many is recorded, most calls end here.
+fn is_let_go(this: *mut Thread, at: *mut u8, block: *mut u8) -> bool {
+    // SAFETY: the thread's own state, which the caller has claimed where there is one.
+    unsafe {
+        let is_let_go = this > QUIET && Thread::is_ready(this, at) && !is_recorded(this, block.addr() as u64);
+        if is_let_go {
+            Thread::release(this, at);
+        }
+        is_let_go
+    }
 }
 
 /// Whether a thread that has no state makes or frees such a block: perhaps the one that looks up the allocator, which must not begin
@@ -80,7 +100,7 @@ fn allocated_far(this: *mut Thread, at: *mut u8, block: *mut u8, size: usize) ->
 #[cold]
 #[inline(never)]
 fn allocated_slowly(this: *mut Thread, at: *mut u8, block: *mut u8, size: usize) -> *mut u8 {
-    if block.is_null() || is_of_look_up(this, block) {
+    if block.is_null() || is_of_look_up(this, block) || is_let_go(this, at, block) {
         return block;
     }
     match claim_slowly(this, at).and_then(|claimed| choose(claimed, block)) {
@@ -153,6 +173,9 @@ fn freed_slowly(this: *mut Thread, at: *mut u8, block: *mut u8) -> *mut u8 {
     if block.is_null() || is_of_look_up(this, block) {
         return null_mut();
     }
+    if is_let_go(this, at, block) {
+        return not_early(block);
+    }
     let Some((this, at)) = claim_slowly(this, at).and_then(|claimed| choose(claimed, block)) else {
         return not_early(block);
     };
@@ -187,7 +210,7 @@ pub fn resized(begun: bool, block: *mut u8, size: usize) {
     let Some((this, at)) = claim() else { return };
     // SAFETY: the place is claimed.
     unsafe {
-        let is_chosen = !block.is_null() && ((*this).rate <= 1 || is_chosen((*this).rate, block.addr() as u64));
+        let is_chosen = !block.is_null() && is_recorded(this, block.addr() as u64);
         let other = match (begun, is_chosen) {
             (true, true) => return Thread::put_new(this, at, How::Resized, block.addr() as u64, size),
             (false, true) => return Thread::put_new(this, at, How::Malloc, block.addr() as u64, size),
@@ -202,9 +225,8 @@ pub fn resized(begun: bool, block: *mut u8, size: usize) {
 
 /// The process exits: writes a last reading of its memory, and marks the trace as complete.
 pub fn exiting() {
-    let claimed = claim();
     let Some(process) = process::ready() else { return };
-    if let Some((this, at)) = claimed {
+    if let Some((this, at)) = claim() {
         process.sample_soon();
         // SAFETY: the place is claimed, and has room for a stamp and a reading.
         unsafe {

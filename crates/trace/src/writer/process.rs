@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed, Orde
 use self::queue::Queue;
 use self::ring::RING;
 use super::config::{self, Config};
+use super::thread::undisturbed;
 use super::tls::ticks;
 use crate::format::{CHUNK_ALIGN, HEADER, MAGIC, TICK_SHIFT, VERSION, WINDOW_VERSION, at};
 
@@ -455,6 +456,10 @@ impl Process {
         if now < self.next_sample.load(Relaxed) || self.sampling.swap(1, SeqCst) != 0 {
             return None;
         }
+        Some(undisturbed(|| self.read_resident(now)))
+    }
+
+    fn read_resident(&self, now: u64) -> u64 {
         let monotonic = clock(libc::CLOCK_MONOTONIC);
         self.long(at::LAST_TICKS).store(now, Relaxed);
         self.long(at::LAST_MONOTONIC).store(monotonic, Relaxed);
@@ -472,7 +477,7 @@ impl Process {
         self.long(at::MOST_RESIDENT).fetch_max(kib << 10, Relaxed);
         self.next_sample.store(now + self.sample_ticks.load(Relaxed).max(1), Relaxed);
         self.sampling.store(0, SeqCst);
-        Some(kib)
+        kib
     }
 
     /// Makes the next reading due.

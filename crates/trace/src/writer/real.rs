@@ -1,7 +1,8 @@
 //! The functions that a recording preload stands in front of. In: the dynamic linker. Out: calls of the next allocator's
 //! functions.
 //!
-//! `malloc_usable_size` is not among them: it changes nothing, and the preload leaves it to the next allocator.
+//! `malloc_usable_size` is not among them: no block changes by it, and the preload leaves it to the next allocator. That one does
+//! not know the few blocks of the place below, which only the dynamic linker's own code has.
 //!
 //! Looking them up may itself allocate: such blocks come from a small place here, and are never given back.
 
@@ -37,7 +38,7 @@ macro_rules! real {
             }
         )*
 
-        /// All are found before one is used: one may call another.
+        /// All are found before one is used: one may call another. What takes blocks comes before what makes them.
         fn find_all() {
             let found = [$((&$pointer, find(const { name(concat!(stringify!($name), "\0")) })),)*];
             for (pointer, function) in found {
@@ -48,16 +49,16 @@ macro_rules! real {
 }
 
 real! {
-    /// The next allocator's malloc.
+    /// The next allocator's free.
+    free, FREE, first_free, early_free(block: *mut c_void);
+    /// Its realloc.
+    realloc, REALLOC, first_realloc, early_realloc(block: *mut c_void, size: usize) -> *mut c_void;
+    /// Its malloc.
     malloc, MALLOC, first_malloc, early_malloc(size: usize) -> *mut c_void;
     /// Its calloc.
     calloc, CALLOC, first_calloc, early_calloc(count: usize, size: usize) -> *mut c_void;
-    /// Its realloc.
-    realloc, REALLOC, first_realloc, early_realloc(block: *mut c_void, size: usize) -> *mut c_void;
-    /// Its free.
-    free, FREE, first_free, early_free(block: *mut c_void);
     /// Its posix_memalign.
-    posix_memalign, POSIX_MEMALIGN, first_memalign, early_memalign(place: *mut *mut c_void, align: usize, size: usize) -> c_int;
+    posix_memalign, POSIX_MEMALIGN, first_posix_memalign, early_posix_memalign(place: *mut *mut c_void, align: usize, size: usize) -> c_int;
 }
 
 struct Place<T>(UnsafeCell<T>);
@@ -177,6 +178,6 @@ unsafe extern "C" fn early_realloc(block: *mut c_void, size: usize) -> *mut c_vo
 
 unsafe extern "C" fn early_free(_: *mut c_void) {}
 
-unsafe extern "C" fn early_memalign(_: *mut *mut c_void, _: usize, _: usize) -> c_int {
+unsafe extern "C" fn early_posix_memalign(_: *mut *mut c_void, _: usize, _: usize) -> c_int {
     libc::ENOMEM
 }

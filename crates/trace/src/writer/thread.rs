@@ -1,9 +1,9 @@
 //! One thread's state. In: events of its calls. Out: bytes in the thread's chunk.
 
 use std::ptr::null_mut;
-use std::sync::atomic::Ordering::SeqCst;
 #[cfg(not(target_arch = "x86_64"))]
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{Ordering::SeqCst, compiler_fence};
 
 use super::config;
 use super::process::{self, KEY, Process};
@@ -20,7 +20,8 @@ const DOUBLINGS: u32 = 3;
 pub(super) struct Thread {
     /// Where the next event goes. A call that writes adds [`BUSY`]: a signal handler that allocates meanwhile is not recorded.
     cursor: *mut u8,
-    /// An event that begins before this place goes the short way. Null if a stamp is due, or only some blocks are recorded.
+    /// An event that begins before this place goes the short way. Null if a stamp is due, if only some blocks are recorded, and
+    /// where there is no chunk.
     pub(super) short: *mut u8,
     /// The last place at which an event and a stamp may begin.
     end: *mut u8,
@@ -44,7 +45,7 @@ pub(super) struct Thread {
 /// Marks a thread that must not record: it begins its state, or nothing is recorded.
 pub(super) const QUIET: *mut Thread = std::ptr::without_provenance_mut(1);
 
-/// Above all addresses, and so small that handlers of signals within handlers add up to no address.
+/// A bit above all addresses. Each handler of a signal that interrupts a claim adds one more until it returns.
 const BUSY: usize = 1 << 58;
 
 impl Thread {
@@ -69,14 +70,22 @@ impl Thread {
         #[cfg(not(target_arch = "x86_64"))]
         // SAFETY: as above.
         unsafe {
-            let cursor = AtomicUsize::from_ptr((&raw mut (*this).cursor).cast());
-            std::ptr::with_exposed_provenance_mut(cursor.fetch_add(BUSY, Relaxed))
+            let cursor = AtomicUsize::from_ptr((&raw mut (*this).cursor).cast()).fetch_add(BUSY, Relaxed);
+            compiler_fence(SeqCst);
+            std::ptr::with_exposed_provenance_mut(cursor)
         }
+    }
+
+    /// Whether an event may begin at this place, which was claimed.
+    pub(super) unsafe fn is_ready(this: *mut Thread, at: *mut u8) -> bool {
+        // SAFETY: the caller's state, on its own thread.
+        unsafe { at < (*this).end && (*this).left > 0 }
     }
 
     /// Ends a call that has the cursor: the next event goes there.
     #[inline(always)]
     pub(super) unsafe fn release(this: *mut Thread, cursor: *mut u8) {
+        compiler_fence(SeqCst);
         // SAFETY: the caller's state, on its own thread.
         unsafe { (&raw mut (*this).cursor).write_volatile(cursor) };
     }
@@ -234,12 +243,57 @@ pub(super) type Claimed = (*mut Thread, *mut u8);
 #[cold]
 #[inline(never)]
 pub(super) fn claim_slowly(this: *mut Thread, at: *mut u8) -> Option<Claimed> {
-    // SAFETY: the thread's own error number.
+    // SAFETY: the thread's own state, of which the caller has the cursor, if no other call has it.
     unsafe {
-        let errno = *libc::__errno_location();
-        let found = claim_or_lose(this, at);
+        if this == QUIET {
+            return None;
+        }
+        if this.is_null() || at.addr() >= BUSY {
+            return undisturbed(|| claim_or_lose(this, at));
+        }
+        if at < (*this).end {
+            return Some(stamped_if_due(this, at));
+        }
+        if process::ready().is_some_and(Process::is_stopped) {
+            // For good. The end of the thread is still written to its last chunk.
+            (*this).short = null_mut();
+            Thread::release(this, at);
+            return None;
+        }
+        undisturbed(|| claim_or_lose(this, at))
+    }
+}
+
+/// A claimed place, behind a stamp if one is due.
+unsafe fn stamped_if_due(this: *mut Thread, mut at: *mut u8) -> Claimed {
+    // SAFETY: as above.
+    unsafe {
+        if (*this).left == 0 {
+            at = Thread::put_stamp(this, at);
+        }
+        if (*this).rate <= 1 {
+            (*this).short = (*this).end;
+        }
+        (this, at)
+    }
+}
+
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: libc::c_int, old: *mut libc::c_int) -> libc::c_int;
+}
+
+/// Does something that calls the system, of which the program must see nothing: its error number stays, and a thread that shall
+/// be cancelled is not cancelled in here, where it has the cursor.
+pub(super) fn undisturbed<R>(work: impl FnOnce() -> R) -> R {
+    const PTHREAD_CANCEL_DISABLE: libc::c_int = 1;
+    // SAFETY: the thread's own state and error number.
+    unsafe {
+        let (errno, mut state) = (*libc::__errno_location(), 0);
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &mut state);
+        let done = work();
+        pthread_setcancelstate(state, &mut state);
         *libc::__errno_location() = errno;
-        found
+        done
     }
 }
 
@@ -248,6 +302,16 @@ fn claim_or_lose(mut this: *mut Thread, mut at: *mut u8) -> Option<Claimed> {
     unsafe {
         if this == QUIET {
             return None;
+        }
+        if this.is_null() {
+            // A handler of a signal may have begun it meanwhile.
+            this = tls::get();
+            if this == QUIET {
+                return None;
+            }
+            if !this.is_null() {
+                at = Thread::claim(this);
+            }
         }
         if this.is_null() {
             tls::set(QUIET);
@@ -273,7 +337,6 @@ fn claim_or_lose(mut this: *mut Thread, mut at: *mut u8) -> Option<Claimed> {
             let process = process::ready();
             let next = process.map_or(null_mut(), |process| Thread::refill(this, process));
             if next.is_null() {
-                // Where recording has stopped, the end of the thread is still written to its last chunk.
                 (*this).short = null_mut();
                 Thread::release(this, if (*this).chunk.is_null() { null_mut() } else { at });
                 if process.is_none() && config::is_off() {
@@ -283,13 +346,8 @@ fn claim_or_lose(mut this: *mut Thread, mut at: *mut u8) -> Option<Claimed> {
                 return None;
             }
             at = next;
-        } else if (*this).left == 0 {
-            at = Thread::put_stamp(this, at);
         }
-        if (*this).rate <= 1 {
-            (*this).short = (*this).end;
-        }
-        Some((this, at))
+        Some(stamped_if_due(this, at))
     }
 }
 
@@ -339,7 +397,12 @@ unsafe extern "C" fn ended(value: *mut libc::c_void) {
         tls::set(QUIET);
         let Some(process) = process::ready() else { return };
         let cursor = (*this).cursor;
-        if !cursor.is_null() {
+        if cursor.addr() >= BUSY {
+            // A handler of a signal left an event by a jump: nobody knows how much of it is there.
+            if process.has_window() && !(*this).chunk.is_null() {
+                process.close_chunk((*this).chunk, ticks());
+            }
+        } else if !cursor.is_null() {
             let passed = Thread::passed(this);
             let end = (*this).coder.put_other(cursor, Event::End, passed);
             // The chunk ends here; another thread may have the rest.
