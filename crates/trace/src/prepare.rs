@@ -375,8 +375,11 @@ impl Writer {
         } else {
             self.marks.clear();
         }
-        // The program's first thread comes first, whichever has the first operation.
-        self.done.sort_by_key(|lane| (lane.thread != 0, lane.first, lane.thread));
+        self.done.sort_by_key(|lane| (lane.first, lane.thread));
+        // The program's first thread comes first, whichever has the first operation. In a damaged trace it may have a second lane.
+        if let Some(at) = self.done.iter().position(|lane| lane.thread == 0) {
+            self.done[..=at].rotate_right(1);
+        }
         let tables = self.offset;
         let mut words: Vec<u64> = Vec::new();
         for mark in &self.marks {

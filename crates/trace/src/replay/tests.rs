@@ -182,6 +182,21 @@ fn a_thread_for_each_task_does_not_stop_the_first_one() {
     assert_eq!(done.operations, 2 * (100 * 120 + 100) + 100);
 }
 
+/// A damaged trace may have events of the first thread behind its end. They wait for threads that begin in between.
+#[test]
+fn a_first_thread_that_comes_twice_stops_nobody() {
+    let mut sample = TraceBuilder::new(4096);
+    let new = |address| Event::New { how: How::Malloc, address, size: 64 };
+    sample.event(0, 10, new(0x1000));
+    sample.event(0, 20, Event::End);
+    for at in 0..3000_u64 {
+        sample.event(1, 1000 + at * 10, new(0x10000 + at * 64));
+    }
+    sample.event(0, 50_000, new(0x2000));
+    let done = run(&prepared(&sample.finish()), &System, ReplayOptions::default(), &mut |_, _| ()).unwrap();
+    assert_eq!(done.operations, 3003);
+}
+
 /// A trace without an operation has nothing to wait for.
 #[test]
 fn a_trace_without_an_operation_ends() {
