@@ -4,19 +4,19 @@
 //! file is mapped as a whole at the start, as long as it may become, and is not inherited (`MADV_DONTFORK`). A chunk is
 //! a range of it that one atomic addition hands out. No descriptor is kept: programs close those that they do not know.
 
+mod file;
 mod queue;
 mod ring;
 
-use std::ffi::{CStr, c_void};
+use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
+use self::file::{open_file, say_why};
 use self::queue::Queue;
-use self::ring::RING;
 use super::config::{self, Config};
 use super::thread::undisturbed;
-use super::tls::ticks;
-use crate::format::{CHUNK_ALIGN, HEADER, MAGIC, TICK_SHIFT, VERSION, WINDOW_VERSION, at};
+use crate::format::{CHUNK_ALIGN, at};
 
 /// Time between two readings of RssAnon, in nanoseconds.
 const SAMPLE_NS: u64 = 100_000_000;
@@ -125,66 +125,6 @@ pub(super) fn begin(read: fn(&mut Config) -> bool) -> Option<&'static Process> {
     begun.then_some(process)
 }
 
-/// A text that is built on the stack.
-struct Text<const N: usize> {
-    bytes: [u8; N],
-    length: usize,
-}
-
-impl<const N: usize> Text<N> {
-    fn new() -> Self {
-        Text { bytes: [0; N], length: 0 }
-    }
-
-    /// Adds what fits; the last byte stays 0.
-    fn add(&mut self, text: &[u8]) {
-        let room = (N - 1 - self.length).min(text.len());
-        self.bytes[self.length..self.length + room].copy_from_slice(&text[..room]);
-        self.length += room;
-    }
-
-    fn add_number(&mut self, mut number: u64) {
-        let mut digits = [0; 20];
-        let mut first = digits.len();
-        loop {
-            first -= 1;
-            digits[first] = b'0' + (number % 10) as u8;
-            number /= 10;
-            if number == 0 {
-                break;
-            }
-        }
-        self.add(&digits[first..]);
-    }
-}
-
-/// Says on standard error why nothing is recorded. The text is our own: the C library's may allocate.
-fn say_why(config: &Config, error: i32) {
-    let mut line = Text::<4096>::new();
-    line.add(b"allocanary: ALLOCANARY_RECORD: ");
-    line.add(config.folder());
-    line.add(b": wanted a folder in which this program may make a file, found: ");
-    line.add(match error {
-        libc::ENOENT => b"there is no such folder",
-        libc::ENOTDIR => b"a part of it is no folder",
-        libc::EACCES | libc::EPERM => b"permission denied",
-        libc::EROFS => b"the file system is read-only",
-        // EFAULT: of a mapped file.
-        libc::ENOSPC | libc::EDQUOT | libc::EFAULT => b"there is no space",
-        libc::EMFILE | libc::ENFILE => b"too many open files",
-        libc::ENOMEM => b"there is no memory",
-        _ => b"an error",
-    });
-    line.add(b" (errno ");
-    line.add_number(error as u64);
-    line.add(b"). Nothing of process ");
-    // SAFETY: no argument.
-    line.add_number(unsafe { libc::getpid() } as u64);
-    line.add(b" is recorded. Make the folder, or name another\n");
-    // SAFETY: the bytes are as many as we say.
-    unsafe { libc::write(2, line.bytes.as_ptr().cast(), line.length) };
-}
-
 /// This thread's error number.
 fn errno() -> i32 {
     // SAFETY: the C library's place for it.
@@ -196,134 +136,6 @@ fn clock(id: libc::clockid_t) -> u64 {
     // SAFETY: the kernel writes one timespec.
     unsafe { libc::clock_gettime(id, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
-/// Creates and maps the file, and writes its header. The error is the system's number.
-fn open_file(process: &Process, config: &Config) -> Result<(), i32> {
-    let mut program = [0; 512];
-    // SAFETY: the kernel writes at most one byte less than the buffer has.
-    let length = unsafe { libc::readlink(c"/proc/self/exe".as_ptr(), program.as_mut_ptr().cast(), program.len() - 1) };
-    let program = &program[..usize::try_from(length).unwrap_or(0)];
-    let name = program.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-    // SAFETY: no argument.
-    let (pid, parent) = unsafe { (libc::getpid(), libc::getppid()) };
-    let mut file = -1;
-    let mut path = Text::<4096>::new();
-    for number in 0..10_000 {
-        path = Text::new();
-        path.add(config.folder());
-        path.add(b"/");
-        path.add(&name[..name.len().min(64)]);
-        path.add(b"-");
-        path.add_number(pid as u64);
-        path.add(b"-");
-        path.add_number(number);
-        path.add(b".trace");
-        // SAFETY: the path ends in NUL.
-        file = unsafe {
-            let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
-            libc::open(path.bytes.as_ptr().cast(), flags, 0o600)
-        };
-        if file >= 0 || errno() != libc::EEXIST {
-            break;
-        }
-    }
-    if file < 0 {
-        return Err(errno());
-    }
-    map_file(process, config, file, pid, parent, program).inspect_err(|_| {
-        // SAFETY: the path ends in NUL. The file is ours, and has no header.
-        unsafe { libc::unlink(path.bytes.as_ptr().cast()) };
-    })
-}
-
-/// Maps the file that was just made, and writes its header.
-fn map_file(
-    process: &Process,
-    config: &Config,
-    file: i32,
-    pid: libc::pid_t,
-    parent: libc::pid_t,
-    program: &[u8],
-) -> Result<(), i32> {
-    // A limit on address space may refuse the whole length.
-    let mut limit = config.limit;
-    let mut base = libc::MAP_FAILED;
-    while base == libc::MAP_FAILED && limit >= 64 << 10 {
-        // SAFETY: a new mapping of a file that we just made.
-        base = unsafe {
-            if libc::ftruncate(file, limit as libc::off_t) == 0 {
-                libc::mmap(null_mut(), limit as usize, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, file, 0)
-            } else {
-                libc::MAP_FAILED
-            }
-        };
-        if base == libc::MAP_FAILED {
-            limit = (limit / 4) & !4095;
-        }
-    }
-    let error = errno();
-    // SAFETY: our own descriptor; the mapping keeps the file.
-    unsafe { libc::close(file) };
-    if base == libc::MAP_FAILED {
-        return Err(error);
-    }
-    let base: *mut u8 = base.cast();
-    // SAFETY: our own mapping of that length.
-    unsafe { libc::madvise(base.cast(), limit as usize, libc::MADV_DONTFORK) };
-    if !populate(base, HEADER) || (config.window > 0 && !process.queue.map(limit / RING as u64)) {
-        return Err(errno());
-    }
-    process.base.store(base, SeqCst);
-    process.limit.store(limit, SeqCst);
-    process.rate.store(config.rate, SeqCst);
-    process.window.store(config.window, SeqCst);
-    let (started, monotonic) = (ticks(), clock(libc::CLOCK_MONOTONIC));
-    process.next_sample.store(started, SeqCst);
-    // A guess until the first reading: a counter of 2.5 GHz.
-    process.sample_ticks.store((SAMPLE_NS * 5 / 2) >> TICK_SHIFT, SeqCst);
-    let mut host = Text::<256>::new();
-    // SAFETY: all zeros are a valid utsname, and the kernel fills it with texts that end in NUL.
-    unsafe {
-        let mut names: libc::utsname = std::mem::zeroed();
-        if libc::uname(&mut names) == 0 {
-            for name in [names.nodename.as_ptr(), names.release.as_ptr(), names.machine.as_ptr()] {
-                host.add(CStr::from_ptr(name).to_bytes());
-                host.add(b" ");
-            }
-        }
-    }
-    let mut command = [0; HEADER - at::COMMAND];
-    let length = allocanary_kernel::sys::read_once(c"/proc/self/cmdline", &mut command[..HEADER - at::COMMAND - 1]);
-    let command = &mut command[..length.saturating_sub(1)];
-    command.iter_mut().filter(|byte| **byte == 0).for_each(|byte| *byte = b' ');
-    // SAFETY: the header's page is mapped and ours, and no other thread knows it yet.
-    let header = unsafe { std::slice::from_raw_parts_mut(base, HEADER) };
-    let mut put = |offset: usize, bytes: &[u8]| header[offset..offset + bytes.len()].copy_from_slice(bytes);
-    let version = if config.window > 0 { WINDOW_VERSION } else { VERSION };
-    put(8, &version.to_le_bytes());
-    put(12, &(HEADER as u32).to_le_bytes());
-    put(at::USED, &(HEADER as u64).to_le_bytes());
-    put(at::LIMIT, &limit.to_le_bytes());
-    put(at::RATE, &config.rate.to_le_bytes());
-    put(at::PID, &pid.to_le_bytes());
-    put(at::PARENT, &parent.to_le_bytes());
-    put(at::START_TICKS, &started.to_le_bytes());
-    put(at::START_MONOTONIC, &monotonic.to_le_bytes());
-    put(at::START_WALL, &clock(libc::CLOCK_REALTIME).to_le_bytes());
-    put(at::LAST_TICKS, &started.to_le_bytes());
-    put(at::LAST_MONOTONIC, &monotonic.to_le_bytes());
-    put(at::PAGE, &(allocanary_kernel::sys::page_bytes() as u32).to_le_bytes());
-    if config.window > 0 {
-        put(at::WINDOW, &config.window.to_le_bytes());
-        put(at::RING, &(RING as u32).to_le_bytes());
-    }
-    put(at::PROGRAM, program);
-    put(at::HOST, &host.bytes[..host.length]);
-    put(at::BUILD, concat!("allocanary ", env!("CARGO_PKG_VERSION")).as_bytes());
-    put(at::COMMAND, command);
-    put(0, &MAGIC);
-    Ok(())
 }
 
 /// Gives a range of the mapped file its pages, so that a full disk is an error here and not a signal later.
