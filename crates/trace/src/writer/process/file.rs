@@ -18,7 +18,7 @@ pub(super) fn open_file(process: &Process, config: &Config) -> Result<(), i32> {
     let program = &program[..usize::try_from(length).unwrap_or(0)];
     let name = program.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     // SAFETY: no argument.
-    let (pid, parent) = unsafe { (libc::getpid(), libc::getppid()) };
+    let pid = unsafe { libc::getpid() };
     let mut file = -1;
     let mut path = Text::<4096>::new();
     for number in 0..10_000 {
@@ -43,23 +43,20 @@ pub(super) fn open_file(process: &Process, config: &Config) -> Result<(), i32> {
     if file < 0 {
         return Err(errno());
     }
-    map_file(process, config, file, pid, parent, program).inspect_err(|_| {
+    let made = map_file(file, config.limit).and_then(|(base, limit)| {
+        // SAFETY: the header's page is mapped and ours, and no other thread knows it yet.
+        let started = write_header(unsafe { &mut *base.cast() }, config, program, limit);
+        take(process, config, base, limit, started)
+    });
+    made.inspect_err(|_| {
         // SAFETY: the path ends in NUL. The file is ours, and has no header.
         unsafe { libc::unlink(path.bytes.as_ptr().cast()) };
     })
 }
 
-/// Maps the file that was just made, and writes its header.
-fn map_file(
-    process: &Process,
-    config: &Config,
-    file: i32,
-    pid: libc::pid_t,
-    parent: libc::pid_t,
-    program: &[u8],
-) -> Result<(), i32> {
-    // A limit on address space may refuse the whole length.
-    let mut limit = config.limit;
+/// Maps the file that was just made as a whole, or as much of it as a limit on address space allows. Returns the place
+/// and the length.
+fn map_file(file: i32, mut limit: u64) -> Result<(*mut u8, u64), i32> {
     let mut base = libc::MAP_FAILED;
     while base == libc::MAP_FAILED && limit >= 64 << 10 {
         // SAFETY: a new mapping of a file that we just made.
@@ -80,21 +77,32 @@ fn map_file(
     if base == libc::MAP_FAILED {
         return Err(error);
     }
-    let base: *mut u8 = base.cast();
     // SAFETY: our own mapping of that length.
-    unsafe { libc::madvise(base.cast(), limit as usize, libc::MADV_DONTFORK) };
-    if !populate(base, HEADER) || (config.window > 0 && !process.queue.map(limit / RING as u64)) {
+    unsafe { libc::madvise(base, limit as usize, libc::MADV_DONTFORK) };
+    if !populate(base.cast(), HEADER) {
+        return Err(errno());
+    }
+    Ok((base.cast(), limit))
+}
+
+/// Takes a mapped file as the process's own.
+fn take(process: &Process, config: &Config, base: *mut u8, limit: u64, started: u64) -> Result<(), i32> {
+    if config.window > 0 && !process.queue.map(limit / RING as u64) {
         return Err(errno());
     }
     process.base.store(base, SeqCst);
     process.limit.store(limit, SeqCst);
     process.rate.store(config.rate, SeqCst);
     process.window.store(config.window, SeqCst);
-    let (started, monotonic) = (ticks(), clock(libc::CLOCK_MONOTONIC));
     process.next_sample.store(started, SeqCst);
     // A guess until the first reading: a counter of 2.5 GHz.
     process.sample_ticks.store((SAMPLE_NS * 5 / 2) >> TICK_SHIFT, SeqCst);
-    let mut host = Text::<256>::new();
+    Ok(())
+}
+
+/// The host's name, kernel and processor.
+fn host() -> Text<256> {
+    let mut host = Text::new();
     // SAFETY: all zeros are a valid utsname, and the kernel fills it with texts that end in NUL.
     unsafe {
         let mut names: libc::utsname = std::mem::zeroed();
@@ -105,12 +113,19 @@ fn map_file(
             }
         }
     }
+    host
+}
+
+/// Writes the header of a new file. Returns the ticks of its start. The magic comes last.
+fn write_header(header: &mut [u8; HEADER], config: &Config, program: &[u8], limit: u64) -> u64 {
+    let (started, monotonic) = (ticks(), clock(libc::CLOCK_MONOTONIC));
+    // SAFETY: no argument.
+    let (pid, parent) = unsafe { (libc::getpid(), libc::getppid()) };
+    let host = host();
     let mut command = [0; HEADER - at::COMMAND];
     let length = allocanary_kernel::sys::read_once(c"/proc/self/cmdline", &mut command[..HEADER - at::COMMAND - 1]);
     let command = &mut command[..length.saturating_sub(1)];
     command.iter_mut().filter(|byte| **byte == 0).for_each(|byte| *byte = b' ');
-    // SAFETY: the header's page is mapped and ours, and no other thread knows it yet.
-    let header = unsafe { std::slice::from_raw_parts_mut(base, HEADER) };
     let mut put = |offset: usize, bytes: &[u8]| header[offset..offset + bytes.len()].copy_from_slice(bytes);
     let version = if config.window > 0 { WINDOW_VERSION } else { VERSION };
     put(8, &version.to_le_bytes());
@@ -135,7 +150,7 @@ fn map_file(
     put(at::BUILD, concat!("allocanary ", env!("CARGO_PKG_VERSION")).as_bytes());
     put(at::COMMAND, command);
     put(0, &MAGIC);
-    Ok(())
+    started
 }
 
 /// Says on standard error why nothing is recorded. The text is our own: the C library's may allocate.
