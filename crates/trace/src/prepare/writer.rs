@@ -1,0 +1,374 @@
+//! Writing the prepared form. In: events in merged order. Out: runs of operations thread by thread, then tables.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::io::{BufWriter, Seek, SeekFrom, Write};
+
+use super::Lane;
+use crate::coder::How;
+use crate::format::Marks;
+use crate::layout::{HEADER, MAGIC, Mark, Op, kind};
+use crate::merge::{At, Merged, Sink};
+use crate::reader::Trace;
+
+/// Operations of one epoch.
+const EPOCH: u32 = 256;
+/// An epoch also ends where the program did nothing for so long, in nanoseconds.
+const GAP: u64 = 1_000_000;
+/// A wait of the program that counts as idle.
+const IDLE: u64 = 20_000_000;
+/// Operations of one run.
+const RUN: usize = 2048;
+/// Slots that a thread keeps for itself.
+const OWN_SLOTS: usize = 512;
+
+pub(super) struct Block {
+    slot: u32,
+    generation: u16,
+    log2: u8,
+    size: u64,
+}
+
+#[derive(Default)]
+struct Growing {
+    lane: Lane,
+    pending: Vec<Op>,
+    /// The epoch of its last marker.
+    epoch: Option<u32>,
+    /// Slots of blocks that this thread freed.
+    free: Vec<u32>,
+}
+
+pub(super) struct Writer {
+    pub(super) out: BufWriter<File>,
+    offset: u64,
+    error: Option<std::io::Error>,
+    growing: BTreeMap<u32, Growing>,
+    done: Vec<Lane>,
+    /// The number of each thread's lane.
+    generations: Vec<u16>,
+    shared: VecDeque<u32>,
+    epoch: u32,
+    in_epoch: u32,
+    epoch_began: u64,
+    last: u64,
+    /// Threads that have operations in each epoch.
+    remaining: Vec<u32>,
+    live: u64,
+    /// The marks of the run that the merge has not reached.
+    wanted: Marks,
+    /// The most live bytes at the end of an epoch, and that epoch; from ready to the end of the load, where there are
+    /// such marks.
+    peak: (u64, u32),
+    /// The most live bytes in that span.
+    top: u64,
+    /// The span has ended.
+    is_past: bool,
+    /// The most live bytes at all.
+    highest: u64,
+    /// The longest wait after the peak, and the epoch before it, and what lived then. A mark is longer than any.
+    idle: Option<(u64, u32, u64)>,
+    marks: Vec<Mark>,
+    operations: u64,
+    last_resident: u64,
+    most_resident: u64,
+    threads: u64,
+}
+
+impl Writer {
+    pub(super) fn new(out: BufWriter<File>, wanted: Marks) -> Self {
+        Writer {
+            out,
+            offset: HEADER,
+            error: None,
+            growing: BTreeMap::new(),
+            done: Vec::new(),
+            generations: Vec::new(),
+            shared: VecDeque::new(),
+            epoch: 0,
+            in_epoch: 0,
+            epoch_began: 0,
+            last: 0,
+            remaining: Vec::new(),
+            live: 0,
+            wanted,
+            peak: (0, 0),
+            top: 0,
+            is_past: false,
+            highest: 0,
+            idle: None,
+            marks: Vec::new(),
+            operations: 0,
+            last_resident: 0,
+            most_resident: 0,
+            threads: 0,
+        }
+    }
+
+    /// Ends the epoch.
+    fn cut(&mut self, now: u64) {
+        if self.in_epoch == 0 {
+            return;
+        }
+        if self.live > self.peak.0 && !self.is_past {
+            self.peak = (self.live, self.epoch);
+            self.idle = None;
+        }
+        self.epoch += 1;
+        self.in_epoch = 0;
+        self.epoch_began = now;
+    }
+
+    /// Sets the marks of the run that lie before this time.
+    fn reach(&mut self, nanos: u64) {
+        let is_due = |mark: Option<u64>| mark.is_some_and(|mark| nanos >= mark);
+        if is_due(self.wanted.ready) {
+            self.wanted.ready = None;
+            self.cut(nanos);
+            let before = self.epoch.saturating_sub(1);
+            self.marks.push(Mark { epoch: before, what: 0, live: self.live });
+            (self.peak, self.top, self.idle) = ((self.live, before), self.live, None);
+        }
+        if is_due(self.wanted.peak) {
+            self.wanted.peak = None;
+            self.cut(nanos);
+            self.marks.push(Mark { epoch: self.epoch.saturating_sub(1), what: 3, live: self.live });
+            (self.is_past, self.idle) = (true, None);
+        }
+        if is_due(self.wanted.idle) {
+            self.wanted.idle = None;
+            self.cut(nanos);
+            self.is_past = true;
+            self.idle = Some((u64::MAX, self.epoch.saturating_sub(1), self.live));
+        }
+    }
+
+    /// The most live bytes so far.
+    fn rose(&mut self) {
+        self.highest = self.highest.max(self.live);
+        self.top = self.top.max(self.live);
+    }
+
+    /// Adds an operation of a thread; cuts epochs where they are full or where the program waited.
+    fn push(&mut self, at: At, op: Op) {
+        self.reach(at.nanos);
+        let waited = at.nanos.saturating_sub(self.last);
+        if self.in_epoch >= EPOCH || waited > GAP {
+            let (before, live) = (self.epoch, self.live);
+            self.cut(at.nanos);
+            if waited > IDLE && before < self.epoch && self.idle.is_none_or(|(longest, ..)| waited > longest) {
+                self.idle = Some((waited, before, live));
+            }
+        }
+        self.last = self.last.max(at.nanos);
+        if self.in_epoch == 0 {
+            self.epoch_began = at.nanos;
+        }
+        self.in_epoch += 1;
+        let (epoch, began) = (self.epoch, self.epoch_began);
+        let growing = self.growing.entry(at.thread).or_default();
+        if growing.epoch != Some(epoch) {
+            if growing.epoch.is_none() {
+                (growing.lane.thread, growing.lane.first) = (at.thread, epoch);
+                growing.lane.last = u32::MAX;
+                self.threads += 1;
+            }
+            growing.epoch = Some(epoch);
+            growing.pending.push(Op::new(kind::EPOCH, 0, epoch, 0, began));
+            self.remaining.resize(epoch as usize + 1, 0);
+            self.remaining[epoch as usize] += 1;
+        }
+        growing.pending.push(op);
+        let full = growing.pending.len() >= RUN;
+        self.operations += 1;
+        if full {
+            self.flush(at.thread);
+        }
+    }
+
+    fn flush(&mut self, thread: u32) {
+        let Some(growing) = self.growing.get_mut(&thread).filter(|growing| !growing.pending.is_empty()) else { return };
+        growing.lane.runs.push((self.offset, growing.pending.len() as u32));
+        self.offset += growing.pending.len() as u64 * 16;
+        for op in growing.pending.drain(..) {
+            if let Err(error) = self.out.write_all(&op.bytes()) {
+                self.error.get_or_insert(error);
+            }
+        }
+    }
+
+    fn slot(&mut self, thread: u32) -> (u32, u16) {
+        let own = self.growing.get_mut(&thread).and_then(|growing| growing.free.pop());
+        let slot = own.or_else(|| self.shared.pop_front()).unwrap_or_else(|| {
+            self.generations.push(0);
+            self.generations.len() as u32 - 1
+        });
+        (slot, self.generations[slot as usize])
+    }
+
+    fn release(&mut self, thread: u32, slot: u32) {
+        let generation = &mut self.generations[slot as usize];
+        *generation = generation.wrapping_add(1);
+        let free = &mut self.growing.entry(thread).or_default().free;
+        free.push(slot);
+        if free.len() > OWN_SLOTS {
+            // Those that were freed long ago: no other thread has to wait for them.
+            self.shared.extend(free.drain(..OWN_SLOTS / 2));
+        }
+    }
+
+    /// Cuts before a fall from the highest number, so that a mark can stop there.
+    fn before_a_fall(&mut self, at: At, size: u64) {
+        if self.live == self.top
+            && !self.is_past
+            && size >= (64 << 10).max(self.live / 128)
+            && self.live > self.peak.0 + self.peak.0 / 200
+        {
+            self.cut(at.nanos);
+        }
+    }
+
+    fn end(&mut self, thread: u32, last: u32) {
+        self.flush(thread);
+        if let Some(mut growing) = self.growing.remove(&thread) {
+            growing.lane.last = last;
+            self.shared.extend(growing.free.drain(..));
+            if growing.epoch.is_some() {
+                self.done.push(growing.lane);
+            }
+        }
+    }
+
+    pub(super) fn finish(mut self, trace: &Trace, merged: &Merged) -> std::io::Result<()> {
+        // The last event may be none of the allocator.
+        self.reach(merged.nanos);
+        self.cut(merged.nanos);
+        for thread in self.growing.keys().copied().collect::<Vec<_>>() {
+            self.end(thread, u32::MAX);
+        }
+        if let Some(error) = self.error {
+            return Err(error);
+        }
+        let epochs = self.remaining.len() as u32;
+        if epochs > 0 {
+            self.marks.retain(|mark| mark.epoch < epochs);
+            let (live, epoch) = self.peak;
+            self.marks.push(Mark { epoch: epoch.min(epochs - 1), what: 1, live });
+            let (epoch, live) = match self.idle {
+                Some((_, epoch, live)) => (epoch, live),
+                None => (epochs - 1, self.live),
+            };
+            self.marks.push(Mark { epoch, what: 2, live });
+            self.marks.sort_by_key(|mark| (mark.epoch, mark.what));
+        } else {
+            self.marks.clear();
+        }
+        self.done.sort_by_key(|lane| (lane.first, lane.thread));
+        // The program's first thread comes first, whichever has the first operation. In a damaged trace it may have a second lane.
+        if let Some(at) = self.done.iter().position(|lane| lane.thread == 0) {
+            self.done[..=at].rotate_right(1);
+        }
+        let tables = self.offset;
+        let mut words: Vec<u64> = Vec::new();
+        for mark in &self.marks {
+            words.extend([u64::from(mark.epoch), u64::from(mark.what), mark.live]);
+        }
+        for lane in &self.done {
+            words.extend([u64::from(lane.first), u64::from(lane.last), lane.runs.len() as u64]);
+            words.extend(lane.runs.iter().flat_map(|(offset, count)| [*offset, u64::from(*count)]));
+        }
+        for word in words.iter().copied().chain(self.remaining.iter().map(|count| u64::from(*count))) {
+            self.out.write_all(&word.to_le_bytes())?;
+        }
+        let header = [
+            tables,
+            self.marks.len() as u64,
+            self.done.len() as u64,
+            u64::from(epochs),
+            self.generations.len() as u64,
+            self.operations,
+            self.highest,
+            merged.nanos,
+            self.most_resident.max(trace.header.most_resident),
+            self.last_resident,
+            u64::from(trace.header.rate),
+            self.threads,
+        ];
+        self.out.seek(SeekFrom::Start(8))?;
+        for word in header {
+            self.out.write_all(&word.to_le_bytes())?;
+        }
+        self.out.flush()?;
+        // The magic comes last: a file that was cut is no prepared trace.
+        self.out.seek(SeekFrom::Start(0))?;
+        self.out.write_all(&MAGIC)?;
+        self.out.flush()
+    }
+}
+
+impl Sink for Writer {
+    type Block = Block;
+
+    fn allocated(&mut self, at: At, how: How, size: u64) -> Block {
+        let (slot, generation) = self.slot(at.thread);
+        let (kind, log2) = match how {
+            How::Calloc => (kind::CALLOC, natural(size)),
+            How::Aligned(log2) => (kind::MALLOC, log2.min(40)),
+            _ => (kind::MALLOC, natural(size)),
+        };
+        self.push(at, Op::new(kind, u32::from(log2), slot, generation, size));
+        self.live = self.live.saturating_add(size);
+        self.rose();
+        Block { slot, generation, log2, size }
+    }
+
+    fn freed(&mut self, at: At, block: Block) {
+        self.before_a_fall(at, block.size);
+        self.push(at, Op::new(kind::FREE, u32::from(block.log2), block.slot, block.generation, block.size));
+        self.live = self.live.saturating_sub(block.size);
+        self.release(at.thread, block.slot);
+    }
+
+    fn resized(&mut self, at: At, block: Block, size: u64) -> Block {
+        // The block keeps its alignment, as `GlobalAlloc` wants it. Less than that would not be a plain realloc there.
+        let (log2, size) = (block.log2, size.max(1 << block.log2.min(4)));
+        self.before_a_fall(at, block.size);
+        let generation = block.generation.wrapping_add(1);
+        self.push(at, Op::new(kind::REALLOC, u32::from(log2), block.slot, block.generation, size));
+        self.generations[block.slot as usize] = generation;
+        self.live = self.live.saturating_sub(block.size).saturating_add(size);
+        self.rose();
+        Block { slot: block.slot, generation, log2, size }
+    }
+
+    fn resident(&mut self, _: At, kib: u64) {
+        self.last_resident = kib.saturating_mul(1024);
+        self.most_resident = self.most_resident.max(self.last_resident);
+    }
+
+    fn mark(&mut self, at: At, mark: u8) {
+        if mark == 0 {
+            let (epoch, live) = (self.epoch, self.live);
+            self.cut(at.nanos);
+            self.marks.push(Mark { epoch, what: 0, live });
+        }
+    }
+
+    fn ended(&mut self, at: At) {
+        self.push(at, Op::new(kind::END, 0, 0, 0, 0));
+        let last = self.epoch;
+        self.end(at.thread, last);
+    }
+}
+
+/// log2 of the alignment that malloc gives a block of this size. A smaller block than 16 bytes is asked for with its own
+/// size: with 16 an allocator would take its path for alignments.
+fn natural(size: u64) -> u8 {
+    match size {
+        16.. => 4,
+        8.. => 3,
+        4.. => 2,
+        2.. => 1,
+        _ => 0,
+    }
+}
