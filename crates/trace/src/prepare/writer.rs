@@ -45,8 +45,9 @@ pub(super) struct Writer {
     error: Option<std::io::Error>,
     growing: BTreeMap<u32, Growing>,
     done: Vec<Lane>,
-    /// The number of each thread's lane.
+    /// How often each slot was used again.
     generations: Vec<u16>,
+    /// Slots that any thread may take, those that were freed first in front.
     shared: VecDeque<u32>,
     epoch: u32,
     in_epoch: u32,
@@ -239,35 +240,45 @@ impl Writer {
         }
     }
 
+    /// Adds the marks of peak and idle, in the order of their epochs. Without epochs there is no mark.
+    fn complete_marks(&mut self, epochs: u32) {
+        if epochs == 0 {
+            self.marks.clear();
+            return;
+        }
+        self.marks.retain(|mark| mark.epoch < epochs);
+        let (live, epoch) = self.peak;
+        self.marks.push(Mark { epoch: epoch.min(epochs - 1), what: 1, live });
+        let (epoch, live) = match self.idle {
+            Some((_, epoch, live)) => (epoch, live),
+            None => (epochs - 1, self.live),
+        };
+        self.marks.push(Mark { epoch, what: 2, live });
+        self.marks.sort_by_key(|mark| (mark.epoch, mark.what));
+    }
+
+    /// Ends all lanes, and puts them in the order in which they begin. The program's first thread comes before all
+    /// others, also where another has the first operation. In a damaged trace it may have a second lane.
+    fn complete_lanes(&mut self) {
+        for thread in self.growing.keys().copied().collect::<Vec<_>>() {
+            self.end(thread, u32::MAX);
+        }
+        self.done.sort_by_key(|lane| (lane.first, lane.thread));
+        if let Some(at) = self.done.iter().position(|lane| lane.thread == 0) {
+            self.done[..=at].rotate_right(1);
+        }
+    }
+
     pub(super) fn finish(mut self, trace: &Trace, merged: &Merged) -> std::io::Result<()> {
         // The last event may be none of the allocator.
         self.reach(merged.nanos);
         self.cut(merged.nanos);
-        for thread in self.growing.keys().copied().collect::<Vec<_>>() {
-            self.end(thread, u32::MAX);
-        }
+        self.complete_lanes();
         if let Some(error) = self.error {
             return Err(error);
         }
         let epochs = self.remaining.len() as u32;
-        if epochs > 0 {
-            self.marks.retain(|mark| mark.epoch < epochs);
-            let (live, epoch) = self.peak;
-            self.marks.push(Mark { epoch: epoch.min(epochs - 1), what: 1, live });
-            let (epoch, live) = match self.idle {
-                Some((_, epoch, live)) => (epoch, live),
-                None => (epochs - 1, self.live),
-            };
-            self.marks.push(Mark { epoch, what: 2, live });
-            self.marks.sort_by_key(|mark| (mark.epoch, mark.what));
-        } else {
-            self.marks.clear();
-        }
-        self.done.sort_by_key(|lane| (lane.first, lane.thread));
-        // The program's first thread comes first, whichever has the first operation. In a damaged trace it may have a second lane.
-        if let Some(at) = self.done.iter().position(|lane| lane.thread == 0) {
-            self.done[..=at].rotate_right(1);
-        }
+        self.complete_marks(epochs);
         let tables = self.offset;
         let mut words: Vec<u64> = Vec::new();
         for mark in &self.marks {
