@@ -297,34 +297,30 @@ pub(super) fn undisturbed<R>(work: impl FnOnce() -> R) -> R {
     }
 }
 
+/// This thread's state, which is begun here if a handler of a signal has not done so meanwhile. None where it must not record.
+fn begin_thread() -> Option<*mut Thread> {
+    let this = tls::get::<Thread>();
+    if !this.is_null() {
+        return (this != QUIET).then_some(this);
+    }
+    tls::set(QUIET);
+    let made: *mut Thread = process::ready().map_or(null_mut(), |process| process.make_thread(Thread::BYTES)).cast();
+    if made.is_null() {
+        // Off for good, or only while another thread begins the file.
+        tls::set::<Thread>(if config::is_off() { QUIET } else { null_mut() });
+        return None;
+    }
+    watch_end(made);
+    tls::set(made);
+    Some(made)
+}
+
+/// The way of all calls that have no state, no chunk, or whose cursor another call has.
 fn claim_or_lose(mut this: *mut Thread, mut at: *mut u8) -> Option<Claimed> {
     // SAFETY: the thread's own state, of which the caller has the cursor, if no other call has it.
     unsafe {
-        if this == QUIET {
-            return None;
-        }
         if this.is_null() {
-            // A handler of a signal may have begun it meanwhile.
-            this = tls::get();
-            if this == QUIET {
-                return None;
-            }
-            if !this.is_null() {
-                at = Thread::claim(this);
-            }
-        }
-        if this.is_null() {
-            tls::set(QUIET);
-            let made: *mut Thread =
-                process::ready().map_or(null_mut(), |process| process.make_thread(Thread::BYTES)).cast();
-            if made.is_null() {
-                // Off for good, or only while another thread begins the file.
-                tls::set::<Thread>(if config::is_off() { QUIET } else { null_mut() });
-                return None;
-            }
-            watch_end(made);
-            tls::set(made);
-            this = made;
+            this = begin_thread()?;
             at = Thread::claim(this);
         }
         if at.addr() >= BUSY {
