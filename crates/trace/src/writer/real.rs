@@ -124,20 +124,17 @@ pub(super) fn early_block() -> *mut u8 {
     EARLY.0.get().cast::<u8>().wrapping_add(64)
 }
 
-/// The size of such a block.
-pub fn early_size(block: *mut c_void) -> usize {
-    // SAFETY: each such block follows 16 bytes with its size.
-    unsafe { block.cast::<usize>().sub(2).read() }
-}
-
 /// Copies such a block to a new one of `size` bytes.
 ///
 /// # Safety
 ///
-/// `new` has `size` bytes.
+/// `block` is such a block, and `new` has `size` bytes.
 pub unsafe fn copy_early(block: *mut c_void, new: *mut c_void, size: usize) {
-    // SAFETY: both have that many.
-    unsafe { block.copy_to_nonoverlapping(new, early_size(block).min(size)) };
+    // SAFETY: each such block follows 16 bytes that begin with its size, and `new` is the caller's promise.
+    unsafe {
+        let own = block.cast::<usize>().sub(2).read();
+        block.copy_to_nonoverlapping(new, own.min(size));
+    }
 }
 
 /// The size of a page.
