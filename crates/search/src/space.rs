@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use allocanary_cell::description::{Description, perhaps};
 use allocanary_cell::spec::Spec;
+use allocanary_kernel::sys;
 use allocanary_study::error::{Error, Result};
 
 /// A setting that is worth a search.
@@ -273,8 +274,14 @@ impl<'a> Space<'a> {
             value => value.to_string(),
         };
         let values = row.values.iter().map(value).filter(|value| known.kind.canonical(value).is_ok());
-        // A value that is the default already would be the same candidate under another name.
-        values.filter(|value| cell.effective.get(setting) != Some(value)).collect()
+        // A value that is the default already would be the same candidate under another name. The default of an emulated
+        // host is another than that of this one.
+        let per_core = cell.per_core.as_ref().filter(|per_core| per_core.setting == setting);
+        let default = match per_core.filter(|_| self.cores != sys::affinity()) {
+            Some(per_core) => Some(per_core.on(self.cores).to_string()),
+            None => cell.effective.get(setting).cloned(),
+        };
+        values.filter(|value| default.as_ref() != Some(value)).collect()
     }
 }
 
@@ -282,8 +289,7 @@ fn rows(allocator: &str, stage: Stage) -> impl Iterator<Item = &'static Dimensio
     DIMENSIONS.iter().filter(move |row| row.allocator == allocator && row.stage == stage)
 }
 
-/// Settings with one value more; `None` where the value would have no effect, or replace a value of the first stage by
-/// itself.
+/// Settings with one value more, or another one; `None` where the value would have no effect.
 fn with(settings: &BTreeMap<String, String>, row: &Dimension, value: &str) -> Option<BTreeMap<String, String>> {
     let has = |(name, value): &(&str, &str)| settings.get(*name).is_some_and(|found| found == value);
     if row.without.iter().any(has) {
@@ -299,6 +305,7 @@ fn with(settings: &BTreeMap<String, String>, row: &Dimension, value: &str) -> Op
 mod tests {
     use super::*;
     use allocanary_allocators::{Allocator, System};
+    use allocanary_allocators::setting::PerCore;
     use allocanary_cell::provenance::Build;
 
     fn description(allocator: &str, settings: &[&str]) -> Description {
@@ -377,6 +384,17 @@ mod tests {
         assert_eq!(found.names, ["system", "system:arena_max=1", "system:arena_max=2"]);
         let unknown = Space::new(&cells, None, Some(&["jemaloc".to_string()]), 4, SHORT).unwrap_err().to_string();
         assert!(unknown.contains("no allocator `jemaloc`; perhaps jemalloc"), "{unknown}");
+    }
+
+    #[test]
+    fn the_default_of_an_emulated_host_is_its_own() {
+        let mut cells = cells();
+        cells[0].effective.insert("narenas".into(), "1".into());
+        cells[0].per_core = Some(PerCore { setting: "narenas".into(), ratio: 4, on_one: Some(1) });
+        let names = |cores: u32| Space::new(&cells, None, None, cores, SHORT).unwrap().first().names;
+        let has = |cores: u32| names(cores).contains(&"jemalloc:narenas=1".to_string());
+        assert!(has(sys::affinity() + 39), "one arena is the default of this host alone");
+        assert!(!has(sys::affinity()));
     }
 
     #[test]
