@@ -67,6 +67,9 @@ const MALLOPT: [(&str, &str); 7] = [
     ("mxfast", "M_MXFAST"),
 ];
 
+/// What mimalloc reads before `main`: a call there is too late.
+const BEFORE_MAIN: [&str; 2] = ["allow_thp", "page_full_retain"];
+
 /// The settings in C's code.
 fn c(candidate: &Spec) -> Option<Place> {
     if candidate.settings.is_empty() {
@@ -85,6 +88,7 @@ fn c(candidate: &Spec) -> Option<Place> {
             let calls: Option<Vec<String>> = candidate.settings.iter().map(call).collect();
             format!("#include <malloc.h>\n/* first in main */\n{}", calls?.join("\n"))
         }
+        "mimalloc" if candidate.settings.keys().any(|name| BEFORE_MAIN.contains(&name.as_str())) => return None,
         "mimalloc" => {
             let call = |(name, value): (&String, &String)| format!("mi_option_set(mi_option_{name}, {value});");
             let calls: Vec<String> = candidate.settings.iter().map(call).collect();
@@ -156,8 +160,9 @@ mod tests {
         }
         let said = text("system:tcache_count=0");
         assert!(!said.contains("install!") && !said.contains("mallopt"), "a program cannot set it: {said}");
-        let said = text("mimalloc:allow_thp=0");
-        assert!(said.contains("ENV MIMALLOC_ALLOW_THP=0\n") && said.contains("mi_option_set(mi_option_allow_thp, 0);"));
+        assert!(text("mimalloc:purge_delay=0").contains("mi_option_set(mi_option_purge_delay, 0);"));
+        let said = text("mimalloc:allow_thp=0,purge_delay=0");
+        assert!(said.contains("ENV MIMALLOC_ALLOW_THP=0\n") && !said.contains("mi_option_set"), "too late in main: {said}");
         assert!(text("system").contains("install!(system);") && !text("system").contains("Python"));
         assert_eq!(text("rpmalloc:a=1"), "");
     }
