@@ -49,10 +49,7 @@ pub fn table(found: &Searched, job: &Job) -> String {
 
 /// `rss better -78 % [-79, -77]; throughput -1.0 % (kept); p99 +4.0 % (open)`.
 fn against(finalist: &Finalist, objective: &Metric) -> String {
-    let mut verdict = finalist.objective.verdict.text();
-    if finalist.objective.verdict != Verdict::Equal && !finalist.significant {
-        verdict = "undecided";
-    }
+    let verdict = verdict(finalist).text();
     let change = words::change(finalist.objective.ratio());
     let guards = finalist.guards.iter().map(|(name, comparison, limit)| {
         let limit = match limit {
@@ -62,7 +59,21 @@ fn against(finalist: &Finalist, objective: &Metric) -> String {
         };
         format!("; {name} {} ({limit})", words::change(comparison.ratio()))
     });
-    format!("{} {verdict} {change}{}", objective.name, guards.collect::<String>())
+    let failed = match finalist.failed.0 {
+        0 => String::new(),
+        1 => "; 1 run failed".into(),
+        failed => format!("; {failed} runs failed"),
+    };
+    format!("{} {verdict} {change}{}{failed}", objective.name, guards.collect::<String>())
+}
+
+/// The verdict among all finalists: better is only what a recommendation would call so.
+fn verdict(finalist: &Finalist) -> Verdict {
+    match finalist.objective.verdict {
+        Verdict::Better if !finalist.is_better() => Verdict::Undecided,
+        Verdict::Worse if !finalist.significant => Verdict::Undecided,
+        verdict => verdict,
+    }
 }
 
 /// The recommendation in one paragraph: what it saves, what it costs, for whom it does not hold.
@@ -83,7 +94,7 @@ pub fn recommendation(found: &Searched, job: &Job) -> String {
     for (name, comparison, limit) in &best.guards {
         let sure = match limit {
             Standing::Open => match found.goal.guards.iter().find(|guard| guard.metric.name == *name) {
-                Some(guard) => match comparison.repeats_to_pass(guard.share) {
+                Some(guard) => match comparison.repeats_to_pass(guard.bound()) {
                     Some(repeats) => format!(", and some {repeats} repeats would make sure of the limit"),
                     None => ", too noisy to be sure of the limit".into(),
                 },
@@ -121,7 +132,7 @@ fn keep(found: &Searched, job: &Job) -> String {
     let nearest = found.finalists.iter().min_by(|a, b| a.objective.new.total_cmp(&b.objective.new));
     if let Some(nearest) = nearest {
         text.push_str(&format!(" The nearest, {}: {}.", nearest.candidate, against(nearest, objective)));
-        let undecided = nearest.objective.verdict == Verdict::Undecided;
+        let undecided = verdict(nearest) == Verdict::Undecided;
         if let Some(repeats) = nearest.objective.repeats_to_decide().filter(|_| undecided) {
             text.push_str(&format!(" Some {repeats} repeats would decide."));
         }
@@ -156,8 +167,8 @@ pub fn reason(found: &Searched, width: usize) -> Option<String> {
     for best in found.recommended().into_iter().chain(found.without_another_allocator()) {
         let Some(then) = middle(&best.candidate) else { continue };
         out.push_str(&bar(&best.candidate, &then));
-        let same = found.is_same_allocator(&best.candidate);
-        if let Some(sentence) = held(&best.candidate, &now, &then, same) {
+        let present = Spec::parse(&found.present).ok().filter(|_| found.is_same_allocator(&best.candidate));
+        if let Some(sentence) = held(&best.candidate, present.as_ref(), &now, &then) {
             out.push_str(&format!("{}\n", wrapped(&sentence, width)));
         }
     }
@@ -173,11 +184,13 @@ pub fn key(found: &Searched) -> String {
     anatomies::key_of(&shown)
 }
 
-/// What the settings limit, and the parts that shrank.
-fn held(candidate: &str, now: &Anatomy, then: &Anatomy, same_allocator: bool) -> Option<String> {
+/// What the settings limit that differ from those of `present`, the present candidate of the same allocator; and the parts
+/// that shrank.
+fn held(candidate: &str, present: Option<&Spec>, now: &Anatomy, then: &Anatomy) -> Option<String> {
     let spec = Spec::parse(candidate).ok()?;
     let mut named: Vec<&str> = Vec::new();
-    for what in spec.settings.keys().filter_map(|setting| limits(&spec.name, setting)) {
+    let is_new = |(name, value): &(&String, &String)| present.is_some_and(|own| own.settings.get(*name) != Some(value));
+    for what in spec.settings.iter().filter(is_new).filter_map(|(setting, _)| limits(&spec.name, setting)) {
         if !named.contains(&what) {
             named.push(what);
         }
@@ -192,8 +205,7 @@ fn held(candidate: &str, now: &Anatomy, then: &Anatomy, same_allocator: bool) ->
     let parts: Vec<String> =
         parts.iter().map(|(less, part)| format!("{} {}", words::mebibytes(*less), now.name(*part))).collect();
     let who = match named.as_slice() {
-        _ if !same_allocator => format!("What {candidate} does without"),
-        [] => "Another allocator does without the rest".to_string(),
+        [] => format!("What {candidate} does without"),
         [one] => format!("{} held the rest", capital(one)),
         [all @ .., last] => format!("{} and {last} held the rest", capital(&all.join(", "))),
     };
@@ -210,6 +222,9 @@ fn capital(text: &str) -> String {
 pub fn paste(found: &Searched) -> Option<String> {
     let best = &found.recommended()?.candidate;
     let group = found.group(best)?;
+    if best == "own" {
+        return Some("    Start the program without LD_PRELOAD, and without variables for another allocator.\n".into());
+    }
     if !group.environment.is_empty() {
         let lines = paste::lines(best, &group.environment);
         // An `install!` of several settings has several lines.
@@ -271,7 +286,6 @@ mod tests {
             fresh,
             front,
             tried: 26,
-            raced: 100,
             failures: Default::default(),
             notes: Vec::new(),
         }
@@ -317,5 +331,43 @@ mod tests {
         );
         assert!(text.contains("throughput -50 % (beyond the limit)"), "{text}");
         assert!(paste(&found).is_none());
+    }
+
+    #[test]
+    fn a_promise_that_is_not_sure_is_called_undecided() {
+        let mut found = found(12.0, 500.0);
+        found.finalists[0].objective.interval = Some((0.3, 1.1));
+        let text = recommendation(&found, &Job { text: "server", holds: "" });
+        assert!(text.contains("rss undecided -87 %") && text.contains("repeats would decide"), "{text}");
+        found.finalists[0].failed = (3, 0);
+        assert!(recommendation(&found, &Job { text: "server", holds: "" }).contains("; 3 runs failed."));
+    }
+
+    #[test]
+    fn the_repeats_for_a_limit_are_those_of_its_own_side() {
+        let mut found = found(20.0, 990.0);
+        let text = |found: &Searched| recommendation(found, &Job { text: "server", holds: "" });
+        found.finalists[0].guards[0].2 = Standing::Open;
+        // 5 % less throughput is the limit: 4 % less is nearer to it than 4 % more.
+        let near = |found: &mut Searched, ratio: f64| {
+            let compared = &mut found.finalists[0].guards[0].1;
+            (compared.new, compared.interval) = (compared.old * ratio, Some((ratio * 0.9, ratio * 1.1)));
+            let said = text(found);
+            let at = said.find("and some ").unwrap() + "and some ".len();
+            said[at..].split(' ').next().unwrap().parse::<u32>().unwrap()
+        };
+        assert!(near(&mut found, 0.96) > 10 * near(&mut found, 1.04));
+    }
+
+    #[test]
+    fn only_what_differs_from_the_present_settings_is_named() {
+        let mut found = found(20.0, 990.0);
+        found.present = "jemalloc:narenas=1".into();
+        found.fresh[0].0 = found.present.clone();
+        let why = reason(&found, 80).unwrap().replace('\n', " ");
+        assert!(why.contains("Thread caches held the rest:") && !why.contains("Arenas"), "{why}");
+        found.present = "system".into();
+        found.fresh[0].0 = found.present.clone();
+        assert!(reason(&found, 80).unwrap().contains("What jemalloc:narenas=1,tcache=false does without"));
     }
 }

@@ -152,6 +152,11 @@ impl std::fmt::Debug for Goal {
 }
 
 impl Guard {
+    /// The change of the metric at which the limit is: negative where higher is better.
+    pub fn bound(&self) -> f64 {
+        if self.metric.better == Better::Higher { -self.share } else { self.share }
+    }
+
     /// Reads `p99=20%`.
     fn parse(text: &str) -> Result<Guard> {
         let wrong = |why: String| Err(Error::Input(format!("--within {text}: {why}")));

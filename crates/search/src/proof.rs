@@ -20,6 +20,8 @@ pub struct Finalist {
     pub objective: Comparison,
     /// Whether the difference in the objective is significant among all finalists (Holm).
     pub significant: bool,
+    /// Its runs that failed, in races and proof, and those of the present candidate.
+    pub failed: (usize, usize),
     /// In each guard, in the order of the goal.
     pub guards: Vec<(&'static str, Comparison, Standing)>,
 }
@@ -36,9 +38,16 @@ pub enum Standing {
 }
 
 impl Finalist {
-    /// Whether it is surely better in the objective, and no guard's median exceeds its limit.
+    /// Whether it is surely better in the objective, no guard's median exceeds its limit, and it is as reliable as what the
+    /// user has: rows exist only of runs that did not fail.
     pub fn is_proven(&self) -> bool {
-        self.is_better() && self.guards.iter().all(|(_, _, standing)| *standing != Standing::Exceeded)
+        let within = self.guards.iter().all(|(_, _, standing)| *standing != Standing::Exceeded);
+        self.is_better() && within && !self.fails_more()
+    }
+
+    /// Whether it failed more often than what the user has.
+    pub fn fails_more(&self) -> bool {
+        self.failed.0 > self.failed.1
     }
 
     /// Whether more rows may prove it: it is surely better, and what exceeds a limit may do so by chance.
@@ -92,6 +101,7 @@ pub fn prove(goal: &Goal, present: &Group, finalists: &[(String, &Group)]) -> Ve
         candidate: finalists[at].0.clone(),
         objective: objective[at],
         significant: significant[at],
+        failed: (finalists[at].1.failed, present.failed),
         guards: goal
             .guards
             .iter()
@@ -125,14 +135,14 @@ pub fn recommended(finalists: &[Finalist]) -> Option<&Finalist> {
     })
 }
 
-/// The finalists and the present candidate that no other beats in both objective and throughput: their names.
+/// The finalists and the present candidate that no other beats in both objective and throughput: their names. Where
+/// throughput is not measured, the one with the best objective.
 pub fn front(goal: &Goal, groups: &[(String, &Group)]) -> Vec<String> {
     let at = |name: &str| METRICS.iter().position(|metric| metric.name == name);
     let median = |group: &Group, name: &str| allocanary_study::summary::stats::median(group.values.get(at(name)?)?);
-    let gain = if goal.objective.name == "throughput" { "rss" } else { "throughput" };
     let pairs: Vec<(f64, f64)> = groups
         .iter()
-        .map(|(_, group)| (median(group, goal.objective.name).unwrap_or(f64::NAN), median(group, gain).unwrap_or(0.0)))
+        .map(|(_, group)| (median(group, goal.objective.name).unwrap_or(f64::NAN), median(group, "throughput").unwrap_or(0.0)))
         .collect();
     allocanary_study::reports::front(&pairs).into_iter().map(|at| groups[at].0.clone()).collect()
 }
@@ -199,6 +209,22 @@ pub(crate) mod tests {
         let last = proven.last().unwrap();
         assert!(last.significant && last.objective.interval.unwrap().1 > 1.0, "{last:?}");
         assert_eq!(recommended(&proven).unwrap().candidate, "a");
+    }
+
+    #[test]
+    fn what_fails_more_often_is_not_recommended() {
+        let goal = Goal::parse("memory", None, Source::Workload).unwrap();
+        let present = group(&around(95.0), &around(1000.0));
+        // Those that did not fail used the least memory.
+        let fails = Group { failed: 4, ..group(&around(20.0)[..6], &around(1000.0)[..6]) };
+        let runs = group(&around(40.0), &around(1000.0));
+        let finalists = [("fails".to_string(), &fails), ("runs".to_string(), &runs)];
+        let proven = prove(&goal, &present, &finalists);
+        assert!(proven[0].is_better() && proven[0].fails_more());
+        assert_eq!(recommended(&proven).unwrap().candidate, "runs");
+        let present = Group { failed: 4, ..present };
+        let proven = prove(&goal, &present, &finalists);
+        assert_eq!(recommended(&proven).unwrap().candidate, "fails", "what the user has fails as often");
     }
 
     #[test]

@@ -28,7 +28,8 @@ const SURVIVORS: usize = 4;
 /// A source of rows: cells of a study, replays of a trace, runs of a program.
 pub trait Measure {
     /// The rows of these candidates in a stage, `repeats` of each. Rows of the same stage add up: a later call with more
-    /// repeats gives the earlier rows too. A candidate that failed has a group without values.
+    /// repeats gives the earlier rows too. A candidate that failed has a group without values; a group counts its runs that
+    /// failed.
     fn rows(&mut self, stage: &str, candidates: &[String], repeats: u32) -> Result<Rows>;
 
     /// Seconds that are left of the budget; `None` without a budget.
@@ -42,7 +43,7 @@ pub struct Rows {
     pub groups: BTreeMap<String, Group>,
     /// The reason of a failure, by candidate.
     pub failures: BTreeMap<String, String>,
-    /// Mean seconds that a row took, if any was measured now.
+    /// Mean seconds that a row took, also those of an earlier session.
     pub seconds_each: Option<f64>,
 }
 
@@ -82,8 +83,6 @@ pub struct Searched {
     pub front: Vec<String>,
     /// The number of candidates that were tried.
     pub tried: usize,
-    /// The number of rows that only the races used.
-    pub raced: usize,
     /// The reasons of failures.
     pub failures: BTreeMap<String, String>,
     /// What the user must know about the way: stages that the budget left out.
@@ -130,8 +129,9 @@ struct Races<'a, 'b> {
     /// The rows of each race are a stage of their own; figures are over all of them.
     values: BTreeMap<String, Vec<Vec<f64>>>,
     failures: BTreeMap<String, String>,
+    /// Runs that failed in the races.
+    failed: BTreeMap<String, usize>,
     number: u32,
-    raced: usize,
     seconds_each: f64,
     notes: Vec<String>,
 }
@@ -150,8 +150,8 @@ pub fn search(plan: &Plan, measure: &mut dyn Measure) -> Result<Searched> {
         measure,
         values: BTreeMap::new(),
         failures: BTreeMap::new(),
+        failed: BTreeMap::new(),
         number: 0,
-        raced: 0,
         seconds_each: 0.0,
         notes: Vec::new(),
     };
@@ -159,7 +159,7 @@ pub fn search(plan: &Plan, measure: &mut dyn Measure) -> Result<Searched> {
     let around: Vec<String> =
         (plan.second)(&survivors).into_iter().filter(|name| !races.values.contains_key(name)).collect();
     let second = match races.can_pay(around.len() * RACED as usize * 2) {
-        true if !around.is_empty() => [survivors.clone(), races.halve(around, SURVIVORS)?].concat(),
+        true if !around.is_empty() => [races.halve(around, SURVIVORS)?, survivors].concat(),
         true => survivors,
         false => {
             races.notes.push(format!("the budget left out {} candidates of the second stage", around.len()));
@@ -195,8 +195,8 @@ impl Races<'_, '_> {
         }
         let rows = self.measure.rows(&format!("race-{}", self.number), &asked, RACED)?;
         self.seconds_each = rows.seconds_each.unwrap_or(self.seconds_each);
-        self.raced += asked.len() * RACED as usize;
         for (candidate, group) in rows.groups {
+            *self.failed.entry(candidate.clone()).or_default() += group.failed;
             let values = self.values.entry(candidate).or_insert_with(|| vec![Vec::new(); group.values.len()]);
             // Metrics that users named may be missing at the end.
             values.resize(values.len().max(group.values.len()), Vec::new());
@@ -209,19 +209,23 @@ impl Races<'_, '_> {
         self.check(candidates)
     }
 
-    /// Fails if the present candidate failed, or lacks what the user asked for, or all others failed. Leaves out the default
-    /// limits that it lacks.
+    /// Fails if the present candidate failed, or lacks what the user asked for, or all others of the first race failed. Leaves
+    /// out the default limits that it lacks.
     fn check(&mut self, candidates: &[String]) -> Result<()> {
         let present = &self.plan.present;
         let any = |candidate: &str| self.values.get(candidate).is_some_and(|all| all.iter().any(|one| !one.is_empty()));
         let why = |candidate: &String| self.failures.get(candidate).map_or("no row", String::as_str);
-        if candidates.iter().all(|candidate| !any(candidate)) {
-            let first = &candidates[0];
-            let count = candidates.len();
-            return Err(Error::Input(format!("all {count} candidates failed; the first, {first}: {}", why(first))));
-        }
         if !any(present) {
             return Err(Error::Input(format!("{present}, which you have now, failed: {}", why(present))));
+        }
+        let others: Vec<&String> = candidates.iter().filter(|candidate| *candidate != present).collect();
+        if let Some(first) = others.first().filter(|_| others.iter().all(|candidate| !any(candidate))) {
+            let text = format!("all {} other candidates failed; the first, {first}: {}", others.len(), why(first));
+            if self.number == 1 {
+                return Err(Error::Input(text));
+            }
+            // Those of the second stage: the survivors of the first are still there.
+            self.notes.push(text);
         }
         let values = &self.values[present];
         let names = all_metrics().into_iter().zip(values).filter(|(_, values)| !values.is_empty());
@@ -285,7 +289,8 @@ impl Races<'_, '_> {
                 let wanted = all.len() as f64 * LEAST_SAMPLES as f64 * self.seconds_each - left;
                 return Err(Error::Input(format!(
                     "--budget: too small to judge: the races are done, and {} finalists need {} fresh rows each; \
-                     {} s more would be enough, and --resume continues",
+                     {} s more would be enough: add --resume, --out with this search's folder, and a larger --budget to \
+                     the same command",
                     finalists.len(),
                     LEAST_SAMPLES,
                     wanted.ceil().max(1.0)
@@ -318,8 +323,11 @@ impl Races<'_, '_> {
         self.seconds_each = rows.seconds_each.unwrap_or(self.seconds_each);
         self.failures.extend(rows.failures);
         let tried = self.values.len();
-        let fresh: Vec<(String, Group)> =
+        let mut fresh: Vec<(String, Group)> =
             all.iter().map(|name| (name.clone(), rows.groups.remove(name).unwrap_or_default())).collect();
+        for (name, group) in &mut fresh {
+            group.failed += self.failed.get(name).copied().unwrap_or(0);
+        }
         let has_values = |group: &Group| group.values.iter().any(|values| !values.is_empty());
         let Some((_, present)) = fresh.first().filter(|(_, group)| has_values(group)) else {
             return Err(Error::Input(format!("{}, which you have now, failed in the final", self.plan.present)));
@@ -342,7 +350,6 @@ impl Races<'_, '_> {
             front,
             fresh,
             tried,
-            raced: self.raced,
             failures: self.failures.clone(),
             notes: self.notes.clone(),
         })
@@ -433,12 +440,20 @@ mod tests {
     }
 
     #[test]
+    fn a_second_stage_that_fails_leaves_the_first() {
+        let mut source = table(&[("j", 95.0), ("a", 50.0), ("b", 60.0)], None);
+        let found = search(&plan(&["a", "b"], &["broken", "too"]), &mut source).unwrap();
+        assert_eq!(found.recommended().unwrap().candidate, "a");
+        assert!(found.notes[0].contains("all 2 other candidates failed; the first, broken: no luck"), "{:?}", found.notes);
+    }
+
+    #[test]
     fn what_cannot_be_searched_is_said() {
         let said = |first: &[&str], memory: &[(&'static str, f64)]| {
             search(&plan(first, &[]), &mut table(memory, None)).unwrap_err().to_string()
         };
         assert!(said(&["j"], &[("j", 1.0)]).contains("the space is empty"));
-        assert!(said(&["a", "b"], &[]).contains("all 3 candidates failed; the first, j: no luck"));
+        assert!(said(&["a", "b"], &[("j", 1.0)]).contains("all 2 other candidates failed; the first, a: no luck"));
         assert!(said(&["a"], &[("a", 1.0)]).contains("j, which you have now, failed: no luck"));
         let cpu = Plan { goal: Goal::parse("cpu", Some(&[]), Source::Workload).unwrap(), ..plan(&["a"], &[]) };
         let error = search(&cpu, &mut table(&[("a", 1.0), ("j", 1.0)], None)).unwrap_err().to_string();
