@@ -1,5 +1,5 @@
-//! What an exhaustive sweep finds, against what the race finds, for built-in workloads. It takes some half an hour, so that
-//! it runs only when it is asked for:
+//! What an exhaustive sweep finds, against what the race finds, for built-in workloads. It takes about twenty
+//! minutes, so it runs only when it is asked for:
 //!
 //! `cargo test --release --features prometheus,leaks --test it -- --ignored --nocapture sweep`
 
@@ -49,7 +49,7 @@ fn mebibytes(bytes: f64) -> String {
 }
 
 #[test]
-#[ignore = "takes some half an hour"]
+#[ignore = "takes about twenty minutes"]
 fn a_sweep_of_all_candidates_finds_little_that_the_race_does_not() {
     println!("| workload | what you have | race | MiB | rows | s | sweep | MiB | rows | s |");
     println!("|---|--:|---|--:|--:|--:|---|--:|--:|--:|");
@@ -91,6 +91,6 @@ fn a_sweep_of_all_candidates_finds_little_that_the_race_does_not() {
             worse.push(format!("{workload}: {found} {}, {best} {}", mebibytes(of(&found)), mebibytes(of(best))));
         }
     }
-    // Another may miss by a limit that noise exceeded.
-    assert!(worse.len() <= 2, "the race's answer needs 5 % more than the sweep's: {worse:?}");
+    // One may miss: noise can put the best candidate beyond the limit on processor time.
+    assert!(worse.len() <= 1, "the race's answer needs 5 % more than the sweep's: {worse:?}");
 }
