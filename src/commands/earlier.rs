@@ -45,7 +45,8 @@ impl Earlier {
         }
     }
 
-    fn add(&mut self, sample: &Sample, identity: String) {
+    /// Adds a row.
+    pub fn add(&mut self, sample: &Sample, identity: String) {
         if sample.error.is_none() {
             self.failed.remove(&identity);
             self.done.insert(identity);

@@ -19,20 +19,20 @@ pub fn keep(target: &Target, group: &Studies) -> Result<()> {
     }
 }
 
-/// Fails if a folder has a study or a report but no rows: then these files are the user's, and must not be overwritten.
-pub fn check(target: &Target, group: &Studies) -> Result<()> {
+/// Fails if a folder has a study or one of `written`, the files of the answer, but no rows: then these files are the user's,
+/// and must not be overwritten.
+pub fn check(target: &Target, group: &Studies, written: &[&str]) -> Result<()> {
     let (Target::Folder(folder), Some(study)) = (target, place(target)) else { return Ok(()) };
     if folder.join("samples.jsonl").metadata().is_ok_and(|rows| rows.len() > 0) {
         return Ok(());
     }
-    let theirs = match study.exists() {
-        true if says(&study, group) => return Ok(()),
-        true => study,
-        false => folder.join("report.html"),
-    };
-    match theirs.exists() {
-        false => Ok(()),
-        true => Err(Error::Input(format!(
+    if study.exists() && says(&study, group) {
+        return Ok(());
+    }
+    let mut ours = std::iter::once(study).chain(written.iter().map(|name| folder.join(name)));
+    match ours.find(|path| path.exists()) {
+        None => Ok(()),
+        Some(theirs) => Err(Error::Input(format!(
             "{}: exists without rows next to it, and would be overwritten: name another --out",
             theirs.display()
         ))),

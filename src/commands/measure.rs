@@ -190,7 +190,7 @@ impl Measurement<'_> {
         let cells = self.roster.descriptions();
         let studies = planned(self.group, &cells)?;
         let sizes: Vec<usize> = studies.iter().map(|(_, planned)| planned.len()).collect();
-        kept::check(&self.target, self.group)?;
+        kept::check(&self.target, self.group, &["report.html"])?;
         self.target = self.target.clone().make()?;
         let mut store = Store::open(&self.target, self.resume)?;
         let planned = studies.iter().flat_map(|(_, planned)| planned);

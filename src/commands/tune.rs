@@ -14,21 +14,24 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use super::terminal;
+use super::{kept, terminal};
 use crate::args::TuneFlags;
 use allocanary_cell::program::Program;
 use allocanary_kernel::units::show_duration;
 use allocanary_search::answer::{self, Job};
 use allocanary_search::goal::Guard;
-use allocanary_search::search::{FINAL, FINALISTS, RACED};
+use allocanary_search::search::{FINALISTS, RACED};
 use allocanary_search::space::Space;
 use allocanary_search::{Goal, Plan, Searched, search};
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::{Store, Target};
 use allocanary_study::summary::{About, Findings, LEAST_SAMPLES};
-use allocanary_study::{StudyFile, expected_time, plan, reports};
-use cells::{Cells, stage_name};
+use allocanary_study::{Studies, StudyFile, expected_time, plan, reports};
+use cells::Cells;
 use subject::Subject;
+
+/// The files of an answer.
+const WRITTEN: [&str; 3] = ["report.html", "tune.txt", "tuned.toml"];
 
 /// Searches, and prints the answer.
 pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
@@ -41,6 +44,16 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
         Space::new(&subject.serving, subject.own, subject.allocators.as_deref(), subject.cores(), subject.rest)?;
     let first = space.first();
     let study = subject.file.clone().check()?;
+    if (study.repeats as usize) < LEAST_SAMPLES {
+        return Err(Error::Input(format!(
+            "--repeats: wanted at least {LEAST_SAMPLES} fresh rows of each finalist, found {}: fewer prove nothing",
+            study.repeats
+        )));
+    }
+    if subject.file.inherited.as_ref().is_some_and(|variables| !variables.is_empty()) {
+        let text = "[inherited]: a search has the candidates' variables to itself: leave the table out of the study";
+        return Err(Error::Input(text.into()));
+    }
     // Names and values are checked before anything is written.
     let all = [vec![subject.present.to_string()], first.names.clone()].concat();
     let race = StudyFile { candidates: Some(all), repeats: Some(RACED), ..subject.file.clone() }.check()?;
@@ -48,9 +61,16 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
     let race = plan(&race, &descriptions)?;
     let budget = budget(study.budget, &race, expected_time(&race, &descriptions))?;
 
+    // What is kept next to the rows, so that no other search is continued with them.
+    let group = Studies(vec![StudyFile { name: Some("tune".into()), budget: None, ..subject.file.clone() }]);
+    kept::check(&target, &group, &WRITTEN)?;
     let target = target.make()?;
     let store = Store::open(&target, flags.resume)?;
-    let mut source = Cells::new(&subject, &target, store, Instant::now() + budget)?;
+    if flags.resume {
+        kept::compare(&target, &group)?;
+    }
+    kept::keep(&target, &group)?;
+    let mut source = Cells::new(&subject, &target, store, Instant::now().checked_add(budget))?;
     source.say(&format!("{} candidates in the first stage, budget {}", first.names.len(), show_duration(budget)));
     first.left_out.iter().for_each(|reason| source.say(&format!("left out: {reason}")));
     let second = |survivors: &[String]| space.around(survivors).names;
@@ -72,12 +92,12 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
         }
         found => found?,
     };
-    let findings = source.findings(&found);
+    let findings = source.findings(&found, &about(&found, &subject));
     let text = text(&found, &subject, &findings);
+    terminal::print(text.as_bytes())?;
     if let Target::Folder(folder) = &target {
         keep(folder, &found, &subject.file, &text, &findings)?;
     }
-    terminal::print(text.as_bytes())?;
     terminal::tell(format_args!("rows, report.html, tune.txt and tuned.toml: {}", target.name()));
     Ok(ExitCode::SUCCESS)
 }
@@ -171,18 +191,24 @@ fn keep(folder: &Path, found: &Searched, file: &StudyFile, text: &str, findings:
         candidates: Some(candidates.collect()),
         budget: None,
         repeats: Some(file.repeats.unwrap_or(10)),
+        seed: Some(cells::fresh_seed(file)),
+        metrics: Some(found.goal.metrics().map(|metric| metric.name.to_string()).collect()),
         program: file.program.clone().map(|program| Program { within, ..program }),
         ..file.clone()
     };
-    write("tuned.toml", &study.to_toml())?;
-    write("tune.txt", text)?;
     let html = reports::find("html").expect("html is in the list of reports");
-    write("report.html", &(html.render)(findings, &terminal::look()))
+    let texts = [(html.render)(findings, &terminal::look()), text.to_string(), study.to_toml()];
+    WRITTEN.iter().zip(&texts).try_for_each(|(name, text)| write(name, text))
 }
 
-/// What a report says of the final's study.
-fn about(name: Option<&str>) -> About {
-    let is_final = name == Some(&stage_name(FINAL));
-    let question = "Which settings cost the least?";
-    About { question: if is_final { question.into() } else { String::new() }, ..About::default() }
+/// What the page says of the proof: the same as the terminal, and no judgement of its own.
+fn about(found: &Searched, subject: &Subject) -> About {
+    let job = &Job { text: &subject.job, holds: subject.holds };
+    let lines = answer::paste(found).map_or(Vec::new(), |lines| lines.lines().map(String::from).collect());
+    About {
+        question: "Which settings cost the least?".into(),
+        metrics: found.goal.metrics().collect(),
+        decided: Some((answer::recommendation(found, job), lines)),
+        ..About::default()
+    }
 }

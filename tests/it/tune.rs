@@ -71,7 +71,10 @@ fn the_settings_that_cost_less_are_found_proven_and_handed_over() {
     assert_eq!(of("tune-race-1"), 6 * 2, "three values of arena_max, two of trim_threshold");
     assert!(of("tune-final") >= 2 * 6 && of("tune-final").is_multiple_of(6), "{}", of("tune-final"));
     assert_eq!(fs::read_to_string(out.join("tune.txt")).unwrap(), ran.out);
-    assert!(fs::read_to_string(out.join("report.html")).unwrap().contains("system:<wbr>arena_<wbr>max=1"));
+    let page = fs::read_to_string(out.join("report.html")).unwrap();
+    assert!(page.contains("Use system:arena_max=1 instead of system") && page.contains("mallopt(M_ARENA_MAX, 1);"));
+    // The races had other requests than the proof, which tuned.toml repeats.
+    assert!(fs::read_to_string(out.join("tuned.toml")).unwrap().contains("seed = 1001"));
     // The proof is a study like any other.
     let again = allocanary(folder.path(), words("study out/tuned.toml --cells . --repeats 2 --out again"));
     assert_eq!(again.code, Some(0), "{again:?}");
@@ -109,10 +112,12 @@ fn what_cannot_be_searched_is_refused_before_anything_is_written() {
         ("--budget 1ms", "--budget: wanted at least "),
         ("--cores 4,40", "--cores: wanted one, found 2"),
         ("--workloads a b", "--workloads: wanted one, found 2"),
+        ("--repeats 4", "--repeats: wanted at least 5 fresh rows of each finalist, found 4"),
     ] {
         // The last of two flags of one name would be an error of its own.
         let plain = FLAGS.replace(if more.contains("--present") { "--present system" } else { "\0" }, "");
         let plain = plain.replace(if more.contains("--workloads") { "--workloads work" } else { "\0" }, "");
+        let plain = plain.replace(if more.contains("--repeats") { "--repeats 6" } else { "\0" }, "");
         let ran = allocanary(folder.path(), words(&plain).into_iter().chain(words(more)));
         assert!(ran.code == Some(2) && ran.err.contains(said), "{more}: {ran:?}");
         assert!(!folder.path().join("out").exists(), "{more}");
@@ -123,7 +128,7 @@ fn what_cannot_be_searched_is_refused_before_anything_is_written() {
 fn failures_and_missing_figures_end_the_search_with_the_reason() {
     let broken = fake("echo 'no luck today' >&2; exit 3");
     let ran = tune(broken.path(), "");
-    assert!(ran.code == Some(2) && ran.err.contains("all 6 candidates failed"), "{ran:?}");
+    assert!(ran.code == Some(2) && ran.err.contains("system, which you have now, failed: "), "{ran:?}");
     assert!(ran.err.contains("no luck today"), "{ran:?}");
     let silent = fake("");
     let ran = tune(silent.path(), "--objective cpu");
@@ -135,19 +140,108 @@ fn failures_and_missing_figures_end_the_search_with_the_reason() {
     assert!(ran.out.contains("Use system:arena_max=1 instead"), "{ran:?}");
 }
 
-/// Changes the rows of a search, so that what the machine did meanwhile is known.
-fn with_load(out: &Path, load: Option<serde_json::Value>) {
-    let path = out.join("samples.jsonl");
-    let change = |line: &str| {
-        let mut row: serde_json::Value = serde_json::from_str(line).unwrap();
-        match &load {
-            None => drop(row.as_object_mut().unwrap().remove("load")),
-            Some(load) => row["load"] = load.clone(),
+#[test]
+fn what_crashes_is_not_recommended_however_little_the_other_runs_need() {
+    let folder = fake("[ \"$FAKE_ARENA_MAX\" = 1 ] && rss=20 && [ $((repeat % 3)) = 2 ] && exit 4");
+    let ran = tune(folder.path(), "");
+    assert!(ran.code == Some(0) && ran.out.contains("Keep what you have, system"), "{ran:?}");
+    let said = ran.out.replace('\n', " ");
+    assert!(said.contains("runs failed") && said.contains("failed: system:arena_max=1: ended with exit code 4"), "{said}");
+    let page = fs::read_to_string(folder.path().join("out/report.html")).unwrap();
+    assert!(page.contains("Keep what you have, system") && !page.contains("GLIBC_TUNABLES"), "the page agrees");
+    // Neither is what crashed before an interruption and does not crash after it.
+    let path = folder.path().join("out/samples.jsonl");
+    let rows = fs::read_to_string(&path).unwrap();
+    let healed = fake("[ \"$FAKE_ARENA_MAX\" = 1 ] && rss=20");
+    fs::copy(healed.path().join("cell-system"), folder.path().join("cell-system")).unwrap();
+    let resumed = tune(folder.path(), "--resume");
+    assert!(resumed.code == Some(0) && resumed.out.contains("Keep what you have, system"), "{resumed:?}");
+    let replaced = samples(&folder.path().join("out")).iter().filter(|row| row.replaces.is_some()).count();
+    assert_eq!(replaced, rows.lines().filter(|line| line.contains("exit code 4")).count(), "each names the failed one");
+}
+
+#[test]
+fn the_page_has_the_answer_of_the_search_and_none_of_its_own() {
+    let folder = fake("[ \"$FAKE_ARENA_MAX$FAKE_TRIM_THRESHOLD\" ] && rss=20 && ns=900000000");
+    let ran = tune(folder.path(), "");
+    assert!(ran.code == Some(0) && ran.out.contains("Keep what you have, system"), "{ran:?}");
+    let page = fs::read_to_string(folder.path().join("out/report.html")).unwrap();
+    assert!(page.contains("Keep what you have, system") && !page.contains("Lines to paste"), "{page}");
+}
+
+#[test]
+fn where_all_others_fail_there_is_no_answer() {
+    let folder = fake("[ \"$FAKE_ARENA_MAX$FAKE_TRIM_THRESHOLD\" ] && exit 4");
+    let ran = tune(folder.path(), "");
+    assert!(ran.code == Some(2) && ran.err.contains("all 5 other candidates failed; the first, system:"), "{ran:?}");
+    // The candidates of the second stage are another matter.
+    let folder = fake(
+        "[ \"$FAKE_MMAP_THRESHOLD$FAKE_TCACHE_COUNT$FAKE_TOP_PAD\" ] && exit 4\n[ \"$FAKE_ARENA_MAX\" = 1 ] && rss=20",
+    );
+    let ran = tune(folder.path(), "");
+    assert!(ran.code == Some(0) && ran.out.contains("Use system:arena_max=1 instead"), "{ran:?}");
+    assert!(ran.out.replace('\n', " ").contains("other candidates failed; the first, system:"), "{ran:?}");
+}
+
+#[test]
+fn only_the_same_search_is_continued() {
+    let folder = fake("[ \"$FAKE_ARENA_MAX\" = 1 ] && rss=20");
+    let ran = tune(folder.path(), "");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let out = folder.path().join("out");
+    let refused = |more: &str, said: &str| {
+        let ran = tune(folder.path(), more);
+        assert!(ran.code == Some(2) && ran.err.contains(said), "{more}: {ran:?}");
+    };
+    refused("--resume --seed 7", "seed: wanted 1, found 7");
+    // The rows that are there count against the budget, with the time that they took.
+    let whole = fs::read_to_string(out.join("samples.jsonl")).unwrap();
+    change(&out, |row| row["wall_us"] = 30_000_000.into());
+    let races: String = fs::read_to_string(out.join("samples.jsonl"))
+        .unwrap()
+        .lines()
+        .filter(|line| !line.contains("tune-final"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    fs::write(out.join("samples.jsonl"), races).unwrap();
+    refused("--resume --budget 60s", "too small to judge");
+    fs::write(out.join("samples.jsonl"), whole).unwrap();
+    let longest = tune(folder.path(), "--resume --budget 9999999999999999999s");
+    assert_eq!((longest.code, &longest.out), (Some(0), &ran.out), "{longest:?}");
+    // Half of the rows are of a time before the kernel was updated.
+    let mut number = 0;
+    change(&out, |row| {
+        number += 1;
+        if number % 2 == 0 {
+            row["provenance"]["host"]["kernel"] = "1.2.3".into();
         }
+    });
+    refused("--resume", "of another kind of host: ");
+    // An answer without rows is the user's.
+    fs::remove_file(out.join("samples.jsonl")).unwrap();
+    fs::remove_file(out.join("study.toml")).unwrap();
+    fs::remove_file(out.join("report.html")).unwrap();
+    refused("", "tune.txt: exists without rows next to it, and would be overwritten");
+}
+
+/// Changes the rows of a search.
+fn change(out: &Path, mut each: impl FnMut(&mut serde_json::Value)) {
+    let path = out.join("samples.jsonl");
+    let changed = |line: &str| {
+        let mut row: serde_json::Value = serde_json::from_str(line).unwrap();
+        each(&mut row);
         row.to_string() + "\n"
     };
-    let rows: String = fs::read_to_string(&path).unwrap().lines().map(change).collect();
+    let rows: String = fs::read_to_string(&path).unwrap().lines().map(changed).collect();
     fs::write(path, rows).unwrap();
+}
+
+/// Changes the rows of a search, so that what the machine did meanwhile is known.
+fn with_load(out: &Path, load: Option<serde_json::Value>) {
+    change(out, |row| match &load {
+        None => drop(row.as_object_mut().unwrap().remove("load")),
+        Some(load) => row["load"] = load.clone(),
+    });
 }
 
 #[test]

@@ -1,14 +1,15 @@
-//! Cells of a workload, of a trace or of a program as a source of rows for a search. In: a stage and candidates. Out: their rows, each on disk as soon as it exists.
+//! Cells of a workload, of a trace or of a program as a source of rows for a search. In: a stage and candidates. Out: their
+//! rows, each on disk as soon as it exists.
 //!
 //! Each stage is a study of its own name: racing rows are never pooled with those that are reported.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
+use super::super::earlier::Earlier;
 use super::super::measure::watch_interrupts;
 use super::super::progress::{Progress, Stretch};
 use super::super::terminal;
-use super::about;
 use super::subject::Subject;
 use allocanary_cell::Cell;
 use allocanary_cell::description::Description;
@@ -19,7 +20,7 @@ use allocanary_study::error::{Error, Result};
 use allocanary_study::rows;
 use allocanary_study::run::program::Launcher;
 use allocanary_study::run::{Ending, Roster, Runner, Store, Target};
-use allocanary_study::summary::{Findings, Fold};
+use allocanary_study::summary::{About, Conditions, Findings, Fold, Group, differing};
 use allocanary_study::{StudyFile, plan};
 
 /// A source of rows.
@@ -33,7 +34,13 @@ pub struct Cells<'a> {
     store: Store,
     /// Every row so far, by its cell: those of an interrupted search too.
     known: BTreeMap<String, Sample>,
-    ends: Instant,
+    /// The rows of an interrupted search, of which those that failed are measured again.
+    earlier: Earlier,
+    /// How many runs failed in an interrupted search, by stage and candidate.
+    failed: BTreeMap<(String, String), usize>,
+    /// The cells of the proof.
+    proof: BTreeSet<String>,
+    ends: Option<Instant>,
     /// Whether the user interrupted it.
     pub interrupted: bool,
 }
@@ -43,15 +50,20 @@ pub fn stage_name(stage: &str) -> String {
     format!("tune-{stage}")
 }
 
+/// The seed of the proof. Fresh rows get other requests than those by which the finalists were chosen.
+pub fn fresh_seed(file: &StudyFile) -> u64 {
+    file.seed.unwrap_or(1) + 1000
+}
+
 impl<'a> Cells<'a> {
     /// Reads the rows that are there already.
-    pub fn new(subject: &'a Subject, target: &Target, store: Store, ends: Instant) -> Result<Cells<'a>> {
+    pub fn new(subject: &'a Subject, target: &Target, store: Store, ends: Option<Instant>) -> Result<Cells<'a>> {
         watch_interrupts();
         let roster = &subject.roster;
         let launcher = subject.started.as_ref().map(|started| &started.launcher);
         let file = subject.file.clone();
         let descriptions = roster.descriptions();
-        let mut known = BTreeMap::new();
+        let (mut known, mut failed, mut earlier) = (BTreeMap::new(), BTreeMap::new(), Earlier::default());
         let mut other = None;
         if let Some(path) = target.rows().filter(|path| path.exists()) {
             rows::read(&[path], |sample| {
@@ -60,8 +72,12 @@ impl<'a> Cells<'a> {
                 if !descriptions.iter().all(same) {
                     other = Some(build.id.clone());
                 }
+                earlier.add(&sample, sample.cell.identity());
                 if sample.error.is_none() {
                     known.insert(sample.cell.identity(), sample);
+                } else {
+                    let stage = sample.cell.study.clone().unwrap_or_default();
+                    *failed.entry((stage, sample.cell.candidate.clone())).or_default() += 1;
                 }
             })?;
         }
@@ -70,7 +86,9 @@ impl<'a> Cells<'a> {
             let text = format!("--resume: {name}: the rows there are of another build, {id}: name another --out");
             return Err(Error::Input(text));
         }
-        Ok(Cells { roster, launcher, descriptions, file, store, known, ends, interrupted: false })
+        let proof = BTreeSet::new();
+        let interrupted = false;
+        Ok(Cells { roster, launcher, descriptions, file, store, known, earlier, failed, proof, ends, interrupted })
     }
 
     /// Prints a line about the search.
@@ -78,24 +96,22 @@ impl<'a> Cells<'a> {
         terminal::tell(line);
     }
 
-    /// The fresh rows as findings, the present candidate first.
-    pub fn findings(&self, found: &Searched) -> Findings {
+    /// The rows of the proof as findings, the present candidate first.
+    pub fn findings(&self, found: &Searched, about: &About) -> Findings {
         let mut fold = Fold::default();
-        let name = stage_name(FINAL);
         let place = |sample: &Sample| found.fresh.iter().position(|(name, _)| *name == sample.cell.candidate);
-        for sample in self.known.values().filter(|sample| sample.cell.study.as_ref() == Some(&name)) {
+        for sample in self.proof.iter().filter_map(|identity| self.known.get(identity)) {
             if let Some(place) = place(sample) {
                 let cell = Cell { place: place as u32, ..sample.cell.clone() };
                 fold.add(&Sample { cell, planned: None, ..sample.clone() });
             }
         }
-        Findings::of(fold, about)
+        Findings::of(fold, |_| about.clone())
     }
 
     /// The cells of a stage.
     fn planned(&self, stage: &str, candidates: &[String], repeats: u32) -> Result<Vec<Cell>> {
-        // Fresh rows get other requests than those by which the finalists were chosen.
-        let seed = self.file.seed.unwrap_or(1) + if stage == FINAL { 1000 } else { 0 };
+        let seed = if stage == FINAL { fresh_seed(&self.file) } else { self.file.seed.unwrap_or(1) };
         let study = StudyFile {
             name: Some(stage_name(stage)),
             candidates: Some(candidates.to_vec()),
@@ -121,12 +137,12 @@ impl Measure for Cells<'_> {
         let runner = Runner { roster: self.roster, deadline, budget: None, launcher: self.launcher, interrupted };
         let started = Instant::now();
         let mut failures = BTreeMap::new();
-        let (store, known) = (&mut self.store, &mut self.known);
+        let (store, known, earlier) = (&mut self.store, &mut self.known, &self.earlier);
         let ran = runner.run(&new, |sample| {
             if let Some(failure) = &sample.error {
                 failures.insert(sample.cell.candidate.clone(), failure.text.clone());
             }
-            store.append(sample)?;
+            store.append(&earlier.marked(sample))?;
             known.insert(sample.cell.identity(), sample.clone());
             progress.done(&sample.cell.candidate);
             Ok(())
@@ -136,26 +152,56 @@ impl Measure for Cells<'_> {
             self.interrupted = true;
             return Err(Error::Input("interrupted".into()));
         }
-        let seconds_each = (!new.is_empty()).then(|| started.elapsed().as_secs_f64() / new.len() as f64);
+        let measured: Vec<&Sample> = cells.iter().filter_map(|cell| self.known.get(&cell.identity())).collect();
+        let seconds_each = match new.len() {
+            // Rows of an interrupted search: without their time the budget would not count.
+            0 => measured.iter().map(|sample| sample.wall_us as f64 / 1e6).sum::<f64>() / measured.len().max(1) as f64,
+            new => started.elapsed().as_secs_f64() / new as f64,
+        };
         let mut fold = Fold::default();
-        cells.iter().filter_map(|cell| self.known.get(&cell.identity())).for_each(|sample| fold.add(sample));
-        let groups = fold.groups.into_iter().map(|(key, group)| (key.candidate, group));
-        let mut by_candidate = BTreeMap::new();
-        for (candidate, group) in groups {
-            // A candidate that failed before it said its version has a group of its own.
-            let known = by_candidate.entry(candidate).or_insert_with(Default::default);
-            join(known, group);
+        measured.into_iter().for_each(|sample| fold.add(sample));
+        let mut groups = by_candidate(fold)?;
+        for (candidate, group) in &mut groups {
+            group.failed += self.failed.get(&(stage_name(stage), candidate.clone())).copied().unwrap_or(0);
         }
-        Ok(Rows { groups: by_candidate, failures, seconds_each })
+        if stage == FINAL {
+            self.proof = cells.iter().map(Cell::identity).collect();
+        }
+        Ok(Rows { groups, failures, seconds_each: Some(seconds_each) })
     }
 
     fn seconds_left(&self) -> Option<f64> {
-        Some(self.ends.saturating_duration_since(Instant::now()).as_secs_f64())
+        Some(self.ends?.saturating_duration_since(Instant::now()).as_secs_f64())
     }
 }
 
+/// The rows of each candidate. Rows of two kinds of hosts, or of two versions of an allocator, are refused: they can be
+/// there after an interruption.
+fn by_candidate(fold: Fold) -> Result<BTreeMap<String, Group>> {
+    const INSTEAD: &str = "name another --out, to begin anew";
+    let hosts: Vec<&Conditions> = fold.hosts.iter().map(|host| &**host).collect();
+    if hosts.len() > 1 {
+        let differ = differing(&hosts).join("; ");
+        return Err(Error::Input(format!("--resume: the rows there are of another kind of host: {differ}: {INSTEAD}")));
+    }
+    let mut all: BTreeMap<String, (String, Group)> = BTreeMap::new();
+    for (key, group) in fold.groups {
+        let (version, known) = all.entry(key.candidate.clone()).or_default();
+        // A candidate that failed before it said its version has a group of its own.
+        if !version.is_empty() && !key.version.is_empty() && *version != key.version {
+            let text = format!("--resume: {} was {version}, and is {} now: {INSTEAD}", key.candidate, key.version);
+            return Err(Error::Input(text));
+        }
+        if version.is_empty() {
+            *version = key.version;
+        }
+        join(known, group);
+    }
+    Ok(all.into_iter().map(|(candidate, (_, group))| (candidate, group)).collect())
+}
+
 /// Adds the rows of one group to another.
-fn join(all: &mut allocanary_study::summary::Group, group: allocanary_study::summary::Group) {
+fn join(all: &mut Group, group: Group) {
     // Metrics that users named may be missing at the end.
     all.values.resize(all.values.len().max(group.values.len()), Vec::new());
     all.values.iter_mut().zip(group.values).for_each(|(all, new)| all.extend(new));

@@ -65,6 +65,10 @@ pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Option<Subject>> {
         named(name, &figure.unit, &figure.better);
     }
     let goal = Goal::parse(&flags.objective, within.as_deref(), source)?;
+    if goal.objective.name == "p99" && !started.figures.contains_key("p99") {
+        let text = "--objective p99: the program prints none that is read: name it, as in --metric 'p99:ms=([0-9.]+) ms'";
+        return Err(Error::Input(text.into()));
+    }
     let rest = match source {
         Source::Service => Rest::Service(program.settle.as_deref().and_then(parse_duration).unwrap_or(SETTLE)),
         _ => Rest::Program(Duration::from_secs_f64(started.seconds)),

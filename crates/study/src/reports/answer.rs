@@ -12,7 +12,7 @@ use crate::summary::{
 pub fn sentences(findings: &Findings) -> Vec<String> {
     let several = findings.sections.iter().map(|section| section.panels.len()).sum::<usize>() > 1;
     let mut all = Vec::new();
-    for section in &findings.sections {
+    for section in findings.sections.iter().filter(|section| section.about.decided.is_none()) {
         for panel in &section.panels {
             let Some(answer) = of(panel, metric_of(section)) else { continue };
             all.push(if several { format!("{}, {answer}", panel.title) } else { capital(&answer) });
@@ -32,8 +32,9 @@ fn metric_of(section: &Section) -> &'static Metric {
 /// first itself. Each stands once, with its lines. Without lines: an allocator that this build does not know.
 pub fn chosen(findings: &Findings) -> Vec<(String, Option<Lines>)> {
     let mut all: Vec<(String, Option<Lines>)> = Vec::new();
-    // The report of a program has lines of its own.
-    for section in findings.sections.iter().filter(|section| !section.is_program()) {
+    // The reports of programs and of searches have lines of their own.
+    let is_open = |section: &&Section| !section.is_program() && section.about.decided.is_none();
+    for section in findings.sections.iter().filter(is_open) {
         let metric = metric_of(section);
         for panel in section.panels.iter().filter(|panel| panel.lines.len() > 1) {
             let Some((at, last, _)) = best(panel, metric) else { continue };

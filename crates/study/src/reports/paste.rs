@@ -9,8 +9,11 @@ use crate::summary::{Better, Metric, Panel, Section, Verdict};
 use allocanary_allocators::paste;
 use allocanary_cell::spec::Spec;
 
-/// The proposal for each panel of a section about a program: a heading, and lines.
+/// The answer of a search; or the proposal for each panel of a section about a program: a heading, and lines.
 pub fn proposals(section: &Section) -> Vec<(String, Vec<String>)> {
+    if let Some(decided) = &section.about.decided {
+        return vec![decided.clone()];
+    }
     if !section.is_program() {
         return Vec::new();
     }

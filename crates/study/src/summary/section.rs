@@ -31,6 +31,8 @@ pub struct About {
     pub metrics: Vec<&'static Metric>,
     /// By how much a proposed candidate may be worse than the first, as shares, by metric.
     pub within: Vec<(String, f64)>,
+    /// The answer and its lines to paste, if a search has given them: a report then gives none of its own.
+    pub decided: Option<(String, Vec<String>)>,
 }
 
 impl Section {
@@ -73,6 +75,7 @@ impl About {
             published: file.published.iter().map(Published::harmless).collect(),
             metrics: file.metrics.iter().flatten().filter_map(metric).collect::<Result<_>>()?,
             within: program.iter().flat_map(|program| &program.within).map(limit).collect::<Result<_>>()?,
+            decided: None,
         })
     }
 }
