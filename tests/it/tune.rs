@@ -146,7 +146,10 @@ fn what_crashes_is_not_recommended_however_little_the_other_runs_need() {
     let ran = tune(folder.path(), "");
     assert!(ran.code == Some(0) && ran.out.contains("Keep what you have, system"), "{ran:?}");
     let said = ran.out.replace('\n', " ");
-    assert!(said.contains("runs failed") && said.contains("failed: system:arena_max=1: ended with exit code 4"), "{said}");
+    assert!(
+        said.contains("runs failed") && said.contains("failed: system:arena_max=1: ended with exit code 4"),
+        "{said}"
+    );
     let page = fs::read_to_string(folder.path().join("out/report.html")).unwrap();
     assert!(page.contains("Keep what you have, system") && !page.contains("GLIBC_TUNABLES"), "the page agrees");
     // Neither is what crashed before an interruption and does not crash after it.
@@ -158,6 +161,18 @@ fn what_crashes_is_not_recommended_however_little_the_other_runs_need() {
     assert!(resumed.code == Some(0) && resumed.out.contains("Keep what you have, system"), "{resumed:?}");
     let replaced = samples(&folder.path().join("out")).iter().filter(|row| row.replaces.is_some()).count();
     assert_eq!(replaced, rows.lines().filter(|line| line.contains("exit code 4")).count(), "each names the failed one");
+}
+
+#[test]
+fn a_study_does_not_propose_what_crashes_either() {
+    let folder = fake("[ \"$FAKE_ARENA_MAX\" = 1 ] && rss=20 && [ $((repeat % 3)) = 2 ] && exit 4");
+    let line = "study --cells . --workloads work --threads 4 --repeats 18 --candidates system system:arena_max=1";
+    let ran = allocanary(folder.path(), words(line));
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let said = ran.out.replace('\n', " ");
+    assert!(said.contains("system has the least rss") || said.contains("system has rss 80"), "{said}");
+    assert!(said.contains("left out, because more runs failed than of system: system:arena_max=1"), "{said}");
+    assert!(!said.contains("ENV GLIBC_TUNABLES"), "{said}");
 }
 
 #[test]

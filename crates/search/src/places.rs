@@ -162,7 +162,10 @@ mod tests {
         assert!(!said.contains("install!") && !said.contains("mallopt"), "a program cannot set it: {said}");
         assert!(text("mimalloc:purge_delay=0").contains("mi_option_set(mi_option_purge_delay, 0);"));
         let said = text("mimalloc:allow_thp=0,purge_delay=0");
-        assert!(said.contains("ENV MIMALLOC_ALLOW_THP=0\n") && !said.contains("mi_option_set"), "too late in main: {said}");
+        assert!(
+            said.contains("ENV MIMALLOC_ALLOW_THP=0\n") && !said.contains("mi_option_set"),
+            "too late in main: {said}"
+        );
         assert!(text("system").contains("install!(system);") && !text("system").contains("Python"));
         assert_eq!(text("rpmalloc:a=1"), "");
     }

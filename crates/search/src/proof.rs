@@ -142,7 +142,9 @@ pub fn front(goal: &Goal, groups: &[(String, &Group)]) -> Vec<String> {
     let median = |group: &Group, name: &str| allocanary_study::summary::stats::median(group.values.get(at(name)?)?);
     let pairs: Vec<(f64, f64)> = groups
         .iter()
-        .map(|(_, group)| (median(group, goal.objective.name).unwrap_or(f64::NAN), median(group, "throughput").unwrap_or(0.0)))
+        .map(|(_, group)| {
+            (median(group, goal.objective.name).unwrap_or(f64::NAN), median(group, "throughput").unwrap_or(0.0))
+        })
         .collect();
     allocanary_study::reports::front(&pairs).into_iter().map(|at| groups[at].0.clone()).collect()
 }

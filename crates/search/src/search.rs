@@ -444,7 +444,11 @@ mod tests {
         let mut source = table(&[("j", 95.0), ("a", 50.0), ("b", 60.0)], None);
         let found = search(&plan(&["a", "b"], &["broken", "too"]), &mut source).unwrap();
         assert_eq!(found.recommended().unwrap().candidate, "a");
-        assert!(found.notes[0].contains("all 2 other candidates failed; the first, broken: no luck"), "{:?}", found.notes);
+        assert!(
+            found.notes[0].contains("all 2 other candidates failed; the first, broken: no luck"),
+            "{:?}",
+            found.notes
+        );
     }
 
     #[test]

@@ -304,8 +304,8 @@ fn with(settings: &BTreeMap<String, String>, row: &Dimension, value: &str) -> Op
 #[cfg(test)]
 mod tests {
     use super::*;
-    use allocanary_allocators::{Allocator, System};
     use allocanary_allocators::setting::PerCore;
+    use allocanary_allocators::{Allocator, System};
     use allocanary_cell::provenance::Build;
 
     fn description(allocator: &str, settings: &[&str]) -> Description {

@@ -66,7 +66,8 @@ pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Option<Subject>> {
     }
     let goal = Goal::parse(&flags.objective, within.as_deref(), source)?;
     if goal.objective.name == "p99" && !started.figures.contains_key("p99") {
-        let text = "--objective p99: the program prints none that is read: name it, as in --metric 'p99:ms=([0-9.]+) ms'";
+        let text =
+            "--objective p99: the program prints none that is read: name it, as in --metric 'p99:ms=([0-9.]+) ms'";
         return Err(Error::Input(text.into()));
     }
     let rest = match source {

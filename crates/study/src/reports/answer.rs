@@ -51,10 +51,12 @@ pub fn chosen(findings: &Findings) -> Vec<(String, Option<Lines>)> {
     all
 }
 
-/// The best candidate of a panel at its largest column: its place, the column's, and its estimate.
+/// The best candidate of a panel at its largest column, but for those that fail more often than the first: its place, the
+/// column's, and its estimate.
 fn best<'a>(panel: &'a Panel, metric: &Metric) -> Option<(usize, usize, &'a Estimate)> {
     let last = panel.columns.len().checked_sub(1)?;
-    let known = panel.lines.iter().enumerate().filter_map(|(at, line)| Some((at, found(line, last, metric)?)));
+    let sound = panel.lines.iter().enumerate().filter(|(at, _)| !panel.fails_more(*at, last));
+    let known = sound.filter_map(|(at, line)| Some((at, found(line, last, metric)?)));
     let more = metric.better == Better::Higher;
     let order = |a: f64, b: f64| if more { b.total_cmp(&a) } else { a.total_cmp(&b) };
     let (at, best) = known.min_by(|a, b| order(a.1.median, b.1.median))?;
@@ -96,6 +98,11 @@ fn of(panel: &Panel, metric: &Metric) -> Option<String> {
             }
         }
         _ => {}
+    }
+    let fails = (0..panel.lines.len()).filter(|at| panel.fails_more(*at, last));
+    let fails: Vec<&str> = fails.map(|at| panel.lines[at].candidate.as_str()).collect();
+    if !fails.is_empty() {
+        text.push_str(&format!("; left out, because more runs failed than of {first}: {}", fails.join(", ")));
     }
     if best.n < LEAST_SAMPLES {
         text.push_str(&format!("; n {} is too few to be sure", best.n));

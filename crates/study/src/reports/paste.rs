@@ -32,7 +32,8 @@ fn proposal(section: &Section, panel: &Panel, metric: &Metric) -> Option<(String
     let mut best: Option<(usize, f64)> = None;
     for line in 1..panel.lines.len() {
         let Some(compared) = panel.comparison(metric.name, line, last) else { continue };
-        let better = compared.verdict == Verdict::Better && is_within(section, panel, line, last);
+        let sound = is_within(section, panel, line, last) && !panel.fails_more(line, last);
+        let better = compared.verdict == Verdict::Better && sound;
         let value = if metric.better == Better::Higher { -compared.new } else { compared.new };
         if better && best.is_none_or(|(_, least)| value < least) {
             best = Some((line, value));

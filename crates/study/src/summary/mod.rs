@@ -85,6 +85,13 @@ impl Panel {
         let found = self.comparisons_in(metric).find(|(at, at_column, _)| (*at, *at_column) == (line, column));
         found.map(|(_, _, comparison)| comparison)
     }
+
+    /// Whether a candidate failed more often than the first. Its figures are those of the runs that did not fail, so that
+    /// they are no reason to choose it.
+    pub fn fails_more(&self, line: usize, column: usize) -> bool {
+        let failed = |line: &Line| line.points[column].as_ref().map_or(0, |point| point.failed);
+        failed(&self.lines[line]) > failed(&self.lines[0])
+    }
 }
 
 /// What increases from column to column.
