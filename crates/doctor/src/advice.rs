@@ -68,8 +68,17 @@ fn jemalloc(
     seen: &Seen,
 ) -> Option<Advice> {
     let (variable, link) = (own_variable(flavour), own_link(flavour));
+    let handed_on = matches!(flavour, Flavour::RustJemalloc { installs: true });
+    // What the jemalloc of the program's C code reads is meant for that one.
+    let of_another = |name: &str| {
+        let others = subject.unwrap_or_default().iter().filter(|other| other.is_jemalloc() && **other != flavour);
+        !handed_on && others.into_iter().any(|other| own_variable(*other) == name)
+    };
     // A link of another build is for other programs.
-    let meant_here = |(name, _): &(&String, &String)| variable_of(name).is_none() || *name == link;
+    let meant_here = |(name, _): &(&String, &String)| match variable_of(name) {
+        Some(_) => *name == link,
+        None => !of_another(name),
+    };
     let all = assignments(&variables.iter().filter(meant_here).map(owned).collect(), &seen.libraries);
     let meant = settings(&all, Family::Jemalloc);
     let own: Variables = variables.iter().filter(|(name, _)| *name == variable || *name == link).map(owned).collect();
@@ -102,7 +111,6 @@ fn jemalloc(
             .push("background_thread: without it an idle process gives nothing back, whatever the decay time".into());
     }
     install.extend(meant.iter().map(|(key, value)| paste::assigned(key, value)));
-    let handed_on = matches!(flavour, Flavour::RustJemalloc { installs: true });
     if wanted == in_force || (handed_on && wanted == meant) {
         return None;
     }
@@ -219,6 +227,8 @@ mod tests {
         let moved = of(None, &[("MALLOC_CONF", "narenas:3,dirty_decay_ms:0")], Some(&rust));
         assert_eq!(moved[0].environment(), ["_RJEM_MALLOC_CONF=dirty_decay_ms:0,narenas:3"]);
         assert!(moved[0].reasons[0].contains("the settings in MALLOC_CONF move there"));
+        let with_c = of(None, &[("MALLOC_CONF", "narenas:3")], Some(&[rust[0], Flavour::PlainJemalloc]));
+        assert_eq!(with_c[0].environment(), ["_RJEM_MALLOC_CONF=background_thread:true,narenas:40"], "{with_c:?}");
         let plain = of(None, &[("MALLOC_CONF", "narenas:3,background_thread:true")], Some(&[Flavour::PlainJemalloc]));
         assert_eq!(plain, [], "nothing is left to change");
         let ratio = of(Some(500), &[("_RJEM_MALLOC_CONF", "narenas_ratio:0.5,background_thread:true")], Some(&rust));

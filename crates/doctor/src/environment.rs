@@ -32,9 +32,20 @@ pub fn examine(variables: &Variables, subject: Option<&[Flavour]>, libraries: &L
         if verdict != Effect::Ignored {
             let own = all.iter().filter(|one| one.variable == *variable);
             problems.extend(own.filter_map(|one| one.problem.clone()));
-            let read = |name: &str| reader(name, "", subject).is_some_and(|(verdict, _)| verdict != Effect::Ignored);
-            problems.extend(overruled(&all, variable, &read, subject.is_none()));
-            problems.extend(aborts(&all, variable, &read));
+            // A setting overrules another one only within one allocator, and a program may have two.
+            let each: Vec<Option<&[Flavour]>> = match subject {
+                Some(flavours) => flavours.chunks(1).map(Some).collect(),
+                None => vec![None],
+            };
+            for one in each {
+                let read = |name: &str| reader(name, "", one).is_some_and(|(verdict, _)| verdict != Effect::Ignored);
+                let found = overruled(&all, variable, &read, one.is_none()).into_iter();
+                for problem in found.chain(aborts(&all, variable, &read)) {
+                    if !problems.contains(&problem) {
+                        problems.push(problem);
+                    }
+                }
+            }
         }
         Some(Remark { variable: variable.clone(), value: value.clone(), verdict, text, problems })
     };
@@ -172,6 +183,21 @@ mod tests {
         assert_eq!(of(Some(&[Flavour::PlainJemalloc])), [Ignored, Read, Ignored]);
         assert_eq!(of(Some(&[Flavour::PrefixedJemalloc])), [Read, Ignored, Ignored]);
         assert_eq!(of(Some(&[Flavour::Glibc])), [Ignored, Ignored, Ignored]);
+    }
+
+    #[test]
+    fn two_jemallocs_of_one_program_read_a_variable_each() {
+        let both = [RUST, Flavour::PlainJemalloc];
+        let of = |subject: &[Flavour]| JEMALLOC_VARIABLES.map(|variable| verdict(variable, Some(subject)));
+        assert_eq!(of(&both), [Effect::Ignored, Effect::Depends, Effect::Read]);
+        assert_eq!(LINKS.map(|(link, _)| verdict(link, Some(&both))), of(&both));
+        let set = [("MALLOC_CONF", "narenas:1"), ("_RJEM_MALLOC_CONF", "narenas:2")];
+        let found = remarks(&set, Some(&both));
+        assert!(found[0].text.starts_with("read by the jemalloc of its C code alone"), "{found:?}");
+        assert_eq!(found[0].problems, [""; 0], "they are settings of two allocators");
+        assert_eq!(remarks(&[("MALLOC_CONF", "narena:1")], Some(&both))[0].problems.len(), 1);
+        assert_eq!(of(&[INSTALLED, Flavour::PlainJemalloc]), [Effect::Read; 3]);
+        assert_eq!(of(&[Flavour::Mimalloc, Flavour::PlainJemalloc])[1], Effect::Depends);
     }
 
     #[test]

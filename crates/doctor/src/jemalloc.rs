@@ -25,17 +25,38 @@ pub fn jemalloc_reader(variable: &str) -> (Effect, String) {
     (verdict, text.into())
 }
 
-/// Whether a program that has `flavours` reads a variable of jemalloc.
+/// Whether a program that has `flavours` reads a variable of jemalloc. It may have two builds: its own, and a preloaded one
+/// that serves its C code.
 pub fn jemalloc_reader_of(variable: &str, flavours: &[Flavour]) -> (Effect, String) {
-    let Some(jemalloc) = flavours.iter().find(|flavour| flavour.is_jemalloc()) else { return not_here(flavours) };
-    let own = own_variable(*jemalloc);
-    match (jemalloc, variable) {
-        (_, variable) if variable == own => (Effect::Read, "by this program's jemalloc".into()),
-        (Flavour::RustJemalloc { installs: true }, _) => {
-            (Effect::Read, "by this program's jemalloc, to which install! hands it on".into())
+    let jemallocs = || flavours.iter().copied().filter(|flavour| flavour.is_jemalloc());
+    let own = jemallocs().find(|jemalloc| own_variable(*jemalloc) == variable);
+    let installs = || jemallocs().find(|jemalloc| *jemalloc == Flavour::RustJemalloc { installs: true });
+    let told = |jemalloc: Flavour, text: &str| match of_c_alone(jemalloc, flavours) {
+        Some(of_c) => (Effect::Depends, format!("read {of_c}")),
+        None => (Effect::Read, text.to_string()),
+    };
+    match (installs(), own) {
+        (Some(jemalloc), own) if own != Some(jemalloc) => {
+            told(jemalloc, "by this program's jemalloc, to which install! hands it on")
         }
-        _ => (Effect::Ignored, format!("this program's jemalloc reads {own} alone: put the settings there")),
+        (_, Some(jemalloc)) => told(jemalloc, "by this program's jemalloc"),
+        _ if jemallocs().next().is_none() => not_here(flavours),
+        _ => {
+            let own: Vec<&str> = jemallocs().map(own_variable).collect();
+            let own = own.join(" and ");
+            (Effect::Ignored, format!("this program's jemalloc reads {own} alone: put the settings there"))
+        }
     }
+}
+
+/// The remark where a jemalloc serves the program's C code, and the program itself has another allocator.
+fn of_c_alone(jemalloc: Flavour, flavours: &[Flavour]) -> Option<String> {
+    let main = *flavours.first().filter(|main| **main != jemalloc)?;
+    let another = match main.is_jemalloc() {
+        true => format!("another jemalloc, which reads {}", own_variable(main)),
+        false => main.name().to_string(),
+    };
+    Some(format!("by the jemalloc of its C code alone; the program itself allocates from {another}"))
 }
 
 /// The variable that a build of jemalloc reads by itself.
@@ -49,7 +70,8 @@ pub fn own_variable(jemalloc: Flavour) -> &'static str {
 
 /// Who reads a link of jemalloc. `later` is the variable that takes precedence over it.
 pub fn link_reader(link: &str, later: &str, value: &str, subject: Option<&[Flavour]>) -> (Effect, String) {
-    let jemalloc = subject.and_then(|flavours| flavours.iter().find(|flavour| flavour.is_jemalloc()));
+    let all = || subject.into_iter().flatten().copied().filter(|flavour| flavour.is_jemalloc());
+    let jemalloc = all().find(|jemalloc| own_variable(*jemalloc) == later).or(all().next());
     match (subject, jemalloc) {
         _ if value == A_FILE => {
             let text = "jemalloc takes the text of a symbolic link, and this is none: ln -s narenas:1";
@@ -58,9 +80,9 @@ pub fn link_reader(link: &str, later: &str, value: &str, subject: Option<&[Flavo
         (None, _) if link == "/etc/_rjem_malloc.conf" => (Effect::Read, readers(link).into()),
         (None, _) => (Effect::Depends, readers(link).into()),
         (Some(flavours), None) => not_here(flavours),
-        (_, Some(jemalloc)) if own_variable(*jemalloc) != later => (
+        (_, Some(jemalloc)) if own_variable(jemalloc) != later => (
             Effect::Ignored,
-            format!("a link for other builds of jemalloc: this program's reads {}", own_link(*jemalloc)),
+            format!("a link for other builds of jemalloc: this program's reads {}", own_link(jemalloc)),
         ),
         (_, Some(Flavour::RustJemalloc { installs: true })) => (
             Effect::Read,
@@ -68,7 +90,10 @@ pub fn link_reader(link: &str, later: &str, value: &str, subject: Option<&[Flavo
                 "by this program's jemalloc, over the settings in its code, JE_MALLOC_CONF and MALLOC_CONF; {later} wins"
             ),
         ),
-        _ => (Effect::Read, format!("by this program's jemalloc, over the settings in its code; {later} wins")),
+        (Some(flavours), Some(jemalloc)) => match of_c_alone(jemalloc, flavours) {
+            Some(of_c) => (Effect::Depends, format!("read {of_c}; {later} wins")),
+            None => (Effect::Read, format!("by this program's jemalloc, over the settings in its code; {later} wins")),
+        },
     }
 }
 
