@@ -183,6 +183,19 @@ fn each_cell_is_recognised_by_its_symbols() {
     }
 }
 
+#[cfg(feature = "jemalloc")]
+#[test]
+fn a_library_that_was_deleted_while_it_was_mapped_is_still_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let library = folder.path().join("libjemalloc.so.2");
+    std::fs::copy(env!("CARGO_BIN_EXE_preload-jemalloc"), &library).unwrap();
+    let cell = Cell::start(env!("CARGO_BIN_EXE_cell-system").as_ref(), &[("LD_PRELOAD", library.to_str().unwrap())]);
+    std::fs::remove_file(&library).unwrap();
+    let said = flat(&cell.doctor());
+    assert!(said.contains("allocator jemalloc (likely: malloc is bound to "), "{said}");
+    assert!(said.contains("libjemalloc.so.2 (deleted)"), "{said}");
+}
+
 #[test]
 fn each_cell_is_recognised_when_it_is_stripped() {
     let folder = tempfile::tempdir().unwrap();

@@ -103,7 +103,8 @@ fn allocators(page: &mut Page, process: &Process) {
             format!("{} of its threads are jemalloc's: background_thread is on", process.seen.background_threads);
         page.below(&text, Tone::Plain);
     }
-    if let Some(path) = process.maps.files.iter().find(|path| preload_of(path).is_some()) {
+    let mut paths = process.maps.files.iter().map(|file| &file.path);
+    if let Some(path) = paths.find(|path| preload_of(path).is_some()) {
         let settings = match process.variables.get("ALLOCANARY_PRELOAD") {
             Some(settings) => format!("with the settings `{settings}`"),
             None if process.seen.overwritten => "its settings are unknown: the environment is overwritten".to_string(),

@@ -195,6 +195,7 @@ mod tests {
         let found = remarks(&set, Some(&both));
         assert!(found[0].text.starts_with("read by the jemalloc of its C code alone"), "{found:?}");
         assert_eq!(found[0].problems, [""; 0], "they are settings of two allocators");
+        #[cfg(feature = "jemalloc")]
         assert_eq!(remarks(&[("MALLOC_CONF", "narena:1")], Some(&both))[0].problems.len(), 1);
         assert_eq!(of(&[INSTALLED, Flavour::PlainJemalloc]), [Effect::Read; 3]);
         assert_eq!(of(&[Flavour::Mimalloc, Flavour::PlainJemalloc])[1], Effect::Depends);

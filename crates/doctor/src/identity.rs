@@ -14,6 +14,8 @@ pub struct ProgramFile {
     pub path: String,
     /// Its marks.
     pub marks: Signs,
+    /// Whether it could not be read. A package upgrade deletes a library that is mapped. Only its name is known then.
+    pub unread: bool,
 }
 
 /// How certain a finding is.
@@ -21,7 +23,7 @@ pub struct ProgramFile {
 pub enum Sure {
     /// Certain: found by symbols.
     Yes,
-    /// Likely: found by strings, or from the order of the mapped libraries.
+    /// Likely: found by strings, by the name of a library that cannot be read, or from the order of the mapped libraries.
     Likely,
 }
 
@@ -90,7 +92,7 @@ fn replaces(own: &Found) -> bool {
 
 /// An allocator that is linked into the program itself.
 fn linked(program: &ProgramFile, notes: &mut Vec<String>) -> Option<Found> {
-    let ProgramFile { path, marks } = program;
+    let ProgramFile { path, marks, .. } = program;
     if let Some((flavour, symbol)) = by_symbol(marks) {
         let others = ["_rjem_mallctl", "mi_version", "tc_version", "sn_rust_alloc"];
         let others: Vec<&str> = others.into_iter().filter(|other| marks.symbols.contains(other)).collect();
@@ -123,7 +125,7 @@ fn linked(program: &ProgramFile, notes: &mut Vec<String>) -> Option<Found> {
 
 /// The `malloc` that C code is bound to: the program's, else that of the first library with one, the C library last.
 fn bound(program: &ProgramFile, libraries: &[ProgramFile]) -> Found {
-    let ProgramFile { path, marks } = program;
+    let ProgramFile { path, marks, .. } = program;
     if marks.exports.contains("malloc") {
         let is_static = libraries.iter().all(|library| libc_of(library).is_none());
         let (flavour, how, sure) = match by_symbol(marks) {
@@ -140,12 +142,16 @@ fn bound(program: &ProgramFile, libraries: &[ProgramFile]) -> Found {
     }
     let is_libc = |library: &&ProgramFile| libc_of(library).is_some();
     // The loader has a separate malloc for internal use.
-    let is_loader =
-        |library: &ProgramFile| library.path.rsplit('/').next().is_some_and(|name| name.starts_with("ld-linux"));
-    let mut with_malloc = libraries.iter().filter(|library| library.marks.exports.contains("malloc"));
-    let other = with_malloc.find(|library| !is_libc(library) && !is_loader(library));
-    if let Some(library) = other {
-        let (flavour, symbol) = match (preload_of(&library.path), by_symbol(&library.marks)) {
+    let is_loader = |library: &ProgramFile| file_name(&library.path).starts_with("ld-linux");
+    let others = || libraries.iter().filter(|library| !is_libc(library) && !is_loader(library));
+    let has_malloc = |library: &&ProgramFile| library.marks.exports.contains("malloc") || by_name(library).is_some();
+    if let Some(library) = others().find(has_malloc) {
+        let path = &library.path;
+        if let Some(flavour) = by_name(library) {
+            let how = format!("malloc is bound to {path}, which could not be read and is known by its name");
+            return Found { flavour, how, sure: Sure::Likely };
+        }
+        let (flavour, symbol) = match (preload_of(path), by_symbol(&library.marks)) {
             // It passes every call on to glibc.
             (Some("system"), _) => (Flavour::Glibc, "malloc"),
             // It honours the variables that `install!` honours.
@@ -154,13 +160,20 @@ fn bound(program: &ProgramFile, libraries: &[ProgramFile]) -> Found {
             }
             (_, found) => found.unwrap_or((Flavour::Unknown, "malloc")),
         };
-        let how = format!("malloc is bound to {}, which defines {symbol}", library.path);
+        let how = format!("malloc is bound to {path}, which defines {symbol}");
         return Found { flavour, how, sure: Sure::Likely };
     }
     match libraries.iter().find(is_libc) {
         Some(library) => {
             let flavour = libc_of(library).unwrap_or(Flavour::OtherLibc);
-            Found { flavour, how: format!("malloc is bound to {}", library.path), sure: Sure::Yes }
+            let how = format!("malloc is bound to {}", library.path);
+            match others().find(|other| other.unread && file_name(&other.path).contains(".so")) {
+                Some(unread) => {
+                    let how = format!("{how}, unless {} has one, which could not be read: try as root", unread.path);
+                    Found { flavour, how, sure: Sure::Likely }
+                }
+                None => Found { flavour, how, sure: Sure::Yes },
+            }
         }
         None => {
             let glibc = marks.glibc.is_some() || marks.strings.contains("glibc");
@@ -170,15 +183,38 @@ fn bound(program: &ProgramFile, libraries: &[ProgramFile]) -> Found {
     }
 }
 
+/// The allocator of a library that could not be read, by its name.
+fn by_name(library: &ProgramFile) -> Option<Flavour> {
+    let known = [
+        ("jemalloc", Flavour::PlainJemalloc),
+        ("mimalloc", Flavour::Mimalloc),
+        ("tcmalloc", Flavour::Tcmalloc),
+        ("snmalloc", Flavour::Snmalloc),
+    ];
+    let name = file_name(&library.path);
+    match preload_of(&library.path) {
+        _ if !library.unread => None,
+        Some("system") => Some(Flavour::Glibc),
+        Some("jemalloc") => Some(Flavour::RustJemalloc { installs: true }),
+        _ => known.into_iter().find(|(word, _)| name.contains(word)).map(|(_, flavour)| flavour),
+    }
+}
+
+/// The last part of a path of `/proc/<pid>/maps`, which says of a deleted file that it is.
+fn file_name(path: &str) -> &str {
+    let path = path.strip_suffix(" (deleted)").unwrap_or(path);
+    path.rsplit('/').next().unwrap_or_default()
+}
+
 /// The allocator of one of our preloads, by the name of its file.
 pub fn preload_of(path: &str) -> Option<&str> {
-    let name = path.rsplit('/').next()?.strip_prefix("preload-")?;
+    let name = file_name(path).strip_prefix("preload-")?;
     ["system", "jemalloc", "mimalloc"].into_iter().find(|known| *known == name)
 }
 
 /// Which C library a file is, if any.
 fn libc_of(library: &ProgramFile) -> Option<Flavour> {
-    let name = library.path.rsplit('/').next().unwrap_or_default();
+    let name = file_name(&library.path);
     if name.starts_with("libc.so.6") || name.starts_with("libc-2.") {
         Some(Flavour::Glibc)
     } else {

@@ -68,13 +68,22 @@ pub struct Memory {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Maps {
     /// Programs and libraries, in the order in which they were mapped.
-    pub files: Vec<String>,
+    pub files: Vec<MappedFile>,
     /// The size of `[heap]`, which sbrk grows.
     pub heap: u64,
     /// Writable mappings without a file: their number and size.
     pub anonymous: (usize, u64),
     /// Reserved address space without access: the number of mappings and their size.
     pub reserved: (usize, u64),
+}
+
+/// A program or library that a process has mapped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MappedFile {
+    /// Its path. The kernel adds ` (deleted)` if there is no such file any more.
+    pub path: String,
+    /// The name of the mapping in `/proc/<pid>/map_files`.
+    pub mapping: String,
 }
 
 impl Process {
@@ -92,15 +101,17 @@ impl Process {
         let program = fs::read_link(&link).map_err(|error| unreadable(pid, &link, &error))?;
         let program = program.to_string_lossy().into_owned();
         let marks_of_program = look_into(&link).map_err(|error| unreadable(pid, &link, &error))?;
-        let program = ProgramFile { path: program, marks: marks_of_program };
-        // Paths are relative to the process's own mounts.
-        let library = |path: &String| {
-            let inside = root.join("root").join(path.trim_start_matches('/'));
-            let marks = look_into(&inside).or_else(|_| look_into(Path::new(path))).unwrap_or_default();
-            ProgramFile { path: path.clone(), marks }
+        let program = ProgramFile { path: program, marks: marks_of_program, unread: false };
+        let library = |file: &MappedFile| {
+            // The mapping leads to the file even if it was deleted, but only for root. Paths are relative to the process's
+            // own mounts.
+            let inside = root.join("root").join(file.path.trim_start_matches('/'));
+            let ways = [root.join("map_files").join(&file.mapping), inside, PathBuf::from(&file.path)];
+            let marks = ways.iter().find_map(|way| look_into(way).ok());
+            ProgramFile { path: file.path.clone(), unread: marks.is_none(), marks: marks.unwrap_or_default() }
         };
         let libraries: Vec<ProgramFile> =
-            maps.files.iter().filter(|path| **path != program.path).map(library).collect();
+            maps.files.iter().filter(|file| file.path != program.path).map(library).collect();
         let rollup = fs::read(root.join("smaps_rollup")).unwrap_or_default();
         let environ = read("environ")?;
         let parts = Mappings::read(&format!("/proc/{pid}/smaps")).ok().filter(|parts| parts.rss() > 0);
@@ -217,8 +228,11 @@ impl Maps {
             match path {
                 "[heap]" => maps.heap += size,
                 path if path.starts_with('/') => {
-                    let seen = maps.files.iter().any(|file| file == path);
-                    maps.files.extend((access.contains('x') && !seen).then(|| path.to_string()));
+                    let seen = maps.files.iter().any(|file| file.path == path);
+                    // The names in map_files have no zeros in front, as the ranges in maps do.
+                    let (start, end) = ends.unwrap_or_default();
+                    let file = || MappedFile { path: path.to_string(), mapping: format!("{start:x}-{end:x}") };
+                    maps.files.extend((access.contains('x') && !seen).then(file));
                 }
                 path if path.is_empty() || path.starts_with("[anon") => {
                     let kind = match access.as_bytes() {
@@ -242,7 +256,7 @@ mod tests {
     #[test]
     fn mappings_are_told_apart() {
         let maps = Maps::parse(
-            "55d0c0000000-55d0c0001000 r-xp 00000000 08:01 42 /usr/bin/my server\n\
+            "00400000-00401000 r-xp 00000000 08:01 42 /usr/bin/my server\n\
              55d0c1000000-55d0c1021000 rw-p 00000000 00:00 0                          [heap]\n\
              7f0000000000-7f0000021000 rw-p 00000000 00:00 0 \n\
              7f0000021000-7f0004000000 ---p 00000000 00:00 0 \n\
@@ -251,7 +265,9 @@ mod tests {
              7f2000001000-7f2000002000 r--p 00001000 08:01 43 /lib/libc.so.6\n\
              7ffc00000000-7ffc00021000 rw-p 00000000 00:00 0                          [stack]\n",
         );
-        assert_eq!(maps.files, ["/usr/bin/my server", "/lib/libc.so.6"]);
+        let files: Vec<(&str, &str)> = maps.files.iter().map(|file| (&*file.path, &*file.mapping)).collect();
+        let libc = ("/lib/libc.so.6", "7f2000000000-7f2000001000");
+        assert_eq!(files, [("/usr/bin/my server", "400000-401000"), libc]);
         assert_eq!((maps.heap, maps.anonymous, maps.reserved), (0x21000, (2, 0x22000), (1, 0x3fdf000)));
     }
 

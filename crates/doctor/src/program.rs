@@ -45,7 +45,7 @@ impl Program {
         let Some(found) = marks(&file).map_err(about)? else {
             return Err(format!("{shown}: wanted an ELF program, found another kind of file"));
         };
-        let part = ProgramFile { path: shown.clone(), marks: found };
+        let part = ProgramFile { path: shown.clone(), marks: found, unread: false };
         let libraries = shape.loader.as_deref().map_or_else(Vec::new, |loader| libraries(loader, &runs));
         let identity = Identity::of(&part, &libraries);
         let (own, how) = (identity.main.flavour, identity.main.how.clone());
@@ -188,7 +188,7 @@ fn libraries(loader: &Path, program: &Path) -> Vec<ProgramFile> {
     });
     let part = |path: &str| {
         let marks = marks(&File::open(path).ok()?).ok()??;
-        Some(ProgramFile { path: path.to_string(), marks })
+        Some(ProgramFile { path: path.to_string(), marks, unread: false })
     };
     paths.filter_map(part).collect()
 }

@@ -10,7 +10,12 @@ fn part(path: &str, symbols: &[&'static str], exports: &[&'static str], strings:
         has_symbols: !symbols.is_empty(),
         ..Signs::default()
     };
-    ProgramFile { path: path.into(), marks }
+    ProgramFile { path: path.into(), marks, unread: false }
+}
+
+/// A library that was replaced while it was mapped, and cannot be read.
+fn deleted(path: &str) -> ProgramFile {
+    ProgramFile { path: format!("{path} (deleted)"), marks: Signs::default(), unread: true }
 }
 
 fn libc() -> ProgramFile {
@@ -46,6 +51,29 @@ fn what_malloc_is_bound_to_counts_and_not_what_is_mapped() {
     let identity = Identity::of(&part("/a", &["mi_version"], &["malloc"], &[]), &[jemalloc, libc()]);
     assert_eq!((identity.main.flavour, &identity.c), (Flavour::Mimalloc, &None));
     assert!(identity.notes[0].contains("malloc is not bound to it"), "{:?}", identity.notes);
+}
+
+#[test]
+fn a_deleted_library_that_cannot_be_read_is_known_by_its_name_or_lowers_the_certainty() {
+    let found = |library: &str| of(part("/a", &[], &[], &[]), &[deleted(library), libc()]);
+    for (library, flavour) in [
+        ("/lib/libjemalloc.so.2", Flavour::PlainJemalloc),
+        ("/lib/libmimalloc.so.3.0", Flavour::Mimalloc),
+        ("/lib/libtcmalloc_minimal.so.4", Flavour::Tcmalloc),
+        ("/lib/libsnmallocshim.so", Flavour::Snmalloc),
+        ("/opt/preload-jemalloc", Flavour::RustJemalloc { installs: true }),
+        ("/opt/preload-mimalloc", Flavour::Mimalloc),
+        ("/opt/preload-system", Flavour::Glibc),
+        ("/lib/libz.so.1", Flavour::Glibc),
+    ] {
+        assert_eq!(found(library), (flavour, None, Sure::Likely), "{library}");
+    }
+    let other = Identity::of(&part("/a", &[], &[], &[]), &[libc(), deleted("/lib/libz.so.1")]);
+    assert!(other.main.how.contains("unless /lib/libz.so.1 (deleted) has one, which could not be read"), "{other:?}");
+    // An upgrade of the C library itself leaves no doubt, and what is no library has no malloc.
+    let all = ["/lib/libc.so.6", "/lib/ld-linux-x86-64.so.2", "/memfd:doublemapper"].map(deleted);
+    assert_eq!(of(part("/a", &[], &[], &[]), &all), (Flavour::Glibc, None, Sure::Yes));
+    assert_eq!(super::libc(&part("/a", &[], &[], &[]), &all), "libc.so.6 (deleted)");
 }
 
 #[test]
