@@ -16,8 +16,10 @@ use allocanary_study::run::Target;
 pub struct Earlier {
     /// Cells with a successful row.
     done: BTreeSet<String>,
-    /// Cells with failed rows only, each with the time of the last failure.
-    failed: BTreeMap<String, u64>,
+    /// Cells with failed rows only, each with the time of the last failure and the host on which its study began.
+    failed: BTreeMap<String, (u64, String)>,
+    /// The host on which the study began: that of the first row.
+    began_on: Option<String>,
 }
 
 impl Earlier {
@@ -47,11 +49,12 @@ impl Earlier {
 
     /// Adds a row.
     pub fn add(&mut self, sample: &Sample, identity: String) {
+        self.began_on.get_or_insert_with(|| sample.origin().to_string());
         if sample.error.is_none() {
             self.failed.remove(&identity);
             self.done.insert(identity);
         } else if !self.done.contains(&identity) {
-            self.failed.insert(identity, sample.started_ms);
+            self.failed.insert(identity, (sample.started_ms, sample.origin().to_string()));
         }
     }
 
@@ -60,9 +63,16 @@ impl Earlier {
         self.done.contains(&cell.identity())
     }
 
-    /// The sample, with the failure that it replaces if its cell was tried before.
+    /// The sample, with the failure that it replaces if its cell was tried before, and with the host on which its study
+    /// began if that was another one.
     pub fn marked(&self, sample: &Sample) -> Sample {
-        Sample { replaces: self.failed.get(&sample.cell.identity()).copied(), ..sample.clone() }
+        let failed = self.failed.get(&sample.cell.identity());
+        let began_on = failed.map(|(_, host)| host).or(self.began_on.as_ref());
+        Sample {
+            replaces: failed.map(|(started_ms, _)| *started_ms),
+            began_on: began_on.filter(|host| **host != sample.provenance.host.name).cloned(),
+            ..sample.clone()
+        }
     }
 }
 

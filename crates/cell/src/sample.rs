@@ -36,6 +36,10 @@ pub struct Sample {
     /// `started_ms` of an earlier row in which this cell failed. This row replaces that one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaces: Option<u64>,
+    /// The name of the host on which its study began, if it was resumed on another one: a container has a new name after
+    /// each start. For a row that replaces another, it is that row's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began_on: Option<String>,
     /// The build and the host.
     pub provenance: Provenance,
     /// Other work of the machine meanwhile; `None` in rows of commands that did not record it.
@@ -47,6 +51,13 @@ pub struct Sample {
     /// The command that measured, as it was typed; `None` in rows of commands that did not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
+}
+
+impl Sample {
+    /// The name of the host on which its study began.
+    pub fn origin(&self) -> &str {
+        self.began_on.as_deref().unwrap_or(&self.provenance.host.name)
+    }
 }
 
 /// What a cell measured.

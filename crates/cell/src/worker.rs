@@ -133,6 +133,7 @@ fn run(worker: &Worker, mut board: Board, cell: Cell) -> Sample {
         wall_us: 0,
         started_ms: 0,
         replaces: None,
+        began_on: None,
         provenance: Provenance { build: (worker.build)(), ..Provenance::here() },
         load: None,
         planned: None,

@@ -120,6 +120,7 @@ fn empty(cell: &Cell, provenance: &Provenance) -> Sample {
         wall_us: 0,
         started_ms: 0,
         replaces: None,
+        began_on: None,
         provenance: provenance.clone(),
         load: None,
         planned: None,

@@ -90,7 +90,7 @@ pub struct Fold {
     progress: BTreeMap<(Option<String>, String), Completion>,
 }
 
-/// The progress of a study on a host.
+/// The progress of a study that began on a host.
 #[derive(Debug, Default)]
 struct Completion {
     planned: usize,
@@ -120,7 +120,7 @@ impl Fold {
         if let Some(command) = sample.command.as_ref().filter(|command| !self.commands.contains(*command)) {
             self.commands.insert(command.clone());
         }
-        let progress = (sample.cell.study.clone(), sample.provenance.host.name.clone());
+        let progress = (sample.cell.study.clone(), sample.origin().to_string());
         let progress = self.progress.entry(progress).or_default();
         progress.planned = progress.planned.max(sample.planned.unwrap_or(0) as usize);
         // The identity that a resumed study uses: a place shifts when a candidate is added.

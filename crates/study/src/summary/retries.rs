@@ -42,9 +42,46 @@ impl<T> Retries<T> {
     }
 }
 
-/// A hash that names one run of a cell by its start time and host. It is short, because each row may need one.
+/// A hash that names one run of a cell by its start time, and by the host on which its study began: the retry may run in
+/// another container. It is short, because each row may need one.
 fn name(sample: &Sample, started_ms: u64) -> u64 {
     let mut hasher = DefaultHasher::new();
-    (sample.cell.identity(), &sample.provenance.host.name, started_ms).hash(&mut hasher);
+    (sample.cell.identity(), sample.origin(), started_ms).hash(&mut hasher);
     hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use allocanary_cell::sample::{Failure, FailureKind};
+
+    fn failure(host: &str, started_ms: u64) -> Sample {
+        let rows = include_str!("../../../../tests/golden/sample-v1.jsonl");
+        let mut row: Sample = serde_json::from_str(rows.lines().next().unwrap()).unwrap();
+        row.answer = None;
+        row.error = Some(Failure { kind: FailureKind::Late, text: "late".into() });
+        row.provenance.host.name = host.into();
+        row.started_ms = started_ms;
+        row
+    }
+
+    #[test]
+    fn a_retry_on_another_host_replaces_the_failure_of_its_study_and_of_no_other() {
+        let retry = Sample { replaces: Some(7), began_on: Some("pod-1".into()), ..failure("pod-2", 9) };
+        let mut retries = Retries::default();
+        retries.keep(&failure("pod-1", 7), "ours");
+        retries.keep(&failure("other", 7), "another machine's, in the same millisecond");
+        assert_eq!(retries.replaced_by(&retry), Some("ours"));
+        assert_eq!(retries.replaced_by(&Sample { replaces: Some(7), ..failure("pod-2", 9) }), None);
+        // In the other order.
+        let mut retries = Retries::<()>::default();
+        assert_eq!(retries.replaced_by(&retry), None);
+        let replaced =
+            [("pod-1", 7), ("other", 7), ("pod-1", 8)].map(|(host, at)| retries.is_replaced(&failure(host, at)));
+        assert_eq!(replaced, [true, false, false]);
+        // The retry failed too, in its turn, and is replaced from a third.
+        retries.keep(&retry, ());
+        let again = Sample { replaces: Some(9), began_on: Some("pod-1".into()), ..failure("pod-3", 11) };
+        assert_eq!(retries.replaced_by(&again), Some(()));
+    }
 }
