@@ -283,3 +283,21 @@ fn the_price_has_intervals_and_verdicts() {
     let page = run(&folder, "report old.jsonl --format html").out;
     assert!(page.contains("The price at 16 threads, against <code>system</code>"), "{page}");
 }
+
+#[test]
+fn candidates_that_did_not_alternate_are_named_beside_their_verdicts() {
+    let folder = pair(|row| {
+        row.started_ms += if row.cell.candidate == "jemalloc" { 86_400_000 } else { 0 };
+        true
+    });
+    let said = "system and jemalloc were measured one after the other and not in turns";
+    let found = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ").matches(said).count();
+    assert_eq!(found(&run(&folder, "report new.jsonl").out), 2, "below the tables and in the answer");
+    assert_eq!(found(&run(&folder, "report new.jsonl --format markdown").out), 1);
+    assert_eq!(found(&run(&folder, "report new.jsonl --format html").out), 1);
+    assert_eq!(found(&run(&folder, "report old.jsonl").out), 0, "they took turns");
+    let few: Vec<Sample> =
+        samples(&folder.path().join("new.jsonl")).into_iter().filter(|row| row.cell.repeat < 4).collect();
+    write(folder.path(), "few.jsonl", &few);
+    assert_eq!(found(&run(&folder, "report few.jsonl").out), 0, "there is no verdict");
+}

@@ -17,7 +17,7 @@ pub fn sentences(findings: &Findings) -> Vec<String> {
             let Some(answer) = of(panel, metric_of(section)) else { continue };
             all.push(if several { format!("{}, {answer}", panel.title) } else { capital(&answer) });
         }
-        all.extend(words::unfinished(section));
+        all.extend(words::remarks(section));
     }
     all
 }

@@ -27,8 +27,8 @@ fn render(findings: &Findings, _look: &Look) -> String {
                 out.push_str(&format!("```\n{}\n```\n\n", lines.join("\n")));
             }
         }
-        if let Some(unfinished) = words::unfinished(section) {
-            out.push_str(&format!("{}\n\n", escaped(&unfinished)));
+        for remark in words::remarks(section) {
+            out.push_str(&format!("{}\n\n", escaped(&remark)));
         }
         let published = figures::published(section);
         if !published.is_empty() {

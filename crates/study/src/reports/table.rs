@@ -51,8 +51,8 @@ fn render(findings: &Findings, look: &Look) -> String {
             }
             out.push('\n');
         }
-        if let Some(unfinished) = words::unfinished(section) {
-            out.push_str(&format!("{}\n\n", paint(&wrapped(&unfinished, look), Color::Red, look)));
+        for remark in words::remarks(section) {
+            out.push_str(&format!("{}\n\n", paint(&wrapped(&remark, look), Color::Red, look)));
         }
         let published = figures::published(section);
         if !published.is_empty() {

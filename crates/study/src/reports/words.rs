@@ -196,7 +196,7 @@ pub fn settled(panel: &Panel, column: usize) -> Option<String> {
 }
 
 /// The remark next to the verdicts of a study that was interrupted, or ended by its budget.
-pub fn unfinished(section: &Section) -> Option<String> {
+fn unfinished(section: &Section) -> Option<String> {
     let several = section.unfinished.len() > 1;
     let part = |(host, rows, planned): &(String, usize, usize)| {
         let host = if several { format!(" on {host}") } else { String::new() };
@@ -204,6 +204,31 @@ pub fn unfinished(section: &Section) -> Option<String> {
     };
     let parts: Vec<String> = section.unfinished.iter().map(part).collect();
     (!parts.is_empty()).then(|| format!("The study is not finished: {}.", parts.join(", ")))
+}
+
+/// The remarks next to the verdicts of a study.
+pub fn remarks(section: &Section) -> Vec<String> {
+    unfinished(section).into_iter().chain(apart(section)).collect()
+}
+
+/// The remark on candidates whose repeats did not alternate. Memory can be compared all the same.
+fn apart(section: &Section) -> Option<String> {
+    let mut pairs: Vec<String> = Vec::new();
+    for panel in &section.panels {
+        for line in &panel.apart {
+            let pair = format!("{} and {}", panel.lines[0].candidate, panel.lines[*line].candidate);
+            if !pairs.contains(&pair) {
+                pairs.push(pair);
+            }
+        }
+    }
+    (!pairs.is_empty()).then(|| {
+        format!(
+            "{} were measured one after the other and not in turns: the state of the machine may explain what differs between \
+             them in time (throughput, latency, processor time). To compare that, measure them together, in a new study.",
+            pairs.join(", ")
+        )
+    })
 }
 
 /// Lines about the origin of the numbers.

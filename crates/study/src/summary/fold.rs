@@ -43,6 +43,8 @@ pub struct Group {
     pub over_time: Vec<OverTime>,
     /// The variables that a program got.
     pub environment: BTreeMap<String, String>,
+    /// When the first and the last repeat that did not fail started, in milliseconds since 1970.
+    pub started_ms: Option<(u64, u64)>,
     /// Repeats that failed.
     pub failed: usize,
     /// The lowest place of its cells in their studies.
@@ -55,6 +57,12 @@ impl Group {
     /// The values of the metric of that name.
     pub fn values_of(&self, metric: &str) -> &[f64] {
         self.values.get(super::metric_index(metric)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether every repeat of one started before every repeat of the other: they did not alternate.
+    pub fn is_apart_from(&self, other: &Group) -> bool {
+        let spans = self.started_ms.zip(other.started_ms);
+        spans.is_some_and(|(own, other)| own.1 < other.0 || other.1 < own.0)
     }
 }
 
@@ -97,6 +105,14 @@ struct Completion {
     cells: HashSet<u64>,
 }
 
+/// Widens the time from the first start to the last by a start; 0 is an unknown one.
+fn widen(span: &mut Option<(u64, u64)>, started_ms: u64) {
+    if started_ms > 0 {
+        let (first, last) = span.unwrap_or((u64::MAX, 0));
+        *span = Some((first.min(started_ms), last.max(started_ms)));
+    }
+}
+
 impl Fold {
     /// Adds a row, once. A row that is equal in every figure and every time stamp is a duplicate: its file was named
     /// twice, or was joined from others. A failure whose cell was tried again does not count.
@@ -113,10 +129,7 @@ impl Fold {
         }
         self.rows += 1;
         self.noise.add(sample);
-        if sample.started_ms > 0 {
-            let (first, last) = self.started_ms.unwrap_or((u64::MAX, 0));
-            self.started_ms = Some((first.min(sample.started_ms), last.max(sample.started_ms)));
-        }
+        widen(&mut self.started_ms, sample.started_ms);
         if let Some(command) = sample.command.as_ref().filter(|command| !self.commands.contains(*command)) {
             self.commands.insert(command.clone());
         }
@@ -162,6 +175,7 @@ impl Fold {
                 self.retries.keep(sample, (key, failure));
             }
             None => {
+                widen(&mut group.started_ms, sample.started_ms);
                 for (values, metric) in group.values.iter_mut().zip(ALL) {
                     values.extend(metric.of(sample));
                 }

@@ -71,6 +71,8 @@ pub struct Panel {
     pub comparisons: Vec<(usize, usize, Comparison)>,
     /// The same comparisons in each metric of its study, and in the metrics of [`PRICE`].
     pub in_metrics: BTreeMap<&'static str, Vec<(usize, usize, Comparison)>>,
+    /// The lines with verdicts whose repeats did not alternate with those of the first line.
+    pub apart: Vec<usize>,
 }
 
 impl Panel {

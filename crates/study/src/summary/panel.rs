@@ -7,7 +7,9 @@ use std::sync::Arc;
 use super::anatomy;
 use super::conditions::{Conditions, differing};
 use super::fold::{Fold, Group, Key};
-use super::{Axis, Estimate, Line, MARGIN, METRICS, Metric, PRICE, Panel, Point, compare_groups, metric_index};
+use super::{
+    Axis, Estimate, LEAST_SAMPLES, Line, MARGIN, METRICS, Metric, PRICE, Panel, Point, compare_groups, metric_index,
+};
 use allocanary_cell::program::OverTime;
 
 /// What all groups of a panel have in common, apart from columns and lines.
@@ -98,6 +100,12 @@ pub fn panel(wanted: &PanelKey, fold: &Fold, metrics: &[&'static Metric]) -> Pan
     let price = PRICE.map(|name| &METRICS[metric_index(name)]);
     let in_metrics = metrics.iter().copied().chain(price).map(|metric| (metric.name, compared(metric))).collect();
 
+    // Below that number there are no verdicts, and a single repeat cannot alternate.
+    let is_judged = |group: &Group| group.values.iter().any(|values| values.len() >= LEAST_SAMPLES);
+    let is_apart = |(one, other): (&Group, &Group)| is_judged(one) && is_judged(other) && one.is_apart_from(other);
+    let mut apart: Vec<usize> = pairs.iter().filter(|(.., pair)| is_apart(*pair)).map(|(line, ..)| *line).collect();
+    apart.dedup();
+
     let mut title = wanted.workload.clone();
     if let Some(threads) = wanted.threads {
         title.push_str(&format!(", {threads} threads"));
@@ -108,7 +116,7 @@ pub fn panel(wanted: &PanelKey, fold: &Fold, metrics: &[&'static Metric]) -> Pan
         let named = at.and_then(|at| differing(&hosts).into_iter().nth(at)).unwrap_or_default();
         title.push_str(&format!(", on hosts with {named}"));
     }
-    Panel { title, axis: wanted.axis, columns, lines, comparisons, in_metrics }
+    Panel { title, axis: wanted.axis, columns, lines, comparisons, in_metrics, apart }
 }
 
 fn point(group: &Group) -> Point {

@@ -12,13 +12,13 @@ pub fn head(place: usize, section: &Section, several: bool) -> String {
     let heading =
         if several && !heading.is_empty() { format!("<h2>{}</h2>\n", escaped(&heading)) } else { String::new() };
     let (table, published) = (table(section), published(section));
-    let unfinished =
-        words::unfinished(section).map_or(String::new(), |text| format!("<p><b>{}</b></p>\n", escaped(&text)));
-    if [&heading, &table, &published, &unfinished].iter().all(|part| part.is_empty()) {
+    let remarks = words::remarks(section).into_iter();
+    let remarks: String = remarks.map(|text| format!("<p><b>{}</b></p>\n", escaped(&text))).collect();
+    if [&heading, &table, &published, &remarks].iter().all(|part| part.is_empty()) {
         return String::new();
     }
     let paste = paste(section);
-    format!("<section id=\"study-{place}\">\n{heading}{unfinished}{table}{paste}{published}</section>\n")
+    format!("<section id=\"study-{place}\">\n{heading}{remarks}{table}{paste}{published}</section>\n")
 }
 
 fn table(section: &Section) -> String {
