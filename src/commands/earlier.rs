@@ -23,11 +23,13 @@ pub struct Earlier {
 }
 
 impl Earlier {
-    /// Reads the rows of the target; nothing if there are none, or if they cannot be read again.
+    /// Reads the rows of the target; nothing if there are none, or if they cannot be read again. `builds` are those of
+    /// the user's files as they are now.
     pub fn read<'a>(
         target: &Target,
         planned: impl Iterator<Item = &'a Cell> + Clone,
         cells: &[Description],
+        builds: &BTreeMap<String, String>,
     ) -> Result<Earlier> {
         let mut earlier = Earlier::default();
         let Some(path) = target.rows() else { return Ok(earlier) };
@@ -36,8 +38,9 @@ impl Earlier {
         rows::read(&[path], |sample| {
             let identity = sample.cell.identity();
             if problem.is_none() {
-                problem =
-                    other_study(&sample, plan.contains(&identity), planned.clone()).or(other_build(&sample, cells));
+                problem = other_study(&sample, plan.contains(&identity), planned.clone())
+                    .or_else(|| other_build(&sample, cells))
+                    .or_else(|| other_file(&sample, builds));
             }
             earlier.add(&sample, identity);
         })?;
@@ -113,4 +116,18 @@ fn other_build(sample: &Sample, cells: &[Description]) -> Option<String> {
         "has rows of another build: wanted {wanted}, found {}: finish it with that build, or {INSTEAD}",
         show(found)
     ))
+}
+
+/// The error for a row of another build of the user's program, or of a library that its candidate names. Rows of earlier
+/// versions do not tell.
+fn other_file(sample: &Sample, builds: &BTreeMap<String, String>) -> Option<String> {
+    let earlier = &sample.answer.as_ref()?.builds;
+    let differs = |(name, found): (&String, &String)| {
+        let wanted = builds.get(name).filter(|wanted| *wanted != found)?;
+        Some(format!(
+            "has rows of another build of {name}: wanted {wanted}, found {found}: finish it with that build, or name another \
+             --out; `allocanary report` shows both, each by itself"
+        ))
+    };
+    earlier.iter().find_map(differs)
 }

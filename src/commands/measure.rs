@@ -195,7 +195,10 @@ impl Measurement<'_> {
         let mut store = Store::open(&self.target, self.resume)?;
         let planned = studies.iter().flat_map(|(_, planned)| planned);
         let earlier = match self.resume {
-            true => kept::compare(&self.target, self.group).and(Earlier::read(&self.target, planned, &cells))?,
+            true => {
+                let builds = self.launcher.map(|launcher| launcher.builds(planned.clone())).unwrap_or_default();
+                kept::compare(&self.target, self.group).and(Earlier::read(&self.target, planned, &cells, &builds))?
+            }
             false => Earlier::default(),
         };
         kept::keep(&self.target, self.group)?;

@@ -9,7 +9,7 @@ use allocanary_cell::workload::Phase;
 use allocanary_study::StudyFile;
 use tempfile::tempdir;
 
-use super::support::{Ran, allocanary, command, samples, words};
+use super::support::{Ran, allocanary, command, samples, script, words};
 
 /// Runs a program; the rows go to `out`.
 pub fn run(folder: &Path, flags: &str, program: &[&str]) -> Ran {
@@ -167,6 +167,53 @@ fn another_library_is_preloaded_and_its_settings_are_unproven() {
     assert_eq!(other.output.as_ref().unwrap().bytes, "said 7\n".len() as u64);
     let own = rows.iter().find(|row| row.cell.candidate == "own:arena_max=1").unwrap().answer.as_ref().unwrap();
     assert!(own.unproven.contains_key("arena_max") && own.environment.contains_key("GLIBC_TUNABLES"));
+}
+
+#[test]
+fn two_builds_of_a_program_are_two_and_only_one_is_resumed() {
+    let folder = tempdir().unwrap();
+    let build = |text: &str| script(&folder.path().join("app"), &format!("#!/bin/sh\n{text}\n"));
+    build("sleep 0.1");
+    let ran = run(folder.path(), "--repeats 1 --candidates own jemalloc", &["./app"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let again = "run --resume --out out --repeats 2";
+    let ran = allocanary(folder.path(), words(again));
+    assert_eq!((ran.code, samples(&folder.path().join("out")).len()), (Some(0), 4), "{ran:?}");
+
+    build("sleep 0.2");
+    let ran = allocanary(folder.path(), words(&again.replace('2', "3")));
+    assert_eq!((ran.code, samples(&folder.path().join("out")).len()), (Some(2), 4), "{ran:?}");
+    let id = |out: &str| samples(&folder.path().join(out))[0].answer.as_ref().unwrap().builds["./app"].clone();
+    fs::rename(folder.path().join("out"), folder.path().join("old")).unwrap();
+    let other = run(folder.path(), "--repeats 1 --candidates own jemalloc", &["./app"]);
+    assert_eq!(other.code, Some(0), "{other:?}");
+    let (old, new) = (id("old"), id("out"));
+    assert!(
+        ran.err.contains(&format!("has rows of another build of ./app: wanted {new}, found {old}: ")),
+        "{}",
+        ran.err
+    );
+
+    let csv = allocanary(folder.path(), words("report old out --format csv")).out;
+    for (id, n) in [(&old, 2), (&new, 1)] {
+        let version = format!("glibc's malloc, build {id}");
+        let line = format!("./app,\"own ({version})\",\"{version}\",program,0,wall,ns,{n},");
+        assert!(csv.contains(&line), "{line} in {csv}");
+    }
+    let compared = allocanary(folder.path(), words("compare old out --metrics wall"));
+    assert!(compared.code == Some(0) && compared.out.contains(&format!("build {old} in the old, ")), "{compared:?}");
+
+    // Rows of commands that did not look at the program.
+    let path = folder.path().join("out/samples.jsonl");
+    let mut rows = samples(&path);
+    rows.iter_mut().for_each(|row| row.answer.as_mut().unwrap().builds.clear());
+    let lines: Vec<String> = rows.iter().map(|row| serde_json::to_string(row).unwrap() + "\n").collect();
+    assert!(lines.iter().all(|line| !line.contains("builds")));
+    fs::write(&path, lines.concat()).unwrap();
+    let csv = allocanary(folder.path(), words("report out --format csv")).out;
+    assert!(csv.contains(",own,glibc's malloc,program,"), "{csv}");
+    let ran = allocanary(folder.path(), words(again));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
 }
 
 /// What the user's environment says to our libraries belongs to the program as it comes, and to that alone.

@@ -105,9 +105,23 @@ pub struct Answer {
     /// What a program wrote to its standard output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Output>,
+    /// The builds of the user's files: of the program, and of a library that the candidate names by its path. Each is a
+    /// short identity by the name that the user gave. Rows of earlier versions do not have them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub builds: BTreeMap<String, String>,
 }
 
 impl Answer {
+    /// The version of the allocator, with the builds of the user's files. Rows that differ in it are never pooled.
+    pub fn version_and_builds(&self) -> String {
+        let builds: Vec<&str> = self.builds.values().map(String::as_str).collect();
+        match (self.version.is_empty(), builds.is_empty()) {
+            (_, true) => self.version.clone(),
+            (true, false) => format!("build {}", builds.join(" and ")),
+            (false, false) => format!("{}, build {}", self.version, builds.join(" and ")),
+        }
+    }
+
     /// The value of a reading at a phase. If the phase occurs more than once, the last one counts.
     pub fn reading(&self, name: &str, phase: Phase) -> Option<u64> {
         let at = self.phases.iter().rposition(|marked| *marked == phase)?;

@@ -34,6 +34,7 @@ impl Started {
     /// A program that was not run yet.
     pub fn new(looked: &Looked, candidates: Vec<Description>, libraries: BTreeMap<String, PathBuf>) -> Started {
         let mut started = Started::bare();
+        started.launcher.executable = Some(looked.path.clone());
         started.launcher.own_version = looked.own.name().to_string();
         (started.launcher.libraries, started.launcher.candidates) = (libraries, candidates);
         started
@@ -45,6 +46,7 @@ impl Started {
         let launcher = Launcher {
             libraries: BTreeMap::new(),
             candidates: Vec::new(),
+            executable: None,
             own_version: String::new(),
             folder: place.join("cells"),
             work: place.clone(),

@@ -13,7 +13,7 @@ use super::retries::Retries;
 use allocanary_cell::Cell;
 use allocanary_cell::program::OverTime;
 use allocanary_cell::provenance::Provenance;
-use allocanary_cell::sample::Sample;
+use allocanary_cell::sample::{Answer, Sample};
 
 /// What all repeats of a cell have in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,7 +30,7 @@ pub struct Key {
     pub cores: Option<u32>,
     /// The kind of host. Different kinds are never pooled.
     pub host: Arc<Conditions>,
-    /// The version of the allocator; empty if no row of the group has it.
+    /// The version of the allocator, with the builds of the user's files; empty if no row of the group has it.
     pub version: String,
 }
 
@@ -149,7 +149,7 @@ impl Fold {
             threads: cell.threads,
             cores: cell.cores,
             host: self.host(sample),
-            version: sample.answer.as_ref().map_or(String::new(), |answer| answer.version.clone()),
+            version: sample.answer.as_ref().map_or(String::new(), Answer::version_and_builds),
         };
         let group = self.groups.entry(key.clone()).or_insert_with(|| Group {
             values: vec![Vec::new(); ALL.len()],

@@ -124,7 +124,7 @@ impl Axis {
 pub struct Line {
     /// The candidate in the study's notation.
     pub candidate: String,
-    /// The allocator's version.
+    /// The allocator's version, with the builds of the user's files.
     pub version: String,
     /// The results at each column.
     pub points: Vec<Option<Point>>,

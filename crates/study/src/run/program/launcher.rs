@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use super::around::signal_number;
+use super::build::build_of;
 use super::{ContainerLimits, Ran, Ready, RunContext, Wanted, fail, proof};
 use allocanary_cell::Cell;
 use allocanary_cell::description::Description;
@@ -36,6 +37,8 @@ pub struct Launcher {
     pub libraries: BTreeMap<String, PathBuf>,
     /// The candidates as descriptions: their tables of settings, and how these reach them.
     pub candidates: Vec<Description>,
+    /// The program's file; `None` if it is not known, and its build is not told then.
+    pub executable: Option<PathBuf>,
     /// The version of the program's own allocator, as far as it is known.
     pub own_version: String,
     /// The folder with a folder for the files of each run.
@@ -69,6 +72,18 @@ impl Launcher {
         (ran.map(|ran| ran.answer), started.elapsed())
     }
 
+    /// The builds of the user's files in `cells`, by the names that the user gave: of the program, and of libraries that
+    /// candidates name by their paths.
+    pub fn builds<'a>(&self, cells: impl Iterator<Item = &'a Cell>) -> BTreeMap<String, String> {
+        let files = |cell: &Cell| {
+            let name = cell.program.as_ref().and_then(|program| program.command.first().cloned());
+            let library = library_of(cell).map(|path| (path.display().to_string(), path));
+            name.zip(self.executable.clone()).into_iter().chain(library)
+        };
+        let files: BTreeMap<String, PathBuf> = cells.flat_map(files).collect();
+        files.into_iter().filter_map(|(name, path)| Some((name, build_of(&path).ok()?))).collect()
+    }
+
     /// Runs a cell under a recorder.
     pub fn record(
         &self,
@@ -98,6 +113,8 @@ impl Launcher {
         let mut environment = self.environment(cell, &proof).map_err(start)?;
         recorder(&mut environment).map_err(start)?;
         let given = given(&environment);
+        // Of each cell anew: the program may be built again while its study runs.
+        let builds = self.builds(std::iter::once(cell));
         let port = free_port();
         let fill = |text: &str| filled(text, port, &work);
         let place = RunContext {
@@ -114,7 +131,7 @@ impl Launcher {
         let recorded = ran.and_then(|mut ran| {
             let moments = std::mem::take(&mut ran.moments);
             let answer = self.judged(cell, program, ran, &proof)?;
-            Ok(Recorded { answer: Answer { environment: given, ..answer }, moments })
+            Ok(Recorded { answer: Answer { environment: given, builds, ..answer }, moments })
         });
         // A long output that is equal to the first is kept once.
         let out = folder.join("stdout");
@@ -366,6 +383,49 @@ mod tests {
             let error = check(&program).unwrap_err();
             assert!(error.contains(said), "{error}");
         }
+    }
+
+    #[test]
+    fn the_program_and_a_library_that_a_candidate_names_have_builds() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("app"), "#!/bin/sh\n").unwrap();
+        fs::write(at("lib.so"), "one").unwrap();
+        let launcher = |executable: Option<PathBuf>| Launcher {
+            libraries: BTreeMap::new(),
+            candidates: Vec::new(),
+            executable,
+            own_version: String::new(),
+            folder: PathBuf::new(),
+            work: PathBuf::new(),
+            keep: false,
+            expected: Mutex::new(None),
+            runs: AtomicU32::new(0),
+        };
+        let library = at("lib.so").display().to_string();
+        let cell = |candidate: &str| Cell {
+            study: None,
+            candidate: candidate.into(),
+            allocator: "preload".into(),
+            settings: BTreeMap::new(),
+            inherited: BTreeMap::new(),
+            workload: "app".into(),
+            threads: 0,
+            cores: None,
+            repeat: 0,
+            seed: 1,
+            place: 0,
+            program: Some(Box::new(Program { command: vec!["./app".into()], ..Program::default() })),
+        };
+        let cells = [cell("own"), cell(&format!("preload={library},env.A=1")), cell("preload=/no/such.so")];
+        let builds = || launcher(Some(at("app"))).builds(cells.iter());
+        let first = builds();
+        assert_eq!(first.keys().collect::<Vec<_>>(), ["./app", library.as_str()]);
+        fs::write(at("lib.so"), "two").unwrap();
+        let second = builds();
+        assert_eq!(first["./app"], second["./app"]);
+        assert_ne!(first[&library], second[&library]);
+        assert_eq!(launcher(None).builds(cells[..1].iter()), BTreeMap::new(), "nothing is known of the program");
     }
 
     #[test]

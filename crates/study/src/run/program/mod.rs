@@ -2,6 +2,7 @@
 //! that it has started. In: a cell with a program. Out: what a cell's answer has, or a failure.
 
 mod around;
+mod build;
 mod figures;
 mod group;
 mod launcher;

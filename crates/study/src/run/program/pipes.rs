@@ -64,7 +64,7 @@ impl Pipe {
     /// The length and the hash so far.
     pub fn output(&self) -> Output {
         let state = self.state();
-        Output { bytes: state.bytes, digest: format!("{:016x}", state.hash.0) }
+        Output { bytes: state.bytes, digest: state.hash.text() }
     }
 
     /// The last lines, joined.
@@ -130,7 +130,7 @@ pub fn last_lines(bytes: &[u8]) -> String {
 
 /// FNV-1a. The standard library's hasher may change between compilers, and rows of several
 /// builds are compared. Nobody attacks it.
-struct Fnv(u64);
+pub(super) struct Fnv(u64);
 
 impl Default for Fnv {
     fn default() -> Fnv {
@@ -139,10 +139,14 @@ impl Default for Fnv {
 }
 
 impl Fnv {
-    fn add(&mut self, bytes: &[u8]) {
+    pub(super) fn add(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         }
+    }
+
+    pub(super) fn text(&self) -> String {
+        format!("{:016x}", self.0)
     }
 }
 
