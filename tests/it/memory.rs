@@ -124,6 +124,33 @@ fn a_cell_killed_for_memory_is_a_row_and_the_study_goes_on() {
     assert!(ran.out.contains("killed by the kernel for memory"), "{}", ran.out);
 }
 
+/// As in a container with a limit, where `run` gets no --memory.
+#[test]
+fn a_program_killed_for_memory_is_told_with_the_limit_of_the_container() {
+    let group = match Group::make("program") {
+        Ok(group) => group,
+        Err(why) => return skipped(why),
+    };
+    let folder = tempdir().unwrap();
+    let run = |grow: &str, out: &str| {
+        let program = format!("test -z \"$LD_PRELOAD\" || {{ {grow}; }}; sleep 0.1");
+        let flags = ["run", "--repeats", "1", "--candidates", "own", "jemalloc", "--out", out, "--", "sh", "-c"];
+        let ran = group.allocanary(folder.path(), flags.into_iter().chain([program.as_str()]));
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        let rows = samples(&folder.path().join(out));
+        rows.into_iter().find(|row| row.cell.candidate == "jemalloc").unwrap().error.unwrap()
+    };
+    // The program itself, and a child of it, which a shell tells by its exit code.
+    let grow = "x=0123456789abcdef; while :; do x=$x$x; done";
+    for (number, grow) in [grow.to_string(), format!("sh -c '{grow}'; exit $?")].iter().enumerate() {
+        let error = run(grow, &format!("grow-{number}"));
+        let said = "killed by the kernel for memory: it needs more than the control group's limit of 96.0 MiB";
+        assert!(error.kind == FailureKind::OutOfMemory && error.text.contains(said), "{error:?}");
+    }
+    let other = run("kill -KILL $$", "other");
+    assert!(other.kind == FailureKind::Crashed && other.text.contains("signal 9 (SIGKILL)"), "{other:?}");
+}
+
 /// More than the group has: each is refused before it takes anything.
 const CAREFUL: &[&str] = &[
     "server:bursts=0,idle=1,live=512MiB,requests=1",

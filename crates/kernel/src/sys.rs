@@ -6,7 +6,7 @@ mod lock;
 mod signals;
 
 pub use children::{Watched, adopt_orphans, prepare, reap, signal};
-pub use kills::memory_kills;
+pub use kills::{memory_kills, memory_limit};
 pub use lock::try_lock;
 pub use signals::{keep_signals, pass_signals_on};
 

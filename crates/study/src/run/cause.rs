@@ -1,7 +1,10 @@
-//! Why a program could not be started. In: the system's error. Out: the limit or the file that caused it, and advice.
+//! Why a program could not be started, or was killed. In: the system's error, the control group's limit. Out: the limit or
+//! the file that caused it, and advice.
 
 use std::io::Error;
 use std::path::Path;
+
+use allocanary_kernel::units::Unit;
 
 /// The system's error, and what it means for `program`.
 pub fn cause(error: &Error, program: &Path) -> String {
@@ -18,6 +21,18 @@ pub fn cause(error: &Error, program: &Path) -> String {
     format!("{error}: {meaning}")
 }
 
+/// What it means that the kernel has killed a process for memory, in a control group with this limit in bytes. It also kills
+/// where the whole machine has no more, whether there is a limit or not.
+pub fn killed_for_memory(limit: Option<u64>) -> String {
+    let why = match limit {
+        Some(limit) => format!("it needs more than the control group's limit of {}", Unit::Bytes.show(limit as f64)),
+        None => {
+            "the machine had no more, and the control group has no limit: stop other work, or take a smaller job".into()
+        }
+    };
+    format!("killed by the kernel for memory: {why}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -29,5 +44,14 @@ mod tests {
         assert!(said(libc::ENOENT, &folder.path().join("gone")).contains("the cell was removed"));
         assert!(said(libc::ENOENT, folder.path()).contains("interpreter"));
         assert_eq!(said(libc::EACCES, folder.path()), "Permission denied (os error 13)");
+    }
+
+    #[test]
+    fn a_limit_is_named_only_if_there_is_one() {
+        assert!(
+            killed_for_memory(Some(96 << 20)).ends_with("it needs more than the control group's limit of 96.0 MiB")
+        );
+        let machine = killed_for_memory(None);
+        assert!(machine.contains("the machine had no more") && !machine.contains("limit of"), "{machine}");
     }
 }

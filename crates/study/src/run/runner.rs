@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::cause::cause;
+use super::cause::{cause, killed_for_memory};
 use super::child::{Child, Ended, run_child};
 use super::program::Launcher;
 use super::roster::{Roster, bare_environment};
@@ -71,20 +71,23 @@ impl Runner<'_> {
     /// One cell's sample: the child's answer, or the failure.
     fn sample(&self, cell: &Cell, provenance: &Provenance) -> Sample {
         let started_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
-        let (kills_before, load) = (sys::memory_kills(), Load::now());
+        let load = Load::now();
         let (sample, wall) = match self.launcher.filter(|_| cell.program.is_some()) {
             Some(launcher) => {
                 let (answer, wall) = launcher.run(cell, self.deadline, self.interrupted);
                 let row = |answer| Sample { answer: Some(answer), ..empty(cell, provenance) };
                 (answer.map(row), wall)
             }
-            None => match self.start(cell) {
-                Err(failure) => (Err(failure), Duration::ZERO),
-                Ok(ended) => {
-                    let killed = kills_before != sys::memory_kills();
-                    (answer(&ended, cell, self.deadline, killed), ended.wall)
+            None => {
+                let kills_before = sys::memory_kills();
+                match self.start(cell) {
+                    Err(failure) => (Err(failure), Duration::ZERO),
+                    Ok(ended) => {
+                        let killed = kills_before != sys::memory_kills();
+                        (answer(&ended, cell, self.deadline, killed), ended.wall)
+                    }
                 }
-            },
+            }
         };
         let mut sample = sample.unwrap_or_else(|failure| Sample { error: Some(failure), ..empty(cell, provenance) });
         sample.wall_us = wall.as_micros() as u64;
@@ -129,12 +132,7 @@ fn empty(cell: &Cell, provenance: &Provenance) -> Sample {
 }
 
 /// The answer of a child that has ended, or its failure.
-fn answer(
-    ended: &Ended,
-    cell: &Cell,
-    deadline: Duration,
-    killed_for_memory: bool,
-) -> std::result::Result<Sample, Failure> {
+fn answer(ended: &Ended, cell: &Cell, deadline: Duration, for_memory: bool) -> std::result::Result<Sample, Failure> {
     let fail = |kind, text: String| Err(Failure { kind, text });
     let because = if ended.complaint.is_empty() { String::new() } else { format!(": {}", ended.complaint) };
     let Some(status) = ended.status else {
@@ -142,9 +140,8 @@ fn answer(
         return fail(FailureKind::Late, format!("killed at its deadline of {seconds} s (--deadline){because}"));
     };
     if let Some(signal) = status.signal() {
-        if signal == libc::SIGKILL && killed_for_memory {
-            let text = "killed by the kernel for memory: the control group's limit is below what the cell needs";
-            return fail(FailureKind::OutOfMemory, text.into());
+        if signal == libc::SIGKILL && for_memory {
+            return fail(FailureKind::OutOfMemory, killed_for_memory(sys::memory_limit()));
         }
         return fail(FailureKind::Crashed, format!("killed by signal {signal}{because}"));
     }

@@ -121,6 +121,14 @@ pub fn how(status: i32) -> String {
     }
 }
 
+/// Whether a status is that of a process that was killed, or of a shell that had waited for one.
+pub fn is_killed(status: i32) -> bool {
+    match libc::WIFSIGNALED(status) {
+        true => libc::WTERMSIG(status) == libc::SIGKILL,
+        false => libc::WEXITSTATUS(status) == 128 + libc::SIGKILL,
+    }
+}
+
 const SIGNALS: [(&str, i32); 14] = [
     ("SIGHUP", libc::SIGHUP),
     ("SIGINT", libc::SIGINT),

@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 use super::ContainerLimits;
 use super::RunContext;
-use super::around::{Around, how, signal_number};
+use super::around::{Around, how, is_killed, signal_number};
 use super::group::ControlGroup;
 use super::launcher::limits;
 use super::pipes::Pipe;
 use super::ready::Ready;
 use super::tree::{self, Sizes};
 use super::watch::Watch;
-use crate::run::cause::cause;
+use crate::run::cause::{cause, killed_for_memory};
 use allocanary_cell::sample::{Failure, FailureKind};
 use allocanary_kernel::sys::{self, Usage};
 
@@ -32,6 +32,8 @@ pub(super) struct Running<'a> {
     pub(super) out: Pipe,
     pub(super) err: Pipe,
     group: Option<ControlGroup>,
+    /// How many processes of our own control group the kernel had killed for memory before it was started.
+    kills_before: u64,
     pub(super) started: Instant,
     /// The first process's status and resources, when it has ended.
     pub(super) ended: Option<(i32, Usage)>,
@@ -60,6 +62,7 @@ impl<'a> Running<'a> {
         };
         let entries = group.as_ref().map_or(Ok(Vec::new()), ControlGroup::entries).map_err(start)?;
         let name = program.command.first().map_or("", String::as_str);
+        let kills_before = sys::memory_kills();
         let spawn = || -> std::io::Result<(u32, Pipe, Pipe)> {
             let mut command = Command::new(name);
             command.args(&program.command[1..]).env_clear().envs(&place.environment);
@@ -93,6 +96,7 @@ impl<'a> Running<'a> {
             out,
             err,
             group,
+            kills_before,
             started: Instant::now(),
             ended: None,
             orphans: Usage::default(),
@@ -171,6 +175,11 @@ impl<'a> Running<'a> {
         if self.group.as_ref().is_some_and(|group| group.kills() > 0) {
             let memory = self.place.program.memory.as_deref().unwrap_or_default();
             let text = format!("killed by the kernel for memory: it needs more than --memory {memory}{}", self.last());
+            return Failure { kind: FailureKind::OutOfMemory, text };
+        }
+        // Without --memory it is in our own group, which is that of a container and may have a limit.
+        if is_killed(status) && self.kills_before != sys::memory_kills() {
+            let text = format!("{}{when}{}", killed_for_memory(sys::memory_limit()), self.last());
             return Failure { kind: FailureKind::OutOfMemory, text };
         }
         Failure { kind: FailureKind::Crashed, text: format!("{}{when}{}", how(status), self.last()) }
