@@ -35,12 +35,14 @@ enum Judged {
 }
 
 impl Gate {
-    /// Did the metric get worse by more than the gate? The gate holds if the interval excludes this.
+    /// Did the metric get worse by more than the gate? The gate holds if the interval excludes this, and is broken if
+    /// the interval leaves nothing else: the correction for many comparisons calls such a one undecided.
     fn judge(&self, one: &Comparison) -> Judged {
-        let (_, most) = one.worsening(self.metric.better).unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
+        let (least, most) = one.worsening(self.metric.better).unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
         match one.verdict {
             Verdict::Worse if (one.ratio() - 1.0).abs() > self.most => Judged::Broken,
             Verdict::Better | Verdict::Equal => Judged::Holds,
+            _ if least > self.most && !one.doubted => Judged::Broken,
             _ if most <= self.most => Judged::Holds,
             _ => Judged::Undecided,
         }

@@ -43,6 +43,20 @@ fn gate_with(flags: &str, change: impl Fn(&mut Sample) -> bool) -> Ran {
     allocanary(folder.path(), words("compare old.jsonl new.jsonl").into_iter().chain(words(flags)))
 }
 
+/// The first `count` rows of one candidate.
+fn rows_of(folder: &Path, count: u32) -> Vec<Sample> {
+    pair(folder, |_| true);
+    let rows = samples(&folder.join("old.jsonl")).into_iter();
+    rows.filter(|sample| !is_two(sample) && sample.cell.repeat < count).collect()
+}
+
+fn write(folder: &Path, old: &[Sample], new: &[Sample]) {
+    for (name, rows) in [("old.jsonl", old), ("new.jsonl", new)] {
+        let lines = rows.iter().map(|row| serde_json::to_string(row).unwrap() + "\n");
+        fs::write(folder.join(name), lines.collect::<String>()).unwrap();
+    }
+}
+
 /// Resident memory of a row times so much.
 fn grow(sample: &mut Sample, times: f64) {
     let readings = &mut sample.answer.as_mut().unwrap().readings;
@@ -107,6 +121,28 @@ fn a_tie_hides_nothing() {
     let ran = allocanary(folder.path(), words("compare old.jsonl new.jsonl --metrics rss --gate rss=5%"));
     assert!(ran.code == Some(1) && ran.out.contains("worse 8.0x"), "{ran:?}");
     assert!(ran.err.contains("gate broken: rss of c0, "), "{ran:?}");
+}
+
+/// Five samples against five are never a difference among eight comparisons, by the correction for their number. The
+/// gate asks for this one alone, and its whole interval lies beyond the gate.
+#[test]
+fn a_gate_is_broken_where_the_whole_interval_lies_beyond_it() {
+    let folder = tempdir().unwrap();
+    let (mut old, mut new) = (Vec::new(), Vec::new());
+    for place in 0..8 {
+        for mut sample in rows_of(folder.path(), 5) {
+            (sample.cell.candidate, sample.cell.place) = (format!("c{place}"), place);
+            old.push(sample.clone());
+            grow(&mut sample, if place == 0 { 10.0 } else { 1.0 });
+            new.push(sample);
+        }
+    }
+    write(folder.path(), &old, &new);
+    let ran = allocanary(folder.path(), words("compare old.jsonl new.jsonl --gate rss=5% --undecided pass"));
+    assert!(ran.out.contains("1 undecided") && !ran.out.contains("worse"), "{ran:?}");
+    assert!(ran.code == Some(1) && ran.err.contains("gate broken: rss of c0, "), "{ran:?}");
+    let better = allocanary(folder.path(), words("compare new.jsonl old.jsonl --gate rss=5%"));
+    assert_eq!(better.code, Some(0), "{better:?}");
 }
 
 /// Medians 13 % apart, and samples that spread further than that.

@@ -36,10 +36,12 @@ impl Comparison {
     }
 
     /// The same comparison, if the machine was too busy. Load can change memory by some percent between two runs, so
-    /// only a difference that is certainly larger still counts.
+    /// only a difference that is certainly larger still counts. An undecided comparison is doubted too if its interval
+    /// leaves 1 out: a gate looks at the interval alone.
     pub fn on_a_busy_machine(self) -> Comparison {
         const MOVED: f64 = 0.1;
-        let differs = matches!(self.verdict, Verdict::Better | Verdict::Worse | Verdict::Different);
+        let leaves_one_out = self.interval.is_some_and(|(low, high)| low > 1.0 || high < 1.0);
+        let differs = self.verdict != Verdict::Equal && leaves_one_out;
         let surely_more = self.interval.is_some_and(|(low, high)| low > 1.0 + MOVED || high < 1.0 - MOVED);
         match differs && !surely_more {
             true => Comparison { verdict: Verdict::Undecided, doubted: true, ..self },
@@ -254,6 +256,9 @@ mod tests {
         assert_eq!((doubted.verdict, doubted.doubted), (Verdict::Undecided, true));
         assert_eq!(more(3.0).on_a_busy_machine(), more(3.0));
         assert_eq!(more(1.0).on_a_busy_machine(), more(1.0));
+        // Undecided among many, though its own interval leaves 1 out: load can have moved it as well.
+        let undecided = |times| Comparison { verdict: Verdict::Undecided, ..more(times) };
+        assert!(undecided(1.07).on_a_busy_machine().doubted && !undecided(3.0).on_a_busy_machine().doubted);
     }
 
     #[test]
