@@ -4,6 +4,7 @@ mod anatomy;
 mod binaries;
 mod bursts;
 mod fake;
+mod figures;
 mod files;
 mod gate;
 mod go;

@@ -27,7 +27,7 @@ fn proposal(section: &Section, panel: &Panel, metric: &Metric) -> Option<(String
     let last = panel.columns.len().checked_sub(1)?;
     let first = panel.lines.first().filter(|_| panel.lines.len() > 1)?;
     let limits: Vec<String> =
-        section.about.within.iter().map(|(name, share)| format!("{name}={}", percent(*share))).collect();
+        section.within.iter().map(|(name, share)| format!("{name}={}", percent(*share))).collect();
     let within = if limits.is_empty() { String::new() } else { format!(" within {}", limits.join(", ")) };
     let mut best: Option<(usize, f64)> = None;
     for line in 1..panel.lines.len() {
@@ -53,7 +53,7 @@ fn proposal(section: &Section, panel: &Panel, metric: &Metric) -> Option<(String
 
 /// Whether a candidate is surely not worse than the user allows, in each metric that the user limits.
 fn is_within(section: &Section, panel: &Panel, line: usize, column: usize) -> bool {
-    section.about.within.iter().all(|(name, share)| {
+    section.within.iter().all(|(name, share)| {
         let metric = crate::summary::find_metric(name);
         let compared = panel.comparison(name, line, column);
         let (Some(metric), Some(compared)) = (metric, compared) else { return false };

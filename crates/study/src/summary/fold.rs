@@ -92,6 +92,8 @@ pub struct Fold {
     pub started_ms: Option<(u64, u64)>,
     /// The commands that measured, each once.
     pub commands: BTreeSet<String>,
+    /// The limits of a study's programs as they were typed, each list once.
+    pub limits: BTreeMap<Option<String>, BTreeSet<Vec<String>>>,
     seen: HashSet<u64>,
     /// Failures as they were counted, until the row of the retry is read.
     retries: Retries<(Key, (String, String))>,
@@ -132,6 +134,9 @@ impl Fold {
         widen(&mut self.started_ms, sample.started_ms);
         if let Some(command) = sample.command.as_ref().filter(|command| !self.commands.contains(*command)) {
             self.commands.insert(command.clone());
+        }
+        if let Some(program) = sample.cell.program.as_ref().filter(|program| !program.within.is_empty()) {
+            self.limits.entry(sample.cell.study.clone()).or_default().insert(program.within.clone());
         }
         let progress = (sample.cell.study.clone(), sample.origin().to_string());
         let progress = self.progress.entry(progress).or_default();

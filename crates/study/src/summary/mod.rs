@@ -32,6 +32,7 @@ use std::collections::BTreeMap;
 use allocanary_cell::program::OverTime;
 use allocanary_cell::provenance::Provenance;
 use panel::{panel, panel_key};
+use section::limit;
 
 /// All data of a report.
 #[derive(Debug, Default)]
@@ -214,32 +215,49 @@ impl Findings {
         keys.sort();
         let mut studies: Vec<_> = studies.into_iter().map(|(study, place)| (place, study)).collect();
         studies.sort();
-        let section = |study: Option<&str>| {
+        let mut notes = notes(&fold);
+        let mut section = |study: Option<&str>| {
             let mut about = about(study);
+            let within = limits(&fold, study, &mut notes);
             if about.metrics.is_empty() {
                 about.metrics = program_metrics(&fold, study);
             }
-            for metric in about.within.iter().filter_map(|(name, _)| find_metric(name)) {
+            for metric in within.iter().filter_map(|(name, _)| find_metric(name)) {
                 if !about.metrics.iter().any(|known| known.name == metric.name) {
                     about.metrics.push(metric);
                 }
             }
             let keys = keys.iter().filter(|(_, key)| key.study.as_deref() == study);
             let panels = keys.map(|(_, key)| panel(key, &fold, &about.metrics)).collect();
-            Section { name: study.map(str::to_string), about, panels, unfinished: fold.unfinished(study) }
+            Section { name: study.map(str::to_string), about, panels, within, unfinished: fold.unfinished(study) }
         };
+        let sections = studies.into_iter().map(|(_, study)| section(study)).collect();
         Findings {
-            sections: studies.into_iter().map(|(_, study)| section(study)).collect(),
+            sections,
             rows: fold.rows,
             failures: fold.failures.iter().map(|((what, why), count)| (what.clone(), why.clone(), *count)).collect(),
             problems: Vec::new(),
-            notes: notes(&fold),
+            notes,
             unproven: fold.unproven.into_iter().collect(),
             provenance: fold.provenance,
             started_ms: fold.started_ms,
             commands: fold.commands.into_iter().collect(),
         }
     }
+}
+
+/// The limits in the rows of a study. A text that is no limit becomes a note.
+fn limits(fold: &Fold, study: Option<&str>, notes: &mut Vec<String>) -> Vec<(String, f64)> {
+    let mut within = Vec::new();
+    let lists = fold.limits.iter().filter(|(name, _)| name.as_deref() == study).flat_map(|(_, lists)| lists);
+    for text in lists.flatten() {
+        match limit(text) {
+            Ok(limit) if within.contains(&limit) => {}
+            Ok(limit) => within.push(limit),
+            Err(error) => notes.push(format!("a row's limit does not count: {error}")),
+        }
+    }
+    within
 }
 
 /// The metrics of a study of the user's program: those that the user named, and those that every program has. None for a

@@ -16,6 +16,9 @@ pub struct Section {
     pub about: About,
     /// One panel for each workload and axis.
     pub panels: Vec<Panel>,
+    /// By how much a proposed candidate may be worse than the first, as shares, by metric. All limits hold that any of
+    /// its rows has.
+    pub within: Vec<(String, f64)>,
     /// Hosts with fewer rows than planned cells: the host, the number of cells with rows, and the planned number.
     pub unfinished: Vec<(String, usize, usize)>,
 }
@@ -29,8 +32,6 @@ pub struct About {
     pub published: Vec<Published>,
     /// The metrics of its table. If empty, each panel shows resident memory and the other metrics.
     pub metrics: Vec<&'static Metric>,
-    /// By how much a proposed candidate may be worse than the first, as shares, by metric.
-    pub within: Vec<(String, f64)>,
     /// The answer and its lines to paste, if a search has given them: a report then gives none of its own.
     pub decided: Option<(String, Vec<String>)>,
 }
@@ -59,24 +60,29 @@ impl About {
             None if is_named(name) => None,
             found => Some(found.ok_or_else(|| unknown(name))),
         };
-        let limit = |text: &String| {
-            let wrong = || Error::Input(format!("within: wanted METRIC=PERCENT such as wall=5%, found `{text}`"));
-            let (name, share) = text.split_once('=').ok_or_else(wrong)?;
-            let share: f64 = share.trim().trim_end_matches('%').trim().parse().map_err(|_| wrong())?;
-            let name = name.trim();
-            match find_metric(name) {
-                None if !is_named(name) => Err(unknown(name)),
-                _ if !(0.0..=10_000.0).contains(&share) => Err(wrong()),
-                _ => Ok((name.to_string(), share / 100.0)),
+        for text in program.iter().flat_map(|program| &program.within) {
+            let (name, _) = limit(text)?;
+            if find_metric(&name).is_none() && !is_named(&name) {
+                return Err(unknown(&name));
             }
-        };
+        }
         Ok(About {
             question: in_one_line(file.question.as_deref().unwrap_or_default()),
             published: file.published.iter().map(Published::harmless).collect(),
             metrics: file.metrics.iter().flatten().filter_map(metric).collect::<Result<_>>()?,
-            within: program.iter().flat_map(|program| &program.within).map(limit).collect::<Result<_>>()?,
             decided: None,
         })
+    }
+}
+
+/// Reads a limit of a program: `wall=5%`.
+pub fn limit(text: &str) -> Result<(String, f64)> {
+    let wrong = || Error::Input(format!("within: wanted METRIC=PERCENT such as wall=5%, found `{text}`"));
+    let (name, share) = text.split_once('=').ok_or_else(wrong)?;
+    let share: f64 = share.trim().trim_end_matches('%').trim().parse().map_err(|_| wrong())?;
+    match (0.0..=10_000.0).contains(&share) {
+        true => Ok((name.trim().to_string(), share / 100.0)),
+        false => Err(wrong()),
     }
 }
 

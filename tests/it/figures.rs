@@ -1,0 +1,86 @@
+//! Rows of a user's program that are read again: its limits.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use allocanary_cell::program::{OverTime, Program};
+use allocanary_cell::sample::{Answer, Sample};
+use allocanary_cell::workload::Phase;
+use tempfile::tempdir;
+
+use super::support::{Ran, allocanary, golden_path, samples, words};
+
+/// A row of a program that ended: 64 MiB at its most, in one second.
+fn row(candidate: &str, place: u32, repeat: u32) -> Sample {
+    let mut sample = samples(&golden_path("sample-v1.jsonl")).remove(0);
+    let cell = &mut sample.cell;
+    (cell.candidate, cell.allocator, cell.workload) = (candidate.into(), candidate.into(), "job".into());
+    (cell.threads, cell.cores, cell.place, cell.repeat) = (0, None, place, repeat);
+    cell.settings = BTreeMap::new();
+    cell.program = Some(Box::new(Program { command: vec!["job".into()], ..Program::default() }));
+    let peak = (64 << 20) + u64::from(repeat) * 4096;
+    sample.answer = Some(Answer {
+        version: "1".into(),
+        phases: vec![Phase::Start, Phase::Peak],
+        live_bytes: vec![0, 0],
+        readings: BTreeMap::from([("peak_rss_bytes".to_string(), vec![Some(4096), Some(peak)])]),
+        active_ns: 1_000_000_000 + u64::from(repeat) * 100_000,
+        over_time: Some(OverTime { every_us: 1000, rss_kib: vec![peak >> 10] }),
+        ..Answer::default()
+    });
+    sample
+}
+
+fn write(path: &Path, rows: impl IntoIterator<Item = Sample>) {
+    let lines = rows.into_iter().map(|row| serde_json::to_string(&row).unwrap() + "\n");
+    fs::write(path, lines.collect::<String>()).unwrap();
+}
+
+/// `own`, and `jemalloc` with half the memory in a tenth more time.
+fn smaller_and_slower(within: &[&str]) -> Vec<Sample> {
+    let one = |(place, repeat): (u32, u32)| {
+        let mut sample = row(["own", "jemalloc"][place as usize], place, repeat);
+        sample.cell.program.as_mut().unwrap().within = within.iter().map(|text| text.to_string()).collect();
+        let answer = sample.answer.as_mut().unwrap();
+        if place == 1 {
+            answer.active_ns += 100_000_000;
+            answer.readings.values_mut().flatten().flatten().for_each(|bytes| *bytes /= 2);
+        }
+        sample
+    };
+    (0..2).flat_map(|place| (0..8).map(move |repeat| (place, repeat))).map(one).collect()
+}
+
+fn report(folder: &Path, files: &str) -> Ran {
+    allocanary(folder, words("report").into_iter().chain(words(files)))
+}
+
+#[test]
+fn the_limits_of_a_run_are_those_of_every_report_of_its_rows() {
+    let folder = tempdir().unwrap();
+    let free = smaller_and_slower(&[]);
+    write(&folder.path().join("free.jsonl"), free);
+    let ran = report(folder.path(), "free.jsonl");
+    assert!(ran.out.contains("To run with jemalloc (peak -50 % against own):"), "{ran:?}");
+    let limited = smaller_and_slower(&["wall=5%"]);
+    write(&folder.path().join("all.jsonl"), limited.clone());
+    write(&folder.path().join("a.jsonl"), limited[..5].to_vec());
+    write(&folder.path().join("b.jsonl"), limited[5..].to_vec());
+    for files in ["all.jsonl", "a.jsonl b.jsonl", "b.jsonl a.jsonl"] {
+        let ran = report(folder.path(), files);
+        let wanted = "Keep own: no candidate is surely better in peak within wall=5%.";
+        assert!(ran.code == Some(0) && ran.out.contains(wanted), "{files}: {ran:?}");
+    }
+}
+
+#[test]
+fn rows_with_different_limits_keep_to_each() {
+    let folder = tempdir().unwrap();
+    write(&folder.path().join("wide.jsonl"), smaller_and_slower(&["wall=50%"]));
+    write(&folder.path().join("narrow.jsonl"), smaller_and_slower(&["wall=5%"]));
+    let wide = report(folder.path(), "wide.jsonl");
+    assert!(wide.out.contains("To run with jemalloc (peak -50 % against own within wall=50%):"), "{wide:?}");
+    let both = report(folder.path(), "wide.jsonl narrow.jsonl");
+    assert!(both.out.contains("Keep own: ") && both.out.contains(" within wall=5%, wall=50%."), "{both:?}");
+}
