@@ -43,6 +43,7 @@ impl Earlier {
                     .or_else(|| other_file(&sample, builds));
             }
             earlier.add(&sample, identity);
+            Ok(())
         })?;
         match problem {
             None => Ok(earlier),

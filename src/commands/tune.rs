@@ -92,7 +92,7 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
         }
         found => found?,
     };
-    let findings = source.findings(&found, &about(&found, &subject));
+    let findings = source.findings(&found, &about(&found, &subject))?;
     let text = text(&found, &subject, &findings);
     terminal::print(text.as_bytes())?;
     if let Target::Folder(folder) = &target {

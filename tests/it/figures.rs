@@ -1,10 +1,10 @@
-//! Rows of a user's program that are read again: its limits.
+//! Rows of a user's program that are read again: its limits, and the figures that the user named.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use allocanary_cell::program::{OverTime, Program};
+use allocanary_cell::program::{Figure, OverTime, Program};
 use allocanary_cell::sample::{Answer, Sample};
 use allocanary_cell::workload::Phase;
 use tempfile::tempdir;
@@ -35,6 +35,18 @@ fn row(candidate: &str, place: u32, repeat: u32) -> Sample {
 fn write(path: &Path, rows: impl IntoIterator<Item = Sample>) {
     let lines = rows.into_iter().map(|row| serde_json::to_string(&row).unwrap() + "\n");
     fs::write(path, lines.collect::<String>()).unwrap();
+}
+
+/// Eight rows that have one figure: about `value`.
+fn with_figure(name: &str, value: f64, unit: &str, better: &str) -> Vec<Sample> {
+    let one = |repeat| {
+        let mut sample = row("own", 0, repeat);
+        let value = value + f64::from(repeat) * 0.001;
+        let figure = Figure { value, unit: unit.into(), better: better.into() };
+        sample.answer.as_mut().unwrap().figures.insert(name.into(), figure);
+        sample
+    };
+    (0..8).map(one).collect()
 }
 
 /// `own`, and `jemalloc` with half the memory in a tenth more time.
@@ -83,4 +95,26 @@ fn rows_with_different_limits_keep_to_each() {
     assert!(wide.out.contains("To run with jemalloc (peak -50 % against own within wall=50%):"), "{wide:?}");
     let both = report(folder.path(), "wide.jsonl narrow.jsonl");
     assert!(both.out.contains("Keep own: ") && both.out.contains(" within wall=5%, wall=50%."), "{both:?}");
+}
+
+/// The first row decided what 100 and 50 mean: half the score was "better", and the gate passed.
+#[test]
+fn a_figure_with_another_unit_or_direction_than_before_is_refused() {
+    let folder = tempdir().unwrap();
+    for (old, new, said) in [
+        (("count", "lower"), ("count", "higher"), "count, lower is better"),
+        (("count", "lower"), ("ns", "lower"), "ns, lower is better"),
+    ] {
+        write(&folder.path().join("old.jsonl"), with_figure("score", 100.0, old.0, old.1));
+        write(&folder.path().join("new.jsonl"), with_figure("score", 50.0, new.0, new.1));
+        for line in ["compare old.jsonl new.jsonl --gate score=5%", "report old.jsonl new.jsonl"] {
+            let ran = allocanary(folder.path(), words(line));
+            assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{line}: {ran:?}");
+            let named = ran.err.contains("new.jsonl:1: ") && ran.err.contains("`score`");
+            let new = format!("{}, {} is better", new.0, new.1);
+            assert!(named && ran.err.contains(said) && ran.err.contains(&new), "{line}: {}", ran.err);
+        }
+        let ran = allocanary(folder.path(), words("compare old.jsonl old.jsonl --gate score=5%"));
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+    }
 }

@@ -112,7 +112,11 @@ fn a_torn_last_line_is_measured_again() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(ran.out.contains("out/samples.jsonl:4: not a row"), "the torn line stays and is named: {}", ran.out);
     let mut rows = Vec::new();
-    let problems = allocanary_study::rows::read(&[path], |row| rows.push(row)).unwrap();
+    let problems = allocanary_study::rows::read(&[path], |row| {
+        rows.push(row);
+        Ok(())
+    })
+    .unwrap();
     assert_eq!((problems.len(), rows.len(), identities(&rows).len()), (1, 4, 4));
 }
 

@@ -57,7 +57,11 @@ pub fn study(folder: &Path, arguments: &str) -> Ran {
 /// All rows of a file or folder; a line that is none fails the test.
 pub fn samples(path: &Path) -> Vec<Sample> {
     let mut samples = Vec::new();
-    let problems = rows::read(&[path.to_path_buf()], |sample| samples.push(sample)).unwrap();
+    let problems = rows::read(&[path.to_path_buf()], |sample| {
+        samples.push(sample);
+        Ok(())
+    })
+    .unwrap();
     assert_eq!(problems, Vec::<String>::new());
     samples
 }

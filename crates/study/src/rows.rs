@@ -15,8 +15,8 @@ use allocanary_cell::sample::{SCHEMA, Sample};
 use allocanary_kernel::terminal::{harmless, steers};
 
 /// Reads every row of `files` in order. `-` is standard input. Returns the problems of single lines. Fails if a file
-/// cannot be read at all.
-pub fn read(files: &[PathBuf], mut row: impl FnMut(Sample)) -> Result<Vec<String>> {
+/// cannot be read at all, or if `row` refuses a row: the error names its line.
+pub fn read(files: &[PathBuf], mut row: impl FnMut(Sample) -> Result<()>) -> Result<Vec<String>> {
     let mut problems = Vec::new();
     for file in files {
         let name = harmless(&file.display().to_string()).into_owned();
@@ -56,7 +56,7 @@ const MOST_PARSERS: usize = 4;
 fn read_lines(
     name: &str,
     mut input: impl BufRead,
-    row: &mut impl FnMut(Sample),
+    row: &mut impl FnMut(Sample) -> Result<()>,
     problems: &mut Vec<String>,
 ) -> Result<()> {
     let parsers = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_PARSERS);
@@ -141,7 +141,7 @@ struct Tally<'a, F> {
     first: String,
 }
 
-impl<F: FnMut(Sample)> Tally<'_, F> {
+impl<F: FnMut(Sample) -> Result<()>> Tally<'_, F> {
     /// Takes in the next line. Fails if the file is none of rows.
     fn add(&mut self, line: Line) -> Result<()> {
         self.lines += 1;
@@ -149,8 +149,7 @@ impl<F: FnMut(Sample)> Tally<'_, F> {
         match line {
             Line::Row(sample) => {
                 self.rows += 1;
-                (self.row)(*sample);
-                return Ok(());
+                return (self.row)(*sample).map_err(|error| Error::Input(format!("{name}:{number}: {error}")));
             }
             Line::TooLong => {
                 let text = format!("{name}: not a file of rows: line {number} is longer than {MOST_LINE} bytes");

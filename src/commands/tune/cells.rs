@@ -79,6 +79,7 @@ impl<'a> Cells<'a> {
                     let stage = sample.cell.study.clone().unwrap_or_default();
                     *failed.entry((stage, sample.cell.candidate.clone())).or_default() += 1;
                 }
+                Ok(())
             })?;
         }
         if let Some(id) = other {
@@ -97,16 +98,16 @@ impl<'a> Cells<'a> {
     }
 
     /// The rows of the proof as findings, the present candidate first.
-    pub fn findings(&self, found: &Searched, about: &About) -> Findings {
+    pub fn findings(&self, found: &Searched, about: &About) -> Result<Findings> {
         let mut fold = Fold::default();
         let place = |sample: &Sample| found.fresh.iter().position(|(name, _)| *name == sample.cell.candidate);
         for sample in self.proof.iter().filter_map(|identity| self.known.get(identity)) {
             if let Some(place) = place(sample) {
                 let cell = Cell { place: place as u32, ..sample.cell.clone() };
-                fold.add(&Sample { cell, planned: None, ..sample.clone() });
+                fold.add(&Sample { cell, planned: None, ..sample.clone() })?;
             }
         }
-        Findings::of(fold, |_| about.clone())
+        Ok(Findings::of(fold, |_| about.clone()))
     }
 
     /// The cells of a stage.
@@ -159,7 +160,7 @@ impl Measure for Cells<'_> {
             new => started.elapsed().as_secs_f64() / new as f64,
         };
         let mut fold = Fold::default();
-        measured.into_iter().for_each(|sample| fold.add(sample));
+        measured.into_iter().try_for_each(|sample| fold.add(sample))?;
         let mut groups = by_candidate(fold)?;
         for (candidate, group) in &mut groups {
             group.failed += self.failed.get(&(stage_name(stage), candidate.clone())).copied().unwrap_or(0);

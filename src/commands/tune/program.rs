@@ -62,7 +62,7 @@ pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Option<Subject>> {
     let Some(file) = started.try_out(first, planned.first())? else { return Ok(None) };
     // Now the units of the user's own figures are known.
     for (name, figure) in &started.figures {
-        named(name, &figure.unit, &figure.better);
+        named(name, &figure.unit, &figure.better)?;
     }
     let goal = Goal::parse(&flags.objective, within.as_deref(), source)?;
     if goal.objective.name == "p99" && !started.figures.contains_key("p99") {

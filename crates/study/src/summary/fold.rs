@@ -10,6 +10,7 @@ use super::digest::digest;
 use super::metrics::{ALL, named};
 use super::noise::Noise;
 use super::retries::Retries;
+use crate::error::Result;
 use allocanary_cell::Cell;
 use allocanary_cell::program::OverTime;
 use allocanary_cell::provenance::Provenance;
@@ -117,17 +118,18 @@ fn widen(span: &mut Option<(u64, u64)>, started_ms: u64) {
 
 impl Fold {
     /// Adds a row, once. A row that is equal in every figure and every time stamp is a duplicate: its file was named
-    /// twice, or was joined from others. A failure whose cell was tried again does not count.
-    pub fn add(&mut self, sample: &Sample) {
+    /// twice, or was joined from others. A failure whose cell was tried again does not count. Fails if a figure of the
+    /// user's program is another metric than the one of its name.
+    pub fn add(&mut self, sample: &Sample) -> Result<()> {
         if !self.seen.insert(digest(sample)) {
             self.repeated += 1;
-            return;
+            return Ok(());
         }
         if let Some((key, failure)) = self.retries.replaced_by(sample) {
             self.take_back(&key, &failure);
         }
         if self.retries.is_replaced(sample) {
-            return;
+            return Ok(());
         }
         self.rows += 1;
         self.noise.add(sample);
@@ -186,9 +188,9 @@ impl Fold {
                 }
                 let answer = sample.answer.as_ref();
                 group.anatomies.extend(answer.and_then(|answer| Anatomy::of(answer, cell.threads)));
-                let Some(answer) = answer.filter(|_| cell.program.is_some()) else { return };
+                let Some(answer) = answer.filter(|_| cell.program.is_some()) else { return Ok(()) };
                 for (name, figure) in &answer.figures {
-                    let metric = named(name, &figure.unit, &figure.better);
+                    let metric = named(name, &figure.unit, &figure.better)?;
                     let at = super::metric_index(name);
                     if at >= ALL.len() {
                         let length = group.values.len().max(at + 1);
@@ -202,6 +204,7 @@ impl Fold {
                 }
             }
         }
+        Ok(())
     }
 
     fn take_back(&mut self, key: &Key, failure: &(String, String)) {

@@ -4,6 +4,7 @@
 
 use std::sync::Mutex;
 
+use crate::error::{Error, Result};
 use allocanary_cell::sample::{Answer, Sample};
 use allocanary_cell::workload::Phase;
 use allocanary_kernel::units::Unit;
@@ -39,6 +40,17 @@ pub enum Better {
     Higher,
     /// Neither direction is better.
     Neither,
+}
+
+impl Better {
+    /// As a row says it.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Better::Lower => "lower",
+            Better::Higher => "higher",
+            Better::Neither => "neither",
+        }
+    }
 }
 
 impl Metric {
@@ -170,30 +182,35 @@ pub const ALL: &[Metric] = &[
 /// Metrics that users named. Each name is kept once, for as long as the command runs.
 static NAMED: Mutex<Vec<&'static Metric>> = Mutex::new(Vec::new());
 
-/// The metric of that name, which is made if there is none yet. Unit and direction are by their names in a row.
-pub fn named(name: &str, unit: &str, better: &str) -> &'static Metric {
-    if let Some(known) = find(name) {
-        return known;
-    }
+/// The metric of that name, which is made if there is none yet. Unit and direction are by their names in a row. Fails if
+/// the metric is known with others: two such figures cannot be compared.
+pub fn named(name: &str, unit: &str, better: &str) -> Result<&'static Metric> {
     let units = [Bytes, Count, PerSecond, Nanoseconds, Microseconds, Ratio];
-    let metric = Metric {
+    let unit = units.into_iter().find(|known| known.name() == unit).unwrap_or(Count);
+    let better = [Higher, Lower].into_iter().find(|known| known.text() == better).unwrap_or(Neither);
+    let mut named = NAMED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let known = ALL.iter().find(|metric| metric.name == name);
+    if let Some(known) = known.or_else(|| named.iter().copied().find(|known| known.name == name)) {
+        return match (known.unit, known.better) == (unit, better) {
+            true => Ok(known),
+            false => Err(Error::Input(format!(
+                "the figure `{name}` is in {}, {} is better, and that of earlier rows or of every program in {}, {} is \
+                 better: report these rows apart, or measure again with another name",
+                unit.name(),
+                better.text(),
+                known.unit.name(),
+                known.better.text()
+            ))),
+        };
+    }
+    named.push(Box::leak(Box::new(Metric {
         name: Box::leak(name.to_string().into_boxed_str()),
-        unit: units.into_iter().find(|known| known.name() == unit).unwrap_or(Count),
-        better: match better {
-            "higher" => Higher,
-            "lower" => Lower,
-            _ => Neither,
-        },
+        unit,
+        better,
         about: "read from the program's output",
         of: Source::Named,
-    };
-    let mut named = NAMED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    // Another thread may have made it meanwhile.
-    if let Some(known) = named.iter().find(|known| known.name == name) {
-        return known;
-    }
-    named.push(Box::leak(Box::new(metric)));
-    named[named.len() - 1]
+    })));
+    Ok(named[named.len() - 1])
 }
 
 /// Every metric, with those that users named.

@@ -111,6 +111,10 @@ impl Wanted {
         let known = find_metric(&self.name).map(|metric| metric.unit);
         let unit = by_text.transpose()?.or(self.unit);
         let (unit, factor) = match (unit, known) {
+            (Some((unit, _)), Some(known)) if unit != known => {
+                let (name, wanted, found) = (&self.name, known.name(), unit.name());
+                return Err(format!("--metric {name}: {name} is in {wanted}, found {found}: give it another name"));
+            }
             (Some(unit), _) => unit,
             (None, None) => (Unit::Count, 1.0),
             (None, Some(Unit::Nanoseconds | Unit::Microseconds | Unit::Bytes)) => {
@@ -123,12 +127,7 @@ impl Wanted {
         if !value.is_finite() {
             return Err(format!("--metric {}: wanted a finite number, found `{number}`", self.name));
         }
-        let better = match self.better {
-            Better::Higher => "higher",
-            Better::Lower => "lower",
-            Better::Neither => "neither",
-        };
-        Ok(Figure { value: value * factor, unit: unit.name().into(), better: better.into() })
+        Ok(Figure { value: value * factor, unit: unit.name().into(), better: self.better.text().into() })
     }
 }
 
@@ -171,6 +170,7 @@ mod tests {
             ("p99", "([0-9])", "1", "say the unit"),
             ("p99:MiB", "([0-9])", "1", "p99 is in ns"),
             ("x", "([0-9]) (.*)", "1 parsec", "wanted a unit such as ms"),
+            ("p99", "([0-9]) (.*)", "1 MiB", "p99 is in ns, found bytes: give it another name"),
         ] {
             let error = found(key, expression, text).unwrap_err();
             assert!(error.contains(said), "{key}: {error}");
