@@ -2,7 +2,7 @@
 //! each candidate, workload and column, and an exit code for CI.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -65,23 +65,16 @@ impl Gate {
 
 /// Compares, prints, and judges.
 pub fn run(flags: &CompareFlags) -> Result<ExitCode> {
-    // Rows of a user's program may have metrics that only they know.
-    let names =
-        flags.gate.iter().filter_map(|text| text.split('=').next()).chain(flags.metrics.iter().map(String::as_str));
-    if names.into_iter().any(|name| find_metric(name.trim()).is_none()) {
-        let files: Vec<PathBuf> = [&flags.old, &flags.new].into_iter().cloned().collect();
-        let mut fold = Fold::default();
-        // A file that cannot be read is an error below.
-        let _ = rows::read(&files, |sample| fold.add(&sample));
-    }
-    let gates: Vec<Gate> = flags.gate.iter().map(|text| gate(text)).collect::<Result<_>>()?;
+    let limits: Vec<(&str, f64)> = flags.gate.iter().map(|text| limit(text)).collect::<Result<_>>()?;
+    // Rows of a user's program may have metrics that only they know. Each side is read once: it may be a pipe.
+    let (old, new) = (read(&flags.old)?, read(&flags.new)?);
+    let gates: Vec<Gate> = limits.into_iter().map(|(name, most)| gate(name, most)).collect::<Result<_>>()?;
     let mut metrics: Vec<&'static Metric> = flags.metrics.iter().map(|name| metric(name)).collect::<Result<_>>()?;
     for gate in &gates {
         if !metrics.iter().any(|metric| metric.name == gate.metric.name) {
             metrics.push(gate.metric);
         }
     }
-    let (old, new) = (read(&flags.old)?, read(&flags.new)?);
     let pairs: Vec<(&Key, &Group, &Group)> =
         old.groups.iter().filter_map(|(key, group)| Some((key, group, new.groups.get(key)?))).collect();
     if pairs.is_empty() {
@@ -255,17 +248,21 @@ fn metric(name: &str) -> Result<&'static Metric> {
     find_metric(name).ok_or_else(|| Error::Input(format!("no metric `{name}`{}", perhaps(name, names))))
 }
 
-/// Reads `rss=5%`.
-fn gate(text: &str) -> Result<Gate> {
+/// Reads `rss=5%`. Only the rows know all metrics.
+fn limit(text: &str) -> Result<(&str, f64)> {
     let wrong = || Error::Input(format!("--gate: wanted METRIC=PERCENT such as rss=5%, found `{text}`"));
     let (name, most) = text.split_once('=').ok_or_else(wrong)?;
     let most: f64 = most.trim().trim_end_matches('%').trim().parse().map_err(|_| wrong())?;
     if !(0.0..=10_000.0).contains(&most) {
         return Err(wrong());
     }
-    let metric = metric(name.trim())?;
+    Ok((name.trim(), most / 100.0))
+}
+
+fn gate(name: &str, most: f64) -> Result<Gate> {
+    let metric = metric(name)?;
     if metric.better == Better::Neither {
         return Err(Error::Input(format!("--gate: `{}` has no better direction, so it cannot get worse", metric.name)));
     }
-    Ok(Gate { metric, most: most / 100.0 })
+    Ok(Gate { metric, most })
 }

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::process::Stdio;
 
 use allocanary_cell::program::{Figure, OverTime, Program};
 use allocanary_cell::sample::{Answer, Sample};
 use allocanary_cell::workload::Phase;
 use tempfile::tempdir;
 
-use super::support::{Ran, allocanary, golden_path, samples, words};
+use super::support::{Ran, allocanary, command, golden_path, samples, words};
 
 /// A row of a program that ended: 64 MiB at its most, in one second.
 fn row(candidate: &str, place: u32, repeat: u32) -> Sample {
@@ -116,5 +117,22 @@ fn a_figure_with_another_unit_or_direction_than_before_is_refused() {
         }
         let ran = allocanary(folder.path(), words("compare old.jsonl old.jsonl --gate score=5%"));
         assert_eq!(ran.code, Some(0), "{ran:?}");
+    }
+}
+
+/// A pipe can be read once: `compare <(zcat a.gz) <(zcat b.gz)`.
+#[test]
+fn a_gate_on_a_users_metric_reads_a_pipe() {
+    let folder = tempdir().unwrap();
+    write(&folder.path().join("old.jsonl"), with_figure("qps", 100.0, "1/s", "higher"));
+    for (now, code) in [(100.0, 0), (50.0, 1)] {
+        write(&folder.path().join("new.jsonl"), with_figure("qps", now, "1/s", "higher"));
+        let mut compare = command(folder.path());
+        compare.args(words("compare old.jsonl /dev/stdin --gate qps=5%"));
+        let mut cat = std::process::Command::new("cat");
+        let mut cat = cat.arg(folder.path().join("new.jsonl")).stdout(Stdio::piped()).spawn().unwrap();
+        let ran: Ran = compare.stdin(cat.stdout.take().unwrap()).output().unwrap().into();
+        cat.wait().unwrap();
+        assert_eq!(ran.code, Some(code), "{ran:?}");
     }
 }

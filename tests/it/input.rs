@@ -4,7 +4,7 @@ use std::fs;
 
 use tempfile::tempdir;
 
-use super::support::{Ran, TINY, allocanary, study, words};
+use super::support::{Ran, TINY, allocanary, golden_path, study, words};
 
 /// One line on standard error, nothing on standard output.
 fn assert_refused(what: &str, ran: &Ran, said: &[&str]) {
@@ -32,10 +32,17 @@ fn what_does_not_exist_is_named_with_the_nearest_names() {
         ("study defalt", "no study `defalt`; perhaps default"),
         ("list meter", "nothing to list by the name `meter`; perhaps meters"),
         ("report rows.jsonl --format markdwn", "no format `markdwn`; perhaps markdown"),
-        ("compare a b --metrics rs", "no metric `rs`; perhaps rss"),
-        ("compare a b --gate troughput=5%", "no metric `troughput`; perhaps throughput"),
     ] {
         assert_refused(line, &allocanary(folder.path(), words(line)), &[said]);
+    }
+    // Rows may have metrics of their own, so that they are read first.
+    let rows = golden_path("rows.jsonl").display().to_string();
+    for (flag, said) in [
+        ("--metrics=rs", "no metric `rs`; perhaps rss"),
+        ("--gate=troughput=5%", "no metric `troughput`; perhaps throughput"),
+    ] {
+        assert_refused(flag, &allocanary(folder.path(), ["compare", &rows, &rows, flag]), &[said]);
+        assert_refused(flag, &allocanary(folder.path(), ["compare", "a", &rows, flag]), &["a: reading rows: No such"]);
     }
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 0, "nothing may be left behind");
 }
