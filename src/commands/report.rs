@@ -1,6 +1,8 @@
 //! `allocanary report`: re-renders a report from saved results. In: files of rows. Out: a report.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::{measure, terminal};
@@ -8,6 +10,8 @@ use crate::args::ReportFlags;
 use allocanary_cell::description::perhaps;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::reports;
+use allocanary_study::rows;
+use allocanary_study::run::holds_rows;
 
 /// Renders the report.
 pub fn run(flags: &ReportFlags) -> Result<ExitCode> {
@@ -15,6 +19,9 @@ pub fn run(flags: &ReportFlags) -> Result<ExitCode> {
         let names = reports::ALL.iter().map(|report| report.name);
         Error::Input(format!("--format: no format `{}`{}", flags.format, perhaps(&flags.format, names)))
     })?;
+    if let Some(to) = &flags.to {
+        spare_rows(to, &flags.rows)?;
+    }
     let findings = measure::findings(&flags.rows, &measure::studies_beside(&flags.rows))?;
     if findings.rows == 0 {
         findings.problems.iter().for_each(terminal::tell);
@@ -32,5 +39,23 @@ pub fn run(flags: &ReportFlags) -> Result<ExitCode> {
             Ok(()) => Ok(ExitCode::SUCCESS),
             Err(error) => Err(Error::file(path, "writing the report", error)),
         },
+    }
+}
+
+/// Fails if the report would take the place of rows, of which there may be no copy.
+fn spare_rows(to: &Path, inputs: &[PathBuf]) -> Result<()> {
+    let refused = |found: &str| {
+        Err(Error::Input(format!("--to {}: {found}, which the report would replace: name another file", to.display())))
+    };
+    let identity = |path: &Path| path.metadata().ok().map(|meta| (meta.dev(), meta.ino()));
+    // A device or an empty file has nothing to lose.
+    let Some(there) = to.metadata().ok().filter(|meta| meta.is_file() && meta.len() > 0) else { return Ok(()) };
+    if inputs.iter().any(|input| identity(&rows::rows_of(input)) == Some((there.dev(), there.ino()))) {
+        return refused("is one of the files to report");
+    }
+    match File::open(to).and_then(|mut file| holds_rows(&mut file)) {
+        Ok(true) => refused("holds rows"),
+        Ok(false) => Ok(()),
+        Err(error) => Err(Error::file(to, "looking for rows", error)),
     }
 }

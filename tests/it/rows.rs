@@ -81,6 +81,36 @@ fn files_without_rows_are_errors_that_name_them() {
     }
 }
 
+/// The report took the place of its own rows.
+#[test]
+fn a_report_is_never_written_over_rows() {
+    let folder = tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let bad_first = format!("no row\n{}", good());
+    fs::create_dir(at("out")).unwrap();
+    for (name, text) in [("out/samples.jsonl", good()), ("other.jsonl", good()), ("bad.jsonl", bad_first.clone())] {
+        fs::write(at(name), text).unwrap();
+    }
+    std::os::unix::fs::symlink("out/samples.jsonl", at("link")).unwrap();
+    for (rows, to, said) in [
+        ("out", "out/samples.jsonl", "--to out/samples.jsonl: is one of the files to report"),
+        ("out", "link", "--to link: is one of the files to report"),
+        ("out", "other.jsonl", "--to other.jsonl: holds rows"),
+        ("out bad.jsonl", "bad.jsonl", "--to bad.jsonl: is one of the files to report"),
+    ] {
+        let ran = report(folder.path(), &format!("{rows} --format csv --to {to}"));
+        assert!(ran.code == Some(2) && ran.err.contains(said), "{to}: {ran:?}");
+    }
+    for (name, text) in [("out/samples.jsonl", good()), ("other.jsonl", good()), ("bad.jsonl", bad_first)] {
+        assert_eq!(fs::read_to_string(at(name)).unwrap(), text, "{name}");
+    }
+    fs::write(at("empty"), "").unwrap();
+    for to in ["new.csv", "new.csv", "empty", "/dev/null"] {
+        assert_eq!(report(folder.path(), &format!("out --format csv --to {to}")).code, Some(0), "{to}");
+    }
+    assert!(fs::read_to_string(at("empty")).unwrap().starts_with("workload,"));
+}
+
 #[test]
 fn several_files_are_read_as_one() {
     let folder = tempdir().unwrap();

@@ -37,7 +37,7 @@ pub fn read(files: &[PathBuf], mut row: impl FnMut(Sample) -> Result<()>) -> Res
 }
 
 /// The file of rows: in a study's folder `samples.jsonl`, else the path itself.
-fn rows_of(path: &Path) -> PathBuf {
+pub fn rows_of(path: &Path) -> PathBuf {
     if path.is_dir() { path.join("samples.jsonl") } else { path.to_path_buf() }
 }
 

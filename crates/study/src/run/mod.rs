@@ -11,6 +11,7 @@ mod store;
 
 pub use builder::Builder;
 pub use child::{Child, Ended, run_child};
+pub use ours::holds_rows;
 pub use roster::{Roster, check_folder, describe};
 pub use runner::{Ending, Runner};
 pub use store::{Left, Store, Target};
