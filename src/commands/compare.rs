@@ -264,5 +264,11 @@ fn gate(name: &str, most: f64) -> Result<Gate> {
     if metric.better == Better::Neither {
         return Err(Error::Input(format!("--gate: `{}` has no better direction, so it cannot get worse", metric.name)));
     }
+    if metric.better == Better::Higher && most >= 1.0 {
+        return Err(Error::Input(format!(
+            "--gate {name}: more of it is better, so it cannot get worse by more than 100 %: wanted less than that, found {}",
+            comparison::percent(most)
+        )));
+    }
     Ok(Gate { metric, most })
 }

@@ -212,6 +212,21 @@ fn a_gate_needs_a_metric_that_can_get_worse() {
     assert!(ran.err.contains("`vsz` has no better direction"), "{}", ran.err);
 }
 
+/// Nothing can lose more than all of its throughput.
+#[test]
+fn a_gate_that_could_never_close_is_refused() {
+    let folder = tempdir().unwrap();
+    pair(folder.path(), |_| true);
+    let compare = |gate: &str| allocanary(folder.path(), ["compare", "old.jsonl", "new.jsonl", "--gate", gate]);
+    for gate in ["throughput=100%", "throughput=250"] {
+        let ran = compare(gate);
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        assert!(ran.err.contains("more of it is better, so it cannot get worse by more than 100 %"), "{}", ran.err);
+    }
+    assert_eq!(compare("throughput=99%").code, Some(0));
+    assert_eq!(compare("rss=250%").code, Some(0));
+}
+
 #[test]
 fn a_study_that_grows_runs_only_what_is_new() {
     let folder = tempdir().unwrap();

@@ -78,6 +78,12 @@ impl Wanted {
             let (wanted, found) = (known.unit.name(), unit.name());
             return Err(format!("--metric {key}: {name} is in {wanted}, found {found}: give it another name"));
         }
+        if let (Some(known), Some(better)) = (known, better)
+            && known.better != better
+        {
+            let (wanted, found) = (known.better.text(), better.text());
+            return Err(format!("--metric {key}: of {name} {wanted} is better, found {found}: give it another name"));
+        }
         let better = known.map(|known| known.better).or(better).unwrap_or(match rate {
             true => Better::Higher,
             false => Better::Lower,
@@ -154,6 +160,7 @@ mod tests {
         assert_eq!(found("p50:ms", "p50=([0-9.]+)", redis), ok(300_000.0, "ns", "lower"));
         assert_eq!(found("mean_us", "p50=([0-9.]+)", redis), ok(300.0, "ns", "lower"));
         assert_eq!(found("qps", "([0-9.]+) requests", redis), ok(99000.5, "1/s", "higher"));
+        assert_eq!(found("p99:ms:lower", "p50=([0-9.]+)", redis), ok(300_000.0, "ns", "lower"));
         assert_eq!(found("keys:count:higher", "k=([0-9]+)", "k=7"), ok(7.0, "count", "higher"));
     }
 
@@ -170,6 +177,9 @@ mod tests {
             ("p99", "([0-9])", "1", "say the unit"),
             ("p99:MiB", "([0-9])", "1", "p99 is in ns"),
             ("x", "([0-9]) (.*)", "1 parsec", "wanted a unit such as ms"),
+            ("p99:higher", "([0-9])", "1", "of p99 lower is better, found higher: give it another name"),
+            ("throughput:lower", "([0-9])", "1", "of throughput higher is better, found lower"),
+            ("threads:lower", "([0-9])", "1", "of threads neither is better, found lower"),
             ("p99", "([0-9]) (.*)", "1 MiB", "p99 is in ns, found bytes: give it another name"),
         ] {
             let error = found(key, expression, text).unwrap_err();
