@@ -3,7 +3,7 @@
 
 use regex_lite::Regex;
 
-use crate::summary::{Better, find_metric};
+use crate::summary::{Better, METRICS, Metric};
 use allocanary_cell::program::Figure;
 use allocanary_kernel::units::Unit;
 
@@ -65,7 +65,7 @@ impl Wanted {
                 }
             }
         }
-        let known = find_metric(&name);
+        let known = built_in(&name);
         let rate = ["throughput", "rate", "rps", "qps", "tps", "ops", "per_s"].iter().any(|word| name.contains(word));
         if unit.is_none() && known.is_none() {
             let suffix = name.rsplit('_').next().filter(|suffix| *suffix != name).unwrap_or_default();
@@ -114,7 +114,7 @@ impl Wanted {
                 format!("--metric {}: wanted a unit such as ms in the second group, found `{said}`", self.name)
             })
         });
-        let known = find_metric(&self.name).map(|metric| metric.unit);
+        let known = built_in(&self.name).map(|metric| metric.unit);
         let unit = by_text.transpose()?.or(self.unit);
         let (unit, factor) = match (unit, known) {
             (Some((unit, _)), Some(known)) if unit != known => {
@@ -135,6 +135,11 @@ impl Wanted {
         }
         Ok(Figure { value: value * factor, unit: unit.name().into(), better: self.better.text().into() })
     }
+}
+
+/// The built-in metric of that name. Those that users named come from the same text, read before.
+fn built_in(name: &str) -> Option<&'static Metric> {
+    METRICS.iter().find(|metric| metric.name == name)
 }
 
 fn one_line(text: &str) -> String {
@@ -162,6 +167,12 @@ mod tests {
         assert_eq!(found("qps", "([0-9.]+) requests", redis), ok(99000.5, "1/s", "higher"));
         assert_eq!(found("p99:ms:lower", "p50=([0-9.]+)", redis), ok(300_000.0, "ns", "lower"));
         assert_eq!(found("keys:count:higher", "k=([0-9]+)", "k=7"), ok(7.0, "count", "higher"));
+    }
+
+    #[test]
+    fn what_earlier_rows_made_known_changes_no_reading() {
+        crate::summary::named("late_us", "ns", "lower").unwrap();
+        assert_eq!(found("late_us", "t=([0-9]+)", "t=3"), Ok((3000.0, "ns".to_string(), "lower".to_string())));
     }
 
     #[test]
