@@ -136,3 +136,16 @@ fn a_gate_on_a_users_metric_reads_a_pipe() {
         assert_eq!(ran.code, Some(code), "{ran:?}");
     }
 }
+
+#[test]
+fn rows_with_thousands_of_figures_are_refused_in_one_line() {
+    let folder = tempdir().unwrap();
+    let mut many = row("own", 0, 0);
+    let figure = Figure { value: 1.0, unit: "count".into(), better: "lower".into() };
+    many.answer.as_mut().unwrap().figures = (0..20_000).map(|at| (format!("f{at:05}"), figure.clone())).collect();
+    write(&folder.path().join("many.jsonl"), [many]);
+    let ran = report(folder.path(), "many.jsonl");
+    assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{}", ran.err);
+    assert!(ran.err.contains("many.jsonl:1: ") && ran.err.lines().count() == 1, "{}", ran.err);
+    assert!(ran.err.contains("at most 300 names") && ran.err.contains("`f00300`"), "{}", ran.err);
+}

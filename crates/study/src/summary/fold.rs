@@ -119,7 +119,7 @@ fn widen(span: &mut Option<(u64, u64)>, started_ms: u64) {
 impl Fold {
     /// Adds a row, once. A row that is equal in every figure and every time stamp is a duplicate: its file was named
     /// twice, or was joined from others. A failure whose cell was tried again does not count. Fails if a figure of the
-    /// user's program is another metric than the one of its name.
+    /// user's program is another metric than the one of its name, or if there are too many names.
     pub fn add(&mut self, sample: &Sample) -> Result<()> {
         if !self.seen.insert(digest(sample)) {
             self.repeated += 1;

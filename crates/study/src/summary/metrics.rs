@@ -179,11 +179,15 @@ pub const ALL: &[Metric] = &[
     metric("switches", Count, Lower, "context switches of a program", |_, a| most(a, "context_switches")),
 ];
 
+/// The maximum number of metrics that users named. A report has a column for each, and every group of rows has room for
+/// the values of all: with a hundred thousand names a small file of rows would take all memory.
+pub const MOST_NAMED: usize = 300;
+
 /// Metrics that users named. Each name is kept once, for as long as the command runs.
 static NAMED: Mutex<Vec<&'static Metric>> = Mutex::new(Vec::new());
 
 /// The metric of that name, which is made if there is none yet. Unit and direction are by their names in a row. Fails if
-/// the metric is known with others: two such figures cannot be compared.
+/// the metric is known with others: two such figures cannot be compared. Fails also beyond [`MOST_NAMED`].
 pub fn named(name: &str, unit: &str, better: &str) -> Result<&'static Metric> {
     let units = [Bytes, Count, PerSecond, Nanoseconds, Microseconds, Ratio];
     let unit = units.into_iter().find(|known| known.name() == unit).unwrap_or(Count);
@@ -202,6 +206,12 @@ pub fn named(name: &str, unit: &str, better: &str) -> Result<&'static Metric> {
                 known.better.text()
             ))),
         };
+    }
+    if named.len() == MOST_NAMED {
+        return Err(Error::Input(format!(
+            "the figure `{name}`: wanted at most {MOST_NAMED} names of figures in all rows together, found more: leave this \
+             row out, or read fewer files at once"
+        )));
     }
     named.push(Box::leak(Box::new(Metric {
         name: Box::leak(name.to_string().into_boxed_str()),

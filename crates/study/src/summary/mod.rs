@@ -20,7 +20,7 @@ pub use anatomy::Anatomy;
 pub use conditions::{Conditions, differences, differing};
 pub use fold::{Fold, Group, Key};
 pub use metrics::{
-    ALL as METRICS, Better, Metric, all as all_metrics, find as find_metric, index as metric_index, named,
+    ALL as METRICS, Better, MOST_NAMED, Metric, all as all_metrics, find as find_metric, index as metric_index, named,
 };
 pub use noise::Noise;
 pub use ranks::{LEAST_SAMPLES, MISSES, ratio_interval};

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use super::around::signal_number;
 use super::build::build_of;
 use super::{ContainerLimits, Ran, Ready, RunContext, Wanted, fail, proof};
+use crate::summary::MOST_NAMED;
 use allocanary_cell::Cell;
 use allocanary_cell::description::Description;
 use allocanary_cell::program::{Output, Program};
@@ -341,6 +342,12 @@ pub fn check(program: &Program) -> Result<(), String> {
     if !program.metric.is_empty() && program.is_service() && program.load.is_none() {
         return Err("--metric: is read from the output of --load, and there is none".into());
     }
+    if program.metric.len() > MOST_NAMED {
+        return Err(format!(
+            "--metric: wanted at most {MOST_NAMED} metrics, found {}: leave some out",
+            program.metric.len()
+        ));
+    }
     let mut names = BTreeSet::new();
     for (key, expression) in &program.metric {
         let wanted = Wanted::parse(key, expression)?;
@@ -367,6 +374,8 @@ mod tests {
         let text = |text: &str| Some(text.to_string());
         let metric = |key: &str| BTreeMap::from([(key.to_string(), "(x)".to_string())]);
         assert_eq!(check(&base()), Ok(()));
+        let metrics = |count| (0..count).map(|at| (format!("x{at}"), "(x)".to_string())).collect();
+        assert_eq!(check(&Program { metric: metrics(300), ..base() }), Ok(()));
         for (program, said) in [
             (Program { command: vec![], ..base() }, "wanted a program after `--`"),
             (Program { memory: text("4"), ..base() }, "--memory: wanted a size"),
@@ -377,6 +386,7 @@ mod tests {
             (Program { settle: text("5s"), ..base() }, "--settle: is for a service"),
             (Program { check: text("true"), ready: text("line:x"), ..base() }, "--check: is for a program that ends"),
             (Program { metric: metric("x"), ready: text("line:x"), ..base() }, "--metric: is read from the output"),
+            (Program { metric: metrics(301), ..base() }, "--metric: wanted at most 300 metrics, found 301"),
             (Program { stdin: text("/no/such"), ..base() }, "--stdin /no/such: No such file"),
             (Program { stdin: text("/"), ..base() }, "--stdin /: wanted a file"),
         ] {
