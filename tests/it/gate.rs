@@ -145,6 +145,30 @@ fn a_gate_is_broken_where_the_whole_interval_lies_beyond_it() {
     assert_eq!(better.code, Some(0), "{better:?}");
 }
 
+/// One comparison that more repeats decide, and two so close to the margin that no number does.
+#[test]
+fn what_no_number_of_repeats_would_decide_is_counted_and_named() {
+    let folder = tempdir().unwrap();
+    let (mut old, mut new) = (Vec::new(), Vec::new());
+    for (place, times) in [1.0199, 1.0199, 1.1].into_iter().enumerate() {
+        for mut sample in rows_of(folder.path(), 8) {
+            (sample.cell.candidate, sample.cell.place) = (format!("c{place}"), place as u32);
+            let spread = 1.0 + 0.05 * f64::from(sample.cell.repeat);
+            grow(&mut sample, spread);
+            old.push(sample.clone());
+            grow(&mut sample, times);
+            new.push(sample);
+        }
+    }
+    write(folder.path(), &old, &new);
+    let ran = allocanary(folder.path(), words("compare old.jsonl new.jsonl --metrics rss"));
+    assert!(ran.out.contains("3 comparisons: 3 undecided"), "{ran:?}");
+    assert!(ran.out.contains(" repeats would decide 1 of 3;"), "{ran:?}");
+    let wanted = "no number of repeats would decide 2, whose samples spread too far (rss of c0, server:live=1MiB, 3 threads, 4 cores; \
+                  rss of c1, server:live=1MiB, 3 threads, 4 cores)";
+    assert!(ran.out.contains(wanted), "{ran:?}");
+}
+
 /// Medians 13 % apart, and samples that spread further than that.
 #[test]
 fn an_undecided_gate_fails_and_says_how_many_repeats_would_decide() {

@@ -59,7 +59,7 @@ pub fn render(compared: &[Compared], look: &Look) -> String {
     let counts = kinds.into_iter().filter(|kind| count(*kind) > 0);
     let counts: Vec<String> = counts.map(|kind| format!("{} {}", count(kind), kind.text())).collect();
     out.push_str(&format!("{} comparisons: {}\n", compared.len(), counts.join(", ")));
-    if let Some(repeats) = words::repeats(compared.iter().map(|one| &one.comparison)) {
+    if let Some(repeats) = words::repeats(compared.iter().map(|one| (one.title(), &one.comparison))) {
         out.push_str(&format!("{repeats}\n"));
     }
     out

@@ -196,8 +196,11 @@ fn verdicts(panel: &Panel, look: &Look) -> String {
         table.add_row(std::iter::once(Cell::new(broken(&line.candidate))).chain(cells));
     }
     let title = format!("{}: resident memory when idle, change in % (or times, x), [95 % interval], {n}", panel.title);
-    let repeats = words::repeats(panel.comparisons.iter().map(|(_, _, compared)| compared));
-    let repeats = repeats.map_or(String::new(), |repeats| repeats + "\n");
+    let named = |line: usize, at: usize| {
+        format!("{}, {}", panel.lines[line].candidate, words::column(panel.axis, panel.columns[at]))
+    };
+    let repeats = words::repeats(panel.comparisons.iter().map(|(line, at, compared)| (named(*line, *at), compared)));
+    let repeats = repeats.map_or(String::new(), |repeats| wrapped(&repeats, look) + "\n");
     format!("\n{}\n{}\n{repeats}", bold(&wrapped(&title, look), look), align(table, panel.columns.len()))
 }
 

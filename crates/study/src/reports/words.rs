@@ -116,13 +116,40 @@ pub fn short_verdict(comparison: &Comparison) -> String {
     }
 }
 
-/// The number of repeats that would decide the undecided comparisons; `None` if there are none, or if no number would.
-pub fn repeats<'a>(comparisons: impl Iterator<Item = &'a Comparison>) -> Option<String> {
-    let undecided = comparisons.filter(|one| one.verdict == Verdict::Undecided && one.n.0.min(one.n.1) > 0);
-    let repeats: Vec<usize> = undecided.filter_map(Comparison::repeats_to_decide).collect();
-    let (least, most) = (repeats.iter().min()?, repeats.iter().max()?);
-    let range = if least == most { most.to_string() } else { format!("{least} to {most}") };
-    Some(format!("Undecided: about {range} repeats would decide."))
+/// The number of repeats that would decide the undecided of some named comparisons, and those that no number would;
+/// `None` if none is undecided.
+pub fn repeats<'a>(comparisons: impl Iterator<Item = (String, &'a Comparison)>) -> Option<String> {
+    let undecided = comparisons.filter(|(_, one)| one.verdict == Verdict::Undecided && one.n.0.min(one.n.1) > 0);
+    let (mut repeats, mut spread, mut doubted) = (Vec::new(), Vec::new(), Vec::new());
+    for (name, one) in undecided {
+        match one.repeats_to_decide() {
+            Some(enough) => repeats.push(enough),
+            None if one.doubted => doubted.push(name),
+            None => spread.push(name),
+        }
+    }
+    let mut parts = Vec::new();
+    if let (Some(least), Some(most)) = (repeats.iter().min(), repeats.iter().max()) {
+        let range = if least == most { most.to_string() } else { format!("{least} to {most}") };
+        let all = repeats.len() + spread.len() + doubted.len();
+        let of = if repeats.len() == all { String::new() } else { format!(" {} of {all}", repeats.len()) };
+        parts.push(format!("about {range} repeats would decide{of}"));
+    }
+    let more = [
+        (spread, "no number of repeats would decide", "whose samples spread too far"),
+        (doubted, "the machine was too busy to judge", "to be measured again when it is idle"),
+    ];
+    for (names, what, why) in more.into_iter().filter(|(names, ..)| !names.is_empty()) {
+        parts.push(format!("{what} {}, {why} ({})", names.len(), some(&names)));
+    }
+    (!parts.is_empty()).then(|| format!("Undecided: {}.", parts.join("; ")))
+}
+
+/// The first of many names, and how many more there are.
+fn some(names: &[String]) -> String {
+    const SHOWN: usize = 5;
+    let shown = names[..names.len().min(SHOWN)].join("; ");
+    if names.len() > SHOWN { format!("{shown}; and {} more", names.len() - SHOWN) } else { shown }
 }
 
 /// The number of compared samples: `n=5`, or `n=5,3` if the two sides differ.
@@ -291,6 +318,34 @@ mod tests {
         assert_eq!((said(all(), 1).as_deref(), said(all(), 0)), (Some(wanted), None));
         let none = "Growth since start within 25 % of live bytes at every rest: of no candidate.";
         assert_eq!(said(vec![line("b", Some(1.26))], 1).as_deref(), Some(none));
+    }
+
+    #[test]
+    fn what_is_undecided_is_counted_by_what_would_decide_it() {
+        let easy = Comparison {
+            old: 100.0,
+            new: 110.0,
+            n: (8, 8),
+            interval: Some((0.95, 1.3)),
+            p: 0.1,
+            margin: 0.02,
+            verdict: Verdict::Undecided,
+            family: 1,
+            doubted: false,
+        };
+        let (hard, busy) = (Comparison { new: 101.99, ..easy }, Comparison { doubted: true, ..easy });
+        let said = |all: &[(Comparison, usize)]| {
+            let all = all.iter().flat_map(|(one, times)| (0..*times).map(move |at| (format!("c{at}"), one)));
+            repeats(all)
+        };
+        assert_eq!(said(&[(Comparison { verdict: Verdict::Equal, ..easy }, 3)]), None);
+        assert_eq!(said(&[(easy, 3)]).unwrap(), "Undecided: about 22 repeats would decide.");
+        let wanted = "Undecided: about 22 repeats would decide 1 of 9; no number of repeats would decide 2, whose samples \
+                      spread too far (c0; c1); the machine was too busy to judge 6, to be measured again when it is idle \
+                      (c0; c1; c2; c3; c4; and 1 more).";
+        assert_eq!(said(&[(easy, 1), (hard, 2), (busy, 6)]).unwrap(), wanted);
+        let none = said(&[(hard, 1)]).unwrap();
+        assert!(none.starts_with("Undecided: no number of repeats would decide 1, "), "{none}");
     }
 
     #[test]

@@ -48,7 +48,9 @@ pub fn figures(panel: &Panel, wanted: &[&'static str], what: &str, look: &Look) 
     let at = words::column(panel.axis, panel.columns[last]);
     let against = if panel.lines.len() > 1 { format!(", and against {}", first.candidate) } else { String::new() };
     let title = format!("{}: {what}{at}, [95 % interval], {n}{against}", panel.title);
-    let all = (1..panel.lines.len()).flat_map(|at| metrics.iter().filter_map(move |metric| compared(at, metric)));
-    let repeats = words::repeats(all).map_or(String::new(), |text| text + "\n");
+    let named = |at: usize, metric: &str| format!("{metric} of {}", panel.lines[at].candidate);
+    let all = (1..panel.lines.len()).flat_map(|at| metrics.iter().map(move |metric| (at, *metric)));
+    let all = all.filter_map(|(at, metric)| Some((named(at, metric), compared(at, metric)?)));
+    let repeats = words::repeats(all).map_or(String::new(), |text| wrapped(&text, look) + "\n");
     format!("\n{}\n{}\n{repeats}", bold(&wrapped(&title, look), look), align(table, metrics.len()))
 }
