@@ -10,7 +10,7 @@ use tempfile::{TempDir, tempdir};
 
 use super::preloads::compiled;
 use super::run_bad::assert_gone;
-use super::support::{Ran, allocanary, command, samples, words};
+use super::support::{Ran, allocanary, command, samples, script, words};
 
 /// A search with few rows among the settings of glibc's malloc; the machine of the tests is too busy for limits on time.
 const FEW: &str = "tune --allocators system --repeats 6 --out out";
@@ -69,6 +69,9 @@ fn arenas_that_keep_a_programs_memory_are_found_proven_and_handed_over() {
     let resumed = tune(folder.path(), "--within wall=1000% --resume", &["./turns"]);
     assert_eq!((resumed.code, &resumed.out), (Some(0), &ran.out), "{resumed:?}");
     assert_eq!(samples(&out).len(), rows.len());
+    script(&folder.path().join("turns"), "#!/bin/sh\nsleep 0.05\n");
+    let other = tune(folder.path(), "--within wall=1000% --resume", &["./turns"]);
+    assert!(other.code == Some(2) && other.err.contains("has rows of another build of ./turns: wanted "), "{other:?}");
 }
 
 #[test]

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use super::super::earlier::Earlier;
+use super::super::earlier::{Earlier, other_file};
 use super::super::measure::watch_interrupts;
 use super::super::progress::{Progress, Stretch};
 use super::super::terminal;
@@ -86,6 +86,11 @@ impl<'a> Cells<'a> {
             let name = target.name();
             let text = format!("--resume: {name}: the rows there are of another build, {id}: name another --out");
             return Err(Error::Input(text));
+        }
+        let builds = launcher.map(|launcher| launcher.builds(known.values().map(|sample: &Sample| &sample.cell)));
+        let builds = builds.unwrap_or_default();
+        if let Some(problem) = known.values().find_map(|sample| other_file(sample, &builds)) {
+            return Err(Error::Input(format!("--resume: {}: {problem}", target.name())));
         }
         let proof = BTreeSet::new();
         let interrupted = false;
