@@ -134,7 +134,11 @@ fn limits_are_of_metrics_that_the_rows_have() {
     assert!(ran.code == Some(2) && ran.err.contains("--within scroe=5%: no metric `scroe`"), "{ran:?}");
     assert!(!folder.path().join("b").exists());
     let ran = with("--objective p99 --out c");
-    assert!(ran.code == Some(2) && ran.err.contains("--objective: the rows have no p99"), "{ran:?}");
+    assert!(
+        ran.code == Some(2) && ran.err.contains("--objective p99: the program prints none that is read"),
+        "{ran:?}"
+    );
+    assert!(!folder.path().join("c").exists(), "told before anything is measured");
     let ran = with("--within score=5% --out d");
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(joined(&ran).contains("score 7 ") && joined(&ran).contains("Its score: +0.0 %."), "{}", ran.out);
