@@ -306,16 +306,6 @@ fn threads_exceptions_forks_and_opened_libraries_work() {
 }
 
 #[test]
-fn a_static_program_runs_on_and_proves_nothing() {
-    let folder = tempdir().unwrap();
-    let path = folder.path().join("proof.jsonl");
-    let Some(family) = compiled(folder.path(), "family.c", &["-static"]) else { return };
-    let mut command = clean(&[family.to_str().unwrap()], folder.path(), Some("jemalloc"));
-    let output = ran(command.env("ALLOCANARY_PROOF", &path));
-    assert!(output.status.success() && !path.exists(), "{output:?}");
-}
-
-#[test]
 fn started_by_hand_a_preload_says_what_it_is() {
     for allocator in ALLOCATORS {
         let output = ran(Command::new(preload(allocator)).env_clear());
