@@ -72,7 +72,10 @@ fn jemalloc(
     // What the jemalloc of the program's C code reads is meant for that one.
     let of_another = |name: &str| {
         let others = subject.unwrap_or_default().iter().filter(|other| other.is_jemalloc() && **other != flavour);
-        !handed_on && others.into_iter().any(|other| own_variable(*other) == name)
+        // One of `install!` or of a preload takes the settings of all these variables.
+        let takes =
+            |other: &Flavour| own_variable(*other) == name || matches!(other, Flavour::RustJemalloc { installs: true });
+        !handed_on && name != variable && others.into_iter().any(takes)
     };
     // A link of another build is for other programs.
     let meant_here = |(name, _): &(&String, &String)| match variable_of(name) {
@@ -229,6 +232,9 @@ mod tests {
         assert!(moved[0].reasons[0].contains("the settings in MALLOC_CONF move there"));
         let with_c = of(None, &[("MALLOC_CONF", "narenas:3")], Some(&[rust[0], Flavour::PlainJemalloc]));
         assert_eq!(with_c[0].environment(), ["_RJEM_MALLOC_CONF=background_thread:true,narenas:40"], "{with_c:?}");
+        let set = [("_RJEM_MALLOC_CONF", "dirty_decay_ms:0"), ("MALLOC_CONF", "narenas:3")];
+        let preloaded = of(None, &set, Some(&[rust[0], Flavour::RustJemalloc { installs: true }]));
+        assert_eq!(preloaded[0].environment(), ["_RJEM_MALLOC_CONF=dirty_decay_ms:0,narenas:40"]);
         let plain = of(None, &[("MALLOC_CONF", "narenas:3,background_thread:true")], Some(&[Flavour::PlainJemalloc]));
         assert_eq!(plain, [], "nothing is left to change");
         let ratio = of(Some(500), &[("_RJEM_MALLOC_CONF", "narenas_ratio:0.5,background_thread:true")], Some(&rust));

@@ -198,6 +198,10 @@ mod tests {
         #[cfg(feature = "jemalloc")]
         assert_eq!(remarks(&[("MALLOC_CONF", "narena:1")], Some(&both))[0].problems.len(), 1);
         assert_eq!(of(&[INSTALLED, Flavour::PlainJemalloc]), [Effect::Read; 3]);
+        // A preload of ours reads all three, its program's own jemalloc one of them.
+        let preloaded = [RUST, INSTALLED];
+        let read_by_main = JEMALLOC_VARIABLES.map(|variable| verdict(variable, Some(&preloaded)) == Effect::Read);
+        assert_eq!(read_by_main, JEMALLOC_VARIABLES.map(|variable| variable == "_RJEM_MALLOC_CONF"));
         assert_eq!(of(&[Flavour::Mimalloc, Flavour::PlainJemalloc])[1], Effect::Depends);
     }
 

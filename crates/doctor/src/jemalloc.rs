@@ -29,6 +29,10 @@ pub fn jemalloc_reader(variable: &str) -> (Effect, String) {
 /// that serves its C code.
 pub fn jemalloc_reader_of(variable: &str, flavours: &[Flavour]) -> (Effect, String) {
     let jemallocs = || flavours.iter().copied().filter(|flavour| flavour.is_jemalloc());
+    let is_mains = |main: &&Flavour| main.is_jemalloc() && own_variable(**main) == variable;
+    if flavours.first().filter(is_mains).is_some() {
+        return (Effect::Read, "by this program's jemalloc".into());
+    }
     let own = jemallocs().find(|jemalloc| own_variable(*jemalloc) == variable);
     let installs = || jemallocs().find(|jemalloc| *jemalloc == Flavour::RustJemalloc { installs: true });
     let told = |jemalloc: Flavour, text: &str| match of_c_alone(jemalloc, flavours) {
