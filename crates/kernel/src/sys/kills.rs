@@ -11,7 +11,8 @@ pub fn memory_kills() -> u64 {
     memory_kills_at(Path::new("/proc"), Path::new("/sys/fs/cgroup"))
 }
 
-/// The least memory limit of this process's control group and of those above it, in bytes; `None` if none has one.
+/// The least memory limit of this process's control group and of those above it, in bytes; `None` if none has one that is
+/// less than the machine's memory.
 pub fn memory_limit() -> Option<u64> {
     memory_limit_at(Path::new("/proc"), Path::new("/sys/fs/cgroup"))
 }
@@ -30,10 +31,12 @@ fn memory_kills_at(proc: &Path, mount: &Path) -> u64 {
 fn memory_limit_at(proc: &Path, mount: &Path) -> Option<u64> {
     /// v1 writes "no limit" as the largest number of whole pages, and v2 as `max`, which is no number.
     const NO_LIMIT: u64 = 1 << 60;
+    let meminfo = std::fs::read(proc.join("meminfo")).unwrap_or_default();
+    let machine = line_number(&meminfo, b"MemTotal:").map_or(NO_LIMIT, |kib| kib * 1024);
     let limit = |group: &Group| {
         let file = if group.is_v2 { "memory.max" } else { "memory.limit_in_bytes" };
         let texts = group.folders.iter().filter_map(|folder| std::fs::read_to_string(folder.join(file)).ok());
-        texts.filter_map(|text| text.trim().parse().ok()).filter(|limit| *limit < NO_LIMIT).min()
+        texts.filter_map(|text| text.trim().parse().ok()).filter(|limit| *limit < machine).min()
     };
     groups(proc, mount).iter().filter_map(limit).min()
 }
@@ -109,6 +112,9 @@ mod tests {
         assert_eq!(limit(&[v2, (own, "max\n"), (pod, "1048576\n")]), Some(1 << 20));
         assert_eq!(limit(&[v2, (own, "4096\n"), (pod, "1048576\n")]), Some(4096));
         assert_eq!(limit(&[v2, ("groups/memory.max", "8192\n")]), Some(8192), "the path is the host's");
+        let machine = ("proc/meminfo", "MemTotal:        1024 kB\n");
+        assert_eq!(limit(&[v2, machine, (own, "1048576\n")]), None, "all that the machine has is no limit");
+        assert_eq!(limit(&[v2, machine, (own, "1044480\n")]), Some(1_044_480));
         let v1 = ("proc/self/cgroup", "4:memory:/docker/1\n0::/docker/1\n");
         let file = "groups/memory/docker/1/memory.limit_in_bytes";
         assert_eq!(limit(&[v1, (file, "9223372036854771712\n")]), None);
