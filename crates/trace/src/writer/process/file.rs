@@ -49,7 +49,7 @@ pub(super) fn open_file(process: &Process, config: &Config) -> Result<(), i32> {
         take(process, config, base, limit, started)
     });
     made.inspect_err(|_| {
-        // SAFETY: the path ends in NUL. The file is ours, and has no header.
+        // SAFETY: the path ends in NUL. The file is ours, and has no event.
         unsafe { libc::unlink(path.bytes.as_ptr().cast()) };
     })
 }
