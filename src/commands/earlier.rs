@@ -122,7 +122,6 @@ fn other_build(sample: &Sample, cells: &[Description]) -> Option<String> {
 /// The error for a row of another build of the user's program, or of a library that its candidate names. Rows of earlier
 /// versions do not tell.
 pub fn other_file(sample: &Sample, builds: &BTreeMap<String, String>) -> Option<String> {
-    let earlier = &sample.answer.as_ref()?.builds;
     let differs = |(name, found): (&String, &String)| {
         let wanted = builds.get(name).filter(|wanted| *wanted != found)?;
         Some(format!(
@@ -130,5 +129,5 @@ pub fn other_file(sample: &Sample, builds: &BTreeMap<String, String>) -> Option<
              --out; `allocanary report` shows both, each by itself"
         ))
     };
-    earlier.iter().find_map(differs)
+    sample.builds.iter().find_map(differs)
 }

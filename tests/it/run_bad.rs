@@ -53,6 +53,28 @@ fn what_crashes_under_an_allocator_is_not_proposed_however_little_it_needs() {
 }
 
 #[test]
+fn a_crash_counts_for_the_build_that_crashed() {
+    let folder = tempdir().unwrap();
+    let build = |text: &str| script(&folder.path().join("program"), &format!("#!/bin/sh\n{text}\n"));
+    build("exit 0");
+    let old = run(folder.path(), "--repeats 5 --candidates own", &["./program"]);
+    assert_eq!(old.code, Some(0), "{old:?}");
+    fs::rename(folder.path().join("out"), folder.path().join("old")).unwrap();
+    build("echo >>count; [ $(($(wc -l <count) % 3)) != 0 ]");
+    let new = run(folder.path(), "--repeats 9 --candidates own", &["./program"]);
+    assert_eq!(new.code, Some(1), "{new:?}");
+    let sound = samples(&folder.path().join("old"))[0].builds["./program"].clone();
+    let report = allocanary(folder.path(), ["report", "old", "out", "--format", "csv"]);
+    let failed = |is_sound: bool| -> Vec<&str> {
+        let lines = report.out.lines().filter(|line| line.contains(",peak,") && line.contains(&sound) == is_sound);
+        // The last two columns are `failed` and `unproven`.
+        lines.map(|line| line.rsplit(',').nth(1).unwrap()).collect()
+    };
+    assert_eq!(failed(true), ["0"], "{}", report.out);
+    assert!(failed(false).len() == 1 && failed(false) != ["0"], "{}", report.out);
+}
+
+#[test]
 fn what_fails_as_it_comes_is_told_before_anything_is_measured() {
     let folder = tempdir().unwrap();
     for (flags, program, said) in [

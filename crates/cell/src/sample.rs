@@ -40,6 +40,10 @@ pub struct Sample {
     /// each start. For a row that replaces another, it is that row's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub began_on: Option<String>,
+    /// The builds of the user's files: of the program, and of a library that the candidate names by its path. Each is a
+    /// short identity by the name that the user gave. Rows of earlier versions do not have them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub builds: BTreeMap<String, String>,
     /// The build and the host.
     pub provenance: Provenance,
     /// Other work of the machine meanwhile; `None` in rows of commands that did not record it.
@@ -57,6 +61,18 @@ impl Sample {
     /// The name of the host on which its study began.
     pub fn origin(&self) -> &str {
         self.began_on.as_deref().unwrap_or(&self.provenance.host.name)
+    }
+
+    /// The version of the allocator, with the builds of the user's files. Rows that differ in it are never pooled. A row that
+    /// failed has only the builds.
+    pub fn version_and_builds(&self) -> String {
+        let version = self.answer.as_ref().map_or("", |answer| answer.version.as_str());
+        let builds: Vec<&str> = self.builds.values().map(String::as_str).collect();
+        match (version.is_empty(), builds.is_empty()) {
+            (_, true) => version.to_string(),
+            (true, false) => format!("build {}", builds.join(" and ")),
+            (false, false) => format!("{version}, build {}", builds.join(" and ")),
+        }
     }
 }
 
@@ -105,23 +121,9 @@ pub struct Answer {
     /// What a program wrote to its standard output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Output>,
-    /// The builds of the user's files: of the program, and of a library that the candidate names by its path. Each is a
-    /// short identity by the name that the user gave. Rows of earlier versions do not have them.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub builds: BTreeMap<String, String>,
 }
 
 impl Answer {
-    /// The version of the allocator, with the builds of the user's files. Rows that differ in it are never pooled.
-    pub fn version_and_builds(&self) -> String {
-        let builds: Vec<&str> = self.builds.values().map(String::as_str).collect();
-        match (self.version.is_empty(), builds.is_empty()) {
-            (_, true) => self.version.clone(),
-            (true, false) => format!("build {}", builds.join(" and ")),
-            (false, false) => format!("{}, build {}", self.version, builds.join(" and ")),
-        }
-    }
-
     /// The value of a reading at a phase. If the phase occurs more than once, the last one counts.
     pub fn reading(&self, name: &str, phase: Phase) -> Option<u64> {
         let at = self.phases.iter().rposition(|marked| *marked == phase)?;

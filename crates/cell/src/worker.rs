@@ -134,6 +134,7 @@ fn run(worker: &Worker, mut board: Board, cell: Cell) -> Sample {
         started_ms: 0,
         replaces: None,
         began_on: None,
+        builds: BTreeMap::new(),
         provenance: Provenance { build: (worker.build)(), ..Provenance::here() },
         load: None,
         planned: None,

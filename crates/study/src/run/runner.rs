@@ -72,8 +72,11 @@ impl Runner<'_> {
     fn sample(&self, cell: &Cell, provenance: &Provenance) -> Sample {
         let started_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
         let load = Load::now();
+        let mut builds = BTreeMap::new();
         let (sample, wall) = match self.launcher.filter(|_| cell.program.is_some()) {
             Some(launcher) => {
+                // Of each cell anew: the program may be built again while its study runs.
+                builds = launcher.builds(std::iter::once(cell));
                 let (answer, wall) = launcher.run(cell, self.deadline, self.interrupted);
                 let row = |answer| Sample { answer: Some(answer), ..empty(cell, provenance) };
                 (answer.map(row), wall)
@@ -92,6 +95,7 @@ impl Runner<'_> {
         let mut sample = sample.unwrap_or_else(|failure| Sample { error: Some(failure), ..empty(cell, provenance) });
         sample.wall_us = wall.as_micros() as u64;
         sample.started_ms = started_ms;
+        sample.builds = builds;
         sample.load = Some(load.until_now());
         sample
     }
@@ -124,6 +128,7 @@ fn empty(cell: &Cell, provenance: &Provenance) -> Sample {
         started_ms: 0,
         replaces: None,
         began_on: None,
+        builds: BTreeMap::new(),
         provenance: provenance.clone(),
         load: None,
         planned: None,

@@ -14,7 +14,7 @@ use crate::error::Result;
 use allocanary_cell::Cell;
 use allocanary_cell::program::OverTime;
 use allocanary_cell::provenance::Provenance;
-use allocanary_cell::sample::{Answer, Sample};
+use allocanary_cell::sample::Sample;
 
 /// What all repeats of a cell have in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -156,7 +156,7 @@ impl Fold {
             threads: cell.threads,
             cores: cell.cores,
             host: self.host(sample),
-            version: sample.answer.as_ref().map_or(String::new(), Answer::version_and_builds),
+            version: sample.version_and_builds(),
         };
         let group = self.groups.entry(key.clone()).or_insert_with(|| Group {
             values: vec![Vec::new(); ALL.len()],
@@ -231,18 +231,26 @@ impl Fold {
     }
 
     /// Moves cells that failed before they reported their allocator's version into the group of the same candidate with
-    /// a version. To be called when all rows are added.
+    /// a version, and with the same builds of the user's files. To be called when all rows are added.
     pub fn settle(&mut self) {
-        let unknown: Vec<Key> = self.groups.keys().filter(|key| key.version.is_empty()).cloned().collect();
+        let has_values = |group: &Group| group.values.iter().any(|values| !values.is_empty());
         let (mut same_cell, mut same_candidate) = (BTreeMap::new(), BTreeMap::new());
-        for key in self.groups.keys().filter(|key| !key.version.is_empty()) {
-            same_candidate.entry((key.candidate.clone(), key.host.clone())).or_insert(key.version.clone());
-            same_cell.entry(Key { version: String::new(), ..key.clone() }).or_insert(key.version.clone());
+        let mut unknown = Vec::new();
+        for (key, group) in &self.groups {
+            if !has_values(group) {
+                unknown.push(key.clone());
+                continue;
+            }
+            // A row that failed has no version, and its builds if it is of a program.
+            let builds = key.version.find("build ").map_or("", |at| &key.version[at..]);
+            let builds = || builds.to_string();
+            same_candidate.entry((key.candidate.clone(), key.host.clone(), builds())).or_insert(key.version.clone());
+            same_cell.entry(Key { version: builds(), ..key.clone() }).or_insert(key.version.clone());
         }
         for key in unknown {
-            let version =
-                same_cell.get(&key).or_else(|| same_candidate.get(&(key.candidate.clone(), key.host.clone())));
-            let Some(version) = version.cloned() else { continue };
+            let of_candidate = (key.candidate.clone(), key.host.clone(), key.version.clone());
+            let version = same_cell.get(&key).or_else(|| same_candidate.get(&of_candidate));
+            let Some(version) = version.filter(|version| **version != key.version).cloned() else { continue };
             let Some(failed) = self.groups.remove(&key) else { continue };
             let known = self.groups.entry(Key { version, ..key }).or_insert_with(|| Group {
                 values: vec![Vec::new(); ALL.len()],

@@ -114,8 +114,6 @@ impl Launcher {
         let mut environment = self.environment(cell, &proof).map_err(start)?;
         recorder(&mut environment).map_err(start)?;
         let given = given(&environment);
-        // Of each cell anew: the program may be built again while its study runs.
-        let builds = self.builds(std::iter::once(cell));
         let port = free_port();
         let fill = |text: &str| filled(text, port, &work);
         let place = RunContext {
@@ -132,7 +130,7 @@ impl Launcher {
         let recorded = ran.and_then(|mut ran| {
             let moments = std::mem::take(&mut ran.moments);
             let answer = self.judged(cell, program, ran, &proof)?;
-            Ok(Recorded { answer: Answer { environment: given, builds, ..answer }, moments })
+            Ok(Recorded { answer: Answer { environment: given, ..answer }, moments })
         });
         // A long output that is equal to the first is kept once.
         let out = folder.join("stdout");
