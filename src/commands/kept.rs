@@ -52,6 +52,13 @@ pub fn compare(target: &Target, group: &Studies) -> Result<()> {
     }
 }
 
+/// Whether the program of the study in a folder may write another output in each run; `None` without such a study.
+pub fn any_output(target: &Target) -> Result<Option<bool>> {
+    let Some(path) = place(target).filter(|path| path.exists()) else { return Ok(None) };
+    let study = Studies::read(&path)?.0.into_iter().next();
+    Ok(study.and_then(|study| study.program).map(|program| program.any_output))
+}
+
 fn place(target: &Target) -> Option<PathBuf> {
     match target {
         Target::Folder(folder) => Some(folder.join("study.toml")),

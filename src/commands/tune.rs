@@ -36,10 +36,16 @@ const WRITTEN: [&str; 3] = ["report.html", "tune.txt", "tuned.toml"];
 /// Searches, and prints the answer.
 pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
     let target = target(flags)?;
-    let Some(subject) = kind::subject(flags)? else {
+    let Some(mut subject) = kind::subject(flags)? else {
         terminal::tell("interrupted: nothing was measured");
         return Ok(ExitCode::from(130));
     };
+    if flags.resume
+        && let (Some(program), Some(begun)) = (&mut subject.file.program, kept::any_output(&target)?)
+    {
+        // Whether outputs differ was found when the search began: two runs of now may agree by chance.
+        program.any_output = begun;
+    }
     let space =
         Space::new(&subject.serving, subject.own, subject.allocators.as_deref(), subject.cores(), subject.rest)?;
     let first = space.first();
@@ -69,8 +75,8 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
     if flags.resume {
         kept::compare(&target, &group)?;
     }
-    kept::keep(&target, &group)?;
     let mut source = Cells::new(&subject, &target, store, Instant::now().checked_add(budget))?;
+    kept::keep(&target, &group)?;
     source.say(&format!("{} candidates in the first stage, budget {}", first.names.len(), show_duration(budget)));
     first.left_out.iter().for_each(|reason| source.say(&format!("left out: {reason}")));
     let second = |survivors: &[String]| space.around(survivors).names;

@@ -75,6 +75,10 @@ fn the_settings_that_cost_less_are_found_proven_and_handed_over() {
     assert!(page.contains("Use system:arena_max=1 instead of system") && page.contains("mallopt(M_ARENA_MAX, 1);"));
     // The races had other requests than the proof, which tuned.toml repeats.
     assert!(fs::read_to_string(out.join("tuned.toml")).unwrap().contains("seed = 1001"));
+    // A report of the folder has no answer of its own.
+    let report = allocanary(folder.path(), words("report out"));
+    assert!(report.code == Some(0) && !report.out.contains("ENV GLIBC_TUNABLES"), "{report:?}");
+    assert!(report.out.replace('\n', " ").contains("tune.txt, next to them, has its answer"), "{}", report.out);
     // The proof is a study like any other.
     let again = allocanary(folder.path(), words("study out/tuned.toml --cells . --repeats 2 --out again"));
     assert_eq!(again.code, Some(0), "{again:?}");
@@ -231,7 +235,7 @@ fn only_the_same_search_is_continued() {
             row["provenance"]["host"]["kernel"] = "1.2.3".into();
         }
     });
-    refused("--resume", "of another kind of host: ");
+    refused("--resume", "the rows of this search are of two kinds of hosts: ");
     // An answer without rows is the user's.
     fs::remove_file(out.join("samples.jsonl")).unwrap();
     fs::remove_file(out.join("study.toml")).unwrap();

@@ -182,7 +182,7 @@ impl Races<'_, '_> {
             let half = left.len().div_ceil(2).max(keep);
             let ended = left.len() <= keep + 1 || !self.can_pay(half * RACED as usize);
             let best = self.best(&left, if ended { keep } else { half });
-            if ended {
+            if ended || best.is_empty() {
                 return Ok(best);
             }
             left = best;

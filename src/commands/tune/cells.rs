@@ -4,10 +4,11 @@
 //! Each stage is a study of its own name: racing rows are never pooled with those that are reported.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::super::earlier::{Earlier, other_file};
-use super::super::measure::watch_interrupts;
+use super::super::measure::{SEARCHED, watch_interrupts};
 use super::super::progress::{Progress, Stretch};
 use super::super::terminal;
 use super::subject::Subject;
@@ -38,6 +39,8 @@ pub struct Cells<'a> {
     earlier: Earlier,
     /// How many runs failed in an interrupted search, by stage and candidate.
     failed: BTreeMap<(String, String), usize>,
+    /// The host and the versions of all rows that the search used so far.
+    seen: Seen,
     /// The cells of the proof.
     proof: BTreeSet<String>,
     ends: Option<Instant>,
@@ -47,7 +50,7 @@ pub struct Cells<'a> {
 
 /// The name of a stage in its rows.
 pub fn stage_name(stage: &str) -> String {
-    format!("tune-{stage}")
+    format!("{SEARCHED}{stage}")
 }
 
 /// The seed of the proof. Fresh rows get other requests than those by which the finalists were chosen.
@@ -92,9 +95,22 @@ impl<'a> Cells<'a> {
         if let Some(problem) = known.values().find_map(|sample| other_file(sample, &builds)) {
             return Err(Error::Input(format!("--resume: {}: {problem}", target.name())));
         }
-        let proof = BTreeSet::new();
+        let (seen, proof) = Default::default();
         let interrupted = false;
-        Ok(Cells { roster, launcher, descriptions, file, store, known, earlier, failed, proof, ends, interrupted })
+        Ok(Cells {
+            roster,
+            launcher,
+            descriptions,
+            file,
+            store,
+            known,
+            earlier,
+            failed,
+            seen,
+            proof,
+            ends,
+            interrupted,
+        })
     }
 
     /// Prints a line about the search.
@@ -166,7 +182,7 @@ impl Measure for Cells<'_> {
         };
         let mut fold = Fold::default();
         measured.into_iter().try_for_each(|sample| fold.add(sample))?;
-        let mut groups = by_candidate(fold)?;
+        let mut groups = self.seen.by_candidate(fold)?;
         for (candidate, group) in &mut groups {
             group.failed += self.failed.get(&(stage_name(stage), candidate.clone())).copied().unwrap_or(0);
         }
@@ -181,29 +197,43 @@ impl Measure for Cells<'_> {
     }
 }
 
-/// The rows of each candidate. Rows of two kinds of hosts, or of two versions of an allocator, are refused: they can be
-/// there after an interruption.
-fn by_candidate(fold: Fold) -> Result<BTreeMap<String, Group>> {
-    const INSTEAD: &str = "name another --out, to begin anew";
-    let hosts: Vec<&Conditions> = fold.hosts.iter().map(|host| &**host).collect();
-    if hosts.len() > 1 {
-        let differ = differing(&hosts).join("; ");
-        return Err(Error::Input(format!("--resume: the rows there are of another kind of host: {differ}: {INSTEAD}")));
-    }
-    let mut all: BTreeMap<String, (String, Group)> = BTreeMap::new();
-    for (key, group) in fold.groups {
-        let (version, known) = all.entry(key.candidate.clone()).or_default();
-        // A candidate that failed before it said its version has a group of its own.
-        if !version.is_empty() && !key.version.is_empty() && *version != key.version {
-            let text = format!("--resume: {} was {version}, and is {} now: {INSTEAD}", key.candidate, key.version);
-            return Err(Error::Input(text));
+/// What all rows of a search must have in common. They differ where the machine was updated or the program built again, in
+/// the middle of a search or before it was resumed.
+#[derive(Default)]
+struct Seen {
+    host: Option<Arc<Conditions>>,
+    versions: BTreeMap<String, String>,
+}
+
+impl Seen {
+    /// The rows of each candidate. Rows of two kinds of hosts, or of two versions of an allocator or program, are refused.
+    fn by_candidate(&mut self, mut fold: Fold) -> Result<BTreeMap<String, Group>> {
+        const INSTEAD: &str = "name another --out, to begin anew";
+        // A candidate that failed before it said its version is counted with its version.
+        fold.settle();
+        let hosts: Vec<&Conditions> = self.host.iter().chain(&fold.hosts).map(|host| &**host).collect();
+        if hosts.iter().any(|host| *host != hosts[0]) {
+            let differ = differing(&hosts).join("; ");
+            return Err(Error::Input(format!(
+                "the rows of this search are of two kinds of hosts: {differ}: {INSTEAD}"
+            )));
         }
-        if version.is_empty() {
-            *version = key.version;
+        self.host = self.host.take().or_else(|| fold.hosts.first().cloned());
+        let mut all: BTreeMap<String, Group> = BTreeMap::new();
+        for (key, group) in fold.groups {
+            let is_measured = group.values.iter().any(|values| !values.is_empty());
+            let version = self.versions.get(&key.candidate).filter(|_| is_measured);
+            if let Some(version) = version.filter(|version| **version != key.version) {
+                let text = format!("{} was {version}, and is {} now: {INSTEAD}", key.candidate, key.version);
+                return Err(Error::Input(text));
+            }
+            if is_measured {
+                self.versions.insert(key.candidate.clone(), key.version);
+            }
+            join(all.entry(key.candidate).or_default(), group);
         }
-        join(known, group);
+        Ok(all)
     }
-    Ok(all.into_iter().map(|(candidate, (_, group))| (candidate, group)).collect())
 }
 
 /// Adds the rows of one group to another.

@@ -12,7 +12,14 @@ use crate::summary::{
 pub fn sentences(findings: &Findings) -> Vec<String> {
     let several = findings.sections.iter().map(|section| section.panels.len()).sum::<usize>() > 1;
     let mut all = Vec::new();
-    for section in findings.sections.iter().filter(|section| section.about.decided.is_none()) {
+    for section in &findings.sections {
+        if let Some((decided, _)) = &section.about.decided {
+            // The report of a program has it already.
+            if !section.is_program() && !all.contains(decided) {
+                all.push(decided.clone());
+            }
+            continue;
+        }
         for panel in &section.panels {
             let Some(answer) = of(panel, metric_of(section)) else { continue };
             all.push(if several { format!("{}, {answer}", panel.title) } else { capital(&answer) });
