@@ -15,9 +15,9 @@ use allocanary_allocators::paste;
 const PROVEN_JEMALLOC: &str = "narenas:1,tcache:false: in the workload `server` at 40 cores 79 % less when idle; \
                                threads that do little but allocate, as in `small`, need more than twice the \
                                processor time. `allocanary study winners` shows both here";
-const PROVEN_GLIBC: &str = "arena_max 1 with trim_threshold 131072: in the workload `server` at 40 cores a third less \
-                            when idle; one arena makes threads wait for each other, as in `storm`. `allocanary study \
-                            winners` shows both here";
+const PROVEN_GLIBC: &str = "arena_max 1: in the workload `server` at 40 cores a third less when idle; one arena makes \
+                            threads wait for each other, there and in `handoff`. `allocanary study winners` shows both \
+                            here";
 
 /// A change for one allocator.
 #[derive(Clone, Debug, PartialEq, Eq)]
