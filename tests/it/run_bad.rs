@@ -66,7 +66,7 @@ fn a_crash_counts_for_the_build_that_crashed() {
     let sound = samples(&folder.path().join("old"))[0].builds["./program"].clone();
     let report = allocanary(folder.path(), ["report", "old", "out", "--format", "csv"]);
     let failed = |is_sound: bool| -> Vec<&str> {
-        let lines = report.out.lines().filter(|line| line.contains(",peak,") && line.contains(&sound) == is_sound);
+        let lines = report.out.lines().filter(|line| line.contains(",cpu,") && line.contains(&sound) == is_sound);
         // The last two columns are `failed` and `unproven`.
         lines.map(|line| line.rsplit(',').nth(1).unwrap()).collect()
     };
