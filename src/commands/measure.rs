@@ -13,6 +13,7 @@ use super::kept;
 use super::left;
 use super::progress::{Progress, Stretch};
 use super::terminal;
+use super::tune::is_stage;
 use allocanary_allocators::allocators::KNOWN;
 use allocanary_cell::Cell;
 use allocanary_cell::description::Description;
@@ -26,9 +27,6 @@ use allocanary_study::run::program::Launcher;
 use allocanary_study::run::{Builder, Ending, Roster, Runner, Store, Target, check_folder};
 use allocanary_study::summary::{About, Findings, Fold};
 use allocanary_study::{MOST_CELLS, Studies, Study, find_shipped, plan, too_many};
-
-/// How the names of a search's stages begin.
-pub const SEARCHED: &str = "tune-";
 
 /// The features of this command's build. Its cells are built with the same ones.
 pub(super) const FEATURES: &str = env!("ALLOCANARY_FEATURES");
@@ -354,7 +352,7 @@ pub fn findings(files: &[PathBuf], group: &Studies) -> Result<Findings> {
     let problems = rows::read(files, |sample| fold.add(&sample))?;
     let shipped = |name: &str| find_shipped(name)?.ok()?.find(Some(name)).and_then(|study| About::of(study).ok());
     let about = |name: Option<&str>| {
-        if name.is_some_and(|name| name.starts_with(SEARCHED)) {
+        if name.is_some_and(is_stage) {
             // By its own rules, which know the limits and all that was tried.
             let decided = "These rows are of a search: tune.txt, next to them, has its answer.";
             return About { decided: Some((decided.into(), Vec::new())), ..About::default() };

@@ -27,6 +27,8 @@ use allocanary_study::error::{Error, Result};
 use allocanary_study::run::{Store, Target};
 use allocanary_study::summary::{About, Findings, LEAST_SAMPLES};
 use allocanary_study::{Studies, StudyFile, expected_time, plan, reports};
+pub use cells::is_stage;
+
 use cells::Cells;
 use subject::Subject;
 

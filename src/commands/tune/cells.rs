@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::super::earlier::{Earlier, other_file};
-use super::super::measure::{SEARCHED, watch_interrupts};
+use super::super::measure::watch_interrupts;
 use super::super::progress::{Progress, Stretch};
 use super::super::terminal;
 use super::subject::Subject;
@@ -48,9 +48,18 @@ pub struct Cells<'a> {
     pub interrupted: bool,
 }
 
+/// How the names of stages begin in their rows.
+const STAGE: &str = "tune-";
+
 /// The name of a stage in its rows.
-pub fn stage_name(stage: &str) -> String {
-    format!("{SEARCHED}{stage}")
+fn stage_name(stage: &str) -> String {
+    format!("{STAGE}{stage}")
+}
+
+/// Whether this is the name of a stage. A study of the user's may begin alike.
+pub fn is_stage(name: &str) -> bool {
+    let number = |stage: &str| stage.strip_prefix("race-").is_some_and(|number| number.parse::<u32>().is_ok());
+    name.strip_prefix(STAGE).is_some_and(|stage| stage == FINAL || number(stage))
 }
 
 /// The seed of the proof. Fresh rows get other requests than those by which the finalists were chosen.
@@ -95,8 +104,6 @@ impl<'a> Cells<'a> {
         if let Some(problem) = known.values().find_map(|sample| other_file(sample, &builds)) {
             return Err(Error::Input(format!("--resume: {}: {problem}", target.name())));
         }
-        let (seen, proof) = Default::default();
-        let interrupted = false;
         Ok(Cells {
             roster,
             launcher,
@@ -106,10 +113,10 @@ impl<'a> Cells<'a> {
             known,
             earlier,
             failed,
-            seen,
-            proof,
+            seen: Seen::default(),
+            proof: BTreeSet::new(),
             ends,
-            interrupted,
+            interrupted: false,
         })
     }
 
@@ -245,5 +252,18 @@ fn join(all: &mut Group, group: Group) {
     all.anatomies.extend(group.anatomies);
     if !group.environment.is_empty() {
         all.environment = group.environment;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stages_are_told_from_studies_of_such_names() {
+        assert!(is_stage(&stage_name(FINAL)) && is_stage(&stage_name("race-2")));
+        for other in ["tune-up", "tune-race-day", "tuned", "final", "tune-"] {
+            assert!(!is_stage(other), "{other}");
+        }
     }
 }

@@ -242,7 +242,7 @@ impl Fold {
                 continue;
             }
             // A row that failed has no version, and its builds if it is of a program.
-            let builds = key.version.find("build ").map_or("", |at| &key.version[at..]);
+            let builds = key.version.rfind("build ").map_or("", |at| &key.version[at..]);
             let builds = || builds.to_string();
             same_candidate.entry((key.candidate.clone(), key.host.clone(), builds())).or_insert(key.version.clone());
             same_cell.entry(Key { version: builds(), ..key.clone() }).or_insert(key.version.clone());
