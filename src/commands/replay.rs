@@ -50,6 +50,12 @@ pub fn study(path: &Path, how: &PaceFlags) -> Result<Replay> {
     let trace = whole(path)?;
     let marks = how.mark_at.as_deref().map_or(Ok(Marks::default()), marks)?;
     let prepared = prepare(Path::new(&trace), marks).and_then(|path| Prepared::open(&path))?;
+    if prepared.operations == 0 {
+        return Err(Error::Input(format!(
+            "{}: no allocation was recorded: there is nothing to replay",
+            path.display()
+        )));
+    }
     let length = Duration::from_nanos(prepared.nanos);
     let share = 100.0 * prepared.peak_live as f64 / prepared.most_resident.max(1) as f64;
     terminal::tell(format_args!(

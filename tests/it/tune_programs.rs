@@ -89,10 +89,10 @@ fn a_program_keeps_what_it_has_if_nothing_is_better() {
     assert!(ran.code == Some(0) && joined(&ran).contains("Keep what you have, own:arena_max=1: of "), "{ran:?}");
 }
 
-/// A service whose memory follows the number of arenas, as a study file.
-fn service(folder: &Path, metric: &str) {
+/// A service whose memory follows the number of arenas, as a study file. `settle` is its rest after the load.
+fn service(folder: &Path, metric: &str, settle: &str) {
     let text = format!(
-        "[program]\nname = 'turns'\ncommand = ['./turns', '{{dir}}']\nready = 'line:ready'\nsettle = '300ms'\n\
+        "[program]\nname = 'turns'\ncommand = ['./turns', '{{dir}}']\nready = 'line:ready'\nsettle = '{settle}'\n\
          load = 'kill -USR1 $(cat {{dir}}/pid); while [ ! -e {{dir}}/done ]; do sleep 0.01; done; \
          echo 1000 requests; echo score 7'\n[program.metric]\n{metric}\n"
     );
@@ -102,7 +102,7 @@ fn service(folder: &Path, metric: &str) {
 #[test]
 fn a_service_is_tuned_by_its_resident_memory_within_the_limits_that_it_has() {
     let Some(folder) = turns() else { return };
-    service(folder.path(), "throughput = '([0-9]+) requests'\n'score:count:higher' = 'score ([0-9]+)'");
+    service(folder.path(), "throughput = '([0-9]+) requests'\n'score:count:higher' = 'score ([0-9]+)'", "300ms");
     let ran = allocanary(folder.path(), words(FEW).into_iter().chain(["service.toml"]));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     for said in [
@@ -123,7 +123,7 @@ fn a_service_is_tuned_by_its_resident_memory_within_the_limits_that_it_has() {
 #[test]
 fn limits_are_of_metrics_that_the_rows_have() {
     let Some(folder) = turns() else { return };
-    service(folder.path(), "'score:count:higher' = 'score ([0-9]+)'");
+    service(folder.path(), "'score:count:higher' = 'score ([0-9]+)'", "20ms");
     let few = "tune service.toml --allocators system --repeats 5 --budget 10m";
     let with = |more: &str| allocanary(folder.path(), words(few).into_iter().chain(words(more)));
     let ran = with("--within p99=5% --out a");
@@ -151,11 +151,18 @@ fn limits_are_of_metrics_that_the_rows_have() {
 #[test]
 fn a_trace_is_tuned_by_the_memory_of_its_replay() {
     let Some(folder) = turns() else { return };
-    let recorded = allocanary(folder.path(), ["record", "-o", "traces", "--", "./turns"]);
-    assert_eq!(recorded.code, Some(0), "{recorded:?}");
-    let trace = fs::read_dir(folder.path().join("traces")).unwrap().flatten().next().unwrap().path();
-    // Its first bytes say what it is, and not its name.
-    fs::rename(&trace, folder.path().join("recorded")).unwrap();
+    let record = |to: &str, program: &str| {
+        let ran = allocanary(folder.path(), ["record", "-o", "traces", "--", program]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let trace = fs::read_dir(folder.path().join("traces")).unwrap().flatten().next().unwrap().path();
+        // Its first bytes say what it is, and not its name.
+        fs::rename(&trace, folder.path().join(to)).unwrap();
+    };
+    record("recorded", "./turns");
+    record("small", "date");
+    record("none", "true");
+    let ran = allocanary(folder.path(), words("tune none"));
+    assert!(ran.code == Some(2) && ran.err.contains("none: no allocation was recorded"), "{ran:?}");
     let ran = allocanary(folder.path(), words(FEW).into_iter().chain(words("recorded --within throughput=90%")));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     for said in [
@@ -172,7 +179,7 @@ fn a_trace_is_tuned_by_the_memory_of_its_replay() {
     let again = allocanary(folder.path(), words("study out/tuned.toml --repeats 1 --out again"));
     assert_eq!(again.code, Some(0), "{again:?}");
     // By default the limits are those that a replay has.
-    let ran = allocanary(folder.path(), words("tune recorded --allocators jemalloc --repeats 5 --out other"));
+    let ran = allocanary(folder.path(), words("tune small --allocators jemalloc --repeats 5 --out other"));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(joined(&ran).contains("the rows have no p99: the default limit p99=20% is left out"), "{}", ran.out);
     assert!(ran.err.contains("the replay rests for 50 ms: --idle 2000 lets it act"), "{ran:?}");
