@@ -153,14 +153,17 @@ fn a_limit_of_processes_is_named() {
     for file in [Path::new(env!("CARGO_BIN_EXE_allocanary")), &program("system")] {
         copy_program(file, folder.path());
     }
+    // The limit counts all processes of a user: this one has no other, also if this test runs twice at one time.
+    let user = 1_000_000 + std::process::id();
     let run = |limit: &str, arguments: &str| -> Ran {
-        let mut user = Command::new("prlimit");
+        let (user, group) = (format!("--reuid={user}"), format!("--regid={user}"));
+        let mut command = Command::new("prlimit");
         // Without cargo's variables: the command would build the cells.
-        user.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
-        user.args([&format!("--nproc={limit}"), "setpriv", "--reuid=64321", "--regid=64321", "--clear-groups"]);
-        user.arg("./allocanary").args(words(arguments)).current_dir(&folder);
+        command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command.args([&format!("--nproc={limit}"), "setpriv", &user, &group, "--clear-groups"]);
+        command.arg("./allocanary").args(words(arguments)).current_dir(&folder);
         let failed = |error: std::io::Error| Ran { code: None, out: String::new(), err: error.to_string() };
-        user.output().map_or_else(failed, Ran::from)
+        command.output().map_or_else(failed, Ran::from)
     };
     let able = run("1000", &tiny("free"));
     if able.code != Some(0) {
