@@ -11,6 +11,7 @@
 
 use std::ffi::c_void;
 use std::ptr::{null_mut, with_exposed_provenance_mut};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::idle::Turns;
 use allocanary_kernel::sys::page_bytes;
@@ -28,12 +29,46 @@ const MOST: usize = 1024;
 /// before.
 const ENOUGH: usize = 16;
 
-/// One thread at a time returns an arena's memory: threads that share it would wait for its lock at each block. If two
-/// arenas share an entry at the same moment, one is left until next time.
-static ARENAS: [Turns; 64] = [const { Turns::new() }; 64];
+/// One thread at a time returns an arena's memory: threads that share it would wait for its lock at each block.
+static ARENAS: Arenas = Arenas::new();
 
 /// The minimum distance of two arenas (HEAP_MAX_SIZE).
 const APART: usize = 64 << 20;
+
+/// The most arenas that have an entry of their own. Of more, two may share one: if both are at it at the same moment,
+/// one is left until next time.
+const ENTRIES: usize = 64;
+
+/// An entry for each arena. Entries that followed from the address alone were shared by two arenas in one process of
+/// twenty: the main arena is anywhere.
+struct Arenas {
+    /// The arena of each entry, as its place in units of [`APART`], plus one. 0: none yet.
+    places: [AtomicUsize; ENTRIES],
+    turns: [Turns; ENTRIES],
+}
+
+impl Arenas {
+    const fn new() -> Self {
+        Arenas { places: [const { AtomicUsize::new(0) }; ENTRIES], turns: [const { Turns::new() }; ENTRIES] }
+    }
+
+    /// The entry of the arena that has a block at this address.
+    #[inline]
+    fn turns_of(&self, address: usize) -> &Turns {
+        let place = address / APART + 1;
+        let first = place % ENTRIES;
+        let is_of = |at: &usize| {
+            let entry = &self.places[*at];
+            let found = match entry.load(Ordering::Relaxed) {
+                0 => entry.compare_exchange(0, place, Ordering::Relaxed, Ordering::Relaxed).err().unwrap_or(place),
+                found => found,
+            };
+            found == place
+        };
+        let at = (first..ENTRIES).chain(0..first).find(is_of).unwrap_or(first);
+        &self.turns[at]
+    }
+}
 
 /// Gives the free pages of the calling thread's arena back to the system.
 #[inline]
@@ -44,7 +79,7 @@ pub fn give_back() {
         libc::free(block);
         block.addr()
     };
-    ARENAS[place / APART % ARENAS.len()].take(give_back_alone);
+    ARENAS.turns_of(place).take(give_back_alone);
 }
 
 /// Takes blocks of each size until they have no page in memory, returns their pages, and frees all of them.
@@ -149,6 +184,20 @@ mod tests {
             (before, after)
         };
         std::thread::spawn(work).join().unwrap()
+    }
+
+    #[test]
+    fn each_arena_has_an_entry_of_its_own() {
+        let arenas = Arenas::new();
+        // The addresses of some differ by 4 GiB, so that their first choice is the same entry.
+        let places: Vec<usize> = (0..ENTRIES).map(|at| (at % 8) * APART + (at / 8) * ENTRIES * APART).collect();
+        let mut entries: Vec<*const Turns> = places.iter().map(|place| &raw const *arenas.turns_of(*place)).collect();
+        let again = places.iter().map(|place| &raw const *arenas.turns_of(*place + 100));
+        assert!(again.eq(entries.iter().copied()), "an arena keeps its entry");
+        entries.sort_unstable();
+        entries.dedup();
+        assert_eq!(entries.len(), ENTRIES);
+        arenas.turns_of(usize::MAX); // one too many shares an entry
     }
 
     #[test]
