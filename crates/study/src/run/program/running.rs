@@ -63,12 +63,14 @@ impl<'a> Running<'a> {
         let entries = group.as_ref().map_or(Ok(Vec::new()), ControlGroup::entries).map_err(start)?;
         let name = program.command.first().map_or("", String::as_str);
         let kills_before = sys::memory_kills();
-        let spawn = || -> std::io::Result<(u32, Pipe, Pipe)> {
+        let spawn = || -> std::io::Result<(u32, Pipe, Pipe, Instant)> {
             let mut command = Command::new(name);
             command.args(&program.command[1..]).env_clear().envs(&place.environment);
             let input = program.stdin.as_ref().map(std::fs::File::open).transpose()?;
             command.stdin(input.map_or_else(Stdio::null, Stdio::from)).stdout(Stdio::piped()).stderr(Stdio::piped());
             sys::prepare(&mut command, entries);
+            // Before it starts: on a busy machine this thread may not run for 50 ms after that.
+            let started = Instant::now();
             let mut child = command.spawn()?;
             let line = program.ready.as_deref().and_then(|text| text.strip_prefix("line:"));
             let mut pipes = || -> std::io::Result<(Pipe, Pipe)> {
@@ -77,7 +79,7 @@ impl<'a> Running<'a> {
                 Ok((Pipe::read(out, &file("stdout"), line)?, Pipe::read(err, &file("stderr"), line)?))
             };
             match pipes() {
-                Ok((out, err)) => Ok((child.id(), out, err)),
+                Ok((out, err)) => Ok((child.id(), out, err, started)),
                 Err(error) => {
                     tree::end(child.id(), &Default::default());
                     let _ = child.wait();
@@ -85,7 +87,7 @@ impl<'a> Running<'a> {
                 }
             }
         };
-        let (root, out, err) = spawn()
+        let (root, out, err, started) = spawn()
             .map_err(|error| start(format!("{name} could not be started: {}", cause(&error, Path::new(name)))))?;
         let carried = Sizes::of(std::process::id()).map_or(u64::MAX, |own| own.most);
         Ok(Running {
@@ -97,7 +99,7 @@ impl<'a> Running<'a> {
             err,
             group,
             kills_before,
-            started: Instant::now(),
+            started,
             ended: None,
             orphans: Usage::default(),
             is_over: false,
