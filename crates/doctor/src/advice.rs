@@ -83,9 +83,11 @@ fn jemalloc(
         None => !of_another(name),
     };
     let all = assignments(&variables.iter().filter(meant_here).map(owned).collect(), &seen.libraries);
-    let meant = settings(&all, Family::Jemalloc);
+    let mut meant = settings(&all, Family::Jemalloc);
     let own: Variables = variables.iter().filter(|(name, _)| *name == variable || *name == link).map(owned).collect();
     let in_force = settings(&assignments(&own, &seen.libraries), Family::Jemalloc);
+    // What the program reads holds, whatever a variable says that it ignores.
+    meant.extend(in_force.clone());
     let mut wanted = meant.clone();
     let mut install = Vec::new();
     let mut reasons = Vec::new();
@@ -107,7 +109,9 @@ fn jemalloc(
     }
     let decays = meant.get("dirty_decay_ms").is_none_or(|time| time != "0" && time != "-1");
     // A program may enable them itself, as Redis does.
-    if !meant.contains_key("background_thread") && decays && seen.background_threads == 0 {
+    // jemalloc has them since 5.0.
+    let has_them = seen.libraries.jemalloc_release().is_none_or(|release| release[0] >= 5);
+    if has_them && !meant.contains_key("background_thread") && decays && seen.background_threads == 0 {
         wanted.insert("background_thread".into(), "true".into());
         install.push("background_thread = true".to_string());
         reasons
@@ -237,6 +241,8 @@ mod tests {
         assert_eq!(preloaded[0].environment(), ["_RJEM_MALLOC_CONF=dirty_decay_ms:0,narenas:40"]);
         let plain = of(None, &[("MALLOC_CONF", "narenas:3,background_thread:true")], Some(&[Flavour::PlainJemalloc]));
         assert_eq!(plain, [], "nothing is left to change");
+        let both = [("MALLOC_CONF", "narenas:4,background_thread:true"), ("_RJEM_MALLOC_CONF", "narenas:1")];
+        assert_eq!(of(None, &both, Some(&[Flavour::PlainJemalloc])), [], "what is in force stays");
         let ratio = of(Some(500), &[("_RJEM_MALLOC_CONF", "narenas_ratio:0.5,background_thread:true")], Some(&rust));
         assert_eq!(ratio, [], "a ratio is a choice, too");
         let link = |path| of(None, &[(path, "narenas:3,background_thread:true")], Some(&rust));

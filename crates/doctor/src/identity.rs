@@ -201,7 +201,7 @@ fn by_name(library: &ProgramFile) -> Option<Flavour> {
 }
 
 /// The last part of a path of `/proc/<pid>/maps`, which says of a deleted file that it is.
-fn file_name(path: &str) -> &str {
+pub(crate) fn file_name(path: &str) -> &str {
     let path = path.strip_suffix(" (deleted)").unwrap_or(path);
     path.rsplit('/').next().unwrap_or_default()
 }

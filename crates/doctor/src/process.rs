@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::Variables;
 use super::elf::{Signs, marks};
 use super::host::Surroundings;
-use super::identity::{Identity, ProgramFile, libc};
+use super::identity::{Identity, ProgramFile, file_name, libc};
 use super::links::links;
 use super::seen::{Seen, is_overwritten};
 use crate::error::{Error, Result};
@@ -67,7 +67,7 @@ pub struct Memory {
 /// A process's mappings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Maps {
-    /// Programs and libraries, in the order in which they were mapped.
+    /// Programs and libraries, in the order of their addresses.
     pub files: Vec<MappedFile>,
     /// The size of `[heap]`, which sbrk grows.
     pub heap: u64,
@@ -110,10 +110,10 @@ impl Process {
             let marks = ways.iter().find_map(|way| look_into(way).ok());
             ProgramFile { path: file.path.clone(), unread: marks.is_none(), marks: marks.unwrap_or_default() }
         };
-        let libraries: Vec<ProgramFile> =
-            maps.files.iter().filter(|file| file.path != program.path).map(library).collect();
-        let rollup = fs::read(root.join("smaps_rollup")).unwrap_or_default();
         let environ = read("environ")?;
+        let files = in_search_order(&maps.files, &environ).into_iter();
+        let libraries: Vec<ProgramFile> = files.filter(|file| file.path != program.path).map(library).collect();
+        let rollup = fs::read(root.join("smaps_rollup")).unwrap_or_default();
         let parts = Mappings::read(&format!("/proc/{pid}/smaps")).ok().filter(|parts| parts.rss() > 0);
         // So that the parts add up to it.
         let rss = parts.map(|parts| parts.rss());
@@ -138,6 +138,19 @@ impl Process {
             maps,
         })
     }
+}
+
+/// The files in the order in which the loader looks for symbols: what LD_PRELOAD names, then as they were loaded. The
+/// kernel gives a later mapping a lower address.
+fn in_search_order<'a>(files: &'a [MappedFile], environ: &[u8]) -> Vec<&'a MappedFile> {
+    let preload = environ.split(|byte| *byte == 0).find_map(|variable| variable.strip_prefix(b"LD_PRELOAD="));
+    let preload = String::from_utf8_lossy(preload.unwrap_or_default()).into_owned();
+    let names: Vec<&str> = preload.split([':', ' ']).filter(|name| !name.is_empty()).collect();
+    // A link has another name than the file that is mapped, and is then found by its place alone.
+    let named = |file: &MappedFile| names.iter().position(|name| file_name(name) == file_name(&file.path));
+    let mut files: Vec<&MappedFile> = files.iter().rev().collect();
+    files.sort_by_key(|file| named(file).unwrap_or(usize::MAX));
+    files
 }
 
 /// The error of a process that cannot be read, in one line.
@@ -269,6 +282,19 @@ mod tests {
         let libc = ("/lib/libc.so.6", "7f2000000000-7f2000001000");
         assert_eq!(files, [("/usr/bin/my server", "400000-401000"), libc]);
         assert_eq!((maps.heap, maps.anonymous, maps.reserved), (0x21000, (2, 0x22000), (1, 0x3fdf000)));
+    }
+
+    #[test]
+    fn what_is_preloaded_comes_before_what_is_linked() {
+        let file = |path: &str| MappedFile { path: path.into(), mapping: String::new() };
+        // By address, as `maps` has them: the loader maps downwards, and the first library is the last.
+        let files = ["/lib/libc.so.6", "/lib/libjemalloc.so.2", "/opt/preload-mimalloc", "/lib/ld.so"].map(file);
+        let order = |environ: &[u8]| -> Vec<&str> {
+            in_search_order(&files, environ).into_iter().map(|file| file_name(&file.path)).collect()
+        };
+        assert_eq!(order(b"A=1\0"), ["ld.so", "preload-mimalloc", "libjemalloc.so.2", "libc.so.6"]);
+        let preloaded = order(b"A=1\0LD_PRELOAD=libjemalloc.so.2:/opt/preload-mimalloc\0");
+        assert_eq!(preloaded, ["libjemalloc.so.2", "preload-mimalloc", "ld.so", "libc.so.6"]);
     }
 
     #[test]
