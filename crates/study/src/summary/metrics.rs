@@ -173,9 +173,9 @@ pub const ALL: &[Metric] = &[
     }),
     metric("rss_ready", Bytes, Lower, "resident memory of a service that is ready", |_, a| at(a, "rss_bytes", Ready)),
     metric("threads", Count, Neither, "threads of a program at its most", |s, a| {
-        s.cell.program.as_ref().and_then(|_| most(a, "threads"))
+        s.cell.program.as_ref().and_then(|_| at(a, "threads", Peak).or_else(|| most(a, "threads")))
     }),
-    metric("processes", Count, Neither, "processes of a program at their most", |_, a| most(a, "processes")),
+    metric("processes", Count, Neither, "processes of a program at their most", |_, a| at(a, "processes", Peak).or_else(|| most(a, "processes"))),
     metric("switches", Count, Lower, "context switches of a program", |_, a| most(a, "context_switches")),
 ];
 
