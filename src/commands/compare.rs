@@ -75,8 +75,9 @@ pub fn run(flags: &CompareFlags) -> Result<ExitCode> {
             metrics.push(gate.metric);
         }
     }
-    let pairs: Vec<(&Key, &Group, &Group)> =
+    let mut pairs: Vec<(&Key, &Group, &Group)> =
         old.groups.iter().filter_map(|(key, group)| Some((key, group, new.groups.get(key)?))).collect();
+    pairs.sort_by_key(|(key, ..)| (&key.study, &key.workload));
     if pairs.is_empty() {
         return Err(Error::NoRows(format!(
             "{} and {} have no candidate, workload and column in common",
@@ -88,7 +89,14 @@ pub fn run(flags: &CompareFlags) -> Result<ExitCode> {
     for metric in metrics {
         let gated = gates.iter().filter(|gate| gate.metric.name == metric.name).map(|gate| gate.most);
         let margin = gated.reduce(f64::min).unwrap_or(MARGIN);
-        let mut found = compare_groups(pairs.iter().map(|(_, old, new)| (*old, *new)), metric, margin);
+        // As in a report, chance is bounded for one metric of one workload: what others do changes nothing here.
+        let of_workload = |one: &(&Key, &Group, &Group), other: &(&Key, &Group, &Group)| {
+            (&one.0.study, &one.0.workload) == (&other.0.study, &other.0.workload)
+        };
+        let families = pairs.chunk_by(of_workload);
+        let mut found: Vec<Comparison> = families
+            .flat_map(|all| compare_groups(all.iter().map(|(_, old, new)| (*old, *new)), metric, margin))
+            .collect();
         if old.fold.noise.is_too_busy() || new.fold.noise.is_too_busy() {
             found = found.into_iter().map(Comparison::on_a_busy_machine).collect();
         }
@@ -169,8 +177,9 @@ fn lost(old: &Side, new: &Side) -> Vec<(String, String)> {
     let why = |key: &Key, group: &Group| match new.groups.get(key) {
         None => Some("not in the new rows".to_string()),
         Some(now) if counted(group) > 0 && counted(now) == 0 => Some("every cell fails in the new rows".into()),
-        Some(now) if now.failed > group.failed => {
-            Some(format!("{} cells fail in the new rows, {} did in the old", now.failed, group.failed))
+        Some(now) if now.fails_more_than(group) => {
+            let [new, old] = [now, group].map(|group| format!("{} of {}", group.failed, group.runs()));
+            Some(format!("{new} cells fail in the new rows, {old} did in the old"))
         }
         Some(_) => None,
     };

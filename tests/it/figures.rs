@@ -88,6 +88,14 @@ fn the_limits_of_a_run_are_those_of_every_report_of_its_rows() {
 }
 
 #[test]
+fn a_limit_of_a_metric_that_no_row_has_is_named() {
+    let folder = tempdir().unwrap();
+    write(&folder.path().join("rows.jsonl"), smaller_and_slower(&["p99=20%"]));
+    let ran = report(folder.path(), "rows.jsonl");
+    assert!(ran.out.contains("Nothing is proposed: the rows of own have no p99, which is limited."), "{ran:?}");
+}
+
+#[test]
 fn rows_with_different_limits_keep_to_each() {
     let folder = tempdir().unwrap();
     write(&folder.path().join("wide.jsonl"), smaller_and_slower(&["wall=50%"]));
@@ -148,4 +156,18 @@ fn rows_with_thousands_of_figures_are_refused_in_one_line() {
     assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{}", ran.err);
     assert!(ran.err.contains("many.jsonl:1: ") && ran.err.lines().count() == 1, "{}", ran.err);
     assert!(ran.err.contains("at most 300 names") && ran.err.contains("`f00300`"), "{}", ran.err);
+}
+
+#[test]
+fn a_figure_that_was_zero_is_told_with_what_it_is() {
+    let folder = tempdir().unwrap();
+    for (name, value) in [("old.jsonl", 0.0), ("new.jsonl", 3.0)] {
+        let mut rows = with_figure("errors", value, "count", "lower");
+        let figures = rows.iter_mut().filter_map(|row| row.answer.as_mut()?.figures.get_mut("errors"));
+        figures.for_each(|figure| figure.value = value);
+        write(&folder.path().join(name), rows);
+    }
+    let ran = allocanary(folder.path(), words("compare old.jsonl new.jsonl --gate errors=5%"));
+    assert!(ran.code == Some(1) && ran.err.contains(": from 0 to 3, n=8, and the gate is 5 %"), "{ran:?}");
+    assert!(ran.out.contains("worse 0 to 3") && !ran.out.contains("[-, -]"), "{ran:?}");
 }

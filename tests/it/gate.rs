@@ -297,3 +297,59 @@ fn an_environment_that_is_no_text_does_no_harm_and_old_variables_count() {
     let environment = super::support::described("system").environment;
     assert!(environment.owns("MALLOC_ARENA_MAX") && !environment.owns("MALLOC_CONF"));
 }
+
+#[test]
+fn what_other_workloads_do_changes_no_gate() {
+    let folder = tempdir().unwrap();
+    let row = rows_of(folder.path(), 1).remove(0);
+    let rows = |candidates: &[&str], sizes: &[u64]| -> Vec<Sample> {
+        let mut rows = Vec::new();
+        for workload in ["server", "other"] {
+            for (place, candidate) in candidates.iter().enumerate() {
+                for (repeat, size) in (0..).zip(sizes) {
+                    let mut row = row.clone();
+                    row.cell.workload = workload.into();
+                    row.cell.candidate = (*candidate).into();
+                    (row.cell.place, row.cell.repeat) = (place as u32, repeat);
+                    let grown = workload == "server" && place == 0;
+                    let old = 100_000 + u64::from(repeat) * 1000;
+                    let rss = row.answer.as_mut().unwrap().readings.get_mut("rss_bytes").unwrap();
+                    rss.iter_mut().flatten().for_each(|rss| *rss = 4096 * if grown { *size } else { old });
+                    rows.push(row);
+                }
+            }
+        }
+        rows
+    };
+    let old = [100_000, 101_000, 102_000, 103_000, 104_000];
+    let new = [109_000, 112_000, 114_300, 117_000, 120_000];
+    // p is 2/252 for the one that grew: enough among four, and not among eight.
+    let four = ["a", "b", "c", "d"];
+    write(folder.path(), &rows(&four, &old), &rows(&four, &new));
+    let ran = allocanary(folder.path(), words("compare old.jsonl new.jsonl --gate rss=10% --undecided pass"));
+    assert!(ran.code == Some(1) && ran.err.contains("gate broken: "), "{ran:?}");
+}
+
+#[test]
+fn failures_are_compared_as_shares() {
+    let folder = tempdir().unwrap();
+    let rows = rows_of(folder.path(), 8);
+    let of = |count: u32, failed: u32| -> Vec<Sample> {
+        let row = |repeat: u32| {
+            let mut row = rows[repeat as usize % 8].clone();
+            row.cell.repeat = repeat;
+            if repeat < failed {
+                row.answer = None;
+                row.error = Some(Failure { kind: FailureKind::Crashed, text: "signal 9".into() });
+            }
+            row
+        };
+        (0..count).map(row).collect()
+    };
+    write(folder.path(), &of(40, 2), &of(10, 2));
+    let ran = allocanary(folder.path(), words("compare old.jsonl new.jsonl --gate rss=50%"));
+    assert!(ran.code == Some(1) && ran.err.contains("2 of 10 cells fail in the new rows, 2 of 40 did"), "{ran:?}");
+    write(folder.path(), &of(10, 1), &of(40, 2));
+    let ran = allocanary(folder.path(), words("compare old.jsonl new.jsonl --gate rss=50%"));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+}

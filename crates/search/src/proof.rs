@@ -22,6 +22,8 @@ pub struct Finalist {
     pub significant: bool,
     /// Its runs that failed, in races and proof, and those of the present candidate.
     pub failed: (usize, usize),
+    /// Whether a larger share of its runs failed than of those of the present candidate.
+    pub fails_more: bool,
     /// In each guard, in the order of the goal.
     pub guards: Vec<(&'static str, Comparison, Standing)>,
 }
@@ -47,7 +49,7 @@ impl Finalist {
 
     /// Whether it failed more often than what the user has.
     pub fn fails_more(&self) -> bool {
-        self.failed.0 > self.failed.1
+        self.fails_more
     }
 
     /// Whether more rows may prove it: it is surely better, and what exceeds a limit may do so by chance.
@@ -102,6 +104,7 @@ pub fn prove(goal: &Goal, present: &Group, finalists: &[(String, &Group)]) -> Ve
         objective: objective[at],
         significant: significant[at],
         failed: (finalists[at].1.failed, present.failed),
+        fails_more: finalists[at].1.fails_more_than(present),
         guards: goal
             .guards
             .iter()
@@ -224,9 +227,12 @@ pub(crate) mod tests {
         let proven = prove(&goal, &present, &finalists);
         assert!(proven[0].is_better() && proven[0].fails_more());
         assert_eq!(recommended(&proven).unwrap().candidate, "runs");
-        let present = Group { failed: 4, ..present };
+        // Four of ten runs failed, and here four of twenty, in ten races and ten proofs.
+        let present = Group { failed: 4, raced: 6, ..present };
+        assert!(prove(&goal, &present, &finalists)[0].fails_more());
+        let present = Group { failed: 10, raced: 0, ..present };
         let proven = prove(&goal, &present, &finalists);
-        assert_eq!(recommended(&proven).unwrap().candidate, "fails", "what the user has fails as often");
+        assert_eq!(recommended(&proven).unwrap().candidate, "fails", "what the user has fails more often");
     }
 
     #[test]

@@ -330,6 +330,7 @@ impl Races<'_, '_> {
             all.iter().map(|name| (name.clone(), rows.groups.remove(name).unwrap_or_default())).collect();
         for (name, group) in &mut fresh {
             group.failed += self.failed.get(name).copied().unwrap_or(0);
+            group.raced += self.values.get(name).and_then(|all| all.iter().map(Vec::len).max()).unwrap_or(0);
         }
         let has_values = |group: &Group| group.values.iter().any(|values| !values.is_empty());
         let Some((_, present)) = fresh.first().filter(|(_, group)| has_values(group)) else {

@@ -29,6 +29,12 @@ fn proposal(section: &Section, panel: &Panel, metric: &Metric) -> Option<(String
     let limits: Vec<String> =
         section.within.iter().map(|(name, share)| format!("{name}={}", percent(*share))).collect();
     let within = if limits.is_empty() { String::new() } else { format!(" within {}", limits.join(", ")) };
+    // What no row has limits nothing, and what is not proposed would be so for another reason.
+    let is_there = |name: &str| panel.lines[0].points[last].as_ref().is_some_and(|point| point.get(name).is_some());
+    if let Some((name, _)) = section.within.iter().find(|(name, _)| !is_there(name)) {
+        let text = format!("Nothing is proposed: the rows of {} have no {name}, which is limited.", first.candidate);
+        return Some((text, Vec::new()));
+    }
     let mut best: Option<(usize, f64)> = None;
     for line in 1..panel.lines.len() {
         let Some(compared) = panel.comparison(metric.name, line, last) else { continue };

@@ -47,10 +47,12 @@ pub fn column(axis: Axis, value: u32) -> String {
     format!("{value} {name}")
 }
 
-/// The best line in a column for a metric where less is better: the line with the lowest median.
+/// The best line in a column for a metric where less is better: the line with the lowest median, of those that fail no
+/// more often than the first.
 pub fn best(panel: &Panel, column: usize, metric: &str) -> Option<usize> {
     let median = |line: &Line| Some(line.points.get(column)?.as_ref()?.get(metric)?.median);
-    let medians = panel.lines.iter().enumerate().filter_map(|(at, line)| Some((at, median(line)?)));
+    let lines = panel.lines.iter().enumerate().filter(|(at, _)| !panel.fails_more(*at, column));
+    let medians = lines.filter_map(|(at, line)| Some((at, median(line)?)));
     medians.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| at)
 }
 
@@ -109,6 +111,9 @@ pub fn short_verdict(comparison: &Comparison) -> String {
     let Some((low, high)) = comparison.interval else {
         return format!("{}\n{}", comparison.verdict.text(), count_of(comparison));
     };
+    if comparison.old == 0.0 && comparison.new > 0.0 {
+        return format!("{} 0 to {}", comparison.verdict.text(), comparison.new);
+    }
     let interval = format!("[{}, {}]", brief(low), brief(high));
     match comparison.verdict {
         verdict @ (Verdict::Equal | Verdict::Undecided) => format!("{}\n{interval}", verdict.text()),
@@ -183,7 +188,8 @@ pub fn live(panel: &Panel) -> Option<String> {
 pub fn headline(panel: &Panel) -> Option<String> {
     let last = panel.columns.len().checked_sub(1)?;
     let rss = |line: &Line, at: usize| Some(line.points[at].as_ref()?.get("rss")?.median);
-    let mut ends: Vec<(f64, &Line)> = panel.lines.iter().filter_map(|line| Some((rss(line, last)?, line))).collect();
+    let lines = panel.lines.iter().enumerate().filter(|(at, _)| !panel.fails_more(*at, last));
+    let mut ends: Vec<(f64, &Line)> = lines.filter_map(|(_, line)| Some((rss(line, last)?, line))).collect();
     ends.sort_by(|a, b| a.0.total_cmp(&b.0));
     let ((least, best), (most, worst)) = (ends.first()?, ends.last()?);
     let show = |bytes: f64| Unit::Bytes.show(bytes);

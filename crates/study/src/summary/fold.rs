@@ -48,6 +48,8 @@ pub struct Group {
     pub started_ms: Option<(u64, u64)>,
     /// Repeats that failed.
     pub failed: usize,
+    /// Repeats that did not fail and whose values are not here: those of a search's races.
+    pub raced: usize,
     /// The lowest place of its cells in their studies.
     pub place: u32,
     /// Where the memory of each process was.
@@ -60,11 +62,26 @@ impl Group {
         self.values.get(super::metric_index(metric)).map_or(&[], Vec::as_slice)
     }
 
+    /// All repeats, with those that failed.
+    pub fn runs(&self) -> usize {
+        self.failed + self.raced + self.values.iter().map(Vec::len).max().unwrap_or(0)
+    }
+
+    /// Whether a larger share of its repeats failed.
+    pub fn fails_more_than(&self, other: &Group) -> bool {
+        fails_more((self.failed, self.runs()), (other.failed, other.runs()))
+    }
+
     /// Whether every repeat of one started before every repeat of the other: they did not alternate.
     pub fn is_apart_from(&self, other: &Group) -> bool {
         let spans = self.started_ms.zip(other.started_ms);
         spans.is_some_and(|(own, other)| own.1 < other.0 || other.1 < own.0)
     }
+}
+
+/// Whether the first of two (failed, all) has the larger share of failures.
+pub fn fails_more(one: (usize, usize), other: (usize, usize)) -> bool {
+    one.0 * other.1.max(1) > other.0 * one.1.max(1)
 }
 
 /// The runs of a group whose memory over time is kept.

@@ -92,8 +92,13 @@ impl Panel {
     /// Whether a candidate failed more often than the first. Its figures are those of the runs that did not fail, so that
     /// they are no reason to choose it.
     pub fn fails_more(&self, line: usize, column: usize) -> bool {
-        let failed = |line: &Line| line.points[column].as_ref().map_or(0, |point| point.failed);
-        failed(&self.lines[line]) > failed(&self.lines[0])
+        let failed = |line: &Line| {
+            line.points
+                .get(column)
+                .and_then(Option::as_ref)
+                .map_or((0, 0), |point| (point.failed, point.failed + point.n()))
+        };
+        fold::fails_more(failed(&self.lines[line]), failed(&self.lines[0]))
     }
 }
 

@@ -1,7 +1,7 @@
 //! One study's part of the findings. In: the study's file. Out: its question, the published figures, and the metrics to
 //! show.
 
-use super::{METRICS, Metric, Panel, find_metric};
+use super::{Better, METRICS, Metric, Panel, find_metric};
 use crate::error::{Error, Result};
 use crate::study::{Published, StudyFile};
 use allocanary_cell::description::perhaps;
@@ -64,6 +64,11 @@ impl About {
             let (name, _) = limit(text)?;
             if find_metric(&name).is_none() && !is_named(&name) {
                 return Err(unknown(&name));
+            }
+            if find_metric(&name).is_some_and(|metric| metric.better == Better::Neither) {
+                return Err(Error::Input(format!(
+                    "within: {name}: neither more nor less is better, so it has no limit"
+                )));
             }
         }
         Ok(About {

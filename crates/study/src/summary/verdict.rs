@@ -145,8 +145,15 @@ pub fn compare_groups<'a>(
 ) -> Vec<Comparison> {
     let pairs: Vec<Pair> = pairs.map(|(old, new)| (old.values_of(metric.name), new.values_of(metric.name))).collect();
     let tests: Vec<RankTest> = pairs.iter().map(|(old, new)| rank_test(old, new)).collect();
-    let p_values: Vec<f64> = tests.iter().map(|test| test.p).collect();
-    let stand = stats::false_discovery(&p_values, FALSE_DISCOVERIES);
+    // A pair without figures on one side is no comparison, and must not make the others harder to see.
+    let is_one: Vec<bool> = pairs.iter().map(|(old, new)| !old.is_empty() && !new.is_empty()).collect();
+    let p_values =
+        |wanted: bool| tests.iter().zip(&is_one).filter(move |(_, is)| **is || !wanted).map(|(test, _)| test.p);
+    let family = p_values(true).count();
+    let stand = stats::false_discovery(&p_values(true).collect::<Vec<f64>>(), FALSE_DISCOVERIES);
+    let mut stand = stand.into_iter();
+    let stand = is_one.iter().map(|is| *is && stand.next().unwrap_or(false)).collect::<Vec<bool>>();
+    let p_values: Vec<f64> = p_values(false).collect();
     let median = |values: &[f64]| stats::median(values).unwrap_or(f64::NAN);
     let compare = |(old, new): &Pair, p: f64, stands: bool| {
         let compared = Comparison {
@@ -157,7 +164,7 @@ pub fn compare_groups<'a>(
             p,
             margin,
             verdict: Verdict::Undecided,
-            family: pairs.len(),
+            family: family.max(1),
             doubted: false,
         };
         Comparison { verdict: verdict(&compared, metric.better, stands), ..compared }
@@ -231,6 +238,17 @@ mod tests {
         let old = [10.0, 10.0, 11.0, 12.0, 13.0];
         let found = compared(&old, &old.map(|value| value * 8.0), "rss", MARGIN);
         assert_eq!((found.verdict, found.ratio()), (Verdict::Worse, 8.0));
+    }
+
+    #[test]
+    fn a_pair_without_figures_does_not_hide_another() {
+        let old: Vec<f64> = (100..105).map(f64::from).collect();
+        let new = [109.0, 112.0, 114.3, 117.0, 120.0];
+        let (old, new, none) = (group(&old), group(&new), group(&[]));
+        let pairs = [(&old, &new)].into_iter().chain([(&old, &none); 20]);
+        let found = compare_groups(pairs, &METRICS[metric_index("rss")], MARGIN);
+        assert_eq!((found[0].verdict, found[0].family), (Verdict::Worse, 1));
+        assert!(found[1..].iter().all(|one| one.verdict == Verdict::Undecided));
     }
 
     #[test]
