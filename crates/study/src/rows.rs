@@ -63,13 +63,16 @@ fn read_lines(
     let mut tally = Tally { name, row, problems, lines: 0, rows: 0, bad: 0, blank: 0, first: String::new() };
     std::thread::scope(|scope| -> Result<()> {
         // This thread reads and takes in rows, in order; each of the others parses every so many-th stretch.
-        let start = |_| {
+        let start = |_| -> Result<_> {
             let (stretches, to_parse) = mpsc::sync_channel::<Vec<u8>>(2);
             let (parsed, rows) = mpsc::sync_channel::<Vec<Line>>(2);
-            scope.spawn(move || to_parse.iter().try_for_each(|stretch| parsed.send(lines(&stretch))));
-            (stretches, rows)
+            let work = move || to_parse.iter().try_for_each(|stretch| parsed.send(lines(&stretch)));
+            // A limit of processes may be reached.
+            let started = std::thread::Builder::new().spawn_scoped(scope, work);
+            started.map_err(|error| Error::file(name, "starting a thread that parses rows", error))?;
+            Ok((stretches, rows))
         };
-        let crew: Vec<_> = (0..parsers).map(start).collect();
+        let crew: Vec<_> = (0..parsers).map(start).collect::<Result<_>>()?;
         let (mut sent, mut taken) = (0, 0);
         loop {
             let stretch = next_stretch(&mut input).map_err(|error| Error::file(name, "reading rows", error))?;
