@@ -245,6 +245,16 @@ fn a_program_sees_the_cores_that_are_asked_for() {
 }
 
 #[test]
+fn a_program_is_killed_before_the_command_where_memory_runs_out() {
+    let folder = tempdir().unwrap();
+    let program = ["sh", "-c", "cat /proc/self/oom_score_adj; sleep 0.1"];
+    let ran = run(folder.path(), "--repeats 1 --candidates own", &program);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let cell = fs::read_dir(folder.path().join("out/cells")).unwrap().flatten().next().unwrap().path();
+    assert_eq!(fs::read_to_string(cell.join("stdout")).unwrap(), "1000\n");
+}
+
+#[test]
 fn the_shipped_programs_can_be_planned() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/programs");
     let mut names = Vec::new();

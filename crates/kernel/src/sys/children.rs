@@ -20,7 +20,8 @@ pub fn adopt_orphans() {
 }
 
 /// Prepares a command to be started as a program: in a process group of its own, in the control groups whose
-/// `cgroup.procs` files are open in `groups`, and killed when the calling thread ends.
+/// `cgroup.procs` files are open in `groups`, killed when the calling thread ends, and the first to be killed if memory
+/// runs out (`oom_score_adj`, proc(5)): not the process that measures it.
 pub fn prepare(command: &mut Command, groups: Vec<File>) {
     command.process_group(0);
     let enter = move || {
@@ -31,10 +32,23 @@ pub fn prepare(command: &mut Command, groups: Vec<File>) {
             }
         }
         super::die_with_parent();
+        killed_first();
         Ok(())
     };
     // SAFETY: between fork and exec it makes system calls only, and allocates nothing: an error of the system is a number.
     unsafe { command.pre_exec(enter) };
+}
+
+/// Makes the calling process the kernel's first choice when memory runs out. Where that is not allowed, it stays as it is.
+fn killed_first() {
+    // SAFETY: opens a file by a constant path, writes four bytes from a constant, and closes it. Nothing is allocated.
+    unsafe {
+        let file = libc::open(c"/proc/self/oom_score_adj".as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
+        if file >= 0 {
+            libc::write(file, b"1000".as_ptr().cast(), 4);
+            libc::close(file);
+        }
+    }
 }
 
 /// Sends a signal to a process, or with `group` to all processes of the group that it leads. The IDs 0 and 1 are never
