@@ -220,7 +220,7 @@ fn read(path: &Path) -> Result<Side> {
 /// The error for rows of one side that cannot be pooled into one figure.
 fn unlike(path: &Path, one: &Key, other: &Key) -> Error {
     let kinds = match one.host == other.host {
-        true => [&one.version, &other.version].map(|version| format!("version {version}")).to_vec(),
+        true => [one, other].map(|key| format!("version {}", known(&key.version))).to_vec(),
         false => differing(&[&one.host, &other.host]),
     };
     Error::Input(format!(
@@ -229,6 +229,11 @@ fn unlike(path: &Path, one: &Key, other: &Key) -> Error {
         comparison::title(one),
         kinds.join("; ")
     ))
+}
+
+/// A version in a message. Rows of cells that failed may have none.
+fn known(version: &str) -> &str {
+    if version.is_empty() { "unknown" } else { version }
 }
 
 /// One line for each difference between the two sides (host, build, versions), and for each disturbance.

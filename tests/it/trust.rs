@@ -142,6 +142,92 @@ fn a_cell_that_failed_before_it_said_its_version_is_one_with_the_others() {
     assert!(!out.contains("unknown") && !out.contains("(5.3.1)") && out.contains("5 failed"), "{out}");
 }
 
+/// Writes both versions of jemalloc to one file, each measured by a build of the command.
+fn two_versions(folder: &TempDir, crashed_in: &str) {
+    let of = |version: &str, build: &str, later: u64| {
+        changed(|row| {
+            row.started_ms += later;
+            row.provenance.build.id = build.into();
+            if let Some(answer) = row.answer.as_mut().filter(|answer| answer.version == "5.3.1") {
+                answer.version = version.into();
+            }
+            row.cell.candidate != "jemalloc:narenas=1"
+        })
+    };
+    let mut rows = [of("5.3.0", "build-a", 0), of("5.3.1", "build-b", 1)].concat();
+    let crash =
+        |row: &Sample| Sample { answer: None, error: Some(killed()), started_ms: row.started_ms + 5, ..row.clone() };
+    let ran = |row: &&Sample| row.cell.candidate == "jemalloc" && row.provenance.build.id == "build-b";
+    let crashed = rows.iter().filter(ran).map(crash).map(|mut row| {
+        row.provenance.build.id = crashed_in.into();
+        row
+    });
+    let crashed: Vec<Sample> = crashed.collect();
+    rows.extend(crashed);
+    write(folder.path(), "both.jsonl", &rows);
+}
+
+#[test]
+fn a_crash_counts_for_the_version_that_its_build_of_the_command_measured() {
+    let folder = tempdir().unwrap();
+    let failed = |version: &str| -> Vec<String> {
+        let csv = run(&folder, "report both.jsonl --format csv").out;
+        let name = format!("server,jemalloc ({version}),{version},threads,1,rss,");
+        let lines = csv.lines().filter(|line| line.starts_with(&name));
+        lines.map(|line| line.rsplit(',').nth(1).unwrap().to_string()).collect()
+    };
+    two_versions(&folder, "build-b");
+    assert_eq!((failed("5.3.0"), failed("5.3.1")), (vec!["0".into()], vec!["5".to_string()]));
+    assert!(!run(&folder, "report both.jsonl").out.contains("unknown"));
+    // Neither version was measured by that build, so that nobody can tell which one it was.
+    two_versions(&folder, "build-c");
+    assert_eq!((failed("5.3.0"), failed("5.3.1")), (vec!["0".into()], vec!["0".to_string()]));
+    assert!(run(&folder, "report both.jsonl").out.contains("jemalloc (unknown)"));
+}
+
+#[test]
+fn versions_in_one_side_are_not_compared_and_builds_of_one_version_are_pooled_and_named() {
+    let folder = tempdir().unwrap();
+    two_versions(&folder, "build-b");
+    let refused = run(&folder, "compare both.jsonl both.jsonl");
+    let said = "both.jsonl: the rows of jemalloc, server, 1 threads are of two kinds: version 5.3.0; version 5.3.1.";
+    assert!(refused.code == Some(2) && refused.err.contains(said), "{refused:?}");
+
+    let folder = pair(|row| {
+        row.started_ms += 1;
+        row.provenance.build.id = "fedcba9876543210".into();
+        true
+    });
+    let said = "rows of 2 builds of allocanary are pooled: 0123456789abcdef, fedcba9876543210";
+    let pooled = run(&folder, "report old.jsonl new.jsonl").out;
+    assert!(pooled.split_whitespace().collect::<Vec<_>>().join(" ").contains(said), "{pooled}");
+    assert!(!run(&folder, "report old.jsonl").out.contains("are pooled"));
+}
+
+#[test]
+fn kernels_are_apart_and_each_difference_of_two_sides_is_named() {
+    let folder = pair(|row| {
+        row.started_ms += 1;
+        row.provenance.host.kernel = "6.12.1".into();
+        row.provenance.build.revision = "abcdef012345".into();
+        row.provenance.build.profile = "debug".into();
+        true
+    });
+    let csv = run(&folder, "report old.jsonl new.jsonl --format csv").out;
+    for kernel in ["6.1.0", "6.12.1"] {
+        let line = format!("\"server, on hosts with Linux {kernel}\",system,glibc 2.36,threads,1,rss,bytes,5,");
+        assert!(csv.contains(&line), "{csv}");
+    }
+    let named = run(&folder, "compare old.jsonl new.jsonl").out;
+    for said in [
+        "kernel: 6.1.0 in the old, 6.12.1 in the new",
+        "revision: 0123456789ab in the old, abcdef012345 in the new",
+        "profile: release in the old, debug in the new",
+    ] {
+        assert!(named.contains(&format!("differs: {said}\n")), "{named}");
+    }
+}
+
 #[test]
 fn below_five_samples_there_is_no_interval_and_no_star() {
     let folder = pair(|row| row.cell.repeat < 4);
@@ -205,8 +291,16 @@ fn a_busy_machine_is_told_with_its_figures_and_small_differences_are_not_judged(
         ran.err.contains("too busy to judge that: measure again when it is idle") && ran.code == Some(1),
         "{ran:?}"
     );
-    assert!(run(&folder, "report new.jsonl").out.contains("the hypervisor took 25 % of the processors' time (steal)"));
-    assert!(run(&folder, "report new.jsonl").out.contains("the CPU quota was used up for 1.44 s of 3.60 s"));
+    assert!(ran.out.contains("equal within 5 %, n=5\n"), "{}", ran.out);
+    let report = run(&folder, "report new.jsonl").out;
+    let report = report.split_whitespace().collect::<Vec<_>>().join(" ");
+    for said in [
+        "the machine was too busy to judge small differences: 30 other tasks wanted to run on 2 CPUs next to the cells",
+        "the hypervisor took 25 % of the processors' time (steal)",
+        "the CPU quota was used up for 1.44 s of 3.60 s",
+    ] {
+        assert!(report.contains(said), "wanted {said} in {report}");
+    }
     let large = run(&pair(loaded(3.0)), "compare old.jsonl new.jsonl --metrics rss --gate rss=5%");
     assert!(large.code == Some(1) && large.err.contains("gate broken: rss of "), "{large:?}");
 }

@@ -48,6 +48,8 @@ pub struct Group {
     pub started_ms: Option<(u64, u64)>,
     /// Repeats that failed.
     pub failed: usize,
+    /// The builds of the command that measured, each with its repeats that failed.
+    pub measured_by: BTreeMap<String, usize>,
     /// Repeats that did not fail and whose values are not here: those of a search's races.
     pub raced: usize,
     /// The lowest place of its cells in their studies.
@@ -84,6 +86,16 @@ pub fn fails_more(one: (usize, usize), other: (usize, usize)) -> bool {
     one.0 * other.1.max(1) > other.0 * one.1.max(1)
 }
 
+/// The version that a build of the command measured: the only one, or the only one of that build.
+fn version_of<'a>(versions: &'a Versions, build: &str) -> Option<&'a String> {
+    let of_build = || versions.iter().filter(|(_, builds)| builds.contains(build)).map(|(version, _)| version);
+    match (versions.len(), of_build().count()) {
+        (1, _) => versions.keys().next(),
+        (_, 1) => of_build().next(),
+        _ => None,
+    }
+}
+
 /// The runs of a group whose memory over time is kept.
 const MOST_OVER_TIME: usize = 16;
 
@@ -114,9 +126,21 @@ pub struct Fold {
     pub limits: BTreeMap<Option<String>, BTreeSet<Vec<String>>>,
     seen: HashSet<u64>,
     /// Failures as they were counted, until the row of the retry is read.
-    retries: Retries<(Key, (String, String))>,
+    retries: Retries<Failed>,
     progress: BTreeMap<(Option<String>, String), Completion>,
 }
+
+/// Where a failure was counted.
+#[derive(Debug)]
+struct Failed {
+    key: Key,
+    build: String,
+    /// What failed, and the reason.
+    failure: (String, String),
+}
+
+/// The versions of an allocator, each with the builds of the command that measured it.
+type Versions = BTreeMap<String, BTreeSet<String>>;
 
 /// The progress of a study that began on a host.
 #[derive(Debug, Default)]
@@ -142,8 +166,8 @@ impl Fold {
             self.repeated += 1;
             return Ok(());
         }
-        if let Some((key, failure)) = self.retries.replaced_by(sample) {
-            self.take_back(&key, &failure);
+        if let Some(failed) = self.retries.replaced_by(sample) {
+            self.take_back(&failed);
         }
         if self.retries.is_replaced(sample) {
             return Ok(());
@@ -181,6 +205,10 @@ impl Fold {
             ..Group::default()
         });
         group.place = group.place.min(cell.place);
+        let build = &sample.provenance.build.id;
+        if !group.measured_by.contains_key(build) {
+            group.measured_by.insert(build.clone(), 0);
+        }
         if let Some(answer) = &sample.answer {
             let unproven = answer.unproven.iter();
             self.unproven.extend(unproven.map(|(name, why)| (cell.candidate.clone(), name.clone(), why.clone())));
@@ -188,6 +216,7 @@ impl Fold {
         match &sample.error {
             Some(failure) => {
                 group.failed += 1;
+                *group.measured_by.entry(build.clone()).or_default() += 1;
                 let threads = match cell.threads {
                     0 => String::new(),
                     1 => ", 1 thread".to_string(),
@@ -196,7 +225,7 @@ impl Fold {
                 let what = format!("{}, {}{threads}", cell.candidate, cell.workload);
                 let failure = (what, failure.text.clone());
                 *self.failures.entry(failure.clone()).or_default() += 1;
-                self.retries.keep(sample, (key, failure));
+                self.retries.keep(sample, Failed { key, build: build.clone(), failure });
             }
             None => {
                 widen(&mut group.started_ms, sample.started_ms);
@@ -224,10 +253,11 @@ impl Fold {
         Ok(())
     }
 
-    fn take_back(&mut self, key: &Key, failure: &(String, String)) {
+    fn take_back(&mut self, Failed { key, build, failure }: &Failed) {
         self.rows -= 1;
         if let Some(group) = self.groups.get_mut(key) {
             group.failed -= 1;
+            group.measured_by.entry(build.clone()).and_modify(|failed| *failed -= 1);
         }
         let Some(count) = self.failures.get_mut(failure) else { return };
         *count -= 1;
@@ -248,10 +278,12 @@ impl Fold {
     }
 
     /// Moves cells that failed before they reported their allocator's version into the group of the same candidate with
-    /// a version, and with the same builds of the user's files. To be called when all rows are added.
+    /// a version, and with the same builds of the user's files. Of several versions, it is the one that the same build of
+    /// the command measured; if that does not tell, they stay by themselves. To be called when all rows are added.
     pub fn settle(&mut self) {
         let has_values = |group: &Group| group.values.iter().any(|values| !values.is_empty());
-        let (mut same_cell, mut same_candidate) = (BTreeMap::new(), BTreeMap::new());
+        let mut of_cell: BTreeMap<Key, Versions> = BTreeMap::new();
+        let mut of_candidate: BTreeMap<(String, Arc<Conditions>, String), Versions> = BTreeMap::new();
         let mut unknown = Vec::new();
         for (key, group) in &self.groups {
             if !has_values(group) {
@@ -259,24 +291,43 @@ impl Fold {
                 continue;
             }
             // A row that failed has no version, and its builds if it is of a program.
-            let builds = key.version.rfind("build ").map_or("", |at| &key.version[at..]);
-            let builds = || builds.to_string();
-            same_candidate.entry((key.candidate.clone(), key.host.clone(), builds())).or_insert(key.version.clone());
-            same_cell.entry(Key { version: builds(), ..key.clone() }).or_insert(key.version.clone());
+            let builds = key.version.rfind("build ").map_or("", |at| &key.version[at..]).to_string();
+            let candidate = (key.candidate.clone(), key.host.clone(), builds.clone());
+            let cell = Key { version: builds, ..key.clone() };
+            for versions in [of_cell.entry(cell).or_default(), of_candidate.entry(candidate).or_default()] {
+                versions.entry(key.version.clone()).or_default().extend(group.measured_by.keys().cloned());
+            }
         }
         for key in unknown {
-            let of_candidate = (key.candidate.clone(), key.host.clone(), key.version.clone());
-            let version = same_cell.get(&key).or_else(|| same_candidate.get(&of_candidate));
-            let Some(version) = version.filter(|version| **version != key.version).cloned() else { continue };
-            let Some(failed) = self.groups.remove(&key) else { continue };
-            let known = self.groups.entry(Key { version, ..key }).or_insert_with(|| Group {
-                values: vec![Vec::new(); ALL.len()],
-                place: failed.place,
-                ..Group::default()
-            });
-            known.failed += failed.failed;
-            known.place = known.place.min(failed.place);
+            let candidate = (key.candidate.clone(), key.host.clone(), key.version.clone());
+            let Some(versions) = of_cell.get(&key).or_else(|| of_candidate.get(&candidate)) else { continue };
+            let measured_by = self.groups[&key].measured_by.clone();
+            for (build, failed) in measured_by {
+                if let Some(version) = version_of(versions, &build).filter(|version| **version != key.version) {
+                    self.charge(&key, version, &build, failed);
+                }
+            }
         }
+    }
+
+    /// Moves the failures of one build of the command into the group of a version.
+    fn charge(&mut self, key: &Key, version: &str, build: &str, failed: usize) {
+        let Some(from) = self.groups.get_mut(key) else { return };
+        from.failed -= failed;
+        from.measured_by.remove(build);
+        let place = from.place;
+        if from.measured_by.is_empty() {
+            self.groups.remove(key);
+        }
+        let key = Key { version: version.to_string(), ..key.clone() };
+        let known = self.groups.entry(key).or_insert_with(|| Group {
+            values: vec![Vec::new(); ALL.len()],
+            place,
+            ..Group::default()
+        });
+        known.failed += failed;
+        *known.measured_by.entry(build.to_string()).or_default() += failed;
+        known.place = known.place.min(place);
     }
 
     /// Hosts on which a study has fewer rows than planned cells: the host, the number of cells with rows, and the
