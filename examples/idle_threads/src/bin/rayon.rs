@@ -42,11 +42,11 @@ fn main() -> ExitCode {
         let until = Instant::now() + LOAD;
         let mut served = 0;
         for batch in 0.. {
+            batches.send(batch).expect("the pool lives");
+            served += answers.recv().expect("no request panics");
             if Instant::now() >= until {
                 break;
             }
-            batches.send(batch).expect("the pool lives");
-            served += answers.recv().expect("no request panics");
         }
         (served, batches)
     })

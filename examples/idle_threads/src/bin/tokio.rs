@@ -22,12 +22,14 @@ fn main() -> ExitCode {
         let until = Instant::now() + LOAD;
         let client = |first: usize| async move {
             let mut served = 0;
-            while Instant::now() < until {
+            loop {
                 request((first + served * CLIENTS) as u64);
                 served += 1;
+                if Instant::now() >= until {
+                    return served as u64;
+                }
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
-            served as u64
         };
         let served = runtime.block_on(async {
             let clients: Vec<_> = (0..CLIENTS).map(|first| tokio::spawn(client(first))).collect();

@@ -22,12 +22,14 @@ fn main() -> ExitCode {
         let until = Instant::now() + LOAD;
         let client = |first: usize| async move {
             let mut served = 0;
-            while Instant::now() < until {
+            loop {
                 let number = (first + served * CLIENTS) as u64;
                 tokio::task::spawn_blocking(move || request(number)).await.expect("no request panics");
                 served += 1;
+                if Instant::now() >= until {
+                    return served as u64;
+                }
             }
-            served as u64
         };
         let served = runtime.block_on(async {
             let clients: Vec<_> = (0..CLIENTS).map(|first| tokio::spawn(client(first))).collect();
