@@ -59,6 +59,26 @@ fn a_saved_study_with_a_wrong_variable_gives_error_rows() {
 }
 
 #[test]
+fn wrong_variables_of_each_allocator_give_error_rows() {
+    let whole = "wanted a whole number";
+    for (allocator, variable, value, said) in [
+        ("system", "GLIBC_TUNABLES", "glibc.malloc.arena_max=x", format!("arena_max: {whole}, 1 or more, found `x`")),
+        ("system", "GLIBC_TUNABLES", "glibc.malloc.arena=1", "system has no setting `arena`".into()),
+        ("system", "MALLOC_ARENA_MAX", "many", format!("arena_max: {whole}, 1 or more, found `many`")),
+        ("mimalloc", "MIMALLOC_PURGE_DELAY", "soon", format!("purge_delay: {whole}, -1 or more, found `soon`")),
+        ("mimalloc", "MIMALLOC_PURGE_DELY", "1", "mimalloc has no setting `purge_dely`".into()),
+    ] {
+        let folder = tempdir().unwrap();
+        let text = format!("candidates = ['{allocator}']\n[inherited]\n{variable} = '{value}'\n");
+        fs::write(folder.path().join("saved.toml"), text).unwrap();
+        let ran = study(folder.path(), &format!("saved.toml --repeats 1 --workloads {TINY}"));
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        let failure = samples(&folder.path().join("out")).remove(0).error.unwrap();
+        assert_eq!((failure.kind, failure.text), (FailureKind::Setting, format!("{variable}: {said}")));
+    }
+}
+
+#[test]
 fn emulated_cores_do_not_overrule_what_the_title_shows() {
     let arenas = |variable: (&str, &str), cores: u32| {
         let folder = tempdir().unwrap();
@@ -95,6 +115,37 @@ fn settings_without_an_effect_are_unproven_in_row_and_report() {
     assert!(ran.out.contains("os_tag was taken, but tags are for macOS"), "{}", ran.out);
 }
 
+/// Which of them have none follows from the kernel's mode of transparent huge pages.
+#[test]
+fn settings_of_threads_caches_and_huge_pages_are_unproven_where_they_have_no_effect() {
+    let mode = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
+    let is = |name: &str| mode.contains(&format!("[{name}]"));
+    let (huge, on_request) = (is("madvise") || is("always"), is("madvise"));
+    let folder = tempdir().unwrap();
+    let candidates = "system:hugetlb=1 jemalloc:thp=always,metadata_thp=always,tcache=false,tcache_max=4096 \
+                      jemalloc:thp=default,metadata_thp=disabled,tcache=true,tcache_max=4096 \
+                      mimalloc:allow_thp=1,retry_on_oom=400 mimalloc:allow_thp=0";
+    let ran = study(folder.path(), &format!("--repeats 1 --workloads {TINY} --candidates {candidates}"));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let mut found: Vec<Vec<String>> = Vec::new();
+    let mut rows = samples(&folder.path().join("out"));
+    rows.sort_by_key(|row| row.cell.place);
+    for row in rows {
+        found.push(row.answer.unwrap().unproven.into_keys().collect());
+    }
+    let names = |all: &[(&str, bool)]| -> Vec<String> {
+        all.iter().filter(|(_, without)| *without).map(|(name, _)| name.to_string()).collect()
+    };
+    let wanted = [
+        names(&[("hugetlb", !on_request)]),
+        names(&[("metadata_thp", !huge), ("tcache_max", true), ("thp", !huge)]),
+        names(&[]),
+        names(&[("allow_thp", !huge), ("retry_on_oom", true)]),
+        names(&[]),
+    ];
+    assert_eq!(found, wanted, "THP {mode}");
+}
+
 #[test]
 fn huge_pages_that_are_not_there_are_no_effect() {
     let memory = fs::read_to_string("/proc/meminfo").unwrap();
@@ -103,7 +154,8 @@ fn huge_pages_that_are_not_there_are_no_effect() {
         return skipped("there is a pool of huge pages here, or no glibc");
     }
     let folder = tempdir().unwrap();
-    let candidates = "mimalloc:reserve_huge_os_pages=1 system:hugetlb=2";
+    let candidates = "mimalloc:reserve_huge_os_pages=1 mimalloc:reserve_huge_os_pages_at=0 \
+                      mimalloc:allow_large_os_pages=1 system:hugetlb=2";
     let ran = study(folder.path(), &format!("--repeats 1 --workloads {TINY} --candidates {candidates}"));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     for row in samples(&folder.path().join("out")) {
