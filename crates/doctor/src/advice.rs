@@ -108,10 +108,12 @@ fn jemalloc(
         reasons.push(format!("narenas: {usable}, one for each usable processor, instead of {default}; each arena keeps what was freed in it"));
     }
     let decays = meant.get("dirty_decay_ms").is_none_or(|time| time != "0" && time != "-1");
+    // jemalloc has them since 5.0, and tikv-jemalloc-sys builds them in for glibc, but not for musl.
+    let is_built_in = at.has_glibc() || !matches!(flavour, Flavour::RustJemalloc { .. });
+    let has_them = is_built_in && seen.libraries.jemalloc_release().is_none_or(|release| release[0] >= 5);
     // A program may enable them itself, as Redis does.
-    // jemalloc has them since 5.0.
-    let has_them = seen.libraries.jemalloc_release().is_none_or(|release| release[0] >= 5);
-    if has_them && !meant.contains_key("background_thread") && decays && seen.background_threads == 0 {
+    let run_already = meant.contains_key("background_thread") || seen.background_threads > 0;
+    if has_them && decays && !run_already {
         wanted.insert("background_thread".into(), "true".into());
         install.push("background_thread = true".to_string());
         reasons
@@ -269,6 +271,16 @@ mod tests {
         assert_eq!(of(Flavour::PlainJemalloc, c(8, 4))[0].environment(), ["MALLOC_CONF=narenas:40"]);
         assert_eq!(of(Flavour::PlainJemalloc, c(1, 0))[0].environment(), ["MALLOC_CONF=background_thread:true"]);
         assert_eq!(of(Flavour::PlainJemalloc, c(5, 4)), [], "one thread of its own, and they are on");
+        let version = |version: &str| {
+            let mut seen = c(1, 0);
+            seen.libraries.jemalloc = Some(version.into());
+            of(Flavour::PlainJemalloc, seen).len()
+        };
+        assert_eq!(
+            ["3.6.0", "4.5.0", "5.0.0", "5.3.0"].map(version),
+            [0, 0, 1, 1],
+            "without background threads before 5"
+        );
         let mut quota = at.clone();
         quota.cpus.quota_milli = Some(1000);
         let glibc = |threads| advice(&quota, &Variables::new(), Some(&[Flavour::Glibc]), &c(threads, 0)).len();
@@ -281,6 +293,20 @@ mod tests {
         };
         assert_eq!((mimalloc("allow_thp"), mimalloc("eager_commit")), (1, 0));
         assert_eq!(of(Flavour::Go, c(9, 0)), []);
+    }
+
+    #[test]
+    fn a_rust_program_for_another_c_library_has_no_background_threads() {
+        let of = |libc: &str, flavour: Flavour| {
+            let mut at = sample(None, "madvise");
+            at.libc = libc.into();
+            let found = advice(&at, &Variables::new(), Some(&[flavour]), &Seen::default());
+            found[0].variable.1.contains("background_thread")
+        };
+        let rust = Flavour::RustJemalloc { installs: false };
+        assert!(of("glibc 2.36", rust) && of("glibc, linked statically", rust));
+        assert!(!of("unknown: the program is linked statically", rust));
+        assert!(of("ld-musl-x86_64.so.1", Flavour::PlainJemalloc), "a distribution's own build has them");
     }
 
     #[test]

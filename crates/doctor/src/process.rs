@@ -141,7 +141,7 @@ impl Process {
 }
 
 /// The files in the order in which the loader looks for symbols: what LD_PRELOAD names, then as they were loaded. The
-/// kernel gives a later mapping a lower address.
+/// kernel gives a later mapping a lower address (not with an unlimited stack, where it maps upwards).
 fn in_search_order<'a>(files: &'a [MappedFile], environ: &[u8]) -> Vec<&'a MappedFile> {
     let preload = environ.split(|byte| *byte == 0).find_map(|variable| variable.strip_prefix(b"LD_PRELOAD="));
     let preload = String::from_utf8_lossy(preload.unwrap_or_default()).into_owned();
