@@ -27,10 +27,11 @@ use allocanary_study::error::{Error, Result};
 use allocanary_study::run::{Store, Target};
 use allocanary_study::summary::{About, Findings, LEAST_SAMPLES};
 use allocanary_study::{Studies, StudyFile, expected_time, plan, reports};
-pub use cells::is_stage;
 
 use cells::Cells;
 use subject::Subject;
+
+pub use cells::is_stage;
 
 /// The files of an answer.
 const WRITTEN: [&str; 3] = ["report.html", "tune.txt", "tuned.toml"];

@@ -35,13 +35,7 @@ pub fn title(key: &Key) -> String {
 
 /// `+13 % [-12 %, +40 %], n 10`.
 pub fn found(comparison: &Comparison) -> String {
-    if comparison.old == 0.0 && comparison.new > 0.0 {
-        return format!("from 0 to {}, {}", comparison.new, words::count_of(comparison));
-    }
-    let interval = comparison
-        .interval
-        .map_or(String::new(), |(low, high)| format!(" [{}, {}]", words::change(low), words::change(high)));
-    format!("{}{interval}, {}", words::change(comparison.ratio()), words::count_of(comparison))
+    format!("{}, {}", words::changed(comparison), words::count_of(comparison))
 }
 
 /// All tables, then how often each verdict was given.

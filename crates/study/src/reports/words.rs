@@ -99,11 +99,22 @@ pub fn verdict(comparison: &Comparison) -> String {
     let text = comparison.verdict.text();
     match comparison.interval {
         None => format!("{text}: too few samples, {}", count_of(comparison)),
-        Some((low, high)) => {
-            let (ratio, low, high) = (change(comparison.ratio()), change(low), change(high));
-            format!("{text}: {ratio} [{low}, {high}], {}", count_of(comparison))
-        }
+        Some(_) => format!("{text}: {}, {}", changed(comparison), count_of(comparison)),
     }
+}
+
+/// `3.1x [2.9x, 3.3x]`, or `from 0 to 3`.
+pub fn changed(comparison: &Comparison) -> String {
+    if let Some(risen) = risen_from_zero(comparison) {
+        return format!("from {risen}");
+    }
+    let interval = comparison.interval.map(|(low, high)| format!(" [{}, {}]", change(low), change(high)));
+    format!("{}{}", change(comparison.ratio()), interval.unwrap_or_default())
+}
+
+/// `0 to 3`: what rises from zero has no ratio.
+fn risen_from_zero(comparison: &Comparison) -> Option<String> {
+    (comparison.old == 0.0 && comparison.new > 0.0).then(|| format!("0 to {}", comparison.new))
 }
 
 /// `worse 3.1x` above its interval. For equal and undecided, only the interval shows the uncertainty.
@@ -111,8 +122,8 @@ pub fn short_verdict(comparison: &Comparison) -> String {
     let Some((low, high)) = comparison.interval else {
         return format!("{}\n{}", comparison.verdict.text(), count_of(comparison));
     };
-    if comparison.old == 0.0 && comparison.new > 0.0 {
-        return format!("{} 0 to {}", comparison.verdict.text(), comparison.new);
+    if let Some(risen) = risen_from_zero(comparison) {
+        return format!("{} {risen}", comparison.verdict.text());
     }
     let interval = format!("[{}, {}]", brief(low), brief(high));
     match comparison.verdict {

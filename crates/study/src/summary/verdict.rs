@@ -147,29 +147,26 @@ pub fn compare_groups<'a>(
     let tests: Vec<RankTest> = pairs.iter().map(|(old, new)| rank_test(old, new)).collect();
     // A pair without figures on one side is no comparison, and must not make the others harder to see.
     let is_one: Vec<bool> = pairs.iter().map(|(old, new)| !old.is_empty() && !new.is_empty()).collect();
-    let p_values =
-        |wanted: bool| tests.iter().zip(&is_one).filter(move |(_, is)| **is || !wanted).map(|(test, _)| test.p);
-    let family = p_values(true).count();
-    let stand = stats::false_discovery(&p_values(true).collect::<Vec<f64>>(), FALSE_DISCOVERIES);
-    let mut stand = stand.into_iter();
-    let stand = is_one.iter().map(|is| *is && stand.next().unwrap_or(false)).collect::<Vec<bool>>();
-    let p_values: Vec<f64> = p_values(false).collect();
+    let judged = tests.iter().zip(&is_one).filter(|(_, is_one)| **is_one);
+    let judged: Vec<f64> = judged.map(|(test, _)| test.p).collect();
+    let mut significant = stats::false_discovery(&judged, FALSE_DISCOVERIES).into_iter();
     let median = |values: &[f64]| stats::median(values).unwrap_or(f64::NAN);
-    let compare = |(old, new): &Pair, p: f64, stands: bool| {
+    let mut compare = |(old, new): &Pair, test: &RankTest, is_one: bool| {
         let compared = Comparison {
             old: median(old),
             new: median(new),
             n: (old.len(), new.len()),
             interval: ranks::ratio_interval(old, new, ranks::MISSES),
-            p,
+            p: test.p,
             margin,
             verdict: Verdict::Undecided,
-            family: family.max(1),
+            family: judged.len().max(1),
             doubted: false,
         };
+        let stands = is_one && significant.next().unwrap_or(false);
         Comparison { verdict: verdict(&compared, metric.better, stands), ..compared }
     };
-    pairs.iter().zip(p_values).zip(stand).map(|((pair, p), stands)| compare(pair, p, stands)).collect()
+    pairs.iter().zip(&tests).zip(is_one.iter()).map(|((pair, test), is_one)| compare(pair, test, *is_one)).collect()
 }
 
 /// The verdict. `stands` means that the difference is significant.

@@ -39,8 +39,8 @@ const APART: usize = 64 << 20;
 /// one is left until next time.
 const ENTRIES: usize = 64;
 
-/// An entry for each arena. Entries that followed from the address alone were shared by two arenas in one process of
-/// twenty: the main arena is anywhere.
+/// An entry for each arena. Where entries followed from the address alone, the main arena, which may lie anywhere, shared
+/// one with another arena with a probability of 3 in 64 (computed for four arenas).
 struct Arenas {
     /// The arena of each entry, as its place in units of [`APART`], plus one. 0: none yet.
     places: [AtomicUsize; ENTRIES],

@@ -135,7 +135,7 @@ impl Wanted {
         }
         if value < 0.0 {
             // Figures are compared as ratios.
-            return Err(format!("--metric {}: wanted a number from 0 on, found `{number}`", self.name));
+            return Err(format!("--metric {}: wanted zero or more, found `{number}`", self.name));
         }
         Ok(Figure { value: value * factor, unit: unit.name().into(), better: self.better.text().into() })
     }
@@ -189,7 +189,7 @@ mod tests {
             ("x", "x", "x", "wanted a group in parentheses"),
             ("x", "a(b)", "x", "does not match the output"),
             ("x", "(x)", "x", "wanted a number in the first group, found `x`"),
-            ("x", "(.*)", "-3", "wanted a number from 0 on, found `-3`"),
+            ("x", "(.*)", "-3", "wanted zero or more, found `-3`"),
             ("p99", "([0-9])", "1", "say the unit"),
             ("p99:MiB", "([0-9])", "1", "p99 is in ns"),
             ("x", "([0-9]) (.*)", "1 parsec", "wanted a unit such as ms"),
