@@ -14,7 +14,7 @@ use allocanary_study::reports::comparison::{self, Compared};
 use allocanary_study::rows;
 use allocanary_study::summary::{
     Better, Comparison, Fold, Group, Key, MARGIN, Metric, Verdict, all_metrics, compare_groups, differences, differing,
-    find_metric, notes,
+    find_metric, metric_percent, notes,
 };
 
 /// A limit for a metric: the command fails if the metric surely got worse by more than `most`.
@@ -265,12 +265,7 @@ fn metric(name: &str) -> Result<&'static Metric> {
 /// Reads `rss=5%`. Only the rows know all metrics.
 fn limit(text: &str) -> Result<(&str, f64)> {
     let wrong = || Error::Input(format!("--gate: wanted METRIC=PERCENT such as rss=5%, found `{text}`"));
-    let (name, most) = text.split_once('=').ok_or_else(wrong)?;
-    let most: f64 = most.trim().trim_end_matches('%').trim().parse().map_err(|_| wrong())?;
-    if !(0.0..=10_000.0).contains(&most) {
-        return Err(wrong());
-    }
-    Ok((name.trim(), most / 100.0))
+    metric_percent(text).ok_or_else(wrong)
 }
 
 fn gate(name: &str, most: f64) -> Result<Gate> {

@@ -3,7 +3,7 @@
 
 use allocanary_cell::description::perhaps;
 use allocanary_study::error::{Error, Result};
-use allocanary_study::summary::{Better, METRICS, Metric, find_metric, metric_index};
+use allocanary_study::summary::{Better, METRICS, Metric, find_metric, metric_index, metric_percent};
 
 /// The names of objectives.
 pub const OBJECTIVES: [&str; 3] = ["memory", "cpu", "p99"];
@@ -160,22 +160,17 @@ impl Guard {
     /// Reads `p99=20%`.
     fn parse(text: &str) -> Result<Guard> {
         let wrong = |why: String| Err(Error::Input(format!("--within {text}: {why}")));
-        let Some((name, share)) = text.split_once('=') else {
-            return wrong("wanted METRIC=PERCENT, such as throughput=5%".into());
+        let Some((name, share)) = metric_percent(text).filter(|(_, share)| *share <= 10.0) else {
+            return wrong("wanted METRIC=PERCENT from 0% to 1000%, such as throughput=5%".into());
         };
-        let Some(metric) = find_metric(name.trim()) else {
+        let Some(metric) = find_metric(name) else {
             let hint = perhaps(name, METRICS.iter().map(|metric| metric.name));
             return wrong(format!("no metric `{name}`{hint}"));
         };
         if metric.better == Better::Neither {
             return wrong(format!("`{name}` has no better direction, so that it cannot get worse"));
         }
-        match share.trim().trim_end_matches('%').trim().parse::<f64>() {
-            Ok(percent) if percent.is_finite() && (0.0..=1000.0).contains(&percent) => {
-                Ok(Guard { metric, share: percent / 100.0, is_typed: true })
-            }
-            _ => wrong(format!("wanted a share from 0% to 1000%, found `{share}`")),
-        }
+        Ok(Guard { metric, share, is_typed: true })
     }
 
     /// As it is typed: `p99=20%`.
@@ -216,7 +211,7 @@ mod tests {
         assert!(said("memory", &["p99"]).contains("wanted METRIC=PERCENT"));
         assert!(said("memory", &["p98=5%"]).contains("no metric `p98`"));
         assert!(said("memory", &["live=5%"]).contains("no better direction"));
-        assert!(said("memory", &["p99=-1%"]).contains("wanted a share from 0%"));
+        assert!(said("memory", &["p99=-1%"]).contains("from 0% to 1000%"));
     }
 
     #[test]

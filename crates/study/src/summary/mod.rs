@@ -24,7 +24,7 @@ pub use metrics::{
 };
 pub use noise::Noise;
 pub use ranks::{LEAST_SAMPLES, MISSES, ratio_interval};
-pub use section::{About, Section};
+pub use section::{About, Section, metric_percent};
 pub use verdict::{Comparison, MARGIN, Verdict, compare_groups};
 
 use std::collections::BTreeMap;

@@ -83,12 +83,15 @@ impl About {
 /// Reads a limit of a program: `wall=5%`.
 pub fn limit(text: &str) -> Result<(String, f64)> {
     let wrong = || Error::Input(format!("within: wanted METRIC=PERCENT such as wall=5%, found `{text}`"));
-    let (name, share) = text.split_once('=').ok_or_else(wrong)?;
-    let share: f64 = share.trim().trim_end_matches('%').trim().parse().map_err(|_| wrong())?;
-    match (0.0..=10_000.0).contains(&share) {
-        true => Ok((name.trim().to_string(), share / 100.0)),
-        false => Err(wrong()),
-    }
+    let (name, share) = metric_percent(text).ok_or_else(wrong)?;
+    Ok((name.to_string(), share))
+}
+
+/// A metric's name and a share, from `wall=5%`: `("wall", 0.05)`. `None` if it is no such text, or not from 0 to 10,000 %.
+pub fn metric_percent(text: &str) -> Option<(&str, f64)> {
+    let (name, share) = text.split_once('=')?;
+    let percent: f64 = share.trim().trim_end_matches('%').trim().parse().ok()?;
+    (0.0..=10_000.0).contains(&percent).then(|| (name.trim(), percent / 100.0))
 }
 
 impl std::fmt::Debug for About {
