@@ -128,6 +128,12 @@ fn tiny(out: &str) -> String {
     format!("study --candidates system --threads 1 --repeats 1 --workloads {TINY} --out {out}")
 }
 
+/// Whether the path of the cell stands before a limit that was reached.
+fn names_the_cell(said: &str) -> bool {
+    let ways = ["/cell-system: could not start: ", "/cell-system could not be started: "];
+    said.lines().any(|line| ways.iter().any(|way| line.contains(way)) && line.contains("is reached"))
+}
+
 #[test]
 fn a_limit_of_open_files_is_named() {
     let folder = tempdir().unwrap();
@@ -141,6 +147,7 @@ fn a_limit_of_open_files_is_named() {
         let said = ran.out + &ran.err;
         assert!(said.contains("the limit of open files is reached: raise `ulimit -n`"), "{files}: {said}");
         assert!(!said.contains("cargo install"), "{files}: {said}");
+        assert!(names_the_cell(&said), "{files}: {said}");
     }
     assert!(told > 0, "6 files are not enough");
 }
@@ -176,7 +183,12 @@ fn a_limit_of_processes_is_named() {
         let said = ran.out + &ran.err;
         assert!(said.contains("the limit of processes and threads is reached: raise `ulimit -u`"), "{limit}: {said}");
         assert!(!said.contains("panicked") && !said.contains("cargo install"), "{limit}: {said}");
+        assert!(names_the_cell(&said), "{limit}: {said}");
     }
+    // Reading rows takes threads, too.
+    let rows = run("1", "report free");
+    let said = "the limit of processes and threads is reached";
+    assert!(rows.code == Some(2) && rows.err.contains(said) && !rows.err.contains("panicked"), "{rows:?}");
 }
 
 #[test]

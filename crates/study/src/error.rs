@@ -12,7 +12,7 @@ pub enum Error {
     #[error("{0}")]
     Input(String),
     /// A file or folder that could not be read, written or created.
-    #[error("{}: {doing}: {source}", harmless(&path.display().to_string()))]
+    #[error("{}: {doing}: {}", harmless(&path.display().to_string()), with_limit(source))]
     File {
         /// The file.
         path: PathBuf,
@@ -45,6 +45,19 @@ impl Error {
     pub fn file(path: impl Into<PathBuf>, doing: &'static str, source: std::io::Error) -> Self {
         Error::File { path: path.into(), doing, source }
     }
+}
+
+/// The system's error, with the limit that was reached and advice if it was one.
+pub fn with_limit(error: &std::io::Error) -> String {
+    let limit = match error.raw_os_error() {
+        Some(libc::EMFILE) => "the limit of open files is reached: raise `ulimit -n`",
+        Some(libc::ENFILE) => "the machine's limit of open files is reached: raise the sysctl fs.file-max",
+        Some(libc::EAGAIN) => {
+            "the limit of processes and threads is reached: raise `ulimit -u`, or the container's limit of pids"
+        }
+        _ => return error.to_string(),
+    };
+    format!("{error}: {limit}")
 }
 
 impl From<allocanary_trace::error::Error> for Error {
