@@ -38,6 +38,10 @@ fn this_host_is_described_in_80_columns_without_colours() {
             && text.contains("- name: _RJEM_MALLOC_CONF"),
         "{text}"
     );
+    // A program that does not run yet may have a jemalloc of either name.
+    for form in ["    _RJEM_MALLOC_CONF=", "    MALLOC_CONF=", "    ENV MALLOC_CONF=", "    - name: MALLOC_CONF\n"] {
+        assert!(text.contains(form), "{form}: {text}");
+    }
     assert!(!text.contains('\x1b'), "a pipe gets no colours");
     assert!(text.lines().filter(|line| !line.starts_with("    ")).all(|line| line.chars().count() <= 80), "{text}");
 }
@@ -314,6 +318,68 @@ fn an_environment_that_was_overwritten_is_unknown_and_threads_tell() {
     // What it has already is not advised, and neither are arenas for its one thread; nothing is left.
     assert!(!text.contains("background_thread:true") && !text.contains("narenas:"), "{text}");
     assert!(!text.contains("install!"), "{text}");
+}
+
+/// A program of the distribution, as soon as `is` holds; `None` where it is not installed.
+fn started(words: &[&str], variables: &[(&str, &str)], is: impl Fn(u32) -> bool) -> Option<Cell> {
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).env_clear().envs(variables.iter().copied()).env("PATH", "/usr/bin:/bin");
+    let Ok(child) = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn() else {
+        skipped(format_args!("there is no {} here", words[0]));
+        return None;
+    };
+    let cell = Cell(child);
+    let since = Instant::now();
+    while !is(cell.0.id()) {
+        assert!(since.elapsed() < Duration::from_secs(60), "{} does not get ready", words[0]);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Some(cell)
+}
+
+/// Redis with Debian's jemalloc writes over its environment, and its jemalloc has background threads.
+#[cfg(feature = "mimalloc")]
+#[test]
+fn redis_has_the_allocator_that_its_malloc_is_bound_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("socket");
+    let words = ["redis-server", "--port", "0", "--unixsocket", socket.to_str().unwrap(), "--save", ""];
+    let ready = |_| socket.exists();
+    let Some(redis) = started(&words, &[("MALLOC_CONF", "narenas:3")], ready) else { return };
+    let said = flat(&redis.doctor());
+    assert!(said.contains("command redis-server unixsocket:"), "{said}");
+    assert!(said.contains("allocator jemalloc (likely: malloc is bound to /usr/lib/"), "{said}");
+    assert!(said.contains("jemalloc 5.3.0, as its file says") && said.contains("background_thread is on"), "{said}");
+    assert!(said.contains("overwritten unknown: ") && !said.contains("background_thread:true"), "{said}");
+    drop(redis);
+    std::fs::remove_file(&socket).unwrap();
+    let preload = env!("CARGO_BIN_EXE_preload-mimalloc");
+    let redis = started(&words, &[("LD_PRELOAD", preload)], ready).unwrap();
+    let said = flat(&redis.doctor());
+    assert!(said.contains(&format!("allocator mimalloc (likely: malloc is bound to {preload}")), "{said}");
+    assert!(said.contains("defines mallctl (jemalloc) and is mapped, but malloc is not bound to it"), "{said}");
+}
+
+/// The same value is right for one jemalloc and not for another.
+#[cfg(feature = "jemalloc")]
+#[test]
+fn a_value_is_judged_by_the_version_of_the_library_that_the_process_has() {
+    const DEBIANS: &str = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2";
+    let said = |library: &str| {
+        let variables = [("LD_PRELOAD", library), ("MALLOC_CONF", "tcache_max:1048576,background_thread:true")];
+        let is_loaded = |id: u32| {
+            std::fs::read_to_string(format!("/proc/{id}/maps")).is_ok_and(|maps| maps.contains(library))
+                && is_asleep(id)
+        };
+        started(&["sleep", "600"], &variables, is_loaded).map(|cell| flat(&cell.doctor()))
+    };
+    let ours = said(env!("CARGO_BIN_EXE_preload-jemalloc")).unwrap();
+    assert!(ours.contains("tcache_max: 1048576 becomes 32768: jemalloc 5.3.1 clips it"), "{ours}");
+    if !Path::new(DEBIANS).exists() {
+        return skipped("Debian's libjemalloc.so.2 is not installed");
+    }
+    let theirs = said(DEBIANS).unwrap();
+    assert!(theirs.contains("jemalloc 5.3.0, as its file says") && !theirs.contains("becomes 32768"), "{theirs}");
 }
 
 #[test]
