@@ -6,13 +6,36 @@ mod ballast;
 use std::process::Command;
 
 use allocanary::Ballast;
+use allocanary::ballast::Kept;
 use allocanary::tuning::{Error, purge};
 use allocanary_kernel::units::Bytes;
-use ballast::{BURST, alone, status, through_a_burst};
+use ballast::{BURST, alone, faults, status, through_a_burst};
 
 // More than there are threads: what the harness allocates would lie above a burst in an arena that both share, and keep it
 // from going back.
 allocanary::install!(system, arena_max = 16);
+
+/// A burst below a guard, which keeps its memory; then the resident bytes before and after `end`.
+fn kept_and_after<T>(end: impl FnOnce(Kept) -> T) -> (u64, u64) {
+    let kept = Ballast::keep(Bytes(BURST * 2)).unwrap();
+    faults(1);
+    let before = status("VmRSS:");
+    let _held = end(kept);
+    (before, status("VmRSS:"))
+}
+
+#[test]
+fn the_guards_end_and_a_purge_give_back_each_by_itself() {
+    let _alone = alone();
+    let (kept, after) = kept_and_after(drop);
+    assert!(after + BURST / 2 < kept, "the guard's end: {after} resident after it, {kept} before");
+    // The guard is still there: it is the purge that gives the top of this thread's arena back.
+    let (kept, after) = kept_and_after(|kept| {
+        purge().unwrap();
+        kept
+    });
+    assert!(after + BURST / 2 < kept, "a purge: {after} resident after it, {kept} before");
+}
 
 #[test]
 fn freed_memory_is_kept_inside_the_guard_and_goes_after_it() {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use allocanary_allocators::setting::{Kind, Setting};
 use allocanary_cell::sample::FailureKind;
+use allocanary_cell::workload::Phase;
 use tempfile::tempdir;
 
 use super::support::{TINY, cell, cell_with, described, run_cell, samples, study};
@@ -128,4 +129,18 @@ fn a_setting_that_the_allocator_does_not_know_is_no_success() {
         assert!(failure.text.contains("no_such_option: wanted 1"), "{allocator}: {failure:?}");
         assert_eq!(run_cell(&cell(allocator, TINY, 1)).unwrap().error, None, "{allocator}");
     }
+}
+
+/// jemalloc keeps what is freed here for ever, so that all that goes between the two marks goes by the purge.
+#[test]
+fn the_mark_purged_is_read_after_a_purge() {
+    let folder = tempdir().unwrap();
+    let candidate = "jemalloc:dirty_decay_ms=-1,muzzy_decay_ms=-1,narenas=1";
+    let flags =
+        format!("--repeats 1 --workloads server:bursts=1,idle=1,live=16MiB,requests=10 --candidates {candidate}");
+    let ran = study(folder.path(), &flags);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let answer = samples(&folder.path().join("out")).remove(0).answer.unwrap();
+    let [released, purged] = [Phase::Released, Phase::Purged].map(|phase| answer.reading("rss_bytes", phase).unwrap());
+    assert!(purged + (12 << 20) < released, "{purged} bytes purged, {released} released");
 }
