@@ -7,6 +7,7 @@ use std::process::Command;
 use object::{Object, ObjectSection, ObjectSymbol, SectionFlags};
 use tempfile::tempdir;
 
+use super::preloads::{ALLOCATORS, preload};
 use super::support::program;
 use allocanary_testing::skipped::skipped;
 
@@ -90,5 +91,27 @@ fn what_is_searched_without_strip_finds_the_same() {
         assert!(texts.iter().all(|text| holds(&bytes, text)), "{allocator}");
         let bytes = loaded(&fs::read(program("system")).unwrap());
         assert!(!texts.iter().any(|text| holds(&bytes, text)), "{allocator}");
+    }
+}
+
+/// A library that a preload needs is loaded into every program: the unwinder of Rust's standard library as a library of
+/// its own (`libgcc_s`) costs 100 KiB of resident memory. On x86-64 it is linked in; see build.rs.
+#[test]
+fn a_preload_needs_the_c_library_alone() {
+    for allocator in ALLOCATORS {
+        let path = preload(allocator);
+        let output = Command::new("ldd").arg(path).output();
+        let Ok(output) = output else { return skipped("there is no ldd here") };
+        let text = String::from_utf8(output.stdout).unwrap();
+        let names = text.lines().filter_map(|line| line.split_whitespace().next()?.rsplit('/').next());
+        let allowed = |name: &&str| {
+            let unwinder = !cfg!(target_arch = "x86_64") && name.starts_with("libgcc_s");
+            unwinder
+                || ["linux-vdso", "ld-linux", "libc.so.6", "libm.so.6", "statically"]
+                    .iter()
+                    .any(|known| name.starts_with(known))
+        };
+        let others: Vec<&str> = names.filter(|name| !allowed(name)).collect();
+        assert!(text.contains("libc.so.6") && others.is_empty(), "preload-{allocator} needs {others:?}: {text}");
     }
 }

@@ -253,3 +253,27 @@ fn a_folder_that_is_moved_is_told_and_goes_on_there() {
     );
     assert!(ran.err.contains(&said), "wanted {said} in {}", ran.err);
 }
+
+#[test]
+fn a_file_of_rows_that_is_moved_or_removed_loses_no_row() {
+    let folder = tempdir().unwrap();
+    let child = slow(folder.path(), "rows.jsonl");
+    fs::remove_file(folder.path().join("rows.jsonl")).unwrap();
+    let ran = ended(child);
+    let rows = rows_on_standard_error(&ran);
+    assert!(ran.code == Some(2) && (2..200).contains(&rows.len()), "{} rows: {}", rows.len(), ran.err);
+    let last = ran.err.lines().last().unwrap();
+    assert!(last.starts_with("allocanary: rows.jsonl: was removed while the study ran"), "{last}");
+
+    let child = slow(folder.path(), "again.jsonl");
+    fs::rename(folder.path().join("again.jsonl"), folder.path().join("moved.jsonl")).unwrap();
+    let ran = ended(child);
+    assert_eq!((ran.code, rows_on_standard_error(&ran).len()), (Some(2), 0), "{ran:?}");
+    let rows = samples(&folder.path().join("moved.jsonl"));
+    assert!(ran.out.contains(&format!("{} rows; medians", rows.len())), "the report is printed: {}", ran.out);
+    assert!(
+        ran.err.contains("again.jsonl: was moved while the study ran") && ran.err.contains("moved.jsonl"),
+        "{}",
+        ran.err
+    );
+}

@@ -346,6 +346,26 @@ fn a_small_program_is_not_much_larger_with_the_systems_malloc() {
 }
 
 #[test]
+fn auto_is_the_allocators_own_rule_for_the_processors_at_hand() {
+    let folder = tempdir().unwrap();
+    let arenas = |words: &[&str]| {
+        let path = folder.path().join("proof.jsonl");
+        let _ = fs::remove_file(&path);
+        let mut command = clean(words, folder.path(), Some("jemalloc"));
+        command.env("ALLOCANARY_PROOF", &path).env("ALLOCANARY_PRELOAD", "narenas=auto");
+        let output = ran(&mut command);
+        assert!(output.status.success(), "{output:?}");
+        at(&proof(&path), "load").last().unwrap()["settings"]["narenas"].clone()
+    };
+    let cpus = allocanary::container::Cpus::here().count();
+    let wanted = if cpus > 1 { 4 * cpus } else { 1 };
+    assert_eq!(arenas(&["true"]), wanted.to_string());
+    if is_here("taskset") {
+        assert_eq!(arenas(&["taskset", "-c", "0", "true"]), "1");
+    }
+}
+
+#[test]
 fn the_verb_names_the_library_and_refuses_what_it_would_refuse() {
     let folder = tempdir().unwrap();
     let ran = allocanary(folder.path(), ["preload", "jemalloc", "--settings", "narenas=per_cpu(1),idle=100ms"]);

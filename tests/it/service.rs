@@ -38,3 +38,25 @@ fn recording_adds_the_writer_of_traces_alone() {
     assert_eq!(added, ["allocanary-trace"], "{with:?}");
     assert!(!without.contains("allocanary-trace"), "{without:?}");
 }
+
+/// `tests/without_stats.rs` has no test at all where they are on.
+#[test]
+fn jemallocs_statistics_are_a_choice() {
+    let on = |features: &str| {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut tree = Command::new(cargo);
+        tree.args(["tree", "--offline", "--package", "allocanary", "--edges", "normal", "--prefix", "none"]);
+        tree.args(["--no-default-features", "--features", features, "--format", "{p}: {f}"]);
+        tree.args(["--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")]);
+        let output = tree.output().unwrap();
+        assert!(output.status.success(), "{tree:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let lines = String::from_utf8(output.stdout).unwrap();
+        let of = |line: &str| {
+            let (package, features) = line.split_once(": ")?;
+            features.split([',', ' ']).any(|one| one == "stats").then(|| package.split(' ').next().unwrap().to_string())
+        };
+        lines.lines().filter_map(of).collect::<BTreeSet<String>>()
+    };
+    assert_eq!(on("jemalloc"), BTreeSet::new());
+    assert!(on("jemalloc,stats").contains("tikv-jemalloc-sys"), "{:?}", on("jemalloc,stats"));
+}

@@ -338,6 +338,44 @@ mod tests {
     }
 
     #[test]
+    fn what_fails_more_often_gets_neither_the_star_nor_the_first_sentence() {
+        let line = |candidate: &str, mib: f64, failed: usize| {
+            let mut estimates = vec![None; METRICS.len()];
+            estimates[metric_index("rss")] = Estimate::of(&[mib * f64::from(1 << 20); 5]);
+            let point = Point { estimates, failed, anatomy: None, over_time: None, environment: Default::default() };
+            Line { candidate: candidate.into(), version: String::new(), points: vec![Some(point)] }
+        };
+        let panel = |failed: usize| Panel {
+            lines: vec![line("now", 90.0, 1), line("small", 40.0, 1), line("least", 20.0, failed)],
+            columns: vec![8],
+            ..Panel::default()
+        };
+        let said = |panel: Panel| (starred(&panel, 0, "rss"), headline(&panel).unwrap());
+        let (star, text) = said(panel(1));
+        assert!(star == Some(2) && text.starts_with("At 8 threads least keeps the least"), "{text}");
+        let (star, text) = said(panel(2));
+        assert!(star == Some(1) && text.starts_with("At 8 threads small keeps the least"), "{text}");
+        assert!(!text.contains("20.0"), "{text}");
+    }
+
+    #[test]
+    fn what_rises_from_zero_has_no_ratio() {
+        let one = Comparison {
+            old: 0.0,
+            new: 3.0,
+            n: (5, 5),
+            interval: Some((f64::NAN, f64::NAN)),
+            p: 0.01,
+            margin: 0.02,
+            verdict: Verdict::Worse,
+            family: 1,
+            doubted: false,
+        };
+        assert_eq!(verdict(&one), "worse: from 0 to 3, n=5");
+        assert_eq!((changed(&one).as_str(), short_verdict(&one).as_str()), ("from 0 to 3", "worse 0 to 3"));
+    }
+
+    #[test]
     fn what_is_undecided_is_counted_by_what_would_decide_it() {
         let easy = Comparison {
             old: 100.0,

@@ -260,6 +260,24 @@ mod tests {
     }
 
     #[test]
+    fn rounds_and_seeds_share_no_draws() {
+        let seeds = |seed: u32| -> Vec<u64> {
+            let study = study(&format!("candidates = ['jemalloc']\nrepeats = 50\nseed = {seed}"));
+            let mut seeds: Vec<u64> = plan(&study, &described()).unwrap().into_iter().map(|cell| cell.seed).collect();
+            seeds.dedup(); // all cells of a round have one
+            seeds
+        };
+        let mut all: Vec<u64> = (0..50).flat_map(seeds).collect();
+        // Seeds that differ in few bits, or by the same number, would give workloads streams that are alike.
+        for pair in all.windows(2) {
+            assert!((pair[0] ^ pair[1]).count_ones() > 8 && pair[0].abs_diff(pair[1]) > 1 << 32, "{pair:?}");
+        }
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 50 * 50);
+    }
+
+    #[test]
     fn no_estimate_is_too_long_to_be_said() {
         let mut described = described();
         let cells = plan(&study("candidates = ['jemalloc']\nrepeats = 1"), &described).unwrap();

@@ -263,6 +263,23 @@ mod tests {
     }
 
     #[test]
+    fn threads_and_processes_of_a_service_are_those_at_its_most() {
+        let row = include_str!("../../../../tests/golden/sample-v1.jsonl").lines().next().unwrap();
+        let mut row: Sample = serde_json::from_str(row).unwrap();
+        row.cell.program = Some(Default::default());
+        row.error = None;
+        let mut of = |phases: &[(Phase, u64)]| {
+            let values: Vec<Option<u64>> = phases.iter().map(|(_, value)| Some(*value)).collect();
+            let readings = ["threads", "processes"].map(|name| (name.to_string(), values.clone()));
+            let phases = phases.iter().map(|(phase, _)| *phase).collect();
+            row.answer = Some(Answer { phases, readings: readings.into_iter().collect(), ..Answer::default() });
+            ["threads", "processes"].map(|name| ALL[index(name)].of(&row))
+        };
+        assert_eq!(of(&[(Start, 1), (Ready, 4), (Peak, 32), (Idle, 4)]), [Some(32.0); 2]);
+        assert_eq!(of(&[(Start, 1), (Idle, 4)]), [Some(4.0); 2], "without a mark of its most");
+    }
+
+    #[test]
     fn the_worst_of_several_rests_counts_and_other_metrics_take_the_last() {
         let rests = |rests: &[(u64, u64)]| Answer {
             phases: std::iter::once(Start).chain(rests.iter().map(|_| Idle)).collect(),
