@@ -95,7 +95,7 @@ fn what_is_searched_without_strip_finds_the_same() {
 }
 
 /// A library that a preload needs is loaded into every program: the unwinder of Rust's standard library as a library of
-/// its own (`libgcc_s`) costs 100 KiB of resident memory. On x86-64 it is linked in; see build.rs.
+/// its own (`libgcc_s`) costs 100 KiB of resident memory. On x86-64 it is linked in: crates/preload/src/exported.rs.
 #[test]
 fn a_preload_needs_the_c_library_alone() {
     for allocator in ALLOCATORS {
