@@ -16,7 +16,7 @@
 //! | 40 | 4 | process id |
 //! | 44 | 4 | process id of the parent |
 //! | 48 | 8 | clock ticks at the start (the processor's time-stamp counter, divided by 32) |
-//! | 56 | 8 | monotonic clock at the start, nanoseconds |
+//! | 56 | 8 | monotonic clock at that moment, nanoseconds |
 //! | 64 | 8 | wall clock at the start, nanoseconds since 1970 |
 //! | 72 | 8 | clock ticks when the header was last brought up to date |
 //! | 80 | 8 | monotonic clock at that moment, nanoseconds |

@@ -10,6 +10,7 @@
 //! in this many, chosen by its address. `ALLOCANARY_RECORD_WINDOW` keeps the last milliseconds only.
 
 mod calls;
+mod clocks;
 mod config;
 mod process;
 pub mod real;

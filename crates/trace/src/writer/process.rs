@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed, Orde
 
 use self::file::{open_file, say_why};
 use self::queue::Queue;
+use super::clocks::ticks_and_nanos;
 use super::config::{self, Config};
 use super::thread::undisturbed;
 use crate::format::{CHUNK_ALIGN, at};
@@ -129,13 +130,6 @@ pub(super) fn begin(read: fn(&mut Config) -> bool) -> Option<&'static Process> {
 fn errno() -> i32 {
     // SAFETY: the C library's place for it.
     unsafe { *libc::__errno_location() }
-}
-
-fn clock(id: libc::clockid_t) -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the kernel writes one timespec.
-    unsafe { libc::clock_gettime(id, &mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// Gives a range of the mapped file its pages, so that a full disk is an error here and not a signal later.
@@ -268,11 +262,11 @@ impl Process {
         if now < self.next_sample.load(Relaxed) || self.sampling.swap(1, SeqCst) != 0 {
             return None;
         }
-        Some(undisturbed(|| self.read_resident(now)))
+        Some(undisturbed(|| self.read_resident()))
     }
 
-    fn read_resident(&self, now: u64) -> u64 {
-        let monotonic = clock(libc::CLOCK_MONOTONIC);
+    fn read_resident(&self) -> u64 {
+        let (now, monotonic) = ticks_and_nanos();
         self.long(at::LAST_TICKS).store(now, Relaxed);
         self.long(at::LAST_MONOTONIC).store(monotonic, Relaxed);
         let ticks = now.saturating_sub(self.long(at::START_TICKS).load(Relaxed));

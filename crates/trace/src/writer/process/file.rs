@@ -5,10 +5,10 @@ use std::ptr::null_mut;
 use std::sync::atomic::Ordering::SeqCst;
 
 use super::ring::RING;
-use super::{Process, SAMPLE_NS, clock, errno, populate};
+use super::{Process, SAMPLE_NS, errno, populate};
 use crate::format::{HEADER, MAGIC, TICK_SHIFT, VERSION, WINDOW_VERSION, at};
+use crate::writer::clocks::{clock, ticks_and_nanos};
 use crate::writer::config::Config;
-use crate::writer::tls::ticks;
 
 /// Creates and maps the file, and writes its header. The error is the system's number.
 pub(super) fn open_file(process: &Process, config: &Config) -> Result<(), i32> {
@@ -118,7 +118,7 @@ fn host() -> Text<256> {
 
 /// Writes the header of a new file. Returns the ticks of its start. The magic comes last.
 fn write_header(header: &mut [u8; HEADER], config: &Config, program: &[u8], limit: u64) -> u64 {
-    let (started, monotonic) = (ticks(), clock(libc::CLOCK_MONOTONIC));
+    let (started, monotonic) = ticks_and_nanos();
     // SAFETY: no argument.
     let (pid, parent) = unsafe { (libc::getpid(), libc::getppid()) };
     let host = host();
