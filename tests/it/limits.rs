@@ -170,7 +170,10 @@ fn a_limit_of_processes_is_named() {
         command.args([&format!("--nproc={limit}"), "setpriv", &user, &group, "--clear-groups"]);
         command.arg("./allocanary").args(words(arguments)).current_dir(&folder);
         let failed = |error: std::io::Error| Ran { code: None, out: String::new(), err: error.to_string() };
-        command.output().map_or_else(failed, Ran::from)
+        let mut ran = || command.output().map_or_else(failed, Ran::from);
+        // A process of the run before may still be ending, and counts: setpriv (126) could not start the command.
+        let started = |ran: &Ran| ran.code != Some(126);
+        (0..1000).map(|_| ran()).find(started).expect("the command is started within a thousand attempts")
     };
     let able = run("1000", &tiny("free"));
     if able.code != Some(0) {
