@@ -183,6 +183,20 @@ fn a_crash_counts_for_the_version_that_its_build_of_the_command_measured() {
     two_versions(&folder, "build-c");
     assert_eq!((failed("5.3.0"), failed("5.3.1")), (vec!["0".into()], vec!["0".to_string()]));
     assert!(run(&folder, "report both.jsonl").out.contains("jemalloc (unknown)"));
+    // Once all of them were tried again with success, nothing is left of them.
+    let mut rows = samples(&folder.path().join("both.jsonl"));
+    let retry = |row: &Sample| {
+        let same = rows.iter().find(|other| other.error.is_none() && other.cell == row.cell).unwrap();
+        Sample { replaces: Some(row.started_ms), started_ms: row.started_ms + 1000, ..same.clone() }
+    };
+    let crashed = rows.iter().filter(|row| row.provenance.build.id == "build-c");
+    let retries: Vec<Sample> = crashed.map(retry).collect();
+    let before = rows.len();
+    rows.extend(retries);
+    assert!(rows.len() > before);
+    write(folder.path(), "both.jsonl", &rows);
+    let report = run(&folder, "report both.jsonl").out;
+    assert!(!report.contains("unknown"), "{report}");
 }
 
 #[test]

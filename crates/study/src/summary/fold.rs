@@ -206,9 +206,7 @@ impl Fold {
         });
         group.place = group.place.min(cell.place);
         let build = &sample.provenance.build.id;
-        if !group.measured_by.contains_key(build) {
-            group.measured_by.insert(build.clone(), 0);
-        }
+        *group.measured_by.entry(build.clone()).or_default() += usize::from(sample.error.is_some());
         if let Some(answer) = &sample.answer {
             let unproven = answer.unproven.iter();
             self.unproven.extend(unproven.map(|(name, why)| (cell.candidate.clone(), name.clone(), why.clone())));
@@ -216,7 +214,6 @@ impl Fold {
         match &sample.error {
             Some(failure) => {
                 group.failed += 1;
-                *group.measured_by.entry(build.clone()).or_default() += 1;
                 let threads = match cell.threads {
                     0 => String::new(),
                     1 => ", 1 thread".to_string(),
@@ -258,6 +255,11 @@ impl Fold {
         if let Some(group) = self.groups.get_mut(key) {
             group.failed -= 1;
             group.measured_by.entry(build.clone()).and_modify(|failed| *failed -= 1);
+            // No version is known of a group that never ran: it would stay as a candidate without a row.
+            let has_run = group.started_ms.is_some() || group.values.iter().any(|values| !values.is_empty());
+            if group.failed == 0 && !has_run {
+                self.groups.remove(key);
+            }
         }
         let Some(count) = self.failures.get_mut(failure) else { return };
         *count -= 1;
