@@ -82,6 +82,8 @@ fn an_interrupted_study_keeps_its_rows_and_is_finished_later() {
     assert!((2..8).contains(&kept.len()), "{}", kept.len());
     assert!(kept.iter().all(|row| row.error.is_none()), "the cell that was killed is no row");
     assert!(ran.out.contains(&format!("{} rows; medians", kept.len())), "the report is printed: {}", ran.out);
+    let unfinished = format!("The study is not finished: {} of 8 planned cells have rows.", kept.len());
+    assert!(ran.out.split_whitespace().collect::<Vec<_>>().join(" ").contains(&unfinished), "{}", ran.out);
     let hint =
         format!("interrupted: {} cells are left; finish with `allocanary study --resume --out out`", 8 - kept.len());
     assert!(ran.err.contains(&hint), "{}", ran.err);

@@ -19,6 +19,8 @@ pub struct Comparison {
     pub interval: Option<(f64, f64)>,
     /// The rank test's p value, for this pair alone.
     pub p: f64,
+    /// The lowest p value that these samples could have had. Ties make it larger.
+    pub least_p: f64,
     /// Differences below this share count as equal.
     pub margin: f64,
     /// What it means.
@@ -83,8 +85,10 @@ impl Comparison {
         }
         const MOST: f64 = 10_000.0;
         let most = MOST as usize;
-        let visible =
-            (LEAST_SAMPLES..most).find(|n| ranks::least_p(*n, *n) <= FALSE_DISCOVERIES / self.family as f64)?;
+        // As many ties are expected of more samples.
+        let by_ties = (self.least_p / ranks::least_p(self.n.0, self.n.1)).max(1.0);
+        let is_seen = |n: &usize| ranks::least_p(*n, *n) * by_ties <= FALSE_DISCOVERIES / self.family as f64;
+        let visible = (LEAST_SAMPLES..most).find(is_seen)?;
         let Some((low, high)) = self.interval else { return Some(visible) };
         let now = self.n.0.min(self.n.1);
         let factor = (high / low).ln() / 2.0 / wanted;
@@ -158,6 +162,7 @@ pub fn compare_groups<'a>(
             n: (old.len(), new.len()),
             interval: ranks::ratio_interval(old, new, ranks::MISSES),
             p: test.p,
+            least_p: test.least,
             margin,
             verdict: Verdict::Undecided,
             family: judged.len().max(1),
@@ -235,6 +240,23 @@ mod tests {
         let old = [10.0, 10.0, 11.0, 12.0, 13.0];
         let found = compared(&old, &old.map(|value| value * 8.0), "rss", MARGIN);
         assert_eq!((found.verdict, found.ratio()), (Verdict::Worse, 8.0));
+    }
+
+    #[test]
+    fn ties_take_more_repeats_to_show_a_difference() {
+        let all = |new: [f64; 5]| {
+            let (old, new) = (group(&[10.0, 10.0, 10.0, 10.0, 20.0]), group(&new));
+            let pairs: Vec<(&Group, &Group)> = vec![(&old, &new); 3];
+            compare_groups(pairs.into_iter(), &METRICS[metric_index("rss")], MARGIN)[0]
+        };
+        let (tied, apart) = (all([20.0; 5]), all([20.1, 20.2, 20.3, 20.4, 20.5]));
+        assert_eq!(apart.verdict, Verdict::Worse, "{apart:?}");
+        // Of 252 splits of these values 12 differ as much. No split of them differs more.
+        assert!((tied.least_p - 12.0 / 252.0).abs() < 1e-12 && tied.p == tied.least_p, "{tied:?}");
+        assert_eq!(tied.verdict, Verdict::Undecided);
+        let untied = Comparison { least_p: 2.0 / 252.0, ..tied };
+        let repeats = [tied, untied].map(|one| Comparison { interval: None, ..one }.repeats_to_decide().unwrap());
+        assert!(repeats[0] > repeats[1], "{repeats:?}");
     }
 
     #[test]

@@ -104,6 +104,7 @@ fn text_from_outside_is_text() {
                     n: (5, 5),
                     interval: Some((1.9, 2.1)),
                     p: 0.01,
+                    least_p: 0.01,
                     margin: 0.02,
                     verdict: Verdict::Worse,
                     family: 1,
