@@ -17,8 +17,8 @@ pub fn run(folder: &Path, flags: &str, program: &[&str]) -> Ran {
     allocanary(folder, flags.chain(program.iter().copied()))
 }
 
-/// A shell that works for a moment, and is alive for long enough to be looked at.
-const WORK: [&str; 3] = ["sh", "-c", "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done; sleep 0.1; echo $i"];
+/// A shell that works for a moment, and is alive for some of the longest pauses between two looks at it (100 ms).
+const WORK: [&str; 3] = ["sh", "-c", "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done; sleep 0.5; echo $i"];
 
 fn of<'a>(rows: &'a [Sample], candidate: &str) -> Vec<&'a Sample> {
     rows.iter().filter(|row| row.cell.candidate == candidate).collect()

@@ -1,7 +1,7 @@
 //! Probers on loopback: what is sent comes back, none is lost, and forged packets change nothing.
 
 use std::io::Read;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use allocanary_testing::ports::free_port;
@@ -144,12 +144,18 @@ fn raw(number: socket2::Protocol) -> Option<Socket> {
 }
 
 /// The next packet from `source`, without its IPv4 header, that `wanted` takes. Other tests probe beside this one.
-fn sniff(socket: &Socket, source: [u8; 4], wanted: impl Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
+fn sniff(socket: &Socket, source: Ipv4Addr, wanted: impl Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
     let mut bytes = [0; 256];
     (0..50_000).find_map(|_| {
         let length = (&*socket).read(&mut bytes).ok()?;
-        (bytes[12..16] == source && wanted(&bytes[20..length])).then(|| bytes[20..length].to_vec())
+        (bytes[12..16] == source.octets() && wanted(&bytes[20..length])).then(|| bytes[20..length].to_vec())
     })
+}
+
+/// An address of this host that no other process of these tests probes: what is sniffed would be that one's too.
+fn own(last: u8) -> Ipv4Addr {
+    let [.., high, low] = std::process::id().to_be_bytes();
+    Ipv4Addr::new(127, high | 64, low, last)
 }
 
 fn has_probe(packet: &[u8]) -> bool {
@@ -165,13 +171,14 @@ fn forged_udp_answers_are_refused_and_counted() {
         allocanary_testing::skipped::skipped("raw sockets are not permitted");
         return;
     };
-    let options = options(vec![Peer::at(address("127.7.7.1"))], Protocol::Udp, Duration::from_millis(200));
+    let peer = own(71);
+    let options = options(vec![Peer::at(peer.into())], Protocol::Udp, Duration::from_millis(200));
     let port = options.udp_port;
     let shared = mesh(&options);
     let forger = std::thread::spawn(move || {
         // A reply on its way back: from the echo's port to the prober's.
         let back = |packet: &[u8]| has_probe(packet) && packet[..2] == port.to_be_bytes() && packet[13] == 2;
-        let reply = (0..20).find_map(|_| sniff(&sniffer, [127, 7, 7, 1], back)).unwrap();
+        let reply = (0..20).find_map(|_| sniff(&sniffer, peer, back)).unwrap();
         let to = u16::from_be_bytes([reply[2], reply[3]]);
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let send = |bytes: &[u8]| socket.send_to(bytes, ("127.0.0.1", to)).unwrap();
@@ -196,25 +203,26 @@ fn forged_icmp_answers_are_refused_and_counted() {
         allocanary_testing::skipped::skipped("raw sockets are not permitted");
         return;
     };
-    let options = options(vec![Peer::at(address("127.7.7.2"))], Protocol::Icmp, Duration::from_millis(200));
+    let (peer, stranger) = (own(72), own(73));
+    let options = options(vec![Peer::at(peer.into())], Protocol::Icmp, Duration::from_millis(200));
     let shared = mesh(&options);
     let forger = std::thread::spawn(move || {
         let back = |packet: &[u8]| has_probe(packet) && packet[0] == 0;
-        let Some(reply) = (0..20).find_map(|_| sniff(&sniffer, [127, 7, 7, 2], back)) else { return };
-        let send = |source: &str, bytes: &[u8]| {
+        let Some(reply) = (0..20).find_map(|_| sniff(&sniffer, peer, back)) else { return };
+        let send = |source: Ipv4Addr, bytes: &[u8]| {
             let socket = raw(socket2::Protocol::ICMPV4).unwrap();
-            socket.bind(&SocketAddr::new(address(source), 0).into()).unwrap();
+            socket.bind(&SocketAddr::new(source.into(), 0).into()).unwrap();
             socket.send_to(bytes, &SocketAddr::new(address("127.0.0.1"), 0).into()).unwrap();
         };
         for at in FORGERIES {
             let mut forged = reply.clone();
             forged[at] ^= 0x40;
             fix(&mut forged);
-            send("127.7.7.2", &forged);
+            send(peer, &forged);
         }
-        send("127.9.9.9", &reply);
+        send(stranger, &reply);
         // The answer itself, again.
-        send("127.7.7.2", &reply);
+        send(peer, &reply);
     });
     if probe(&options, &shared, async || tokio::time::sleep(SPAN).await).is_none() {
         return;
