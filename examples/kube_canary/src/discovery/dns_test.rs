@@ -18,16 +18,32 @@ struct Server {
 impl Server {
     /// None where dnsmasq is not installed; the test then says that it is skipped.
     fn start(hosts: &[String]) -> Option<Server> {
-        let port = allocanary_testing::ports::free_port();
         let mut file = tempfile::NamedTempFile::new().unwrap();
         hosts.iter().for_each(|host| writeln!(file, "{host} canaries.test").unwrap());
         // dnsmasq drops its rights before it reads the file.
         let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
         std::fs::set_permissions(file.path(), readable).unwrap();
-        let hosts_flag = format!("--addn-hosts={}", file.path().display());
+        // A port that is free now may be another process's when dnsmasq takes it; then dnsmasq ends.
+        for _ in 0..20 {
+            let address = ([127, 0, 0, 1], allocanary_testing::ports::free_port()).into();
+            match Server::spawn(address, &file) {
+                Ok(Some(child)) => return Some(Server { child, hosts: file, address }),
+                Ok(None) => {}
+                Err(error) => {
+                    allocanary_testing::skipped::skipped(format_args!("dnsmasq: {error}"));
+                    return None;
+                }
+            }
+        }
+        panic!("dnsmasq ended at each of 20 ports");
+    }
+
+    /// A server that listens; none if it ended before.
+    fn spawn(address: SocketAddr, hosts: &tempfile::NamedTempFile) -> std::io::Result<Option<Child>> {
+        let (hosts, port) = (format!("--addn-hosts={}", hosts.path().display()), format!("--port={}", address.port()));
         // Not `--no-daemon`: then it serves one TCP connection at a time, for as long as a client keeps it. Its children that
         // serve one each are in its group.
-        let child = Command::new("dnsmasq")
+        let mut child = Command::new("dnsmasq")
             .process_group(0)
             .args([
                 "--keep-in-foreground",
@@ -37,16 +53,21 @@ impl Server {
                 "--bind-interfaces",
                 "--listen-address=127.0.0.1",
             ])
-            .args(["--local=/test/", "--local-ttl=1", "--conf-file=/dev/null", &hosts_flag, &format!("--port={port}")])
+            .args(["--local=/test/", "--local-ttl=1", "--conf-file=/dev/null", &hosts, &port])
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            .spawn();
-        match child {
-            Ok(child) => Some(Server { child, hosts: file, address: ([127, 0, 0, 1], port).into() }),
-            Err(error) => {
-                allocanary_testing::skipped::skipped(format_args!("dnsmasq: {error}"));
-                None
+            .spawn()?;
+        // Where another process listens at the port, dnsmasq ends a moment after that one has answered.
+        let mut answered = false;
+        loop {
+            std::thread::sleep(Duration::from_millis(50));
+            if child.try_wait()?.is_some() {
+                return Ok(None);
             }
+            if answered {
+                return Ok(Some(child));
+            }
+            answered = std::net::TcpStream::connect(address).is_ok();
         }
     }
 
