@@ -15,9 +15,16 @@ use ballast::{BURST, alone, faults, status, through_a_burst};
 // More arenas than these tests ever have threads, so that one more can be made.
 allocanary::install!(jemalloc, narenas = 32, dirty_decay_ms = 0, muzzy_decay_ms = 0);
 
+/// One after the other in one thread: an arena that another thread is just making may have the decay time from before.
 #[test]
-fn freed_memory_is_kept_inside_the_guard_and_goes_after_it() {
+fn memory_is_kept_by_jemalloc_inside_the_guard_only() {
     let _alone = alone();
+    freed_memory_is_kept_inside_the_guard_and_goes_after_it();
+    what_is_kept_beyond_the_bytes_goes_when_it_is_asked_to();
+    each_arena_gets_its_own_time_back();
+}
+
+fn freed_memory_is_kept_inside_the_guard_and_goes_after_it() {
     let keep = || Ballast::keep(Bytes(BURST)).unwrap();
     through_a_burst(keep, |kept| {
         assert_eq!(decay(Pages::Dirty), Ok(None), "never");
@@ -26,9 +33,7 @@ fn freed_memory_is_kept_inside_the_guard_and_goes_after_it() {
     assert_eq!(decay(Pages::Dirty), Ok(Some(Duration::ZERO)));
 }
 
-#[test]
 fn what_is_kept_beyond_the_bytes_goes_when_it_is_asked_to() {
-    let _alone = alone();
     let kept = Ballast::keep(Bytes(BURST / 8)).unwrap();
     faults(1);
     let before = status("VmRSS:");
@@ -70,9 +75,7 @@ fn thread_with_an_arena() -> mpsc::Sender<()> {
     live_on
 }
 
-#[test]
 fn each_arena_gets_its_own_time_back() {
-    let _alone = alone();
     set_decay(Pages::Dirty, Some(Duration::from_millis(1234))).unwrap();
     let before = times();
     assert!(before.iter().all(|time| *time == 1234), "{before:?}");

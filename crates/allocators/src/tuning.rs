@@ -127,6 +127,9 @@ pub fn flush_thread_cache() -> Result<()> {
 ///
 /// Allocation drives decay. An idle process keeps its freed pages, whatever the time, unless [background
 /// threads](set_background_threads) are on.
+///
+/// jemalloc shows an arena only when it is complete. One that another thread is making during this call may keep the time
+/// that it began with. To be sure, set the time before threads start, or once more later.
 pub fn set_decay(pages: Pages, after: Option<Duration>) -> Result<()> {
     let millis = after.map_or(-1, |after| i64::try_from(after.as_millis()).unwrap_or(i64::MAX));
     here()?.set_decay(pages, millis)

@@ -78,6 +78,9 @@ impl Ballast {
     /// at most 2 GiB less a byte, and musl's malloc cannot keep freed memory.
     ///
     /// Nothing is allocated in advance: the first burst has its page faults, and later bursts find their pages.
+    ///
+    /// With jemalloc, an arena that another thread is making at the guard's beginning or end may miss the change, as
+    /// with [`set_decay`](crate::tuning::set_decay). After the end such an arena never decays.
     pub fn keep(bytes: Bytes) -> Result<Kept> {
         let allocator = installed().ok_or(Error::NotInstalled)?;
         let refused = |why: &str| Error::Refused {
