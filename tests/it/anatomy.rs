@@ -99,8 +99,10 @@ fn a_program_has_the_parts_that_are_seen_from_outside() {
         let table = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
         (table, allocanary(folder.path(), words("report out --format markdown")).out)
     };
-    // The same two processes all the while.
-    let service = "trap 'kill $!; exit 0' TERM; sleep 600 & echo up; wait";
+    // The same two processes all the while: the second one sleeps before the line is written, for on a busy machine it is
+    // small for a long time.
+    let service = "trap 'kill $!; exit 0' TERM; sleep 600 & \
+        until read -r pid name state rest < /proc/$!/stat && [ \"$name$state\" = '(sleep)S' ]; do :; done; echo up; wait";
     let (table, _) = of("--ready line:up --settle 200ms", &["sh", "-c", service], Phase::Idle);
     assert!(table.contains("where the memory is when idle (MiB)") && table.contains("heap, not divided"), "{table}");
     if Command::new("python3").arg("--version").output().is_err() {

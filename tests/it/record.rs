@@ -10,7 +10,7 @@ use allocanary_trace::info::{Info, info};
 use allocanary_trace::reader::Trace;
 use tempfile::{TempDir, tempdir};
 
-use super::support::{Ran, allocanary, answer, cell, command, reading, samples};
+use super::support::{Ran, allocanary, answer, cell, cell_with, command, reading, samples};
 
 /// What `tests/record/threads.c` hands over: 207 threads, 2947 blocks each, and a block of each that its key frees.
 const HANDED_OVER: u64 = 207 * 2947;
@@ -246,11 +246,15 @@ fn a_window_keeps_the_end_of_a_long_run() {
 fn a_replay_ends_and_its_memory_is_like_the_program_s() {
     let folder = tempdir().unwrap();
     let Some(program) = threads_program(folder.path()) else { return };
-    let (_, infos) = record(folder.path(), &[], &[program.to_str().unwrap()]);
+    // One arena: with more, what the program keeps depends on how long each of its threads runs at a time (5.6 MiB on an
+    // idle machine, 9.9 on a busy one), and the threads of a replay take other turns.
+    let (_, infos) = record(folder.path(), &[], &["env", "MALLOC_ARENA_MAX=1", program.to_str().unwrap()]);
     let trace = traces(&folder.path().join("traces")).remove(0);
     let workload = format!("replay:trace={}", trace.display());
     for allocator in ["system", "jemalloc", "mimalloc"] {
-        let answer = answer(&cell(allocator, &workload, 1));
+        let is_same = allocator == "system";
+        let settings = is_same.then(|| ("arena_max".to_string(), "1".to_string()));
+        let answer = answer(&cell_with(allocator, &workload, &settings.into_iter().collect()));
         assert!(answer.operations >= 5 * HANDED_OVER, "{}", answer.operations);
         assert!(answer.verified > HANDED_OVER);
         let (start, peak) = (
@@ -258,9 +262,9 @@ fn a_replay_ends_and_its_memory_is_like_the_program_s() {
             reading(&answer, "rss_anon_bytes", Phase::Peak).max(reading(&answer, "rss_anon_bytes", Phase::Idle)),
         );
         assert!(peak > start + infos[0].peak_live / 2, "{allocator}: {peak}");
-        if allocator == "system" {
+        if is_same {
             let ratio = peak as f64 / infos[0].most_resident as f64;
-            assert!((0.4..2.5).contains(&ratio), "{ratio}");
+            assert!((0.7..1.4).contains(&ratio), "{ratio}");
         }
     }
 }
