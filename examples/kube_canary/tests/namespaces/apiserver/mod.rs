@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::canary::{until, within_a_minute};
+use crate::canary::{in_time, until};
 use crate::need;
 use crate::net::Net;
 use plane::Plane;
@@ -92,7 +92,7 @@ fn peers_follow_the_api_through_its_outages() {
     let pod = &pods[0];
     let expect = |wanted: &[&str], what: &str| {
         let wanted: BTreeSet<String> = wanted.iter().map(|name| name.to_string()).collect();
-        let held = within_a_minute(|| pod.known() == wanted && pod.problem().is_empty());
+        let held = in_time(|| pod.known() == wanted && pod.problem().is_empty());
         assert!(
             held,
             "{what}: wanted {wanted:?}, found {:?}, {:?}; it said {}",
