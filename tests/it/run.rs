@@ -255,6 +255,16 @@ fn a_program_is_killed_before_the_command_where_memory_runs_out() {
 }
 
 #[test]
+fn without_a_terminal_a_line_every_ten_seconds_says_how_much_is_left() {
+    let folder = tempdir().unwrap();
+    let ran = run(folder.path(), "--repeats 3 --candidates own", &["sleep", "4"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let is_progress = |line: &&str| line.contains(" of 3 cells, about ") && line.ends_with(" left");
+    let lines: Vec<&str> = ran.err.lines().filter(is_progress).collect();
+    assert!(!lines.is_empty() && !ran.err.contains(['\r', '\u{1b}']), "{ran:?}");
+}
+
+#[test]
 fn the_shipped_programs_can_be_planned() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/programs");
     let mut names = Vec::new();
