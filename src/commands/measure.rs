@@ -157,7 +157,7 @@ impl Measurement<'_> {
         let Measured { store, ended, failed } = self.measure(&mut |_| ())?;
         if let Some(rows) = store.left() {
             self.report_of(&rows.readable)?;
-            return Err(left::told(&rows, &self.target));
+            return Err(left::told(&rows, &self.target, "study", left::resume_study));
         }
         let reported = self.report();
         // A full disk stops both the rows and the report. The error of the row is returned first: it says what is lost.
@@ -176,7 +176,7 @@ impl Measurement<'_> {
         let mut samples = Vec::new();
         let measured = self.measure(&mut |sample| samples.push(sample.clone()))?;
         if let Some(rows) = measured.store.left() {
-            return Err(left::told(&rows, &self.target));
+            return Err(left::told(&rows, &self.target, "study", left::resume_study));
         }
         let ended = measured.ended?;
         ended.tell_budgets();

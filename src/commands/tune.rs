@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use super::{kept, terminal};
+use super::{kept, left, terminal};
 use crate::args::TuneFlags;
 use allocanary_cell::program::Program;
 use allocanary_kernel::units::show_duration;
@@ -24,7 +24,7 @@ use allocanary_search::search::{FINALISTS, RACED};
 use allocanary_search::space::Space;
 use allocanary_search::{Goal, Plan, Searched, search};
 use allocanary_study::error::{Error, Result};
-use allocanary_study::run::{Store, Target};
+use allocanary_study::run::{Left, Store, Target};
 use allocanary_study::summary::{About, Findings, LEAST_SAMPLES};
 use allocanary_study::{Studies, StudyFile, expected_time, plan, reports};
 
@@ -91,12 +91,17 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
         second: Box::new(second),
         repeats: study.repeats,
     };
-    let found = match search(&wanted, &mut source) {
+    let before = if study.program.is_some() { ", before `--`," } else { "" };
+    let resume = |begun: &str| format!("add --resume --out {begun} to the same command{before} to go on");
+    let gone = |rows: Left| left::told(&rows, &target, "search", resume);
+    let found = search(&wanted, &mut source);
+    if let (Err(_), Some(rows)) = (&found, source.left()) {
+        return Err(gone(rows));
+    }
+    let found = match found {
         Err(_) if source.interrupted => {
-            let (name, before) = (target.name(), if study.program.is_some() { ", before `--`," } else { "" });
-            terminal::tell(format_args!(
-                "interrupted: every finished row is saved; add --resume --out {name} to the same command{before} to go on"
-            ));
+            let resume = resume(&target.name().to_string());
+            terminal::tell(format_args!("interrupted: every finished row is saved; {resume}"));
             return Ok(ExitCode::from(130));
         }
         found => found?,
@@ -104,6 +109,9 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
     let findings = source.findings(&found, &about(&found, &subject))?;
     let text = text(&found, &subject, &findings);
     terminal::print(text.as_bytes())?;
+    if let Some(rows) = source.left() {
+        return Err(gone(rows));
+    }
     if let Target::Folder(folder) = &target {
         keep(folder, &found, &subject.file, &text, &findings)?;
     }

@@ -88,7 +88,12 @@ fn slow(folder: &Path, out: &str) -> Child {
         "study --candidates system --threads 1 --repeats 200 --out {out} \
          --workloads server:idle=300,live=64KiB,requests=10,bursts=0"
     );
-    let child = command(folder).args(words(&line)).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    begun(folder, &line, out)
+}
+
+/// A command that has written its first row to `out`.
+fn begun(folder: &Path, line: &str, out: &str) -> Child {
+    let child = command(folder).args(words(line)).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let rows = if out.ends_with(".jsonl") { folder.join(out) } else { folder.join(out).join("samples.jsonl") };
     while fs::read_to_string(&rows).unwrap_or_default().lines().count() < 1 {
         std::thread::sleep(std::time::Duration::from_millis(20));
@@ -248,6 +253,31 @@ fn a_folder_that_is_moved_is_told_and_goes_on_there() {
     let said = format!(
         "allocanary: out: was moved while the study ran, so the study ended: its rows are in {}/samples.jsonl; \
          `allocanary study --resume --out {}` continues it",
+        to.display(),
+        to.display()
+    );
+    assert!(ran.err.contains(&said), "wanted {said} in {}", ran.err);
+}
+
+#[test]
+fn a_search_whose_folder_is_removed_or_moved_loses_no_row() {
+    let folder = tempdir().unwrap();
+    let search = || begun(folder.path(), "tune --out out --allocators system --budget 60s -- sleep 0.3", "out");
+    let child = search();
+    fs::remove_dir_all(folder.path().join("out")).unwrap();
+    let ran = ended(child);
+    assert!(ran.code == Some(2) && rows_on_standard_error(&ran).len() >= 2, "{ran:?}");
+    let last = ran.err.lines().last().unwrap();
+    assert!(last.starts_with("allocanary: out: was removed while the search ran"), "{last}");
+
+    let child = search();
+    let to: PathBuf = folder.path().canonicalize().unwrap().join("moved");
+    fs::rename(folder.path().join("out"), &to).unwrap();
+    let ran = ended(child);
+    assert!(ran.code == Some(2) && rows_on_standard_error(&ran).is_empty() && samples(&to).len() >= 2, "{ran:?}");
+    let said = format!(
+        "allocanary: out: was moved while the search ran, so the search ended: its rows are in {}/samples.jsonl; \
+         add --resume --out {} to the same command, before `--`, to go on",
         to.display(),
         to.display()
     );

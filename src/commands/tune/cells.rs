@@ -20,7 +20,7 @@ use allocanary_search::search::{FINAL, Measure, Rows};
 use allocanary_study::error::{Error, Result};
 use allocanary_study::rows;
 use allocanary_study::run::program::Launcher;
-use allocanary_study::run::{Ending, Roster, Runner, Store, Target};
+use allocanary_study::run::{Ending, Left, Roster, Runner, Store, Target};
 use allocanary_study::summary::{About, Conditions, Findings, Fold, Group, differing};
 use allocanary_study::{StudyFile, plan};
 
@@ -150,6 +150,11 @@ impl<'a> Cells<'a> {
             ..self.file.clone()
         };
         plan(&study.check()?, &self.descriptions)
+    }
+
+    /// The rows, if their path no longer leads to them.
+    pub fn left(&self) -> Option<Left> {
+        self.store.left()
     }
 }
 
