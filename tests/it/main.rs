@@ -17,6 +17,7 @@ mod memory;
 mod output;
 mod preloads;
 mod preloads_idle;
+mod print;
 mod record;
 mod record_ends;
 mod record_services;
