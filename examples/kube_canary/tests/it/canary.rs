@@ -53,9 +53,17 @@ impl Canary {
         answer.starts_with("HTTP/1.1 200").then_some(answer)
     }
 
+    /// A page that must be there. On a busy machine the canary may find a request too late and close its connection, so it is
+    /// asked again.
+    fn page(&self, path: &str) -> String {
+        let answer = std::cell::OnceCell::new();
+        until(&format!("{path} is answered"), || self.get(path).is_some_and(|page| answer.set(page).is_ok()));
+        answer.into_inner().expect("it was answered")
+    }
+
     /// A page that is JSON.
     pub fn json(&self, path: &str) -> Value {
-        let answer = self.get(path).unwrap_or_else(|| panic!("{path} is there"));
+        let answer = self.page(path);
         serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
     }
 
@@ -70,7 +78,7 @@ impl Canary {
 
     /// The sum of all series of a metric whose line contains `label`.
     pub fn sum(&self, metric: &str, label: &str) -> f64 {
-        let page = self.get("/metrics").expect("a page");
+        let page = self.page("/metrics");
         let name = |line: &&str| line.split(['{', ' ']).next() == Some(&format!("kube_canary_{metric}"));
         let lines = page.lines().filter(|line| name(line) && line.contains(label));
         lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
