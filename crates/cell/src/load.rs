@@ -42,7 +42,10 @@ impl Load {
 
     /// This reading, with the counters replaced by their increase since then.
     pub fn until_now(self) -> Load {
-        let now = Load::now();
+        self.until(Load::now())
+    }
+
+    fn until(self, now: Load) -> Load {
         Load {
             stolen_ms: now.stolen_ms.saturating_sub(self.stolen_ms),
             throttled_us: now.throttled_us.saturating_sub(self.throttled_us),
@@ -108,9 +111,11 @@ mod tests {
 
     #[test]
     fn counters_are_told_by_what_they_grew() {
-        let before = Load { stolen_ms: u64::MAX, throttled_us: u64::MAX, runnable: 3, ..Load::now() };
-        let after = before.until_now();
-        assert_eq!((after.runnable, after.stolen_ms, after.throttled_us), (3, 0, 0));
-        assert!(after.cpus >= 1);
+        let before = Load { runnable: 3, average: 1.5, cpus: 2, stolen_ms: 100, throttled_us: 40 };
+        let later = Load { runnable: 9, average: 4.0, cpus: 4, stolen_ms: 170, throttled_us: 45 };
+        assert_eq!(before.until(later), Load { stolen_ms: 70, throttled_us: 5, ..before });
+        // A control group that the process was moved to counts from zero.
+        assert_eq!(later.until(before), Load { stolen_ms: 0, throttled_us: 0, ..later });
+        assert!(Load::now().until_now().cpus >= 1);
     }
 }
