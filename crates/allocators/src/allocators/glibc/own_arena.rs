@@ -168,11 +168,21 @@ mod tests {
         places.iter().map(of).sum()
     }
 
+    /// glibc's default of `trim_threshold`.
+    const TRIM_THRESHOLD: i32 = 128 << 10;
+
+    /// Above how many free bytes glibc returns the top of an arena by itself, when a large block is freed.
+    fn set_trim_threshold(bytes: i32) {
+        // SAFETY: a number for malloc.
+        assert_eq!(unsafe { libc::mallopt(libc::M_TRIM_THRESHOLD, bytes) }, 1);
+    }
+
     /// Runs in a separate thread; `keep` says which of 40 blocks stay. Returns how many pages of the other blocks are
     /// in memory: before they are freed, and after their memory was given back.
     fn before_and_after(keep: fn(usize) -> bool) -> (usize, usize) {
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let work = move || {
+            set_trim_threshold(1 << 30); // what goes back is given back by us
             let blocks: Vec<_> = (0..40).map(|number| (number, vec![1_u8; SIZE])).collect();
             let (kept, freed): (Vec<_>, Vec<_>) = blocks.into_iter().partition(|(number, _)| keep(*number));
             let places: Vec<usize> = freed.iter().map(|(_, block)| block.as_ptr().expose_provenance()).collect();
@@ -180,6 +190,7 @@ mod tests {
             drop(freed);
             give_back();
             let after = resident(&places);
+            set_trim_threshold(TRIM_THRESHOLD);
             assert!(kept.iter().all(|(_, block)| block.iter().all(|byte| *byte == 1)));
             (before, after)
         };
