@@ -22,7 +22,7 @@ fn refused(ran: &Ran, said: &[&str]) {
 }
 
 /// The command under limits that a shell sets.
-fn limited(folder: &Path, limits: &str, arguments: &str) -> Ran {
+pub fn limited(folder: &Path, limits: &str, arguments: &str) -> Ran {
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("{limits}; exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_allocanary")]);
     shell.args(words(arguments)).current_dir(folder).env_clear().stdin(Stdio::null());

@@ -11,6 +11,7 @@ use allocanary_testing::skipped::skipped;
 use allocanary_testing::tiny::Tiny;
 use tempfile::tempdir;
 
+use super::limits::limited;
 use super::run::run;
 use super::support::{allocanary, command, copy_program, samples, script};
 
@@ -215,11 +216,10 @@ fn a_preload_that_is_missing_or_foreign_is_named() {
 #[test]
 fn a_gigabyte_of_output_fills_neither_memory_nor_the_disk() {
     let folder = tempdir().unwrap();
-    let ran = run(
-        folder.path(),
-        "--repeats 1 --candidates own system --deadline 10m",
-        &["head", "-c", "1000000000", "/dev/zero"],
-    );
+    // In KiB: less than what is printed.
+    let memory = "ulimit -v 400000";
+    let line = "run --repeats 1 --candidates own --deadline 10m --out out -- head -c 1000000000 /dev/zero";
+    let ran = limited(folder.path(), memory, line);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let rows = samples(&folder.path().join("out"));
     assert!(rows.iter().all(|row| row.answer.as_ref().unwrap().output.as_ref().unwrap().bytes == 1_000_000_000));
