@@ -1,6 +1,9 @@
 # Eight threads render and parse JSON for a moment, then wait for a message that does not come. Prints a sum, and the anonymous
-# resident memory in KiB two seconds later. Run it with and without a preload: see docs/preloads.md.
-import json, socket, threading, time
+# resident memory in KiB two seconds later. Run it with and without a preload: see docs/preloads.md. Its argument: how many times
+# each thread does so, 40 by default.
+import json, socket, sys, threading, time
+
+rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 40
 
 done, total = threading.Barrier(9), []
 
@@ -8,7 +11,7 @@ done, total = threading.Barrier(9), []
 def work():
     end, other = socket.socketpair()
     end.settimeout(60)
-    for _ in range(40):
+    for _ in range(rounds):
         rows = json.loads(json.dumps([{f"k{i}": "x" * (i % 4000)} for i in range(3000)]))
     total.append(len(rows))
     del rows

@@ -31,7 +31,7 @@ fn threads_that_come_go_fork_and_wait_never_hang() {
     let folder = tempdir().unwrap();
     let Some(torture) = compiled(folder.path(), "torture.c", &[]) else { return };
     for allocator in ALLOCATORS {
-        let mut command = clean(&[torture.to_str().unwrap(), "2"], folder.path(), Some(allocator));
+        let mut command = clean(&[torture.to_str().unwrap(), "1"], folder.path(), Some(allocator));
         let output = ran(command.env("ALLOCANARY_PRELOAD", "idle=1ms"));
         assert!(output.status.success(), "{allocator}: {}{}", text(&output.stdout), text(&output.stderr));
     }
@@ -71,7 +71,7 @@ fn python_with_threads_gives_back_what_they_keep() {
     }
     let program = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/preload/idle.py");
     let anonymous = |settings: &str| {
-        let mut command = clean(&["/usr/bin/python3", program], Path::new("/"), Some("jemalloc"));
+        let mut command = clean(&["/usr/bin/python3", program, "10"], Path::new("/"), Some("jemalloc"));
         let output = ran(command.env("ALLOCANARY_PRELOAD", settings));
         let said = text(&output.stdout);
         let (sum, kib) = said.trim().split_once(' ').unwrap_or_else(|| panic!("{said}{}", text(&output.stderr)));

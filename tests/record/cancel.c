@@ -1,4 +1,4 @@
-// A thread that shall be cancelled allocates for 0.4 s before it asks. malloc is no place for a cancellation.
+// A thread that shall be cancelled allocates for 0.1 s before it asks. malloc is no place for a cancellation.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ static double now(void) {
 
 static void *work(void *ready) {
     pthread_barrier_wait(ready);
-    for (double end = now() + 0.4; now() < end;)
+    for (double end = now() + 0.1; now() < end;)
         for (int at = 0; at < 1000; at++) {
             void *volatile block = malloc(16 + at);
             free(block);
