@@ -99,6 +99,10 @@ fn openmetrics_is_for_those_that_ask() {
 fn promtool_finds_nothing_to_complain_of() {
     for (peers, quantiles) in [(0, false), (1, false), (8, true), (8, false), (1000, false), (1000, true)] {
         let page = get(serve(&Options { quantiles, ..options() }, mesh(peers)), "/metrics").text();
+        assert!(
+            page.matches("\nkube_canary_").count() > 10 + peers,
+            "an empty page has nothing to complain of: {page}"
+        );
         let promtool = Command::new("promtool")
             .args(["check", "metrics"])
             .stdin(Stdio::piped())
