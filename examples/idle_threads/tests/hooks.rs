@@ -12,8 +12,9 @@ fn once(program: &str, policy: &str) -> (f64, f64) {
     (per_second, idle_bytes)
 }
 
-/// The hook takes effect when threads have waited for 10 to 200 ms. The program rests for a second.
-fn gives_back(program: &str) {
+/// The hook takes effect when threads have waited for 10 to 200 ms. The program rests for a second. With the hook it has at
+/// most this share of what it keeps without, which by itself differs by a third from run to run.
+fn gives_back(program: &str, most: f64) {
     // On a busy machine not every worker may take its turn in time, and fewer threads have work at all: five small effects
     // out of five count too, which chance gives once in 32 times.
     let mut seen = Vec::new();
@@ -21,7 +22,7 @@ fn gives_back(program: &str) {
         let ((served, kept), (also_served, left)) = (once(program, "keep"), once(program, "give_back"));
         assert!(served > 0.0 && also_served > 0.0);
         seen.push((kept, left));
-        left < kept * 0.8
+        left < kept * most
     });
     let always = seen.iter().all(|(kept, left)| left < kept);
     assert!(gave || always, "bytes idle without the hook and with it: {seen:?}");
@@ -29,30 +30,30 @@ fn gives_back(program: &str) {
 
 #[test]
 fn threads_that_wait_for_a_condition_variable() {
-    gives_back(env!("CARGO_BIN_EXE_threads"));
+    gives_back(env!("CARGO_BIN_EXE_threads"), 0.5);
 }
 
 #[test]
 fn workers_of_tokio() {
-    gives_back(env!("CARGO_BIN_EXE_tokio"));
+    gives_back(env!("CARGO_BIN_EXE_tokio"), 0.5);
 }
 
 #[test]
 fn threads_of_tokios_blocking_pool() {
-    gives_back(env!("CARGO_BIN_EXE_tokio_blocking"));
+    gives_back(env!("CARGO_BIN_EXE_tokio_blocking"), 0.8);
 }
 
 #[test]
 fn threads_of_rayon() {
-    gives_back(env!("CARGO_BIN_EXE_rayon"));
+    gives_back(env!("CARGO_BIN_EXE_rayon"), 0.5);
 }
 
 #[test]
 fn workers_of_hyper() {
-    gives_back(env!("CARGO_BIN_EXE_hyper"));
+    gives_back(env!("CARGO_BIN_EXE_hyper"), 0.5);
 }
 
 #[test]
 fn workers_of_actix() {
-    gives_back(env!("CARGO_BIN_EXE_actix"));
+    gives_back(env!("CARGO_BIN_EXE_actix"), 0.5);
 }
