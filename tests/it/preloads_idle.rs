@@ -77,5 +77,5 @@ fn python_with_threads_gives_back_what_they_keep() {
         let (sum, kib) = said.trim().split_once(' ').unwrap_or_else(|| panic!("{said}{}", text(&output.stderr)));
         (sum.to_string(), kib.parse::<u64>().unwrap())
     };
-    gives_back(1.33, &anonymous, "idle=100ms");
+    gives_back(2.0, &anonymous, "idle=100ms");
 }
