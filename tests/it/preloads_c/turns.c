@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { THREADS = 6, BLOCKS = 6000, SIZE = 500 };
+enum { THREADS = 12, BLOCKS = 6000, SIZE = 500 };
 
 static sem_t turn[THREADS + 1];
 static char *kept[THREADS];
