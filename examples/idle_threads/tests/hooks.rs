@@ -12,8 +12,8 @@ fn once(program: &str, policy: &str) -> (f64, f64) {
     (per_second, idle_bytes)
 }
 
-/// The hook takes effect when threads have waited for 10 to 200 ms. The program rests for a second. With the hook it has at
-/// most this share of what it keeps without, which by itself differs by a third from run to run.
+/// The hook takes effect when threads have waited for 10 to 200 ms. The program rests for a second. `most` is the
+/// share of the memory kept without the hook that may be left with it. What is kept differs by a third between runs.
 fn gives_back(program: &str, most: f64) {
     // On a busy machine not every worker may take its turn in time, and fewer threads have work at all: five small effects
     // out of five count too, which chance gives once in 32 times.
