@@ -9,8 +9,11 @@ use std::sync::atomic::Ordering;
 use super::{APPLIED, MALLOPT, NOW, SETTABLE};
 use crate::allocator::Keeping;
 
-/// The three settings that `keep` changes, with glibc's defaults (malloc.c, the same since 2.7).
-const KEPT: [(&str, i64); 3] = [("trim_threshold", 128 << 10), ("mmap_threshold", 128 << 10), ("top_pad", 128 << 10)];
+/// glibc's default of the trim threshold, of the mmap threshold and of the pad: in bytes (malloc.c, the same since 2.7).
+pub(super) const DEFAULT: i64 = 128 << 10;
+
+/// The three settings that `keep` changes, with glibc's defaults.
+const KEPT: [(&str, i64); 3] = [("trim_threshold", DEFAULT), ("mmap_threshold", DEFAULT), ("top_pad", DEFAULT)];
 
 /// The largest mmap threshold that glibc takes: half a heap.
 const MOST_MAPPED: i64 = 32 << 20;

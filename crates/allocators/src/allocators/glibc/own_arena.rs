@@ -147,6 +147,7 @@ fn release(start: usize, bytes: usize) -> bool {
 mod tests {
     use std::sync::{Mutex, PoisonError};
 
+    use super::super::keeping;
     use super::*;
 
     const SIZE: usize = 100 << 10; // below what is mapped by itself
@@ -168,13 +169,10 @@ mod tests {
         places.iter().map(of).sum()
     }
 
-    /// glibc's default of `trim_threshold`.
-    const TRIM_THRESHOLD: i32 = 128 << 10;
-
     /// Above how many free bytes glibc returns the top of an arena by itself, when a large block is freed.
-    fn set_trim_threshold(bytes: i32) {
+    fn set_trim_threshold(bytes: i64) {
         // SAFETY: a number for malloc.
-        assert_eq!(unsafe { libc::mallopt(libc::M_TRIM_THRESHOLD, bytes) }, 1);
+        assert_eq!(unsafe { libc::mallopt(libc::M_TRIM_THRESHOLD, bytes as i32) }, 1);
     }
 
     /// Runs in a separate thread; `keep` says which of 40 blocks stay. Returns how many pages of the other blocks are
@@ -190,7 +188,7 @@ mod tests {
             drop(freed);
             give_back();
             let after = resident(&places);
-            set_trim_threshold(TRIM_THRESHOLD);
+            set_trim_threshold(keeping::DEFAULT);
             assert!(kept.iter().all(|(_, block)| block.iter().all(|byte| *byte == 1)));
             (before, after)
         };
