@@ -116,8 +116,7 @@ mod tests {
     fn this_process_stands_somewhere() {
         let here = Surroundings::here();
         assert!(here.cpus.count() >= 1 && here.host.cores >= here.cpus.affinity);
-        assert!(
-            !here.lines().is_empty() && here.lines().iter().all(|(label, text)| !label.is_empty() && !text.is_empty())
-        );
+        let lines = here.lines();
+        assert!(!lines.is_empty() && lines.iter().all(|(label, text)| !label.is_empty() && !text.is_empty()));
     }
 }
