@@ -16,6 +16,7 @@ mod limits;
 mod memory;
 mod output;
 mod preloads;
+mod preloads_apart;
 mod preloads_idle;
 mod print;
 mod record;

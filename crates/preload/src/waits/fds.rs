@@ -152,26 +152,45 @@ fn rest(until: Until) -> Rest {
     Rest(until.left().map(timespec))
 }
 
-/// The three sets of select, which a wait that ends by time has emptied.
-#[derive(Clone, Copy)]
-struct Sets([*mut fd_set; 3]);
-
 /// Sets of more descriptors than `FD_SETSIZE` are the program's own, and longer: such a wait is not split.
 const MOST_FILES: c_int = 1024;
 
+/// The most words of a set: the kernel's unit.
+const MOST_WORDS: usize = MOST_FILES as usize / 64;
+
+/// The three sets of select, which a wait that ends by time has emptied. The kernel reads and writes whole words as far
+/// as the number of descriptors goes, and programs allocate no more than that.
+#[derive(Clone, Copy)]
+struct Sets {
+    places: [*mut fd_set; 3],
+    words: usize,
+}
+
+/// What is in the three sets.
+type Contents = [[u64; MOST_WORDS]; 3];
+
 impl Sets {
-    /// The sets' contents.
-    fn copy(self) -> [Option<fd_set>; 3] {
-        // SAFETY: null, or a set of at least `FD_SETSIZE` bits.
-        self.0.map(|set| unsafe { set.as_ref() }.copied())
+    /// The sets of a wait for `count` descriptors, from 0 to [`MOST_FILES`].
+    fn new(count: c_int, places: [*mut fd_set; 3]) -> Self {
+        Sets { places, words: count.clamp(0, MOST_FILES).cast_unsigned().div_ceil(64) as usize }
     }
 
-    /// Puts the contents back.
-    fn put(self, contents: [Option<fd_set>; 3]) {
-        for (set, content) in self.0.into_iter().zip(contents) {
-            if let Some(content) = content {
-                // SAFETY: not null, because there was a content.
-                unsafe { set.write(content) };
+    /// The sets' contents.
+    fn copy(self) -> Contents {
+        let mut contents = [[0; MOST_WORDS]; 3];
+        for (place, content) in self.places.into_iter().zip(&mut contents).filter(|(place, _)| !place.is_null()) {
+            // SAFETY: the caller of the C function passes sets of that many words, which the kernel is about to read.
+            unsafe { place.cast::<u8>().copy_to_nonoverlapping(content.as_mut_ptr().cast(), self.words * 8) };
+        }
+        contents
+    }
+
+    /// Puts back what the kernel has cleared. A word without a descriptor is left alone: it is as it was.
+    fn put(self, contents: Contents) {
+        for (place, content) in self.places.into_iter().zip(contents).filter(|(place, _)| !place.is_null()) {
+            for (at, word) in content.into_iter().enumerate().filter(|(_, word)| *word != 0) {
+                // SAFETY: as above; words beyond the sets' are 0. A set need not be aligned.
+                unsafe { place.cast::<u64>().add(at).write_unaligned(word) };
             }
         }
     }
@@ -201,7 +220,7 @@ pub unsafe fn select(
         // SAFETY: the caller's promise.
         return unsafe { real(count, read, write, error, timeout) };
     };
-    let (sets, until) = (Sets([read, write, error]), Until::after(given.flatten()));
+    let (sets, until) = (Sets::new(count, [read, write, error]), Until::after(given.flatten()));
     let contents = sets.copy();
     let mut short = timeval { tv_sec: (first / 1_000_000_000) as _, tv_usec: (first % 1_000_000_000 / 1000) as _ };
     // SAFETY: the caller's promise, and a whole structure.
@@ -242,7 +261,7 @@ pub unsafe fn pselect(
         // SAFETY: the caller's promise.
         return unsafe { real(count, read, write, error, timeout, mask) };
     };
-    let (sets, until) = (Sets([read, write, error]), Until::after(total.flatten()));
+    let (sets, until) = (Sets::new(count, [read, write, error]), Until::after(total.flatten()));
     let contents = sets.copy();
     // SAFETY: the caller's promise.
     let came = unsafe { real(count, read, write, error, &times::timespec(first), mask) };

@@ -1,0 +1,32 @@
+//! Preloads in programs that keep memory in unusual places: sets of descriptors at a page's end, stacks of coroutines,
+//! libraries with their own view of C's functions. In: programs in C. Out: the same answers as without a preload.
+
+use std::path::Path;
+use std::process::Output;
+
+use tempfile::tempdir;
+
+use super::preloads::{ALLOCATORS, clean, compiled, ran, text};
+
+/// The answer without a preload, and with each of them and these settings.
+fn same_with_each(folder: &Path, words: &[&str], settings: &[&str]) {
+    let without = ran(&mut clean(words, folder, None));
+    assert!(without.status.success(), "without a preload: {}", said(&without));
+    for allocator in ALLOCATORS {
+        for setting in settings {
+            let with = ran(clean(words, folder, Some(allocator)).env("ALLOCANARY_PRELOAD", setting));
+            assert!(with == without, "{allocator} {setting}: {:?}: {}", with.status, said(&with));
+        }
+    }
+}
+
+fn said(output: &Output) -> String {
+    text(&output.stdout) + &text(&output.stderr)
+}
+
+#[test]
+fn sets_of_descriptors_are_read_and_written_as_far_as_the_kernel_does() {
+    let folder = tempdir().unwrap();
+    let Some(sets) = compiled(folder.path(), "sets.c", &[]) else { return };
+    same_with_each(folder.path(), &[sets.to_str().unwrap()], &["", "idle=1ms"]);
+}
