@@ -30,3 +30,10 @@ fn sets_of_descriptors_are_read_and_written_as_far_as_the_kernel_does() {
     let Some(sets) = compiled(folder.path(), "sets.c", &[]) else { return };
     same_with_each(folder.path(), &[sets.to_str().unwrap()], &["", "idle=1ms"]);
 }
+
+#[test]
+fn coroutines_wait_wherever_their_stacks_are() {
+    let folder = tempdir().unwrap();
+    let Some(coroutines) = compiled(folder.path(), "coroutines.c", &[]) else { return };
+    same_with_each(folder.path(), &[coroutines.to_str().unwrap()], &["", "idle=1ms"]);
+}

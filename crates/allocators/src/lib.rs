@@ -30,7 +30,7 @@ pub use allocators::{MIMALLOC_SETTINGS, MIMALLOC_TUNED, Mimalloc};
 pub use allocators::{SYSTEM_SETTABLE, SYSTEM_SETTINGS, SYSTEM_TUNED, System};
 pub use ballast::Ballast;
 pub use install::CHOSEN;
-pub use tuning::idle::{give_back, give_back_in_wait};
+pub use tuning::idle::{give_back, give_back_heap, give_back_in_wait};
 
 /// Names for the code that [`install!`] generates. Not part of the public interface.
 #[doc(hidden)]

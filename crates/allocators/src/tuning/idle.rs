@@ -34,7 +34,10 @@ thread_local! {
 ///   KiB at most; `GLIBC_TUNABLES=glibc.malloc.tcache_count=0` turns the cache off). A thread that has never allocated
 ///   gets an arena by this call.
 ///
-/// In all of them it returns the pages of the thread's stack that are not in use; not in the main thread.
+/// In all of them it returns the pages of the thread's stack that are not in use: those below the stack pointer. Not in
+/// the main thread, and not on a stack of the program's own, such as a coroutine's. A program that keeps other stacks
+/// *inside* a thread's own stack, such as a coroutine's stack in a local array, must not call it there: what lies below
+/// the stack pointer may be a frame of the other stack.
 ///
 /// A thread that waits again before `idle_every_ms` have passed keeps its memory for that whole wait. Use [`wait`] if
 /// the wait can have a time limit.
@@ -98,10 +101,22 @@ pub(super) fn problems(allocator: &dyn Allocator) -> Vec<String> {
 /// if `every` has passed since this thread's last time.
 #[inline]
 pub fn give_back(allocator: &dyn Allocator, every: Duration) -> Result<bool> {
+    give_back_and(allocator, every, idle::give_back_stack)
+}
+
+/// [`give_back`] in a program that is not known, which may have other stacks inside a thread's own: the stack is left
+/// alone.
+#[inline]
+pub fn give_back_heap(allocator: &dyn Allocator, every: Duration) -> Result<bool> {
+    give_back_and(allocator, every, || ())
+}
+
+#[inline]
+fn give_back_and(allocator: &dyn Allocator, every: Duration, stack: impl FnOnce()) -> Result<bool> {
     THREAD.with(|thread| {
         let gave_back = allocator.thread_idle(thread, every)?;
         if gave_back {
-            idle::give_back_stack();
+            stack();
             thread.end();
         }
         Ok(gave_back)

@@ -15,6 +15,7 @@ pub mod counters;
 pub mod fds;
 mod handlers;
 pub mod locked;
+mod own_stack;
 mod signals;
 pub mod sleeps;
 mod times;
@@ -88,8 +89,9 @@ fn before(total: Option<Nanos>) {
     }
 }
 
-/// Gives back what the calling thread keeps. Not in a signal handler: the code that it has interrupted may hold the
-/// allocator's locks.
+/// Gives back what the calling thread keeps in the allocator. Not in a signal handler: the code that it has interrupted
+/// may hold the allocator's locks. Never the unused part of the stack: a program may have frames of another context there,
+/// such as a coroutine's, and nothing tells.
 fn give_back(every: Duration, blocked: Mask) {
     // SAFETY: null, or the static that `turn_on` has stored.
     let Some(this) = (unsafe { THIS.load(Ordering::Relaxed).as_ref() }) else { return };
@@ -97,7 +99,7 @@ fn give_back(every: Duration, blocked: Mask) {
         return;
     }
     let errno = raw::errno();
-    let _ = allocanary_allocators::give_back(this.allocator, every); // an allocator that cannot has been told at the start
+    let _ = allocanary_allocators::give_back_heap(this.allocator, every); // an allocator that cannot has been told at the start
     raw::set_errno(errno);
 }
 

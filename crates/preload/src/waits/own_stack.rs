@@ -1,0 +1,97 @@
+//! The calling thread's own stack. In: an address on the stack that is in use. Out: where that stack ends, if it is the
+//! thread's own; nothing if it may be another, such as a coroutine's.
+//!
+//! It must serve in a signal handler: nothing is allocated (`pthread_getattr_np` does), and no system call is made, which a
+//! sandbox may forbid.
+
+use std::ffi::c_void;
+
+/// What glibc's description of a thread says of its stack: these words stand next to each other, in this order. Where
+/// they stand differs between versions.
+const STACK_WORDS: usize = 3;
+
+/// The part of the description that is searched. It is smaller than the description: 2304 bytes in glibc 2.36.
+const SEARCHED: usize = 2048;
+
+/// The most that lies between a thread's description and the end of its stack: the description itself, and on some
+/// processors the thread's static variables.
+const MOST_BEHIND: usize = 1 << 20;
+
+/// The deepest place on the first thread's stack that is taken for its own. The kernel keeps at least 128 MiB below the
+/// end of that stack free of other mappings.
+const DEEPEST: usize = 8 << 20;
+
+/// The address at which the used part of this thread's own stack ends, if `here` lies on it.
+pub(super) fn end_above(here: usize) -> Option<usize> {
+    end_of_thread(here).or_else(|| end_of_first(here))
+}
+
+/// For a thread that the C library has made: its stack ends with its description.
+fn end_of_thread(here: usize) -> Option<usize> {
+    // SAFETY: takes nothing.
+    let this = unsafe { libc::pthread_self() } as usize;
+    let words: [usize; SEARCHED / size_of::<usize>()] = std::array::from_fn(|at| {
+        let place = std::ptr::with_exposed_provenance::<usize>(this + at * size_of::<usize>());
+        // SAFETY: within the calling thread's description, which lives as long as the thread. Read as the machine does: other
+        // threads write to some of its words.
+        unsafe { place.read_volatile() }
+    });
+    has_stack(&words, this, here).then_some(this)
+}
+
+/// Whether a description at `this` has the bounds of a stack on which `here` lies.
+fn has_stack(words: &[usize], this: usize, here: usize) -> bool {
+    words.windows(STACK_WORDS).any(|words| {
+        let &[start, size, guard] = words else { return false };
+        let Some(end) = start.checked_add(size) else { return false };
+        start != 0
+            && guard < size
+            && (start + guard..this).contains(&here)
+            && this < end
+            && end - this <= MOST_BEHIND
+    })
+}
+
+/// For the first thread, whose stack the kernel has made.
+fn end_of_first(here: usize) -> Option<usize> {
+    unsafe extern "C" {
+        static __libc_stack_end: *const c_void;
+    }
+    // SAFETY: the loader sets it before any code runs.
+    let end = unsafe { __libc_stack_end }.addr();
+    (here < end && end - here <= DEEPEST).then_some(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn here() -> usize {
+        let word = 0_usize;
+        std::hint::black_box(&raw const word).expose_provenance()
+    }
+
+    #[test]
+    fn a_threads_own_stack_is_found_and_another_place_is_not_on_it() {
+        // A test runs in a thread of its own.
+        let end = end_above(here()).unwrap();
+        assert!(here() < end && end - here() < 8 << 20);
+        let block = vec![0_u8; 64 << 10];
+        assert_eq!(end_of_thread(block.as_ptr().expose_provenance()), None);
+        assert_eq!(end_above(end), None, "the description is not the stack");
+        assert_eq!(end_of_first(here()), None, "it is not the first thread's");
+    }
+
+    #[test]
+    fn bounds_that_do_not_enclose_the_place_and_the_description_are_none() {
+        let (start, size, guard, this) = (0x10_0000, 0x4_0000, 0x1000, 0x13_f000);
+        let found = |here| has_stack(&[7, start, size, guard, 9], this, here);
+        assert!(found(0x10_1000) && found(0x13_efff));
+        assert!(!found(0x10_0fff), "the guard");
+        assert!(!found(this) && !found(0x14_0000), "behind");
+        assert!(!has_stack(&[start, size, size], this, 0x13_0000), "a guard as long as the stack");
+        assert!(!has_stack(&[0, this + 0x1000, 0], this, 0x13_0000), "the first thread has no block");
+        assert!(!has_stack(&[start, usize::MAX, guard], this, 0x13_0000), "no overflow");
+        assert!(!has_stack(&[start, this + MOST_BEHIND + 1 - start, guard], this, 0x13_0000), "too far behind");
+    }
+}
