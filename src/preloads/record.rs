@@ -17,6 +17,8 @@ mod functions {
          LD_PRELOAD=/path/to/preload-record ALLOCANARY_RECORD=/folder PROGRAM\n",
     ]));
 
+    allocanary_preload::opened_libraries!();
+
     use std::ffi::{c_int, c_void};
     use std::ptr::null_mut;
 

@@ -37,3 +37,19 @@ fn coroutines_wait_wherever_their_stacks_are() {
     let Some(coroutines) = compiled(folder.path(), "coroutines.c", &[]) else { return };
     same_with_each(folder.path(), &[coroutines.to_str().unwrap()], &["", "idle=1ms"]);
 }
+
+#[test]
+fn blocks_cross_to_libraries_that_are_opened_with_deep_binding() {
+    let folder = tempdir().unwrap();
+    let inner = folder.path().join("inner");
+    std::fs::create_dir(&inner).unwrap();
+    let library = ["-shared", "-fPIC"];
+    let Some(built) = compiled(folder.path(), "deepbind.c", &[&library[..], &["-DINNER"]].concat()) else { return };
+    std::fs::rename(built, inner.join("libinner.so")).unwrap();
+    let rpath = "-Wl,--enable-new-dtags,-rpath,$ORIGIN/inner";
+    let built = compiled(folder.path(), "deepbind.c", &[&library[..], &["-DLIBRARY", rpath]].concat()).unwrap();
+    let opened = folder.path().join("libopened.so");
+    std::fs::rename(built, &opened).unwrap();
+    let program = compiled(folder.path(), "deepbind.c", &["-ldl"]).unwrap();
+    same_with_each(folder.path(), &[program.to_str().unwrap(), opened.to_str().unwrap()], &[""]);
+}

@@ -130,6 +130,7 @@ macro_rules! __preload {
             static FINISH: extern "C" fn() = finish;
 
             $crate::started_by_hand!($crate::by_hand::say($name));
+            $crate::opened_libraries!();
 
             // SAFETY, for each function below: the caller keeps C's contract of that name, which is passed on as it is.
 

@@ -8,7 +8,7 @@ use allocanary_kernel::sys;
 
 use crate::settings::{self, Settings};
 use crate::this::This;
-use crate::{cores, proof, raw, waits};
+use crate::{cores, opened, proof, raw, waits};
 
 /// The path of the loader of programs, for the file's `.interp`.
 #[cfg(target_arch = "x86_64")]
@@ -60,6 +60,7 @@ pub unsafe fn start(this: &'static This, variables: *mut *mut c_char) {
     let Settings { allocator, idle } = settings.unwrap_or_default();
     this.allocator.boot(&Request { settings: allocator, conf: this.conf });
     waits::find();
+    opened::find();
     if let Some(every) = idle {
         waits::turn_on(this, every);
     }
