@@ -422,6 +422,9 @@ fn a_preload_exports_the_family_and_has_one_allocator() {
         let file = object::File::parse(&*binary).unwrap();
         let exported =
             file.dynamic_symbols().filter(|symbol| symbol.is_definition()).filter_map(|symbol| symbol.name().ok());
+        // glibc's second names are its own functions.
+        let is_here = |name: &&&str| allocator != "system" || !name.starts_with("__libc_");
+        let wanted: BTreeSet<&str> = wanted.iter().filter(is_here).copied().collect();
         assert_eq!(exported.collect::<BTreeSet<_>>(), wanted, "preload-{allocator}");
         for (other, beginnings) in [("jemalloc", ["_rjem_", "je_"]), ("mimalloc", ["mi_", "_mi_"])] {
             let of_it = |name: &&str| beginnings.iter().any(|beginning| name.starts_with(beginning));

@@ -53,3 +53,10 @@ fn blocks_cross_to_libraries_that_are_opened_with_deep_binding() {
     let program = compiled(folder.path(), "deepbind.c", &["-ldl"]).unwrap();
     same_with_each(folder.path(), &[program.to_str().unwrap(), opened.to_str().unwrap()], &[""]);
 }
+
+#[test]
+fn the_second_names_of_glibcs_malloc_are_the_same_allocator() {
+    let folder = tempdir().unwrap();
+    let Some(names) = compiled(folder.path(), "second_names.c", &[]) else { return };
+    same_with_each(folder.path(), &[names.to_str().unwrap()], &[""]);
+}

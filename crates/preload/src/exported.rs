@@ -11,6 +11,7 @@ macro_rules! preload {
             ("__libc_malloc", "__libc_calloc", "__libc_realloc", "__libc_free", "__libc_memalign"),
             $crate::family::glibc_usable_size
         );
+        // glibc's own second names are the functions above.
     };
     (jemalloc, build = $build:expr) => {
         $crate::__preload!(
@@ -28,6 +29,7 @@ macro_rules! preload {
                 _rjem_malloc_usable_size
             }
         );
+        $crate::__second_names!("_rjem_malloc", "_rjem_calloc", "_rjem_realloc", "_rjem_free", "_rjem_memalign");
     };
     (mimalloc, build = $build:expr) => {
         $crate::__preload!(
@@ -41,6 +43,7 @@ macro_rules! preload {
                 mi_malloc_usable_size
             }
         );
+        $crate::__second_names!("mi_malloc", "mi_calloc", "mi_realloc", "mi_free", "mi_memalign");
     };
 }
 
@@ -76,6 +79,73 @@ macro_rules! started_by_hand {
             ".globl allocanary_started_by_hand", "allocanary_started_by_hand:", "bl {}", "brk 1",
             sym allocanary_by_hand
         );
+    };
+}
+
+/// glibc's second names of its malloc family. Programs and other preloads mix them with the first ones: `free` then gets
+/// a block of `__libc_malloc`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __second_names {
+    ($malloc:literal, $calloc:literal, $realloc:literal, $free:literal, $memalign:literal) => {
+        #[allow(clippy::missing_safety_doc, missing_docs)]
+        mod __second_names {
+            use ::core::ffi::c_void;
+
+            mod own {
+                use super::c_void;
+                unsafe extern "C" {
+                    #[link_name = $malloc]
+                    pub fn malloc(size: usize) -> *mut c_void;
+                    #[link_name = $calloc]
+                    pub fn calloc(count: usize, size: usize) -> *mut c_void;
+                    #[link_name = $realloc]
+                    pub fn realloc(block: *mut c_void, size: usize) -> *mut c_void;
+                    #[link_name = $free]
+                    pub fn free(block: *mut c_void);
+                    #[link_name = $memalign]
+                    pub fn memalign(alignment: usize, size: usize) -> *mut c_void;
+                }
+            }
+
+            // SAFETY, for each function below: the caller keeps C's contract of that name, which is passed on as it is.
+
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn __libc_malloc(size: usize) -> *mut c_void {
+                // SAFETY: as above.
+                unsafe { own::malloc(size) }
+            }
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn __libc_calloc(count: usize, size: usize) -> *mut c_void {
+                // SAFETY: as above.
+                unsafe { own::calloc(count, size) }
+            }
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn __libc_realloc(block: *mut c_void, size: usize) -> *mut c_void {
+                // SAFETY: as above.
+                unsafe { own::realloc(block, size) }
+            }
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn __libc_free(block: *mut c_void) {
+                // SAFETY: as above.
+                unsafe { own::free(block) }
+            }
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn __libc_memalign(alignment: usize, size: usize) -> *mut c_void {
+                // SAFETY: as above.
+                unsafe { $crate::family::memalign(own::memalign, alignment, size) }
+            }
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn __libc_valloc(size: usize) -> *mut c_void {
+                // SAFETY: as above.
+                unsafe { $crate::family::valloc(own::memalign, size, false) }
+            }
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn __libc_pvalloc(size: usize) -> *mut c_void {
+                // SAFETY: as above.
+                unsafe { $crate::family::valloc(own::memalign, size, true) }
+            }
+        }
     };
 }
 
