@@ -8,8 +8,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::earlier::Earlier;
-use super::kept;
 use super::left;
 use super::progress::{Progress, Stretch};
 use super::terminal;
@@ -25,6 +23,7 @@ use allocanary_study::reports;
 use allocanary_study::rows;
 use allocanary_study::run::program::Launcher;
 use allocanary_study::run::{Builder, Ending, Roster, Runner, Store, Target, check_folder};
+use allocanary_study::session::{Earlier, kept};
 use allocanary_study::summary::{About, Findings, Fold};
 use allocanary_study::{MOST_CELLS, Studies, Study, find_shipped, plan, too_many};
 

@@ -1,10 +1,8 @@
-//! The verbs, one file each, and what they share: `measure`, `terminal`, `progress`, `kept`, `left`, `earlier`. Only here is anything written to the user's terminal.
+//! The verbs, one file each, and what they share: `measure`, `terminal`, `progress`, `left`. Only here is anything written to the user's terminal.
 
 mod compare;
 mod doctor;
-mod earlier;
 mod here;
-mod kept;
 mod left;
 mod list;
 mod man;

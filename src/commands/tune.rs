@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use super::{kept, left, terminal};
+use super::{left, terminal};
 use crate::args::TuneFlags;
 use allocanary_cell::program::Program;
 use allocanary_kernel::units::show_duration;
@@ -25,6 +25,7 @@ use allocanary_search::space::Space;
 use allocanary_search::{Goal, Plan, Searched, search};
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::{Left, Store, Target};
+use allocanary_study::session::kept;
 use allocanary_study::summary::{About, Findings, LEAST_SAMPLES};
 use allocanary_study::{Studies, StudyFile, expected_time, plan, reports};
 

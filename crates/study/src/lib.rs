@@ -19,6 +19,7 @@ pub mod report;
 pub mod reports;
 pub mod rows;
 pub mod run;
+pub mod session;
 mod study;
 pub mod summary;
 

@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::super::earlier::{Earlier, other_file};
 use super::super::measure::watch_interrupts;
 use super::super::progress::{Progress, Stretch};
 use super::super::terminal;
@@ -21,6 +20,7 @@ use allocanary_study::error::{Error, Result};
 use allocanary_study::rows;
 use allocanary_study::run::program::Launcher;
 use allocanary_study::run::{Ending, Left, Roster, Runner, Store, Target};
+use allocanary_study::session::{Earlier, other_file};
 use allocanary_study::summary::{About, Conditions, Findings, Fold, Group, differing};
 use allocanary_study::{StudyFile, plan};
 

@@ -4,9 +4,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use allocanary_study::Studies;
-use allocanary_study::error::{Error, Result};
-use allocanary_study::run::Target;
+use crate::error::{Error, Result};
+use crate::run::Target;
+use crate::study::Studies;
 
 /// Writes the study, if the target is a folder.
 pub fn keep(target: &Target, group: &Studies) -> Result<()> {
