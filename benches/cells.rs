@@ -20,7 +20,8 @@ use allocanary_cell::workload::Phase;
 use allocanary_kernel::rng::Rng;
 use allocanary_kernel::sys::line_number;
 use allocanary_kernel::units::{Bytes, Unit};
-use allocanary_study::run::{Child, Roster, Runner, run_child};
+use allocanary_study::run::{Child, Roster, run_child};
+use allocanary_study::session::{Executor, Linked, Outcome};
 use allocanary_study::summary::stats::median;
 
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -113,15 +114,11 @@ fn cell(candidate: &str, settings: BTreeMap<String, String>, workload: &str, thr
 
 /// Runs a cell as a study does.
 fn sample(roster: &Roster, cell: &Cell) -> Sample {
-    let runner = Runner { roster, launcher: None, deadline: DEADLINE, budget: None, interrupted: &NEVER };
-    let mut found = None;
-    let row = |sample: &Sample| {
-        assert!(sample.error.is_none(), "{}: {:?}", cell.title(), sample.error);
-        found = Some(sample.clone());
-        Ok(())
+    let Outcome::Row(sample) = Linked::new(roster).run(cell, DEADLINE, &NEVER) else {
+        panic!("{}: nobody stops it", cell.title())
     };
-    runner.run(std::slice::from_ref(cell), row).expect("the row is not written anywhere");
-    found.expect("each cell has a row")
+    assert!(sample.error.is_none(), "{}: {:?}", cell.title(), sample.error);
+    *sample
 }
 
 fn outside_us(sample: &Sample) -> Option<f64> {

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use allocanary_cell::Cell;
 use allocanary_cell::workload::Phase;
-use allocanary_study::run::{Roster, Runner};
+use allocanary_study::run::Roster;
+use allocanary_study::session::{Linked, Session};
 use criterion::measurement::{Measurement, ValueFormatter};
 use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
 
@@ -69,7 +70,7 @@ impl ValueFormatter for BinaryMultiples {
 }
 
 /// The resident memory, when idle, of one fresh process.
-fn resident(runner: &Runner, allocator: &str, threads: u32, repeat: u32) -> u64 {
+fn resident(session: &Session, allocator: &str, threads: u32, repeat: u32) -> u64 {
     let cell = Cell {
         study: None,
         candidate: allocator.into(),
@@ -90,7 +91,7 @@ fn resident(runner: &Runner, allocator: &str, threads: u32, repeat: u32) -> u64 
         resident = sample.answer.as_ref().and_then(|answer| answer.reading("rss_bytes", Phase::Idle));
         Ok(())
     };
-    runner.run(&[cell], row).expect("the row is not written anywhere");
+    session.run(&[cell], row).expect("the row is not written anywhere");
     resident.expect("a cell without an error has its resident memory")
 }
 
@@ -99,7 +100,8 @@ fn rss_vs_threads(criterion: &mut Criterion<ResidentBytes>) {
     let roster = Roster::find(&[folder.to_path_buf()], &Default::default());
     let never = AtomicBool::new(false);
     let deadline = Duration::from_secs(60);
-    let runner = Runner { roster: &roster, launcher: None, deadline, budget: None, interrupted: &never };
+    let executor = Linked::new(&roster);
+    let session = Session { executor: &executor, deadline, budget: None, interrupted: &never };
     let mut group = criterion.benchmark_group("rss_when_idle");
     // One process a sample: more would average away the spread, which is what the interval is made of.
     group.sampling_mode(SamplingMode::Flat);
@@ -110,7 +112,7 @@ fn rss_vs_threads(criterion: &mut Criterion<ResidentBytes>) {
                 bencher.iter_custom(|processes| {
                     let one = |_| {
                         repeat += 1;
-                        resident(&runner, allocator, threads, repeat)
+                        resident(&session, allocator, threads, repeat)
                     };
                     (0..processes).map(one).sum()
                 });

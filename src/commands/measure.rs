@@ -22,8 +22,8 @@ use allocanary_study::error::{Error, Result};
 use allocanary_study::reports;
 use allocanary_study::rows;
 use allocanary_study::run::program::Launcher;
-use allocanary_study::run::{Builder, Ending, Roster, Runner, Store, Target, check_folder};
-use allocanary_study::session::{Earlier, kept};
+use allocanary_study::run::{Builder, Roster, Store, Target, check_folder};
+use allocanary_study::session::{Earlier, Ending, Executor, Linked, Program, Session, kept};
 use allocanary_study::summary::{About, Findings, Fold};
 use allocanary_study::{MOST_CELLS, Studies, Study, find_shipped, plan, too_many};
 
@@ -247,12 +247,12 @@ impl Measurement<'_> {
         row: &mut impl FnMut(&Sample) -> Result<()>,
     ) -> Result<Ended> {
         let mut ended = Ended::default();
+        let executor = executor(self.roster, self.launcher);
         for (at, (study, cells)) in studies.iter().enumerate() {
-            let runner = Runner {
-                roster: self.roster,
+            let session = Session {
+                executor: &*executor,
                 deadline: study.deadline,
                 budget: study.budget,
-                launcher: self.launcher,
                 interrupted: &INTERRUPTED,
             };
             // An interrupt ends all studies of the group.
@@ -261,7 +261,7 @@ impl Measurement<'_> {
                 continue;
             }
             progress.begin(at);
-            match runner.run(cells, &mut *row)? {
+            match session.run(cells, &mut *row)? {
                 Ending::Finished => {}
                 Ending::OutOfBudget(left) => {
                     let (name, of) = (prefix(study), sizes[at]);
@@ -309,6 +309,14 @@ impl Measurement<'_> {
             Target::Rows(_) => "finish with the same command and --resume".into(),
             Target::Stdout | Target::Fresh(_) => "rows on standard output cannot be resumed".into(),
         }
+    }
+}
+
+/// What runs the cells: the user's program where there is one, else the linked cells.
+pub fn executor<'a>(roster: &'a Roster, launcher: Option<&'a Launcher>) -> Box<dyn Executor + 'a> {
+    match launcher {
+        Some(launcher) => Box::new(Program::new(launcher)),
+        None => Box::new(Linked::new(roster)),
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::super::measure::watch_interrupts;
+use super::super::measure::{executor, watch_interrupts};
 use super::super::progress::{Progress, Stretch};
 use super::super::terminal;
 use super::subject::Subject;
@@ -19,8 +19,8 @@ use allocanary_search::search::{FINAL, Measure, Rows};
 use allocanary_study::error::{Error, Result};
 use allocanary_study::rows;
 use allocanary_study::run::program::Launcher;
-use allocanary_study::run::{Ending, Left, Roster, Runner, Store, Target};
-use allocanary_study::session::{Earlier, other_file};
+use allocanary_study::run::{Left, Roster, Store, Target};
+use allocanary_study::session::{Earlier, Ending, Session, other_file};
 use allocanary_study::summary::{About, Conditions, Findings, Fold, Group, differing};
 use allocanary_study::{StudyFile, plan};
 
@@ -168,11 +168,12 @@ impl Measure for Cells<'_> {
         progress.begin(0);
         let deadline = self.file.clone().check()?.deadline;
         let interrupted = watch_interrupts();
-        let runner = Runner { roster: self.roster, deadline, budget: None, launcher: self.launcher, interrupted };
+        let executor = executor(self.roster, self.launcher);
+        let session = Session { executor: &*executor, deadline, budget: None, interrupted };
         let started = Instant::now();
         let mut failures = BTreeMap::new();
         let (store, known, earlier) = (&mut self.store, &mut self.known, &self.earlier);
-        let ran = runner.run(&new, |sample| {
+        let ran = session.run(&new, |sample| {
             if let Some(failure) = &sample.error {
                 failures.insert(sample.cell.candidate.clone(), failure.text.clone());
             }

@@ -1,7 +1,80 @@
-//! A study as it is measured: what is kept next to its rows, and what an interrupted one has measured already. In: a
-//! study, a target. Out: cells that are left to run, and errors where rows must not be combined.
+//! A study as it is measured: the one loop over its cells. In: cells in order, what runs them. Out: one row for each, even
+//! if its process fails, passed on as soon as it exists.
+//!
+//! Studies of our own workloads ([`Linked`]), runs of the user's program ([`Program`]) and tests ([`Scripted`]) differ in
+//! what runs a cell, and in nothing else.
 
 mod earlier;
+mod executor;
 pub mod kept;
+mod linked;
+mod program;
+mod scripted;
 
 pub use earlier::{Earlier, other_file};
+pub use executor::{Executor, Outcome};
+pub use linked::Linked;
+pub use program::Program;
+pub use scripted::{Line, Scripted};
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::error::Result;
+use allocanary_cell::Cell;
+use allocanary_cell::sample::Sample;
+
+/// One study's cells, to be run one after the other.
+pub struct Session<'a> {
+    /// What runs a cell.
+    pub executor: &'a dyn Executor,
+    /// The time after which a cell is killed.
+    pub deadline: Duration,
+    /// No round starts that would end later than this, counted from the start of the first cell. The first round always
+    /// runs to its end, because a part of a round has not measured all candidates.
+    pub budget: Option<Duration>,
+    /// Set by Ctrl-C: the running cell is killed and no other starts.
+    pub interrupted: &'a AtomicBool,
+}
+
+/// How a session ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// All cells have a row.
+    Finished,
+    /// The budget was used up; the number of cells that were not run.
+    OutOfBudget(usize),
+    /// The user stopped it; the number of cells that were not run.
+    Interrupted(usize),
+}
+
+impl Session<'_> {
+    /// Runs `cells` one after the other. `row` receives each sample. An error of `row`, such as a full disk, ends the
+    /// session.
+    pub fn run(&self, cells: &[Cell], mut row: impl FnMut(&Sample) -> Result<()>) -> Result<Ending> {
+        let started = self.executor.now();
+        let (mut round, mut longest) = (started, Duration::ZERO);
+        for (done, cell) in cells.iter().enumerate() {
+            let left = cells.len() - done;
+            if done > 0 && cells[done - 1].repeat != cell.repeat {
+                let now = self.executor.now();
+                longest = longest.max(now - round);
+                round = now;
+                if self.budget.is_some_and(|budget| now - started + longest > budget) {
+                    return Ok(Ending::OutOfBudget(left));
+                }
+            }
+            if self.interrupted.load(Ordering::Relaxed) {
+                return Ok(Ending::Interrupted(left));
+            }
+            match self.executor.run(cell, self.deadline, self.interrupted) {
+                Outcome::Row(sample) => row(&sample)?,
+                Outcome::Stopped => return Ok(Ending::Interrupted(left)),
+            }
+        }
+        Ok(Ending::Finished)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,73 @@
+//! What runs a cell. In: a cell, a deadline, a flag that stops it. Out: its row, or that it was stopped.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use allocanary_cell::Cell;
+use allocanary_cell::load::Load;
+use allocanary_cell::provenance::Provenance;
+use allocanary_cell::sample::{Failure, SCHEMA, Sample};
+use allocanary_kernel::clocks::monotonic_nanos;
+
+/// What became of a cell.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// It was measured, or it failed: what it measured, or the kind of failure, is in the row.
+    Row(Box<Sample>),
+    /// It was stopped before it ended. It has no row, not even a failed one: `--resume` runs it again.
+    Stopped,
+}
+
+/// Runs cells, each in a fresh process.
+pub trait Executor {
+    /// Runs a cell. It is killed after `deadline`, which is a failure, and as soon as `stop` is set.
+    fn run(&self, cell: &Cell, deadline: Duration, stop: &AtomicBool) -> Outcome;
+
+    /// The time by which a budget counts.
+    fn now(&self) -> Duration {
+        Duration::from_nanos(monotonic_nanos())
+    }
+}
+
+/// What came of one process, before it is a row.
+pub(super) struct Ran {
+    /// The sample of a cell that answered, or why there is none.
+    pub(super) sample: Result<Sample, Failure>,
+    /// From the start of the process to its end.
+    pub(super) wall: Duration,
+    /// The builds of the user's files.
+    pub(super) builds: BTreeMap<String, String>,
+}
+
+/// Runs a process by `work`, and makes a row of what came of it, with the other work of the machine meanwhile.
+pub(super) fn row(cell: &Cell, provenance: &Provenance, stop: &AtomicBool, work: impl FnOnce() -> Ran) -> Outcome {
+    let started_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+    let load = Load::now();
+    let Ran { sample, wall, builds } = work();
+    if stop.load(Ordering::Relaxed) {
+        return Outcome::Stopped;
+    }
+    let sample = sample.unwrap_or_else(|failure| Sample { error: Some(failure), ..empty(cell, provenance) });
+    let load = Some(load.until_now());
+    Outcome::Row(Box::new(Sample { wall_us: wall.as_micros() as u64, started_ms, builds, load, ..sample }))
+}
+
+/// A row without figures.
+pub(super) fn empty(cell: &Cell, provenance: &Provenance) -> Sample {
+    Sample {
+        schema: SCHEMA,
+        cell: cell.clone(),
+        answer: None,
+        error: None,
+        wall_us: 0,
+        started_ms: 0,
+        replaces: None,
+        began_on: None,
+        builds: BTreeMap::new(),
+        provenance: provenance.clone(),
+        load: None,
+        planned: None,
+        command: None,
+    }
+}

@@ -1,0 +1,119 @@
+//! Cells with one allocator linked. In: a cell. Out: its row: the child's answer, or the failure.
+
+use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use super::executor::{Executor, Outcome, Ran, row};
+use crate::run::cause::{cause, killed_for_memory};
+use crate::run::roster::bare_environment;
+use crate::run::{Child, Ended, Roster, run_child};
+use allocanary_cell::Cell;
+use allocanary_cell::provenance::{Build, Provenance};
+use allocanary_cell::sample::{Failure, FailureKind, SCHEMA, Sample};
+use allocanary_cell::spec::Spec;
+use allocanary_kernel::sys;
+
+/// Runs the cells of a roster.
+pub struct Linked<'a> {
+    roster: &'a Roster,
+    provenance: Provenance,
+}
+
+impl<'a> Linked<'a> {
+    /// The available cells.
+    pub fn new(roster: &'a Roster) -> Self {
+        Linked { roster, provenance: Provenance::here() }
+    }
+}
+
+impl Executor for Linked<'_> {
+    fn run(&self, cell: &Cell, deadline: Duration, stop: &AtomicBool) -> Outcome {
+        row(cell, &self.provenance, stop, || {
+            let kills_before = sys::memory_kills();
+            let (sample, wall) = match self.start(cell, deadline, stop) {
+                Err(failure) => (Err(failure), Duration::ZERO),
+                Ok(ended) => {
+                    let killed = kills_before != sys::memory_kills();
+                    (answer(&ended, cell, deadline, killed), ended.wall)
+                }
+            };
+            Ran { sample, wall, builds: BTreeMap::new() }
+        })
+    }
+}
+
+impl Linked<'_> {
+    fn start(&self, cell: &Cell, deadline: Duration, stop: &AtomicBool) -> Result<Ended, Failure> {
+        let failure = |text: String| Failure { kind: FailureKind::Start, text };
+        let workload = Spec::parse(&cell.workload).map(|spec| spec.name).unwrap_or_default();
+        let Some((description, program)) = self.roster.get(&cell.allocator, Some(&workload)) else {
+            return Err(failure(format!("there is no cell for {workload} with {}", cell.allocator)));
+        };
+        let mut environment: BTreeMap<String, String> = bare_environment();
+        environment.extend(cell.inherited.clone());
+        description.environment.add_to(&mut environment, &cell.settings);
+        let environment: Vec<(String, String)> = environment.into_iter().collect();
+        let input = serde_json::to_vec(cell).expect("a cell has only texts and numbers");
+        let child = Child { program, verb: "run", input: &input, environment: &environment, deadline };
+        run_child(&child, stop)
+            .map_err(|error| failure(format!("{} could not be started: {}", program.display(), cause(&error, program))))
+    }
+}
+
+/// The answer of a child that has ended, or its failure.
+fn answer(ended: &Ended, cell: &Cell, deadline: Duration, for_memory: bool) -> Result<Sample, Failure> {
+    let fail = |kind, text: String| Err(Failure { kind, text });
+    let because = if ended.complaint.is_empty() { String::new() } else { format!(": {}", ended.complaint) };
+    let Some(status) = ended.status else {
+        let seconds = deadline.as_secs_f64();
+        return fail(FailureKind::Late, format!("killed at its deadline of {seconds} s (--deadline){because}"));
+    };
+    if let Some(signal) = status.signal() {
+        if signal == libc::SIGKILL && for_memory {
+            return fail(FailureKind::OutOfMemory, killed_for_memory(sys::memory_limit()));
+        }
+        return fail(FailureKind::Crashed, format!("killed by signal {signal}{because}"));
+    }
+    if !status.success() {
+        return fail(FailureKind::Crashed, format!("ended with exit code {}{because}", status.code().unwrap_or(-1)));
+    }
+    if ended.output.trim_ascii().is_empty() {
+        return fail(FailureKind::Silent, format!("ended with exit code 0 and no answer{because}"));
+    }
+    let sample: Sample = match serde_json::from_slice(&ended.output) {
+        Ok(sample) => sample,
+        Err(error) => {
+            let text = String::from_utf8_lossy(&ended.output[..ended.output.len().min(80)]).into_owned();
+            return fail(FailureKind::Garbage, format!("the answer is not a sample ({error}): {text:?}"));
+        }
+    };
+    check(&sample, cell)?;
+    Ok(sample)
+}
+
+/// Checks that a sample answers this cell, and comes from an accepted build.
+fn check(sample: &Sample, cell: &Cell) -> Result<(), Failure> {
+    let build = &sample.provenance.build;
+    let this = Build::this();
+    if build.package == this.package && build.id != this.id {
+        let text = format!("the cell was replaced during the study: wanted build {}, found {}", this.id, build.id);
+        return Err(Failure { kind: FailureKind::Foreign, text });
+    }
+    let lie = |text: &str| Err(Failure { kind: FailureKind::Garbage, text: text.to_string() });
+    if sample.schema != SCHEMA {
+        return lie("the answer is of another schema");
+    }
+    if sample.cell != *cell {
+        return lie("the answer is for another cell than the one asked for");
+    }
+    match &sample.answer {
+        None if sample.error.is_none() => lie("the answer holds neither readings nor an error"),
+        Some(answer) if answer.live_bytes.len() != answer.phases.len() => lie("live_bytes and phases differ in length"),
+        Some(answer) if answer.readings.values().any(|column| column.len() != answer.phases.len()) => {
+            lie("a reading and phases differ in length")
+        }
+        _ => Ok(()),
+    }
+}

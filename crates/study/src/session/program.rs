@@ -1,0 +1,35 @@
+//! Cells of the user's program. In: a launcher, a cell. Out: its row.
+
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use super::executor::{Executor, Outcome, Ran, empty, row};
+use crate::run::program::Launcher;
+use allocanary_cell::Cell;
+use allocanary_cell::provenance::Provenance;
+use allocanary_cell::sample::Sample;
+
+/// Runs the user's program, with the allocator of each cell preloaded.
+pub struct Program<'a> {
+    launcher: &'a Launcher,
+    provenance: Provenance,
+}
+
+impl<'a> Program<'a> {
+    /// The program that `launcher` starts.
+    pub fn new(launcher: &'a Launcher) -> Self {
+        Program { launcher, provenance: Provenance::here() }
+    }
+}
+
+impl Executor for Program<'_> {
+    fn run(&self, cell: &Cell, deadline: Duration, stop: &AtomicBool) -> Outcome {
+        row(cell, &self.provenance, stop, || {
+            // Of each cell anew: the program may be built again while its study runs.
+            let builds = self.launcher.builds(std::iter::once(cell));
+            let (answer, wall) = self.launcher.run(cell, deadline, stop);
+            let sample = answer.map(|answer| Sample { answer: Some(answer), ..empty(cell, &self.provenance) });
+            Ran { sample, wall, builds }
+        })
+    }
+}

@@ -1,0 +1,81 @@
+//! Answers from a list, for tests of what a session does with them. In: for each cell an answer, a failure, or a stop.
+//! Out: rows. It starts no process, and its clock is what the answers say that they took.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::executor::{Executor, Outcome, empty};
+use allocanary_cell::Cell;
+use allocanary_cell::provenance::{Build, Host, Provenance};
+use allocanary_cell::sample::{Answer, Failure, Sample};
+
+/// What a cell of the script does.
+#[derive(Clone, Debug)]
+pub enum Line {
+    /// It answers after this time.
+    Answers(Answer, Duration),
+    /// It fails after this time.
+    Fails(Failure, Duration),
+    /// The user interrupts the session while it runs.
+    Interrupts,
+}
+
+/// A script: the lines in the order in which cells are run, and every cell that was run.
+#[derive(Debug, Default)]
+pub struct Scripted {
+    lines: RefCell<VecDeque<Line>>,
+    ran: RefCell<Vec<Cell>>,
+    now: std::cell::Cell<Duration>,
+}
+
+impl Scripted {
+    /// A script of these lines. A cell beyond the last one is a mistake of the test, and panics.
+    pub fn new(lines: impl IntoIterator<Item = Line>) -> Self {
+        Scripted { lines: RefCell::new(lines.into_iter().collect()), ..Scripted::default() }
+    }
+
+    /// The cells that were run, in order.
+    pub fn ran(&self) -> Vec<Cell> {
+        self.ran.borrow().clone()
+    }
+}
+
+impl Executor for Scripted {
+    fn run(&self, cell: &Cell, _deadline: Duration, stop: &AtomicBool) -> Outcome {
+        self.ran.borrow_mut().push(cell.clone());
+        let provenance = provenance();
+        let line = self.lines.borrow_mut().pop_front().expect("the script has a line for each cell");
+        let (sample, wall) = match line {
+            Line::Interrupts => {
+                stop.store(true, Ordering::Relaxed);
+                return Outcome::Stopped;
+            }
+            Line::Answers(answer, wall) => (Sample { answer: Some(answer), ..empty(cell, &provenance) }, wall),
+            Line::Fails(failure, wall) => (Sample { error: Some(failure), ..empty(cell, &provenance) }, wall),
+        };
+        self.now.set(self.now.get() + wall);
+        Outcome::Row(Box::new(Sample { wall_us: wall.as_micros() as u64, ..sample }))
+    }
+
+    fn now(&self) -> Duration {
+        self.now.get()
+    }
+}
+
+/// The same on every machine.
+fn provenance() -> Provenance {
+    let host = Host {
+        name: "scripted".into(),
+        kernel: "6.1.0".into(),
+        cpu: "a processor".into(),
+        cores: 2,
+        affinity: 2,
+        parallelism: 2,
+        memory_bytes: 1 << 34,
+        page_bytes: 4096,
+        thp: "madvise".into(),
+    };
+    Provenance { build: Build::this(), host }
+}
