@@ -1,7 +1,7 @@
 //! The part that `study` shares with the command without a verb. It finds or builds cells, runs them, writes rows and
 //! prints the report. In: a group of one or more studies. Out: rows in one file, and a report of all of them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,6 @@ use super::progress::{Progress, Stretch};
 use super::terminal;
 use super::tune::is_stage;
 use allocanary_allocators::allocators::KNOWN;
-use allocanary_cell::Cell;
 use allocanary_cell::description::Description;
 use allocanary_cell::provenance::PACKAGE;
 use allocanary_cell::sample::Sample;
@@ -22,10 +21,12 @@ use allocanary_study::error::{Error, Result};
 use allocanary_study::reports;
 use allocanary_study::rows;
 use allocanary_study::run::program::Launcher;
-use allocanary_study::run::{Builder, Roster, Store, Target, check_folder};
-use allocanary_study::session::{Earlier, Ending, Executor, Linked, Program, Session, kept};
+use allocanary_study::run::{Builder, Roster, Target, check_folder};
+use allocanary_study::session::{
+    self, Ended, Executor, Linked, Measured, OutOfBudget, Planned, Program, Watch, prefix,
+};
 use allocanary_study::summary::{About, Findings, Fold};
-use allocanary_study::{MOST_CELLS, Studies, Study, find_shipped, plan, too_many};
+use allocanary_study::{Studies, find_shipped};
 
 /// The features of this command's build. Its cells are built with the same ones.
 pub(super) const FEATURES: &str = env!("ALLOCANARY_FEATURES");
@@ -92,40 +93,6 @@ pub fn roster_for(group: &Studies, folders: &[PathBuf]) -> Result<Roster> {
     }
 }
 
-/// Each study of the group with its cells in order. The places of a study start after those of the study before, so
-/// that the rows alone determine the order of the studies.
-///
-/// Two sizes of one study must not share a cell: a row identifies its cell, but not the size that it was measured for.
-pub fn planned(group: &Studies, cells: &[Description]) -> Result<Vec<(Study, Vec<Cell>)>> {
-    let mut first = 0;
-    let mut identities = BTreeSet::new();
-    let mut studies = Vec::new();
-    let counts = group.0.iter().map(|file| Ok(file.clone().check()?.count()));
-    let count = counts.sum::<Result<u128>>()?;
-    if count > MOST_CELLS {
-        return Err(too_many(count, &format!(" ({} studies)", group.0.len())));
-    }
-    for file in &group.0 {
-        let study = file.clone().check()?;
-        let mut planned = plan(&study, cells).map_err(|error| match &file.name {
-            Some(name) if group.0.len() > 1 => Error::Input(format!("{name}: {error}")),
-            _ => error,
-        })?;
-        planned.iter_mut().for_each(|cell| cell.place += first);
-        first = planned.iter().map(|cell| cell.place + 1).max().unwrap_or(first);
-        if let Some(twice) = planned.iter().find(|cell| !identities.insert(cell.identity())) {
-            let text = format!(
-                "{}two of its sizes have the cell {}: give them other workloads or threads, or leave out --threads",
-                prefix(&study),
-                twice.title()
-            );
-            return Err(Error::Input(text));
-        }
-        studies.push((study, planned));
-    }
-    Ok(studies)
-}
-
 /// A run of a study or of a group: what to run, with which cells, and where to write the rows.
 pub struct Measurement<'a> {
     /// The studies as the user requested them, to be stored next to the rows.
@@ -140,20 +107,10 @@ pub struct Measurement<'a> {
     pub launcher: Option<&'a Launcher>,
 }
 
-/// A run that has ended.
-struct Measured {
-    /// The rows.
-    store: Store,
-    /// How the studies ended; an error if a row could not be written.
-    ended: Result<Ended>,
-    /// The rows with a failure.
-    failed: usize,
-}
-
 impl Measurement<'_> {
     /// Runs the cells that have no row yet, one study after the other, then reports all rows.
     pub fn run(mut self) -> Result<ExitCode> {
-        let Measured { store, ended, failed } = self.measure(&mut |_| ())?;
+        let Measured { store, ended, failed, .. } = self.measure(&mut |_| ())?;
         if let Some(rows) = store.left() {
             self.report_of(&rows.readable)?;
             return Err(left::told(&rows, &self.target, "study", left::resume_study));
@@ -162,7 +119,7 @@ impl Measurement<'_> {
         // A full disk stops both the rows and the report. The error of the row is returned first: it says what is lost.
         let ended = ended?;
         reported?;
-        ended.tell_budgets();
+        tell_budgets(&ended);
         if let Some(left) = ended.interrupted {
             terminal::tell(format_args!("interrupted: {left} cells are left; {}", self.how_to_resume()));
             return Ok(ExitCode::from(130));
@@ -178,7 +135,7 @@ impl Measurement<'_> {
             return Err(left::told(&rows, &self.target, "study", left::resume_study));
         }
         let ended = measured.ended?;
-        ended.tell_budgets();
+        tell_budgets(&ended);
         let Some(left) = ended.interrupted else { return Ok(Some(samples)) };
         let name = self.target.name();
         terminal::tell(format_args!("interrupted: {left} cells were not run; the rows so far are in {name}"));
@@ -187,91 +144,22 @@ impl Measurement<'_> {
 
     /// Runs the cells that have no row yet. `seen` gets each row that was written.
     fn measure(&mut self, seen: &mut dyn FnMut(&Sample)) -> Result<Measured> {
-        let cells = self.roster.descriptions();
-        let studies = planned(self.group, &cells)?;
-        let sizes: Vec<usize> = studies.iter().map(|(_, planned)| planned.len()).collect();
-        kept::check(&self.target, self.group, &["report.html"])?;
-        self.target = self.target.clone().make()?;
-        let mut store = Store::open(&self.target, self.resume)?;
-        let planned = studies.iter().flat_map(|(_, planned)| planned);
-        let earlier = match self.resume {
-            true => {
-                let builds = self.launcher.map(|launcher| launcher.builds(planned.clone())).unwrap_or_default();
-                kept::compare(&self.target, self.group).and(Earlier::read(&self.target, planned, &cells, &builds))?
-            }
-            false => Earlier::default(),
+        let (cells, executor) = (self.roster.descriptions(), executor(self.roster, self.launcher));
+        let measurement = session::Measurement {
+            group: self.group,
+            cells: &cells,
+            executor: &*executor,
+            target: &self.target,
+            resume: self.resume,
+            command: as_typed(std::env::args_os()),
+            interrupted: watch_interrupts(),
         };
-        kept::keep(&self.target, self.group)?;
-        let unmeasured = |planned: Vec<Cell>| planned.into_iter().filter(|cell| !earlier.has(cell));
-        let left: Vec<(Study, Vec<Cell>)> =
-            studies.into_iter().map(|(study, planned)| (study, unmeasured(planned).collect())).collect();
-
-        watch_interrupts();
-        let stretches: Vec<Stretch> =
-            left.iter().map(|(study, left)| Stretch::new(left, &cells, study.budget)).collect();
-        let progress = Progress::new(stretches.clone());
-        for ((study, _), stretch) in left.iter().zip(&stretches) {
-            let (name, span) = (prefix(study), show_duration(stretch.expected));
-            let budget = stretch.budget.map_or(String::new(), |budget| format!(", budget {}", show_duration(budget)));
-            progress.say(&format!("{name}{} cells, about {span}{budget}", stretch.cells));
-        }
-        let mut failed = 0;
-        let mut planned_of: BTreeMap<Option<String>, u32> = BTreeMap::new();
-        for ((study, _), size) in left.iter().zip(&sizes) {
-            *planned_of.entry(study.name.clone()).or_default() += *size as u32;
-        }
-        let command = as_typed(std::env::args_os());
-        let mut row = |sample: &Sample| {
-            let planned = planned_of.get(&sample.cell.study).copied();
-            let sample = &Sample { planned, command: Some(command.clone()), ..sample.clone() };
-            if let Some(failure) = &sample.error {
-                failed += 1;
-                progress.say(&format!("failed: {}: {}", sample.cell.title(), failure.text));
-            }
-            store.append(&earlier.marked(sample))?;
-            seen(sample);
-            progress.done(&sample.cell.candidate);
-            Ok(())
-        };
-        let ended = self.run_all(&left, &sizes, &progress, &mut row);
-        progress.end();
-        Ok(Measured { store, ended, failed })
-    }
-
-    /// Runs the studies one after the other, each under its own deadline and budget.
-    fn run_all(
-        &self,
-        studies: &[(Study, Vec<Cell>)],
-        sizes: &[usize],
-        progress: &Progress,
-        row: &mut impl FnMut(&Sample) -> Result<()>,
-    ) -> Result<Ended> {
-        let mut ended = Ended::default();
-        let executor = executor(self.roster, self.launcher);
-        for (at, (study, cells)) in studies.iter().enumerate() {
-            let session = Session {
-                executor: &*executor,
-                deadline: study.deadline,
-                budget: study.budget,
-                interrupted: &INTERRUPTED,
-            };
-            // An interrupt ends all studies of the group.
-            if let Some(left) = &mut ended.interrupted {
-                *left += cells.len();
-                continue;
-            }
-            progress.begin(at);
-            match session.run(cells, &mut *row)? {
-                Ending::Finished => {}
-                Ending::OutOfBudget(left) => {
-                    let (name, of) = (prefix(study), sizes[at]);
-                    let told = format!("{name}the budget is used up: {left} of {of} cells were not run");
-                    ended.out_of_budget.push(told);
-                }
-                Ending::Interrupted(left) => ended.interrupted = Some(left),
-            }
-        }
-        Ok(ended)
+        let mut shown = Shown { cells: &cells, progress: None, seen };
+        let measured = measurement.measure(&mut shown);
+        shown.progress.into_iter().for_each(Progress::end);
+        let measured = measured?;
+        self.target = measured.target.clone();
+        Ok(measured)
     }
 
     /// Prints the report of all rows, and writes the page with the pictures next to them.
@@ -320,18 +208,47 @@ pub fn executor<'a>(roster: &'a Roster, launcher: Option<&'a Launcher>) -> Box<d
     }
 }
 
-/// How the runs of several studies ended.
-#[derive(Default)]
-struct Ended {
-    /// A line for each study that used up its budget.
-    out_of_budget: Vec<String>,
-    /// The number of cells that are left, if the user interrupted the run.
-    interrupted: Option<usize>,
+/// A line for each study that used up its budget.
+fn tell_budgets(ended: &Ended) {
+    for OutOfBudget { study, left, of } in &ended.out_of_budget {
+        let name = prefix(study.as_deref());
+        terminal::tell(format_args!("{name}the budget is used up: {left} of {of} cells were not run"));
+    }
 }
 
-impl Ended {
-    fn tell_budgets(&self) {
-        self.out_of_budget.iter().for_each(terminal::tell);
+/// Shows a measurement on the terminal.
+struct Shown<'a> {
+    cells: &'a [Description],
+    /// From the start of the first study on.
+    progress: Option<Progress>,
+    seen: &'a mut dyn FnMut(&Sample),
+}
+
+impl Watch for Shown<'_> {
+    fn begins(&mut self, left: &[Planned]) {
+        let stretch = |(study, left): &Planned| Stretch::new(left, self.cells, study.budget);
+        let stretches: Vec<Stretch> = left.iter().map(stretch).collect();
+        let progress = Progress::new(stretches.clone());
+        for ((study, _), stretch) in left.iter().zip(&stretches) {
+            let (name, span) = (prefix(study.name.as_deref()), show_duration(stretch.expected));
+            let budget = stretch.budget.map_or(String::new(), |budget| format!(", budget {}", show_duration(budget)));
+            progress.say(&format!("{name}{} cells, about {span}{budget}", stretch.cells));
+        }
+        self.progress = Some(progress);
+    }
+
+    fn study(&mut self, at: usize) {
+        self.progress.iter().for_each(|progress| progress.begin(at));
+    }
+
+    fn row(&mut self, sample: &Sample) {
+        if let Some(progress) = &self.progress {
+            if let Some(failure) = &sample.error {
+                progress.say(&format!("failed: {}: {}", sample.cell.title(), failure.text));
+            }
+            progress.done(&sample.cell.candidate);
+        }
+        (self.seen)(sample);
     }
 }
 
@@ -345,11 +262,6 @@ fn as_typed(mut words: impl Iterator<Item = OsString>) -> String {
         if plain { word } else { format!("'{}'", word.replace('\'', "'\\''")) }
     };
     std::iter::once("allocanary".to_string()).chain(words.map(quoted)).collect::<Vec<_>>().join(" ")
-}
-
-/// The prefix of a line about one study of several.
-fn prefix(study: &Study) -> String {
-    study.name.as_ref().map_or(String::new(), |name| format!("{name}: "))
 }
 
 /// All rows of some files as findings. The question and the metrics of a row's study come from `group`, or else from

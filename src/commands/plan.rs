@@ -10,6 +10,7 @@ use allocanary_cell::Cell;
 use allocanary_kernel::terminal::{in_one_line, wrapped};
 use allocanary_kernel::units::show_duration;
 use allocanary_study::error::Result;
+use allocanary_study::session::planned;
 use allocanary_study::{Study, expected_time};
 
 /// The most lines of the summary.
@@ -19,7 +20,7 @@ const MOST_LINES: usize = 10;
 pub fn run(flags: &StudyFlags) -> Result<ExitCode> {
     let (_, group) = super::study::study(flags)?;
     let cells = measure::roster_for(&group, &flags.run.cells)?.descriptions();
-    let studies = measure::planned(&group, &cells)?;
+    let studies = planned(&group, &cells)?;
     let spans: Vec<Duration> = studies.iter().map(|(_, planned)| expected_time(planned, &cells)).collect();
     let width = usize::from(terminal::look().width);
     let mut out = match studies.as_slice() {

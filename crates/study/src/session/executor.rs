@@ -24,6 +24,12 @@ pub trait Executor {
     /// Runs a cell. It is killed after `deadline`, which is a failure, and as soon as `stop` is set.
     fn run(&self, cell: &Cell, deadline: Duration, stop: &AtomicBool) -> Outcome;
 
+    /// The builds of the user's files in these cells as they are now, by the names that the user gave. Cells of our own
+    /// workloads have none.
+    fn builds(&self, _cells: &mut dyn Iterator<Item = &Cell>) -> BTreeMap<String, String> {
+        BTreeMap::new()
+    }
+
     /// The time by which a budget counts.
     fn now(&self) -> Duration {
         Duration::from_nanos(monotonic_nanos())

@@ -8,12 +8,14 @@ mod earlier;
 mod executor;
 pub mod kept;
 mod linked;
+mod measurement;
 mod program;
 mod scripted;
 
 pub use earlier::{Earlier, other_file};
 pub use executor::{Executor, Outcome};
 pub use linked::Linked;
+pub use measurement::{Ended, Measured, Measurement, OutOfBudget, Planned, Watch, planned, prefix};
 pub use program::Program;
 pub use scripted::{Line, Scripted};
 

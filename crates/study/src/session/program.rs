@@ -1,5 +1,6 @@
 //! Cells of the user's program. In: a launcher, a cell. Out: its row.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -26,10 +27,14 @@ impl Executor for Program<'_> {
     fn run(&self, cell: &Cell, deadline: Duration, stop: &AtomicBool) -> Outcome {
         row(cell, &self.provenance, stop, || {
             // Of each cell anew: the program may be built again while its study runs.
-            let builds = self.launcher.builds(std::iter::once(cell));
+            let builds = self.builds(&mut std::iter::once(cell));
             let (answer, wall) = self.launcher.run(cell, deadline, stop);
             let sample = answer.map(|answer| Sample { answer: Some(answer), ..empty(cell, &self.provenance) });
             Ran { sample, wall, builds }
         })
+    }
+
+    fn builds(&self, cells: &mut dyn Iterator<Item = &Cell>) -> BTreeMap<String, String> {
+        self.launcher.builds(cells)
     }
 }

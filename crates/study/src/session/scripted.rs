@@ -15,7 +15,7 @@ use allocanary_cell::sample::{Answer, Failure, Sample};
 #[derive(Clone, Debug)]
 pub enum Line {
     /// It answers after this time.
-    Answers(Answer, Duration),
+    Answers(Box<Answer>, Duration),
     /// It fails after this time.
     Fails(Failure, Duration),
     /// The user interrupts the session while it runs.
@@ -52,7 +52,7 @@ impl Executor for Scripted {
                 stop.store(true, Ordering::Relaxed);
                 return Outcome::Stopped;
             }
-            Line::Answers(answer, wall) => (Sample { answer: Some(answer), ..empty(cell, &provenance) }, wall),
+            Line::Answers(answer, wall) => (Sample { answer: Some(*answer), ..empty(cell, &provenance) }, wall),
             Line::Fails(failure, wall) => (Sample { error: Some(failure), ..empty(cell, &provenance) }, wall),
         };
         self.now.set(self.now.get() + wall);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::error::Error;
-use allocanary_cell::sample::{Answer, Failure, FailureKind};
+use allocanary_cell::sample::{Failure, FailureKind};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -29,7 +29,7 @@ fn rounds(count: u32) -> Vec<Cell> {
 }
 
 fn answers(seconds: u32) -> Line {
-    Line::Answers(Answer::default(), SECOND * seconds)
+    Line::Answers(Box::default(), SECOND * seconds)
 }
 
 /// Runs cells by a script. The ending, the rows, and the cells that were run.
