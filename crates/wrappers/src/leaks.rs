@@ -74,8 +74,8 @@ pub const TOP: usize = 20;
 pub struct Leaks<A> {
     inner: A,
     sampling: u64,
+    /// Of a table that is still to be made. One that exists knows its own.
     capacity: usize,
-    bits: u32,
     on: AtomicBool,
     /// The filter that each free reads: the one at the head of the table, or the one of no records. So a free need not
     /// check whether there is a table.
@@ -91,7 +91,6 @@ impl<A> Leaks<A> {
             inner: allocator,
             sampling: 0,
             capacity: 1 << 16,
-            bits: table::bits(1 << 16),
             on: AtomicBool::new(true),
             filter: AtomicPtr::new(no_table()),
             unrecorded_blocks: AtomicU64::new(0),
@@ -99,17 +98,17 @@ impl<A> Leaks<A> {
         }
     }
 
-    /// Samples one in `bytes` bytes on average instead of recording every block; 0 and 1 mean every block.
+    /// Samples one in `bytes` bytes on average instead of recording every block; 0 and 1 mean every block. Set it before the first
+    /// record: the estimates take every record to be one of such samples.
     pub const fn sampling(mut self, bytes: u64) -> Self {
         self.sampling = bytes;
         self
     }
 
     /// Sets the maximum number of records instead of 65,536. A record takes about 280 bytes. Its memory is touched when
-    /// it is used.
+    /// it is used. The first record makes the table: after that a new maximum has no effect.
     pub const fn capacity(mut self, records: usize) -> Self {
         self.capacity = if records == 0 { 1 } else { records };
-        self.bits = table::bits(self.capacity);
         self
     }
 
@@ -175,8 +174,8 @@ impl<A> Leaks<A> {
             return None;
         }
         let memory = NonNull::new(filter.cast())?;
-        // SAFETY: the memory is of a table that was made with this capacity, and only `drop` drops a value of it.
-        Some(ManuallyDrop::new(unsafe { Table::from_memory(memory, self.capacity, self.bits) }))
+        // SAFETY: the memory is of a table, and only `drop` drops a value of it.
+        Some(ManuallyDrop::new(unsafe { Table::from_memory(memory) }))
     }
 
     /// The table, made now if it does not exist; `None` if there is no memory for it.
@@ -185,7 +184,7 @@ impl<A> Leaks<A> {
             let memory = Table::new(self.capacity)?.into_memory();
             if self.filter.compare_exchange(no_table(), memory.as_ptr().cast(), AcqRel, Acquire).is_err() {
                 // SAFETY: another thread was faster, and nobody has seen ours, which goes here.
-                drop(unsafe { Table::from_memory(memory, self.capacity, self.bits) });
+                drop(unsafe { Table::from_memory(memory) });
             }
         }
         self.table()

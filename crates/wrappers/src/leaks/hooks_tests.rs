@@ -58,3 +58,25 @@ fn what_was_made_while_it_was_paused_is_not_known() {
     drop(heap);
     assert_eq!(leaks.alive().blocks, 0);
 }
+
+/// With a larger capacity the table would be taken to be longer than its memory, and with a smaller one records would be looked for
+/// in other places.
+#[test]
+fn a_capacity_after_the_first_record_changes_nothing() {
+    for later in [1 << 20, 300, 1] {
+        let leaks = Leaks::new(System).capacity(8);
+        let mut heap = Heap::of(&leaks);
+        (0..5).for_each(|_| _ = heap.take(Step::New(10, false)));
+        let blocks: Vec<_> = (0..5).map(|_| heap.give()).collect();
+        drop(heap);
+        let leaks = leaks.paused().capacity(later);
+        assert_eq!((leaks.alive().blocks, leaks.alive().bytes), (5, 50), "{later}");
+        leaks.start();
+        let mut heap = Heap::of(&leaks);
+        (0..5).for_each(|_| _ = heap.take(Step::New(10, false)));
+        assert_eq!((leaks.alive().blocks, leaks.unrecorded_blocks.load(Relaxed)), (8, 2), "{later}");
+        blocks.into_iter().for_each(|block| block.free(&leaks));
+        drop(heap);
+        assert_eq!(leaks.alive().blocks, 0, "{later}");
+    }
+}

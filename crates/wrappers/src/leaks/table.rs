@@ -1,6 +1,6 @@
 //! The records of live blocks, by address. In: blocks made, moved and freed, by any thread. Out: the records.
 //!
-//! Four arrays in one mapping; none is locked or moves:
+//! A header with the capacity, and four arrays, in one mapping; none is locked or moves:
 //!
 //! - the [*filter*](super::filter), which shows for nearly every block that it has no record. It comes first in the
 //!   mapping, so that a free finds it by one pointer;
@@ -48,6 +48,10 @@ pub struct Record {
 }
 
 struct Header {
+    /// The maximum number of records, since the table was made.
+    capacity: usize,
+    /// The index has 2^bits places.
+    bits: u32,
     free: FreeList,
     /// The number of records that were ever used.
     used: AtomicU64,
@@ -70,12 +74,9 @@ struct Stored {
 /// A table for `capacity` records, in mapped memory. Does not use the allocator.
 pub struct Table {
     memory: NonNull<u8>,
-    capacity: usize,
-    /// The index has 2^bits places.
-    bits: u32,
 }
 
-// SAFETY: all that the memory holds is atomic.
+// SAFETY: all that changes in the memory is atomic.
 unsafe impl Send for Table {}
 // SAFETY: as above.
 unsafe impl Sync for Table {}
@@ -86,7 +87,11 @@ impl Table {
         if capacity == 0 || capacity > 1 << 31 {
             return None;
         }
-        Some(Table { memory: sys::map_zeroed(length(capacity))?, capacity, bits: bits(capacity) })
+        let memory = sys::map_zeroed(length(capacity))?;
+        let header = Header { capacity, bits: bits(capacity), free: FreeList::new(), used: AtomicU64::new(0) };
+        // SAFETY: new memory that begins with a page and is long enough; a filter's length is a multiple of 8.
+        unsafe { memory.add(HEADER).cast().write(header) };
+        Some(Table { memory })
     }
 
     /// Gives up the value but not the memory.
@@ -100,15 +105,15 @@ impl Table {
     ///
     /// # Safety
     ///
-    /// The memory is of a table of that capacity, and `bits` is [`bits`] of it. Of all values made from it, at most one is dropped, as the last.
-    pub unsafe fn from_memory(memory: NonNull<u8>, capacity: usize, bits: u32) -> Table {
-        Table { memory, capacity, bits }
+    /// The memory is of a table. Of all values made from it, at most one is dropped, as the last.
+    pub unsafe fn from_memory(memory: NonNull<u8>) -> Table {
+        Table { memory }
     }
 
     /// Writes the record of a new block; `false` if there is no room.
     pub fn insert(&self, address: usize, record: &Record) -> bool {
         let Some(number) = self.header().free.pop(|number| self.stored(number).map(|stored| &stored.next)) else {
-            let claim = |used| (used < self.capacity as u64).then_some(used + 1);
+            let claim = |used| (used < self.header().capacity as u64).then_some(used + 1);
             let Ok(used) = self.header().used.fetch_update(AcqRel, Acquire, claim) else { return false };
             return self.write(used + 1, address, record);
         };
@@ -211,7 +216,7 @@ impl Table {
     fn home(&self, address: usize) -> usize {
         // Blocks are 16 bytes apart; the multiplier of Fibonacci hashing spreads the bits above.
         let mixed = (address as u64 >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (mixed >> (64 - self.bits)) as usize
+        (mixed >> (64 - self.header().bits)) as usize
     }
 
     fn probe(&self, address: usize) -> impl Iterator<Item = &Place> {
@@ -220,7 +225,7 @@ impl Table {
     }
 
     fn places(&self) -> usize {
-        1 << self.bits
+        1 << self.header().bits
     }
 
     fn filter(&self) -> &Filter {
@@ -229,7 +234,7 @@ impl Table {
     }
 
     fn header(&self) -> &Header {
-        // SAFETY: then a header, for which the same holds; a filter's length is a multiple of 8.
+        // SAFETY: then the header, which `new` wrote, and of which only atomics change.
         unsafe { self.memory.add(HEADER).cast().as_ref() }
     }
 
@@ -252,7 +257,7 @@ impl Table {
     /// The record with this number; they are numbered from 1.
     fn stored(&self, number: u64) -> Option<&Stored> {
         let start = HOMED + self.places() * (1 + size_of::<Place>());
-        let at = (number as usize).checked_sub(1).filter(|at| *at < self.capacity)?;
+        let at = (number as usize).checked_sub(1).filter(|at| *at < self.header().capacity)?;
         // SAFETY: then the records, `capacity` of them.
         Some(unsafe { self.memory.add(start).cast::<Stored>().add(at).as_ref() })
     }
@@ -261,17 +266,17 @@ impl Table {
 impl Drop for Table {
     fn drop(&mut self) {
         // SAFETY: mapped by `new` with that length; the last value of it goes.
-        unsafe { sys::unmap(self.memory, length(self.capacity)) };
+        unsafe { sys::unmap(self.memory, length(self.header().capacity)) };
     }
 }
 
 /// The logarithm of the places in the index: at least twice the records, and at least 8 to keep what follows aligned.
-pub const fn bits(capacity: usize) -> u32 {
+fn bits(capacity: usize) -> u32 {
     let twice = (2 * capacity).next_power_of_two();
     if twice < 8 { 3 } else { twice.ilog2() }
 }
 
-const fn length(capacity: usize) -> usize {
+fn length(capacity: usize) -> usize {
     HOMED + (1 << bits(capacity)) * (1 + size_of::<Place>()) + capacity * size_of::<Stored>()
 }
 
