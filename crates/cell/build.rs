@@ -8,9 +8,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+#[path = "build/sources.rs"]
+mod sources;
+
 fn main() {
-    let places = places();
-    for path in places.iter().map(PathBuf::as_path).chain([Path::new("../../.git/logs/HEAD")]) {
+    // In a packaged crate there is nothing above it that belongs to it.
+    let is_packaged = !Path::new("../../crates/cell/build.rs").exists();
+    let root = Path::new(if is_packaged { "." } else { "../.." });
+    let places = sources::places(root).unwrap_or_else(|problem| panic!("the sources of a cell: {problem}"));
+    for place in places.iter().map(PathBuf::as_path).chain([Path::new(".git/logs/HEAD")]) {
+        let path = root.join(place);
         if path.exists() {
             println!("cargo:rerun-if-changed={}", path.display());
         }
@@ -19,11 +26,7 @@ fn main() {
     let profile = profile_name();
     let target = variable("TARGET");
 
-    let mut hash = Fnv::new();
-    for file in sources(places) {
-        hash.add(file.to_string_lossy().as_bytes());
-        hash.add(&fs::read(&file).unwrap_or_default());
-    }
+    let mut hash = sources::hash(root, &places);
     for text in [&rustc, &profile, &target] {
         hash.add(text.as_bytes());
     }
@@ -62,55 +65,5 @@ fn revision() -> String {
     match packaged.split('"').skip_while(|word| *word != "sha1").nth(2) {
         Some(revision) => revision.chars().take(12).collect(),
         None => "unknown".into(),
-    }
-}
-
-/// The sources of a cell and of a preload: in the repository this crate, all crates below it and the preloads', in a
-/// packaged crate this one.
-fn places() -> Vec<PathBuf> {
-    const REPOSITORY: [&str; 9] = [
-        "Cargo.toml",
-        "Cargo.lock",
-        "src/cells",
-        "src/preloads",
-        "crates/kernel",
-        "crates/allocators",
-        "crates/structures",
-        "crates/cell",
-        "crates/preload",
-    ];
-    let root = Path::new("../..");
-    if root.join("crates/cell/build.rs").exists() {
-        REPOSITORY.iter().map(|place| root.join(place)).collect()
-    } else {
-        ["Cargo.toml", "Cargo.lock", "build.rs", "src"].iter().map(PathBuf::from).collect()
-    }
-}
-
-/// Every file of these places, in order.
-fn sources(mut left: Vec<PathBuf>) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    while let Some(path) = left.pop() {
-        match fs::read_dir(&path) {
-            Ok(entries) => left.extend(entries.flatten().map(|entry| entry.path())),
-            Err(_) => files.push(path),
-        }
-    }
-    files.sort();
-    files
-}
-
-/// FNV-1a. The standard library's hasher may change between compilers; resistance to attacks is not needed here.
-struct Fnv(u64);
-
-impl Fnv {
-    fn new() -> Self {
-        Fnv(0xcbf2_9ce4_8422_2325)
-    }
-
-    fn add(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
     }
 }

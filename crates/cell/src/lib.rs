@@ -16,6 +16,10 @@ pub mod meters;
 pub mod program;
 pub mod provenance;
 pub mod sample;
+/// Of the build script, for its tests.
+#[cfg(test)]
+#[path = "../build/sources.rs"]
+mod sources;
 pub mod spec;
 pub mod worker;
 pub mod workload;

@@ -1,0 +1,125 @@
+//! The files that a build of the cells and preloads is made of. In: the repository's manifests. Out: places, and a hash over every
+//! file in them.
+//!
+//! A module of the build script and, for its tests, of the crate.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use toml::{Table, Value};
+
+/// What belongs to the root package: the roots of the cells and preloads, and how they are linked.
+const ROOT: [&str; 6] = ["Cargo.toml", "Cargo.lock", "build.rs", "src/lib.rs", "src/cells", "src/preloads"];
+
+/// The crates that these roots call. What they depend on follows from the manifests.
+const LINKED: [&str; 2] = ["crates/cell", "crates/preload"];
+
+/// A packaged crate has no other crates around it.
+const PACKAGED: [&str; 5] = ["Cargo.toml", "Cargo.lock", "build.rs", "build", "src"];
+
+/// The files and folders, relative to the repository or, in a packaged crate, to the crate.
+pub fn places(root: &Path) -> Result<Vec<PathBuf>, String> {
+    if !root.join("crates/cell/build.rs").exists() {
+        return Ok(PACKAGED.map(PathBuf::from).into());
+    }
+    Ok(ROOT.iter().map(PathBuf::from).chain(linked(root)?).collect())
+}
+
+/// A hash over the names and the contents of every file in these places.
+pub fn hash(root: &Path, places: &[PathBuf]) -> Fnv {
+    let mut hash = Fnv::new();
+    for file in files(root, places) {
+        hash.add(file.to_string_lossy().as_bytes());
+        hash.add(&fs::read(root.join(&file)).unwrap_or_default());
+    }
+    hash
+}
+
+/// The folders of the linked crates and of the repository's crates that they depend on, directly or not.
+fn linked(root: &Path) -> Result<Vec<PathBuf>, String> {
+    let common = manifest(root)?;
+    let common = common.get("workspace").and_then(|workspace| workspace.get("dependencies"));
+    let mut found = LINKED.map(PathBuf::from).to_vec();
+    let mut read = 0;
+    while read < found.len() {
+        let folder = found[read].clone();
+        read += 1;
+        for (name, wanted) in dependencies(&manifest(&root.join(&folder))?) {
+            // `{ workspace = true }` has its path in the root's manifest, relative to the root.
+            let is_common = wanted.get("workspace").and_then(Value::as_bool) == Some(true);
+            let (wanted, base) = match is_common {
+                true => (common.and_then(|common| common.get(&name)).cloned().unwrap_or(wanted), Path::new("")),
+                false => (wanted, folder.as_path()),
+            };
+            let Some(path) = wanted.get("path").and_then(Value::as_str) else { continue };
+            let path = plain(&base.join(path));
+            if !found.contains(&path) {
+                found.push(path);
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn manifest(folder: &Path) -> Result<Table, String> {
+    let path = folder.join("Cargo.toml");
+    let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    text.parse().map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// What is linked, and what build scripts use, for every target; not what only tests use.
+fn dependencies(manifest: &Table) -> Vec<(String, Value)> {
+    let targets = manifest.get("target").and_then(Value::as_table).into_iter().flat_map(Table::values);
+    let tables = targets.filter_map(Value::as_table).chain([manifest]);
+    let tables = tables.flat_map(|table| ["dependencies", "build-dependencies"].map(|kind| table.get(kind)));
+    let lines = tables.flatten().filter_map(Value::as_table).flatten();
+    lines.map(|(name, wanted)| (name.clone(), wanted.clone())).collect()
+}
+
+/// `crates/cell/../kernel` as `crates/kernel`: the same crate has one name.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.iter() {
+        if part == ".." {
+            plain.pop();
+        } else if part != "." {
+            plain.push(part);
+        }
+    }
+    plain
+}
+
+/// Every file of these places, in order.
+fn files(root: &Path, places: &[PathBuf]) -> Vec<PathBuf> {
+    let mut left = places.to_vec();
+    let mut files = Vec::new();
+    while let Some(path) = left.pop() {
+        match fs::read_dir(root.join(&path)) {
+            Ok(entries) => left.extend(entries.flatten().map(|entry| path.join(entry.file_name()))),
+            Err(_) => files.push(path),
+        }
+    }
+    files.sort();
+    files
+}
+
+/// FNV-1a. The standard library's hasher may change between compilers; resistance to attacks is not needed here.
+#[derive(Debug, PartialEq)]
+pub struct Fnv(pub u64);
+
+impl Fnv {
+    fn new() -> Self {
+        Fnv(0xcbf2_9ce4_8422_2325)
+    }
+
+    /// Goes on with these bytes.
+    pub fn add(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "sources_tests.rs"]
+mod tests;
