@@ -1,0 +1,47 @@
+# What a contributor runs. `just` lists these; each is also a command that can be typed. See CONTRIBUTING.md.
+
+features := "prometheus,leaks"
+
+# What is here.
+default:
+    @just --list
+
+# One crate's tests: `just quick study`.
+quick crate *name:
+    cargo test --release --locked -p allocanary-{{crate}} --lib {{name}}
+
+# Tests of the command and its binaries by name: `just it limits`.
+it *name:
+    cargo test --release --locked --features {{features}} --test it -- {{name}}
+
+# Every test.
+test:
+    cargo test --release --workspace --locked --features {{features}}
+
+# Formatting, lints and documentation, as the gate wants them.
+lint:
+    cargo fmt --all --check
+    cargo clippy --release --workspace --all-targets --locked --features {{features}} -- -D warnings
+    RUSTDOCFLAGS="-D warnings" cargo doc --release --workspace --no-deps --locked --features {{features}}
+
+# Golden files as they are now. Read the difference before you commit it.
+golden:
+    UPDATE_GOLDEN=1 cargo test --release --locked --features {{features}} --test it
+
+# Random cases for every property, so many seconds each.
+fuzz seconds="60":
+    ALLOCANARY_FUZZ_SECONDS={{seconds}} cargo test --release --workspace --locked --features {{features}} --lib -- ::fuzz_
+
+# Everything that must hold before a change lands: half an hour to an hour.
+gate:
+    .ci/run
+
+# Twenty of Debian's programs under every preload, before a release.
+programs *name:
+    cargo build --release --locked --bins
+    tests/programs/run.sh {{name}}
+
+# The canary's memory while peers come and go, for so many minutes.
+soak minutes="2":
+    cargo build --release --locked --workspace --bins --features {{features}}
+    examples/kube_canary/tests/soak.sh {{minutes}}
