@@ -19,6 +19,7 @@ mod preloads;
 mod preloads_apart;
 mod preloads_cores;
 mod preloads_idle;
+mod preloads_sandbox;
 mod print;
 mod record;
 mod record_ends;

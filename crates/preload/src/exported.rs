@@ -193,7 +193,9 @@ macro_rules! __preload {
             static START: extern "C" fn(c_int, *const *const c_char, *mut *mut c_char) = start;
 
             extern "C" fn finish() {
-                $crate::proof::at_exit(true);
+                if !$crate::sandbox::is_entered() {
+                    $crate::proof::at_exit(true);
+                }
             }
             #[used]
             #[unsafe(link_section = ".fini_array")]
@@ -375,7 +377,14 @@ macro_rules! __preload {
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long {
                 // SAFETY: as above.
-                unsafe { $crate::waits::counters::syscall(number, [a, b, c, d, e, f]) }
+                let answer = unsafe { $crate::waits::counters::syscall(number, [a, b, c, d, e, f]) };
+                $crate::sandbox::look(number, a, answer);
+                answer
+            }
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn prctl(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int {
+                // SAFETY: as above.
+                unsafe { $crate::sandbox::prctl(option, [a, b, c, d]) }
             }
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn pthread_cond_wait(condition: *mut c_void, mutex: *mut c_void) -> c_int {

@@ -41,6 +41,7 @@ where_it_works! {
     pub mod proof;
     pub mod raw;
     mod real;
+    pub mod sandbox;
     pub mod start;
     pub mod this;
     pub mod waits;

@@ -46,6 +46,11 @@ pub(crate) fn turn_on(this: &'static This, every: Duration) {
     EVERY.store(every.as_nanos() as Nanos, Ordering::Release);
 }
 
+/// Turns it off for the rest of the process.
+pub(crate) fn turn_off() {
+    EVERY.store(0, Ordering::Release);
+}
+
 /// Finds the next library's functions: a signal handler may be the first to call one, and must not look for it.
 #[inline]
 pub(crate) fn find() {

@@ -1,0 +1,45 @@
+//! A filter of system calls that the process gives itself (seccomp). In: the calls that set one. Out: from then on the preload makes no
+//! calls that the program would not make: nothing is given back in waits, and the proof has no last line.
+//!
+//! sshd's child before the login, a browser's renderer and others let the kernel end the process at a call that they do not expect. A
+//! filter from before the program (a container's) is not seen here: those answer with an error.
+
+use std::ffi::{c_int, c_long};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::{raw, waits};
+
+static ENTERED: AtomicBool = AtomicBool::new(false);
+
+/// Whether the process has given itself a filter.
+#[inline]
+pub fn is_entered() -> bool {
+    ENTERED.load(Ordering::Relaxed)
+}
+
+/// C's `prctl`.
+///
+/// # Safety
+///
+/// The arguments are what the kernel's call asks for.
+pub unsafe fn prctl(option: c_int, arguments: [usize; 4]) -> c_int {
+    let [a, b, c, d] = arguments;
+    // SAFETY: the caller's promise.
+    let answer = unsafe { raw::call(libc::SYS_prctl, [option as usize, a, b, c, d, 0]) };
+    look(libc::SYS_prctl, option as usize, answer as c_long);
+    raw::c_answer(answer) as c_int
+}
+
+/// Looks at a system call that has been made. One that failed has set no filter: programs ask so whether they could.
+#[inline]
+pub fn look(number: c_long, first: usize, answer: c_long) {
+    let sets = match number {
+        libc::SYS_prctl => first == libc::PR_SET_SECCOMP as usize,
+        libc::SYS_seccomp => first <= libc::SECCOMP_SET_MODE_FILTER as usize,
+        _ => false,
+    };
+    if sets && answer >= 0 {
+        ENTERED.store(true, Ordering::Relaxed);
+        waits::turn_off();
+    }
+}
