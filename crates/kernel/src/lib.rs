@@ -15,6 +15,7 @@ pub mod container;
 pub mod fork_lock;
 pub mod free_list;
 pub mod mappings;
+pub mod private;
 pub mod rng;
 pub mod sys;
 pub mod terminal;

@@ -1,0 +1,171 @@
+//! Files and folders that only this user can read. In: paths. Out: new files of mode 0600, new folders of mode 0700, and
+//! whether what is there already is this user's own.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// The user as whom this process makes and opens files.
+pub fn user() -> u32 {
+    // SAFETY: takes nothing.
+    unsafe { libc::geteuid() }
+}
+
+/// Makes a file that is not there yet, for reading and writing. A link at its name is not followed: it is an error.
+pub fn new_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Makes a file in a folder, under a name that nobody can foretell, and that no file of an ended process has.
+pub fn new_file_in(folder: &Path) -> io::Result<(File, PathBuf)> {
+    loop {
+        // The keys of the hash are random.
+        let path = folder.join(format!(".allocanary-{:016x}.part", RandomState::new().build_hasher().finish()));
+        match new_file(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => return made.map(|file| (file, path)),
+        }
+    }
+}
+
+/// Opens a file for writing, empty. A file that is there keeps its mode.
+pub fn create(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
+}
+
+/// Writes a whole file. A file that is there keeps its mode.
+pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    create(path)?.write_all(bytes)
+}
+
+/// Makes a folder, and those above it that are missing. A folder that is there keeps its mode.
+pub fn make_folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// The mode of a folder for the files of a user's program. What root starts may change its user, as nginx's workers do:
+/// these pass through it to what they know by name, and can list nothing.
+pub fn passage_mode() -> u32 {
+    if user() == 0 { 0o711 } else { 0o700 }
+}
+
+/// Opens a file for reading that this user owns, and that no other can write to. A link at its name is not followed.
+pub fn open_own(path: &Path) -> io::Result<File> {
+    // A pipe that somebody put there must not let us wait.
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    check_own(&file)?;
+    Ok(file)
+}
+
+/// Fails if an open file is not this user's, or others can write to it.
+pub fn check_own(file: &File) -> io::Result<()> {
+    let meta = file.metadata()?;
+    if !meta.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    if meta.uid() != user() {
+        return Err(io::Error::other(format!("it belongs to user {}, wanted {}", meta.uid(), user())));
+    }
+    if meta.mode() & 0o022 != 0 {
+        return Err(io::Error::other(format!("others can write to it: its mode is {:o}", meta.mode() & 0o7777)));
+    }
+    Ok(())
+}
+
+/// Fails if a folder is a link, another user's, or open to others.
+pub fn check_folder(path: &Path) -> io::Result<()> {
+    if fs::symlink_metadata(path)?.is_symlink() {
+        return Err(io::Error::other("it is a symbolic link"));
+    }
+    // What was a folder a moment ago may be a link now.
+    let flags = libc::O_NOFOLLOW | libc::O_DIRECTORY;
+    let meta = OpenOptions::new().read(true).custom_flags(flags).open(path)?.metadata()?;
+    if meta.uid() != user() {
+        return Err(io::Error::other(format!("it belongs to user {}, wanted {}", meta.uid(), user())));
+    }
+    if meta.mode() & 0o077 != 0 {
+        return Err(io::Error::other(format!("its mode is {:o}, wanted 700", meta.mode() & 0o7777)));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+
+    use super::*;
+    use allocanary_testing::skipped::skipped;
+
+    fn mode(path: &Path) -> u32 {
+        fs::symlink_metadata(path).unwrap().mode() & 0o777
+    }
+
+    fn set_mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn what_is_made_is_open_to_this_user_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        new_file(&at("new")).unwrap();
+        create(&at("created")).unwrap();
+        let parts = [(); 2].map(|()| new_file_in(folder.path()).unwrap().1);
+        assert!(parts[0] != parts[1] && parts.iter().all(|part| mode(part) == 0o600));
+        write(&at("written"), b"text").unwrap();
+        make_folder(&at("a/b")).unwrap();
+        assert_eq!(["new", "created", "written"].map(|name| mode(&at(name))), [0o600; 3]);
+        assert_eq!(["a", "a/b"].map(|name| mode(&at(name))), [0o700; 2]);
+        // What is there keeps its mode, and a new file does not take its place.
+        set_mode(&at("written"), 0o644);
+        write(&at("written"), b"other").unwrap();
+        assert_eq!((mode(&at("written")), fs::read(at("written")).unwrap()), (0o644, b"other".to_vec()));
+        assert_eq!(new_file(&at("written")).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        symlink(at("nowhere"), at("link")).unwrap();
+        assert_eq!(new_file(&at("link")).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert!(!at("nowhere").exists());
+    }
+
+    #[test]
+    fn a_file_is_opened_where_it_is_this_users_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, link) = (folder.path().join("file"), folder.path().join("link"));
+        write(&path, b"text").unwrap();
+        symlink(&path, &link).unwrap();
+        assert!(open_own(&path).is_ok() && open_own(&link).is_err() && open_own(folder.path()).is_err());
+        set_mode(&path, 0o644);
+        assert!(open_own(&path).is_ok(), "others may read it");
+        for open in [0o664, 0o646] {
+            set_mode(&path, open);
+            assert!(open_own(&path).unwrap_err().to_string().contains("others can write"));
+        }
+        set_mode(&path, 0o600);
+        match chown(&path, Some(65534), None) {
+            Ok(()) => assert!(open_own(&path).unwrap_err().to_string().contains("belongs to user 65534")),
+            Err(_) => skipped("only root can give a file to another user"),
+        }
+    }
+
+    #[test]
+    fn a_folder_is_taken_where_it_is_this_users_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, link) = (folder.path().join("folder"), folder.path().join("link"));
+        make_folder(&path).unwrap();
+        symlink(&path, &link).unwrap();
+        write(&folder.path().join("file"), b"").unwrap();
+        assert!(check_folder(&path).is_ok() && check_folder(&folder.path().join("file")).is_err());
+        assert!(check_folder(&link).unwrap_err().to_string().contains("link"));
+        for open in [0o777, 0o750, 0o701] {
+            set_mode(&path, open);
+            assert!(check_folder(&path).unwrap_err().to_string().contains("wanted 700"));
+        }
+        set_mode(&path, 0o700);
+        match chown(&path, Some(65534), None) {
+            Ok(()) => assert!(check_folder(&path).unwrap_err().to_string().contains("belongs to user 65534")),
+            Err(_) => skipped("only root can give a folder to another user"),
+        }
+    }
+}
