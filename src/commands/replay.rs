@@ -13,7 +13,6 @@ use allocanary_study::run::Target;
 use allocanary_study::{Studies, StudyFile};
 use allocanary_trace::format::Marks;
 use allocanary_trace::prepare::prepare;
-use allocanary_trace::replay::Prepared;
 
 /// What is compared where the user names no candidates.
 const CANDIDATES: [&str; 5] = ["system", "system:arena_max=1", "jemalloc", "jemalloc:narenas=1", "mimalloc"];
@@ -49,7 +48,7 @@ pub struct Replay {
 pub fn study(path: &Path, how: &PaceFlags) -> Result<Replay> {
     let trace = whole(path)?;
     let marks = how.mark_at.as_deref().map_or(Ok(Marks::default()), marks)?;
-    let prepared = prepare(Path::new(&trace), marks).and_then(|path| Prepared::open(&path))?;
+    let prepared = prepare(Path::new(&trace), marks)?;
     if prepared.operations == 0 {
         return Err(Error::Input(format!(
             "{}: no allocation was recorded: there is nothing to replay",

@@ -2,7 +2,7 @@
 //! `prepare` and executed where they lie.
 
 /// Begins a prepared file; the last byte is its version.
-pub(crate) const MAGIC: [u8; 8] = *b"ALCPREP\x05";
+pub(crate) const MAGIC: [u8; 8] = *b"ALCPREP\x06";
 pub(crate) const HEADER: u64 = 4096;
 
 /// What an operation does.

@@ -1,14 +1,18 @@
 //! Memory of a replay that is not the allocator's. In: a prepared file, or a number of items. Out: mapped memory: of the
 //! file, or shared by nobody, which the kernel does not count as RssAnon.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::marker::PhantomData;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::ptr::{NonNull, null_mut};
 
+use allocanary_kernel::private;
+
 use crate::error::{Error, Result};
 use crate::layout::{HEADER, MAGIC, Mark, Op};
+use crate::prepare::Origin;
 
 /// A mapped prepared trace.
 pub struct Prepared {
@@ -51,16 +55,38 @@ pub(crate) struct LaneRecord {
     pub count: usize,
 }
 
+/// Words of the header before those of the origin.
+const FIGURES: usize = 12;
+
+fn failed(path: &Path, error: &dyn Display) -> Error {
+    Error::file(path, "opening the prepared trace", error)
+}
+
 impl Prepared {
-    /// Maps a prepared trace. The error says that it is none.
+    /// Maps a prepared trace of this user, of whatever trace. [`prepare`](crate::prepare::prepare) looks for the one of a
+    /// trace. The error says why it is none.
     pub fn open(path: &Path) -> Result<Prepared> {
-        let failed = |error: &dyn std::fmt::Display| Error::file(path, "opening the prepared trace", error);
-        let file = File::open(path).map_err(|error| failed(&error))?;
+        let file = private::open_own(path).map_err(|error| failed(path, &error))?;
+        Prepared::map(&file, path)
+    }
+
+    /// As [`open`](Self::open), if it was made from this.
+    pub(crate) fn open_of(path: &Path, origin: &Origin) -> Result<Prepared> {
+        let prepared = Prepared::open(path)?;
+        if (0..origin.words().len()).any(|at| prepared.word_at(8 + (FIGURES + at) * 8) != origin.words()[at]) {
+            return Err(failed(path, &"it is of another trace, or of what the trace was before"));
+        }
+        Ok(prepared)
+    }
+
+    /// Maps a prepared trace that is open; nobody else can write to it.
+    pub(crate) fn map(file: &File, path: &Path) -> Result<Prepared> {
+        let failed = |error: &dyn Display| failed(path, error);
         let length = file.metadata().map_err(|error| failed(&error))?.len() as usize;
         if length < HEADER as usize {
             return Err(failed(&"it is too short"));
         }
-        // SAFETY: a new mapping of a file that is only read; we make it under a name that nobody else writes to.
+        // SAFETY: a new mapping of a file that is only read; it is this user's, and nobody else can write to it.
         let start = unsafe { libc::mmap(null_mut(), length, libc::PROT_READ, libc::MAP_PRIVATE, file.as_raw_fd(), 0) };
         if start == libc::MAP_FAILED {
             return Err(failed(&std::io::Error::last_os_error()));
@@ -88,7 +114,7 @@ impl Prepared {
         let word = |at: usize| prepared.word_at(8 + at * 8);
         let [tables, marks, lanes, epochs, slots] = [word(0), word(1), word(2), word(3), word(4)].map(|w| w as usize);
         let [operations, peak_live, nanos, most_resident] = [word(5), word(6), word(7), word(8)];
-        let [last_resident, rate, threads] = [word(9), word(10), word(11)];
+        let [last_resident, rate, threads] = [word(9), word(10), word(FIGURES - 1)];
         prepared.tables = tables;
         (prepared.marks, prepared.lanes, prepared.epochs, prepared.slots) = (marks, lanes, epochs as u32, slots);
         (prepared.operations, prepared.peak_live, prepared.nanos) = (operations, peak_live, nanos);

@@ -8,17 +8,28 @@
 //!
 //! The file: a header of 4096 bytes, operations in runs of one thread each, then the tables that the header points to.
 //! It belongs to one version of this program and is made again where it does not fit; the trace is the format that lasts.
+//!
+//! It lies next to the trace or, where that cannot be, in a folder of the user's own. Others may write to the folder of a
+//! trace, so a form is taken only if this user owns it, and if its header says that it was made from this trace.
 
+mod origin;
+mod place;
 mod writer;
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use allocanary_kernel::private;
+
+pub(crate) use self::origin::Origin;
+use self::place::Folders;
+pub use self::place::VARIABLES;
 use self::writer::Writer;
 use crate::error::{Error, Result};
 use crate::format::Marks;
 use crate::layout::HEADER;
+use crate::mapped::Prepared;
 use crate::merge::{Merged, merge};
 use crate::reader::Trace;
 
@@ -54,63 +65,90 @@ pub struct Summary {
     pub rate: u64,
 }
 
-/// The path of the prepared form: next to the trace, or, where that folder cannot be written, in the folder for
-/// temporary files.
-pub fn path_of(trace: &Path, asked: Marks) -> Result<PathBuf> {
-    let name = trace.file_name().unwrap_or_default().to_string_lossy();
-    let metadata = std::fs::metadata(trace).map_err(|error| Error::file(trace, "opening the trace", error))?;
-    let changed = metadata.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
-    let mut key = changed.unwrap_or_default().as_nanos() as u64 ^ metadata.len().rotate_left(32);
-    for mark in [asked.ready, asked.peak, asked.idle] {
-        key = (key.rotate_left(21) ^ mark.unwrap_or(0)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    }
-    let beside = trace.with_file_name(format!(".{name}.{key:016x}.replay"));
-    let folder = beside.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if beside.exists() || tempfile_in(folder) {
-        return Ok(beside);
-    }
-    let whole = trace.canonicalize().unwrap_or_else(|_| trace.into());
-    let mut hash = key;
-    for byte in whole.as_os_str().as_encoded_bytes() {
-        hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01B3);
-    }
-    Ok(std::env::temp_dir().join(format!("allocanary-{hash:016x}.replay")))
+/// The prepared form of a trace, which is made if there is none. The marks that are asked for replace those of the trace.
+pub fn prepare(trace: &Path, asked: Marks) -> Result<Prepared> {
+    prepare_in(&Folders::of_this_user(), trace, asked)
 }
 
-/// Whether a file can be made in a folder.
-fn tempfile_in(folder: &Path) -> bool {
-    let probe = folder.join(format!(".allocanary-{}", std::process::id()));
-    let made = File::create_new(&probe).is_ok();
-    let _ = std::fs::remove_file(&probe);
-    made
+/// The prepared form of a trace, if there is one.
+pub fn find(trace: &Path, asked: Marks) -> Result<Option<Prepared>> {
+    find_in(&Folders::of_this_user(), trace, asked)
 }
 
-/// Prepares a trace, unless it is prepared already. Returns the path of the prepared form. The marks that are asked for
-/// replace those of the trace.
-pub fn prepare(trace: &Path, asked: Marks) -> Result<PathBuf> {
-    let path = path_of(trace, asked)?;
-    if crate::mapped::Prepared::open(&path).is_ok() {
-        return Ok(path);
+fn find_in(folders: &Folders, trace: &Path, asked: Marks) -> Result<Option<Prepared>> {
+    let file = File::open(trace).map_err(|error| Error::file(trace, "opening the trace", error))?;
+    let origin = Origin::of(&file, asked).map_err(|error| Error::file(trace, "reading the trace", error))?;
+    let own = folders.own().into_iter().filter(|folder| private::check_folder(folder).is_ok());
+    let paths = std::iter::once(origin.beside(trace)).chain(own.map(|folder| folder.join(origin.name(trace))));
+    Ok(paths.into_iter().find_map(|path| Prepared::open_of(&path, &origin).ok()))
+}
+
+fn prepare_in(folders: &Folders, trace: &Path, asked: Marks) -> Result<Prepared> {
+    if let Some(found) = find_in(folders, trace, asked)? {
+        return Ok(found);
     }
     let source = Trace::open(trace)?;
-    let part = path.with_extension(format!("part{}", std::process::id()));
-    let written = write(&source, &part, asked).and_then(|_| {
-        std::fs::rename(&part, &path).map_err(|error| Error::file(&path, "writing the prepared trace", error))
-    });
-    if written.is_err() {
-        let _ = std::fs::remove_file(&part);
+    let origin = Origin::of(source.file(), asked).map_err(|error| Error::file(trace, "reading the trace", error))?;
+    let mut refused = match make(&source, &origin, &origin.beside(trace), asked) {
+        Err(Failed::Place(path, error)) => format!("{}: {error}", path.display()),
+        Err(Failed::Trace(error)) => return Err(error),
+        Ok(made) => return Ok(made),
+    };
+    for folder in folders.own() {
+        let ready = private::make_folder(&folder).and_then(|()| private::check_folder(&folder));
+        let ready = ready.map_err(|error| Failed::Place(folder.clone(), error));
+        match ready.and_then(|()| make(&source, &origin, &folder.join(origin.name(trace)), asked)) {
+            Err(Failed::Place(path, error)) => refused.push_str(&format!("; {}: {error}", path.display())),
+            Err(Failed::Trace(error)) => return Err(error),
+            Ok(made) => return Ok(made),
+        }
     }
-    written.map(|()| path)
+    Err(Error::new(format!(
+        "{}: there is no folder for the prepared trace: {refused}: remove what is in the way, or set XDG_CACHE_HOME to a \
+         folder of your own",
+        trace.display()
+    )))
 }
 
-/// Writes the prepared form of a trace to a file. The marks that are asked for replace those of the trace.
+/// Why a form was not made.
+enum Failed {
+    /// There can be none at this path: it may be elsewhere.
+    Place(PathBuf, io::Error),
+    Trace(Error),
+}
+
+/// Makes a prepared form at a path. It is written under another name first, so that there is none that is half written.
+fn make(source: &Trace, origin: &Origin, path: &Path, asked: Marks) -> std::result::Result<Prepared, Failed> {
+    let place = |error| Failed::Place(path.into(), error);
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let (file, part) = private::new_file_in(folder).map_err(place)?;
+    // Where files of ours become another user's, as on some file systems of a network, this one would never be taken.
+    let made = private::check_own(&file).map_err(place).and_then(|()| {
+        write_to(source, origin, &file, path, asked).map_err(Failed::Trace)?;
+        std::fs::rename(&part, path).map_err(place)?;
+        Prepared::map(&file, path).map_err(Failed::Trace)
+    });
+    made.inspect_err(|_| {
+        let _ = std::fs::remove_file(&part);
+    })
+}
+
+/// Writes the prepared form of a trace to a file, for tests and benches. The marks that are asked for replace those of the
+/// trace.
 pub fn write(trace: &Trace, path: &Path, asked: Marks) -> Result<Merged> {
-    let failed = |error: std::io::Error| Error::file(path, "writing the prepared trace", error);
-    let file = File::create(path).map_err(failed)?;
+    let file = private::create(path).map_err(|error| Error::file(path, "writing the prepared trace", error))?;
+    let origin =
+        Origin::of(trace.file(), asked).map_err(|error| Error::file(trace.path(), "reading the trace", error))?;
+    write_to(trace, &origin, &file, path, asked)
+}
+
+fn write_to(trace: &Trace, origin: &Origin, file: &File, path: &Path, asked: Marks) -> Result<Merged> {
+    let failed = |error: io::Error| Error::file(path, "writing the prepared trace", error);
+    let file = file.try_clone().map_err(failed)?;
     let mut writer = Writer::new(BufWriter::with_capacity(1 << 18, file), wanted(trace.header.marks, asked));
     writer.out.write_all(&[0; HEADER as usize]).map_err(failed)?;
     let merged = merge(trace, &mut writer)?;
-    writer.finish(trace, &merged).map_err(failed)?;
+    writer.finish(trace, origin, &merged).map_err(failed)?;
     Ok(merged)
 }
 
@@ -123,3 +161,6 @@ fn wanted(own: Marks, asked: Marks) -> Marks {
     let idle = own.idle.filter(|idle| asked.peak.is_none_or(|peak| *idle > peak));
     Marks { ready: asked.ready.or(ready), peak: asked.peak.or(peak), idle: asked.idle.or(idle) }
 }
+
+#[cfg(test)]
+mod tests;

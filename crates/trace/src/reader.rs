@@ -95,6 +95,11 @@ impl Trace {
         &self.path
     }
 
+    /// The file, open.
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
     /// The number of threads that have written.
     pub fn thread_count(&self) -> usize {
         self.threads.len()

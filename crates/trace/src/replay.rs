@@ -316,10 +316,9 @@ impl<A> Shared<'_, A> {
 
 /// Prepares a trace in a child process, so that this one's memory stays as it is, unless it is prepared already. Must be
 /// called while the process has one thread.
-pub fn prepare_apart(trace: &std::path::Path, asked: Marks) -> Result<std::path::PathBuf> {
-    let path = crate::prepare::path_of(trace, asked)?;
-    if Prepared::open(&path).is_ok() {
-        return Ok(path);
+pub fn prepare_apart(trace: &std::path::Path, asked: Marks) -> Result<Prepared> {
+    if let Some(found) = crate::prepare::find(trace, asked)? {
+        return Ok(found);
     }
     let mut status = 0;
     // SAFETY: the process has one thread, so the child finds every lock free; it ends without running destructors.
@@ -331,8 +330,8 @@ pub fn prepare_apart(trace: &std::path::Path, asked: Marks) -> Result<std::path:
         }
         while child > 0 && libc::waitpid(child, &mut status, 0) < 0 && *libc::__errno_location() == libc::EINTR {}
     }
-    if Prepared::open(&path).is_ok() {
-        return Ok(path);
+    if let Some(made) = crate::prepare::find(trace, asked)? {
+        return Ok(made);
     }
     // Here the error has words.
     crate::prepare::prepare(trace, asked)

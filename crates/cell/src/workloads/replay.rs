@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::workload::{Outcome, Phase, Setup, Stage, Workload, parameter};
 use allocanary_allocators::setting::Kind;
 use allocanary_trace::format::Marks;
-use allocanary_trace::replay::{self, Global, Moment, Prepared, ReplayOptions};
+use allocanary_trace::replay::{self, Global, Moment, ReplayOptions};
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {
@@ -69,8 +69,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         Ok(Some(setup.number(name)? as u64 * 1_000_000).filter(|nanos| *nanos > 0))
     };
     let asked = Marks { ready: None, peak: at("peak_at")?, idle: at("idle_at")? };
-    let path = replay::prepare_apart(Path::new(trace), asked).map_err(|error| error.to_string())?;
-    let prepared = Prepared::open(&path).map_err(|error| error.to_string())?;
+    let prepared = replay::prepare_apart(Path::new(trace), asked).map_err(|error| error.to_string())?;
     let done = replay::run(&prepared, &Global, options, &mut |moment, live| match moment {
         Moment::Ready => stage.mark(Phase::Filled, live),
         Moment::Peak => stage.mark(Phase::Peak, live),

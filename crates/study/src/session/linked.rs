@@ -14,6 +14,7 @@ use allocanary_cell::provenance::{Build, Provenance};
 use allocanary_cell::sample::{Failure, FailureKind, SCHEMA, Sample};
 use allocanary_cell::spec::Spec;
 use allocanary_kernel::sys;
+use allocanary_trace::prepare;
 
 /// Runs the cells of a roster.
 pub struct Linked<'a> {
@@ -47,11 +48,17 @@ impl Executor for Linked<'_> {
 impl Linked<'_> {
     fn start(&self, cell: &Cell, deadline: Duration, stop: &AtomicBool) -> Result<Ended, Failure> {
         let failure = |text: String| Failure { kind: FailureKind::Start, text };
-        let workload = Spec::parse(&cell.workload).map(|spec| spec.name).unwrap_or_default();
+        let Spec { name: workload, settings } =
+            Spec::parse(&cell.workload).unwrap_or_else(|_| Spec { name: String::new(), settings: BTreeMap::new() });
         let Some((description, program)) = self.roster.get(&cell.allocator, Some(&workload)) else {
             return Err(failure(format!("there is no cell for {workload} with {}", cell.allocator)));
         };
         let mut environment: BTreeMap<String, String> = bare_environment();
+        if settings.contains_key("trace") {
+            // Where the command finds a prepared trace, or makes it, the cell must look too.
+            let value = |name: &str| std::env::var(name).ok().map(|value| (name.to_string(), value));
+            environment.extend(prepare::VARIABLES.into_iter().filter_map(value));
+        }
         environment.extend(cell.inherited.clone());
         description.environment.add_to(&mut environment, &cell.settings);
         let environment: Vec<(String, String)> = environment.into_iter().collect();

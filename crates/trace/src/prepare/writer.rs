@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 
-use super::Lane;
+use super::{Lane, Origin};
 use crate::coder::How;
 use crate::format::Marks;
 use crate::layout::{HEADER, MAGIC, Mark, Op, kind};
@@ -269,7 +269,7 @@ impl Writer {
         }
     }
 
-    pub(super) fn finish(mut self, trace: &Trace, merged: &Merged) -> std::io::Result<()> {
+    pub(super) fn finish(mut self, trace: &Trace, origin: &Origin, merged: &Merged) -> std::io::Result<()> {
         // The last event may be none of the allocator.
         self.reach(merged.nanos);
         self.cut(merged.nanos);
@@ -306,7 +306,7 @@ impl Writer {
             self.threads,
         ];
         self.out.seek(SeekFrom::Start(8))?;
-        for word in header {
+        for word in header.into_iter().chain(origin.words()) {
             self.out.write_all(&word.to_le_bytes())?;
         }
         self.out.flush()?;

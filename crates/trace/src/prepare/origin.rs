@@ -1,0 +1,58 @@
+//! What a prepared form was made from. In: a trace, marks. Out: words for the form's header, and its names.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use crate::format::{HEADER, Marks, at};
+
+/// The trace's length, its time, what its header keeps while it is recorded, and the marks that were asked for. What it
+/// contains is not read: that takes seconds for a large trace, and each cell asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Origin([u64; 6]);
+
+impl Origin {
+    /// Of a trace as it is now.
+    pub(crate) fn of(trace: &File, asked: Marks) -> io::Result<Origin> {
+        let meta = trace.metadata()?;
+        let mut header = [0; HEADER];
+        let length = trace.read_at(&mut header, 0)?;
+        // The others change with every reading of a process that still runs.
+        let kept = [0..at::USED, at::LIMIT..at::STATE, at::RATE..at::LAST_TICKS, at::PAGE..at::LOST];
+        let kept = kept.into_iter().chain([at::WINDOW..at::HORIZON, at::RING..HEADER]);
+        let bytes = kept.flat_map(|range| &header[range.start.min(length)..range.end.min(length)]);
+        let nanos = meta.mtime().wrapping_mul(1_000_000_000).wrapping_add(meta.mtime_nsec());
+        let [ready, peak, idle] = [asked.ready, asked.peak, asked.idle].map(|mark| mark.unwrap_or(u64::MAX));
+        Ok(Origin([meta.len(), nanos as u64, hash(bytes), ready, peak, idle]))
+    }
+
+    /// As the header of the form has it.
+    pub(crate) fn words(&self) -> [u64; 6] {
+        self.0
+    }
+
+    /// The form's path next to the trace.
+    pub(super) fn beside(&self, trace: &Path) -> PathBuf {
+        let name = trace.file_name().unwrap_or_default().to_string_lossy();
+        trace.with_file_name(format!(".{name}.{:016x}.replay", self.key(&[])))
+    }
+
+    /// The form's name in a folder with those of traces from elsewhere.
+    pub(super) fn name(&self, trace: &Path) -> String {
+        let whole = trace.canonicalize().unwrap_or_else(|_| trace.into());
+        let name = whole.file_name().unwrap_or_default().to_string_lossy();
+        format!("{name}.{:016x}.replay", self.key(whole.as_os_str().as_encoded_bytes()))
+    }
+
+    fn key(&self, path: &[u8]) -> u64 {
+        let words = self.0.map(u64::to_le_bytes);
+        hash(words.as_flattened().iter().chain(path))
+    }
+}
+
+/// FNV-1a.
+fn hash<'a>(bytes: impl IntoIterator<Item = &'a u8>) -> u64 {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01B3);
+    bytes.into_iter().fold(0xCBF2_9CE4_8422_2325, step)
+}
