@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,6 +15,7 @@ use allocanary_allocators::allocators::KNOWN;
 use allocanary_cell::description::Description;
 use allocanary_cell::provenance::PACKAGE;
 use allocanary_cell::sample::Sample;
+use allocanary_kernel::private;
 use allocanary_kernel::units::show_duration;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::reports;
@@ -170,7 +170,7 @@ impl Measurement<'_> {
         if let Target::Folder(folder) = &self.target {
             let page = folder.join("report.html");
             let html = reports::find("html").expect("html is in the list of reports");
-            fs::write(&page, (html.render)(&findings, &terminal::look()))
+            private::write(&page, (html.render)(&findings, &terminal::look()).as_bytes())
                 .map_err(|error| Error::file(&page, "writing the report", error))?;
             places.push_str(&format!("\npictures: {}", page.display()));
         }

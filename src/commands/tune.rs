@@ -9,7 +9,6 @@ mod subject;
 mod trace;
 mod workload;
 
-use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -17,6 +16,7 @@ use std::time::{Duration, Instant};
 use super::{left, terminal};
 use crate::args::TuneFlags;
 use allocanary_cell::program::Program;
+use allocanary_kernel::private;
 use allocanary_kernel::units::show_duration;
 use allocanary_search::answer::{self, Job};
 use allocanary_search::goal::Guard;
@@ -198,7 +198,7 @@ fn gate(goal: &Goal) -> String {
 fn keep(folder: &Path, found: &Searched, file: &StudyFile, text: &str, findings: &Findings) -> Result<()> {
     let write = |name: &str, text: &str| {
         let path = folder.join(name);
-        fs::write(&path, text).map_err(|error| Error::file(path, "writing the answer", error))
+        private::write(&path, text.as_bytes()).map_err(|error| Error::file(path, "writing the answer", error))
     };
     let candidates =
         std::iter::once(found.present.clone()).chain(found.recommended().map(|best| best.candidate.clone()));

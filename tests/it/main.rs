@@ -21,6 +21,7 @@ mod preloads_cores;
 mod preloads_idle;
 mod preloads_sandbox;
 mod print;
+mod private;
 mod record;
 mod record_ends;
 mod record_services;

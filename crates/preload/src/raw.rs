@@ -64,13 +64,14 @@ pub fn pid() -> i32 {
     unsafe { call(libc::SYS_getpid, [0; 6]) as i32 }
 }
 
-/// Writes `bytes` at the end of the file at `path` by one call, and makes the file if there is none. Whether it worked.
+/// Writes `bytes` at the end of the file at `path` by one call, and makes the file if there is none, for
+/// this user alone. Whether it worked.
 pub fn append(path: &CStr, bytes: &[u8]) -> bool {
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_CLOEXEC;
     let here = libc::AT_FDCWD as usize;
     // SAFETY: the path ends in NUL, and the bytes are as many as we say.
     unsafe {
-        let file = call(libc::SYS_openat, [here, path.as_ptr() as usize, flags as usize, 0o644, 0, 0]);
+        let file = call(libc::SYS_openat, [here, path.as_ptr() as usize, flags as usize, 0o600, 0, 0]);
         let Ok(file) = usize::try_from(file) else { return false };
         let written = call(libc::SYS_write, [file, bytes.as_ptr() as usize, bytes.len(), 0, 0, 0]);
         call(libc::SYS_close, [file, 0, 0, 0, 0, 0]);

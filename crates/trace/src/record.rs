@@ -6,6 +6,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use allocanary_kernel::private;
+
 use crate::error::{Error, Result};
 use crate::format::{HEADER, Header, at};
 
@@ -28,7 +30,7 @@ impl RecordOptions<'_> {
     /// preloads that stay: the recorder stands in front of them.
     pub fn environment(&self, others: Option<&OsStr>) -> Result<Vec<(&'static str, OsString)>> {
         let failed = |error| Error::file(self.folder, "making the folder of the traces", error);
-        fs::create_dir_all(self.folder).map_err(failed)?;
+        private::make_folder(self.folder).map_err(failed)?;
         let folder = self.folder.canonicalize().map_err(failed)?;
         if self.preload.as_os_str().as_encoded_bytes().iter().any(|byte| b" :\t\n".contains(byte)) {
             let path = self.preload.display();

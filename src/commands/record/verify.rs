@@ -17,6 +17,7 @@ use allocanary_cell::sample::Sample;
 use allocanary_cell::spec::PRELOAD;
 use allocanary_cell::workload::Phase;
 use allocanary_doctor::program::Program as Looked;
+use allocanary_kernel::private;
 use allocanary_kernel::units::Unit;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::program::Launcher;
@@ -108,7 +109,8 @@ impl Verification {
         };
         let agreement = Agreement::of(&self.names, &real, &replay, is_service);
         let csv = folder.join("verify.csv");
-        std::fs::write(&csv, agreement.csv()).map_err(|error| Error::file(&csv, "writing the comparison", error))?;
+        private::write(&csv, agreement.csv().as_bytes())
+            .map_err(|error| Error::file(&csv, "writing the comparison", error))?;
         terminal::print_plain(&format!("{}{}", agreement.table(), beside(&real, traces)))?;
         terminal::tell(format_args!("rows: {0}/real, {0}/replay; ranges: {1}", folder.display(), csv.display()));
         Ok(if agreement.is_complete() { ExitCode::SUCCESS } else { ExitCode::from(1) })

@@ -1,16 +1,16 @@
 //! Writes rows. In: samples. Out: lines of a file, each flushed before the next cell starts.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::ours::holds_rows;
 use crate::error::{Error, Result};
 use crate::rows;
 use allocanary_cell::sample::Sample;
-use allocanary_kernel::sys;
+use allocanary_kernel::{private, sys};
 
 /// The place of a study's files.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,10 +61,10 @@ impl Target {
     pub fn make(self) -> Result<Target> {
         let Target::Fresh(name) = &self else { return Ok(self) };
         let parent = Path::new("allocanary-out");
-        fs::create_dir_all(parent).map_err(|error| Error::file(parent, "making the output folder", error))?;
+        private::make_folder(parent).map_err(|error| Error::file(parent, "making the output folder", error))?;
         for number in 1..1_000_000 {
             let path = parent.join(format!("{name}-{number}"));
-            match fs::create_dir(&path) {
+            match DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => return Ok(Target::Folder(path)),
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(Error::file(path, "making the output folder", error)),
@@ -123,7 +123,7 @@ impl Store {
     pub fn open(target: &Target, resume: bool) -> Result<Store> {
         let name = match target {
             Target::Folder(folder) => {
-                fs::create_dir_all(folder).map_err(|error| Error::file(folder, "making the output folder", error))?;
+                private::make_folder(folder).map_err(|error| Error::file(folder, "making the output folder", error))?;
                 folder.join("samples.jsonl")
             }
             Target::Rows(path) => path.clone(),
@@ -131,7 +131,10 @@ impl Store {
             Target::Fresh(name) => return Err(Error::Input(format!("the folder for {name} was never made"))),
         };
         let opening = |error| Error::file(&name, "opening for rows", error);
-        let open = |name: &Path| OpenOptions::new().read(true).append(true).create(true).open(name);
+        // A row has the program's command line, its variables and the last lines of one that failed. A file that the user
+        // names is made as any other.
+        let mode = if matches!(target, Target::Folder(_)) { 0o600 } else { 0o666 };
+        let open = |name: &Path| OpenOptions::new().read(true).append(true).create(true).mode(mode).open(name);
         let mut out = match target {
             // A copy of the descriptor instead of a path: standard output may be a socket, or another user's pipe.
             Target::Stdout => File::from(std::io::stdout().as_fd().try_clone_to_owned().map_err(opening)?),

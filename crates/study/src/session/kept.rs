@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::run::Target;
 use crate::study::Studies;
+use allocanary_kernel::private;
 
 /// Writes the study, if the target is a folder.
 pub fn keep(target: &Target, group: &Studies) -> Result<()> {
     match place(target) {
         // An unchanged file is not rewritten: on a full disk this would lose it.
-        Some(path) if !says(&path, group) => {
-            fs::write(&path, group.to_toml()).map_err(|error| Error::file(path, "writing the study", error))
-        }
+        Some(path) if !says(&path, group) => private::write(&path, group.to_toml().as_bytes())
+            .map_err(|error| Error::file(path, "writing the study", error)),
         _ => Ok(()),
     }
 }

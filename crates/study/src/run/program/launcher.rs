@@ -2,8 +2,9 @@
 //! that all candidates must have. In: a cell. Out: its answer or its failure.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, DirBuilder};
 use std::net::TcpListener;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -19,8 +20,8 @@ use allocanary_cell::program::{Output, Program};
 use allocanary_cell::sample::{Answer, Failure, FailureKind};
 use allocanary_cell::spec::{PRELOAD, Spec};
 use allocanary_cell::workload::Phase;
-use allocanary_kernel::sys;
 use allocanary_kernel::units::{parse_bytes, parse_duration};
+use allocanary_kernel::{private, sys};
 
 /// The variables of the contract with our preloaded libraries.
 const PROOF: &str = "ALLOCANARY_PROOF";
@@ -104,9 +105,9 @@ impl Launcher {
         // A short path without special characters: the path of a socket has at most 108 bytes, and some programs split
         // such a path at commas.
         let work = self.work.join(number.to_string());
-        for made in [&folder, &work] {
+        for (made, mode) in [(&folder, 0o700), (&work, private::passage_mode())] {
             let failed = |error| start(format!("{}: making the run's folder: {error}", made.display()));
-            fs::create_dir_all(made).map_err(failed)?;
+            DirBuilder::new().recursive(true).mode(mode).create(made).map_err(failed)?;
         }
         let folder = folder.canonicalize().unwrap_or(folder);
         let work = work.canonicalize().unwrap_or(work);

@@ -11,6 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use allocanary_cell::program::Output;
+use allocanary_kernel::private;
 
 /// The length of a kept file. What is written beyond it is read and counted only.
 pub const MOST_KEPT: u64 = 16 << 20;
@@ -41,7 +42,7 @@ impl Pipe {
     pub fn read(pipe: impl Read + Send + 'static, file: &Path, wanted: Option<&str>) -> std::io::Result<Pipe> {
         let wanted = wanted.map(|text| (text.as_bytes().to_vec(), false));
         let state = Arc::new(Mutex::new(State { wanted, ..State::default() }));
-        let (shared, mut out) = (state.clone(), File::create(file)?);
+        let (shared, mut out) = (state.clone(), private::create(file)?);
         let thread = thread::Builder::new().spawn(move || drain(pipe, &mut out, &shared))?;
         Ok(Pipe { state, thread, file: file.to_path_buf() })
     }

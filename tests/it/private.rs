@@ -1,0 +1,127 @@
+//! Who can read what the command writes: traces, prepared traces, and what programs wrote are the user's alone.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use tempfile::tempdir;
+
+use super::record::traces;
+use super::support::{Ran, allocanary, command, samples};
+
+/// What is below a folder, and the folder itself, with their modes.
+fn modes(folder: &Path) -> Vec<(PathBuf, u32)> {
+    let meta = fs::symlink_metadata(folder).unwrap();
+    let mut found = vec![(folder.to_path_buf(), meta.permissions().mode() & 0o777)];
+    if meta.is_dir() {
+        fs::read_dir(folder).unwrap().for_each(|entry| found.extend(modes(&entry.unwrap().path())));
+    }
+    found
+}
+
+/// Everything below a folder is the user's alone.
+fn assert_private(folder: &Path) {
+    for (path, mode) in modes(folder) {
+        let wanted = if path.is_dir() { 0o700 } else { 0o600 };
+        assert_eq!(format!("{mode:o}"), format!("{wanted:o}"), "{}", path.display());
+    }
+}
+
+/// Records a program in the folder `traces`.
+fn recorded(folder: &Path) -> PathBuf {
+    let ran = allocanary(folder, ["record", "-o", "traces", "--", "sh", "-c", "echo done"]);
+    assert_eq!((ran.code, ran.out.trim()), (Some(0), "done"), "{}", ran.err);
+    traces(&folder.join("traces"))[0].clone()
+}
+
+/// One replay, with the user's folders in the place of a home.
+fn replayed(folder: &Path, trace: &Path, out: &str) -> Ran {
+    let mut command = command(folder);
+    command.env("HOME", folder.join("home")).env("TMPDIR", folder.join("tmp"));
+    command.args(["replay", "--candidates", "system", "--repeats", "1", "--out", out]).arg(trace);
+    command.stdin(Stdio::null()).output().unwrap().into()
+}
+
+fn prepared_next_to(trace: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(trace.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(|path| path.extension().is_some_and(|ending| ending == "replay")).collect()
+}
+
+#[test]
+fn what_record_and_replay_write_is_the_users_alone() {
+    let folder = tempdir().unwrap();
+    let trace = recorded(folder.path());
+    let ran = replayed(folder.path(), &trace, "out");
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert_eq!(prepared_next_to(&trace).len(), 1);
+    assert_private(&folder.path().join("traces"));
+    assert_private(&folder.path().join("out"));
+}
+
+#[test]
+fn what_a_program_writes_is_the_users_alone() {
+    let folder = tempdir().unwrap();
+    let flags = "run --candidates own system --repeats 1 --out out -- sh -c";
+    // It says what the mode of its own folder and of the proof is, which are gone afterwards.
+    let script =
+        "echo out; echo err >&2; exec stat -c '%a %n' \"$(dirname \"$0\")\" \"$0\" ${ALLOCANARY_PROOF:-\"$0\"} >&2";
+    let ran = allocanary(folder.path(), flags.split(' ').chain([script, "{dir}"]));
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert_private(&folder.path().join("out"));
+    let cells = folder.path().join("out/cells");
+    let mut proofs = 0;
+    for (path, _) in modes(&cells).into_iter().filter(|(path, _)| path.ends_with("stderr")) {
+        let said = fs::read_to_string(&path).unwrap();
+        for line in said.lines().skip(1) {
+            let (mode, path) = line.split_once(' ').unwrap();
+            let is_proof = path.ends_with("/proof");
+            proofs += u32::from(is_proof);
+            // Root's services change their user: they may pass through to what they know.
+            let wanted: &[&str] = if is_proof { &["600"] } else { &["700", "711"] };
+            assert!(wanted.contains(&mode), "{said}");
+        }
+    }
+    assert_eq!(proofs, 1);
+}
+
+#[test]
+fn rows_that_a_user_names_are_a_file_as_any_other() {
+    let folder = tempdir().unwrap();
+    let flags = "run --candidates own --repeats 1 --out rows.jsonl -- true";
+    let mut run = command(folder.path());
+    // SAFETY: umask is a system call alone, between fork and exec.
+    unsafe {
+        std::os::unix::process::CommandExt::pre_exec(&mut run, || {
+            libc::umask(0o022);
+            Ok(())
+        })
+    };
+    let ran: Ran = run.args(flags.split(' ')).output().unwrap().into();
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert_eq!(modes(&folder.path().join("rows.jsonl"))[0].1, 0o644);
+}
+
+/// Something that cannot be replaced stands at the name next to the trace: the command and its cells use one form, in
+/// the user's own folder.
+#[test]
+fn a_trace_whose_folder_takes_no_form_is_prepared_in_the_users_own() {
+    let folder = tempdir().unwrap();
+    let trace = recorded(folder.path());
+    for name in ["home", "tmp"] {
+        fs::create_dir(folder.path().join(name)).unwrap();
+    }
+    let ran = replayed(folder.path(), &trace, "before");
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let there = prepared_next_to(&trace)[0].clone();
+    fs::remove_file(&there).unwrap();
+    fs::create_dir(&there).unwrap();
+    let ran = replayed(folder.path(), &trace, "after");
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let operations = |out: &str| samples(&folder.path().join(out))[0].answer.as_ref().unwrap().operations;
+    assert_eq!(operations("before"), operations("after"));
+    let cache = folder.path().join("home/.cache");
+    assert_private(&cache);
+    assert_eq!(fs::read_dir(cache.join("allocanary")).unwrap().count(), 1);
+    assert_eq!(fs::read_dir(folder.path().join("tmp")).unwrap().count(), 0);
+}
