@@ -74,7 +74,7 @@ pub fn run_study(file: StudyFile, target: Option<Target>, folders: &[PathBuf], r
     let study = file.clone().check()?;
     let cells = plan(&study, &candidates)?;
     refuse(&cells, &looked, "leave out --candidates, or name only `own` and own:SETTING=VALUE")?;
-    let mut started = Started::new(&looked, candidates, libraries);
+    let mut started = Started::new(&looked, candidates, libraries)?;
     let first = cells.iter().find(|cell| cell.place == 0);
     let Some(file) = started.try_out(file, first)? else {
         terminal::tell("interrupted: nothing was measured");

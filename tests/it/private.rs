@@ -125,3 +125,28 @@ fn a_trace_whose_folder_takes_no_form_is_prepared_in_the_users_own() {
     assert_eq!(fs::read_dir(cache.join("allocanary")).unwrap().count(), 1);
     assert_eq!(fs::read_dir(folder.path().join("tmp")).unwrap().count(), 0);
 }
+
+/// The process's number can be foretold, and everybody may write to the folder for temporary files.
+#[test]
+fn a_link_that_was_planted_among_temporary_files_is_not_followed() {
+    let folder = tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    for name in ["tmp", "theirs"] {
+        fs::create_dir(at(name)).unwrap();
+    }
+    // The shell's number is the command's.
+    let plant = "ln -s \"$PWD/theirs\" tmp/allocanary-$$; allocanary=$1; shift; exec \"$allocanary\" \"$@\"";
+    let mut shell = std::process::Command::new("sh");
+    shell.current_dir(folder.path()).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    shell.env("TMPDIR", at("tmp")).args(["-c", plant, "sh", env!("CARGO_BIN_EXE_allocanary")]);
+    let flags = "run --candidates own --repeats 1 --any-output --out out -- sh -c";
+    let ran: Ran = shell.args(flags.split(' ')).args(["echo $0", "{dir}"]).output().unwrap().into();
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let outputs = modes(&at("out/cells")).into_iter().map(|(path, _)| path).filter(|path| path.ends_with("stdout"));
+    let outputs: Vec<String> = outputs.map(|path| fs::read_to_string(path).unwrap()).collect();
+    let wanted = format!("{}/allocanary-", at("tmp").canonicalize().unwrap().display());
+    assert!(outputs.len() == 1 && outputs[0].starts_with(&wanted), "{outputs:?}");
+    // What the command made there is gone, and the link is as it was.
+    let left = modes(&at("tmp")).into_iter().skip(1).map(|(path, _)| path.is_symlink());
+    assert_eq!((left.collect::<Vec<_>>(), modes(&at("theirs")).len()), (vec![true], 1));
+}

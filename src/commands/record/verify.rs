@@ -77,7 +77,7 @@ impl Verification {
         let described = candidates::described(&cells.descriptions(), &looked);
         let planned = plan(&checked, &described)?;
         refuse(&planned, &looked, "leave out --verify")?;
-        let started = Started::new(&looked, described, candidates::libraries(names.iter(), &[])?);
+        let started = Started::new(&looked, described, candidates::libraries(names.iter(), &[])?)?;
         Ok(Verification { names, real, cells, started, folder: folder.into() })
     }
 

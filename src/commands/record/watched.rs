@@ -26,7 +26,7 @@ pub fn run(recording: &RecordOptions, study: &StudyFile) -> Result<Recorded> {
     let deadline = study.clone().check()?.deadline;
     // What is measured here is not compared: figures of the load are not needed.
     let program = Program { metric: BTreeMap::new(), any_output: true, ..study.program.clone().unwrap_or_default() };
-    let mut started = Started::bare();
+    let mut started = Started::bare()?;
     started.keep_in(recording.folder.join("program"));
     let title = program.title();
     let is_service = program.is_service();

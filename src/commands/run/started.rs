@@ -2,10 +2,13 @@
 //! their libraries. Out: a launcher, how long a run takes, and the study as it can be run.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+use tempfile::{Builder, TempDir};
 
 use crate::commands::measure;
 use crate::commands::terminal;
@@ -14,6 +17,7 @@ use allocanary_cell::description::Description;
 use allocanary_cell::program::{Figure, Program};
 use allocanary_cell::sample::Answer;
 use allocanary_doctor::program::Program as Looked;
+use allocanary_kernel::private;
 use allocanary_study::StudyFile;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::Roster;
@@ -27,34 +31,34 @@ pub struct Started {
     pub seconds: f64,
     /// The figures that the user named, as the first run had them.
     pub figures: BTreeMap<String, Figure>,
-    place: PathBuf,
+    place: TempDir,
 }
 
 impl Started {
     /// A program that was not run yet.
-    pub fn new(looked: &Looked, candidates: Vec<Description>, libraries: BTreeMap<String, PathBuf>) -> Started {
-        let mut started = Started::bare();
+    pub fn new(looked: &Looked, candidates: Vec<Description>, libraries: BTreeMap<String, PathBuf>) -> Result<Started> {
+        let mut started = Started::bare()?;
         started.launcher.executable = Some(looked.path.clone());
         started.launcher.own_version = looked.own.name().to_string();
         (started.launcher.libraries, started.launcher.candidates) = (libraries, candidates);
-        started
+        Ok(started)
     }
 
     /// A program as it comes, of which nothing is known: it may not be there yet.
-    pub fn bare() -> Started {
-        let place = std::env::temp_dir().join(format!("allocanary-{}", std::process::id()));
+    pub fn bare() -> Result<Started> {
+        let place = new_place()?;
         let launcher = Launcher {
             libraries: BTreeMap::new(),
             candidates: Vec::new(),
             executable: None,
             own_version: String::new(),
-            folder: place.join("cells"),
-            work: place.clone(),
+            folder: place.path().join("cells"),
+            work: place.path().into(),
             keep: false,
             expected: Mutex::new(None),
             runs: AtomicU32::new(0),
         };
-        Started { launcher, seconds: 0.0, figures: BTreeMap::new(), place }
+        Ok(Started { launcher, seconds: 0.0, figures: BTreeMap::new(), place })
     }
 
     /// Runs the first candidate, and returns the study as it can be run: if the program's output differs from run to run,
@@ -67,7 +71,9 @@ impl Started {
         let interrupted = measure::watch_interrupts();
         let deadline = file.clone().check()?.deadline;
         let varies = self.varies(first, deadline);
-        let _ = fs::remove_dir_all(&self.place);
+        // Nothing of these runs stays.
+        self.place = new_place()?;
+        (self.launcher.folder, self.launcher.work) = (self.place.path().join("cells"), self.place.path().into());
         if interrupted.load(Ordering::Relaxed) {
             return Ok(None);
         }
@@ -124,8 +130,9 @@ impl Started {
     }
 }
 
-impl Drop for Started {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.place);
-    }
+/// A folder for temporary files, under a name that nobody can foretell: others may write next to it.
+fn new_place() -> Result<TempDir> {
+    let mode = Permissions::from_mode(private::passage_mode());
+    let made = Builder::new().prefix("allocanary-").rand_bytes(10).permissions(mode).tempdir();
+    made.map_err(|error| Error::file(std::env::temp_dir(), "making a folder for temporary files", error))
 }

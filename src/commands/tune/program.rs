@@ -58,7 +58,7 @@ pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Option<Subject>> {
     let study = first.clone().check()?;
     let planned = plan(&study, &described)?;
     refuse(&planned, &looked, "name `own` or own:SETTING=VALUE as --present")?;
-    let mut started = Started::new(&looked, described, libraries);
+    let mut started = Started::new(&looked, described, libraries)?;
     let Some(file) = started.try_out(first, planned.first())? else { return Ok(None) };
     // Now the units of the user's own figures are known.
     for (name, figure) in &started.figures {
