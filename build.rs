@@ -86,5 +86,11 @@ fn link_preloads() {
         ] {
             println!("cargo:rustc-link-arg-bin={name}={argument}");
         }
+        if name == "preload-mimalloc" {
+            // A fork waits for the allocator's locks, for which it has no handlers itself.
+            for function in ["pthread_mutex_lock", "pthread_mutex_unlock"] {
+                println!("cargo:rustc-link-arg-bin={name}=-Wl,--wrap={function}");
+            }
+        }
     }
 }

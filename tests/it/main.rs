@@ -17,6 +17,7 @@ mod memory;
 mod output;
 mod preloads;
 mod preloads_apart;
+mod preloads_bad;
 mod preloads_cores;
 mod preloads_idle;
 mod preloads_sandbox;

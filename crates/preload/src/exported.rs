@@ -9,7 +9,7 @@ macro_rules! preload {
         $crate::__preload!(
             "system", $build, $crate::__private::System, $crate::settings::SYSTEM, ::core::option::Option::None,
             ("__libc_malloc", "__libc_calloc", "__libc_realloc", "__libc_free", "__libc_memalign"),
-            $crate::family::glibc_usable_size
+            $crate::family::glibc_usable_size, || ()
         );
         // glibc's own second names are the functions above.
     };
@@ -27,11 +27,13 @@ macro_rules! preload {
                     fn _rjem_malloc_usable_size(block: *mut ::core::ffi::c_void) -> usize;
                 }
                 _rjem_malloc_usable_size
-            }
+            },
+            || ()
         );
         $crate::__second_names!("_rjem_malloc", "_rjem_calloc", "_rjem_realloc", "_rjem_free", "_rjem_memalign");
     };
     (mimalloc, build = $build:expr) => {
+        $crate::__locks!();
         $crate::__preload!(
             "mimalloc", $build, $crate::__private::Mimalloc, $crate::settings::MIMALLOC,
             ::core::option::Option::None,
@@ -41,9 +43,37 @@ macro_rules! preload {
                     fn mi_malloc_usable_size(block: *mut ::core::ffi::c_void) -> usize;
                 }
                 mi_malloc_usable_size
-            }
+            },
+            $crate::locks::wait_at_forks
         );
         $crate::__second_names!("mi_malloc", "mi_calloc", "mi_realloc", "mi_free", "mi_memalign");
+    };
+}
+
+/// The functions that the linker's `--wrap` puts in the place of C's, for the allocator inside alone.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __locks {
+    () => {
+        mod __locks {
+            use ::core::ffi::{c_int, c_void};
+
+            unsafe extern "C" {
+                fn __real_pthread_mutex_lock(mutex: *mut c_void) -> c_int;
+                fn __real_pthread_mutex_unlock(mutex: *mut c_void) -> c_int;
+            }
+
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn __wrap_pthread_mutex_lock(mutex: *mut c_void) -> c_int {
+                // SAFETY: the caller keeps C's contract, which is passed on as it is.
+                unsafe { $crate::locks::lock(mutex, __real_pthread_mutex_lock) }
+            }
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn __wrap_pthread_mutex_unlock(mutex: *mut c_void) -> c_int {
+                // SAFETY: as above.
+                unsafe { $crate::locks::unlock(mutex, __real_pthread_mutex_unlock) }
+            }
+        }
     };
 }
 
@@ -155,7 +185,7 @@ macro_rules! __second_names {
 macro_rules! __preload {
     (
         $name:literal, $build:expr, $allocator:expr, $table:expr, $conf:expr,
-        ($malloc:literal, $calloc:literal, $realloc:literal, $free:literal, $memalign:literal), $usable_size:expr
+        ($malloc:literal, $calloc:literal, $realloc:literal, $free:literal, $memalign:literal), $usable_size:expr, $begin:expr
     ) => {
         #[allow(clippy::missing_safety_doc, missing_docs)]
         mod __preload {
@@ -181,6 +211,7 @@ macro_rules! __preload {
                 allocator: &$allocator,
                 table: $table,
                 conf: $conf,
+                begin: $begin,
                 build: $build,
             };
 

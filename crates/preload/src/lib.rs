@@ -37,6 +37,7 @@ where_it_works! {
     mod exported;
     pub mod family;
     mod line;
+    pub mod locks;
     pub mod opened;
     pub mod proof;
     pub mod raw;

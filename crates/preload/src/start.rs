@@ -59,6 +59,7 @@ pub unsafe fn start(this: &'static This, variables: *mut *mut c_char) {
     }
     let Settings { allocator, idle } = settings.unwrap_or_default();
     this.allocator.boot(&Request { settings: allocator, conf: this.conf });
+    (this.begin)();
     waits::find();
     opened::find();
     if let Some(every) = idle {

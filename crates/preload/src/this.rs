@@ -13,6 +13,8 @@ pub struct This {
     pub table: Table,
     /// The symbol from which jemalloc reads its configuration.
     pub conf: Option<&'static Conf>,
+    /// What is done once, after the settings.
+    pub begin: fn(),
     /// The sources that it was built from.
     pub build: &'static str,
 }

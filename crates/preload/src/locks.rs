@@ -1,0 +1,285 @@
+//! The locks of an allocator that has no handlers for `fork`. In: its calls of pthread_mutex_lock and
+//! pthread_mutex_unlock, and the handlers of forks. Out: the C library's answers; a fork waits until no thread has a lock.
+//!
+//! mimalloc takes a lock that all threads share at the start and at the end of each. A child that is forked meanwhile would
+//! wait for it for ever: the thread that would unlock it does not exist there. `preload-mimalloc` is therefore linked with
+//! `--wrap` for the two functions (see the package's `build.rs`).
+//!
+//! One word counts the threads that have a lock or wait for one, and the forks under way. While a fork is under way no
+//! thread takes its first lock. A thread that has one may take another: the fork waits for it. Nobody waits for ever: a
+//! signal handler may have stopped the thread that has the lock until the fork is done, and the C library takes locks of
+//! its own between this handler and the fork. After ten seconds the fork, or the lock, is as without this file.
+//!
+//! Without a fork it is two atomic changes for each lock. Nothing is allocated.
+
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::raw;
+
+/// C's `pthread_mutex_lock` and its kin.
+pub type Call = unsafe extern "C" fn(*mut c_void) -> c_int;
+
+/// One fork in the word, above the number of threads.
+const FORK: u32 = 1 << 24;
+const THREADS: u32 = FORK - 1;
+
+/// A wait: so often for this time in nanoseconds, 10 seconds together.
+const PATIENCE: u32 = 100;
+const ONE_WAIT: libc::c_long = 100_000_000;
+
+struct Gate(AtomicU32);
+
+static GATE: Gate = Gate(AtomicU32::new(0));
+
+impl Gate {
+    /// A thread takes its first lock: not while a fork is under way.
+    fn enter(&self) {
+        let mut patience = PATIENCE;
+        while let Err(word) = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
+            (word < FORK || patience == 0).then_some(word + 1)
+        }) {
+            patience -= u32::from(!self.wait(word));
+        }
+    }
+
+    /// A thread has given its last lock back. In a child that was forked by a signal handler while this thread had it, the
+    /// thread is not counted.
+    fn leave(&self) {
+        let one_less = |word: u32| (word & THREADS != 0).then(|| word - 1);
+        if self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_less).is_ok_and(|word| word >= FORK) {
+            self.wake();
+        }
+    }
+
+    /// A fork begins: no thread takes its first lock any more, and those that have one come to an end. A fork in a signal
+    /// handler that has interrupted a thread with a lock does not wait: that thread is this one.
+    fn close(&self, has_lock: bool) {
+        let mut word = self.0.fetch_add(FORK, Ordering::AcqRel) + FORK;
+        let mut patience = PATIENCE;
+        while word & THREADS != 0 && !has_lock && patience > 0 {
+            patience -= u32::from(!self.wait(word));
+            word = self.0.load(Ordering::Acquire);
+        }
+    }
+
+    /// The fork is done, in the parent.
+    fn open(&self) {
+        self.0.fetch_sub(FORK, Ordering::AcqRel);
+        self.wake();
+    }
+
+    /// The fork is done, in the child: there is one thread.
+    fn open_in_child(&self) {
+        self.0.store(0, Ordering::Release);
+    }
+
+    /// Waits until the word is another. False if the time for one wait has passed.
+    fn wait(&self, word: u32) -> bool {
+        let time = libc::timespec { tv_sec: 0, tv_nsec: ONE_WAIT };
+        let how = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize;
+        // SAFETY: the kernel reads the word and the time, which outlive the call.
+        let answer = unsafe {
+            raw::call(libc::SYS_futex, [self.0.as_ptr() as usize, how, word as usize, (&raw const time) as usize, 0, 0])
+        };
+        answer != -(libc::ETIMEDOUT as isize)
+    }
+
+    fn wake(&self) {
+        let how = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize;
+        // SAFETY: wakes threads that wait for this word.
+        unsafe { raw::call(libc::SYS_futex, [self.0.as_ptr() as usize, how, i32::MAX as usize, 0, 0, 0]) };
+    }
+}
+
+/// Makes forks wait. Runs in the constructor.
+pub fn wait_at_forks() {
+    extern "C" fn before() {
+        GATE.close(held() != 0);
+    }
+    extern "C" fn after() {
+        GATE.open();
+    }
+    extern "C" fn in_child() {
+        GATE.open_in_child();
+    }
+    // SAFETY: the handlers touch one atomic of a static, and allocate nothing. glibc has room for them without an allocation.
+    unsafe { libc::pthread_atfork(Some(before), Some(after), Some(in_child)) };
+}
+
+/// The allocator's `pthread_mutex_lock`; `real` is C's.
+///
+/// # Safety
+///
+/// As C's.
+pub unsafe fn lock(mutex: *mut c_void, real: Call) -> c_int {
+    // A signal handler may fork between any two lines. The number says that this thread has a lock as long as it may be
+    // counted.
+    let before = held();
+    set_held(before + 1);
+    if before == 0 {
+        GATE.enter();
+    }
+    // SAFETY: the caller's promise.
+    unsafe { real(mutex) }
+}
+
+/// The allocator's `pthread_mutex_unlock`; `real` is C's.
+///
+/// # Safety
+///
+/// As C's.
+pub unsafe fn unlock(mutex: *mut c_void, real: Call) -> c_int {
+    // SAFETY: the caller's promise.
+    let answer = unsafe { real(mutex) };
+    let before = held();
+    if before == 1 {
+        GATE.leave();
+    }
+    set_held(before.saturating_sub(1));
+    answer
+}
+
+// The number of locks that a thread has, in the thread's static block of memory. `thread_local!` of a shared object calls
+// `__tls_get_addr`, which may allocate, and this runs inside the allocator.
+core::arch::global_asm!(
+    ".pushsection .tbss.allocanary_preload_held,\"awT\",@nobits",
+    ".globl allocanary_preload_held",
+    ".hidden allocanary_preload_held",
+    ".type allocanary_preload_held, %object",
+    ".p2align 3",
+    "allocanary_preload_held:",
+    ".zero 8",
+    ".size allocanary_preload_held, 8",
+    ".popsection",
+);
+
+/// The place of the number.
+#[inline(always)]
+fn place() -> *mut usize {
+    let place: *mut usize;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: computes the address of this thread's copy of the variable above.
+    unsafe {
+        core::arch::asm!(
+            "mov {at}, qword ptr fs:[0]",
+            "add {at}, qword ptr [rip + allocanary_preload_held@GOTTPOFF]",
+            at = out(reg) place, options(nostack, pure, readonly),
+        );
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: as above.
+    unsafe {
+        core::arch::asm!(
+            "mrs {base}, tpidr_el0",
+            "adrp {at}, :gottprel:allocanary_preload_held",
+            "ldr {at}, [{at}, :gottprel_lo12:allocanary_preload_held]",
+            "add {at}, {at}, {base}",
+            base = out(reg) _, at = out(reg) place, options(nostack, pure, readonly),
+        );
+    }
+    place
+}
+
+/// How many locks the calling thread has.
+#[inline(always)]
+fn held() -> usize {
+    // SAFETY: this thread's own word, aligned. A signal handler on this thread may read it.
+    unsafe { place().read_volatile() }
+}
+
+#[inline(always)]
+fn set_held(number: usize) {
+    // SAFETY: as above.
+    unsafe { place().write_volatile(number) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+
+    fn word(gate: &Gate) -> [u32; 2] {
+        let word = gate.0.load(Ordering::Acquire);
+        [word / FORK, word & THREADS]
+    }
+
+    #[test]
+    fn a_fork_waits_for_the_threads_that_have_a_lock() {
+        let (gate, closed) = (Gate(AtomicU32::new(0)), AtomicBool::new(false));
+        gate.enter();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                gate.close(false);
+                assert_eq!(word(&gate), [1, 0]);
+                closed.store(true, Ordering::Release);
+            });
+            while word(&gate) != [1, 1] {
+                std::thread::yield_now();
+            }
+            assert!(!closed.load(Ordering::Acquire), "it waits for this thread");
+            gate.leave();
+        });
+        assert!(closed.load(Ordering::Acquire));
+    }
+
+    #[test]
+    fn no_thread_takes_its_first_lock_while_a_fork_is_under_way() {
+        let (gate, entered) = (Gate(AtomicU32::new(0)), AtomicBool::new(false));
+        gate.close(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                gate.enter();
+                entered.store(true, Ordering::Release);
+            });
+            std::thread::sleep(std::time::Duration::from_millis(20)); // it has time to enter, were it allowed to
+            assert!(!entered.load(Ordering::Acquire) && word(&gate) == [1, 0]);
+            gate.open();
+        });
+        assert_eq!((entered.load(Ordering::Acquire), word(&gate)), (true, [0, 1]));
+    }
+
+    #[test]
+    fn a_fork_in_a_handler_that_interrupted_a_lock_waits_for_nobody_and_the_child_counts_anew() {
+        let gate = Gate(AtomicU32::new(0));
+        gate.enter();
+        gate.close(true);
+        assert_eq!(word(&gate), [1, 1]);
+        let child = Gate(AtomicU32::new(gate.0.load(Ordering::Acquire)));
+        gate.open();
+        gate.leave();
+        child.open_in_child();
+        child.leave();
+        assert_eq!([word(&gate), word(&child)], [[0, 0], [0, 0]]);
+        child.enter();
+        assert_eq!(word(&child), [0, 1]);
+    }
+
+    #[test]
+    fn two_forks_at_once_open_the_gate_together() {
+        let gate = Gate(AtomicU32::new(0));
+        gate.close(false);
+        gate.close(false);
+        gate.open();
+        assert_eq!(word(&gate), [1, 0]);
+        gate.open();
+        gate.enter();
+        assert_eq!(word(&gate), [0, 1]);
+    }
+
+    #[test]
+    fn the_locks_of_a_thread_are_counted_once() {
+        unsafe extern "C" fn real(_mutex: *mut c_void) -> c_int {
+            7
+        }
+        let null = std::ptr::null_mut();
+        // SAFETY: the function above takes anything.
+        unsafe {
+            assert_eq!([lock(null, real), lock(null, real)], [7, 7]);
+            assert_eq!((held(), word(&GATE)), (2, [0, 1]));
+            assert_eq!(std::thread::spawn(held).join().unwrap(), 0, "each thread has its own number");
+            assert_eq!([unlock(null, real), unlock(null, real), unlock(null, real)], [7; 3]);
+        }
+        assert_eq!((held(), word(&GATE)), (0, [0, 0]), "one too many changes nothing");
+    }
+}

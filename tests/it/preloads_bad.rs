@@ -1,0 +1,30 @@
+//! The preloads at bad moments: forks while the allocator is locked.
+
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use tempfile::tempdir;
+
+use super::preloads::{clean, compiled, ran, text};
+
+/// Compiles one of `preloads_c` whose functions libraries find before the C library's.
+fn compiled_first(folder: &Path, name: &str) -> Option<PathBuf> {
+    compiled(folder, name, &["-rdynamic"])
+}
+
+/// The number of locks that a program has had its turn with.
+fn locks(output: &Output) -> u32 {
+    let said = text(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    said.trim().strip_suffix(" locks").and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{said}"))
+}
+
+#[test]
+fn a_forked_child_gets_no_lock_that_a_thread_has() {
+    let folder = tempdir().unwrap();
+    let Some(program) = compiled_first(folder.path(), "fork_locked.c") else { return };
+    for allocator in ["jemalloc", "mimalloc"] {
+        let found = locks(&ran(&mut clean(&[program.to_str().unwrap()], folder.path(), Some(allocator))));
+        assert!(found >= 2, "{allocator}: {found} locks: the start of a thread takes more");
+    }
+}
