@@ -48,12 +48,12 @@ static void *stops(void *which) {
     return NULL;
 }
 
-// Runs after the allocator's own work at the end of a thread, or before: then the thread has not stopped yet.
+// Whether the child that is forked at this unlock ends: of the thread's first allocation, or of its end if it is below
+// zero. -1 if the thread has fewer unlocks.
 static int child_ends(int which) {
     pthread_t thread;
     held = forked = 0;
     pthread_create(&thread, NULL, stops, (void *)(long)which);
-    // The thread stops, or comes to its end without so many unlocks.
     struct timespec t = {0, 1000000};
     int ended = 0;
     while (!held && !ended) {
