@@ -130,7 +130,8 @@ Examples:
 
 Settings:
   those of install! (`allocanary list settings`); per_cpu(N) is N for each CPU of the container
-  tuned        the allocator's set for a small service; a setting beside it replaces the set's
+  tuned        the allocator's set for a small service; a setting beside it replaces the set's.
+               It starts no thread: jemalloc's background_thread, part of install!'s set, is not in it
   idle=100ms   a thread that has waited that long gives back the memory that it keeps";
 
 /// Of `tune`.

@@ -1,11 +1,13 @@
-//! The preloads at bad moments: forks while the allocator is locked.
+//! The preloads at bad moments: forks while the allocator is locked, programs that must have one
+//! thread.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use tempfile::tempdir;
 
-use super::preloads::{clean, compiled, ran, text};
+use super::preloads::{ALLOCATORS, clean, compiled, is_here, ran, text};
+use allocanary_testing::skipped::skipped;
 
 /// Compiles one of `preloads_c` whose functions libraries find before the C library's.
 fn compiled_first(folder: &Path, name: &str) -> Option<PathBuf> {
@@ -26,5 +28,22 @@ fn a_forked_child_gets_no_lock_that_a_thread_has() {
     for allocator in ["jemalloc", "mimalloc"] {
         let found = locks(&ran(&mut clean(&[program.to_str().unwrap()], folder.path(), Some(allocator))));
         assert!(found >= 2, "{allocator}: {found} locks: the start of a thread takes more");
+    }
+}
+
+#[test]
+fn a_program_that_must_have_one_thread_has_one_with_the_tuned_set() {
+    let folder = tempdir().unwrap();
+    if !is_here("unshare") {
+        return;
+    }
+    let words = ["unshare", "-U", "true"];
+    let without = ran(&mut clean(&words, folder.path(), None));
+    if !without.status.success() {
+        return skipped(format_args!("user namespaces are not allowed here: {}", text(&without.stderr)));
+    }
+    for allocator in ALLOCATORS {
+        let with = ran(clean(&words, folder.path(), Some(allocator)).env("ALLOCANARY_PRELOAD", "tuned"));
+        assert!(with == without, "{allocator}: {with:?}");
     }
 }

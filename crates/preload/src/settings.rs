@@ -95,8 +95,16 @@ pub const SYSTEM: Table =
     Table { settings: allocanary_allocators::SYSTEM_SETTABLE, tuned: allocanary_allocators::SYSTEM_TUNED };
 /// jemalloc.
 #[cfg(feature = "jemalloc")]
-pub const JEMALLOC: Table =
-    Table { settings: allocanary_allocators::JEMALLOC_SETTINGS, tuned: allocanary_allocators::JEMALLOC_TUNED };
+pub const JEMALLOC: Table = Table { settings: allocanary_allocators::JEMALLOC_SETTINGS, tuned: JEMALLOC_TUNED };
+
+/// That of `install!` without `background_thread`: jemalloc would start a thread before the program's first line, and the
+/// kernel refuses a program with two threads what it allows one with one (`unshare -U`, `nsenter`).
+#[cfg(feature = "jemalloc")]
+const JEMALLOC_TUNED: &[(&str, Value)] = match allocanary_allocators::JEMALLOC_TUNED.split_last() {
+    Some((_background_thread, others)) => others,
+    None => &[],
+};
+
 /// mimalloc.
 #[cfg(feature = "mimalloc")]
 pub const MIMALLOC: Table =
@@ -206,6 +214,14 @@ mod tests {
         let settings = of("arena_max=3,tuned").unwrap();
         assert_eq!(settings.allocator, [("arena_max", Value::Text("3")), ("trim_threshold", Value::Text("131072"))]);
         assert_eq!(of("tuned").unwrap().allocator, SYSTEM.tuned);
+    }
+
+    #[cfg(feature = "jemalloc")]
+    #[test]
+    fn the_set_of_a_preload_starts_no_thread() {
+        let all = allocanary_allocators::JEMALLOC_TUNED.iter().copied();
+        let others: Vec<_> = all.filter(|(name, _)| *name != "background_thread").collect();
+        assert_eq!(JEMALLOC.tuned, others);
     }
 
     #[test]

@@ -106,7 +106,7 @@ pub const TUNED: &[(&str, Value)] = &[
     ("narenas", Value::PerCpu(1)),
     ("tcache_max", Value::Text("4096")),
     ("dirty_decay_ms", Value::Text("1000")),
-    // Without it an idle process keeps its dirty pages: decay happens in allocations.
+    // Without it an idle process keeps its dirty pages: decay happens in allocations. The last: preloads leave it out.
     ("background_thread", Value::Text("true")),
 ];
 
