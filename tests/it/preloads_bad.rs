@@ -1,12 +1,13 @@
-//! The preloads at bad moments: forks while the allocator is locked, programs that must have one
-//! thread.
+//! The preloads at bad moments: forks while the allocator is locked, calls that fail, programs that must
+//! have one thread.
 
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Command, Output};
 
 use tempfile::tempdir;
 
-use super::preloads::{ALLOCATORS, clean, compiled, is_here, ran, text};
+use super::preloads::{ALLOCATORS, clean, compiled, is_here, preload, ran, text};
 use allocanary_testing::skipped::skipped;
 
 /// Compiles one of `preloads_c` whose functions libraries find before the C library's.
@@ -46,4 +47,24 @@ fn a_program_that_must_have_one_thread_has_one_with_the_tuned_set() {
         let with = ran(clean(&words, folder.path(), Some(allocator)).env("ALLOCANARY_PRELOAD", "tuned"));
         assert!(with == without, "{allocator}: {with:?}");
     }
+}
+
+#[test]
+fn the_recorder_answers_as_the_allocator_behind_it() {
+    let folder = tempdir().unwrap();
+    let Some(family) = compiled(folder.path(), "family.c", &[]) else { return };
+    let recorder = env!("CARGO_BIN_EXE_preload-record");
+    for allocator in ALLOCATORS.map(Some).into_iter().chain([None]) {
+        let behind = allocator.map_or(String::new(), |allocator| format!(":{}", preload(allocator).display()));
+        let mut command: Command = clean(&[family.to_str().unwrap()], folder.path(), None);
+        command.env("LD_PRELOAD", format!("{recorder}{behind}")).env("ALLOCANARY_RECORD", folder.path());
+        let output = ran(&mut command);
+        assert_eq!(
+            (output.status.code(), text(&output.stdout).as_str()),
+            (Some(0), "every function answered\n"),
+            "{allocator:?}"
+        );
+    }
+    let traces = fs::read_dir(folder.path()).unwrap().filter_map(|entry| entry.unwrap().file_name().into_string().ok());
+    assert_eq!(traces.filter(|name| name.ends_with(".trace")).count(), 4);
 }

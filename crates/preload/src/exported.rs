@@ -44,7 +44,20 @@ macro_rules! preload {
                 }
                 mi_malloc_usable_size
             },
-            $crate::locks::wait_at_forks
+            {
+                fn begin() {
+                    unsafe extern "C" {
+                        fn mi_register_error(
+                            failed: unsafe extern "C" fn(::core::ffi::c_int, *mut ::core::ffi::c_void),
+                            argument: *mut ::core::ffi::c_void,
+                        );
+                    }
+                    // SAFETY: stores the function, which may be called at any time.
+                    unsafe { mi_register_error($crate::family::mimalloc_failed, ::core::ptr::null_mut()) };
+                    $crate::locks::wait_at_forks();
+                }
+                begin
+            }
         );
         $crate::__second_names!("mi_malloc", "mi_calloc", "mi_realloc", "mi_free", "mi_memalign");
     };
@@ -245,7 +258,7 @@ macro_rules! __preload {
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
                 // SAFETY: as above.
-                unsafe { own::calloc(count, size) }
+                unsafe { $crate::family::calloc(own::calloc, count, size) }
             }
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void {

@@ -18,7 +18,10 @@ pub type Memalign = unsafe extern "C" fn(usize, usize) -> *mut c_void;
 pub unsafe fn memalign(memalign: Memalign, alignment: usize, size: usize) -> *mut c_void {
     match alignment.max(16).checked_next_power_of_two().filter(|_| size <= isize::MAX as usize) {
         // SAFETY: the caller's promise.
-        Some(alignment) if alignment < isize::MAX as usize => unsafe { memalign(alignment, size) },
+        Some(alignment) if alignment < isize::MAX as usize => match unsafe { memalign(alignment, size) } {
+            block if block.is_null() => no_memory(),
+            block => block,
+        },
         _ => no_memory(),
     }
 }
@@ -34,15 +37,15 @@ pub unsafe fn posix_memalign(with: Memalign, place: *mut *mut c_void, alignment:
         return libc::EINVAL;
     }
     let before = raw::errno();
-    // SAFETY: the caller's promises.
-    unsafe {
-        let block = memalign(with, alignment, size);
-        if block.is_null() {
-            raw::set_errno(before);
-            return libc::ENOMEM;
-        }
-        place.write(block);
+    // SAFETY: the caller's promise.
+    let block = unsafe { memalign(with, alignment, size) };
+    // An allocator's own system calls may fail where the allocation does not.
+    raw::set_errno(before);
+    if block.is_null() {
+        return libc::ENOMEM;
     }
+    // SAFETY: the caller's promise.
+    unsafe { place.write(block) };
     0
 }
 
@@ -81,6 +84,31 @@ pub unsafe fn reallocarray(
     }
 }
 
+/// C's `calloc`: mimalloc's says nothing of a product that is too large.
+///
+/// # Safety
+///
+/// None but C's: `calloc` is the allocator's own.
+#[inline]
+pub unsafe fn calloc(
+    calloc: unsafe extern "C" fn(usize, usize) -> *mut c_void,
+    count: usize,
+    size: usize,
+) -> *mut c_void {
+    match count.checked_mul(size) {
+        // SAFETY: the caller's promise.
+        Some(_) => unsafe { calloc(count, size) },
+        None => no_memory(),
+    }
+}
+
+/// What mimalloc calls at an error: for want of memory, or for a size that is too large, it returns null and leaves `errno`.
+pub extern "C" fn mimalloc_failed(error: c_int, _argument: *mut c_void) {
+    if error == libc::ENOMEM || error == libc::EOVERFLOW {
+        raw::set_errno(libc::ENOMEM);
+    }
+}
+
 #[cold]
 fn no_memory() -> *mut c_void {
     raw::set_errno(libc::ENOMEM);
@@ -114,6 +142,33 @@ pub unsafe extern "C" fn glibc_usable_size(block: *mut c_void) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_fails_without_a_word_gets_enomem_and_what_does_not_keeps_errno() {
+        unsafe extern "C" fn none(_: usize, _: usize) -> *mut c_void {
+            null_mut()
+        }
+        unsafe extern "C" fn noisy(_: usize, _: usize) -> *mut c_void {
+            raw::set_errno(libc::EINVAL);
+            std::ptr::without_provenance_mut(4096)
+        }
+        let mut place = null_mut();
+        // SAFETY: the functions above take any numbers.
+        unsafe {
+            for call in [|| memalign(none, 64, 8), || valloc(none, 8, true), || calloc(noisy, usize::MAX, 2)] {
+                raw::set_errno(0);
+                assert!(call().is_null() && raw::errno() == libc::ENOMEM);
+            }
+            raw::set_errno(7);
+            assert_eq!((posix_memalign(noisy, &mut place, 64, 8), raw::errno()), (0, 7));
+            assert_eq!((posix_memalign(none, &mut place, 64, 8), raw::errno()), (libc::ENOMEM, 7));
+        }
+        for (error, errno) in [(libc::ENOMEM, libc::ENOMEM), (libc::EOVERFLOW, libc::ENOMEM), (libc::EFAULT, 7)] {
+            raw::set_errno(7);
+            mimalloc_failed(error, null_mut());
+            assert_eq!(raw::errno(), errno);
+        }
+    }
 
     #[test]
     fn alignments_and_sizes_are_checked_as_glibc_does() {

@@ -1,4 +1,5 @@
 // Calls every function of the malloc family and frees each block by another one's hand. Ends with 0 if all is well.
+// `errno` is ENOMEM after each that failed. After posix_memalign, whose answer is the error, it is as it was.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <malloc.h>
@@ -14,6 +15,7 @@ __attribute__((weak)) void free_sized(void *, size_t);
 __attribute__((weak)) void free_aligned_sized(void *, size_t, size_t);
 
 #define CHECK(what) do { if (!(what)) { printf("%s:%d: %s\n", __FILE__, __LINE__, #what); exit(1); } } while (0)
+#define FAILS(call) do { errno = 0; CHECK((call) == NULL); CHECK(#call && errno == ENOMEM); } while (0)
 
 static volatile size_t huge = SIZE_MAX;
 
@@ -37,7 +39,9 @@ int main(void) {
         CHECK((uintptr_t)blocks[n - 1] % 256 == 0);
         blocks[n++] = filled(aligned_alloc(4096, size), size);
         CHECK((uintptr_t)blocks[n - 1] % 4096 == 0);
+        errno = 7;
         CHECK(posix_memalign(&blocks[n], 1 << 16, size) == 0 && (uintptr_t)blocks[n] % (1 << 16) == 0);
+        CHECK(errno == 7);
         filled(blocks[n++], size);
         blocks[n++] = filled(valloc(size), size);
         CHECK((uintptr_t)blocks[n - 1] % page == 0);
@@ -70,6 +74,38 @@ int main(void) {
     CHECK(posix_memalign(&place, 64, huge / 4) == ENOMEM && errno == 0);
     CHECK(reallocarray(NULL, huge, 2) == NULL && errno == ENOMEM);
     CHECK(calloc(huge, 2) == NULL && malloc(huge) == NULL && pvalloc(huge) == NULL && valloc(huge) == NULL);
+    // More than a number of bytes can be, more than an allocator takes, and more than there are addresses.
+    void *block = filled(malloc(10), 10);
+    size_t sizes[] = {huge, huge / 2 + 1, huge / 2 - 4096, huge / 4};
+    for (int i = 0; i < 4; i++) {
+        size_t size = sizes[i];
+        FAILS(malloc(size));
+        FAILS(calloc(1, size));
+        FAILS(calloc(size, 1));
+        FAILS(calloc(size, 16));
+        FAILS(realloc(NULL, size));
+        FAILS(realloc(block, size));
+        FAILS(reallocarray(NULL, size, 1));
+        FAILS(reallocarray(block, 3, size));
+        FAILS(valloc(size));
+        FAILS(pvalloc(size));
+        for (size_t alignment = 8; alignment <= 1 << 26; alignment *= 4) {
+            FAILS(memalign(alignment, size));
+            FAILS(aligned_alloc(alignment, size));
+            errno = 7;
+            CHECK(posix_memalign(&place, alignment, size) == ENOMEM && place == (void *)7);
+            CHECK(errno == 7);
+        }
+    }
+    free(block);
+    for (size_t size = 1; size <= 1 << 28; size *= 8) {
+        for (size_t alignment = 8; alignment <= 1 << 26; alignment *= 4) {
+            errno = 7;
+            CHECK(posix_memalign(&place, alignment, size) == 0 && (uintptr_t)place % alignment == 0);
+            CHECK(errno == 7);
+            free(place);
+        }
+    }
     puts("every function answered");
     return 0;
 }
