@@ -1,10 +1,11 @@
-//! The preloads at bad moments: forks while the allocator is locked, calls that fail, programs that must
-//! have one thread.
+//! The preloads at bad moments: forks and exits while the allocator is locked, calls that fail, programs that must have
+//! one thread.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use serde_json::Value;
 use tempfile::tempdir;
 
 use super::preloads::{ALLOCATORS, clean, compiled, is_here, preload, ran, text};
@@ -29,6 +30,25 @@ fn a_forked_child_gets_no_lock_that_a_thread_has() {
     for allocator in ["jemalloc", "mimalloc"] {
         let found = locks(&ran(&mut clean(&[program.to_str().unwrap()], folder.path(), Some(allocator))));
         assert!(found >= 2, "{allocator}: {found} locks: the start of a thread takes more");
+    }
+}
+
+#[test]
+fn a_signal_handler_that_calls_exit_ends_the_program() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("proof.jsonl");
+    let Some(program) = compiled_first(folder.path(), "exit_locked.c") else { return };
+    for (allocator, settings) in [("jemalloc", ""), ("jemalloc", "dirty_decay_ms=0"), ("mimalloc", "")] {
+        let _ = fs::remove_file(&path);
+        let mut command = clean(&[program.to_str().unwrap()], folder.path(), Some(allocator));
+        let found = locks(&ran(command.env("ALLOCANARY_PROOF", &path).env("ALLOCANARY_PRELOAD", settings)));
+        assert!(found >= 2, "{allocator}: {found} locks");
+        let lines = fs::read_to_string(&path).unwrap();
+        let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let (counted, bare): (Vec<Value>, Vec<Value>) =
+            lines.filter(|line| line["at"] == "exit").partition(|line| line["resident"].is_u64());
+        // A child for each lock, one that no signal came to, and the parent.
+        assert_eq!((bare.len(), counted.len()), (found as usize, 2), "{allocator} {settings}: {counted:?}");
     }
 }
 

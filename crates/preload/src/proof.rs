@@ -7,12 +7,11 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use allocanary_allocators::Allocator;
-use allocanary_allocators::allocator::Counters;
 
 use crate::line::JsonLine;
-use crate::raw;
 use crate::settings::Problem;
 use crate::this::This;
+use crate::{raw, waits};
 
 /// The variable with the path of the file.
 pub const VARIABLE: &CStr = c"ALLOCANARY_PROOF";
@@ -89,6 +88,7 @@ pub(crate) fn at_load(this: &This, path: &[u8], problem: Option<Problem>) {
     }
     line.add("}\n");
     append(&proof.path, line);
+    waits::learn();
     PROVEN.store(pid, Ordering::Release);
     // SAFETY: registers a function for children; glibc has room for it without an allocation.
     unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
@@ -99,7 +99,8 @@ unsafe extern "C" fn in_child() {
     PROVEN.store(raw::pid(), Ordering::Release);
 }
 
-/// Writes the last line, once. With `counters` the allocator is asked, which takes its locks.
+/// Writes the last line, once. With `counters` the allocator is asked, unless a signal handler may have called `exit`: the
+/// allocator takes locks for its counters, and the handler may have interrupted a thread that has them.
 #[inline]
 pub fn at_exit(counters: bool) {
     let proven = PROVEN.load(Ordering::Acquire);
@@ -116,7 +117,8 @@ fn prove_end(proven: i32, counters: bool) {
     }
     // SAFETY: the one that changed `PROVEN` has it.
     let proof = unsafe { &mut *PROOF.0.get() };
-    let found = proof.allocator.filter(|_| counters).map_or_else(Counters::default, Allocator::counters);
+    let asked = proof.allocator.filter(|_| counters);
+    let found = asked.and_then(|allocator| waits::outside_handlers(|| allocator.counters())).unwrap_or_default();
     let line = &mut proof.line;
     line.clear();
     let _ = write!(line, "{{\"at\":\"exit\",\"pid\":{proven}");

@@ -108,6 +108,20 @@ fn give_back(every: Duration, blocked: Mask) {
     raw::set_errno(errno);
 }
 
+/// Learns what [`outside_handlers`] looks for. Runs in the constructor.
+pub(crate) fn learn() {
+    handlers::learn();
+}
+
+/// Does what takes the allocator's locks, with all signals blocked; `None` if the calling thread may be in a signal
+/// handler: the code that it has interrupted may hold those locks.
+pub(crate) fn outside_handlers<R>(work: impl FnOnce() -> R) -> Option<R> {
+    let before = Mask::block();
+    let answer = (!handlers::may_be_in_one(before)).then(work);
+    before.restore();
+    answer
+}
+
 /// Makes the table of the next library's functions.
 macro_rules! reals {
     ($($name:ident: $text:literal $type:ty,)*) => {
