@@ -53,6 +53,18 @@ fn a_signal_handler_that_calls_exit_ends_the_program() {
 }
 
 #[test]
+fn a_program_that_has_handlers_has_counters_at_its_exit() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("proof.jsonl");
+    let Some(program) = compiled(folder.path(), "exit_stale.c", &[]) else { return };
+    let mut command = clean(&[program.to_str().unwrap()], folder.path(), Some("jemalloc"));
+    assert!(ran(command.env("ALLOCANARY_PROOF", &path)).status.success());
+    let lines = fs::read_to_string(&path).unwrap();
+    let exit: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
+    assert!(exit["at"] == "exit" && exit["resident"].is_u64(), "{exit}");
+}
+
+#[test]
 fn a_program_that_must_have_one_thread_has_one_with_the_tuned_set() {
     let folder = tempdir().unwrap();
     if !is_here("unshare") {

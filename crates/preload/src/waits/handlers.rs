@@ -2,12 +2,14 @@
 //! In: the thread's stack. Out: yes, no, or perhaps.
 //!
 //! The kernel calls a handler with a return address in the C library, the restorer. Where that address stands on the
-//! stack above us, a handler may be running. An old word that was left there makes it a false yes, which only keeps
-//! memory. On a stack that is not certain to be the thread's own, nothing is read, and the answer is perhaps.
+//! stack above us, a handler may be running. A word that was left there is told from it by what the kernel puts around
+//! it (see [`frame`]); where that fails it is a false yes, which only keeps memory. On a stack that is not certain to be
+//! the thread's own, nothing is read, and the answer is perhaps.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::frame;
 use super::own_stack;
 use super::signals::{self, Mask};
 
@@ -45,7 +47,9 @@ pub(super) fn may_be_in_one(blocked: Mask) -> bool {
     (here.next_multiple_of(WORD)..end & !(WORD - 1)).step_by(WORD).any(|place| {
         // SAFETY: within this thread's own stack, in use, and aligned. Read as the machine does: the compiler does not know
         // what is there.
-        unsafe { std::ptr::with_exposed_provenance::<usize>(place).read_volatile() == restorer }
+        let is_one = unsafe { std::ptr::with_exposed_provenance::<usize>(place).read_volatile() == restorer };
+        // SAFETY: as above, up to the end of the stack.
+        is_one && unsafe { frame::may_be_at(place, end) }
     })
 }
 

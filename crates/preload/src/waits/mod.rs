@@ -13,6 +13,7 @@
 
 pub mod counters;
 pub mod fds;
+mod frame;
 mod handlers;
 pub mod locked;
 mod own_stack;
