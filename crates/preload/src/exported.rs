@@ -161,7 +161,7 @@ macro_rules! __second_names {
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn __libc_calloc(count: usize, size: usize) -> *mut c_void {
                 // SAFETY: as above.
-                unsafe { own::calloc(count, size) }
+                unsafe { $crate::family::calloc(own::calloc, count, size) }
             }
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn __libc_realloc(block: *mut c_void, size: usize) -> *mut c_void {
