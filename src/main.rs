@@ -13,6 +13,8 @@ use allocanary::tuning::{self, Pages};
 allocanary::install!();
 
 fn main() -> ExitCode {
+    // Under `ulimit -f` a file that may not grow is an error that names it.
+    allocanary_kernel::sys::survive_long_files();
     #[cfg(feature = "jemalloc")]
     own_environment::show();
     // The command runs next to the cells that it measures, so it soon returns freed pages, if the allocator has a setting for

@@ -25,6 +25,7 @@ mod print;
 mod private;
 mod record;
 mod record_ends;
+mod record_limits;
 mod record_services;
 mod record_verify;
 mod registry;

@@ -3,11 +3,13 @@
 mod children;
 mod kills;
 mod lock;
+mod long_files;
 mod signals;
 
 pub use children::{Watched, adopt_orphans, prepare, reap, signal};
 pub use kills::{memory_kills, memory_limit};
 pub use lock::try_lock;
+pub use long_files::{longest_file, survive_long_files, without_write_signals};
 pub use signals::{keep_signals, pass_signals_on};
 
 use std::ffi::CStr;
@@ -133,14 +135,7 @@ pub fn allocate_blocks(file: &File, bytes: u64) -> std::io::Result<()> {
     use std::os::fd::AsRawFd;
     let length = libc::off_t::try_from(bytes).map_err(|_| std::io::ErrorKind::FileTooLarge)?;
     // Above the longest file that this process may write (`ulimit -f`), the kernel ends the process by a signal.
-    let mut longest = MaybeUninit::<libc::rlimit>::uninit();
-    // SAFETY: getrlimit fills the structure where it says 0, and nothing else reads it.
-    let may_be = match unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, longest.as_mut_ptr()) } {
-        // SAFETY: it said 0.
-        0 => unsafe { longest.assume_init() }.rlim_cur,
-        _ => libc::RLIM_INFINITY,
-    };
-    if bytes > may_be {
+    if bytes > longest_file() {
         return Err(std::io::Error::from_raw_os_error(libc::EFBIG));
     }
     loop {

@@ -3,6 +3,8 @@
 
 use std::ffi::CStr;
 
+use allocanary_kernel::sys::{longest_file, without_write_signals};
+
 /// A system call. The answer is a value, or a negative `errno`.
 ///
 /// # Safety
@@ -64,8 +66,8 @@ pub fn pid() -> i32 {
     unsafe { call(libc::SYS_getpid, [0; 6]) as i32 }
 }
 
-/// Writes `bytes` at the end of the file at `path` by one call, and makes the file if there is none, for
-/// this user alone. Whether it worked.
+/// Writes `bytes` at the end of the file at `path` by one call, and makes the file if there is none, for this user alone.
+/// Whether it worked. A file that may not become that long (`ulimit -f`) stays as it is.
 pub fn append(path: &CStr, bytes: &[u8]) -> bool {
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_CLOEXEC;
     let here = libc::AT_FDCWD as usize;
@@ -73,7 +75,13 @@ pub fn append(path: &CStr, bytes: &[u8]) -> bool {
     unsafe {
         let file = call(libc::SYS_openat, [here, path.as_ptr() as usize, flags as usize, 0o600, 0, 0]);
         let Ok(file) = usize::try_from(file) else { return false };
-        let written = call(libc::SYS_write, [file, bytes.as_ptr() as usize, bytes.len(), 0, 0, 0]);
+        // A part of a line would be written, or the program killed. What has no length, such as a pipe, has no limit.
+        let length = call(libc::SYS_lseek, [file, 0, libc::SEEK_END as usize, 0, 0, 0]);
+        let fits = u64::try_from(length).is_ok_and(|length| length.saturating_add(bytes.len() as u64) <= longest_file());
+        let written = match fits || length < 0 {
+            true => write(file, bytes),
+            false => -libc::EFBIG as isize,
+        };
         call(libc::SYS_close, [file, 0, 0, 0, 0, 0]);
         written == bytes.len() as isize
     }
@@ -81,8 +89,13 @@ pub fn append(path: &CStr, bytes: &[u8]) -> bool {
 
 /// Writes to standard error.
 pub fn complain(bytes: &[u8]) {
+    write(2, bytes);
+}
+
+/// Writes to a descriptor. No signal of the kernel's ends the program, which did not ask for this.
+fn write(file: usize, bytes: &[u8]) -> isize {
     // SAFETY: the bytes are as many as we say.
-    unsafe { call(libc::SYS_write, [2, bytes.as_ptr() as usize, bytes.len(), 0, 0, 0]) };
+    without_write_signals(|| unsafe { call(libc::SYS_write, [file, bytes.as_ptr() as usize, bytes.len(), 0, 0, 0]) })
 }
 
 /// Ends the process without anything that the C library does at its end.

@@ -4,14 +4,24 @@ use std::ffi::CStr;
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::SeqCst;
 
+use allocanary_kernel::sys::{longest_file, without_write_signals};
+
 use super::ring::RING;
 use super::{Process, SAMPLE_NS, errno, populate};
 use crate::format::{HEADER, MAGIC, TICK_SHIFT, VERSION, WINDOW_VERSION, at};
 use crate::writer::clocks::{clock, ticks_and_nanos};
 use crate::writer::config::Config;
 
+/// The shortest file that is worth its begin, in bytes.
+const LEAST: u64 = 64 << 10;
+
 /// Creates and maps the file, and writes its header. The error is the system's number.
 pub(super) fn open_file(process: &Process, config: &Config) -> Result<(), i32> {
+    // As long as this process may make a file: the recording then stops there, as at the maximum size.
+    let most = config.limit.min(longest_file()) & !4095;
+    if most < LEAST {
+        return Err(libc::EFBIG);
+    }
     let mut program = [0; 512];
     // SAFETY: the kernel writes at most one byte less than the buffer has.
     let length = unsafe { libc::readlink(c"/proc/self/exe".as_ptr(), program.as_mut_ptr().cast(), program.len() - 1) };
@@ -43,7 +53,7 @@ pub(super) fn open_file(process: &Process, config: &Config) -> Result<(), i32> {
     if file < 0 {
         return Err(errno());
     }
-    let made = map_file(file, config.limit).and_then(|(base, limit)| {
+    let made = map_file(file, most).and_then(|(base, limit)| {
         // SAFETY: the header's page is mapped and ours, and no other thread knows it yet.
         let started = write_header(unsafe { &mut *base.cast() }, config, program, limit);
         take(process, config, base, limit, started)
@@ -58,10 +68,11 @@ pub(super) fn open_file(process: &Process, config: &Config) -> Result<(), i32> {
 /// and the length.
 fn map_file(file: i32, mut limit: u64) -> Result<(*mut u8, u64), i32> {
     let mut base = libc::MAP_FAILED;
-    while base == libc::MAP_FAILED && limit >= 64 << 10 {
+    while base == libc::MAP_FAILED && limit >= LEAST {
         // SAFETY: a new mapping of a file that we just made.
         base = unsafe {
-            if libc::ftruncate(file, limit as libc::off_t) == 0 {
+            // The limit that was read may be another by now.
+            if without_write_signals(|| libc::ftruncate(file, limit as libc::off_t)) == 0 {
                 libc::mmap(null_mut(), limit as usize, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, file, 0)
             } else {
                 libc::MAP_FAILED
@@ -168,6 +179,7 @@ pub(super) fn say_why(config: &Config, error: i32) {
         libc::ENOSPC | libc::EDQUOT | libc::EFAULT => b"there is no space",
         libc::EMFILE | libc::ENFILE => b"too many open files",
         libc::ENOMEM => b"there is no memory",
+        libc::EFBIG => b"a limit on the length of files that is below 64 KiB (ulimit -f)",
         _ => b"an error",
     });
     line.add(b" (errno ");
@@ -175,9 +187,10 @@ pub(super) fn say_why(config: &Config, error: i32) {
     line.add(b"). Nothing of process ");
     // SAFETY: no argument.
     line.add_number(unsafe { libc::getpid() } as u64);
-    line.add(b" is recorded. Make the folder, or name another\n");
+    line.add(b" is recorded. ");
+    line.add(if error == libc::EFBIG { b"Raise the limit\n" } else { b"Make the folder, or name another\n" });
     // SAFETY: the bytes are as many as we say.
-    unsafe { libc::write(2, line.bytes.as_ptr().cast(), line.length) };
+    without_write_signals(|| unsafe { libc::write(2, line.bytes.as_ptr().cast(), line.length) });
 }
 
 /// A text that is built on the stack.

@@ -1,0 +1,119 @@
+//! Limits on the length of files (RLIMIT_FSIZE, `ulimit -f`). In: nothing, or what is to be written. Out: the limit; the work
+//! without the signal by which the kernel ends a process that writes above it.
+
+use std::mem::MaybeUninit;
+
+/// The length above which this process may write no file, in bytes; `u64::MAX` without a limit.
+pub fn longest_file() -> u64 {
+    let mut longest = MaybeUninit::<libc::rlimit>::uninit();
+    // SAFETY: getrlimit fills the structure where it says 0, and nothing else reads it.
+    match unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, longest.as_mut_ptr()) } {
+        // SAFETY: it said 0.
+        0 => unsafe { longest.assume_init() }.rlim_cur,
+        _ => u64::MAX,
+    }
+}
+
+/// Does something that writes for another's program. Where the kernel would end it by a signal, because a file may not
+/// become that long (SIGXFSZ) or because nobody reads (SIGPIPE), there is only the error. A signal that the program had
+/// pending stays pending. The error number is that of the work.
+///
+/// Allocates nothing, and may be called in a handler of a signal.
+pub fn without_write_signals<R>(work: impl FnOnce() -> R) -> R {
+    const SIGNALS: [i32; 2] = [libc::SIGXFSZ, libc::SIGPIPE];
+    let set_of = |signals: &[i32]| {
+        let mut set = MaybeUninit::<libc::sigset_t>::zeroed();
+        // SAFETY: all-zero bytes are an empty set, which sigemptyset makes for every C library.
+        unsafe {
+            libc::sigemptyset(set.as_mut_ptr());
+            signals.iter().for_each(|signal| _ = libc::sigaddset(set.as_mut_ptr(), *signal));
+            set.assume_init()
+        }
+    };
+    let (mut before, mut pending) = (set_of(&[]), set_of(&[]));
+    // SAFETY: sets that are ours. Both calls fail only for arguments that these are not.
+    let is_blocked = unsafe {
+        libc::pthread_sigmask(libc::SIG_BLOCK, &set_of(&SIGNALS), &mut before) == 0
+            && libc::sigpending(&mut pending) == 0
+    };
+    let done = work();
+    if is_blocked {
+        // SAFETY: this thread's error number, sets and a time that are ours, of the length that the kernel knows. By the
+        // bare call: the C library's function is one at which a thread may be cancelled.
+        unsafe {
+            let errno = *libc::__errno_location();
+            for signal in SIGNALS {
+                if libc::sigismember(&pending, signal) == 0 {
+                    let (set, at_once) = (set_of(&[signal]), libc::timespec { tv_sec: 0, tv_nsec: 0 });
+                    libc::syscall(libc::SYS_rt_sigtimedwait, &raw const set, 0_usize, &raw const at_once, 8_usize);
+                }
+            }
+            libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+            *libc::__errno_location() = errno;
+        }
+    }
+    done
+}
+
+extern "C" fn nothing(_: i32) {}
+
+/// From now on a write above the limit is an error of this process, which names the file, and not its end. Programs that it
+/// starts have the disposition that it was started with: what is caught is not inherited by an exec, as what is ignored is.
+pub fn survive_long_files() {
+    // SAFETY: all-zero bytes are a valid sigaction, and the handler does nothing.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        if libc::sigaction(libc::SIGXFSZ, std::ptr::null(), &mut action) != 0 || action.sa_sigaction != libc::SIG_DFL {
+            return;
+        }
+        action.sa_sigaction = nothing as *const () as usize;
+        action.sa_flags = libc::SA_RESTART;
+        libc::sigaction(libc::SIGXFSZ, &action, std::ptr::null_mut());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    /// Whether a signal is pending for this thread.
+    fn is_pending(signal: i32) -> bool {
+        let mut pending = MaybeUninit::<libc::sigset_t>::zeroed();
+        // SAFETY: fills the set.
+        unsafe { libc::sigpending(pending.as_mut_ptr()) == 0 && libc::sigismember(pending.as_ptr(), signal) == 1 }
+    }
+
+    #[test]
+    fn a_signal_of_the_work_is_taken_back_and_one_of_before_is_not() {
+        let raise = || {
+            // SAFETY: sends a signal to this thread, in which it is blocked.
+            unsafe { libc::raise(libc::SIGXFSZ) }
+        };
+        without_write_signals(|| {
+            let inner = without_write_signals(|| {
+                raise();
+                is_pending(libc::SIGXFSZ)
+            });
+            assert!(inner && !is_pending(libc::SIGXFSZ), "its own is gone");
+            raise();
+            without_write_signals(raise);
+            assert!(is_pending(libc::SIGXFSZ), "another's stays");
+        });
+        assert!(longest_file() > 0);
+    }
+
+    #[test]
+    fn the_error_number_is_the_work_s() {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let error = without_write_signals(|| writer.write(b"x").unwrap_err());
+        assert_eq!(error.raw_os_error(), Some(libc::EPIPE));
+        without_write_signals(|| {
+            // SAFETY: this thread's error number.
+            unsafe { *libc::__errno_location() = 77 };
+        });
+        // SAFETY: as above.
+        assert_eq!(unsafe { *libc::__errno_location() }, 77);
+    }
+}
