@@ -187,6 +187,15 @@ mod functions {
         aligned_or_null(real::page(), size.checked_next_multiple_of(real::page()).unwrap_or(usize::MAX))
     }
 
+    extern "C" fn at_start() {
+        writer::watch_forks();
+    }
+
+    /// Runs before the program's `main`.
+    #[used]
+    #[unsafe(link_section = ".init_array")]
+    static AT_START: extern "C" fn() = at_start;
+
     extern "C" fn at_exit() {
         writer::exiting();
     }

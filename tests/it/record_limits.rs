@@ -1,10 +1,11 @@
-//! A recorded program is never hurt under a limit on the length of files (`ulimit -f`), nor with no reader of its standard error.
-//! The other preloads write their proof under the same limit.
+//! A recorded program is never hurt: under a limit on the length of files (`ulimit -f`), with no reader of its standard error,
+//! and where a signal's handler forks in the middle of the recorder. The other preloads write their proof under the same limit.
 
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use allocanary_testing::skipped::skipped;
 use allocanary_trace::format::State;
 use allocanary_trace::info::{Info, info};
 use allocanary_trace::reader::Trace;
@@ -159,6 +160,51 @@ fn the_command_itself_survives_the_limit() {
             let found = fs::read_to_string(found).unwrap();
             assert_eq!(bits(&found), wanted, "{before}{verb}: {found}");
             let _ = fs::remove_dir_all(folder.path().join("own"));
+        }
+    }
+}
+
+/// The child returns into the call that was interrupted, at each instruction of the recorder that a signal can interrupt.
+#[test]
+fn a_handler_that_forks_in_the_middle_of_the_recorder_hurts_neither_process() {
+    let folder = tempdir().unwrap();
+    let Some(program) = compiled(folder.path(), "interrupted") else { return };
+    for (threads, handler, window) in
+        [("alone", "quiet", "0"), ("threads", "allocates", "0"), ("threads", "quiet", "60000")]
+    {
+        let out = folder.path().join("traces");
+        let _ = fs::remove_dir_all(&out);
+        fs::create_dir(&out).unwrap();
+        let mut command = Command::new(&program);
+        command.args([threads, handler]).env_clear().env("LD_PRELOAD", RECORDER).env("ALLOCANARY_RECORD", &out);
+        command.env("ALLOCANARY_RECORD_WINDOW", window).env("ALLOCANARY_RECORD_MAX", (16 << 20).to_string());
+        let ran = ran(command.stdin(Stdio::null()));
+        if ran.out == "not this processor\n" {
+            return skipped("the processor has no trap flag");
+        }
+        assert_eq!(
+            (ran.code, ran.out.as_str()),
+            (Some(0), "all children ended well\n"),
+            "{threads} {handler} {window}"
+        );
+        assert!(said(&ran).is_empty(), "{}", ran.err);
+        let infos = infos(&out);
+        let (parents, children): (Vec<_>, Vec<_>) =
+            infos.iter().partition(|info| !infos.iter().any(|other| other.header.pid == info.header.parent));
+        let [parent] = parents[..] else { panic!("{} parents", parents.len()) };
+        assert_eq!(
+            (parent.merged.strays, parent.merged.lost_frees, parent.header.lost),
+            (0, 0, 0),
+            "{threads} {handler}"
+        );
+        assert!(parent.merged.damage.is_empty() && parent.allocations > 1000, "{:?}", parent.merged);
+        assert!(children.len() > 200, "{} children", children.len());
+        for child in children {
+            assert!(child.merged.damage.is_empty(), "{:?}", child.merged.damage);
+            assert_eq!(child.header.state, State::Exited);
+            // Two threads with 49 blocks, each of which grows once; what its parent had made it may free.
+            assert!(child.allocations >= 98 && child.resizes >= 98, "{child:?}");
+            assert!(child.merged.strays <= 20, "{:?}", child.merged);
         }
     }
 }

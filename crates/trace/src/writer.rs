@@ -12,6 +12,7 @@
 mod calls;
 mod clocks;
 mod config;
+mod forks;
 mod process;
 pub mod real;
 mod thread;
@@ -19,6 +20,7 @@ mod tls;
 
 pub use crate::coder::How;
 pub use calls::{allocated, allocated_by, exiting, freed, resized, resizing};
+pub use forks::watch_forks;
 
 #[cfg(test)]
 mod tests;

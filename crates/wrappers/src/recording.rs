@@ -34,9 +34,19 @@ use allocanary_trace::writer::How;
 /// An allocator that records its calls; see the [module](self).
 pub struct Recording<A> {
     inner: A,
-    /// The program's last call: the reference makes the linker keep the table entry.
-    _at_exit: &'static extern "C" fn(),
+    /// The program's first and last calls: the references make the linker keep the table entries.
+    _calls: [&'static extern "C" fn(); 2],
 }
+
+extern "C" fn at_start() {
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    writer::watch_forks();
+}
+
+/// Runs before the program's `main`.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_START: extern "C" fn() = at_start;
 
 extern "C" fn at_exit() {
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -51,7 +61,7 @@ static AT_EXIT: extern "C" fn() = at_exit;
 impl<A> Recording<A> {
     /// Wraps `allocator`.
     pub const fn new(allocator: A) -> Self {
-        Recording { inner: allocator, _at_exit: &AT_EXIT }
+        Recording { inner: allocator, _calls: [&AT_START, &AT_EXIT] }
     }
 
     /// The wrapped allocator.

@@ -7,7 +7,7 @@ use std::ptr::null_mut;
 
 use super::process;
 use super::real;
-use super::thread::{Claimed, QUIET, Thread, claim, claim_slowly};
+use super::thread::{Claimed, QUIET, Thread, claim, claim_slowly, undisturbed};
 use super::tls;
 use crate::coder::{Event, How};
 
@@ -225,6 +225,10 @@ pub fn resized(begun: bool, block: *mut u8, size: usize) {
 
 /// The process exits: writes a last reading of its memory, and marks the trace as complete.
 pub fn exiting() {
+    undisturbed(exit);
+}
+
+fn exit() {
     let Some(process) = process::ready() else { return };
     if let Some((this, at)) = claim() {
         process.sample_soon();

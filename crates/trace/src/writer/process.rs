@@ -95,6 +95,10 @@ pub(super) fn begin(read: fn(&mut Config) -> bool) -> Option<&'static Process> {
     if !config::is_asked() {
         return None;
     }
+    undisturbed(|| begin_file(read))
+}
+
+fn begin_file(read: fn(&mut Config) -> bool) -> Option<&'static Process> {
     let mut page = PROCESS.load(SeqCst);
     if page.is_null() {
         let new: *mut Process = map_wiped(size_of::<Process>().next_multiple_of(4096)).cast();
@@ -257,12 +261,18 @@ impl Process {
         }
     }
 
-    /// Reads RssAnon if it is time, in KiB, and brings the header's clock up to date.
+    /// Whether it is time to read RssAnon.
+    pub(super) fn is_due(&self, now: u64) -> bool {
+        now >= self.next_sample.load(Relaxed)
+    }
+
+    /// Reads RssAnon if it is time, in KiB, and brings the header's clock up to date. Calls the system: the caller sees to
+    /// it that the program is not disturbed.
     pub(super) fn sample(&self, now: u64) -> Option<u64> {
-        if now < self.next_sample.load(Relaxed) || self.sampling.swap(1, SeqCst) != 0 {
+        if !self.is_due(now) || self.sampling.swap(1, SeqCst) != 0 {
             return None;
         }
-        Some(undisturbed(|| self.read_resident()))
+        Some(self.read_resident())
     }
 
     fn read_resident(&self) -> u64 {

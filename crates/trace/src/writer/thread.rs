@@ -76,6 +76,17 @@ impl Thread {
         }
     }
 
+    /// The address and the length of the chunk, of which there may be none, if a call that a signal has interrupted has the
+    /// cursor.
+    pub(super) unsafe fn interrupted(this: *mut Thread) -> Option<(usize, usize)> {
+        // SAFETY: the caller's state, on its own thread.
+        unsafe {
+            let is_interrupted = (&raw const (*this).cursor).read_volatile().addr() >= BUSY;
+            let length = if (*this).chunk.is_null() { 0 } else { (*this).length };
+            is_interrupted.then(|| ((*this).chunk.addr(), length))
+        }
+    }
+
     /// Whether an event may begin at this place, which was claimed.
     pub(super) unsafe fn is_ready(this: *mut Thread, at: *mut u8) -> bool {
         // SAFETY: the caller's state, on its own thread.
@@ -95,7 +106,8 @@ impl Thread {
     pub(super) unsafe fn wrote(this: *mut Thread, cursor: *mut u8) {
         // SAFETY: as above.
         unsafe {
-            (*this).left -= 1;
+            // In the child of a fork the state was wiped meanwhile.
+            (*this).left = (*this).left.wrapping_sub(1);
             if (*this).left == 0 {
                 (*this).short = null_mut();
             }
@@ -167,8 +179,12 @@ impl Thread {
         unsafe {
             let passed = Thread::passed(this);
             let cursor = (*this).coder.put_other(at, Event::Stamp, passed);
-            let Some(process) = process::ready() else { return cursor };
-            match process.sample((*this).stamp) {
+            let now = (*this).stamp;
+            if !process::ready().is_some_and(|process| process.is_due(now)) {
+                return cursor;
+            }
+            // Asked again: a handler of a signal may have forked, and the child has a file of its own.
+            match undisturbed(|| process::ready()?.sample(now)) {
                 Some(kib) => (*this).coder.put_other(cursor, Event::Resident(kib), 0),
                 None => cursor,
             }
@@ -282,15 +298,26 @@ unsafe extern "C" {
     fn pthread_setcancelstate(state: libc::c_int, old: *mut libc::c_int) -> libc::c_int;
 }
 
-/// Does something that calls the system, of which the program must see nothing: its error number stays, and a thread that shall
-/// be cancelled is not cancelled in here, where it has the cursor.
+/// Signals that an instruction causes: the kernel ends a process in which they are blocked.
+const OF_INSTRUCTIONS: [libc::c_int; 6] =
+    [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
+
+/// Does something that calls the system, of which the program must see nothing: its error number stays, a thread that shall
+/// be cancelled is not cancelled in here, where it has the cursor, and signals wait, whose handlers may fork.
 pub(super) fn undisturbed<R>(work: impl FnOnce() -> R) -> R {
     const PTHREAD_CANCEL_DISABLE: libc::c_int = 1;
-    // SAFETY: the thread's own state and error number.
+    // SAFETY: the thread's own state and error number; sets of signals on the stack, which all-zero bytes are.
     unsafe {
         let (errno, mut state) = (*libc::__errno_location(), 0);
         pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &mut state);
+        let (mut blocked, mut before): (libc::sigset_t, libc::sigset_t) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigfillset(&mut blocked);
+        OF_INSTRUCTIONS.iter().for_each(|signal| _ = libc::sigdelset(&mut blocked, *signal));
+        let is_blocked = libc::pthread_sigmask(libc::SIG_BLOCK, &blocked, &mut before) == 0;
         let done = work();
+        if is_blocked {
+            libc::pthread_sigmask(libc::SIG_SETMASK, &before, null_mut());
+        }
         pthread_setcancelstate(state, &mut state);
         *libc::__errno_location() = errno;
         done
@@ -330,6 +357,11 @@ fn claim_or_lose(mut this: *mut Thread, mut at: *mut u8) -> Option<Claimed> {
             return None;
         }
         if at >= (*this).end {
+            if this != tls::get::<Thread>() {
+                // In the child of a fork, which has left this state: the call that was interrupted is not recorded.
+                Thread::release(this, at);
+                return None;
+            }
             let process = process::ready();
             let next = process.map_or(null_mut(), |process| Thread::refill(this, process));
             if next.is_null() {
@@ -391,6 +423,14 @@ unsafe extern "C" fn ended(value: *mut libc::c_void) {
             return;
         }
         tls::set(QUIET);
+        undisturbed(|| end(this));
+    }
+}
+
+/// Writes the end of a thread, and gives back its chunk and its state.
+unsafe fn end(this: *mut Thread) {
+    // SAFETY: the state of the caller's thread, which uses it no more.
+    unsafe {
         let Some(process) = process::ready() else { return };
         let cursor = (*this).cursor;
         if cursor.addr() >= BUSY {

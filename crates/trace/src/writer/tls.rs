@@ -1,71 +1,92 @@
-//! One word for each thread, in the thread's static block of memory. In: nothing. Out: the word, a pointer to the thread's
-//! state.
+//! Two words for each thread, in the thread's static block of memory. In: nothing. Out: a pointer to the thread's state, and
+//! a note about a fork.
 //!
 //! `thread_local!` of a shared object calls `__tls_get_addr`, which may allocate; this runs inside `malloc`. The model
 //! "initial-exec" is two instructions, and is allowed for a library that is loaded at the program's start.
 
-core::arch::global_asm!(
-    ".pushsection .tbss.allocanary_trace,\"awT\",@nobits",
-    ".globl allocanary_trace_thread",
-    ".hidden allocanary_trace_thread",
-    ".type allocanary_trace_thread, %object",
-    ".p2align 3",
-    "allocanary_trace_thread:",
-    ".zero 8",
-    ".size allocanary_trace_thread, 8",
-    ".popsection",
-);
+/// Declares a word: its symbol, and the functions that read and write the calling thread's copy.
+macro_rules! word {
+    ($symbol:literal, $(#[$of_get:meta])* $get:ident, $(#[$of_set:meta])* $set:ident) => {
+        core::arch::global_asm!(
+            concat!(".pushsection .tbss.", $symbol, ",\"awT\",@nobits"),
+            concat!(".globl ", $symbol),
+            concat!(".hidden ", $symbol),
+            concat!(".type ", $symbol, ", %object"),
+            ".p2align 3",
+            concat!($symbol, ":"),
+            ".zero 8",
+            concat!(".size ", $symbol, ", 8"),
+            ".popsection",
+        );
 
-/// The calling thread's word: 0 before its first call, 1 while it must not record, else its state.
-#[inline(always)]
-pub(super) fn get<T>() -> *mut T {
-    let thread: *mut T;
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: reads this thread's copy of the variable above.
-    unsafe {
-        core::arch::asm!(
-            "mov {at}, qword ptr [rip + allocanary_trace_thread@GOTTPOFF]",
-            "mov {at}, qword ptr fs:[{at}]",
-            at = out(reg) thread, options(nostack, preserves_flags, readonly),
-        );
-    }
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: as above.
-    unsafe {
-        core::arch::asm!(
-            "mrs {base}, tpidr_el0",
-            "adrp {at}, :gottprel:allocanary_trace_thread",
-            "ldr {at}, [{at}, :gottprel_lo12:allocanary_trace_thread]",
-            "ldr {at}, [{base}, {at}]",
-            base = out(reg) _, at = out(reg) thread, options(nostack, preserves_flags, readonly),
-        );
-    }
-    thread
+        $(#[$of_get])*
+        #[inline(always)]
+        pub(super) fn $get<T>() -> *mut T {
+            let word: *mut T;
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: reads this thread's copy of the variable above.
+            unsafe {
+                core::arch::asm!(
+                    concat!("mov {at}, qword ptr [rip + ", $symbol, "@GOTTPOFF]"),
+                    "mov {at}, qword ptr fs:[{at}]",
+                    at = out(reg) word, options(nostack, preserves_flags, readonly),
+                );
+            }
+            #[cfg(target_arch = "aarch64")]
+            // SAFETY: as above.
+            unsafe {
+                core::arch::asm!(
+                    "mrs {base}, tpidr_el0",
+                    concat!("adrp {at}, :gottprel:", $symbol),
+                    concat!("ldr {at}, [{at}, :gottprel_lo12:", $symbol, "]"),
+                    "ldr {at}, [{base}, {at}]",
+                    base = out(reg) _, at = out(reg) word, options(nostack, preserves_flags, readonly),
+                );
+            }
+            word
+        }
+
+        $(#[$of_set])*
+        #[inline(always)]
+        pub(super) fn $set<T>(word: *mut T) {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: writes this thread's copy of the variable above.
+            unsafe {
+                core::arch::asm!(
+                    concat!("mov {at}, qword ptr [rip + ", $symbol, "@GOTTPOFF]"),
+                    "mov qword ptr fs:[{at}], {word}",
+                    at = out(reg) _, word = in(reg) word, options(nostack, preserves_flags),
+                );
+            }
+            #[cfg(target_arch = "aarch64")]
+            // SAFETY: as above.
+            unsafe {
+                core::arch::asm!(
+                    "mrs {base}, tpidr_el0",
+                    concat!("adrp {at}, :gottprel:", $symbol),
+                    concat!("ldr {at}, [{at}, :gottprel_lo12:", $symbol, "]"),
+                    "str {word}, [{base}, {at}]",
+                    base = out(reg) _, at = out(reg) _, word = in(reg) word, options(nostack, preserves_flags),
+                );
+            }
+        }
+    };
 }
 
-/// Sets the calling thread's word.
-#[inline(always)]
-pub(super) fn set<T>(thread: *mut T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: writes this thread's copy of the variable above.
-    unsafe {
-        core::arch::asm!(
-            "mov {at}, qword ptr [rip + allocanary_trace_thread@GOTTPOFF]",
-            "mov qword ptr fs:[{at}], {thread}",
-            at = out(reg) _, thread = in(reg) thread, options(nostack, preserves_flags),
-        );
-    }
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: as above.
-    unsafe {
-        core::arch::asm!(
-            "mrs {base}, tpidr_el0",
-            "adrp {at}, :gottprel:allocanary_trace_thread",
-            "ldr {at}, [{at}, :gottprel_lo12:allocanary_trace_thread]",
-            "str {thread}, [{base}, {at}]",
-            base = out(reg) _, at = out(reg) _, thread = in(reg) thread, options(nostack, preserves_flags),
-        );
-    }
+word! {
+    "allocanary_trace_thread",
+    /// The calling thread's state: 0 before its first call, 1 while it must not record.
+    get,
+    /// Sets the calling thread's state.
+    set
+}
+
+word! {
+    "allocanary_trace_fork",
+    /// What the calling thread has noted for the child of its fork.
+    get_fork,
+    /// Notes something for the child of this thread's fork.
+    set_fork
 }
 
 /// The processor's clock, which all its cores share, in the format's ticks.

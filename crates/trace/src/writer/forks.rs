@@ -1,0 +1,71 @@
+//! A fork in the middle of the recorder, by a handler of a signal. In: the C library's calls around a fork. Out: a child that
+//! goes on with the call that was interrupted.
+//!
+//! The child has neither the trace's mapping nor the thread's state, which a fork wipes, and its call has a place in the one and
+//! a pointer to the other. So the chunk of that call becomes private memory, into which the call writes what nobody reads, the
+//! state stays its own, and the thread begins a new one. What calls the system goes on with no handler in between
+//! ([`undisturbed`](super::thread::undisturbed)): only the events themselves are interrupted.
+//!
+//! Not covered: a handler that forks by `_Fork` or by the bare system call, which tell nobody, and returns in the child.
+
+use std::ptr::null_mut;
+use std::sync::atomic::Ordering::SeqCst;
+
+use super::config;
+use super::process::KEY;
+use super::thread::{QUIET, Thread};
+use super::tls;
+
+/// Watches this process's forks, where a recording is asked for. Runs once, before `main`: the C library takes a lock, and has
+/// room for the first 48 without an allocation. Later ones that allocate are no calls of ours.
+pub fn watch_forks() {
+    if config::is_asked() {
+        // SAFETY: registers two functions, which are there for as long as the process.
+        unsafe { libc::pthread_atfork(Some(before), None, Some(in_child)) };
+    }
+}
+
+/// In the parent, on the thread that forks: notes the pages of an interrupted call's chunk. The note is their address, and in
+/// its lowest bits their number and 1; without such a call it is 0.
+unsafe extern "C" fn before() {
+    let this = tls::get::<Thread>();
+    // SAFETY: the thread's own state.
+    let interrupted = if this > QUIET { unsafe { Thread::interrupted(this) } } else { None };
+    let note = interrupted.map_or(0, |(start, length)| {
+        let page = page();
+        let (first, end) = (start & !(page - 1), (start + length).next_multiple_of(page));
+        first | ((end - first) / page + 1)
+    });
+    tls::set_fork(std::ptr::without_provenance_mut::<u8>(note));
+}
+
+/// In the child, on its only thread.
+unsafe extern "C" fn in_child() {
+    let note = tls::get_fork::<u8>().addr();
+    if note == 0 {
+        return;
+    }
+    tls::set_fork::<u8>(null_mut());
+    let (start, length) = (note & !(page() - 1), ((note & (page() - 1)) - 1) * page());
+    let place: *mut libc::c_void = std::ptr::with_exposed_provenance_mut(start);
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+    // SAFETY: a range that the fork has left without a mapping, and never one that is used. A kernel before 4.17 may choose
+    // another one, which goes again. The key is ours: its destructor must not get the old state.
+    unsafe {
+        if length > 0 {
+            let made = libc::mmap(place, length, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
+            if made != place && made != libc::MAP_FAILED {
+                libc::munmap(made, length);
+            }
+        }
+        tls::set::<Thread>(null_mut());
+        let key = KEY.load(SeqCst);
+        if key != 0 {
+            libc::pthread_setspecific(key - 1, null_mut());
+        }
+    }
+}
+
+fn page() -> usize {
+    allocanary_kernel::sys::page_bytes() as usize
+}
