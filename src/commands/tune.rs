@@ -2,6 +2,7 @@
 //! and prints the lines to paste. In: what to measure, an objective, limits, a budget. Out: rows, a recommendation,
 //! `tuned.toml`, a page.
 
+#[path = "../../crates/search/src/cells.rs"]
 mod cells;
 mod kind;
 mod program;

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::super::measure::{executor, watch_interrupts};
-use super::super::progress::{Progress, Stretch};
-use super::super::terminal;
+use crate::commands::measure::{executor, watch_interrupts};
+use crate::commands::progress::{Progress, Stretch};
+use crate::commands::terminal;
 use super::subject::Subject;
 use allocanary_cell::Cell;
 use allocanary_cell::description::Description;
