@@ -2,24 +2,25 @@
 //! and prints the lines to paste. In: what to measure, an objective, limits, a budget. Out: rows, a recommendation,
 //! `tuned.toml`, a page.
 
-#[path = "../../crates/search/src/cells.rs"]
-mod cells;
 mod kind;
 mod program;
+mod shown;
 mod subject;
 mod trace;
 mod workload;
 
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use super::measure::{executor, watch_interrupts};
 use super::{left, terminal};
 use crate::args::TuneFlags;
 use allocanary_cell::program::Program;
 use allocanary_kernel::private;
 use allocanary_kernel::units::show_duration;
 use allocanary_search::answer::{self, Job};
+use allocanary_search::cells::{self, Cells};
 use allocanary_search::goal::Guard;
 use allocanary_search::search::{FINALISTS, RACED};
 use allocanary_search::space::Space;
@@ -30,10 +31,8 @@ use allocanary_study::session::kept;
 use allocanary_study::summary::{About, Findings, LEAST_SAMPLES};
 use allocanary_study::{Studies, StudyFile, expected_time, plan, reports};
 
-use cells::Cells;
+use shown::Shown;
 use subject::Subject;
-
-pub use cells::is_stage;
 
 /// The files of an answer.
 const WRITTEN: [&str; 3] = ["report.html", "tune.txt", "tuned.toml"];
@@ -80,10 +79,18 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
     if flags.resume {
         kept::compare(&target, &group)?;
     }
-    let mut source = Cells::new(&subject, &target, store, Instant::now().checked_add(budget))?;
+    let executor = executor(&subject.roster, subject.started.as_ref().map(|started| &started.launcher));
+    let mut shown = Shown::new(&descriptions);
+    let (file, interrupted) = (subject.file.clone(), watch_interrupts());
+    let job = cells::Job { executor: &*executor, cells: descriptions.clone(), file, budget: Some(budget), interrupted };
+    let mut source = Cells::new(job, &target, store, &mut shown)?;
     kept::keep(&target, &group)?;
-    source.say(&format!("{} candidates in the first stage, budget {}", first.names.len(), show_duration(budget)));
-    first.left_out.iter().for_each(|reason| source.say(&format!("left out: {reason}")));
+    terminal::tell(format_args!(
+        "{} candidates in the first stage, budget {}",
+        first.names.len(),
+        show_duration(budget)
+    ));
+    first.left_out.iter().for_each(|reason| terminal::tell(format_args!("left out: {reason}")));
     let second = |survivors: &[String]| space.around(survivors).names;
     let wanted = Plan {
         goal: subject.goal.clone(),
@@ -101,7 +108,7 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
         return Err(gone(rows));
     }
     let found = match found {
-        Err(_) if source.interrupted => {
+        Err(Error::Interrupted) => {
             let resume = resume(&target.name().to_string());
             terminal::tell(format_args!("interrupted: every finished row is saved; {resume}"));
             return Ok(ExitCode::from(130));

@@ -5,34 +5,49 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
-use crate::commands::measure::{executor, watch_interrupts};
-use crate::commands::progress::{Progress, Stretch};
-use crate::commands::terminal;
-use super::subject::Subject;
+use crate::search::{FINAL, Measure, Rows, Searched};
 use allocanary_cell::Cell;
 use allocanary_cell::description::Description;
 use allocanary_cell::sample::Sample;
-use allocanary_search::Searched;
-use allocanary_search::search::{FINAL, Measure, Rows};
 use allocanary_study::error::{Error, Result};
 use allocanary_study::rows;
-use allocanary_study::run::program::Launcher;
-use allocanary_study::run::{Left, Roster, Store, Target};
-use allocanary_study::session::{Earlier, Ending, Session, other_file};
+use allocanary_study::run::{Left, Store, Target};
+use allocanary_study::session::{Earlier, Ending, Executor, Session, other_file};
 use allocanary_study::summary::{About, Conditions, Findings, Fold, Group, differing};
 use allocanary_study::{StudyFile, plan};
 
+/// What a search is made on.
+pub struct Job<'a> {
+    /// What runs a cell.
+    pub executor: &'a dyn Executor,
+    /// The available cells.
+    pub cells: Vec<Description>,
+    /// The job: workload or program, threads, cores, seed. The search replaces its candidates.
+    pub file: StudyFile,
+    /// The time for the whole search; `None` for as long as it takes.
+    pub budget: Option<Duration>,
+    /// Set by Ctrl-C.
+    pub interrupted: &'a AtomicBool,
+}
+
+/// What is told while cells run.
+pub trait Watch {
+    /// A stage begins, with so many candidates. These cells have no row yet.
+    fn stage(&mut self, stage: &str, candidates: usize, new: &[Cell]);
+    /// A row was written.
+    fn row(&mut self, sample: &Sample);
+    /// The stage has ended.
+    fn ends(&mut self);
+}
+
 /// A source of rows.
 pub struct Cells<'a> {
-    roster: &'a Roster,
-    /// What starts the user's program.
-    launcher: Option<&'a Launcher>,
-    descriptions: Vec<Description>,
-    /// The job: workload or program, threads, cores, seed.
-    file: StudyFile,
+    job: Job<'a>,
     store: Store,
+    watch: &'a mut dyn Watch,
     /// Every row so far, by its cell: those of an interrupted search too.
     known: BTreeMap<String, Sample>,
     /// The rows of an interrupted search, of which those that failed are measured again.
@@ -43,9 +58,8 @@ pub struct Cells<'a> {
     seen: Seen,
     /// The cells of the proof.
     proof: BTreeSet<String>,
-    ends: Option<Instant>,
-    /// Whether the user interrupted it.
-    pub interrupted: bool,
+    /// By the executor's clock.
+    ends: Option<Duration>,
 }
 
 /// How the names of stages begin in their rows.
@@ -69,19 +83,14 @@ pub fn fresh_seed(file: &StudyFile) -> u64 {
 
 impl<'a> Cells<'a> {
     /// Reads the rows that are there already.
-    pub fn new(subject: &'a Subject, target: &Target, store: Store, ends: Option<Instant>) -> Result<Cells<'a>> {
-        watch_interrupts();
-        let roster = &subject.roster;
-        let launcher = subject.started.as_ref().map(|started| &started.launcher);
-        let file = subject.file.clone();
-        let descriptions = roster.descriptions();
+    pub fn new(job: Job<'a>, target: &Target, store: Store, watch: &'a mut dyn Watch) -> Result<Cells<'a>> {
         let (mut known, mut failed, mut earlier) = (BTreeMap::new(), BTreeMap::new(), Earlier::default());
         let mut other = None;
         if let Some(path) = target.rows().filter(|path| path.exists()) {
             rows::read(&[path], |sample| {
                 let build = &sample.provenance.build;
                 let same = |cell: &Description| cell.build.package != build.package || cell.build.id == build.id;
-                if !descriptions.iter().all(same) {
+                if !job.cells.iter().all(same) {
                     other = Some(build.id.clone());
                 }
                 earlier.add(&sample, sample.cell.identity());
@@ -99,30 +108,13 @@ impl<'a> Cells<'a> {
             let text = format!("--resume: {name}: the rows there are of another build, {id}: name another --out");
             return Err(Error::Input(text));
         }
-        let builds = launcher.map(|launcher| launcher.builds(known.values().map(|sample: &Sample| &sample.cell)));
-        let builds = builds.unwrap_or_default();
+        let builds = job.executor.builds(&mut known.values().map(|sample: &Sample| &sample.cell));
         if let Some(problem) = known.values().find_map(|sample| other_file(sample, &builds)) {
             return Err(Error::Input(format!("--resume: {}: {problem}", target.name())));
         }
-        Ok(Cells {
-            roster,
-            launcher,
-            descriptions,
-            file,
-            store,
-            known,
-            earlier,
-            failed,
-            seen: Seen::default(),
-            proof: BTreeSet::new(),
-            ends,
-            interrupted: false,
-        })
-    }
-
-    /// Prints a line about the search.
-    pub fn say(&self, line: &str) {
-        terminal::tell(line);
+        let ends = job.budget.map(|budget| job.executor.now().saturating_add(budget));
+        let (seen, proof) = (Seen::default(), BTreeSet::new());
+        Ok(Cells { job, store, watch, known, earlier, failed, seen, proof, ends })
     }
 
     /// The rows of the proof as findings, the present candidate first.
@@ -140,16 +132,16 @@ impl<'a> Cells<'a> {
 
     /// The cells of a stage.
     fn planned(&self, stage: &str, candidates: &[String], repeats: u32) -> Result<Vec<Cell>> {
-        let seed = if stage == FINAL { fresh_seed(&self.file) } else { self.file.seed.unwrap_or(1) };
+        let seed = if stage == FINAL { fresh_seed(&self.job.file) } else { self.job.file.seed.unwrap_or(1) };
         let study = StudyFile {
             name: Some(stage_name(stage)),
             candidates: Some(candidates.to_vec()),
             repeats: Some(repeats),
             seed: Some(seed),
             budget: None,
-            ..self.file.clone()
+            ..self.job.file.clone()
         };
-        plan(&study.check()?, &self.descriptions)
+        plan(&study.check()?, &self.job.cells)
     }
 
     /// The rows, if their path no longer leads to them.
@@ -162,36 +154,31 @@ impl Measure for Cells<'_> {
     fn rows(&mut self, stage: &str, candidates: &[String], repeats: u32) -> Result<Rows> {
         let cells = self.planned(stage, candidates, repeats)?;
         let new: Vec<Cell> = cells.iter().filter(|cell| !self.known.contains_key(&cell.identity())).cloned().collect();
-        let stretch = Stretch::new(&new, &self.descriptions, None);
-        let progress = Progress::new(vec![stretch]);
-        progress.say(&format!("{stage}: {} candidates, {} new rows", candidates.len(), new.len()));
-        progress.begin(0);
-        let deadline = self.file.clone().check()?.deadline;
-        let interrupted = watch_interrupts();
-        let executor = executor(self.roster, self.launcher);
-        let session = Session { executor: &*executor, deadline, budget: None, interrupted };
-        let started = Instant::now();
+        self.watch.stage(stage, candidates.len(), &new);
+        let Job { executor, interrupted, .. } = self.job;
+        let deadline = self.job.file.clone().check()?.deadline;
+        let session = Session { executor, deadline, budget: None, interrupted };
+        let started = executor.now();
         let mut failures = BTreeMap::new();
-        let (store, known, earlier) = (&mut self.store, &mut self.known, &self.earlier);
+        let (store, known, earlier, watch) = (&mut self.store, &mut self.known, &self.earlier, &mut *self.watch);
         let ran = session.run(&new, |sample| {
             if let Some(failure) = &sample.error {
                 failures.insert(sample.cell.candidate.clone(), failure.text.clone());
             }
             store.append(&earlier.marked(sample))?;
             known.insert(sample.cell.identity(), sample.clone());
-            progress.done(&sample.cell.candidate);
+            watch.row(sample);
             Ok(())
         });
-        progress.end();
+        self.watch.ends();
         if let Ending::Interrupted(_) = ran? {
-            self.interrupted = true;
-            return Err(Error::Input("interrupted".into()));
+            return Err(Error::Interrupted);
         }
         let measured: Vec<&Sample> = cells.iter().filter_map(|cell| self.known.get(&cell.identity())).collect();
         let seconds_each = match new.len() {
             // Rows of an interrupted search: without their time the budget would not count.
             0 => measured.iter().map(|sample| sample.wall_us as f64 / 1e6).sum::<f64>() / measured.len().max(1) as f64,
-            new => started.elapsed().as_secs_f64() / new as f64,
+            new => (executor.now() - started).as_secs_f64() / new as f64,
         };
         let mut fold = Fold::default();
         measured.into_iter().try_for_each(|sample| fold.add(sample))?;
@@ -206,7 +193,7 @@ impl Measure for Cells<'_> {
     }
 
     fn seconds_left(&self) -> Option<f64> {
-        Some(self.ends?.saturating_duration_since(Instant::now()).as_secs_f64())
+        Some(self.ends?.saturating_sub(self.job.executor.now()).as_secs_f64())
     }
 }
 
@@ -262,14 +249,4 @@ fn join(all: &mut Group, group: Group) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn stages_are_told_from_studies_of_such_names() {
-        assert!(is_stage(&stage_name(FINAL)) && is_stage(&stage_name("race-2")));
-        for other in ["tune-up", "tune-race-day", "tuned", "final", "tune-"] {
-            assert!(!is_stage(other), "{other}");
-        }
-    }
-}
+mod tests;

@@ -35,6 +35,9 @@ pub enum Error {
     /// Rows that were moved or removed while they were being written.
     #[error("{0}")]
     Gone(String),
+    /// The user stopped it. What was measured is on disk.
+    #[error("interrupted")]
+    Interrupted,
     /// There is no row to report.
     #[error("{0}")]
     NoRows(String),

@@ -1,8 +1,7 @@
-//! Answers from a list, for tests of what a session does with them. In: for each cell an answer, a failure, or a stop.
+//! Answers in place of processes, for tests of what is done with them. In: for each cell an answer, a failure, or a stop.
 //! Out: rows. It starts no process, and its clock is what the answers say that they took.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -22,18 +21,26 @@ pub enum Line {
     Interrupts,
 }
 
-/// A script: the lines in the order in which cells are run, and every cell that was run.
-#[derive(Debug, Default)]
-pub struct Scripted {
-    lines: RefCell<VecDeque<Line>>,
+/// What each cell does.
+type Script<'a> = Box<dyn FnMut(&Cell) -> Line + 'a>;
+
+/// A script, and every cell that was run.
+pub struct Scripted<'a> {
+    line: RefCell<Script<'a>>,
     ran: RefCell<Vec<Cell>>,
     now: std::cell::Cell<Duration>,
 }
 
-impl Scripted {
-    /// A script of these lines. A cell beyond the last one is a mistake of the test, and panics.
-    pub fn new(lines: impl IntoIterator<Item = Line>) -> Self {
-        Scripted { lines: RefCell::new(lines.into_iter().collect()), ..Scripted::default() }
+impl<'a> Scripted<'a> {
+    /// A script that has a line for every cell.
+    pub fn by(line: impl FnMut(&Cell) -> Line + 'a) -> Self {
+        Scripted { line: RefCell::new(Box::new(line)), ran: RefCell::default(), now: std::cell::Cell::default() }
+    }
+
+    /// The lines in the order in which cells are run. A cell beyond the last one is a mistake of the test, and panics.
+    pub fn new(lines: impl IntoIterator<Item = Line, IntoIter: 'a>) -> Self {
+        let mut lines = lines.into_iter();
+        Scripted::by(move |_| lines.next().expect("the script has a line for each cell"))
     }
 
     /// The cells that were run, in order.
@@ -42,11 +49,11 @@ impl Scripted {
     }
 }
 
-impl Executor for Scripted {
+impl Executor for Scripted<'_> {
     fn run(&self, cell: &Cell, _deadline: Duration, stop: &AtomicBool) -> Outcome {
         self.ran.borrow_mut().push(cell.clone());
         let provenance = provenance();
-        let line = self.lines.borrow_mut().pop_front().expect("the script has a line for each cell");
+        let line = (self.line.borrow_mut())(cell);
         let (sample, wall) = match line {
             Line::Interrupts => {
                 stop.store(true, Ordering::Relaxed);

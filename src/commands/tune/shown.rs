@@ -1,0 +1,42 @@
+//! The stages of a search on the terminal. In: what is told while cells run. Out: lines and a bar on standard error.
+
+use super::super::progress::{Progress, Stretch};
+use allocanary_cell::Cell;
+use allocanary_cell::description::Description;
+use allocanary_cell::sample::Sample;
+use allocanary_search::cells::Watch;
+
+/// Shows one stage after the other.
+pub struct Shown<'a> {
+    cells: &'a [Description],
+    /// Of the stage that runs.
+    progress: Option<Progress>,
+}
+
+impl<'a> Shown<'a> {
+    /// Nothing is shown yet. The descriptions of the available cells estimate the time.
+    pub fn new(cells: &'a [Description]) -> Self {
+        Shown { cells, progress: None }
+    }
+}
+
+impl Watch for Shown<'_> {
+    fn stage(&mut self, stage: &str, candidates: usize, new: &[Cell]) {
+        let progress = Progress::new(vec![Stretch::new(new, self.cells, None)]);
+        progress.say(&format!("{stage}: {candidates} candidates, {} new rows", new.len()));
+        progress.begin(0);
+        self.progress = Some(progress);
+    }
+
+    fn row(&mut self, sample: &Sample) {
+        if let Some(progress) = &self.progress {
+            progress.done(&sample.cell.candidate);
+        }
+    }
+
+    fn ends(&mut self) {
+        if let Some(progress) = self.progress.take() {
+            progress.end();
+        }
+    }
+}
