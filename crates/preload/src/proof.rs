@@ -11,7 +11,7 @@ use allocanary_allocators::Allocator;
 use crate::line::JsonLine;
 use crate::settings::Problem;
 use crate::this::This;
-use crate::{raw, waits};
+use crate::{raw, sandbox, waits};
 
 /// The variable with the path of the file.
 pub const VARIABLE: &CStr = c"ALLOCANARY_PROOF";
@@ -96,7 +96,9 @@ pub(crate) fn at_load(this: &This, path: &[u8], problem: Option<Problem>) {
 
 /// A fork's child ends by itself.
 unsafe extern "C" fn in_child() {
-    PROVEN.store(raw::pid(), Ordering::Release);
+    if !sandbox::is_entered() {
+        PROVEN.store(raw::pid(), Ordering::Release);
+    }
 }
 
 /// Writes the last line, once. With `counters` the allocator is asked, unless a signal handler may have called `exit`: the

@@ -2,7 +2,7 @@
 //! calls that the program would not make: nothing is given back in waits, and the proof has no last line.
 //!
 //! sshd's child before the login, a browser's renderer and others let the kernel end the process at a call that they do not expect. A
-//! filter from before the program (a container's) is not seen here: those answer with an error.
+//! filter from before the program, such as a container's or systemd's `SystemCallFilter=`, is not seen here.
 
 use std::ffi::{c_int, c_long};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -16,7 +16,8 @@
 int main(int count, char **words) {
     struct sock_filter lines[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0), /* the number of the call */
-        UNEXPECTED(SYS_sigaltstack), UNEXPECTED(SYS_getrusage), UNEXPECTED(SYS_openat),
+        UNEXPECTED(SYS_sigaltstack), UNEXPECTED(SYS_getrusage), UNEXPECTED(SYS_openat), UNEXPECTED(SYS_rt_sigprocmask),
+        UNEXPECTED(SYS_ppoll),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     struct sock_fprog filter = {sizeof lines / sizeof *lines, lines};

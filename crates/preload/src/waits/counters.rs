@@ -85,7 +85,7 @@ unsafe fn futex(arguments: [usize; 6]) -> isize {
             _ => return came,
         }
     }
-    if between().restore_and_tell(total.is_none()) {
+    if between().is_some_and(|before| before.restore_and_tell(total.is_none())) {
         return -libc::EINTR as isize;
     }
     let came = match (command, until.left()) {
@@ -162,7 +162,7 @@ unsafe fn twice(semaphore: *mut sem_t, total: Option<Nanos>, endless: bool, wait
         }
     }
     raw::set_errno(errno);
-    if between().restore_and_tell(endless) {
+    if between().is_some_and(|before| before.restore_and_tell(endless)) {
         raw::set_errno(libc::EINTR);
         return -1;
     }

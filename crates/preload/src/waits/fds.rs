@@ -54,7 +54,10 @@ pub unsafe fn epoll_wait(file: c_int, events: *mut epoll_event, most: c_int, tim
     // SAFETY: the caller's promise.
     let came = unsafe { real(file, events, most, millis(Some(first))) };
     let Some(second) = REAL.epoll_pwait().filter(|_| came == 0) else { return came };
-    let before = between();
+    let Some(before) = between() else {
+        // SAFETY: the caller's promise.
+        return unsafe { real(file, events, most, millis(until.left())) };
+    };
     // SAFETY: the caller's promise, and a whole set.
     let came = unsafe { second(file, events, most, millis(until.left()), &before.set()) };
     before.restore();
@@ -84,7 +87,10 @@ pub unsafe fn epoll_pwait(
     if came != 0 {
         return came;
     }
-    let before = between();
+    let Some(before) = between() else {
+        // SAFETY: the caller's promise.
+        return unsafe { real(file, events, most, millis(until.left()), mask) };
+    };
     // SAFETY: the caller's promise, and a whole set.
     let came = unsafe { real(file, events, most, millis(until.left()), &second_mask(mask, before)) };
     before.restore();
@@ -106,7 +112,10 @@ pub unsafe fn poll(files: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
     // SAFETY: the caller's promise.
     let came = unsafe { real(files, count, millis(Some(first))) };
     let Some(second) = REAL.ppoll().filter(|_| came == 0) else { return came };
-    let before = between();
+    let Some(before) = between() else {
+        // SAFETY: the caller's promise.
+        return unsafe { real(files, count, millis(until.left())) };
+    };
     // SAFETY: the caller's promise; whole structures.
     let came = unsafe { second(files, count, rest(until).as_ptr(), &before.set()) };
     before.restore();
@@ -132,7 +141,10 @@ pub unsafe fn ppoll(files: *mut pollfd, count: nfds_t, timeout: *const timespec,
     if came != 0 {
         return came;
     }
-    let before = between();
+    let Some(before) = between() else {
+        // SAFETY: the caller's promise; whole structures.
+        return unsafe { real(files, count, rest(until).as_ptr(), mask) };
+    };
     // SAFETY: the caller's promise; whole structures.
     let came = unsafe { real(files, count, rest(until).as_ptr(), &second_mask(mask, before)) };
     before.restore();
@@ -222,20 +234,26 @@ pub unsafe fn select(
     };
     let (sets, until) = (Sets::new(count, [read, write, error]), Until::after(given.flatten()));
     let contents = sets.copy();
-    let mut short = timeval { tv_sec: (first / 1_000_000_000) as _, tv_usec: (first % 1_000_000_000 / 1000) as _ };
+    let mut short = times::timeval(first);
     // SAFETY: the caller's promise, and a whole structure.
     let mut came = unsafe { real(count, read, write, error, &mut short) };
     if came == 0 {
         sets.put(contents);
-        let before = between();
-        // SAFETY: the caller's promise; whole structures.
-        came = unsafe { second(count, read, write, error, rest(until).as_ptr(), &before.set()) };
-        before.restore();
+        if let Some(before) = between() {
+            // SAFETY: the caller's promise; whole structures.
+            came = unsafe { second(count, read, write, error, rest(until).as_ptr(), &before.set()) };
+            before.restore();
+        } else {
+            let mut left = until.left().map(times::timeval);
+            let left = left.as_mut().map_or(null_mut(), std::ptr::from_mut);
+            // SAFETY: the caller's promise, and null or a whole structure.
+            came = unsafe { real(count, read, write, error, left) };
+        }
     }
     // SAFETY: null, or a whole structure.
     if let (Some(timeout), Some(left)) = (unsafe { timeout.as_mut() }, until.left()) {
         let left = if came == 0 { 0 } else { left };
-        *timeout = timeval { tv_sec: (left / 1_000_000_000) as _, tv_usec: (left % 1_000_000_000 / 1000) as _ };
+        *timeout = times::timeval(left);
     }
     came
 }
@@ -269,7 +287,10 @@ pub unsafe fn pselect(
         return came;
     }
     sets.put(contents);
-    let before = between();
+    let Some(before) = between() else {
+        // SAFETY: the caller's promise; whole structures.
+        return unsafe { real(count, read, write, error, rest(until).as_ptr(), mask) };
+    };
     // SAFETY: the caller's promise; whole structures.
     let came = unsafe { real(count, read, write, error, rest(until).as_ptr(), &second_mask(mask, before)) };
     before.restore();

@@ -73,12 +73,14 @@ fn first_of(total: Option<Nanos>) -> Option<Nanos> {
     every().filter(|every| total.is_none_or(|total| total > *every))
 }
 
-/// Between the two waits: gives back what the thread keeps, with all signals blocked. Returns the mask as it was.
+/// Between the two waits: gives back what the thread keeps, with all signals blocked. Returns the mask as it was. `None` if
+/// `idle` was turned off meanwhile: then the rest of the wait is made by the call that the program has made.
 #[cold]
-fn between() -> Mask {
+fn between() -> Option<Mask> {
+    every()?;
     let before = Mask::block();
     give_back(Duration::ZERO, before);
-    before
+    Some(before)
 }
 
 /// Before a wait that cannot be split, for at most `total`.
@@ -97,7 +99,7 @@ fn before(total: Option<Nanos>) {
 
 /// Gives back what the calling thread keeps in the allocator. Not in a signal handler: the code that it has interrupted
 /// may hold the allocator's locks. Never the unused part of the stack: a program may have frames of another context there,
-/// such as a coroutine's, and nothing tells.
+/// such as a coroutine's, and the stack does not show it.
 fn give_back(every: Duration, blocked: Mask) {
     // SAFETY: null, or the static that `turn_on` has stored.
     let Some(this) = (unsafe { THIS.load(Ordering::Relaxed).as_ref() }) else { return };

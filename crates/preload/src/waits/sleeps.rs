@@ -32,7 +32,9 @@ pub unsafe fn nanosleep(wanted: *const timespec, left: *mut timespec) -> c_int {
     let until = times::Until::after(Some(total));
     // SAFETY: whole structures.
     let slept = unsafe { real(&timespec(first), std::ptr::null_mut()) };
-    if slept == 0 && second(until.left().unwrap_or(0)) {
+    // SAFETY: whole structures.
+    let rest = |nanos| unsafe { real(&timespec(nanos), std::ptr::null_mut()) == 0 };
+    if slept == 0 && second(until.left().unwrap_or(0), rest) {
         return 0;
     }
     let errno = raw::errno();
@@ -63,7 +65,9 @@ pub unsafe fn clock_nanosleep(clock: clockid_t, flags: c_int, wanted: *const tim
     let until = times::Until::after(Some(total));
     // SAFETY: whole structures.
     let error = unsafe { real(libc::CLOCK_MONOTONIC, 0, &timespec(first), std::ptr::null_mut()) };
-    if error == 0 && second(until.left().unwrap_or(0)) {
+    // SAFETY: whole structures.
+    let rest = |nanos| unsafe { real(libc::CLOCK_MONOTONIC, 0, &timespec(nanos), std::ptr::null_mut()) == 0 };
+    if error == 0 && second(until.left().unwrap_or(0), rest) {
         return 0;
     }
     if flags == 0 {
@@ -72,10 +76,10 @@ pub unsafe fn clock_nanosleep(clock: clockid_t, flags: c_int, wanted: *const tim
     if error == 0 { libc::EINTR } else { error }
 }
 
-/// The second part of a sleep. Whether it came to its end.
-fn second(nanos: Nanos) -> bool {
+/// The second part of a sleep; by `rest` if `idle` was turned off meanwhile. Whether it came to its end.
+fn second(nanos: Nanos, rest: impl FnOnce(Nanos) -> bool) -> bool {
     let errno = raw::errno();
-    let before = between();
+    let Some(before) = between() else { return rest(nanos) };
     let slept = fds::sleep(nanos, before);
     before.restore();
     raw::set_errno(errno);

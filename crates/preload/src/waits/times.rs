@@ -60,6 +60,11 @@ impl Until {
     }
 }
 
+/// A time as select takes it, rounded down to microseconds.
+pub(super) fn timeval(nanos: Nanos) -> libc::timeval {
+    libc::timeval { tv_sec: (nanos / 1_000_000_000) as _, tv_usec: (nanos % 1_000_000_000 / 1000) as _ }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
