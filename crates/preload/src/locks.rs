@@ -24,8 +24,8 @@ pub type Call = unsafe extern "C" fn(*mut c_void) -> c_int;
 const FORK: u32 = 1 << 24;
 const THREADS: u32 = FORK - 1;
 
-/// A wait: so often for this time in nanoseconds, 10 seconds together.
-const PATIENCE: u32 = 100;
+/// The longest wait, whatever wakes it meanwhile, and the longest sleep of it, in nanoseconds.
+const PATIENCE: u64 = 10_000_000_000;
 const ONE_WAIT: libc::c_long = 100_000_000;
 
 struct Gate(AtomicU32);
@@ -35,11 +35,11 @@ static GATE: Gate = Gate(AtomicU32::new(0));
 impl Gate {
     /// A thread takes its first lock: not while a fork is under way.
     fn enter(&self) {
-        let mut patience = PATIENCE;
+        let mut ends = None;
         while let Err(word) = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
-            (word < FORK || patience == 0).then_some(word + 1)
+            (word < FORK || is_over(&mut ends)).then_some(word + 1)
         }) {
-            patience -= u32::from(!self.wait(word));
+            self.wait(word);
         }
     }
 
@@ -56,9 +56,9 @@ impl Gate {
     /// handler that has interrupted a thread with a lock does not wait: that thread is this one.
     fn close(&self, has_lock: bool) {
         let mut word = self.0.fetch_add(FORK, Ordering::AcqRel) + FORK;
-        let mut patience = PATIENCE;
-        while word & THREADS != 0 && !has_lock && patience > 0 {
-            patience -= u32::from(!self.wait(word));
+        let mut ends = None;
+        while word & THREADS != 0 && !has_lock && !is_over(&mut ends) {
+            self.wait(word);
             word = self.0.load(Ordering::Acquire);
         }
     }
@@ -74,15 +74,14 @@ impl Gate {
         self.0.store(0, Ordering::Release);
     }
 
-    /// Waits until the word is another. False if the time for one wait has passed.
-    fn wait(&self, word: u32) -> bool {
+    /// Waits until the word is another, at most for the time of [`ONE_WAIT`].
+    fn wait(&self, word: u32) {
         let time = libc::timespec { tv_sec: 0, tv_nsec: ONE_WAIT };
         let how = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize;
         // SAFETY: the kernel reads the word and the time, which outlive the call.
-        let answer = unsafe {
+        unsafe {
             raw::call(libc::SYS_futex, [self.0.as_ptr() as usize, how, word as usize, (&raw const time) as usize, 0, 0])
         };
-        answer != -(libc::ETIMEDOUT as isize)
     }
 
     fn wake(&self) {
@@ -90,6 +89,12 @@ impl Gate {
         // SAFETY: wakes threads that wait for this word.
         unsafe { raw::call(libc::SYS_futex, [self.0.as_ptr() as usize, how, i32::MAX as usize, 0, 0, 0]) };
     }
+}
+
+/// Whether a wait is over. It begins with the first question, and `ends` is when its time is over.
+fn is_over(ends: &mut Option<u64>) -> bool {
+    let now = allocanary_kernel::clocks::monotonic_nanos();
+    now >= *ends.get_or_insert(now + PATIENCE)
 }
 
 /// Makes forks wait. Runs in the constructor.
