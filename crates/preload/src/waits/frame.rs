@@ -1,8 +1,8 @@
 //! Whether a word on the stack is the return address of a running signal handler, or was left there: the C library's
 //! `sigaction` has the same address among its variables. In: the word's place, and the end of the stack. Out: no, or yes.
 //!
-//! After the return address the kernel puts the state of the interrupted code: flags, of which it has three, and further up, behind
-//! the registers, the code segment, which is the same for all code of 64 bits. So it does not matter on which stack the
+//! After the return address the kernel puts the state of the interrupted code: flags, of which it has a few, and further up, behind
+//! the registers, the code segment, of which there are two for code of 64 bits. So it does not matter on which stack the
 //! interrupted code ran.
 
 /// Whether a handler's frame may be at `place`, where the restorer's address stands.
@@ -16,14 +16,14 @@ pub(super) unsafe fn may_be_at(place: usize, end: usize) -> bool {
     const FLAGS: usize = 8;
     const SEGMENTS: usize = FLAGS + 40 + 18 * 8;
     const WHOLE: usize = 440;
-    /// The code segment of programs.
-    const CODE: u16 = 0x33;
+    /// The code segments of programs: Linux's, and the one that Xen gives to a guest's.
+    const CODE: [u16; 2] = [0x33, 0xe033];
     if end < place || end - place < WHOLE {
         return false;
     }
     // SAFETY: below the end, and aligned. Read as the machine does: the compiler does not know what is there.
     let word = |offset: usize| unsafe { std::ptr::with_exposed_provenance::<usize>(place + offset).read_volatile() };
-    word(FLAGS) < 8 && word(SEGMENTS) as u16 == CODE
+    word(FLAGS) <= u32::MAX as usize && CODE.contains(&(word(SEGMENTS) as u16))
 }
 
 /// On other processors the frame is not known.
