@@ -11,7 +11,7 @@ use tempfile::tempdir;
 use super::preloads::{ALLOCATORS, clean, compiled, is_here, preload, ran, text};
 use allocanary_testing::skipped::skipped;
 
-/// Compiles one of `preloads_c` whose functions libraries find before the C library's.
+/// Compiles one of `preloads_c` and exports its functions, so that libraries find them before the C library's.
 fn compiled_first(folder: &Path, name: &str) -> Option<PathBuf> {
     compiled(folder, name, &["-rdynamic"])
 }

@@ -58,7 +58,7 @@ macro_rules! opened_libraries {
     };
 }
 
-/// One of the two, and where its flags are.
+/// Exports one of the two functions; the last arguments are the registers of its flags.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __opened {

@@ -92,7 +92,7 @@ pub fn complain(bytes: &[u8]) {
     write(2, bytes);
 }
 
-/// Writes to a descriptor. No signal of the kernel's ends the program, which did not ask for this.
+/// Writes to a descriptor. The program did not ask for the write, so no signal about it (SIGXFSZ, SIGPIPE) reaches the program.
 fn write(file: usize, bytes: &[u8]) -> isize {
     // SAFETY: the bytes are as many as we say.
     without_write_signals(|| unsafe { call(libc::SYS_write, [file, bytes.as_ptr() as usize, bytes.len(), 0, 0, 0]) })

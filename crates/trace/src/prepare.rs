@@ -112,7 +112,7 @@ fn prepare_in(folders: &Folders, trace: &Path, asked: Marks) -> Result<Prepared>
 
 /// Why a form was not made.
 enum Failed {
-    /// There can be none at this path: it may be elsewhere.
+    /// No form can be made at this path. Another folder may do.
     Place(PathBuf, io::Error),
     Trace(Error),
 }

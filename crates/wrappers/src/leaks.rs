@@ -74,7 +74,7 @@ pub const TOP: usize = 20;
 pub struct Leaks<A> {
     inner: A,
     sampling: u64,
-    /// Of a table that is still to be made. One that exists knows its own.
+    /// The capacity of the table, until it is made. A table keeps its own.
     capacity: usize,
     on: AtomicBool,
     /// The filter that each free reads: the one at the head of the table, or the one of no records. So a free need not

@@ -54,6 +54,7 @@ impl Executor for Scripted<'_> {
         self.ran.borrow_mut().push(cell.clone());
         let provenance = provenance();
         let line = (self.line.borrow_mut())(cell);
+        let started_ms = 1 + self.now.get().as_millis() as u64;
         let (sample, wall) = match line {
             Line::Interrupts => {
                 stop.store(true, Ordering::Relaxed);
@@ -63,7 +64,7 @@ impl Executor for Scripted<'_> {
             Line::Fails(failure, wall) => (Sample { error: Some(failure), ..empty(cell, &provenance) }, wall),
         };
         self.now.set(self.now.get() + wall);
-        Outcome::Row(Box::new(Sample { wall_us: wall.as_micros() as u64, ..sample }))
+        Outcome::Row(Box::new(Sample { wall_us: wall.as_micros() as u64, started_ms, ..sample }))
     }
 
     fn now(&self) -> Duration {

@@ -34,7 +34,7 @@ fn cells() -> Vec<Description> {
     vec![cell("jemalloc"), cell("system")]
 }
 
-/// Two candidates, so many repeats.
+/// A study of two candidates with this many repeats.
 fn study(name: &str, repeats: u32, more: &str) -> StudyFile {
     let text = format!(
         "name = '{name}'\ncandidates = ['system', 'jemalloc']\nworkloads = ['small']\nthreads = [1]\n\
@@ -159,6 +159,7 @@ fn a_failed_cell_is_run_again_and_its_new_row_names_the_one_that_it_replaces() {
     let (_, told, ran) = place.measure(&[study("a", 1, "")], true, vec![answer()]).unwrap();
     assert_eq!((told.left, &ran[0]), (vec![1], &place.rows()[0].cell));
     let rows = place.rows();
+    assert_ne!(rows[0].started_ms, rows[1].started_ms);
     assert_eq!(rows[2].replaces, Some(rows[0].started_ms));
     assert!(rows[..2].iter().all(|row| row.replaces.is_none()));
     // Now nothing is left.
