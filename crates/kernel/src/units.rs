@@ -83,6 +83,11 @@ fn digits(value: f64) -> String {
     }
 }
 
+/// Formats a share: 0.05 is `5 %`.
+pub fn show_share(share: f64) -> String {
+    format!("{} %", (share * 1e6).round() / 1e4)
+}
+
 /// Parses a size such as `64`, `64K`, `64KiB`, `1.5 GiB` or `8MB`, in bytes. `K`, `KB` and `KiB` are all 1024, as in
 /// the allocators themselves.
 pub fn parse_bytes(text: &str) -> Option<u64> {

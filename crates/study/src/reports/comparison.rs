@@ -4,34 +4,9 @@
 use comfy_table::Cell;
 
 use super::{table, words};
-use crate::summary::{Axis, Comparison, Key, Metric, Verdict};
+use crate::summary::{Axis, Compared, Comparison, Key, Verdict};
 use allocanary_kernel::terminal::Look;
-
-/// One candidate at one column in one metric: the new rows compared with the old rows.
-pub struct Compared {
-    /// Which cells.
-    pub key: Key,
-    /// Their place in the study.
-    pub place: u32,
-    /// The compared metric.
-    pub metric: &'static Metric,
-    /// The result.
-    pub comparison: Comparison,
-}
-
-impl Compared {
-    /// The cells and the metric in one line.
-    pub fn title(&self) -> String {
-        format!("{} of {}", self.metric.name, title(&self.key))
-    }
-}
-
-/// `jemalloc, server, 4 threads`.
-pub fn title(key: &Key) -> String {
-    let cores = key.cores.map_or(String::new(), |cores| format!(", {cores} cores"));
-    let threads = if key.threads == 0 { String::new() } else { format!(", {} threads", key.threads) };
-    format!("{}, {}{threads}{cores}", key.candidate, key.workload)
-}
+use allocanary_kernel::units::show_share;
 
 /// `+13 % [-12 %, +40 %], n 10`.
 pub fn found(comparison: &Comparison) -> String {
@@ -48,7 +23,7 @@ pub fn render(compared: &[Compared], look: &Look) -> String {
         let (metric, _, workload) = wanted;
         out.push_str(&format!("{workload}: {metric} ({about}), new against old, [95 % interval],\n"));
         let (_, n) = words::common(here.iter().map(|one| words::count_of(&one.comparison)));
-        out.push_str(&format!("equal within {}, {n}\n", percent(here[0].comparison.margin)));
+        out.push_str(&format!("equal within {}, {n}\n", show_share(here[0].comparison.margin)));
         out.push_str(&format!("{}\n\n", matrix(&here, look)));
     }
     let count = |verdict| compared.iter().filter(|one| one.comparison.verdict == verdict).count();
@@ -91,11 +66,6 @@ fn matrix(here: &[&Compared], look: &Look) -> comfy_table::Table {
         table.add_row(std::iter::once(Cell::new(table::broken(candidate))).chain(columns.iter().map(cell)));
     }
     table::align(table, columns.len())
-}
-
-/// `5 %`.
-pub fn percent(share: f64) -> String {
-    format!("{} %", (share * 1e6).round() / 1e4)
 }
 
 /// The distinct values of `of`, in order of first occurrence.

@@ -35,6 +35,15 @@ pub struct Key {
     pub version: String,
 }
 
+impl Key {
+    /// `jemalloc, server, 4 threads`.
+    pub fn title(&self) -> String {
+        let cores = self.cores.map_or(String::new(), |cores| format!(", {cores} cores"));
+        let threads = if self.threads == 0 { String::new() } else { format!(", {} threads", self.threads) };
+        format!("{}, {}{threads}{cores}", self.candidate, self.workload)
+    }
+}
+
 /// The repeats of a cell.
 #[derive(Debug, Default)]
 pub struct Group {

@@ -5,6 +5,7 @@
 use std::sync::Mutex;
 
 use crate::error::{Error, Result};
+use allocanary_cell::description::perhaps;
 use allocanary_cell::sample::{Answer, Sample};
 use allocanary_cell::workload::Phase;
 use allocanary_kernel::units::Unit;
@@ -233,6 +234,13 @@ pub fn all() -> Vec<&'static Metric> {
 pub fn find(name: &str) -> Option<&'static Metric> {
     let named = || NAMED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     ALL.iter().find(|metric| metric.name == name).or_else(|| named().iter().copied().find(|known| known.name == name))
+}
+
+/// The metric of that name; the error has the nearest name.
+pub fn wanted(name: &str) -> Result<&'static Metric> {
+    let all = all();
+    let names = all.iter().map(|metric| metric.name);
+    find(name).ok_or_else(|| Error::Input(format!("no metric `{name}`{}", perhaps(name, names))))
 }
 
 /// The index of a metric in [`all`], for names that are known to exist.

@@ -5,12 +5,15 @@ pub mod anatomy;
 mod conditions;
 mod digest;
 mod fold;
+mod gate;
+mod judgement;
 mod metrics;
 mod noise;
 mod panel;
 mod ranks;
 mod retries;
 mod section;
+mod side;
 #[cfg(test)]
 mod simulation;
 pub mod stats;
@@ -19,12 +22,16 @@ mod verdict;
 pub use anatomy::Anatomy;
 pub use conditions::{Conditions, differences, differing};
 pub use fold::{Fold, Group, Key};
+pub use gate::{Gate, Judged};
+pub use judgement::{Compared, Judgement};
 pub use metrics::{
     ALL as METRICS, Better, MOST_NAMED, Metric, all as all_metrics, find as find_metric, index as metric_index, named,
+    wanted as metric_named,
 };
 pub use noise::Noise;
 pub use ranks::{LEAST_SAMPLES, MISSES, ratio_interval};
 pub use section::{About, Section, metric_percent};
+pub use side::Side;
 pub use verdict::{Comparison, MARGIN, Verdict, compare_groups};
 
 use std::collections::BTreeMap;

@@ -1,0 +1,161 @@
+//! Are the new results better, worse or equal? In: the old and the new rows, metrics, gates. Out: a verdict for each
+//! candidate, workload and column, what is missing, and whether the gates hold.
+
+use std::collections::BTreeSet;
+
+use super::{Comparison, Gate, Group, Judged, Key, MARGIN, Metric, Side, compare_groups, differences};
+use crate::error::{Error, Result};
+
+/// One candidate at one column in one metric: the new rows compared with the old rows.
+pub struct Compared {
+    /// Which cells.
+    pub key: Key,
+    /// Their place in the study.
+    pub place: u32,
+    /// The compared metric.
+    pub metric: &'static Metric,
+    /// The result.
+    pub comparison: Comparison,
+}
+
+impl Compared {
+    /// The cells and the metric in one line.
+    pub fn title(&self) -> String {
+        format!("{} of {}", self.metric.name, self.key.title())
+    }
+}
+
+/// All that a comparison of two states says.
+pub struct Judgement {
+    /// The comparisons, metric by metric.
+    pub compared: Vec<Compared>,
+    /// Cells that only the new rows have.
+    pub only_new: Vec<String>,
+    /// Differences between the two sides: host, build, versions.
+    pub differs: Vec<String>,
+    /// What a reader must know of the old, and of the new rows.
+    pub notes: [Vec<String>; 2],
+    /// What the old rows have and the new ones lack, each with the reason; and gates without figures.
+    pub lost: Vec<(String, String)>,
+    /// Each gate with the index of each comparison in its metric.
+    pub gated: Vec<(Gate, usize, Judged)>,
+    has_gates: bool,
+}
+
+/// A pair of groups that both sides have.
+type Pair<'a> = (&'a Key, &'a Group, &'a Group);
+
+impl Judgement {
+    /// Compares two sides in these metrics, and in those of the gates.
+    pub fn of(old: &Side, new: &Side, mut metrics: Vec<&'static Metric>, gates: &[Gate]) -> Result<Judgement> {
+        for gate in gates {
+            if !metrics.iter().any(|metric| metric.name == gate.metric.name) {
+                metrics.push(gate.metric);
+            }
+        }
+        let mut pairs: Vec<Pair> =
+            old.groups.iter().filter_map(|(key, group)| Some((key, group, new.groups.get(key)?))).collect();
+        pairs.sort_by_key(|(key, ..)| (&key.study, &key.workload));
+        if pairs.is_empty() {
+            return Err(Error::NoRows("no candidate, workload and column in common".into()));
+        }
+        let is_too_busy = old.fold.noise.is_too_busy() || new.fold.noise.is_too_busy();
+        let of_metric = |metric: &&'static Metric| in_metric(&pairs, metric, gates, is_too_busy);
+        let compared: Vec<Compared> = metrics.iter().flat_map(of_metric).collect();
+        let mut gated = Vec::new();
+        for gate in gates {
+            let own = compared.iter().enumerate().filter(|(_, one)| one.metric.name == gate.metric.name);
+            gated.extend(own.map(|(at, one)| (*gate, at, gate.judge(&one.comparison))));
+        }
+        let mut lost = missing(old, new);
+        lost.extend(gates.iter().flat_map(|gate| without_figures(gate.metric, &pairs)));
+        let only_new = new.groups.keys().filter(|key| !old.groups.contains_key(*key)).map(Key::title).collect();
+        Ok(Judgement {
+            compared,
+            only_new,
+            differs: differs(old, new),
+            notes: [old.notes(), new.notes()],
+            lost,
+            gated,
+            has_gates: !gates.is_empty(),
+        })
+    }
+
+    /// The gates that were judged so, each with its comparison.
+    pub fn judged(&self, wanted: Judged) -> impl Iterator<Item = (&Gate, &Compared)> {
+        let of_kind = self.gated.iter().filter(move |(_, _, judged)| *judged == wanted);
+        of_kind.map(|(gate, at, _)| (gate, &self.compared[*at]))
+    }
+
+    /// Whether all gates hold. A candidate that crashes, or is missing from the new rows, must not pass a gate. An
+    /// undecided gate passes only if the user says so.
+    pub fn passes(&self, undecided_passes: bool) -> bool {
+        let no = |judged| self.judged(judged).next().is_none();
+        !self.has_gates || (no(Judged::Broken) && self.lost.is_empty() && (undecided_passes || no(Judged::Undecided)))
+    }
+}
+
+/// All pairs in one metric. The margin is that of the narrowest gate, if there is one.
+fn in_metric(pairs: &[Pair], metric: &'static Metric, gates: &[Gate], is_too_busy: bool) -> Vec<Compared> {
+    let gated = gates.iter().filter(|gate| gate.metric.name == metric.name).map(|gate| gate.most);
+    let margin = gated.reduce(f64::min).unwrap_or(MARGIN);
+    // As in a report, chance is bounded for one metric of one workload: what others do changes nothing here.
+    let of_workload = |one: &Pair, other: &Pair| (&one.0.study, &one.0.workload) == (&other.0.study, &other.0.workload);
+    let families = pairs.chunk_by(of_workload);
+    let found = families.flat_map(|all| compare_groups(all.iter().map(|(_, old, new)| (*old, *new)), metric, margin));
+    let found = found.map(|one| if is_too_busy { one.on_a_busy_machine() } else { one });
+    let whole = pairs.iter().zip(found).map(|((key, old, _), comparison)| Compared {
+        key: (*key).clone(),
+        place: old.place,
+        metric,
+        comparison,
+    });
+    // If an allocator does not report the metric, or every cell failed, there is nothing to compare; see `missing`.
+    whole.filter(|one| one.comparison.old.is_finite() && one.comparison.new.is_finite()).collect()
+}
+
+/// The places where a gated metric has figures on one side only, or on neither: a gate without figures must not pass.
+fn without_figures(metric: &Metric, pairs: &[Pair]) -> Vec<(String, String)> {
+    let counts = |(_, old, new): &Pair| (old.values_of(metric.name).len(), new.values_of(metric.name).len());
+    if pairs.iter().all(|pair| counts(pair) == (0, 0)) {
+        return vec![(metric.name.to_string(), "gated, and neither the old nor the new rows have it".into())];
+    }
+    let why = |pair| match counts(pair) {
+        (old, 0) if old > 0 => Some(format!("gated: {old} old rows have it and no new row has")),
+        (0, new) if new > 0 => Some(format!("gated: {new} new rows have it and no old row has")),
+        _ => None,
+    };
+    let one_sided = pairs.iter().filter_map(|pair| Some((pair.0, why(pair)?)));
+    one_sided.map(|(key, why)| (format!("{} of {}", metric.name, key.title()), why)).collect()
+}
+
+/// The places where the old rows have figures and the new rows have none, or have more failed cells.
+fn missing(old: &Side, new: &Side) -> Vec<(String, String)> {
+    let counted = |group: &Group| group.values_of("rss").len().max(group.values_of("peak").len());
+    let why = |key: &Key, group: &Group| match new.groups.get(key) {
+        None => Some("not in the new rows".to_string()),
+        Some(now) if counted(group) > 0 && counted(now) == 0 => Some("every cell fails in the new rows".into()),
+        Some(now) if now.fails_more_than(group) => {
+            let [new, old] = [now, group].map(|group| format!("{} of {}", group.failed, group.runs()));
+            Some(format!("{new} cells fail in the new rows, {old} did in the old"))
+        }
+        Some(_) => None,
+    };
+    let measured = old.groups.iter().filter(|(_, group)| counted(group) > 0);
+    measured.filter_map(|(key, group)| Some((key.title(), why(key, group)?))).collect()
+}
+
+/// One line for each difference between the two sides: host, build, versions.
+fn differs(old: &Side, new: &Side) -> Vec<String> {
+    let mut lines = differences(&old.fold.provenance, &new.fold.provenance);
+    let joined = |versions: &BTreeSet<String>| versions.iter().cloned().collect::<Vec<_>>().join(" and ");
+    for (candidate, was) in &old.versions {
+        if let Some(is) = new.versions.get(candidate).filter(|is| *is != was) {
+            lines.push(format!("{candidate}: version {} in the old, {} in the new", joined(was), joined(is)));
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests;

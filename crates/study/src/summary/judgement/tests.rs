@@ -1,0 +1,250 @@
+//! Gates over rows that are made here: when they hold, break, or stay open.
+
+use super::*;
+use crate::session::{Executor, Line, Outcome, Scripted};
+use crate::summary::{Fold, metric_named};
+use allocanary_cell::Cell;
+use allocanary_cell::sample::{Answer, Failure, FailureKind, Sample};
+use allocanary_cell::workload::Phase;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// A row of a candidate on one thread of `server`, with so much resident memory.
+fn row(candidate: &str, place: u32, repeat: u32, rss: f64) -> Sample {
+    let cell = Cell {
+        study: None,
+        candidate: candidate.into(),
+        allocator: candidate.into(),
+        settings: Default::default(),
+        inherited: Default::default(),
+        workload: "server".into(),
+        threads: 1,
+        cores: None,
+        repeat,
+        seed: 1,
+        place,
+        program: None,
+    };
+    let answer = Answer {
+        version: "5".into(),
+        phases: vec![Phase::Idle],
+        live_bytes: vec![0],
+        readings: [("rss_bytes", rss), ("rss_anon_bytes", rss)]
+            .map(|(name, value)| (name.to_string(), vec![Some(value as u64)]))
+            .into(),
+        operations: 1000,
+        active_ns: 1_000_000,
+        ..Answer::default()
+    };
+    let scripted = Scripted::new([Line::Answers(Box::new(answer), Duration::from_secs(1))]);
+    match scripted.run(&cell, Duration::MAX, &AtomicBool::new(false)) {
+        // Rows of one cell are told apart by their times.
+        Outcome::Row(sample) => Sample { started_ms: u64::from(place * 1000 + repeat), ..*sample },
+        Outcome::Stopped => unreachable!("the script answers"),
+    }
+}
+
+const MIB: f64 = 1048576.0;
+
+/// Eight repeats of two candidates, some KiB apart.
+fn rows() -> Vec<Sample> {
+    let of = |(place, name): (u32, &'static str)| {
+        (0..8).map(move |repeat| row(name, place, repeat, MIB + f64::from(repeat) * 4096.0))
+    };
+    [(0, "one"), (1, "two")].into_iter().flat_map(of).collect()
+}
+
+fn failed(mut sample: Sample) -> Sample {
+    sample.answer = None;
+    sample.error = Some(Failure { kind: FailureKind::Crashed, text: "signal 11".into() });
+    sample
+}
+
+fn grown(mut sample: Sample, times: f64) -> Sample {
+    let readings = &mut sample.answer.as_mut().unwrap().readings;
+    let rss = readings.get_mut("rss_bytes").unwrap();
+    rss.iter_mut().flatten().for_each(|rss| *rss = (*rss as f64 * times) as u64);
+    sample
+}
+
+fn is_two(sample: &Sample) -> bool {
+    sample.cell.candidate == "two"
+}
+
+fn side(rows: &[Sample]) -> Side {
+    let mut fold = Fold::default();
+    rows.iter().try_for_each(|row| fold.add(row)).unwrap();
+    Side::of("rows", fold).unwrap()
+}
+
+fn judged(old: &[Sample], new: &[Sample], metric: &str, most: f64) -> Judgement {
+    Judgement::of(&side(old), &side(new), Vec::new(), &[Gate::new(metric, most).unwrap()]).unwrap()
+}
+
+/// Old rows against these, with a gate of 5 % on rss.
+fn against(change: impl Fn(Sample) -> Option<Sample>) -> Judgement {
+    let old = rows();
+    let new: Vec<Sample> = old.iter().cloned().filter_map(change).collect();
+    judged(&old, &new, "rss", 0.05)
+}
+
+fn counts(judgement: &Judgement) -> [usize; 3] {
+    [Judged::Holds, Judged::Broken, Judged::Undecided].map(|kind| judgement.judged(kind).count())
+}
+
+fn lost(judgement: &Judgement) -> Vec<String> {
+    judgement.lost.iter().map(|(what, why)| format!("{what}: {why}")).collect()
+}
+
+#[test]
+fn a_gate_holds_for_what_stayed_and_breaks_for_what_grew() {
+    let same = against(Some);
+    assert!(counts(&same) == [2, 0, 0] && same.passes(false));
+    let grew = against(|row| Some(if is_two(&row) { grown(row, 2.0) } else { row }));
+    assert!(counts(&grew) == [1, 1, 0] && !grew.passes(true));
+    assert_eq!(grew.judged(Judged::Broken).next().unwrap().1.title(), "rss of two, server, 1 threads");
+    // By less than the gate, or on the better side: what a gate asks is answered.
+    for times in [1.03, 0.5] {
+        let found = against(|row| Some(grown(row, times)));
+        assert!(counts(&found) == [2, 0, 0] && found.passes(false), "{times}");
+    }
+}
+
+#[test]
+fn what_crashes_or_is_gone_does_not_pass() {
+    let gone = against(|row| (!is_two(&row)).then_some(row));
+    assert_eq!((lost(&gone), gone.passes(true)), (vec!["two, server, 1 threads: not in the new rows".into()], false));
+    let crashed = against(|row| Some(if is_two(&row) { failed(row) } else { row }));
+    assert_eq!(lost(&crashed)[0], "two, server, 1 threads: every cell fails in the new rows");
+    assert!(!crashed.passes(true));
+    let fewer = against(|row| (row.cell.repeat < 2).then_some(row));
+    assert!(counts(&fewer) == [0, 0, 2] && !fewer.passes(false) && fewer.passes(true));
+    let more = judged(&rows()[..8], &rows(), "rss", 0.05);
+    assert_eq!((more.only_new.clone(), more.passes(false)), (vec!["two, server, 1 threads".into()], true));
+}
+
+/// With a tie the test was no longer exact, and this was "no difference" in one of five candidates: five samples against
+/// five, eight times the memory.
+#[test]
+fn a_tie_hides_nothing() {
+    let names = ["c0", "c1", "c2", "c3", "c4"];
+    let of = |times: f64| -> Vec<Sample> {
+        let values = [1.0, 1.0, 1.01, 1.02, 1.03].map(|share| share * MIB);
+        let candidate = |(place, name): (u32, &'static str)| {
+            let times = if place == 0 { times } else { 1.0 };
+            (0..).zip(values).map(move |(repeat, value)| row(name, place, repeat, value * times))
+        };
+        (0..).zip(names).flat_map(candidate).collect()
+    };
+    let found = judged(&of(1.0), &of(8.0), "rss", 0.05);
+    assert!(counts(&found)[1] == 1 && !found.passes(true));
+    assert_eq!(found.judged(Judged::Broken).next().unwrap().1.key.candidate, "c0");
+}
+
+/// Five samples against five are never a difference among eight comparisons, by the correction for their number. The
+/// gate asks for this one alone, and its whole interval lies beyond the gate.
+#[test]
+fn a_gate_is_broken_where_the_whole_interval_lies_beyond_it() {
+    let names = ["c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7"];
+    let of = |times: f64| -> Vec<Sample> {
+        let candidate = |(place, name): (u32, &'static str)| {
+            let times = if place == 0 { times } else { 1.0 };
+            (0..5).map(move |repeat| row(name, place, repeat, times * (MIB + f64::from(repeat) * 4096.0)))
+        };
+        (0..).zip(names).flat_map(candidate).collect()
+    };
+    let found = judged(&of(1.0), &of(10.0), "rss", 0.05);
+    assert_eq!((counts(&found), found.passes(true)), ([7, 1, 0], false));
+    assert!(judged(&of(10.0), &of(1.0), "rss", 0.05).passes(false), "it got better");
+}
+
+/// Medians 13 % apart, and samples that spread further than that.
+#[test]
+fn an_undecided_gate_says_how_many_repeats_would_decide() {
+    let found = against(|row| {
+        let times = [0.85, 0.9, 0.98, 1.1, 1.16, 1.3, 1.4, 1.5][row.cell.repeat as usize];
+        Some(grown(row, times))
+    });
+    assert!(counts(&found) == [0, 0, 2] && !found.passes(false) && found.passes(true));
+    let (gate, one) = found.judged(Judged::Undecided).next().unwrap();
+    assert!(gate.more(&one.comparison).ends_with(" repeats would decide"), "{}", gate.more(&one.comparison));
+    let worse = against(|row| Some(grown(row, 2.0)));
+    assert!(!worse.passes(true), "it lets nothing else through");
+}
+
+#[test]
+fn a_gated_metric_that_vanishes_fails_on_either_side_and_on_both() {
+    let with = rows();
+    let without: Vec<Sample> = with
+        .iter()
+        .cloned()
+        .map(|mut row| {
+            row.answer.as_mut().unwrap().readings.remove("rss_anon_bytes");
+            row
+        })
+        .collect();
+    let said = |old: &[Sample], new: &[Sample]| {
+        let found = judged(old, new, "anon", 0.05);
+        (lost(&found).first().cloned(), found.passes(true))
+    };
+    let one = "anon of one, server, 1 threads: gated: 8";
+    assert_eq!(said(&with, &without), (Some(format!("{one} old rows have it and no new row has")), false));
+    assert_eq!(said(&without, &with), (Some(format!("{one} new rows have it and no old row has")), false));
+    let none = "anon: gated, and neither the old nor the new rows have it";
+    assert_eq!(said(&without, &without), (Some(none.into()), false));
+    assert_eq!(said(&with, &with), (None, true));
+}
+
+#[test]
+fn a_gate_is_for_a_metric_that_can_get_worse_by_that_much() {
+    let refused = |name, most| Gate::new(name, most).err().unwrap().to_string();
+    assert!(refused("vsz", 0.05).contains("`vsz` has no better direction"));
+    for most in [1.0, 2.5] {
+        assert!(refused("throughput", most).contains("so it cannot get worse by more than 100 %"));
+    }
+    assert!(Gate::new("throughput", 0.99).is_ok() && Gate::new("rss", 2.5).is_ok());
+    assert!(refused("rs", 0.05).contains("no metric `rs`"));
+    assert_eq!(Gate::parse("rss=5%").unwrap(), ("rss", 0.05));
+    assert!(Gate::parse("rss").unwrap_err().to_string().contains("wanted METRIC=PERCENT"));
+}
+
+#[test]
+fn what_other_workloads_do_changes_no_gate() {
+    let of = |grown: [f64; 5]| -> Vec<Sample> {
+        let mut rows = Vec::new();
+        for workload in ["server", "other"] {
+            for (place, name) in (0..).zip(["a", "b", "c", "d"]) {
+                for (repeat, share) in (0..).zip(grown) {
+                    let usual = 100.0 + f64::from(repeat);
+                    let share = if workload == "server" && place == 0 { share } else { usual };
+                    let mut row = row(name, place, repeat, share * MIB);
+                    row.cell.workload = workload.into();
+                    rows.push(row);
+                }
+            }
+        }
+        rows
+    };
+    // p is 2/252 for the one that grew: enough among four, and not among eight.
+    let found = judged(&of([100.0, 101.0, 102.0, 103.0, 104.0]), &of([109.0, 112.0, 114.3, 117.0, 120.0]), "rss", 0.1);
+    assert!(counts(&found)[1] == 1 && !found.passes(true));
+}
+
+#[test]
+fn failures_are_compared_as_shares() {
+    let of = |count: u32, failures: u32| -> Vec<Sample> {
+        let row = |repeat: u32| row("one", 0, repeat, MIB + f64::from(repeat % 8) * 4096.0);
+        (0..count).map(|repeat| if repeat < failures { failed(row(repeat)) } else { row(repeat) }).collect()
+    };
+    let more = judged(&of(40, 2), &of(10, 2), "rss", 0.5);
+    assert_eq!(lost(&more), ["one, server, 1 threads: 2 of 10 cells fail in the new rows, 2 of 40 did in the old"]);
+    assert!(!more.passes(true));
+    assert!(judged(&of(10, 1), &of(40, 2), "rss", 0.5).passes(false));
+}
+
+#[test]
+fn sides_without_a_common_cell_cannot_be_compared() {
+    let (one, two): (Vec<Sample>, Vec<Sample>) = rows().into_iter().partition(|row| !is_two(row));
+    let refused = Judgement::of(&side(&one), &side(&two), vec![metric_named("rss").unwrap()], &[]).err().unwrap();
+    assert!(matches!(refused, Error::NoRows(_)), "{refused}");
+}

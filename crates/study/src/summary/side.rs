@@ -1,0 +1,65 @@
+//! One side of a comparison of two states. In: folded rows. Out: groups that can be held against those of the other side.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::{Fold, Group, Key, differing, notes};
+use crate::error::{Error, Result};
+
+/// Rows of the old or of the new state.
+pub struct Side {
+    /// All that is known of the rows but their groups.
+    pub(super) fold: Fold,
+    /// Keyed by the cells alone: the host and the allocator's version may differ between the two sides.
+    pub(super) groups: BTreeMap<Key, Group>,
+    /// The versions of each candidate.
+    pub(super) versions: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Side {
+    /// The rows of a file of that name. Rows of two kinds of hosts, or of two versions, cannot be pooled into one figure.
+    pub fn of(name: &str, mut fold: Fold) -> Result<Side> {
+        if fold.rows == 0 {
+            return Err(Error::NoRows(format!("{name}: no row that can be compared")));
+        }
+        fold.settle();
+        let (mut groups, mut versions) = (BTreeMap::new(), BTreeMap::<String, BTreeSet<String>>::new());
+        let mut kinds: BTreeMap<Key, Key> = BTreeMap::new();
+        for (key, group) in std::mem::take(&mut fold.groups) {
+            let cells = Key { host: Arc::default(), version: String::new(), ..key.clone() };
+            if let Some(other) = kinds.insert(cells.clone(), key.clone()) {
+                return Err(unlike(name, &other, &key));
+            }
+            versions.entry(key.candidate.clone()).or_default().insert(key.version);
+            groups.insert(cells, group);
+        }
+        Ok(Side { fold, groups, versions })
+    }
+
+    /// What a reader must know of these rows: disturbances, and studies that are not finished.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let studies: BTreeSet<Option<&str>> = self.groups.keys().map(|key| key.study.as_deref()).collect();
+        let unfinished = studies.into_iter().flat_map(|study| self.fold.unfinished(study));
+        let unfinished =
+            unfinished.map(|(_, rows, planned)| format!("not finished: {rows} of {planned} planned cells have rows"));
+        notes(&self.fold).into_iter().chain(unfinished).collect()
+    }
+}
+
+/// The error for rows of one side that cannot be pooled into one figure.
+fn unlike(name: &str, one: &Key, other: &Key) -> Error {
+    let kinds = match one.host == other.host {
+        true => [one, other].map(|key| format!("version {}", known(&key.version))).to_vec(),
+        false => differing(&[&one.host, &other.host]),
+    };
+    Error::Input(format!(
+        "{name}: the rows of {} are of two kinds: {}. They cannot be pooled into one figure: compare files of one kind each",
+        one.title(),
+        kinds.join("; ")
+    ))
+}
+
+/// A version in a message. Rows of cells that failed may have none.
+fn known(version: &str) -> &str {
+    if version.is_empty() { "unknown" } else { version }
+}
