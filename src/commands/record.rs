@@ -1,7 +1,6 @@
 //! `allocanary record`: runs a program and records its allocations. In: a command line. Out: a trace for each process,
 //! the program's exit code.
 
-mod agreement;
 mod loader;
 mod plain;
 mod verify;

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::agreement::Agreement;
 use super::{brief, largest, span};
 use crate::args::PaceFlags;
 use crate::commands::measure::{self, Measurement};
@@ -22,6 +21,7 @@ use allocanary_kernel::units::Unit;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::program::Launcher;
 use allocanary_study::run::{Roster, Target};
+use allocanary_study::summary::Agreement;
 use allocanary_study::{Studies, StudyFile, plan};
 use allocanary_trace::format::Header;
 

@@ -1,6 +1,7 @@
 //! Summaries: rows become medians with intervals, and verdicts. In: samples, one at a time. Out: [`Findings`], the
 //! input of every report.
 
+mod agreement;
 pub mod anatomy;
 mod conditions;
 mod digest;
@@ -19,6 +20,7 @@ mod simulation;
 pub mod stats;
 mod verdict;
 
+pub use agreement::Agreement;
 pub use anatomy::Anatomy;
 pub use conditions::{Conditions, differences, differing};
 pub use fold::{Fold, Group, Key};
