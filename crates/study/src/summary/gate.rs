@@ -1,6 +1,6 @@
 //! Limits for CI. In: a metric, how much worse it may get, a comparison. Out: whether the limit holds.
 
-use super::{Better, Comparison, Metric, Verdict, metric_named, metric_percent};
+use super::{Better, Comparison, Metric, metric_named, metric_percent};
 use crate::error::{Error, Result};
 use allocanary_kernel::units::show_share;
 
@@ -49,15 +49,13 @@ impl Gate {
         Ok(Gate { metric, most })
     }
 
-    /// Did the metric get worse by more than the gate? The gate holds if the interval excludes this, and is broken if
-    /// the interval leaves nothing else: the correction for many comparisons calls such a one undecided.
+    /// Did the metric get worse by more than the gate? One rule, by the interval: a gate is broken if the whole interval
+    /// lies beyond it, holds if the whole interval lies within it, and is open otherwise. The verdict asks something else:
+    /// whether there is a difference at all.
     pub fn judge(&self, one: &Comparison) -> Judged {
-        let (least, most) = one.worsening(self.metric.better).unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
-        match one.verdict {
-            Verdict::Worse if (one.ratio() - 1.0).abs() > self.most => Judged::Broken,
-            Verdict::Better | Verdict::Equal => Judged::Holds,
-            _ if least > self.most && !one.doubted => Judged::Broken,
-            _ if most <= self.most => Judged::Holds,
+        match one.worsening(self.metric.better) {
+            Some((least, _)) if least > self.most && !one.doubted => Judged::Broken,
+            Some((_, most)) if most <= self.most => Judged::Holds,
             _ => Judged::Undecided,
         }
     }

@@ -2,6 +2,7 @@
 //! memory.
 
 use super::fold::Group;
+use super::gate::{Gate, Judged};
 use super::verdict::{MARGIN, Verdict, compare_groups};
 use super::{METRICS, metric_index};
 use allocanary_kernel::rng::Rng;
@@ -35,18 +36,22 @@ impl Distribution {
     }
 }
 
-/// The number of verdicts (better, worse, equal) over `pairs` random pairs with the true ratio `times`.
-fn verdicts(shape: Distribution, n: usize, times: f64, pairs: usize) -> [usize; 3] {
+/// Pairs of groups of `n` samples, the second with medians `times` those of the first.
+fn random_pairs(shape: Distribution, n: usize, times: f64, pairs: usize) -> impl Iterator<Item = (Group, Group)> {
     let seed = (shape.tail * 1e6 + shape.step * 1e4 + times * 1e3) as u64 + n as u64;
     let mut rng = Rng::part(2018, seed);
-    let mut group = |times: f64| {
+    let mut group = move |times: f64| {
         let mut values = vec![Vec::new(); METRICS.len()];
         values[metric_index("rss")] = shape.sample(n, times, &mut rng);
         Group { values, ..Group::default() }
     };
+    std::iter::repeat_with(move || (group(1.0), group(times))).take(pairs)
+}
+
+/// The number of verdicts (better, worse, equal) over `pairs` random pairs with the true ratio `times`.
+fn verdicts(shape: Distribution, n: usize, times: f64, pairs: usize) -> [usize; 3] {
     let mut counts = [0; 3];
-    for _ in 0..pairs {
-        let (old, new) = (group(1.0), group(times));
+    for (old, new) in random_pairs(shape, n, times, pairs) {
         let found = compare_groups([(&old, &new)].into_iter(), &METRICS[metric_index("rss")], MARGIN)[0];
         match found.verdict {
             Verdict::Better => counts[0] += 1,
@@ -86,6 +91,41 @@ fn what_lies_just_outside_the_margin_is_seldom_called_equal() {
         for n in [5, 10, 20] {
             let [_, _, equal] = verdicts(*shape, n, 1.0 + MARGIN + 0.0005, PAIRS);
             assert!(equal as f64 / PAIRS as f64 <= FIVE_PERCENT, "{shape:?}, {n}: {equal} called equal");
+        }
+    }
+}
+
+/// How often a gate of 5 % holds, is broken and stays open, over `pairs` random pairs with the true ratio `times`.
+fn gates(shape: Distribution, n: usize, times: f64, pairs: usize) -> [usize; 3] {
+    let gate = Gate::new("rss", 0.05).unwrap();
+    let mut counts = [0; 3];
+    for (old, new) in random_pairs(shape, n, times, pairs) {
+        let found = compare_groups([(&old, &new)].into_iter(), gate.metric, gate.most)[0];
+        counts[match gate.judge(&found) {
+            Judged::Holds => 0,
+            Judged::Broken => 1,
+            Judged::Undecided => 2,
+        }] += 1;
+    }
+    counts
+}
+
+/// What surely grew by less must not break a gate, what surely grew by more must not pass it, and what grew by twice as much
+/// as the gate is seen.
+#[test]
+fn a_gate_of_five_percent_is_wrong_in_at_most_five_percent() {
+    const PAIRS: usize = 1000;
+    let share = |count: usize| count as f64 / PAIRS as f64;
+    for shape in DISTRIBUTIONS {
+        for n in [5, 10, 20, 40] {
+            for times in [1.0, 1.03] {
+                let [_, broken, _] = gates(shape, n, times, PAIRS);
+                assert!(share(broken) <= FIVE_PERCENT, "{shape:?}, {n}, {times}: {broken} broken");
+            }
+            let [holds, broken, _] = gates(shape, n, 1.1, PAIRS);
+            assert!(share(holds) <= FIVE_PERCENT, "{shape:?}, {n}: {holds} hold at 1.1");
+            let spread = shape.tail + shape.step;
+            assert!(spread > 0.021 || n < 10 || share(broken) >= 0.8, "{shape:?}, {n}: {broken} broken at 1.1");
         }
     }
 }

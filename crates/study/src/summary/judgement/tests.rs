@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::session::{Executor, Line, Outcome, Scripted};
-use crate::summary::{Fold, metric_named};
+use crate::summary::{Fold, Verdict, metric_named};
 use allocanary_cell::Cell;
 use allocanary_cell::sample::{Answer, Failure, FailureKind, Sample};
 use allocanary_cell::workload::Phase;
@@ -208,8 +208,9 @@ fn a_gate_is_for_a_metric_that_can_get_worse_by_that_much() {
     assert!(Gate::parse("rss").unwrap_err().to_string().contains("wanted METRIC=PERCENT"));
 }
 
+/// The verdict's correction is for one metric of one workload, and a gate asks for its own interval alone.
 #[test]
-fn what_other_workloads_do_changes_no_gate() {
+fn what_other_workloads_do_changes_no_verdict_and_no_gate() {
     let of = |grown: [f64; 5]| -> Vec<Sample> {
         let mut rows = Vec::new();
         for workload in ["server", "other"] {
@@ -226,8 +227,11 @@ fn what_other_workloads_do_changes_no_gate() {
         rows
     };
     // p is 2/252 for the one that grew: enough among four, and not among eight.
-    let found = judged(&of([100.0, 101.0, 102.0, 103.0, 104.0]), &of([109.0, 112.0, 114.3, 117.0, 120.0]), "rss", 0.1);
-    assert!(counts(&found)[1] == 1 && !found.passes(true));
+    let (old, new) = (of([100.0, 101.0, 102.0, 103.0, 104.0]), of([109.0, 112.0, 114.3, 117.0, 120.0]));
+    let found = judged(&old, &new, "rss", 0.05);
+    let worse: Vec<&Compared> = found.compared.iter().filter(|one| one.comparison.verdict == Verdict::Worse).collect();
+    assert!(worse.len() == 1 && worse[0].key.candidate == "a" && worse[0].key.workload == "server");
+    assert_eq!(counts(&found), [7, 1, 0]);
 }
 
 #[test]
