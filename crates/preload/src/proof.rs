@@ -11,7 +11,7 @@ use allocanary_allocators::Allocator;
 use crate::line::JsonLine;
 use crate::settings::Problem;
 use crate::this::This;
-use crate::{raw, sandbox, waits};
+use crate::{handlers, raw, sandbox};
 
 /// The variable with the path of the file.
 pub const VARIABLE: &CStr = c"ALLOCANARY_PROOF";
@@ -88,7 +88,7 @@ pub(crate) fn at_load(this: &This, path: &[u8], problem: Option<Problem>) {
     }
     line.add("}\n");
     append(&proof.path, line);
-    waits::learn();
+    handlers::learn();
     PROVEN.store(pid, Ordering::Release);
     // SAFETY: registers a function for children; glibc has room for it without an allocation.
     unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
@@ -120,7 +120,7 @@ fn prove_end(proven: i32, counters: bool) {
     // SAFETY: the one that changed `PROVEN` has it.
     let proof = unsafe { &mut *PROOF.0.get() };
     let asked = proof.allocator.filter(|_| counters);
-    let found = asked.and_then(|allocator| waits::outside_handlers(|| allocator.counters())).unwrap_or_default();
+    let found = asked.and_then(|allocator| handlers::outside(|| allocator.counters())).unwrap_or_default();
     let line = &mut proof.line;
     line.clear();
     let _ = write!(line, "{{\"at\":\"exit\",\"pid\":{proven}");

@@ -7,7 +7,7 @@
 use std::ffi::{c_int, c_long};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::{raw, waits};
+use crate::raw;
 
 static ENTERED: AtomicBool = AtomicBool::new(false);
 
@@ -40,6 +40,5 @@ pub fn look(number: c_long, first: usize, answer: c_long) {
     };
     if sets && answer >= 0 {
         ENTERED.store(true, Ordering::Relaxed);
-        waits::turn_off();
     }
 }

@@ -22,6 +22,7 @@ pub mod info;
 mod layout;
 mod mapped;
 pub mod merge;
+mod origin;
 pub mod prepare;
 pub mod reader;
 pub mod record;

@@ -12,7 +12,7 @@ use allocanary_kernel::private;
 
 use crate::error::{Error, Result};
 use crate::layout::{HEADER, MAGIC, Mark, Op};
-use crate::prepare::Origin;
+use crate::origin::Origin;
 
 /// A mapped prepared trace.
 pub struct Prepared {

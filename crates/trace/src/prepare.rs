@@ -12,7 +12,6 @@
 //! It lies next to the trace or, where that cannot be, in a folder of the user's own. Others may write to the folder of a
 //! trace, so a form is taken only if this user owns it, and if its header says that it was made from this trace.
 
-mod origin;
 mod place;
 mod writer;
 
@@ -22,7 +21,6 @@ use std::path::{Path, PathBuf};
 
 use allocanary_kernel::private;
 
-pub(crate) use self::origin::Origin;
 use self::place::Folders;
 pub use self::place::VARIABLES;
 use self::writer::Writer;
@@ -31,6 +29,7 @@ use crate::format::Marks;
 use crate::layout::HEADER;
 use crate::mapped::Prepared;
 use crate::merge::{Merged, merge};
+use crate::origin::Origin;
 use crate::reader::Trace;
 
 /// A thread of the replay.

@@ -14,7 +14,8 @@ use std::ffi::{c_int, c_long};
 use libc::{clockid_t, sem_t, timespec};
 
 use super::times::{self, Nanos, nanos_of, timespec};
-use super::{between, first_of, missing, reals, signals};
+use super::{between, first_of, missing, reals};
+use crate::handlers::signals;
 use crate::{cores, raw};
 
 type SemWait = unsafe extern "C" fn(*mut sem_t) -> c_int;

@@ -13,11 +13,7 @@
 
 pub mod counters;
 pub mod fds;
-mod frame;
-mod handlers;
 pub mod locked;
-mod own_stack;
-mod signals;
 pub mod sleeps;
 mod times;
 
@@ -25,9 +21,9 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::raw;
+use crate::handlers::signals::Mask;
 use crate::this::This;
-use signals::Mask;
+use crate::{handlers, raw, sandbox};
 use times::Nanos;
 
 /// The first wait, in nanoseconds; 0 if threads keep what they have.
@@ -47,11 +43,6 @@ pub(crate) fn turn_on(this: &'static This, every: Duration) {
     EVERY.store(every.as_nanos() as Nanos, Ordering::Release);
 }
 
-/// Turns it off for the rest of the process.
-pub(crate) fn turn_off() {
-    EVERY.store(0, Ordering::Release);
-}
-
 /// Finds the next library's functions: a signal handler may be the first to call one, and must not look for it.
 #[inline]
 pub(crate) fn find() {
@@ -61,10 +52,10 @@ pub(crate) fn find() {
     locked::REAL.find();
 }
 
-/// The first wait; `None` if it is off.
+/// The first wait; `None` if it is off, and from the moment on at which the program enters a sandbox.
 #[inline]
 fn every() -> Option<Nanos> {
-    Some(EVERY.load(Ordering::Acquire)).filter(|every| *every > 0)
+    Some(EVERY.load(Ordering::Acquire)).filter(|every| *every > 0 && !sandbox::is_entered())
 }
 
 /// The first wait of a wait for `total` at most (`None` has no end); `None` if it is not to be split.
@@ -74,7 +65,7 @@ fn first_of(total: Option<Nanos>) -> Option<Nanos> {
 }
 
 /// Between the two waits: gives back what the thread keeps, with all signals blocked. Returns the mask as it was. `None` if
-/// `idle` was turned off meanwhile: then the rest of the wait is made by the call that the program has made.
+/// the program entered a sandbox meanwhile: then the rest of the wait is made by the call that the program has made.
 #[cold]
 fn between() -> Option<Mask> {
     every()?;
@@ -109,20 +100,6 @@ fn give_back(every: Duration, blocked: Mask) {
     let errno = raw::errno();
     let _ = allocanary_allocators::give_back_heap(this.allocator, every); // an allocator that cannot has been told at the start
     raw::set_errno(errno);
-}
-
-/// Learns what [`outside_handlers`] looks for. Runs in the constructor.
-pub(crate) fn learn() {
-    handlers::learn();
-}
-
-/// Does what takes the allocator's locks, with all signals blocked; `None` if the calling thread may be in a signal
-/// handler: the code that it has interrupted may hold those locks.
-pub(crate) fn outside_handlers<R>(work: impl FnOnce() -> R) -> Option<R> {
-    let before = Mask::block();
-    let answer = (!handlers::may_be_in_one(before)).then(work);
-    before.restore();
-    answer
 }
 
 /// Makes the table of the next library's functions.

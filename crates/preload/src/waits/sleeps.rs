@@ -76,7 +76,7 @@ pub unsafe fn clock_nanosleep(clock: clockid_t, flags: c_int, wanted: *const tim
     if error == 0 { libc::EINTR } else { error }
 }
 
-/// The second part of a sleep; by `rest` if `idle` was turned off meanwhile. Whether it came to its end.
+/// The second part of a sleep; by `rest` if the program entered a sandbox meanwhile. Whether it came to its end.
 fn second(nanos: Nanos, rest: impl FnOnce(Nanos) -> bool) -> bool {
     let errno = raw::errno();
     let Some(before) = between() else { return rest(nanos) };

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 
-use super::{Lane, Origin};
+use super::Lane;
 use crate::coder::How;
 use crate::format::Marks;
 use crate::layout::{HEADER, MAGIC, Mark, Op, kind};
 use crate::merge::{At, Merged, Sink};
+use crate::origin::Origin;
 use crate::reader::Trace;
 
 /// Operations of one epoch.

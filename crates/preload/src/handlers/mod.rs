@@ -6,18 +6,20 @@
 //! it (see [`frame`]); where that fails it is a false yes, which only keeps memory. On a stack that is not certain to be
 //! the thread's own, nothing is read, and the answer is perhaps.
 
+mod frame;
+mod own_stack;
+pub(crate) mod signals;
+
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::frame;
-use super::own_stack;
-use super::signals::{self, Mask};
+use signals::Mask;
 
 /// The restorer of glibc; 0 if it is not known.
 static RESTORER: AtomicUsize = AtomicUsize::new(0);
 
 /// Learns the restorer: installs a handler and takes it back. Runs in the constructor.
-pub(super) fn learn() {
+pub(crate) fn learn() {
     extern "C" fn nothing(_signal: c_int) {}
     let signal = 64;
     // SAFETY: nobody sends this signal between the two calls: the process has one thread and has not begun.
@@ -36,7 +38,7 @@ pub(super) fn learn() {
 ///
 /// An alternate signal stack is either another stack than the thread's own, or it lies within it, and then the restorer
 /// stands above us as well.
-pub(super) fn may_be_in_one(blocked: Mask) -> bool {
+pub(crate) fn may_be_in_one(blocked: Mask) -> bool {
     const WORD: usize = size_of::<usize>();
     let (here, restorer) = (stack_pointer(), RESTORER.load(Ordering::Relaxed));
     let Some(end) = own_stack::end_above(here) else { return true };
@@ -51,6 +53,15 @@ pub(super) fn may_be_in_one(blocked: Mask) -> bool {
         // SAFETY: as above, up to the end of the stack.
         is_one && unsafe { frame::may_be_at(place, end) }
     })
+}
+
+/// Does what takes the allocator's locks, with all signals blocked; `None` if the calling thread may be in a signal
+/// handler: the code that it has interrupted may hold those locks.
+pub(crate) fn outside<R>(work: impl FnOnce() -> R) -> Option<R> {
+    let before = Mask::block();
+    let answer = (!may_be_in_one(before)).then(work);
+    before.restore();
+    answer
 }
 
 /// An address on this function's caller's stack, or below.

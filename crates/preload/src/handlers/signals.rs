@@ -13,7 +13,7 @@ const ALWAYS: [i32; 7] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGIL
 /// The kernel's structure of rt_sigaction.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-pub(super) struct Action {
+pub(crate) struct Action {
     pub handler: usize,
     pub flags: libc::c_ulong,
     pub restorer: usize,
@@ -72,7 +72,7 @@ pub fn all_restart() -> bool {
 }
 
 /// What the process does at a signal.
-pub(super) fn action(signal: i32) -> Action {
+pub(crate) fn action(signal: i32) -> Action {
     let mut action = Action::default();
     // SAFETY: the kernel writes one action; its mask has 8 bytes.
     unsafe { raw::call(libc::SYS_rt_sigaction, [signal as usize, 0, (&raw mut action) as usize, 8, 0, 0]) };

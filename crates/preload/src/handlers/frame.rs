@@ -39,7 +39,7 @@ pub(super) unsafe fn may_be_at(_place: usize, _end: usize) -> bool {
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
     use super::*;
-    use crate::waits::signals::action;
+    use crate::handlers::signals::action;
     use std::ffi::c_int;
     use std::sync::atomic::{AtomicUsize, Ordering};
 

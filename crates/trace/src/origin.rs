@@ -33,13 +33,13 @@ impl Origin {
     }
 
     /// The form's path next to the trace.
-    pub(super) fn beside(&self, trace: &Path) -> PathBuf {
+    pub(crate) fn beside(&self, trace: &Path) -> PathBuf {
         let name = trace.file_name().unwrap_or_default().to_string_lossy();
         trace.with_file_name(format!(".{name}.{:016x}.replay", self.key(&[])))
     }
 
     /// The form's name in a folder with those of traces from elsewhere.
-    pub(super) fn name(&self, trace: &Path) -> String {
+    pub(crate) fn name(&self, trace: &Path) -> String {
         let whole = trace.canonicalize().unwrap_or_else(|_| trace.into());
         let name = whole.file_name().unwrap_or_default().to_string_lossy();
         format!("{name}.{:016x}.replay", self.key(whole.as_os_str().as_encoded_bytes()))
