@@ -15,6 +15,7 @@
 
 pub mod error;
 pub mod lines;
+pub mod metrics;
 pub mod report;
 pub mod reports;
 pub mod rows;

@@ -17,6 +17,7 @@ mod process;
 pub mod real;
 mod thread;
 mod tls;
+mod undisturbed;
 
 pub use crate::coder::How;
 pub use calls::{allocated, allocated_by, exiting, freed, resized, resizing};

@@ -8,7 +8,6 @@ mod digest;
 mod fold;
 mod gate;
 mod judgement;
-mod metrics;
 mod noise;
 mod panel;
 mod ranks;
@@ -20,16 +19,16 @@ mod simulation;
 pub mod stats;
 mod verdict;
 
+pub use crate::metrics::{
+    ALL as METRICS, Better, MOST_NAMED, Metric, all as all_metrics, find as find_metric, index as metric_index, named,
+    wanted as metric_named,
+};
 pub use agreement::Agreement;
 pub use anatomy::Anatomy;
 pub use conditions::{Conditions, differences, differing};
 pub use fold::{Fold, Group, Key};
 pub use gate::{Gate, Judged};
 pub use judgement::{Compared, Judgement};
-pub use metrics::{
-    ALL as METRICS, Better, MOST_NAMED, Metric, all as all_metrics, find as find_metric, index as metric_index, named,
-    wanted as metric_named,
-};
 pub use noise::Noise;
 pub use ranks::{LEAST_SAMPLES, MISSES, ratio_interval};
 pub use section::{About, Section, metric_percent};

@@ -2,9 +2,9 @@
 //! metric. Out: the ratio of medians with its interval, and a [`Verdict`].
 
 use super::fold::Group;
-use super::metrics::{Better, Metric};
 use super::ranks::{self, LEAST_SAMPLES, RankTest, rank_test};
 use super::stats;
+use crate::metrics::{Better, Metric};
 
 /// The comparison of one group with another.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -7,8 +7,9 @@ use std::ptr::null_mut;
 
 use super::process;
 use super::real;
-use super::thread::{Claimed, QUIET, Thread, claim, claim_slowly, undisturbed};
+use super::thread::{Claimed, QUIET, Thread, claim, claim_slowly};
 use super::tls;
+use super::undisturbed::undisturbed;
 use crate::coder::{Event, How};
 
 /// Whether a block is among those that are recorded: one in `rate`.

@@ -4,7 +4,7 @@
 //! The child has neither the trace's mapping nor the thread's state, which a fork wipes, and its call has a place in the one and
 //! a pointer to the other. So the chunk of that call becomes private memory, into which the call writes what nobody reads, the
 //! state stays its own, and the thread begins a new one. What calls the system goes on with no handler in between
-//! ([`undisturbed`](super::thread::undisturbed)): only the events themselves are interrupted.
+//! ([`undisturbed`](super::undisturbed::undisturbed)): only the events themselves are interrupted.
 //!
 //! Not covered: a handler that forks by `_Fork` or by the bare system call, which tell nobody, and returns in the child.
 

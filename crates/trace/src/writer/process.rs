@@ -16,7 +16,7 @@ use self::file::{open_file, say_why};
 use self::queue::Queue;
 use super::clocks::ticks_and_nanos;
 use super::config::{self, Config};
-use super::thread::undisturbed;
+use super::undisturbed::undisturbed;
 use crate::format::{CHUNK_ALIGN, at};
 
 /// Time between two readings of RssAnon, in nanoseconds.

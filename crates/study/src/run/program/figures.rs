@@ -3,7 +3,7 @@
 
 use regex_lite::Regex;
 
-use crate::summary::{Better, METRICS, Metric};
+use crate::metrics::{ALL as METRICS, Better, Metric};
 use allocanary_cell::program::Figure;
 use allocanary_kernel::units::Unit;
 
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn what_earlier_rows_made_known_changes_no_reading() {
-        crate::summary::named("late_us", "ns", "lower").unwrap();
+        crate::metrics::named("late_us", "ns", "lower").unwrap();
         assert_eq!(found("late_us", "t=([0-9]+)", "t=3"), Ok((3000.0, "ns".to_string(), "lower".to_string())));
     }
 

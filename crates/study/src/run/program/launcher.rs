@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::around::signal_number;
 use super::build::build_of;
 use super::{ContainerLimits, Ran, Ready, RunContext, Wanted, fail, proof};
-use crate::summary::MOST_NAMED;
+use crate::metrics::MOST_NAMED;
 use allocanary_cell::Cell;
 use allocanary_cell::description::Description;
 use allocanary_cell::program::{Output, Program};

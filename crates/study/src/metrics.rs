@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn threads_and_processes_of_a_service_are_those_at_its_most() {
-        let row = include_str!("../../../../tests/golden/sample-v1.jsonl").lines().next().unwrap();
+        let row = include_str!("../../../tests/golden/sample-v1.jsonl").lines().next().unwrap();
         let mut row: Sample = serde_json::from_str(row).unwrap();
         row.cell.program = Some(Default::default());
         row.error = None;

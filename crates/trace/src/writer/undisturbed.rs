@@ -1,0 +1,33 @@
+//! What calls the system inside the recorded program. In: work. Out: its result; the program sees nothing of it.
+
+use std::ptr::null_mut;
+
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: libc::c_int, old: *mut libc::c_int) -> libc::c_int;
+}
+
+/// Signals that an instruction causes: the kernel ends a process in which they are blocked.
+const OF_INSTRUCTIONS: [libc::c_int; 6] =
+    [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
+
+/// Does something that calls the system, of which the program must see nothing: its error number stays, a thread that shall
+/// be cancelled is not cancelled in here, where it has the cursor, and signals wait, whose handlers may fork.
+pub(super) fn undisturbed<R>(work: impl FnOnce() -> R) -> R {
+    const PTHREAD_CANCEL_DISABLE: libc::c_int = 1;
+    // SAFETY: the thread's own state and error number; sets of signals on the stack, which all-zero bytes are.
+    unsafe {
+        let (errno, mut state) = (*libc::__errno_location(), 0);
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &mut state);
+        let (mut blocked, mut before): (libc::sigset_t, libc::sigset_t) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigfillset(&mut blocked);
+        OF_INSTRUCTIONS.iter().for_each(|signal| _ = libc::sigdelset(&mut blocked, *signal));
+        let is_blocked = libc::pthread_sigmask(libc::SIG_BLOCK, &blocked, &mut before) == 0;
+        let done = work();
+        if is_blocked {
+            libc::pthread_sigmask(libc::SIG_SETMASK, &before, null_mut());
+        }
+        pthread_setcancelstate(state, &mut state);
+        *libc::__errno_location() = errno;
+        done
+    }
+}
