@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use allocanary::tuning;
-use allocanary_study::lines::Lines;
+use allocanary_report::lines::Lines;
 
 // As it was pasted.
 #[rustfmt::skip]

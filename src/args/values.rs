@@ -5,8 +5,9 @@ use std::ffi::OsStr;
 
 use allocanary_allocators::allocators::KNOWN;
 use allocanary_cell::workloads;
+use allocanary_report as reports;
 use allocanary_study::summary::METRICS;
-use allocanary_study::{CASES, SHIPPED, reports};
+use allocanary_study::{CASES, SHIPPED};
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, Command};
 

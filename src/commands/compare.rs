@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use super::terminal;
 use crate::args::CompareFlags;
 use allocanary_kernel::units::show_share;
+use allocanary_report::comparison;
 use allocanary_study::error::{Error, Result};
-use allocanary_study::reports::comparison;
 use allocanary_study::rows;
 use allocanary_study::summary::{Compared, Fold, Gate, Judged, Judgement, Metric, Side, metric_named};
 

@@ -10,8 +10,8 @@ use crate::args::ListFlags;
 use allocanary_allocators::allocator::PerCore;
 use allocanary_cell::description::{Description, perhaps};
 use allocanary_cell::meters;
+use allocanary_report as reports;
 use allocanary_study::error::{Error, Result};
-use allocanary_study::reports;
 use allocanary_study::summary::METRICS;
 use allocanary_study::{CASES, SHIPPED, StudyFile};
 

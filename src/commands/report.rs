@@ -8,8 +8,8 @@ use std::process::ExitCode;
 use super::{measure, terminal};
 use crate::args::ReportFlags;
 use allocanary_cell::description::perhaps;
+use allocanary_report as reports;
 use allocanary_study::error::{Error, Result};
-use allocanary_study::reports;
 use allocanary_study::rows;
 use allocanary_study::run::holds_rows;
 

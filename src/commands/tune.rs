@@ -19,6 +19,7 @@ use crate::args::TuneFlags;
 use allocanary_cell::program::Program;
 use allocanary_kernel::private;
 use allocanary_kernel::units::show_duration;
+use allocanary_report as reports;
 use allocanary_search::answer::{self, Job};
 use allocanary_search::cells::{self, Cells};
 use allocanary_search::goal::Guard;
@@ -29,7 +30,7 @@ use allocanary_study::error::{Error, Result};
 use allocanary_study::run::{Left, Store, Target};
 use allocanary_study::session::kept;
 use allocanary_study::summary::{About, Findings, LEAST_SAMPLES};
-use allocanary_study::{Studies, StudyFile, expected_time, plan, reports};
+use allocanary_study::{Studies, StudyFile, expected_time, plan};
 
 use shown::Shown;
 use subject::Subject;

@@ -1,9 +1,9 @@
 //! Where each candidate's memory is, in words. In: a panel. Out: the figures of one column, and sentences.
 
 use super::words;
-use crate::summary::anatomy::{Anatomy, PARTS, Part};
-use crate::summary::{Axis, Line, Panel};
 use allocanary_cell::workload::Phase;
+use allocanary_study::summary::anatomy::{Anatomy, PARTS, Part};
+use allocanary_study::summary::{Axis, Line, Panel};
 
 /// The letter of each part in a bar of text, in the order of [`PARTS`].
 pub const LETTERS: [char; PARTS.len()] = ['P', 'S', 'L', 'R', 'C', 'F', 'D', 'M', 'A', 'H', 'O', 'N', '?'];

@@ -3,7 +3,7 @@
 
 use super::words;
 use crate::lines::Lines;
-use crate::summary::{
+use allocanary_study::summary::{
     Axis, Better, Comparison, Estimate, Findings, LEAST_SAMPLES, Line, METRICS, Metric, PRICE, Panel, Section, Verdict,
     metric_index,
 };
@@ -120,7 +120,7 @@ fn of(panel: &Panel, metric: &Metric) -> Option<String> {
 
 /// `worse +52 %`, `equal`, `undecided`.
 fn brief(compared: &Comparison) -> String {
-    use crate::summary::Verdict::{Equal, Undecided};
+    use allocanary_study::summary::Verdict::{Equal, Undecided};
     match compared.verdict {
         verdict @ (Equal | Undecided) => verdict.text().into(),
         verdict => format!("{} {}", verdict.text(), words::change(compared.ratio())),

@@ -4,9 +4,9 @@
 use comfy_table::Cell;
 
 use super::{table, words};
-use crate::summary::{Axis, Compared, Comparison, Key, Verdict};
 use allocanary_kernel::terminal::Look;
 use allocanary_kernel::units::show_share;
+use allocanary_study::summary::{Axis, Compared, Comparison, Key, Verdict};
 
 /// `+13 % [-12 %, +40 %], n 10`.
 pub fn found(comparison: &Comparison) -> String {

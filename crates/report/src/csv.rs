@@ -6,11 +6,11 @@
 //! process with the median resident memory, `anatomy_rss`, and add up to it. A part that is 0 has no line.
 //! `anatomy_never_touched` is what the allocator counts and nobody ever wrote to: it is in no part.
 
-use crate::report::ReportFormat;
-use crate::summary::anatomy::PARTS;
-use crate::summary::{Anatomy, Findings, all_metrics};
+use crate::format::ReportFormat;
 use allocanary_kernel::terminal::Look;
 use allocanary_kernel::units::Unit;
+use allocanary_study::summary::anatomy::PARTS;
+use allocanary_study::summary::{Anatomy, Findings, all_metrics};
 
 /// The report.
 pub const REPORT: ReportFormat =

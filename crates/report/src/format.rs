@@ -1,7 +1,7 @@
-//! The contract of a report: findings in, text out. The entries are in [`reports`](crate::reports).
+//! The contract of a report: findings in, text out. The entries are in [`ALL`](crate::ALL).
 
-use crate::summary::Findings;
 use allocanary_kernel::terminal::Look;
+use allocanary_study::summary::Findings;
 
 /// A way to show findings.
 pub struct ReportFormat {

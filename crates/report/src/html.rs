@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use super::markup::{self, escaped, prose};
 use super::{answer, figures, pictures::palette, words};
-use crate::report::ReportFormat;
-use crate::summary::{Findings, Panel, Section};
+use crate::format::ReportFormat;
 use allocanary_kernel::terminal::Look;
 use allocanary_kernel::units::{Unit, show_time};
+use allocanary_study::summary::{Findings, Panel, Section};
 
 /// The report.
 pub const REPORT: ReportFormat =

@@ -1,11 +1,19 @@
-//! The reports, one file each, and the list of them.
+//! Internal to [allocanary](https://docs.rs/allocanary): this crate has no stable API, and any release may change it.
+//!
+//! Reports: findings in, text out. One file each: the terminal's table, Markdown, CSV, the page, the pictures, the page about a
+//! trace, and the lines to paste.
+
+// This crate returns texts. Only the command writes to a terminal.
+#![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 
 pub mod anatomies;
 mod answer;
 pub mod comparison;
 mod csv;
 mod figures;
+mod format;
 mod html;
+pub mod lines;
 mod markdown;
 mod markup;
 pub mod paste;
@@ -14,9 +22,8 @@ mod table;
 pub mod trace;
 pub mod words;
 
+pub use format::ReportFormat;
 pub use pictures::front;
-
-use crate::report::ReportFormat;
 
 /// Every report. A terminal shows the first.
 pub const ALL: &[&ReportFormat] = &[&table::REPORT, &markdown::REPORT, &csv::REPORT, &html::REPORT];

@@ -1,9 +1,9 @@
 //! `markdown`: tables for a README, a pull request or an issue. In: findings. Out: GitHub's Markdown.
 
 use super::{anatomies, answer, figures, paste, words};
-use crate::report::ReportFormat;
-use crate::summary::{Anatomy, Findings, PRICE, Panel, Section};
+use crate::format::ReportFormat;
 use allocanary_kernel::terminal::Look;
+use allocanary_study::summary::{Anatomy, Findings, PRICE, Panel, Section};
 
 /// The report.
 pub const REPORT: ReportFormat = ReportFormat { name: "markdown", about: "tables for a pull request", render };

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use super::words;
 use crate::lines::Lines;
-use crate::summary::{Better, Metric, Panel, Section, Verdict};
 use allocanary_allocators::paste;
 use allocanary_cell::spec::Spec;
+use allocanary_study::summary::{Better, Metric, Panel, Section, Verdict};
 
 /// The answer of a search; or the proposal for each panel of a section about a program: a heading, and lines.
 pub fn proposals(section: &Section) -> Vec<(String, Vec<String>)> {
@@ -60,7 +60,7 @@ fn proposal(section: &Section, panel: &Panel, metric: &Metric) -> Option<(String
 /// Whether a candidate is surely not worse than the user allows, in each metric that the user limits.
 fn is_within(section: &Section, panel: &Panel, line: usize, column: usize) -> bool {
     section.within.iter().all(|(name, share)| {
-        let metric = crate::summary::find_metric(name);
+        let metric = allocanary_study::summary::find_metric(name);
         let compared = panel.comparison(name, line, column);
         let (Some(metric), Some(compared)) = (metric, compared) else { return false };
         matches!(compared.verdict, Verdict::Better)

@@ -13,7 +13,7 @@ mod scatter;
 
 pub use front::front;
 
-use crate::summary::{Estimate, Line, Panel};
+use allocanary_study::summary::{Estimate, Line, Panel};
 
 /// One picture.
 pub struct Picture {

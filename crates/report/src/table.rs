@@ -7,10 +7,10 @@ mod price;
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, LineStyle, Table, TableStyle};
 
 use super::{figures, paste, words};
-use crate::report::ReportFormat;
-use crate::summary::{Comparison, Findings, Panel, Section, Verdict};
+use crate::format::ReportFormat;
 use allocanary_kernel::terminal::{self, Look};
 use allocanary_kernel::units::Unit;
+use allocanary_study::summary::{Comparison, Findings, Panel, Section, Verdict};
 
 /// The report.
 pub const REPORT: ReportFormat = ReportFormat { name: "table", about: "tables and verdicts for a terminal", render };

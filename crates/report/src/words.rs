@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::summary::{Axis, Comparison, Estimate, Findings, LEAST_SAMPLES, Line, Panel, Section, Verdict, find_metric};
 use allocanary_kernel::units::Unit;
+use allocanary_study::summary::{
+    Axis, Comparison, Estimate, Findings, LEAST_SAMPLES, Line, Panel, Section, Verdict, find_metric,
+};
 
 /// The text of a median in a table, in the metric's unit.
 pub fn median(metric: &str, estimate: Option<&Estimate>) -> String {
@@ -315,7 +317,7 @@ pub fn troubles(findings: &Findings) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::summary::{METRICS, Point, metric_index};
+    use allocanary_study::summary::{METRICS, Point, metric_index};
 
     #[test]
     fn what_came_back_is_named_up_to_a_quarter_more_than_live() {

@@ -1,7 +1,7 @@
 //! The answer in words. In: what a search found. Out: a table, the recommendation, the reason, and the lines to paste.
 
 use allocanary_cell::spec::Spec;
-use allocanary_study::reports::{anatomies, paste, words, wrapped};
+use allocanary_report::{anatomies, paste, words, wrapped};
 use allocanary_study::summary::anatomy::{self, Anatomy, PARTS, Part};
 use allocanary_study::summary::{Estimate, Metric, Verdict, metric_index};
 

@@ -2,7 +2,7 @@
 
 use allocanary_allocators::paste;
 use allocanary_cell::spec::Spec;
-use allocanary_study::lines::Lines;
+use allocanary_report::lines::Lines;
 
 /// The text for one place.
 #[derive(Clone, Debug, PartialEq, Eq)]

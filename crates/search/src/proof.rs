@@ -144,7 +144,7 @@ pub fn front(goal: &Goal, groups: &[(String, &Group)]) -> Vec<String> {
             (median(group, goal.objective.name).unwrap_or(f64::NAN), median(group, "throughput").unwrap_or(0.0))
         })
         .collect();
-    allocanary_study::reports::front(&pairs).into_iter().map(|at| groups[at].0.clone()).collect()
+    allocanary_report::front(&pairs).into_iter().map(|at| groups[at].0.clone()).collect()
 }
 
 #[cfg(test)]

@@ -6,18 +6,14 @@
 //! 2. [`run`] starts one fresh process for each cell. The process answers with a sample.
 //! 3. Samples are [`rows`] of a file. Each row is flushed at once, so that no measurement is lost.
 //! 4. A [`summary`] folds rows into medians, intervals and verdicts.
-//! 5. [`reports`] show them.
 //!
-//! Measuring writes rows. Every report is made from rows.
+//! Measuring writes rows. Every report is made from rows, by the crate `allocanary-report`.
 
 // This crate returns numbers and texts. Only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 
 pub mod error;
-pub mod lines;
 pub mod metrics;
-pub mod report;
-pub mod reports;
 pub mod rows;
 pub mod run;
 pub mod session;

@@ -1,9 +1,9 @@
 //! One panel of the page: its answer, its pictures and its tables. In: a panel. Out: a section.
 
 use super::tables;
-use crate::reports::markup::{candidate, escaped, prose};
-use crate::reports::{pictures, pictures::palette, words};
-use crate::summary::{Axis, Panel};
+use crate::markup::{candidate, escaped, prose};
+use crate::{pictures, pictures::palette, words};
+use allocanary_study::summary::{Axis, Panel};
 
 /// The panel's title, as HTML.
 pub fn title(panel: &Panel) -> String {
@@ -37,7 +37,7 @@ pub fn section(place: usize, panel: &Panel) -> String {
 
 /// Each candidate's number, mark, name and version. The pictures show a candidate by its mark and number.
 fn legend(panel: &Panel) -> String {
-    let entry = |(at, line): (usize, &crate::summary::Line)| {
+    let entry = |(at, line): (usize, &allocanary_study::summary::Line)| {
         let (number, mark) = (at + 1, palette::swatch(at));
         let (name, version) = (candidate(&line.candidate), escaped(&line.version));
         format!("<li>{mark}<b>{number}</b> <code>{name}</code> <small>{version}</small></li>\n")

@@ -1,10 +1,10 @@
 //! The head of one study's part of the page: its question, its metrics, and figures that others have published.
 //! In: a section. Out: HTML; empty for a study that has none of these.
 
-use crate::reports::figures::{self, Figure};
-use crate::reports::markup::{candidate, escaped, prose};
-use crate::reports::{paste, words};
-use crate::summary::{Section, Verdict};
+use crate::figures::{self, Figure};
+use crate::markup::{candidate, escaped, prose};
+use crate::{paste, words};
+use allocanary_study::summary::{Section, Verdict};
 
 /// The head of the study at `place`. If `several` studies are on the page, its question is not that of the page.
 pub fn head(place: usize, section: &Section, several: bool) -> String {

@@ -1,8 +1,8 @@
 //! The tables of a panel: memory, verdicts, price, parts of RSS, and every figure. In: a panel. Out: HTML.
 
-use crate::reports::markup::{candidate, escaped, prose};
-use crate::reports::{pictures::palette, words};
-use crate::summary::{Comparison, Estimate, Line, Metric, PRICE, Panel, Point, Verdict, all_metrics};
+use crate::markup::{candidate, escaped, prose};
+use crate::{pictures::palette, words};
+use allocanary_study::summary::{Comparison, Estimate, Line, Metric, PRICE, Panel, Point, Verdict, all_metrics};
 
 /// RSS when idle, candidates by columns.
 pub fn memory(panel: &Panel) -> String {

@@ -1,7 +1,7 @@
 //! The page of unusual findings: it is complete and safe, and fetches nothing.
 
 use super::*;
-use crate::summary::{About, Axis, Comparison, Estimate, Line, METRICS, Panel, Point, Verdict};
+use allocanary_study::summary::{About, Axis, Comparison, Estimate, Line, METRICS, Panel, Point, Verdict};
 
 const LOOK: Look = Look { color: false, width: 80 };
 
@@ -170,11 +170,11 @@ fn the_head_names_date_host_and_command() {
         "<title>nightly: What does it cost? - allocanary</title>",
         "<dt>Date</dt><dd>2000-02-28 23:59 to 2000-02-29 00:00 UTC</dd>",
         "<dt>Command</dt><dd><code>allocanary study --candidates &#39;&lt;b&gt;&#39;</code></dd>",
-        &format!("Linux {}", crate::reports::markup::escaped(&kernel)),
+        &format!("Linux {}", crate::markup::escaped(&kernel)),
     ] {
         assert!(head.contains(text), "{text}\n{head}");
     }
-    let hosts = head.matches(&format!("<dd>{}: ", crate::reports::markup::escaped(&name))).count();
+    let hosts = head.matches(&format!("<dd>{}: ", crate::markup::escaped(&name))).count();
     assert_eq!(hosts, 1, "one host of two builds stands once: {head}");
     findings.started_ms = Some((951_782_100_000, 951_782_399_000));
     findings.commands = (0..5).map(|at| format!("allocanary study {at}")).collect();

@@ -1,10 +1,10 @@
 //! Where the memory of each candidate is: a stacked bar for each. In: a panel. Out: a picture.
 
 use super::Picture;
-use crate::reports::markup::escaped;
-use crate::reports::{anatomies, words};
-use crate::summary::Panel;
-use crate::summary::anatomy::PARTS;
+use crate::markup::escaped;
+use crate::{anatomies, words};
+use allocanary_study::summary::Panel;
+use allocanary_study::summary::anatomy::PARTS;
 
 const LEFT: f64 = 30.0;
 const RIGHT: f64 = 530.0;

@@ -3,9 +3,9 @@
 use super::canvas::{Canvas, Side};
 use super::scale::Scale;
 use super::{Picture, figure, palette};
-use crate::reports::words;
-use crate::summary::{Estimate, Panel};
+use crate::words;
 use allocanary_kernel::units::Unit;
+use allocanary_study::summary::{Estimate, Panel};
 
 /// The quantiles at one column.
 pub fn latency(panel: &Panel, column: usize) -> Option<Picture> {

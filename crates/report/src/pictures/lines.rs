@@ -3,9 +3,9 @@
 use super::canvas::{Canvas, Side, spread};
 use super::scale::{Scale, column_shares};
 use super::{Picture, figure, palette};
-use crate::reports::words;
-use crate::summary::{Axis, Estimate, Panel};
+use crate::words;
 use allocanary_kernel::units::Unit;
+use allocanary_study::summary::{Axis, Estimate, Panel};
 
 /// The phases at which RSS is read, with the metric of each.
 const PHASES: [(&str, &str); 6] = [

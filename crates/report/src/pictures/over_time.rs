@@ -3,9 +3,9 @@
 use super::canvas::{Canvas, Side, spread};
 use super::scale::Scale;
 use super::{Picture, palette};
-use crate::reports::words;
-use crate::summary::Panel;
+use crate::words;
 use allocanary_kernel::units::Unit;
+use allocanary_study::summary::Panel;
 
 /// The memory over time at one column; `None` if no row has it.
 pub fn over_time(panel: &Panel, column: usize) -> Option<Picture> {

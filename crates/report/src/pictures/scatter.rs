@@ -4,9 +4,9 @@ use super::canvas::{Canvas, Side};
 use super::front::front;
 use super::scale::Scale;
 use super::{Picture, figure, palette};
-use crate::reports::words;
-use crate::summary::{Estimate, Panel};
+use crate::words;
 use allocanary_kernel::units::Unit;
+use allocanary_study::summary::{Estimate, Panel};
 
 /// RSS when idle over throughput at one column.
 pub fn memory_for_throughput(panel: &Panel, column: usize) -> Option<Picture> {

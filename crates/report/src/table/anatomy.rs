@@ -3,10 +3,10 @@
 use std::cmp::Ordering;
 
 use super::{bold, wrapped};
-use crate::reports::{anatomies, words};
-use crate::summary::anatomy::Part;
-use crate::summary::{Anatomy, Panel};
+use crate::{anatomies, words};
 use allocanary_kernel::terminal::Look;
+use allocanary_study::summary::anatomy::Part;
+use allocanary_study::summary::{Anatomy, Panel};
 
 /// The bars at the largest column; nothing if no row says where its memory is.
 pub fn anatomy(panel: &Panel, look: &Look) -> String {

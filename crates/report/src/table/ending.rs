@@ -2,9 +2,9 @@
 
 use super::{bold, wrapped};
 use crate::lines::Lines;
-use crate::reports::{answer, words};
-use crate::summary::Findings;
+use crate::{answer, words};
 use allocanary_kernel::terminal::Look;
+use allocanary_study::summary::Findings;
 
 /// The lines of the last screen: 24, without the command's two lines about its files, the prompt, and one to spare.
 const LINES: usize = 20;

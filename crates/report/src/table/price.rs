@@ -3,9 +3,9 @@
 use comfy_table::Cell;
 
 use super::{align, bare_table, bold, broken, painted, wrapped};
-use crate::reports::words;
-use crate::summary::{Line, PRICE, Panel};
+use crate::words;
 use allocanary_kernel::terminal::Look;
+use allocanary_study::summary::{Line, PRICE, Panel};
 
 /// Time and work at the largest column: figures, and below them verdicts compared with the first candidate.
 pub fn price(panel: &Panel, look: &Look) -> String {
