@@ -1,0 +1,245 @@
+//! What lies on each page of a heap. In: the allocator's regions, and the blocks in them, in any order. Out: the resident bytes
+//! by part, by arena, and how many bytes of each page are live.
+
+use crate::{PAGE, Pages, Part, Parts, State};
+
+/// What a walk finds at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A block that the program holds.
+    Live,
+    /// A block that a thread cache keeps.
+    Cached,
+    /// The allocator's own structures.
+    Structure,
+    /// Memory of which the walk could not tell what it is.
+    Unknown,
+    /// Pages that the allocator never used, or believes to have given back.
+    Unused,
+}
+
+/// The bytes of each kind on a page. What is left is free.
+#[derive(Clone, Copy, Debug, Default)]
+struct Page {
+    live: u16,
+    cached: u16,
+    structure: u16,
+    unknown: u16,
+    unused: u16,
+}
+
+/// A region: pages that one arena has from the kernel.
+#[derive(Debug)]
+struct Region {
+    from: u64,
+    arena: u32,
+    pages: Vec<Page>,
+}
+
+impl Region {
+    fn to(&self) -> u64 {
+        self.from + self.pages.len() as u64 * PAGE
+    }
+}
+
+/// The pages of one allocator's heap, and what lies on them.
+#[derive(Debug, Default)]
+pub struct Layout {
+    /// In the order of their addresses. No two overlap.
+    regions: Vec<Region>,
+    /// The region of the last block: the next one is mostly in it, too.
+    last: usize,
+    /// Bytes of blocks that lie in no region.
+    astray: u64,
+}
+
+impl Layout {
+    /// Pages that an arena has from the kernel, rounded out to whole pages. Where they overlap a region that is there, that one
+    /// keeps its pages. Returns whether the whole region is new.
+    pub fn region(&mut self, from: u64, to: u64, arena: u32) -> bool {
+        let (mut from, to) = (from / PAGE * PAGE, to.saturating_add(PAGE - 1) / PAGE * PAGE);
+        let mut whole = true;
+        while from < to {
+            let at = self.regions.partition_point(|region| region.to() <= from);
+            let next = self.regions.get(at).map_or(u64::MAX, |region| region.from);
+            if next <= from {
+                whole = false;
+                from = self.regions[at].to();
+                continue;
+            }
+            let end = to.min(next);
+            whole &= end == to;
+            let pages = vec![Page::default(); ((end - from) / PAGE) as usize];
+            self.regions.insert(at, Region { from, arena, pages });
+            from = end;
+        }
+        whole
+    }
+
+    /// Puts a block on its pages. What lies in no region is counted as astray.
+    pub fn block(&mut self, at: u64, bytes: u64, kind: Kind) {
+        let (mut at, end) = (at, at.saturating_add(bytes));
+        while at < end {
+            let Some(region) = self.find(at) else {
+                let after = self.regions.partition_point(|region| region.from <= at);
+                let next = self.regions.get(after).map_or(end, |region| region.from.min(end));
+                self.astray += next - at;
+                at = next;
+                continue;
+            };
+            let page = (at - region.from) / PAGE;
+            let stop = (region.from + (page + 1) * PAGE).min(end);
+            let page = &mut region.pages[page as usize];
+            let sum = match kind {
+                Kind::Live => &mut page.live,
+                Kind::Cached => &mut page.cached,
+                Kind::Structure => &mut page.structure,
+                Kind::Unknown => &mut page.unknown,
+                Kind::Unused => &mut page.unused,
+            };
+            *sum = (*sum).saturating_add((stop - at) as u16).min(PAGE as u16);
+            at = stop;
+        }
+    }
+
+    fn find(&mut self, at: u64) -> Option<&mut Region> {
+        let has = |region: &Region| region.from <= at && at < region.to();
+        if !self.regions.get(self.last).is_some_and(has) {
+            let after = self.regions.partition_point(|region| region.from <= at);
+            self.last = after.checked_sub(1)?;
+        }
+        self.regions.get_mut(self.last).filter(|region| has(region))
+    }
+
+    /// Bytes of blocks that lie in no region. A walk that understands its heap has none.
+    pub fn astray(&self) -> u64 {
+        self.astray
+    }
+
+    /// The regions: first address, first address after it, arena.
+    pub fn regions(&self) -> impl Iterator<Item = (u64, u64, u32)> + '_ {
+        self.regions.iter().map(|region| (region.from, region.to(), region.arena))
+    }
+
+    /// The resident bytes of each arena below `arenas`, by part.
+    pub fn parts(&self, pages: &Pages, arenas: u32) -> Vec<Parts> {
+        let mut sums = vec![Parts::default(); arenas as usize];
+        self.each_resident(pages, |region, page, state| {
+            if let Some(sum) = sums.get_mut(region.arena as usize) {
+                *sum += page.parts(state);
+            }
+        });
+        sums
+    }
+
+    /// How many resident pages have how many live bytes: 17 counts, for no live byte, for up to 256, up to 512, and so on.
+    pub fn live_in_a_page(&self, pages: &Pages) -> [u64; 17] {
+        let mut counts = [0; 17];
+        self.each_resident(pages, |_, page, _| counts[usize::from(page.live.div_ceil(256)).min(16)] += 1);
+        counts
+    }
+
+    fn each_resident(&self, pages: &Pages, mut visit: impl FnMut(&Region, &Page, State)) {
+        for region in &self.regions {
+            for run in pages.within(region.from, region.to()) {
+                if !matches!(run.state, State::Resident | State::Huge) {
+                    continue;
+                }
+                for at in (run.from..run.to).step_by(PAGE as usize) {
+                    visit(region, &region.pages[((at - region.from) / PAGE) as usize], run.state);
+                }
+            }
+        }
+    }
+}
+
+impl Page {
+    /// The bytes of a resident page by part. They add up to a page, also where blocks overlap because the heap changed in between.
+    fn parts(&self, state: State) -> Parts {
+        let mut parts = Parts::default();
+        let mut left = PAGE;
+        for (part, bytes) in [
+            (Part::Live, self.live),
+            (Part::Cached, self.cached),
+            (Part::Structures, self.structure),
+            (Part::Unknown, self.unknown),
+        ] {
+            let bytes = u64::from(bytes).min(left);
+            parts.add(part, bytes);
+            left -= bytes;
+        }
+        let rest = match (left == PAGE, u64::from(self.unused) == PAGE, state) {
+            (true, true, State::Huge) => Part::Padding,
+            (true, ..) => Part::Kept,
+            (false, ..) => Part::Free,
+        };
+        parts.add(rest, left);
+        parts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pages::Run;
+
+    fn resident(from: u64, to: u64, state: State) -> Pages {
+        let mut pages = Pages::default();
+        pages.push(Run { from, to, state });
+        pages
+    }
+
+    #[test]
+    fn a_page_with_a_small_block_is_free_besides_and_one_without_is_kept() {
+        let mut layout = Layout::default();
+        assert!(layout.region(0x10000, 0x14000, 0));
+        layout.block(0x10ff0, 0x20, Kind::Live);
+        layout.block(0x12000, 0x100, Kind::Cached);
+        let parts = layout.parts(&resident(0x10000, 0x14000, State::Resident), 1)[0];
+        assert_eq!(parts.of(Part::Live), 0x20);
+        assert_eq!(parts.of(Part::Cached), 0x100);
+        assert_eq!(parts.of(Part::Free), 3 * PAGE - 0x120);
+        assert_eq!(parts.of(Part::Kept), PAGE);
+        assert_eq!(parts.sum(), 4 * PAGE);
+    }
+
+    #[test]
+    fn only_resident_pages_count() {
+        let mut layout = Layout::default();
+        layout.region(0x10000, 0x20000, 0);
+        layout.block(0x10000, 0x10000, Kind::Live);
+        assert_eq!(layout.parts(&resident(0x12000, 0x13000, State::Huge), 1)[0].sum(), PAGE);
+    }
+
+    #[test]
+    fn what_was_never_used_is_padding_in_a_huge_page_and_kept_elsewhere() {
+        let mut layout = Layout::default();
+        layout.region(0x10000, 0x12000, 0);
+        layout.block(0x11000, PAGE, Kind::Unused);
+        assert_eq!(layout.parts(&resident(0x10000, 0x12000, State::Huge), 1)[0].of(Part::Padding), PAGE);
+        assert_eq!(layout.parts(&resident(0x10000, 0x12000, State::Resident), 1)[0].of(Part::Kept), 2 * PAGE);
+    }
+
+    #[test]
+    fn regions_that_overlap_keep_their_first_owner_and_blocks_outside_are_astray() {
+        let mut layout = Layout::default();
+        assert!(layout.region(0x10000, 0x12000, 0));
+        assert!(!layout.region(0xf000, 0x14000, 1));
+        let regions: Vec<_> = layout.regions().collect();
+        assert_eq!(regions, [(0xf000, 0x10000, 1), (0x10000, 0x12000, 0), (0x12000, 0x14000, 1)]);
+        layout.block(0x13800, 0x1000, Kind::Live);
+        assert_eq!(layout.astray(), 0x800);
+        layout.block(0x100, 0x10, Kind::Live);
+        assert_eq!(layout.astray(), 0x810);
+    }
+
+    #[test]
+    fn live_bytes_in_a_page_are_counted_by_sixteenths() {
+        let mut layout = Layout::default();
+        layout.region(0x10000, 0x13000, 0);
+        layout.block(0x11000, 1, Kind::Live);
+        layout.block(0x12000, PAGE, Kind::Live);
+        let counts = layout.live_in_a_page(&resident(0x10000, 0x13000, State::Resident));
+        assert_eq!((counts[0], counts[1], counts[16]), (1, 1, 1));
+    }
+}

@@ -1,0 +1,33 @@
+//! Internal to [allocanary](https://docs.rs/allocanary): this crate has no stable API, and any release may change it.
+//!
+//! The heap of another process, taken apart from outside: without a restart, a preload, symbols or a stop. Data flow in one direction:
+//!
+//! 1. A [`Memory`] is read: a live process, or bytes in a test. Only pages that are present are read, so that reading adds
+//!    nothing to the process.
+//! 2. Each of the [`walkers`] looks for its allocator's structures, which prove themselves, and walks them.
+//! 3. It puts what it finds on the pages of a [`Layout`]: blocks that are live, cached, free, and the allocator's own structures.
+//! 4. The [`Parts`] of a layout are bytes that are resident, by what they are. They add up to what the kernel counts.
+//!
+//! All parsing works on copied bytes: whatever they are, a walker neither panics nor hangs.
+
+// This crate returns numbers and texts. Only the command writes to a terminal.
+#![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
+
+mod layout;
+mod live;
+mod mapping;
+mod memory;
+mod pages;
+mod parts;
+mod walk;
+pub mod walkers;
+mod window;
+
+pub use layout::{Kind, Layout};
+pub use live::{Live, Trouble};
+pub use mapping::{Mapping, parse_maps};
+pub use memory::{Memory, Thread};
+pub use pages::{PAGE, Pages, Run, State};
+pub use parts::{PARTS, Part, Parts};
+pub use walk::{Arena, Check, Forecast, Unknown, Walk, Walker, walk_all};
+pub use window::Window;

@@ -1,0 +1,87 @@
+//! The mappings of a process. In: the text of `/proc/PID/maps`. Out: one value for each line that is well formed.
+
+/// A mapping.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mapping {
+    /// Its first address.
+    pub from: u64,
+    /// The first address after it.
+    pub to: u64,
+    /// Whether the process may read it.
+    pub readable: bool,
+    /// Whether the process may write to it.
+    pub writable: bool,
+    /// Whether other processes see what is written.
+    pub shared: bool,
+    /// Where it begins in its file, in bytes.
+    pub offset: u64,
+    /// The file's number; 0 for memory without a file.
+    pub inode: u64,
+    /// The file's path, or the kernel's name such as `[heap]` or `[anon:name]`; empty for memory without a name.
+    pub name: String,
+}
+
+impl Mapping {
+    /// Its length in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.to - self.from
+    }
+
+    /// Whether an allocator can have its blocks here: private memory that can be written and has no file behind it.
+    pub fn is_heap_like(&self) -> bool {
+        self.writable
+            && !self.shared
+            && self.inode == 0
+            && !self.name.starts_with("[v")
+            && !self.name.starts_with("[stack")
+    }
+}
+
+/// The mappings in the text of `/proc/PID/maps`, in its order, which is that of the addresses.
+pub fn parse_maps(text: &str) -> Vec<Mapping> {
+    text.lines().filter_map(parse_line).collect()
+}
+
+fn parse_line(line: &str) -> Option<Mapping> {
+    let mut rest = line;
+    let mut field = || {
+        rest = rest.trim_start();
+        let (one, after) = rest.split_at(rest.find(' ').unwrap_or(rest.len()));
+        rest = after;
+        one
+    };
+    let (range, modes, offset, _device, inode) = (field(), field(), field(), field(), field());
+    let (from, to) = range.split_once('-')?;
+    let hex = |text| u64::from_str_radix(text, 16).ok();
+    let (from, to) = (hex(from)?, hex(to)?);
+    if from >= to {
+        return None;
+    }
+    let has = |at: usize, mode: u8| modes.as_bytes().get(at) == Some(&mode);
+    Some(Mapping {
+        from,
+        to,
+        readable: has(0, b'r'),
+        writable: has(1, b'w'),
+        shared: has(3, b's'),
+        offset: hex(offset)?,
+        inode: inode.parse().ok()?,
+        name: rest.trim_start().to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_with_and_without_a_name() {
+        let text = "00400000-00452000 r-xp 00001000 08:02 173521      /usr/bin/a b (deleted)\n7f00-8f00 rw-p 00000000 00:00 0 \nnonsense\n";
+        let found = parse_maps(text);
+        assert_eq!(found.len(), 2);
+        assert_eq!((found[0].from, found[0].to, found[0].offset, found[0].inode), (0x400000, 0x452000, 0x1000, 173521));
+        assert_eq!(found[0].name, "/usr/bin/a b (deleted)");
+        assert!(found[0].readable && !found[0].writable && !found[0].is_heap_like());
+        assert!(found[1].is_heap_like() && found[1].name.is_empty() && found[1].bytes() == 0x1000);
+    }
+}

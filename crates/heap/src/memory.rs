@@ -1,0 +1,42 @@
+//! The contract of what can be read: a live process, a core file, or bytes in a test.
+
+use crate::{Mapping, Pages};
+
+/// A thread of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// Its number in the kernel.
+    pub tid: u32,
+    /// Its thread pointer (on x86-64: the base of the segment `fs`), from which its thread-local variables are found. `None` if
+    /// it could not be read.
+    pub pointer: Option<u64>,
+}
+
+/// The memory of a process.
+pub trait Memory {
+    /// The mappings in the order of their addresses.
+    fn mappings(&self) -> &[Mapping];
+
+    /// The threads.
+    fn threads(&self) -> &[Thread];
+
+    /// What the kernel holds for each page of the private writable mappings.
+    fn pages(&self) -> &Pages;
+
+    /// Copies `into.len()` bytes from the address `at`. A page that was never touched reads as zeroes, and is not touched by it.
+    /// Returns whether all could be read: not so outside of mappings, of swapped pages, or if the process has ended.
+    fn read(&self, at: u64, into: &mut [u8]) -> bool;
+
+    /// The mapping that has the address.
+    fn mapping(&self, at: u64) -> Option<&Mapping> {
+        let all = self.mappings();
+        let after = all.partition_point(|one| one.from <= at);
+        all[..after].last().filter(|one| at < one.to)
+    }
+
+    /// The word at an address, which needs not be aligned.
+    fn word(&self, at: u64) -> Option<u64> {
+        let mut bytes = [0; 8];
+        self.read(at, &mut bytes).then(|| u64::from_le_bytes(bytes))
+    }
+}

@@ -1,0 +1,104 @@
+//! What the kernel holds for each page: runs of pages in one state, in the order of their addresses.
+
+/// The bytes of a page.
+pub const PAGE: u64 = 4096;
+
+/// The state of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// In memory, and counted as resident.
+    Resident,
+    /// In memory as a part of a huge page.
+    Huge,
+    /// The kernel's page of zeroes: it was read, never written. Not counted as resident.
+    Zero,
+    /// In swap. Reading it would bring it back.
+    Swapped,
+}
+
+/// A run of pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Its first address.
+    pub from: u64,
+    /// The first address after it.
+    pub to: u64,
+    /// The state of all its pages.
+    pub state: State,
+}
+
+/// The pages of a process that are in one of the states. A page in no run was never touched, or has been given back.
+#[derive(Clone, Debug, Default)]
+pub struct Pages(Vec<Run>);
+
+impl Pages {
+    /// Adds a run behind those that are there. One that is empty, or begins before their end, is left out.
+    pub fn push(&mut self, run: Run) {
+        let end = self.0.last().map_or(0, |last| last.to);
+        if run.from < end || run.from >= run.to {
+            return;
+        }
+        match self.0.last_mut() {
+            Some(last) if last.to == run.from && last.state == run.state => last.to = run.to,
+            _ => self.0.push(run),
+        }
+    }
+
+    /// The state of the page that has the address.
+    pub fn state(&self, at: u64) -> Option<State> {
+        let after = self.0.partition_point(|run| run.from <= at);
+        self.0[..after].last().filter(|run| at < run.to).map(|run| run.state)
+    }
+
+    /// The runs that overlap a range, cut to it.
+    pub fn within(&self, from: u64, to: u64) -> impl Iterator<Item = Run> + '_ {
+        let first = self.0.partition_point(|run| run.to <= from);
+        self.0[first..].iter().take_while(move |run| run.from < to).map(move |run| Run {
+            from: run.from.max(from),
+            to: run.to.min(to),
+            state: run.state,
+        })
+    }
+
+    /// The bytes of a range that count as resident.
+    pub fn resident(&self, from: u64, to: u64) -> u64 {
+        let counts = |run: &Run| matches!(run.state, State::Resident | State::Huge);
+        self.within(from, to).filter(counts).map(|run| run.to - run.from).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pages() -> Pages {
+        let mut pages = Pages::default();
+        for (from, to, state) in
+            [(1, 3, State::Resident), (3, 4, State::Resident), (6, 7, State::Zero), (7, 9, State::Swapped)]
+        {
+            pages.push(Run { from: from * PAGE, to: to * PAGE, state });
+        }
+        pages
+    }
+
+    #[test]
+    fn equal_neighbours_are_one_run_and_holes_have_no_state() {
+        let pages = pages();
+        assert_eq!(pages.0.len(), 3);
+        assert_eq!(pages.state(3 * PAGE + 5), Some(State::Resident));
+        assert_eq!(pages.state(5 * PAGE), None);
+        assert_eq!(pages.state(8 * PAGE), Some(State::Swapped));
+    }
+
+    #[test]
+    fn zero_and_swapped_pages_are_not_resident() {
+        assert_eq!(pages().resident(2 * PAGE, 20 * PAGE), 2 * PAGE);
+    }
+
+    #[test]
+    fn a_run_that_goes_back_is_left_out() {
+        let mut pages = pages();
+        pages.push(Run { from: 0, to: PAGE, state: State::Huge });
+        assert_eq!(pages.state(0), None);
+    }
+}

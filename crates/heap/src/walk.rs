@@ -1,0 +1,118 @@
+//! The contract of a walker: the memory of a process in, its allocator's heap out.
+
+use crate::{Layout, Memory};
+
+/// A walker of one allocator's heaps.
+pub struct Walker {
+    /// The allocator's name: `glibc`.
+    pub name: &'static str,
+    /// What it knows, in one line: the releases that it was tested with.
+    pub about: &'static str,
+    /// Finds and walks the heap. `None` if this allocator is not in the process. A process can have several allocators, and then each
+    /// walker finds its own.
+    pub walk: fn(&dyn Memory) -> Option<Result<Walk, Unknown>>,
+}
+
+/// The allocator is there, and its heap could not be taken apart.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{allocator}: heap not divided: {reason}")]
+pub struct Unknown {
+    /// The allocator.
+    pub allocator: &'static str,
+    /// The reason, for a reader: what was wanted and what was found.
+    pub reason: String,
+}
+
+/// A heap that was walked.
+#[derive(Debug)]
+pub struct Walk {
+    /// The allocator's name.
+    pub allocator: &'static str,
+    /// The version or the layout by which it was read: `2.36`.
+    pub version: String,
+    /// What lies on each page.
+    pub layout: Layout,
+    /// The arenas. A region's arena is an index into these.
+    pub arenas: Vec<Arena>,
+    /// Bytes of live blocks, as the allocator's own counters count them (usable or chunk sizes; the walker's file says which).
+    pub live: u64,
+    /// Blocks that are live.
+    pub blocks: u64,
+    /// Bytes in thread caches.
+    pub cached: u64,
+    /// Places at which the walk found a block that cannot be, and went on behind it: the heap changed under it.
+    pub breaks: u64,
+    /// Bytes that were skipped at breaks.
+    pub skipped: u64,
+    /// Bytes that are in swap. They were not read, since that would bring them back.
+    pub swapped: u64,
+    /// What was compared with the allocator's own counts.
+    pub checks: Vec<Check>,
+    /// What each remedy would give back.
+    pub forecasts: Vec<Forecast>,
+}
+
+/// An arena.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Arena {
+    /// Its name in reports: `main`, `thread arena 3`, `jemalloc 0`, `mmapped`.
+    pub name: String,
+    /// Its address, if it has one.
+    pub at: u64,
+    /// Threads that allocate from it, where the allocator counts them.
+    pub threads: Option<u64>,
+}
+
+/// A count of the walk, and the same count by the allocator itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// What was counted: `mmapped blocks`.
+    pub what: String,
+    /// The allocator's count.
+    pub wanted: u64,
+    /// The walk's.
+    pub found: u64,
+    /// The difference that a heap which changes while it is read may have.
+    pub tolerance: u64,
+}
+
+impl Check {
+    /// Whether both agree.
+    pub fn holds(&self) -> bool {
+        self.wanted.abs_diff(self.found) <= self.tolerance
+    }
+}
+
+/// What a remedy would give back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forecast {
+    /// The remedy: `malloc_trim(0)`.
+    pub remedy: &'static str,
+    /// Resident bytes that it would give back.
+    pub bytes: u64,
+    /// Whether that is an upper bound only.
+    pub at_most: bool,
+}
+
+impl Walk {
+    /// Whether its figures may be shown: at most 2 % of the heap was skipped, and every check holds. Otherwise the reason.
+    pub fn trust(&self, resident: u64) -> Result<(), String> {
+        if self.skipped.saturating_mul(50) > resident {
+            return Err(format!(
+                "the heap changed while it was read: {} of {resident} bytes were skipped, in {} places",
+                self.skipped, self.breaks
+            ));
+        }
+        match self.checks.iter().find(|check| !check.holds()) {
+            None => Ok(()),
+            Some(check) => {
+                Err(format!("{}: the allocator counts {}, the walk found {}", check.what, check.wanted, check.found))
+            }
+        }
+    }
+}
+
+/// Walks with every walker, and returns what each has found.
+pub fn walk_all(memory: &dyn Memory) -> Vec<Result<Walk, Unknown>> {
+    crate::walkers::ALL.iter().filter_map(|walker| (walker.walk)(memory)).collect()
+}

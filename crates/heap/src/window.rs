@@ -1,0 +1,58 @@
+//! Reads memory in pieces, for walks that go from low to high addresses: one copy for many small reads.
+
+use crate::Memory;
+
+/// The bytes of a piece.
+const PIECE: u64 = 1 << 18;
+
+/// A piece of a process's memory. Pieces begin at multiples of their length.
+pub struct Window<'a> {
+    memory: &'a dyn Memory,
+    from: u64,
+    bytes: Vec<u8>,
+}
+
+impl<'a> Window<'a> {
+    /// A window that has read nothing yet.
+    pub fn new(memory: &'a dyn Memory) -> Self {
+        Window { memory, from: 0, bytes: Vec::new() }
+    }
+
+    /// `count` bytes from an address. `None` if they cannot be read. Returns at most a piece.
+    pub fn bytes(&mut self, at: u64, count: usize) -> Option<&[u8]> {
+        let end = at.checked_add(count as u64)?;
+        if at < self.from || end > self.from + self.bytes.len() as u64 {
+            self.fill(at, end)?;
+        }
+        let start = (at - self.from) as usize;
+        self.bytes.get(start..start + count)
+    }
+
+    /// The word at an address.
+    pub fn word(&mut self, at: u64) -> Option<u64> {
+        self.bytes(at, 8).map(|bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes were asked for")))
+    }
+
+    /// Reads the piece that has the address, or as much of its mapping as lies in it.
+    fn fill(&mut self, at: u64, end: u64) -> Option<()> {
+        let mapping = self.memory.mapping(at)?;
+        let from = (at / PIECE * PIECE).max(mapping.from);
+        let to = (from / PIECE * PIECE).checked_add(PIECE)?.min(mapping.to).max(end);
+        if to - from > 2 * PIECE {
+            return None;
+        }
+        self.bytes.resize((to - from) as usize, 0);
+        self.from = from;
+        if self.memory.read(from, &mut self.bytes) {
+            return Some(());
+        }
+        // A page in the piece cannot be read. The bytes that were asked for may still be there.
+        self.from = at;
+        self.bytes.resize((end - at) as usize, 0);
+        if self.memory.read(at, &mut self.bytes) {
+            return Some(());
+        }
+        self.bytes.clear();
+        None
+    }
+}
