@@ -16,6 +16,7 @@ mod check;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::allocator::Allocator;
+use crate::notice::Writer;
 
 pub use crate::request::{Conf, Request, Value};
 pub use check::{TUNED, checked, count, setting_of};
@@ -353,7 +354,11 @@ pub fn installed() -> Option<&'static dyn Allocator> {
 pub fn boot(installation: &'static Installation) {
     let (none, this) = (std::ptr::null_mut(), std::ptr::from_ref(installation).cast_mut());
     if INSTALLATION.compare_exchange(none, this, Ordering::AcqRel, Ordering::Acquire).is_ok() {
-        installation.allocator.boot(&installation.request);
+        let Installation { allocator, request, .. } = installation;
+        if !request.settings.is_empty() {
+            Writer::begin("install", allocator.name()).settings(request.settings, allocator.per_core().as_ref());
+        }
+        allocator.boot(request);
         crate::idle::boot(installation.idle);
     }
 }

@@ -17,6 +17,7 @@ pub mod idle;
 mod install;
 #[cfg(feature = "prometheus")]
 pub mod metrics;
+pub mod notice;
 pub mod paste;
 mod request;
 pub mod setting;

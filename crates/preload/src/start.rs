@@ -4,9 +4,10 @@
 use std::ffi::{CStr, c_char};
 
 use allocanary_allocators::__private::{Request, Value};
+use allocanary_allocators::notice::Writer;
 use allocanary_kernel::sys;
 
-use crate::settings::{self, Settings};
+use crate::settings::{self, Problem, Settings};
 use crate::this::This;
 use crate::{cores, opened, proof, raw, waits};
 
@@ -57,6 +58,7 @@ pub unsafe fn start(this: &'static This, variables: *mut *mut c_char) {
     if let Err(problem) = settings {
         complain(settings::VARIABLE, problem.part.as_bytes(), problem.wanted);
     }
+    leave_notice(this, &settings);
     let Settings { allocator, idle } = settings.unwrap_or_default();
     this.allocator.boot(&Request { settings: allocator, conf: this.conf });
     (this.begin)();
@@ -67,6 +69,23 @@ pub unsafe fn start(this: &'static This, variables: *mut *mut c_char) {
     }
     if let Some(path) = variable(proof::VARIABLE) {
         proof::at_load(this, path, settings.err());
+    }
+}
+
+/// What is set, for whoever looks at the process from outside. Nothing is written where nothing is set.
+#[inline]
+fn leave_notice(this: &This, settings: &Result<Settings, Problem>) {
+    let begin = || Writer::begin("preload", this.allocator.name());
+    match settings {
+        Ok(Settings { allocator: [], idle: None }) => {}
+        Ok(Settings { allocator, idle }) => {
+            let mut notice = begin();
+            notice.settings(allocator, this.allocator.per_core().as_ref());
+            if let Some(every) = idle {
+                Value::Number(every.as_millis() as u64).with_text(None, |millis| notice.line(&["idle=", millis, "ms"]));
+            }
+        }
+        Err(Problem { part, wanted }) => begin().line(&["refused `", part, "`: ", wanted]),
     }
 }
 

@@ -1,0 +1,121 @@
+//! A notice in this process's memory of the settings that code gave its allocator. In: an `install!`, or a preload's settings. Out:
+//! a text behind a mark, which whoever looks from outside finds without symbols: `doctor --pid`.
+//!
+//! The text is lines: `install jemalloc` or `preload jemalloc` first, then `name=value` for each setting. `refused PART: WANTED` says
+//! that a part was wrong, and that none of the settings holds. The environment is not in it: it takes precedence, and can be read
+//! where the kernel keeps it. Nothing is allocated, and a process without settings does not write to this page.
+
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+
+use crate::request::Value;
+use crate::setting::PerCore;
+
+/// What stands before the text.
+pub const MARK: [u8; 16] =
+    [0xa1, 0x10, 0xca, 0x4a, 0x21, b'i', b'n', b' ', b'f', b'o', b'r', b'c', b'e', 0xf0, 0x9f, 0x1a];
+/// The most bytes of a text. What does not fit is left out, and the last line says so.
+pub const MOST: usize = 1000;
+/// The last line of a text that was cut.
+pub const CUT: &str = "and more\n";
+
+/// The mark, the length of the text in bytes, and the text.
+#[repr(C, align(16))]
+struct Notice {
+    mark: [u8; MARK.len()],
+    length: AtomicU32,
+    text: [AtomicU8; MOST],
+}
+
+static NOTICE: Notice = Notice { mark: MARK, length: AtomicU32::new(0), text: [const { AtomicU8::new(0) }; MOST] };
+
+/// Writes lines of the notice. Runs before the first allocation, in the only thread.
+pub struct Writer(usize);
+
+impl Writer {
+    /// Begins a notice: who sets (`install`, `preload`), and which allocator.
+    #[inline]
+    pub fn begin(by: &str, allocator: &str) -> Writer {
+        // Nothing in this process reads the mark: without this the compiler may leave it out.
+        std::hint::black_box(&NOTICE);
+        let mut writer = Writer(0);
+        writer.line(&[by, " ", allocator]);
+        writer
+    }
+
+    /// Adds each setting, as it is for the CPUs that this process may use. `rule` is the rule of `auto`.
+    #[inline]
+    pub fn settings(&mut self, settings: &[(&str, Value)], rule: Option<&PerCore>) {
+        for (name, value) in settings {
+            let rule = rule.filter(|rule| rule.setting == *name);
+            value.with_text(rule, |value| self.line(&[name, "=", value]));
+        }
+    }
+
+    /// Adds a line.
+    #[inline]
+    pub fn line(&mut self, parts: &[&str]) {
+        let bytes = || parts.iter().flat_map(|part| part.bytes()).chain(*b"\n");
+        if self.0 + bytes().count() + CUT.len() <= MOST {
+            self.write(bytes());
+        } else if self.0 < MOST {
+            self.write(CUT.bytes());
+            // Nothing fits any more.
+            self.0 = MOST;
+        }
+    }
+
+    #[inline]
+    fn write(&mut self, bytes: impl Iterator<Item = u8>) {
+        for byte in bytes {
+            NOTICE.text[self.0].store(byte, Ordering::Relaxed);
+            self.0 += 1;
+        }
+        // The length comes last: a reader never sees half a line.
+        NOTICE.length.store(self.0 as u32, Ordering::Release);
+    }
+}
+
+/// The text of this process's notice; empty without one.
+pub fn here() -> String {
+    let length = NOTICE.length.load(Ordering::Acquire) as usize;
+    let bytes = NOTICE.text[..length].iter().map(|byte| byte.load(Ordering::Relaxed)).collect();
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
+/// The text of a notice in a piece of another process's memory, from its mark on. `None` if there is none, or it is damaged.
+pub fn parse(bytes: &[u8]) -> Option<&str> {
+    let rest = bytes.strip_prefix(&MARK)?;
+    let (length, rest) = rest.split_first_chunk::<4>()?;
+    let length = u32::from_le_bytes(*length) as usize;
+    let text = rest.get(..length).filter(|text| !text.is_empty() && text.len() <= MOST)?;
+    std::str::from_utf8(text).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One test: the notice is one for the process.
+    #[test]
+    fn settings_are_lines_and_a_text_that_is_too_long_says_so() {
+        let mut writer = Writer::begin("install", "jemalloc");
+        let settings = [("tcache", Value::Text("false")), ("narenas", Value::Number(3))];
+        writer.settings(&settings, None);
+        assert_eq!(here(), "install jemalloc\ntcache=false\nnarenas=3\n");
+        for _ in 0..100 {
+            writer.line(&["a setting with a long name", "=", "1234567890"]);
+        }
+        let text = here();
+        assert!(text.len() <= MOST && text.ends_with("1234567890\nand more\n"), "{text}");
+        assert_eq!(text.matches(CUT).count(), 1);
+
+        // As another process sees it.
+        let mut seen = MARK.to_vec();
+        seen.extend((text.len() as u32).to_le_bytes());
+        seen.extend(text.bytes());
+        assert_eq!(parse(&seen), Some(&*text));
+        assert_eq!(parse(&seen[1..]), None, "no mark");
+        assert_eq!(parse(&seen[..40]), None, "cut");
+        assert_eq!(parse(&MARK), None, "no length");
+    }
+}
