@@ -200,6 +200,28 @@ fn a_library_that_was_deleted_while_it_was_mapped_is_still_known() {
     assert!(said.contains("libjemalloc.so.2 (deleted)"), "{said}");
 }
 
+/// `preload` prints such lines and names `doctor --pid` to check them.
+#[test]
+fn the_settings_of_a_preload_are_read_in_the_process() {
+    let preload = env!("CARGO_BIN_EXE_preload-system");
+    let said = |settings: &str| {
+        let variables = [("LD_PRELOAD", preload), ("ALLOCANARY_PRELOAD", settings)];
+        flat(&Cell::start(env!("CARGO_BIN_EXE_cell-system").as_ref(), &variables).doctor())
+    };
+    let good = said("arena_max=per_cpu(1),idle=100ms");
+    assert!(good.contains(&format!("preload {preload}, sets arena_max=")) && good.contains(",idle=100ms"), "{good}");
+    assert!(
+        !good.contains("per_cpu(1)\"") && !good.contains("instead of"),
+        "the number that holds, and no advice: {good}"
+    );
+    assert!(!good.contains("no variable that configures an allocator was set"), "{good}");
+    let tuned = said("tuned");
+    assert!(tuned.contains("arena_max=") && tuned.contains("trim_threshold=131072"), "{tuned}");
+    let typo = said("arena_max=2,arena_mx=1");
+    assert!(typo.contains("which refused its settings: `arena_mx=1`") && typo.contains("none of them holds"), "{typo}");
+    assert!(!typo.contains("sets arena_max"), "{typo}");
+}
+
 #[test]
 fn each_cell_is_recognised_when_it_is_stripped() {
     let folder = tempfile::tempdir().unwrap();

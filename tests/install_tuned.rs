@@ -15,3 +15,16 @@ fn the_set_is_in_force_but_for_what_the_program_sets() {
         assert_eq!(settings[name], value, "{name}");
     }
 }
+
+/// What `doctor --pid` reads from outside, without symbols.
+#[cfg(feature = "command")]
+#[test]
+fn what_code_sets_can_be_read_in_the_process() {
+    let pid = std::process::id();
+    let notices = allocanary_doctor::process::Process::look_at(pid).unwrap().notices;
+    assert_eq!(notices.len(), 1, "{notices:?}");
+    let arenas = allocanary::container::Cpus::here().arenas(1);
+    assert!(!notices[0].preload && notices[0].allocator == "jemalloc", "{notices:?}");
+    let line = format!("background_thread=true,dirty_decay_ms=2000,narenas={arenas},tcache_max=4096");
+    assert_eq!(notices[0].line(), line);
+}

@@ -83,9 +83,11 @@ fn jemalloc(
         None => !of_another(name),
     };
     let all = assignments(&variables.iter().filter(meant_here).map(owned).collect(), &seen.libraries);
-    let mut meant = settings(&all, Family::Jemalloc);
+    let mut meant = seen.code.clone();
+    meant.extend(settings(&all, Family::Jemalloc));
     let own: Variables = variables.iter().filter(|(name, _)| *name == variable || *name == link).map(owned).collect();
-    let in_force = settings(&assignments(&own, &seen.libraries), Family::Jemalloc);
+    let mut in_force = seen.code.clone();
+    in_force.extend(settings(&assignments(&own, &seen.libraries), Family::Jemalloc));
     // What the program reads holds, whatever a variable says that it ignores.
     meant.extend(in_force.clone());
     let mut wanted = meant.clone();
@@ -119,11 +121,14 @@ fn jemalloc(
         reasons
             .push("background_thread: without it an idle process gives nothing back, whatever the decay time".into());
     }
-    install.extend(meant.iter().map(|(key, value)| paste::assigned(key, value)));
+    // A preload's own setting is none of the allocator.
+    install.extend(meant.iter().filter(|(key, _)| *key != "idle").map(|(key, value)| paste::assigned(key, value)));
     if wanted == in_force || (handed_on && wanted == meant) {
         return None;
     }
-    let value = wanted.iter().map(|(key, value)| format!("{key}:{value}")).collect::<Vec<_>>().join(",");
+    // What code sets stays where it is.
+    let by_variable = wanted.iter().filter(|(key, value)| seen.code.get(*key) != Some(value));
+    let value = by_variable.map(|(key, value)| format!("{key}:{value}")).collect::<Vec<_>>().join(",");
     let install = Some(paste::install("jemalloc", &install));
     let fewer_arenas = !chosen && wanted.contains_key("narenas");
     // A program that does not run yet may have either build.
@@ -135,17 +140,26 @@ fn jemalloc(
 }
 
 fn glibc(at: &Surroundings, variables: &Variables, seen: &Seen) -> Option<Advice> {
-    let set = settings(&assignments(variables, &seen.libraries), Family::Glibc);
+    let mut set = seen.code.clone();
+    set.extend(settings(&assignments(variables, &seen.libraries), Family::Glibc));
     let default = defaults(at).into_iter().find(|default| default.allocator == "system")?.arenas?;
     let usable = at.cpus.count();
     if set.contains_key("arena_max") || default <= usable || seen.is_single() {
         return None;
     }
+    let mut reasons = vec![format!(
+        "arena_max: {usable}, one for each usable processor, instead of {default}; of each arena only the top goes back"
+    )];
+    if seen.jvm {
+        reasons.push(
+            "this is a Java virtual machine: the lines are about its native memory alone, not about its heap, which -Xmx limits; \
+             `jcmd PID VM.native_memory` divides both"
+                .into(),
+        );
+    }
     Some(Advice {
         allocator: "system",
-        reasons: vec![format!(
-            "arena_max: {usable}, one for each usable processor, instead of {default}; of each arena only the top goes back"
-        )],
+        reasons,
         variable: ("MALLOC_ARENA_MAX".into(), usable.to_string()),
         also: None,
         install: Some("allocanary::install!(system, arena_max = per_cpu(1));".into()),
@@ -155,7 +169,8 @@ fn glibc(at: &Surroundings, variables: &Variables, seen: &Seen) -> Option<Advice
 }
 
 fn mimalloc(at: &Surroundings, variables: &Variables, subject: Option<&[Flavour]>, seen: &Seen) -> Option<Advice> {
-    let set = settings(&assignments(variables, &seen.libraries), Family::Mimalloc);
+    let mut set = seen.code.clone();
+    set.extend(settings(&assignments(variables, &seen.libraries), Family::Mimalloc));
     let has_option = seen.libraries.has_option("allow_thp");
     if set.contains_key("allow_thp") || !takes_huge_pages(&at.host.thp) || has_option == Some(false) {
         return None;
@@ -307,6 +322,35 @@ mod tests {
         assert!(of("glibc 2.36", rust) && of("glibc, linked statically", rust));
         assert!(!of("unknown: the program is linked statically", rust));
         assert!(of("ld-musl-x86_64.so.1", Flavour::PlainJemalloc), "a distribution's own build has them");
+    }
+
+    #[test]
+    fn what_code_sets_is_in_force_and_only_what_differs_is_advised() {
+        let with = |flavour: Flavour, code: &[(&str, &str)], variables: &[(&str, &str)]| {
+            let owned =
+                |all: &[(&str, &str)]| all.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+            let seen = Seen { code: owned(code), threads: Some(9), ..Seen::default() };
+            advice(&sample(Some(1000), "madvise"), &owned(variables), Some(&[flavour]), &seen)
+        };
+        let rust = Flavour::RustJemalloc { installs: true };
+        assert_eq!(with(rust, &[("narenas", "1"), ("background_thread", "true")], &[]), []);
+        assert_eq!(with(Flavour::Glibc, &[("arena_max", "1"), ("idle", "100ms")], &[]), []);
+        assert_eq!(with(Flavour::Mimalloc, &[("allow_thp", "0")], &[]), []);
+        let rest = &with(rust, &[("narenas", "1"), ("idle", "100ms")], &[])[0];
+        assert_eq!(rest.environment(), ["_RJEM_MALLOC_CONF=background_thread:true"]);
+        let code = "allocanary::install!(jemalloc, background_thread = true, narenas = 1);";
+        assert_eq!(
+            rest.install.as_deref().map(|text| text.split_whitespace().collect::<Vec<_>>().join(" ")).as_deref(),
+            Some(code)
+        );
+        assert!(!with(Flavour::Glibc, &[], &[]).is_empty(), "without settings there is advice");
+    }
+
+    #[test]
+    fn of_a_java_virtual_machine_only_the_native_memory_is_meant() {
+        let seen = Seen { jvm: true, threads: Some(9), ..Seen::default() };
+        let found = advice(&sample(Some(1000), "madvise"), &Variables::new(), Some(&[Flavour::Glibc]), &seen);
+        assert!(found[0].reasons[1].contains("native memory alone"), "{found:?}");
     }
 
     #[test]

@@ -2,9 +2,10 @@
 
 use super::advice::{Advice, advice};
 use super::defaults::defaults;
-use super::environment::{Remark, examine};
+use super::environment::{PRELOAD, Remark, examine};
 use super::host::Surroundings;
-use super::identity::{Found, Sure, preload_of};
+use super::identity::{Found, RECORDER, Sure, file_name, preload_of};
+use super::notice::Notice;
 use super::page::{Page, Tone};
 use super::process::Process;
 use super::seen::{Libraries, Seen};
@@ -81,9 +82,12 @@ fn allocators(page: &mut Page, process: &Process) {
         if let Flavour::RustJemalloc { installs } = found.flavour {
             page.below(
                 match installs {
+                    true if preload_of(&found.file).is_some() => {
+                        "its names have the prefix _rjem_; the preload hands MALLOC_CONF on to it, so that counts too"
+                    }
                     true => {
                         "its names have the prefix _rjem_; the program uses install!, so MALLOC_CONF counts too, and \
-                         settings in its code, which cannot be seen from here"
+                         settings in its code"
                     }
                     false => "its names have the prefix _rjem_: it reads _RJEM_MALLOC_CONF, not MALLOC_CONF",
                 },
@@ -103,17 +107,36 @@ fn allocators(page: &mut Page, process: &Process) {
             format!("{} of its threads are jemalloc's: background_thread is on", process.seen.background_threads);
         page.below(&text, Tone::Plain);
     }
-    let mut paths = process.maps.files.iter().map(|file| &file.path);
-    if let Some(path) = paths.find(|path| preload_of(path).is_some()) {
-        let settings = match process.variables.get("ALLOCANARY_PRELOAD") {
-            Some(settings) => format!("with the settings `{settings}`"),
-            None if process.seen.overwritten => "its settings are unknown: the environment is overwritten".to_string(),
-            None => "without settings (ALLOCANARY_PRELOAD was not set)".to_string(),
-        };
-        page.item("preload", &format!("{path}, {settings}"), Tone::Good);
+    for notice in process.notices.iter().filter(|notice| !notice.preload) {
+        page.item("install!", &format!("sets {} in {}", notice.line(), notice.file), Tone::Good);
+    }
+    let paths = || process.maps.files.iter().map(|file| &file.path);
+    for path in paths().filter(|path| preload_of(path).is_some()) {
+        let (settings, tone) = preload_settings(process, path);
+        page.item("preload", &format!("{path}, {settings}"), tone);
+    }
+    if let Some(path) = paths().find(|path| file_name(path) == RECORDER) {
+        page.item("recorder", &format!("{path} records each call and hands it on to the allocator"), Tone::Plain);
     }
     for note in &identity.notes {
         page.item("note", note, Tone::Doubt);
+    }
+}
+
+/// The settings of a preload, as it left them in the process's memory.
+fn preload_settings(process: &Process, path: &str) -> (String, Tone) {
+    let notice = process.notices.iter().find(|notice| notice.preload && notice.file == path);
+    let asked = process.variables.get(PRELOAD).filter(|text| !text.is_empty());
+    match (notice, asked) {
+        (Some(Notice { refused: Some(refused), .. }), _) => {
+            (format!("which refused its settings: {refused}; none of them holds"), Tone::Bad)
+        }
+        (Some(notice), _) => (format!("sets {}", notice.line()), Tone::Good),
+        (None, Some(asked)) => (format!("asked for `{asked}`; whether it holds could not be read"), Tone::Doubt),
+        (None, None) if process.seen.overwritten => {
+            ("without settings, or none could be read".to_string(), Tone::Doubt)
+        }
+        (None, None) => (format!("without settings ({PRELOAD} was not set)"), Tone::Good),
     }
 }
 

@@ -30,10 +30,14 @@ pub struct Signs {
     pub words: BTreeSet<String>,
     /// Whether Go built it.
     pub go: bool,
+    /// Whether it is linked dynamically: it imports something.
+    pub is_dynamic: bool,
+    /// Whether it calls the malloc family of another file, or C++'s `new`, which does.
+    pub imports_malloc: bool,
 }
 
 /// Symbols that only an allocator defines, and `malloc` itself.
-pub const SYMBOLS: [&str; 10] = [
+pub const SYMBOLS: [&str; 11] = [
     "_rjem_mallctl",
     "je_mallctl",
     "mallctl",
@@ -44,7 +48,11 @@ pub const SYMBOLS: [&str; 10] = [
     "TCMallocInternalMalloc",
     "sn_rust_alloc",
     "malloc",
+    "__libc_malloc",
 ];
+
+/// Functions that a program imports if it allocates by another file's malloc: C's, and C++'s `new` in its two widths.
+const CALLS: [&str; 7] = ["malloc", "calloc", "realloc", "posix_memalign", "aligned_alloc", "_Znwm", "_Znwj"];
 
 /// Strings that survive stripping, each with its name in [`Signs::strings`]. They are reversed, so that this command
 /// does not contain the strings that it searches.
@@ -76,6 +84,10 @@ pub fn marks(bytes: &File) -> io::Result<Option<Signs>> {
     let go = file.sections().any(|section| section.name() == Ok(GO));
     let mut marks = Signs { has_symbols, go, ..Signs::default() };
     let known = |name: &str| SYMBOLS.into_iter().find(|symbol| *symbol == name);
+    for name in file.dynamic_symbols().filter(ObjectSymbol::is_undefined).filter_map(|symbol| symbol.name().ok()) {
+        marks.is_dynamic = true;
+        marks.imports_malloc |= CALLS.contains(&name);
+    }
     for symbol in file.dynamic_symbols().filter(ObjectSymbol::is_definition) {
         // The version of `malloc@@VERSION` is stored separately, so the name does not contain it.
         marks.exports.extend(symbol.name().ok().and_then(known));

@@ -80,6 +80,9 @@ fn overruled(all: &[Assignment], variable: &str, read: &dyn Fn(&str) -> bool, an
     found
 }
 
+/// The variable with a preload's settings. Which of them hold is in the process's memory: see [`notice`](super::notice).
+pub const PRELOAD: &str = "ALLOCANARY_PRELOAD";
+
 /// Who reads a variable; `None` if it is not for an allocator.
 fn reader(variable: &str, value: &str, subject: Option<&[Flavour]>) -> Option<(Effect, String)> {
     let upper = variable.to_ascii_uppercase();
@@ -129,6 +132,9 @@ fn reader(variable: &str, value: &str, subject: Option<&[Flavour]>) -> Option<(E
     if variable.starts_with("JEMALLOC_SYS_") {
         let text = "read while jemalloc is built, by tikv-jemalloc-sys; not by a program that runs";
         return Some((Effect::Ignored, text.into()));
+    }
+    if variable == PRELOAD {
+        return Some((Effect::Depends, "read by a preload of allocanary, if the loader took one: see above".into()));
     }
     if variable == "LD_PRELOAD" {
         return preload(value, subject);

@@ -32,6 +32,8 @@ pub enum Sure {
 pub struct Found {
     /// The allocator.
     pub flavour: Flavour,
+    /// The file that has it.
+    pub file: String,
     /// Where and how it was found.
     pub how: String,
     /// How certain this is.
@@ -57,7 +59,7 @@ impl Identity {
         let c = bound(program, libraries);
         if program.marks.go {
             let how = format!("{} has the section .go.buildinfo", program.path);
-            let main = Found { flavour: Flavour::Go, how, sure: Sure::Yes };
+            let main = Found { flavour: Flavour::Go, file: program.path.clone(), how, sure: Sure::Yes };
             // Without cgo there is no C code.
             let has_c = libraries.iter().any(|library| libc_of(library).is_some()) || c.flavour != Flavour::OtherLibc;
             return Identity { main, c: own.or(has_c.then_some(c)), notes };
@@ -75,6 +77,13 @@ impl Identity {
                 Identity { main: own, c: None, notes }
             }
             Some(own) => Identity { main: own, c: Some(c), notes },
+            None if c.sure == Sure::Yes && !program.marks.imports_malloc => {
+                let how = format!(
+                    "{}; the program itself calls the malloc of no other file, so it may have an allocator of its own",
+                    c.how
+                );
+                Identity { main: Found { how, sure: Sure::Likely, ..c }, c: None, notes }
+            }
             None => Identity { main: c, c: None, notes },
         }
     }
@@ -87,7 +96,7 @@ impl Identity {
 
 /// Whether an allocator in a file that also has a `malloc` is that `malloc`.
 fn replaces(own: &Found) -> bool {
-    !matches!(own.flavour, Flavour::RustJemalloc { .. } | Flavour::Snmalloc)
+    !matches!(own.flavour, Flavour::RustJemalloc { .. } | Flavour::Snmalloc | Flavour::Unknown)
 }
 
 /// An allocator that is linked into the program itself.
@@ -101,11 +110,14 @@ fn linked(program: &ProgramFile, notes: &mut Vec<String>) -> Option<Found> {
                 .push(format!("several allocators are linked in ({}): which one serves is a guess", others.join(", ")));
         }
         let sure = if others.len() > 1 { Sure::Likely } else { Sure::Yes };
-        return Some(Found { flavour, how: format!("{path} defines the symbol {symbol}"), sure });
+        return Some(Found { flavour, file: path.clone(), how: format!("{path} defines the symbol {symbol}"), sure });
     }
     // If the file has symbols, but none of an allocator, a string does not prove anything.
     if marks.has_symbols {
-        return None;
+        // glibc's own, in a static program, has further names.
+        let is_hidden = marks.symbols.contains("malloc") && !marks.exports.contains("malloc") && marks.is_dynamic;
+        let how = format!("{path} defines a malloc that other files cannot see, and no symbol tells whose");
+        return is_hidden.then(|| Found { flavour: Flavour::Unknown, file: path.clone(), how, sure: Sure::Likely });
     }
     let installs = marks.strings.contains("install");
     let (flavour, text) = match marks.strings {
@@ -120,7 +132,8 @@ fn linked(program: &ProgramFile, notes: &mut Vec<String>) -> Option<Found> {
         ref strings if strings.contains("tcmalloc") => (Flavour::Tcmalloc, "tcmalloc's messages"),
         _ => return None,
     };
-    Some(Found { flavour, how: format!("{path} is stripped and contains {text}"), sure: Sure::Likely })
+    let how = format!("{path} is stripped and contains {text}");
+    Some(Found { flavour, file: path.clone(), how, sure: Sure::Likely })
 }
 
 /// The `malloc` that C code is bound to: the program's, else that of the first library with one, the C library last.
@@ -138,18 +151,21 @@ fn bound(program: &ProgramFile, libraries: &[ProgramFile]) -> Found {
                 (Flavour::Unknown, how, Sure::Likely)
             }
         };
-        return Found { flavour, how, sure };
+        return Found { flavour, file: path.clone(), how, sure };
     }
     let is_libc = |library: &&ProgramFile| libc_of(library).is_some();
-    // The loader has a separate malloc for internal use.
-    let is_loader = |library: &ProgramFile| file_name(&library.path).starts_with("ld-linux");
-    let others = || libraries.iter().filter(|library| !is_libc(library) && !is_loader(library));
+    // The loader has a separate malloc for internal use, and the recorder hands every call on.
+    let is_aside = |library: &ProgramFile| {
+        let name = file_name(&library.path);
+        name.starts_with("ld-linux") || name == RECORDER
+    };
+    let others = || libraries.iter().filter(|library| !is_libc(library) && !is_aside(library));
     let has_malloc = |library: &&ProgramFile| library.marks.exports.contains("malloc") || by_name(library).is_some();
     if let Some(library) = others().find(has_malloc) {
         let path = &library.path;
         if let Some(flavour) = by_name(library) {
             let how = format!("malloc is bound to {path}, which could not be read and is known by its name");
-            return Found { flavour, how, sure: Sure::Likely };
+            return Found { flavour, file: path.clone(), how, sure: Sure::Likely };
         }
         let (flavour, symbol) = match (preload_of(path), by_symbol(&library.marks)) {
             // It passes every call on to glibc.
@@ -161,24 +177,31 @@ fn bound(program: &ProgramFile, libraries: &[ProgramFile]) -> Found {
             (_, found) => found.unwrap_or((Flavour::Unknown, "malloc")),
         };
         let how = format!("malloc is bound to {path}, which defines {symbol}");
-        return Found { flavour, how, sure: Sure::Likely };
+        return Found { flavour, file: path.clone(), how, sure: Sure::Likely };
     }
     match libraries.iter().find(is_libc) {
         Some(library) => {
             let flavour = libc_of(library).unwrap_or(Flavour::OtherLibc);
-            let how = format!("malloc is bound to {}", library.path);
+            let file = library.path.clone();
+            let how = format!("malloc is bound to {file}");
             match others().find(|other| other.unread && file_name(&other.path).contains(".so")) {
                 Some(unread) => {
                     let how = format!("{how}, unless {} has one, which could not be read: try as root", unread.path);
-                    Found { flavour, how, sure: Sure::Likely }
+                    Found { flavour, file, how, sure: Sure::Likely }
                 }
-                None => Found { flavour, how, sure: Sure::Yes },
+                None => Found { flavour, file, how, sure: Sure::Yes },
             }
         }
         None => {
             let glibc = marks.glibc.is_some() || marks.strings.contains("glibc");
-            let flavour = if glibc { Flavour::Glibc } else { Flavour::OtherLibc };
-            Found { flavour, how: format!("{path} is linked statically"), sure: Sure::Likely }
+            // Whatever else has the name, glibc's own functions have these names too.
+            let own = marks.symbols.contains("malloc") && !marks.symbols.contains("__libc_malloc");
+            let (flavour, how) = match (own && glibc, glibc) {
+                (true, _) => (Flavour::Unknown, "is linked statically, with a malloc that is not the C library's"),
+                (false, true) => (Flavour::Glibc, "is linked statically"),
+                (false, false) => (Flavour::OtherLibc, "is linked statically"),
+            };
+            Found { flavour, file: path.clone(), how: format!("{path} {how}"), sure: Sure::Likely }
         }
     }
 }
@@ -205,6 +228,9 @@ pub(crate) fn file_name(path: &str) -> &str {
     let path = path.strip_suffix(" (deleted)").unwrap_or(path);
     path.rsplit('/').next().unwrap_or_default()
 }
+
+/// The file name of the preload that records. It is no allocator.
+pub const RECORDER: &str = "preload-record";
 
 /// The allocator of one of our preloads, by the name of its file.
 pub fn preload_of(path: &str) -> Option<&str> {

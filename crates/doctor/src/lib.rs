@@ -18,6 +18,7 @@ pub mod host;
 pub mod identity;
 pub mod jemalloc;
 pub mod links;
+pub mod notice;
 pub mod page;
 pub mod process;
 pub mod program;

@@ -11,8 +11,10 @@ use super::elf::{Signs, marks};
 use super::host::Surroundings;
 use super::identity::{Identity, ProgramFile, file_name, libc};
 use super::links::links;
+use super::notice::{Notice, notices};
 use super::seen::{Seen, is_overwritten};
 use crate::error::{Error, Result};
+use allocanary_heap::Live;
 use allocanary_kernel::mappings::Mappings;
 use allocanary_kernel::sys::line_number;
 
@@ -35,6 +37,8 @@ pub struct Process {
     pub maps: Maps,
     /// The variables with which it was started, and the links of its root.
     pub variables: Variables,
+    /// What code has set in it, by file.
+    pub notices: Vec<Notice>,
     /// Other facts that it shows.
     pub seen: Seen,
     /// Its host and container.
@@ -119,7 +123,13 @@ impl Process {
         let rss = parts.map(|parts| parts.rss());
         let memory = Memory::parse(&status, &rollup);
         let memory = Memory { rss: rss.or(memory.rss), ..memory };
+        let identity = Identity::of(&program, &libraries);
+        // Without the right to read its memory the environment could not have been read either.
+        let notices = Live::open(pid).map(|memory| notices(&memory)).unwrap_or_default();
+        let of_main = notices.iter().find(|notice| notice.file == identity.main.file && notice.refused.is_none());
         let seen = Seen {
+            code: of_main.map(|notice| notice.settings.clone()).unwrap_or_default(),
+            jvm: libraries.iter().any(|library| file_name(&library.path) == "libjvm.so"),
             threads: memory.threads,
             background_threads: background_threads(&root),
             overwritten: is_overwritten(&environ),
@@ -127,7 +137,8 @@ impl Process {
         };
         Ok(Process {
             pid,
-            identity: Identity::of(&program, &libraries),
+            identity,
+            notices,
             memory,
             parts,
             command: command_line(&read("cmdline").unwrap_or_default()),

@@ -1,7 +1,7 @@
 //! Other facts about a running process that affect the advice. In: its files, its threads, its environment. Out: facts,
 //! each unknown if nothing shows it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::identity::ProgramFile;
 
@@ -16,6 +16,10 @@ pub struct Seen {
     pub overwritten: bool,
     /// Whether it is a Rust program; `None` for a program that does not run.
     pub rust: Option<bool>,
+    /// The settings that code has given the program's own allocator: `install!`, or a preload. The environment takes precedence.
+    pub code: BTreeMap<String, String>,
+    /// Whether it is a Java virtual machine, whose heap is not malloc's.
+    pub jvm: bool,
     /// Facts that its libraries show.
     pub libraries: Libraries,
 }

@@ -8,6 +8,8 @@ fn part(path: &str, symbols: &[&'static str], exports: &[&'static str], strings:
         exports: exports.iter().copied().collect(),
         strings: strings.iter().copied().collect(),
         has_symbols: !symbols.is_empty(),
+        is_dynamic: true,
+        imports_malloc: true,
         ..Signs::default()
     };
     ProgramFile { path: path.into(), marks, unread: false }
@@ -38,7 +40,7 @@ fn a_static_allocator_is_known_by_symbols_and_without_them_by_strings() {
     let installed = part("/a", &[], &[], &["jemalloc", "rjem", "install"]);
     assert_eq!(of(installed, &[libc()]).0, Flavour::RustJemalloc { installs: true });
     assert_eq!(of(part("/a", &[], &[], &["mimalloc"]), &[libc()]).0, Flavour::Mimalloc);
-    assert_eq!(of(part("/a", &["malloc"], &[], &["mimalloc"]), &[libc()]).0, Flavour::Glibc, "only a text");
+    assert_eq!(of(part("/a", &["main"], &[], &["mimalloc"]), &[libc()]).0, Flavour::Glibc, "only a text");
     assert_eq!(of(part("/a", &[], &[], &[]), &[libc()]), (Flavour::Glibc, None, Sure::Yes));
 }
 
@@ -94,6 +96,33 @@ fn a_malloc_of_the_programs_own_is_unknown_and_not_the_c_librarys() {
     // A static program may export the C library's.
     let exported = part("/a", &["main"], &["malloc"], &["glibc"]);
     assert_eq!(of(exported, &[]), (Flavour::Glibc, None, Sure::Likely));
+}
+
+#[test]
+fn a_hidden_malloc_is_unknown_and_without_symbols_the_c_librarys_is_a_guess() {
+    let hidden = part("/a", &["main", "malloc"], &[], &[]);
+    assert_eq!(of(hidden, &[libc()]), (Flavour::Unknown, Some(Flavour::Glibc), Sure::Likely));
+    let mut stripped = part("/a", &[], &[], &[]);
+    stripped.marks.imports_malloc = false;
+    assert_eq!(of(stripped.clone(), &[libc()]), (Flavour::Glibc, None, Sure::Likely));
+    assert!(Identity::of(&stripped, &[libc()]).main.how.contains("may have an allocator of its own"));
+}
+
+#[test]
+fn a_static_program_with_a_malloc_of_its_own_is_not_called_glibcs() {
+    let linked = |symbols: &[&'static str]| {
+        let mut program = part("/a", symbols, &[], &["glibc"]);
+        program.marks.is_dynamic = false;
+        of(program, &[])
+    };
+    assert_eq!(linked(&["main", "malloc"]), (Flavour::Unknown, None, Sure::Likely));
+    assert_eq!(linked(&["main", "malloc", "__libc_malloc"]), (Flavour::Glibc, None, Sure::Likely));
+}
+
+#[test]
+fn the_recorder_is_no_allocator() {
+    let recorder = part("/opt/preload-record", &[], &["malloc"], &[]);
+    assert_eq!(of(part("/a", &[], &[], &[]), &[recorder, libc()]), (Flavour::Glibc, None, Sure::Yes));
 }
 
 #[test]
