@@ -13,6 +13,7 @@ use std::time::Duration;
 use super::run::only_study;
 use super::terminal;
 use crate::args::RecordFlags;
+use allocanary_doctor::program::Program as Looked;
 use allocanary_kernel::units::{Unit, parse_bytes, parse_duration, show_duration};
 use allocanary_study::StudyFile;
 use allocanary_study::error::{Error, Result};
@@ -32,6 +33,7 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
     let study = study(flags)?;
     let checked = study.clone().check()?;
     let program = study.program.clone().unwrap_or_default();
+    refuse(&program.command)?;
     let folder = flags.out.clone().unwrap_or_else(fresh_folder);
     let window = flags.window.as_deref().map(window).transpose()?;
     let recording = RecordOptions { preload: &preload, folder: &folder, limit, rate: flags.rate, window };
@@ -68,6 +70,17 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
         Some(comparison) if recorded.code != INTERRUPTED => comparison.run(&made),
         _ => Ok(ExitCode::from(recorded.code)),
     }
+}
+
+/// Fails for a program whose allocations do not go through C's malloc: a trace of it would have next to nothing in it. A program that
+/// cannot be found is reported where it is started.
+fn refuse(command: &[String]) -> Result<()> {
+    let reason = command.first().and_then(|name| Looked::look_at(name).ok()).and_then(|looked| looked.cannot);
+    let Some(reason) = reason else { return Ok(()) };
+    Err(Error::Input(format!(
+        "{}: its allocations cannot be recorded: {reason}. A Rust program can record itself: `install!(..., wrap = Recording)`",
+        command[0]
+    )))
 }
 
 /// A program that was recorded.
