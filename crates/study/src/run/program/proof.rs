@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -70,6 +71,19 @@ pub struct Proven {
 pub fn read(path: &Path) -> Vec<ProofLine> {
     let text = fs::read_to_string(path).unwrap_or_default();
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+/// Fails if a line could not be appended to the file: the disk is full, or files may not get that long. A preload that could not
+/// write its line says nothing.
+pub fn check_room(path: &Path) -> Result<(), Failure> {
+    let appended = fs::File::options().append(true).create(true).open(path).and_then(|mut file| file.write_all(b"\n"));
+    appended.map_err(|error| Failure {
+        kind: FailureKind::Around,
+        text: format!(
+            "{}: the preload's proof has no room there: {error}: free the disk, or raise `ulimit -f`",
+            path.display()
+        ),
+    })
 }
 
 /// What the lines prove of a cell whose biggest process was `main`, with the end of its standard error.
@@ -150,6 +164,14 @@ mod tests {
         );
         let (from, to) = change.split_once('>').unwrap_or(("", ""));
         vec![serde_json::from_str(&text.replacen(from, to, 1)).unwrap()]
+    }
+
+    #[test]
+    fn a_full_disk_is_said_and_not_that_the_program_is_static() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(check_room(&folder.path().join("proof")).is_ok());
+        let failure = check_room(Path::new("/dev/full")).unwrap_err();
+        assert!(failure.text.contains("No space left on device"), "{}", failure.text);
     }
 
     #[test]
