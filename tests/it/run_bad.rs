@@ -120,6 +120,18 @@ fn an_output_that_differs_from_run_to_run_is_told_and_not_compared() {
 }
 
 #[test]
+fn where_a_check_decides_outputs_are_not_compared() {
+    let folder = tempdir().unwrap();
+    let differs = ["sh", "-c", "echo \"preload: $LD_PRELOAD\""];
+    let ran = run(folder.path(), &format!("{TWO} --check true"), &differs);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let rows = samples(&folder.path().join("out"));
+    assert!(rows.len() == 2 && rows.iter().all(|row| row.error.is_none()), "{rows:?}");
+    fs::remove_dir_all(folder.path().join("out")).unwrap();
+    assert_eq!(run(folder.path(), TWO, &differs).code, Some(1), "without a check they are");
+}
+
+#[test]
 fn what_fails_under_one_candidate_is_a_row_with_the_cause() {
     let preloaded = "test -z \"$LD_PRELOAD\" || ";
     for (bad, kind, said) in [

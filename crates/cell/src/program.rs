@@ -67,6 +67,11 @@ impl Program {
         self.ready.is_some() || self.load.is_some()
     }
 
+    /// Whether its output must be that of the other candidates: not where the user's check decides.
+    pub fn compares_output(&self) -> bool {
+        !self.any_output && self.check.is_none()
+    }
+
     /// The name of the job in rows and reports.
     pub fn title(&self) -> String {
         self.name.clone().unwrap_or_else(|| self.command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "))

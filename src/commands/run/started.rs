@@ -101,7 +101,7 @@ impl Started {
             })?;
             Ok((ran, wall.as_secs_f64()))
         };
-        let any = first.program.as_ref().is_some_and(|program| program.any_output);
+        let any = first.program.as_ref().is_some_and(|program| !program.compares_output());
         let (answer, seconds) = once(&self.launcher)?;
         self.figures = answer.figures;
         self.seconds = seconds;
