@@ -7,6 +7,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use tempfile::{Builder, TempDir};
 
@@ -22,6 +25,37 @@ use allocanary_study::StudyFile;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::Roster;
 use allocanary_study::run::program::Launcher;
+
+/// How long a first run may be silent.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// What is said then of a program that is taken for one that ends.
+const STILL_RUNS: &str = "the first run has not ended after 5 s; it is taken for a program that ends. For a service say how to tell that \
+                          it is ready and how to use it, such as --ready tcp:8080 --load 'curl -s localhost:8080'";
+
+/// Says a line once, if what it is for takes long.
+struct Patience {
+    done: Sender<()>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Patience {
+    fn begin(most: Duration, line: &'static str) -> Patience {
+        let (done, waits) = channel();
+        let thread = thread::spawn(move || {
+            if waits.recv_timeout(most) == Err(RecvTimeoutError::Timeout) {
+                terminal::tell(line);
+            }
+        });
+        Patience { done, thread: Some(thread) }
+    }
+}
+
+impl Drop for Patience {
+    fn drop(&mut self) {
+        let _ = self.done.send(());
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
 
 /// A program with its launcher. Its files outside of the results' folder go when it does.
 pub struct Started {
@@ -91,7 +125,7 @@ impl Started {
     }
 
     /// Whether the output of two runs differs. A long program runs once only.
-    fn varies(&mut self, first: &Cell, deadline: std::time::Duration) -> Result<bool> {
+    fn varies(&mut self, first: &Cell, deadline: Duration) -> Result<bool> {
         const SHORT: f64 = 3.0;
         let interrupted = measure::watch_interrupts();
         let once = |launcher: &Launcher| -> Result<(Answer, f64)> {
@@ -102,7 +136,10 @@ impl Started {
             Ok((ran, wall.as_secs_f64()))
         };
         let any = first.program.as_ref().is_some_and(|program| !program.compares_output());
+        let is_service = first.program.as_ref().is_some_and(|program| program.is_service());
+        let patience = (!is_service).then(|| Patience::begin(PATIENCE, STILL_RUNS));
         let (answer, seconds) = once(&self.launcher)?;
+        drop(patience);
         self.figures = answer.figures;
         self.seconds = seconds;
         let Some(output) = answer.output.filter(|_| seconds < SHORT && !any) else { return Ok(false) };

@@ -194,7 +194,12 @@ impl<'a> Running<'a> {
             return Failure { kind: FailureKind::Late, text: "was interrupted".into() };
         }
         let seconds = self.place.deadline.as_secs_f64();
-        let text = format!("{what} within its deadline of {seconds} s (--deadline){}", self.last());
+        // Without --ready or --load it is taken for a program that ends.
+        let service = match self.place.program.is_service() {
+            true => "",
+            false => "; if it is a service, say how to tell that it is ready (--ready) and how to use it (--load)",
+        };
+        let text = format!("{what} within its deadline of {seconds} s (--deadline){service}{}", self.last());
         Failure { kind: FailureKind::Late, text }
     }
 
