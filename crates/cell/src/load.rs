@@ -5,6 +5,7 @@ use std::fs;
 
 use serde::{Deserialize, Serialize};
 
+use allocanary_kernel::cgroups::{Controller, Group, Groups};
 use allocanary_kernel::container::Cpus;
 use allocanary_kernel::sys::{first_number, line_number};
 
@@ -20,7 +21,7 @@ pub struct Load {
     /// Steal time: CPU time that the hypervisor gave to others while the cell ran, over all CPUs, in milliseconds.
     #[serde(default)]
     pub stolen_ms: u64,
-    /// Time for which the control group was throttled by its quota while the cell ran, in microseconds.
+    /// Time for which the control group, or one above it, was throttled by its quota while the cell ran, in microseconds.
     #[serde(default)]
     pub throttled_us: u64,
 }
@@ -30,13 +31,12 @@ impl Load {
     pub fn now() -> Load {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let (average, runnable) = load_average(&read("/proc/loadavg")).unwrap_or_default();
-        let groups = read("/proc/self/cgroup");
         Load {
             runnable,
             average,
             cpus: Cpus::here().count(),
             stolen_ms: stolen_ms(&read("/proc/stat")),
-            throttled_us: throttled_us(&groups, |path| fs::read(path).ok()),
+            throttled_us: throttled_us(Groups::own(&mut [0; 4096])),
         }
     }
 
@@ -69,23 +69,14 @@ fn stolen_ms(stat: &str) -> u64 {
     ticks.unwrap_or(0) * 10
 }
 
-/// The throttled time in `cpu.stat` of the control group, version 2 or 1. Inside a container the path may be the
-/// host's; the group is then the root of the mount.
-fn throttled_us(groups: &str, read: impl Fn(&str) -> Option<Vec<u8>>) -> u64 {
-    let group = |line: &str| {
-        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
-        let (root, key, unit) = match controllers {
-            "" => ("/sys/fs/cgroup", &b"throttled_usec "[..], 1),
-            _ if controllers.split(',').any(|name| name == "cpu") => {
-                ("/sys/fs/cgroup/cpu", &b"throttled_time "[..], 1000)
-            }
-            _ => return None,
-        };
-        let own = format!("{root}{}/cpu.stat", path.trim_end_matches('/'));
-        let text = read(&own).or_else(|| read(&format!("{root}/cpu.stat")))?;
-        Some(line_number(&text, key)? / unit)
+/// The throttled time in `cpu.stat` of the group that was throttled most, from the process's own up to the root, in
+/// microseconds.
+fn throttled_us(groups: Groups) -> u64 {
+    let throttled = |group: Group| {
+        let (key, unit) = if group.is_v2 { (&b"throttled_usec "[..], 1) } else { (&b"throttled_time "[..], 1000) };
+        Some(line_number(group.read("cpu.stat", &mut [0; 1024]).ok()?, key)? / unit)
     };
-    groups.lines().filter_map(group).max().unwrap_or(0)
+    groups.of(Controller::Cpu).filter_map(throttled).max().unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -98,15 +89,26 @@ mod tests {
         assert_eq!(load_average("garbage"), None);
         assert_eq!(stolen_ms("cpu  100 2 30 4000 5 0 6 70 0 0\ncpu0 1 1 1 1 1 1 1 1\n"), 700);
         assert_eq!(stolen_ms(""), 0);
-        let found = |groups, wanted: &'static str, text: &'static str| {
-            throttled_us(groups, |path| (path == wanted).then(|| text.as_bytes().to_vec()))
+    }
+
+    #[test]
+    fn the_group_that_is_throttled_most_counts_in_either_version() {
+        let found = |listed: &str, files: &[(&str, &str)]| {
+            let mount = tempfile::tempdir().unwrap();
+            for (path, text) in files {
+                let path = mount.path().join(path);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, text).unwrap();
+            }
+            throttled_us(Groups::new(listed, mount.path().to_str().unwrap()))
         };
         let text = "usage_usec 9\nthrottled_usec 1234\n";
-        assert_eq!(found("0::/a/b\n", "/sys/fs/cgroup/a/b/cpu.stat", text), 1234);
-        assert_eq!(found("0::/host/path\n", "/sys/fs/cgroup/cpu.stat", text), 1234);
+        assert_eq!(found("0::/a/b\n", &[("a/b/cpu.stat", text)]), 1234);
+        assert_eq!(found("0::/a/b\n", &[("a/b/cpu.stat", "throttled_usec 5\n"), ("a/cpu.stat", text)]), 1234);
+        assert_eq!(found("0::/host/path\n", &[("cpu.stat", text)]), 1234);
         let text = "nr_throttled 2\nthrottled_time 5000\n";
-        assert_eq!(found("3:cpu,cpuacct:/x\n", "/sys/fs/cgroup/cpu/x/cpu.stat", text), 5);
-        assert_eq!(found("0::/\n", "nowhere", ""), 0);
+        assert_eq!(found("3:cpu,cpuacct:/x\n0::/\n", &[("cpu/x/cpu.stat", text)]), 5);
+        assert_eq!(found("0::/\n", &[]), 0);
     }
 
     #[test]

@@ -1,16 +1,24 @@
 //! A process's host and container. In: /proc, /sys and the control groups. Out: cores, affinity, limits, pages, C
 //! library.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::groups::{Limit, limits};
 use allocanary_allocators::Allocator;
 use allocanary_allocators::System;
 use allocanary_cell::provenance::Host;
-use allocanary_kernel::container::{Cpus, Trouble};
+use allocanary_kernel::cgroups::{self, Groups};
+use allocanary_kernel::container::{Cpus, Trouble, quota};
 use allocanary_kernel::sys;
 use allocanary_kernel::units::Bytes;
+
+/// A memory limit and its file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// In bytes.
+    pub bytes: u64,
+    /// The file that contains it.
+    pub file: PathBuf,
+}
 
 /// A process's host and container.
 #[derive(Clone, Debug)]
@@ -30,24 +38,25 @@ pub struct Surroundings {
 impl Surroundings {
     /// The surroundings of this process.
     pub fn here() -> Self {
-        Surroundings::read(Path::new("/proc/self"), sys::affinity(), System.version())
+        Surroundings::read("/proc/self/cgroup", cgroups::MOUNT, sys::affinity(), System.version())
     }
 
     /// The surroundings of another process, whose C library is `libc`.
     pub fn of(pid: u32, libc: String) -> Self {
-        Surroundings::read(&PathBuf::from(format!("/proc/{pid}")), sys::affinity_of(pid), libc)
+        Surroundings::read(&format!("/proc/{pid}/cgroup"), cgroups::MOUNT, sys::affinity_of(pid), libc)
     }
 
-    fn read(process: &Path, affinity: u32, libc: String) -> Self {
-        let groups = fs::read_to_string(process.join("cgroup"));
-        let found = limits(groups.as_deref().unwrap_or_default(), Path::new("/sys/fs/cgroup"));
-        let trouble = if groups.is_err() { Some(Trouble::NoGroups) } else { found.trouble };
-        let (quota_milli, quota_file) = found.cpu.map(|limit| (limit.value, limit.file)).unzip();
+    fn read(groups: &str, mount: &str, affinity: u32, libc: String) -> Self {
+        let mut text = [0; 4096];
+        let groups = Groups::read(groups, mount, &mut text);
+        let quota = groups.as_ref().map_or(Err(Trouble::NoGroups), |groups| quota(*groups));
+        let memory = groups.ok().and_then(Groups::memory_limit);
+        let (quota, trouble) = quota.map_or_else(|trouble| (None, Some(trouble)), |quota| (quota, None));
         Surroundings {
             host: Host::this(),
-            cpus: Cpus::new(affinity, quota_milli).with_trouble(trouble),
-            quota_file,
-            memory: found.memory,
+            cpus: Cpus::new(affinity, quota.map(|limit| limit.value)).with_trouble(trouble),
+            quota_file: quota.map(|limit| limit.path()),
+            memory: memory.map(|limit| Limit { bytes: limit.value, file: limit.path() }),
             libc,
         }
     }
@@ -72,7 +81,7 @@ impl Surroundings {
         let usable = format!("{} {processors}: the least of these, a part counts as one", cpus.count());
         let all = Bytes(host.memory_bytes);
         let memory = match &self.memory {
-            Some(limit) => format!("{} of {all}, from {}", Bytes(limit.value), file(&limit.file)),
+            Some(limit) => format!("{} of {all}, from {}", Bytes(limit.bytes), file(&limit.file)),
             None => format!("{all}, no limit"),
         };
         vec![
@@ -103,13 +112,37 @@ mod tests {
     #[test]
     fn quota_memory_and_trouble_are_said() {
         let mut at = sample(Some(500), "madvise");
-        at.memory = Some(Limit { value: 512 << 20, file: "/x/memory.max".into() });
+        at.memory = Some(Limit { bytes: 512 << 20, file: "/x/memory.max".into() });
         let text = |at: &Surroundings, label| at.lines().into_iter().find(|(name, _)| *name == label).unwrap().1;
         assert_eq!(text(&at, "CPU quota"), "0.5 CPUs, from /x/cpu.max");
         assert!(text(&at, "memory").starts_with("512 MiB of ") && text(&at, "memory").ends_with("/x/memory.max"));
         assert!(text(&at, "usable").starts_with("1 processor:"));
         at.cpus = Cpus::new(40, None).with_trouble(Some(Trouble::Zero));
         assert_eq!(text(&at, "CPU quota"), Trouble::Zero.text());
+    }
+
+    #[test]
+    fn limits_are_named_with_their_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let put = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let (list, mount) = (put("list", "3:cpu,cpuacct:/x\n0::/a/b\n"), folder.path().to_str().unwrap());
+        let read = || Surroundings::read(list.to_str().unwrap(), mount, 4, String::new());
+        assert_eq!((read().cpus, read().quota_file, read().memory), (Cpus::new(4, None), None, None));
+        put("a/b/cpu.max", "soon");
+        assert_eq!(read().cpus.trouble, Some(Trouble::Garbage));
+        put("cpu,cpuacct/x/cpu.cfs_period_us", "100000");
+        let quota = put("cpu,cpuacct/x/cpu.cfs_quota_us", "150000");
+        let memory = put("a/memory.max", "4096\n");
+        put("a/b/memory.max", "8192\n");
+        assert_eq!((read().cpus, read().quota_file), (Cpus::new(4, Some(1500)), Some(quota)));
+        assert_eq!(read().memory, Some(Limit { bytes: 4096, file: memory }));
+        let none = Surroundings::read("/proc/no-such-file", mount, 4, String::new());
+        assert_eq!((none.cpus.trouble, none.memory), (Some(Trouble::NoGroups), None));
     }
 
     #[test]

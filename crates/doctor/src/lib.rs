@@ -1,7 +1,7 @@
 //! How a host, a container and an environment affect an allocator, and what to change. In: facts from /proc, control
 //! groups, the environment and ELF files. Out: values, and a text for the user.
 //!
-//! Facts are gathered first ([`host`], [`groups`], [`process`]); everything that judges them ([`defaults`],
+//! Facts are gathered first ([`host`], [`process`]); everything that judges them ([`defaults`],
 //! [`environment`], [`identity`], [`advice`]) is a pure function of them.
 
 // This crate returns numbers and texts. Only the command writes to a terminal.
@@ -13,7 +13,6 @@ pub mod diagnosis;
 pub mod elf;
 pub mod environment;
 pub mod error;
-pub mod groups;
 pub mod host;
 pub mod identity;
 pub mod jemalloc;

@@ -1,12 +1,12 @@
 //! The number of CPUs that this process may really use. In: the scheduler's affinity mask and the control groups'
 //! quotas. Out: the lower of the two, and any problem on the way.
 //!
-//! Nothing here allocates, because an allocator is sized by it before its first allocation. Files are read into the
-//! stack, and paths are put together there.
+//! Nothing here allocates, because an allocator is sized by it before its first allocation.
 
 use std::io::ErrorKind;
 
-use crate::sys::{first_number, read_into, try_read_into};
+use crate::cgroups::{Controller, Group, Groups, Limit, MOUNT};
+use crate::sys::first_number;
 
 /// The CPUs available to this process.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -59,20 +59,18 @@ impl Cpus {
 
     /// Reads the CPUs available to this process. Does not allocate.
     pub fn here() -> Cpus {
-        Cpus::at("/proc/self/cgroup", "/sys/fs/cgroup")
+        Cpus::at("/proc/self/cgroup", MOUNT)
     }
 
     /// As [`here`](Cpus::here), with control groups mounted at `mount` and named in the file `groups`.
     pub(crate) fn at(groups: &str, mount: &str) -> Cpus {
         let affinity = crate::sys::affinity();
-        let mut text = [0; 4096];
-        let (quota_milli, trouble) = match read_into(groups, &mut text) {
-            None => (None, Some(Trouble::NoGroups)),
-            Some(text) => match quota(text, mount) {
-                Ok(quota) => (quota, None),
-                Err(trouble) => (None, Some(trouble)),
-            },
+        let quota = match Groups::read(groups, mount, &mut [0; 4096]) {
+            Ok(groups) => quota(groups).map(|quota| quota.map(|limit| limit.value)),
+            Err(error) if error.kind() == ErrorKind::InvalidData => Err(Trouble::Garbage),
+            Err(_) => Err(Trouble::NoGroups),
         };
+        let (quota_milli, trouble) = quota.map_or_else(|trouble| (None, Some(trouble)), |quota| (quota, None));
         Cpus { affinity, quota_milli, trouble }
     }
 
@@ -91,30 +89,21 @@ impl Cpus {
     }
 }
 
-/// The lowest quota from this process's group up to the root, in thousandths of a CPU.
-fn quota(groups: &[u8], mount: &str) -> Result<Option<u64>, Trouble> {
-    let groups = std::str::from_utf8(groups).map_err(|_| Trouble::Garbage)?;
-    let mut least = None;
+/// The lowest quota from the process's own group up to the root, in thousandths of a CPU. Does not allocate.
+pub fn quota(groups: Groups<'_>) -> Result<Option<Limit<'_>>, Trouble> {
+    let mut least: Option<Limit> = None;
     let mut trouble = None;
-    for line in groups.lines() {
-        let Some((controllers, path)) = line.split_once(':').and_then(|(_, rest)| rest.split_once(':')) else {
-            continue;
+    for group in groups.of(Controller::Cpu) {
+        let (found, file) = match group.is_v2 {
+            true => (quota_v2(group), "cpu.max"),
+            false => (quota_v1(group), "cpu.cfs_quota_us"),
         };
-        let v1 = controllers.split(',').any(|name| name == "cpu");
-        if !v1 && !controllers.is_empty() {
-            continue;
-        }
-        // The limit of every group up to the root applies. In a container the root of the mount may be the group
-        // itself, while the path is the host's. Then the parts of the path do not exist, and the root is read.
-        let mut path = path.trim_end_matches('/');
-        loop {
-            match if v1 { quota_v1(mount, path) } else { quota_v2(mount, path) } {
-                Ok(Some(milli)) => least = Some(least.map_or(milli, |least: u64| least.min(milli))),
-                Ok(None) => {}
-                Err(found) => trouble = Some(found),
+        match found {
+            Ok(Some(value)) if least.is_none_or(|least| value < least.value) => {
+                least = Some(Limit { value, group, file });
             }
-            let Some(slash) = path.rfind('/') else { break };
-            path = &path[..slash];
+            Ok(_) => {}
+            Err(found) => trouble = Some(found),
         }
     }
     match (least, trouble) {
@@ -124,15 +113,9 @@ fn quota(groups: &[u8], mount: &str) -> Result<Option<u64>, Trouble> {
 }
 
 /// `cpu.max`: `max 100000` or `150000 100000`.
-pub fn quota_v2(mount: &str, path: &str) -> Result<Option<u64>, Trouble> {
+fn quota_v2(group: Group) -> Result<Option<u64>, Trouble> {
     let mut text = [0; 128];
-    // If v1 is in use as well, v2 is mounted one folder deeper.
-    let found = match read_joined(&[mount, path, "/cpu.max"], &mut text)? {
-        None => read_joined(&[mount, "/unified", path, "/cpu.max"], &mut text)?,
-        found => found,
-    };
-    let Some(length) = found else { return Ok(None) };
-    let text = text[..length].trim_ascii();
+    let Some(text) = read(group, "cpu.max", &mut text)? else { return Ok(None) };
     if text.starts_with(b"max") {
         return Ok(None);
     }
@@ -144,21 +127,25 @@ pub fn quota_v2(mount: &str, path: &str) -> Result<Option<u64>, Trouble> {
 }
 
 /// `cpu.cfs_quota_us` (-1 is no limit) divided by `cpu.cfs_period_us`.
-pub fn quota_v1(mount: &str, path: &str) -> Result<Option<u64>, Trouble> {
-    let read = |file: &str, text: &mut [u8; 128]| {
-        let mut read = |folder| read_joined(&[mount, folder, path, file], text);
-        read("/cpu").transpose().or_else(|| read("/cpu,cpuacct").transpose()).transpose()
-    };
+fn quota_v1(group: Group) -> Result<Option<u64>, Trouble> {
     let (mut quota, mut period) = ([0; 128], [0; 128]);
-    let Some(length) = read("/cpu.cfs_quota_us", &mut quota)? else { return Ok(None) };
-    let quota = quota[..length].trim_ascii();
+    let Some(quota) = read(group, "cpu.cfs_quota_us", &mut quota)? else { return Ok(None) };
     if quota == b"-1" {
         return Ok(None);
     }
-    let length = read("/cpu.cfs_period_us", &mut period)?.ok_or(Trouble::Garbage)?;
-    match (whole_number(quota), whole_number(period[..length].trim_ascii())) {
+    let period = read(group, "cpu.cfs_period_us", &mut period)?.ok_or(Trouble::Garbage)?;
+    match (whole_number(quota), whole_number(period)) {
         (Some(quota), Some(period)) => milli(quota, period).map(Some),
         _ => Err(Trouble::Garbage),
+    }
+}
+
+/// The text of a file of the group; `None` if the file does not exist.
+fn read<'a>(group: Group, file: &str, text: &'a mut [u8]) -> Result<Option<&'a [u8]>, Trouble> {
+    match group.read(file, text) {
+        Ok(text) => Ok(Some(text.trim_ascii())),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+        Err(_) => Err(Trouble::Unreadable),
     }
 }
 
@@ -173,25 +160,6 @@ fn milli(quota: u64, period: u64) -> Result<u64, Trouble> {
 fn whole_number(text: &[u8]) -> Option<u64> {
     let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
     if digits { first_number(text) } else { None }
-}
-
-/// Reads the file whose path is `parts` put together. Returns its length in `text`, or `None` if the file does not
-/// exist.
-fn read_joined(parts: &[&str], text: &mut [u8; 128]) -> Result<Option<usize>, Trouble> {
-    // std opens paths below 384 bytes without allocating. A deeper group is not read, but its parents are.
-    let mut path = [0; 380];
-    let mut length = 0;
-    for part in parts {
-        let Some(room) = path.get_mut(length..length + part.len()) else { return Ok(None) };
-        room.copy_from_slice(part.as_bytes());
-        length += part.len();
-    }
-    let Ok(path) = std::str::from_utf8(&path[..length]) else { return Ok(None) };
-    match try_read_into(path, text) {
-        Ok(text) => Ok(Some(text.len())),
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
-        Err(_) => Err(Trouble::Unreadable),
-    }
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@
 compile_error!("allocanary reads /proc: it runs on Linux");
 
 pub mod available;
+pub mod cgroups;
 pub mod clocks;
 pub mod container;
 pub mod fork_lock;

@@ -16,6 +16,7 @@ use std::ffi::CStr;
 use std::fs::File;
 use std::io::Read;
 use std::mem::MaybeUninit;
+use std::os::fd::FromRawFd;
 
 /// Reads the beginning of `path` into `buffer`; `None` if it cannot be read.
 #[inline]
@@ -28,7 +29,12 @@ pub fn read_into<'a>(path: &str, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
 /// Does not allocate: std opens paths under 384 bytes from the stack, and /proc returns a file in one read.
 #[inline]
 pub fn try_read_into<'a>(path: &str, buffer: &'a mut [u8]) -> std::io::Result<&'a [u8]> {
-    let mut file = File::open(path)?;
+    let length = read_from(File::open(path)?, buffer)?;
+    Ok(&buffer[..length])
+}
+
+/// Reads the beginning of `file` into `buffer`. Returns the number of bytes.
+pub(crate) fn read_from(mut file: File, buffer: &mut [u8]) -> std::io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
         match file.read(&mut buffer[filled..]) {
@@ -38,7 +44,18 @@ pub fn try_read_into<'a>(path: &str, buffer: &'a mut [u8]) -> std::io::Result<&'
             Err(error) => return Err(error),
         }
     }
-    Ok(&buffer[..filled])
+    Ok(filled)
+}
+
+/// Opens a file to read it. Allocates for no length of path, as std does from 384 bytes on.
+pub(crate) fn open(path: &CStr) -> std::io::Result<File> {
+    // SAFETY: the path ends in NUL.
+    let file = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+    if file < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    // SAFETY: a descriptor that is open, and nobody else's.
+    Ok(unsafe { File::from_raw_fd(file) })
 }
 
 /// Reads the beginning of `path` into `buffer` with three bare system calls. Returns the number of bytes; 0 if it

@@ -1,9 +1,10 @@
-//! The maximum number of threads and the memory that a process can have on this host. In: /proc and the control group.
+//! The maximum number of threads and the memory that a process can have on this host. In: /proc and the control groups.
 //! Out: the lowest of the limits.
 
 use std::fs;
 
 use allocanary_kernel::available::Available;
+use allocanary_kernel::cgroups::Groups;
 use allocanary_kernel::sys::first_number;
 
 /// The maximum number of worker threads of a cell. Some threads are left for the rest of the machine.
@@ -15,8 +16,7 @@ pub fn most_threads() -> u64 {
     let all = [
         number("/proc/sys/kernel/threads-max"),
         number("/proc/sys/kernel/pid_max"),
-        number("/sys/fs/cgroup/pids.max"),
-        number("/sys/fs/cgroup/pids/pids.max"),
+        Groups::own(&mut [0; 4096]).pids_limit().map(|limit| limit.value),
         user,
     ];
     const KEPT_BACK: u64 = 64;

@@ -5,6 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use allocanary_kernel::cgroups::{Controller, Groups, MOUNT};
 use allocanary_kernel::sys::line_number;
 
 /// The limits of a container.
@@ -36,16 +37,16 @@ impl ControlGroup {
     pub fn make(limits: ContainerLimits) -> Result<ControlGroup, String> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let name = format!("allocanary-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-        let (groups, mounts) = (read("/proc/self/cgroup"), read("/proc/self/mounts"));
+        let mut listed = [0; 4096];
+        let groups = Groups::own(&mut listed);
         let mut group = ControlGroup { folders: Vec::new(), kills: None };
-        let find = |controller: &str| {
-            hierarchy(controller, &groups, &mounts)
-                .ok_or_else(|| format!("no control group of `{controller}` is mounted here"))
+        let find = |controller: Controller| {
+            let none = || format!("no control group of `{}` is mounted in {MOUNT}", controller.name());
+            hierarchy(controller, groups).ok_or_else(none)
         };
         if let Some(memory) = limits.memory {
-            let found = find("memory")?;
-            let folder = group.add(&found, "memory", &name)?;
+            let found = find(Controller::Memory)?;
+            let folder = group.add(&found, Controller::Memory, &name)?;
             let (limit, swap, kills) = match found.is_v2 {
                 true => ("memory.max", ("memory.swap.max", "0".to_string()), "memory.events"),
                 false => {
@@ -59,8 +60,8 @@ impl ControlGroup {
         }
         if let Some(cpus) = limits.cpus {
             const PERIOD: f64 = 100_000.0;
-            let found = find("cpu")?;
-            let folder = group.add(&found, "cpu", &name)?;
+            let found = find(Controller::Cpu)?;
+            let folder = group.add(&found, Controller::Cpu, &name)?;
             let quota = (cpus * PERIOD).round().max(1000.0);
             match found.is_v2 {
                 true => put(&folder.join("cpu.max"), &format!("{quota} {PERIOD}"))?,
@@ -74,12 +75,12 @@ impl ControlGroup {
     }
 
     /// Makes the group's folder in a hierarchy. In v2 one folder serves all controllers, and each is turned on.
-    fn add(&mut self, found: &Hierarchy, controller: &str, name: &str) -> Result<PathBuf, String> {
+    fn add(&mut self, found: &Hierarchy, controller: Controller, name: &str) -> Result<PathBuf, String> {
         let folder = found.parent.join(name);
         if found.is_v2 {
             let on = fs::read_to_string(found.parent.join("cgroup.subtree_control")).unwrap_or_default();
-            if !on.split_whitespace().any(|known| known == controller) {
-                put(&found.parent.join("cgroup.subtree_control"), &format!("+{controller}"))?;
+            if !on.split_whitespace().any(|known| known == controller.name()) {
+                put(&found.parent.join("cgroup.subtree_control"), &format!("+{}", controller.name()))?;
             }
         }
         if !self.folders.contains(&folder) {
@@ -123,33 +124,10 @@ impl Drop for ControlGroup {
 
 /// Where a group of a controller can be made: below our own group in v1; next to it in v2, where a group with processes
 /// cannot have groups with limits.
-fn hierarchy(controller: &str, groups: &str, mounts: &str) -> Option<Hierarchy> {
-    let of = |wanted: &dyn Fn(&str) -> bool| {
-        let mut lines = groups.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
-        lines.find(|(controllers, _)| wanted(controllers)).map(|(_, path)| path)
-    };
-    let mount = |kind: &str, option: Option<&str>| {
-        let mut lines = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-        let has = |fields: &[&str]| {
-            fields.get(2) == Some(&kind)
-                && option.is_none_or(|option| fields.get(3).is_some_and(|all| all.split(',').any(|one| one == option)))
-        };
-        lines.find(|fields| has(fields)).and_then(|fields| fields.get(1).map(PathBuf::from))
-    };
-    let below = |root: PathBuf, path: &str| {
-        let own = root.join(path.trim_matches('/'));
-        // In a container the path may be the host's. Then it does not exist, and the root of the mount is the group.
-        if own.is_dir() { own } else { root }
-    };
-    let v1 = of(&|controllers: &str| controllers.split(',').any(|one| one == controller));
-    if let Some((path, root)) = v1.zip(mount("cgroup", Some(controller))) {
-        return Some(Hierarchy { parent: below(root, path), is_v2: false });
-    }
-    let path = of(&|controllers: &str| controllers.is_empty())?;
-    let root = mount("cgroup2", None)?;
-    let own = below(root.clone(), path);
-    let parent = if own == root { own } else { own.parent().map_or(root, Path::to_path_buf) };
-    Some(Hierarchy { parent, is_v2: true })
+fn hierarchy(controller: Controller, groups: Groups) -> Option<Hierarchy> {
+    let own = groups.of(controller).find(|group| group.folder().is_some())?;
+    let parent = if own.is_v2 { own.parent().unwrap_or(own) } else { own };
+    Some(Hierarchy { parent: parent.folder()?, is_v2: own.is_v2 })
 }
 
 fn put(path: &Path, text: &str) -> Result<(), String> {
@@ -171,20 +149,20 @@ mod tests {
     #[test]
     fn both_versions_are_found_in_their_mounts() {
         let folder = tempfile::tempdir().unwrap();
-        let root = folder.path().display().to_string();
-        fs::create_dir_all(folder.path().join("memory/own")).unwrap();
-        fs::create_dir_all(folder.path().join("v2/a/own")).unwrap();
-        let mounts =
-            format!("cgroup {root}/memory cgroup rw,nosuid,memory 0 0\ncgroup2 {root}/v2 cgroup2 rw,nosuid 0 0\n");
-        let v1 = hierarchy("memory", "4:memory:/own\n0::/a/own\n", &mounts).unwrap();
-        assert_eq!((v1.parent, v1.is_v2), (folder.path().join("memory/own"), false));
-        let container = hierarchy("memory", "4:memory:/docker/9\n", &mounts).unwrap();
-        assert_eq!(container.parent, folder.path().join("memory"));
-        let v2 = hierarchy("memory", "0::/a/own\n", &mounts).unwrap();
-        assert_eq!((v2.parent, v2.is_v2), (folder.path().join("v2/a"), true));
-        let root_of_v2 = hierarchy("cpu", "4:memory:/own\n0::/\n", &mounts).unwrap();
-        assert_eq!(root_of_v2.parent, folder.path().join("v2"));
-        assert_eq!(hierarchy("cpu", "", ""), None);
+        for group in ["memory", "memory/own", "unified", "unified/a", "unified/a/own"] {
+            fs::create_dir_all(folder.path().join(group)).unwrap();
+            fs::write(folder.path().join(group).join("cgroup.procs"), "").unwrap();
+        }
+        let found = |controller, listed| {
+            let found = hierarchy(controller, Groups::new(listed, folder.path().to_str().unwrap()))?;
+            Some((found.parent.strip_prefix(folder.path()).unwrap().display().to_string(), found.is_v2))
+        };
+        let hybrid = "4:memory:/own\n0::/a/own\n";
+        assert_eq!(found(Controller::Memory, hybrid), Some(("memory/own".into(), false)));
+        assert_eq!(found(Controller::Memory, "4:memory:/docker/9\n"), Some(("memory".into(), false)));
+        assert_eq!(found(Controller::Cpu, hybrid), Some(("unified/a".into(), true)));
+        assert_eq!(found(Controller::Cpu, "0::/\n"), Some(("unified".into(), true)));
+        assert_eq!(found(Controller::Cpu, "4:memory:/own\n"), None);
     }
 
     #[test]
@@ -193,10 +171,10 @@ mod tests {
         let on = folder.path().join("cgroup.subtree_control");
         let found = Hierarchy { parent: folder.path().into(), is_v2: true };
         let mut group = ControlGroup { folders: Vec::new(), kills: None };
-        for controller in ["memory", "cpu"] {
+        for controller in [Controller::Memory, Controller::Cpu] {
             let made = group.add(&found, controller, "x").unwrap();
             assert_eq!((made, group.folders.len()), (folder.path().join("x"), 1));
-            assert_eq!(fs::read_to_string(&on).unwrap(), format!("+{controller}"));
+            assert_eq!(fs::read_to_string(&on).unwrap(), format!("+{}", controller.name()));
         }
     }
 
@@ -204,7 +182,7 @@ mod tests {
     fn what_is_not_allowed_says_what_to_do() {
         let found = Hierarchy { parent: "/proc".into(), is_v2: false };
         let mut group = ControlGroup { folders: Vec::new(), kills: None };
-        let said = group.add(&found, "memory", "x").unwrap_err();
+        let said = group.add(&found, Controller::Memory, "x").unwrap_err();
         assert!(said.contains("/proc/x") && said.contains("leave out --memory"), "{said}");
     }
 }
