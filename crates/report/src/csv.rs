@@ -6,6 +6,8 @@
 //! process with the median resident memory, `anatomy_rss`, and add up to it. A part that is 0 has no line.
 //! `anatomy_never_touched` is what the allocator counts and nobody ever wrote to: it is in no part.
 
+use ::csv::Writer;
+
 use crate::format::ReportFormat;
 use allocanary_kernel::terminal::Look;
 use allocanary_kernel::units::Unit;
@@ -20,44 +22,41 @@ const HEAD: &str = "workload,candidate,version,axis,value,metric,unit,n,median,l
 
 fn render(findings: &Findings, _look: &Look) -> String {
     let named = findings.sections.iter().any(|section| section.name.is_some());
-    let mut out = String::from(HEAD) + if named { ",study,unproven\n" } else { ",unproven\n" };
+    let mut out = Writer::from_writer(Vec::new());
+    let mut put = |figures: &[&str], study: &str, unproven: &str| {
+        let fields = figures.iter().copied().chain(named.then_some(study)).chain([unproven]);
+        out.write_record(fields).expect("as many fields as in the head, into memory");
+    };
+    put(&HEAD.split(',').collect::<Vec<_>>(), "study", "unproven");
     let panels = findings.sections.iter().flat_map(|section| section.panels.iter().map(move |panel| (section, panel)));
     for (section, panel) in panels {
         let study = section.name.as_deref().unwrap_or_default();
-        let study = if named { format!(",{}", quoted(study)) } else { String::new() };
         for line in &panel.lines {
-            let unproven = quoted(&unproven(findings, &line.candidate));
+            let unproven = unproven(findings, &line.candidate);
             for (value, point) in panel.columns.iter().zip(&line.points) {
                 let Some(point) = point else { continue };
-                let start = format!(
-                    "{},{},{},{},{value}",
-                    quoted(&panel.title),
-                    quoted(&line.candidate),
-                    quoted(&line.version),
-                    panel.axis.name()
-                );
-                let end = format!("{}{study},{unproven}", point.failed);
+                let value = value.to_string();
+                let start = [&panel.title, &line.candidate, &line.version, panel.axis.name(), &value];
+                let failed = point.failed.to_string();
+                let mut row = |figures: [&str; 7]| {
+                    put(&[&start[..], &figures, &[failed.as_str()]].concat(), study, &unproven);
+                };
                 for (metric, estimate) in all_metrics().into_iter().zip(&point.estimates) {
                     let Some(estimate) = estimate else { continue };
-                    let interval = estimate.interval();
-                    let (low, high) =
-                        interval.map_or_else(Default::default, |(low, high)| (low.to_string(), high.to_string()));
-                    out.push_str(&format!(
-                        "{start},{},{},{},{},{low},{high},{},{end}\n",
-                        metric.name,
-                        metric.unit.name(),
-                        estimate.n,
-                        estimate.median,
-                        estimate.spread,
-                    ));
+                    let [n, median, spread] =
+                        [estimate.n.to_string(), estimate.median.to_string(), estimate.spread.to_string()];
+                    let interval = estimate.interval().map(|(low, high)| (low.to_string(), high.to_string()));
+                    let (low, high) = interval.unwrap_or_default();
+                    row([metric.name, metric.unit.name(), &n, &median, &low, &high, &spread]);
                 }
                 for (name, bytes) in point.anatomy.iter().flat_map(parts) {
-                    out.push_str(&format!("{start},anatomy_{name},{},1,{bytes},,,0,{end}\n", Unit::Bytes.name()));
+                    let (name, bytes) = (format!("anatomy_{name}"), bytes.to_string());
+                    row([&name, Unit::Bytes.name(), "1", &bytes, "", "", "0"]);
                 }
             }
         }
     }
-    out
+    String::from_utf8(out.into_inner().expect("memory takes all")).expect("it was given text")
 }
 
 /// The resident memory of a process and its parts, in whole bytes.
@@ -74,13 +73,4 @@ fn unproven(findings: &Findings, candidate: &str) -> String {
         candidate.strip_prefix(one.0.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(" ("))
     };
     findings.unproven.iter().filter(of).map(|(_, setting, _)| setting.as_str()).collect::<Vec<_>>().join(";")
-}
-
-/// A field quoted by RFC 4180, because candidates contain commas.
-fn quoted(field: &str) -> String {
-    if field.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", field.replace('"', "\"\""))
-    } else {
-        field.to_string()
-    }
 }
