@@ -31,7 +31,7 @@ fn main() {
         hash.add(text.as_bytes());
     }
 
-    println!("cargo:rustc-env=ALLOCANARY_BUILD={:016x}", hash.0);
+    println!("cargo:rustc-env=ALLOCANARY_BUILD={:016x}", hash.value());
     println!("cargo:rustc-env=ALLOCANARY_REVISION={}", revision());
     println!("cargo:rustc-env=ALLOCANARY_RUSTC={rustc}");
     println!("cargo:rustc-env=ALLOCANARY_PROFILE={profile}");

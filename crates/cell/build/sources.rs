@@ -6,6 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use allocanary_kernel::fnv::Fnv;
 use toml::{Table, Value};
 
 /// What belongs to the root package: the roots of the cells and preloads, and how they are linked.
@@ -27,7 +28,7 @@ pub fn places(root: &Path) -> Result<Vec<PathBuf>, String> {
 
 /// A hash over the names and the contents of every file in these places.
 pub fn hash(root: &Path, places: &[PathBuf]) -> Fnv {
-    let mut hash = Fnv::new();
+    let mut hash = Fnv::default();
     for file in files(root, places) {
         hash.add(file.to_string_lossy().as_bytes());
         hash.add(&fs::read(root.join(&file)).unwrap_or_default());
@@ -101,23 +102,6 @@ fn files(root: &Path, places: &[PathBuf]) -> Vec<PathBuf> {
     }
     files.sort();
     files
-}
-
-/// FNV-1a. The standard library's hasher may change between compilers; resistance to attacks is not needed here.
-#[derive(Debug, PartialEq)]
-pub struct Fnv(pub u64);
-
-impl Fnv {
-    fn new() -> Self {
-        Fnv(0xcbf2_9ce4_8422_2325)
-    }
-
-    /// Goes on with these bytes.
-    pub fn add(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use allocanary_kernel::fnv::Fnv;
+
 use crate::format::{HEADER, Marks, at};
 
 /// The trace's length, its time, what its header keeps while it is recorded, and the marks that were asked for. What it
@@ -21,10 +23,11 @@ impl Origin {
         // The others change with every reading of a process that still runs.
         let kept = [0..at::USED, at::LIMIT..at::STATE, at::RATE..at::LAST_TICKS, at::PAGE..at::LOST];
         let kept = kept.into_iter().chain([at::WINDOW..at::HORIZON, at::RING..HEADER]);
-        let bytes = kept.flat_map(|range| &header[range.start.min(length)..range.end.min(length)]);
+        let mut hash = Fnv::default();
+        kept.for_each(|range| hash.add(&header[range.start.min(length)..range.end.min(length)]));
         let nanos = meta.mtime().wrapping_mul(1_000_000_000).wrapping_add(meta.mtime_nsec());
         let [ready, peak, idle] = [asked.ready, asked.peak, asked.idle].map(|mark| mark.unwrap_or(u64::MAX));
-        Ok(Origin([meta.len(), nanos as u64, hash(bytes), ready, peak, idle]))
+        Ok(Origin([meta.len(), nanos as u64, hash.value(), ready, peak, idle]))
     }
 
     /// As the header of the form has it.
@@ -46,13 +49,9 @@ impl Origin {
     }
 
     fn key(&self, path: &[u8]) -> u64 {
-        let words = self.0.map(u64::to_le_bytes);
-        hash(words.as_flattened().iter().chain(path))
+        let mut hash = Fnv::default();
+        hash.add(self.0.map(u64::to_le_bytes).as_flattened());
+        hash.add(path);
+        hash.value()
     }
-}
-
-/// FNV-1a.
-fn hash<'a>(bytes: impl IntoIterator<Item = &'a u8>) -> u64 {
-    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01B3);
-    bytes.into_iter().fold(0xCBF2_9CE4_8422_2325, step)
 }

@@ -147,7 +147,7 @@ impl Report {
     }
 }
 
-/// A hash of a stack (FNV-1a over whole words). Two stacks with the same hash are counted as one: among a million
+/// A hash of a stack, over whole words. Two stacks with the same hash are counted as one: among a million
 /// stacks the chance is one in 10^7.
 fn key(frames: &[usize; DEPTH]) -> u64 {
     let mix = |key: u64, frame: &usize| {

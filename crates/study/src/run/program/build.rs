@@ -7,7 +7,7 @@ use std::path::Path;
 
 use object::{Object, ReadCache};
 
-use super::pipes::Fnv;
+use allocanary_kernel::fnv::Fnv;
 
 /// The bytes of a build-id that are kept: enough for any two builds that a user has.
 const KEPT: usize = 6;
@@ -28,7 +28,7 @@ pub fn build_of(path: &Path) -> io::Result<String> {
     let mut buffer = vec![0; 1 << 16];
     loop {
         match file.read(&mut buffer) {
-            Ok(0) => return Ok(hash.text().chars().take(2 * KEPT).collect()),
+            Ok(0) => return Ok(format!("{:016x}", hash.value()).chars().take(2 * KEPT).collect()),
             Ok(read) => hash.add(&buffer[..read]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),

@@ -11,6 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use allocanary_cell::program::Output;
+use allocanary_kernel::fnv::Fnv;
 use allocanary_kernel::private;
 
 /// The length of a kept file. What is written beyond it is read and counted only.
@@ -65,7 +66,7 @@ impl Pipe {
     /// The length and the hash so far.
     pub fn output(&self) -> Output {
         let state = self.state();
-        Output { bytes: state.bytes, digest: state.hash.text() }
+        Output { bytes: state.bytes, digest: format!("{:016x}", state.hash.value()) }
     }
 
     /// The last lines, joined.
@@ -127,28 +128,6 @@ pub fn last_lines(bytes: &[u8]) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let kept = lines[lines.len().saturating_sub(3)..].join(" | ");
     kept.chars().filter(|c| !c.is_control()).take(400).collect()
-}
-
-/// FNV-1a. The standard library's hasher may change between compilers, and rows of several
-/// builds are compared. Nobody attacks it.
-pub(super) struct Fnv(u64);
-
-impl Default for Fnv {
-    fn default() -> Fnv {
-        Fnv(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Fnv {
-    pub(super) fn add(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-
-    pub(super) fn text(&self) -> String {
-        format!("{:016x}", self.0)
-    }
 }
 
 #[cfg(test)]
