@@ -11,6 +11,7 @@ use super::left;
 use super::progress::{Progress, Stretch};
 use super::terminal;
 use allocanary_allocators::allocators::KNOWN;
+use allocanary_allocators::paste::quoted;
 use allocanary_cell::description::Description;
 use allocanary_cell::provenance::PACKAGE;
 use allocanary_cell::sample::Sample;
@@ -255,13 +256,8 @@ impl Watch for Shown<'_> {
 /// The command line as a shell would read it. The path of the command itself says nothing on another host.
 fn as_typed(mut words: impl Iterator<Item = OsString>) -> String {
     words.next();
-    let quoted = |word: OsString| {
-        let word = word.to_string_lossy().into_owned();
-        let plain =
-            !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./:,=%+".contains(&byte));
-        if plain { word } else { format!("'{}'", word.replace('\'', "'\\''")) }
-    };
-    std::iter::once("allocanary".to_string()).chain(words.map(quoted)).collect::<Vec<_>>().join(" ")
+    let words = words.map(|word| quoted(&word.to_string_lossy()));
+    std::iter::once("allocanary".to_string()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
 /// All rows of some files as findings. The question and the metrics of a row's study come from `group`, or else from

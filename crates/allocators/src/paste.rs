@@ -41,10 +41,19 @@ pub fn assigned(name: &str, value: &str) -> String {
     if bare { format!("{name} = {value}") } else { format!("{name} = {value:?}") }
 }
 
-/// The value for a shell and a Dockerfile, quoted if it has other characters than those of settings and paths.
-fn quoted(value: &str) -> String {
-    let plain = value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_:,.=-/".contains(&byte));
-    if plain { value.to_string() } else { format!("'{}'", value.replace('\'', "'\\''")) }
+/// A word as a shell reads it back, in quotes if it has other characters than those of settings and paths.
+///
+/// The crate shell-words has quotes for each `=` and `%` too: `--threads=1` and `arena_max=2` would be hard to read, and a job
+/// is found again by its command line, which is in old rows.
+pub fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "_-+=.,:/@%{}".contains(c);
+    // A shell takes `{a,b}` for two words.
+    let list = |inside: &str| inside.contains(',') || inside.contains("..");
+    let is_list = word.split('{').skip(1).any(|rest| list(rest.split('}').next().unwrap_or_default()));
+    match !word.is_empty() && !is_list && word.chars().all(plain) {
+        true => word.to_string(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
 }
 
 fn yaml(value: &str) -> String {
@@ -59,6 +68,14 @@ mod tests {
     fn values_are_quoted_where_a_shell_would_read_them() {
         assert_eq!(quoted("narenas:1,tcache:false"), "narenas:1,tcache:false");
         assert_eq!(quoted("tcache_ncached_max:8-64:1|128-256:7"), "'tcache_ncached_max:8-64:1|128-256:7'");
+        for plain in ["--threads=1", "jemalloc:narenas=1,tcache=false", "{port},{dir}", "50%"] {
+            assert_eq!(quoted(plain), plain);
+        }
+        for (word, typed) in
+            [("a b", "'a b'"), ("it's", "'it'\\''s'"), ("", "''"), ("{a,b}", "'{a,b}'"), ("a\n", "'a\n'")]
+        {
+            assert_eq!(quoted(word), typed);
+        }
         assert_eq!(kubernetes_line("A", "\"\\"), "- {name: A, value: \"\\\"\\\\\"}");
     }
 

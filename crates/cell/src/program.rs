@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use allocanary_allocators::paste::quoted;
 use serde::{Deserialize, Serialize};
 
 /// A program that a cell runs instead of a workload.
@@ -74,18 +75,10 @@ impl Program {
 
     /// The name of the job in rows and reports.
     pub fn title(&self) -> String {
-        self.name.clone().unwrap_or_else(|| self.command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "))
+        // In one line, as all names are.
+        let word = |word: &String| quoted(&word.split_whitespace().collect::<Vec<_>>().join(" "));
+        self.name.clone().unwrap_or_else(|| self.command.iter().map(word).collect::<Vec<_>>().join(" "))
     }
-}
-
-/// A word of a command line as a shell would need it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "_-+=.,:/@%{}".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_string();
-    }
-    let line: String = word.split_whitespace().collect::<Vec<_>>().join(" ");
-    format!("'{}'", line.replace('\'', "'\\''"))
 }
 
 /// The resident memory of a run over time, as it was sampled from outside.
