@@ -7,8 +7,9 @@ use std::time::Duration;
 use super::{measure, terminal};
 use crate::args::StudyFlags;
 use allocanary_cell::Cell;
-use allocanary_kernel::terminal::{in_one_line, wrapped};
+use allocanary_kernel::terminal::in_one_line;
 use allocanary_kernel::units::show_duration;
+use allocanary_report::wrapped;
 use allocanary_study::error::Result;
 use allocanary_study::session::planned;
 use allocanary_study::{Study, expected_time};
@@ -67,7 +68,7 @@ fn of_one(study: &Study, planned: &[Cell], span: Duration, width: usize) -> Stri
     let mut lines = Vec::new();
     let heading = heading(study);
     if !heading.is_empty() {
-        lines.extend(wrapped(&heading, width).into_iter().take(MOST_LINES - 5));
+        lines.extend(wrapped(&heading, width).lines().map(String::from).take(MOST_LINES - 5));
     }
     let hosts = study.hosts.iter().map(|host| match host.cores {
         Some(cores) if cores != host.threads => format!("{} threads on {cores} cores", host.threads),

@@ -2,6 +2,7 @@
 //! them.
 
 use allocanary_kernel::terminal::{Look, harmless};
+use textwrap::{Options, WordSeparator, WordSplitter};
 
 /// The judgement that a line expresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,28 +77,21 @@ impl Page {
 
     fn wrapped(&self, text: &str) -> Vec<String> {
         let room = usize::from(self.look.width).saturating_sub(INDENT).max(20);
+        let options = Options::new(room)
+            .word_separator(WordSeparator::AsciiSpace)
+            .word_splitter(WordSplitter::NoHyphenation)
+            .break_words(false);
         // A size and its unit stay together.
-        let is_unit = |word: &str| matches!(word, "B" | "KiB" | "MiB" | "GiB" | "TiB");
-        let mut words: Vec<String> = Vec::new();
+        const NO_BREAK: &str = "\u{a0}";
+        let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+        let is_unit = |word: &str| units.contains(&word.trim_end_matches([',', ';', ':']));
+        let mut joined = String::new();
         for word in harmless(text).split(' ') {
-            match words.last_mut().filter(|_| is_unit(word.trim_end_matches([',', ';', ':']))) {
-                Some(size) => *size += &format!(" {word}"),
-                None => words.push(word.to_string()),
-            }
+            let space = if is_unit(word) { NO_BREAK } else { " " };
+            joined.push_str(if joined.is_empty() { "" } else { space });
+            joined.push_str(word);
         }
-        let mut lines = vec![String::new()];
-        for word in &words {
-            let line = lines.last_mut().expect("there is always a last line");
-            if line.is_empty() {
-                line.push_str(word);
-            } else if line.chars().count() + 1 + word.chars().count() > room {
-                lines.push(word.clone());
-            } else {
-                line.push(' ');
-                line.push_str(word);
-            }
-        }
-        lines
+        textwrap::wrap(&joined, options).into_iter().map(|line| line.replace(NO_BREAK, " ")).collect()
     }
 
     fn toned(&self, text: &str, tone: Tone) -> String {

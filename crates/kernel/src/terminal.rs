@@ -30,23 +30,6 @@ pub fn in_one_line(text: &str) -> String {
     harmless(&text.split_whitespace().collect::<Vec<_>>().join(" ")).into_owned()
 }
 
-/// Breaks a sentence at spaces into lines of at most `width` characters.
-pub fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let line = lines.last_mut().expect("there is always a last line");
-        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
-            lines.push(word.to_string());
-        } else {
-            if !line.is_empty() {
-                line.push(' ');
-            }
-            line.push_str(word);
-        }
-    }
-    lines
-}
-
 /// Whether a terminal obeys this character instead of showing it.
 pub fn steers(c: char) -> bool {
     let invisible = matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'

@@ -22,6 +22,8 @@ mod table;
 pub mod trace;
 pub mod words;
 
+use textwrap::{Options, WordSeparator, WordSplitter};
+
 pub use format::ReportFormat;
 pub use pictures::front;
 
@@ -33,7 +35,24 @@ pub fn find(name: &str) -> Option<&'static ReportFormat> {
     ALL.iter().copied().find(|report| report.name == name)
 }
 
-/// A sentence, broken at spaces into lines of at most `width` characters.
+/// A sentence, broken at spaces into lines of at most `width` columns. A word that is wider has a line of its own.
 pub fn wrapped(text: &str, width: usize) -> String {
-    table::wrapped(text, &allocanary_kernel::terminal::Look { color: false, width: width as u16 })
+    let options = Options::new(width)
+        .word_separator(WordSeparator::AsciiSpace)
+        .word_splitter(WordSplitter::NoHyphenation)
+        .break_words(false);
+    textwrap::fill(text.trim_start(), options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wrapped;
+
+    #[test]
+    fn a_sentence_is_broken_at_spaces_by_the_width_that_is_shown() {
+        assert_eq!(wrapped("thread-local caches keep 2 MiB", 12), "thread-local\ncaches keep\n2 MiB");
+        assert_eq!(wrapped("a https://example.org/long b", 8), "a\nhttps://example.org/long\nb");
+        assert_eq!(wrapped("漢字 漢字 ab", 8), "漢字\n漢字 ab", "each of these takes two columns");
+        assert_eq!(wrapped("", 8), "");
+    }
 }

@@ -8,7 +8,7 @@ use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Lin
 
 use super::{figures, paste, words};
 use crate::format::ReportFormat;
-use allocanary_kernel::terminal::{self, Look};
+use allocanary_kernel::terminal::Look;
 use allocanary_kernel::units::Unit;
 use allocanary_study::summary::{Comparison, Findings, Panel, Section, Verdict};
 
@@ -271,5 +271,5 @@ fn paint(text: &str, color: Color, look: &Look) -> String {
 
 /// Breaks a sentence at spaces if it is wider than the terminal.
 pub fn wrapped(text: &str, look: &Look) -> String {
-    terminal::wrapped(text, look.width.into()).join("\n")
+    crate::wrapped(text, look.width.into())
 }

@@ -5,6 +5,7 @@ use crate::lines::Lines;
 use crate::{answer, words};
 use allocanary_kernel::terminal::Look;
 use allocanary_study::summary::Findings;
+use textwrap::core::display_width;
 
 /// The lines of the last screen: 24, without the command's two lines about its files, the prompt, and one to spare.
 const LINES: usize = 20;
@@ -86,5 +87,5 @@ fn provenance(findings: &Findings, most: usize, look: &Look) -> String {
 /// The lines that a text takes on the terminal, which wraps the long ones.
 fn height(text: &str, look: &Look) -> usize {
     let width = usize::from(look.width.max(1));
-    text.lines().map(|line| line.chars().count().div_ceil(width).max(1)).sum()
+    text.lines().map(|line| display_width(line).div_ceil(width).max(1)).sum()
 }
