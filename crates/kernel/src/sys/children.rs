@@ -84,22 +84,38 @@ pub fn reap(pid: u32) -> std::io::Result<Option<(i32, Usage)>> {
     Ok(Some((status, Usage::of(&usage))))
 }
 
-/// A handle of a child that becomes readable when it ends.
+/// A child that is waited for.
 #[derive(Debug)]
-pub struct Watched(Option<OwnedFd>);
+pub struct Watched {
+    pid: u32,
+    /// A handle that becomes readable when it ends; on an old kernel there is none.
+    handle: Option<OwnedFd>,
+}
 
 impl Watched {
-    /// The handle of a process; on an old kernel it only sleeps.
+    /// The child with this process ID.
     pub fn of(pid: u32) -> Watched {
         // SAFETY: the kernel returns a new descriptor or an error.
         let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
         // SAFETY: the descriptor is new, and nobody else has it.
-        Watched((fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as i32) }))
+        Watched { pid, handle: (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as i32) }) }
+    }
+
+    /// Waits for its end, as [`reap`]. As long as it runs, `pause` is asked before each sleep how long that may be at most;
+    /// `None` gives the waiting up. The end of the child ends the sleep.
+    pub fn wait(&self, mut pause: impl FnMut() -> Option<Duration>) -> std::io::Result<Option<(i32, Usage)>> {
+        loop {
+            if let Some(ended) = reap(self.pid)? {
+                return Ok(Some(ended));
+            }
+            let Some(most) = pause() else { return Ok(None) };
+            self.sleep(most);
+        }
     }
 
     /// Sleeps until the process ends, at most for this long. A signal ends the sleep as well.
     pub fn sleep(&self, most: Duration) {
-        let Some(fd) = &self.0 else { return std::thread::sleep(most) };
+        let Some(fd) = &self.handle else { return std::thread::sleep(most) };
         let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         let time = libc::timespec { tv_sec: most.as_secs() as _, tv_nsec: most.subsec_nanos() as _ };
         // SAFETY: one pollfd and one timespec, both ours.
@@ -119,15 +135,27 @@ mod tests {
         prepare(&mut command, Vec::new());
         let child = command.spawn().unwrap();
         let watched = Watched::of(child.id());
-        let (status, usage) = loop {
-            watched.sleep(Duration::from_secs(5));
-            if let Some(ended) = reap(child.id()).unwrap() {
-                break ended;
-            }
-        };
+        let (status, usage) = watched.wait(|| Some(Duration::from_secs(5))).unwrap().unwrap();
         assert_eq!(libc::WEXITSTATUS(status), 3);
         assert!(usage.minor_faults > 0);
         assert!(reap(child.id()).is_err(), "it was waited for");
+    }
+
+    #[test]
+    #[expect(clippy::zombie_processes, reason = "`wait` waits for it")]
+    fn the_waiting_is_given_up_when_the_caller_says_so() {
+        let child = Command::new("sleep").arg("600").spawn().unwrap();
+        let watched = Watched::of(child.id());
+        let mut asked = 0;
+        let given_up = watched.wait(|| {
+            asked += 1;
+            (asked < 3).then_some(Duration::ZERO)
+        });
+        assert!(given_up.unwrap().is_none() && asked == 3);
+        signal(child.id(), false, libc::SIGKILL);
+        let (status, _) = watched.wait(|| Some(Duration::from_secs(5))).unwrap().unwrap();
+        assert_eq!(libc::WTERMSIG(status), libc::SIGKILL);
+        assert!(watched.wait(|| None).is_err(), "it was waited for");
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! One child process with a deadline. In: a program and a message for its standard input. Out: its output and status.
 
 use std::io::{Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -45,7 +46,6 @@ const MOST_COMPLAINT: u64 = 64 << 10;
 /// Starts the child, writes its input, reads its pipes and waits, at most until its deadline or until `interrupted`. A
 /// child that still runs then is killed with all processes that it has started.
 pub fn run_child(child: &Child, interrupted: &AtomicBool) -> std::io::Result<Ended> {
-    use std::os::unix::process::CommandExt;
     let started = Instant::now();
     let mut process = Command::new(child.program)
         .arg(child.verb)
@@ -70,29 +70,20 @@ pub fn run_child(child: &Child, interrupted: &AtomicBool) -> std::io::Result<End
         // If the child does not read its cell, its exit status says more than EPIPE does.
         let _ = input.write_all(child.input);
     }
-    let overdue = || started.elapsed() >= child.deadline || interrupted.load(Ordering::Relaxed);
-    let mut read = Vec::new();
-    let mut status = None;
-    // The output ends when the process ends, so waiting for it needs no polling.
-    while !overdue() {
-        match output.recv_timeout(Duration::from_millis(20)) {
-            Ok(bytes) => {
-                read = bytes;
-                status = wait(&mut process, overdue)?;
-                break;
-            }
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => break,
-        }
-    }
-    if status.is_none() {
-        sys::kill_group(process.id());
-        process.wait()?;
-        read = output.recv_timeout(Duration::from_secs(1)).unwrap_or(read);
-    }
+    let watched = sys::Watched::of(process.id());
+    let waiting = || started.elapsed() < child.deadline && !interrupted.load(Ordering::Relaxed);
+    let ended = watched.wait(|| waiting().then_some(Duration::from_millis(20)))?;
     let wall = started.elapsed();
+    if ended.is_none() {
+        sys::kill_group(process.id());
+        watched.wait(|| Some(Duration::from_millis(20)))?;
+    }
+    let status = ended.map(|(status, _)| ExitStatus::from_raw(status));
+    // The output is complete now, unless another process holds the pipe open. On a busy machine its reader may be late.
+    let left = status.map_or(Duration::ZERO, |_| child.deadline.saturating_sub(wall)).max(Duration::from_secs(1));
+    let output = output.recv_timeout(left).unwrap_or_default();
     let complaint = complaint.recv_timeout(Duration::from_secs(1)).unwrap_or_default();
-    Ok(Ended { output: read, complaint: last_lines(&complaint), status, wall })
+    Ok(Ended { output, complaint: last_lines(&complaint), status, wall })
 }
 
 /// Receives the content of a pipe when its other end is closed.
@@ -116,21 +107,6 @@ fn drain(pipe: Option<impl Read + Send + 'static>, most: u64) -> std::io::Result
         send.send(bytes)
     })?;
     Ok(receive)
-}
-
-/// Waits for the process to end, at most until it is overdue.
-fn wait(process: &mut std::process::Child, overdue: impl Fn() -> bool) -> std::io::Result<Option<ExitStatus>> {
-    let mut pause = Duration::from_micros(100);
-    loop {
-        if let Some(status) = process.try_wait()? {
-            return Ok(Some(status));
-        }
-        if overdue() {
-            return Ok(None);
-        }
-        thread::sleep(pause);
-        pause = (pause * 2).min(Duration::from_millis(20));
-    }
 }
 
 /// The last three lines, which contain the reason. They are joined, because an error is one line.

@@ -70,28 +70,20 @@ impl Around<'_> {
             watch.others.insert(pid);
         }
         let watched = sys::Watched::of(pid);
-        let ended = loop {
-            match sys::reap(pid) {
-                Ok(Some((status, _))) => break Some(status),
-                Ok(None) => {}
-                Err(_) => break None,
-            }
-            if Instant::now() >= until || stop.load(Ordering::Relaxed) {
-                break None;
-            }
-            let mut pause = Duration::from_millis(20);
-            if let Some(watch) = &mut watch {
+        const MOST: Duration = Duration::from_millis(20);
+        let ended = watched.wait(|| {
+            let is_late = Instant::now() >= until || stop.load(Ordering::Relaxed);
+            let pause = watch.as_mut().map_or(MOST, |watch| {
                 watch.sample();
-                pause = pause.min(watch.pause());
-            }
-            watched.sleep(pause);
-        };
+                watch.pause().min(MOST)
+            });
+            (!is_late).then_some(pause)
+        });
+        let ended = ended.ok().flatten().map(|(status, _)| status);
         let wall = started.elapsed();
         sys::signal(pid, true, libc::SIGKILL);
         if ended.is_none() {
-            while let Ok(None) = sys::reap(pid) {
-                std::thread::sleep(Duration::from_millis(1));
-            }
+            let _ = watched.wait(|| Some(MOST));
         }
         if let Some(watch) = &mut watch {
             watch.others.remove(&pid);
