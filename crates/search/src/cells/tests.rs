@@ -6,8 +6,6 @@ use std::sync::atomic::AtomicBool;
 use tempfile::tempdir;
 
 use super::*;
-use allocanary_allocators::environment::Environment;
-use allocanary_cell::description::WorkloadDescription;
 use allocanary_cell::provenance::Build;
 use allocanary_cell::sample::{Answer, Failure, FailureKind};
 use allocanary_cell::workload::Phase;
@@ -22,19 +20,7 @@ fn names() -> Vec<String> {
 }
 
 fn described() -> Vec<Description> {
-    let cell = |allocator: &str| Description {
-        protocol: 1,
-        build: Build::this(),
-        allocator: allocator.into(),
-        version: "5".into(),
-        settings: Vec::new(),
-        effective: Default::default(),
-        problems: Vec::new(),
-        environment: Environment::Each { prefix: "X_".into() },
-        per_core: None,
-        workloads: allocanary_cell::workloads::ALL.iter().map(|workload| WorkloadDescription::of(workload)).collect(),
-    };
-    vec![cell("jemalloc"), cell("system")]
+    Scripted::described(&["jemalloc", "system"])
 }
 
 /// An answer after two seconds, with so many resident bytes.

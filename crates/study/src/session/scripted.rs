@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::executor::{Executor, Outcome, empty};
-use allocanary_cell::Cell;
+use allocanary_allocators::environment::Environment;
+use allocanary_cell::description::{Description, WorkloadDescription};
 use allocanary_cell::provenance::{Build, Host, Provenance};
 use allocanary_cell::sample::{Answer, Failure, Sample};
+use allocanary_cell::{Cell, workloads};
 
 /// What a cell of the script does.
 #[derive(Clone, Debug)]
@@ -41,6 +43,24 @@ impl<'a> Scripted<'a> {
     pub fn new(lines: impl IntoIterator<Item = Line, IntoIter: 'a>) -> Self {
         let mut lines = lines.into_iter();
         Scripted::by(move |_| lines.next().expect("the script has a line for each cell"))
+    }
+
+    /// The descriptions of linked cells, one for each of these allocators: version 5, no settings, every workload.
+    pub fn described(allocators: &[&str]) -> Vec<Description> {
+        let workloads = || workloads::ALL.iter().map(|workload| WorkloadDescription::of(workload)).collect();
+        let cell = |allocator: &&str| Description {
+            protocol: 1,
+            build: Build::this(),
+            allocator: allocator.to_string(),
+            version: "5".into(),
+            settings: Vec::new(),
+            effective: Default::default(),
+            problems: Vec::new(),
+            environment: Environment::Each { prefix: "X_".into() },
+            per_core: None,
+            workloads: workloads(),
+        };
+        allocators.iter().map(cell).collect()
     }
 
     /// The cells that were run, in order.

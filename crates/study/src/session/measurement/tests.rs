@@ -11,27 +11,12 @@ use super::*;
 use crate::rows;
 use crate::session::{Line, Scripted};
 use crate::study::StudyFile;
-use allocanary_allocators::environment::Environment;
-use allocanary_cell::description::WorkloadDescription;
-use allocanary_cell::provenance::Build;
 use allocanary_cell::sample::{Failure, FailureKind};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 fn cells() -> Vec<Description> {
-    let cell = |allocator: &str| Description {
-        protocol: 1,
-        build: Build::this(),
-        allocator: allocator.into(),
-        version: "5".into(),
-        settings: Vec::new(),
-        effective: Default::default(),
-        problems: Vec::new(),
-        environment: Environment::Each { prefix: "X_".into() },
-        per_core: None,
-        workloads: allocanary_cell::workloads::ALL.iter().map(|workload| WorkloadDescription::of(workload)).collect(),
-    };
-    vec![cell("jemalloc"), cell("system")]
+    Scripted::described(&["jemalloc", "system"])
 }
 
 /// A study of two candidates with this many repeats.
