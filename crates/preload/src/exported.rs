@@ -28,9 +28,9 @@ macro_rules! preload {
                 }
                 _rjem_malloc_usable_size
             },
-            || ()
+            || (),
+            $crate::__second_names! {}
         );
-        $crate::__second_names!("_rjem_malloc", "_rjem_calloc", "_rjem_realloc", "_rjem_free", "_rjem_memalign");
     };
     (mimalloc, build = $build:expr) => {
         $crate::__locks!();
@@ -57,9 +57,9 @@ macro_rules! preload {
                     $crate::locks::wait_at_forks();
                 }
                 begin
-            }
+            },
+            $crate::__second_names! {}
         );
-        $crate::__second_names!("mi_malloc", "mi_calloc", "mi_realloc", "mi_free", "mi_memalign");
     };
 }
 
@@ -130,64 +130,56 @@ macro_rules! started_by_hand {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __second_names {
-    ($malloc:literal, $calloc:literal, $realloc:literal, $free:literal, $memalign:literal) => {
-        #[allow(clippy::missing_safety_doc, missing_docs)]
-        mod __second_names {
-            use ::core::ffi::c_void;
+    () => {
+        $crate::__family!(
+            __libc_malloc, __libc_calloc, __libc_realloc, __libc_free, __libc_memalign, __libc_valloc, __libc_pvalloc
+        );
+    };
+}
 
-            mod own {
-                use super::c_void;
-                unsafe extern "C" {
-                    #[link_name = $malloc]
-                    pub fn malloc(size: usize) -> *mut c_void;
-                    #[link_name = $calloc]
-                    pub fn calloc(count: usize, size: usize) -> *mut c_void;
-                    #[link_name = $realloc]
-                    pub fn realloc(block: *mut c_void, size: usize) -> *mut c_void;
-                    #[link_name = $free]
-                    pub fn free(block: *mut c_void);
-                    #[link_name = $memalign]
-                    pub fn memalign(alignment: usize, size: usize) -> *mut c_void;
-                }
-            }
+/// The functions of C's malloc family that exist under two names, by the allocator's functions in the module `own`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __family {
+    (
+        $malloc:ident, $calloc:ident, $realloc:ident, $free:ident, $memalign:ident, $valloc:ident, $pvalloc:ident
+    ) => {
+        // SAFETY, for each function below: the caller keeps C's contract of that name, which is passed on as it is.
 
-            // SAFETY, for each function below: the caller keeps C's contract of that name, which is passed on as it is.
-
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn __libc_malloc(size: usize) -> *mut c_void {
-                // SAFETY: as above.
-                unsafe { own::malloc(size) }
-            }
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn __libc_calloc(count: usize, size: usize) -> *mut c_void {
-                // SAFETY: as above.
-                unsafe { $crate::family::calloc(own::calloc, count, size) }
-            }
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn __libc_realloc(block: *mut c_void, size: usize) -> *mut c_void {
-                // SAFETY: as above.
-                unsafe { own::realloc(block, size) }
-            }
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn __libc_free(block: *mut c_void) {
-                // SAFETY: as above.
-                unsafe { own::free(block) }
-            }
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn __libc_memalign(alignment: usize, size: usize) -> *mut c_void {
-                // SAFETY: as above.
-                unsafe { $crate::family::memalign(own::memalign, alignment, size) }
-            }
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn __libc_valloc(size: usize) -> *mut c_void {
-                // SAFETY: as above.
-                unsafe { $crate::family::valloc(own::memalign, size, false) }
-            }
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn __libc_pvalloc(size: usize) -> *mut c_void {
-                // SAFETY: as above.
-                unsafe { $crate::family::valloc(own::memalign, size, true) }
-            }
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $malloc(size: usize) -> *mut c_void {
+            // SAFETY: as above.
+            unsafe { own::malloc(size) }
+        }
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $calloc(count: usize, size: usize) -> *mut c_void {
+            // SAFETY: as above.
+            unsafe { $crate::family::calloc(own::calloc, count, size) }
+        }
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $realloc(block: *mut c_void, size: usize) -> *mut c_void {
+            // SAFETY: as above.
+            unsafe { own::realloc(block, size) }
+        }
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $free(block: *mut c_void) {
+            // SAFETY: as above.
+            unsafe { own::free(block) }
+        }
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $memalign(alignment: usize, size: usize) -> *mut c_void {
+            // SAFETY: as above.
+            unsafe { $crate::family::memalign(own::memalign, alignment, size) }
+        }
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $valloc(size: usize) -> *mut c_void {
+            // SAFETY: as above.
+            unsafe { $crate::family::valloc(own::memalign, size, false) }
+        }
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $pvalloc(size: usize) -> *mut c_void {
+            // SAFETY: as above.
+            unsafe { $crate::family::valloc(own::memalign, size, true) }
         }
     };
 }
@@ -199,6 +191,7 @@ macro_rules! __preload {
     (
         $name:literal, $build:expr, $allocator:expr, $table:expr, $conf:expr,
         ($malloc:literal, $calloc:literal, $realloc:literal, $free:literal, $memalign:literal), $usable_size:expr, $begin:expr
+        $(, $second:item)?
     ) => {
         #[allow(clippy::missing_safety_doc, missing_docs)]
         mod __preload {
@@ -248,32 +241,15 @@ macro_rules! __preload {
             $crate::started_by_hand!($crate::by_hand::say($name));
             $crate::opened_libraries!();
 
+            $crate::__family!(malloc, calloc, realloc, free, memalign, valloc, pvalloc);
+            $($second)?
+
             // SAFETY, for each function below: the caller keeps C's contract of that name, which is passed on as it is.
 
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn malloc(size: usize) -> *mut c_void {
-                // SAFETY: as above.
-                unsafe { own::malloc(size) }
-            }
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
-                // SAFETY: as above.
-                unsafe { $crate::family::calloc(own::calloc, count, size) }
-            }
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void {
-                // SAFETY: as above.
-                unsafe { own::realloc(block, size) }
-            }
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn reallocarray(block: *mut c_void, count: usize, size: usize) -> *mut c_void {
                 // SAFETY: as above.
                 unsafe { $crate::family::reallocarray(own::realloc, block, count, size) }
-            }
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn free(block: *mut c_void) {
-                // SAFETY: as above.
-                unsafe { own::free(block) }
             }
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn cfree(block: *mut c_void) {
@@ -291,11 +267,6 @@ macro_rules! __preload {
                 unsafe { own::free(block) }
             }
             #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn memalign(alignment: usize, size: usize) -> *mut c_void {
-                // SAFETY: as above.
-                unsafe { $crate::family::memalign(own::memalign, alignment, size) }
-            }
-            #[unsafe(no_mangle)]
             pub unsafe extern "C" fn aligned_alloc(alignment: usize, size: usize) -> *mut c_void {
                 // SAFETY: as above.
                 unsafe { $crate::family::memalign(own::memalign, alignment, size) }
@@ -304,16 +275,6 @@ macro_rules! __preload {
             pub unsafe extern "C" fn posix_memalign(place: *mut *mut c_void, alignment: usize, size: usize) -> c_int {
                 // SAFETY: as above.
                 unsafe { $crate::family::posix_memalign(own::memalign, place, alignment, size) }
-            }
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn valloc(size: usize) -> *mut c_void {
-                // SAFETY: as above.
-                unsafe { $crate::family::valloc(own::memalign, size, false) }
-            }
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn pvalloc(size: usize) -> *mut c_void {
-                // SAFETY: as above.
-                unsafe { $crate::family::valloc(own::memalign, size, true) }
             }
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn malloc_usable_size(block: *mut c_void) -> usize {
