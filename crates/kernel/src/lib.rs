@@ -21,4 +21,5 @@ pub mod private;
 pub mod rng;
 pub mod sys;
 pub mod terminal;
+mod thread_word;
 pub mod units;

@@ -15,6 +15,8 @@
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use allocanary_kernel::thread_word;
+
 use crate::raw;
 
 /// C's `pthread_mutex_lock` and its kin.
@@ -145,58 +147,23 @@ pub unsafe fn unlock(mutex: *mut c_void, real: Call) -> c_int {
     answer
 }
 
-// The number of locks that a thread has, in the thread's static block of memory. `thread_local!` of a shared object calls
-// `__tls_get_addr`, which may allocate, and this runs inside the allocator.
-core::arch::global_asm!(
-    ".pushsection .tbss.allocanary_preload_held,\"awT\",@nobits",
-    ".globl allocanary_preload_held",
-    ".hidden allocanary_preload_held",
-    ".type allocanary_preload_held, %object",
-    ".p2align 3",
-    "allocanary_preload_held:",
-    ".zero 8",
-    ".size allocanary_preload_held, 8",
-    ".popsection",
-);
-
-/// The place of the number.
-#[inline(always)]
-fn place() -> *mut usize {
-    let place: *mut usize;
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: computes the address of this thread's copy of the variable above.
-    unsafe {
-        core::arch::asm!(
-            "mov {at}, qword ptr fs:[0]",
-            "add {at}, qword ptr [rip + allocanary_preload_held@GOTTPOFF]",
-            at = out(reg) place, options(nostack, pure, readonly),
-        );
-    }
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: as above.
-    unsafe {
-        core::arch::asm!(
-            "mrs {base}, tpidr_el0",
-            "adrp {at}, :gottprel:allocanary_preload_held",
-            "ldr {at}, [{at}, :gottprel_lo12:allocanary_preload_held]",
-            "add {at}, {at}, {base}",
-            base = out(reg) _, at = out(reg) place, options(nostack, pure, readonly),
-        );
-    }
-    place
+thread_word! {
+    "allocanary_preload_held",
+    /// How many locks the calling thread has, as a pointer.
+    word,
+    /// Sets how many locks the calling thread has.
+    set_word
 }
 
 /// How many locks the calling thread has.
 #[inline(always)]
 fn held() -> usize {
-    // SAFETY: this thread's own word, aligned. A signal handler on this thread may read it.
-    unsafe { place().read_volatile() }
+    word::<()>().addr()
 }
 
 #[inline(always)]
 fn set_held(number: usize) {
-    // SAFETY: as above.
-    unsafe { place().write_volatile(number) }
+    set_word(std::ptr::without_provenance_mut::<()>(number));
 }
 
 #[cfg(test)]
