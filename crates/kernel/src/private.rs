@@ -45,6 +45,16 @@ pub fn make_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
+/// Makes a folder that is not there yet.
+pub fn new_folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(path)
+}
+
+/// As [`make_folder`], with the mode of [`passage_mode`].
+pub fn make_passage(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(passage_mode()).create(path)
+}
+
 /// The mode of a folder for the files of a user's program. What root starts may change its user, as nginx's workers do:
 /// these pass through it to what they know by name, and can list nothing.
 pub fn passage_mode() -> u32 {
@@ -118,7 +128,11 @@ mod tests {
         write(&at("written"), b"text").unwrap();
         make_folder(&at("a/b")).unwrap();
         assert_eq!(["new", "created", "written"].map(|name| mode(&at(name))), [0o600; 3]);
-        assert_eq!(["a", "a/b"].map(|name| mode(&at(name))), [0o700; 2]);
+        new_folder(&at("a/c")).unwrap();
+        assert_eq!(["a", "a/b", "a/c"].map(|name| mode(&at(name))), [0o700; 3]);
+        assert_eq!(new_folder(&at("a/c")).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        make_passage(&at("d/e")).unwrap();
+        assert_eq!(mode(&at("d/e")), passage_mode());
         // What is there keeps its mode, and a new file does not take its place.
         set_mode(&at("written"), 0o644);
         write(&at("written"), b"other").unwrap();

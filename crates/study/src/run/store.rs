@@ -1,9 +1,9 @@
 //! Writes rows. In: samples. Out: lines of a file, each flushed before the next cell starts.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::ours::holds_rows;
@@ -64,7 +64,7 @@ impl Target {
         private::make_folder(parent).map_err(|error| Error::file(parent, "making the output folder", error))?;
         for number in 1..1_000_000 {
             let path = parent.join(format!("{name}-{number}"));
-            match DirBuilder::new().mode(0o700).create(&path) {
+            match private::new_folder(&path) {
                 Ok(()) => return Ok(Target::Folder(path)),
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(Error::file(path, "making the output folder", error)),

@@ -2,9 +2,8 @@
 //! that all candidates must have. In: a cell. Out: its answer or its failure.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::net::TcpListener;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -105,10 +104,9 @@ impl Launcher {
         // A short path without special characters: the path of a socket has at most 108 bytes, and some programs split
         // such a path at commas.
         let work = self.work.join(number.to_string());
-        for (made, mode) in [(&folder, 0o700), (&work, private::passage_mode())] {
-            let failed = |error| start(format!("{}: making the run's folder: {error}", made.display()));
-            DirBuilder::new().recursive(true).mode(mode).create(made).map_err(failed)?;
-        }
+        let failed = |path: &Path, error| start(format!("{}: making the run's folder: {error}", path.display()));
+        private::make_folder(&folder).map_err(|error| failed(&folder, error))?;
+        private::make_passage(&work).map_err(|error| failed(&work, error))?;
         let folder = folder.canonicalize().unwrap_or(folder);
         let work = work.canonicalize().unwrap_or(work);
         let proof = folder.join("proof");
