@@ -5,6 +5,7 @@
 //! cursor, the table of blocks and the counters lie in shared memory. So RssAnon of the process is the allocator's, the
 //! threads' stacks and what the process had before. Nothing here calls the allocator but the operations.
 
+mod event_count;
 mod global;
 mod worker;
 
@@ -13,6 +14,7 @@ pub use global::Global;
 
 use std::alloc::GlobalAlloc;
 use std::iter::Peekable;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
@@ -21,12 +23,29 @@ use crate::format::Marks;
 use crate::layout::Mark;
 use crate::mapped::{Anonymous, LaneRecord};
 use allocanary_kernel::sys;
+use event_count::{Announced, EventCount};
 use worker::{Entry, Lane, play, work};
 
 /// Epochs that may be open at one time: threads drift apart by this many epochs at most.
 const AHEAD: u32 = 4;
 /// The stack of a replaying thread.
 const STACK: usize = 256 << 10;
+
+/// Slots and epochs have as many event counts each, which several of them share.
+const EACH: usize = 1024;
+/// The event count of what no thread's operations wait for: the end.
+const OVER: usize = 2 * EACH;
+
+/// The event count of a change of a slot.
+#[inline(always)]
+fn of_slot(slot: u32) -> usize {
+    slot as usize % EACH
+}
+
+/// The event count of an epoch that may begin.
+fn of_epoch(epoch: u32) -> usize {
+    EACH + epoch as usize % EACH
+}
 
 /// How to replay.
 #[derive(Clone, Copy, Debug, Default)]
@@ -60,6 +79,8 @@ pub struct Replayed {
     /// The most RssAnon that was seen from ready to the end of the load, or in the whole replay where the trace has no such
     /// marks; in bytes. It is read every few milliseconds, or whenever the first thread has asked for 1 MiB, and at each stop.
     pub most_anon: u64,
+    /// How often a thread other than the first one slept until another one woke it.
+    pub waits: u64,
 }
 
 /// What all threads of a replay share.
@@ -82,6 +103,12 @@ pub(crate) struct Shared<'a, A> {
     begun: Instant,
     /// Nanoseconds of the stops.
     paused: AtomicU64,
+    /// How often a thread slept until another one woke it.
+    waits: AtomicU64,
+    /// What threads wait for.
+    events: &'a [EventCount; OVER + 1],
+    /// Where the first thread waits, or has waited last.
+    first_waits: AtomicU32,
 }
 
 /// Executes a prepared trace, the program's first thread on this one. `stop` is called at each moment, with the live bytes,
@@ -98,6 +125,9 @@ pub fn run<A: GlobalAlloc + Sync>(
     for (epoch, counter) in remaining.items().iter().enumerate() {
         counter.store(prepared.remaining(epoch), SeqCst);
     }
+    let ending = Anonymous::<AtomicU32>::new(prepared.epochs as usize).ok_or_else(no_memory)?;
+    let events = Anonymous::<EventCount>::new(OVER + 1).ok_or_else(no_memory)?;
+    event_count::register();
     let shared = Shared {
         allocator,
         prepared,
@@ -111,12 +141,16 @@ pub fn run<A: GlobalAlloc + Sync>(
         verified: AtomicU64::new(0),
         begun: Instant::now(),
         paused: AtomicU64::new(0),
+        waits: AtomicU64::new(0),
+        events: events.items().try_into().expect("as many"),
+        first_waits: AtomicU32::new(OVER as u32),
     };
     let lanes = Anonymous::<Lane>::new(prepared.lanes).ok_or_else(no_memory)?;
     shared.finish_empty();
     let drop_pages = || {
         table.drop_pages();
         remaining.drop_pages();
+        ending.drop_pages();
     };
     let mut records = prepared.lane_records();
     let first = records.next();
@@ -125,6 +159,8 @@ pub fn run<A: GlobalAlloc + Sync>(
         shared: &shared,
         lanes: lanes.items(),
         started: 1,
+        ending: ending.items(),
+        joined: 0,
         records: records.peekable(),
         mark: 0,
         watch,
@@ -137,15 +173,18 @@ pub fn run<A: GlobalAlloc + Sync>(
     if let Some(first) = first {
         play(&shared, &first, Some(&mut || conductor.step()));
     }
-    let mut tries = 0;
-    while !conductor.is_over() {
-        match conductor.step() {
-            true => tries = 0,
-            false => worker::pause(&mut tries),
+    loop {
+        let announced = shared.announce(OVER, true);
+        if conductor.is_over() {
+            break;
+        }
+        if !conductor.step() {
+            shared.events[OVER].wait(announced, Some(EVERY));
         }
     }
     let Conductor { error, watch, .. } = conductor;
     shared.over.store(1, SeqCst);
+    shared.events[OVER].notify();
     lanes.items().iter().for_each(Lane::join);
     if let Some(error) = error {
         return Err(error);
@@ -165,6 +204,7 @@ pub fn run<A: GlobalAlloc + Sync>(
             active,
             verified: shared.verified.load(SeqCst),
             most_anon: watch.most,
+            waits: shared.waits.load(SeqCst),
         }),
     }
 }
@@ -210,6 +250,10 @@ struct Conductor<'a, A, R: Iterator<Item = LaneRecord>, D> {
     lanes: &'a [Lane],
     /// Lanes that have begun, the first one among them.
     started: usize,
+    /// Of each epoch: the lane that ends there and was started last, and 1; 0 where there is none.
+    ending: &'a [AtomicU32],
+    /// All lanes that end before this epoch have been joined.
+    joined: u32,
     records: Peekable<R>,
     /// The next mark.
     mark: usize,
@@ -227,7 +271,10 @@ impl<A: GlobalAlloc + Sync, R: Iterator<Item = LaneRecord>, D: Fn()> Conductor<'
 
     /// No thread goes beyond the next mark.
     fn set_limit(&self) {
-        self.shared.limit.store(self.next_mark().map_or(u32::MAX, |mark| mark.epoch), SeqCst);
+        let shared = self.shared;
+        shared.limit.store(self.next_mark().map_or(u32::MAX, |mark| mark.epoch), SeqCst);
+        let completed = shared.completed.load(SeqCst);
+        (completed..completed.saturating_add(AHEAD)).for_each(|epoch| shared.events[of_epoch(epoch)].notify());
     }
 
     /// Whether nothing is left to do, or the replay has failed.
@@ -262,13 +309,24 @@ impl<A: GlobalAlloc + Sync, R: Iterator<Item = LaneRecord>, D: Fn()> Conductor<'
         };
         // Those that ended before in the program end before here: an allocator reuses what they leave. Until they have, this
         // thread goes on: they may wait for a block of its own.
-        let ended = || self.lanes[..self.started].iter().filter(|lane| lane.last() < record.first);
-        if ended().any(|lane| lane.last() >= completed) {
+        let ending = self.ending;
+        let lane = |at: &AtomicU32| self.lanes.get((at.load(SeqCst) as usize).wrapping_sub(1));
+        let of = |epochs: Range<u32>| epochs.filter_map(|epoch| ending.get(epoch as usize));
+        if of(completed.max(self.joined)..record.first).any(|last| lane(last).is_some()) {
             return false;
         }
-        ended().for_each(Lane::join);
-        match self.lanes[self.started].start(shared, record, work::<A>, STACK) {
-            Ok(()) => self.started += 1,
+        for last in of(self.joined..record.first) {
+            std::iter::successors(lane(last), |ended| lane(&ended.next)).for_each(Lane::join);
+        }
+        self.joined = self.joined.max(record.first);
+        let next = &self.lanes[self.started];
+        match next.start(shared, record, work::<A>, STACK) {
+            Ok(()) => {
+                self.started += 1;
+                if let Some(last) = ending.get(record.last as usize) {
+                    next.next.store(last.swap(self.started as u32, SeqCst), SeqCst);
+                }
+            }
             Err(error) => {
                 self.error = Some(error);
                 shared.fail(4);
@@ -285,6 +343,14 @@ impl<A> Shared<'_, A> {
         epoch < self.completed.load(SeqCst).saturating_add(AHEAD) && epoch <= self.limit.load(SeqCst)
     }
 
+    /// Announces that this thread is going to wait for an event. The first thread waits for each epoch's end as well.
+    fn announce(&self, place: usize, is_first: bool) -> Announced {
+        if is_first {
+            self.first_waits.store(place as u32, SeqCst);
+        }
+        self.events[place].announce()
+    }
+
     /// A thread has finished an epoch.
     fn finish(&self, epoch: u32) {
         let Some(counter) = self.remaining.get(epoch as usize) else { return };
@@ -299,7 +365,10 @@ impl<A> Shared<'_, A> {
             let completed = self.completed.load(SeqCst);
             match self.remaining.get(completed as usize) {
                 Some(counter) if counter.load(SeqCst) == 0 => {
-                    let _ = self.completed.compare_exchange(completed, completed + 1, SeqCst, SeqCst);
+                    if self.completed.compare_exchange(completed, completed + 1, SeqCst, SeqCst).is_ok() {
+                        self.events[of_epoch(completed.saturating_add(AHEAD))].notify();
+                        self.events[self.first_waits.load(SeqCst) as usize].notify();
+                    }
                 }
                 _ => return,
             }
@@ -310,6 +379,7 @@ impl<A> Shared<'_, A> {
     #[cold]
     fn fail(&self, why: u32) -> bool {
         let _ = self.failed.compare_exchange(0, why, SeqCst, SeqCst);
+        self.events.iter().for_each(EventCount::notify);
         false
     }
 }

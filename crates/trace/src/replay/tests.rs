@@ -182,6 +182,29 @@ fn a_thread_for_each_task_does_not_stop_the_first_one() {
     assert_eq!(done.operations, 2 * (100 * 120 + 100) + 100);
 }
 
+/// Threads that wait sleep until what they wait for has come. Each of these has a hundred turns, and waits for the end. The cut
+/// between two epochs may lie within a turn.
+#[test]
+fn a_thread_that_waits_is_woken_once_for_each_turn() {
+    const THREADS: u32 = 8;
+    const TURNS: u32 = 100;
+    let mut sample = TraceBuilder::new(4096);
+    let (mut ticks, mut next) = (0, 0x10000);
+    for turn in 0..THREADS * TURNS {
+        // An epoch of its own.
+        for _ in 0..256 {
+            ticks += 20;
+            next += 128;
+            sample.event(turn % THREADS, ticks, Event::New { how: How::Malloc, address: next, size: 100 });
+        }
+    }
+    let done = run(&prepared(&sample.finish()), &System, ReplayOptions::default(), &mut |_, _| ()).unwrap();
+    assert_eq!(done.operations, u64::from(THREADS * TURNS * 256));
+    // A stop lets go on those of the next epochs.
+    let most = THREADS * (2 * TURNS + 1) + 2 * 4;
+    assert!(done.waits <= u64::from(most), "{} waits, at most {most} have a reason", done.waits);
+}
+
 /// A damaged trace may have events of the first thread behind its end. They wait for threads that begin in between.
 #[test]
 fn a_first_thread_that_comes_twice_stops_nobody() {

@@ -8,7 +8,7 @@ use std::sync::atomic::{
 };
 use std::time::Duration;
 
-use super::Shared;
+use super::{EVERY, OVER, Shared, of_epoch, of_slot};
 use crate::error::{Error, Result};
 use crate::layout::{Op, kind};
 use crate::mapped::{LaneRecord, Zeroed};
@@ -33,17 +33,14 @@ pub(crate) struct Lane {
     shared: AtomicPtr<c_void>,
     runs: AtomicU64,
     count: AtomicU64,
+    /// The lane that ends in the same epoch and was started before, and 1; 0 where there is none.
+    pub(crate) next: AtomicU32,
 }
 
 // SAFETY: numbers and a null pointer.
 unsafe impl Zeroed for Lane {}
 
 impl Lane {
-    /// The epoch in which the lane ends; `u32::MAX` if it lives to the end, and before it is started.
-    pub(crate) fn last(&self) -> u32 {
-        if self.state.load(SeqCst) == 1 { self.last.load(SeqCst) } else { u32::MAX }
-    }
-
     /// Starts its thread. `Shared` outlives it: `run` joins all lanes before it returns.
     pub(crate) fn start<A>(
         &self,
@@ -84,23 +81,43 @@ impl Lane {
     }
 }
 
-/// Waits a little: at first by spinning, then by giving the processor away, then by sleeping.
-pub(crate) fn pause(tries: &mut u32) {
-    *tries = tries.saturating_add(1);
-    match *tries {
-        0..64 => std::hint::spin_loop(),
-        // SAFETY: takes nothing.
-        64..192 => drop(unsafe { libc::sched_yield() }),
-        192..1000 => std::thread::sleep(Duration::from_micros(50)),
-        _ => std::thread::sleep(Duration::from_millis(1)),
-    }
-}
+/// How often a thread looks before it sleeps: what it waits for is often done in less time than a sleep takes.
+const LOOKS: u32 = 64;
 
-/// Does what there is to do besides, or waits a little.
-fn pause_or(besides: &mut Besides, tries: &mut u32) {
-    match besides.as_mut().is_some_and(|besides| besides()) {
-        true => *tries = 0,
-        false => pause(tries),
+/// Waits until `look` gives something, whose event is at this place. An error of `look` is the time to wait at most. The first
+/// thread does what there is to do besides. None where the replay has failed.
+fn wait_for<A, T>(
+    shared: &Shared<A>,
+    place: usize,
+    besides: &mut Besides,
+    mut look: impl FnMut() -> std::result::Result<T, Option<Duration>>,
+) -> Option<T> {
+    for _ in 0..LOOKS {
+        if let Ok(found) = look() {
+            return Some(found);
+        }
+        std::hint::spin_loop();
+    }
+    loop {
+        let announced = shared.announce(place, besides.is_some());
+        let limit = match look() {
+            Ok(found) => return Some(found),
+            Err(limit) => limit,
+        };
+        if shared.failed.load(SeqCst) != 0 {
+            return None;
+        }
+        match besides {
+            Some(besides) => {
+                if !besides() {
+                    shared.events[place].wait(announced, Some(limit.map_or(EVERY, |limit| limit.min(EVERY))));
+                }
+            }
+            None => {
+                shared.waits.fetch_add(1, Relaxed);
+                shared.events[place].wait(announced, limit);
+            }
+        }
     }
 }
 
@@ -117,11 +134,9 @@ pub(crate) extern "C" fn work<A: GlobalAlloc + Sync>(lane: *mut c_void) -> *mut 
         runs: lane.runs.load(SeqCst) as usize,
         count: lane.count.load(SeqCst) as usize,
     };
-    let mut tries = 0;
-    if play(shared, &record, None) {
-        while record.last == u32::MAX && shared.over.load(SeqCst) == 0 && shared.failed.load(SeqCst) == 0 {
-            pause(&mut tries);
-        }
+    if play(shared, &record, None) && record.last == u32::MAX {
+        let look = || if shared.over.load(SeqCst) == 0 { Err(None) } else { Ok(()) };
+        wait_for(shared, OVER, &mut None, look);
     }
     std::ptr::null_mut()
 }
@@ -187,7 +202,7 @@ fn execute<A: GlobalAlloc + Sync>(
     let wanted = u64::from((generation * 2 + u32::from(kind > kind::CALLOC)) & 0xFFFF);
     let mut state = entry.state.load(Acquire);
     if state & 0xFFFF != wanted {
-        match wait(shared, entry, wanted, besides) {
+        match wait(shared, entry, of_slot(op.slot), wanted, besides) {
             Some(found) => state = found,
             None => return false,
         }
@@ -212,6 +227,7 @@ fn execute<A: GlobalAlloc + Sync>(
         // SAFETY: the layout is the block's, whose tag no other thread waits for.
         unsafe { shared.allocator.dealloc(block, old_layout) };
         entry.state.store(u64::from(tag), Release);
+        shared.events[of_slot(op.slot)].notify();
         return true;
     }
     let Some(layout) = layout(op.value as usize, log2) else { return shared.fail(1) };
@@ -240,6 +256,7 @@ fn store<A>(shared: &Shared<A>, op: &Op, entry: &Entry, block: *mut u8, old: usi
     }
     entry.block.store(block, Relaxed);
     entry.state.store((size as u64) << 17 | u64::from(is_ours) << 16 | u64::from(tag & 0xFFFF), Release);
+    shared.events[of_slot(op.slot)].notify();
     true
 }
 
@@ -279,12 +296,10 @@ fn begin<A>(shared: &Shared<A>, op: &Op, epoch: &mut Option<u32>, besides: &mut 
     if let Some(before) = epoch.replace(op.slot) {
         shared.finish(before);
     }
-    let mut tries = 0;
-    while !shared.may_begin(op.slot) {
-        if shared.failed.load(SeqCst) != 0 {
-            return false;
-        }
-        pause_or(besides, &mut tries);
+    let place = of_epoch(op.slot);
+    let look = || if shared.may_begin(op.slot) { Ok(()) } else { Err(None) };
+    if wait_for(shared, place, besides, look).is_none() {
+        return false;
     }
     // Also where nothing waits: memory is read, and threads begin.
     if let Some(besides) = besides {
@@ -292,18 +307,12 @@ fn begin<A>(shared: &Shared<A>, op: &Op, epoch: &mut Option<u32>, besides: &mut 
     }
     if shared.options.pace > 0.0 {
         let due = op.value as f64 / shared.options.pace;
-        loop {
+        let look = || {
             let now = shared.begun.elapsed().as_nanos() as u64;
             let now = now.saturating_sub(shared.paused.load(SeqCst)) as f64;
-            if now >= due || shared.failed.load(SeqCst) != 0 {
-                break;
-            }
-            if besides.as_mut().is_some_and(|besides| besides()) {
-                continue;
-            }
-            let most = if besides.is_some() { 1e6 } else { 50e6 };
-            std::thread::sleep(Duration::from_nanos((due - now).min(most) as u64));
-        }
+            if now >= due { Ok(()) } else { Err(Some(Duration::from_nanos((due - now) as u64))) }
+        };
+        return wait_for(shared, place, besides, look).is_some();
     }
     shared.failed.load(SeqCst) == 0
 }
@@ -311,16 +320,9 @@ fn begin<A>(shared: &Shared<A>, op: &Op, epoch: &mut Option<u32>, besides: &mut 
 /// Waits until the slot has this tag. None where the replay has failed.
 #[cold]
 #[inline(never)]
-fn wait<A>(shared: &Shared<A>, entry: &Entry, wanted: u64, besides: &mut Besides) -> Option<u64> {
-    let mut tries = 0;
-    loop {
+fn wait<A>(shared: &Shared<A>, entry: &Entry, place: usize, wanted: u64, besides: &mut Besides) -> Option<u64> {
+    wait_for(shared, place, besides, || {
         let state = entry.state.load(Acquire);
-        if state & 0xFFFF == wanted {
-            return Some(state);
-        }
-        if shared.failed.load(SeqCst) != 0 {
-            return None;
-        }
-        pause_or(besides, &mut tries);
-    }
+        if state & 0xFFFF == wanted { Ok(state) } else { Err(None) }
+    })
 }

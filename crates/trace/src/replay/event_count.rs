@@ -1,0 +1,131 @@
+//! Threads that sleep until something has changed. In: what one thread waits for and another one changes. Out: sleep, and its end.
+//!
+//! An event count: who waits announces it, looks once more, and sleeps; who has changed something looks whether anybody waits. That
+//! look is one load without a barrier, because the announcement has a barrier for all threads of the process (membarrier): an
+//! operation of a replay takes some nanoseconds, and hardly any has somebody who waits for it.
+
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst, compiler_fence};
+use std::time::Duration;
+
+use crate::mapped::Zeroed;
+
+/// Somebody waits.
+const WAITED_FOR: u32 = 1;
+/// How long a thread sleeps at most where the kernel has no barrier for all threads: its announcement may have been missed.
+const UNSURE: Duration = Duration::from_millis(1);
+
+/// What threads wait for. Above the lowest bit is the number of wakes.
+pub(crate) struct EventCount(AtomicU32);
+
+// SAFETY: an integer.
+unsafe impl Zeroed for EventCount {}
+
+/// An announcement.
+pub(crate) struct Announced {
+    seen: u32,
+    is_sure: bool,
+}
+
+impl EventCount {
+    /// Announces that this thread is going to wait: what it waits for must be looked at once more.
+    pub(crate) fn announce(&self) -> Announced {
+        let seen = self.0.fetch_or(WAITED_FOR, SeqCst) | WAITED_FOR;
+        Announced { seen, is_sure: membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED) }
+    }
+
+    /// Sleeps until a [`notify`](Self::notify) after the announcement, at most so long. It may also end without a reason.
+    pub(crate) fn wait(&self, announced: Announced, limit: Option<Duration>) {
+        let limit = if announced.is_sure { limit } else { Some(limit.map_or(UNSURE, |limit| limit.min(UNSURE))) };
+        let time = limit.map(|limit| libc::timespec {
+            tv_sec: limit.as_secs() as libc::time_t,
+            tv_nsec: limit.subsec_nanos().into(),
+        });
+        let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        // SAFETY: the kernel reads the word and the time, which outlive the call.
+        unsafe { libc::syscall(libc::SYS_futex, self.0.as_ptr(), WAIT, announced.seen, time, 0_usize, 0) };
+    }
+
+    /// Wakes all that wait. What they wait for has been changed before.
+    #[inline(always)]
+    pub(crate) fn notify(&self) {
+        compiler_fence(SeqCst);
+        if self.0.load(Relaxed) & WAITED_FOR != 0 {
+            self.wake();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wake(&self) {
+        let seen = self.0.load(SeqCst) | WAITED_FOR;
+        // Where another thread is faster, it wakes them.
+        if self.0.compare_exchange(seen, seen.wrapping_add(1), SeqCst, SeqCst).is_ok() {
+            // SAFETY: wakes threads that wait for this word.
+            unsafe { libc::syscall(libc::SYS_futex, self.0.as_ptr(), WAKE, i32::MAX, 0_usize, 0_usize, 0) };
+        }
+    }
+
+    /// How often those who waited were woken.
+    #[cfg(test)]
+    pub(crate) fn wakes(&self) -> u32 {
+        self.0.load(SeqCst) >> 1
+    }
+}
+
+const WAIT: libc::c_int = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+const WAKE: libc::c_int = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+
+/// Asks for the barrier that an announcement has. A kernel that knows none says so at each announcement.
+pub(crate) fn register() {
+    membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+}
+
+fn membarrier(command: libc::c_int) -> bool {
+    // SAFETY: a barrier changes no memory.
+    unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU64;
+
+    /// Two threads take turns: each must see the other's change, and each is woken at most once a turn.
+    #[test]
+    fn no_change_is_missed_and_nobody_is_woken_for_nothing() {
+        const TURNS: u64 = 20_000;
+        register();
+        let (counts, turn) = ([0, 1].map(|_| EventCount(AtomicU32::new(0))), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            for mine in 0..2_u64 {
+                let (counts, turn) = (&counts, &turn);
+                scope.spawn(move || {
+                    for at in (mine..TURNS).step_by(2) {
+                        while turn.load(SeqCst) != at {
+                            let announced = counts[mine as usize].announce();
+                            if turn.load(SeqCst) == at {
+                                break;
+                            }
+                            counts[mine as usize].wait(announced, None);
+                        }
+                        turn.store(at + 1, std::sync::atomic::Ordering::Release);
+                        counts[1 - mine as usize].notify();
+                    }
+                });
+            }
+        });
+        assert_eq!(turn.load(SeqCst), TURNS);
+        assert!(counts.iter().all(|count| u64::from(count.wakes()) <= TURNS / 2));
+    }
+
+    #[test]
+    fn a_wait_ends_at_its_limit_and_a_change_before_it_is_no_wait() {
+        register();
+        let count = EventCount(AtomicU32::new(0));
+        count.wait(count.announce(), Some(Duration::from_millis(1)));
+        let announced = count.announce();
+        count.notify();
+        count.wait(announced, None);
+        assert_eq!(count.wakes(), 1);
+    }
+}
