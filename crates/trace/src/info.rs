@@ -163,16 +163,27 @@ impl Counter {
         }
         thread.events += 1;
         thread.last_nanos = at.nanos;
-        if self.curve.last().is_none_or(|last| at.nanos >= last.nanos.saturating_add(self.step)) {
-            if self.curve.len() == MOST_POINTS {
-                let mut kept = 0;
-                self.curve.retain(|_| {
-                    kept += 1;
-                    kept % 2 == 1
-                });
-                self.step = self.step.saturating_mul(2);
+        self.catch_up(at.nanos);
+    }
+
+    /// Adds a point for each step until now, with what was live before this event: also for those in which nothing happened, so that
+    /// nothing seems to change in them. When there would be too many points, each step becomes twice as long.
+    fn catch_up(&mut self, nanos: u64) {
+        let next = |last: &CurvePoint, step: u64| last.nanos.checked_add(step);
+        if self.curve.is_empty() {
+            self.point(nanos);
+        }
+        while let Some(due) = self.curve.last().and_then(|last| next(last, self.step)).filter(|due| *due <= nanos) {
+            if self.curve.len() < MOST_POINTS {
+                self.point(due);
+                continue;
             }
-            self.point(at.nanos);
+            let mut kept = 0;
+            self.curve.retain(|_| {
+                kept += 1;
+                kept % 2 == 1
+            });
+            self.step = self.step.saturating_mul(2);
         }
     }
 
@@ -282,6 +293,7 @@ pub fn info(trace: &Trace) -> Result<Info> {
     if counter.rising {
         counter.at_peak = counter.now;
     }
+    counter.catch_up(merged.nanos);
     counter.point(merged.nanos);
     let classes = (0..CLASSES).filter(|class| counter.classes[*class].0 > 0);
     let classes = classes.map(|class| Class {
@@ -327,4 +339,30 @@ fn grows(curve: &[CurvePoint], class: usize, live: u64) -> bool {
     let last = curve[curve.len() - 1].classes[class];
     let rises = |before: u64, after: u64| after > before.saturating_add(before / 20);
     rises(at(1), at(2)) && rises(at(2), at(3)) && rises(at(3), last) && last >= live / 100
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::builder::TraceBuilder;
+    use crate::coder::Event;
+    use std::io::Write;
+
+    /// A line that is drawn through the points is flat where nothing happened, and points stay few.
+    #[test]
+    fn a_second_in_which_nothing_happened_has_points_that_are_equal() {
+        const MS: u64 = 1_000_000 / 10; // 10 ns a tick
+        let mut sample = TraceBuilder::stamped(4096, 1);
+        let new = |at: u64| Event::New { how: How::Malloc, address: 0x10000 + at * 2048, size: 1024 };
+        (0..100).for_each(|at| sample.event(0, at * MS, new(at)));
+        (100..200).for_each(|at| sample.event(0, 1000 * MS + at * MS, new(at)));
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(&sample.finish()).unwrap();
+        let found = info(&Trace::open(file.path()).unwrap()).unwrap();
+        let idle = |point: &&CurvePoint| (110_000_000..1_090_000_000).contains(&point.nanos);
+        let live: Vec<u64> = found.curve.iter().filter(idle).map(|point| point.live).collect();
+        assert!(live.len() > 100 && live.iter().all(|bytes| *bytes == live[0]), "{live:?}");
+        assert!(found.curve.len() <= MOST_POINTS + 1);
+        assert_eq!(found.curve.last().map(|point| point.live), Some(200 * 1024));
+    }
 }
