@@ -76,7 +76,14 @@ fn problems(info: &Info) -> Vec<String> {
     let counted = [
         (merged.strays, "frees of blocks that are not in the trace"),
         (merged.lost_frees, "blocks whose free is not in the trace"),
-        (info.header.lost, "calls not recorded: signal handlers that interrupted the recorder"),
+        (
+            info.header.lost.saturating_sub(info.header.no_chunk),
+            "calls not recorded: signal handlers that interrupted the recorder",
+        ),
+        (
+            info.header.no_chunk,
+            "calls not recorded: no chunk was free for their thread: allow 32 KiB for each thread with --max-size",
+        ),
     ];
     lines.extend(counted.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}\n")));
     lines

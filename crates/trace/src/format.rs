@@ -31,6 +31,7 @@
 //! | 144 | 8 | the same when it was idle |
 //! | 152 | 8 | version 2: clock ticks at which the last place that was used again had been closed |
 //! | 160 | 4 | version 2: length of every place |
+//! | 168 | 8 | version 2: those of the calls at 96 for which no chunk was to be had |
 //! | 256 | 512 | path of the program, ends with NUL |
 //! | 768 | 256 | host: name, kernel release, architecture, ends with NUL |
 //! | 1024 | 256 | build of the writer, ends with NUL |
@@ -162,6 +163,8 @@ pub mod at {
     pub const HORIZON: usize = 152;
     /// Length of every place of a window.
     pub const RING: usize = 160;
+    /// Calls that were not recorded because there was no chunk.
+    pub const NO_CHUNK: usize = 168;
     /// Monotonic nanoseconds of the marks: ready, end of the load, idle.
     pub const MARKS: usize = 128;
     /// The program's path.
@@ -239,6 +242,8 @@ pub struct Header {
     pub tick_ns: f64,
     /// Calls that were not recorded.
     pub lost: u64,
+    /// Those of them for which a window had no chunk.
+    pub no_chunk: u64,
     /// RssAnon at the last reading in bytes, without the writer's own memory.
     pub resident: u64,
     /// Its maximum.
@@ -308,6 +313,7 @@ impl Header {
             last_ticks: u64_at(bytes, at::LAST_TICKS),
             tick_ns: tick_ns.clamp(0.01, 1e6),
             lost: u64_at(bytes, at::LOST),
+            no_chunk: windowed(u64_at(bytes, at::NO_CHUNK)),
             resident: u64_at(bytes, at::RESIDENT),
             most_resident: u64_at(bytes, at::MOST_RESIDENT),
             window: windowed(u64_at(bytes, at::WINDOW)),

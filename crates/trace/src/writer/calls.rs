@@ -7,7 +7,7 @@ use std::ptr::null_mut;
 
 use super::process;
 use super::real;
-use super::thread::{Claimed, QUIET, Thread, claim, claim_slowly};
+use super::thread::{Claimed, ENDED, QUIET, Thread, claim, claim_in, claim_slowly};
 use super::tls;
 use super::undisturbed::undisturbed;
 use crate::coder::{Event, How};
@@ -174,6 +174,12 @@ fn freed_slowly(this: *mut Thread, at: *mut u8, block: *mut u8) -> *mut u8 {
     if block.is_null() || is_of_look_up(this, block) {
         return null_mut();
     }
+    if this == ENDED {
+        if !real::is_early(block.cast()) {
+            undisturbed(|| freed_late(block.addr() as u64));
+        }
+        return not_early(block);
+    }
     if is_let_go(this, at, block) {
         return not_early(block);
     }
@@ -190,6 +196,28 @@ fn freed_slowly(this: *mut Thread, at: *mut u8, block: *mut u8) -> *mut u8 {
             None => freed_by_address(this, at, block),
         }
     }
+}
+
+/// A thread that has ended frees a block, as the C library and other destructors of the thread may do. All such frees of a process
+/// are those of one more thread of the trace. A thread does not wait for another one here: it tries a few times while another one
+/// writes, then the free is lost and counted.
+fn freed_late(address: u64) {
+    const TRIES: u32 = 1000;
+    let Some(process) = process::ready() else { return };
+    let Some(this) = (0..TRIES).find_map(|_| process.claim_late(Thread::BYTES)) else { return process.lose() };
+    let this: *mut Thread = this.cast();
+    // SAFETY: the state is this thread's until it is released.
+    unsafe {
+        if let Some((this, at)) = claim_in(this, process) {
+            if is_recorded(this, address) {
+                let passed = Thread::passed(this);
+                Thread::wrote(this, (*this).coder.put_free(at, address, passed));
+            } else {
+                Thread::release(this, at);
+            }
+        }
+    }
+    process.release_late();
 }
 
 /// A realloc is about to begin with this block, which is not null. The result goes to [`resized`]: whether it is

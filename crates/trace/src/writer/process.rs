@@ -46,6 +46,9 @@ pub(super) struct Process {
     queue: Queue,
     /// Bytes of thread states that were made.
     own_bytes: AtomicU64,
+    /// The state of the frees of threads that have ended, and 1 while one of them writes there.
+    late: AtomicPtr<c_void>,
+    late_busy: AtomicU32,
     /// States of ended threads.
     kept: [AtomicPtr<c_void>; KEPT],
     /// Ends of chunks of ended threads: offset << 20 | length.
@@ -170,6 +173,12 @@ impl Process {
         self.long(at::LOST).fetch_add(1, Relaxed);
     }
 
+    /// Counts a call that is not recorded because a window has no chunk for its thread.
+    pub(super) fn lose_without_chunk(&self) {
+        self.long(at::NO_CHUNK).fetch_add(1, Relaxed);
+        self.lose();
+    }
+
     /// Whether recording has stopped, at the maximum size or on a full disk.
     pub(super) fn is_stopped(&self) -> bool {
         self.stopped.load(Relaxed) != 0
@@ -259,6 +268,26 @@ impl Process {
             // SAFETY: our own mapping, which nobody uses.
             unsafe { libc::munmap(thread, bytes) };
         }
+    }
+
+    /// The state for frees of threads that have ended, of so many bytes; none while another thread has it, or without memory.
+    pub(super) fn claim_late(&self, bytes: usize) -> Option<*mut c_void> {
+        if self.late_busy.swap(1, SeqCst) != 0 {
+            std::hint::spin_loop();
+            return None;
+        }
+        if self.late.load(SeqCst).is_null() {
+            self.late.store(self.make_thread(bytes), SeqCst);
+        }
+        let late = self.late.load(SeqCst);
+        if late.is_null() {
+            self.release_late();
+        }
+        (!late.is_null()).then_some(late)
+    }
+
+    pub(super) fn release_late(&self) {
+        self.late_busy.store(0, SeqCst);
     }
 
     /// Whether it is time to read RssAnon.

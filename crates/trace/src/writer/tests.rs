@@ -29,7 +29,7 @@ fn block(address: usize) -> *mut u8 {
 #[test]
 #[ignore = "the program of the next test"]
 fn allocates_and_forks() {
-    let is_quiet = || tls::get::<u8>().addr() == 1;
+    let is_quiet = || tls::get() == super::thread::QUIET;
     // The parent's file cannot be opened, or it can, and the child's cannot.
     for _ in 0..2 {
         allocated(block(0x1000), 100);
@@ -188,4 +188,48 @@ fn short_threads_share_the_chunks_of_a_window() {
         assert_eq!(found, within + 2, "{SHORT} threads");
         std::fs::remove_file(path).unwrap();
     }
+}
+
+/// Frees the block of the value when it is called for the fourth time, which is the last one: after the recorder's own destructor.
+unsafe extern "C" fn free_at_last(value: *mut libc::c_void) {
+    match value.addr() & 15 {
+        3 => drop(freed(value.map_addr(|address| address & !15).cast())),
+        // SAFETY: the key is there for as long as the process.
+        _ => unsafe {
+            libc::pthread_setspecific(LAST.load(SeqCst) as libc::pthread_key_t, value.map_addr(|address| address + 1));
+        },
+    }
+}
+
+static LAST: AtomicI32 = AtomicI32::new(0);
+
+#[test]
+#[ignore = "the program of the next test"]
+fn frees_behind_the_last_destructor() {
+    allocated(block(0x1000), 100);
+    let mut key = 0;
+    // SAFETY: the destructor is ours.
+    assert_eq!(unsafe { libc::pthread_key_create(&mut key, Some(free_at_last)) }, 0);
+    LAST.store(key as i32, SeqCst);
+    for at in 0..50 {
+        let thread = std::thread::spawn(move || {
+            let own = block(0x10000 + at * 0x100);
+            allocated(own, 100);
+            // SAFETY: as above.
+            unsafe { libc::pthread_setspecific(key, own.cast()) };
+        });
+        thread.join().unwrap();
+    }
+    exiting();
+}
+
+#[test]
+fn what_a_thread_frees_after_its_end_is_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let ran = run("frees_behind_the_last_destructor", folder.path(), &[]);
+    assert!(ran.status.success(), "{ran:?}");
+    let (path, header) = traces(folder.path()).unwrap().remove(0);
+    let found = info(&Trace::open(&path).unwrap()).unwrap();
+    let merged = &found.merged;
+    assert_eq!((found.frees, merged.strays, merged.alive, header.lost), (50, 0, 1, 0), "{merged:?}");
 }

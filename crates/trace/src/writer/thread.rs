@@ -43,8 +43,10 @@ pub(super) struct Thread {
     pub(super) coder: Coder,
 }
 
+/// Marks a thread that has ended: what it still frees is recorded as that of another one.
+pub(super) const ENDED: *mut Thread = std::ptr::without_provenance_mut(1);
 /// Marks a thread that must not record: it begins its state, or nothing is recorded.
-pub(super) const QUIET: *mut Thread = std::ptr::without_provenance_mut(1);
+pub(super) const QUIET: *mut Thread = std::ptr::without_provenance_mut(2);
 
 /// A bit above all addresses. Each handler of a signal that interrupts a claim adds one more until it returns.
 const BUSY: usize = 1 << 58;
@@ -222,7 +224,7 @@ impl Thread {
             };
             let Some((offset, start, length)) = wanted else {
                 if !process.is_stopped() {
-                    process.lose();
+                    process.lose_without_chunk();
                 }
                 return null_mut();
             };
@@ -262,7 +264,7 @@ pub(super) type Claimed = (*mut Thread, *mut u8);
 pub(super) fn claim_slowly(this: *mut Thread, at: *mut u8) -> Option<Claimed> {
     // SAFETY: the thread's own state, of which the caller has the cursor, if no other call has it.
     unsafe {
-        if this == QUIET {
+        if this == QUIET || this == ENDED {
             return None;
         }
         if this.is_null() || at.addr() >= BUSY {
@@ -278,6 +280,15 @@ pub(super) fn claim_slowly(this: *mut Thread, at: *mut u8) -> Option<Claimed> {
             return None;
         }
         undisturbed(|| claim_or_lose(this, at))
+    }
+}
+
+/// The place of an event in a state that no thread has as its own, and that is the caller's until then. None where there is no chunk.
+pub(super) unsafe fn claim_in(this: *mut Thread, process: &Process) -> Option<Claimed> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let at = if (*this).cursor < (*this).end { (*this).cursor } else { Thread::refill(this, process) };
+        (!at.is_null()).then(|| stamped_if_due(this, at))
     }
 }
 
@@ -299,7 +310,7 @@ unsafe fn stamped_if_due(this: *mut Thread, mut at: *mut u8) -> Claimed {
 fn begin_thread() -> Option<*mut Thread> {
     let this = tls::get::<Thread>();
     if !this.is_null() {
-        return (this != QUIET).then_some(this);
+        return (this > QUIET).then_some(this);
     }
     tls::set(QUIET);
     let made: *mut Thread = process::ready().map_or(null_mut(), |process| process.make_thread(Thread::BYTES)).cast();
@@ -393,7 +404,7 @@ unsafe extern "C" fn ended(value: *mut libc::c_void) {
             libc::pthread_setspecific(KEY.load(SeqCst) - 1, value);
             return;
         }
-        tls::set(QUIET);
+        tls::set(ENDED);
         undisturbed(|| end(this));
     }
 }
