@@ -220,8 +220,8 @@ Examples:
                                                  look for the peak until 12 s, read idle at 20 s
   allocanary replay service.trace --pace 1       keep idle gaps: decay acts by time
 
-The figures are anon and anon_peak: resident memory that no file backs. It is mostly the
-allocator's; the replay's own part is small (METHOD.md).
+The figures are anon and peak: resident memory that no file backs, when idle and at its most.
+It is mostly the allocator's; the replay's own part is small (METHOD.md).
 The first replay writes .NAME.HASH.replay next to the trace, 16 bytes for each call. Later ones
 read it. It can be deleted. Where that folder cannot be written, it is in ~/.cache/allocanary.
 A study can use the trace as well: --workloads replay:trace=/path/to/service.trace,pace=1";

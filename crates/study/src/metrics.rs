@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use allocanary_cell::description::perhaps;
 use allocanary_cell::sample::{Answer, Sample};
 use allocanary_cell::workload::Phase;
+use allocanary_cell::workloads::HEAP_PEAK;
 use allocanary_kernel::units::Unit;
 
 /// One number of a sample.
@@ -99,6 +100,13 @@ fn most(answer: &Answer, name: &str) -> Option<f64> {
     at(answer, name, over(answer))
 }
 
+/// The most resident memory until idle. A replay's process also has the operations and the tables of the replay: there it is
+/// the highest resident heap. Rows of earlier versions do not have it.
+fn peak(answer: &Answer) -> Option<f64> {
+    let heap = answer.notes.get(HEAP_PEAK).map(|bytes| *bytes as f64);
+    heap.or_else(|| most(answer, "peak_rss_bytes"))
+}
+
 /// A note of the workload, divided by its operations.
 fn per_op(answer: &Answer, note: &str) -> Option<f64> {
     (answer.operations > 0).then_some(*answer.notes.get(note)? as f64 / answer.operations as f64)
@@ -128,7 +136,7 @@ pub const ALL: &[Metric] = &[
         Some(at(a, "rss_bytes", Idle)? / live as f64)
     }),
     metric("worst_idle", Ratio, Lower, "growth of resident memory since start over live bytes, at the worst of several rests", |_, a| worst_idle(a)),
-    metric("peak", Bytes, Lower, "most resident memory at any time until idle", |_, a| most(a, "peak_rss_bytes")),
+    metric("peak", Bytes, Lower, "most resident memory at any time until idle; of a replay the heap", |_, a| peak(a)),
     metric("throughput", PerSecond, Higher, "operations in a second", |_, a| {
         (a.active_ns > 0 && a.operations > 0).then(|| a.operations as f64 / (a.active_ns as f64 / 1e9))
     }),
@@ -285,6 +293,20 @@ mod tests {
         };
         assert_eq!(of(&[(Start, 1), (Ready, 4), (Peak, 32), (Idle, 4)]), [Some(32.0); 2]);
         assert_eq!(of(&[(Start, 1), (Idle, 4)]), [Some(4.0); 2], "without a mark of its most");
+    }
+
+    /// A row of an earlier version keeps its figure.
+    #[test]
+    fn the_peak_of_a_replay_is_its_heap() {
+        let row = include_str!("../../../tests/golden/sample-v1.jsonl").lines().next().unwrap();
+        let mut row: Sample = serde_json::from_str(row).unwrap();
+        row.error = None;
+        let readings = [("peak_rss_bytes".to_string(), vec![Some(900)])].into_iter().collect();
+        row.answer = Some(Answer { phases: vec![Idle], readings, ..Answer::default() });
+        let peak = |row: &Sample| ALL[index("peak")].of(row);
+        assert_eq!(peak(&row), Some(900.0));
+        row.answer.as_mut().unwrap().notes.insert(HEAP_PEAK.into(), 700);
+        assert_eq!(peak(&row), Some(700.0));
     }
 
     #[test]

@@ -77,8 +77,11 @@ pub struct Replayed {
     /// Blocks whose first byte was compared with what was written to it.
     pub verified: u64,
     /// The most RssAnon that was seen from ready to the end of the load, or in the whole replay where the trace has no such
-    /// marks; in bytes. It is read every few milliseconds, or whenever the first thread has asked for 1 MiB, and at each stop.
+    /// marks; in bytes. It is read every millisecond while the first thread waits or begins an epoch, whenever it has asked for
+    /// 1 MiB, and at each stop.
     pub most_anon: u64,
+    /// The same from the first operation until a service is idle, or in the whole replay: the highest resident heap.
+    pub heap_peak: u64,
     /// How often a thread other than the first one slept until another one woke it.
     pub waits: u64,
 }
@@ -154,7 +157,7 @@ pub fn run<A: GlobalAlloc + Sync>(
     };
     let mut records = prepared.lane_records();
     let first = records.next();
-    let watch = Watch { most: 0, next: shared.begun, is_over: false };
+    let watch = Watch { most: 0, highest: 0, next: shared.begun, is_over: false, is_idle: false };
     let mut conductor = Conductor {
         shared: &shared,
         lanes: lanes.items(),
@@ -204,31 +207,39 @@ pub fn run<A: GlobalAlloc + Sync>(
             active,
             verified: shared.verified.load(SeqCst),
             most_anon: watch.most,
+            heap_peak: watch.highest,
             waits: shared.waits.load(SeqCst),
         }),
     }
 }
 
-/// The most RssAnon of this process, as far as it was seen.
+/// The most RssAnon of this process, as far as it was seen. It has neither the operations nor the tables of the replay, which are
+/// its own base; what an allocator takes at its start is there, as in the program.
 struct Watch {
+    /// From ready to the end of the load.
     most: u64,
+    /// From the first operation until a service is idle.
+    highest: u64,
     next: Instant,
     is_over: bool,
+    is_idle: bool,
 }
 
 /// Time between two readings.
-const EVERY: Duration = Duration::from_millis(5);
+const EVERY: Duration = Duration::from_millis(1);
 
 impl Watch {
     /// Reads if it is time. Nothing is allocated.
     fn look(&mut self) {
-        if !self.is_over && Instant::now() >= self.next {
-            let mut text = [0; 4096];
-            let length = sys::read_once(c"/proc/self/status", &mut text);
-            let kib = sys::line_number(&text[..length], b"RssAnon:").unwrap_or(0);
-            self.most = self.most.max(kib << 10);
-            self.next = Instant::now() + EVERY;
+        if self.is_idle || Instant::now() < self.next {
+            return;
         }
+        let anonymous = sys::anonymous_pages() * sys::page_bytes();
+        self.highest = self.highest.max(anonymous);
+        if !self.is_over {
+            self.most = self.most.max(anonymous);
+        }
+        self.next = Instant::now() + EVERY;
     }
 
     /// A mark is reached.
@@ -240,6 +251,8 @@ impl Watch {
         }
         self.look();
         self.is_over |= what == 3;
+        // A program that is no service has its peak at any time, also after its longest wait.
+        self.is_idle |= what == 2 && self.is_over;
     }
 }
 

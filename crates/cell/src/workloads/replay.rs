@@ -52,6 +52,9 @@ pub const WORKLOAD: Workload = Workload {
 /// The note with the most RssAnon that was seen while the program's load lasted.
 pub const MOST_ANON: &str = "most_anon";
 
+/// The note with the highest resident heap until the program is idle. It compares with the `peak` of a program that runs.
+pub const HEAP_PEAK: &str = "heap_peak";
+
 /// What stands where the user names no trace.
 const NO_TRACE: &str = "none";
 const MILLIS: Kind = Kind::Number { min: 0, max: 1_000_000_000 };
@@ -85,5 +88,6 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     stage.note("trace_resident_end", prepared.last_resident);
     stage.note("trace_rate", prepared.rate);
     stage.note(MOST_ANON, done.most_anon);
+    stage.note(HEAP_PEAK, done.heap_peak);
     Ok(Outcome { operations: done.operations, active: done.active, timed_every: 1, verified: done.verified })
 }

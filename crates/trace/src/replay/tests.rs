@@ -290,5 +290,7 @@ fn marks_that_are_asked_for_may_lie_before_those_of_the_run() {
         let near = moments.iter().zip(wanted).all(|(found, wanted)| found.abs_diff(wanted) <= 2);
         assert!(moments.len() == 2 && near, "{asked:?}: {moments:?}, wanted {wanted:?}");
         assert!(done.most_anon > 10 << 20, "{asked:?}: {done:?}");
+        // Also what came before ready and after the load.
+        assert!(done.heap_peak >= done.most_anon.max((wanted[1] - 2) << 20), "{asked:?}: {done:?}");
     }
 }
