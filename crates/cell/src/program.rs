@@ -6,6 +6,9 @@ use std::collections::BTreeMap;
 use allocanary_allocators::paste::quoted;
 use serde::{Deserialize, Serialize};
 
+/// The note with the cores that a program saw, where it could not be told of those that its cell emulates.
+pub const CORES_SEEN: &str = "cores_seen";
+
 /// A program that a cell runs instead of a workload.
 ///
 /// In the texts, `{port}` is a free TCP port and `{dir}` is an empty folder, both new for each cell.

@@ -46,7 +46,8 @@ pub fn described(cells: &[Description], looked: &Looked) -> Vec<Description> {
             environment: own_environment(looked, base.environment.clone()),
             effective: BTreeMap::new(),
             problems: Vec::new(),
-            per_core: None,
+            // Nobody else can tell a program without a preload of the cores that are emulated.
+            per_core: base.per_core.clone().filter(|_| reads && looked.own.is_jemalloc()),
             workloads: vec![job()],
             ..base.clone()
         };

@@ -12,9 +12,10 @@ use super::retries::Retries;
 use crate::error::Result;
 use crate::metrics::{ALL, named};
 use allocanary_cell::Cell;
-use allocanary_cell::program::OverTime;
+use allocanary_cell::program::{CORES_SEEN, OverTime};
 use allocanary_cell::provenance::Provenance;
 use allocanary_cell::sample::Sample;
+use allocanary_cell::workloads::has_own_threads;
 
 /// What all repeats of a cell have in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -103,6 +104,17 @@ fn version_of<'a>(versions: &'a Versions, build: &str) -> Option<&'a String> {
         (_, 1) => of_build().next(),
         _ => None,
     }
+}
+
+/// The cores that a cell's process saw: those that were asked for, if it was told of them.
+fn cores(sample: &Sample) -> Option<u32> {
+    let seen = sample.answer.as_ref().and_then(|answer| answer.notes.get(CORES_SEEN));
+    sample.cell.cores.map(|cores| seen.map_or(cores, |seen| *seen as u32))
+}
+
+/// The worker threads of a cell; 0 where they are those of a program, which runs or is replayed.
+fn threads(cell: &Cell) -> u32 {
+    if has_own_threads(&cell.workload) { 0 } else { cell.threads }
 }
 
 /// The runs of a group whose memory over time is kept.
@@ -203,8 +215,8 @@ impl Fold {
             study: cell.study.clone(),
             workload: cell.workload.clone(),
             candidate: cell.candidate.clone(),
-            threads: cell.threads,
-            cores: cell.cores,
+            threads: threads(cell),
+            cores: cores(sample),
             host: self.host(sample),
             version: sample.version_and_builds(),
         };
@@ -223,7 +235,7 @@ impl Fold {
         match &sample.error {
             Some(failure) => {
                 group.failed += 1;
-                let threads = match cell.threads {
+                let threads = match threads(cell) {
                     0 => String::new(),
                     1 => ", 1 thread".to_string(),
                     threads => format!(", {threads} threads"),
@@ -356,5 +368,42 @@ impl Fold {
             builds.entry(&provenance.build.package).or_default().insert(&provenance.build.id);
         }
         builds
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use allocanary_cell::sample::Answer;
+
+    fn sample() -> Sample {
+        let row = include_str!("../../../../tests/golden/sample-v1.jsonl").lines().next().unwrap();
+        serde_json::from_str(row).unwrap()
+    }
+
+    fn key(sample: &Sample) -> Key {
+        let mut fold = Fold::default();
+        fold.add(sample).unwrap();
+        fold.groups.into_keys().next().unwrap()
+    }
+
+    #[test]
+    fn a_replay_has_the_threads_of_its_trace_and_no_number_of_its_own() {
+        let mut row = sample();
+        (row.cell.threads, row.cell.workload) = (1, "server:requests=5".into());
+        assert_eq!(key(&row).threads, 1);
+        row.cell.workload = "replay:trace=/tmp/nine.trace,pace=1".into();
+        assert_eq!(key(&row).threads, 0);
+        assert!(!key(&row).title().contains("threads"), "{}", key(&row).title());
+    }
+
+    #[test]
+    fn a_row_is_of_the_cores_that_its_program_saw() {
+        let mut row = sample();
+        row.cell.cores = Some(64);
+        row.answer = Some(Answer::default());
+        assert_eq!(key(&row).cores, Some(64));
+        row.answer.as_mut().unwrap().notes.insert(CORES_SEEN.into(), 2);
+        assert_eq!(key(&row).cores, Some(2));
     }
 }

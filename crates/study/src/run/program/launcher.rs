@@ -15,7 +15,7 @@ use super::{ContainerLimits, Ran, Ready, RunContext, Wanted, fail, proof};
 use crate::metrics::MOST_NAMED;
 use allocanary_cell::Cell;
 use allocanary_cell::description::Description;
-use allocanary_cell::program::{Output, Program};
+use allocanary_cell::program::{CORES_SEEN, Output, Program};
 use allocanary_cell::sample::{Answer, Failure, FailureKind};
 use allocanary_cell::spec::{PRELOAD, Spec};
 use allocanary_cell::workload::Phase;
@@ -187,6 +187,7 @@ impl Launcher {
             answer
                 .unproven
                 .insert("cores".into(), "only our own preloads tell a program another number of cores".into());
+            answer.notes.insert(CORES_SEEN.into(), sys::affinity().into());
         }
         self.compare(cell, program, &answer)?;
         answer.found.extend(
