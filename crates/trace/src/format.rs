@@ -31,6 +31,7 @@
 //! | 144 | 8 | the same when it was idle |
 //! | 152 | 8 | version 2: clock ticks at which the last place that was used again had been closed |
 //! | 160 | 4 | version 2: length of every place |
+//! | 164 | 4 | 1 if the program had `PYTHONMALLOC=malloc` (or `malloc_debug`) in its environment, else 0 |
 //! | 168 | 8 | version 2: those of the calls at 96 for which no chunk was to be had |
 //! | 256 | 512 | path of the program, ends with NUL |
 //! | 768 | 256 | host: name, kernel release, architecture, ends with NUL |
@@ -163,6 +164,8 @@ pub mod at {
     pub const HORIZON: usize = 152;
     /// Length of every place of a window.
     pub const RING: usize = 160;
+    /// Whether Python's small objects are blocks of malloc.
+    pub const PYTHON_MALLOC: usize = 164;
     /// Calls that were not recorded because there was no chunk.
     pub const NO_CHUNK: usize = 168;
     /// Monotonic nanoseconds of the marks: ready, end of the load, idle.
@@ -244,6 +247,8 @@ pub struct Header {
     pub lost: u64,
     /// Those of them for which a window had no chunk.
     pub no_chunk: u64,
+    /// Whether the program had `PYTHONMALLOC=malloc`: without it Python's small objects are no blocks of malloc.
+    pub python_malloc: bool,
     /// RssAnon at the last reading in bytes, without the writer's own memory.
     pub resident: u64,
     /// Its maximum.
@@ -313,6 +318,7 @@ impl Header {
             last_ticks: u64_at(bytes, at::LAST_TICKS),
             tick_ns: tick_ns.clamp(0.01, 1e6),
             lost: u64_at(bytes, at::LOST),
+            python_malloc: u32_at(bytes, at::PYTHON_MALLOC) == 1,
             no_chunk: windowed(u64_at(bytes, at::NO_CHUNK)),
             resident: u64_at(bytes, at::RESIDENT),
             most_resident: u64_at(bytes, at::MOST_RESIDENT),

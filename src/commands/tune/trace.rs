@@ -10,12 +10,20 @@ use allocanary_search::space::Rest;
 use allocanary_search::{Goal, Source};
 use allocanary_study::StudyFile;
 use allocanary_study::error::Result;
+use allocanary_trace::reader::Trace;
+
+const HOLDS: &str = "This holds for this trace: a program under another load needs another trace. `allocanary run` with both \
+                     candidates shows what the program itself saves.";
+const HOLDS_WITH_PYTHON_MALLOC: &str = "This holds for this trace, and for a program that is started with PYTHONMALLOC=malloc, as the recorded one was: add that variable \
+     to the lines to paste, or most of Python's objects never reach this allocator. A program under another load needs another trace. \
+     `allocanary run` with both candidates shows what the program itself saves.";
 
 /// The trace.
 pub fn subject(flags: &TuneFlags, path: &Path) -> Result<Subject> {
     let goal = Goal::parse(&flags.objective, flags.within.as_deref(), Source::Trace)?;
     let present = present(flags, "system")?;
     let asked = one_size(flags.measure.file())?;
+    let needs_python_malloc = Trace::open(path)?.header.python_malloc;
     let read = replay::study(path, &flags.how)?;
     let candidates = Some(vec!["system".to_string()]);
     let file = StudyFile { candidates, ..read.study.overridden_by(asked) };
@@ -34,7 +42,6 @@ pub fn subject(flags: &TuneFlags, path: &Path) -> Result<Subject> {
         own: None,
         present,
         rest: Rest::Trace(read.idle + read.paced),
-        holds: "This holds for this trace: a program under another load needs another trace. `allocanary run` with both \
-                candidates shows what the program itself saves.",
+        holds: if needs_python_malloc { HOLDS_WITH_PYTHON_MALLOC } else { HOLDS },
     })
 }

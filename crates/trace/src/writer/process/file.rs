@@ -156,6 +156,10 @@ fn write_header(header: &mut [u8; HEADER], config: &Config, program: &[u8], limi
         put(at::WINDOW, &config.window.to_le_bytes());
         put(at::RING, &(RING as u32).to_le_bytes());
     }
+    // SAFETY: the text is used up here.
+    let python = unsafe { allocanary_kernel::sys::variable(c"PYTHONMALLOC") };
+    let is_malloc = python.is_some_and(|python| python == b"malloc" || python == b"malloc_debug");
+    put(at::PYTHON_MALLOC, &u32::from(is_malloc).to_le_bytes());
     put(at::PROGRAM, program);
     put(at::HOST, &host.bytes[..host.length]);
     put(at::BUILD, concat!("allocanary ", env!("CARGO_PKG_VERSION")).as_bytes());
