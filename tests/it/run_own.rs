@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use allocanary_cell::provenance::Build;
+use allocanary_kernel::sys::affinity;
 use allocanary_testing::skipped::skipped;
 use tempfile::tempdir;
 
@@ -78,6 +79,21 @@ fn is_measured_by_its_own_settings(program: &Path) {
 #[test]
 fn a_rust_program_with_its_own_jemalloc_is_measured_by_its_own_settings() {
     is_measured_by_its_own_settings(&program());
+}
+
+/// It sees the cores of this host, and its jemalloc has the arenas of the other one.
+#[test]
+fn its_own_jemalloc_has_the_arenas_of_an_emulated_host() {
+    let folder = tempdir().unwrap();
+    let flags = "--repeats 1 --candidates own --cores 64 --out out";
+    let ran = run(folder.path(), flags, &[program().to_str().unwrap()]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(!ran.out.contains("64 cores"), "{}", ran.out);
+    let answer = samples(&folder.path().join("out")).remove(0).answer.unwrap();
+    assert_eq!(answer.environment.get("_RJEM_MALLOC_CONF").map(String::as_str), Some("narenas:256"));
+    assert_eq!(answer.notes.get("cores_seen"), Some(&u64::from(affinity())));
+    let said = said(&folder.path().join("out/cells"), "own", "stderr");
+    assert!(said.starts_with("narenas 256,"), "{said}");
 }
 
 #[test]
