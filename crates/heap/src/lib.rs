@@ -29,5 +29,5 @@ pub use mapping::{Mapping, parse_maps};
 pub use memory::{Memory, Thread};
 pub use pages::{PAGE, Pages, Run, State};
 pub use parts::{PARTS, Part, Parts};
-pub use walk::{Arena, Check, Forecast, Unknown, Walk, Walker, walk_all};
+pub use walk::{Arena, Check, Forecast, Reading, Unknown, Walk, Walker, best_of, walk_all};
 pub use window::Window;
