@@ -19,6 +19,7 @@ mod mapping;
 mod memory;
 mod pages;
 mod parts;
+mod states;
 mod walk;
 pub mod walkers;
 mod window;
