@@ -142,7 +142,7 @@ impl Layout {
     fn each_resident(&self, pages: &Pages, mut visit: impl FnMut(&Region, &Page, State)) {
         for region in &self.regions {
             for run in pages.within(region.from, region.to()) {
-                if !matches!(run.state, State::Resident | State::Huge) {
+                if !matches!(run.state, State::Resident | State::Huge | State::Unclear) {
                     continue;
                 }
                 for at in (run.from..run.to).step_by(PAGE as usize) {
@@ -157,6 +157,10 @@ impl Page {
     /// The bytes of a resident page by part. They add up to a page, also where blocks overlap because the heap changed in between.
     fn parts(&self, state: State) -> Parts {
         let mut parts = Parts::default();
+        if state == State::Unclear {
+            parts.add(Part::Unknown, PAGE);
+            return parts;
+        }
         let mut left = PAGE;
         for (part, bytes) in [
             (Part::Live, self.live),
@@ -218,6 +222,14 @@ mod tests {
         layout.block(0x11000, PAGE, Kind::Unused);
         assert_eq!(layout.parts(&resident(0x10000, 0x12000, State::Huge), 1)[0].of(Part::Padding), PAGE);
         assert_eq!(layout.parts(&resident(0x10000, 0x12000, State::Resident), 1)[0].of(Part::Kept), 2 * PAGE);
+    }
+
+    #[test]
+    fn a_page_that_may_not_be_resident_is_not_known() {
+        let mut layout = Layout::default();
+        layout.region(0x10000, 0x11000, 0);
+        layout.block(0x10000, PAGE, Kind::Live);
+        assert_eq!(layout.parts(&resident(0x10000, 0x11000, State::Unclear), 1)[0].of(Part::Unknown), PAGE);
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
 
+use crate::pages::Run;
 use crate::states::states;
 use crate::{Mapping, Memory, PAGE, Pages, State, Thread, parse_maps};
 
@@ -30,6 +32,9 @@ pub enum Trouble {
     },
 }
 
+/// From the thread pointer to the list of robust locks, in every glibc on x86-64 from 2.27 on.
+const FROM_POINTER_TO_ROBUST_LIST: u64 = 0x2e0;
+
 /// The memory of a live process, as its mappings and pages were at one moment. What is read later may have changed.
 #[derive(Debug)]
 pub struct Live {
@@ -50,13 +55,79 @@ impl Live {
         let text = fs::read(format!("/proc/{pid}/maps")).map_err(|error| trouble("reading its mappings", error))?;
         let mappings = parse_maps(&String::from_utf8_lossy(&text));
         let pages = states(pid, &mappings).map_err(|error| trouble("reading the state of its pages", error))?;
-        let threads = threads(pid).map_err(|error| trouble("reading its threads", error))?;
-        Ok(Live { pid, mappings, threads, pages })
+        let tids = tids(pid).map_err(|error| trouble("reading its threads", error))?;
+        let mut live = Live { pid, mappings, threads: Vec::new(), pages };
+        live.clear_up();
+        live.threads = tids.into_iter().map(|tid| Thread { tid, pointer: live.thread_pointer(tid) }).collect();
+        Ok(live)
     }
 
     /// The process.
     pub fn pid(&self) -> u32 {
         self.pid
+    }
+
+    /// Pages that may be the page of zeroes are resident if there is something else in them.
+    fn clear_up(&mut self) {
+        let runs = self.pages.within(0, u64::MAX);
+        let pages = runs.flat_map(|run| match run.state {
+            State::Unclear => (run.from..run.to).step_by(PAGE as usize).map(|at| self.cleared(at)).collect(),
+            _ => vec![run],
+        });
+        let mut clear = Pages::default();
+        pages.for_each(|run| clear.push(run));
+        self.pages = clear;
+    }
+
+    fn cleared(&self, at: u64) -> Run {
+        let mut bytes = [0; PAGE as usize];
+        let full = self.copy(at, &mut bytes) && bytes.iter().any(|&byte| byte != 0);
+        Run { from: at, to: at + PAGE, state: if full { State::Resident } else { State::Unclear } }
+    }
+
+    /// The thread pointer of a thread: glibc tells the kernel where a thread's list of robust locks begins, which lies in the thread's
+    /// own structure. The structure proves itself: it points to itself twice.
+    fn thread_pointer(&self, tid: u32) -> Option<u64> {
+        let (mut head, mut bytes) = (0_u64, 0_usize);
+        // SAFETY: the kernel writes one word to each of the two variables, which live until the call returns.
+        let done = unsafe { libc::syscall(libc::SYS_get_robust_list, tid, &raw mut head, &raw mut bytes) };
+        let pointer = head.checked_sub(FROM_POINTER_TO_ROBUST_LIST).filter(|_| done == 0)?;
+        let points_to_itself = |at: u64| self.word(pointer + at) == Some(pointer);
+        (points_to_itself(0) && points_to_itself(16)).then_some(pointer)
+    }
+
+    /// Reads what is constant from the file, because copying it from the process would give the process a page.
+    fn read_file(&self, mapping: &Mapping, at: u64, into: &mut [u8]) -> bool {
+        let by_range =
+            || fs::File::open(format!("/proc/{}/map_files/{:x}-{:x}", self.pid, mapping.from, mapping.to)).ok();
+        let by_name = || fs::File::open(format!("/proc/{}/root{}", self.pid, mapping.name)).ok();
+        let same = |file: &fs::File| file.metadata().is_ok_and(|meta| meta.is_file() && meta.ino() == mapping.inode);
+        let file = by_range().or_else(|| by_name().filter(same));
+        file.is_some_and(|file| file.read_exact_at(into, mapping.offset + (at - mapping.from)).is_ok())
+    }
+
+    /// Reads private memory: what was never touched is zero, and touching it from here would give the process a page.
+    fn read_private(&self, from: u64, into: &mut [u8]) -> bool {
+        let to = from + into.len() as u64;
+        let mut done = from;
+        for run in self.pages.within(from, to) {
+            into[(done - from) as usize..(run.from - from) as usize].fill(0);
+            let part = &mut into[(run.from - from) as usize..(run.to - from) as usize];
+            let whole = match run.state {
+                State::Resident | State::Huge | State::Unclear => self.copy(run.from, part),
+                State::Zero => {
+                    part.fill(0);
+                    true
+                }
+                State::Swapped => false,
+            };
+            if !whole {
+                return false;
+            }
+            done = run.to;
+        }
+        into[(done - from) as usize..].fill(0);
+        true
     }
 
     /// Copies bytes that are present. Returns whether all could be copied.
@@ -89,19 +160,10 @@ impl Memory for Live {
             let Some(mapping) = self.mapping(from).filter(|one| one.readable) else { return false };
             let to = end.min(mapping.to);
             let part = &mut into[(from - at) as usize..(to - at) as usize];
-            let whole = if !mapping.writable || mapping.shared {
-                self.copy(from, part)
-            } else {
-                // Memory that was never touched is zero; touching it from here would give the process a page.
-                part.fill(0);
-                mapping.inode == 0 && self.pages.resident(from / PAGE * PAGE, to) == 0
-                    || self.pages.within(from, to).all(|run| match run.state {
-                        State::Resident | State::Huge => {
-                            self.copy(run.from, &mut part[(run.from - from) as usize..(run.to - from) as usize])
-                        }
-                        State::Zero => true,
-                        State::Swapped => false,
-                    })
+            let whole = match (mapping.writable, mapping.shared) {
+                (true, false) => self.read_private(from, part),
+                (false, false) if mapping.inode != 0 => self.read_file(mapping, from, part),
+                _ => self.copy(from, part),
             };
             if !whole {
                 return false;
@@ -112,10 +174,9 @@ impl Memory for Live {
     }
 }
 
-fn threads(pid: u32) -> io::Result<Vec<Thread>> {
-    let tids =
-        fs::read_dir(format!("/proc/{pid}/task"))?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    Ok(tids.map(|tid| Thread { tid, pointer: None }).collect())
+fn tids(pid: u32) -> io::Result<Vec<u32>> {
+    let entries = fs::read_dir(format!("/proc/{pid}/task"))?;
+    Ok(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect())
 }
 
 #[cfg(test)]

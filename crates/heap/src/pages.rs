@@ -12,6 +12,8 @@ pub enum State {
     Huge,
     /// The kernel's page of zeroes: it was read, never written. Not counted as resident.
     Zero,
+    /// Full of zeroes, and either that page or one that is resident: kernels before 6.7 do not tell.
+    Unclear,
     /// In swap. Reading it would bring it back.
     Swapped,
 }

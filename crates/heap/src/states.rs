@@ -1,20 +1,36 @@
-//! The kernel's state of each page of a live process.
+//! The kernel's state of each page of a live process: by `PAGEMAP_SCAN`, and on kernels before 6.7 by the words of
+//! `/proc/PID/pagemap`, which do not tell the kernel's page of zeroes from a page that a fork shares.
 
 use std::fs;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 
 use crate::pages::Run;
-use crate::{Mapping, Pages, State};
+use crate::{Mapping, PAGE, Pages, State};
 
-/// The states of the pages of all private writable mappings, from `/proc/PID/pagemap`.
+/// The states of the pages of all private writable mappings. A mapping that ends meanwhile has none.
 pub(crate) fn states(pid: u32, mappings: &[Mapping]) -> io::Result<Pages> {
     let pagemap = fs::File::open(format!("/proc/{pid}/pagemap"))?;
     let mut pages = Pages::default();
+    let mut scans = true;
     for mapping in mappings.iter().filter(|one| one.writable && !one.shared) {
-        scan(&pagemap, mapping, &mut pages)?;
+        if scans {
+            match scan(&pagemap, mapping, &mut pages) {
+                Err(error) if is_missing(&error) => scans = false,
+                done => done?,
+            }
+        }
+        if !scans {
+            read(&pagemap, mapping, &mut pages)?;
+        }
     }
     Ok(pages)
+}
+
+/// Whether the kernel has no `PAGEMAP_SCAN`.
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOTTY | libc::EINVAL | libc::ENOSYS))
 }
 
 /// `struct pm_scan_arg` of Linux 6.7.
@@ -84,4 +100,72 @@ fn scan(pagemap: &fs::File, mapping: &Mapping, pages: &mut Pages) -> io::Result<
         start = scan.walk_end;
     }
     Ok(())
+}
+
+const WORD_PRESENT: u64 = 1 << 63;
+const WORD_SWAPPED: u64 = 1 << 62;
+const WORD_FILE: u64 = 1 << 61;
+const WORD_EXCLUSIVE: u64 = 1 << 56;
+
+/// Reads a word for each page. The page of zeroes is of no file and of no process alone.
+fn read(pagemap: &fs::File, mapping: &Mapping, pages: &mut Pages) -> io::Result<()> {
+    let mut words = [0; 8 << 10];
+    let mut at = mapping.from;
+    while at < mapping.to {
+        let wanted = ((mapping.to - at) / PAGE * 8).min(words.len() as u64) as usize;
+        let count = pagemap.read_at(&mut words[..wanted], at / PAGE * 8)? / 8;
+        if count == 0 {
+            break;
+        }
+        for word in words[..count * 8].chunks_exact(8) {
+            let word = u64::from_le_bytes(word.try_into().expect("a word has eight bytes"));
+            let state = match word {
+                word if word & WORD_SWAPPED != 0 => Some(State::Swapped),
+                word if word & WORD_PRESENT == 0 => None,
+                word if word & (WORD_FILE | WORD_EXCLUSIVE) == 0 => Some(State::Unclear),
+                _ => Some(State::Resident),
+            };
+            if let Some(state) = state {
+                pages.push(Run { from: at, to: at + PAGE, state });
+            }
+            at += PAGE;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse_maps;
+
+    #[test]
+    fn both_ways_see_the_same_pages() {
+        const COUNT: usize = 60;
+        // More than any allocator takes from a heap that is there: all pages are new.
+        let mut memory = vec![0_u8; 80 << 20];
+        let from = (memory.as_ptr() as u64).next_multiple_of(PAGE);
+        let first = from as usize - memory.as_ptr() as usize;
+        // What is only read is the page of zeroes, which is not resident.
+        assert_eq!(std::hint::black_box(memory[first + (20 << 12)]), 0);
+        memory[first..first + (20 << 12)].fill(1);
+        let text = fs::read_to_string("/proc/self/maps").unwrap();
+        let mut mapping = parse_maps(&text).into_iter().find(|one| one.from <= from && from < one.to).unwrap();
+        (mapping.from, mapping.to) = (from, from + COUNT as u64 * PAGE);
+        let pagemap = fs::File::open("/proc/self/pagemap").unwrap();
+        let mut words = Pages::default();
+        read(&pagemap, &mapping, &mut words).unwrap();
+        let mut scanned = Pages::default();
+        match scan(&pagemap, &mapping, &mut scanned) {
+            Err(error) => assert!(is_missing(&error), "{error}"),
+            Ok(()) => {
+                let same = |page: u64| match (scanned.state(from + page * PAGE), words.state(from + page * PAGE)) {
+                    (Some(State::Zero), Some(State::Unclear)) | (Some(State::Huge), Some(State::Resident)) => true,
+                    (one, other) => one == other,
+                };
+                assert!((0..COUNT as u64).all(same), "{scanned:?} {words:?}");
+            }
+        }
+        assert_eq!(words.state(from), Some(State::Resident));
+    }
 }
