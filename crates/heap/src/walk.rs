@@ -119,7 +119,7 @@ pub fn walk_all(memory: &dyn Memory) -> Vec<Result<Walk, Unknown>> {
 
 impl Walk {
     /// How doubtful a walk is: checks that fail, then bytes skipped, then breaks. Of two walks the lower one is better.
-    fn doubt(&self) -> (u64, u64, u64) {
+    pub(crate) fn doubt(&self) -> (u64, u64, u64) {
         let failed = self.checks.iter().filter(|check| !check.holds()).count();
         (failed as u64, self.skipped, self.breaks)
     }

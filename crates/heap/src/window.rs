@@ -1,13 +1,14 @@
 //! Reads memory in pieces, for walks that go from low to high addresses: one copy for many small reads.
 
-use crate::Memory;
+use crate::{Memory, PAGE};
 
-/// The bytes of a piece.
+/// The bytes of a piece, for walks.
 const PIECE: u64 = 1 << 18;
 
 /// A piece of a process's memory. Pieces begin at multiples of their length.
 pub struct Window<'a> {
     memory: &'a dyn Memory,
+    piece: u64,
     from: u64,
     bytes: Vec<u8>,
 }
@@ -15,7 +16,12 @@ pub struct Window<'a> {
 impl<'a> Window<'a> {
     /// A window that has read nothing yet.
     pub fn new(memory: &'a dyn Memory) -> Self {
-        Window { memory, from: 0, bytes: Vec::new() }
+        Window { memory, piece: PIECE, from: 0, bytes: Vec::new() }
+    }
+
+    /// A window with pieces of one page, for reads that jump about, such as along a list.
+    pub fn of_pages(memory: &'a dyn Memory) -> Self {
+        Window { piece: PAGE, ..Window::new(memory) }
     }
 
     /// `count` bytes from an address. `None` if they cannot be read. Returns at most a piece.
@@ -36,9 +42,9 @@ impl<'a> Window<'a> {
     /// Reads the piece that has the address, or as much of its mapping as lies in it.
     fn fill(&mut self, at: u64, end: u64) -> Option<()> {
         let mapping = self.memory.mapping(at)?;
-        let from = (at / PIECE * PIECE).max(mapping.from);
-        let to = (from / PIECE * PIECE).checked_add(PIECE)?.min(mapping.to).max(end);
-        if to - from > 2 * PIECE {
+        let from = (at / self.piece * self.piece).max(mapping.from);
+        let to = (from / self.piece * self.piece).checked_add(self.piece)?.min(mapping.to).max(end);
+        if to - from > 2 * self.piece {
             return None;
         }
         self.bytes.resize((to - from) as usize, 0);

@@ -2,5 +2,7 @@
 
 use crate::Walker;
 
+pub mod glibc;
+
 /// Every walker.
-pub const ALL: &[&Walker] = &[];
+pub const ALL: &[&Walker] = &[&glibc::WALKER];

@@ -1,0 +1,139 @@
+//! Finds the arenas. In: the writable data of the program and its libraries. Out: the main arena, which proves itself by its empty bins,
+//! and the ring of arenas that begins and ends there. Symbols are not needed.
+
+use crate::{Mapping, Memory, Window};
+
+/// Bins of an arena.
+pub(super) const BINS: u64 = 127;
+/// From the bins to the link to the next arena.
+const NEXT: u64 = 2048;
+/// The distances from an arena's start to its bins that are known.
+const STARTS: [u64; 2] = [112, 24];
+/// A thread arena's heaps begin at multiples of this.
+pub(super) const HEAP: u64 = 64 << 20;
+/// The headers of heaps that are known. A thread arena lies behind one.
+const HEADERS: [u64; 2] = [0x20, 0x30];
+/// Bins that may look wrong, because the process changes them while they are read.
+const MOVING: usize = 4;
+/// The most arenas of a ring.
+const MOST: usize = 1 << 16;
+
+/// The arenas of a C library.
+#[derive(Debug)]
+pub(super) struct Arenas {
+    /// From an arena's start to its bins.
+    pub bins: u64,
+    /// The main arena, then the thread arenas in the order of the ring.
+    pub all: Vec<u64>,
+    /// The data that has the main arena: its first address and the first one after it.
+    pub data: (u64, u64),
+}
+
+/// What an arena tells of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Arena {
+    /// Its address.
+    pub at: u64,
+    /// The free block at the end of its memory.
+    pub top: u64,
+    /// Threads that allocate from it.
+    pub threads: u64,
+    /// Bytes that it has from the kernel.
+    pub system: u64,
+    /// Whether all its memory is in one piece. Only the main arena's can be.
+    pub contiguous: bool,
+}
+
+impl Arena {
+    pub fn read(memory: &dyn Memory, at: u64, bins: u64) -> Option<Arena> {
+        let word = |from_bins: u64| memory.word(at.checked_add(bins + from_bins)?);
+        let (top, threads, system) = (memory.word(at.checked_add(bins - 16)?)?, word(2064)?, word(2072)?);
+        let flags = memory.word(at)? >> 32;
+        Some(Arena { at, top, threads, system, contiguous: flags & 2 == 0 })
+    }
+}
+
+/// Finds the arenas of every C library in the process: there is more than one where a library was loaded into a name space of its own.
+pub(super) fn find(memory: &dyn Memory) -> Vec<Arenas> {
+    let has_data = |one: &&Mapping| one.readable && one.writable && !one.shared && one.inode != 0;
+    let mut found = Vec::new();
+    for mapping in memory.mappings().iter().filter(has_data) {
+        for run in memory.pages().within(mapping.from, mapping.to) {
+            find_in(memory, mapping, run.from, run.to, &mut found);
+        }
+    }
+    found
+}
+
+fn find_in(memory: &dyn Memory, data: &Mapping, from: u64, to: u64, found: &mut Vec<Arenas>) {
+    let mut window = Window::new(memory);
+    let mut at = from;
+    while at + 16 <= to {
+        let own = at.wrapping_sub(16);
+        if window.word(at) == Some(own)
+            && window.word(at + 8) == Some(own)
+            && let Some((bins, all)) = arenas_by_empty_bin(memory, &mut window, at)
+        {
+            at = all[0] + bins + NEXT;
+            found.push(Arenas { bins, all, data: (data.from, data.to) });
+            continue;
+        }
+        at += 8;
+    }
+}
+
+/// The arenas if `at` is an empty bin of the main arena. It can be any bin of it: the ring must close for the one that it is.
+fn arenas_by_empty_bin(memory: &dyn Memory, window: &mut Window, at: u64) -> Option<(u64, Vec<u64>)> {
+    for bin in 0..BINS {
+        let bins = at.checked_sub(16 * bin)?;
+        let Some(next) = window.word(bins + NEXT) else { continue };
+        for start in STARTS {
+            let main = bins.checked_sub(start)?;
+            let plausible = next == main || HEADERS.contains(&(next % HEAP));
+            if plausible
+                && has_bins(memory, window, bins)
+                && let Some(all) = ring(memory, main, start)
+            {
+                return Some((start, all));
+            }
+        }
+    }
+    None
+}
+
+/// Whether the 127 bins of an arena are here: each is empty, or the first or last of its blocks points back to it.
+fn has_bins(memory: &dyn Memory, window: &mut Window, bins: u64) -> bool {
+    let (mut empty, mut wrong) = (0, 0);
+    for bin in 0..BINS {
+        let at = bins + 16 * bin;
+        let own = at.wrapping_sub(16);
+        let (Some(first), Some(last)) = (window.word(at), window.word(at + 8)) else { return false };
+        if first == own && last == own {
+            empty += 1;
+        } else {
+            let back = |block: u64, link: u64| memory.word(block.wrapping_add(link)) == Some(own);
+            wrong += usize::from(!back(first, 24) && !back(last, 16));
+        }
+        if wrong > MOVING {
+            return false;
+        }
+    }
+    empty >= 2
+}
+
+/// The arenas from the main one until the ring closes. `None` if it does not.
+fn ring(memory: &dyn Memory, main: u64, start: u64) -> Option<Vec<u64>> {
+    let mut all = vec![main];
+    loop {
+        let next = memory.word(all.last()?.checked_add(start + NEXT)?)?;
+        if next == main {
+            return Some(all);
+        }
+        let header = next % HEAP;
+        let of_heap = HEADERS.contains(&header) && memory.word(next - header) == Some(next);
+        if !of_heap || all.len() >= MOST {
+            return None;
+        }
+        all.push(next);
+    }
+}

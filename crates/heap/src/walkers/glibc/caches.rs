@@ -1,0 +1,105 @@
+//! The thread caches. In: the threads' pointers. Out: the caches' own blocks, and the blocks in their lists. The variable that points to a
+//! cache is at one distance below the thread pointer in all threads: the distance that most threads agree on is taken.
+
+use std::collections::BTreeMap;
+
+use super::lists::{Links, Listed};
+use super::marks::Marks;
+use super::release::{Cache, Release};
+use crate::{Memory, Window};
+
+/// How far below the thread pointer the variable is looked for: first near, then far.
+const REACH: [u64; 2] = [4 << 10, 64 << 10];
+/// Threads that are asked for the distance.
+const VOTERS: usize = 32;
+/// The largest block of a thread cache, if a parameter was set.
+const LARGEST: u64 = 8 << 20;
+/// Lists that may begin with something else, because their thread changes them at the moment.
+const MOVING: usize = 2;
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(super) struct Caches {
+    /// The blocks that the caches themselves are in.
+    pub own: Marks,
+    /// The blocks in their lists.
+    pub listed: Listed,
+    /// Threads that have a cache, as far as known.
+    pub wanted: u64,
+    /// Threads whose cache was read.
+    pub found: u64,
+}
+
+/// Finds the caches of all threads whose pointer is known.
+pub(super) fn find(memory: &dyn Memory, release: &Release) -> Caches {
+    let mut caches = Caches::default();
+    let pointers: Vec<u64> = memory.threads().iter().filter_map(|thread| thread.pointer).collect();
+    let mut window = Window::of_pages(memory);
+    let distance = REACH.iter().find_map(|&reach| distance(memory, &mut window, &pointers, &release.cache, reach));
+    let Some(distance) = distance else {
+        caches.wanted = u64::from(!pointers.is_empty() && !release.cache.at_first_free);
+        return caches;
+    };
+    for pointer in pointers {
+        let Some(at) = pointer.checked_sub(distance).and_then(|slot| window.word(slot)).filter(|&at| at != 0) else {
+            continue;
+        };
+        caches.wanted += u64::from(!release.cache.at_first_free);
+        if !is_cache(&mut window, at, &release.cache) {
+            continue;
+        }
+        caches.found += 1;
+        caches.wanted += u64::from(release.cache.at_first_free);
+        caches.own.add(at - 16);
+        let links = Links { mangled: release.mangled, points_at: 16 };
+        for bin in 0..release.cache.bins {
+            let Some(first) = window.word(at + release.cache.list(bin)) else { continue };
+            caches.listed.follow(&mut window, first, links, |size| in_bin(bin, size));
+        }
+    }
+    caches
+}
+
+fn distance(memory: &dyn Memory, window: &mut Window, pointers: &[u64], cache: &Cache, reach: u64) -> Option<u64> {
+    let mut votes = BTreeMap::new();
+    let mut words = Window::new(memory);
+    for &pointer in pointers.iter().take(VOTERS) {
+        let from = memory.mapping(pointer)?.from.max(pointer.saturating_sub(reach));
+        for slot in (from.next_multiple_of(8)..pointer).step_by(8) {
+            let Some(at) = words.word(slot) else { continue };
+            if at % 16 == 0 && memory.mapping(at).is_some_and(|one| one.writable) && is_cache(window, at, cache) {
+                *votes.entry(pointer - slot).or_insert(0) += 1;
+            }
+        }
+    }
+    // Of distances with equal votes the nearest: what is farther below can be an old copy on the stack.
+    votes.into_iter().rev().max_by_key(|&(_, votes)| votes).map(|(distance, _)| distance)
+}
+
+/// Whether a pointer is to a block of a cache's size whose lists begin with blocks of their sizes.
+fn is_cache(window: &mut Window, at: u64, cache: &Cache) -> bool {
+    let Some(size) = at.checked_sub(8).and_then(|at| window.word(at)) else { return false };
+    let size = size & !5;
+    if at % 16 != 0 || (size != cache.block && size != cache.block + 16) {
+        return false;
+    }
+    let mut wrong = 0;
+    for bin in 0..cache.bins {
+        let Some(first) = window.word(at + cache.list(bin)) else { return false };
+        let size = |window: &mut Window| window.word(first.checked_sub(8)?);
+        let fits = first == 0 || first % 16 == 0 && size(window).is_some_and(|size| in_bin(bin, size & !7));
+        wrong += usize::from(!fits);
+    }
+    wrong <= MOVING
+}
+
+fn in_bin(bin: u64, size: u64) -> bool {
+    if bin < 64 { size == 32 + 16 * bin } else { size >= 32 + 16 * 64 && size <= LARGEST && size % 16 == 0 }
+}
+
+impl Cache {
+    /// From a cache's start to a list.
+    fn list(&self, bin: u64) -> u64 {
+        self.bins * self.count + 8 * bin
+    }
+}

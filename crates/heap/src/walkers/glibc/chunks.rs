@@ -1,0 +1,219 @@
+//! Walks the blocks of a piece of memory, from one to the next. In: the bytes from a first block to an end. Out: what each block is, on
+//! the pages of a layout and in sums. A block is in use if the next one says so, and free otherwise; blocks in fast bins and thread caches
+//! say that they are in use, and are known by their lists.
+
+use super::caches::Caches;
+use super::links::Closure;
+use super::lists::Listed;
+use super::marks::Cursor;
+use super::trim::Trim;
+use crate::{Kind, Layout, Memory, Window};
+
+/// Blocks in a row that must be plausible where the walk goes on behind a break.
+const PROOF: usize = 8;
+/// Addresses that are tried behind breaks, in one walk of a heap.
+const TRIES: u64 = 1 << 24;
+/// The smallest block, and a fence: a header that ends a piece.
+const SMALLEST: u64 = 32;
+pub(super) const FENCE: u64 = 16;
+/// The bits of a header: the block before is in use; the block has its own mapping; the block is of a thread arena.
+const BEFORE_IN_USE: u64 = 1;
+const MMAPPED: u64 = 2;
+const OF_THREAD: u64 = 4;
+
+/// A piece of an arena's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Extent {
+    /// Its first block.
+    pub from: u64,
+    /// The first address after it.
+    pub to: u64,
+    /// The arena's place in the list; 0 is the main one.
+    pub arena: u32,
+    /// The free block that ends it, if it is the arena's last piece.
+    pub top: Option<u64>,
+    /// Whether the arena is made smaller at its end by a trim.
+    pub shrinks: bool,
+}
+
+/// The free blocks of an arena, as `mallinfo2` counts them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Free {
+    /// Bytes of all free blocks.
+    pub bytes: u64,
+    /// Free blocks that are not in fast bins.
+    pub blocks: u64,
+    /// Bytes in fast bins.
+    pub fast_bytes: u64,
+    /// Blocks in fast bins.
+    pub fast_blocks: u64,
+}
+
+/// What a walk adds up over all pieces.
+#[derive(Debug, Default)]
+pub(super) struct Sums {
+    pub live: u64,
+    pub blocks: u64,
+    pub cached: u64,
+    pub breaks: u64,
+    pub skipped: u64,
+}
+
+/// A walk of many pieces.
+pub(super) struct Chunks<'a> {
+    window: Window<'a>,
+    /// For addresses that are tried: they jump about.
+    probe: Window<'a>,
+    tries: u64,
+    cached: Cursor<'a>,
+    caches: Cursor<'a>,
+    fast: Cursor<'a>,
+    pub layout: Layout,
+    pub trim: Trim<'a>,
+    pub sums: Sums,
+}
+
+impl<'a> Chunks<'a> {
+    pub fn new(memory: &'a dyn Memory, caches: &'a Caches, fast: &'a Listed) -> Self {
+        Chunks {
+            window: Window::new(memory),
+            probe: Window::of_pages(memory),
+            tries: TRIES,
+            cached: caches.listed.marks.cursor(),
+            caches: caches.own.cursor(),
+            fast: fast.marks.cursor(),
+            layout: Layout::default(),
+            trim: Trim::new(memory.pages()),
+            sums: Sums::default(),
+        }
+    }
+
+    /// Walks a piece.
+    pub fn walk(&mut self, extent: &Extent, free: &mut Free, links: &mut Closure) {
+        let mut at = extent.from;
+        let mut fenced = false;
+        while at < extent.to && Some(at) != extent.top {
+            match size(&mut self.window, at, extent) {
+                Some(FENCE) => {
+                    self.layout.block(at, FENCE, Kind::Structure);
+                    self.trim.used();
+                    fenced = true;
+                    at += FENCE;
+                }
+                Some(size) => {
+                    self.block(at, size, extent, free, links);
+                    fenced = false;
+                    at += size;
+                }
+                None => at = self.behind(at, fenced, extent),
+            }
+        }
+        match extent.top {
+            Some(top) if at == top => {
+                free.bytes += extent.to - top;
+                free.blocks += 1;
+                self.trim.top(top, extent.to, extent.shrinks);
+            }
+            Some(_) => self.sums.breaks += 1,
+            None => {}
+        }
+        self.trim.used();
+    }
+
+    fn block(&mut self, at: u64, size: u64, extent: &Extent, free: &mut Free, links: &mut Closure) {
+        let next = at + size;
+        let header = (next < extent.to).then(|| self.window.bytes(next, 16)).flatten().map(two_words);
+        let Some((before, _)) = header.filter(|(_, header)| header & BEFORE_IN_USE == 0) else {
+            return self.in_use(at, size, free);
+        };
+        // A free block has its size at its end, too.
+        self.sums.breaks += u64::from(before != size);
+        if let Some((first, last)) = self.window.bytes(at + 16, 16).map(two_words) {
+            links.block(at, first, last);
+        }
+        free.bytes += size;
+        free.blocks += 1;
+        self.trim.free(at, size);
+    }
+
+    fn in_use(&mut self, at: u64, size: u64, free: &mut Free) {
+        if self.fast.has(at) {
+            free.bytes += size;
+            free.fast_bytes += size;
+            free.fast_blocks += 1;
+            return self.trim.free(at, size);
+        }
+        self.trim.used();
+        let kind = if self.cached.has(at) {
+            self.sums.cached += size;
+            Kind::Cached
+        } else if self.caches.has(at) {
+            Kind::Structure
+        } else {
+            self.sums.live += size;
+            self.sums.blocks += 1;
+            Kind::Live
+        };
+        self.layout.block(at, size, kind);
+    }
+
+    /// Where the walk goes on if there is no block at an address.
+    fn behind(&mut self, at: u64, fenced: bool, extent: &Extent) -> u64 {
+        self.trim.used();
+        let left = extent.to - at;
+        if fenced && left <= FENCE {
+            self.layout.block(at, left, Kind::Structure);
+            return extent.to;
+        }
+        let next = self.resume(at, extent);
+        self.layout.block(at, next - at, Kind::Unknown);
+        // Behind fences the main heap has memory that the program itself took with `sbrk`.
+        if !(fenced && extent.arena == 0) {
+            self.sums.breaks += 1;
+            self.sums.skipped += next - at;
+        }
+        next
+    }
+
+    /// The next address from which some blocks in a row are plausible.
+    fn resume(&mut self, at: u64, extent: &Extent) -> u64 {
+        let mut at = at.next_multiple_of(16);
+        while at < extent.to && self.tries > 0 {
+            self.tries -= 1;
+            if Some(at) == extent.top || proven(&mut self.probe, at, extent) {
+                return at;
+            }
+            at += 16;
+        }
+        extent.top.filter(|&top| top >= at).unwrap_or(extent.to)
+    }
+}
+
+fn proven(window: &mut Window, mut at: u64, extent: &Extent) -> bool {
+    for _ in 0..PROOF {
+        match size(window, at, extent) {
+            Some(size) if size >= SMALLEST => at += size,
+            _ => return false,
+        }
+        if Some(at) == extent.top {
+            return true;
+        }
+    }
+    true
+}
+
+/// The size of the block at an address, if there can be one.
+pub(super) fn size(window: &mut Window, at: u64, extent: &Extent) -> Option<u64> {
+    let header = window.word(at.checked_add(8)?)?;
+    let size = header & !7;
+    let kind = if extent.arena == 0 { MMAPPED | OF_THREAD } else { MMAPPED };
+    let end = at.checked_add(size)?;
+    let ends = end <= extent.to && extent.top.is_none_or(|top| end <= top || at > top);
+    let fence = header & !BEFORE_IN_USE == FENCE;
+    (size % 16 == 0 && (size >= SMALLEST || fence) && header & kind == 0 && ends).then_some(size)
+}
+
+fn two_words(bytes: &[u8]) -> (u64, u64) {
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("sixteen bytes were asked for"));
+    (word(0), word(8))
+}

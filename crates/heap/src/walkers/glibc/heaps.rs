@@ -1,0 +1,64 @@
+//! The pieces of memory that an arena has. A thread arena has heaps of up to 64 MiB that point to each other. The main arena has the data
+//! segment; what it got from `mmap` because the data segment could not grow is found by `mappings.rs`.
+
+use super::arenas::{Arena, HEAP};
+use super::chunks::Extent;
+use super::release::Release;
+use crate::{Memory, PAGE};
+
+/// A heap, or another piece of an arena's memory, with the structures before its first block.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    /// Where it begins.
+    pub from: u64,
+    /// Its blocks.
+    pub blocks: Extent,
+}
+
+/// The heaps of a thread arena. `None` if they do not lead from the arena's end to its beginning.
+pub(super) fn of_thread(memory: &dyn Memory, arena: &Arena, index: u32, release: &Release) -> Option<Vec<Piece>> {
+    let mut heaps = Vec::new();
+    let mut from = arena.top & !(HEAP - 1);
+    // No heap is there twice, so there are not more of them than mappings could have.
+    let most = memory.mappings().iter().map(|one| one.bytes() / HEAP + 1).sum::<u64>();
+    for _ in 0..most {
+        let [owner, before, size] = [0, 8, 16].map(|at| memory.word(from + at));
+        let (owner, before, size) = (owner?, before?, size?);
+        if owner != arena.at || size > HEAP || size % PAGE != 0 {
+            return None;
+        }
+        let first = from + release.heap_header == arena.at;
+        let header = release.heap_header + if first { release.arena } else { 0 };
+        let blocks = Extent {
+            from: (from + header).next_multiple_of(16),
+            to: from + size,
+            arena: index,
+            top: heaps.is_empty().then_some(arena.top),
+            shrinks: false,
+        };
+        heaps.push(Piece { from, blocks });
+        if first {
+            return Some(heaps);
+        }
+        from = before;
+        if from % HEAP != 0 {
+            return None;
+        }
+    }
+    None
+}
+
+/// The main arena's memory if it is in one piece: from where it began to its end.
+pub(super) fn of_main(memory: &dyn Memory, arena: &Arena, base: u64) -> Option<Piece> {
+    let size = memory.word(arena.top.checked_add(8)?)? & !7;
+    let to = arena.top.checked_add(size)?;
+    let shrinks = ends_data_segment(memory, to);
+    let blocks = Extent { from: base.checked_next_multiple_of(16)?, to, arena: 0, top: Some(arena.top), shrinks };
+    let mapped = memory.mapping(base).is_some() && memory.mapping(to - 1).is_some();
+    (base != 0 && blocks.from <= arena.top && size >= 16 && mapped).then_some(Piece { from: base, blocks })
+}
+
+/// Whether the data segment ends at an address. Only there can the main arena be made smaller.
+pub(super) fn ends_data_segment(memory: &dyn Memory, to: u64) -> bool {
+    memory.mapping(to.saturating_sub(1)).is_some_and(|one| one.name == "[heap]" && one.to == to)
+}

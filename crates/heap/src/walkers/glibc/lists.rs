@@ -1,0 +1,55 @@
+//! Follows a list of free blocks that has one link a block: fast bins and thread caches. In: the first link. Out: its blocks as marks.
+
+use super::marks::Marks;
+use crate::Window;
+
+/// The most blocks of a list.
+const MOST: u64 = 1 << 24;
+
+/// How the links of a list are written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Links {
+    /// Whether a link is mangled with its own address.
+    pub mangled: bool,
+    /// From a block's start to where a link to it points: 0, or 16 if it points to what the program gets.
+    pub points_at: u64,
+}
+
+/// The blocks of lists.
+#[derive(Debug, Default)]
+pub(super) struct Listed {
+    /// Their addresses.
+    pub marks: Marks,
+    /// Bytes of blocks.
+    pub bytes: u64,
+    /// Lists that end at something that is no block of theirs.
+    pub broken: u64,
+}
+
+impl Listed {
+    /// Adds the blocks of a list whose sizes fit.
+    pub fn follow(&mut self, window: &mut Window, first: u64, links: Links, fits: impl Fn(u64) -> bool) {
+        let mut link = first;
+        for _ in 0..MOST {
+            if link == 0 {
+                return;
+            }
+            let Some((size, next)) = block(window, link, links).filter(|&(size, _)| fits(size)) else { break };
+            if !self.marks.add(link - links.points_at) {
+                break;
+            }
+            self.bytes += size;
+            link = next;
+        }
+        self.broken += 1;
+    }
+}
+
+/// The size of the block that a link points to, and the link in it.
+fn block(window: &mut Window, link: u64, links: Links) -> Option<(u64, u64)> {
+    let at = link.checked_sub(links.points_at).filter(|at| at % 16 == 0)?;
+    let size = window.word(at.checked_add(8)?)? & !7;
+    let place = at.checked_add(16)?;
+    let word = window.word(place)?;
+    Some((size, if links.mangled { word ^ place >> 12 } else { word }))
+}

@@ -1,0 +1,163 @@
+//! What an allocator took from `mmap` besides heaps: blocks that have their own pages, and pieces of the main arena where the data segment
+//! could not grow. In: the mappings without a file. Out: both. They prove themselves: a block by its header, a piece by the chain of its
+//! blocks up to its fences. The kernel merges neighbours into one mapping, so that they can begin at any page.
+
+use super::arenas::Arena;
+use super::chunks::{Extent, FENCE, size};
+use super::heaps::{Piece, ends_data_segment};
+use super::release::Release;
+use crate::{Memory, PAGE, Window};
+
+/// What is looked for. The allocator's own counts tell when it is complete.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted<'a> {
+    pub release: &'a Release,
+    /// Blocks that have their own pages.
+    pub mmapped: u64,
+    /// Bytes of them.
+    pub mmapped_bytes: u64,
+    /// The main arena if it is in several pieces.
+    pub main: Option<&'a Arena>,
+    /// Where the main arena begins. It needs not be the start of a page.
+    pub base: u64,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// Blocks that have their own pages: address and bytes.
+    pub mmapped: Vec<(u64, u64)>,
+    /// Bytes of them.
+    pub mmapped_bytes: u64,
+    /// Pieces of the main arena.
+    pub pieces: Vec<Piece>,
+    /// Bytes of them.
+    pub piece_bytes: u64,
+}
+
+/// Looks in all mappings without a file, but not in the ranges that are taken, which are in the order of their addresses. First where
+/// mappings and ranges begin; then, if something is missing, at each page.
+pub(super) fn find(memory: &dyn Memory, wanted: Wanted, taken: &[(u64, u64)]) -> Found {
+    let found = search(memory, wanted, taken, false);
+    if found.complete(&wanted) { found } else { search(memory, wanted, taken, true) }
+}
+
+fn search(memory: &dyn Memory, wanted: Wanted, taken: &[(u64, u64)], each_page: bool) -> Found {
+    let mut found = Found::default();
+    let mut small = Window::of_pages(memory);
+    let mut large = Window::new(memory);
+    for mapping in memory.mappings().iter().filter(|one| one.is_heap_like() && one.readable) {
+        for (from, to) in gaps(mapping.from, mapping.to, taken) {
+            let mut at =
+                if (from..to).contains(&wanted.base) && wanted.base < from + PAGE { wanted.base } else { from };
+            while at < to && !found.complete(&wanted) {
+                if let Some(bytes) = mmapped(&mut small, at, to, wanted.release) {
+                    found.mmapped.push((at, bytes));
+                    found.mmapped_bytes += bytes;
+                    at += bytes;
+                } else if let Some(piece) =
+                    wanted.main.and_then(|main| piece(memory, &mut small, &mut large, at, to, main.top))
+                {
+                    found.pieces.push(piece);
+                    found.piece_bytes += piece.blocks.to - piece.from;
+                    at = piece.blocks.to;
+                } else if each_page {
+                    at = memory.pages().within((at + 1).next_multiple_of(PAGE), to).next().map_or(to, |run| run.from);
+                } else {
+                    break;
+                }
+            }
+        }
+    }
+    found
+}
+
+impl Found {
+    fn complete(&self, wanted: &Wanted) -> bool {
+        self.mmapped.len() as u64 == wanted.mmapped
+            && self.mmapped_bytes == wanted.mmapped_bytes
+            && wanted.main.is_none_or(|main| self.piece_bytes == main.system)
+    }
+}
+
+/// The parts of a range that no range of `taken` has.
+fn gaps(from: u64, to: u64, taken: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let mut gaps = Vec::new();
+    let mut at = from;
+    let first = taken.partition_point(|one| one.1 <= from);
+    for &(start, end) in taken[first..].iter().take_while(|one| one.0 < to) {
+        if at < start {
+            gaps.push((at, start));
+        }
+        at = at.max(end);
+    }
+    if at < to {
+        gaps.push((at, to));
+    }
+    gaps
+}
+
+/// The bytes of the block that begins with its own pages at an address. One that was aligned has its header farther behind, and the
+/// header of before is still here.
+fn mmapped(window: &mut Window, at: u64, to: u64, release: &Release) -> Option<u64> {
+    if window.word(at)? != 0 {
+        return None;
+    }
+    let header = window.word(at + 8)?;
+    let bytes = (header & !7).checked_add(release.mmapped_short)?;
+    (header & 7 == 2 && bytes != 0 && bytes % PAGE == 0 && bytes <= to - at).then_some(bytes)
+}
+
+/// The piece of the main arena that begins at an address.
+fn piece(
+    memory: &dyn Memory,
+    small: &mut Window,
+    large: &mut Window,
+    from: u64,
+    limit: u64,
+    top: u64,
+) -> Option<Piece> {
+    let top = (from <= top && top < limit).then_some(top);
+    let whole = Extent { from, to: limit, arena: 0, top, shrinks: false };
+    if small.word(from + 8)? & 7 != 1 {
+        return None;
+    }
+    size(small, from, &whole)?;
+    let (mut at, mut fences) = (from, 0);
+    loop {
+        if Some(at) == top {
+            let to = at.checked_add(large.word(at + 8)? & !7).filter(|&to| to <= limit && to > at)?;
+            let shrinks = ends_data_segment(memory, to);
+            return Some(Piece { from, blocks: Extent { to, shrinks, ..whole } });
+        }
+        match size(large, at, &whole)? {
+            // Two fences, and a third one if a block of 16 bytes would have been left before them.
+            FENCE => {
+                fences += 1;
+                at += FENCE;
+                if fences >= 2 && at % PAGE == 0 {
+                    return Some(Piece { from, blocks: Extent { to: at, top: None, ..whole } });
+                }
+                if fences > 3 {
+                    return None;
+                }
+            }
+            size if fences == 0 => at += size,
+            _ => return None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_lie_between_what_is_taken() {
+        let taken = [(10, 20), (30, 40), (50, 60)];
+        assert_eq!(gaps(0, 100, &taken), [(0, 10), (20, 30), (40, 50), (60, 100)]);
+        assert_eq!(gaps(15, 35, &taken), [(20, 30)]);
+        assert_eq!(gaps(20, 30, &taken), [(20, 30)]);
+        assert_eq!(gaps(11, 19, &taken), []);
+    }
+}

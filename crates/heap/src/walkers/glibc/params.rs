@@ -1,0 +1,61 @@
+//! Finds `mp_`, the parameters of malloc. In: the data that has the main arena. Out: where the main heap begins, and the allocator's own
+//! counts of mmapped blocks, which tell whether a walk has found all of them.
+
+use super::release::Release;
+use crate::{Memory, PAGE, Window};
+
+/// The parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Params {
+    /// The address of the word `sbrk_base`.
+    at: u64,
+    /// Where the main heap begins. 0 if the main arena has had no memory yet.
+    pub base: u64,
+    /// Mmapped blocks.
+    pub mmapped: u64,
+    /// Bytes of mmapped blocks.
+    pub mmapped_bytes: u64,
+}
+
+impl Params {
+    /// Finds the parameters by what they must be. `None` if no words of the data can be they.
+    pub fn find(memory: &dyn Memory, data: (u64, u64), release: &Release) -> Option<Params> {
+        let mut window = Window::new(memory);
+        for run in memory.pages().within(data.0, data.1) {
+            let mut at = run.from + 64;
+            while at + 40 <= run.to {
+                if let Some(params) = Params::at(&mut window, memory, at, release) {
+                    return Some(params);
+                }
+                at += 8;
+            }
+        }
+        None
+    }
+
+    /// The counts as they are now.
+    pub fn again(&self, memory: &dyn Memory, release: &Release) -> Option<Params> {
+        Params::at(&mut Window::new(memory), memory, self.at, release)
+    }
+
+    /// `sbrk_base` is followed by the bins of a thread cache, the largest block in it, blocks in a bin, and a limit that is mostly 0.
+    fn at(window: &mut Window, memory: &dyn Memory, at: u64, release: &Release) -> Option<Params> {
+        let [bins, largest, count] = [8, 16, 24].map(|after| window.word(at + after));
+        let (bins, largest, count) = (bins?, largest?, count?);
+        if bins == 0 || bins > 64 || !(24..=8 << 20).contains(&largest) || count > 0xffff {
+            return None;
+        }
+        let base = window.word(at)?;
+        if base != 0 && !memory.mapping(base).is_some_and(|one| one.writable && !one.shared) {
+            return None;
+        }
+        let [bytes, most_bytes] = [16, 8].map(|before| window.word(at - before));
+        let (bytes, most_bytes) = (bytes?, most_bytes?);
+        let counts = window.bytes(at - release.n_mmaps, 16)?;
+        let [now, _allowed, most, fixed] =
+            [0, 4, 8, 12].map(|at| u32::from_le_bytes([counts[at], counts[at + 1], counts[at + 2], counts[at + 3]]));
+        let fits =
+            bytes % PAGE == 0 && bytes <= most_bytes && now <= most && fixed <= 1 && (most == 0) == (most_bytes == 0);
+        fits.then_some(Params { at, base, mmapped: u64::from(now), mmapped_bytes: bytes })
+    }
+}

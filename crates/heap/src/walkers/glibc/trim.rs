@@ -1,0 +1,118 @@
+//! What `malloc_trim(0)` would give back. In: the free blocks of an arena in the order of their addresses. Out: the resident bytes of the
+//! pages that it would name to the kernel. It first merges the blocks of the fast bins with their free neighbours; it leaves thread caches
+//! alone, and the ends of thread arenas.
+
+use crate::{PAGE, Pages};
+
+/// A free block this large or smaller is not looked at.
+const SMALL: u64 = PAGE - 1 + HEADER;
+/// The links at the start of a free block.
+const HEADER: u64 = 48;
+/// What is kept at the end of the main arena.
+const KEPT: u64 = 33;
+
+/// The forecast.
+#[derive(Debug)]
+pub(super) struct Trim<'a> {
+    pages: &'a Pages,
+    /// Free blocks that touch each other.
+    run: Option<(u64, u64)>,
+    /// Resident bytes that would be given back.
+    pub bytes: u64,
+}
+
+impl<'a> Trim<'a> {
+    pub fn new(pages: &'a Pages) -> Self {
+        Trim { pages, run: None, bytes: 0 }
+    }
+
+    /// A free block.
+    pub fn free(&mut self, at: u64, size: u64) {
+        match &mut self.run {
+            Some((_, to)) if *to == at => *to = at + size,
+            _ => {
+                self.used();
+                self.run = Some((at, at + size));
+            }
+        }
+    }
+
+    /// Something that is not free, or the end of a piece of memory.
+    pub fn used(&mut self) {
+        let Some((from, to)) = self.run.take() else { return };
+        if to - from > SMALL {
+            let first = (from + HEADER).next_multiple_of(PAGE);
+            self.bytes += self.pages.resident(first, to / PAGE * PAGE);
+        }
+    }
+
+    /// The free block at the end of an arena. Only where the main arena ends at the end of the data segment is it made smaller.
+    pub fn top(&mut self, at: u64, to: u64, shrinks: bool) {
+        let from = match self.run {
+            Some((from, end)) if end == at => from,
+            _ => at,
+        };
+        if from == at {
+            self.used();
+        }
+        self.run = None;
+        if shrinks && to - from > KEPT {
+            let extra = (to - from - KEPT) / PAGE * PAGE;
+            self.bytes += self.pages.resident(to - extra, to);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Run, State};
+
+    fn all_resident() -> Pages {
+        let mut pages = Pages::default();
+        pages.push(Run { from: 0x10_0000, to: 0x20_0000, state: State::Resident });
+        pages
+    }
+
+    #[test]
+    fn whole_pages_behind_the_links_of_a_free_block_are_given_back() {
+        let pages = all_resident();
+        let given = |at, size| {
+            let mut trim = Trim::new(&pages);
+            trim.free(at, size);
+            trim.used();
+            trim.bytes
+        };
+        assert_eq!(given(0x10_0fd0, 0x1030), PAGE);
+        assert_eq!(given(0x10_0fe0, 0x1040), 0);
+        assert_eq!(given(0x10_0fd0, 0x1020), 0);
+        assert_eq!(given(0x10_0100, 0x4000), 3 * PAGE);
+        assert_eq!(given(0x1f_f000, 0x8000), 0);
+    }
+
+    #[test]
+    fn neighbours_are_one_block() {
+        let pages = all_resident();
+        let mut trim = Trim::new(&pages);
+        trim.free(0x10_0000, 0x1000);
+        trim.free(0x10_1000, 0x1000);
+        trim.free(0x10_2010, 0xff0);
+        trim.used();
+        assert_eq!(trim.bytes, PAGE);
+    }
+
+    #[test]
+    fn the_end_of_the_main_arena_keeps_its_header() {
+        let pages = all_resident();
+        let given = |at, shrinks| {
+            let mut trim = Trim::new(&pages);
+            trim.free(0x10_0000, 0x2000);
+            trim.top(at, 0x10_8000, shrinks);
+            trim.bytes
+        };
+        assert_eq!(given(0x10_2000, true), 7 * PAGE);
+        assert_eq!(given(0x10_6fe0, true), PAGE);
+        assert_eq!(given(0x10_6fd0, true), PAGE + PAGE);
+        assert_eq!(given(0x10_2000, false), 0);
+    }
+}
