@@ -98,6 +98,12 @@ impl Walk {
     /// Whether its figures may be shown: at most 2 % of the heap was skipped, and every check holds. Otherwise the reason.
     pub fn trust(&self, resident: u64) -> Result<(), String> {
         if self.skipped.saturating_mul(50) > resident {
+            if self.swapped > 0 {
+                return Err(format!(
+                    "{} bytes are in swap and were not read: {} bytes lie behind blocks whose sizes are there",
+                    self.swapped, self.skipped
+                ));
+            }
             return Err(format!(
                 "the heap changed while it was read: {} of {resident} bytes were skipped, in {} places",
                 self.skipped, self.breaks

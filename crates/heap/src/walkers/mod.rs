@@ -2,6 +2,8 @@
 
 use crate::Walker;
 
+#[cfg(test)]
+mod fake;
 pub mod glibc;
 
 /// Every walker.

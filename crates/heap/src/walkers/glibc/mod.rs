@@ -9,12 +9,16 @@ mod checks;
 mod chunks;
 mod fast;
 mod heaps;
+#[cfg(test)]
+mod image;
 mod links;
 mod lists;
 mod mappings;
 mod marks;
 mod params;
 mod release;
+#[cfg(test)]
+mod tests;
 mod trim;
 mod version;
 

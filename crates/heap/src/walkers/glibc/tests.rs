@@ -1,0 +1,87 @@
+//! Heaps of every release, laid out in bytes: whole and damaged.
+
+use allocanary_testing::fuzz;
+use proptest::prelude::*;
+
+use super::image::image;
+use super::release::ALL;
+use super::{WALKER, read};
+use crate::walkers::fake::{damage, walk_damaged};
+use crate::{Memory, PAGE};
+
+#[test]
+fn a_heap_of_every_release_is_read() {
+    for release in ALL {
+        let (fake, truth) = image(release, false);
+        let heap = read(&fake).expect("it has an arena").unwrap();
+        assert_eq!(heap.walk.version, format!("2.{}", release.since));
+        assert_eq!((heap.walk.live, heap.walk.blocks, heap.walk.cached), (truth.live, truth.blocks, truth.cached));
+        assert_eq!(heap.free, truth.free, "2.{}", release.since);
+        assert_eq!((heap.walk.breaks, heap.walk.skipped, heap.walk.layout.astray()), (0, 0, 0), "2.{}", release.since);
+        for check in &heap.walk.checks {
+            assert_eq!(check.wanted, check.found, "2.{}: {}", release.since, check.what);
+        }
+    }
+}
+
+#[test]
+fn a_static_program_shows_its_release_by_its_structures() {
+    for release in ALL {
+        let (fake, truth) = image(release, true);
+        let heap = read(&fake).expect("it has an arena").unwrap();
+        assert_eq!(heap.walk.version, release.name);
+        assert_eq!((heap.walk.live, heap.walk.breaks), (truth.live, 0));
+    }
+}
+
+#[test]
+fn a_release_that_is_not_known_is_not_divided() {
+    let (mut fake, _) = image(&ALL[3], false);
+    fake.write(0x7f10_0000_0000, b"x release version 2.23.");
+    let error = read(&fake).expect("it has an arena").unwrap_err();
+    assert!(error.to_string().contains("2.23: layout unknown"), "{error}");
+}
+
+#[test]
+fn a_free_block_that_seems_to_be_in_use_is_noticed() {
+    let (mut fake, truth) = image(&ALL[3], false);
+    let header = fake.word(truth.behind_free + 8).unwrap();
+    fake.put(truth.behind_free + 8, &[header | 1]);
+    assert_eq!(read(&fake).expect("it has an arena").unwrap().walk.breaks, 1);
+}
+
+#[test]
+fn a_block_without_a_size_is_skipped_up_to_the_next_ones() {
+    let (mut fake, truth) = image(&ALL[3], false);
+    fake.put(truth.behind_free + 8, &[0x7777_7770]);
+    let walk = read(&fake).expect("it has an arena").unwrap().walk;
+    assert_eq!(walk.skipped, 0x120);
+    assert_eq!(walk.live, truth.live - 0x120);
+    assert!(walk.breaks > 0);
+}
+
+#[test]
+fn a_thread_cache_that_leads_astray_is_noticed() {
+    let (mut fake, truth) = image(&ALL[3], false);
+    fake.put(truth.list, &[truth.behind_free + 16]);
+    assert!(read(&fake).expect("it has an arena").unwrap().walk.breaks > 0);
+}
+
+#[test]
+fn swapped_pages_are_counted_and_not_known() {
+    let (mut fake, truth) = image(&ALL[3], false);
+    let page = truth.behind_free / PAGE * PAGE;
+    fake.swap_out(page);
+    let walk = read(&fake.done()).expect("it has an arena").unwrap().walk;
+    assert_eq!(walk.swapped, PAGE);
+    assert!(walk.skipped > 0 && walk.skipped < 2 * PAGE, "{}", walk.skipped);
+    assert!(walk.trust(10 * walk.skipped).unwrap_err().contains("in swap"));
+}
+
+#[test]
+fn fuzz_a_damaged_heap_is_read_right_or_with_a_warning() {
+    let release = (0..ALL.len(), any::<bool>());
+    fuzz::holds(1000, 5, (release, damage()), |((release, fixed), damage)| {
+        walk_damaged(&WALKER, image(&ALL[release], fixed).0, damage);
+    });
+}
