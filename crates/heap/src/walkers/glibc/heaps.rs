@@ -54,8 +54,18 @@ pub(super) fn of_main(memory: &dyn Memory, arena: &Arena, base: u64) -> Option<P
     let to = arena.top.checked_add(size)?;
     let shrinks = ends_data_segment(memory, to);
     let blocks = Extent { from: base.checked_next_multiple_of(16)?, to, arena: 0, top: Some(arena.top), shrinks };
-    let mapped = memory.mapping(base).is_some() && memory.mapping(to - 1).is_some();
-    (base != 0 && blocks.from <= arena.top && size >= 16 && mapped).then_some(Piece { from: base, blocks })
+    let whole = base != 0 && blocks.from <= arena.top && size >= 16 && covered(memory, base, to);
+    whole.then_some(Piece { from: base, blocks })
+}
+
+/// Whether mappings cover a range without a hole.
+fn covered(memory: &dyn Memory, from: u64, to: u64) -> bool {
+    let mut at = from;
+    while at < to {
+        let Some(mapping) = memory.mapping(at) else { return false };
+        at = mapping.to;
+    }
+    true
 }
 
 /// Whether the data segment ends at an address. Only there can the main arena be made smaller.

@@ -26,6 +26,8 @@ pub(super) struct Truth {
     pub free: [Free; 2],
     /// A block behind a free one.
     pub behind_free: u64,
+    /// The main arena.
+    pub main: u64,
     /// The list of the thread cache that has blocks.
     pub list: u64,
 }
@@ -44,8 +46,8 @@ pub(super) fn image(release: &Release, fixed: bool) -> (Fake, Truth) {
         let text = format!("GNU C Library (Test GLIBC) stable release version 2.{}.\n", release.since);
         fake.write(LIBC + 2 * PAGE - 20, text.as_bytes());
     }
-    let mut truth = Truth::default();
     let main = DATA + 0x440;
+    let mut truth = Truth { main, ..Truth::default() };
     let thread = THREAD_HEAPS[0] + release.heap_header;
 
     // The main arena: its cache first, then blocks of each kind.

@@ -7,7 +7,7 @@ use super::image::image;
 use super::release::ALL;
 use super::{WALKER, read};
 use crate::walkers::fake::{damage, walk_damaged};
-use crate::{Memory, PAGE};
+use crate::{Memory, PAGE, best_of};
 
 #[test]
 fn a_heap_of_every_release_is_read() {
@@ -65,6 +65,34 @@ fn a_thread_cache_that_leads_astray_is_noticed() {
     let (mut fake, truth) = image(&ALL[3], false);
     fake.put(truth.list, &[truth.behind_free + 16]);
     assert!(read(&fake).expect("it has an arena").unwrap().walk.breaks > 0);
+}
+
+#[test]
+fn an_end_that_is_far_from_the_beginning_is_no_heap() {
+    let (mut fake, truth) = image(&ALL[3], false);
+    let far = truth.main + 3 * PAGE;
+    fake.put(truth.main + ALL[3].bins - 16, &[far]);
+    fake.put(far + 8, &[0x101]);
+    let walk = read(&fake.done()).expect("it has an arena").unwrap().walk;
+    assert!(walk.breaks > 0 && walk.checks.iter().any(|check| !check.holds()));
+}
+
+#[test]
+fn of_several_walks_the_least_doubtful_one_is_kept() {
+    let with_breaks = |count: u64| {
+        let (mut fake, truth) = image(&ALL[3], false);
+        (0..count).for_each(|at| fake.put(truth.behind_free + 8 + 0x120 * at, &[0x7777_7770]));
+        fake
+    };
+    let kept = |breaks: &[u64]| {
+        let mut next = breaks.iter();
+        let walked = best_of(3, || next.next().map(|&count| with_breaks(count)).ok_or("it has ended")).unwrap();
+        (walked.walks[0].as_ref().unwrap().skipped, next.len())
+    };
+    let one = kept(&[1]).0;
+    assert!(one > 0);
+    assert_eq!(kept(&[1, 0, 1]), (0, 1));
+    assert_eq!(kept(&[2, 1, 2, 0]), (one, 1));
 }
 
 #[test]
