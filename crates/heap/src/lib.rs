@@ -13,6 +13,7 @@
 // This crate returns numbers and texts. Only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 
+mod freeze;
 mod layout;
 mod live;
 mod mapping;
@@ -24,6 +25,7 @@ mod walk;
 pub mod walkers;
 mod window;
 
+pub use freeze::Frozen;
 pub use layout::{Kind, Layout};
 pub use live::{Live, Trouble};
 pub use mapping::{Mapping, parse_maps};

@@ -1,13 +1,12 @@
 //! glibc's heaps against glibc's own counts: programs whose heap does not change, read from outside. All figures must be the same.
 
+mod running;
+
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use allocanary_heap::walkers::glibc::{self, Free, Heap};
 use allocanary_heap::{Live, Memory, Parts};
-use allocanary_testing::skipped::skipped;
+use running::{Running, compiled};
 
 /// Few blocks alive, half alive, threads with arenas of their own, blocks with their own pages, a data segment that cannot grow, memory
 /// that the program itself takes with `sbrk`, and blocks that are aligned.
@@ -25,11 +24,11 @@ fn every_figure_of_a_static_program_is_glibcs_own() {
 
 fn compare_all(flags: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
-    let Some(program) = compiled(folder.path(), flags) else { return };
+    let Some(program) = compiled(folder.path(), "counts", flags) else { return };
     for case in CASES {
         let mut running = Running::start(&program, case);
         let wanted = running.counts();
-        let live = Live::open(running.child.id()).unwrap();
+        let live = Live::open(running.pid()).unwrap();
         let heap = glibc::read(&live).expect("it has glibc's malloc").unwrap();
         assert_eq!(counts(&heap), wanted, "{case}");
         assert_eq!((heap.walk.breaks, heap.walk.skipped, heap.walk.layout.astray()), (0, 0, 0), "{case}");
@@ -41,7 +40,7 @@ fn compare_all(flags: &[&str]) {
         heap.walk.layout.parts(live.pages(), arenas).into_iter().for_each(|parts| all += parts);
         let resident: u64 = heap.walk.layout.regions().map(|(from, to, _)| live.pages().resident(from, to)).sum();
         assert_eq!(all.sum(), resident, "{case}");
-        running.go_on();
+        running.go_on("");
         assert_eq!(running.counts()["given"], heap.walk.forecasts[0].bytes, "{case}: what a trim gives back");
     }
 }
@@ -63,57 +62,4 @@ fn counts(heap: &Heap) -> BTreeMap<String, u64> {
     ]
     .map(|(name, count)| (name.to_string(), count))
     .into()
-}
-
-fn compiled(folder: &Path, flags: &[&str]) -> Option<PathBuf> {
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/counts.c");
-    let program = folder.join("counts");
-    let output = Command::new("cc").args(["-O1", "-pthread", "-o"]).arg(&program).arg(source).args(flags).output();
-    match output {
-        Ok(output) if output.status.success() => Some(program),
-        Ok(output) => {
-            skipped(format_args!("cc {flags:?}: {}", String::from_utf8_lossy(&output.stderr)));
-            None
-        }
-        Err(error) => {
-            skipped(format_args!("no C compiler: {error}"));
-            None
-        }
-    }
-}
-
-/// A program that waits. It ends with its standard input.
-struct Running {
-    child: Child,
-    input: Option<ChildStdin>,
-    output: BufReader<ChildStdout>,
-}
-
-impl Running {
-    fn start(program: &Path, case: &str) -> Running {
-        let mut command = Command::new(program);
-        command.arg(case).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let output = BufReader::new(child.stdout.take().expect("it was piped"));
-        Running { input: child.stdin.take(), output, child }
-    }
-
-    /// The next line: `name=number`, several of them.
-    fn counts(&mut self) -> BTreeMap<String, u64> {
-        let mut line = String::new();
-        self.output.read_line(&mut line).unwrap();
-        let pairs = line.split_whitespace().filter_map(|pair| pair.split_once('='));
-        pairs.map(|(name, count)| (name.to_string(), count.parse().unwrap())).collect()
-    }
-
-    fn go_on(&mut self) {
-        writeln!(self.input.as_mut().expect("it was not closed")).unwrap();
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.input = None;
-        let _ = self.child.wait();
-    }
 }

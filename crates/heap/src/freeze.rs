@@ -1,0 +1,174 @@
+//! Stops all threads of a process while it is read, and lets them go on as if nothing had been. In: a process. Out: a value; while it
+//! lives, the process stands still.
+//!
+//! The kernel ends some waits of a thread that is stopped: `epoll_wait`, `semtimedop` and reads with a time-out return EINTR, which few
+//! programs expect without a signal. So such a call is made again when the thread goes on. Its time-out starts anew.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::marker::PhantomData;
+use std::time::{Duration, Instant};
+
+use crate::Trouble;
+
+/// A thread that does not stop for so long waits for a device or a file system: nobody else shall wait for it.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A process that stands still until this is dropped. Only the thread that stopped it can let it go on.
+#[derive(Debug)]
+pub struct Frozen {
+    pid: u32,
+    /// The threads that are stopped, and the signal that each was about to get, or 0.
+    threads: BTreeMap<u32, i32>,
+    /// Not to be sent to another thread.
+    here: PhantomData<*const ()>,
+}
+
+impl Frozen {
+    /// Stops all threads of a process. If one cannot be stopped, the others go on, and that is an error.
+    pub fn stop(pid: u32) -> Result<Frozen, Trouble> {
+        let mut frozen = Frozen { pid, threads: BTreeMap::new(), here: PhantomData };
+        // Threads that still run can begin new ones.
+        loop {
+            let running: Vec<u32> = frozen.running().map_err(|error| frozen.trouble("reading its threads", error))?;
+            if running.is_empty() {
+                return Ok(frozen);
+            }
+            for tid in running {
+                frozen.stop_thread(tid)?;
+            }
+        }
+    }
+
+    /// How long a process will stand still while a walk reads so many resident bytes, as measured on a quiet machine.
+    pub fn expected_pause(resident: u64) -> Duration {
+        Duration::from_millis(5) + Duration::from_millis(400).mul_f64(resident as f64 / (1_u64 << 30) as f64)
+    }
+
+    /// The threads that are neither stopped nor dead.
+    fn running(&self) -> io::Result<Vec<u32>> {
+        let entries = fs::read_dir(format!("/proc/{}/task", self.pid))?;
+        let tids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        Ok(tids.filter(|tid| !self.threads.contains_key(tid) && !self.is_dead(*tid)).collect())
+    }
+
+    fn is_dead(&self, tid: u32) -> bool {
+        let stat = fs::read_to_string(format!("/proc/{}/task/{tid}/stat", self.pid)).unwrap_or_default();
+        stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
+    }
+
+    fn stop_thread(&mut self, tid: u32) -> Result<(), Trouble> {
+        if let Err(error) = ptrace(libc::PTRACE_SEIZE, tid, 0, 0) {
+            return if self.is_dead(tid) {
+                Ok(())
+            } else {
+                Err(self.trouble("stopping it: is it traced already?", error))
+            };
+        }
+        let _ = ptrace(libc::PTRACE_INTERRUPT, tid, 0, 0);
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match stopped(tid) {
+                Ok(Stop::By(signal)) => {
+                    self.threads.insert(tid, signal);
+                    return Ok(());
+                }
+                Ok(Stop::Ended) => return Ok(()),
+                Ok(Stop::NotYet) if Instant::now() < until => std::thread::sleep(Duration::from_micros(50)),
+                Ok(Stop::NotYet) => {
+                    let error = io::Error::new(io::ErrorKind::TimedOut, format!("thread {tid} does not stop"));
+                    return Err(self.trouble("stopping it", error));
+                }
+                Err(error) => return Err(self.trouble("waiting until it stops", error)),
+            }
+        }
+    }
+
+    fn trouble(&self, what: &'static str, error: io::Error) -> Trouble {
+        Trouble::Other { pid: self.pid, what, error }
+    }
+
+    /// Whether a signal waits that the thread does not block: it ends the call, and has to.
+    fn has_signal(&self, tid: u32) -> bool {
+        let status = fs::read_to_string(format!("/proc/{}/task/{tid}/status", self.pid)).unwrap_or_default();
+        let mask = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            u64::from_str_radix(line.unwrap_or_default().trim_start_matches(':').trim(), 16).unwrap_or(0)
+        };
+        (mask("SigPnd") | mask("ShdPnd")) & !mask("SigBlk") != 0
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        for (&tid, &signal) in &self.threads {
+            if signal == 0 && !self.has_signal(tid) {
+                let _ = hide(tid);
+            }
+            let _ = ptrace(libc::PTRACE_DETACH, tid, 0, signal as usize);
+        }
+    }
+}
+
+/// If a stop has ended the thread's call, lets it make the call again.
+#[cfg(target_arch = "x86_64")]
+fn hide(tid: u32) -> io::Result<()> {
+    const USER_CODE: u64 = 0x33;
+    const SYSCALL: i64 = 0x050f;
+    // SAFETY: all zeroes are a value of this structure of numbers.
+    let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
+    ptrace(libc::PTRACE_GETREGS, tid, 0, &raw mut registers as usize)?;
+    let in_call = registers.cs == USER_CODE && registers.orig_rax as i64 >= 0;
+    if !in_call || registers.rax as i64 != -i64::from(libc::EINTR) {
+        return Ok(());
+    }
+    let instruction = ptrace(libc::PTRACE_PEEKTEXT, tid, registers.rip as usize - 2, 0)?;
+    if instruction & 0xffff == SYSCALL {
+        registers.rip -= 2;
+        registers.rax = registers.orig_rax;
+        registers.orig_rax = u64::MAX;
+        ptrace(libc::PTRACE_SETREGS, tid, 0, &raw mut registers as usize)?;
+    }
+    Ok(())
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn hide(_tid: u32) -> io::Result<()> {
+    Ok(())
+}
+
+/// What has become of a thread that was told to stop.
+enum Stop {
+    NotYet,
+    Ended,
+    /// It is stopped. It was about to get this signal, or 0.
+    By(i32),
+}
+
+fn stopped(tid: u32) -> io::Result<Stop> {
+    let mut status = 0;
+    // SAFETY: the kernel writes to `status`, which lives until the call returns.
+    match unsafe { libc::waitpid(tid as libc::pid_t, &mut status, libc::__WALL | libc::WNOHANG) } {
+        0 => Ok(Stop::NotYet),
+        -1 => Err(io::Error::last_os_error()),
+        _ if !libc::WIFSTOPPED(status) => Ok(Stop::Ended),
+        _ if status >> 16 == libc::PTRACE_EVENT_STOP => Ok(Stop::By(0)),
+        _ => Ok(Stop::By(libc::WSTOPSIG(status))),
+    }
+}
+
+#[cfg(target_env = "musl")]
+type Request = libc::c_int;
+#[cfg(not(target_env = "musl"))]
+type Request = libc::c_uint;
+
+/// One call of `ptrace`. What it reads or writes in this process is `data`, for the requests that take an address.
+fn ptrace(request: Request, tid: u32, at: usize, data: usize) -> io::Result<i64> {
+    // SAFETY: the variable is this thread's own. A word of -1 that was read is told from an error by it.
+    unsafe { *libc::__errno_location() = 0 };
+    // SAFETY: requests that use `data` as an address are given that of a live variable of the right type; the others use numbers.
+    let result = unsafe { libc::ptrace(request, tid as libc::pid_t, at, data) };
+    let error = io::Error::last_os_error();
+    if result == -1 && error.raw_os_error() != Some(0) { Err(error) } else { Ok(result) }
+}
