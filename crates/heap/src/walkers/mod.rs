@@ -1,10 +1,33 @@
 //! The walkers, one folder or file each, and the list of them.
 
-use crate::Walker;
-
+mod bits;
 #[cfg(test)]
 mod fake;
 pub mod glibc;
+mod globals;
+mod jemalloc;
+mod named;
+mod sums;
+
+use crate::{Layout, Walk, Walker};
 
 /// Every walker.
-pub const ALL: &[&Walker] = &[&glibc::WALKER];
+pub const ALL: &[&Walker] = &[&glibc::WALKER, &jemalloc::WALKER];
+
+/// A walk that has found nothing yet.
+fn empty(allocator: &'static str, version: impl Into<String>) -> Walk {
+    Walk {
+        allocator,
+        version: version.into(),
+        layout: Layout::default(),
+        arenas: Vec::new(),
+        live: 0,
+        blocks: 0,
+        cached: 0,
+        breaks: 0,
+        skipped: 0,
+        swapped: 0,
+        checks: Vec::new(),
+        forecasts: Vec::new(),
+    }
+}

@@ -1,0 +1,125 @@
+//! The extents of a heap. In: a tree. Out: each extent once, in the order of the addresses, with the bitmaps of slabs.
+
+use super::extent::{BYTES, Bitmap, CLASSES, Extent, Use};
+use super::rtree::{Entry, Tree};
+use crate::{Memory, PAGE, Window};
+
+/// What was read.
+#[derive(Debug, Default)]
+pub struct Extents {
+    /// In the order of their addresses. No two overlap. With each, the place of its bitmap, if it is a slab in use.
+    pub all: Vec<(Extent, Option<u32>)>,
+    /// The bitmaps.
+    pub bitmaps: Vec<Bitmap>,
+    /// The addresses of the tree's nodes and of each `edata_t`.
+    pub structures: Vec<u64>,
+    /// Whether large extents have a page more than their block (`cache_oblivious:true`).
+    padded: bool,
+    /// Extents that changed while they were read.
+    pub breaks: u64,
+    /// Their bytes.
+    pub skipped: u64,
+    /// Of them, those whose entry in the tree says something else than they themselves.
+    pub disagree: u64,
+}
+
+impl Extents {
+    /// Reads all extents of a tree.
+    pub fn read(memory: &dyn Memory, tree: &Tree) -> Extents {
+        // Each extent with its first and its last page. A slab has an entry for each page, another extent for the first and the last.
+        let mut spans: Vec<(Entry, u64)> = Vec::new();
+        let (structures, breaks) = tree.entries(memory, |entry| match spans.last_mut() {
+            Some((first, last)) if first.edata == entry.edata => *last = entry.page,
+            _ => spans.push((entry, entry.page)),
+        });
+        spans.sort_unstable_by_key(|(first, _)| (first.edata, first.page));
+        spans.dedup_by(|later, first| {
+            let same = later.0.edata == first.0.edata;
+            if same {
+                first.1 = later.1;
+            }
+            same
+        });
+        let mut extents = Extents { structures, breaks, ..Extents::default() };
+        let mut window = Window::new(memory);
+        for (first, last) in &spans {
+            match window.bytes(first.edata, BYTES) {
+                Some(bytes) => extents.take(first, *last, bytes),
+                None => extents.broken(0),
+            }
+        }
+        extents.structures.extend(spans.iter().map(|(first, _)| first.edata));
+        extents.sort();
+        extents
+    }
+
+    fn take(&mut self, entry: &Entry, last: u64, bytes: &[u8]) {
+        let pages = (last - entry.page + 1) * PAGE;
+        let spans = |extent: &Extent| extent.from() == entry.page * PAGE && extent.bytes == pages;
+        let Some(extent) = Extent::parse(bytes).filter(spans) else { return self.broken(0) };
+        let active = extent.state() == Use::Active;
+        // A free extent keeps the class and the kind that it had.
+        let same_blocks = !active || extent.class() == entry.class && extent.slab() == entry.slab;
+        if !same_blocks || extent.state() as u8 != entry.state {
+            self.disagree += 1;
+            self.breaks += 1;
+        }
+        let slab = active && extent.slab();
+        let bitmap = extent.bitmap(bytes).filter(|_| slab);
+        if active
+            && (extent.class() >= CLASSES || slab && bitmap.is_none() || !slab && extent.usable(PAGE) > extent.bytes)
+        {
+            return self.broken(extent.bytes);
+        }
+        self.padded |= active && !slab && extent.is_padded();
+        self.bitmaps.extend(bitmap);
+        self.all.push((extent, bitmap.map(|_| self.bitmaps.len() as u32 - 1)));
+    }
+
+    /// Sorts, and leaves out an extent that begins in another: it was split or merged in the meantime.
+    fn sort(&mut self) {
+        self.all.sort_unstable_by_key(|(extent, _)| extent.at);
+        let mut end = 0;
+        let (mut breaks, mut skipped) = (0, 0);
+        self.all.retain(|(extent, _)| {
+            let fits = extent.from() >= end;
+            if fits {
+                end = extent.to();
+            } else {
+                breaks += 1;
+                skipped += extent.bytes.min(end - extent.from());
+            }
+            fits
+        });
+        self.breaks += breaks;
+        self.skipped += skipped;
+    }
+
+    fn broken(&mut self, bytes: u64) {
+        self.breaks += 1;
+        self.skipped += bytes;
+    }
+
+    /// The usable bytes of a large block.
+    pub fn usable(&self, extent: &Extent) -> u64 {
+        extent.usable(if self.padded { PAGE } else { 0 })
+    }
+
+    /// The extent that has the address.
+    pub fn at(&self, at: u64) -> Option<&Extent> {
+        let after = self.all.partition_point(|(extent, _)| extent.from() <= at);
+        self.all[..after].last().map(|(extent, _)| extent).filter(|extent| at < extent.to())
+    }
+
+    /// The active block that begins at the address: its size class.
+    pub fn class_of_block(&self, at: u64) -> Option<u8> {
+        let extent = self.at(at).filter(|extent| extent.state() == Use::Active)?;
+        let within = at.checked_sub(extent.at)?;
+        let begins = if extent.slab() {
+            within % extent.block().max(1) == 0 && within / extent.block().max(1) < extent.regions()
+        } else {
+            within == 0
+        };
+        begins.then_some(extent.class())
+    }
+}

@@ -1,0 +1,154 @@
+//! Puts the extents and their blocks on the pages. In: what was read. Out: regions, blocks and sums of a walk.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::caches::Caches;
+use super::extent::{Bitmap, Extent, Use};
+use super::extents::Extents;
+use super::metadata;
+use crate::walkers::{bits::each_run, sums::Sums};
+use crate::{Arena, Kind, Memory, State, Walk};
+
+/// Totals of the extents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Bytes of active extents of the arenas whose structure was found.
+    pub active: u64,
+    /// Resident bytes of dirty and muzzy extents: what a purge gives back.
+    pub free: u64,
+}
+
+/// Puts everything on the pages of `walk`. `name` is that of this jemalloc.
+pub fn fill(
+    memory: &dyn Memory,
+    extents: &Extents,
+    caches: &Caches,
+    blocks: &[Range<u64>],
+    arenas: &[metadata::Arena],
+    name: &str,
+    walk: &mut Walk,
+) -> Totals {
+    let index = name_arenas(extents, arenas, name, walk);
+    let structures = walk.arenas.len() as u32;
+    walk.arenas.push(Arena { name: format!("{name}: structures"), ..Arena::default() });
+    walk.breaks += extents.breaks + caches.odd;
+    walk.skipped += extents.skipped;
+    regions(memory, extents, &index, walk);
+    for block in blocks {
+        walk.layout.region(block.start, block.end, structures);
+        walk.swapped += swapped(memory, block.start, block.end);
+    }
+    for block in blocks {
+        walk.layout.block(block.start, block.end - block.start, Kind::Structure);
+    }
+    let mut totals = Totals::default();
+    for (extent, bitmap) in &extents.all {
+        match extent.state() {
+            Use::Active => {
+                if arenas.iter().any(|arena| arena.number == extent.arena()) {
+                    totals.active += extent.bytes;
+                }
+                match bitmap.and_then(|at| extents.bitmaps.get(at as usize)) {
+                    Some(bitmap) => slab(extent, bitmap, caches, walk),
+                    None => large(extent, extents.usable(extent), caches, walk),
+                }
+            }
+            Use::Dirty | Use::Muzzy => totals.free += memory.pages().resident(extent.from(), extent.to()),
+            Use::Retained => {
+                for run in memory.pages().within(extent.from(), extent.to()) {
+                    walk.layout.block(run.from, run.to - run.from, Kind::Unused);
+                }
+            }
+            Use::Moving => walk.layout.block(extent.from(), extent.bytes, Kind::Unknown),
+        }
+    }
+    totals
+}
+
+/// Names each arena that has extents or a structure. Returns the place of each number.
+fn name_arenas(extents: &Extents, arenas: &[metadata::Arena], name: &str, walk: &mut Walk) -> BTreeMap<u32, u32> {
+    let mut index: BTreeMap<u32, u32> = extents.all.iter().map(|(extent, _)| (extent.arena(), 0)).collect();
+    index.extend(arenas.iter().map(|arena| (arena.number, 0)));
+    for (number, place) in &mut index {
+        let arena = arenas.iter().find(|arena| arena.number == *number);
+        *place = walk.arenas.len() as u32;
+        walk.arenas.push(Arena {
+            name: format!("{name} {number}"),
+            at: arena.and_then(|arena| arena.at).unwrap_or_default(),
+            threads: arena.and_then(|arena| arena.threads),
+        });
+    }
+    index
+}
+
+/// The regions: neighbours of one arena are one, and of retained extents only what is resident belongs to the heap.
+fn regions(memory: &dyn Memory, extents: &Extents, index: &BTreeMap<u32, u32>, walk: &mut Walk) {
+    let mut last: Option<(u64, u64, u32)> = None;
+    let mut push = |from: u64, to: u64, arena: u32| {
+        last = match last {
+            Some((first, end, owner)) if end == from && owner == arena => Some((first, to, arena)),
+            Some((first, end, owner)) => {
+                walk.layout.region(first, end, owner);
+                Some((from, to, arena))
+            }
+            None => Some((from, to, arena)),
+        };
+    };
+    for (extent, _) in &extents.all {
+        let arena = index[&extent.arena()];
+        if extent.state() != Use::Retained {
+            push(extent.from(), extent.to(), arena);
+            continue;
+        }
+        for run in memory.pages().within(extent.from(), extent.to()) {
+            push(run.from, run.to, arena);
+        }
+    }
+    if let Some((from, to, arena)) = last {
+        walk.layout.region(from, to, arena);
+    }
+    for (extent, _) in &extents.all {
+        walk.swapped += swapped(memory, extent.from(), extent.to());
+    }
+}
+
+fn swapped(memory: &dyn Memory, from: u64, to: u64) -> u64 {
+    memory.pages().within(from, to).filter(|run| run.state == State::Swapped).map(|run| run.to - run.from).sum()
+}
+
+/// The blocks of a slab: the regions whose bit is not set, in runs.
+fn slab(extent: &Extent, free: &Bitmap, caches: &Caches, walk: &mut Walk) {
+    let size = extent.block();
+    let mut taken = [0; 8];
+    for (at, bits) in taken.iter_mut().enumerate() {
+        let left = extent.regions().saturating_sub(64 * at as u64).min(64);
+        *bits = !free[at] & ((1_u128 << left) - 1) as u64;
+    }
+    let first = caches.blocks.partition_point(|at| *at < extent.at);
+    for at in caches.blocks[first..].iter().take_while(|at| **at < extent.to()) {
+        let region = (at - extent.at) / size;
+        let (word, bit) = ((region / 64) as usize, 1 << (region % 64));
+        if taken.get(word).is_some_and(|bits| bits & bit != 0) {
+            taken[word] &= !bit;
+            walk.cached += size;
+            walk.layout.block(*at, size, Kind::Cached);
+        }
+    }
+    let count: u64 = taken.iter().map(|bits| u64::from(bits.count_ones())).sum();
+    walk.live += count * size;
+    walk.blocks += count;
+    let mut sums = Sums::new(&mut walk.layout, Kind::Live);
+    each_run(&taken, |from, count| sums.add(extent.at + from * size, count * size));
+}
+
+fn large(extent: &Extent, size: u64, caches: &Caches, walk: &mut Walk) {
+    if caches.blocks.binary_search(&extent.at).is_ok() {
+        walk.cached += size;
+        walk.layout.block(extent.at, size, Kind::Cached);
+    } else {
+        walk.live += size;
+        walk.blocks += 1;
+        walk.layout.block(extent.at, size, Kind::Live);
+    }
+}

@@ -1,0 +1,117 @@
+//! jemalloc's own memory, and what its arenas count. In: addresses of structures. Out: the blocks that hold them, and the arenas.
+//!
+//! Structures are never freed. They lie in blocks that begin at multiples of 2 MiB with a `base_block_t` (`base.h`, releases 5.3.0
+//! and 5.3.1): size at 0, next block at 8, and the `edata_t` of what is unused at 16, whose address lies in the block.
+//!
+//! An `arena_t` has fields whose distances depend on the build. But its part `pa_shard` ends with `emap` and `base`, and behind it are
+//! `ind` and the same `base`; `emap` points just before the tree's root. `pa_shard` begins with a pointer to a global variable, then
+//! come the pages in active extents (`nactive`), two flags, and pointers to functions.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use super::rtree::Tree;
+use crate::walkers::globals::{each_piece, each_word};
+use crate::{Memory, PAGE};
+
+const ALIGNED: u64 = 2 << 20;
+
+/// An `arena_t` without its bins is smaller.
+const ARENA: u64 = 1 << 17;
+
+/// What an arena says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arena {
+    /// Its number.
+    pub number: u32,
+    /// Its address, if a global variable points to it.
+    pub at: Option<u64>,
+    /// Threads that allocate from it.
+    pub threads: Option<u64>,
+    /// Bytes of active extents.
+    pub active: u64,
+}
+
+/// The blocks that hold structures: those of the addresses, and of what global variables point to.
+pub fn blocks(memory: &dyn Memory, tree: &Tree, structures: &[u64]) -> Vec<Range<u64>> {
+    let mut starts: BTreeSet<u64> = structures.iter().map(|at| at / ALIGNED * ALIGNED).collect();
+    each_word(memory, &tree.globals, |_, word| {
+        if memory.mapping(word).is_some_and(|mapping| mapping.is_heap_like()) {
+            starts.insert(word / ALIGNED * ALIGNED);
+        }
+    });
+    let mut blocks: BTreeMap<u64, u64> = BTreeMap::new();
+    while let Some(start) = starts.pop_first() {
+        let inside = blocks.range(..=start).next_back().is_some_and(|(_, end)| start < *end);
+        if let Some((block, next)) = block(memory, start).filter(|_| !inside) {
+            blocks.insert(block.start, block.end);
+            // A block that is longer can begin where no known structure is.
+            starts.insert(next);
+        }
+    }
+    blocks.into_iter().map(|(from, to)| from..to).collect()
+}
+
+/// The block that begins at an address, and the next one in the list.
+fn block(memory: &dyn Memory, start: u64) -> Option<(Range<u64>, u64)> {
+    let (size, next, unused) = (memory.word(start)?, memory.word(start + 8)?, memory.word(start + 24)?);
+    let end = start.checked_add(size)?;
+    let ends_in_memory = memory.mapping(end.checked_sub(1)?).is_some_and(|mapping| mapping.is_heap_like());
+    let fits = size >= PAGE && size % PAGE == 0 && next % ALIGNED == 0 && start < unused && unused <= end;
+    (fits && ends_in_memory).then_some((start..end, next))
+}
+
+/// The arenas whose structure was found.
+pub fn arenas(memory: &dyn Memory, tree: &Tree, blocks: &[Range<u64>]) -> Vec<Arena> {
+    let mut found: Vec<Arena> = Vec::new();
+    for block in blocks {
+        each_word(memory, block, |at, word| {
+            // `rtree_t` has a pointer and a lock before its root.
+            if word < tree.root && tree.root - word <= 512 {
+                found.extend(arena(memory, tree, block, at));
+            }
+        });
+    }
+    found.sort_unstable_by_key(|arena| arena.number);
+    found.dedup_by_key(|arena| arena.number);
+    let mut pointers: Vec<u64> = Vec::new();
+    each_word(memory, &tree.globals, |_, word| {
+        if word % 64 == 0 && blocks.iter().any(|block| block.contains(&word)) {
+            pointers.push(word);
+        }
+    });
+    pointers.sort_unstable();
+    for arena in &mut found {
+        let shard = arena.at.take();
+        let before = shard.and_then(|shard| pointers[..pointers.partition_point(|at| *at < shard)].last().copied());
+        arena.at = before.filter(|at| shard.is_some_and(|shard| shard - at < ARENA));
+        // `nthreads[0]` is the first field.
+        arena.threads = arena.at.and_then(|at| memory.word(at)).map(|word| word & 0xffff_ffff);
+    }
+    found
+}
+
+/// The arena whose field `pa_shard.emap` is at an address. Its own address is that of `pa_shard`.
+fn arena(memory: &dyn Memory, tree: &Tree, block: &Range<u64>, emap: u64) -> Option<Arena> {
+    let base = memory.word(emap + 8).filter(|base| *base != 0)?;
+    // `pa_shard` is filled up with zeroes to a multiple of its alignment.
+    let after: Vec<u64> = (2..12).map_while(|index| memory.word(emap + 8 * index)).collect();
+    let (number, filling) = after[..after.iter().position(|word| *word == base)?].split_last()?;
+    let number = (*number & 0xffff_ffff) as u32;
+    if filling.iter().any(|word| *word != 0) || number > 4095 {
+        return None;
+    }
+    let is_code = |at: u64| memory.mapping(at).is_some_and(|mapping| !mapping.writable && mapping.inode != 0);
+    let mut shard = None;
+    each_piece(memory, &(emap.saturating_sub(ARENA).max(block.start)..emap), |from, bytes| {
+        let word = |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        for (at, five) in (from..).step_by(8).zip(bytes.windows(40).step_by(8)) {
+            let begins = tree.globals.contains(&word(five, 0)) && word(five, 16) & !0x0101 == 0;
+            if begins && is_code(word(five, 24)) && is_code(word(five, 32)) {
+                shard = Some((at, word(five, 8)));
+            }
+        }
+    });
+    let (at, pages) = shard?;
+    Some(Arena { number, at: Some(at), threads: None, active: pages.checked_mul(PAGE)? })
+}

@@ -1,0 +1,83 @@
+//! jemalloc's heap: the tree proves itself, its extents tile the memory, and each slab's bitmap agrees with its count.
+
+mod caches;
+mod extent;
+mod extents;
+mod fill;
+mod metadata;
+mod rtree;
+#[cfg(test)]
+mod tests;
+
+use caches::Caches;
+use extents::Extents;
+use rtree::Tree;
+
+use crate::{Check, Forecast, Memory, Unknown, Walk, Walker};
+
+/// The walker. `live` counts usable sizes. With `cached` it is what jemalloc's `stats.allocated` counts.
+pub const WALKER: Walker = Walker { name: "jemalloc", about: "5.3.0 and 5.3.1, with symbols or stripped", walk };
+
+fn walk(memory: &dyn Memory) -> Option<Result<Walk, Unknown>> {
+    let trees = rtree::find(memory);
+    if trees.is_empty() {
+        return super::named::unknown(memory, WALKER.name, "jemalloc", "5.3");
+    }
+    Some(take_apart(memory, &trees).map_err(|reason| Unknown { allocator: WALKER.name, reason }))
+}
+
+fn take_apart(memory: &dyn Memory, trees: &[Tree]) -> Result<Walk, String> {
+    let mut walk = super::empty(WALKER.name, format!("5.3, for addresses of {} bits", trees[0].shape.address_bits));
+    let mut purge = 0;
+    for tree in trees {
+        let extents = Extents::read(memory, tree);
+        readable(&extents)?;
+        let caches = Caches::read(memory, &extents);
+        let blocks = metadata::blocks(memory, tree, &extents.structures);
+        let arenas = metadata::arenas(memory, tree, &blocks);
+        // Several are told apart by the files that they are in.
+        let file =
+            memory.mapping(tree.globals.start).map(|mapping| mapping.name.rsplit('/').next().unwrap_or_default());
+        let name = match file {
+            Some(file) if trees.len() > 1 => format!("jemalloc of {file}"),
+            _ => "jemalloc".into(),
+        };
+        let totals = fill::fill(memory, &extents, &caches, &blocks, &arenas, &name, &mut walk);
+        purge += totals.free;
+        if !arenas.is_empty() {
+            let wanted = arenas.iter().map(|arena| arena.active).sum();
+            // A busy process takes and frees some in the milliseconds between the reading of both.
+            let (what, tolerance) = ("bytes of active extents".into(), wanted / 50);
+            walk.checks.push(Check { what, wanted, found: totals.active, tolerance });
+        }
+    }
+    // What a cache has of a thread whose variables cannot be read counts as live.
+    let (all, known) = (memory.threads(), memory.threads().iter().filter(|thread| thread.pointer.is_some()));
+    let (wanted, found) = (all.len() as u64, known.count() as u64);
+    walk.checks.push(Check { what: "threads whose cache can be read".into(), wanted, found, tolerance: wanted });
+    walk.forecasts.push(Forecast { remedy: "arena.4096.purge", bytes: purge, at_most: false });
+    Ok(walk)
+}
+
+/// Whether the extents have the layout that this walker knows.
+fn readable(extents: &Extents) -> Result<(), String> {
+    let count = extents.all.len() as u64;
+    if extents.disagree * 10 > count {
+        return Err(format!(
+            "layout unknown: wanted that of the releases 5.3.0 and 5.3.1; of {count} extents, {} are not what their entry in the tree says",
+            extents.disagree
+        ));
+    }
+    if extents.breaks > count {
+        return Err(format!(
+            "layout unknown: wanted that of the releases 5.3.0 and 5.3.1; {count} extents can be read, {} cannot",
+            extents.breaks
+        ));
+    }
+    if extents.all.iter().any(|(extent, _)| extent.of_huge_pages()) {
+        return Err(
+            "its allocator of huge pages is on (hpa:true), and keeps free pages that the tree does not have".into()
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,199 @@
+//! The tree by which jemalloc finds the extent of an address (`rtree_t`). In: a memory. Out: each tree that proves itself, and its
+//! entries.
+//!
+//! The key is the number of the page. The root is a global array, and nothing names it. But the entry `j` of the leaf at the root's
+//! slot `i` has an extent whose address says `i` and `j`. So each word of the global variables that points to such a leaf tells
+//! where the root begins, without a symbol.
+//!
+//! Two shapes (`include/jemalloc/internal/rtree.h`, releases 5.3.0 and 5.3.1), by the address bits that `configure` found:
+//!
+//! - 48 bits: 18 bits of the key in the root, 18 in the leaf. An entry is a word: size class << 48, `edata_t`, state << 2, slab.
+//! - 57 bits: 15, 15, 15. An entry has two words: `edata_t`; size class << 5, state << 2, slab.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use super::extent::BYTES;
+use crate::walkers::globals::{each_piece, each_word, globals};
+use crate::{Memory, PAGE};
+
+/// How many bits of the key each level takes, and the bytes of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Bits of the address that the tree was built for.
+    pub address_bits: u32,
+    level_bits: u32,
+    levels: u32,
+    entry: u64,
+}
+
+const SHAPES: [Shape; 2] = [
+    Shape { address_bits: 48, level_bits: 18, levels: 2, entry: 8 },
+    Shape { address_bits: 57, level_bits: 15, levels: 3, entry: 16 },
+];
+
+/// A tree.
+#[derive(Clone, Debug)]
+pub struct Tree {
+    /// The address of the root's first slot.
+    pub root: u64,
+    /// Its shape.
+    pub shape: Shape,
+    /// The global variables that it lies among.
+    pub globals: Range<u64>,
+}
+
+/// An entry of a leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The number of the page: its address / 4096.
+    pub page: u64,
+    /// The address of the `edata_t`.
+    pub edata: u64,
+    /// The state as the leaf has it.
+    pub state: u8,
+    /// The size class as the leaf has it.
+    pub class: u8,
+    /// Whether it is a slab, as the leaf has it.
+    pub slab: bool,
+}
+
+impl Shape {
+    fn slots(&self) -> u64 {
+        1 << self.level_bits
+    }
+
+    fn decode(&self, bytes: &[u8], page: u64) -> Option<Entry> {
+        let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+        let first = word(0)?;
+        let (edata, rest) = match self.entry {
+            8 => ((first << 16) as i64 >> 16, first & 0x1f | first >> 48 << 5),
+            _ => (first as i64, word(8)?),
+        };
+        let edata = edata as u64 & !(BYTES as u64 - 1);
+        let entry = Entry { page, edata, state: (rest >> 2 & 7) as u8, class: (rest >> 5) as u8, slab: rest & 1 == 1 };
+        (edata != 0).then_some(entry)
+    }
+
+    /// The entries of a leaf that are there: only its resident pages are read.
+    fn leaf(&self, memory: &dyn Memory, leaf: u64, first: u64, mut visit: impl FnMut(Entry)) {
+        each_piece(memory, &(leaf..leaf + self.slots() * self.entry), |from, bytes| {
+            for (at, bytes) in bytes.chunks_exact(self.entry as usize).enumerate() {
+                if let Some(entry) = self.decode(bytes, first + (from - leaf) / self.entry + at as u64) {
+                    visit(entry);
+                }
+            }
+        });
+    }
+}
+
+/// All trees in the process. Mostly there is one; a program that brings its own jemalloc can have a second.
+pub fn find(memory: &dyn Memory) -> Vec<Tree> {
+    let mut found: Vec<Tree> = Vec::new();
+    for range in globals(memory) {
+        let mut seen = HashSet::new();
+        each_word(memory, &range, |slot, word| {
+            let known = found.iter().any(|tree| (tree.root..tree.root + 8 * tree.shape.slots()).contains(&slot));
+            if known || word % 64 != 0 || !is_heap(memory, word) || !seen.insert(word) {
+                return;
+            }
+            for shape in SHAPES {
+                let Some(index) = proven(memory, &shape, word) else { continue };
+                let Some(root) = slot.checked_sub(8 * index).filter(|root| *root >= range.start) else { continue };
+                if root + 8 * shape.slots() <= range.end {
+                    found.push(Tree { root, shape, globals: range.clone() });
+                    break;
+                }
+            }
+        });
+    }
+    found
+}
+
+fn is_heap(memory: &dyn Memory, at: u64) -> bool {
+    memory.mapping(at).is_some_and(|mapping| mapping.is_heap_like() && mapping.readable)
+}
+
+/// The slot of the root that must point to this child, if the addresses of the extents below it prove that it is one.
+fn proven(memory: &dyn Memory, shape: &Shape, child: u64) -> Option<u64> {
+    let (mut leaf, mut index) = (child, None);
+    if shape.levels == 3 {
+        let (at, word) = first(memory, child, shape.slots() * 8, 8, |bytes| {
+            let word = u64::from_le_bytes(bytes.try_into().ok()?);
+            Some(word).filter(|word| *word != 0)
+        })?;
+        if word % 64 != 0 || !is_heap(memory, word) {
+            return None;
+        }
+        (leaf, index) = (word, Some(at));
+    }
+    let (at, entry) =
+        first(memory, leaf, shape.slots() * shape.entry, shape.entry as usize, |bytes| shape.decode(bytes, 0))?;
+    if !is_heap(memory, entry.edata) {
+        return None;
+    }
+    // `e_addr` is the second word of an `edata_t`. The entry may be that of the last page of a large extent.
+    let page = memory.word(entry.edata + 8)? / PAGE;
+    let last = page + (memory.word(entry.edata + 16)? / PAGE).checked_sub(1)?;
+    let agrees = |page: u64| {
+        page % shape.slots() == at && index.is_none_or(|index| page / shape.slots() % shape.slots() == index)
+    };
+    let page = [page, last].into_iter().find(|page| agrees(*page))?;
+    Some(page >> (shape.level_bits * (shape.levels - 1))).filter(|slot| *slot < shape.slots())
+}
+
+/// The first entry in a table that is taken, with its index. At most the first resident 64 KiB are looked at.
+fn first<T>(
+    memory: &dyn Memory,
+    table: u64,
+    length: u64,
+    entry: usize,
+    take: impl Fn(&[u8]) -> Option<T>,
+) -> Option<(u64, T)> {
+    let end = table.checked_add(length)?;
+    let mut left: u64 = 1 << 16;
+    let mut bytes = [0; PAGE as usize];
+    for run in memory.pages().within(table, end) {
+        for from in (run.from / PAGE * PAGE..run.to).step_by(PAGE as usize) {
+            let (from, to) = (from.max(run.from), (from + PAGE).min(run.to));
+            left = left.checked_sub(to - from)?;
+            let bytes = &mut bytes[..(to - from) as usize];
+            if !memory.read(from, bytes) {
+                return None;
+            }
+            for (at, bytes) in bytes.chunks_exact(entry).enumerate() {
+                if let Some(taken) = take(bytes) {
+                    return Some(((from - table) / entry as u64 + at as u64, taken));
+                }
+            }
+        }
+    }
+    None
+}
+
+impl Tree {
+    /// Visits each entry that has an extent, in the order of the addresses. Returns the addresses of the nodes and leaves, and how
+    /// many of their entries are none.
+    pub fn entries(&self, memory: &dyn Memory, mut visit: impl FnMut(Entry)) -> (Vec<u64>, u64) {
+        let shape = &self.shape;
+        let mut level = vec![(self.root, 0)];
+        let (mut nodes, mut others) = (Vec::new(), 0);
+        for _ in 1..shape.levels {
+            let mut below = Vec::new();
+            for (node, first) in level {
+                each_word(memory, &(node..node + 8 * shape.slots()), |slot, child| {
+                    match child % 64 == 0 && is_heap(memory, child) {
+                        true => below.push((child, first * shape.slots() + (slot - node) / 8)),
+                        false => others += 1,
+                    }
+                });
+            }
+            nodes.extend(below.iter().map(|(child, _)| *child));
+            level = below;
+        }
+        for (leaf, first) in level {
+            shape.leaf(memory, leaf, first * shape.slots(), &mut visit);
+        }
+        (nodes, others)
+    }
+}

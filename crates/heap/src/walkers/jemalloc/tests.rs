@@ -1,0 +1,200 @@
+//! Heaps that a test writes, in both shapes of the tree, and what the walker makes of them.
+
+use allocanary_testing::fuzz::holds;
+use proptest::prelude::*;
+
+use super::WALKER;
+use crate::walkers::fake::{Fake, damage, walk_damaged};
+use crate::{PAGE, Part, Thread, Walk};
+
+const GLOBALS: u64 = 0x5000_0000_0000;
+const EMAP: u64 = GLOBALS + 0x2000;
+const ROOT: u64 = EMAP + 0x78;
+const CODE: u64 = 0x4fff_0000_0000;
+const STRUCTURES: u64 = 0x7000_0000_0000;
+const ARENA: u64 = STRUCTURES + 0x1000;
+const NODE: u64 = STRUCTURES + (2 << 20);
+const LEAF: u64 = STRUCTURES + (4 << 20);
+const EDATA: u64 = STRUCTURES + (8 << 20);
+const HEAP: u64 = 0x7100_0000_0000;
+const TLS: u64 = 0x7200_0000_0000;
+
+#[derive(Clone, Copy, Debug)]
+enum Shape {
+    Two,
+    Three,
+}
+
+/// An extent: pages, state, class, whether it is a slab, free regions from the first one on.
+type Extent = (u64, u64, u8, bool, u64);
+
+/// 64 regions of 64 bytes, 40 of them free; 8 of 2560 bytes in five pages, all in use; 32 KiB and a page; free pages.
+const EXTENTS: [Extent; 4] = [(1, 0, 4, true, 40), (5, 0, 25, true, 0), (9, 0, 39, false, 0), (6, 1, 232, false, 0)];
+
+fn heap(shape: Shape, cached: u64) -> Fake {
+    let mut fake = Fake::default();
+    fake.map(CODE, 0x1000, false, 7, "/lib/code");
+    fake.map(GLOBALS, 0x1000, true, 7, "/lib/code");
+    fake.map(GLOBALS + 0x1000, 3 << 20, true, 0, "");
+    fake.map(STRUCTURES, 10 << 20, true, 0, "");
+    fake.map(HEAP, 1 << 20, true, 0, "");
+    fake.map(TLS, 0x10000, true, 0, "");
+    fake.put(STRUCTURES, &[10 << 20, 0, 0, STRUCTURES + (9 << 20)]);
+    fake.put(EMAP, &[STRUCTURES + 0xc0]);
+    fake.put(GLOBALS + 0x1100, &[ARENA]);
+
+    let (mut at, mut active) = (HEAP, 0);
+    for (index, (pages, state, class, slab, free)) in (0..).zip(EXTENTS) {
+        let edata = EDATA + 128 * index;
+        active += if state == 0 { pages } else { 0 };
+        let bits = u64::from(slab) << 12 | state << 17 | u64::from(class) << 20 | free << 28;
+        // A large block is moved within its first page.
+        let moved = if slab || state != 0 { 0 } else { 0x440 };
+        fake.put(edata, &[bits, at + moved, pages * PAGE]);
+        fake.put(edata + 64, &[(1_u64 << free) - 1]);
+        for page in (0..pages).filter(|page| slab || *page == 0 || *page == pages - 1) {
+            entry(&mut fake, shape, (at / PAGE + page, edata, state, class, slab));
+        }
+        fake.touch(at, at + pages * PAGE);
+        at += pages * PAGE;
+    }
+
+    let shard = ARENA + 0x40;
+    fake.put(ARENA, &[3]);
+    fake.put(shard, &[GLOBALS + 0x1200, active, 1, CODE + 8, CODE + 16]);
+    fake.put(shard + 0x800, &[EMAP, STRUCTURES + 0xc0, 0, 0, STRUCTURES + 0xc0]);
+
+    let stacks = TLS + 0x1000;
+    for class in 0..40 {
+        let (full, empty) = (stacks + class * 0x40, stacks + (class + 1) * 0x40);
+        let head = empty - if class == 4 { 8 * cached } else { 0 };
+        let low = (full & 0xffff) << 16 | (empty & 0xffff) << 32;
+        fake.put(TLS + 0x8000 + 24 * class, &[head, 0, low | full & 0xffff]);
+        for item in 0..if class == 4 { cached } else { 0 } {
+            // The last regions of the first slab.
+            fake.put(head + 8 * item, &[HEAP + 64 * (63 - item)]);
+        }
+    }
+    fake.threads = vec![Thread { tid: 1, pointer: Some(TLS + 0xf000) }, Thread { tid: 2, pointer: None }];
+    fake.done()
+}
+
+fn entry(fake: &mut Fake, shape: Shape, (page, edata, state, class, slab): (u64, u64, u64, u8, bool)) {
+    let low = u64::from(slab) | state << 2;
+    match shape {
+        Shape::Two => {
+            fake.put(ROOT + 8 * (page >> 18), &[LEAF]);
+            fake.put(LEAF + 8 * (page & 0x3ffff), &[u64::from(class) << 48 | edata | low]);
+        }
+        Shape::Three => {
+            fake.put(ROOT + 8 * (page >> 30), &[NODE]);
+            fake.put(NODE + 8 * (page >> 15 & 0x7fff), &[LEAF]);
+            fake.put(LEAF + 16 * (page & 0x7fff), &[edata, u64::from(class) << 5 | low]);
+        }
+    }
+}
+
+fn walk(fake: &Fake) -> Walk {
+    (WALKER.walk)(fake).expect("a heap").expect("a walk")
+}
+
+/// The regions in use, without those that are cached, and the large block.
+const LIVE: u64 = 24 * 64 + 8 * 2560 + 8 * PAGE;
+
+#[test]
+fn both_shapes_are_found_and_every_byte_is_counted() {
+    for shape in [Shape::Two, Shape::Three] {
+        let fake = heap(shape, 5);
+        let walk = walk(&fake);
+        assert_eq!((walk.live, walk.cached, walk.blocks), (LIVE - 5 * 64, 5 * 64, 19 + 8 + 1));
+        assert_eq!((walk.breaks, walk.skipped, walk.layout.astray()), (0, 0, 0));
+        assert_eq!((walk.checks[0].wanted, walk.checks[0].found), (15 * PAGE, 15 * PAGE));
+        assert_eq!(walk.forecasts[0].bytes, 6 * PAGE);
+    }
+}
+
+#[test]
+fn the_parts_of_an_arena_add_up_to_its_resident_pages() {
+    let fake = heap(Shape::Two, 5);
+    let walk = walk(&fake);
+    let parts = walk.layout.parts(crate::Memory::pages(&fake), walk.arenas.len() as u32);
+    assert_eq!((walk.arenas[0].at, walk.arenas[0].threads), (ARENA, Some(3)));
+    assert_eq!(parts[0].of(Part::Live), LIVE - 5 * 64);
+    assert_eq!(parts[0].of(Part::Cached), 5 * 64);
+    assert_eq!(parts[0].of(Part::Kept), 6 * PAGE);
+    assert_eq!(parts[0].sum(), 21 * PAGE);
+    assert_eq!(parts[1].of(Part::Structures), parts[1].sum());
+}
+
+#[test]
+fn a_slab_whose_bitmap_disagrees_is_skipped() {
+    let mut fake = heap(Shape::Two, 0);
+    fake.put(EDATA + 64, &[(1 << 40) - 2]);
+    let walk = walk(&fake);
+    assert_eq!((walk.breaks, walk.skipped), (1, PAGE));
+    assert!(walk.trust(15 * PAGE).is_err());
+}
+
+#[test]
+fn an_extent_that_is_not_as_long_as_the_tree_says_is_skipped() {
+    let mut fake = heap(Shape::Three, 0);
+    fake.put(EDATA + 128 + 16, &[6 * PAGE]);
+    assert_eq!(walk(&fake).breaks, 1);
+}
+
+#[test]
+fn a_cached_block_of_another_class_is_not_believed() {
+    let mut fake = heap(Shape::Two, 3);
+    fake.put(TLS + 0x1000 + 5 * 0x40 - 8, &[HEAP + PAGE]);
+    let walk = walk(&fake);
+    assert_eq!((walk.live, walk.cached, walk.breaks), (LIVE - 2 * 64, 2 * 64, 1));
+}
+
+#[test]
+fn a_cache_of_another_jemalloc_is_none_of_this_one() {
+    let mut fake = heap(Shape::Two, 2);
+    fake.put(TLS + 0x1000 + 5 * 0x40 - 16, &[0x6600_0000_0000, 0x6600_0000_0040]);
+    let walk = walk(&fake);
+    assert_eq!((walk.live, walk.cached, walk.breaks), (LIVE, 0, 0));
+}
+
+#[test]
+fn an_arena_that_counts_more_pages_is_seen() {
+    let mut fake = heap(Shape::Two, 0);
+    fake.put(ARENA + 0x48, &[17]);
+    assert!(walk(&fake).trust(15 * PAGE).unwrap_err().contains("the allocator counts 69632, the walk found 61440"));
+}
+
+#[test]
+fn the_layout_of_another_release_is_refused() {
+    let mut fake = heap(Shape::Two, 0);
+    for index in 0..4 {
+        let bits = crate::Memory::word(&fake, EDATA + 128 * index).unwrap();
+        fake.put(EDATA + 128 * index, &[bits ^ 1 << 17]);
+    }
+    let error = (WALKER.walk)(&fake).unwrap().unwrap_err().to_string();
+    assert!(error.starts_with("jemalloc: heap not divided: layout unknown"), "{error}");
+}
+
+#[test]
+fn a_process_without_it_has_no_walk_and_one_with_its_library_says_so() {
+    let mut fake = Fake::default();
+    fake.map(GLOBALS, 0x1000, true, 7, "/bin/program");
+    assert!((WALKER.walk)(&fake.done()).is_none());
+    let mut fake = Fake::default();
+    fake.map(GLOBALS, 0x1000, false, 7, "/usr/lib/libjemalloc.so.1");
+    let elf = [0x464c_457f, 0, 0, 0, 64, 0, 0, 1];
+    fake.put(GLOBALS, &elf);
+    fake.put(GLOBALS + 64, &[4, 0, 0x200, 0, 0x14]);
+    fake.put(GLOBALS + 0x200, &[4 | 4 << 32, 3 | u64::from(u32::from_le_bytes(*b"GNU\0")) << 32, 0xefbe_adde]);
+    let error = (WALKER.walk)(&fake.done()).unwrap().unwrap_err().to_string();
+    assert!(error.ends_with("found /usr/lib/libjemalloc.so.1, build-id deadbeef"), "{error}");
+}
+
+#[test]
+fn fuzz_damaged_heaps_are_refused_or_warned_about() {
+    let shape = prop_oneof![Just(Shape::Two), Just(Shape::Three)];
+    holds(1000, 2, (shape, 0..8_u64, damage()), |(shape, cached, damage)| {
+        walk_damaged(&WALKER, heap(shape, cached), damage);
+    });
+}

@@ -1,0 +1,46 @@
+//! Adds up blocks of one kind that lie on the same page, so that a page with many small blocks is looked up once.
+
+use crate::{Kind, Layout, PAGE};
+
+/// Bytes that are still to be put on a page.
+pub struct Sums<'a> {
+    layout: &'a mut Layout,
+    kind: Kind,
+    page: u64,
+    bytes: u64,
+}
+
+impl<'a> Sums<'a> {
+    /// For blocks of a kind.
+    pub fn new(layout: &'a mut Layout, kind: Kind) -> Self {
+        Sums { layout, kind, page: 0, bytes: 0 }
+    }
+
+    /// A block, or several that adjoin.
+    pub fn add(&mut self, at: u64, bytes: u64) {
+        let page = at & !(PAGE - 1);
+        if page != self.page {
+            self.put();
+            self.page = page;
+        }
+        let here = bytes.min(page + PAGE - at);
+        self.bytes += here;
+        if here < bytes {
+            self.put();
+            self.layout.block(at + here, bytes - here, self.kind);
+        }
+    }
+
+    fn put(&mut self) {
+        let bytes = std::mem::take(&mut self.bytes);
+        if bytes > 0 {
+            self.layout.block(self.page, bytes, self.kind);
+        }
+    }
+}
+
+impl Drop for Sums<'_> {
+    fn drop(&mut self) {
+        self.put();
+    }
+}
