@@ -6,13 +6,14 @@ mod fake;
 pub mod glibc;
 mod globals;
 mod jemalloc;
+mod mimalloc;
 mod named;
 mod sums;
 
 use crate::{Layout, Walk, Walker};
 
 /// Every walker.
-pub const ALL: &[&Walker] = &[&glibc::WALKER, &jemalloc::WALKER];
+pub const ALL: &[&Walker] = &[&glibc::WALKER, &jemalloc::WALKER, &mimalloc::WALKER];
 
 /// A walk that has found nothing yet.
 fn empty(allocator: &'static str, version: impl Into<String>) -> Walk {

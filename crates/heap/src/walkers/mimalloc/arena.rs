@@ -1,0 +1,91 @@
+//! An arena: slices of 64 KiB. In: the pages. Out: the arenas, which of their slices are free, and in which a page begins.
+//!
+//! Releases 3.3.x (`include/mimalloc/types.h`). `mi_subproc_t` has `arena_count` at 24 and the addresses of up to 160 `arenas` from 32 on.
+//! An arena names it; so does `mi_tld_t` at 24, to which `mi_theap_t` points first. `mi_arena_t` has `subproc` at 24, `slice_count` at 40, `info_slices` at 48, the bitmaps `slices_free` at
+//! 104, `slices_committed` at 112, and the main heap's `pages` at 144. They lie one behind the other in the slices that the arena keeps
+//! for itself. A bitmap has its count of chunks first; its chunks of 64 bytes are its end, or begin at 128 (`src/bitmap.h`).
+
+use std::collections::BTreeSet;
+
+use super::page::{Page, SLICE};
+use crate::Memory;
+
+/// 512 chunks of 512 bits: the longest bitmap.
+const LONGEST: u64 = 512;
+
+/// `MI_MAX_ARENAS`.
+const MOST: u64 = 160;
+
+/// An arena.
+#[derive(Debug)]
+pub struct Arena {
+    /// Its address, and that of its first slice.
+    pub at: u64,
+    /// How many slices.
+    pub slices: u64,
+    /// The slices that it keeps for its structures.
+    pub own: u64,
+    free: Vec<u8>,
+    pages: Vec<u8>,
+}
+
+/// The arenas that the process lists, and those that pages name; and how many cannot be read or are in no list.
+pub fn all(memory: &dyn Memory, pages: &[Page]) -> (Vec<Arena>, u64) {
+    let named: BTreeSet<u64> = pages.iter().filter_map(Page::arena).collect();
+    let owners: BTreeSet<u64> = pages.iter().map(|page| page.owner).collect();
+    let after = |at: u64, bytes: u64| memory.word(at.checked_add(bytes)?).filter(|at| *at != 0);
+    let mut processes: BTreeSet<u64> = named.iter().filter_map(|arena| after(*arena, 24)).collect();
+    processes.extend(owners.iter().filter_map(|owner| after(after(*owner, 0)?, 24)));
+    let mut listed = BTreeSet::new();
+    for process in processes {
+        let count = after(process, 24).filter(|count| *count <= MOST).unwrap_or(0);
+        listed.extend((0..count).filter_map(|index| after(process, 32 + 8 * index)));
+    }
+    let all: Vec<u64> = listed.union(&named).copied().collect();
+    let arenas: Vec<Arena> = all.iter().filter_map(|at| Arena::read(memory, *at)).collect();
+    let unsure = all.len() - arenas.len() + named.difference(&listed).count();
+    (arenas, unsure as u64)
+}
+
+impl Arena {
+    /// Reads an arena. `None` if it cannot be one.
+    fn read(memory: &dyn Memory, at: u64) -> Option<Arena> {
+        let word = |offset: u64| memory.word(at.checked_add(offset)?);
+        let (slices, own) = (word(40)?, word(48)?);
+        let (free, committed, pages) = (word(104)?, word(112)?, word(144)?);
+        let keeps = at..at.checked_add(own.checked_mul(SLICE)?)?;
+        let fits = at.is_multiple_of(SLICE) && own < slices && slices <= LONGEST * 512;
+        if !fits || ![free, committed, pages].iter().all(|bitmap| keeps.contains(bitmap)) {
+            return None;
+        }
+        let chunks = memory.word(free)?;
+        if chunks == 0 || chunks > LONGEST || memory.word(pages)? != chunks || slices > chunks * 512 {
+            return None;
+        }
+        let bytes = |from: u64| {
+            let mut bytes = vec![0; 64 * chunks as usize];
+            memory.read(from, &mut bytes).then_some(bytes)
+        };
+        let free = bytes(committed.checked_sub(64 * chunks)?)?;
+        Some(Arena { at, slices, own, free, pages: bytes(pages + 128)? })
+    }
+
+    /// The first address after it.
+    pub fn end(&self) -> u64 {
+        self.at + self.slices * SLICE
+    }
+
+    /// Whether a slice is free.
+    pub fn is_free(&self, slice: u64) -> bool {
+        bit(&self.free, slice)
+    }
+
+    /// Whether a page of the main heap begins in a slice.
+    pub fn has_page(&self, slice: u64) -> bool {
+        bit(&self.pages, slice)
+    }
+}
+
+fn bit(bits: &[u8], at: u64) -> bool {
+    bits.get((at / 8) as usize).is_some_and(|byte| byte >> (at % 8) & 1 == 1)
+}

@@ -1,0 +1,72 @@
+//! Which blocks of a page are free. In: a page. Out: a bit for each block, and whether the page's lists agree with its counts.
+
+use super::page::Page;
+use crate::Memory;
+
+/// Links of larger blocks are read one by one, those of smaller ones with the whole page.
+const APART: u64 = 1024;
+
+/// The blocks of a page.
+#[derive(Debug, Default)]
+pub struct Blocks {
+    /// The bits of blocks in `free` and `local_free`.
+    pub free: Vec<u64>,
+    /// The bits of blocks that other threads have freed.
+    pub freed_by_others: Vec<u64>,
+    /// How many blocks there are too many or too few: 0 if lists and counts agree.
+    pub wrong: u64,
+}
+
+/// Reads a page's lists. `bytes` is used to hold them.
+pub fn read(memory: &dyn Memory, page: &Page, bytes: &mut Vec<u8>) -> Blocks {
+    let words = usize::from(page.capacity).div_ceil(64);
+    let mut blocks = Blocks { free: vec![0; words], freed_by_others: vec![0; words], wrong: 0 };
+    let lists = page.free[0] != 0 || page.free[1] != 0 || page.freed_by_others != 0;
+    bytes.clear();
+    if lists && page.block < APART {
+        bytes.resize((page.end() - page.start) as usize, 0);
+        if !memory.read(page.start, bytes) {
+            bytes.clear();
+        }
+    }
+    let next = |at: u64| {
+        let from = (at - page.start) as usize;
+        match bytes.get(from..from + 8) {
+            Some(link) => Some(u64::from_le_bytes(link.try_into().ok()?)),
+            None => memory.word(at),
+        }
+    };
+    let mut whole = true;
+    for head in page.free {
+        whole &= follow(page, head, &next, &mut blocks.free);
+    }
+    whole &= follow(page, page.freed_by_others, &next, &mut blocks.freed_by_others);
+    let (free, others) = (count(&blocks.free), count(&blocks.freed_by_others));
+    blocks.wrong = (free + u64::from(page.used)).abs_diff(u64::from(page.capacity));
+    blocks.wrong += others.saturating_sub(u64::from(page.used)) + u64::from(!whole);
+    blocks
+}
+
+/// Sets the bits of a list's blocks. Returns whether it ends as it should: a block outside of the page, or one for the second time, ends
+/// it as well.
+fn follow(page: &Page, head: u64, next: &dyn Fn(u64) -> Option<u64>, bits: &mut [u64]) -> bool {
+    let mut at = head;
+    while at != 0 {
+        let Some(index) = page.index(at) else { return false };
+        let (word, bit) = (index / 64, 1 << (index % 64));
+        if bits[word] & bit != 0 {
+            return false;
+        }
+        bits[word] |= bit;
+        match next(at) {
+            Some(link) => at = link,
+            None => return false,
+        }
+    }
+    true
+}
+
+/// How many bits are set.
+pub fn count(bits: &[u64]) -> u64 {
+    bits.iter().map(|bits| u64::from(bits.count_ones())).sum()
+}

@@ -1,0 +1,132 @@
+//! Puts the pages and their blocks on the memory's pages. In: what was read. Out: regions, blocks and sums of a walk.
+
+use std::ops::Range;
+
+use super::arena::Arena;
+use super::blocks::{self, Blocks};
+use super::map::{Found, Map};
+use super::page::{BYTES, Origin, Page, SLICE};
+use crate::walkers::{bits::each_run, sums::Sums};
+use crate::{Kind, Memory, State, Walk};
+
+/// Totals of the pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Pages that arenas count.
+    pub pages_wanted: u64,
+    /// Of them, those that the map has.
+    pub pages_found: u64,
+    /// Resident bytes of free slices and of pages without a block in use.
+    pub free: u64,
+}
+
+/// Puts everything on the pages of `walk`.
+pub fn fill(memory: &dyn Memory, map: &Map, found: &Found, arenas: &[Arena], walk: &mut Walk) -> Totals {
+    walk.breaks += found.breaks;
+    let mut totals = Totals::default();
+    for arena in arenas {
+        let number = name(walk, format!("mimalloc arena at {:x}", arena.at), arena.at);
+        region(memory, arena.at..arena.end(), number, walk);
+        slices(memory, arena, &found.pages, &mut totals, walk);
+    }
+    let outside = name(walk, "mimalloc, large blocks".into(), 0);
+    for page in &found.pages {
+        if let Origin::Kernel { base, bytes } = page.origin {
+            region(memory, around(memory, page, base, bytes), outside, walk);
+        }
+    }
+    let tables = name(walk, "mimalloc's page map".into(), map.root);
+    for table in std::iter::once(map.root..map.end).chain(found.tables.iter().map(|table| *table..table + SLICE)) {
+        region(memory, table.clone(), tables, walk);
+        walk.layout.block(table.start, table.end - table.start, Kind::Structure);
+    }
+    let mut bytes = Vec::new();
+    for page in &found.pages {
+        let blocks = blocks::read(memory, page, &mut bytes);
+        if u64::from(page.used) == blocks::count(&blocks.freed_by_others) {
+            totals.free += memory.pages().resident(page.start, page.end());
+        }
+        put(page, &blocks, walk);
+    }
+    totals
+}
+
+fn name(walk: &mut Walk, name: String, at: u64) -> u32 {
+    walk.arenas.push(crate::Arena { name, at, threads: None });
+    walk.arenas.len() as u32 - 1
+}
+
+fn region(memory: &dyn Memory, range: Range<u64>, arena: u32, walk: &mut Walk) {
+    walk.layout.region(range.start, range.end, arena);
+    let swapped = memory.pages().within(range.start, range.end).filter(|run| run.state == State::Swapped);
+    walk.swapped += swapped.map(|run| run.to - run.from).sum::<u64>();
+}
+
+/// The memory that a page has from the kernel, if that is where its blocks are.
+fn around(memory: &dyn Memory, page: &Page, base: u64, bytes: u64) -> Range<u64> {
+    let range = base..base.saturating_add(bytes);
+    let known = range.contains(&page.start) && page.end() <= range.end;
+    let mapped = memory.mapping(base).is_some() && memory.mapping(range.end.saturating_sub(1)).is_some();
+    if known && mapped { range } else { page.start..page.end() }
+}
+
+/// The slices of an arena that are no page's: free, or with structures.
+fn slices(memory: &dyn Memory, arena: &Arena, pages: &[Page], totals: &mut Totals, walk: &mut Walk) {
+    let mut taken = vec![false; arena.slices as usize];
+    let mut begins = vec![false; arena.slices as usize];
+    for page in pages {
+        let Origin::Arena { arena: at, slice, slices } = page.origin else { continue };
+        if at == arena.at {
+            let first = slice as usize;
+            begins.iter_mut().skip(first).take(1).for_each(|begins| *begins = true);
+            taken.iter_mut().skip(first).take(slices as usize).for_each(|taken| *taken = true);
+        }
+    }
+    for (slice, at) in (0..arena.slices).zip((arena.at..).step_by(SLICE as usize)) {
+        if arena.has_page(slice) {
+            totals.pages_wanted += 1;
+            totals.pages_found += u64::from(begins[slice as usize]);
+            if !begins[slice as usize] {
+                walk.breaks += 1;
+                walk.skipped += SLICE;
+            }
+        }
+        if slice < arena.own {
+            walk.layout.block(at, SLICE, Kind::Structure);
+        } else if arena.is_free(slice) {
+            totals.free += memory.pages().resident(at, at + SLICE);
+        } else if !taken[slice as usize] {
+            walk.layout.block(at, SLICE, Kind::Structure);
+        }
+    }
+}
+
+fn put(page: &Page, blocks: &Blocks, walk: &mut Walk) {
+    let others = blocks::count(&blocks.freed_by_others).min(u64::from(page.used));
+    let live = u64::from(page.used) - others;
+    walk.live += live * page.block;
+    walk.blocks += live;
+    walk.cached += others * page.block;
+    if blocks.wrong > 0 {
+        walk.breaks += 1;
+        walk.skipped += blocks.wrong * page.block;
+    }
+    if page.arena().is_none() || page.at / SLICE == page.start / SLICE {
+        walk.layout.block(page.at, BYTES as u64, Kind::Structure);
+    }
+    let mut left = u64::from(page.capacity);
+    let taken: Vec<u64> = blocks
+        .free
+        .iter()
+        .zip(&blocks.freed_by_others)
+        .map(|(free, others)| {
+            let bits = left.min(64);
+            left -= bits;
+            !(free | others) & ((1_u128 << bits) - 1) as u64
+        })
+        .collect();
+    for (bits, kind) in [(&taken, Kind::Live), (&blocks.freed_by_others, Kind::Cached)] {
+        let mut sums = Sums::new(&mut walk.layout, kind);
+        each_run(bits, |from, count| sums.add(page.start + from * page.block, count * page.block));
+    }
+}

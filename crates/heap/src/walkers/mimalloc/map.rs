@@ -1,0 +1,142 @@
+//! The map by which mimalloc finds the page of an address. In: a memory. Out: each map that proves itself, and its pages.
+//!
+//! A global variable points to the root, a table in memory of its own. The root's entry `i` points to a table of 2^13 entries (64 KiB),
+//! and its entry `j` to the page of the slice `i << 13 | j`. The page says where its blocks begin, and that is in this slice
+//! (`include/mimalloc/internal.h` and `src/page-map.c`, releases 3.3.x).
+
+use std::collections::HashSet;
+
+use super::page::{BYTES, Page, SLICE};
+use crate::walkers::globals::{each_word, globals};
+use crate::{Memory, PAGE, Window};
+
+/// log2 of the entries of a table below the root.
+const BELOW: u32 = 13;
+
+/// log2 of the entries of the root: for addresses of 48 bits; of 47 bits, which x86-64 has, half of it is used.
+const ROOT: u32 = 19;
+
+/// So many pages that prove themselves make a map.
+const PROOF: usize = 8;
+
+/// A map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Map {
+    /// The root's first entry.
+    pub root: u64,
+    /// The first address after the root.
+    pub end: u64,
+}
+
+/// The pages of a map.
+#[derive(Debug)]
+pub struct Found {
+    /// In the order of their addresses.
+    pub pages: Vec<Page>,
+    /// The tables below the root.
+    pub tables: Vec<u64>,
+    /// Entries whose page could not be read, or is elsewhere.
+    pub breaks: u64,
+}
+
+/// All maps in the process. Mostly there is one.
+pub fn find(memory: &dyn Memory) -> Vec<Map> {
+    let mut found: Vec<Map> = Vec::new();
+    let mut seen = HashSet::new();
+    for range in globals(memory) {
+        each_word(memory, &range, |_, word| {
+            if word % PAGE == 0 && is_heap(memory, word) && seen.insert(word) {
+                found.extend(map(memory, word).filter(|map| map.is_proven(memory)));
+            }
+        });
+    }
+    found
+}
+
+fn is_heap(memory: &dyn Memory, at: u64) -> bool {
+    memory.mapping(at).is_some_and(|mapping| mapping.is_heap_like() && mapping.readable)
+}
+
+/// A table of the root's size. The kernel can have made one mapping of it and its neighbours.
+fn map(memory: &dyn Memory, root: u64) -> Option<Map> {
+    // Entry 0 is the table for the lowest addresses. It lies behind the root, and so says how long it is.
+    let end = memory.word(root)?;
+    let entries = end.checked_sub(root)? / 8;
+    (entries.is_power_of_two() && (16..=ROOT).contains(&entries.ilog2())).then_some(Map { root, end })
+}
+
+impl Map {
+    /// Whether its first pages are where the map says.
+    fn is_proven(&self, memory: &dyn Memory) -> bool {
+        let (mut good, mut bad) = (0, 0);
+        self.entries(memory, |slice, at| {
+            if good + bad < PROOF {
+                match starts_in(memory, at, slice) {
+                    true => good += 1,
+                    false => bad += 1,
+                }
+            }
+            good + bad < PROOF
+        });
+        good > bad
+    }
+
+    /// Visits the entries in the order of the slices until it is told to stop. Returns the tables, and how many of the root's entries are
+    /// none.
+    fn entries(&self, memory: &dyn Memory, mut visit: impl FnMut(u64, u64) -> bool) -> (Vec<u64>, u64) {
+        let (mut tables, mut others) = (Vec::new(), 0);
+        each_word(memory, &(self.root..self.end), |at, table| match table % PAGE == 0 && is_heap(memory, table) {
+            true => tables.push(((at - self.root) / 8, table)),
+            false => others += 1,
+        });
+        let mut goes_on = true;
+        for &(index, table) in &tables {
+            if !goes_on {
+                break;
+            }
+            each_word(memory, &(table..table.saturating_add(8 << BELOW)), |at, page| {
+                if goes_on {
+                    goes_on = visit((index << BELOW) + (at - table) / 8, page);
+                }
+            });
+        }
+        (tables.into_iter().map(|(_, table)| table).collect(), others)
+    }
+
+    /// Reads all pages.
+    pub fn pages(&self, memory: &dyn Memory) -> Found {
+        // A page has an entry for each of its slices. One that has entries elsewhere, too, hides another page.
+        let mut spans: Vec<(u64, u64, u64)> = Vec::new();
+        let (tables, others) = self.entries(memory, |slice, page| {
+            match spans.last_mut() {
+                Some((at, _, last)) if *at == page && *last + 1 == slice => *last = slice,
+                _ => spans.push((page, slice, slice)),
+            }
+            true
+        });
+        spans.sort_unstable();
+        let count = spans.len();
+        spans.dedup_by_key(|span| span.0);
+        let breaks = others + (count - spans.len()) as u64;
+        let mut found = Found { pages: Vec::new(), tables, breaks };
+        let mut window = Window::new(memory);
+        for (at, first, _) in spans {
+            let page = window.bytes(at, BYTES).and_then(|bytes| Page::parse(at, bytes));
+            match page.filter(|page| page.start / SLICE == first) {
+                Some(page) => found.pages.push(page),
+                None => found.breaks += 1,
+            }
+        }
+        found.pages.sort_unstable_by_key(|page| page.start);
+        found
+    }
+}
+
+/// Whether the page at an address has its first block in the slice. A page has entries for its later slices as well.
+fn starts_in(memory: &dyn Memory, at: u64, slice: u64) -> bool {
+    let mut bytes = [0; BYTES];
+    let page = memory.read(at, &mut bytes).then(|| Page::parse(at, &bytes)).flatten();
+    page.is_some_and(|page| {
+        (page.start / SLICE..page.end().div_ceil(SLICE).max(page.start / SLICE + 1)).contains(&slice)
+    })
+}

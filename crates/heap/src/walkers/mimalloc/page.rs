@@ -1,0 +1,126 @@
+//! A page: blocks of one size. In: the bytes of its `mi_page_t`. Out: its fields.
+//!
+//! As in the releases 3.3.x (`include/mimalloc/types.h`), without `MI_SECURE` and `MI_DEBUG`:
+//!
+//! | offset | field | |
+//! |---|---|---|
+//! | 0 | `xthread_id` | the owner; 0 or 4 if it is abandoned. The low two bits are flags |
+//! | 8 | `free` | the first free block |
+//! | 16, 18, 20 | `used`, `capacity`, `reserved` | blocks in use, blocks that were ever made, blocks that there is room for |
+//! | 24 | `local_free` | the first block that the owner has freed, not yet in `free` |
+//! | 32 | `xthread_free` | the first block that another thread has freed. The low bit is a flag. `used` counts these |
+//! | 40, 48 | `block_size`, `page_start` | |
+//! | 56 | `theap` | the owner's heap |
+//! | 96 | `memid` | an arena with slice and count, or base and size; at 112 the kind |
+
+/// The bytes of a `mi_page_t`.
+pub const BYTES: usize = 120;
+
+/// The bytes of a slice.
+pub const SLICE: u64 = 1 << 16;
+
+/// Where a page's memory is from (`mi_memid_t`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Slices of an arena.
+    Arena {
+        /// The arena's address.
+        arena: u64,
+        /// The first slice.
+        slice: u32,
+        /// How many.
+        slices: u32,
+    },
+    /// From the kernel.
+    Kernel {
+        /// The first byte.
+        base: u64,
+        /// Bytes.
+        bytes: u64,
+    },
+}
+
+/// A page.
+#[derive(Clone, Copy, Debug)]
+pub struct Page {
+    /// The address of its `mi_page_t`.
+    pub at: u64,
+    /// The first block.
+    pub start: u64,
+    /// Bytes of a block, all of them usable.
+    pub block: u64,
+    /// Blocks in use, with those that other threads have freed.
+    pub used: u16,
+    /// Blocks that were ever made.
+    pub capacity: u16,
+    /// The first blocks of the lists `free` and `local_free`.
+    pub free: [u64; 2],
+    /// The first block that another thread has freed.
+    pub freed_by_others: u64,
+    /// The heap of the thread that owns it. Abandoned pages have none, or an old one.
+    pub owner: u64,
+    /// Where its memory is from.
+    pub origin: Origin,
+}
+
+impl Page {
+    /// Reads the fields. `None` if they cannot be those of a page.
+    pub fn parse(at: u64, bytes: &[u8]) -> Option<Page> {
+        let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+        let half = |at: usize| Some(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?));
+        let (first, second) = (word(96)?, word(104)?);
+        // `mi_memkind_t`: 1 to 3 are memory of others, static memory and memory for structures; 4 to 6 are the kernel's.
+        let origin = match word(112)? as u32 {
+            7 => Origin::Arena { arena: first, slice: second as u32, slices: (second >> 32) as u32 },
+            1..=6 => Origin::Kernel { base: first, bytes: second },
+            _ => return None,
+        };
+        let page = Page {
+            at,
+            start: word(48)?,
+            block: word(40)?,
+            used: half(16)?,
+            capacity: half(18)?,
+            free: [word(8)?, word(24)?],
+            freed_by_others: word(32)? & !1,
+            owner: word(56)?,
+            origin,
+        };
+        let reserved = half(20)?;
+        let end = page.start.checked_add(page.block.checked_mul(u64::from(reserved))?)?;
+        let room = match origin {
+            Origin::Arena { arena, slice, slices } => {
+                arena.checked_add((u64::from(slice) + u64::from(slices)) * SLICE)?
+            }
+            Origin::Kernel { base, bytes } => base.checked_add(bytes)?,
+        };
+        let fills = room.checked_sub(page.start)?.checked_div(page.block)? == u64::from(reserved);
+        let counts = page.used <= page.capacity && page.capacity <= reserved && reserved > 0;
+        (counts
+            && fills
+            && page.block >= 8
+            && page.block.is_multiple_of(8)
+            && page.start.is_multiple_of(8)
+            && end < 1 << 48)
+            .then_some(page)
+    }
+
+    /// The arena that its memory is from.
+    pub fn arena(&self) -> Option<u64> {
+        match self.origin {
+            Origin::Arena { arena, .. } => Some(arena),
+            Origin::Kernel { .. } => None,
+        }
+    }
+
+    /// The first byte behind the blocks that were ever made.
+    pub fn end(&self) -> u64 {
+        self.start + self.block * u64::from(self.capacity)
+    }
+
+    /// The number of the block that begins at an address.
+    pub fn index(&self, at: u64) -> Option<usize> {
+        let within = at.checked_sub(self.start)?;
+        (at < self.end() && within % self.block == 0).then(|| (within / self.block) as usize)
+    }
+}
