@@ -47,7 +47,7 @@ pub fn workloads() -> Offered {
 
 /// The metrics.
 pub fn metrics() -> Offered {
-    Offered(METRICS.iter().map(|metric| metric.name).collect())
+    Offered(METRICS.iter().map(|metric| &*metric.name).collect())
 }
 
 /// The formats of a report.

@@ -10,15 +10,17 @@ use allocanary_kernel::units::show_share;
 use allocanary_report::comparison;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::rows;
-use allocanary_study::summary::{Compared, Fold, Gate, Judged, Judgement, Metric, Side, metric_named};
+use allocanary_study::summary::{Compared, Fold, Gate, Judged, Judgement, Metric, Metrics, Side};
 
 /// Compares, prints, and judges.
 pub fn run(flags: &CompareFlags) -> Result<ExitCode> {
     let limits: Vec<(&str, f64)> = flags.gate.iter().map(|text| Gate::parse(text)).collect::<Result<_>>()?;
     // Rows of a user's program may have metrics that only they know. Each side is read once: it may be a pipe.
-    let (old, new) = (read(&flags.old)?, read(&flags.new)?);
-    let gates: Vec<Gate> = limits.into_iter().map(|(name, most)| Gate::new(name, most)).collect::<Result<_>>()?;
-    let metrics: Vec<&'static Metric> = flags.metrics.iter().map(|name| metric_named(name)).collect::<Result<_>>()?;
+    let old = read(&flags.old, &Metrics::default())?;
+    let new = read(&flags.new, old.metrics())?;
+    let known = |name: &str| new.metrics().wanted(name);
+    let gates = limits.into_iter().map(|(name, most)| Gate::new(known(name)?, most)).collect::<Result<Vec<Gate>>>()?;
+    let metrics = flags.metrics.iter().map(|name| known(name).cloned()).collect::<Result<Vec<Metric>>>()?;
     let judgement = Judgement::of(&old, &new, metrics, &gates).map_err(|error| match error {
         Error::NoRows(what) => {
             Error::NoRows(format!("{} and {} have {what}", flags.old.display(), flags.new.display()))
@@ -56,9 +58,9 @@ fn tell_gates(judgement: &Judgement, undecided_passes: bool) {
     }
 }
 
-/// The rows of a file. Lines that are none are told.
-fn read(path: &Path) -> Result<Side> {
-    let mut fold = Fold::default();
+/// The rows of a file, whose figures must agree with these metrics. Lines that are none are told.
+fn read(path: &Path, metrics: &Metrics) -> Result<Side> {
+    let mut fold = Fold::knowing(metrics);
     for problem in rows::read(&[path.to_path_buf()], |sample| fold.add(&sample))? {
         terminal::tell(problem);
     }

@@ -26,7 +26,7 @@ use allocanary_study::run::{Builder, Roster, Target, check_folder};
 use allocanary_study::session::{
     self, Ended, Executor, Linked, Measured, OutOfBudget, Planned, Program, Watch, prefix,
 };
-use allocanary_study::summary::{About, Findings, Fold};
+use allocanary_study::summary::{About, Findings, Fold, Metrics};
 use allocanary_study::{Studies, find_shipped};
 
 /// The features of this command's build. Its cells are built with the same ones.
@@ -265,14 +265,14 @@ fn as_typed(mut words: impl Iterator<Item = OsString>) -> String {
 pub fn findings(files: &[PathBuf], group: &Studies) -> Result<Findings> {
     let mut fold = Fold::default();
     let problems = rows::read(files, |sample| fold.add(&sample))?;
-    let shipped = |name: &str| find_shipped(name)?.ok()?.find(Some(name)).and_then(|study| About::of(study).ok());
-    let about = |name: Option<&str>| {
+    let about = |name: Option<&str>, metrics: &Metrics| {
         if name.is_some_and(is_stage) {
             // By its own rules, which know the limits and all that was tried.
             let decided = "These rows are of a search: tune.txt, next to them, has its answer.";
             return About { decided: Some((decided.into(), Vec::new())), ..About::default() };
         }
-        let here = group.find(name).and_then(|study| About::of(study).ok());
+        let here = group.find(name).and_then(|study| About::of(study, metrics).ok());
+        let shipped = |name: &str| About::of(find_shipped(name)?.ok()?.find(Some(name))?, metrics).ok();
         here.or_else(|| shipped(name?)).unwrap_or_default()
     };
     Ok(Findings { problems, ..Findings::of(fold, about) })

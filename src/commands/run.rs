@@ -14,7 +14,7 @@ use allocanary_cell::Cell;
 use allocanary_doctor::program::Program as Looked;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::Target;
-use allocanary_study::summary::About;
+use allocanary_study::summary::{About, Metrics};
 use allocanary_study::{PROGRAM_CANDIDATES, Studies, StudyFile, plan};
 use started::Started;
 
@@ -64,7 +64,7 @@ pub fn only_study(path: &Path) -> Result<StudyFile> {
 pub fn run_study(file: StudyFile, target: Option<Target>, folders: &[PathBuf], resume: bool) -> Result<ExitCode> {
     // Invalid values are reported before anything is looked at.
     file.clone().check()?;
-    About::of(&file)?;
+    About::of(&file, &Metrics::default())?;
     let program = file.program.clone().unwrap_or_default();
     let looked = Looked::look_at(&program.command[0]).map_err(Error::Input)?;
     let cells = measure::roster(folders)?.descriptions();

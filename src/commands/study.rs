@@ -9,7 +9,7 @@ use crate::args::StudyFlags;
 use allocanary_cell::description::perhaps;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::Target;
-use allocanary_study::summary::About;
+use allocanary_study::summary::{About, Metrics};
 use allocanary_study::{CASES, SHIPPED, Studies, StudyFile, find_shipped, memory_at_hand};
 
 /// Runs the study, or each study of a group.
@@ -55,7 +55,7 @@ pub fn study(flags: &StudyFlags) -> Result<(String, Studies)> {
     }
     let group = Studies(group.0.into_iter().map(|study| study.overridden_by(asked.clone())).collect());
     for study in &group.0 {
-        About::of(study)?;
+        About::of(study, &Metrics::default())?;
         study.clone().check()?;
     }
     Ok((name, group))

@@ -194,7 +194,7 @@ fn text(found: &Searched, subject: &Subject, findings: &Findings) -> String {
 
 /// How to use `tuned.toml`.
 fn gate(goal: &Goal) -> String {
-    let gates: Vec<String> = goal.metrics().take(2).map(|metric| format!("--gate {}=10%", metric.name)).collect();
+    let gates: Vec<String> = goal.wanted().take(2).map(|metric| format!("--gate {}=10%", metric.name)).collect();
     format!(
         "    allocanary study tuned.toml --out before.jsonl     # once; keep the file\n    \
          allocanary study tuned.toml --out now.jsonl        # in CI\n    \
@@ -219,7 +219,7 @@ fn keep(folder: &Path, found: &Searched, file: &StudyFile, text: &str, findings:
         budget: None,
         repeats: Some(file.repeats.unwrap_or(10)),
         seed: Some(cells::fresh_seed(file)),
-        metrics: Some(found.goal.metrics().map(|metric| metric.name.to_string()).collect()),
+        metrics: Some(found.goal.wanted().map(|metric| metric.name.to_string()).collect()),
         program: file.program.clone().map(|program| Program { within, ..program }),
         ..file.clone()
     };
@@ -234,7 +234,7 @@ fn about(found: &Searched, subject: &Subject) -> About {
     let lines = answer::paste(found).map_or(Vec::new(), |lines| lines.lines().map(String::from).collect());
     About {
         question: "Which settings cost the least?".into(),
-        metrics: found.goal.metrics().collect(),
+        metrics: found.goal.wanted().cloned().collect(),
         decided: Some((answer::recommendation(found, job), lines)),
         ..About::default()
     }

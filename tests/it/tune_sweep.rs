@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use allocanary_cell::sample::Sample;
 use allocanary_study::StudyFile;
-use allocanary_study::summary::{METRICS, metric_index, stats::median};
+use allocanary_study::summary::{metric_of_all, stats::median};
 use tempfile::tempdir;
 
 use super::support::{Ran, allocanary, samples, words};
@@ -31,7 +31,7 @@ const WORKLOADS: [&str; 10] = [
 const CPU: f64 = 1.2;
 
 fn middle(rows: &[Sample], candidate: &str, metric: &str) -> f64 {
-    let metric = &METRICS[metric_index(metric)];
+    let metric = metric_of_all(metric);
     let values: Vec<f64> =
         rows.iter().filter(|row| row.cell.candidate == candidate).filter_map(|row| metric.of(row)).collect();
     median(&values).unwrap_or(f64::NAN)

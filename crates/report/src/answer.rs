@@ -4,8 +4,8 @@
 use super::words;
 use crate::lines::Lines;
 use allocanary_study::summary::{
-    Axis, Better, Comparison, Estimate, Findings, LEAST_SAMPLES, Line, METRICS, Metric, PRICE, Panel, Section, Verdict,
-    metric_index,
+    Axis, Better, Comparison, Estimate, Findings, LEAST_SAMPLES, Line, Metric, PRICE, Panel, Section, Verdict,
+    metric_of_all,
 };
 
 /// One or two sentences for each panel, in the study's order, and remarks that apply to all panels.
@@ -30,9 +30,9 @@ pub fn sentences(findings: &Findings) -> Vec<String> {
 }
 
 /// The metric that a section is about.
-fn metric_of(section: &Section) -> &'static Metric {
+fn metric_of(section: &Section) -> &Metric {
     let named = section.about.metrics.iter().find(|metric| metric.better != Better::Neither);
-    named.copied().unwrap_or(&METRICS[metric_index("rss")])
+    named.unwrap_or_else(|| metric_of_all("rss"))
 }
 
 /// The candidates to choose: of each panel the best one, if it is certainly better than the first candidate or is the
@@ -45,7 +45,7 @@ pub fn chosen(findings: &Findings) -> Vec<(String, Option<Lines>)> {
         let metric = metric_of(section);
         for panel in section.panels.iter().filter(|panel| panel.lines.len() > 1) {
             let Some((at, last, _)) = best(panel, metric) else { continue };
-            let compared = panel.comparison(metric.name, at, last);
+            let compared = panel.comparison(&metric.name, at, last);
             if at > 0 && !compared.is_some_and(|compared| compared.verdict == Verdict::Better) {
                 continue;
             }
@@ -71,14 +71,14 @@ fn best<'a>(panel: &'a Panel, metric: &Metric) -> Option<(usize, usize, &'a Esti
 }
 
 fn found<'a>(line: &'a Line, column: usize, metric: &Metric) -> Option<&'a Estimate> {
-    line.points[column].as_ref()?.get(metric.name)
+    line.points[column].as_ref()?.get(&metric.name)
 }
 
 /// `at 16 threads system has the least rss: 30.2 MiB, better -40 % than jemalloc; throughput equal, p99 undecided.`
 fn of(panel: &Panel, metric: &Metric) -> Option<String> {
     let (at, last, best) = best(panel, metric)?;
-    let figure = words::median(metric.name, Some(best));
-    let name = metric.name;
+    let figure = words::median(metric, Some(best));
+    let name = &*metric.name;
     let candidate = &panel.lines[at].candidate;
     let mut text = match panel.axis {
         Axis::Program => format!("here {candidate} has "),

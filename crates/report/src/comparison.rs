@@ -16,7 +16,7 @@ pub fn found(comparison: &Comparison) -> String {
 /// All tables, then how often each verdict was given.
 pub fn render(compared: &[Compared], look: &Look) -> String {
     let mut out = String::new();
-    let table = |one: &Compared| (one.metric.name, one.key.study.clone(), one.key.workload.clone());
+    let table = |one: &Compared| (one.metric.name.clone(), one.key.study.clone(), one.key.workload.clone());
     for wanted in distinct(compared, table) {
         let here: Vec<&Compared> = compared.iter().filter(|one| table(one) == wanted).collect();
         let about = here[0].metric.about;

@@ -12,7 +12,7 @@ use crate::format::ReportFormat;
 use allocanary_kernel::terminal::Look;
 use allocanary_kernel::units::Unit;
 use allocanary_study::summary::anatomy::PARTS;
-use allocanary_study::summary::{Anatomy, Findings, all_metrics};
+use allocanary_study::summary::{Anatomy, Findings};
 
 /// The report.
 pub const REPORT: ReportFormat =
@@ -41,13 +41,13 @@ fn render(findings: &Findings, _look: &Look) -> String {
                 let mut row = |figures: [&str; 7]| {
                     put(&[&start[..], &figures, &[failed.as_str()]].concat(), study, &unproven);
                 };
-                for (metric, estimate) in all_metrics().into_iter().zip(&point.estimates) {
-                    let Some(estimate) = estimate else { continue };
+                for metric in findings.metrics.all() {
+                    let Some(estimate) = point.get(&metric.name) else { continue };
                     let [n, median, spread] =
                         [estimate.n.to_string(), estimate.median.to_string(), estimate.spread.to_string()];
                     let interval = estimate.interval().map(|(low, high)| (low.to_string(), high.to_string()));
                     let (low, high) = interval.unwrap_or_default();
-                    row([metric.name, metric.unit.name(), &n, &median, &low, &high, &spread]);
+                    row([&metric.name, metric.unit.name(), &n, &median, &low, &high, &spread]);
                 }
                 for (name, bytes) in point.anatomy.iter().flat_map(parts) {
                     let (name, bytes) = (format!("anatomy_{name}"), bytes.to_string());

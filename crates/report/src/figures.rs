@@ -98,7 +98,7 @@ fn title(section: &Section, panel: &Panel) -> String {
     rest.map_or_else(|| panel.title.clone(), |rest| rest.replace(", ", ",").replace(',', ", "))
 }
 
-fn rows(panel: &Panel, column: usize, metrics: &[&'static Metric]) -> Vec<Row> {
+fn rows(panel: &Panel, column: usize, metrics: &[Metric]) -> Vec<Row> {
     let measured = panel.lines.iter().enumerate().filter(|(_, line)| line.points[column].is_some());
     measured
         .map(|(at, line)| Row {
@@ -111,7 +111,7 @@ fn rows(panel: &Panel, column: usize, metrics: &[&'static Metric]) -> Vec<Row> {
 
 fn figure(panel: &Panel, line: usize, column: usize, metric: &Metric) -> Figure {
     let point = panel.lines[line].points[column].as_ref();
-    let found = point.and_then(|point| point.get(metric.name));
+    let found = point.and_then(|point| point.get(&metric.name));
     if found.is_none() {
         let failed = point.map_or(0, |point| point.failed);
         let median = if failed > 0 { format!("{failed} failed") } else { "-".into() };
@@ -119,12 +119,12 @@ fn figure(panel: &Panel, line: usize, column: usize, metric: &Metric) -> Figure 
     }
     // If the first candidate's figure is 0, another 0 is equal, and any other value is infinitely more. If the first
     // candidate has no figure, the result is unknown.
-    let first = panel.lines[0].points[column].as_ref().and_then(|point| point.get(metric.name));
-    let comparison = panel.comparison(metric.name, line, column);
+    let first = panel.lines[0].points[column].as_ref().and_then(|point| point.get(&metric.name));
+    let comparison = panel.comparison(&metric.name, line, column);
     let comparison = comparison.filter(|comparison| first.is_none() || !comparison.ratio().is_nan());
     Figure {
-        median: words::median(metric.name, found),
-        interval: words::interval(metric.name, found),
+        median: words::median(metric, found),
+        interval: words::interval(metric, found),
         mark: comparison.map_or("", mark),
         verdict: comparison.map(|comparison| comparison.verdict),
     }

@@ -151,7 +151,7 @@ fn sections(findings: &Findings) -> String {
             out.push_str(&study::head(study, section, findings.sections.len() > 1));
         }
         last = Some(study);
-        out.push_str(&panel::section(at, panel));
+        out.push_str(&panel::section(at, panel, &findings.metrics));
     }
     out
 }

@@ -3,7 +3,7 @@
 use super::{anatomies, answer, figures, paste, words};
 use crate::format::ReportFormat;
 use allocanary_kernel::terminal::Look;
-use allocanary_study::summary::{Anatomy, Findings, PRICE, Panel, Section};
+use allocanary_study::summary::{Anatomy, Findings, PRICE, Panel, Section, metric_of_all};
 
 /// The report.
 pub const REPORT: ReportFormat = ReportFormat { name: "markdown", about: "tables for a pull request", render };
@@ -62,7 +62,7 @@ fn whole(panel: &Panel) -> String {
 
 /// The metrics that the study names, with intervals.
 fn own(section: &Section) -> String {
-    let heads: Vec<&str> = section.about.metrics.iter().map(|metric| metric.name).collect();
+    let heads: Vec<&str> = section.about.metrics.iter().map(|metric| &*metric.name).collect();
     let rule = "--:|".repeat(heads.len() + 1);
     let mut out = format!("| | candidate | n | {} |\n|---|---|{rule}\n", heads.join(" | "));
     for block in figures::blocks(section) {
@@ -100,7 +100,8 @@ fn memory(panel: &Panel) -> String {
         out.push_str(&format!("| {} |", code(&line.candidate)));
         for (column, point) in line.points.iter().enumerate() {
             let rss = point.as_ref().and_then(|point| point.get("rss"));
-            let (median, interval) = (words::median("rss", rss), words::interval("rss", rss));
+            let (median, interval) =
+                (words::median(metric_of_all("rss"), rss), words::interval(metric_of_all("rss"), rss));
             let best = words::starred(panel, column, "rss") == Some(at);
             let median = if best { format!("**{median}**") } else { median };
             out.push_str(format!(" {median} {interval}").trim_end());

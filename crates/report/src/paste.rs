@@ -37,7 +37,7 @@ fn proposal(section: &Section, panel: &Panel, metric: &Metric) -> Option<(String
     }
     let mut best: Option<(usize, f64)> = None;
     for line in 1..panel.lines.len() {
-        let Some(compared) = panel.comparison(metric.name, line, last) else { continue };
+        let Some(compared) = panel.comparison(&metric.name, line, last) else { continue };
         let sound = is_within(section, panel, line, last) && !panel.fails_more(line, last);
         let better = compared.verdict == Verdict::Better && sound;
         let value = if metric.better == Better::Higher { -compared.new } else { compared.new };
@@ -51,7 +51,7 @@ fn proposal(section: &Section, panel: &Panel, metric: &Metric) -> Option<(String
     };
     let line = &panel.lines[at];
     let environment = &line.points[last].as_ref()?.environment;
-    let change = panel.comparison(metric.name, at, last).map_or(String::new(), |one| words::change(one.ratio()));
+    let change = panel.comparison(&metric.name, at, last).map_or(String::new(), |one| words::change(one.ratio()));
     let heading =
         format!("To run with {} ({} {change} against {}{within}):", line.candidate, metric.name, first.candidate);
     Some((heading, lines(&line.candidate, environment)))
@@ -60,7 +60,7 @@ fn proposal(section: &Section, panel: &Panel, metric: &Metric) -> Option<(String
 /// Whether a candidate is surely not worse than the user allows, in each metric that the user limits.
 fn is_within(section: &Section, panel: &Panel, line: usize, column: usize) -> bool {
     section.within.iter().all(|(name, share)| {
-        let metric = allocanary_study::summary::find_metric(name);
+        let metric = section.about.metrics.iter().find(|metric| metric.name == *name);
         let compared = panel.comparison(name, line, column);
         let (Some(metric), Some(compared)) = (metric, compared) else { return false };
         matches!(compared.verdict, Verdict::Better)

@@ -10,7 +10,7 @@ use super::{figures, paste, words};
 use crate::format::ReportFormat;
 use allocanary_kernel::terminal::Look;
 use allocanary_kernel::units::Unit;
-use allocanary_study::summary::{Comparison, Findings, Panel, Section, Verdict};
+use allocanary_study::summary::{Comparison, Findings, Metric, Panel, Section, Verdict, metric_of_all};
 
 /// The report.
 pub const REPORT: ReportFormat = ReportFormat { name: "table", about: "tables and verdicts for a terminal", render };
@@ -25,7 +25,7 @@ fn render(findings: &Findings, look: &Look) -> String {
             out.push_str(&format!("{heading}\n\n"));
         }
         if section.is_program() {
-            let metrics: Vec<&'static str> = section.about.metrics.iter().map(|metric| metric.name).collect();
+            let metrics: Vec<&Metric> = section.about.metrics.iter().collect();
             section.panels.iter().for_each(|panel| out.push_str(&price::figures(panel, &metrics, "", look)));
             out.push_str(&format!("{}\n", wrapped(&figures::meanings(section), look)));
             section.panels.iter().for_each(|panel| out.push_str(&anatomy::anatomy(panel, look)));
@@ -172,7 +172,7 @@ fn rest(panel: &Panel, look: &Look) -> Table {
     table.set_header(heads);
     for line in &panel.lines {
         let point = line.points.last().and_then(Option::as_ref);
-        let figure = |metric: &&str| words::median(metric, point.and_then(|point| point.get(metric)));
+        let figure = |metric: &&str| words::median(metric_of_all(metric), point.and_then(|point| point.get(metric)));
         let names = [line.candidate.clone(), point.map_or("-".into(), |point| point.n().to_string())];
         table.add_row(names.into_iter().chain(columns.iter().map(figure)));
     }

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use allocanary_kernel::units::Unit;
 use allocanary_study::summary::{
-    Axis, Comparison, Estimate, Findings, LEAST_SAMPLES, Line, Panel, Section, Verdict, find_metric,
+    Axis, Comparison, Estimate, Findings, LEAST_SAMPLES, Line, Metric, Panel, Section, Verdict,
 };
 
 /// The text of a median in a table, in the metric's unit.
-pub fn median(metric: &str, estimate: Option<&Estimate>) -> String {
-    estimate.map_or("-".into(), |estimate| unit(metric).show(estimate.median))
+pub fn median(metric: &Metric, estimate: Option<&Estimate>) -> String {
+    estimate.map_or("-".into(), |estimate| metric.unit.show(estimate.median))
 }
 
 /// Bytes as a number of MiB without the unit, for a table whose header names it: `84.1`.
@@ -19,9 +19,9 @@ pub fn mebibytes(bytes: f64) -> String {
 }
 
 /// The interval of the median: `[82.0, 86.9]`, in the same multiple of the unit if possible.
-pub fn interval(metric: &str, estimate: Option<&Estimate>) -> String {
+pub fn interval(metric: &Metric, estimate: Option<&Estimate>) -> String {
     let Some((low, high)) = estimate.and_then(Estimate::interval) else { return String::new() };
-    let (low, high) = (unit(metric).show(low), unit(metric).show(high));
+    let (low, high) = (metric.unit.show(low), metric.unit.show(high));
     match (low.split_once(' '), high.split_once(' ')) {
         (Some((number, low_unit)), Some((_, high_unit))) if low_unit == high_unit => {
             format!("[{number}, {}]", bare(&high))
@@ -32,11 +32,6 @@ pub fn interval(metric: &str, estimate: Option<&Estimate>) -> String {
 
 fn bare(figure: &str) -> &str {
     figure.split(' ').next().unwrap_or(figure)
-}
-
-/// A metric's unit.
-pub fn unit(metric: &str) -> Unit {
-    find_metric(metric).map_or(Unit::Count, |metric| metric.unit)
 }
 
 /// `4 threads`, `1 thread`, `40 cores`.
@@ -317,13 +312,13 @@ pub fn troubles(findings: &Findings) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use allocanary_study::summary::{METRICS, Point, metric_index};
+    use allocanary_study::summary::{Point, metric_of_all};
 
     #[test]
     fn what_came_back_is_named_up_to_a_quarter_more_than_live() {
         let line = |candidate: &str, worst: Option<f64>| {
-            let mut estimates = vec![None; METRICS.len()];
-            estimates[metric_index("worst_idle")] = worst.and_then(|worst| Estimate::of(&[worst]));
+            let worst = worst.and_then(|worst| Estimate::of(&[worst]));
+            let estimates = worst.map(|worst| ("worst_idle".into(), worst)).into_iter().collect();
             let points = vec![
                 None,
                 Some(Point { estimates, failed: 0, anatomy: None, over_time: None, environment: Default::default() }),
@@ -342,8 +337,7 @@ mod tests {
     #[test]
     fn what_fails_more_often_gets_neither_the_star_nor_the_first_sentence() {
         let line = |candidate: &str, mib: f64, failed: usize| {
-            let mut estimates = vec![None; METRICS.len()];
-            estimates[metric_index("rss")] = Estimate::of(&[mib * f64::from(1 << 20); 5]);
+            let estimates = [("rss".into(), Estimate::of(&[mib * f64::from(1 << 20); 5]).unwrap())].into();
             let point = Point { estimates, failed, anatomy: None, over_time: None, environment: Default::default() };
             Line { candidate: candidate.into(), version: String::new(), points: vec![Some(point)] }
         };
@@ -411,10 +405,11 @@ mod tests {
     fn figures_read_as_people_write_them() {
         let mib = f64::from(1 << 20);
         let estimate = Estimate { n: 9, median: 84.1 * mib, low: 82.0 * mib, high: 86.9 * mib, spread: mib };
-        assert_eq!(median("rss", Some(&estimate)), "84.1 MiB");
-        assert_eq!(interval("rss", Some(&estimate)), "[82.0, 86.9]");
-        assert_eq!(interval("rss", Some(&Estimate { low: 0.9 * mib, ..estimate })), "[922 KiB, 86.9 MiB]");
-        assert_eq!((median("rss", None).as_str(), interval("rss", None).as_str()), ("-", ""));
+        let rss = metric_of_all("rss");
+        assert_eq!(median(rss, Some(&estimate)), "84.1 MiB");
+        assert_eq!(interval(rss, Some(&estimate)), "[82.0, 86.9]");
+        assert_eq!(interval(rss, Some(&Estimate { low: 0.9 * mib, ..estimate })), "[922 KiB, 86.9 MiB]");
+        assert_eq!((median(rss, None).as_str(), interval(rss, None).as_str()), ("-", ""));
         let changes = [(1.0, "+0.0 %"), (0.958, "-4.2 %"), (1.36, "+36 %"), (3.12, "3.1x"), (0.5, "-50 %")];
         for (ratio, text) in changes {
             assert_eq!(change(ratio), text);

@@ -3,7 +3,7 @@
 use allocanary_cell::spec::Spec;
 use allocanary_report::{anatomies, paste, words, wrapped};
 use allocanary_study::summary::anatomy::{self, Anatomy, PARTS, Part};
-use allocanary_study::summary::{Estimate, Metric, Verdict, metric_index};
+use allocanary_study::summary::{Estimate, Metric, Verdict};
 
 use crate::places::{Place, places};
 use crate::proof::{Finalist, Standing};
@@ -25,19 +25,19 @@ pub fn table(found: &Searched, job: &Job) -> String {
         let now = if *candidate == found.present { "  (what you have)" } else { "" };
         let mark = if found.front.contains(candidate) { "*" } else { " " };
         out.push_str(&format!("{mark} {candidate}{now}\n"));
-        let figures = found.goal.metrics().map(|metric| {
-            let estimate = Estimate::of(&group.values.get(metric_index(metric.name)).cloned().unwrap_or_default());
+        let figures = found.goal.wanted().map(|metric| {
+            let estimate = Estimate::of(group.values_of(&metric.name));
             format!(
                 "{} {} {}",
                 metric.name,
-                words::median(metric.name, estimate.as_ref()),
-                words::interval(metric.name, estimate.as_ref())
+                words::median(metric, estimate.as_ref()),
+                words::interval(metric, estimate.as_ref())
             )
         });
         let figures: Vec<String> = figures.map(|figure| figure.trim_end().to_string()).collect();
         out.push_str(&format!("    {}\n", figures.join("; ")));
         if let Some(finalist) = found.finalists.iter().find(|finalist| finalist.candidate == *candidate) {
-            out.push_str(&format!("    {}\n", against(finalist, found.goal.objective)));
+            out.push_str(&format!("    {}\n", against(finalist, &found.goal.objective)));
         }
     }
     let (first, throughput) = (found.fresh.first(), "throughput");
@@ -78,7 +78,7 @@ fn verdict(finalist: &Finalist) -> Verdict {
 
 /// The recommendation in one paragraph: what it saves, what it costs, for whom it does not hold.
 pub fn recommendation(found: &Searched, job: &Job) -> String {
-    let objective = found.goal.objective;
+    let objective = &found.goal.objective;
     let present = &found.present;
     let Some(best) = found.recommended() else { return keep(found, job) };
     let unit = objective.unit;
@@ -124,7 +124,7 @@ pub fn recommendation(found: &Searched, job: &Job) -> String {
 
 /// The answer without a better candidate, with the nearest one and the reason.
 fn keep(found: &Searched, job: &Job) -> String {
-    let (present, objective) = (&found.present, found.goal.objective);
+    let (present, objective) = (&found.present, &found.goal.objective);
     let mut text = format!(
         "Keep what you have, {present}: of {} candidates none is surely better in {} within the limits, for {}.",
         found.tried, objective.name, job.text
@@ -147,8 +147,7 @@ fn keep(found: &Searched, job: &Job) -> String {
 
 /// The spread of the present candidate's rows in percent of the median, if it is above 10 %.
 fn too_noisy(found: &Searched, objective: &Metric) -> Option<f64> {
-    let values = found.group(&found.present)?.values.get(metric_index(objective.name))?;
-    let estimate = Estimate::of(values)?;
+    let estimate = Estimate::of(found.group(&found.present)?.values_of(&objective.name))?;
     let percent = estimate.spread / estimate.median * 100.0;
     (percent > 10.0).then_some(percent)
 }
@@ -246,6 +245,7 @@ mod tests {
     use crate::proof::{front, prove, tests::group};
     use allocanary_cell::sample::Answer;
     use allocanary_cell::workload::Phase;
+    use allocanary_study::summary::Metrics;
 
     fn around(middle: f64) -> Vec<f64> {
         (0..10).map(|step| middle * (1.0 + f64::from(step) * 0.001)).collect()
@@ -259,7 +259,7 @@ mod tests {
     }
 
     fn found(new: f64, throughput: f64) -> Searched {
-        let goal = Goal::parse("memory", None, Source::Workload).unwrap();
+        let goal = Goal::parse("memory", None, Source::Workload, &Metrics::default()).unwrap();
         let mib = f64::from(1 << 20);
         let mut present = group(&around(95.0 * mib), &around(1000.0));
         let own = [

@@ -16,7 +16,7 @@ use allocanary_study::error::{Error, Result};
 use allocanary_study::rows;
 use allocanary_study::run::{Left, Store, Target};
 use allocanary_study::session::{Earlier, Ending, Executor, Session, other_file};
-use allocanary_study::summary::{About, Conditions, Findings, Fold, Group, differing};
+use allocanary_study::summary::{About, Conditions, Findings, Fold, Group, Metrics, differing};
 use allocanary_study::{StudyFile, plan};
 
 /// What a search is made on.
@@ -127,7 +127,7 @@ impl<'a> Cells<'a> {
                 fold.add(&Sample { cell, planned: None, ..sample.clone() })?;
             }
         }
-        Ok(Findings::of(fold, |_| about.clone()))
+        Ok(Findings::of(fold, |_, _| about.clone()))
     }
 
     /// The cells of a stage.
@@ -180,7 +180,7 @@ impl Measure for Cells<'_> {
             0 => measured.iter().map(|sample| sample.wall_us as f64 / 1e6).sum::<f64>() / measured.len().max(1) as f64,
             new => (executor.now() - started).as_secs_f64() / new as f64,
         };
-        let mut fold = Fold::default();
+        let mut fold = Fold::knowing(&self.seen.metrics);
         measured.into_iter().try_for_each(|sample| fold.add(sample))?;
         let mut groups = self.seen.by_candidate(fold)?;
         for (candidate, group) in &mut groups {
@@ -203,6 +203,7 @@ impl Measure for Cells<'_> {
 struct Seen {
     host: Option<Arc<Conditions>>,
     versions: BTreeMap<String, String>,
+    metrics: Metrics,
 }
 
 impl Seen {
@@ -218,10 +219,11 @@ impl Seen {
                 "the rows of this search are of two kinds of hosts: {differ}: {INSTEAD}"
             )));
         }
+        self.metrics.clone_from(&fold.metrics);
         self.host = self.host.take().or_else(|| fold.hosts.first().cloned());
         let mut all: BTreeMap<String, Group> = BTreeMap::new();
         for (key, group) in fold.groups {
-            let is_measured = group.values.iter().any(|values| !values.is_empty());
+            let is_measured = !group.values.is_empty();
             let version = self.versions.get(&key.candidate).filter(|_| is_measured);
             if let Some(version) = version.filter(|version| **version != key.version) {
                 let text = format!("{} was {version}, and is {} now: {INSTEAD}", key.candidate, key.version);
@@ -238,9 +240,7 @@ impl Seen {
 
 /// Adds the rows of one group to another.
 fn join(all: &mut Group, group: Group) {
-    // Metrics that users named may be missing at the end.
-    all.values.resize(all.values.len().max(group.values.len()), Vec::new());
-    all.values.iter_mut().zip(group.values).for_each(|(all, new)| all.extend(new));
+    group.values.into_iter().for_each(|(metric, new)| all.values.entry(metric).or_default().extend(new));
     all.failed += group.failed;
     all.anatomies.extend(group.anatomies);
     if !group.environment.is_empty() {

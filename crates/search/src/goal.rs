@@ -3,7 +3,7 @@
 
 use allocanary_cell::description::perhaps;
 use allocanary_study::error::{Error, Result};
-use allocanary_study::summary::{Better, METRICS, Metric, find_metric, metric_index, metric_percent};
+use allocanary_study::summary::{Better, Metric, Metrics, metric_of_all, metric_percent};
 
 /// The names of objectives.
 pub const OBJECTIVES: [&str; 3] = ["memory", "cpu", "p99"];
@@ -44,16 +44,18 @@ impl Source {
 #[derive(Clone)]
 pub struct Goal {
     /// The metric that shall be less.
-    pub objective: &'static Metric,
+    pub objective: Metric,
     /// Metrics that may get worse by at most this share.
     pub guards: Vec<Guard>,
+    /// All metrics that the rows can have.
+    pub metrics: Metrics,
 }
 
 /// A metric that may get worse by at most a share.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Guard {
     /// The metric.
-    pub metric: &'static Metric,
+    pub metric: Metric,
     /// The share: 0.05 is 5 %.
     pub share: f64,
     /// Whether the user asked for it. A default is left out if the rows do not have its metric.
@@ -61,26 +63,26 @@ pub struct Guard {
 }
 
 impl Goal {
-    /// Reads the flags. Without `within` the guards are those of the source, except one on the objective itself.
-    pub fn parse(objective: &str, within: Option<&[String]>, source: Source) -> Result<Goal> {
+    /// Reads the flags, for rows with these metrics. Without `within` the guards are those of the source, except one on the objective itself.
+    pub fn parse(objective: &str, within: Option<&[String]>, source: Source, metrics: &Metrics) -> Result<Goal> {
         if !OBJECTIVES.contains(&objective) {
             let hint = perhaps(objective, OBJECTIVES.iter().copied());
             return Err(Error::Input(format!("--objective: no objective `{objective}`{hint}")));
         }
-        let objective = &METRICS[metric_index(if objective == "memory" { source.memory() } else { objective })];
+        let objective = metric_of_all(if objective == "memory" { source.memory() } else { objective });
         let mut guards: Vec<Guard> = Vec::new();
         match within {
             None => {
-                let defaults = source.within().iter().map(|text| Guard::parse(text));
+                let defaults = source.within().iter().map(|text| Guard::parse(text, metrics));
                 let defaults = defaults.map(|guard| guard.map(|guard| Guard { is_typed: false, ..guard }));
                 let defaults = defaults.collect::<Result<Vec<_>>>()?;
                 guards.extend(defaults.into_iter().filter(|guard| guard.metric.name != objective.name));
             }
             Some(texts) => {
                 for text in texts {
-                    let guard = Guard::parse(text)?;
+                    let guard = Guard::parse(text, metrics)?;
                     if guard.metric.name == objective.name {
-                        let name = objective.name;
+                        let name = &objective.name;
                         let text = format!(
                             "--within {text}: {name} is the objective itself, so that it cannot get worse: leave this guard out"
                         );
@@ -93,36 +95,36 @@ impl Goal {
                 }
             }
         }
-        Ok(Goal { objective, guards })
+        Ok(Goal { objective: objective.clone(), guards, metrics: metrics.clone() })
     }
 
     /// The metrics that a row must have: the objective first.
-    pub fn metrics(&self) -> impl Iterator<Item = &'static Metric> + '_ {
-        std::iter::once(self.objective).chain(self.guards.iter().map(|guard| guard.metric))
+    pub fn wanted(&self) -> impl Iterator<Item = &Metric> {
+        std::iter::once(&self.objective).chain(self.guards.iter().map(|guard| &guard.metric))
     }
 
-    /// Keeps to what the rows have: `has` are the names of their metrics. A default limit without its metric is left out,
+    /// Keeps to what the rows have: `has` says it of a metric's name. A default limit without its metric is left out,
     /// or taken for the time of the work if that is the nearest; the sentences say so. What the user asked for must be
     /// there.
-    pub fn keep_to(&mut self, has: &[&str]) -> Result<Vec<String>> {
-        let wanted = std::iter::once((self.objective, "--objective".to_string()));
+    pub fn keep_to(&mut self, has: impl Fn(&str) -> bool) -> Result<Vec<String>> {
+        let wanted = std::iter::once((&self.objective, "--objective".to_string()));
         let typed = self.guards.iter().filter(|guard| guard.is_typed);
-        let mut wanted = wanted.chain(typed.map(|guard| (guard.metric, format!("--within {}", guard.text()))));
-        if let Some((metric, flag)) = wanted.find(|(metric, _)| !has.contains(&metric.name)) {
-            let better = |name: &&&str| find_metric(name).is_some_and(|metric| metric.better != Better::Neither);
-            let has: Vec<&str> = has.iter().filter(better).copied().collect();
+        let mut wanted = wanted.chain(typed.map(|guard| (&guard.metric, format!("--within {}", guard.text()))));
+        if let Some((metric, flag)) = wanted.find(|(metric, _)| !has(&metric.name)) {
+            let known = self.metrics.all().filter(|metric| metric.better != Better::Neither && has(&metric.name));
+            let known: Vec<&str> = known.map(|metric| &*metric.name).collect();
             return Err(Error::Input(format!(
                 "{flag}: the rows have no {}: they have {}",
                 metric.name,
-                if has.is_empty() { "nothing that can be better or worse".to_string() } else { has.join(", ") }
+                if known.is_empty() { "nothing that can be better or worse".to_string() } else { known.join(", ") }
             )));
         }
         let mut said = Vec::new();
         // A load of so many requests takes longer if the service is slower.
-        let wall = find_metric("wall").filter(|wall| has.contains(&wall.name));
+        let wall = Some(metric_of_all("wall")).filter(|wall| has(&wall.name));
         for guard in &mut self.guards {
-            if let Some(wall) = wall.filter(|_| guard.metric.name == "throughput" && !has.contains(&"throughput")) {
-                *guard = Guard { metric: wall, ..*guard };
+            if let Some(wall) = wall.filter(|_| guard.metric.name == "throughput" && !has("throughput")) {
+                guard.metric = wall.clone();
                 said.push(format!(
                     "the rows have no throughput: the time of the load is limited instead, {}",
                     guard.text()
@@ -130,7 +132,7 @@ impl Goal {
             }
         }
         self.guards.retain(|guard| {
-            let there = has.contains(&guard.metric.name);
+            let there = has(&guard.metric.name);
             if !there {
                 said.push(format!(
                     "the rows have no {0}: the default limit {1} is left out",
@@ -158,19 +160,19 @@ impl Guard {
     }
 
     /// Reads `p99=20%`.
-    fn parse(text: &str) -> Result<Guard> {
+    fn parse(text: &str, metrics: &Metrics) -> Result<Guard> {
         let wrong = |why: String| Err(Error::Input(format!("--within {text}: {why}")));
         let Some((name, share)) = metric_percent(text).filter(|(_, share)| *share <= 10.0) else {
             return wrong("wanted METRIC=PERCENT from 0% to 1000%, such as throughput=5%".into());
         };
-        let Some(metric) = find_metric(name) else {
-            let hint = perhaps(name, METRICS.iter().map(|metric| metric.name));
+        let Some(metric) = metrics.find(name) else {
+            let hint = perhaps(name, metrics.all().map(|metric| &*metric.name));
             return wrong(format!("no metric `{name}`{hint}"));
         };
         if metric.better == Better::Neither {
             return wrong(format!("`{name}` has no better direction, so that it cannot get worse"));
         }
-        Ok(Guard { metric, share, is_typed: true })
+        Ok(Guard { metric: metric.clone(), share, is_typed: true })
     }
 
     /// As it is typed: `p99=20%`.
@@ -193,17 +195,19 @@ mod tests {
 
     #[test]
     fn a_goal_is_read_and_what_cannot_be_is_named() {
-        let goal = Goal::parse("memory", None, Source::Workload).unwrap();
-        let names: Vec<&str> = goal.metrics().map(|metric| metric.name).collect();
+        let goal = Goal::parse("memory", None, Source::Workload, &Metrics::default()).unwrap();
+        let names: Vec<String> = goal.wanted().map(|metric| metric.name.to_string()).collect();
         assert_eq!(names, ["rss", "throughput", "p99"]);
-        let p99 = Goal::parse("p99", None, Source::Workload).unwrap();
-        assert_eq!(p99.metrics().map(|metric| metric.name).collect::<Vec<_>>(), ["p99", "throughput"]);
-        let own = Goal::parse("cpu", Some(&["rss=10%".into()]), Source::Workload).unwrap();
+        let p99 = Goal::parse("p99", None, Source::Workload, &Metrics::default()).unwrap();
+        assert_eq!(p99.wanted().map(|metric| metric.name.to_string()).collect::<Vec<_>>(), ["p99", "throughput"]);
+        let own = Goal::parse("cpu", Some(&["rss=10%".into()]), Source::Workload, &Metrics::default()).unwrap();
         assert!((own.guards[0].worsening(10.0, 11.0) - 0.1).abs() < 1e-9 && own.guards[0].share == 0.1);
         assert!((goal.guards[0].worsening(100.0, 95.0) - 0.05).abs() < 1e-9, "less throughput is worse");
         let said = |objective: &str, within: &[&str]| {
             let within: Vec<String> = within.iter().map(|text| text.to_string()).collect();
-            Goal::parse(objective, Some(&within), Source::Workload).expect_err("an error").to_string()
+            Goal::parse(objective, Some(&within), Source::Workload, &Metrics::default())
+                .expect_err("an error")
+                .to_string()
         };
         assert!(said("memroy", &[]).contains("no objective `memroy`; perhaps memory"));
         assert!(said("memory", &["rss=5%"]).contains("rss is the objective itself"));
@@ -217,29 +221,38 @@ mod tests {
     #[test]
     fn each_source_has_its_memory_and_limits() {
         let of = |source| {
-            let goal = Goal::parse("memory", None, source).unwrap();
-            goal.metrics().map(|metric| metric.name).collect::<Vec<_>>()
+            let goal = Goal::parse("memory", None, source, &Metrics::default()).unwrap();
+            goal.wanted().map(|metric| metric.name.to_string()).collect::<Vec<_>>()
         };
         assert_eq!(of(Source::Service), ["rss", "throughput", "p99"]);
         assert_eq!(of(Source::Program), ["peak", "wall", "cpu"]);
         assert_eq!(of(Source::Trace), ["anon", "throughput", "p99"]);
-        let cpu = Goal::parse("cpu", None, Source::Program).unwrap();
-        assert_eq!(cpu.metrics().map(|metric| metric.name).collect::<Vec<_>>(), ["cpu", "wall"]);
+        let cpu = Goal::parse("cpu", None, Source::Program, &Metrics::default()).unwrap();
+        assert_eq!(cpu.wanted().map(|metric| metric.name.to_string()).collect::<Vec<_>>(), ["cpu", "wall"]);
     }
 
     #[test]
     fn a_default_limit_is_left_out_or_replaced_and_a_typed_one_must_be_there() {
-        let mut goal = Goal::parse("memory", None, Source::Service).unwrap();
-        let said = goal.keep_to(&["rss", "wall", "cpu"]).unwrap();
+        let mut goal = Goal::parse("memory", None, Source::Service, &Metrics::default()).unwrap();
+        let said = goal.keep_to(|name| ["rss", "wall", "cpu"].contains(&name)).unwrap();
         assert_eq!(goal.guards.iter().map(Guard::text).collect::<Vec<_>>(), ["wall=5%"]);
         assert!(said[0].contains("the time of the load is limited instead, wall=5%"), "{said:?}");
         assert!(said[1].contains("the rows have no p99: the default limit p99=20% is left out"), "{said:?}");
-        let mut goal = Goal::parse("memory", None, Source::Workload).unwrap();
-        assert!(goal.keep_to(&["rss", "throughput", "p99"]).unwrap().is_empty() && goal.guards.len() == 2);
-        let mut typed = Goal::parse("memory", Some(&["p99=12.5%".into()]), Source::Service).unwrap();
-        let error = typed.keep_to(&["rss", "live", "cpu"]).unwrap_err().to_string();
+        let mut goal = Goal::parse("memory", None, Source::Workload, &Metrics::default()).unwrap();
+        assert!(
+            goal.keep_to(|name| ["rss", "throughput", "p99"].contains(&name)).unwrap().is_empty()
+                && goal.guards.len() == 2
+        );
+        let mut typed =
+            Goal::parse("memory", Some(&["p99=12.5%".into()]), Source::Service, &Metrics::default()).unwrap();
+        let error = typed.keep_to(|name| ["rss", "live", "cpu"].contains(&name)).unwrap_err().to_string();
         assert!(error.contains("--within p99=12.5%: the rows have no p99: they have rss, cpu"), "{error}");
-        let mut p99 = Goal::parse("p99", Some(&[]), Source::Program).unwrap();
-        assert!(p99.keep_to(&["peak"]).unwrap_err().to_string().contains("--objective: the rows have no p99"));
+        let mut p99 = Goal::parse("p99", Some(&[]), Source::Program, &Metrics::default()).unwrap();
+        assert!(
+            p99.keep_to(|name| ["peak"].contains(&name))
+                .unwrap_err()
+                .to_string()
+                .contains("--objective: the rows have no p99")
+        );
     }
 }

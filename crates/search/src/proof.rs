@@ -2,7 +2,7 @@
 //! are corrected for the number of finalists, and which one to recommend, if any.
 
 use allocanary_study::summary::{
-    Better, Comparison, Group, MARGIN, METRICS, MISSES, Metric, Verdict, compare_groups, ratio_interval,
+    Better, Comparison, Group, MARGIN, MISSES, Metric, Name, Verdict, compare_groups, ratio_interval,
 };
 
 use crate::goal::{Goal, Guard};
@@ -25,7 +25,7 @@ pub struct Finalist {
     /// Whether a larger share of its runs failed than of those of the present candidate.
     pub fails_more: bool,
     /// In each guard, in the order of the goal.
-    pub guards: Vec<(&'static str, Comparison, Standing)>,
+    pub guards: Vec<(Name, Comparison, Standing)>,
 }
 
 /// How a guard stands.
@@ -84,16 +84,16 @@ pub fn prove(goal: &Goal, present: &Group, finalists: &[(String, &Group)]) -> Ve
     let compared = |metric: &Metric, margin: f64| {
         compare_groups(finalists.iter().map(|(_, group)| (present, *group)), metric, margin)
     };
-    let mut objective = compared(goal.objective, MARGIN);
+    let mut objective = compared(&goal.objective, MARGIN);
     // One of them is recommended because it looks best here. So each interval must hold for the one that is chosen.
     let misses = MISSES / finalists.len().max(1) as f64;
-    let values = |group: &Group| group.values_of(goal.objective.name).to_vec();
+    let values = |group: &Group| group.values_of(&goal.objective.name).to_vec();
     for (comparison, (_, group)) in objective.iter_mut().zip(finalists) {
         comparison.interval = ratio_interval(&values(present), &values(group), misses);
     }
     let p_values: Vec<f64> = objective.iter().map(|comparison| comparison.p).collect();
     let significant = holm(&p_values, ERRORS);
-    let guards: Vec<Vec<Comparison>> = goal.guards.iter().map(|guard| compared(guard.metric, MARGIN)).collect();
+    let guards: Vec<Vec<Comparison>> = goal.guards.iter().map(|guard| compared(&guard.metric, MARGIN)).collect();
     let finalist = |at: usize| Finalist {
         candidate: finalists[at].0.clone(),
         objective: objective[at],
@@ -105,7 +105,7 @@ pub fn prove(goal: &Goal, present: &Group, finalists: &[(String, &Group)]) -> Ve
             .iter()
             .zip(&guards)
             .map(|(guard, compared)| {
-                (guard.metric.name, compared[at], standing(guard.share, guard.metric.better, &compared[at]))
+                (guard.metric.name.clone(), compared[at], standing(guard.share, guard.metric.better, &compared[at]))
             })
             .collect(),
     };
@@ -136,12 +136,11 @@ pub fn recommended(finalists: &[Finalist]) -> Option<&Finalist> {
 /// The finalists and the present candidate that no other beats in both objective and throughput: their names. Where
 /// throughput is not measured, the one with the best objective.
 pub fn front(goal: &Goal, groups: &[(String, &Group)]) -> Vec<String> {
-    let at = |name: &str| METRICS.iter().position(|metric| metric.name == name);
-    let median = |group: &Group, name: &str| allocanary_study::summary::stats::median(group.values.get(at(name)?)?);
+    let median = |group: &Group, name: &str| allocanary_study::summary::stats::median(group.values_of(name));
     let pairs: Vec<(f64, f64)> = groups
         .iter()
         .map(|(_, group)| {
-            (median(group, goal.objective.name).unwrap_or(f64::NAN), median(group, "throughput").unwrap_or(0.0))
+            (median(group, &goal.objective.name).unwrap_or(f64::NAN), median(group, "throughput").unwrap_or(0.0))
         })
         .collect();
     allocanary_report::front(&pairs).into_iter().map(|at| groups[at].0.clone()).collect()
@@ -151,15 +150,13 @@ pub fn front(goal: &Goal, groups: &[(String, &Group)]) -> Vec<String> {
 pub(crate) mod tests {
     use super::*;
     use crate::goal::Source;
-    use allocanary_study::summary::metric_index;
+    use allocanary_study::summary::Metrics;
 
     /// A group with these values of memory and throughput, and a p99 of 1.
     pub(crate) fn group(rss: &[f64], throughput: &[f64]) -> Group {
-        let mut values = vec![Vec::new(); METRICS.len()];
-        values[metric_index("rss")] = rss.to_vec();
-        values[metric_index("throughput")] = throughput.to_vec();
-        values[metric_index("p99")] = vec![1.0; rss.len()];
-        Group { values, ..Group::default() }
+        let p99 = vec![1.0; rss.len()];
+        let values = [("rss", rss.to_vec()), ("throughput", throughput.to_vec()), ("p99", p99)];
+        Group { values: values.map(|(name, values)| (name.into(), values)).into(), ..Group::default() }
     }
 
     fn around(middle: f64) -> Vec<f64> {
@@ -176,7 +173,7 @@ pub(crate) mod tests {
 
     #[test]
     fn the_least_memory_within_the_limits_is_recommended() {
-        let goal = Goal::parse("memory", None, Source::Workload).unwrap();
+        let goal = Goal::parse("memory", None, Source::Workload, &Metrics::default()).unwrap();
         let present = group(&around(95.0), &around(1000.0));
         let small = group(&around(20.0), &around(990.0));
         let tiny_and_slow = group(&around(12.0), &around(500.0));
@@ -197,7 +194,7 @@ pub(crate) mod tests {
 
     #[test]
     fn what_may_save_nothing_is_not_recommended() {
-        let goal = Goal::parse("memory", None, Source::Workload).unwrap();
+        let goal = Goal::parse("memory", None, Source::Workload, &Metrics::default()).unwrap();
         let present = group(&around(100.0), &around(1000.0));
         let surely = group(&around(80.0), &around(1000.0));
         // The best median of all. Holm's last step takes it, after the others.
@@ -213,7 +210,7 @@ pub(crate) mod tests {
 
     #[test]
     fn what_fails_more_often_is_not_recommended() {
-        let goal = Goal::parse("memory", None, Source::Workload).unwrap();
+        let goal = Goal::parse("memory", None, Source::Workload, &Metrics::default()).unwrap();
         let present = group(&around(95.0), &around(1000.0));
         // Those that did not fail used the least memory.
         let fails = Group { failed: 4, ..group(&around(20.0)[..6], &around(1000.0)[..6]) };
@@ -232,7 +229,7 @@ pub(crate) mod tests {
 
     #[test]
     fn keeping_is_an_answer() {
-        let goal = Goal::parse("memory", None, Source::Workload).unwrap();
+        let goal = Goal::parse("memory", None, Source::Workload, &Metrics::default()).unwrap();
         let present = group(&around(20.0), &around(1000.0));
         let (equal, worse) = (group(&around(20.05), &around(1000.0)), group(&around(30.0), &around(1000.0)));
         let proven = prove(&goal, &present, &[("a".into(), &equal), ("b".into(), &worse)]);
@@ -243,7 +240,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_limit_that_the_interval_crosses_is_open() {
-        let goal = Goal::parse("memory", None, Source::Workload).unwrap();
+        let goal = Goal::parse("memory", None, Source::Workload, &Metrics::default()).unwrap();
         let noisy: Vec<f64> = (0..10).map(|step| 900.0 + f64::from(step) * 20.0).collect();
         let present = group(&around(95.0), &noisy);
         let less: Vec<f64> = noisy.iter().map(|value| value * 0.98).collect();

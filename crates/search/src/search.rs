@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use allocanary_study::error::{Error, Result};
 use allocanary_study::summary::stats::median;
-use allocanary_study::summary::{Group, LEAST_SAMPLES, all_metrics, metric_index};
+use allocanary_study::summary::{Group, LEAST_SAMPLES, Name};
 
 use crate::goal::Goal;
 use crate::proof::{self, Finalist};
@@ -130,7 +130,7 @@ struct Races<'a, 'b> {
     goal: Goal,
     measure: &'a mut dyn Measure,
     /// The rows of each race are a stage of their own; figures are over all of them.
-    values: BTreeMap<String, Vec<Vec<f64>>>,
+    values: BTreeMap<String, BTreeMap<Name, Vec<f64>>>,
     failures: BTreeMap<String, String>,
     /// Runs that failed in the races.
     failed: BTreeMap<String, usize>,
@@ -200,10 +200,8 @@ impl Races<'_, '_> {
         self.seconds_each = rows.seconds_each.unwrap_or(self.seconds_each);
         for (candidate, group) in rows.groups {
             *self.failed.entry(candidate.clone()).or_default() += group.failed;
-            let values = self.values.entry(candidate).or_insert_with(|| vec![Vec::new(); group.values.len()]);
-            // Metrics that users named may be missing at the end.
-            values.resize(values.len().max(group.values.len()), Vec::new());
-            values.iter_mut().zip(&group.values).for_each(|(all, new)| all.extend(new));
+            let values = self.values.entry(candidate).or_default();
+            group.values.into_iter().for_each(|(metric, new)| values.entry(metric).or_default().extend(new));
         }
         self.failures.extend(rows.failures);
         for candidate in candidates {
@@ -216,7 +214,7 @@ impl Races<'_, '_> {
     /// out the default limits that it lacks.
     fn check(&mut self, candidates: &[String]) -> Result<()> {
         let present = &self.plan.present;
-        let any = |candidate: &str| self.values.get(candidate).is_some_and(|all| all.iter().any(|one| !one.is_empty()));
+        let any = |candidate: &str| self.values.get(candidate).is_some_and(|values| !values.is_empty());
         let why = |candidate: &String| self.failures.get(candidate).map_or("no row", String::as_str);
         if !any(present) {
             return Err(Error::Input(format!("{present}, which you have now, failed: {}", why(present))));
@@ -231,16 +229,14 @@ impl Races<'_, '_> {
             self.notes.push(text);
         }
         let values = &self.values[present];
-        let names = all_metrics().into_iter().zip(values).filter(|(_, values)| !values.is_empty());
-        let names: Vec<&str> = names.map(|(metric, _)| metric.name).collect();
-        self.notes.extend(self.goal.keep_to(&names)?);
+        self.notes.extend(self.goal.keep_to(|metric| values.contains_key(metric))?);
         Ok(())
     }
 
     /// Medians over all races.
     fn figures(&self, candidate: &str) -> Figures {
         let values = self.values.get(candidate)?;
-        self.goal.metrics().map(|metric| median(values.get(metric_index(metric.name))?)).collect()
+        self.goal.wanted().map(|metric| median(values.get(&metric.name)?)).collect()
     }
 
     /// The best `keep` of some candidates, best first.
@@ -267,7 +263,7 @@ impl Races<'_, '_> {
             race::promising(&costs, keep).into_iter().map(|at| names[at].clone()).collect()
         };
         let raced_twice = |name: &&String| {
-            let rows = self.values[*name].iter().map(Vec::len).max().unwrap_or(0);
+            let rows = self.values[*name].values().map(Vec::len).max().unwrap_or(0);
             **name != self.plan.present && (rows > RACED as usize || survivors.contains(name))
         };
         let known: Vec<String> = self.values.keys().filter(raced_twice).cloned().collect();
@@ -330,9 +326,9 @@ impl Races<'_, '_> {
             all.iter().map(|name| (name.clone(), rows.groups.remove(name).unwrap_or_default())).collect();
         for (name, group) in &mut fresh {
             group.failed += self.failed.get(name).copied().unwrap_or(0);
-            group.raced += self.values.get(name).and_then(|all| all.iter().map(Vec::len).max()).unwrap_or(0);
+            group.raced += self.values.get(name).and_then(|all| all.values().map(Vec::len).max()).unwrap_or(0);
         }
-        let has_values = |group: &Group| group.values.iter().any(|values| !values.is_empty());
+        let has_values = |group: &Group| !group.values.is_empty();
         let Some((_, present)) = fresh.first().filter(|(_, group)| has_values(group)) else {
             return Err(Error::Input(format!("{}, which you have now, failed in the final", self.plan.present)));
         };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use allocanary_kernel::rng::Rng;
 use allocanary_study::error::Result;
-use allocanary_study::summary::{Group, METRICS, metric_index};
+use allocanary_study::summary::{Group, Metrics};
 
 use crate::goal::{Goal, Source};
 use crate::proof::Finalist;
@@ -36,13 +36,13 @@ impl Measure for Noise {
             let key = (stage.to_string(), candidate.clone());
             let mut values = match self.so_far.remove(&key) {
                 Some(group) => group.values,
-                None => vec![Vec::new(); METRICS.len()],
+                None => Default::default(),
             };
             let effect = self.effects.get(candidate).copied().unwrap_or(1.0);
-            while values[metric_index("rss")].len() < repeats as usize {
-                values[metric_index("rss")].push(50.0 * effect * self.draw());
-                values[metric_index("throughput")].push(1000.0 * self.draw());
-                values[metric_index("p99")].push(1.0 * self.draw());
+            while values.get("rss").map_or(0, Vec::len) < repeats as usize {
+                for (metric, usual) in [("rss", 50.0 * effect), ("throughput", 1000.0), ("p99", 1.0)] {
+                    values.entry(metric.into()).or_default().push(usual * self.draw());
+                }
             }
             self.so_far.insert(key, Group { values: values.clone(), ..Group::default() });
             rows.groups.insert(candidate.clone(), Group { values, ..Group::default() });
@@ -63,7 +63,7 @@ fn names(count: usize) -> Vec<String> {
 fn recommended(seed: u64, effects: &[(&str, f64)]) -> Option<Finalist> {
     let effects = effects.iter().map(|(name, effect)| (name.to_string(), *effect)).collect();
     let mut noise = Noise { rng: Rng::part(77, seed), effects, so_far: BTreeMap::new() };
-    let goal = Goal::parse("memory", None, Source::Workload).unwrap();
+    let goal = Goal::parse("memory", None, Source::Workload, &Metrics::default()).unwrap();
     let all = names(10);
     let plan =
         Plan { goal, present: all[0].clone(), own: None, first: all, second: Box::new(|_| Vec::new()), repeats: 10 };

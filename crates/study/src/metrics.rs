@@ -2,7 +2,7 @@
 //!
 //! Derived numbers are computed from rows when they are needed, and never stored.
 
-use std::sync::Mutex;
+use std::borrow::Cow;
 
 use crate::error::{Error, Result};
 use allocanary_cell::description::perhaps;
@@ -12,9 +12,10 @@ use allocanary_cell::workloads::HEAP_PEAK;
 use allocanary_kernel::units::Unit;
 
 /// One number of a sample.
+#[derive(Clone)]
 pub struct Metric {
     /// Its name for `--gate`.
-    pub name: &'static str,
+    pub name: Name,
     /// Its unit.
     pub unit: Unit,
     /// The better direction.
@@ -23,6 +24,9 @@ pub struct Metric {
     pub about: &'static str,
     of: Source,
 }
+
+/// The name of a metric: one of ours, or the user's.
+pub type Name = Cow<'static, str>;
 
 /// Where the number comes from.
 #[derive(Clone, Copy)]
@@ -61,8 +65,8 @@ impl Metric {
         let answer = sample.answer.as_ref().filter(|_| sample.error.is_none())?;
         match self.of {
             // A figure of the user's program wins over one of the same name that is computed.
-            _ if sample.cell.program.is_some() && answer.figures.contains_key(self.name) => {
-                Some(answer.figures[self.name].value)
+            _ if sample.cell.program.is_some() && answer.figures.contains_key(&*self.name) => {
+                Some(answer.figures[&*self.name].value)
             }
             Source::Row(of) => of(sample, answer),
             Source::Named => None,
@@ -77,7 +81,7 @@ const fn metric(
     about: &'static str,
     of: fn(&Sample, &Answer) -> Option<f64>,
 ) -> Metric {
-    Metric { name, unit, better, about, of: Source::Row(of) }
+    Metric { name: Cow::Borrowed(name), unit, better, about, of: Source::Row(of) }
 }
 
 /// A reading at a phase.
@@ -127,7 +131,7 @@ use Better::{Higher, Lower, Neither};
 use Phase::{Filled, Idle, Peak, Purged, Ready, Released, Start};
 use Unit::{Bytes, Count, Microseconds, Nanoseconds, PerSecond, Ratio};
 
-/// Every metric, in the order of the reports.
+/// Every metric but those that users name, in the order of the reports.
 #[rustfmt::skip] // one line a metric
 pub const ALL: &[Metric] = &[
     metric("rss", Bytes, Lower, "resident memory when idle", |_, a| at(a, "rss_bytes", Idle)),
@@ -192,71 +196,74 @@ pub const ALL: &[Metric] = &[
 /// the values of all: with a hundred thousand names a small file of rows would take all memory.
 pub const MOST_NAMED: usize = 300;
 
-/// Metrics that users named. Each name is kept once, for as long as the command runs.
-static NAMED: Mutex<Vec<&'static Metric>> = Mutex::new(Vec::new());
+/// The metrics of some rows: those of every row, and those that users named.
+#[derive(Clone, Default)]
+pub struct Metrics {
+    named: Vec<Metric>,
+}
 
-/// The metric of that name, which is made if there is none yet. Unit and direction are by their names in a row. Fails if
-/// the metric is known with others: two such figures cannot be compared. Fails also beyond [`MOST_NAMED`].
-pub fn named(name: &str, unit: &str, better: &str) -> Result<&'static Metric> {
-    let units = [Bytes, Count, PerSecond, Nanoseconds, Microseconds, Ratio];
-    let unit = units.into_iter().find(|known| known.name() == unit).unwrap_or(Count);
-    let better = [Higher, Lower].into_iter().find(|known| known.text() == better).unwrap_or(Neither);
-    let mut named = NAMED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let known = ALL.iter().find(|metric| metric.name == name);
-    if let Some(known) = known.or_else(|| named.iter().copied().find(|known| known.name == name)) {
-        return match (known.unit, known.better) == (unit, better) {
-            true => Ok(known),
-            false => Err(Error::Input(format!(
-                "the figure `{name}` is in {}, {} is better, and that of earlier rows or of every program in {}, {} is \
-                 better: report these rows apart, or measure again with another name",
-                unit.name(),
-                better.text(),
-                known.unit.name(),
-                known.better.text()
-            ))),
-        };
+impl Metrics {
+    /// Takes in a figure of the user's program. Unit and direction are by their names in a row. Fails if the metric is
+    /// known with others: two such figures cannot be compared. Fails also beyond [`MOST_NAMED`].
+    pub fn add(&mut self, name: &str, unit: &str, better: &str) -> Result<()> {
+        let units = [Bytes, Count, PerSecond, Nanoseconds, Microseconds, Ratio];
+        let unit = units.into_iter().find(|known| known.name() == unit).unwrap_or(Count);
+        let better = [Higher, Lower].into_iter().find(|known| known.text() == better).unwrap_or(Neither);
+        if let Some(known) = self.find(name) {
+            return match (known.unit, known.better) == (unit, better) {
+                true => Ok(()),
+                false => Err(Error::Input(format!(
+                    "the figure `{name}` is in {}, {} is better, and that of earlier rows or of every program in {}, {} is \
+                     better: report these rows apart, or measure again with another name",
+                    unit.name(),
+                    better.text(),
+                    known.unit.name(),
+                    known.better.text()
+                ))),
+            };
+        }
+        if self.named.len() == MOST_NAMED {
+            return Err(Error::Input(format!(
+                "the figure `{name}`: wanted at most {MOST_NAMED} names of figures in all rows together, found more: leave \
+                 this row out, or read fewer files at once"
+            )));
+        }
+        let name = Cow::Owned(name.to_string());
+        self.named.push(Metric { name, unit, better, about: "read from the program's output", of: Source::Named });
+        Ok(())
     }
-    if named.len() == MOST_NAMED {
-        return Err(Error::Input(format!(
-            "the figure `{name}`: wanted at most {MOST_NAMED} names of figures in all rows together, found more: leave this \
-             row out, or read fewer files at once"
-        )));
+
+    /// Those that users named, in the order in which they were found.
+    pub fn named(&self) -> &[Metric] {
+        &self.named
     }
-    named.push(Box::leak(Box::new(Metric {
-        name: Box::leak(name.to_string().into_boxed_str()),
-        unit,
-        better,
-        about: "read from the program's output",
-        of: Source::Named,
-    })));
-    Ok(named[named.len() - 1])
+
+    /// All of them, those that users named last.
+    pub fn all(&self) -> impl Iterator<Item = &Metric> + Clone {
+        ALL.iter().chain(&self.named)
+    }
+
+    /// The metric of that name.
+    pub fn find(&self, name: &str) -> Option<&Metric> {
+        self.all().find(|metric| metric.name == name)
+    }
+
+    /// The metric of that name; the error has the nearest name.
+    pub fn wanted(&self, name: &str) -> Result<&Metric> {
+        let names = self.all().map(|metric| &*metric.name);
+        self.find(name).ok_or_else(|| Error::Input(format!("no metric `{name}`{}", perhaps(name, names))))
+    }
 }
 
-/// Every metric, with those that users named.
-pub fn all() -> Vec<&'static Metric> {
-    let named = NAMED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    ALL.iter().chain(named.iter().copied()).collect()
+impl std::fmt::Debug for Metrics {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_list().entries(self.named.iter().map(|metric| &metric.name)).finish()
+    }
 }
 
-/// The metric of that name.
-pub fn find(name: &str) -> Option<&'static Metric> {
-    let named = || NAMED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    ALL.iter().find(|metric| metric.name == name).or_else(|| named().iter().copied().find(|known| known.name == name))
-}
-
-/// The metric of that name; the error has the nearest name.
-pub fn wanted(name: &str) -> Result<&'static Metric> {
-    let all = all();
-    let names = all.iter().map(|metric| metric.name);
-    find(name).ok_or_else(|| Error::Input(format!("no metric `{name}`{}", perhaps(name, names))))
-}
-
-/// The index of a metric in [`all`], for names that are known to exist.
-pub fn index(name: &str) -> usize {
-    let position = ALL.iter().position(|metric| metric.name == name);
-    position
-        .or_else(|| all().iter().position(|metric| metric.name == name))
-        .unwrap_or_else(|| panic!("no metric `{name}`"))
+/// The metric of that name that every row has, for a name in this code. Panics if there is none.
+pub fn metric_of_all(name: &str) -> &'static Metric {
+    ALL.iter().find(|metric| metric.name == name).unwrap_or_else(|| panic!("no metric `{name}`"))
 }
 
 #[cfg(test)]
@@ -265,7 +272,7 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_every_reading_asked_for_exists() {
-        let mut names: Vec<&str> = ALL.iter().map(|metric| metric.name).collect();
+        let mut names: Vec<&str> = ALL.iter().map(|metric| &*metric.name).collect();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), ALL.len());
@@ -279,6 +286,26 @@ mod tests {
     }
 
     #[test]
+    fn a_figure_of_the_user_is_known_once_and_with_one_unit_and_direction() {
+        let mut metrics = Metrics::default();
+        metrics.add("late", "us", "lower").unwrap();
+        metrics.add("late", "us", "lower").unwrap();
+        metrics.add("peak", "bytes", "lower").unwrap();
+        assert_eq!(metrics.named().iter().map(|metric| &*metric.name).collect::<Vec<_>>(), ["late"]);
+        let refused = [("late", "ns", "lower"), ("late", "us", "higher"), ("peak", "count", "lower")];
+        for (name, unit, better) in refused {
+            let said = metrics.add(name, unit, better).unwrap_err().to_string();
+            assert!(said.contains(&format!("the figure `{name}` is in {unit}, {better} is better, and")), "{said}");
+        }
+        assert!(metrics.wanted("lat").err().unwrap().to_string().contains("no metric `lat`; perhaps late"));
+        // Another table does not know it.
+        assert!(Metrics::default().find("late").is_none() && metrics.find("late").is_some());
+        (1..MOST_NAMED).for_each(|at| metrics.add(&format!("m{at}"), "count", "neither").unwrap());
+        let said = metrics.add("one_more", "count", "neither").unwrap_err().to_string();
+        assert!(said.contains("wanted at most 300 names"), "{said}");
+    }
+
+    #[test]
     fn threads_and_processes_of_a_service_are_those_at_its_most() {
         let row = include_str!("../../../tests/golden/sample-v1.jsonl").lines().next().unwrap();
         let mut row: Sample = serde_json::from_str(row).unwrap();
@@ -289,7 +316,7 @@ mod tests {
             let readings = ["threads", "processes"].map(|name| (name.to_string(), values.clone()));
             let phases = phases.iter().map(|(phase, _)| *phase).collect();
             row.answer = Some(Answer { phases, readings: readings.into_iter().collect(), ..Answer::default() });
-            ["threads", "processes"].map(|name| ALL[index(name)].of(&row))
+            ["threads", "processes"].map(|name| metric_of_all(name).of(&row))
         };
         assert_eq!(of(&[(Start, 1), (Ready, 4), (Peak, 32), (Idle, 4)]), [Some(32.0); 2]);
         assert_eq!(of(&[(Start, 1), (Idle, 4)]), [Some(4.0); 2], "without a mark of its most");

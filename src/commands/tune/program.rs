@@ -18,7 +18,7 @@ use allocanary_search::space::Rest;
 use allocanary_search::{Goal, Source};
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::program::SETTLE;
-use allocanary_study::summary::{About, named};
+use allocanary_study::summary::{About, Metrics};
 use allocanary_study::{StudyFile, plan};
 
 /// The program, after its first run; `None` if the user interrupted that.
@@ -34,13 +34,14 @@ pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Option<Subject>> {
     // Invalid values are reported before anything is started.
     let checked = StudyFile { candidates: Some(vec!["own".into()]), ..file.clone() };
     checked.clone().check()?;
-    About::of(&checked)?;
+    let mut metrics = Metrics::default();
+    About::of(&checked, &metrics)?;
     let is_named = |text: &String| {
         let name = text.split('=').next().unwrap_or_default().trim();
         program.metric.keys().any(|key| key.split(':').next() == Some(name))
     };
     let known: Vec<String> = within.iter().flatten().filter(|text| !is_named(text)).cloned().collect();
-    Goal::parse(&flags.objective, within.is_some().then_some(&known), source)?;
+    Goal::parse(&flags.objective, within.is_some().then_some(&known), source, &metrics)?;
 
     let looked = Looked::look_at(&program.command[0]).map_err(Error::Input)?;
     let cells = measure::roster(&flags.run.cells)?.descriptions();
@@ -62,9 +63,9 @@ pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Option<Subject>> {
     let Some(file) = started.try_out(first, planned.first())? else { return Ok(None) };
     // Now the units of the user's own figures are known.
     for (name, figure) in &started.figures {
-        named(name, &figure.unit, &figure.better)?;
+        metrics.add(name, &figure.unit, &figure.better)?;
     }
-    let goal = Goal::parse(&flags.objective, within.as_deref(), source)?;
+    let goal = Goal::parse(&flags.objective, within.as_deref(), source, &metrics)?;
     if goal.objective.name == "p99" && !started.figures.contains_key("p99") {
         let text =
             "--objective p99: the program prints none that is read: name it, as in --metric 'p99:ms=([0-9.]+) ms'";

@@ -10,6 +10,7 @@ use allocanary_search::space::Rest;
 use allocanary_search::{Goal, Source};
 use allocanary_study::StudyFile;
 use allocanary_study::error::Result;
+use allocanary_study::summary::Metrics;
 use allocanary_trace::reader::Trace;
 
 const HOLDS: &str = "This holds for this trace: a program under another load needs another trace. `allocanary run` with both \
@@ -20,7 +21,7 @@ const HOLDS_WITH_PYTHON_MALLOC: &str = "This holds for this trace, and for a pro
 
 /// The trace.
 pub fn subject(flags: &TuneFlags, path: &Path) -> Result<Subject> {
-    let goal = Goal::parse(&flags.objective, flags.within.as_deref(), Source::Trace)?;
+    let goal = Goal::parse(&flags.objective, flags.within.as_deref(), Source::Trace, &Metrics::default())?;
     let present = present(flags, "system")?;
     let asked = one_size(flags.measure.file())?;
     let needs_python_malloc = Trace::open(path)?.header.python_malloc;

@@ -10,11 +10,12 @@ use allocanary_search::space::Rest;
 use allocanary_search::{Goal, Source};
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::Roster;
+use allocanary_study::summary::Metrics;
 use allocanary_study::{Studies, Study, StudyFile};
 
 /// The workload of the flags.
 pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Subject> {
-    let goal = Goal::parse(&flags.objective, flags.within.as_deref(), Source::Workload)?;
+    let goal = Goal::parse(&flags.objective, flags.within.as_deref(), Source::Workload, &Metrics::default())?;
     const THREADS: u32 = 16;
     let threads =
         if file.cores.is_none() { file.threads.clone().or(Some(vec![THREADS])) } else { file.threads.clone() };

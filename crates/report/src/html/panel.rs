@@ -3,7 +3,7 @@
 use super::tables;
 use crate::markup::{candidate, escaped, prose};
 use crate::{pictures, pictures::palette, words};
-use allocanary_study::summary::{Axis, Panel};
+use allocanary_study::summary::{Axis, Metrics, Panel};
 
 /// The panel's title, as HTML.
 pub fn title(panel: &Panel) -> String {
@@ -13,8 +13,8 @@ pub fn title(panel: &Panel) -> String {
     }
 }
 
-/// The whole section of the panel.
-pub fn section(place: usize, panel: &Panel) -> String {
+/// The whole section of the panel, with the figures in all of `metrics`.
+pub fn section(place: usize, panel: &Panel, metrics: &Metrics) -> String {
     let live = words::live(panel).map_or(String::new(), |live| format!(" <small>{live} live</small>"));
     let headline =
         words::headline(panel).map_or(String::new(), |text| format!("<p class=\"answer\">{}</p>\n", prose(&text)));
@@ -31,7 +31,7 @@ pub fn section(place: usize, panel: &Panel) -> String {
         if has_idle { tables::verdicts(panel) } else { String::new() },
         tables::price(panel),
         tables::money(panel),
-        tables::everything(panel),
+        tables::everything(panel, metrics),
     )
 }
 

@@ -2,7 +2,9 @@
 
 use crate::markup::{candidate, escaped, prose};
 use crate::{pictures::palette, words};
-use allocanary_study::summary::{Comparison, Estimate, Line, Metric, PRICE, Panel, Point, Verdict, all_metrics};
+use allocanary_study::summary::{
+    Comparison, Estimate, Line, Metric, Metrics, PRICE, Panel, Point, Verdict, metric_of_all,
+};
 
 /// RSS when idle, candidates by columns.
 pub fn memory(panel: &Panel) -> String {
@@ -10,9 +12,13 @@ pub fn memory(panel: &Panel) -> String {
         let Some(rss) = point.get("rss") else { return format!("<td>{}</td>", failed(point)) };
         let best = words::starred(panel, column, "rss") == Some(at);
         let class = if best { " class=\"best\"" } else { "" };
-        let overhead = words::median("overhead", point.get("overhead"));
+        let overhead = words::median(metric_of_all("overhead"), point.get("overhead"));
         let overhead = if overhead == "-" { overhead } else { format!("{overhead} live") };
-        format!("<td{class}>{}<small>{overhead}</small>{}</td>", median_and_interval("rss", rss), failed(point))
+        format!(
+            "<td{class}>{}<small>{overhead}</small>{}</td>",
+            median_and_interval(metric_of_all("rss"), rss),
+            failed(point)
+        )
     };
     let rows = panel.lines.iter().enumerate().map(|(at, line)| {
         let cells = line.points.iter().enumerate().map(|(column, point)| match point {
@@ -93,7 +99,7 @@ pub fn money(panel: &Panel) -> String {
     let Some(last) = panel.columns.last() else { return String::new() };
     let cell = |line: &Line, metric: &str| {
         let point = line.points.last().and_then(Option::as_ref);
-        format!("<td>{}</td>", words::median(metric, point.and_then(|point| point.get(metric))))
+        format!("<td>{}</td>", words::median(metric_of_all(metric), point.and_then(|point| point.get(metric))))
     };
     let rows = panel.lines.iter().enumerate();
     let rows = rows.map(|(at, line)| row(at, line, PARTS.iter().map(|(metric, _)| cell(line, metric))));
@@ -105,11 +111,11 @@ pub fn money(panel: &Panel) -> String {
 }
 
 /// Every metric at each column, in a folded section.
-pub fn everything(panel: &Panel) -> String {
+pub fn everything(panel: &Panel, metrics: &Metrics) -> String {
     let has_figures = |metric: &&Metric| {
-        panel.lines.iter().flat_map(|line| line.points.iter().flatten()).any(|point| point.get(metric.name).is_some())
+        panel.lines.iter().flat_map(|line| line.points.iter().flatten()).any(|point| point.get(&metric.name).is_some())
     };
-    let (found, missing): (Vec<&Metric>, Vec<&Metric>) = all_metrics().into_iter().partition(has_figures);
+    let (found, missing): (Vec<&Metric>, Vec<&Metric>) = metrics.all().partition(has_figures);
     if found.is_empty() {
         return String::new();
     }
@@ -134,8 +140,8 @@ pub fn everything(panel: &Panel) -> String {
 /// A metric's rows: one for each column.
 fn group(panel: &Panel, metric: &Metric) -> String {
     let figure = |line: &Line, column: usize| {
-        let found = line.points.get(column).and_then(Option::as_ref).and_then(|point| point.get(metric.name));
-        format!("<td>{}</td>", found.map_or("-".into(), |found| median_and_interval(metric.name, found)))
+        let found = line.points.get(column).and_then(Option::as_ref).and_then(|point| point.get(&metric.name));
+        format!("<td>{}</td>", found.map_or("-".into(), |found| median_and_interval(metric, found)))
     };
     let rows = panel.columns.iter().enumerate().map(|(column, value)| {
         let head = format!(
@@ -182,7 +188,7 @@ fn name(at: usize, text: &str) -> String {
     format!("{}<code>{}</code>", palette::swatch(at), candidate(text))
 }
 
-fn median_and_interval(metric: &str, found: &Estimate) -> String {
+fn median_and_interval(metric: &Metric, found: &Estimate) -> String {
     let (median, interval) = (words::median(metric, Some(found)), words::interval(metric, Some(found)));
     let texts: Vec<String> = [interval, words::count(found)].into_iter().filter(|text| !text.is_empty()).collect();
     format!("{median}<small>{}</small>", texts.join(", "))

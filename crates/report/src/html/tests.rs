@@ -12,7 +12,10 @@ fn estimate(median: f64) -> Estimate {
 /// A point whose metrics all have this value.
 fn point(value: Option<f64>) -> Option<Point> {
     Some(Point {
-        estimates: METRICS.iter().map(|_| value.map(estimate)).collect(),
+        estimates: value
+            .iter()
+            .flat_map(|value| METRICS.iter().map(|metric| (metric.name.clone(), estimate(*value))))
+            .collect(),
         failed: 0,
         anatomy: None,
         over_time: None,
@@ -49,7 +52,7 @@ fn a_page_without_figures_still_stands() {
             vec![line(
                 "system",
                 vec![Some(Point {
-                    estimates: vec![None; METRICS.len()],
+                    estimates: Default::default(),
                     failed: 3,
                     anatomy: None,
                     over_time: None,

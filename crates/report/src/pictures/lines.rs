@@ -5,7 +5,7 @@ use super::scale::{Scale, column_shares};
 use super::{Picture, figure, palette};
 use crate::words;
 use allocanary_kernel::units::Unit;
-use allocanary_study::summary::{Axis, Estimate, Panel};
+use allocanary_study::summary::{Axis, Estimate, Panel, metric_of_all};
 
 /// The phases at which RSS is read, with the metric of each.
 const PHASES: [(&str, &str); 6] = [
@@ -89,7 +89,7 @@ fn by_column<'a>(
         },
         feet: shares.zip(&panel.columns).map(|(share, value)| (share, foot(panel.axis, *value))).collect(),
         axis: panel.axis.name(),
-        scale: scale(words::unit(metric), &figures(&series)),
+        scale: scale(metric_of_all(metric).unit, &figures(&series)),
         series,
         floor: Vec::new(),
     };

@@ -5,29 +5,30 @@ use comfy_table::Cell;
 use super::{align, bare_table, bold, broken, painted, wrapped};
 use crate::words;
 use allocanary_kernel::terminal::Look;
-use allocanary_study::summary::{Line, PRICE, Panel};
+use allocanary_study::summary::{Line, Metric, PRICE, Panel, metric_of_all};
 
 /// Time and work at the largest column: figures, and below them verdicts compared with the first candidate.
 pub fn price(panel: &Panel, look: &Look) -> String {
-    figures(panel, &PRICE, "time and work at ", look)
+    figures(panel, &PRICE.map(metric_of_all), "time and work at ", look)
 }
 
 /// Figures in some metrics at the largest column, and below them verdicts compared with the first candidate.
-pub fn figures(panel: &Panel, wanted: &[&'static str], what: &str, look: &Look) -> String {
+pub fn figures(panel: &Panel, wanted: &[&Metric], what: &str, look: &Look) -> String {
     let Some((first, last)) = panel.lines.first().zip(panel.columns.len().checked_sub(1)) else { return String::new() };
-    let found = |line: &Line, metric: &str| line.points[last].as_ref()?.get(metric).copied();
-    let metrics: Vec<&str> =
+    let found = |line: &Line, metric: &Metric| line.points[last].as_ref()?.get(&metric.name).copied();
+    let metrics: Vec<&Metric> =
         wanted.iter().copied().filter(|metric| panel.lines.iter().any(|line| found(line, metric).is_some())).collect();
     if metrics.is_empty() {
         return String::new();
     }
     let figures = || panel.lines.iter().flat_map(|line| metrics.iter().filter_map(|metric| found(line, metric)));
     let (common, n) = words::common(figures().map(|figure| words::count(&figure)));
-    let compared = |at: usize, metric: &str| panel.comparison(metric, at, last).filter(|compared| compared.n.1 > 0);
+    let compared =
+        |at: usize, metric: &Metric| panel.comparison(&metric.name, at, last).filter(|compared| compared.n.1 > 0);
     let mut table = bare_table(look);
-    table.set_header(["candidate"].iter().chain(&metrics));
+    table.set_header(std::iter::once("candidate").chain(metrics.iter().map(|metric| &*metric.name)));
     for (at, line) in panel.lines.iter().enumerate() {
-        let cell = |metric: &&str| {
+        let cell = |metric: &&Metric| {
             let Some(figure) = found(line, metric) else { return Cell::new("-") };
             let mut text =
                 format!("{} {}", words::median(metric, Some(&figure)), words::interval(metric, Some(&figure)));
@@ -48,7 +49,7 @@ pub fn figures(panel: &Panel, wanted: &[&'static str], what: &str, look: &Look) 
     let at = words::column(panel.axis, panel.columns[last]);
     let against = if panel.lines.len() > 1 { format!(", and against {}", first.candidate) } else { String::new() };
     let title = format!("{}: {what}{at}, [95 % interval], {n}{against}", panel.title);
-    let named = |at: usize, metric: &str| format!("{metric} of {}", panel.lines[at].candidate);
+    let named = |at: usize, metric: &Metric| format!("{} of {}", metric.name, panel.lines[at].candidate);
     let all = (1..panel.lines.len()).flat_map(|at| metrics.iter().map(move |metric| (at, *metric)));
     let all = all.filter_map(|(at, metric)| Some((named(at, metric), compared(at, metric)?)));
     let repeats = words::repeats(all).map_or(String::new(), |text| wrapped(&text, look) + "\n");

@@ -10,7 +10,6 @@ use allocanary_cell::provenance::Build;
 use allocanary_cell::sample::{Answer, Failure, FailureKind};
 use allocanary_cell::workload::Phase;
 use allocanary_study::session::{Line, Scripted};
-use allocanary_study::summary::metric_index;
 
 const SECOND: Duration = Duration::from_secs(1);
 const NAMES: [&str; 2] = ["system", "jemalloc"];
@@ -71,9 +70,8 @@ fn source<R>(
 
 /// The resident bytes of each candidate, sorted.
 fn resident_of(rows: &Rows) -> BTreeMap<String, Vec<f64>> {
-    let metric = metric_index("rss");
     let sorted = |group: &Group| {
-        let mut values = group.values[metric].clone();
+        let mut values = group.values_of("rss").to_vec();
         values.sort_by(f64::total_cmp);
         values
     };

@@ -1,6 +1,7 @@
 use super::*;
 use crate::goal::Source;
 use crate::proof::tests::group;
+use allocanary_study::summary::Metrics;
 
 /// Answers with a memory for each candidate; others fail.
 struct Table {
@@ -41,7 +42,7 @@ fn plan<'a>(first: &[&str], second: &'a [&'a str]) -> Plan<'a> {
     let names = |names: &[&str]| names.iter().map(|name| name.to_string()).collect::<Vec<_>>();
     let second = Box::new(move |_: &[String]| names(second));
     Plan {
-        goal: Goal::parse("memory", None, Source::Workload).unwrap(),
+        goal: Goal::parse("memory", None, Source::Workload, &Metrics::default()).unwrap(),
         present: "j".into(),
         own: None,
         first: names(first),
@@ -63,7 +64,7 @@ fn the_best_of_both_stages_is_found_and_measured_anew() {
     assert_eq!((stage.as_str(), last[0].as_str(), *repeats), (FINAL, "j", 10));
     let stages: Vec<&str> = source.asked.iter().map(|(stage, _, _)| stage.as_str()).collect();
     assert!(stages.windows(2).all(|pair| pair[0] != pair[1]), "each race has rows of its own: {stages:?}");
-    assert!(found.fresh.iter().all(|(_, group)| group.values[0].len() == 10), "no row of a race is reported");
+    assert!(found.fresh.iter().all(|(_, group)| group.samples() == 10), "no row of a race is reported");
 }
 
 #[test]
@@ -94,7 +95,10 @@ fn what_cannot_be_searched_is_said() {
     assert!(said(&["j"], &[("j", 1.0)]).contains("the space is empty"));
     assert!(said(&["a", "b"], &[("j", 1.0)]).contains("all 2 other candidates failed; the first, a: no luck"));
     assert!(said(&["a"], &[("a", 1.0)]).contains("j, which you have now, failed: no luck"));
-    let cpu = Plan { goal: Goal::parse("cpu", Some(&[]), Source::Workload).unwrap(), ..plan(&["a"], &[]) };
+    let cpu = Plan {
+        goal: Goal::parse("cpu", Some(&[]), Source::Workload, &Metrics::default()).unwrap(),
+        ..plan(&["a"], &[])
+    };
     let error = search(&cpu, &mut table(&[("a", 1.0), ("j", 1.0)], None)).unwrap_err().to_string();
     assert!(error.contains("the rows have no cpu"), "{error}");
 }

@@ -10,7 +10,7 @@ use super::digest::digest;
 use super::noise::Noise;
 use super::retries::Retries;
 use crate::error::Result;
-use crate::metrics::{ALL, named};
+use crate::metrics::{ALL, Metrics, Name};
 use allocanary_cell::Cell;
 use allocanary_cell::program::{CORES_SEEN, OverTime};
 use allocanary_cell::provenance::Provenance;
@@ -48,8 +48,8 @@ impl Key {
 /// The repeats of a cell.
 #[derive(Debug, Default)]
 pub struct Group {
-    /// The values of each metric, in the order of the metrics. Metrics that users named may be missing at the end.
-    pub values: Vec<Vec<f64>>,
+    /// The values of each metric that a repeat has.
+    pub values: BTreeMap<Name, Vec<f64>>,
     /// The resident memory over time of some repeats of a program.
     pub over_time: Vec<OverTime>,
     /// The variables that a program got.
@@ -71,12 +71,17 @@ pub struct Group {
 impl Group {
     /// The values of the metric of that name.
     pub fn values_of(&self, metric: &str) -> &[f64] {
-        self.values.get(super::metric_index(metric)).map_or(&[], Vec::as_slice)
+        self.values.get(metric).map_or(&[], Vec::as_slice)
+    }
+
+    /// The number of its samples: that of the metric with the most.
+    pub fn samples(&self) -> usize {
+        self.values.values().map(Vec::len).max().unwrap_or(0)
     }
 
     /// All repeats, with those that failed.
     pub fn runs(&self) -> usize {
-        self.failed + self.raced + self.values.iter().map(Vec::len).max().unwrap_or(0)
+        self.failed + self.raced + self.samples()
     }
 
     /// Whether a larger share of its repeats failed.
@@ -125,6 +130,8 @@ const MOST_OVER_TIME: usize = 16;
 pub struct Fold {
     /// The groups, by the fields that their rows have in common.
     pub groups: BTreeMap<Key, Group>,
+    /// The metrics that the rows can have.
+    pub metrics: Metrics,
     /// Number of rows without duplicates.
     pub rows: usize,
     /// Number of exact duplicates.
@@ -179,6 +186,11 @@ fn widen(span: &mut Option<(u64, u64)>, started_ms: u64) {
 }
 
 impl Fold {
+    /// No rows yet, whose figures must agree with the metrics of others.
+    pub fn knowing(metrics: &Metrics) -> Fold {
+        Fold { metrics: metrics.clone(), ..Fold::default() }
+    }
+
     /// Adds a row, once. A row that is equal in every figure and every time stamp is a duplicate: its file was named
     /// twice, or was joined from others. A failure whose cell was tried again does not count. Fails if a figure of the
     /// user's program is another metric than the one of its name, or if there are too many names.
@@ -220,11 +232,7 @@ impl Fold {
             host: self.host(sample),
             version: sample.version_and_builds(),
         };
-        let group = self.groups.entry(key.clone()).or_insert_with(|| Group {
-            values: vec![Vec::new(); ALL.len()],
-            place: cell.place,
-            ..Group::default()
-        });
+        let group = self.groups.entry(key.clone()).or_insert_with(|| Group { place: cell.place, ..Group::default() });
         group.place = group.place.min(cell.place);
         let build = &sample.provenance.build.id;
         *group.measured_by.entry(build.clone()).or_default() += usize::from(sample.error.is_some());
@@ -247,19 +255,15 @@ impl Fold {
             }
             None => {
                 widen(&mut group.started_ms, sample.started_ms);
-                for (values, metric) in group.values.iter_mut().zip(ALL) {
-                    values.extend(metric.of(sample));
-                }
+                let known = ALL.iter().filter_map(|metric| Some((&metric.name, metric.of(sample)?)));
+                known.for_each(|(name, value)| group.values.entry(name.clone()).or_default().push(value));
                 let answer = sample.answer.as_ref();
                 group.anatomies.extend(answer.and_then(|answer| Anatomy::of(answer, cell.threads)));
                 let Some(answer) = answer.filter(|_| cell.program.is_some()) else { return Ok(()) };
                 for (name, figure) in &answer.figures {
-                    let metric = named(name, &figure.unit, &figure.better)?;
-                    let at = super::metric_index(name);
-                    if at >= ALL.len() {
-                        let length = group.values.len().max(at + 1);
-                        group.values.resize(length, Vec::new());
-                        group.values[at].extend(metric.of(sample));
+                    self.metrics.add(name, &figure.unit, &figure.better)?;
+                    if ALL.iter().all(|metric| metric.name != *name) {
+                        group.values.entry(name.clone().into()).or_default().push(figure.value);
                     }
                 }
                 group.environment.clone_from(&answer.environment);
@@ -277,7 +281,7 @@ impl Fold {
             group.failed -= 1;
             group.measured_by.entry(build.clone()).and_modify(|failed| *failed -= 1);
             // No version is known of a group that never ran: it would stay as a candidate without a row.
-            let has_run = group.started_ms.is_some() || group.values.iter().any(|values| !values.is_empty());
+            let has_run = group.started_ms.is_some() || !group.values.is_empty();
             if group.failed == 0 && !has_run {
                 self.groups.remove(key);
             }
@@ -304,12 +308,11 @@ impl Fold {
     /// a version, and with the same builds of the user's files. Of several versions, it is the one that the same build of
     /// the command measured; if that does not tell, they stay by themselves. To be called when all rows are added.
     pub fn settle(&mut self) {
-        let has_values = |group: &Group| group.values.iter().any(|values| !values.is_empty());
         let mut of_cell: BTreeMap<Key, Versions> = BTreeMap::new();
         let mut of_candidate: BTreeMap<(String, Arc<Conditions>, String), Versions> = BTreeMap::new();
         let mut unknown = Vec::new();
         for (key, group) in &self.groups {
-            if !has_values(group) {
+            if group.values.is_empty() {
                 unknown.push(key.clone());
                 continue;
             }
@@ -343,11 +346,7 @@ impl Fold {
             self.groups.remove(key);
         }
         let key = Key { version: version.to_string(), ..key.clone() };
-        let known = self.groups.entry(key).or_insert_with(|| Group {
-            values: vec![Vec::new(); ALL.len()],
-            place,
-            ..Group::default()
-        });
+        let known = self.groups.entry(key).or_insert_with(|| Group { place, ..Group::default() });
         known.failed += failed;
         *known.measured_by.entry(build.to_string()).or_default() += failed;
         known.place = known.place.min(place);

@@ -1,14 +1,14 @@
 //! Limits for CI. In: a metric, how much worse it may get, a comparison. Out: whether the limit holds.
 
-use super::{Better, Comparison, Metric, metric_named, metric_percent};
+use super::{Better, Comparison, Metric, metric_percent};
 use crate::error::{Error, Result};
 use allocanary_kernel::units::show_share;
 
 /// A limit for a metric: it is broken if the metric surely got worse by more than `most`.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Gate {
     /// The metric.
-    pub metric: &'static Metric,
+    pub metric: Metric,
     /// A share: 0.05 are 5 %.
     pub most: f64,
 }
@@ -25,15 +25,14 @@ pub enum Judged {
 }
 
 impl Gate {
-    /// The name and the share of `rss=5%`. Only the rows know all metrics: [`Gate::new`] looks the name up.
+    /// The name and the share of `rss=5%`. Only the rows know all metrics, so the name is looked up later.
     pub fn parse(text: &str) -> Result<(&str, f64)> {
         let wrong = || Error::Input(format!("--gate: wanted METRIC=PERCENT such as rss=5%, found `{text}`"));
         metric_percent(text).ok_or_else(wrong)
     }
 
     /// A gate for a metric that can get worse by that much.
-    pub fn new(name: &str, most: f64) -> Result<Gate> {
-        let metric = metric_named(name)?;
+    pub fn new(metric: &Metric, most: f64) -> Result<Gate> {
         if metric.better == Better::Neither {
             return Err(Error::Input(format!(
                 "--gate: `{}` has no better direction, so it cannot get worse",
@@ -42,11 +41,12 @@ impl Gate {
         }
         if metric.better == Better::Higher && most >= 1.0 {
             return Err(Error::Input(format!(
-                "--gate {name}: more of it is better, so it cannot get worse by more than 100 %: wanted less than that, found {}",
+                "--gate {}: more of it is better, so it cannot get worse by more than 100 %: wanted less than that, found {}",
+                metric.name,
                 show_share(most)
             )));
         }
-        Ok(Gate { metric, most })
+        Ok(Gate { metric: metric.clone(), most })
     }
 
     /// Did the metric get worse by more than the gate? One rule, by the interval: a gate is broken if the whole interval

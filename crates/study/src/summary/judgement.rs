@@ -13,7 +13,7 @@ pub struct Compared {
     /// Their place in the study.
     pub place: u32,
     /// The compared metric.
-    pub metric: &'static Metric,
+    pub metric: Metric,
     /// The result.
     pub comparison: Comparison,
 }
@@ -47,10 +47,10 @@ type Pair<'a> = (&'a Key, &'a Group, &'a Group);
 
 impl Judgement {
     /// Compares two sides in these metrics, and in those of the gates.
-    pub fn of(old: &Side, new: &Side, mut metrics: Vec<&'static Metric>, gates: &[Gate]) -> Result<Judgement> {
+    pub fn of(old: &Side, new: &Side, mut metrics: Vec<Metric>, gates: &[Gate]) -> Result<Judgement> {
         for gate in gates {
             if !metrics.iter().any(|metric| metric.name == gate.metric.name) {
-                metrics.push(gate.metric);
+                metrics.push(gate.metric.clone());
             }
         }
         let mut pairs: Vec<Pair> =
@@ -60,15 +60,15 @@ impl Judgement {
             return Err(Error::NoRows("no candidate, workload and column in common".into()));
         }
         let is_too_busy = old.fold.noise.is_too_busy() || new.fold.noise.is_too_busy();
-        let of_metric = |metric: &&'static Metric| in_metric(&pairs, metric, gates, is_too_busy);
+        let of_metric = |metric: &Metric| in_metric(&pairs, metric, gates, is_too_busy);
         let compared: Vec<Compared> = metrics.iter().flat_map(of_metric).collect();
         let mut gated = Vec::new();
         for gate in gates {
             let own = compared.iter().enumerate().filter(|(_, one)| one.metric.name == gate.metric.name);
-            gated.extend(own.map(|(at, one)| (*gate, at, gate.judge(&one.comparison))));
+            gated.extend(own.map(|(at, one)| (gate.clone(), at, gate.judge(&one.comparison))));
         }
         let mut lost = missing(old, new);
-        lost.extend(gates.iter().flat_map(|gate| without_figures(gate.metric, &pairs)));
+        lost.extend(gates.iter().flat_map(|gate| without_figures(&gate.metric, &pairs)));
         let only_new = new.groups.keys().filter(|key| !old.groups.contains_key(*key)).map(Key::title).collect();
         Ok(Judgement {
             compared,
@@ -96,7 +96,7 @@ impl Judgement {
 }
 
 /// All pairs in one metric. The margin is that of the narrowest gate, if there is one.
-fn in_metric(pairs: &[Pair], metric: &'static Metric, gates: &[Gate], is_too_busy: bool) -> Vec<Compared> {
+fn in_metric(pairs: &[Pair], metric: &Metric, gates: &[Gate], is_too_busy: bool) -> Vec<Compared> {
     let gated = gates.iter().filter(|gate| gate.metric.name == metric.name).map(|gate| gate.most);
     let margin = gated.reduce(f64::min).unwrap_or(MARGIN);
     // As in a report, chance is bounded for one metric of one workload: what others do changes nothing here.
@@ -107,7 +107,7 @@ fn in_metric(pairs: &[Pair], metric: &'static Metric, gates: &[Gate], is_too_bus
     let whole = pairs.iter().zip(found).map(|((key, old, _), comparison)| Compared {
         key: (*key).clone(),
         place: old.place,
-        metric,
+        metric: metric.clone(),
         comparison,
     });
     // If an allocator does not report the metric, or every cell failed, there is nothing to compare; see `missing`.
@@ -116,7 +116,7 @@ fn in_metric(pairs: &[Pair], metric: &'static Metric, gates: &[Gate], is_too_bus
 
 /// The places where a gated metric has figures on one side only, or on neither: a gate without figures must not pass.
 fn without_figures(metric: &Metric, pairs: &[Pair]) -> Vec<(String, String)> {
-    let counts = |(_, old, new): &Pair| (old.values_of(metric.name).len(), new.values_of(metric.name).len());
+    let counts = |(_, old, new): &Pair| (old.values_of(&metric.name).len(), new.values_of(&metric.name).len());
     if pairs.iter().all(|pair| counts(pair) == (0, 0)) {
         return vec![(metric.name.to_string(), "gated, and neither the old nor the new rows have it".into())];
     }

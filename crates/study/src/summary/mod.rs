@@ -19,10 +19,7 @@ mod simulation;
 pub mod stats;
 mod verdict;
 
-pub use crate::metrics::{
-    ALL as METRICS, Better, MOST_NAMED, Metric, all as all_metrics, find as find_metric, index as metric_index, named,
-    wanted as metric_named,
-};
+pub use crate::metrics::{ALL as METRICS, Better, MOST_NAMED, Metric, Metrics, Name, metric_of_all};
 pub use agreement::Agreement;
 pub use anatomy::Anatomy;
 pub use conditions::{Conditions, differences, differing};
@@ -47,6 +44,8 @@ use section::limit;
 pub struct Findings {
     /// A section for each study.
     pub sections: Vec<Section>,
+    /// The metrics that the rows can have.
+    pub metrics: Metrics,
     /// Number of rows that were read.
     pub rows: usize,
     /// Failures: candidate and cell, the reason, how often.
@@ -79,7 +78,7 @@ pub struct Panel {
     /// Every other candidate compared with the first in resident memory when idle, by line and column.
     pub comparisons: Vec<(usize, usize, Comparison)>,
     /// The same comparisons in each metric of its study, and in the metrics of [`PRICE`].
-    pub in_metrics: BTreeMap<&'static str, Vec<(usize, usize, Comparison)>>,
+    pub in_metrics: BTreeMap<Name, Vec<(usize, usize, Comparison)>>,
     /// The lines with verdicts whose repeats did not alternate with those of the first line.
     pub apart: Vec<usize>,
 }
@@ -147,8 +146,8 @@ pub struct Line {
 /// One candidate at one column: an estimate for each metric that has one.
 #[derive(Debug)]
 pub struct Point {
-    /// By metric, in the order of [`METRICS`].
-    pub estimates: Vec<Option<Estimate>>,
+    /// By metric.
+    pub estimates: BTreeMap<Name, Estimate>,
     /// Number of failed cells.
     pub failed: usize,
     /// Where the memory of the middle process is, if rows say it.
@@ -162,12 +161,12 @@ pub struct Point {
 impl Point {
     /// The estimate of the metric of that name.
     pub fn get(&self, metric: &str) -> Option<&Estimate> {
-        self.estimates.get(metric_index(metric))?.as_ref()
+        self.estimates.get(metric)
     }
 
     /// Number of samples: that of the metric with the most samples.
     pub fn n(&self) -> usize {
-        self.estimates.iter().flatten().map(|estimate| estimate.n).max().unwrap_or(0)
+        self.estimates.values().map(|estimate| estimate.n).max().unwrap_or(0)
     }
 }
 
@@ -212,9 +211,9 @@ pub const PRICE: [&str; 3] = ["throughput", "p99", "cpu"];
 const BOOTSTRAP_SEED: u64 = 2018;
 
 impl Findings {
-    /// The findings of all folded rows. `about` returns what is known of a study by its name in the rows. Rows without
-    /// a name belong to the study without a name.
-    pub fn of(mut fold: Fold, about: impl Fn(Option<&str>) -> About) -> Findings {
+    /// The findings of all folded rows. `about` returns what is known of a study by its name in the rows, and by the
+    /// rows' metrics. Rows without a name belong to the study without a name.
+    pub fn of(mut fold: Fold, about: impl Fn(Option<&str>, &Metrics) -> About) -> Findings {
         fold.settle();
         let mut places = BTreeMap::new();
         let mut studies: BTreeMap<Option<&str>, u32> = BTreeMap::new();
@@ -230,14 +229,14 @@ impl Findings {
         studies.sort();
         let mut notes = notes(&fold);
         let mut section = |study: Option<&str>| {
-            let mut about = about(study);
+            let mut about = about(study, &fold.metrics);
             let within = limits(&fold, study, &mut notes);
             if about.metrics.is_empty() {
                 about.metrics = program_metrics(&fold, study);
             }
-            for metric in within.iter().filter_map(|(name, _)| find_metric(name)) {
+            for metric in within.iter().filter_map(|(name, _)| fold.metrics.find(name)) {
                 if !about.metrics.iter().any(|known| known.name == metric.name) {
-                    about.metrics.push(metric);
+                    about.metrics.push(metric.clone());
                 }
             }
             let keys = keys.iter().filter(|(_, key)| key.study.as_deref() == study);
@@ -247,6 +246,7 @@ impl Findings {
         let sections = studies.into_iter().map(|(_, study)| section(study)).collect();
         Findings {
             sections,
+            metrics: fold.metrics,
             rows: fold.rows,
             failures: fold.failures.iter().map(|((what, why), count)| (what.clone(), why.clone(), *count)).collect(),
             problems: Vec::new(),
@@ -275,20 +275,17 @@ fn limits(fold: &Fold, study: Option<&str>, notes: &mut Vec<String>) -> Vec<(Str
 
 /// The metrics of a study of the user's program: those that the user named, and those that every program has. None for a
 /// study of our workloads.
-fn program_metrics(fold: &Fold, study: Option<&str>) -> Vec<&'static Metric> {
+fn program_metrics(fold: &Fold, study: Option<&str>) -> Vec<Metric> {
     let groups = || fold.groups.iter().filter(|(key, _)| key.study.as_deref() == study && key.threads == 0);
-    let has = |metric: &&&Metric| groups().any(|(_, group)| !group.values_of(metric.name).is_empty());
+    let has = |metric: &&Metric| groups().any(|(_, group)| !group.values_of(&metric.name).is_empty());
     let service = groups().any(|(_, group)| !group.values_of("rss").is_empty());
     let usual: &[&str] = match service {
         true => &["rss", "peak", "throughput", "p50", "p99", "p999"],
         false => &["peak", "wall", "cpu", "faults"],
     };
-    let all = all_metrics();
-    let usual = usual.iter().filter_map(|name| all.iter().find(|metric| metric.name == *name));
-    let named = all.iter().skip(METRICS.len());
     let end: &[&str] = if service { &["cpu"] } else { &[] };
-    let end = end.iter().filter_map(|name| all.iter().find(|metric| metric.name == *name));
-    usual.chain(named).chain(end).filter(has).copied().collect()
+    let [usual, end] = [usual, end].map(|names| names.iter().map(|name| metric_of_all(name)));
+    usual.chain(fold.metrics.named()).chain(end).filter(has).cloned().collect()
 }
 
 /// What a reader must know about the rows before the figures can be trusted.

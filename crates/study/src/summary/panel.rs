@@ -7,9 +7,7 @@ use std::sync::Arc;
 use super::anatomy;
 use super::conditions::{Conditions, differing};
 use super::fold::{Fold, Group, Key};
-use super::{
-    Axis, Estimate, LEAST_SAMPLES, Line, MARGIN, METRICS, Metric, PRICE, Panel, Point, compare_groups, metric_index,
-};
+use super::{Axis, Estimate, LEAST_SAMPLES, Line, MARGIN, Metric, PRICE, Panel, Point, compare_groups, metric_of_all};
 use allocanary_cell::program::OverTime;
 
 /// What all groups of a panel have in common, apart from columns and lines.
@@ -51,7 +49,7 @@ fn threads_are_fixed(key: &Key, fold: &Fold) -> bool {
 }
 
 /// The panel of the rows with this key, with verdicts in resident memory and in each of `metrics`.
-pub fn panel(wanted: &PanelKey, fold: &Fold, metrics: &[&'static Metric]) -> Panel {
+pub fn panel(wanted: &PanelKey, fold: &Fold, metrics: &[Metric]) -> Panel {
     let groups: Vec<(&Key, &Group)> = fold.groups.iter().filter(|(key, _)| panel_key(key, fold) == *wanted).collect();
     let column = |key: &Key| key.cores.unwrap_or(key.threads);
     let columns: BTreeSet<u32> = groups.iter().map(|(key, _)| column(key)).collect();
@@ -96,12 +94,12 @@ pub fn panel(wanted: &PanelKey, fold: &Fold, metrics: &[&'static Metric]) -> Pan
         let found = compare_groups(pairs.iter().map(|(_, _, pair)| *pair), metric, MARGIN);
         pairs.iter().zip(found).map(|((line, at, _), found)| (*line, *at, found)).collect()
     };
-    let comparisons = compared(&METRICS[metric_index("rss")]);
-    let price = PRICE.map(|name| &METRICS[metric_index(name)]);
-    let in_metrics = metrics.iter().copied().chain(price).map(|metric| (metric.name, compared(metric))).collect();
+    let comparisons = compared(metric_of_all("rss"));
+    let price = PRICE.map(metric_of_all);
+    let in_metrics = metrics.iter().chain(price).map(|metric| (metric.name.clone(), compared(metric))).collect();
 
     // Below that number there are no verdicts, and a single repeat cannot alternate.
-    let is_judged = |group: &Group| group.values.iter().any(|values| values.len() >= LEAST_SAMPLES);
+    let is_judged = |group: &Group| group.samples() >= LEAST_SAMPLES;
     let is_apart = |(one, other): (&Group, &Group)| is_judged(one) && is_judged(other) && one.is_apart_from(other);
     let mut apart: Vec<usize> = pairs.iter().filter(|(.., pair)| is_apart(*pair)).map(|(line, ..)| *line).collect();
     apart.dedup();
@@ -120,7 +118,8 @@ pub fn panel(wanted: &PanelKey, fold: &Fold, metrics: &[&'static Metric]) -> Pan
 }
 
 fn point(group: &Group) -> Point {
-    let estimates = group.values.iter().map(|values| Estimate::of(values)).collect();
+    let estimates = group.values.iter();
+    let estimates = estimates.filter_map(|(name, values)| Some((name.clone(), Estimate::of(values)?))).collect();
     let mut over_time: Vec<&OverTime> = group.over_time.iter().collect();
     over_time.sort_by_key(|run| run.rss_kib.iter().max());
     let over_time = over_time.get(over_time.len() / 2).map(|run| (*run).clone());

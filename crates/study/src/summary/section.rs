@@ -1,7 +1,7 @@
 //! One study's part of the findings. In: the study's file. Out: its question, the published figures, and the metrics to
 //! show.
 
-use super::{Better, METRICS, Metric, Panel, find_metric};
+use super::{Better, Metric, Metrics, Panel};
 use crate::error::{Error, Result};
 use crate::study::{Published, StudyFile};
 use allocanary_cell::description::perhaps;
@@ -31,7 +31,7 @@ pub struct About {
     /// Figures that others have published.
     pub published: Vec<Published>,
     /// The metrics of its table. If empty, each panel shows resident memory and the other metrics.
-    pub metrics: Vec<&'static Metric>,
+    pub metrics: Vec<Metric>,
     /// The answer and its lines to paste, if a search has given them: a report then gives none of its own.
     pub decided: Option<(String, Vec<String>)>,
 }
@@ -45,27 +45,28 @@ impl Section {
 }
 
 impl About {
-    /// Reads a study's file. An error names a metric that does not exist.
-    pub fn of(file: &StudyFile) -> Result<About> {
+    /// Reads a study's file, with the metrics of its rows if there are rows already. An error names a metric that does not
+    /// exist.
+    pub fn of(file: &StudyFile, metrics: &Metrics) -> Result<About> {
         let program = file.program.as_ref();
         // Those that the user names are known when the first row has them.
         let is_named = |name: &str| {
             program.is_some_and(|program| program.metric.keys().any(|key| key.split(':').next() == Some(name)))
         };
         let unknown = |name: &str| {
-            let perhaps = perhaps(name, METRICS.iter().map(|metric| metric.name));
+            let perhaps = perhaps(name, metrics.all().map(|metric| &*metric.name));
             Error::Input(format!("metrics: no metric `{name}`{perhaps}"))
         };
-        let metric = |name: &String| match find_metric(name) {
+        let metric = |name: &String| match metrics.find(name) {
             None if is_named(name) => None,
-            found => Some(found.ok_or_else(|| unknown(name))),
+            found => Some(found.cloned().ok_or_else(|| unknown(name))),
         };
         for text in program.iter().flat_map(|program| &program.within) {
             let (name, _) = limit(text)?;
-            if find_metric(&name).is_none() && !is_named(&name) {
+            if metrics.find(&name).is_none() && !is_named(&name) {
                 return Err(unknown(&name));
             }
-            if find_metric(&name).is_some_and(|metric| metric.better == Better::Neither) {
+            if metrics.find(&name).is_some_and(|metric| metric.better == Better::Neither) {
                 return Err(Error::Input(format!(
                     "within: {name}: neither more nor less is better, so it has no limit"
                 )));
@@ -96,7 +97,7 @@ pub fn metric_percent(text: &str) -> Option<(&str, f64)> {
 
 impl std::fmt::Debug for About {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let metrics: Vec<&str> = self.metrics.iter().map(|metric| metric.name).collect();
+        let metrics: Vec<&str> = self.metrics.iter().map(|metric| &*metric.name).collect();
         write!(out, "{}: {metrics:?}", self.question)
     }
 }

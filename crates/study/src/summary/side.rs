@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{Fold, Group, Key, differing, notes};
+use super::{Fold, Group, Key, Metrics, differing, notes};
 use crate::error::{Error, Result};
 
 /// Rows of the old or of the new state.
@@ -34,6 +34,11 @@ impl Side {
             groups.insert(cells, group);
         }
         Ok(Side { fold, groups, versions })
+    }
+
+    /// The metrics that the rows can have.
+    pub fn metrics(&self) -> &Metrics {
+        &self.fold.metrics
     }
 
     /// What a reader must know of these rows: disturbances, and studies that are not finished.

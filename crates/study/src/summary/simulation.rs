@@ -3,8 +3,8 @@
 
 use super::fold::Group;
 use super::gate::{Gate, Judged};
+use super::metric_of_all;
 use super::verdict::{MARGIN, Verdict, compare_groups};
-use super::{METRICS, metric_index};
 use allocanary_kernel::rng::Rng;
 
 /// A distribution of resident memory.
@@ -41,9 +41,8 @@ fn random_pairs(shape: Distribution, n: usize, times: f64, pairs: usize) -> impl
     let seed = (shape.tail * 1e6 + shape.step * 1e4 + times * 1e3) as u64 + n as u64;
     let mut rng = Rng::part(2018, seed);
     let mut group = move |times: f64| {
-        let mut values = vec![Vec::new(); METRICS.len()];
-        values[metric_index("rss")] = shape.sample(n, times, &mut rng);
-        Group { values, ..Group::default() }
+        let values = [("rss".into(), shape.sample(n, times, &mut rng))];
+        Group { values: values.into(), ..Group::default() }
     };
     std::iter::repeat_with(move || (group(1.0), group(times))).take(pairs)
 }
@@ -52,7 +51,7 @@ fn random_pairs(shape: Distribution, n: usize, times: f64, pairs: usize) -> impl
 fn verdicts(shape: Distribution, n: usize, times: f64, pairs: usize) -> [usize; 3] {
     let mut counts = [0; 3];
     for (old, new) in random_pairs(shape, n, times, pairs) {
-        let found = compare_groups([(&old, &new)].into_iter(), &METRICS[metric_index("rss")], MARGIN)[0];
+        let found = compare_groups([(&old, &new)].into_iter(), metric_of_all("rss"), MARGIN)[0];
         match found.verdict {
             Verdict::Better => counts[0] += 1,
             Verdict::Worse => counts[1] += 1,
@@ -97,10 +96,10 @@ fn what_lies_just_outside_the_margin_is_seldom_called_equal() {
 
 /// How often a gate of 5 % holds, is broken and stays open, over `pairs` random pairs with the true ratio `times`.
 fn gates(shape: Distribution, n: usize, times: f64, pairs: usize) -> [usize; 3] {
-    let gate = Gate::new("rss", 0.05).unwrap();
+    let gate = Gate::new(metric_of_all("rss"), 0.05).unwrap();
     let mut counts = [0; 3];
     for (old, new) in random_pairs(shape, n, times, pairs) {
-        let found = compare_groups([(&old, &new)].into_iter(), gate.metric, gate.most)[0];
+        let found = compare_groups([(&old, &new)].into_iter(), &gate.metric, gate.most)[0];
         counts[match gate.judge(&found) {
             Judged::Holds => 0,
             Judged::Broken => 1,

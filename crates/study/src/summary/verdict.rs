@@ -147,7 +147,7 @@ pub fn compare_groups<'a>(
     metric: &Metric,
     margin: f64,
 ) -> Vec<Comparison> {
-    let pairs: Vec<Pair> = pairs.map(|(old, new)| (old.values_of(metric.name), new.values_of(metric.name))).collect();
+    let pairs: Vec<Pair> = pairs.map(|(old, new)| (old.values_of(&metric.name), new.values_of(&metric.name))).collect();
     let tests: Vec<RankTest> = pairs.iter().map(|(old, new)| rank_test(old, new)).collect();
     // A pair without figures on one side is no comparison, and must not make the others harder to see.
     let is_one: Vec<bool> = pairs.iter().map(|(old, new)| !old.is_empty() && !new.is_empty()).collect();
@@ -195,18 +195,16 @@ fn verdict(comparison: &Comparison, better: Better, stands: bool) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::summary::{METRICS, metric_index};
+    use crate::summary::metric_of_all;
 
     fn group(rss: &[f64]) -> Group {
-        let mut values = vec![Vec::new(); METRICS.len()];
-        values[metric_index("rss")] = rss.to_vec();
-        values[metric_index("throughput")] = rss.to_vec();
-        Group { values, ..Group::default() }
+        let values = ["rss", "throughput"].map(|name| (name.into(), rss.to_vec()));
+        Group { values: values.into(), ..Group::default() }
     }
 
     fn compared(old: &[f64], new: &[f64], metric: &str, margin: f64) -> Comparison {
         let (old, new) = (group(old), group(new));
-        compare_groups([(&old, &new)].into_iter(), &METRICS[metric_index(metric)], margin)[0]
+        compare_groups([(&old, &new)].into_iter(), metric_of_all(metric), margin)[0]
     }
 
     fn verdict_of(old: &[f64], new: &[f64], metric: &str) -> Verdict {
@@ -228,7 +226,7 @@ mod tests {
         let five = |middle: f64| -> Vec<f64> { around(middle)[..5].to_vec() };
         let (old, new) = (group(&five(1.0)), group(&five(10.0)));
         let pairs: Vec<(&Group, &Group)> = (0..9).map(|at| (&old, if at == 0 { &new } else { &old })).collect();
-        let lone = compare_groups(pairs.into_iter(), &METRICS[metric_index("rss")], MARGIN)[0];
+        let lone = compare_groups(pairs.into_iter(), metric_of_all("rss"), MARGIN)[0];
         assert_eq!(lone.verdict, Verdict::Undecided, "ten times as much, and not to be told from chance among nine");
         assert_eq!(lone.repeats_to_decide(), Some(6));
         let skewed = [41.0, 54.0, 73.0, 76.0, 140.0];
@@ -247,7 +245,7 @@ mod tests {
         let all = |new: [f64; 5]| {
             let (old, new) = (group(&[10.0, 10.0, 10.0, 10.0, 20.0]), group(&new));
             let pairs: Vec<(&Group, &Group)> = vec![(&old, &new); 3];
-            compare_groups(pairs.into_iter(), &METRICS[metric_index("rss")], MARGIN)[0]
+            compare_groups(pairs.into_iter(), metric_of_all("rss"), MARGIN)[0]
         };
         let (tied, apart) = (all([20.0; 5]), all([20.1, 20.2, 20.3, 20.4, 20.5]));
         assert_eq!(apart.verdict, Verdict::Worse, "{apart:?}");
@@ -265,7 +263,7 @@ mod tests {
         let new = [109.0, 112.0, 114.3, 117.0, 120.0];
         let (old, new, none) = (group(&old), group(&new), group(&[]));
         let pairs = [(&old, &new)].into_iter().chain([(&old, &none); 20]);
-        let found = compare_groups(pairs, &METRICS[metric_index("rss")], MARGIN);
+        let found = compare_groups(pairs, metric_of_all("rss"), MARGIN);
         assert_eq!((found[0].verdict, found[0].family), (Verdict::Worse, 1));
         assert!(found[1..].iter().all(|one| one.verdict == Verdict::Undecided));
     }

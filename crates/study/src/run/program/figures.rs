@@ -141,7 +141,7 @@ impl Wanted {
     }
 }
 
-/// The built-in metric of that name. Those that users named come from the same text, read before.
+/// The metric of that name that every row has.
 fn built_in(name: &str) -> Option<&'static Metric> {
     METRICS.iter().find(|metric| metric.name == name)
 }
@@ -171,12 +171,6 @@ mod tests {
         assert_eq!(found("qps", "([0-9.]+) requests", redis), ok(99000.5, "1/s", "higher"));
         assert_eq!(found("p99:ms:lower", "p50=([0-9.]+)", redis), ok(300_000.0, "ns", "lower"));
         assert_eq!(found("keys:count:higher", "k=([0-9]+)", "k=7"), ok(7.0, "count", "higher"));
-    }
-
-    #[test]
-    fn what_earlier_rows_made_known_changes_no_reading() {
-        crate::metrics::named("late_us", "ns", "lower").unwrap();
-        assert_eq!(found("late_us", "t=([0-9]+)", "t=3"), Ok((3000.0, "ns".to_string(), "lower".to_string())));
     }
 
     #[test]

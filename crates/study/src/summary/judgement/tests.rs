@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::session::{Executor, Line, Outcome, Scripted};
-use crate::summary::{Fold, Verdict, metric_named};
+use crate::summary::{Fold, Verdict, metric_of_all};
 use allocanary_cell::Cell;
 use allocanary_cell::sample::{Answer, Failure, FailureKind, Sample};
 use allocanary_cell::workload::Phase;
@@ -78,7 +78,7 @@ fn side(rows: &[Sample]) -> Side {
 }
 
 fn judged(old: &[Sample], new: &[Sample], metric: &str, most: f64) -> Judgement {
-    Judgement::of(&side(old), &side(new), Vec::new(), &[Gate::new(metric, most).unwrap()]).unwrap()
+    Judgement::of(&side(old), &side(new), Vec::new(), &[Gate::new(metric_of_all(metric), most).unwrap()]).unwrap()
 }
 
 /// Old rows against these, with a gate of 5 % on rss.
@@ -197,13 +197,14 @@ fn a_gated_metric_that_vanishes_fails_on_either_side_and_on_both() {
 
 #[test]
 fn a_gate_is_for_a_metric_that_can_get_worse_by_that_much() {
-    let refused = |name, most| Gate::new(name, most).err().unwrap().to_string();
+    let refused = |name, most| Gate::new(metric_of_all(name), most).err().unwrap().to_string();
     assert!(refused("vsz", 0.05).contains("`vsz` has no better direction"));
     for most in [1.0, 2.5] {
         assert!(refused("throughput", most).contains("so it cannot get worse by more than 100 %"));
     }
-    assert!(Gate::new("throughput", 0.99).is_ok() && Gate::new("rss", 2.5).is_ok());
-    assert!(refused("rs", 0.05).contains("no metric `rs`"));
+    assert!(
+        [("throughput", 0.99), ("rss", 2.5)].iter().all(|(name, most)| Gate::new(metric_of_all(name), *most).is_ok())
+    );
     assert_eq!(Gate::parse("rss=5%").unwrap(), ("rss", 0.05));
     assert!(Gate::parse("rss").unwrap_err().to_string().contains("wanted METRIC=PERCENT"));
 }
@@ -249,6 +250,6 @@ fn failures_are_compared_as_shares() {
 #[test]
 fn sides_without_a_common_cell_cannot_be_compared() {
     let (one, two): (Vec<Sample>, Vec<Sample>) = rows().into_iter().partition(|row| !is_two(row));
-    let refused = Judgement::of(&side(&one), &side(&two), vec![metric_named("rss").unwrap()], &[]).err().unwrap();
+    let refused = Judgement::of(&side(&one), &side(&two), vec![metric_of_all("rss").clone()], &[]).err().unwrap();
     assert!(matches!(refused, Error::NoRows(_)), "{refused}");
 }
