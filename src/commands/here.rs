@@ -33,7 +33,7 @@ pub fn run(flags: &HereFlags) -> Result<ExitCode> {
         readable_variables().filter(|(name, _)| plain.environment.owns(name)).collect();
     // Invalid flags are reported before anything is printed.
     plan(&file.clone().check()?, &roster.descriptions())?;
-    let configured = describe(program, &inherited).map_err(Error::Cell)?;
+    let configured = describe(program, &inherited).map_err(|refusal| Error::Cell(refusal.to_string()))?;
     if !configured.problems.is_empty() {
         let problems = configured.problems.join("; ");
         return Err(Error::Input(format!("the environment: {problems}; correct it, or unset the variable")));

@@ -71,7 +71,7 @@ fn roster_with(folders: &[PathBuf], packages: &BTreeSet<&str>) -> Result<Roster>
         }
     };
     // Without this line the user would think that the allocator of a stale cell does not exist.
-    roster.refused.iter().for_each(|reason| terminal::tell(format_args!("refused {reason}")));
+    roster.refused().for_each(terminal::tell);
     Ok(roster)
 }
 

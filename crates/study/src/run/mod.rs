@@ -12,5 +12,5 @@ mod store;
 pub use builder::Builder;
 pub use child::{Child, Ended, run_child};
 pub use ours::holds_rows;
-pub use roster::{Roster, check_folder, describe};
+pub use roster::{Refusal, Roster, check_folder, describe};
 pub use store::{Left, Store, Target};

@@ -21,8 +21,19 @@ use allocanary_cell::sample::SCHEMA;
 pub struct Roster {
     /// Each cell's description and executable, in the order of the allocators' names.
     pub cells: Vec<(Description, PathBuf)>,
-    /// Cells that were refused, each with the reason.
-    pub refused: Vec<String>,
+    /// The paths that were refused, each with the reason.
+    pub refused: Vec<(PathBuf, Refusal)>,
+}
+
+/// Why a file, or a folder, gives no cell.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// It is a cell of ours, of another build than the command.
+    #[error("is of another build: {0}")]
+    OtherBuild(String),
+    /// It could not be asked, or its answer is not one of a cell.
+    #[error("{0}")]
+    NoCell(String),
 }
 
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -33,13 +44,14 @@ impl Roster {
         let mut roster = Roster::default();
         for folder in folders {
             let paths = cells_in(folder, packages).unwrap_or_else(|error| {
-                roster.refused.push(format!("{}: looking for cells: {}", folder.display(), cause(&error, folder)));
+                let why = Refusal::NoCell(format!("looking for cells: {}", cause(&error, folder)));
+                roster.refused.push((folder.clone(), why));
                 Vec::new()
             });
             for path in paths {
                 match describe(&path, &bare_environment()) {
                     Ok(description) => roster.add(description, path),
-                    Err(problem) => roster.refused.push(format!("{}: {problem}", path.display())),
+                    Err(refusal) => roster.refused.push((path, refusal)),
                 }
             }
         }
@@ -69,13 +81,18 @@ impl Roster {
         self.cells.iter().find(|(cell, _)| cell.allocator == allocator && serves(cell))
     }
 
+    /// The paths that were refused, with the reasons: one line each.
+    pub fn refused(&self) -> impl Iterator<Item = String> {
+        self.refused.iter().map(|(path, why)| format!("refused {}: {why}", path.display()))
+    }
+
     /// The roster; if it is empty, an error with the reason and what to do.
     pub fn or_say_why(self) -> Result<Roster> {
         if !self.cells.is_empty() {
             return Ok(self);
         }
-        let refused: String = self.refused.iter().map(|reason| format!("\n  refused {reason}")).collect();
-        if !self.refused.iter().all(|reason| reason.contains("of another build")) {
+        let refused: String = self.refused().map(|reason| format!("\n  {reason}")).collect();
+        if !self.refused.iter().all(|(_, why)| matches!(why, Refusal::OtherBuild(_))) {
             return Err(Error::Cell(format!("none of the cells can be used:{refused}")));
         }
         Err(Error::Cell(format!(
@@ -123,7 +140,14 @@ pub fn bare_environment() -> BTreeMap<String, String> {
 }
 
 /// Asks a cell for its description, in an environment.
-pub fn describe(path: &Path, environment: &BTreeMap<String, String>) -> std::result::Result<Description, String> {
+pub fn describe(path: &Path, environment: &BTreeMap<String, String>) -> std::result::Result<Description, Refusal> {
+    let description = answered(path, environment).map_err(Refusal::NoCell)?;
+    same_build(&description.build)?;
+    Ok(description)
+}
+
+/// The description that an executable answers with, if it is one that can be used.
+fn answered(path: &Path, environment: &BTreeMap<String, String>) -> std::result::Result<Description, String> {
     let environment: Vec<(String, String)> =
         environment.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
     let child = Child { program: path, verb: "describe", input: b"", environment: &environment, deadline: DEADLINE };
@@ -141,18 +165,41 @@ pub fn describe(path: &Path, environment: &BTreeMap<String, String>) -> std::res
         return Err("does not say its version: no version, no sample".into());
     }
     description.check()?;
-    same_build(&description.build)?;
     Ok(description)
 }
 
 /// Our own cells must be of this build. An outside cell is identified by its own package and version.
-fn same_build(build: &Build) -> std::result::Result<(), String> {
+fn same_build(build: &Build) -> std::result::Result<(), Refusal> {
     let this = Build::this();
     if build.package != this.package || build.id == this.id {
         return Ok(());
     }
-    Err(format!(
-        "is of another build: wanted {} {} ({}), found {} {} ({})",
+    Err(Refusal::OtherBuild(format!(
+        "wanted {} {} ({}), found {} {} ({})",
         this.revision, this.id, this.profile, build.revision, build.id, build.profile,
-    ))
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_cell_the_advice_is_to_install_only_if_all_are_of_another_build() {
+        let old =
+            || (PathBuf::from("/old/cell-system"), same_build(&Build { id: "0".into(), ..Build::this() }).unwrap_err());
+        // A path may have any name.
+        let broken = || (PathBuf::from("/of another build/cell-x"), Refusal::NoCell("`describe` failed: no".into()));
+        let said = |refused| Roster { refused, ..Roster::default() }.or_say_why().unwrap_err().to_string();
+        let all_old = said(vec![old(), old()]);
+        assert!(
+            all_old.contains(
+                "installs the command with its cells\n  refused /old/cell-system: is of another build: wanted "
+            )
+        );
+        let wanted = "none of the cells can be used:\n  refused /old/cell-system: ";
+        assert!(said(vec![old(), broken()]).starts_with(wanted));
+        let broken = said(vec![broken()]);
+        assert_eq!(broken, "none of the cells can be used:\n  refused /of another build/cell-x: `describe` failed: no");
+    }
 }
