@@ -180,7 +180,9 @@ fn text(found: &Searched, subject: &Subject, findings: &Findings) -> String {
         out.push_str(&format!("{}\n", reports::wrapped(&format!("note: {note}"), width)));
     }
     let best = found.recommended().map(|best| &best.candidate);
-    for (candidate, setting, why) in findings.unproven.iter().filter(|(candidate, _, _)| Some(candidate) == best) {
+    for (candidate, setting, why) in
+        findings.unproven.iter().filter(|(candidate, ..)| best == Some(&candidate.to_string()))
+    {
         out.push_str(&format!("{}\n", reports::wrapped(&format!("unproven: {candidate}: {setting}: {why}"), width)));
     }
     if let Some(lines) = answer::paste(found) {

@@ -8,6 +8,7 @@
 //! Modules with singular names are contracts. Modules with plural names contain the entries and the list of them: one
 //! file and one line add a workload or a meter.
 
+pub mod candidate;
 mod cell;
 pub mod description;
 pub mod load;
@@ -21,6 +22,7 @@ pub mod sample;
 #[path = "../build/sources.rs"]
 mod sources;
 pub mod spec;
+pub mod version;
 pub mod worker;
 pub mod workload;
 pub mod workloads;

@@ -62,18 +62,6 @@ impl Sample {
     pub fn origin(&self) -> &str {
         self.began_on.as_deref().unwrap_or(&self.provenance.host.name)
     }
-
-    /// The version of the allocator, with the builds of the user's files. Rows that differ in it are never pooled. A row that
-    /// failed has only the builds.
-    pub fn version_and_builds(&self) -> String {
-        let version = self.answer.as_ref().map_or("", |answer| answer.version.as_str());
-        let builds: Vec<&str> = self.builds.values().map(String::as_str).collect();
-        match (version.is_empty(), builds.is_empty()) {
-            (_, true) => version.to_string(),
-            (true, false) => format!("build {}", builds.join(" and ")),
-            (false, false) => format!("{version}, build {}", builds.join(" and ")),
-        }
-    }
 }
 
 /// What a cell measured.

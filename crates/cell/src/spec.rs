@@ -19,6 +19,11 @@ pub struct Spec {
 }
 
 impl Spec {
+    /// A name without settings.
+    pub fn named(name: &str) -> Spec {
+        Spec { name: name.to_string(), settings: BTreeMap::new() }
+    }
+
     /// Parses the notation. The error names the problem and does not repeat the text.
     pub fn parse(text: &str) -> Result<Spec, String> {
         let separator = if text.trim_start().starts_with(PRELOAD) { ',' } else { ':' };

@@ -49,9 +49,9 @@ pub fn chosen(findings: &Findings) -> Vec<(String, Option<Lines>)> {
             if at > 0 && !compared.is_some_and(|compared| compared.verdict == Verdict::Better) {
                 continue;
             }
-            let name = &panel.lines[at].candidate;
-            if !all.iter().any(|(chosen, _)| chosen == name) {
-                all.push((name.clone(), Lines::of(name)));
+            let line = &panel.lines[at];
+            if !all.iter().any(|(chosen, _)| *chosen == line.name()) {
+                all.push((line.name(), Lines::of(&line.candidate)));
             }
         }
     }
@@ -79,7 +79,7 @@ fn of(panel: &Panel, metric: &Metric) -> Option<String> {
     let (at, last, best) = best(panel, metric)?;
     let figure = words::median(metric, Some(best));
     let name = &*metric.name;
-    let candidate = &panel.lines[at].candidate;
+    let candidate = panel.lines[at].name();
     let mut text = match panel.axis {
         Axis::Program => format!("here {candidate} has "),
         axis => format!("at {} {candidate} has ", words::column(axis, panel.columns[last])),
@@ -90,7 +90,7 @@ fn of(panel: &Panel, metric: &Metric) -> Option<String> {
         let most = if metric.better == Better::Higher { "most" } else { "least" };
         text.push_str(&format!("the {most} {name}, {figure}"));
     }
-    let first = &panel.lines[0].candidate;
+    let first = panel.lines[0].name();
     match panel.comparison(name, at, last) {
         Some(compared) if at > 0 => {
             text.push_str(&format!(" ({} against {first})", brief(compared)));
@@ -107,7 +107,7 @@ fn of(panel: &Panel, metric: &Metric) -> Option<String> {
         _ => {}
     }
     let fails = (0..panel.lines.len()).filter(|at| panel.fails_more(*at, last));
-    let fails: Vec<&str> = fails.map(|at| panel.lines[at].candidate.as_str()).collect();
+    let fails: Vec<String> = fails.map(|at| panel.lines[at].name()).collect();
     if !fails.is_empty() {
         text.push_str(&format!("; left out, because more runs failed than of {first}: {}", fails.join(", ")));
     }

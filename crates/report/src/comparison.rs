@@ -4,6 +4,7 @@
 use comfy_table::Cell;
 
 use super::{table, words};
+use allocanary_cell::candidate::Candidate;
 use allocanary_kernel::terminal::Look;
 use allocanary_kernel::units::show_share;
 use allocanary_study::summary::{Axis, Compared, Comparison, Key, Verdict};
@@ -48,7 +49,7 @@ fn matrix(here: &[&Compared], look: &Look) -> comfy_table::Table {
     columns.sort_unstable();
     let mut candidates = distinct(here, |one| one.key.candidate.clone());
     let place =
-        |candidate: &String| here.iter().filter(|one| one.key.candidate == *candidate).map(|one| one.place).min();
+        |candidate: &Candidate| here.iter().filter(|one| one.key.candidate == *candidate).map(|one| one.place).min();
     candidates.sort_by_key(place);
 
     let mut table = table::bare_table(look);
@@ -63,7 +64,8 @@ fn matrix(here: &[&Compared], look: &Look) -> comfy_table::Table {
             let found = here.iter().find(|one| one.key.candidate == *candidate && column(&one.key) == *at);
             found.map_or_else(|| Cell::new("-"), |one| table::verdict_cell(&one.comparison, common.as_deref(), look))
         };
-        table.add_row(std::iter::once(Cell::new(table::broken(candidate))).chain(columns.iter().map(cell)));
+        table
+            .add_row(std::iter::once(Cell::new(table::broken(&candidate.to_string()))).chain(columns.iter().map(cell)));
     }
     table::align(table, columns.len())
 }

@@ -9,6 +9,7 @@
 use ::csv::Writer;
 
 use crate::format::ReportFormat;
+use allocanary_cell::candidate::Candidate;
 use allocanary_kernel::terminal::Look;
 use allocanary_kernel::units::Unit;
 use allocanary_study::summary::anatomy::PARTS;
@@ -35,8 +36,8 @@ fn render(findings: &Findings, _look: &Look) -> String {
             let unproven = unproven(findings, &line.candidate);
             for (value, point) in panel.columns.iter().zip(&line.points) {
                 let Some(point) = point else { continue };
-                let value = value.to_string();
-                let start = [&panel.title, &line.candidate, &line.version, panel.axis.name(), &value];
+                let (name, version, value) = (line.name(), line.version.to_string(), value.to_string());
+                let start = [panel.title.as_str(), &name, &version, panel.axis.name(), &value];
                 let failed = point.failed.to_string();
                 let mut row = |figures: [&str; 7]| {
                     put(&[&start[..], &figures, &[failed.as_str()]].concat(), study, &unproven);
@@ -66,11 +67,13 @@ fn parts(anatomy: &Anatomy) -> Vec<(&'static str, f64)> {
     all.map(|(name, bytes)| (name, bytes.round())).filter(|(_, bytes)| *bytes != 0.0).collect()
 }
 
-/// The settings of a candidate whose effect could not be shown, separated by semicolons; empty if there are none. A
-/// candidate with several versions is named with its version in the panel, but not here.
-fn unproven(findings: &Findings, candidate: &str) -> String {
-    let of = |one: &&(String, String, String)| {
-        candidate.strip_prefix(one.0.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(" ("))
-    };
-    findings.unproven.iter().filter(of).map(|(_, setting, _)| setting.as_str()).collect::<Vec<_>>().join(";")
+/// The settings of a candidate whose effect could not be shown, separated by semicolons; empty if there are none.
+fn unproven(findings: &Findings, candidate: &Candidate) -> String {
+    findings
+        .unproven
+        .iter()
+        .filter(|(of, ..)| of == candidate)
+        .map(|(_, setting, _)| setting.as_str())
+        .collect::<Vec<_>>()
+        .join(";")
 }

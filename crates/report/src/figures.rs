@@ -14,7 +14,7 @@ pub struct Block {
 
 /// One candidate.
 pub struct Row {
-    /// The candidate in the study's notation.
+    /// The candidate's name in its panel.
     pub candidate: String,
     /// Number of samples.
     pub n: usize,
@@ -102,7 +102,7 @@ fn rows(panel: &Panel, column: usize, metrics: &[Metric]) -> Vec<Row> {
     let measured = panel.lines.iter().enumerate().filter(|(_, line)| line.points[column].is_some());
     measured
         .map(|(at, line)| Row {
-            candidate: line.candidate.clone(),
+            candidate: line.name(),
             n: line.points[column].as_ref().map_or(0, Point::n),
             figures: metrics.iter().map(|metric| figure(panel, at, column, metric)).collect(),
         })

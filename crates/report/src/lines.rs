@@ -1,12 +1,9 @@
-//! The lines that configure a program as a candidate says: for a Dockerfile, for Kubernetes, for Rust. In: a candidate
-//! in the study's notation, and how its allocator reads settings. Out: lines to paste.
+//! The lines that configure a program as a candidate says: for a Dockerfile, for Kubernetes, for Rust. In: a
+//! candidate. Out: lines to paste, as its allocator reads settings.
 
-use std::collections::BTreeMap;
-
-use allocanary_allocators::allocators::{Known, known};
-use allocanary_allocators::environment::Environment;
+use allocanary_allocators::allocators::known;
 use allocanary_allocators::paste;
-use allocanary_cell::spec::Spec;
+use allocanary_cell::candidate::Candidate;
 
 /// How to get a candidate's allocator and settings in a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,38 +19,20 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// The lines for a candidate as the reports name it: `jemalloc:narenas=1`, or `jemalloc MALLOC_CONF=narenas:1` if a
-    /// variable of the user's environment was passed on. `None` if the allocator is not one of ours.
-    pub fn of(candidate: &str) -> Option<Lines> {
-        let (spec, inherited) = parse(candidate)?;
+    /// The lines for a candidate. `None` if the allocator is not one of ours.
+    pub fn of(candidate: &Candidate) -> Option<Lines> {
+        let Candidate { spec, inherited } = candidate;
         let known = known(&spec.name)?;
-        Some(Lines::with(&spec, &inherited, &known.environment, Some(known)))
-    }
-
-    /// The lines for a candidate whose allocator described itself.
-    pub fn described(candidate: &str, environment: &Environment) -> Option<Lines> {
-        let (spec, inherited) = parse(candidate)?;
-        Some(Lines::with(&spec, &inherited, environment, known(&spec.name)))
-    }
-
-    fn with(
-        spec: &Spec,
-        inherited: &BTreeMap<String, String>,
-        environment: &Environment,
-        known: Option<&Known>,
-    ) -> Lines {
         let mut variables = inherited.clone();
-        environment.add_to(&mut variables, &spec.settings);
-        let in_code = |known: &Known| {
-            inherited.is_empty() && !spec.settings.keys().any(|setting| (known.only_environment)(setting))
-        };
+        known.environment.add_to(&mut variables, &spec.settings);
+        let in_code = inherited.is_empty() && !spec.settings.keys().any(|setting| (known.only_environment)(setting));
         let settings: Vec<String> = spec.settings.iter().map(|(name, value)| paste::assigned(name, value)).collect();
-        Lines {
+        Some(Lines {
             allocator: spec.name.clone(),
             variables: variables.into_iter().collect(),
-            also: known.and_then(|known| known.also).filter(|_| inherited.is_empty() && !spec.settings.is_empty()),
-            install: known.filter(|known| in_code(known)).map(|known| paste::install(known.name, &settings)),
-        }
+            also: known.also.filter(|_| inherited.is_empty() && !spec.settings.is_empty()),
+            install: in_code.then(|| paste::install(known.name, &settings)),
+        })
     }
 
     /// Whether the candidate is its allocator without settings.
@@ -96,33 +75,13 @@ impl Lines {
     }
 }
 
-/// A candidate's notation, and the variables after it.
-fn parse(candidate: &str) -> Option<(Spec, BTreeMap<String, String>)> {
-    let (spec, rest) = candidate.split_once(' ').unwrap_or((candidate, ""));
-    let mut inherited: Vec<(String, String)> = Vec::new();
-    for word in rest.split(' ').filter(|word| !word.is_empty()) {
-        match (word.split_once('='), inherited.last_mut()) {
-            (Some((name, value)), _) if is_name(name) => inherited.push((name.into(), value.into())),
-            // A value with a space.
-            (_, Some((_, value))) => value.push_str(&format!(" {word}")),
-            // The version, where one candidate has two.
-            (_, None) => {}
-        }
-    }
-    Some((Spec::parse(spec).ok()?, inherited.into_iter().collect()))
-}
-
-/// Whether a text can be the name of an environment variable.
-fn is_name(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
 
     fn lines(candidate: &str) -> Lines {
-        Lines::of(candidate).unwrap()
+        Lines::of(&Candidate::read(candidate, &BTreeMap::new())).unwrap()
     }
 
     #[test]
@@ -158,21 +117,20 @@ mod tests {
     }
 
     #[test]
-    fn variables_that_were_passed_on_and_versions_are_told_apart() {
-        let passed = lines("jemalloc MALLOC_CONF=narenas:1,tcache:false");
+    fn variables_that_were_passed_on_are_passed_on() {
+        let inherited = BTreeMap::from([("MALLOC_CONF".to_string(), "narenas:1,tcache:false".to_string())]);
+        let passed = Candidate::read("jemalloc MALLOC_CONF=narenas:1,tcache:false", &inherited);
+        let passed = Lines::of(&passed).unwrap();
         assert_eq!(passed.shell(), ["MALLOC_CONF=narenas:1,tcache:false"]);
         assert_eq!((passed.install, passed.also), (None, None));
-        let plain = lines("jemalloc (5.3.1)");
+        let plain = lines("jemalloc");
         assert!(plain.is_plain() && plain.note().is_none());
         assert_eq!(plain.labelled(), [("Rust", "allocanary::install!(jemalloc);".to_string())]);
-        assert_eq!(lines("system:arena_max=2 (glibc 2.36)").shell(), ["GLIBC_TUNABLES=glibc.malloc.arena_max=2"]);
     }
 
     #[test]
-    fn an_allocator_that_is_not_ours_needs_its_description() {
-        assert_eq!((Lines::of("rpmalloc:a=1"), Lines::of("a b")), (None, None));
-        let environment = Environment::Each { prefix: "RP_".into() };
-        let described = Lines::described("rpmalloc:a=1", &environment).unwrap();
-        assert_eq!((described.shell(), described.install), (vec!["RP_A=1".to_string()], None));
+    fn an_allocator_that_is_not_ours_has_no_lines() {
+        let of = |text: &str| Lines::of(&Candidate::read(text, &BTreeMap::new()));
+        assert_eq!((of("rpmalloc:a=1"), of("a b"), of("")), (None, None, None));
     }
 }

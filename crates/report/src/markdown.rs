@@ -97,7 +97,7 @@ fn memory(panel: &Panel) -> String {
     let mut out = format!("| candidate | {} |\n|---|{}\n", heads.join(" | "), "--:|".repeat(heads.len()));
     let (common, n) = words::common(words::counts(panel, "rss"));
     for (at, line) in panel.lines.iter().enumerate() {
-        out.push_str(&format!("| {} |", code(&line.candidate)));
+        out.push_str(&format!("| {} |", code(&line.name())));
         for (column, point) in line.points.iter().enumerate() {
             let rss = point.as_ref().and_then(|point| point.get("rss"));
             let (median, interval) =
@@ -128,7 +128,7 @@ fn price(panel: &Panel) -> String {
         };
         let cells: Vec<String> = PRICE.iter().map(cell).collect();
         if cells.iter().any(|cell| cell != "-") {
-            rows.push_str(&format!("| {} | {} |\n", code(&line.candidate), cells.join(" | ")));
+            rows.push_str(&format!("| {} | {} |\n", code(&line.name()), cells.join(" | ")));
         }
     }
     if rows.is_empty() {
@@ -136,7 +136,7 @@ fn price(panel: &Panel) -> String {
     }
     let at = words::column(panel.axis, panel.columns[last]);
     let heads = PRICE.join(" | ");
-    let first = code(&first.candidate);
+    let first = code(&first.name());
     format!("\nThe price at {at}, against {first}:\n\n| candidate | {heads} |\n|---|---|---|---|\n{rows}")
 }
 
@@ -164,10 +164,10 @@ fn anatomy(panel: &Panel) -> String {
         let figures = figures.chain(untouched.then_some(anatomy.never_touched));
         let cell = |bytes: f64| if anatomies::is_much(bytes) { words::mebibytes(bytes) } else { String::new() };
         let cells: Vec<String> = figures.map(cell).collect();
-        let (name, rss) = (code(&line.candidate), words::mebibytes(anatomy.rss));
+        let (name, rss) = (code(&line.name()), words::mebibytes(anatomy.rss));
         out.push_str(&format!("| {name} | {rss} | {} |\n", cells.join(" | ")));
     }
-    let said = found.iter().filter_map(|(_, line, anatomy)| anatomies::sentence(&line.candidate, anatomy));
+    let said = found.iter().filter_map(|(_, line, anatomy)| anatomies::sentence(&line.name(), anatomy));
     let said = said.collect::<Vec<_>>().join(" ");
     if !said.is_empty() {
         out.push_str(&format!("\n{}\n", escaped(&said)));
@@ -177,10 +177,10 @@ fn anatomy(panel: &Panel) -> String {
 
 fn verdicts(panel: &Panel) -> String {
     let Some(first) = panel.lines.first().filter(|_| panel.lines.len() > 1) else { return String::new() };
-    let mut out = format!("\nAgainst {}:\n\n", code(&first.candidate));
+    let mut out = format!("\nAgainst {}:\n\n", code(&first.name()));
     for (line, column, comparison) in &panel.comparisons {
         let at = words::column(panel.axis, panel.columns[*column]);
-        out.push_str(&format!("- {}, {at}: {}\n", code(&panel.lines[*line].candidate), words::verdict(comparison)));
+        out.push_str(&format!("- {}, {at}: {}\n", code(&panel.lines[*line].name()), words::verdict(comparison)));
     }
     out
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::words;
 use crate::lines::Lines;
 use allocanary_allocators::paste;
+use allocanary_cell::candidate::Candidate;
 use allocanary_cell::spec::Spec;
 use allocanary_study::summary::{Better, Metric, Panel, Section, Verdict};
 
@@ -32,7 +33,7 @@ fn proposal(section: &Section, panel: &Panel, metric: &Metric) -> Option<(String
     // What no row has limits nothing, and what is not proposed would be so for another reason.
     let is_there = |name: &str| panel.lines[0].points[last].as_ref().is_some_and(|point| point.get(name).is_some());
     if let Some((name, _)) = section.within.iter().find(|(name, _)| !is_there(name)) {
-        let text = format!("Nothing is proposed: the rows of {} have no {name}, which is limited.", first.candidate);
+        let text = format!("Nothing is proposed: the rows of {} have no {name}, which is limited.", first.name());
         return Some((text, Vec::new()));
     }
     let mut best: Option<(usize, f64)> = None;
@@ -46,15 +47,14 @@ fn proposal(section: &Section, panel: &Panel, metric: &Metric) -> Option<(String
         }
     }
     let Some((at, _)) = best else {
-        let text = format!("Keep {}: no candidate is surely better in {}{within}.", first.candidate, metric.name);
+        let text = format!("Keep {}: no candidate is surely better in {}{within}.", first.name(), metric.name);
         return Some((text, Vec::new()));
     };
     let line = &panel.lines[at];
     let environment = &line.points[last].as_ref()?.environment;
     let change = panel.comparison(&metric.name, at, last).map_or(String::new(), |one| words::change(one.ratio()));
-    let heading =
-        format!("To run with {} ({} {change} against {}{within}):", line.candidate, metric.name, first.candidate);
-    Some((heading, lines(&line.candidate, environment)))
+    let heading = format!("To run with {} ({} {change} against {}{within}):", line.name(), metric.name, first.name());
+    Some((heading, lines(&line.candidate.spec, environment)))
 }
 
 /// Whether a candidate is surely not worse than the user allows, in each metric that the user limits.
@@ -69,7 +69,7 @@ fn is_within(section: &Section, panel: &Panel, line: usize, column: usize) -> bo
 }
 
 /// The lines for a candidate with these variables, for a shell, a Dockerfile, Kubernetes, systemd and Rust.
-pub fn lines(candidate: &str, environment: &BTreeMap<String, String>) -> Vec<String> {
+pub fn lines(candidate: &Spec, environment: &BTreeMap<String, String>) -> Vec<String> {
     let each = |text: fn(&str, &str) -> String| environment.iter().map(move |(name, value)| text(name, value));
     let mut out = Vec::new();
     if let Some(library) = environment.get("LD_PRELOAD") {
@@ -81,11 +81,9 @@ pub fn lines(candidate: &str, environment: &BTreeMap<String, String>) -> Vec<Str
     out.extend(each(paste::kubernetes_line).map(|line| format!("Kubernetes  {line}")));
     out.extend(each(paste::systemd).map(|line| format!("systemd     {line}")));
     // A program that `install!` serves calls `thread_idle` itself: it is a setting of the preloads only.
-    let settable = Spec::parse(candidate).map(|mut spec| {
-        spec.settings.remove("thread_idle");
-        spec.to_string()
-    });
-    if let Some(install) = settable.ok().and_then(|candidate| Lines::of(&candidate)?.install) {
+    let mut settable = Candidate::from(candidate.clone());
+    settable.spec.settings.remove("thread_idle");
+    if let Some(install) = Lines::of(&settable).and_then(|lines| lines.install) {
         out.push(format!("Rust        {install}"));
     }
     out
@@ -105,7 +103,7 @@ mod tests {
             ("LD_PRELOAD".to_string(), "/opt/preload-jemalloc".to_string()),
             ("_RJEM_MALLOC_CONF".to_string(), "narenas:1,tcache:false".to_string()),
         ]);
-        let lines = lines("jemalloc:narenas=1,tcache=false", &environment);
+        let lines = lines(&Spec::parse("jemalloc:narenas=1,tcache=false").unwrap(), &environment);
         assert_eq!(
             lines,
             [

@@ -134,7 +134,7 @@ fn memory(panel: &Panel, look: &Look) -> Table {
     table.set_header(std::iter::once("candidate".to_string()).chain(heads));
     let (common, _) = words::common(words::counts(panel, "rss"));
     for (at, line) in panel.lines.iter().enumerate() {
-        let mut cells = vec![Cell::new(broken(&line.candidate))];
+        let mut cells = vec![Cell::new(broken(&line.name()))];
         for (column, point) in line.points.iter().enumerate() {
             let Some(point) = point else {
                 cells.push(Cell::new("-"));
@@ -173,7 +173,7 @@ fn rest(panel: &Panel, look: &Look) -> Table {
     for line in &panel.lines {
         let point = line.points.last().and_then(Option::as_ref);
         let figure = |metric: &&str| words::median(metric_of_all(metric), point.and_then(|point| point.get(metric)));
-        let names = [line.candidate.clone(), point.map_or("-".into(), |point| point.n().to_string())];
+        let names = [line.name(), point.map_or("-".into(), |point| point.n().to_string())];
         table.add_row(names.into_iter().chain(columns.iter().map(figure)));
     }
     align(table, columns.len() + 1)
@@ -184,7 +184,7 @@ fn verdicts(panel: &Panel, look: &Look) -> String {
     let Some(first) = panel.lines.first().filter(|_| panel.lines.len() > 1) else { return String::new() };
     let mut table = bare_table(look);
     let heads = panel.columns.iter().map(|value| words::column(panel.axis, *value));
-    table.set_header(std::iter::once(format!("against {}", first.candidate)).chain(heads));
+    table.set_header(std::iter::once(format!("against {}", first.name())).chain(heads));
     let (common, n) = words::common(panel.comparisons.iter().map(|(_, _, compared)| words::count_of(compared)));
     for (at, line) in panel.lines.iter().enumerate().skip(1) {
         let cell = |column: usize| {
@@ -193,11 +193,11 @@ fn verdicts(panel: &Panel, look: &Look) -> String {
             verdict_cell(comparison, common.as_deref(), look)
         };
         let cells = (0..panel.columns.len()).map(cell);
-        table.add_row(std::iter::once(Cell::new(broken(&line.candidate))).chain(cells));
+        table.add_row(std::iter::once(Cell::new(broken(&line.name()))).chain(cells));
     }
     let title = format!("{}: resident memory when idle, change in % (or times, x), [95 % interval], {n}", panel.title);
     let named = |line: usize, at: usize| {
-        format!("{}, {}", panel.lines[line].candidate, words::column(panel.axis, panel.columns[at]))
+        format!("{}, {}", panel.lines[line].name(), words::column(panel.axis, panel.columns[at]))
     };
     let repeats = words::repeats(panel.comparisons.iter().map(|(line, at, compared)| (named(*line, *at), compared)));
     let repeats = repeats.map_or(String::new(), |repeats| wrapped(&repeats, look) + "\n");

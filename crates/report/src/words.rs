@@ -208,13 +208,13 @@ pub fn headline(panel: &Panel) -> Option<String> {
         let grew = from.map_or(String::new(), |from| {
             format!(", {:.1} times its {} at {}", least / from, show(from), column(panel.axis, panel.columns[0]))
         });
-        return Some(format!("At {at} {} keeps {} when idle{grew}.{settled}", best.candidate, show(*least)));
+        return Some(format!("At {at} {} keeps {} when idle{grew}.{settled}", best.name(), show(*least)));
     }
     Some(format!(
         "At {at} {} keeps the least when idle, {}, and {} the most, {} ({:.1} times as much).{settled}",
-        best.candidate,
+        best.name(),
         show(*least),
-        worst.candidate,
+        worst.name(),
         show(*most),
         most / least
     ))
@@ -228,7 +228,7 @@ pub fn settled(panel: &Panel, column: usize) -> Option<String> {
     let worst = |line: &Line| Some(line.points[column].as_ref()?.get("worst_idle")?.median);
     let known: Vec<(f64, &Line)> = panel.lines.iter().filter_map(|line| Some((worst(line)?, line))).collect();
     let within = known.iter().filter(|(worst, _)| *worst <= QUARTER);
-    let within: Vec<String> = within.map(|(worst, line)| format!("{} ({worst:.2})", line.candidate)).collect();
+    let within: Vec<String> = within.map(|(worst, line)| format!("{} ({worst:.2})", line.name())).collect();
     match (known.is_empty(), within.is_empty()) {
         (true, _) => None,
         (_, true) => Some(format!("{SAID}: of no candidate.")),
@@ -257,7 +257,7 @@ fn apart(section: &Section) -> Option<String> {
     let mut pairs: Vec<String> = Vec::new();
     for panel in &section.panels {
         for line in &panel.apart {
-            let pair = format!("{} and {}", panel.lines[0].candidate, panel.lines[*line].candidate);
+            let pair = format!("{} and {}", panel.lines[0].name(), panel.lines[*line].name());
             if !pairs.contains(&pair) {
                 pairs.push(pair);
             }
@@ -312,7 +312,13 @@ pub fn troubles(findings: &Findings) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use allocanary_cell::candidate::Candidate;
+    use allocanary_cell::version::Version;
     use allocanary_study::summary::{Point, metric_of_all};
+
+    fn named(candidate: &str) -> Candidate {
+        Candidate::read(candidate, &BTreeMap::new())
+    }
 
     #[test]
     fn what_came_back_is_named_up_to_a_quarter_more_than_live() {
@@ -323,7 +329,7 @@ mod tests {
                 None,
                 Some(Point { estimates, failed: 0, anatomy: None, over_time: None, environment: Default::default() }),
             ];
-            Line { candidate: candidate.into(), version: String::new(), points }
+            Line { candidate: named(candidate), version: Version::default(), of_several_versions: false, points }
         };
         let said =
             |lines: Vec<Line>, column| settled(&Panel { lines, columns: vec![1, 8], ..Panel::default() }, column);
@@ -339,7 +345,12 @@ mod tests {
         let line = |candidate: &str, mib: f64, failed: usize| {
             let estimates = [("rss".into(), Estimate::of(&[mib * f64::from(1 << 20); 5]).unwrap())].into();
             let point = Point { estimates, failed, anatomy: None, over_time: None, environment: Default::default() };
-            Line { candidate: candidate.into(), version: String::new(), points: vec![Some(point)] }
+            Line {
+                candidate: named(candidate),
+                version: Version::default(),
+                of_several_versions: false,
+                points: vec![Some(point)],
+            }
         };
         let panel = |failed: usize| Panel {
             lines: vec![line("now", 90.0, 1), line("small", 40.0, 1), line("least", 20.0, failed)],

@@ -224,12 +224,12 @@ pub fn paste(found: &Searched) -> Option<String> {
     if best == "own" {
         return Some("    Start the program without LD_PRELOAD, and without variables for another allocator.\n".into());
     }
+    let spec = Spec::parse(best).ok()?;
     if !group.environment.is_empty() {
-        let lines = paste::lines(best, &group.environment);
+        let lines = paste::lines(&spec, &group.environment);
         // An `install!` of several settings has several lines.
         return Some(lines.iter().map(|line| format!("    {}\n", line.replace('\n', "\n    "))).collect());
     }
-    let spec = Spec::parse(&found.recommended()?.candidate).ok()?;
     let form = |place: Place| format!("{}:\n{}\n", place.name, indented(&place.text));
     Some(places(&spec).into_iter().map(form).collect::<Vec<_>>().join("\n"))
 }

@@ -10,8 +10,10 @@ use std::time::Duration;
 
 use crate::search::{FINAL, Measure, Rows, Searched};
 use allocanary_cell::Cell;
+use allocanary_cell::candidate::Candidate;
 use allocanary_cell::description::Description;
 use allocanary_cell::sample::Sample;
+use allocanary_cell::version::Version;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::rows;
 use allocanary_study::run::{Left, Store, Target};
@@ -202,7 +204,7 @@ impl Measure for Cells<'_> {
 #[derive(Default)]
 struct Seen {
     host: Option<Arc<Conditions>>,
-    versions: BTreeMap<String, String>,
+    versions: BTreeMap<Candidate, Version>,
     metrics: Metrics,
 }
 
@@ -232,7 +234,7 @@ impl Seen {
             if is_measured {
                 self.versions.insert(key.candidate.clone(), key.version);
             }
-            join(all.entry(key.candidate).or_default(), group);
+            join(all.entry(key.candidate.to_string()).or_default(), group);
         }
         Ok(all)
     }

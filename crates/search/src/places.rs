@@ -15,7 +15,7 @@ pub struct Place {
 
 /// The lines of a candidate for every place in which its settings can stand. None for an allocator that is not ours.
 pub fn places(candidate: &Spec) -> Vec<Place> {
-    let Some(lines) = Lines::of(&candidate.to_string()) else { return Vec::new() };
+    let Some(lines) = Lines::of(&candidate.clone().into()) else { return Vec::new() };
     let variables = variables(&lines);
     let each = |form: &dyn Fn(&str, &str) -> String| -> String {
         variables.iter().map(|(name, value)| form(name, value)).collect::<Vec<_>>().join("\n")

@@ -39,7 +39,7 @@ pub fn section(place: usize, panel: &Panel, metrics: &Metrics) -> String {
 fn legend(panel: &Panel) -> String {
     let entry = |(at, line): (usize, &allocanary_study::summary::Line)| {
         let (number, mark) = (at + 1, palette::swatch(at));
-        let (name, version) = (candidate(&line.candidate), escaped(&line.version));
+        let (name, version) = (candidate(&line.name()), escaped(&line.version.to_string()));
         format!("<li>{mark}<b>{number}</b> <code>{name}</code> <small>{version}</small></li>\n")
     };
     let entries: String = panel.lines.iter().enumerate().map(entry).collect();

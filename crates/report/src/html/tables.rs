@@ -41,7 +41,7 @@ pub fn verdicts(panel: &Panel) -> String {
     };
     let rows = panel.lines.iter().enumerate().skip(1);
     let rows = rows.map(|(at, line)| row(at, line, (0..panel.columns.len()).map(move |column| cell(at, column))));
-    let title = format!("Against <code>{}</code>", candidate(&first.candidate));
+    let title = format!("Against <code>{}</code>", candidate(&first.name()));
     let note = "Change of resident memory when idle, with its 95 % interval. Equal: the interval lies within 2 %. \
                 Undecided: the samples spread too far, or are too few, to tell.";
     table(&title, note, &columns(panel), rows)
@@ -62,7 +62,7 @@ pub fn price(panel: &Panel) -> String {
     let rows = panel.lines.iter().enumerate().skip(1);
     let rows = rows.map(|(at, line)| row(at, line, metrics.iter().map(move |metric| cell(at, metric))));
     let at = words::column(panel.axis, panel.columns[last]);
-    let title = format!("The price at {at}, against <code>{}</code>", candidate(&first.candidate));
+    let title = format!("The price at {at}, against <code>{}</code>", candidate(&first.name()));
     let note = "Change of what less memory may be paid with: operations in a second, the duration that 99 % of them \
                 stay within, processor time.";
     table(&title, note, &metrics.iter().map(|metric| metric.to_string()).collect::<Vec<_>>(), rows)
@@ -121,7 +121,7 @@ pub fn everything(panel: &Panel, metrics: &Metrics) -> String {
     }
     let candidates = panel.lines.iter().enumerate();
     let heads: String =
-        candidates.map(|(at, line)| format!("<th scope=\"col\">{}</th>", name(at, &line.candidate))).collect();
+        candidates.map(|(at, line)| format!("<th scope=\"col\">{}</th>", name(at, &line.name()))).collect();
     let groups: String = found.iter().map(|metric| group(panel, metric)).collect();
     let missing: Vec<String> = missing.iter().map(|metric| escaped(metric.about)).collect();
     let missing =
@@ -177,11 +177,7 @@ fn columns(panel: &Panel) -> Vec<String> {
 }
 
 fn row(at: usize, line: &Line, cells: impl Iterator<Item = String>) -> String {
-    format!(
-        "<tr><th scope=\"row\" class=\"name\">{}</th>{}</tr>\n",
-        name(at, &line.candidate),
-        cells.collect::<String>()
-    )
+    format!("<tr><th scope=\"row\" class=\"name\">{}</th>{}</tr>\n", name(at, &line.name()), cells.collect::<String>())
 }
 
 fn name(at: usize, text: &str) -> String {

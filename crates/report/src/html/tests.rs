@@ -1,7 +1,13 @@
 //! The page of unusual findings: it is complete and safe, and fetches nothing.
 
 use super::*;
+use allocanary_cell::candidate::Candidate;
+use allocanary_cell::version::Version;
 use allocanary_study::summary::{About, Axis, Comparison, Estimate, Line, METRICS, Panel, Point, Verdict};
+
+fn version(allocator: &str) -> Version {
+    Version { allocator: allocator.into(), builds: Vec::new() }
+}
 
 const LOOK: Look = Look { color: false, width: 80 };
 
@@ -24,7 +30,12 @@ fn point(value: Option<f64>) -> Option<Point> {
 }
 
 fn line(candidate: &str, points: Vec<Option<Point>>) -> Line {
-    Line { candidate: candidate.into(), version: "1.0".into(), points }
+    Line {
+        candidate: Candidate::read(candidate, &Default::default()),
+        version: version("1.0"),
+        of_several_versions: false,
+        points,
+    }
 }
 
 fn findings(panel: Panel) -> Findings {
@@ -95,7 +106,7 @@ fn text_from_outside_is_text() {
             axis: Axis::Cores,
             columns: vec![1, 2],
             lines: vec![
-                Line { version: evil.into(), ..line(evil, vec![point(Some(1e6)), point(Some(2e6))]) },
+                Line { version: version(evil), ..line(evil, vec![point(Some(1e6)), point(Some(2e6))]) },
                 line("b", vec![point(Some(2e6)), None]),
             ],
             comparisons: vec![(
@@ -123,7 +134,7 @@ fn text_from_outside_is_text() {
         rows: 3,
         failures: vec![(evil.into(), evil.into(), 2)],
         problems: vec![evil.into()],
-        unproven: vec![(evil.into(), evil.into(), evil.into())],
+        unproven: vec![(Candidate::read(evil, &Default::default()), evil.into(), evil.into())],
         ..Findings::default()
     };
     let page = render(&findings, &LOOK);

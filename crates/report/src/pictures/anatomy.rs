@@ -32,7 +32,7 @@ pub fn anatomy(panel: &Panel, column: usize) -> Option<Picture> {
         for (at, part) in PARTS.iter().enumerate().filter(|(_, part)| anatomy.get(**part) > 0.0) {
             let width = anatomy.get(*part) / most * (RIGHT - LEFT);
             let mebibytes = words::mebibytes(anatomy.get(*part));
-            let told = format!("{}: {} {mebibytes} MiB", escaped(&candidate.candidate), anatomy.name(*part));
+            let told = format!("{}: {} {mebibytes} MiB", escaped(&candidate.name()), anatomy.name(*part));
             body.push_str(&format!(
                 "<rect class=\"part-{at}\" x=\"{x:.2}\" y=\"{top:.1}\" width=\"{width:.2}\" height=\"20\"><title>{told}</title></rect>\n"
             ));
@@ -58,7 +58,7 @@ pub fn anatomy(panel: &Panel, column: usize) -> Option<Picture> {
     let svg = format!(
         "<svg class=\"anatomy\" viewBox=\"0 0 590 {height:.0}\" role=\"img\" aria-label=\"{title}\"><title>{title}</title>\n{body}</svg>"
     );
-    let said = found.iter().filter_map(|(_, line, anatomy)| anatomies::sentence(&line.candidate, anatomy));
+    let said = found.iter().filter_map(|(_, line, anatomy)| anatomies::sentence(&line.name(), anatomy));
     let caption = format!(
         "Each bar is the process with the median resident memory (MiB); its parts add up to that. {}",
         said.collect::<Vec<_>>().join(" ")

@@ -29,12 +29,12 @@ pub fn anatomy(panel: &Panel, look: &Look) -> String {
         let bar = anatomies::bar(anatomy, inner.width as usize);
         let figures = wrapped(&figures, &inner).replace('\n', "\n  ");
         let rss = words::mebibytes(anatomy.rss);
-        out.push_str(&format!("{}\n  {bar}\n  {figures}\n", wrapped(&format!("{} {rss}", line.candidate), look)));
+        out.push_str(&format!("{}\n  {bar}\n  {figures}\n", wrapped(&format!("{} {rss}", line.name()), look)));
     }
     // The one with the fullest thread caches, or with the most memory where nobody counts these.
     let most = |anatomy: &Anatomy| (anatomy.get(Part::Caches), anatomy.rss);
     let most = found.iter().max_by(|a, b| most(&a.2).partial_cmp(&most(&b.2)).unwrap_or(Ordering::Equal));
-    let sentence = most.and_then(|(_, line, anatomy)| anatomies::sentence(&line.candidate, anatomy));
+    let sentence = most.and_then(|(_, line, anatomy)| anatomies::sentence(&line.name(), anatomy));
     out.push_str(&format!("{}\n", wrapped(&anatomies::key(&found), look)));
     out + &sentence.map_or(String::new(), |sentence| wrapped(&sentence, look) + "\n")
 }

@@ -44,12 +44,12 @@ pub fn figures(panel: &Panel, wanted: &[&Metric], what: &str, look: &Look) -> St
                 None => Cell::new(text.trim_end()),
             }
         };
-        table.add_row(std::iter::once(Cell::new(broken(&line.candidate))).chain(metrics.iter().map(cell)));
+        table.add_row(std::iter::once(Cell::new(broken(&line.name()))).chain(metrics.iter().map(cell)));
     }
     let at = words::column(panel.axis, panel.columns[last]);
-    let against = if panel.lines.len() > 1 { format!(", and against {}", first.candidate) } else { String::new() };
+    let against = if panel.lines.len() > 1 { format!(", and against {}", first.name()) } else { String::new() };
     let title = format!("{}: {what}{at}, [95 % interval], {n}{against}", panel.title);
-    let named = |at: usize, metric: &Metric| format!("{} of {}", metric.name, panel.lines[at].candidate);
+    let named = |at: usize, metric: &Metric| format!("{} of {}", metric.name, panel.lines[at].name());
     let all = (1..panel.lines.len()).flat_map(|at| metrics.iter().map(move |metric| (at, *metric)));
     let all = all.filter_map(|(at, metric)| Some((named(at, metric), compared(at, metric)?)));
     let repeats = words::repeats(all).map_or(String::new(), |text| wrapped(&text, look) + "\n");

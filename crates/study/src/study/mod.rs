@@ -18,12 +18,13 @@ pub use plan::{expected_time, plan};
 pub use shipped::{CASES, SHIPPED, Shipped, find_shipped};
 pub use studies::Studies;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::hash::Hash;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::run;
+use allocanary_cell::candidate::Candidate;
 use allocanary_cell::program::Program;
 use allocanary_cell::spec::Spec;
 use allocanary_kernel::units::parse_duration;
@@ -51,15 +52,6 @@ pub struct Study {
     pub deadline: Duration,
     /// The user's program, if the study is about that.
     pub program: Option<Program>,
-}
-
-/// An allocator with its settings.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Candidate {
-    /// Name and settings as the user wrote them.
-    pub spec: Spec,
-    /// Variables of the user's environment that its cells get.
-    pub inherited: BTreeMap<String, String>,
 }
 
 /// Number of threads, and number of cores of the emulated host.

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Candidate, Scale, Study};
+use super::{Scale, Study};
 use crate::error::{Error, Result};
 use allocanary_cell::Cell;
+use allocanary_cell::candidate::Candidate;
 use allocanary_cell::description::{Description, WorkloadDescription, perhaps};
 use allocanary_cell::spec::{PRELOAD, Spec};
 use allocanary_kernel::rng::Rng;
@@ -114,11 +115,10 @@ fn cell(
             settings.entry(per_core.setting.to_string()).or_insert(per_core.on(cores).to_string());
         }
     }
-    let mut title = candidate.spec.to_string();
-    inherited.iter().for_each(|(name, value)| title.push_str(&format!(" {name}={value}")));
+    let candidate = Candidate { spec: candidate.spec.clone(), inherited: inherited.clone() };
     Ok(Cell {
         study: study.name.clone(),
-        candidate: title,
+        candidate: candidate.to_string(),
         allocator: description.allocator.clone(),
         settings,
         inherited,

@@ -12,9 +12,11 @@ use super::retries::Retries;
 use crate::error::Result;
 use crate::metrics::{ALL, Metrics, Name};
 use allocanary_cell::Cell;
+use allocanary_cell::candidate::Candidate;
 use allocanary_cell::program::{CORES_SEEN, OverTime};
 use allocanary_cell::provenance::Provenance;
 use allocanary_cell::sample::Sample;
+use allocanary_cell::version::Version;
 use allocanary_cell::workloads::has_own_threads;
 
 /// What all repeats of a cell have in common.
@@ -24,16 +26,16 @@ pub struct Key {
     pub study: Option<String>,
     /// The workload in the study's notation.
     pub workload: String,
-    /// The candidate in the study's notation.
-    pub candidate: String,
+    /// The candidate.
+    pub candidate: Candidate,
     /// Worker threads.
     pub threads: u32,
     /// Emulated cores.
     pub cores: Option<u32>,
     /// The kind of host. Different kinds are never pooled.
     pub host: Arc<Conditions>,
-    /// The version of the allocator, with the builds of the user's files; empty if no row of the group has it.
-    pub version: String,
+    /// What ran; nothing if no row of the group says it.
+    pub version: Version,
 }
 
 impl Key {
@@ -102,7 +104,7 @@ pub fn fails_more(one: (usize, usize), other: (usize, usize)) -> bool {
 }
 
 /// The version that a build of the command measured: the only one, or the only one of that build.
-fn version_of<'a>(versions: &'a Versions, build: &str) -> Option<&'a String> {
+fn version_of<'a>(versions: &'a Versions, build: &str) -> Option<&'a Version> {
     let of_build = || versions.iter().filter(|(_, builds)| builds.contains(build)).map(|(version, _)| version);
     match (versions.len(), of_build().count()) {
         (1, _) => versions.keys().next(),
@@ -143,7 +145,7 @@ pub struct Fold {
     /// What failed, the reason, and how often.
     pub failures: BTreeMap<(String, String), usize>,
     /// Settings that were read, but whose effect could not be shown: the candidate, the setting and the reason.
-    pub unproven: BTreeSet<(String, String, String)>,
+    pub unproven: BTreeSet<(Candidate, String, String)>,
     /// Every build and host, once.
     pub provenance: Vec<Provenance>,
     /// When the first and the last cell started, in milliseconds since 1970.
@@ -168,7 +170,7 @@ struct Failed {
 }
 
 /// The versions of an allocator, each with the builds of the command that measured it.
-type Versions = BTreeMap<String, BTreeSet<String>>;
+type Versions = BTreeMap<Version, BTreeSet<String>>;
 
 /// The progress of a study that began on a host.
 #[derive(Debug, Default)]
@@ -226,11 +228,11 @@ impl Fold {
         let key = Key {
             study: cell.study.clone(),
             workload: cell.workload.clone(),
-            candidate: cell.candidate.clone(),
+            candidate: Candidate::read(&cell.candidate, &cell.inherited),
             threads: threads(cell),
             cores: cores(sample),
             host: self.host(sample),
-            version: sample.version_and_builds(),
+            version: Version::of(sample),
         };
         let group = self.groups.entry(key.clone()).or_insert_with(|| Group { place: cell.place, ..Group::default() });
         group.place = group.place.min(cell.place);
@@ -238,7 +240,7 @@ impl Fold {
         *group.measured_by.entry(build.clone()).or_default() += usize::from(sample.error.is_some());
         if let Some(answer) = &sample.answer {
             let unproven = answer.unproven.iter();
-            self.unproven.extend(unproven.map(|(name, why)| (cell.candidate.clone(), name.clone(), why.clone())));
+            self.unproven.extend(unproven.map(|(name, why)| (key.candidate.clone(), name.clone(), why.clone())));
         }
         match &sample.error {
             Some(failure) => {
@@ -309,17 +311,17 @@ impl Fold {
     /// the command measured; if that does not tell, they stay by themselves. To be called when all rows are added.
     pub fn settle(&mut self) {
         let mut of_cell: BTreeMap<Key, Versions> = BTreeMap::new();
-        let mut of_candidate: BTreeMap<(String, Arc<Conditions>, String), Versions> = BTreeMap::new();
+        let mut of_candidate: BTreeMap<(Candidate, Arc<Conditions>, Version), Versions> = BTreeMap::new();
         let mut unknown = Vec::new();
         for (key, group) in &self.groups {
             if group.values.is_empty() {
                 unknown.push(key.clone());
                 continue;
             }
-            // A row that failed has no version, and its builds if it is of a program.
-            let builds = key.version.rfind("build ").map_or("", |at| &key.version[at..]).to_string();
-            let candidate = (key.candidate.clone(), key.host.clone(), builds.clone());
-            let cell = Key { version: builds, ..key.clone() };
+            // A row that failed has its builds if it is of a program, and no version of the allocator.
+            let failed = key.version.of_failed();
+            let candidate = (key.candidate.clone(), key.host.clone(), failed.clone());
+            let cell = Key { version: failed, ..key.clone() };
             for versions in [of_cell.entry(cell).or_default(), of_candidate.entry(candidate).or_default()] {
                 versions.entry(key.version.clone()).or_default().extend(group.measured_by.keys().cloned());
             }
@@ -337,7 +339,7 @@ impl Fold {
     }
 
     /// Moves the failures of one build of the command into the group of a version.
-    fn charge(&mut self, key: &Key, version: &str, build: &str, failed: usize) {
+    fn charge(&mut self, key: &Key, version: &Version, build: &str, failed: usize) {
         let Some(from) = self.groups.get_mut(key) else { return };
         from.failed -= failed;
         from.measured_by.remove(build);
@@ -345,7 +347,7 @@ impl Fold {
         if from.measured_by.is_empty() {
             self.groups.remove(key);
         }
-        let key = Key { version: version.to_string(), ..key.clone() };
+        let key = Key { version: version.clone(), ..key.clone() };
         let known = self.groups.entry(key).or_insert_with(|| Group { place, ..Group::default() });
         known.failed += failed;
         *known.measured_by.entry(build.to_string()).or_default() += failed;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use super::{Comparison, Gate, Group, Judged, Key, MARGIN, Metric, Side, compare_groups, differences};
 use crate::error::{Error, Result};
+use allocanary_cell::version::Version;
 
 /// One candidate at one column in one metric: the new rows compared with the old rows.
 pub struct Compared {
@@ -148,7 +149,8 @@ fn missing(old: &Side, new: &Side) -> Vec<(String, String)> {
 /// One line for each difference between the two sides: host, build, versions.
 fn differs(old: &Side, new: &Side) -> Vec<String> {
     let mut lines = differences(&old.fold.provenance, &new.fold.provenance);
-    let joined = |versions: &BTreeSet<String>| versions.iter().cloned().collect::<Vec<_>>().join(" and ");
+    let joined =
+        |versions: &BTreeSet<Version>| versions.iter().map(Version::to_string).collect::<Vec<_>>().join(" and ");
     for (candidate, was) in &old.versions {
         if let Some(is) = new.versions.get(candidate).filter(|is| *is != was) {
             lines.push(format!("{candidate}: version {} in the old, {} in the new", joined(was), joined(is)));

@@ -34,8 +34,10 @@ pub use verdict::{Comparison, MARGIN, Verdict, compare_groups};
 
 use std::collections::BTreeMap;
 
+use allocanary_cell::candidate::Candidate;
 use allocanary_cell::program::OverTime;
 use allocanary_cell::provenance::Provenance;
+use allocanary_cell::version::Version;
 use panel::{panel, panel_key};
 use section::limit;
 
@@ -55,7 +57,7 @@ pub struct Findings {
     /// What a reader must know about the rows: how many were read twice, how busy the machine was.
     pub notes: Vec<String>,
     /// Settings whose effect could not be shown: the candidate, the setting and the reason.
-    pub unproven: Vec<(String, String, String)>,
+    pub unproven: Vec<(Candidate, String, String)>,
     /// Every build and host that measured.
     pub provenance: Vec<Provenance>,
     /// When the first and the last cell started, in milliseconds since 1970.
@@ -135,12 +137,22 @@ impl Axis {
 /// One candidate.
 #[derive(Debug)]
 pub struct Line {
-    /// The candidate in the study's notation.
-    pub candidate: String,
-    /// The allocator's version, with the builds of the user's files.
-    pub version: String,
+    /// The candidate.
+    pub candidate: Candidate,
+    /// What ran.
+    pub version: Version,
+    /// Whether the panel has the candidate in other versions too: its name then says the version.
+    pub of_several_versions: bool,
     /// The results at each column.
     pub points: Vec<Option<Point>>,
+}
+
+impl Line {
+    /// `jemalloc:narenas=1`, or `jemalloc (5.3.1)` next to other versions.
+    pub fn name(&self) -> String {
+        let Line { candidate, version, .. } = self;
+        if self.of_several_versions { format!("{candidate} ({version})") } else { candidate.to_string() }
+    }
 }
 
 /// One candidate at one column: an estimate for each metric that has one.

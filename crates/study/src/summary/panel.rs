@@ -8,7 +8,9 @@ use super::anatomy;
 use super::conditions::{Conditions, differing};
 use super::fold::{Fold, Group, Key};
 use super::{Axis, Estimate, LEAST_SAMPLES, Line, MARGIN, Metric, PRICE, Panel, Point, compare_groups, metric_of_all};
+use allocanary_cell::candidate::Candidate;
 use allocanary_cell::program::OverTime;
+use allocanary_cell::version::Version;
 
 /// What all groups of a panel have in common, apart from columns and lines.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,28 +57,28 @@ pub fn panel(wanted: &PanelKey, fold: &Fold, metrics: &[Metric]) -> Panel {
     let columns: BTreeSet<u32> = groups.iter().map(|(key, _)| column(key)).collect();
     let columns: Vec<u32> = columns.into_iter().collect();
     // Two versions of one allocator are two candidates.
-    let mut places: BTreeMap<(&str, &str), u32> = BTreeMap::new();
+    let mut places: BTreeMap<(&Candidate, &Version), u32> = BTreeMap::new();
     for (key, group) in &groups {
         let place = places.entry((&key.candidate, &key.version)).or_insert(group.place);
         *place = group.place.min(*place);
     }
-    let mut candidates: Vec<(u32, (&str, &str))> = places.into_iter().map(|(name, place)| (place, name)).collect();
+    let mut candidates: Vec<(u32, (&Candidate, &Version))> =
+        places.into_iter().map(|(name, place)| (place, name)).collect();
     candidates.sort_unstable();
-    let versions = |candidate: &str| candidates.iter().filter(|(_, (other, _))| *other == candidate).count();
+    let versions = |candidate: &Candidate| candidates.iter().filter(|(_, (other, _))| *other == candidate).count();
 
-    let group = |(candidate, version): (&str, &str), at: u32| {
-        let is_it = |key: &Key| key.candidate == candidate && key.version == version && column(key) == at;
+    let group = |(candidate, version): (&Candidate, &Version), at: u32| {
+        let is_it = |key: &Key| key.candidate == *candidate && key.version == *version && column(key) == at;
         groups.iter().find(|(key, _)| is_it(key)).map(|(_, group)| *group)
     };
     let lines: Vec<Line> = candidates
         .iter()
         .map(|(_, (candidate, version))| {
             let groups: Vec<Option<&Group>> = columns.iter().map(|at| group((candidate, version), *at)).collect();
-            let version = if version.is_empty() { "unknown" } else { version };
-            let several = versions(candidate) > 1;
             Line {
-                candidate: if several { format!("{candidate} ({version})") } else { candidate.to_string() },
-                version: version.to_string(),
+                candidate: (*candidate).clone(),
+                version: (*version).clone(),
+                of_several_versions: versions(candidate) > 1,
                 points: groups.into_iter().map(|group| group.map(point)).collect(),
             }
         })

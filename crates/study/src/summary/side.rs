@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use super::{Fold, Group, Key, Metrics, differing, notes};
 use crate::error::{Error, Result};
+use allocanary_cell::candidate::Candidate;
+use allocanary_cell::version::Version;
 
 /// Rows of the old or of the new state.
 pub struct Side {
@@ -13,7 +15,7 @@ pub struct Side {
     /// Keyed by the cells alone: the host and the allocator's version may differ between the two sides.
     pub(super) groups: BTreeMap<Key, Group>,
     /// The versions of each candidate.
-    pub(super) versions: BTreeMap<String, BTreeSet<String>>,
+    pub(super) versions: BTreeMap<Candidate, BTreeSet<Version>>,
 }
 
 impl Side {
@@ -23,10 +25,10 @@ impl Side {
             return Err(Error::NoRows(format!("{name}: no row that can be compared")));
         }
         fold.settle();
-        let (mut groups, mut versions) = (BTreeMap::new(), BTreeMap::<String, BTreeSet<String>>::new());
+        let (mut groups, mut versions) = (BTreeMap::new(), BTreeMap::<Candidate, BTreeSet<Version>>::new());
         let mut kinds: BTreeMap<Key, Key> = BTreeMap::new();
         for (key, group) in std::mem::take(&mut fold.groups) {
-            let cells = Key { host: Arc::default(), version: String::new(), ..key.clone() };
+            let cells = Key { host: Arc::default(), version: Version::default(), ..key.clone() };
             if let Some(other) = kinds.insert(cells.clone(), key.clone()) {
                 return Err(unlike(name, &other, &key));
             }
@@ -54,7 +56,7 @@ impl Side {
 /// The error for rows of one side that cannot be pooled into one figure.
 fn unlike(name: &str, one: &Key, other: &Key) -> Error {
     let kinds = match one.host == other.host {
-        true => [one, other].map(|key| format!("version {}", known(&key.version))).to_vec(),
+        true => [one, other].map(|key| format!("version {}", key.version)).to_vec(),
         false => differing(&[&one.host, &other.host]),
     };
     Error::Input(format!(
@@ -62,9 +64,4 @@ fn unlike(name: &str, one: &Key, other: &Key) -> Error {
         one.title(),
         kinds.join("; ")
     ))
-}
-
-/// A version in a message. Rows of cells that failed may have none.
-fn known(version: &str) -> &str {
-    if version.is_empty() { "unknown" } else { version }
 }

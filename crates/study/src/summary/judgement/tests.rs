@@ -138,7 +138,7 @@ fn a_tie_hides_nothing() {
     };
     let found = judged(&of(1.0), &of(8.0), "rss", 0.05);
     assert!(counts(&found)[1] == 1 && !found.passes(true));
-    assert_eq!(found.judged(Judged::Broken).next().unwrap().1.key.candidate, "c0");
+    assert_eq!(found.judged(Judged::Broken).next().unwrap().1.key.candidate.to_string(), "c0");
 }
 
 /// Five samples against five are never a difference among eight comparisons, by the correction for their number. The
@@ -231,7 +231,7 @@ fn what_other_workloads_do_changes_no_verdict_and_no_gate() {
     let (old, new) = (of([100.0, 101.0, 102.0, 103.0, 104.0]), of([109.0, 112.0, 114.3, 117.0, 120.0]));
     let found = judged(&old, &new, "rss", 0.05);
     let worse: Vec<&Compared> = found.compared.iter().filter(|one| one.comparison.verdict == Verdict::Worse).collect();
-    assert!(worse.len() == 1 && worse[0].key.candidate == "a" && worse[0].key.workload == "server");
+    assert!(worse.len() == 1 && worse[0].key.candidate.to_string() == "a" && worse[0].key.workload == "server");
     assert_eq!(counts(&found), [7, 1, 0]);
 }
 

@@ -1,0 +1,72 @@
+//! What is compared: an allocator, its settings, and the variables of the user's environment that it gets.
+//! In: a row's texts. Out: a candidate, which prints as the row says it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::spec::Spec;
+
+/// An allocator with its settings.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Candidate {
+    /// Name and settings in the study's notation.
+    pub spec: Spec,
+    /// Variables of the user's environment that its cells get.
+    pub inherited: BTreeMap<String, String>,
+}
+
+impl Candidate {
+    /// A row's candidate: its text, and the variables that its cell got. A text in no notation of ours is a name, so that
+    /// the rows of others can be shown.
+    pub fn read(text: &str, inherited: &BTreeMap<String, String>) -> Candidate {
+        let known = text.strip_suffix(&after(inherited)).and_then(|spec| Spec::parse(spec).ok());
+        match known {
+            Some(spec) => Candidate { spec, inherited: inherited.clone() },
+            None => Spec::named(text).into(),
+        }
+    }
+}
+
+impl From<Spec> for Candidate {
+    /// A candidate that gets no variable of the user's environment.
+    fn from(spec: Spec) -> Candidate {
+        Candidate { spec, inherited: BTreeMap::new() }
+    }
+}
+
+/// The variables as they stand after the notation: ` NAME=VALUE NAME=VALUE`.
+fn after(inherited: &BTreeMap<String, String>) -> String {
+    inherited.iter().map(|(name, value)| format!(" {name}={value}")).collect()
+}
+
+impl fmt::Display for Candidate {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}{}", self.spec, after(&self.inherited))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rows_candidate_prints_as_the_row_says_it() {
+        let passed = BTreeMap::from([("MALLOC_CONF".to_string(), "narenas:1, tcache:false".to_string())]);
+        let none = BTreeMap::new();
+        for (text, inherited, name, settings) in [
+            ("jemalloc", &none, "jemalloc", 0),
+            ("jemalloc:narenas=1,tcache=false", &none, "jemalloc", 2),
+            ("jemalloc:narenas=1 MALLOC_CONF=narenas:1, tcache:false", &passed, "jemalloc", 1),
+            ("preload=/a b/c.so,env.A=1", &none, "preload=/a b/c.so", 1),
+            // In no notation of ours.
+            ("my allocator", &none, "my allocator", 0),
+            ("", &none, "", 0),
+        ] {
+            let read = Candidate::read(text, inherited);
+            assert_eq!((read.to_string().as_str(), read.spec.name.as_str()), (text, name));
+            assert_eq!((read.spec.settings.len(), &read.inherited), (settings, inherited));
+        }
+        // A row that does not say them in its candidate's text.
+        assert_eq!(Candidate::read("jemalloc 5", &passed).to_string(), "jemalloc 5");
+    }
+}
