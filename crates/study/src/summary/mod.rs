@@ -17,6 +17,7 @@ mod side;
 #[cfg(test)]
 mod simulation;
 pub mod stats;
+mod unlike;
 mod verdict;
 
 pub use crate::metrics::{ALL as METRICS, Better, MOST_NAMED, Metric, Metrics, Name, metric_of_all};

@@ -6,6 +6,8 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
+use super::unlike;
+
 /// Up to this many values in both samples together, p values are exact.
 const EXACT: usize = 40;
 
@@ -97,14 +99,17 @@ fn subset_sums(ranks: &[usize], count: usize) -> Vec<f64> {
 /// or a negative one, of which no ratio means anything.
 ///
 /// Its coverage is `1 - misses` for samples that differ by a factor, whatever their shape, and down to five values, where a
-/// bootstrap's interval is too narrow. Ties make it wider than necessary, never narrower. It always includes the ratio
-/// of medians: if two shapes differ, that ratio may lie outside the interval of the ranks alone.
+/// bootstrap's interval is too narrow. Ties make it wider than necessary, never narrower. It is wider where one sample
+/// spreads further than the other. It always includes the ratio of medians: if two shapes differ, that
+/// ratio may lie outside the interval of the ranks alone. `None` also where even the range of all pairs misses more often,
+/// because the values are too few.
 pub fn ratio_interval(old: &[f64], new: &[f64], misses: f64) -> Option<(f64, f64)> {
     if old.len() < LEAST_SAMPLES || new.len() < LEAST_SAMPLES || old.iter().chain(new).any(|value| *value < 0.0) {
         return None;
     }
     let (old, new) = (in_order(old), in_order(new));
-    let outside = pairs_outside(old.len(), new.len(), misses / 2.0);
+    let outside =
+        pairs_outside(old.len(), new.len(), misses / 2.0)?.min(unlike::pairs_outside(&old, &new, misses / 2.0));
     let last = old.len() * new.len() - 1;
     let (low, high) = (nth_ratio(&old, &new, outside), nth_ratio(&old, &new, last - outside));
     let middle = ratio(super::stats::quantile(&new, 0.5)?, super::stats::quantile(&old, 0.5)?);
@@ -141,24 +146,25 @@ pub fn ratio(new: f64, old: f64) -> f64 {
     if new == old { 1.0 } else { new / old }
 }
 
-fn in_order(values: &[f64]) -> Vec<f64> {
+/// The values in their order.
+pub fn in_order(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     sorted
 }
 
 /// The number of pair ratios below the interval's lower bound, and also above its upper bound: the greatest U of the
-/// rank test whose tail has at most this share of all splits.
-fn pairs_outside(n: usize, m: usize, tail: f64) -> usize {
+/// rank test whose tail has at most this share of all splits. `None` if no U has so small a tail.
+fn pairs_outside(n: usize, m: usize, tail: f64) -> Option<usize> {
     thread_local! {
-        static KNOWN: RefCell<HashMap<(usize, usize, u64), usize>> = RefCell::default();
+        static KNOWN: RefCell<HashMap<(usize, usize, u64), Option<usize>>> = RefCell::default();
     }
     let (n, m) = (n.min(m), n.max(m));
     let count = || {
         if n + m > EXACT {
             let (n, m) = (n as f64, m as f64);
             let off = normal_quantile(tail) * (n * m * (n + m + 1.0) / 12.0).sqrt();
-            return (n * m / 2.0 - off - 1.0).floor().max(0.0) as usize;
+            return Some((n * m / 2.0 - off - 1.0).floor().max(0.0) as usize);
         }
         let ranks: Vec<usize> = (1..=n + m).collect();
         let sums = subset_sums(&ranks, n);
@@ -169,14 +175,14 @@ fn pairs_outside(n: usize, m: usize, tail: f64) -> usize {
             below += **ways / total;
             below <= tail
         };
-        // The greatest U that the test still calls a difference. From four values on, 0 is such a U.
-        sums[lowest..].iter().take_while(within).count().saturating_sub(1)
+        // The greatest U that the test still calls a difference.
+        sums[lowest..].iter().take_while(within).count().checked_sub(1)
     };
     KNOWN.with_borrow_mut(|known| *known.entry((n, m, tail.to_bits())).or_insert_with(count))
 }
 
 /// The z for which P(Z > z) is `tail`, by halving.
-fn normal_quantile(tail: f64) -> f64 {
+pub fn normal_quantile(tail: f64) -> f64 {
     let halved = |(low, high): (f64, f64), _| {
         let middle = (low + high) / 2.0;
         if normal_tail(middle) > tail { (middle, high) } else { (low, middle) }
@@ -296,9 +302,11 @@ mod tests {
         let old = [1.0, 1.1, 1.2, 1.3, 1.4];
         let new = old.map(|value| value * 2.0);
         // The critical values of textbook tables, two-sided, 5 % and 1 %.
-        let critical = |tail| [(5, 5), (5, 10), (10, 10), (20, 20)].map(|(n, m)| pairs_outside(n, m, tail));
+        let critical = |tail| [(5, 5), (5, 10), (10, 10), (20, 20)].map(|(n, m)| pairs_outside(n, m, tail).unwrap());
         assert_eq!((critical(0.025), critical(0.005)), ([2, 8, 23, 127], [0, 4, 16, 105]));
-        let many = pairs_outside(100, 75, 0.025);
+        // One of 252 splits has no pair in another order.
+        assert_eq!((pairs_outside(5, 5, 1.0 / 253.0), pairs_outside(5, 5, 1.0 / 251.0)), (None, Some(0)));
+        let many = pairs_outside(100, 75, 0.025).unwrap();
         assert!((3090..3105).contains(&many), "{many}");
         assert!((normal_quantile(0.025) - 1.959_964).abs() < 1e-4 && (normal_quantile(0.005) - 2.575_829).abs() < 1e-4);
         let (low, high) = ratio_interval(&old, &new, MISSES).unwrap();
