@@ -118,13 +118,14 @@ fn of(panel: &Panel, metric: &Metric) -> Option<String> {
     Some(text)
 }
 
-/// `worse +52 %`, `equal`, `undecided`.
+/// `worse +52 %`, `equal`, `undecided`; and the spikes.
 fn brief(compared: &Comparison) -> String {
     use allocanary_study::summary::Verdict::{Equal, Undecided};
-    match compared.verdict {
+    let verdict = match compared.verdict {
         verdict @ (Equal | Undecided) => verdict.text().into(),
         verdict => format!("{} {}", verdict.text(), words::change(compared.ratio())),
-    }
+    };
+    words::spikes(compared).map_or(verdict.clone(), |spikes| format!("{verdict} with {spikes}"))
 }
 
 fn capital(text: &str) -> String {

@@ -17,12 +17,16 @@ pub fn found(comparison: &Comparison) -> String {
 /// All tables, then how often each verdict was given.
 pub fn render(compared: &[Compared], look: &Look) -> String {
     let mut out = String::new();
-    let table = |one: &Compared| (one.metric.name.clone(), one.key.study.clone(), one.key.workload.clone());
+    let table = |one: &Compared| (one.figure(), one.key.study.clone(), one.key.workload.clone());
     for wanted in distinct(compared, table) {
         let here: Vec<&Compared> = compared.iter().filter(|one| table(one) == wanted).collect();
         let about = here[0].metric.about;
-        let (metric, _, workload) = wanted;
-        out.push_str(&format!("{workload}: {metric} ({about}), new against old, [95 % interval],\n"));
+        let (figure, _, workload) = wanted;
+        let of_runs = match here[0].comparison.quantile {
+            Some(q) => format!("; {:.0} % of the runs have at most this", q * 100.0),
+            None => String::new(),
+        };
+        out.push_str(&format!("{workload}: {figure} ({about}{of_runs}), new against old, [95 % interval],\n"));
         let (_, n) = words::common(here.iter().map(|one| words::count_of(&one.comparison)));
         out.push_str(&format!("equal within {}, {n}\n", show_share(here[0].comparison.margin)));
         out.push_str(&format!("{}\n\n", matrix(&here, look)));
@@ -32,6 +36,9 @@ pub fn render(compared: &[Compared], look: &Look) -> String {
     let counts = kinds.into_iter().filter(|kind| count(*kind) > 0);
     let counts: Vec<String> = counts.map(|kind| format!("{} {}", count(kind), kind.text())).collect();
     out.push_str(&format!("{} comparisons: {}\n", compared.len(), counts.join(", ")));
+    if compared.iter().any(|one| words::spikes(&one.comparison).is_some()) {
+        out.push_str(&format!("{}\n", words::SPIKES));
+    }
     if let Some(repeats) = words::repeats(compared.iter().map(|one| (one.title(), &one.comparison))) {
         out.push_str(&format!("{repeats}\n"));
     }

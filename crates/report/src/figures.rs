@@ -35,8 +35,20 @@ pub struct Figure {
 }
 
 /// The meaning of the marks.
-pub const KEY: &str = "Medians. ▼ less and ▲ more than the first candidate above; = equal within 2 %; ?: undecided, the \
-                       samples spread too far or are too few.";
+const KEY: &str = "Medians. ▼ less and ▲ more than the first candidate above; = equal within 2 %; ?: undecided, the \
+                   samples spread too far or are too few.";
+
+/// The meaning of the marks in a section, and of the one for spikes where it stands.
+pub fn key(section: &Section) -> String {
+    let figures = || blocks(section).into_iter().flat_map(|block| block.rows).flat_map(|row| row.figures);
+    match figures().any(|figure| figure.mark == SPIKES) {
+        true => format!("{KEY} {SPIKES}: some runs of one side lie far beyond the other side's."),
+        false => KEY.to_string(),
+    }
+}
+
+/// The mark of a candidate of which one side has spikes.
+const SPIKES: &str = "!";
 
 /// The meaning of the metrics in the header.
 pub fn meanings(section: &Section) -> String {
@@ -134,6 +146,7 @@ fn mark(comparison: &Comparison) -> &'static str {
     match comparison.verdict {
         Verdict::Undecided => "?",
         Verdict::Equal => "=",
+        Verdict::Different if words::spikes(comparison).is_some() => SPIKES,
         _ if comparison.ratio() < 1.0 => "▼",
         _ => "▲",
     }

@@ -77,7 +77,7 @@ fn own(section: &Section) -> String {
             out.push('\n');
         }
     }
-    out.push_str(&format!("\n{} {}\n\n", figures::KEY, escaped(&figures::meanings(section))));
+    out.push_str(&format!("\n{} {}\n\n", figures::key(section), escaped(&figures::meanings(section))));
     let settled = figures::settled(section);
     if !settled.is_empty() {
         settled.iter().for_each(|line| out.push_str(&format!("- {}\n", escaped(line))));

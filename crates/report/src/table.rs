@@ -40,7 +40,7 @@ fn render(findings: &Findings, look: &Look) -> String {
         } else {
             out.push_str(&format!("{}\n", own(section, look)));
             let (_, n) = words::common(own_counts(section));
-            out.push_str(&format!("{}\n", wrapped(&format!("{} {n}.", figures::KEY), look)));
+            out.push_str(&format!("{}\n", wrapped(&format!("{} {n}.", figures::key(section)), look)));
             out.push_str(&format!("{}\n", wrapped(&figures::meanings(section), look)));
             for line in figures::settled(section) {
                 out.push_str(&format!("{}\n", wrapped(&line, look)));

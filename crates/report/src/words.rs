@@ -96,7 +96,23 @@ pub fn verdict(comparison: &Comparison) -> String {
     let text = comparison.verdict.text();
     match comparison.interval {
         None => format!("{text}: too few samples, {}", count_of(comparison)),
-        Some(_) => format!("{text}: {}, {}", changed(comparison), count_of(comparison)),
+        Some(_) => {
+            let spikes = spikes(comparison).map_or(String::new(), |spikes| format!(", {spikes}"));
+            format!("{text}: {}, {}{spikes}", changed(comparison), count_of(comparison))
+        }
+    }
+}
+
+/// What a spike is.
+pub const SPIKES: &str = "A spike is a run beyond all of the other side's by more than the margin, and by as much as these reach \
+                          from their median. Medians do not show it; a gate on a quantile, such as --gate peak.p90=5%, does.";
+
+/// `spikes in 8 of 40`, or `spikes gone, 8 of 40`; `None` if none are shown.
+pub fn spikes(comparison: &Comparison) -> Option<String> {
+    match (comparison.spikes(), comparison.spikes_gone()) {
+        (Some(runs), _) => Some(format!("spikes in {runs} of {}", comparison.n.1)),
+        (None, Some(runs)) => Some(format!("spikes gone, {runs} of {}", comparison.n.0)),
+        (None, None) => None,
     }
 }
 
@@ -114,7 +130,7 @@ fn risen_from_zero(comparison: &Comparison) -> Option<String> {
     (comparison.old == 0.0 && comparison.new > 0.0).then(|| format!("0 to {}", comparison.new))
 }
 
-/// `worse 3.1x` above its interval. For equal and undecided, only the interval shows the uncertainty.
+/// `worse 3.1x` above its interval, and spikes below it. For equal and undecided, only the interval shows the uncertainty.
 pub fn short_verdict(comparison: &Comparison) -> String {
     let Some((low, high)) = comparison.interval else {
         return format!("{}\n{}", comparison.verdict.text(), count_of(comparison));
@@ -122,16 +138,27 @@ pub fn short_verdict(comparison: &Comparison) -> String {
     if let Some(risen) = risen_from_zero(comparison) {
         return format!("{} {risen}", comparison.verdict.text());
     }
-    let interval = format!("[{}, {}]", brief(low), brief(high));
+    let spikes = spikes(comparison).map_or(String::new(), |spikes| format!("\n{spikes}"));
+    let interval = format!("[{}, {}]{spikes}", brief(low), brief(high));
     match comparison.verdict {
         verdict @ (Verdict::Equal | Verdict::Undecided) => format!("{}\n{interval}", verdict.text()),
         verdict => format!("{} {}\n{interval}", verdict.text(), change(comparison.ratio())),
     }
 }
 
-/// The number of repeats that would decide the undecided of some named comparisons, and those that no number would;
-/// `None` if none is undecided.
+/// The number of repeats that would decide the undecided of some named comparisons, and those that no number would; and
+/// whether the equal ones are too few to see spikes. `None` if all is decided.
 pub fn repeats<'a>(comparisons: impl Iterator<Item = (String, &'a Comparison)>) -> Option<String> {
+    let comparisons: Vec<(String, &Comparison)> = comparisons.collect();
+    let tail = comparisons.iter().filter_map(|(_, one)| one.repeats_to_see_spikes()).max();
+    let tail = tail.map(|repeats| {
+        format!("Tail: undecided where equal, {repeats} repeats would exclude spikes in a fifth of the runs.")
+    });
+    let said: Vec<String> = to_decide(comparisons.into_iter()).into_iter().chain(tail).collect();
+    (!said.is_empty()).then(|| said.join(" "))
+}
+
+fn to_decide<'a>(comparisons: impl Iterator<Item = (String, &'a Comparison)>) -> Option<String> {
     let undecided = comparisons.filter(|(_, one)| one.verdict == Verdict::Undecided && one.n.0.min(one.n.1) > 0);
     let (mut repeats, mut spread, mut doubted) = (Vec::new(), Vec::new(), Vec::new());
     for (name, one) in undecided {
@@ -314,7 +341,7 @@ mod tests {
     use super::*;
     use allocanary_cell::candidate::Candidate;
     use allocanary_cell::version::Version;
-    use allocanary_study::summary::{Point, metric_of_all};
+    use allocanary_study::summary::{Point, Tail, metric_of_all};
 
     fn named(candidate: &str) -> Candidate {
         Candidate::read(candidate, &BTreeMap::new())
@@ -373,6 +400,9 @@ mod tests {
             n: (5, 5),
             interval: Some((f64::NAN, f64::NAN)),
             p: 0.01,
+            quantile: None,
+            of_family: None,
+            tails: [Tail::Clear; 2],
             least_p: 0.0,
             margin: 0.02,
             verdict: Verdict::Worse,
@@ -384,6 +414,34 @@ mod tests {
     }
 
     #[test]
+    fn spikes_and_too_few_runs_to_see_them_are_said() {
+        let one = Comparison {
+            old: 100.0,
+            new: 100.0,
+            n: (40, 40),
+            interval: Some((0.999, 1.001)),
+            p: 0.9,
+            margin: 0.02,
+            verdict: Verdict::Different,
+            family: 1,
+            doubted: false,
+            quantile: None,
+            of_family: None,
+            tails: [Tail::Clear, Tail::Spikes { beyond: 8 }],
+            least_p: 0.0,
+        };
+        assert_eq!(verdict(&one), "different: +0.0 % [-0.1 %, +0.1 %], n=40, spikes in 8 of 40");
+        assert_eq!(short_verdict(&one), "different +0.0 %\n[-0.1, +0.1]\nspikes in 8 of 40");
+        let gone = Comparison { tails: [Tail::Spikes { beyond: 9 }, Tail::Clear], ..one };
+        assert!(verdict(&gone).ends_with(", spikes gone, 9 of 40"));
+        let few = Tail::Open { beyond: 0, repeats: 12 };
+        let equal = Comparison { n: (10, 10), verdict: Verdict::Equal, tails: [few; 2], ..one };
+        let said = |one: &Comparison| repeats([("a".to_string(), one)].into_iter());
+        let wanted = "Tail: undecided where equal, 12 repeats would exclude spikes in a fifth of the runs.";
+        assert_eq!((said(&equal).as_deref(), said(&one)), (Some(wanted), None));
+    }
+
+    #[test]
     fn what_is_undecided_is_counted_by_what_would_decide_it() {
         let easy = Comparison {
             old: 100.0,
@@ -391,6 +449,9 @@ mod tests {
             n: (8, 8),
             interval: Some((0.95, 1.3)),
             p: 0.1,
+            quantile: None,
+            of_family: None,
+            tails: [Tail::Clear; 2],
             least_p: 0.0,
             margin: 0.02,
             verdict: Verdict::Undecided,

@@ -330,7 +330,7 @@ mod tests {
         row.error = None;
         let readings = [("peak_rss_bytes".to_string(), vec![Some(900)])].into_iter().collect();
         row.answer = Some(Answer { phases: vec![Idle], readings, ..Answer::default() });
-        let peak = |row: &Sample| ALL[index("peak")].of(row);
+        let peak = |row: &Sample| metric_of_all("peak").of(row);
         assert_eq!(peak(&row), Some(900.0));
         row.answer.as_mut().unwrap().notes.insert(HEAP_PEAK.into(), 700);
         assert_eq!(peak(&row), Some(700.0));

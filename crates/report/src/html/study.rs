@@ -46,7 +46,7 @@ fn table(section: &Section) -> String {
     format!(
         "<div class=\"scroll\" tabindex=\"0\">\n<table>\n<thead><tr><th scope=\"col\">candidate</th><th scope=\"col\">n</th>{heads}</tr></thead>\n\
          <tbody>\n{body}</tbody>\n</table>\n</div>\n<p class=\"note\">{} {}</p>\n",
-        prose(figures::KEY),
+        prose(&figures::key(section)),
         prose(&figures::meanings(section)),
     )
 }

@@ -78,7 +78,11 @@ fn verdict(comparison: &Comparison) -> String {
     let text = escaped(&words::short_verdict(comparison));
     match text.split_once('\n') {
         Some((word, change)) if comparison.interval.is_some() => {
-            format!("<td{class}>{sign}{word}<small>{change}, {}</small></td>", words::count_of(comparison))
+            format!(
+                "<td{class}>{sign}{word}<small>{}, {}</small></td>",
+                change.replace('\n', ", "),
+                words::count_of(comparison)
+            )
         }
         _ => format!("<td{class}>{}</td>", text.replace('\n', " ")),
     }

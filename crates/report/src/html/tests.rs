@@ -3,7 +3,7 @@
 use super::*;
 use allocanary_cell::candidate::Candidate;
 use allocanary_cell::version::Version;
-use allocanary_study::summary::{About, Axis, Comparison, Estimate, Line, METRICS, Panel, Point, Verdict};
+use allocanary_study::summary::{About, Axis, Comparison, Estimate, Line, METRICS, Panel, Point, Tail, Verdict};
 
 fn version(allocator: &str) -> Version {
     Version { allocator: allocator.into(), builds: Vec::new() }
@@ -119,6 +119,9 @@ fn text_from_outside_is_text() {
                     interval: Some((1.9, 2.1)),
                     p: 0.01,
                     least_p: 0.01,
+                    quantile: None,
+                    of_family: None,
+                    tails: [Tail::Clear; 2],
                     margin: 0.02,
                     verdict: Verdict::Worse,
                     family: 1,

@@ -1,6 +1,6 @@
 //! Limits for CI. In: a metric, how much worse it may get, a comparison. Out: whether the limit holds.
 
-use super::{Better, Comparison, Metric, metric_percent};
+use super::{Better, Comparison, Metric, Metrics, metric_percent};
 use crate::error::{Error, Result};
 use allocanary_kernel::units::show_share;
 
@@ -9,6 +9,8 @@ use allocanary_kernel::units::show_share;
 pub struct Gate {
     /// The metric.
     pub metric: Metric,
+    /// The quantile of the runs that is judged, such as 0.9; `None` for the median.
+    pub quantile: Option<f64>,
     /// A share: 0.05 are 5 %.
     pub most: f64,
 }
@@ -27,12 +29,26 @@ pub enum Judged {
 impl Gate {
     /// The name and the share of `rss=5%`. Only the rows know all metrics, so the name is looked up later.
     pub fn parse(text: &str) -> Result<(&str, f64)> {
-        let wrong = || Error::Input(format!("--gate: wanted METRIC=PERCENT such as rss=5%, found `{text}`"));
+        let wrong =
+            || Error::Input(format!("--gate: wanted METRIC=PERCENT such as rss=5% or peak.p90=5%, found `{text}`"));
         metric_percent(text).ok_or_else(wrong)
     }
 
-    /// A gate for a metric that can get worse by that much.
-    pub fn new(metric: &Metric, most: f64) -> Result<Gate> {
+    /// A gate for a metric of these, or for a quantile of it as in `peak.p90`, that can get worse by that much.
+    pub fn new(metrics: &Metrics, name: &str, most: f64) -> Result<Gate> {
+        let (metric, quantile) = match name.rsplit_once(".p") {
+            // A figure of the user's program may have such a name itself.
+            Some((metric, percent)) if metrics.find(name).is_none() => {
+                let percent =
+                    percent.parse().ok().filter(|percent| (1..100_u32).contains(percent)).ok_or_else(|| {
+                        Error::Input(format!(
+                            "--gate {name}: wanted a quantile from p1 to p99, such as peak.p90, found `p{percent}`"
+                        ))
+                    })?;
+                (metrics.wanted(metric)?, Some(f64::from(percent) / 100.0))
+            }
+            _ => (metrics.wanted(name)?, None),
+        };
         if metric.better == Better::Neither {
             return Err(Error::Input(format!(
                 "--gate: `{}` has no better direction, so it cannot get worse",
@@ -46,16 +62,26 @@ impl Gate {
                 show_share(most)
             )));
         }
-        Ok(Gate { metric: metric.clone(), most })
+        Ok(Gate { metric: metric.clone(), quantile, most })
+    }
+
+    /// Whether it is for this figure of a comparison.
+    pub(super) fn is_for(&self, metric: &Metric, quantile: Option<f64>) -> bool {
+        self.metric.name == metric.name && self.quantile == quantile
     }
 
     /// Did the metric get worse by more than the gate? One rule, by the interval: a gate is broken if the whole interval
     /// lies beyond it, holds if the whole interval lies within it, and is open otherwise. The verdict asks something else:
     /// whether there is a difference at all.
+    ///
+    /// A single broken gate fails all, so what breaks it must be no chance among all comparisons of the family: there the
+    /// interval is wider, the larger the family. All must hold, so that each is asked for its own interval.
     pub fn judge(&self, one: &Comparison) -> Judged {
-        match one.worsening(self.metric.better) {
-            Some((least, _)) if least > self.most && !one.doubted => Judged::Broken,
-            Some((_, most)) if most <= self.most => Judged::Holds,
+        let is_broken = one.surely_worse(self.metric.better).is_some_and(|least| least > self.most);
+        let holds = one.worsening(self.metric.better).is_some_and(|(_, most)| most <= self.most);
+        match (holds, is_broken && !one.doubted) {
+            (true, _) => Judged::Holds,
+            (_, true) => Judged::Broken,
             _ => Judged::Undecided,
         }
     }
@@ -66,8 +92,13 @@ impl Gate {
             return "the machine was too busy to judge that: measure again when it is idle".into();
         }
         let bound = if self.metric.better == Better::Higher { -self.most } else { self.most };
-        match one.repeats_to_pass(bound) {
-            Some(repeats) => format!("about {repeats} repeats would decide"),
+        let is_beyond = one.worsening(self.metric.better).is_some_and(|(least, _)| least > self.most);
+        let chance = match is_beyond {
+            true => format!("one of {} comparisons is so by chance too often; ", one.family),
+            false => String::new(),
+        };
+        match one.repeats_to_judge(bound) {
+            Some(repeats) => format!("{chance}about {repeats} repeats would decide"),
             None => {
                 "the samples spread too far for any number of repeats: take a wider gate, or a quieter machine".into()
             }

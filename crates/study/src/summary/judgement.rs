@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{Comparison, Gate, Group, Judged, Key, MARGIN, Metric, Side, compare_groups, differences};
+use super::verdict::{compare_quantiles, with_family_interval};
+use super::{Comparison, Gate, Group, Judged, Key, LEAST_SAMPLES, MARGIN, Metric, Side, compare_groups, differences};
 use crate::error::{Error, Result};
 use allocanary_cell::version::Version;
 
@@ -20,10 +21,19 @@ pub struct Compared {
 }
 
 impl Compared {
-    /// The cells and the metric in one line.
+    /// The cells and the figure in one line.
     pub fn title(&self) -> String {
-        format!("{} of {}", self.metric.name, self.key.title())
+        format!("{} of {}", self.figure(), self.key.title())
     }
+
+    /// `peak`, or `peak.p90` of a quantile.
+    pub fn figure(&self) -> String {
+        figure(&self.metric, self.comparison.quantile)
+    }
+}
+
+fn figure(metric: &Metric, quantile: Option<f64>) -> String {
+    quantile.map_or_else(|| metric.name.to_string(), |q| format!("{}.p{:.0}", metric.name, q * 100.0))
 }
 
 /// All that a comparison of two states says.
@@ -43,15 +53,19 @@ pub struct Judgement {
     has_gates: bool,
 }
 
+/// A metric, and a quantile of it if it is not the median.
+type Figure = (Metric, Option<f64>);
+
 /// A pair of groups that both sides have.
 type Pair<'a> = (&'a Key, &'a Group, &'a Group);
 
 impl Judgement {
-    /// Compares two sides in these metrics, and in those of the gates.
-    pub fn of(old: &Side, new: &Side, mut metrics: Vec<Metric>, gates: &[Gate]) -> Result<Judgement> {
+    /// Compares two sides in these metrics, and in the figures of the gates.
+    pub fn of(old: &Side, new: &Side, metrics: Vec<Metric>, gates: &[Gate]) -> Result<Judgement> {
+        let mut figures: Vec<Figure> = metrics.into_iter().map(|metric| (metric, None)).collect();
         for gate in gates {
-            if !metrics.iter().any(|metric| metric.name == gate.metric.name) {
-                metrics.push(gate.metric.clone());
+            if !figures.iter().any(|(metric, quantile)| gate.is_for(metric, *quantile)) {
+                figures.push((gate.metric.clone(), gate.quantile));
             }
         }
         let mut pairs: Vec<Pair> =
@@ -60,15 +74,25 @@ impl Judgement {
         if pairs.is_empty() {
             return Err(Error::NoRows("no candidate, workload and column in common".into()));
         }
-        let is_too_busy = old.fold.noise.is_too_busy() || new.fold.noise.is_too_busy();
-        let of_metric = |metric: &Metric| in_metric(&pairs, metric, gates, is_too_busy);
-        let compared: Vec<Compared> = metrics.iter().flat_map(of_metric).collect();
+        let noises = [&old.fold.noise, &new.fold.noise];
+        let is_too_busy = noises.iter().any(|noise| noise.is_too_busy());
+        let others = noises.iter().map(|noise| noise.others_per_cpu()).fold(0.0, f64::max);
+        let compared = figures.iter().flat_map(|figure| in_figure(&pairs, figure, gates));
+        let doubt = |one: Compared| match is_too_busy {
+            true => Compared { comparison: one.comparison.on_a_busy_machine(one.metric.unit, others), ..one },
+            false => one,
+        };
+        let compared: Vec<Compared> = compared.map(doubt).collect();
         let mut gated = Vec::new();
         for gate in gates {
-            let own = compared.iter().enumerate().filter(|(_, one)| one.metric.name == gate.metric.name);
+            let own = compared.iter().enumerate();
+            let own = own.filter(|(_, one)| gate.is_for(&one.metric, one.comparison.quantile));
             gated.extend(own.map(|(at, one)| (gate.clone(), at, gate.judge(&one.comparison))));
         }
         let mut lost = missing(old, new);
+        if !gates.is_empty() {
+            lost.extend([("old", old), ("new", new)].into_iter().flat_map(|(name, side)| unfinished(name, side)));
+        }
         lost.extend(gates.iter().flat_map(|gate| without_figures(&gate.metric, &pairs)));
         let only_new = new.groups.keys().filter(|key| !old.groups.contains_key(*key)).map(Key::title).collect();
         Ok(Judgement {
@@ -88,23 +112,32 @@ impl Judgement {
         of_kind.map(|(gate, at, _)| (gate, &self.compared[*at]))
     }
 
-    /// Whether all gates hold. A candidate that crashes, or is missing from the new rows, must not pass a gate. An
-    /// undecided gate passes only if the user says so.
+    /// Whether all gates hold. A candidate that crashes, or is missing from the new rows, must not pass a gate, and neither
+    /// may a study that is not finished. An undecided gate passes only if the user says so.
     pub fn passes(&self, undecided_passes: bool) -> bool {
         let no = |judged| self.judged(judged).next().is_none();
         !self.has_gates || (no(Judged::Broken) && self.lost.is_empty() && (undecided_passes || no(Judged::Undecided)))
     }
 }
 
-/// All pairs in one metric. The margin is that of the narrowest gate, if there is one.
-fn in_metric(pairs: &[Pair], metric: &Metric, gates: &[Gate], is_too_busy: bool) -> Vec<Compared> {
-    let gated = gates.iter().filter(|gate| gate.metric.name == metric.name).map(|gate| gate.most);
-    let margin = gated.reduce(f64::min).unwrap_or(MARGIN);
+/// All pairs in one figure. The margin is that of its narrowest gate, if there is one.
+fn in_figure(pairs: &[Pair], (metric, quantile): &Figure, gates: &[Gate]) -> Vec<Compared> {
+    let gated = gates.iter().filter(|gate| gate.is_for(metric, *quantile)).map(|gate| gate.most).reduce(f64::min);
+    let margin = gated.unwrap_or(MARGIN);
     // As in a report, chance is bounded for one metric of one workload: what others do changes nothing here.
     let of_workload = |one: &Pair, other: &Pair| (&one.0.study, &one.0.workload) == (&other.0.study, &other.0.workload);
-    let families = pairs.chunk_by(of_workload);
-    let found = families.flat_map(|all| compare_groups(all.iter().map(|(_, old, new)| (*old, *new)), metric, margin));
-    let found = found.map(|one| if is_too_busy { one.on_a_busy_machine() } else { one });
+    let of_family = |all: &[Pair]| {
+        let groups = all.iter().map(|(_, old, new)| (*old, *new));
+        match quantile {
+            Some(q) => compare_quantiles(groups, metric, *q, margin),
+            None if gated.is_none() => compare_groups(groups, metric, margin),
+            None => {
+                let found = compare_groups(groups.clone(), metric, margin).into_iter().zip(groups);
+                found.map(|(one, (old, new))| with_family_interval(one, old, new, metric)).collect()
+            }
+        }
+    };
+    let found = pairs.chunk_by(of_workload).flat_map(of_family);
     let whole = pairs.iter().zip(found).map(|((key, old, _), comparison)| Compared {
         key: (*key).clone(),
         place: old.place,
@@ -115,7 +148,16 @@ fn in_metric(pairs: &[Pair], metric: &Metric, gates: &[Gate], is_too_busy: bool)
     whole.filter(|one| one.comparison.old.is_finite() && one.comparison.new.is_finite()).collect()
 }
 
-/// The places where a gated metric has figures on one side only, or on neither: a gate without figures must not pass.
+/// A study that ended before its last cell: what it lacks may be what would break a gate.
+fn unfinished(name: &str, side: &Side) -> Vec<(String, String)> {
+    let why = |(rows, planned)| {
+        format!("{rows} of {planned} planned cells have rows: finish it (--resume), or measure again")
+    };
+    side.unfinished().into_iter().map(|counts| (format!("the rest of the {name} study"), why(counts))).collect()
+}
+
+/// The places where a gated metric has figures on one side only, or on neither, or too few of them on the new side alone:
+/// a gate without figures must not pass.
 fn without_figures(metric: &Metric, pairs: &[Pair]) -> Vec<(String, String)> {
     let counts = |(_, old, new): &Pair| (old.values_of(&metric.name).len(), new.values_of(&metric.name).len());
     if pairs.iter().all(|pair| counts(pair) == (0, 0)) {
@@ -124,6 +166,9 @@ fn without_figures(metric: &Metric, pairs: &[Pair]) -> Vec<(String, String)> {
     let why = |pair| match counts(pair) {
         (old, 0) if old > 0 => Some(format!("gated: {old} old rows have it and no new row has")),
         (0, new) if new > 0 => Some(format!("gated: {new} new rows have it and no old row has")),
+        (old, new) if old >= LEAST_SAMPLES && new < LEAST_SAMPLES && new > 0 => Some(format!(
+            "gated: {old} old rows have it and only {new} new, of at least {LEAST_SAMPLES} that a gate needs"
+        )),
         _ => None,
     };
     let one_sided = pairs.iter().filter_map(|pair| Some((pair.0, why(pair)?)));

@@ -10,6 +10,7 @@ mod gate;
 mod judgement;
 mod noise;
 mod panel;
+mod quantiles;
 mod ranks;
 mod retries;
 mod section;
@@ -17,6 +18,7 @@ mod side;
 #[cfg(test)]
 mod simulation;
 pub mod stats;
+mod tail;
 mod unlike;
 mod verdict;
 
@@ -31,6 +33,7 @@ pub use noise::Noise;
 pub use ranks::{LEAST_SAMPLES, MISSES, ratio_interval};
 pub use section::{About, Section, metric_percent};
 pub use side::Side;
+pub use tail::Tail;
 pub use verdict::{Comparison, MARGIN, Verdict, compare_groups};
 
 use std::collections::BTreeMap;

@@ -39,6 +39,11 @@ impl Noise {
         sorted.get(sorted.len() / 2).copied().unwrap_or(0)
     }
 
+    /// Other tasks that wanted to run, for each CPU; 0 if no row says it.
+    pub fn others_per_cpu(&self) -> f64 {
+        if self.cpus == 0 { 0.0 } else { f64::from(self.others()) / f64::from(self.cpus) }
+    }
+
     /// Whether every thread of a cell had to wait for a CPU: the other runnable tasks were twice as many as the CPUs.
     /// Small differences between two runs may then come from the machine as well as from the allocator.
     pub fn is_too_busy(&self) -> bool {

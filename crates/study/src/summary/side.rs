@@ -45,11 +45,17 @@ impl Side {
 
     /// What a reader must know of these rows: disturbances, and studies that are not finished.
     pub(super) fn notes(&self) -> Vec<String> {
+        let unfinished = self.unfinished().into_iter();
+        let unfinished =
+            unfinished.map(|(rows, planned)| format!("not finished: {rows} of {planned} planned cells have rows"));
+        notes(&self.fold).into_iter().chain(unfinished).collect()
+    }
+
+    /// Studies that are not finished: the cells that have rows, and those that were planned.
+    pub(super) fn unfinished(&self) -> Vec<(usize, usize)> {
         let studies: BTreeSet<Option<&str>> = self.groups.keys().map(|key| key.study.as_deref()).collect();
         let unfinished = studies.into_iter().flat_map(|study| self.fold.unfinished(study));
-        let unfinished =
-            unfinished.map(|(_, rows, planned)| format!("not finished: {rows} of {planned} planned cells have rows"));
-        notes(&self.fold).into_iter().chain(unfinished).collect()
+        unfinished.map(|(_, rows, planned)| (rows, planned)).collect()
     }
 }
 

@@ -84,6 +84,28 @@ fn bounds(mut draws: Vec<f64>) -> Option<(f64, f64)> {
     Some((bound(0.025), bound(0.975)))
 }
 
+/// The probability of at most `most` hits in `count` draws, each a hit with probability `p`.
+pub fn binomial(count: usize, p: f64, most: usize) -> f64 {
+    // As logarithms: a power of a thousand is below the smallest number.
+    let odds = (p / (1.0 - p)).ln();
+    let mut term = (1.0 - p).ln() * count as f64;
+    let mut sum = term.exp();
+    for hits in 0..most.min(count) {
+        term += ((count - hits) as f64 / (hits + 1) as f64).ln() + odds;
+        sum += term.exp();
+    }
+    sum.min(1.0)
+}
+
+/// The probability that of `hits` draws without replacement at least `least` come from the second of two groups of `n` and
+/// `m` (Fisher's exact test, one-sided).
+pub fn drawn_from_second((n, m): (usize, usize), hits: usize, least: usize) -> f64 {
+    let choices = |of: usize, take: usize| (0..take).map(|at| ((of - at) as f64 / (at + 1) as f64).ln()).sum::<f64>();
+    let all = choices(n + m, hits);
+    let of_second = least.max(hits.saturating_sub(n))..=hits.min(m);
+    of_second.map(|second| (choices(m, second) + choices(n, hits - second) - all).exp()).sum::<f64>().min(1.0)
+}
+
 /// Which of many p values are significant at a false discovery rate of at most `rate` (Benjamini and Hochberg).
 ///
 /// Twenty comparisons of equals at 5 % find one difference on average. With this correction, 95 % of such tables have
@@ -110,6 +132,16 @@ mod tests {
         assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
         assert_eq!(quantile(&[0.0, 10.0], 0.25), Some(2.5));
+    }
+
+    #[test]
+    fn probabilities_are_those_of_textbooks() {
+        assert!((binomial(20, 0.2, 1) - 0.069_175).abs() < 1e-6 && (binomial(4, 0.5, 9) - 1.0).abs() < 1e-12);
+        assert!((binomial(2000, 0.9, 1800) - 0.52).abs() < 0.01, "{}", binomial(2000, 0.9, 1800));
+        // The lady who tasted tea, and five of the 80 largest all in one half.
+        assert!((drawn_from_second((4, 4), 4, 3) - 17.0 / 70.0).abs() < 1e-12);
+        assert!((drawn_from_second((40, 40), 5, 5) - 0.027_371).abs() < 1e-6);
+        assert!(drawn_from_second((3, 5), 0, 0) == 1.0 && (drawn_from_second((3, 5), 8, 5) - 1.0).abs() < 1e-9);
     }
 
     #[test]

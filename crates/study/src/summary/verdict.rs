@@ -2,22 +2,32 @@
 //! metric. Out: the ratio of medians with its interval, and a [`Verdict`].
 
 use super::fold::Group;
-use super::ranks::{self, LEAST_SAMPLES, RankTest, rank_test};
+use super::quantiles;
+use super::ranks::{self, LEAST_SAMPLES, MISSES, RankTest, misses_in, rank_test};
 use super::stats;
+use super::tail::{Tail, tails};
 use crate::metrics::{Better, Metric};
+use allocanary_kernel::units::Unit;
 
 /// The comparison of one group with another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
-    /// The old group's median.
+    /// The compared quantile of the runs; `None` for the median.
+    pub quantile: Option<f64>,
+    /// The old group's median, or its quantile.
     pub old: f64,
-    /// The new group's median.
+    /// The new group's median, or its quantile.
     pub new: f64,
     /// Number of samples of the old and the new group.
     pub n: (usize, usize),
-    /// The bounds of the 95 % interval of `new / old`; `None` for fewer than five samples.
+    /// The bounds of the 95 % interval of `new / old`; `None` for too few samples: fewer than five, for a median.
     pub interval: Option<(f64, f64)>,
-    /// The rank test's p value, for this pair alone.
+    /// The interval by which gates are broken: in at most 5 % of families any of them lies wrongly beyond a bound. `None`
+    /// if the samples are too few for that, or if nobody asked.
+    pub of_family: Option<(f64, f64)>,
+    /// The tails of the old and of the new group, each against the other.
+    pub tails: [Tail; 2],
+    /// The rank test's p value, for this pair alone. 0 for a quantile, which is judged by its interval alone.
     pub p: f64,
     /// The lowest p value that these samples could have had. Ties make it larger.
     pub least_p: f64,
@@ -37,58 +47,93 @@ impl Comparison {
         ranks::ratio(self.new, self.old)
     }
 
-    /// The same comparison, if the machine was too busy. Load can change memory by some percent between two runs, so
-    /// only a difference that is certainly larger still counts. An undecided comparison is doubted too if its interval
-    /// leaves 1 out: a gate looks at the interval alone.
-    pub fn on_a_busy_machine(self) -> Comparison {
-        const MOVED: f64 = 0.1;
-        let leaves_one_out = self.interval.is_some_and(|(low, high)| low > 1.0 || high < 1.0);
-        let differs = self.verdict != Verdict::Equal && leaves_one_out;
-        let surely_more = self.interval.is_some_and(|(low, high)| low > 1.0 + MOVED || high < 1.0 - MOVED);
-        match differs && !surely_more {
+    /// The same comparison, if the machine was too busy: on each CPU so many other tasks wanted to run. A difference that
+    /// the load can explain is undecided. It can move memory by some percent, and stretch a time as often as there are other
+    /// tasks. An undecided comparison is doubted too if its interval leaves 1 out: a gate looks at the interval alone.
+    pub fn on_a_busy_machine(self, unit: Unit, others: f64) -> Comparison {
+        let is_memory = matches!(unit, Unit::Bytes | Unit::Ratio);
+        let moved = 1.0 + if is_memory { MOVED_MEMORY } else { others };
+        let surely = |bound: f64| self.interval.is_some_and(|(low, high)| low > bound || high < 1.0 / bound);
+        let is_explained = match self.is_within_margin() {
+            // Spikes, or a single one, if it is not equal.
+            true => !is_memory,
+            false => surely(1.0) && !surely(moved),
+        };
+        match self.verdict != Verdict::Equal && is_explained {
             true => Comparison { verdict: Verdict::Undecided, doubted: true, ..self },
             false => self,
         }
     }
 
+    /// The runs of the new group that lie far beyond those of the old one, if that is shown.
+    pub fn spikes(&self) -> Option<usize> {
+        shown(self.tails[1])
+    }
+
+    /// The runs of the old group that lie far beyond those of the new one, if that is shown.
+    pub fn spikes_gone(&self) -> Option<usize> {
+        shown(self.tails[0])
+    }
+
+    /// The repeats that would tell whether an equal one has spikes, where the samples leave that open.
+    pub fn repeats_to_see_spikes(&self) -> Option<usize> {
+        self.open_tail().filter(|_| self.verdict == Verdict::Equal)
+    }
+
     /// How much worse the new group is, at least and at most, by the interval's bounds. As shares, negative if it is
     /// better. `None` without an interval, and for a metric without a better direction.
     pub fn worsening(&self, better: Better) -> Option<(f64, f64)> {
-        let (low, high) = self.interval?;
-        match better {
-            Better::Lower => Some((low - 1.0, high - 1.0)),
-            Better::Higher => Some((1.0 - high, 1.0 - low)),
-            Better::Neither => None,
-        }
+        worsening(self.interval?, better)
+    }
+
+    /// How much worse it is at least, so surely that no family of such comparisons says it by chance. `None` as above.
+    pub fn surely_worse(&self, better: Better) -> Option<f64> {
+        Some(worsening(self.of_family?, better)?.0)
     }
 
     /// An estimate of the repeats that would decide on which side of `1 + bound` the ratio lies, from the present
     /// spread. `None` if that is more than anybody runs. An interval shrinks with the square root of the number of
     /// samples.
     pub fn repeats_to_pass(&self, bound: f64) -> Option<usize> {
-        self.repeats(((1.0 + bound).ln() - self.ratio().ln()).abs())
+        self.repeats(((1.0 + bound).ln() - self.ratio().ln()).abs(), FALSE_DISCOVERIES / self.family as f64)
+    }
+
+    /// The same for a gate, which is broken only by what no family of comparisons shows by chance.
+    pub fn repeats_to_judge(&self, bound: f64) -> Option<usize> {
+        let misses = misses_in(self.family);
+        let is_beyond = (self.ratio() - 1.0 - bound) * bound.signum() > 0.0;
+        let wider = ranks::normal_quantile(misses / 2.0) / ranks::normal_quantile(MISSES / 2.0);
+        let wanted = ((1.0 + bound).ln() - self.ratio().ln()).abs();
+        match is_beyond {
+            true => self.repeats(wanted / wider, misses),
+            false => self.repeats(wanted, MISSES),
+        }
     }
 
     /// An estimate of the repeats that would give another verdict than undecided.
     pub fn repeats_to_decide(&self) -> Option<usize> {
+        if self.is_within_margin() {
+            return self.open_tail();
+        }
         let off = self.ratio().ln().abs();
         let to_equal = (1.0 + self.margin).ln() - off;
         let to_differ = if (self.ratio() - 1.0).abs() >= self.least_difference() { off } else { 0.0 };
-        self.repeats(to_equal.max(to_differ))
+        self.repeats(to_equal.max(to_differ), FALSE_DISCOVERIES / self.family as f64)
     }
 
     /// The number of repeats that make half the interval's width, in logarithms, as small as `wanted`, and that are
-    /// enough for a single difference to be significant.
-    fn repeats(&self, wanted: f64) -> Option<usize> {
+    /// enough for a single difference to be significant at the level `misses`.
+    fn repeats(&self, wanted: f64, misses: f64) -> Option<usize> {
         if self.doubted {
             return None;
         }
         const MOST: f64 = 10_000.0;
-        let most = MOST as usize;
         // As many ties are expected of more samples.
         let by_ties = (self.least_p / ranks::least_p(self.n.0, self.n.1)).max(1.0);
-        let is_seen = |n: &usize| ranks::least_p(*n, *n) * by_ties <= FALSE_DISCOVERIES / self.family as f64;
-        let visible = (LEAST_SAMPLES..most).find(is_seen)?;
+        let visible = match self.quantile {
+            Some(q) => quantiles::least_samples(q, misses),
+            None => (LEAST_SAMPLES..MOST as usize).find(|n| ranks::least_p(*n, *n) * by_ties <= misses)?,
+        };
         let Some((low, high)) = self.interval else { return Some(visible) };
         let now = self.n.0.min(self.n.1);
         let factor = (high / low).ln() / 2.0 / wanted;
@@ -96,9 +141,39 @@ impl Comparison {
         (repeats <= MOST).then(|| (repeats as usize).max(visible).max(now + 1))
     }
 
+    /// Whether the whole interval lies within the margin.
+    fn is_within_margin(&self) -> bool {
+        self.interval.is_some_and(|(low, high)| low >= 1.0 - self.margin && high <= 1.0 + self.margin)
+    }
+
+    /// The repeats that would tell what the tails are, if that is open.
+    fn open_tail(&self) -> Option<usize> {
+        let repeats = self.tails.iter().filter_map(|tail| match tail {
+            Tail::Open { repeats, .. } => Some(*repeats),
+            _ => None,
+        });
+        repeats.max()
+    }
+
     /// A ratio that differs from 1 by less than this is not a relevant difference.
     fn least_difference(&self) -> f64 {
         self.margin.min(MARGIN)
+    }
+}
+
+/// An interval of `new / old` as shares of worsening.
+fn worsening((low, high): (f64, f64), better: Better) -> Option<(f64, f64)> {
+    match better {
+        Better::Lower => Some((low - 1.0, high - 1.0)),
+        Better::Higher => Some((1.0 - high, 1.0 - low)),
+        Better::Neither => None,
+    }
+}
+
+fn shown(tail: Tail) -> Option<usize> {
+    match tail {
+        Tail::Spikes { beyond } => Some(beyond),
+        Tail::Clear | Tail::Open { .. } => None,
     }
 }
 
@@ -109,9 +184,11 @@ pub enum Verdict {
     Better,
     /// The new group is worse.
     Worse,
-    /// They differ, and the metric has no better direction.
+    /// They differ, and neither is better: the metric has no better direction, or one side has spikes and is not worse in
+    /// the median.
     Different,
-    /// The whole interval lies within the margin.
+    /// The whole interval of the medians lies within the margin, and no run lies far beyond the other side's, or so few do
+    /// that a fifth of the runs cannot.
     Equal,
     /// The samples do not decide: their spread is too large, or they are too few.
     Undecided,
@@ -132,6 +209,9 @@ impl Verdict {
 
 /// The false discovery rate: at most this share of the differences in one metric of one workload is due to chance.
 const FALSE_DISCOVERIES: f64 = 0.05;
+
+/// Load on a machine can change its processes' memory by so much between two runs.
+const MOVED_MEMORY: f64 = 0.05;
 
 /// Medians closer than this are called equal, even if their difference is certain: one page more or less at start, or
 /// the name of a setting, changes RSS by more. See METHOD.md.
@@ -157,10 +237,13 @@ pub fn compare_groups<'a>(
     let median = |values: &[f64]| stats::median(values).unwrap_or(f64::NAN);
     let mut compare = |(old, new): &Pair, test: &RankTest, is_one: bool| {
         let compared = Comparison {
+            quantile: None,
             old: median(old),
             new: median(new),
             n: (old.len(), new.len()),
-            interval: ranks::ratio_interval(old, new, ranks::MISSES),
+            interval: ranks::ratio_interval(old, new, MISSES),
+            of_family: None,
+            tails: tails(old, new, metric.better, margin),
             p: test.p,
             least_p: test.least,
             margin,
@@ -174,12 +257,60 @@ pub fn compare_groups<'a>(
     pairs.iter().zip(&tests).zip(is_one.iter()).map(|((pair, test), is_one)| compare(pair, test, *is_one)).collect()
 }
 
+/// Compares the quantile `q` of many pairs (old, new) at once. Each verdict is by the interval of the family alone.
+pub fn compare_quantiles<'a>(
+    pairs: impl Iterator<Item = (&'a Group, &'a Group)>,
+    metric: &Metric,
+    q: f64,
+    margin: f64,
+) -> Vec<Comparison> {
+    let pairs: Vec<Pair> = pairs.map(|(old, new)| (old.values_of(&metric.name), new.values_of(&metric.name))).collect();
+    let family = pairs.iter().filter(|(old, new)| !old.is_empty() && !new.is_empty()).count().max(1);
+    let compare = |(old, new): &Pair| {
+        let (was, is) = quantiles::quantiles(old, new, q);
+        let of_family = quantiles::ratio_interval(old, new, q, misses_in(family));
+        let compared = Comparison {
+            quantile: Some(q),
+            old: was,
+            new: is,
+            n: (old.len(), new.len()),
+            interval: quantiles::ratio_interval(old, new, q, MISSES),
+            of_family,
+            tails: [Tail::Clear; 2],
+            p: 0.0,
+            least_p: 0.0,
+            margin,
+            verdict: Verdict::Undecided,
+            family,
+            doubted: false,
+        };
+        let stands = of_family.is_some_and(|(low, high)| low > 1.0 || high < 1.0);
+        Comparison { verdict: verdict(&compared, metric.better, stands), ..compared }
+    };
+    pairs.iter().map(compare).collect()
+}
+
+/// The comparison of medians of these groups with the interval by which gates are broken.
+pub fn with_family_interval(comparison: Comparison, old: &Group, new: &Group, metric: &Metric) -> Comparison {
+    let (old, new) = (old.values_of(&metric.name), new.values_of(&metric.name));
+    let of_family = match misses_in(comparison.family) {
+        misses if misses == MISSES => comparison.interval,
+        misses => ranks::ratio_interval(old, new, misses),
+    };
+    Comparison { of_family, ..comparison }
+}
+
 /// The verdict. `stands` means that the difference is significant.
 fn verdict(comparison: &Comparison, better: Better, stands: bool) -> Verdict {
     let Some((low, high)) = comparison.interval else { return Verdict::Undecided };
-    let (ratio, margin) = (comparison.ratio(), comparison.margin);
-    if low >= 1.0 - margin && high <= 1.0 + margin {
-        return Verdict::Equal;
+    let ratio = comparison.ratio();
+    if comparison.is_within_margin() {
+        let is_open = |tail: &Tail| matches!(tail, Tail::Open { beyond: 1.., .. });
+        return match comparison.spikes().or(comparison.spikes_gone()) {
+            Some(_) => Verdict::Different,
+            None if comparison.tails.iter().any(is_open) => Verdict::Undecided,
+            None => Verdict::Equal,
+        };
     }
     let leaves_one_out = low > 1.0 || high < 1.0;
     if !stands || !leaves_one_out || (ratio - 1.0).abs() < comparison.least_difference() {
@@ -187,6 +318,7 @@ fn verdict(comparison: &Comparison, better: Better, stands: bool) -> Verdict {
     }
     match (better, ratio > 1.0) {
         (Better::Neither, _) => Verdict::Different,
+        (Better::Lower, false) | (Better::Higher, true) if comparison.spikes().is_some() => Verdict::Different,
         (Better::Lower, false) | (Better::Higher, true) => Verdict::Better,
         (Better::Lower, true) | (Better::Higher, false) => Verdict::Worse,
     }
@@ -286,14 +418,69 @@ mod tests {
     #[test]
     fn a_busy_machine_leaves_small_differences_undecided_and_large_ones_not() {
         let more = |times: f64| compared(&around(1.0), &around(times), "rss", MARGIN);
-        assert_eq!(more(1.07).verdict, Verdict::Worse);
-        let doubted = more(1.07).on_a_busy_machine();
+        let busy = |one: Comparison| one.on_a_busy_machine(Unit::Bytes, 3.0);
+        assert_eq!(more(1.04).verdict, Verdict::Worse);
+        let doubted = busy(more(1.04));
         assert_eq!((doubted.verdict, doubted.doubted), (Verdict::Undecided, true));
-        assert_eq!(more(3.0).on_a_busy_machine(), more(3.0));
-        assert_eq!(more(1.0).on_a_busy_machine(), more(1.0));
+        assert_eq!(busy(more(1.1)), more(1.1), "load does not explain that");
+        assert_eq!(busy(more(1.0)), more(1.0));
         // Undecided among many, though its own interval leaves 1 out: load can have moved it as well.
         let undecided = |times| Comparison { verdict: Verdict::Undecided, ..more(times) };
-        assert!(undecided(1.07).on_a_busy_machine().doubted && !undecided(3.0).on_a_busy_machine().doubted);
+        assert!(busy(undecided(1.04)).doubted && !busy(undecided(3.0)).doubted);
+        // Three others on each CPU, and a time can be four times as long.
+        let time = |times| more(times).on_a_busy_machine(Unit::Nanoseconds, 3.0);
+        assert!(time(3.9).doubted && time(0.26).doubted && !time(4.1).doubted && !time(0.24).doubted);
+    }
+
+    /// So many runs within half a percent, the last of them times so much.
+    fn with_spikes(count: u32, spikes: u32, times: f64) -> Vec<f64> {
+        (0..count)
+            .map(|at| (1.0 + 0.005 * f64::from(at) / f64::from(count)) * if at < spikes { times } else { 1.0 })
+            .collect()
+    }
+
+    #[test]
+    fn spikes_are_not_equal_and_no_better() {
+        let (usual, spiky) = (with_spikes(40, 0, 1.0), with_spikes(40, 8, 1.5));
+        let found = compared(&usual, &spiky, "rss", MARGIN);
+        assert!(found.is_within_margin() && found.verdict == Verdict::Different, "{found:?}");
+        assert_eq!((found.spikes(), found.spikes_gone()), (Some(8), None));
+        let gone = compared(&spiky, &usual, "rss", MARGIN);
+        assert_eq!((gone.verdict, gone.spikes(), gone.spikes_gone()), (Verdict::Different, None, Some(8)));
+        let less: Vec<f64> = spiky.iter().map(|value| if *value < 1.2 { value * 0.8 } else { value * 8.0 }).collect();
+        assert_eq!(
+            verdict_of(&usual, &less, "rss"),
+            Verdict::Different,
+            "a smaller median, and twelve times the memory"
+        );
+        // Memory of a busy machine has no spikes from the load, and times do.
+        assert_eq!(found.on_a_busy_machine(Unit::Bytes, 3.0), found);
+        assert_eq!(found.on_a_busy_machine(Unit::Microseconds, 3.0).verdict, Verdict::Undecided);
+    }
+
+    #[test]
+    fn one_spike_of_few_runs_is_undecided_and_none_is_equal_with_a_remark() {
+        let few = compared(&with_spikes(10, 0, 1.0), &with_spikes(10, 0, 1.0), "rss", MARGIN);
+        assert_eq!((few.verdict, few.repeats_to_see_spikes()), (Verdict::Equal, Some(12)));
+        let one = compared(&with_spikes(10, 0, 1.0), &with_spikes(10, 1, 10.0), "rss", MARGIN);
+        assert_eq!((one.verdict, one.repeats_to_see_spikes()), (Verdict::Undecided, None));
+        assert!(one.repeats_to_decide().is_some_and(|repeats| (20..60).contains(&repeats)), "{one:?}");
+        let many = compared(&with_spikes(20, 0, 1.0), &with_spikes(20, 0, 1.0), "rss", MARGIN);
+        assert_eq!((many.verdict, many.repeats_to_see_spikes()), (Verdict::Equal, None));
+    }
+
+    #[test]
+    fn a_quantile_is_compared_by_its_own_interval() {
+        let of = |new: &[f64]| {
+            let (old, new) = (group(&with_spikes(60, 0, 1.0)), group(new));
+            compare_quantiles([(&old, &new)].into_iter(), metric_of_all("rss"), 0.9, 0.05)[0]
+        };
+        let same = of(&with_spikes(60, 0, 1.0));
+        assert_eq!((same.verdict, same.quantile), (Verdict::Equal, Some(0.9)));
+        let spiky = of(&with_spikes(60, 20, 1.5));
+        assert!(spiky.verdict == Verdict::Worse && spiky.interval.unwrap().0 > 1.4, "{spiky:?}");
+        let few = of(&with_spikes(20, 8, 1.5));
+        assert_eq!((few.verdict, few.interval, few.repeats_to_judge(0.05)), (Verdict::Undecided, None, Some(36)));
     }
 
     #[test]

@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::session::{Executor, Line, Outcome, Scripted};
-use crate::summary::{Fold, Verdict, metric_of_all};
+use crate::summary::{Fold, Metrics, Verdict, metric_of_all};
 use allocanary_cell::Cell;
+use allocanary_cell::load::Load;
 use allocanary_cell::sample::{Answer, Failure, FailureKind, Sample};
 use allocanary_cell::workload::Phase;
 use std::sync::atomic::AtomicBool;
@@ -78,7 +79,7 @@ fn side(rows: &[Sample]) -> Side {
 }
 
 fn judged(old: &[Sample], new: &[Sample], metric: &str, most: f64) -> Judgement {
-    Judgement::of(&side(old), &side(new), Vec::new(), &[Gate::new(metric_of_all(metric), most).unwrap()]).unwrap()
+    Judgement::of(&side(old), &side(new), Vec::new(), &[Gate::new(&Metrics::default(), metric, most).unwrap()]).unwrap()
 }
 
 /// Old rows against these, with a gate of 5 % on rss.
@@ -118,7 +119,11 @@ fn what_crashes_or_is_gone_does_not_pass() {
     assert_eq!(lost(&crashed)[0], "two, server, 1 threads: every cell fails in the new rows");
     assert!(!crashed.passes(true));
     let fewer = against(|row| (row.cell.repeat < 2).then_some(row));
-    assert!(counts(&fewer) == [0, 0, 2] && !fewer.passes(false) && fewer.passes(true));
+    assert!(counts(&fewer) == [0, 0, 2] && !fewer.passes(true), "{:?}", fewer.lost);
+    assert!(lost(&fewer)[0].ends_with("gated: 8 old rows have it and only 2 new, of at least 5 that a gate needs"));
+    let few: Vec<Sample> = rows().into_iter().filter(|row| row.cell.repeat < 3).collect();
+    let both = judged(&few, &few, "rss", 0.05);
+    assert!(counts(&both) == [0, 0, 2] && !both.passes(false) && both.passes(true), "as few on both sides");
     let more = judged(&rows()[..8], &rows(), "rss", 0.05);
     assert_eq!((more.only_new.clone(), more.passes(false)), (vec!["two, server, 1 threads".into()], true));
 }
@@ -141,21 +146,97 @@ fn a_tie_hides_nothing() {
     assert_eq!(found.judged(Judged::Broken).next().unwrap().1.key.candidate.to_string(), "c0");
 }
 
-/// Five samples against five are never a difference among eight comparisons, by the correction for their number. The
-/// gate asks for this one alone, and its whole interval lies beyond the gate.
-#[test]
-fn a_gate_is_broken_where_the_whole_interval_lies_beyond_it() {
-    let names = ["c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7"];
+/// Candidates with five samples each, the first of them times so much in the new rows.
+fn family(names: &[&str], samples: u32, times: f64) -> Judgement {
     let of = |times: f64| -> Vec<Sample> {
-        let candidate = |(place, name): (u32, &'static str)| {
-            let times = if place == 0 { times } else { 1.0 };
-            (0..5).map(move |repeat| row(name, place, repeat, times * (MIB + f64::from(repeat) * 4096.0)))
+        let candidate = |(place, name): (u32, &&str)| {
+            let (name, times) = (name.to_string(), if place == 0 { times } else { 1.0 });
+            (0..samples).map(move |repeat| row(&name, place, repeat, times * (MIB + f64::from(repeat) * 4096.0)))
         };
         (0..).zip(names).flat_map(candidate).collect()
     };
-    let found = judged(&of(1.0), &of(10.0), "rss", 0.05);
+    judged(&of(1.0), &of(times), "rss", 0.05)
+}
+
+const NAMES: [&str; 20] =
+    ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r", "s", "t"];
+
+/// Five samples against five are never a difference among eight comparisons, by the correction for their number of two-sided
+/// tests. A gate asks for one side.
+#[test]
+fn a_gate_is_broken_where_the_whole_interval_lies_beyond_it() {
+    let found = family(&NAMES[..8], 5, 10.0);
     assert_eq!((counts(&found), found.passes(true)), ([7, 1, 0], false));
-    assert!(judged(&of(10.0), &of(1.0), "rss", 0.05).passes(false), "it got better");
+    assert!(family(&NAMES[..8], 5, 0.1).passes(false), "it got better");
+}
+
+#[test]
+fn a_gate_is_not_broken_by_what_chance_does_among_twenty() {
+    let found = family(&NAMES, 5, 10.0);
+    assert_eq!(counts(&found), [19, 0, 1]);
+    let (gate, one) = found.judged(Judged::Undecided).next().unwrap();
+    let wanted = "one of 20 comparisons is so by chance too often; about 6 repeats would decide";
+    assert_eq!(gate.more(&one.comparison), wanted);
+    assert_eq!(counts(&family(&NAMES, 6, 10.0)), [19, 1, 0]);
+}
+
+/// Four of ten planned rows, three times the memory: it must not pass as undecided.
+#[test]
+fn a_side_that_is_not_finished_passes_no_gate() {
+    let planned = |count: u32| move |row: &Sample| Sample { planned: Some(count), ..row.clone() };
+    let (old, new): (Vec<Sample>, Vec<Sample>) = (rows(), rows().iter().map(planned(20)).collect());
+    let found = judged(&old, &new, "rss", 0.05);
+    assert!(counts(&found) == [2, 0, 0] && !found.passes(true));
+    assert!(
+        lost(&found)[0].starts_with("the rest of the new study: 16 of 20 planned cells have rows"),
+        "{:?}",
+        found.lost
+    );
+    assert!(!judged(&new, &old, "rss", 0.05).passes(true), "the old side");
+    let ungated = Judgement::of(&side(&old), &side(&new), vec![metric_of_all("rss").clone()], &[]).unwrap();
+    assert!(ungated.passes(false) && ungated.lost.is_empty(), "without a gate it only compares");
+    assert!(judged(&old, &rows().iter().map(planned(16)).collect::<Vec<_>>(), "rss", 0.05).passes(false));
+}
+
+/// Rows of a machine on which three other tasks for each CPU wanted to run.
+#[test]
+fn what_load_cannot_explain_breaks_a_gate() {
+    let busy = |times: f64| {
+        against(|row| {
+            let load = Load { runnable: 6, cpus: 2, ..Load::default() };
+            Some(grown(Sample { load: Some(load), ..row }, times))
+        })
+    };
+    assert_eq!(counts(&busy(1.12)), [0, 2, 0], "a tenth more is beyond what load does to memory");
+    let gate_of_two = |times: f64| {
+        let new = rows().into_iter().map(|row| {
+            let load = Load { runnable: 6, cpus: 2, ..Load::default() };
+            grown(Sample { load: Some(load), ..row }, times)
+        });
+        judged(&rows(), &new.collect::<Vec<_>>(), "rss", 0.02)
+    };
+    let found = gate_of_two(1.06);
+    assert_eq!(counts(&found), [0, 0, 2]);
+    let (gate, one) = found.judged(Judged::Undecided).next().unwrap();
+    assert!(gate.more(&one.comparison).starts_with("the machine was too busy"));
+}
+
+/// The median stays, and a third of the runs take half as much again.
+#[test]
+fn a_gate_of_a_quantile_sees_spikes() {
+    let of = |spikes: u32| -> Vec<Sample> {
+        let value = |at: u32| (MIB + f64::from(at) * 16.0) * if at < spikes { 1.5 } else { 1.0 };
+        (0..60).map(|at| row("one", 0, at, value(at))).collect()
+    };
+    let of_median = judged(&of(0), &of(20), "rss", 0.05);
+    assert_eq!(counts(&of_median), [1, 0, 0]);
+    let found = judged(&of(0), &of(20), "rss.p90", 0.05);
+    assert_eq!((counts(&found), found.passes(true)), ([0, 1, 0], false));
+    assert_eq!(found.judged(Judged::Broken).next().unwrap().1.title(), "rss.p90 of one, server, 1 threads");
+    assert_eq!(counts(&judged(&of(0), &of(0), "rss.p90", 0.05)), [1, 0, 0]);
+    let few = judged(&of(0)[..20], &of(0)[..20], "rss.p90", 0.05);
+    let (gate, one) = few.judged(Judged::Undecided).next().unwrap();
+    assert_eq!(gate.more(&one.comparison), "about 36 repeats would decide");
 }
 
 /// Medians 13 % apart, and samples that spread further than that.
@@ -197,14 +278,19 @@ fn a_gated_metric_that_vanishes_fails_on_either_side_and_on_both() {
 
 #[test]
 fn a_gate_is_for_a_metric_that_can_get_worse_by_that_much() {
-    let refused = |name, most| Gate::new(metric_of_all(name), most).err().unwrap().to_string();
+    let refused = |name, most| Gate::new(&Metrics::default(), name, most).err().unwrap().to_string();
     assert!(refused("vsz", 0.05).contains("`vsz` has no better direction"));
     for most in [1.0, 2.5] {
         assert!(refused("throughput", most).contains("so it cannot get worse by more than 100 %"));
     }
-    assert!(
-        [("throughput", 0.99), ("rss", 2.5)].iter().all(|(name, most)| Gate::new(metric_of_all(name), *most).is_ok())
-    );
+    let of = |name: &str, most| Gate::new(&Metrics::default(), name, most);
+    assert!(of("throughput", 0.99).is_ok() && of("rss", 2.5).is_ok());
+    assert!(refused("rs", 0.05).contains("no metric `rs`"));
+    for quantile in ["rss.p0", "rss.p100", "rss.px"] {
+        assert!(refused(quantile, 0.05).contains("wanted a quantile from p1 to p99"), "{quantile}");
+    }
+    assert!(refused("rs.p90", 0.05).contains("no metric `rs`"));
+    assert_eq!(of("peak.p90", 0.05).unwrap().quantile, Some(0.9));
     assert_eq!(Gate::parse("rss=5%").unwrap(), ("rss", 0.05));
     assert!(Gate::parse("rss").unwrap_err().to_string().contains("wanted METRIC=PERCENT"));
 }

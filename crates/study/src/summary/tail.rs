@@ -1,0 +1,143 @@
+//! Spikes: runs of one side that lie far beyond the other side's. In: two samples. Out: whether such a tail is shown,
+//! cannot be there, or is open. Pure.
+//!
+//! Medians do not see them: a fifth of the runs at ten times the memory moves no median, and a process is killed at its
+//! worst run.
+
+use super::ranks::in_order;
+use super::stats;
+use crate::metrics::Better;
+
+/// What a sample's tail is against another sample, in the direction that is worse.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tail {
+    /// Fewer than a fifth of the runs lie far beyond the other sample's.
+    #[default]
+    Clear,
+    /// The runs are too few to tell.
+    Open {
+        /// The runs that lie far beyond.
+        beyond: usize,
+        /// An estimate of the repeats that would tell.
+        repeats: usize,
+    },
+    /// Some runs lie far beyond, more than chance puts there.
+    Spikes {
+        /// The number of these runs.
+        beyond: usize,
+    },
+}
+
+/// Clear is said where a tail of this share of the runs would have shown more of itself.
+const SHARE: f64 = 0.2;
+
+/// In at most so many of the comparisons with such a tail, clear is said of it.
+const UNSEEN: f64 = 0.07;
+
+/// Spikes are said of samples without any in at most so many comparisons.
+const FALSE: f64 = 0.05;
+
+/// And in so many more, at the limit that a single run of the other sample cannot move.
+const FALSE_AT_TENTH: f64 = 0.02;
+
+/// The tail of the old sample against the new one, and that of the new sample against the old one.
+pub fn tails(old: &[f64], new: &[f64], better: Better, margin: f64) -> [Tail; 2] {
+    // Where more is better, the tail is among the lowest values.
+    let worse = |values: &[f64]| match better {
+        Better::Higher => in_order(&values.iter().map(|value| 1.0 / value).collect::<Vec<f64>>()),
+        Better::Lower | Better::Neither => in_order(values),
+    };
+    let (old, new) = (worse(old), worse(new));
+    [tail(&old, &new, margin), tail(&new, &old, margin)]
+}
+
+/// The tail of `own` against `other`. Both are in order.
+fn tail(own: &[f64], other: &[f64], margin: f64) -> Tail {
+    let Some(middle) = stats::quantile(other, 0.5).filter(|_| !own.is_empty()) else { return Tail::Clear };
+    let sizes = (other.len(), own.len());
+    // Far beyond: more than the margin, and as far again as the other sample itself reaches from its median.
+    let counts = |reach: f64| {
+        let limit = reach * (1.0 + margin).max(reach / middle);
+        let beyond = |values: &[f64]| values.len() - values.partition_point(|value| *value <= limit);
+        (beyond(other), beyond(own))
+    };
+    let chance = |(others, beyond): (usize, usize)| stats::drawn_from_second(sizes, others + beyond, beyond);
+    let last = other.len() - 1;
+    // A single outlier of the other sample hides all beyond its largest value. It does not move the value of nine in ten.
+    let (at_most, at_tenth) = (counts(other[last]), counts(other[last - other.len() / 10]));
+    let beyond = at_most.1;
+    if chance(at_most) <= FALSE {
+        return Tail::Spikes { beyond };
+    }
+    if chance(at_tenth) <= FALSE_AT_TENTH {
+        return Tail::Spikes { beyond: at_tenth.1 };
+    }
+    match is_clear(own.len(), beyond) {
+        true => Tail::Clear,
+        false => Tail::Open { beyond, repeats: repeats(own.len(), beyond) },
+    }
+}
+
+/// Whether a tail of a fifth of the runs would have put more than so many beyond.
+fn is_clear(runs: usize, beyond: usize) -> bool {
+    stats::binomial(runs, SHARE, beyond) <= UNSEEN
+}
+
+/// The number of runs of each sample that would tell, if the same share of them lies beyond.
+fn repeats(runs: usize, beyond: usize) -> usize {
+    const MOST: usize = 10_000;
+    let tells = |count: &usize| {
+        let expected = count * beyond / runs;
+        is_clear(*count, expected) || stats::drawn_from_second((*count, *count), expected, expected) <= FALSE
+    };
+    (runs + 1..MOST).find(tells).unwrap_or(MOST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// So many runs within half a percent, the last of them times so much.
+    fn runs(count: u32, spikes: u32, times: f64) -> Vec<f64> {
+        let one = |at: u32| (100.0 + 0.5 * f64::from(at) / f64::from(count)) * if at < spikes { times } else { 1.0 };
+        (0..count).map(one).collect()
+    }
+
+    fn of_new(old: &[f64], new: &[f64]) -> Tail {
+        tails(old, new, Better::Lower, 0.02)[1]
+    }
+
+    #[test]
+    fn spikes_are_shown_clear_or_open_by_their_number() {
+        let old = runs(40, 0, 1.0);
+        let found = [0, 3, 4, 5, 8].map(|spikes| of_new(&old, &runs(40, spikes, 1.5)));
+        assert_eq!(found[..2], [Tail::Clear; 2]);
+        assert!(matches!(found[2], Tail::Open { beyond: 4, .. }), "{found:?}");
+        assert_eq!(found[3..], [5, 8].map(|beyond| Tail::Spikes { beyond }));
+        assert_eq!(tails(&runs(40, 8, 10.0), &old, Better::Lower, 0.02), [Tail::Spikes { beyond: 8 }, Tail::Clear]);
+        assert_eq!(of_new(&old, &runs(40, 8, 1.015)), Tail::Clear, "within the margin");
+        assert_eq!((of_new(&[], &old), of_new(&old, &[])), (Tail::Clear, Tail::Clear), "nothing to compare");
+    }
+
+    #[test]
+    fn few_runs_say_how_many_would_tell() {
+        assert_eq!(of_new(&runs(10, 0, 1.0), &runs(10, 0, 1.0)), Tail::Open { beyond: 0, repeats: 12 });
+        assert_eq!(of_new(&runs(12, 0, 1.0), &runs(12, 0, 1.0)), Tail::Clear);
+        let Tail::Open { beyond: 1, repeats } = of_new(&runs(10, 0, 1.0), &runs(10, 1, 10.0)) else { panic!() };
+        assert!((20..60).contains(&repeats), "{repeats}");
+    }
+
+    #[test]
+    fn one_outlier_of_the_other_side_does_not_hide_many() {
+        let outlier = runs(40, 1, 20.0);
+        assert!(matches!(of_new(&outlier, &runs(40, 12, 1.5)), Tail::Spikes { .. }));
+        assert_eq!(of_new(&outlier, &outlier), Tail::Clear);
+    }
+
+    #[test]
+    fn where_more_is_better_the_tail_is_below() {
+        let (old, low) = (runs(40, 0, 1.0), runs(40, 8, 0.1));
+        assert_eq!(tails(&old, &low, Better::Higher, 0.02)[1], Tail::Spikes { beyond: 8 });
+        assert_eq!(tails(&old, &low, Better::Lower, 0.02), [Tail::Clear; 2]);
+    }
+}
