@@ -362,10 +362,12 @@ pub struct CompareFlags {
     /// Results after the change: a file (*.jsonl) or a study folder.
     #[arg(value_hint = ValueHint::AnyPath)]
     pub new: PathBuf,
-    /// Fail if METRIC got worse by more than PERCENT; may be repeated [default: none].
+    /// Fail if METRIC surely got worse by more than PERCENT; may be repeated [default: none].
+    ///
+    /// METRIC is judged by its median. METRIC.p90 is the value that 90 % of the runs stay within.
     #[arg(long, value_name = "METRIC=PERCENT")]
     pub gate: Vec<String>,
-    /// Whether an undecided gate counts as fail or pass.
+    /// Whether a gate that the samples leave open counts as fail or pass.
     #[arg(long, value_name = "OUTCOME", default_value = "fail", value_parser = ["fail", "pass"])]
     pub undecided: String,
     /// Metrics to compare, and those of the gates (see `allocanary list metrics`).

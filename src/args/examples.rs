@@ -90,18 +90,23 @@ pub const COMPARE_EXAMPLES: &str = "\
 Examples:
   allocanary compare main.jsonl branch.jsonl
   allocanary compare main.jsonl branch.jsonl --gate rss=5% --gate throughput=10%
+  allocanary compare main.jsonl branch.jsonl --gate peak=5% --gate peak.p90=10%
 
 Verdicts:
   better, worse   a statistically significant difference of more than 2 %
-  equal           the whole 95 % interval of the ratio lies within the margin
+  equal           the whole 95 % interval of the ratio lies within the margin, and no spikes
+  different       one side has spikes: runs far beyond all of the other side's
   undecided       all other cases, and fewer than five samples
 The margin is 2 %, or the gate of the metric. `compare` prints how many repeats would decide.
 
 A gate fails, with exit code 1, if
-  - the metric got worse by more than the gate,
-  - the samples leave this open (--undecided pass accepts it),
-  - one side has no value of the metric,
-  - or a candidate is missing from NEW, or has more failed cells there.";
+  - the metric surely got worse by more than the gate: the whole interval lies beyond it,
+  - the interval leaves this open (--undecided pass accepts it),
+  - one side has no value of the metric, or only the new side has fewer than five,
+  - a side is not finished,
+  - or a candidate is missing from NEW, or has more failed cells there.
+A gate on peak is for the median run. One on peak.p90 is for what 90 % of the
+runs stay within, and takes 36 repeats.";
 
 /// Of `doctor`.
 pub const DOCTOR_EXAMPLES: &str = "\
