@@ -46,12 +46,13 @@ pub fn text(bytes: &[u8]) -> String {
 }
 
 /// The lines of a proof.
-fn proof(path: &Path) -> Vec<Value> {
+pub fn proof(path: &Path) -> Vec<Value> {
     let text = fs::read_to_string(path).unwrap_or_default();
     text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
 }
 
-fn at<'a>(lines: &'a [Value], moment: &str) -> Vec<&'a Value> {
+/// Those of a load or of an exit.
+pub fn at<'a>(lines: &'a [Value], moment: &str) -> Vec<&'a Value> {
     lines.iter().filter(|line| line["at"] == moment).collect()
 }
 

@@ -28,6 +28,8 @@ use times::Nanos;
 
 /// The first wait, in nanoseconds; 0 if threads keep what they have.
 static EVERY: AtomicU64 = AtomicU64::new(0);
+/// How many times a thread of this process gave something back.
+static GAVE_BACK: AtomicU64 = AtomicU64::new(0);
 /// The allocator inside.
 static THIS: AtomicPtr<This> = AtomicPtr::new(std::ptr::null_mut());
 
@@ -98,8 +100,21 @@ fn give_back(every: Duration, blocked: Mask) {
         return;
     }
     let errno = raw::errno();
-    let _ = allocanary_allocators::give_back_heap(this.allocator, every); // an allocator that cannot has been told at the start
+    // An allocator that cannot has been told at the start.
+    if allocanary_allocators::give_back_heap(this.allocator, every) == Ok(true) {
+        GAVE_BACK.fetch_add(1, Ordering::Relaxed);
+    }
     raw::set_errno(errno);
+}
+
+/// How many times a thread of this process gave something back.
+pub(crate) fn gave_back() -> u64 {
+    GAVE_BACK.load(Ordering::Relaxed)
+}
+
+/// The counts of a fork's child are its own. Runs in the child, which has one thread.
+pub(crate) fn count_anew() {
+    GAVE_BACK.store(0, Ordering::Relaxed);
 }
 
 /// Makes the table of the next library's functions.
