@@ -13,7 +13,6 @@ use super::support::{allocanary, samples, script, study, words};
 /// How the fake can answer, the failure that the row must name, and what it must say of it.
 const MODES: &[(&str, Option<(FailureKind, &str)>)] = &[
     ("good", None),
-    ("late", Some((Late, "killed at its deadline of 10 s (--deadline)"))),
     ("garbage", Some((Garbage, "\"no JSON at all"))),
     ("torn", Some((Garbage, "the answer is not a sample"))),
     ("signal", Some((Crashed, "killed by signal 11"))),
@@ -63,7 +62,8 @@ fn build() -> Build {
 fn write(folder: &Path, name: &str, build: &Build, protocol: u32) {
     let build_json = serde_json::to_string(build).unwrap();
     let host = serde_json::to_string(&Host::this()).unwrap();
-    let modes: Vec<String> = MODES.iter().map(|(mode, _)| format!("\"{mode}\"")).collect();
+    let modes = MODES.iter().map(|(mode, _)| *mode).chain(["late"]);
+    let modes: Vec<String> = modes.map(|mode| format!("\"{mode}\"")).collect();
     let modes = modes.join(",");
     let text = format!(
         r#"#!/bin/sh
@@ -93,7 +93,7 @@ pub fn folder() -> tempfile::TempDir {
 fn every_way_of_going_wrong_is_a_row_and_the_rest_is_reported() {
     let folder = folder();
     let candidates: Vec<String> = MODES.iter().map(|(mode, _)| format!("fake:mode={mode}")).collect();
-    let flags = format!("--cells . --workloads work --repeats 3 --deadline 10s --candidates {}", candidates.join(" "));
+    let flags = format!("--cells . --workloads work --repeats 3 --deadline 10m --candidates {}", candidates.join(" "));
     let flags: Vec<&str> = flags.split(' ').collect();
     let ran = allocanary(folder.path(), ["study", "--threads", "1", "--out", "out"].iter().chain(&flags));
     assert_eq!(ran.code, Some(1), "{ran:?}");
@@ -121,6 +121,19 @@ fn every_way_of_going_wrong_is_a_row_and_the_rest_is_reported() {
     }
     assert!(ran.out.contains("41.0 2.05x"), "{}", ran.out);
     assert_eq!(ran.out.matches("3 failed").count(), MODES.len() - 1, "{}", ran.out);
+}
+
+/// In a study of its own: a short deadline would end the others too where the machine is busy.
+#[test]
+fn a_cell_that_does_not_end_is_killed_at_its_deadline() {
+    let folder = folder();
+    let ran =
+        study(folder.path(), "--cells . --candidates fake:mode=late --workloads work --repeats 1 --deadline 200ms");
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let [row] = &samples(&folder.path().join("out"))[..] else { panic!("wanted one row: {ran:?}") };
+    let error = row.error.as_ref().unwrap();
+    assert_eq!(error.kind, Late, "{error:?}");
+    assert!(error.text.contains("killed at its deadline of 0.2 s (--deadline)"), "{error:?}");
 }
 
 #[test]

@@ -30,6 +30,7 @@ fn a_program_runs_under_each_allocator_and_each_proves_itself() {
     let flags = "--repeats 2 --candidates own system:arena_max=1 jemalloc:tcache=false,narenas=1 mimalloc:allow_thp=0";
     let ran = run(folder.path(), flags, &WORK);
     assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(!ran.err.contains(['\r', '\u{1b}']), "no bar where there is no terminal: {ran:?}");
     let rows = samples(&folder.path().join("out"));
     assert_eq!(rows.len(), 8);
     for row in &rows {
@@ -252,16 +253,6 @@ fn a_program_is_killed_before_the_command_where_memory_runs_out() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let cell = fs::read_dir(folder.path().join("out/cells")).unwrap().flatten().next().unwrap().path();
     assert_eq!(fs::read_to_string(cell.join("stdout")).unwrap(), "1000\n");
-}
-
-#[test]
-fn without_a_terminal_a_line_every_ten_seconds_says_how_much_is_left() {
-    let folder = tempdir().unwrap();
-    let ran = run(folder.path(), "--repeats 3 --candidates own", &["sleep", "4"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    let is_progress = |line: &&str| line.contains(" of 3 cells, about ") && line.ends_with(" left");
-    let lines: Vec<&str> = ran.err.lines().filter(is_progress).collect();
-    assert!(!lines.is_empty() && !ran.err.contains(['\r', '\u{1b}']), "{ran:?}");
 }
 
 #[test]

@@ -98,11 +98,13 @@ fn two_programs_on_one_port_and_a_service_that_dies_are_named() {
     let ready = format!("--candidates own --ready tcp:{}", listener.local_addr().unwrap().port());
     let ran = run(folder.path(), &ready, &["sleep", "652"]);
     assert!(ran.code == Some(2) && ran.err.contains("another program has that port; use {port}"), "{ran:?}");
-    let text = "echo up; sleep 5; echo out of luck >&2; exit 7";
+    // It dies when its load has begun, and its load ends when it is dead: gone, or waited for by nobody yet.
+    let text = "echo $$ > $0/pid; echo up; until [ -e $0/go ]; do sleep 0.01; done; echo out of luck >&2; exit 7";
+    let load = "touch {dir}/go; while grep -qs 'State:.[RSD]' /proc/$(cat {dir}/pid)/status; do sleep 0.01; done";
     let (ran, _) = service(
         folder.path(),
-        &["--candidates", "own", "--ready", "line:up", "--load", "sleep 30"],
-        &["sh", "-c", text],
+        &["--candidates", "own", "--ready", "line:up", "--load", load],
+        &["sh", "-c", text, "{dir}"],
     );
     assert!(ran.code == Some(2) && ran.err.contains("exit code 7 under its load: out of luck"), "{ran:?}");
 }

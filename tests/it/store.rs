@@ -9,7 +9,8 @@ use std::time::Duration;
 use allocanary_cell::sample::{Failure, FailureKind, Sample};
 use tempfile::tempdir;
 
-use super::support::{Ran, TINY, allocanary, command, golden_path, samples, study, words};
+use super::fake;
+use super::support::{Ran, TINY, allocanary, command, golden_path, samples, script, study, words};
 
 #[test]
 fn a_full_disk_is_named_and_the_row_is_still_said() {
@@ -52,15 +53,19 @@ fn rows_alone_go_to_standard_output() {
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 0, "and nowhere else");
 }
 
-/// Eight cells that rest long enough to be interrupted.
-const SLOW: &str = "study --candidates system jemalloc --threads 1 --repeats 4 --out out \
-                    --workloads server:idle=1000,live=64KiB,requests=10,bursts=0";
+/// Eight cells of the fake.
+const EIGHT: &str =
+    "study --cells . --workloads work --candidates fake fake:mode=good --threads 1 --repeats 4 --out out";
 
-/// Interrupts the slow study once it has some rows.
+/// Interrupts the study of eight cells in the fourth, which never ends until there is a file `go`.
 fn interrupt(folder: &Path) -> Ran {
-    let rows = folder.join("out/samples.jsonl");
-    let child = command(folder).args(words(SLOW)).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    while fs::read_to_string(&rows).unwrap_or_default().lines().count() < 2 {
+    let cell = folder.join("cell-fake");
+    let text = fs::read_to_string(&cell).unwrap();
+    assert!(text.contains("cell=$(cat)\n"));
+    let count = "cell=$(cat)\necho . >> count\ntest -e go || test $(wc -l < count) -lt 4 || sleep 600\n";
+    script(&cell, &text.replace("cell=$(cat)\n", count));
+    let child = command(folder).args(words(EIGHT)).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while fs::read_to_string(folder.join("count")).unwrap_or_default().lines().count() < 4 {
         std::thread::sleep(Duration::from_millis(20));
     }
     // SAFETY: sends a signal to a child that nobody has waited for yet, so the number is still its own.
@@ -74,31 +79,31 @@ fn identities(rows: &[Sample]) -> BTreeSet<String> {
 
 #[test]
 fn an_interrupted_study_keeps_its_rows_and_is_finished_later() {
-    let folder = tempdir().unwrap();
+    let folder = fake::folder();
     let ran = interrupt(folder.path());
     assert_eq!(ran.code, Some(130), "{ran:?}");
     let out = folder.path().join("out");
     let kept = samples(&out);
-    assert!((2..8).contains(&kept.len()), "{}", kept.len());
+    assert_eq!(kept.len(), 3, "{ran:?}");
     assert!(kept.iter().all(|row| row.error.is_none()), "the cell that was killed is no row");
-    assert!(ran.out.contains(&format!("{} rows; medians", kept.len())), "the report is printed: {}", ran.out);
-    let unfinished = format!("The study is not finished: {} of 8 planned cells have rows.", kept.len());
-    assert!(ran.out.split_whitespace().collect::<Vec<_>>().join(" ").contains(&unfinished), "{}", ran.out);
-    let hint =
-        format!("interrupted: {} cells are left; finish with `allocanary study --resume --out out`", 8 - kept.len());
-    assert!(ran.err.contains(&hint), "{}", ran.err);
+    assert!(ran.out.contains("3 rows; medians"), "the report is printed: {}", ran.out);
+    let unfinished = "The study is not finished: 3 of 8 planned cells have rows.";
+    assert!(ran.out.split_whitespace().collect::<Vec<_>>().join(" ").contains(unfinished), "{}", ran.out);
+    let hint = "interrupted: 5 cells are left; finish with `allocanary study --resume --out out";
+    assert!(ran.err.contains(hint), "{}", ran.err);
 
     let before = fs::read(out.join("samples.jsonl")).unwrap();
-    let ran = allocanary(folder.path(), words("study --resume --out out"));
+    fs::write(folder.path().join("go"), "").unwrap();
+    let ran = allocanary(folder.path(), words("study --resume --cells . --out out"));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(fs::read(out.join("samples.jsonl")).unwrap().starts_with(&before), "rows are only ever added");
     let all = samples(&out);
     assert_eq!((all.len(), identities(&all).len()), (8, 8), "the plan, and no cell twice");
-    let planned = allocanary(folder.path(), words(&SLOW.replacen("study", "plan", 1)));
+    let planned = allocanary(folder.path(), words(&EIGHT.replacen("study", "plan", 1)));
     for row in &all {
         assert!(planned.out.contains(&row.cell.title()), "{} was never planned", row.cell.title());
     }
-    let ran = allocanary(folder.path(), words("study --resume --out out"));
+    let ran = allocanary(folder.path(), words("study --resume --cells . --out out"));
     assert_eq!((ran.code, samples(&out).len()), (Some(0), 8), "there is nothing left to do");
 }
 
