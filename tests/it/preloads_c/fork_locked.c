@@ -21,9 +21,9 @@ int pthread_mutex_unlock(pthread_mutex_t *mutex) {
     if (!real_unlock) real_unlock = (int (*)(pthread_mutex_t *))dlsym(RTLD_NEXT, "pthread_mutex_unlock");
     if (stop_before && --stop_before == 0) {
         held = 1;
-        // The fork that waits for this lock cannot be seen: it gets a second in which it would have come.
+        // The fork that waits for this lock cannot be seen: it gets a tenth of a second in which it would have come.
         struct timespec t = {0, 1000000};
-        for (int i = 0; i < 1000 && !forked; i++) nanosleep(&t, NULL);
+        for (int i = 0; i < 100 && !forked; i++) nanosleep(&t, NULL);
     }
     return real_unlock(mutex);
 }
