@@ -19,7 +19,8 @@ pub fn run(flags: &CompareFlags) -> Result<ExitCode> {
     let old = read(&flags.old, &Metrics::default())?;
     let new = read(&flags.new, old.metrics())?;
     let known = |name: &str| new.metrics().wanted(name);
-    let gates = limits.into_iter().map(|(name, most)| Gate::new(new.metrics(), name, most)).collect::<Result<Vec<Gate>>>()?;
+    let gates =
+        limits.into_iter().map(|(name, most)| Gate::new(new.metrics(), name, most)).collect::<Result<Vec<Gate>>>()?;
     let metrics = flags.metrics.iter().map(|name| known(name).cloned()).collect::<Result<Vec<Metric>>>()?;
     let judgement = Judgement::of(&old, &new, metrics, &gates).map_err(|error| match error {
         Error::NoRows(what) => {

@@ -197,7 +197,10 @@ fn what_cannot_be_preloaded_is_named_and_measured_as_it_comes() {
         assert!(ran.code == Some(2) && ran.err.contains(said), "{path}: {ran:?}");
         // Its allocations do not go through C's malloc, so there is nothing to record.
         let ran = allocanary(folder.path(), ["record", "-o", "traces", "--", path, "0.1"]);
-        assert!(ran.code == Some(2) && ran.err.contains(said) && ran.err.contains("cannot be recorded"), "{path}: {ran:?}");
+        assert!(
+            ran.code == Some(2) && ran.err.contains(said) && ran.err.contains("cannot be recorded"),
+            "{path}: {ran:?}"
+        );
         let out = format!("as-it-comes-{number}");
         let ran = allocanary(folder.path(), ["run", "--repeats", "1", "--out", &out, "--", path, "0.1"]);
         assert!(ran.code == Some(0) && ran.err.contains(said), "{path}: {ran:?}");

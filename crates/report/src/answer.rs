@@ -1,12 +1,23 @@
-//! The main result, at the end of a terminal's report: which candidate uses the least memory, at what price, and the
-//! lines that configure a program so. In: findings. Out: sentences and lines.
+//! The main result: what to run, what it saves at what price, and the lines that configure a program so. Every report begins or ends
+//! with it. In: findings. Out: sentences and lines.
 
-use super::words;
+use super::{paste, words};
 use crate::lines::Lines;
 use allocanary_study::summary::{
-    Axis, Better, Comparison, Estimate, Findings, LEAST_SAMPLES, Line, Metric, PRICE, Panel, Section, Verdict,
-    metric_of_all,
+    Axis, Better, Choice, Comparison, Findings, LEAST_SAMPLES, Panel, Recommendation, Section, Verdict,
 };
+
+/// The lines for a candidate that is recommended.
+pub struct Pasted {
+    /// The candidate, as the reports name it.
+    pub name: String,
+    /// A heading for them.
+    pub heading: String,
+    /// The lines, each with a label of its place.
+    pub lines: Vec<String>,
+    /// A remark about them.
+    pub note: Option<String>,
+}
 
 /// One or two sentences for each panel, in the study's order, and remarks that apply to all panels.
 pub fn sentences(findings: &Findings) -> Vec<String> {
@@ -14,115 +25,129 @@ pub fn sentences(findings: &Findings) -> Vec<String> {
     let mut all = Vec::new();
     for section in &findings.sections {
         if let Some((decided, _)) = &section.about.decided {
-            // The report of a program has it already.
-            if !section.is_program() && !all.contains(decided) {
+            if !all.contains(decided) {
                 all.push(decided.clone());
             }
             continue;
         }
         for panel in &section.panels {
-            let Some(answer) = of(panel, metric_of(section)) else { continue };
-            all.push(if several { format!("{}, {answer}", panel.title) } else { capital(&answer) });
+            let Some(found) = Recommendation::of(section, panel) else { continue };
+            let Some(text) = sentence(section, panel, &found) else { continue };
+            all.push(if several { format!("{}: {text}", panel.title) } else { capital(&text) });
         }
         all.extend(words::remarks(section));
     }
     all
 }
 
-/// The metric that a section is about.
-fn metric_of(section: &Section) -> &Metric {
-    let named = section.about.metrics.iter().find(|metric| metric.better != Better::Neither);
-    named.unwrap_or_else(|| metric_of_all("rss"))
-}
-
-/// The candidates to choose: of each panel the best one, if it is certainly better than the first candidate or is the
-/// first itself. Each stands once, with its lines. Without lines: an allocator that this build does not know.
-pub fn chosen(findings: &Findings) -> Vec<(String, Option<Lines>)> {
-    let mut all: Vec<(String, Option<Lines>)> = Vec::new();
-    // The reports of programs and of searches have lines of their own.
-    let is_open = |section: &&Section| !section.is_program() && section.about.decided.is_none();
-    for section in findings.sections.iter().filter(is_open) {
-        let metric = metric_of(section);
-        for panel in section.panels.iter().filter(|panel| panel.lines.len() > 1) {
-            let Some((at, last, _)) = best(panel, metric) else { continue };
-            let compared = panel.comparison(&metric.name, at, last);
-            if at > 0 && !compared.is_some_and(|compared| compared.verdict == Verdict::Better) {
-                continue;
+/// The lines of each candidate that is recommended, each once. None for a candidate that is kept as it comes, or of an allocator
+/// that this build does not know.
+pub fn pasted(findings: &Findings) -> Vec<Pasted> {
+    let mut all: Vec<Pasted> = Vec::new();
+    for section in &findings.sections {
+        let found: Vec<Pasted> = match &section.about.decided {
+            Some((_, lines)) => {
+                vec![Pasted { name: String::new(), heading: "To paste".into(), lines: lines.clone(), note: None }]
             }
-            let line = &panel.lines[at];
-            if !all.iter().any(|(chosen, _)| *chosen == line.name()) {
-                all.push((line.name(), Lines::of(&line.candidate)));
+            None => section.panels.iter().filter_map(|panel| of_panel(section, panel)).collect(),
+        };
+        for one in found {
+            if !one.lines.is_empty() && !all.iter().any(|known| known.name == one.name && known.lines == one.lines) {
+                all.push(one);
             }
         }
     }
     all
 }
 
-/// The best candidate of a panel at its largest column, but for those that fail more often than the first: its place, the
-/// column's, and its estimate.
-fn best<'a>(panel: &'a Panel, metric: &Metric) -> Option<(usize, usize, &'a Estimate)> {
-    let last = panel.columns.len().checked_sub(1)?;
-    let sound = panel.lines.iter().enumerate().filter(|(at, _)| !panel.fails_more(*at, last));
-    let known = sound.filter_map(|(at, line)| Some((at, found(line, last, metric)?)));
-    let more = metric.better == Better::Higher;
-    let order = |a: f64, b: f64| if more { b.total_cmp(&a) } else { a.total_cmp(&b) };
-    let (at, best) = known.min_by(|a, b| order(a.1.median, b.1.median))?;
-    Some((at, last, best))
+/// The lines of the candidate that is recommended for a panel, if it needs any.
+pub fn of_panel(section: &Section, panel: &Panel) -> Option<Pasted> {
+    let found = Recommendation::of(section, panel)?;
+    let at = found.line()?;
+    let line = &panel.lines[at];
+    let name = line.name();
+    if section.is_program() {
+        // What the program has already needs no lines.
+        let Choice::Take(at) = found.choice else { return None };
+        let change = found.saving(panel, at).map_or(String::new(), |one| words::change(one.ratio()));
+        let (metric, first) = (&found.metric.name, panel.lines[0].name());
+        let heading = format!("To run with {name} ({metric} {change} against {first}{}):", within(section));
+        let environment = &line.points[found.column].as_ref()?.environment;
+        return Some(Pasted { name, heading, lines: paste::lines(&line.candidate.spec, environment), note: None });
+    }
+    if matches!(found.choice, Choice::Alone) {
+        return None;
+    }
+    let lines = Lines::of(&line.candidate)?;
+    if lines.is_plain() && lines.allocator == "system" {
+        return None; // every program has it
+    }
+    let labelled = lines.labelled().into_iter().map(|(label, line)| format!("{label:<12}{line}")).collect();
+    Some(Pasted { heading: format!("To paste, for {name}"), name, lines: labelled, note: lines.note() })
 }
 
-fn found<'a>(line: &'a Line, column: usize, metric: &Metric) -> Option<&'a Estimate> {
-    line.points[column].as_ref()?.get(&metric.name)
-}
-
-/// `at 16 threads system has the least rss: 30.2 MiB, better -40 % than jemalloc; throughput equal, p99 undecided.`
-fn of(panel: &Panel, metric: &Metric) -> Option<String> {
-    let (at, last, best) = best(panel, metric)?;
-    let figure = words::median(metric, Some(best));
-    let name = &*metric.name;
-    let candidate = panel.lines[at].name();
-    let mut text = match panel.axis {
-        Axis::Program => format!("here {candidate} has "),
-        axis => format!("at {} {candidate} has ", words::column(axis, panel.columns[last])),
+/// `at 16 threads take system: it has the least rss, 30.2 MiB (better -40 % against jemalloc); its price: throughput equal, p99 undecided.`, or
+/// `keep jemalloc: no candidate is surely better in rss.`
+fn sentence(section: &Section, panel: &Panel, found: &Recommendation) -> Option<String> {
+    let (metric, first) = (&found.metric.name, panel.lines[0].name());
+    let place = match panel.axis {
+        Axis::Program => String::new(),
+        axis => format!("at {} ", words::column(axis, panel.columns[found.column])),
     };
-    if panel.lines.iter().filter(|line| found(line, last, metric).is_some()).count() == 1 {
-        text.push_str(&format!("{name} {figure}"));
-    } else {
-        let most = if metric.better == Better::Higher { "most" } else { "least" };
-        text.push_str(&format!("the {most} {name}, {figure}"));
-    }
-    let first = panel.lines[0].name();
-    match panel.comparison(name, at, last) {
-        Some(compared) if at > 0 => {
-            text.push_str(&format!(" ({} against {first})", brief(compared)));
-            let price = PRICE.iter().filter(|price| **price != name);
-            let price = price.filter_map(|price| Some((*price, panel.comparison(price, at, last)?)));
-            let price: Vec<String> = price
-                .filter(|(_, compared)| compared.n.0 > 0 && compared.n.1 > 0)
-                .map(|(price, compared)| format!("{price} {}", brief(compared)))
-                .collect();
-            if !price.is_empty() {
-                text.push_str(&format!("; its price: {}", price.join(", ")));
-            }
+    let most = if found.metric.better == Better::Higher { "most" } else { "least" };
+    let figure = |line: usize| words::median(&found.metric, found.estimate(panel, line));
+    let mut text = match &found.choice {
+        Choice::Unknown(name) => format!("nothing is proposed: the rows of {first} have no {name}, which is limited"),
+        Choice::Alone if place.is_empty() => format!("here {first} has {metric} {}", figure(found.best?)),
+        Choice::Alone => format!("{place}{first} has {metric} {}", figure(found.best?)),
+        Choice::Keep if found.best? == 0 && section.within.is_empty() => {
+            format!("{place}keep {first}: it has the {most} {metric}, {}", figure(0))
         }
-        _ => {}
+        Choice::Keep => {
+            let mut text = format!("{place}keep {first}: no candidate is surely better in {metric}{}", within(section));
+            if let Some(best) = found.best.filter(|best| *best > 0) {
+                let verdict = found.saving(panel, best).map_or(String::new(), |one| format!(", {}", brief(one)));
+                let what = if section.within.is_empty() { "the" } else { "without the limits the" };
+                text.push_str(&format!("; {what} {most} has {}, {}{verdict}", panel.lines[best].name(), figure(best)));
+            }
+            text
+        }
+        Choice::Take(line) => {
+            let (name, saving) = (panel.lines[*line].name(), found.saving(panel, *line).map_or(String::new(), brief));
+            let the = if found.best == Some(*line) { format!("the {most} {metric}") } else { metric.to_string() };
+            format!("{place}take {name}: it has {the}, {} ({saving} against {first}){}", figure(*line), within(section))
+        }
+    };
+    if let Choice::Take(line) = found.choice {
+        let price = found.price(panel, line);
+        let price: Vec<String> = price.iter().map(|(name, one)| format!("{name} {}", brief(one))).collect();
+        if !price.is_empty() {
+            text.push_str(&format!("; its price: {}", price.join(", ")));
+        }
     }
-    let fails = (0..panel.lines.len()).filter(|at| panel.fails_more(*at, last));
-    let fails: Vec<String> = fails.map(|at| panel.lines[at].name()).collect();
-    if !fails.is_empty() {
-        text.push_str(&format!("; left out, because more runs failed than of {first}: {}", fails.join(", ")));
+    let failing: Vec<String> = found.failing.iter().map(|at| panel.lines[*at].name()).collect();
+    if !failing.is_empty() {
+        text.push_str(&format!("; left out, because more runs failed than of {first}: {}", failing.join(", ")));
     }
-    if best.n < LEAST_SAMPLES {
-        text.push_str(&format!("; n {} is too few to be sure", best.n));
+    if let Some(few) = found.line().and_then(|line| found.estimate(panel, line)).filter(|one| one.n < LEAST_SAMPLES) {
+        text.push_str(&format!("; n {} is too few to be sure", few.n));
     }
     text.push('.');
     Some(text)
 }
 
+/// ` within wall=5%`; empty without limits.
+fn within(section: &Section) -> String {
+    let percent = |share: f64| format!("{}%", (share * 1e6).round() / 1e4);
+    let limits: Vec<String> =
+        section.within.iter().map(|(name, share)| format!("{name}={}", percent(*share))).collect();
+    if limits.is_empty() { String::new() } else { format!(" within {}", limits.join(", ")) }
+}
+
 /// `worse +52 %`, `equal`, `undecided`; and the spikes.
 fn brief(compared: &Comparison) -> String {
-    use allocanary_study::summary::Verdict::{Equal, Undecided};
     let verdict = match compared.verdict {
-        verdict @ (Equal | Undecided) => verdict.text().into(),
+        verdict @ (Verdict::Equal | Verdict::Undecided) => verdict.text().into(),
         verdict => format!("{} {}", verdict.text(), words::change(compared.ratio())),
     };
     words::spikes(compared).map_or(verdict.clone(), |spikes| format!("{verdict} with {spikes}"))
@@ -132,3 +157,6 @@ fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,7 @@ mod tables;
 
 use std::time::Duration;
 
-use super::markup::{self, escaped, prose};
+use super::markup::{escaped, prose};
 use super::{answer, figures, pictures::palette, words};
 use crate::format::ReportFormat;
 use allocanary_kernel::terminal::Look;
@@ -40,15 +40,15 @@ fn render(findings: &Findings, _look: &Look) -> String {
          <meta name=\"color-scheme\" content=\"light dark\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
          <title>{title} - allocanary</title>\n<style>\n{}{STYLE}</style>\n</head>\n<body>\n\
-         <header>\n<p class=\"brand\">allocanary</p>\n<h1>{question}</h1>\n{}<p>{}</p>\n{}</header>\n\
-         <main>\n{}{}{}</main>\n<footer>\n{}</footer>\n</body>\n</html>\n",
+         <header>\n<p class=\"brand\">allocanary</p>\n<h1>{question}</h1>\n{}<p>{}</p>\n{}{}</header>\n\
+         <main>\n{}{}</main>\n<footer>\n{}</footer>\n</body>\n</html>\n",
         palette::css(),
         facts(findings),
         prose(METHOD),
+        answer(findings),
         contents(findings),
         troubles(findings),
         sections(findings),
-        pasted(findings),
         foot(findings),
     )
 }
@@ -156,20 +156,20 @@ fn sections(findings: &Findings) -> String {
     out
 }
 
-/// The lines that configure a program as the best candidates say.
-fn pasted(findings: &Findings) -> String {
-    let mut out = String::new();
-    for (name, lines) in answer::chosen(findings) {
-        let Some(lines) = lines.filter(|lines| !lines.labelled().is_empty()) else { continue };
-        let text: String = lines.labelled().iter().map(|(label, line)| format!("{label:<12}{line}\n")).collect();
-        let note = lines.note().map_or(String::new(), |note| format!("<p class=\"note\">{}</p>\n", prose(&note)));
-        out.push_str(&format!(
-            "<h3><code>{}</code></h3>\n<pre>{}</pre>\n{note}",
-            markup::candidate(&name),
-            escaped(&text)
-        ));
+/// The answer, and the lines that configure a program so: before anything else.
+fn answer(findings: &Findings) -> String {
+    let sentences: String =
+        answer::sentences(findings).iter().map(|text| format!("<p class=\"answer\">{}</p>\n", prose(text))).collect();
+    let lines = |pasted: answer::Pasted| {
+        let note = pasted.note.map_or(String::new(), |note| format!("<p class=\"note\">{}</p>\n", prose(&note)));
+        format!("<h3>{}</h3>\n<pre>{}</pre>\n{note}", prose(&pasted.heading), escaped(&pasted.lines.join("\n")))
+    };
+    let lines: String = answer::pasted(findings).into_iter().map(lines).collect();
+    if sentences.is_empty() {
+        sentences
+    } else {
+        format!("<section id=\"answer\">\n<h2>Answer</h2>\n{sentences}{lines}</section>\n")
     }
-    if out.is_empty() { out } else { format!("<section id=\"paste\">\n<h2>Lines to paste</h2>\n{out}</section>\n") }
 }
 
 fn foot(findings: &Findings) -> String {

@@ -13,6 +13,7 @@ mod csv;
 mod figures;
 mod format;
 mod html;
+mod json;
 pub mod lines;
 mod markdown;
 mod markup;
@@ -28,7 +29,7 @@ pub use format::ReportFormat;
 pub use pictures::front;
 
 /// Every report. A terminal shows the first.
-pub const ALL: &[&ReportFormat] = &[&table::REPORT, &markdown::REPORT, &csv::REPORT, &html::REPORT];
+pub const ALL: &[&ReportFormat] = &[&table::REPORT, &markdown::REPORT, &csv::REPORT, &json::REPORT, &html::REPORT];
 
 /// The report of that name.
 pub fn find(name: &str) -> Option<&'static ReportFormat> {

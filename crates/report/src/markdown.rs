@@ -1,6 +1,6 @@
 //! `markdown`: tables for a README, a pull request or an issue. In: findings. Out: GitHub's Markdown.
 
-use super::{anatomies, answer, figures, paste, words};
+use super::{anatomies, answer, figures, words};
 use crate::format::ReportFormat;
 use allocanary_kernel::terminal::Look;
 use allocanary_study::summary::{Anatomy, Findings, PRICE, Panel, Section, metric_of_all};
@@ -9,7 +9,7 @@ use allocanary_study::summary::{Anatomy, Findings, PRICE, Panel, Section, metric
 pub const REPORT: ReportFormat = ReportFormat { name: "markdown", about: "tables for a pull request", render };
 
 fn render(findings: &Findings, _look: &Look) -> String {
-    let mut out = String::new();
+    let mut out = answer(findings);
     for section in &findings.sections {
         let heading = figures::heading(section);
         match &section.name {
@@ -20,12 +20,6 @@ fn render(findings: &Findings, _look: &Look) -> String {
         match section.about.metrics.is_empty() {
             true => section.panels.iter().for_each(|panel| out.push_str(&whole(panel))),
             false => out.push_str(&own(section)),
-        }
-        for (heading, lines) in paste::proposals(section) {
-            out.push_str(&format!("{}\n\n", escaped(&heading)));
-            if !lines.is_empty() {
-                out.push_str(&format!("```\n{}\n```\n\n", lines.join("\n")));
-            }
         }
         for remark in words::remarks(section) {
             out.push_str(&format!("{}\n\n", escaped(&remark)));
@@ -40,7 +34,6 @@ fn render(findings: &Findings, _look: &Look) -> String {
     for trouble in words::troubles(findings) {
         out.push_str(&format!("- {}\n", escaped(&trouble)));
     }
-    out.push_str(&pasted(findings));
     for line in words::provenance(findings) {
         out.push_str(&format!("\n<sub>{} rows. {}</sub>\n", findings.rows, escaped(&line)));
     }
@@ -185,21 +178,22 @@ fn verdicts(panel: &Panel) -> String {
     out
 }
 
-/// The lines that configure a program as the best candidates say.
-fn pasted(findings: &Findings) -> String {
-    let mut out = String::new();
-    for (name, lines) in answer::chosen(findings) {
-        let Some(lines) = lines.filter(|lines| !lines.labelled().is_empty()) else { continue };
-        out.push_str(&format!("\nTo paste, for {}:\n\n```\n", code(&name)));
-        for (label, line) in lines.labelled() {
-            out.push_str(&format!("{label:<12}{}\n", line.replace("```", "'''")));
-        }
-        out.push_str("```\n");
-        if let Some(note) = lines.note() {
-            out.push_str(&format!("\n{}\n", escaped(&note)));
+/// The answer, and the lines that configure a program so: whoever reads a pull request reads no further.
+fn answer(findings: &Findings) -> String {
+    let sentences = answer::sentences(findings);
+    if sentences.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from("**Answer**\n\n");
+    sentences.iter().for_each(|sentence| out.push_str(&format!("- {}\n", escaped(sentence))));
+    for pasted in answer::pasted(findings) {
+        let lines: Vec<String> = pasted.lines.iter().map(|line| line.replace("```", "'''")).collect();
+        out.push_str(&format!("\n{}\n\n```\n{}\n```\n", escaped(&pasted.heading), lines.join("\n")));
+        if let Some(note) = &pasted.note {
+            out.push_str(&format!("\n{}\n", escaped(note)));
         }
     }
-    out
+    out + "\n"
 }
 
 /// A failure's text may contain anything. The bar of a table, a tag or a backtick would break the page.

@@ -6,7 +6,7 @@ mod price;
 
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, LineStyle, Table, TableStyle};
 
-use super::{figures, paste, words};
+use super::{figures, words};
 use crate::format::ReportFormat;
 use allocanary_kernel::terminal::Look;
 use allocanary_kernel::units::Unit;
@@ -30,11 +30,6 @@ fn render(findings: &Findings, look: &Look) -> String {
             out.push_str(&format!("{}\n", wrapped(&figures::meanings(section), look)));
             section.panels.iter().for_each(|panel| out.push_str(&anatomy::anatomy(panel, look)));
             out.push('\n');
-            for (heading, lines) in paste::proposals(section) {
-                out.push_str(&format!("{}\n", bold(&wrapped(&heading, look), look)));
-                lines.iter().for_each(|line| out.push_str(&format!("  {line}\n")));
-                out.push('\n');
-            }
         } else if section.about.metrics.is_empty() {
             section.panels.iter().for_each(|panel| out.push_str(&whole(panel, look)));
         } else {

@@ -3,7 +3,7 @@
 
 use crate::figures::{self, Figure};
 use crate::markup::{candidate, escaped, prose};
-use crate::{paste, words};
+use crate::words;
 use allocanary_study::summary::{Section, Verdict};
 
 /// The head of the study at `place`. If `several` studies are on the page, its question is not that of the page.
@@ -17,8 +17,7 @@ pub fn head(place: usize, section: &Section, several: bool) -> String {
     if [&heading, &table, &published, &remarks].iter().all(|part| part.is_empty()) {
         return String::new();
     }
-    let paste = paste(section);
-    format!("<section id=\"study-{place}\">\n{heading}{remarks}{table}{paste}{published}</section>\n")
+    format!("<section id=\"study-{place}\">\n{heading}{remarks}{table}{published}</section>\n")
 }
 
 fn table(section: &Section) -> String {
@@ -59,16 +58,6 @@ fn cell(figure: &Figure) -> String {
     };
     let mark = if figure.mark.is_empty() { String::new() } else { format!("{} ", figure.mark) };
     format!("<td{class}>{mark}{}<small>{}</small></td>", escaped(&figure.median), escaped(&figure.interval))
-}
-
-/// The lines to paste for the best candidate of a program.
-fn paste(section: &Section) -> String {
-    let one = |(heading, lines): (String, Vec<String>)| {
-        let lines =
-            if lines.is_empty() { String::new() } else { format!("<pre>{}</pre>\n", escaped(&lines.join("\n"))) };
-        format!("<p><b>{}</b></p>\n{lines}", escaped(&heading))
-    };
-    paste::proposals(section).into_iter().map(one).collect()
 }
 
 fn published(section: &Section) -> String {

@@ -1,8 +1,8 @@
 //! The end of a terminal's report. In: findings. Out: the main result, the lines to paste, and their provenance.
 
 use super::{bold, wrapped};
-use crate::lines::Lines;
-use crate::{answer, words};
+use crate::answer::{self, Pasted};
+use crate::words;
 use allocanary_kernel::terminal::Look;
 use allocanary_study::summary::Findings;
 use textwrap::core::display_width;
@@ -14,12 +14,9 @@ const LINES: usize = 20;
 /// 24 lines, together with the command's two lines about its files and the prompt.
 pub fn ending(findings: &Findings, look: &Look) -> String {
     let sentences = answer::sentences(findings);
-    let chosen = answer::chosen(findings);
+    let chosen = answer::pasted(findings);
     // The first candidate's lines always stand here; those of others where there is room.
-    let mut pasted = match chosen.first() {
-        Some((name, lines)) => block(name, lines.as_ref(), look),
-        None => String::new(),
-    };
+    let mut pasted = chosen.first().map_or(String::new(), |first| block(first, look));
     let from = provenance(findings, LINES / 2 - height(&pasted, look).min(LINES / 4), look);
     if sentences.is_empty() {
         return from;
@@ -35,8 +32,8 @@ pub fn ending(findings: &Findings, look: &Look) -> String {
         height(&paragraph(shown), look) + height(pasted, look) + height(&from, look) + around
     };
     let shown = (1..=sentences.len()).rev().find(|shown| height_with(*shown, &pasted) <= LINES).unwrap_or(1);
-    for (at, (name, lines)) in chosen.iter().enumerate().skip(1) {
-        let more = format!("{pasted}{}", block(name, lines.as_ref(), look));
+    for (at, other) in chosen.iter().enumerate().skip(1) {
+        let more = format!("{pasted}{}", block(other, look));
         let others = chosen.len() - at - 1;
         if height_with(shown, &more) + usize::from(others > 0) > LINES {
             let more = format!("{pasted}For {} more candidates: --format markdown.\n", others + 1);
@@ -54,17 +51,11 @@ pub fn ending(findings: &Findings, look: &Look) -> String {
 }
 
 /// The lines to paste for one candidate. They are never wrapped: a broken line could not be pasted.
-fn block(name: &str, lines: Option<&Lines>, look: &Look) -> String {
-    let Some(lines) = lines else { return String::new() };
-    if lines.is_plain() && lines.allocator == "system" {
-        return String::new(); // every program has it
-    }
-    let mut out = format!("{}\n", bold(&format!("To paste, for {name}"), look));
-    for (label, line) in lines.labelled() {
-        out.push_str(&format!("  {label:<12}{line}\n"));
-    }
-    if let Some(note) = lines.note() {
-        out.push_str(&format!("{}\n", wrapped(&note, look)));
+fn block(pasted: &Pasted, look: &Look) -> String {
+    let mut out = format!("{}\n", bold(&wrapped(&pasted.heading, look), look));
+    pasted.lines.iter().for_each(|line| out.push_str(&format!("  {line}\n")));
+    if let Some(note) = &pasted.note {
+        out.push_str(&format!("{}\n", wrapped(note, look)));
     }
     out
 }

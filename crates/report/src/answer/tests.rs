@@ -1,0 +1,128 @@
+//! Whatever the rows say, every report has the same answer.
+
+use std::collections::BTreeMap;
+
+use allocanary_cell::candidate::Candidate;
+use allocanary_cell::program::OverTime;
+use allocanary_cell::version::Version;
+use allocanary_kernel::rng::Rng;
+use allocanary_kernel::terminal::Look;
+use allocanary_study::summary::{About, Estimate, Line, Point, Tail, metric_of_all};
+
+use super::*;
+
+const NAMES: [&str; 4] = ["own", "jemalloc:narenas=1", "mimalloc:allow_thp=0", "system:arena_max=1"];
+
+/// A panel about a program: its candidates with their peaks in MiB and their times against those of the first.
+fn drawn(rng: &mut Rng, limited: bool) -> Findings {
+    let names = &NAMES[..2 + rng.below(3)];
+    let estimate = |median: f64| Estimate { n: 10, median, low: median * 0.99, high: median * 1.01, spread: 0.0 };
+    let mut comparisons: BTreeMap<&str, Vec<(usize, usize, Comparison)>> = BTreeMap::new();
+    let mut lines = Vec::new();
+    for (at, name) in names.iter().enumerate() {
+        let mut estimates = BTreeMap::new();
+        for metric in ["peak", "wall"] {
+            let median = if at == 0 { 100.0 } else { 20.0 + rng.below(180) as f64 };
+            estimates.insert(metric.into(), estimate(median * f64::from(1 << 20)));
+            if at > 0 {
+                let ratio = median / 100.0;
+                let verdict = [Verdict::Undecided, Verdict::Better][usize::from(ratio < 0.9 && rng.below(4) > 0)];
+                comparisons.entry(metric).or_default().push((at, 0, compared(ratio, verdict)));
+            }
+        }
+        let preload = format!("/opt/preload-{}", name.split(':').next().unwrap_or_default());
+        lines.push(Line {
+            candidate: Candidate::read(name, &BTreeMap::new()),
+            version: Version { allocator: "1.0".into(), builds: Vec::new() },
+            of_several_versions: false,
+            points: vec![Some(Point {
+                estimates,
+                failed: 0,
+                anatomy: None,
+                over_time: Some(OverTime::default()),
+                environment: [("LD_PRELOAD".to_string(), preload)].into(),
+            })],
+        });
+    }
+    let in_metrics = comparisons.into_iter().map(|(name, all)| (name.into(), all)).collect();
+    let (title, columns) = ("service".to_string(), vec![0]);
+    let panel = Panel { title, axis: Axis::Program, columns, lines, in_metrics, ..Panel::default() };
+    let metrics = ["peak", "wall"].map(|name| metric_of_all(name).clone()).to_vec();
+    let within = if limited { vec![("wall".to_string(), 0.05)] } else { Vec::new() };
+    let about = About { metrics, ..About::default() };
+    Findings {
+        sections: vec![Section { about, panels: vec![panel], within, ..Section::default() }],
+        ..Findings::default()
+    }
+}
+
+fn compared(ratio: f64, verdict: Verdict) -> Comparison {
+    Comparison {
+        quantile: None,
+        old: 1.0,
+        new: ratio,
+        n: (10, 10),
+        interval: Some((ratio * 0.98, ratio * 1.02)),
+        of_family: None,
+        tails: [Tail::default(), Tail::default()],
+        p: 0.001,
+        least_p: 1e-5,
+        margin: 0.05,
+        verdict,
+        family: 1,
+        doubted: false,
+    }
+}
+
+/// The best candidate that is surely better and within the limit, by hand.
+fn wanted(findings: &Findings) -> String {
+    let section = &findings.sections[0];
+    let panel = &section.panels[0];
+    let sound = |line: &usize| {
+        let peak = panel.comparison("peak", *line, 0).unwrap();
+        let wall = panel.comparison("wall", *line, 0).unwrap();
+        let fits = wall.verdict == Verdict::Better || wall.interval.unwrap().1 <= 1.05;
+        peak.verdict == Verdict::Better && (section.within.is_empty() || fits)
+    };
+    let value = |line: &usize| panel.comparison("peak", *line, 0).unwrap().new;
+    let best = (1..panel.lines.len()).filter(sound).min_by(|a, b| value(a).total_cmp(&value(b)));
+    panel.lines[best.unwrap_or(0)].name()
+}
+
+#[test]
+fn every_report_names_the_same_candidate_and_has_its_lines() {
+    let mut rng = Rng::new(7);
+    let look = Look { color: false, width: 80 };
+    let mut kept = 0;
+    for round in 0..300 {
+        let findings = drawn(&mut rng, round % 2 == 0);
+        let wanted = wanted(&findings);
+        let texts = crate::ALL.iter().map(|report| (report.name, (report.render)(&findings, &look)));
+        for (report, text) in texts.filter(|(report, _)| *report != "csv") {
+            let flat = text.split_whitespace().collect::<Vec<_>>().join(" ").replace("<wbr>", "");
+            let answer =
+                |end: &str| flat.split("Answer").nth(1).and_then(|text| text.split(end).next()).unwrap_or_default();
+            let said = match report {
+                "json" => flat.contains(&format!("\"candidate\": \"{wanted}\", \"choice\"")),
+                "table" => answer("To run with").contains(&wanted),
+                _ => answer("<table").contains(&wanted),
+            };
+            assert!(said, "{report}: wanted {wanted}\n{text}");
+            let preload = format!("/opt/preload-{}", wanted.split(':').next().unwrap());
+            let others = NAMES.iter().map(|name| format!("/opt/preload-{}", name.split(':').next().unwrap()));
+            assert_eq!(text.contains(&preload), wanted != "own", "{report}: {wanted}\n{text}");
+            assert!(others.filter(|other| *other != preload).all(|other| !text.contains(&other)), "{report}\n{text}");
+        }
+        kept += usize::from(wanted == "own");
+    }
+    assert!((20..280).contains(&kept), "both answers were drawn: {kept}");
+}
+
+/// A search's answer is its own, and no report gives another.
+#[test]
+fn what_a_search_decided_is_the_answer() {
+    let mut findings = drawn(&mut Rng::new(1), false);
+    findings.sections[0].about.decided = Some(("Use system:arena_max=1.".into(), vec!["ENV A=1".into()]));
+    assert_eq!(sentences(&findings), ["Use system:arena_max=1."]);
+    assert_eq!(pasted(&findings).iter().flat_map(|one| one.lines.clone()).collect::<Vec<_>>(), ["ENV A=1"]);
+}

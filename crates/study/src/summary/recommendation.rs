@@ -1,0 +1,113 @@
+//! What the rows of a panel say to do: which candidate to take, or to keep the first. In: a section and one of its panels. Out: one
+//! value, from which every report takes its answer and its lines to paste.
+
+use super::{Better, Comparison, Estimate, Metric, PRICE, Panel, Section, Verdict, metric_of_all};
+
+/// What to do, by the figures in the last column of a panel. Lines are named by their place in the panel.
+pub struct Recommendation {
+    /// The metric that decides.
+    pub metric: Metric,
+    /// The place of the column: the last one.
+    pub column: usize,
+    /// What to do.
+    pub choice: Choice,
+    /// The line with the best median, whether or not it is taken; `None` without figures.
+    pub best: Option<usize>,
+    /// The lines of which more runs failed than of the first.
+    pub failing: Vec<usize>,
+}
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// This line is surely better than the first, within the user's limits, and the best of these.
+    Take(usize),
+    /// No candidate is surely better within the limits.
+    Keep,
+    /// There is one candidate only.
+    Alone,
+    /// A metric is limited that the rows do not have: nothing can be proposed.
+    Unknown(String),
+}
+
+impl Recommendation {
+    /// The recommendation of a panel; `None` if it has no column or no line.
+    pub fn of(section: &Section, panel: &Panel) -> Option<Recommendation> {
+        let metric = deciding_metric(section);
+        let column = panel.columns.len().checked_sub(1).filter(|_| !panel.lines.is_empty())?;
+        let failing: Vec<usize> = (0..panel.lines.len()).filter(|line| panel.fails_more(*line, column)).collect();
+        let sound = (0..panel.lines.len()).filter(|line| !failing.contains(line));
+        let median = |line: usize| Some((line, estimate(panel, line, column, metric)?.median));
+        let all: Vec<(usize, f64)> = sound.filter_map(median).collect();
+        let best = |among: &mut dyn Iterator<Item = &(usize, f64)>| {
+            let order =
+                |a: f64, b: f64| if metric.better == Better::Higher { b.total_cmp(&a) } else { a.total_cmp(&b) };
+            among.min_by(|a, b| order(a.1, b.1)).map(|(line, _)| *line)
+        };
+        let surely = |line: usize| {
+            let compared = panel.comparison(&metric.name, line, column);
+            compared.is_some_and(|one| one.verdict == Verdict::Better) && is_within(section, panel, line, column)
+        };
+        let taken = || best(&mut all.iter().filter(|(line, _)| *line > 0 && surely(*line)));
+        let choice = match missing_limit(section, panel, column) {
+            _ if panel.lines.len() < 2 => Choice::Alone,
+            Some(name) => Choice::Unknown(name),
+            None => taken().map_or(Choice::Keep, Choice::Take),
+        };
+        Some(Recommendation { metric: metric.clone(), column, choice, best: best(&mut all.iter()), failing })
+    }
+
+    /// The line that is recommended: the one to take, or the first. `None` if nothing can be proposed.
+    pub fn line(&self) -> Option<usize> {
+        match self.choice {
+            Choice::Take(line) => Some(line),
+            Choice::Keep | Choice::Alone => Some(0),
+            Choice::Unknown(_) => None,
+        }
+    }
+
+    /// The figure of a line in the deciding metric.
+    pub fn estimate<'a>(&self, panel: &'a Panel, line: usize) -> Option<&'a Estimate> {
+        estimate(panel, line, self.column, &self.metric)
+    }
+
+    /// What a line saves against the first.
+    pub fn saving<'a>(&self, panel: &'a Panel, line: usize) -> Option<&'a Comparison> {
+        panel.comparison(&self.metric.name, line, self.column)
+    }
+
+    /// What a line costs against the first: the comparisons in the metrics of the price that have figures.
+    pub fn price<'a>(&self, panel: &'a Panel, line: usize) -> Vec<(&'static str, &'a Comparison)> {
+        let metrics = PRICE.into_iter().filter(|name| *name != self.metric.name);
+        let found = metrics.filter_map(|name| Some((name, panel.comparison(name, line, self.column)?)));
+        found.filter(|(_, one)| one.n.0 > 0 && one.n.1 > 0).collect()
+    }
+}
+
+/// The metric that a section is about: its first one of which less or more is better, or else resident memory when idle.
+fn deciding_metric(section: &Section) -> &Metric {
+    let named = section.about.metrics.iter().find(|metric| metric.better != Better::Neither);
+    named.unwrap_or_else(|| metric_of_all("rss"))
+}
+
+fn estimate<'a>(panel: &'a Panel, line: usize, column: usize, metric: &Metric) -> Option<&'a Estimate> {
+    panel.lines.get(line)?.points.get(column)?.as_ref()?.get(&metric.name)
+}
+
+/// A metric that the user limits and that the first candidate's rows do not have. Without it no candidate is known to be within
+/// the limits.
+fn missing_limit(section: &Section, panel: &Panel, column: usize) -> Option<String> {
+    let has = |name: &str| panel.lines.first()?.points.get(column)?.as_ref()?.get(name);
+    section.within.iter().map(|(name, _)| name).find(|name| has(name).is_none()).cloned()
+}
+
+/// Whether a candidate is surely not worse than the user allows, in each metric that the user limits.
+fn is_within(section: &Section, panel: &Panel, line: usize, column: usize) -> bool {
+    section.within.iter().all(|(name, share)| {
+        let metric = section.about.metrics.iter().find(|metric| metric.name == *name);
+        let compared = panel.comparison(name, line, column);
+        let (Some(metric), Some(compared)) = (metric, compared) else { return false };
+        matches!(compared.verdict, Verdict::Better)
+            || compared.worsening(metric.better).is_some_and(|(_, most)| most <= *share)
+    })
+}
