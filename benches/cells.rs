@@ -14,6 +14,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use allocanary_cell::Cell;
+use allocanary_cell::job::Job;
 use allocanary_cell::provenance::Build;
 use allocanary_cell::sample::Sample;
 use allocanary_cell::workload::Phase;
@@ -96,20 +97,8 @@ fn build_hello(folder: &Path) -> PathBuf {
 }
 
 fn cell(candidate: &str, settings: BTreeMap<String, String>, workload: &str, threads: u32) -> Cell {
-    Cell {
-        study: None,
-        candidate: candidate.into(),
-        allocator: candidate.split(':').next().unwrap_or(candidate).into(),
-        settings,
-        inherited: BTreeMap::new(),
-        workload: workload.into(),
-        threads,
-        cores: None,
-        repeat: 0,
-        seed: 1,
-        place: 0,
-        program: None,
-    }
+    let allocator = candidate.split(':').next().unwrap_or(candidate);
+    Cell { settings, ..Cell::new(candidate, allocator, Job::workload(workload, threads)) }
 }
 
 /// Runs a cell as a study does.
@@ -155,8 +144,8 @@ fn write_rows(path: &Path, real: &Sample, count: u32, repeats: u32) -> u64 {
     for number in 0..count {
         let group = number / repeats;
         row.cell.candidate = format!("system:arena_max={}", 1 + group % CANDIDATES);
-        row.cell.threads = 1 << (group / CANDIDATES % 8);
-        row.cell.workload = format!("server:live={}", 65_536 * (1 + group / CANDIDATES / 8));
+        let workload = format!("server:live={}", 65_536 * (1 + group / CANDIDATES / 8));
+        row.cell.job = Job::workload(&workload, 1 << (group / CANDIDATES % 8));
         row.cell.repeat = number % repeats;
         row.cell.place = group % CANDIDATES;
         let answer = row.answer.as_mut().expect("a real row has an answer");

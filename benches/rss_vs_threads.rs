@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use allocanary_cell::Cell;
+use allocanary_cell::job::Job;
 use allocanary_cell::workload::Phase;
 use allocanary_study::run::Roster;
 use allocanary_study::session::{Linked, Session};
@@ -71,20 +72,8 @@ impl ValueFormatter for BinaryMultiples {
 
 /// The resident memory, when idle, of one fresh process.
 fn resident(session: &Session, allocator: &str, threads: u32, repeat: u32) -> u64 {
-    let cell = Cell {
-        study: None,
-        candidate: allocator.into(),
-        allocator: allocator.into(),
-        settings: Default::default(),
-        inherited: Default::default(),
-        workload: WORKLOAD.into(),
-        threads,
-        cores: None,
-        repeat,
-        seed: u64::from(repeat),
-        place: 0,
-        program: None,
-    };
+    let job = Job::workload(WORKLOAD, threads);
+    let cell = Cell { repeat, seed: u64::from(repeat), ..Cell::new(allocator, allocator, job) };
     let mut resident = None;
     let row = |sample: &allocanary_cell::sample::Sample| {
         assert!(sample.error.is_none(), "{}: {:?}", sample.cell.title(), sample.error);

@@ -3,6 +3,7 @@
 
 use std::process::Command;
 
+use allocanary_cell::job::Job;
 use allocanary_cell::spec::Spec;
 use allocanary_cell::workload::Phase;
 use allocanary_study::find_shipped;
@@ -19,9 +20,9 @@ use super::support::{allocanary, answer, cell_with, samples, words};
 fn anatomy(candidate: &str, threads: u32) -> Anatomy {
     let spec = Spec::parse(candidate).unwrap();
     let cell = cell_with(&spec.name, "server:idle=1", &spec.settings);
-    let answer = answer(&allocanary_cell::Cell { threads, ..cell });
+    let answer = answer(&allocanary_cell::Cell { job: Job::workload("server:idle=1", threads), ..cell });
     assert_eq!(answer.reading("program_bytes", Phase::Start), None, "it is read only when idle");
-    let found = Anatomy::of(&answer, threads).expect("a cell of this build has the readings");
+    let found = Anatomy::of(&answer, Some(threads)).expect("a cell of this build has the readings");
     let exact = answer.reading("smaps_rss_bytes", Phase::Idle).unwrap() as f64;
     // The two walks of the kernel are a moment apart.
     assert!((found.rss / exact - 1.0).abs() < 0.01, "{candidate}: {} and {exact}", found.rss);
@@ -68,7 +69,7 @@ fn the_parts_of_a_replay_add_up_within_two_percent_and_its_reports_show_them() {
     assert_eq!(rows.len(), 5);
     for row in &rows {
         let found =
-            Anatomy::of(row.answer.as_ref().unwrap(), row.cell.threads).expect("the cells of a replay are ours");
+            Anatomy::of(row.answer.as_ref().unwrap(), row.cell.job.threads()).expect("the cells of a replay are ours");
         assert!(found.adds_up() && found.is_divided && found.phase == Phase::Idle, "{}: {found:?}", row.cell.candidate);
         assert!((found.sum() - found.rss).abs() < 1.0, "{}: {found:?}", row.cell.candidate);
     }
@@ -88,7 +89,7 @@ fn a_program_has_the_parts_that_are_seen_from_outside() {
         assert_eq!(ran.code, Some(0), "{ran:?}");
         for row in samples(&folder.path().join("out")) {
             let answer = row.answer.as_ref().unwrap();
-            let found = Anatomy::of(answer, row.cell.threads).expect("it was looked at");
+            let found = Anatomy::of(answer, row.cell.job.threads()).expect("it was looked at");
             assert!(found.phase == phase && !found.is_divided && found.adds_up(), "{found:?}");
             assert!(found.get(Part::Program) > 5e5 && found.get(Part::Heap) > 1e4, "{found:?}");
             let most = answer.reading("peak_rss_bytes", phase).unwrap() as f64;

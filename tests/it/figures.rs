@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 
+use allocanary_cell::job::Job;
 use allocanary_cell::program::{Figure, OverTime, Program};
 use allocanary_cell::sample::{Answer, Sample};
 use allocanary_cell::workload::Phase;
@@ -16,10 +17,10 @@ use super::support::{Ran, allocanary, command, golden_path, samples, words};
 fn row(candidate: &str, place: u32, repeat: u32) -> Sample {
     let mut sample = samples(&golden_path("sample-v1.jsonl")).remove(0);
     let cell = &mut sample.cell;
-    (cell.candidate, cell.allocator, cell.workload) = (candidate.into(), candidate.into(), "job".into());
-    (cell.threads, cell.cores, cell.place, cell.repeat) = (0, None, place, repeat);
+    (cell.candidate, cell.allocator) = (candidate.into(), candidate.into());
+    (cell.cores, cell.place, cell.repeat) = (None, place, repeat);
     cell.settings = BTreeMap::new();
-    cell.program = Some(Box::new(Program { command: vec!["job".into()], ..Program::default() }));
+    cell.job = Job::of_program(Program { command: vec!["job".into()], ..Program::default() });
     let peak = (64 << 20) + u64::from(repeat) * 4096;
     sample.answer = Some(Answer {
         version: "1".into(),
@@ -54,7 +55,8 @@ fn with_figure(name: &str, value: f64, unit: &str, better: &str) -> Vec<Sample> 
 fn smaller_and_slower(within: &[&str]) -> Vec<Sample> {
     let one = |(place, repeat): (u32, u32)| {
         let mut sample = row(["own", "jemalloc"][place as usize], place, repeat);
-        sample.cell.program.as_mut().unwrap().within = within.iter().map(|text| text.to_string()).collect();
+        let within = within.iter().map(|text| text.to_string()).collect();
+        sample.cell.job = Job::of_program(Program { within, ..sample.cell.job.program().unwrap().clone() });
         let answer = sample.answer.as_mut().unwrap();
         if place == 1 {
             answer.active_ns += 100_000_000;

@@ -141,7 +141,7 @@ fn a_study_that_grows_runs_only_what_is_new() {
     assert_eq!(more.code, Some(0), "{}", more.err);
     let rows = samples(&folder.path().join("out/samples.jsonl"));
     assert_eq!(rows.len(), 8);
-    assert_eq!(rows.iter().filter(|row| row.cell.threads == 1).count(), 4);
+    assert_eq!(rows.iter().filter(|row| row.cell.job.threads() == Some(1)).count(), 4);
 }
 
 #[test]

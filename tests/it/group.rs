@@ -116,7 +116,7 @@ fn every_full_size_that_fits_is_run_and_shown_in_one_section() {
     assert!(ran.err.contains("small: not run: small:live=512,operations=1000 needs 3.91 TiB of memory"), "{}", ran.err);
     let rows = samples(&folder.path().join("out"));
     let of = |live: &str, threads: u32| {
-        rows.iter().filter(|row| row.cell.workload.contains(live) && row.cell.threads == threads).count()
+        rows.iter().filter(|row| row.cell.job.name().contains(live) && row.cell.job.threads() == Some(threads)).count()
     };
     assert_eq!((rows.len(), of("live=128", 1), of("live=128", 2), of("live=64", 1)), (4, 1, 1, 2));
     for text in

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use allocanary_cell::job::Job;
 use allocanary_cell::sample::{Failure, FailureKind, Sample};
 use allocanary_kernel::terminal::steers;
 use allocanary_study::rows::written;
@@ -19,9 +20,10 @@ fn wild() -> Vec<Sample> {
     let mut rows = samples(&golden_path("rows.jsonl"));
     for row in &mut rows {
         let cell = &mut row.cell;
-        for text in [&mut cell.candidate, &mut cell.allocator, &mut cell.workload] {
+        for text in [&mut cell.candidate, &mut cell.allocator] {
             text.push_str(WILD);
         }
+        cell.job = Job::workload(&format!("{}{WILD}", cell.job.name()), cell.job.threads().unwrap());
         cell.study = Some(format!("study{WILD}"));
         let (build, host) = (&mut row.provenance.build, &mut row.provenance.host);
         for text in [&mut build.package, &mut build.version, &mut build.revision, &mut build.rustc] {

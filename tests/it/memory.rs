@@ -229,7 +229,7 @@ fn a_cell_that_would_need_more_than_there_is_is_refused_and_others_are_not() {
     assert_eq!(rows.len(), 2 * (1 + small.len() + careful.len()), "every cell is a row");
     for row in rows {
         let failure = row.error.as_ref().map(|failure| failure.kind);
-        let wanted = match row.cell.workload.as_str() {
+        let wanted = match row.cell.job.name().as_str() {
             workload if small.contains(&workload) => None,
             workload if workload == nodes => (row.cell.allocator == "system").then_some(FailureKind::Refused),
             _ => Some(FailureKind::Refused),

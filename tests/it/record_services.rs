@@ -57,7 +57,7 @@ fn the_marks_of_a_service_are_those_of_its_replay() {
     let ran = allocanary(folder.path(), line.iter().chain(&["--mark-at", "1ms,30s"]));
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     let row = samples(&folder.path().join("out")).remove(0);
-    let workload = row.cell.workload.clone();
+    let workload = row.cell.job.name();
     assert!(workload.contains("peak_at=1,") && workload.contains("idle_at=30000"), "{workload}");
     // The end of the search lies before the service was ready: the whole time until then counts.
     let most = row.answer.unwrap().notes[MOST_ANON];

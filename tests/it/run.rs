@@ -42,7 +42,7 @@ fn a_program_runs_under_each_allocator_and_each_proves_itself() {
         assert!(answer.reading("minor_faults", Phase::Peak).unwrap() > 10);
         assert_eq!(answer.output.as_ref().unwrap().bytes, 5);
         assert!(!answer.over_time.as_ref().unwrap().rss_kib.is_empty());
-        assert_eq!((row.cell.threads, row.cell.workload.starts_with("sh -c ")), (0, true));
+        assert_eq!((row.cell.job.threads(), row.cell.job.name().starts_with("sh -c ")), (None, true));
     }
     for (candidate, setting, value) in [
         ("system:arena_max=1", "arena_max", "1"),
@@ -151,7 +151,7 @@ fn a_run_is_resumed_and_a_file_says_the_same_as_flags() {
     }
     for out in ["a", "b"] {
         let rows = samples(&folder.path().join(out));
-        assert_eq!((rows.len(), rows[0].cell.workload.as_str(), &rows[0].error), (1, "mine", &None));
+        assert_eq!((rows.len(), rows[0].cell.job.name().as_str(), &rows[0].error), (1, "mine", &None));
     }
 }
 

@@ -9,6 +9,7 @@ use std::process::{Command, Output, Stdio};
 
 use allocanary_cell::Cell;
 use allocanary_cell::description::Description;
+use allocanary_cell::job::Job;
 use allocanary_cell::sample::{Answer, Sample};
 use allocanary_cell::workload::Phase;
 use allocanary_study::rows;
@@ -84,20 +85,7 @@ pub fn described(allocator: &str) -> Description {
 
 /// A cell to run, without settings.
 pub fn cell(allocator: &str, workload: &str, threads: u32) -> Cell {
-    Cell {
-        study: None,
-        candidate: allocator.into(),
-        allocator: allocator.into(),
-        settings: BTreeMap::new(),
-        inherited: BTreeMap::new(),
-        workload: workload.into(),
-        threads,
-        cores: None,
-        repeat: 0,
-        seed: 1,
-        place: 0,
-        program: None,
-    }
+    Cell::new(allocator, allocator, Job::workload(workload, threads))
 }
 
 /// A cell with settings, on one thread.

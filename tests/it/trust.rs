@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use allocanary_cell::job::Job;
 use allocanary_cell::load::Load;
 use allocanary_cell::sample::{Failure, FailureKind, Sample};
 use tempfile::{TempDir, tempdir};
@@ -132,7 +133,7 @@ fn a_cell_that_failed_before_it_said_its_version_is_one_with_the_others() {
 
     // And so it is where it fails at one number of threads and runs at another.
     let folder = pair(|row| {
-        if row.cell.candidate == "jemalloc" && row.cell.threads == 1 {
+        if row.cell.candidate == "jemalloc" && row.cell.job.threads() == Some(1) {
             row.answer = None;
             row.error = Some(killed());
         }
@@ -356,7 +357,7 @@ fn a_report_ends_with_its_answer_and_price_on_the_last_screen() {
     let mut many = Vec::new();
     for at in 0..30 {
         many.extend(changed(|row| {
-            row.cell.workload = format!("server:live={at}MiB");
+            row.cell.job = Job::workload(&format!("server:live={at}MiB"), row.cell.job.threads().unwrap());
             row.provenance.host.name = format!("host-{at}");
             true
         }));

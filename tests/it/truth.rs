@@ -8,6 +8,7 @@ use std::mem::MaybeUninit;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use allocanary_cell::job::Job;
 use allocanary_cell::sample::Sample;
 use allocanary_cell::workload::Phase::{Filled, Idle, Peak, Purged, Released};
 use tempfile::tempdir;
@@ -128,9 +129,8 @@ fn the_servers_live_set_is_the_same_for_any_number_of_threads() {
 fn arenas_are_as_many_as_asked_for() {
     let answer = |narenas: &str| {
         let settings = BTreeMap::from([("narenas".to_string(), narenas.to_string())]);
-        let mut cell = cell_with("jemalloc", SMALL_SERVER, &settings);
-        cell.threads = 16;
-        answer(&cell)
+        let cell = cell_with("jemalloc", SMALL_SERVER, &settings);
+        answer(&allocanary_cell::Cell { job: Job::workload(SMALL_SERVER, 16), ..cell })
     };
     let (one, many) = (answer("1"), answer("64"));
     assert_eq!((one.found["narenas"].as_str(), many.found["narenas"].as_str()), ("1", "64"));
@@ -149,7 +149,7 @@ fn emulated_cores_bring_their_arenas() {
     for row in rows {
         let (setting, ratio) = if row.cell.allocator == "jemalloc" { ("narenas", 4) } else { ("arena_max", 8) };
         let wanted = (ratio * row.cell.cores.unwrap()).to_string();
-        assert_eq!((row.error, Some(row.cell.threads)), (None, row.cell.cores));
+        assert_eq!((row.error, row.cell.job.threads()), (None, row.cell.cores));
         assert_eq!((&row.cell.settings[setting], &row.answer.unwrap().found[setting]), (&wanted, &wanted));
     }
 }

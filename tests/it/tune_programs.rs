@@ -43,7 +43,7 @@ fn a_search_over_a_program_hands_its_answer_over_and_goes_on_where_it_was() {
     }
     let out = folder.path().join("out");
     let rows = samples(&out);
-    assert!(rows.iter().all(|row| row.error.is_none() && row.cell.program.is_some()));
+    assert!(rows.iter().all(|row| row.error.is_none() && row.cell.job.program().is_some()));
     let of = |stage: &str| rows.iter().filter(|row| row.cell.study.as_deref() == Some(stage)).count();
     // own, arena_max and trim_threshold; thread_idle where the machine makes the program run for long enough.
     assert!(of("tune-race-1") >= 7 * 2 && of("tune-final") > 0, "{ran:?}");

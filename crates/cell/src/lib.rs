@@ -11,6 +11,7 @@
 pub mod candidate;
 mod cell;
 pub mod description;
+pub mod job;
 pub mod load;
 pub mod meter;
 pub mod meters;

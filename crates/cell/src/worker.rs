@@ -10,11 +10,11 @@ use std::time::Instant;
 
 use crate::Cell;
 use crate::description::{Description, WorkloadDescription};
+use crate::job::Job;
 use crate::meter::Meter;
 use crate::meters::{self, LatencyMeter};
 use crate::provenance::{Build, Provenance};
 use crate::sample::{Answer, Failure, FailureKind, SCHEMA, Sample};
-use crate::spec::Spec;
 use crate::workload::{MOST_MARKS, Outcome, Phase, Setup, Stage, Workload};
 use crate::workloads;
 use allocanary_allocators::Allocator;
@@ -174,14 +174,16 @@ fn prepare<'a>(
     cell: &Cell,
     latency: &'a LatencyMeter,
 ) -> Result<(&'static Workload, Setup<'a>), String> {
-    let spec = Spec::parse(&cell.workload).map_err(|problem| format!("workload `{}`: {problem}", cell.workload))?;
+    let Job::Workload { spec, threads } = &cell.job else {
+        return Err(format!("{}: wanted a workload of this cell, found a program", cell.job.name()));
+    };
     let workload = worker.workloads.iter().find(|workload| workload.name == spec.name);
     let workload = workload.ok_or_else(|| format!("this cell has no workload `{}`", spec.name))?;
-    let parameters = WorkloadDescription::of(workload).parameters_of(&spec)?;
-    if cell.threads == 0 {
+    let parameters = WorkloadDescription::of(workload).parameters_of(spec)?;
+    if *threads == 0 {
         return Err("threads: wanted 1 or more, found 0".into());
     }
-    let (threads, allocator) = (cell.threads as usize, worker.allocator);
+    let (threads, allocator) = (*threads as usize, worker.allocator);
     let small_block = allocator.small_block();
     Ok((workload, Setup { threads, seed: cell.seed, parameters, timer: latency, small_block, allocator }))
 }

@@ -35,8 +35,11 @@ pub fn sentence(candidate: &str, anatomy: &Anatomy) -> Option<String> {
     if anatomy.get(most) < anatomy.rss / 4.0 {
         return None;
     }
-    let threads = anatomy.threads;
-    let threads = if threads == 1 { "one idle thread".to_string() } else { format!("{threads} idle threads") };
+    let threads = match anatomy.threads {
+        Some(1) => "one idle thread".to_string(),
+        Some(threads) => format!("{threads} idle threads"),
+        None => "idle threads".to_string(),
+    };
     let place = match most {
         Part::Caches => format!("in the caches of {threads}"),
         Part::Rounding => format!("in the caches of {threads} and in rounding, which it does not tell apart"),
@@ -119,7 +122,7 @@ mod tests {
         let column = |(name, mebibytes): &(&str, u64)| (name.to_string(), vec![Some(mebibytes << 20)]);
         let readings = readings.iter().map(column).collect();
         let answer = Answer { phases: vec![Phase::Idle], live_bytes: vec![4 << 20], readings, ..Answer::default() };
-        Anatomy::of(&answer, 64).unwrap()
+        Anatomy::of(&answer, Some(64)).unwrap()
     }
 
     #[test]

@@ -47,10 +47,8 @@ pub fn render(compared: &[Compared], look: &Look) -> String {
 
 fn matrix(here: &[&Compared], look: &Look) -> comfy_table::Table {
     let column = |key: &Key| match key.cores {
-        Some(cores) if cores != key.threads && key.threads > 0 => (Axis::Cores, cores, key.threads),
-        Some(cores) => (Axis::Cores, cores, 0),
-        None if key.threads == 0 => (Axis::Program, 0, 0),
-        None => (Axis::Threads, key.threads, 0),
+        Some(cores) => (Axis::Cores, cores, key.threads.filter(|threads| *threads != cores).unwrap_or(0)),
+        None => key.threads.map_or((Axis::Program, 0, 0), |threads| (Axis::Threads, threads, 0)),
     };
     let mut columns = distinct(here, |one| column(&one.key));
     columns.sort_unstable();

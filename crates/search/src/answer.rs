@@ -255,7 +255,7 @@ mod tests {
         let column = |(name, mebibytes): &(&str, u64)| (name.to_string(), vec![Some(mebibytes << 20)]);
         let readings = parts.iter().map(column).collect();
         let answer = Answer { phases: vec![Phase::Idle], live_bytes: vec![4 << 20], readings, ..Answer::default() };
-        Anatomy::of(&answer, 40).unwrap()
+        Anatomy::of(&answer, Some(40)).unwrap()
     }
 
     fn found(new: f64, throughput: f64) -> Searched {

@@ -65,7 +65,7 @@ impl Metric {
         let answer = sample.answer.as_ref().filter(|_| sample.error.is_none())?;
         match self.of {
             // A figure of the user's program wins over one of the same name that is computed.
-            _ if sample.cell.program.is_some() && answer.figures.contains_key(&*self.name) => {
+            _ if sample.cell.job.program().is_some() && answer.figures.contains_key(&*self.name) => {
                 Some(answer.figures[&*self.name].value)
             }
             Source::Row(of) => of(sample, answer),
@@ -182,11 +182,11 @@ pub const ALL: &[Metric] = &[
         (a.worker_us > 0).then(|| s.wall_us.saturating_sub(a.worker_us) as f64)
     }),
     metric("wall", Nanoseconds, Lower, "a program's time from start to end, or that of a service's load", |s, a| {
-        (s.cell.program.is_some() && a.active_ns > 0).then_some(a.active_ns as f64)
+        (s.cell.job.program().is_some() && a.active_ns > 0).then_some(a.active_ns as f64)
     }),
     metric("rss_ready", Bytes, Lower, "resident memory of a service that is ready", |_, a| at(a, "rss_bytes", Ready)),
     metric("threads", Count, Neither, "threads of a program at its most", |s, a| {
-        s.cell.program.as_ref().and_then(|_| at(a, "threads", Peak).or_else(|| most(a, "threads")))
+        s.cell.job.program().and_then(|_| at(a, "threads", Peak).or_else(|| most(a, "threads")))
     }),
     metric("processes", Count, Neither, "processes of a program at their most", |_, a| at(a, "processes", Peak).or_else(|| most(a, "processes"))),
     metric("switches", Count, Lower, "context switches of a program", |_, a| most(a, "context_switches")),
@@ -269,6 +269,7 @@ pub fn metric_of_all(name: &str) -> &'static Metric {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use allocanary_cell::job::Job;
 
     #[test]
     fn names_are_unique_and_every_reading_asked_for_exists() {
@@ -309,7 +310,7 @@ mod tests {
     fn threads_and_processes_of_a_service_are_those_at_its_most() {
         let row = include_str!("../../../tests/golden/sample-v1.jsonl").lines().next().unwrap();
         let mut row: Sample = serde_json::from_str(row).unwrap();
-        row.cell.program = Some(Default::default());
+        row.cell.job = Job::of_program(Default::default());
         row.error = None;
         let mut of = |phases: &[(Phase, u64)]| {
             let values: Vec<Option<u64>> = phases.iter().map(|(_, value)| Some(*value)).collect();

@@ -9,6 +9,7 @@ use super::{INTERRUPTED, Recorded};
 use crate::commands::run::started::Started;
 use crate::commands::{measure, terminal};
 use allocanary_cell::Cell;
+use allocanary_cell::job::Job;
 use allocanary_cell::program::Program;
 use allocanary_cell::workload::Phase;
 use allocanary_study::StudyFile;
@@ -30,20 +31,7 @@ pub fn run(recording: &RecordOptions, study: &StudyFile) -> Result<Recorded> {
     started.keep_in(recording.folder.join("program"));
     let title = program.title();
     let is_service = program.is_service();
-    let cell = Cell {
-        study: None,
-        candidate: "own".into(),
-        allocator: "own".into(),
-        settings: BTreeMap::new(),
-        inherited: BTreeMap::new(),
-        workload: title.clone(),
-        threads: 0,
-        cores: None,
-        repeat: 0,
-        seed: 1,
-        place: 0,
-        program: Some(Box::new(program)),
-    };
+    let cell = Cell::new("own", "own", Job::of_program(program));
     let recorder = |environment: &mut BTreeMap<String, String>| {
         let others = environment.get("LD_PRELOAD").cloned();
         let added = recording.environment(others.as_deref().map(OsStr::new)).map_err(|error| error.to_string())?;

@@ -135,8 +135,9 @@ impl Started {
             })?;
             Ok((ran, wall.as_secs_f64()))
         };
-        let any = first.program.as_ref().is_some_and(|program| !program.compares_output());
-        let is_service = first.program.as_ref().is_some_and(|program| program.is_service());
+        let program = first.job.program();
+        let any = program.is_some_and(|program| !program.compares_output());
+        let is_service = program.is_some_and(|program| program.is_service());
         let patience = (!is_service).then(|| Patience::begin(PATIENCE, STILL_RUNS));
         let (answer, seconds) = once(&self.launcher)?;
         drop(patience);

@@ -21,11 +21,6 @@ pub use replay::{HEAP_PEAK, MOST_ANON};
 
 use crate::workload::Workload;
 
-/// Whether the threads of this workload, with its parameters, are those of a recorded program, whatever number the cell asks for.
-pub fn has_own_threads(workload: &str) -> bool {
-    workload.split(':').next() == Some(replay::WORKLOAD.name)
-}
-
 /// Every workload; the first is the default.
 pub const ALL: &[&Workload] = &[
     &server::WORKLOAD,

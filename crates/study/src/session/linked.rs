@@ -10,9 +10,9 @@ use crate::run::cause::{cause, killed_for_memory};
 use crate::run::roster::bare_environment;
 use crate::run::{Child, Ended, Roster, run_child};
 use allocanary_cell::Cell;
+use allocanary_cell::job::Job;
 use allocanary_cell::provenance::{Build, Provenance};
 use allocanary_cell::sample::{Failure, FailureKind, SCHEMA, Sample};
-use allocanary_cell::spec::Spec;
 use allocanary_kernel::sys;
 use allocanary_trace::prepare;
 
@@ -48,13 +48,14 @@ impl Executor for Linked<'_> {
 impl Linked<'_> {
     fn start(&self, cell: &Cell, deadline: Duration, stop: &AtomicBool) -> Result<Ended, Failure> {
         let failure = |text: String| Failure { kind: FailureKind::Start, text };
-        let Spec { name: workload, settings } =
-            Spec::parse(&cell.workload).unwrap_or_else(|_| Spec { name: String::new(), settings: BTreeMap::new() });
-        let Some((description, program)) = self.roster.get(&cell.allocator, Some(&workload)) else {
-            return Err(failure(format!("there is no cell for {workload} with {}", cell.allocator)));
+        let Job::Workload { spec, .. } = &cell.job else {
+            return Err(failure(format!("there is no cell for the program {}", cell.job.name())));
+        };
+        let Some((description, program)) = self.roster.get(&cell.allocator, Some(&spec.name)) else {
+            return Err(failure(format!("there is no cell for {} with {}", spec.name, cell.allocator)));
         };
         let mut environment: BTreeMap<String, String> = bare_environment();
-        if settings.contains_key("trace") {
+        if cell.job.is_replay() {
             // Where the command finds a prepared trace, or makes it, the cell must look too.
             let value = |name: &str| std::env::var(name).ok().map(|value| (name.to_string(), value));
             environment.extend(prepare::VARIABLES.into_iter().filter_map(value));

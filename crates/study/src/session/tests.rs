@@ -2,25 +2,13 @@
 
 use super::*;
 use crate::error::Error;
+use allocanary_cell::job::Job;
 use allocanary_cell::sample::{Failure, FailureKind};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 fn cell(candidate: &str, repeat: u32) -> Cell {
-    Cell {
-        study: None,
-        candidate: candidate.into(),
-        allocator: candidate.into(),
-        settings: Default::default(),
-        inherited: Default::default(),
-        workload: "small".into(),
-        threads: 1,
-        cores: None,
-        repeat,
-        seed: 1,
-        place: 0,
-        program: None,
-    }
+    Cell { repeat, ..Cell::new(candidate, candidate, Job::workload("small", 1)) }
 }
 
 /// Rounds of two candidates.

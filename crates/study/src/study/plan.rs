@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use allocanary_cell::Cell;
 use allocanary_cell::candidate::Candidate;
 use allocanary_cell::description::{Description, WorkloadDescription, perhaps};
+use allocanary_cell::job::Job;
 use allocanary_cell::spec::{PRELOAD, Spec};
 use allocanary_kernel::rng::Rng;
 
@@ -51,13 +52,12 @@ pub fn expected_time(plan: &[Cell], cells: &[Description]) -> Duration {
     /// Seconds to start a process and read its answer.
     const AROUND: f64 = 0.012;
     let seconds = |cell: &Cell| {
-        if cell.program.is_some() {
+        let Job::Workload { spec, .. } = &cell.job else {
             return cells.iter().find_map(|known| Some(known.workloads.first()?.seconds));
-        }
-        let spec = Spec::parse(&cell.workload).ok()?;
+        };
         let mut described = cells.iter().filter(|description| description.allocator == cell.allocator);
         let workload = described.find_map(|cell| cell.workloads.iter().find(|workload| workload.name == spec.name))?;
-        Some(seconds_of(workload, &spec)? + AROUND)
+        Some(seconds_of(workload, spec)? + AROUND)
     };
     // A sum of estimates may exceed what a `Duration` can represent.
     const MOST: f64 = 1e12;
@@ -116,19 +116,13 @@ fn cell(
         }
     }
     let candidate = Candidate { spec: candidate.spec.clone(), inherited: inherited.clone() };
+    let job = Job::Workload { spec: workload.clone(), threads: shape.threads };
     Ok(Cell {
         study: study.name.clone(),
-        candidate: candidate.to_string(),
-        allocator: description.allocator.clone(),
         settings,
         inherited,
-        workload: workload.to_string(),
-        threads: shape.threads,
         cores: shape.cores,
-        repeat: 0,
-        seed: study.seed,
-        place: 0,
-        program: None,
+        ..Cell::new(&candidate.to_string(), &description.allocator, job)
     })
 }
 
@@ -159,17 +153,9 @@ fn program_cell(study: &Study, candidate: &Candidate, cells: &[Description], sha
     let program = study.program.clone().unwrap_or_default();
     Ok(Cell {
         study: study.name.clone(),
-        candidate: spec.to_string(),
-        allocator: allocator.to_string(),
         settings,
-        inherited: BTreeMap::new(),
-        workload: program.title(),
-        threads: shape.threads,
         cores: shape.cores,
-        repeat: 0,
-        seed: study.seed,
-        place: 0,
-        program: Some(Box::new(program)),
+        ..Cell::new(&spec.to_string(), allocator, Job::of_program(program))
     })
 }
 
@@ -231,7 +217,7 @@ mod tests {
         assert_eq!(cells.len(), 24);
         let round = |repeat: u32| -> Vec<(String, u32)> {
             let cells = cells.iter().filter(|cell| cell.repeat == repeat);
-            cells.map(|cell| (cell.candidate.clone(), cell.threads)).collect()
+            cells.map(|cell| (cell.candidate.clone(), cell.job.threads().unwrap())).collect()
         };
         let mut sorted: Vec<_> = (0..4).map(round).collect();
         assert_ne!(sorted[0], sorted[1]);
@@ -294,7 +280,7 @@ mod tests {
         let cells = plan(&study, &described()).unwrap();
         let arenas = |candidate: &str| {
             let cell = cells.iter().find(|cell| cell.candidate == candidate).unwrap();
-            assert_eq!((cell.threads, cell.cores), (40, Some(40)));
+            assert_eq!((cell.job.threads(), cell.cores), (Some(40), Some(40)));
             cell.settings["narenas"].clone()
         };
         assert_eq!(arenas("jemalloc"), "160");

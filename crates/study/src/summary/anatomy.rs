@@ -93,8 +93,8 @@ pub struct Anatomy {
     pub phase: Phase,
     /// Its resident memory at that moment, by the kernel's exact count.
     pub rss: f64,
-    /// Its threads.
-    pub threads: u32,
+    /// Its threads, if they are known.
+    pub threads: Option<u32>,
     /// What the allocator counts, and nobody ever touched: not resident, and in no part.
     pub never_touched: f64,
     /// Whether the allocator counts the blocks in thread caches. If not, they are in [`Part::Rounding`].
@@ -110,7 +110,7 @@ pub struct Anatomy {
 
 impl Anatomy {
     /// The anatomy of a row; `None` if the row lacks the readings, as rows of earlier versions do.
-    pub fn of(answer: &Answer, threads: u32) -> Option<Anatomy> {
+    pub fn of(answer: &Answer, threads: Option<u32>) -> Option<Anatomy> {
         let has = |phase: &Phase| answer.reading("program_bytes", *phase).is_some();
         let phase = [Phase::Idle, Phase::Peak].into_iter().find(has)?;
         let reading = |name: &str| answer.reading(name, phase).map(|bytes| bytes as f64);
@@ -250,7 +250,7 @@ mod tests {
     fn what_was_never_touched_is_taken_from_the_parts_that_can_have_it() {
         let jemalloc = [("program_bytes", 3), ("stack_bytes", 1), ("heap_rss_bytes", 76), ("other_bytes", 0)];
         let own = [("held_bytes", 6), ("cached_bytes", 50), ("inside_bytes", 8), ("dirty_bytes", 22), ("own_bytes", 6)];
-        let found = Anatomy::of(&answer(4, &[&jemalloc[..], &own].concat()), 64).unwrap();
+        let found = Anatomy::of(&answer(4, &[&jemalloc[..], &own].concat()), Some(64)).unwrap();
         // 6 + 50 + 8 + 22 + 6 = 92, and 76 are there: a quarter of 64 was never touched.
         assert_eq!(found.never_touched, (16 * MIB) as f64);
         let parts = [Part::Live, Part::Rounding, Part::Caches, Part::Inside, Part::Dirty, Part::Own, Part::Unexplained];
@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn huge_pages_and_freed_pages_that_nobody_counts_are_what_is_left() {
         let mimalloc = [("program_bytes", 3), ("heap_rss_bytes", 100), ("held_bytes", 10), ("inside_bytes", 20)];
-        let found = Anatomy::of(&answer(4, &[&mimalloc[..], &[("heap_huge_bytes", 60)]].concat()), 8).unwrap();
+        let found = Anatomy::of(&answer(4, &[&mimalloc[..], &[("heap_huge_bytes", 60)]].concat()), Some(8)).unwrap();
         assert_eq!((mebibytes(&found, Part::Huge), mebibytes(&found, Part::Dirty)), (60.0, 10.0));
         assert!(found.adds_up() && !found.dirty_is_known && found.name(Part::Rounding).contains("caches"));
     }
@@ -271,7 +271,7 @@ mod tests {
     fn more_than_two_percent_unexplained_does_not_add_up() {
         let unexplained = |heap| {
             let readings = [("program_bytes", 10), ("heap_rss_bytes", heap), ("held_bytes", 50), ("dirty_bytes", 40)];
-            Anatomy::of(&answer(50, &readings), 1).unwrap()
+            Anatomy::of(&answer(50, &readings), Some(1)).unwrap()
         };
         let (exact, just, over) = (unexplained(90), unexplained(92), unexplained(93));
         assert_eq!(mebibytes(&exact, Part::Unexplained), 0.0);
@@ -284,9 +284,10 @@ mod tests {
 
     #[test]
     fn live_bytes_outside_the_allocator_are_not_its() {
-        let found = Anatomy::of(&answer(30, &[("program_bytes", 1), ("heap_rss_bytes", 9), ("held_bytes", 9)]), 1);
+        let found =
+            Anatomy::of(&answer(30, &[("program_bytes", 1), ("heap_rss_bytes", 9), ("held_bytes", 9)]), Some(1));
         assert_eq!(found.map(|found| mebibytes(&found, Part::Live)), Some(9.0));
-        assert_eq!(Anatomy::of(&answer(1, &[("rss_bytes", 9)]), 1), None, "a row of an earlier version");
+        assert_eq!(Anatomy::of(&answer(1, &[("rss_bytes", 9)]), Some(1)), None, "a row of an earlier version");
     }
 
     #[test]
@@ -295,24 +296,25 @@ mod tests {
         let mut row = answer(0, &[&seen[..], &[("heap_huge_bytes", 6)]].concat());
         for phase in [Phase::Idle, Phase::Peak] {
             row.phases = vec![phase];
-            let found = Anatomy::of(&row, 0).unwrap();
+            let found = Anatomy::of(&row, None).unwrap();
             assert_eq!((found.phase, found.sum(), found.rss), (phase, (26 * MIB) as f64, (26 * MIB) as f64));
             assert_eq!((mebibytes(&found, Part::Heap), mebibytes(&found, Part::Huge)), (14.0, 6.0));
             assert!(found.adds_up() && found.get(Part::Live) == 0.0 && found.name(Part::Huge) == "heap in huge pages");
         }
-        assert_eq!(Anatomy::of(&row, 0).unwrap().at_exit, None);
+        assert_eq!(Anatomy::of(&row, None).unwrap().at_exit, None);
         for (name, mebibytes) in [("heap_allocated_bytes", 5), ("heap_active_bytes", 9)] {
             row.readings.insert(name.into(), vec![Some(mebibytes * MIB)]);
         }
-        assert_eq!(Anatomy::of(&row, 0).unwrap().at_exit, Some(((5 * MIB) as f64, (9 * MIB) as f64)));
+        assert_eq!(Anatomy::of(&row, None).unwrap().at_exit, Some(((5 * MIB) as f64, (9 * MIB) as f64)));
         row.phases = vec![Phase::Start];
-        assert_eq!(Anatomy::of(&row, 0), None);
+        assert_eq!(Anatomy::of(&row, None), None);
     }
 
     #[test]
     fn the_middle_is_one_of_them() {
         let of = |heap| {
-            Anatomy::of(&answer(1, &[("program_bytes", 1), ("heap_rss_bytes", heap), ("held_bytes", 1)]), 1).unwrap()
+            Anatomy::of(&answer(1, &[("program_bytes", 1), ("heap_rss_bytes", heap), ("held_bytes", 1)]), Some(1))
+                .unwrap()
         };
         let all = [of(9), of(5), of(7), of(6)];
         assert_eq!(middle(&all), Some(of(6)));

@@ -17,19 +17,18 @@ use allocanary_cell::program::{CORES_SEEN, OverTime};
 use allocanary_cell::provenance::Provenance;
 use allocanary_cell::sample::Sample;
 use allocanary_cell::version::Version;
-use allocanary_cell::workloads::has_own_threads;
 
 /// What all repeats of a cell have in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
     /// The study, if rows name it.
     pub study: Option<String>,
-    /// The workload in the study's notation.
+    /// The name of the job.
     pub workload: String,
     /// The candidate.
     pub candidate: Candidate,
-    /// Worker threads.
-    pub threads: u32,
+    /// Worker threads; `None` for a program, which decides it.
+    pub threads: Option<u32>,
     /// Emulated cores.
     pub cores: Option<u32>,
     /// The kind of host. Different kinds are never pooled.
@@ -42,7 +41,7 @@ impl Key {
     /// `jemalloc, server, 4 threads`.
     pub fn title(&self) -> String {
         let cores = self.cores.map_or(String::new(), |cores| format!(", {cores} cores"));
-        let threads = if self.threads == 0 { String::new() } else { format!(", {} threads", self.threads) };
+        let threads = self.threads.map_or(String::new(), |threads| format!(", {threads} threads"));
         format!("{}, {}{threads}{cores}", self.candidate, self.workload)
     }
 }
@@ -119,9 +118,9 @@ fn cores(sample: &Sample) -> Option<u32> {
     sample.cell.cores.map(|cores| seen.map_or(cores, |seen| *seen as u32))
 }
 
-/// The worker threads of a cell; 0 where they are those of a program, which runs or is replayed.
-fn threads(cell: &Cell) -> u32 {
-    if has_own_threads(&cell.workload) { 0 } else { cell.threads }
+/// The worker threads of a cell; `None` where they are those of a program, which runs or is replayed.
+fn threads(cell: &Cell) -> Option<u32> {
+    cell.job.threads().filter(|_| !cell.job.is_replay())
 }
 
 /// The runs of a group whose memory over time is kept.
@@ -213,7 +212,7 @@ impl Fold {
         if let Some(command) = sample.command.as_ref().filter(|command| !self.commands.contains(*command)) {
             self.commands.insert(command.clone());
         }
-        if let Some(program) = sample.cell.program.as_ref().filter(|program| !program.within.is_empty()) {
+        if let Some(program) = sample.cell.job.program().filter(|program| !program.within.is_empty()) {
             self.limits.entry(sample.cell.study.clone()).or_default().insert(program.within.clone());
         }
         let progress = (sample.cell.study.clone(), sample.origin().to_string());
@@ -227,7 +226,7 @@ impl Fold {
         let cell = &sample.cell;
         let key = Key {
             study: cell.study.clone(),
-            workload: cell.workload.clone(),
+            workload: cell.job.name(),
             candidate: Candidate::read(&cell.candidate, &cell.inherited),
             threads: threads(cell),
             cores: cores(sample),
@@ -245,12 +244,7 @@ impl Fold {
         match &sample.error {
             Some(failure) => {
                 group.failed += 1;
-                let threads = match threads(cell) {
-                    0 => String::new(),
-                    1 => ", 1 thread".to_string(),
-                    threads => format!(", {threads} threads"),
-                };
-                let what = format!("{}, {}{threads}", cell.candidate, cell.workload);
+                let what = format!("{}, {}", cell.candidate, cell.job.title());
                 let failure = (what, failure.text.clone());
                 *self.failures.entry(failure.clone()).or_default() += 1;
                 self.retries.keep(sample, Failed { key, build: build.clone(), failure });
@@ -260,8 +254,8 @@ impl Fold {
                 let known = ALL.iter().filter_map(|metric| Some((&metric.name, metric.of(sample)?)));
                 known.for_each(|(name, value)| group.values.entry(name.clone()).or_default().push(value));
                 let answer = sample.answer.as_ref();
-                group.anatomies.extend(answer.and_then(|answer| Anatomy::of(answer, cell.threads)));
-                let Some(answer) = answer.filter(|_| cell.program.is_some()) else { return Ok(()) };
+                group.anatomies.extend(answer.and_then(|answer| Anatomy::of(answer, cell.job.threads())));
+                let Some(answer) = answer.filter(|_| cell.job.program().is_some()) else { return Ok(()) };
                 for (name, figure) in &answer.figures {
                     self.metrics.add(name, &figure.unit, &figure.better)?;
                     if ALL.iter().all(|metric| metric.name != *name) {
@@ -375,6 +369,7 @@ impl Fold {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use allocanary_cell::job::Job;
     use allocanary_cell::sample::Answer;
 
     fn sample() -> Sample {
@@ -391,10 +386,10 @@ mod tests {
     #[test]
     fn a_replay_has_the_threads_of_its_trace_and_no_number_of_its_own() {
         let mut row = sample();
-        (row.cell.threads, row.cell.workload) = (1, "server:requests=5".into());
-        assert_eq!(key(&row).threads, 1);
-        row.cell.workload = "replay:trace=/tmp/nine.trace,pace=1".into();
-        assert_eq!(key(&row).threads, 0);
+        row.cell.job = Job::workload("server:requests=5", 1);
+        assert_eq!(key(&row).threads, Some(1));
+        row.cell.job = Job::workload("replay:trace=/tmp/nine.trace,pace=1", 1);
+        assert_eq!(key(&row).threads, None);
         assert!(!key(&row).title().contains("threads"), "{}", key(&row).title());
     }
 

@@ -294,7 +294,7 @@ fn limits(fold: &Fold, study: Option<&str>, notes: &mut Vec<String>) -> Vec<(Str
 /// The metrics of a study of the user's program: those that the user named, and those that every program has. None for a
 /// study of our workloads.
 fn program_metrics(fold: &Fold, study: Option<&str>) -> Vec<Metric> {
-    let groups = || fold.groups.iter().filter(|(key, _)| key.study.as_deref() == study && key.threads == 0);
+    let groups = || fold.groups.iter().filter(|(key, _)| key.study.as_deref() == study && key.threads.is_none());
     let has = |metric: &&Metric| groups().any(|(_, group)| !group.values_of(&metric.name).is_empty());
     let service = groups().any(|(_, group)| !group.values_of("rss").is_empty());
     let usual: &[&str] = match service {

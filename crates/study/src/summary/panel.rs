@@ -32,10 +32,10 @@ pub fn panel_key(key: &Key, fold: &Fold) -> PanelKey {
         workload: key.workload.clone(),
         axis: match (key.cores, key.threads) {
             (Some(_), _) => Axis::Cores,
-            (None, 0) => Axis::Program,
-            (None, _) => Axis::Threads,
+            (None, None) => Axis::Program,
+            (None, Some(_)) => Axis::Threads,
         },
-        threads: key.cores.filter(|_| key.threads > 0 && threads_are_fixed(key, fold)).map(|_| key.threads),
+        threads: key.threads.filter(|_| key.cores.is_some() && threads_are_fixed(key, fold)),
         host: (fold.hosts.len() > 1).then(|| key.host.clone()),
     }
 }
@@ -47,13 +47,13 @@ fn threads_are_fixed(key: &Key, fold: &Fold) -> bool {
             && (&other.study, &other.workload, other.threads) == (&key.study, &key.workload, key.threads)
             && other.cores != key.cores
     };
-    key.cores != Some(key.threads) || fold.groups.keys().any(other_cores)
+    key.cores != key.threads || fold.groups.keys().any(other_cores)
 }
 
 /// The panel of the rows with this key, with verdicts in resident memory and in each of `metrics`.
 pub fn panel(wanted: &PanelKey, fold: &Fold, metrics: &[Metric]) -> Panel {
     let groups: Vec<(&Key, &Group)> = fold.groups.iter().filter(|(key, _)| panel_key(key, fold) == *wanted).collect();
-    let column = |key: &Key| key.cores.unwrap_or(key.threads);
+    let column = |key: &Key| key.cores.or(key.threads).unwrap_or(0);
     let columns: BTreeSet<u32> = groups.iter().map(|(key, _)| column(key)).collect();
     let columns: Vec<u32> = columns.into_iter().collect();
     // Two versions of one allocator are two candidates.

@@ -77,7 +77,7 @@ impl Launcher {
     /// candidates name by their paths.
     pub fn builds<'a>(&self, cells: impl Iterator<Item = &'a Cell>) -> BTreeMap<String, String> {
         let files = |cell: &Cell| {
-            let name = cell.program.as_ref().and_then(|program| program.command.first().cloned());
+            let name = cell.job.program().and_then(|program| program.command.first().cloned());
             let library = library_of(cell).map(|path| (path.display().to_string(), path));
             name.zip(self.executable.clone()).into_iter().chain(library)
         };
@@ -95,7 +95,7 @@ impl Launcher {
     ) -> Result<Recorded, Failure> {
         sys::adopt_orphans();
         let start = |text: String| Failure { kind: FailureKind::Start, text };
-        let program = cell.program.as_deref().ok_or_else(|| start("the cell has no program".into()))?;
+        let program = cell.job.program().ok_or_else(|| start("the cell has no program".into()))?;
         let number = self.runs.fetch_add(1, Ordering::Relaxed) + 1;
         let safe: String =
             cell.candidate.chars().map(|c| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' }).collect();
@@ -369,6 +369,7 @@ pub fn check(program: &Program) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use allocanary_cell::job::Job;
 
     #[test]
     fn bad_values_are_refused_by_their_flag() {
@@ -415,20 +416,8 @@ mod tests {
             runs: AtomicU32::new(0),
         };
         let library = at("lib.so").display().to_string();
-        let cell = |candidate: &str| Cell {
-            study: None,
-            candidate: candidate.into(),
-            allocator: "preload".into(),
-            settings: BTreeMap::new(),
-            inherited: BTreeMap::new(),
-            workload: "app".into(),
-            threads: 0,
-            cores: None,
-            repeat: 0,
-            seed: 1,
-            place: 0,
-            program: Some(Box::new(Program { command: vec!["./app".into()], ..Program::default() })),
-        };
+        let program = Program { command: vec!["./app".into()], ..Program::default() };
+        let cell = |candidate: &str| Cell::new(candidate, "preload", Job::of_program(program.clone()));
         let cells = [cell("own"), cell(&format!("preload={library},env.A=1")), cell("preload=/no/such.so")];
         let builds = || launcher(Some(at("app"))).builds(cells.iter());
         let first = builds();

@@ -4,6 +4,7 @@ use super::*;
 use crate::session::{Executor, Line, Outcome, Scripted};
 use crate::summary::{Fold, Metrics, Verdict, metric_of_all};
 use allocanary_cell::Cell;
+use allocanary_cell::job::Job;
 use allocanary_cell::load::Load;
 use allocanary_cell::sample::{Answer, Failure, FailureKind, Sample};
 use allocanary_cell::workload::Phase;
@@ -12,20 +13,7 @@ use std::time::Duration;
 
 /// A row of a candidate on one thread of `server`, with so much resident memory.
 fn row(candidate: &str, place: u32, repeat: u32, rss: f64) -> Sample {
-    let cell = Cell {
-        study: None,
-        candidate: candidate.into(),
-        allocator: candidate.into(),
-        settings: Default::default(),
-        inherited: Default::default(),
-        workload: "server".into(),
-        threads: 1,
-        cores: None,
-        repeat,
-        seed: 1,
-        place,
-        program: None,
-    };
+    let cell = Cell { repeat, place, ..Cell::new(candidate, candidate, Job::workload("server", 1)) };
     let answer = Answer {
         version: "5".into(),
         phases: vec![Phase::Idle],
@@ -306,7 +294,7 @@ fn what_other_workloads_do_changes_no_verdict_and_no_gate() {
                     let usual = 100.0 + f64::from(repeat);
                     let share = if workload == "server" && place == 0 { share } else { usual };
                     let mut row = row(name, place, repeat, share * MIB);
-                    row.cell.workload = workload.into();
+                    row.cell.job = Job::workload(workload, 1);
                     rows.push(row);
                 }
             }
