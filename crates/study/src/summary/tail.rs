@@ -53,11 +53,18 @@ pub fn tails(old: &[f64], new: &[f64], better: Better, margin: f64) -> [Tail; 2]
 
 /// The tail of `own` against `other`. Both are in order.
 fn tail(own: &[f64], other: &[f64], margin: f64) -> Tail {
-    let Some(middle) = stats::quantile(other, 0.5).filter(|_| !own.is_empty()) else { return Tail::Clear };
+    let Some((own_middle, middle)) = stats::quantile(own, 0.5).zip(stats::quantile(other, 0.5)) else {
+        return Tail::Clear;
+    };
     let sizes = (other.len(), own.len());
-    // Far beyond: more than the margin, and as far again as the other sample itself reaches from its median.
+    // Far beyond: more than the margin, and as far again as the other sample itself reaches from its median. Where all runs
+    // moved, a spike lies as far beyond what the median explains.
+    let moved = (own_middle / middle).max(1.0);
+    if moved.is_infinite() {
+        return Tail::Clear; // what rises from zero has no ratio
+    }
     let counts = |reach: f64| {
-        let limit = reach * (1.0 + margin).max(reach / middle);
+        let limit = reach * moved * (1.0 + margin).max(reach / middle);
         let beyond = |values: &[f64]| values.len() - values.partition_point(|value| *value <= limit);
         (beyond(other), beyond(own))
     };
@@ -132,6 +139,16 @@ mod tests {
         let outlier = runs(40, 1, 20.0);
         assert!(matches!(of_new(&outlier, &runs(40, 12, 1.5)), Tail::Spikes { .. }));
         assert_eq!(of_new(&outlier, &outlier), Tail::Clear);
+    }
+
+    #[test]
+    fn runs_that_all_moved_are_no_spikes() {
+        let (old, double) = (runs(40, 0, 1.0), runs(40, 0, 1.0).iter().map(|value| value * 2.0).collect::<Vec<f64>>());
+        assert_eq!(tails(&old, &double, Better::Lower, 0.02), [Tail::Clear; 2]);
+        assert_eq!(tails(&double, &old, Better::Lower, 0.02), [Tail::Clear; 2]);
+        assert_eq!(of_new(&[0.0; 40], &[3.0; 40]), Tail::Clear);
+        let and_spikes: Vec<f64> = runs(40, 8, 1.5).iter().map(|value| value * 2.0).collect();
+        assert_eq!(of_new(&old, &and_spikes), Tail::Spikes { beyond: 8 });
     }
 
     #[test]
