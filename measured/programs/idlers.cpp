@@ -1,5 +1,6 @@
 // A server's threads: each handles requests with strings and maps, then waits for the next in poll. Prints a sum and the
-// anonymous resident memory in KiB, 1.5 s after the last request.
+// anonymous resident memory in KiB some time after the last request. Arguments: the threads, 8 by default, and that time in
+// milliseconds, 1500 by default.
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -21,7 +22,7 @@ static long handle(int request) {
 }
 
 int main(int count, char **words) {
-    int threads = count > 1 ? atoi(words[1]) : 8;
+    int threads = count > 1 ? atoi(words[1]) : 8, pause = count > 2 ? atoi(words[2]) : 1500;
     std::vector<std::thread> running;
     std::vector<int> ours;
     std::vector<long> sums(threads);
@@ -44,7 +45,7 @@ int main(int count, char **words) {
         for (int end : ours) if (write(end, &request, 1) != 1) return 1;
         for (int end : ours) if (read(end, &answer, 1) != 1) return 1;
     }
-    usleep(1500000);
+    usleep(pause * 1000);
     long kib = 0;
     char line[256];
     FILE *status = fopen("/proc/self/status", "r");

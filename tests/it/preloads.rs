@@ -320,32 +320,6 @@ fn started_by_hand_a_preload_says_what_it_is() {
     assert!(output.status.success() && text(&output.stdout).contains("allocanary record -o FOLDER"), "{output:?}");
 }
 
-/// Resident and anonymous memory of a small C program at its end in KiB, by its own reading.
-fn memory(hello: &Path, allocator: Option<&str>) -> [i64; 2] {
-    let output = ran(&mut clean(&[hello.to_str().unwrap()], hello.parent().unwrap(), allocator));
-    let said = text(&output.stdout);
-    let numbers: Vec<i64> = said.split_whitespace().filter_map(|number| number.parse().ok()).collect();
-    numbers.try_into().unwrap_or_else(|_| panic!("wanted two numbers, found {said:?}"))
-}
-
-#[test]
-fn a_small_program_is_not_much_larger_with_the_systems_malloc() {
-    const RUNS: i64 = 100;
-    const MOST: [i64; 2] = [400, 64];
-    let folder = tempdir().unwrap();
-    let Some(hello) = compiled(folder.path(), "hello.c", &[]) else { return };
-    // How much of a file the kernel maps around a fault differs by 75 KiB (standard deviation) from run to run, and by
-    // 60 KiB with how the file lies in the page cache: of 71 differences of medians of 21 runs, 7 were above 300 KiB,
-    // where means of 100 runs were between 213 and 309.
-    let mut more = [0, 0];
-    for _ in 0..RUNS {
-        let (without, with) = (memory(&hello, None), memory(&hello, Some("system")));
-        more = [0, 1].map(|of| more[of] + with[of] - without[of]);
-    }
-    let more = more.map(|sum| sum / RUNS);
-    assert!(more[0] <= MOST[0] && more[1] <= MOST[1], "{more:?} KiB more, wanted at most {MOST:?}");
-}
-
 #[test]
 fn auto_is_the_allocators_own_rule_for_the_processors_at_hand() {
     let folder = tempdir().unwrap();

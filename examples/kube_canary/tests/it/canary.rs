@@ -1,6 +1,5 @@
 //! The command as a process with a web server. In: flags. Out: its pages, and how it ends.
 
-use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, ExitStatus};
@@ -104,20 +103,6 @@ impl Canary {
     pub fn signal(&self, number: i32) {
         // SAFETY: a signal to a child that was not waited for yet.
         assert_eq!(unsafe { libc::kill(self.child.id() as i32, number) }, 0);
-    }
-
-    /// What is resident now, in kB: exact, which VmRSS of `status` is not.
-    pub fn resident(&self) -> u64 {
-        let text = fs::read_to_string(format!("/proc/{}/smaps_rollup", self.child.id())).unwrap();
-        let line = text.lines().find(|line| line.starts_with("Rss:")).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse().unwrap()
-    }
-
-    /// The most that was ever resident, in kB. The kernel adds up what its processors have counted only now and then.
-    pub fn most_resident(&self) -> u64 {
-        let text = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = text.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 }
 

@@ -44,7 +44,8 @@ fn a_stopped_process_has_lost_nothing_when_it_goes_on() {
         canary.signal(libc::SIGSTOP);
         std::thread::sleep(Duration::from_secs(4));
         canary.signal(libc::SIGCONT);
-        std::thread::sleep(Duration::from_secs(1));
+        let replies = canary.sum("replies_total", "");
+        until("answers go on", || canary.sum("replies_total", "") > replies + 60.0);
     }
     let page = canary.get("/metrics").expect("a page");
     assert_eq!((canary.sum("lost_total", ""), canary.sum("late_total", "")), (before.0, 0.0), "{page}");
@@ -95,18 +96,9 @@ fn a_name_that_can_never_be_resolved_is_code_2_at_once() {
     assert!(text.contains("bad..name") && text.contains("--peers-dns"), "{text}");
 }
 
-/// The limit of memory in `deploy/base/daemonset.yaml`, in kB.
-fn limit() -> u64 {
-    let manifest = include_str!("../../deploy/base/daemonset.yaml");
-    let limit = manifest.split("limits: {memory: ").nth(1).and_then(|rest| rest.split("Mi").next()).unwrap();
-    limit.parse::<u64>().unwrap() * 1024
-}
-
-/// What 64 connections may keep in the kernel, which charges it to the container: `SEND_BUFFER` in `src/web/server.rs`, doubled.
-const SOCKETS_KB: u64 = 64 * 2 * 64;
-
+/// Whether its memory stays within the manifest's limit meanwhile is a measured check.
 #[test]
-fn a_crowd_of_slow_readers_stays_within_the_limit_of_the_manifest() {
+fn a_crowd_of_slow_readers_is_refused_in_part_and_it_serves_again() {
     // 79 lines of a peer, with 64 buckets in place of 11: three quarters of the 108 that it has by all four protocols.
     let buckets: Vec<String> = (1..=64).map(|bound| format!("{}", f64::from(bound) / 1000.0)).collect();
     let buckets = format!("--buckets={}", buckets.join(","));
@@ -138,78 +130,8 @@ fn a_crowd_of_slow_readers_stays_within_the_limit_of_the_manifest() {
             let mut head = [0; 16];
             refused += u32::from(stream.read(&mut head).is_ok() && head.starts_with(b"HTTP/1.1 503"));
         }
-        let most = canary.most_resident() + SOCKETS_KB;
-        // The manifest has no threads. Each has a compressor and a stack of its own: 0.3 MB at rest, 0.5 in a crowd.
-        let limit = limit() + threads * 512;
-        println!(
-            "{threads} threads: a page of {page} bytes, {refused} refused, {most} kB with the sockets, of {limit}"
-        );
-        assert!(most < limit, "{threads} threads: {most} kB, with what the sockets may keep");
         assert!(refused > 0, "nobody was refused: there was room for all");
         drop(crowd);
         until("it serves again", || canary.get("/metrics").is_some());
-    }
-}
-
-/// So many scrapes, one after the other over one connection, as Prometheus makes them. Gives how many came whole.
-fn scrape(mut stream: std::net::TcpStream, times: usize) -> usize {
-    let request = b"GET /metrics HTTP/1.1\r\nhost: a\r\naccept-encoding: gzip\r\n\r\n";
-    let mut answer = Vec::new();
-    let mut piece = [0; 16 * 1024];
-    for time in 0..times {
-        let _ = stream.write_all(request);
-        answer.clear();
-        let whole = |answer: &[u8]| {
-            let head = answer.windows(4).position(|four| four == b"\r\n\r\n")?;
-            let text = std::str::from_utf8(&answer[..head]).ok()?;
-            let length = text.lines().find_map(|line| line.strip_prefix("content-length: "))?.parse::<usize>().ok()?;
-            (answer.len() >= head + 4 + length).then(|| text.starts_with("HTTP/1.1 200"))
-        };
-        loop {
-            match whole(&answer) {
-                Some(true) => break,
-                Some(false) => return time,
-                None => {}
-            }
-            match stream.read(&mut piece) {
-                Ok(length @ 1..) => answer.extend_from_slice(&piece[..length]),
-                _ => return time,
-            }
-        }
-    }
-    times
-}
-
-/// Whoever scrapes: what connections needed is given back when they are gone.
-#[test]
-fn scrapes_leave_no_memory_behind_however_many_connections_they_come_by() {
-    for peers in [8, 100] {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        let lines = loopback(peers).into_iter().enumerate().map(|(at, peer)| format!("{} node-{at}\n", peer.address));
-        std::fs::write(file.path(), lines.collect::<String>()).unwrap();
-        let mut command = command(&["--protocol=udp", &format!("--udp-port={}", free_port())]);
-        // As the image sets it.
-        command.env("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0");
-        command.arg(format!("--peers-file={}", file.path().display()));
-        let canary = Canary::start(&mut command);
-        until("every peer has answered", || canary.sum("peer_up", "") == f64::from(peers));
-        // Two seconds after its start it gives back what the start took.
-        std::thread::sleep(Duration::from_secs(4));
-        for connections in [1, 8, 40] {
-            let before = canary.resident();
-            let done: usize = std::thread::scope(|scope| {
-                let start = || scope.spawn(|| canary.connect().map_or(0, |stream| scrape(stream, 400 / connections)));
-                let scrapers: Vec<_> = (0..connections).map(|_| start()).collect();
-                scrapers.into_iter().map(|scraper| scraper.join().unwrap()).sum()
-            });
-            assert_eq!(done, 400, "scrapes over {connections} connections");
-            // When it has seen the connections' ends.
-            until(
-                &format!(
-                    "what scrapes took is given back: {peers} peers, {connections} connections, {before} kB before"
-                ),
-                || canary.resident() * 100 <= before * 105,
-            );
-        }
     }
 }

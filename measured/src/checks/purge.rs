@@ -1,0 +1,31 @@
+//! A cell of jemalloc that has freed everything, before and after a purge.
+
+use allocanary_cell::workload::Phase;
+
+use crate::check::{Check, Measure, Problem};
+use crate::decision::Pair;
+use crate::place::{Place, cell};
+
+pub const CHECK: Check = Check {
+    name: "purge",
+    works: "after everything is freed a purge gives back more than half of the growth since the start",
+    broken: "it gives back less than half of it",
+    limit: 0.5,
+    begin,
+};
+
+fn begin(place: &Place) -> Result<Measure, Problem> {
+    // Without decay, what is freed stays until it is purged; without thread caches, nothing is out of the purge's reach.
+    let cell = cell("jemalloc:dirty_decay_ms=-1,tcache=false", "server:idle=1,live=32MiB,requests=10", 1)?;
+    let answer = place.answers(cell)?;
+    Ok(Box::new(move || {
+        let answer = answer()?;
+        let read = |phase| {
+            let found = answer.reading("rss_anon_bytes", phase).map(|bytes| bytes as f64);
+            found.ok_or_else(|| Problem::Failed(format!("the cell has no rss_anon_bytes at {}", phase.name())))
+        };
+        let start = read(Phase::Start)?;
+        let grown = |phase| Ok((read(phase)? - start).max(0.0));
+        Ok(Pair { checked: grown(Phase::Purged)?, control: grown(Phase::Released)? })
+    }))
+}
