@@ -251,6 +251,14 @@ impl Launcher {
         if let Some(idle) = settings.remove(THREAD_IDLE) {
             all.insert(SETTINGS.into(), format!("idle={idle}"));
         }
+        // Our preloads see to it themselves. What the user's environment says of this setting would hold on such a host too.
+        if cell.allocator == "own"
+            && let Some((described, cores)) = described.zip(cell.cores)
+            && let Some(per_core) = &described.per_core
+            && !described.environment.assignments(&all).iter().any(|one| one.name == per_core.setting)
+        {
+            settings.entry(per_core.setting.to_string()).or_insert(per_core.on(cores).to_string());
+        }
         if library_of(cell).is_some() {
             for (name, value) in &settings {
                 let name = name
