@@ -99,7 +99,7 @@ fn with_candidates(file: StudyFile, looked: &Looked) -> Result<StudyFile> {
         None if file.cores.is_some() => ours.filter(|name| !name.starts_with("own")).collect(),
         None => ours.collect(),
         Some(reason) => {
-            let own = candidates::own_settings(looked).iter().map(|settings| format!("own:{settings}"));
+            let own = candidates::own_settings(looked).map(|settings| format!("own:{settings}"));
             let all: Vec<String> = std::iter::once("own".to_string()).chain(own).collect();
             terminal::tell(format_args!("{reason}; so only its own allocator is measured: {}", all.join(" ")));
             all

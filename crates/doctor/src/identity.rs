@@ -6,6 +6,7 @@
 
 use super::Flavour;
 use super::elf::Signs;
+use allocanary_allocators::allocators::known;
 
 /// A file of a process.
 #[derive(Clone, Debug)]
@@ -235,7 +236,7 @@ pub const RECORDER: &str = "preload-record";
 /// The allocator of one of our preloads, by the name of its file.
 pub fn preload_of(path: &str) -> Option<&str> {
     let name = file_name(path).strip_prefix("preload-")?;
-    ["system", "jemalloc", "mimalloc"].into_iter().find(|known| *known == name)
+    known(name).map(|known| known.name)
 }
 
 /// Which C library a file is, if any.

@@ -6,12 +6,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::commands::measure;
+use allocanary_allocators::allocators::{KNOWN, known};
 use allocanary_allocators::environment::Environment;
 use allocanary_allocators::setting::{Kind, Setting};
 use allocanary_cell::description::{Description, WorkloadDescription};
 use allocanary_cell::spec::{PRELOAD, Spec};
 use allocanary_doctor::program::Program as Looked;
 use allocanary_doctor::{Effect, Flavour};
+use allocanary_study::PROGRAM_CANDIDATES;
 use allocanary_study::error::{Error, Result};
 
 /// The job of all candidates: how long it takes is set after the first run.
@@ -31,8 +33,7 @@ fn job() -> WorkloadDescription {
 pub fn described(cells: &[Description], looked: &Looked) -> Vec<Description> {
     let of = |name: &str| cells.iter().find(|cell| cell.allocator == name);
     let mut all = Vec::new();
-    for name in ["system", "jemalloc", "mimalloc"] {
-        let Some(cell) = of(name) else { continue };
+    for cell in KNOWN.iter().filter_map(|known| of(known.name)) {
         let idle = Setting::new("thread_idle", Kind::Text, "idle threads give back after this time, such as 100ms");
         let settings = cell.settings.iter().cloned().chain([idle]).collect();
         all.push(Description { settings, workloads: vec![job()], ..cell.clone() });
@@ -60,9 +61,7 @@ pub fn described(cells: &[Description], looked: &Looked) -> Vec<Description> {
 pub fn own_like(looked: &Looked) -> Option<&'static str> {
     match looked.own {
         Flavour::Glibc => Some("system"),
-        Flavour::Mimalloc => Some("mimalloc"),
-        flavour if flavour.is_jemalloc() => Some("jemalloc"),
-        _ => None,
+        flavour => known(flavour.name()).map(|known| known.name),
     }
 }
 
@@ -87,14 +86,11 @@ fn own_environment(looked: &Looked, like: Environment) -> Environment {
     }
 }
 
-/// The settings of its own allocator that are tried by default.
-pub fn own_settings(looked: &Looked) -> &'static [&'static str] {
-    match own_like(looked) {
-        Some("system") => &["arena_max=1"],
-        Some("jemalloc") => &["narenas=1", "narenas=1,tcache=false"],
-        Some("mimalloc") => &["allow_thp=0"],
-        _ => &[],
-    }
+/// The settings of its own allocator that are tried by default: those that are tried where it is preloaded.
+pub fn own_settings(looked: &Looked) -> impl Iterator<Item = &'static str> {
+    let settings = |name: &str, candidate: &'static str| candidate.strip_prefix(name)?.strip_prefix(':');
+    let like = own_like(looked).into_iter();
+    like.flat_map(move |name| PROGRAM_CANDIDATES.iter().filter_map(move |candidate| settings(name, candidate)))
 }
 
 /// The library of each allocator that these candidates name.
@@ -108,7 +104,7 @@ pub fn libraries<'a>(
     let names = candidates.filter(|candidate| !is_library(candidate));
     let names = names.map(|candidate| candidate.split(':').next().unwrap_or_default().trim().to_string());
     let mut all = BTreeMap::new();
-    for name in names.filter(|name| ["system", "jemalloc", "mimalloc"].contains(&name.as_str())) {
+    for name in names.filter(|name| known(name).is_some()) {
         let find = || folders.iter().map(|folder| folder.join(format!("preload-{name}"))).find(|path| path.is_file());
         let found = match find() {
             Some(found) => found,
