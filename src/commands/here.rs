@@ -12,6 +12,7 @@ use allocanary_cell::description::Description;
 use allocanary_cell::provenance::Host;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::{Target, describe};
+use allocanary_study::session::Linked;
 use allocanary_study::{Studies, StudyFile, plan};
 
 /// Measures this build's allocator.
@@ -41,7 +42,8 @@ pub fn run(flags: &HereFlags) -> Result<ExitCode> {
     terminal::print_plain(&introduction(plain, &configured, &inherited))?;
 
     let file = StudyFile { inherited: Some(inherited), ..file };
-    Measurement { group: &Studies(vec![file]), roster: &roster, target, resume: false, launcher: None }.run()
+    Measurement { group: &Studies(vec![file]), roster: &roster, target, resume: false, executor: &Linked::new(&roster) }
+        .run()
 }
 
 /// The first lines: allocator, version, settings in force, number of cores.

@@ -21,11 +21,8 @@ use allocanary_report as reports;
 use allocanary_search::cells::is_stage;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::rows;
-use allocanary_study::run::program::Launcher;
 use allocanary_study::run::{Builder, Roster, Target, check_folder};
-use allocanary_study::session::{
-    self, Ended, Executor, Linked, Measured, OutOfBudget, Planned, Program, Watch, prefix,
-};
+use allocanary_study::session::{self, Ended, Executor, Measured, OutOfBudget, Planned, Watch, prefix};
 use allocanary_study::summary::{About, Findings, Fold, Metrics};
 use allocanary_study::{Studies, find_shipped};
 
@@ -104,8 +101,8 @@ pub struct Measurement<'a> {
     pub target: Target,
     /// Whether the target may already have rows.
     pub resume: bool,
-    /// What starts the user's program, if the study is about one.
-    pub launcher: Option<&'a Launcher>,
+    /// What runs a cell.
+    pub executor: &'a dyn Executor,
 }
 
 impl Measurement<'_> {
@@ -145,11 +142,11 @@ impl Measurement<'_> {
 
     /// Runs the cells that have no row yet. `seen` gets each row that was written.
     fn measure(&mut self, seen: &mut dyn FnMut(&Sample)) -> Result<Measured> {
-        let (cells, executor) = (self.roster.descriptions(), executor(self.roster, self.launcher));
+        let cells = self.roster.descriptions();
         let measurement = session::Measurement {
             group: self.group,
             cells: &cells,
-            executor: &*executor,
+            executor: self.executor,
             target: &self.target,
             resume: self.resume,
             command: as_typed(std::env::args_os()),
@@ -192,20 +189,13 @@ impl Measurement<'_> {
     fn how_to_resume(&self) -> String {
         match &self.target {
             Target::Folder(path) => {
-                let verb = if self.launcher.is_some() { "run" } else { "study" };
+                let is_program = self.group.0.iter().any(|study| study.program.is_some());
+                let verb = if is_program { "run" } else { "study" };
                 format!("finish with `allocanary {verb} --resume --out {}`", path.display())
             }
             Target::Rows(_) => "finish with the same command and --resume".into(),
             Target::Stdout | Target::Fresh(_) => "rows on standard output cannot be resumed".into(),
         }
-    }
-}
-
-/// What runs the cells: the user's program where there is one, else the linked cells.
-pub fn executor<'a>(roster: &'a Roster, launcher: Option<&'a Launcher>) -> Box<dyn Executor + 'a> {
-    match launcher {
-        Some(launcher) => Box::new(Program::new(launcher)),
-        None => Box::new(Linked::new(roster)),
     }
 }
 

@@ -10,6 +10,7 @@ use crate::args::{PaceFlags, ReplayFlags};
 use allocanary_kernel::units::{Unit, parse_duration, show_duration};
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::Target;
+use allocanary_study::session::Linked;
 use allocanary_study::{Studies, StudyFile};
 use allocanary_trace::format::Marks;
 use allocanary_trace::prepare::prepare;
@@ -31,7 +32,7 @@ pub fn run(flags: &ReplayFlags) -> Result<ExitCode> {
         None => Target::Fresh("replay".into()),
     };
     let roster = measure::roster_for(&group, &flags.run.cells)?;
-    Measurement { group: &group, roster: &roster, target, resume: flags.resume, launcher: None }.run()
+    Measurement { group: &group, roster: &roster, target, resume: flags.resume, executor: &Linked::new(&roster) }.run()
 }
 
 /// A trace as a study.

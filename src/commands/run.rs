@@ -14,6 +14,7 @@ use allocanary_cell::Cell;
 use allocanary_doctor::program::Program as Looked;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::Target;
+use allocanary_study::session;
 use allocanary_study::summary::{About, Metrics};
 use allocanary_study::{PROGRAM_CANDIDATES, Studies, StudyFile, plan};
 use started::Started;
@@ -86,7 +87,8 @@ pub fn run_study(file: StudyFile, target: Option<Target>, folders: &[PathBuf], r
         started.keep_in(folder.join("cells"));
     }
     let (group, roster) = (Studies(vec![file]), started.roster());
-    Measurement { group: &group, roster: &roster, target, resume, launcher: Some(&started.launcher) }.run()
+    Measurement { group: &group, roster: &roster, target, resume, executor: &session::Program::new(&started.launcher) }
+        .run()
 }
 
 /// The study with the default candidates, if it names none: those that can take effect.

@@ -9,6 +9,7 @@ use crate::args::StudyFlags;
 use allocanary_cell::description::perhaps;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::Target;
+use allocanary_study::session::Linked;
 use allocanary_study::summary::{About, Metrics};
 use allocanary_study::{CASES, SHIPPED, Studies, StudyFile, find_shipped, memory_at_hand};
 
@@ -32,7 +33,7 @@ pub fn run(flags: &StudyFlags) -> Result<ExitCode> {
         None => Target::Fresh(name),
     };
     let roster = measure::roster_for(&group, &flags.run.cells)?;
-    Measurement { group: &group, roster: &roster, target, resume: flags.resume, launcher: None }.run()
+    Measurement { group: &group, roster: &roster, target, resume: flags.resume, executor: &Linked::new(&roster) }.run()
 }
 
 /// The studies that the flags select, and the name of the whole. They come from a resumed folder, a file, the shipped

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::measure::{executor, watch_interrupts};
+use super::measure::watch_interrupts;
 use super::{left, terminal};
 use crate::args::TuneFlags;
 use allocanary_cell::program::Program;
@@ -28,7 +28,7 @@ use allocanary_search::space::Space;
 use allocanary_search::{Goal, Plan, Searched, search};
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::{Left, Store, Target};
-use allocanary_study::session::kept;
+use allocanary_study::session::{self, Executor, Linked, kept};
 use allocanary_study::summary::{About, Findings, LEAST_SAMPLES};
 use allocanary_study::{Studies, StudyFile, expected_time, plan};
 
@@ -80,7 +80,10 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
     if flags.resume {
         kept::compare(&target, &group)?;
     }
-    let executor = executor(&subject.roster, subject.started.as_ref().map(|started| &started.launcher));
+    let executor: Box<dyn Executor> = match &subject.started {
+        Some(started) => Box::new(session::Program::new(&started.launcher)),
+        None => Box::new(Linked::new(&subject.roster)),
+    };
     let mut shown = Shown::new(&descriptions);
     let (file, interrupted) = (subject.file.clone(), watch_interrupts());
     let job = cells::Job { executor: &*executor, cells: descriptions.clone(), file, budget: Some(budget), interrupted };

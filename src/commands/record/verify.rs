@@ -19,8 +19,8 @@ use allocanary_doctor::program::Program as Looked;
 use allocanary_kernel::private;
 use allocanary_kernel::units::Unit;
 use allocanary_study::error::{Error, Result};
-use allocanary_study::run::program::Launcher;
 use allocanary_study::run::{Roster, Target};
+use allocanary_study::session::{self, Executor, Linked};
 use allocanary_study::summary::Agreement;
 use allocanary_study::{Studies, StudyFile, plan};
 use allocanary_trace::format::Header;
@@ -100,11 +100,16 @@ impl Verification {
         self.started.seconds = traces.iter().map(|(_, header)| span(header)).max().unwrap_or_default().as_secs_f64();
         let is_service = self.real.program.as_ref().is_some_and(Program::is_service);
         let replay = Verification::replay_of(&self.real, replay::study(trace, &PaceFlags::default())?.study);
-        let Some(real) = rows(self.real, &self.started.roster(), Some(&self.started.launcher), folder.join("real"))?
+        let Some(real) = rows(
+            self.real,
+            &self.started.roster(),
+            &session::Program::new(&self.started.launcher),
+            folder.join("real"),
+        )?
         else {
             return Ok(ExitCode::from(130));
         };
-        let Some(replay) = rows(replay, &self.cells, None, folder.join("replay"))? else {
+        let Some(replay) = rows(replay, &self.cells, &Linked::new(&self.cells), folder.join("replay"))? else {
             return Ok(ExitCode::from(130));
         };
         let agreement = Agreement::of(&self.names, &real, &replay, is_service);
@@ -151,7 +156,7 @@ fn beside(real: &[Sample], traces: &[(PathBuf, Header)]) -> String {
 }
 
 /// Runs a study into a folder; `None` if the user interrupted it.
-fn rows(file: StudyFile, roster: &Roster, launcher: Option<&Launcher>, folder: PathBuf) -> Result<Option<Vec<Sample>>> {
+fn rows(file: StudyFile, roster: &Roster, executor: &dyn Executor, folder: PathBuf) -> Result<Option<Vec<Sample>>> {
     let group = &Studies(vec![file]);
-    Measurement { group, roster, target: Target::Folder(folder), resume: false, launcher }.samples()
+    Measurement { group, roster, target: Target::Folder(folder), resume: false, executor }.samples()
 }
