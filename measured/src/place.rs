@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use allocanary_cell::Cell;
+use allocanary_cell::job::Job;
 use allocanary_cell::description::Description;
 use allocanary_cell::sample::{Answer, Sample};
 use tempfile::TempDir;
@@ -130,12 +131,10 @@ pub fn cell(candidate: &str, workload: &str, threads: u32) -> Result<Cell, Probl
         allocator: spec.name.clone(),
         settings: spec.settings,
         inherited: BTreeMap::new(),
-        workload: workload.into(),
-        threads,
+        job: Job::workload(workload, threads),
         cores: None,
         repeat: 0,
         seed: 1,
         place: 0,
-        program: None,
     })
 }

@@ -28,7 +28,7 @@ fn begin(place: &Place) -> Result<Measure, Problem> {
         // The candidate of which most is in no part.
         let mut worst = Pair { checked: 0.0, control: 1.0 };
         for answer in &answers {
-            let found = Anatomy::of(&answer()?, 4);
+            let found = Anatomy::of(&answer()?, Some(4));
             let found = found.ok_or_else(|| Problem::Failed("a cell's answer lacks the readings".into()))?;
             let pair = Pair { checked: found.get(Part::Unexplained).abs(), control: found.rss };
             if pair.checked * worst.control > worst.checked * pair.control {
