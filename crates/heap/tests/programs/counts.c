@@ -87,11 +87,14 @@ static void build(const char *name) {
       fill(1 << 20, 40, 6 + i);
       memset(sbrk(1000 + 8 * i), 0x77, 1000);
     }
-  if (!strcmp(name, "aligned"))
+  if (!strcmp(name, "aligned")) {
+    for (int i = 6; i <= 12; i++)
+      if (!realloc(memalign((size_t)1 << i, 1000000), i % 2 ? 300000 : 3000000)) _exit(4);
     for (int i = 0; i < 500; i++) {
       void *block = memalign((size_t)64 << (i % 10), i % 50 ? 100 + i * 7 : 300000);
       if (i % 3 == 0) free(block);
     }
+  }
 }
 
 int main(int count, char **arguments) {

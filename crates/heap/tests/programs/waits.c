@@ -1,5 +1,5 @@
 // A program whose threads wait in calls that end with EINTR if a thread is stopped, and in others. For each line on its standard input it
-// writes how often a wait has ended. A line with `s` first waits until a signal has ended one.
+// writes how often a wait has ended. A line with `s` first waits until a signal has ended one, for at most 30 seconds.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
@@ -75,7 +75,10 @@ int main(void) {
   do {
     int length = snprintf(line, sizeof line, "ended=%d thread=%d\n", atomic_load(&ended), epoll_thread);
     if (write(1, line, length) != length || read(0, line, 1) != 1) break;
-    if (line[0] == 's') sem_wait(&by_signal);
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 30;
+    if (line[0] == 's') sem_timedwait(&by_signal, &until);
     char rest;
     while (line[0] != '\n' && read(0, &rest, 1) == 1 && rest != '\n') {}
   } while (1);

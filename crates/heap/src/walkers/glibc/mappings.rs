@@ -51,7 +51,7 @@ fn search(memory: &dyn Memory, wanted: Wanted, taken: &[(u64, u64)], each_page: 
             let mut at =
                 if (from..to).contains(&wanted.base) && wanted.base < from + PAGE { wanted.base } else { from };
             while at < to && !found.complete(&wanted) {
-                if let Some(bytes) = mmapped(&mut small, at, to, wanted.release) {
+                if let Some(bytes) = mmapped(&mut small, at, to, wanted.release, each_page) {
                     found.mmapped.push((at, bytes));
                     found.mmapped_bytes += bytes;
                     at += bytes;
@@ -98,14 +98,29 @@ fn gaps(from: u64, to: u64, taken: &[(u64, u64)]) -> Vec<(u64, u64)> {
 }
 
 /// The bytes of the block that begins with its own pages at an address. One that was aligned has its header farther behind, and the
-/// header of before is still here.
-fn mmapped(window: &mut Window, at: u64, to: u64, release: &Release) -> Option<u64> {
+/// header from before is still here. They differ only if it was made larger or smaller since: `closely` looks for it.
+fn mmapped(window: &mut Window, at: u64, to: u64, release: &Release, closely: bool) -> Option<u64> {
     if window.word(at)? != 0 {
         return None;
     }
     let header = window.word(at + 8)?;
     let bytes = (header & !7).checked_add(release.mmapped_short)?;
-    (header & 7 == 2 && bytes != 0 && bytes % PAGE == 0 && bytes <= to - at).then_some(bytes)
+    if header & 7 != 2 || bytes == 0 || bytes % PAGE != 0 {
+        return None;
+    }
+    let behind = closely.then(|| aligned(window, at, to, release)).flatten();
+    behind.or((bytes <= to - at).then_some(bytes))
+}
+
+/// The bytes of a block that was aligned to 64 bytes up to a page: its header tells how far behind the start of its pages it is. One that
+/// was aligned to more, and moved since, could be anywhere.
+fn aligned(window: &mut Window, at: u64, to: u64, release: &Release) -> Option<u64> {
+    (6..=12).map(|power| (1 << power) - 16).find_map(|before| {
+        let header = window.word(at + before + 8)?;
+        let bytes = (header & !7).checked_add(before)?;
+        let fits = header & 7 == 2 && bytes % PAGE == 0 && bytes > before && bytes <= to - at;
+        (fits && release.mmapped_short == 0 && window.word(at + before)? == before).then_some(bytes)
+    })
 }
 
 /// The piece of the main arena that begins at an address.
