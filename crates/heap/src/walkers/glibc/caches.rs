@@ -80,7 +80,7 @@ fn distance(memory: &dyn Memory, window: &mut Window, pointers: &[u64], cache: &
 fn is_cache(window: &mut Window, at: u64, cache: &Cache) -> bool {
     let Some(size) = at.checked_sub(8).and_then(|at| window.word(at)) else { return false };
     let size = size & !5;
-    if at % 16 != 0 || (size != cache.block && size != cache.block + 16) {
+    if !at.is_multiple_of(16) || (size != cache.block && size != cache.block + 16) {
         return false;
     }
     let mut wrong = 0;
@@ -94,7 +94,7 @@ fn is_cache(window: &mut Window, at: u64, cache: &Cache) -> bool {
 }
 
 fn in_bin(bin: u64, size: u64) -> bool {
-    if bin < 64 { size == 32 + 16 * bin } else { size >= 32 + 16 * 64 && size <= LARGEST && size % 16 == 0 }
+    if bin < 64 { size == 32 + 16 * bin } else { (32 + 16 * 64..=LARGEST).contains(&size) && size.is_multiple_of(16) }
 }
 
 impl Cache {

@@ -41,7 +41,7 @@ pub(super) fn of_thread(memory: &dyn Memory, arena: &Arena, index: u32, release:
             return Some(heaps);
         }
         from = before;
-        if from % HEAP != 0 {
+        if !from.is_multiple_of(HEAP) {
             return None;
         }
     }

@@ -15,8 +15,10 @@ mod links;
 mod lists;
 mod mappings;
 mod marks;
+mod memories;
 mod params;
 mod release;
+mod structures;
 #[cfg(test)]
 mod tests;
 mod trim;
@@ -25,12 +27,9 @@ mod version;
 use arenas::{Arena, Arenas};
 use chunks::Chunks;
 pub use chunks::Free;
-use heaps::Piece;
 use links::Closure;
-use lists::Listed;
-use mappings::Wanted;
-use params::Params;
-use release::Release;
+use memories::Memories;
+use structures::Structures;
 
 use crate::{Forecast, Kind, Memory, State, Unknown, Walk, Walker};
 
@@ -68,113 +67,72 @@ pub fn read(memory: &dyn Memory) -> Option<Result<Heap, Unknown>> {
     Some(read_known(memory, &arenas).map_err(|reason| Unknown { allocator: NAME, reason }))
 }
 
+/// Takes the release that the program tells. A static program tells none: then the one whose structures are least in doubt is taken.
 fn read_known(memory: &dyn Memory, arenas: &Arenas) -> Result<Heap, String> {
     let minor = version::minor(memory, arenas.data.0);
-    let mut best: Result<Heap, String> = Err(match minor {
+    let mut reason = match minor {
         Some(minor) => format!("2.{minor}: layout unknown. Known are 2.27 to 2.43 on x86-64"),
         None => "its release is not known, and its structures are of none from 2.27 to 2.43 on x86-64".to_string(),
-    });
-    // A static program does not tell its release. The one by which most checks close is taken.
+    };
+    let mut best: Option<Structures> = None;
     for release in release::candidates(arenas.bins, minor) {
-        let version = minor.map_or(release.name.to_string(), |minor| format!("2.{minor}"));
-        match (read_as(memory, arenas, release, version), &best) {
-            (Ok(heap), Ok(other)) if heap.walk.doubt() >= other.walk.doubt() => {}
-            (Ok(heap), _) => best = Ok(heap),
-            (Err(reason), Err(_)) if minor.is_some() => best = Err(reason),
-            (Err(_), _) => {}
-        }
-        if best.as_ref().is_ok_and(|heap| heap.walk.doubt() == (0, 0, 0)) {
-            break;
+        match Structures::find(memory, arenas, release) {
+            Ok(found) if best.as_ref().is_none_or(|best| found.doubt() < best.doubt()) => best = Some(found),
+            Ok(_) => {}
+            Err(why) if minor.is_some() => reason = format!("{}: {why}", release.name),
+            Err(_) => {}
         }
     }
-    best
+    let found = best.ok_or(reason)?;
+    let version = minor.map_or(found.release.name.to_string(), |minor| format!("2.{minor}"));
+    Ok(walk(memory, &found, version))
 }
 
-fn read_as(memory: &dyn Memory, found: &Arenas, release: &Release, version: String) -> Result<Heap, String> {
-    let params = Params::find(memory, found.data, release)
-        .ok_or_else(|| format!("{version}: the parameters (mp_) were not found near the main arena"))?;
-    let states = |at: &u64| Arena::read(memory, *at, release.bins);
-    let arenas: Vec<Arena> = found.all.iter().filter_map(states).collect();
-    if arenas.len() != found.all.len() {
-        return Err(format!("{version}: an arena could not be read: the process changes or has ended"));
-    }
-    let caches = caches::find(memory, release);
-    let mut fast = Listed::default();
-    arenas.iter().for_each(|arena| fast::find(memory, arena.at, release, &mut fast));
-
-    // The pieces of each arena, and then what lies between them.
-    let mut pieces: Vec<Vec<Piece>> = vec![Vec::new(); arenas.len()];
-    let mut breaks = caches.listed.broken + fast.broken;
-    for (index, arena) in arenas.iter().enumerate().skip(1) {
-        match heaps::of_thread(memory, arena, index as u32, release) {
-            Some(heaps) => pieces[index] = heaps,
-            None => breaks += 1,
-        }
-    }
-    let main = &arenas[0];
-    let unused = main.top == main.at + release.bins - 16 || main.top == 0;
-    if main.contiguous && !unused {
-        match heaps::of_main(memory, main, params.base) {
-            Some(piece) => pieces[0].push(piece),
-            None => breaks += 1,
-        }
-    }
-    let mut taken: Vec<_> = pieces.iter().flatten().map(|piece| (piece.from, piece.blocks.to)).collect();
-    taken.sort_unstable();
-    let wanted = Wanted {
-        release,
-        mmapped: params.mmapped,
-        mmapped_bytes: params.mmapped_bytes,
-        main: Some(main).filter(|main| !main.contiguous && !unused),
-        base: params.base,
-    };
-    let mut between = mappings::find(memory, wanted, &taken);
-    pieces[0].append(&mut between.pieces);
-
-    let mut chunks = Chunks::new(memory, &caches, &fast);
-    let mut free = vec![Free::default(); arenas.len()];
-    for (index, arena) in arenas.iter().enumerate() {
-        let mut links = Closure::of_bins(memory, arena.at + release.bins);
-        for piece in &pieces[index] {
+fn walk(memory: &dyn Memory, found: &Structures, version: String) -> Heap {
+    let memories = Memories::find(memory, found);
+    let mut chunks = Chunks::new(memory, &found.caches, &found.fast);
+    let mut free = vec![Free::default(); found.arenas.len()];
+    let mut breaks = found.caches.listed.broken + found.fast.broken + memories.breaks;
+    for (index, arena) in found.arenas.iter().enumerate() {
+        let mut links = Closure::of_bins(memory, arena.at + found.release.bins);
+        for piece in &memories.pieces[index] {
             chunks.layout.region(piece.from, piece.blocks.to, index as u32);
             chunks.layout.block(piece.from, piece.blocks.from - piece.from, Kind::Structure);
             chunks.walk(&piece.blocks, &mut free[index], &mut links);
         }
-        breaks += u64::from(!unused && !links.closes());
+        breaks += u64::from(arena.has_memory(found.release) && !links.closes());
     }
-    for &(at, bytes) in &between.mmapped {
-        own_pages(memory, &mut chunks, at, bytes, arenas.len() as u32);
+    for &(at, bytes) in &memories.mmapped {
+        own_pages(memory, &mut chunks, at, bytes, found.arenas.len() as u32);
     }
-
-    let swapped = |(from, to, _)| {
-        let runs = memory.pages().within(from, to).filter(|run| run.state == State::Swapped);
-        runs.map(|run| run.to - run.from).sum::<u64>()
-    };
-    let mut checks = checks::of_arenas(memory, &arenas, release, &pieces);
-    checks.extend(checks::of_mmapped(memory, release, &params, &arenas, &between));
-    checks.extend(checks::of_caches(&caches, chunks.sums.cached, &arenas));
-    let sums = chunks.sums;
+    let checks = checks::all(memory, found, &memories, chunks.sums.cached);
+    let Chunks { layout, trim, sums, .. } = chunks;
     let walk = Walk {
         allocator: NAME,
         version,
-        arenas: names(&arenas),
+        arenas: names(&found.arenas),
         live: sums.live,
         blocks: sums.blocks,
         cached: sums.cached,
         breaks: breaks + sums.breaks,
         skipped: sums.skipped,
-        swapped: chunks.layout.regions().map(swapped).sum(),
+        swapped: layout.regions().map(|(from, to, _)| swapped(memory, from, to)).sum(),
         checks,
-        forecasts: vec![Forecast { remedy: "malloc_trim(0)", bytes: chunks.trim.bytes, at_most: false }],
-        layout: chunks.layout,
+        forecasts: vec![Forecast { remedy: "malloc_trim(0)", bytes: trim.bytes, at_most: false }],
+        layout,
     };
-    Ok(Heap {
+    Heap {
         walk,
         free,
-        system: arenas.iter().map(|arena| arena.system).collect(),
-        mmapped: between.mmapped.len() as u64,
-        mmapped_bytes: between.mmapped_bytes,
-    })
+        system: found.arenas.iter().map(|arena| arena.system).collect(),
+        mmapped: memories.mmapped.len() as u64,
+        mmapped_bytes: memories.mmapped_bytes,
+    }
+}
+
+fn swapped(memory: &dyn Memory, from: u64, to: u64) -> u64 {
+    let runs = memory.pages().within(from, to).filter(|run| run.state == State::Swapped);
+    runs.map(|run| run.to - run.from).sum()
 }
 
 /// Puts a block that has its own pages on the layout.

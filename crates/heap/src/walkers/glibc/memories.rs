@@ -1,0 +1,57 @@
+//! All memory that the allocator has from the kernel: the pieces of each arena, and the blocks with their own pages.
+
+use super::arenas::Arena;
+use super::heaps::{self, Piece};
+use super::mappings::{self, Wanted};
+use super::release::Release;
+use super::structures::Structures;
+use crate::Memory;
+
+/// The memory.
+#[derive(Debug)]
+pub(super) struct Memories {
+    /// The pieces of each arena.
+    pub pieces: Vec<Vec<Piece>>,
+    /// Blocks that have their own pages: address and bytes.
+    pub mmapped: Vec<(u64, u64)>,
+    /// Bytes of them.
+    pub mmapped_bytes: u64,
+    /// Arenas whose memory was not found.
+    pub breaks: u64,
+}
+
+impl Memories {
+    /// Finds the memory of all arenas, and then what lies between.
+    pub fn find(memory: &dyn Memory, found: &Structures) -> Memories {
+        let release = found.release;
+        let (main, threads) = found.arenas.split_first().expect("there is a main arena");
+        let in_one_piece = main.has_memory(release) && main.contiguous;
+        let in_pieces = main.has_memory(release) && !main.contiguous;
+        let of_main = in_one_piece.then(|| heaps::of_main(memory, main, found.params.base).map(|piece| vec![piece]));
+        let of_threads = (1..).zip(threads).map(|(index, arena)| heaps::of_thread(memory, arena, index, release));
+        let heaps: Vec<_> = [of_main.unwrap_or(Some(Vec::new()))].into_iter().chain(of_threads).collect();
+        let breaks = heaps.iter().filter(|heaps| heaps.is_none()).count() as u64;
+        let mut pieces: Vec<Vec<Piece>> = heaps.into_iter().map(Option::unwrap_or_default).collect();
+
+        let mut taken: Vec<_> = pieces.iter().flatten().map(|piece| (piece.from, piece.blocks.to)).collect();
+        taken.sort_unstable();
+        let params = &found.params;
+        let wanted = Wanted {
+            release,
+            mmapped: params.mmapped,
+            mmapped_bytes: params.mmapped_bytes,
+            main: in_pieces.then_some(main),
+            base: params.base,
+        };
+        let mut between = mappings::find(memory, wanted, &taken);
+        pieces[0].append(&mut between.pieces);
+        Memories { pieces, mmapped: between.mmapped, mmapped_bytes: between.mmapped_bytes, breaks }
+    }
+}
+
+impl Arena {
+    /// Whether it has memory. The main arena of a program that has allocated nothing has none: its end is in its own bins.
+    pub fn has_memory(&self, release: &Release) -> bool {
+        self.top != 0 && self.top != self.at + release.bins - 16
+    }
+}
