@@ -11,7 +11,7 @@ use running::{Running, compiled};
 fn no_wait_ends_and_no_signal_is_lost() {
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = compiled(folder.path(), "waits", &[]) else { return };
-    let mut running = Running::start(&program, "");
+    let mut running = Running::start(&program, "", "");
     let pid = running.pid();
     let epoll = running.counts()["thread"] as libc::pid_t;
     for _ in 0..20 {
@@ -38,7 +38,7 @@ fn no_wait_ends_and_no_signal_is_lost() {
 fn a_process_that_is_traced_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = compiled(folder.path(), "waits", &[]) else { return };
-    let mut running = Running::start(&program, "");
+    let mut running = Running::start(&program, "", "");
     running.counts();
     let first = Frozen::stop(running.pid()).unwrap();
     let pid = running.pid();

@@ -14,19 +14,26 @@ const CASES: &[&str] = &["one", "half", "threads", "mmaps", "blocked", "foreign"
 
 #[test]
 fn every_figure_of_a_program_is_glibcs_own() {
-    compare_all(&[]);
+    compare_all(&[], "", CASES);
 }
 
 #[test]
 fn every_figure_of_a_static_program_is_glibcs_own() {
-    compare_all(&["-static"]);
+    compare_all(&["-static"], "", CASES);
 }
 
-fn compare_all(flags: &[&str]) {
+#[test]
+fn every_figure_of_a_program_with_huge_pages_is_glibcs_own() {
+    for tunables in ["glibc.malloc.hugetlb=1", "glibc.malloc.hugetlb=2"] {
+        compare_all(&[], tunables, &["one", "threads"]);
+    }
+}
+
+fn compare_all(flags: &[&str], tunables: &str, cases: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = compiled(folder.path(), "counts", flags) else { return };
-    for case in CASES {
-        let mut running = Running::start(&program, case);
+    for case in cases {
+        let mut running = Running::start(&program, case, tunables);
         let wanted = running.counts();
         let live = Live::open(running.pid()).unwrap();
         let heap = glibc::read(&live).expect("it has glibc's malloc").unwrap();

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 static void say(const char *line) { if (write(1, line, strlen(line)) < 0) _exit(2); }
@@ -99,6 +100,8 @@ static void build(const char *name) {
 
 int main(int count, char **arguments) {
   char line[512];
+  // The kernel shall not change what is resident by itself.
+  prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
   mallopt(M_MMAP_THRESHOLD, 128 << 10);
   build(count > 1 ? arguments[1] : "half");
   struct mallinfo2 info = mallinfo2();

@@ -33,10 +33,10 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts it with an argument.
-    pub fn start(program: &Path, case: &str) -> Running {
+    /// Starts it with an argument, and with settings of glibc.
+    pub fn start(program: &Path, case: &str, tunables: &str) -> Running {
         let mut command = Command::new(program);
-        command.arg(case).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.env("GLIBC_TUNABLES", tunables).arg(case).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let output = BufReader::new(child.stdout.take().expect("it was piped"));
         Running { input: child.stdin.take(), output, child }

@@ -9,8 +9,8 @@ pub(super) const BINS: u64 = 127;
 const NEXT: u64 = 2048;
 /// The distances from an arena's start to its bins that are known.
 const STARTS: [u64; 2] = [112, 24];
-/// A thread arena's heaps begin at multiples of this.
-pub(super) const HEAP: u64 = 64 << 20;
+/// A thread arena's heaps begin at multiples of this, whatever the size of huge pages.
+const HEAPS: u64 = 2 << 20;
 /// The headers of heaps that are known. A thread arena lies behind one.
 const HEADERS: [u64; 2] = [0x20, 0x30];
 /// Bins that may look wrong, because the process changes them while they are read.
@@ -89,7 +89,7 @@ fn arenas_by_empty_bin(memory: &dyn Memory, window: &mut Window, at: u64) -> Opt
         let Some(next) = window.word(bins + NEXT) else { continue };
         for start in STARTS {
             let main = bins.checked_sub(start)?;
-            let plausible = next == main || HEADERS.contains(&(next % HEAP));
+            let plausible = next == main || HEADERS.contains(&(next % HEAPS));
             if plausible
                 && has_bins(memory, window, bins)
                 && let Some(all) = ring(memory, main, start)
@@ -129,7 +129,7 @@ fn ring(memory: &dyn Memory, main: u64, start: u64) -> Option<Vec<u64>> {
         if next == main {
             return Some(all);
         }
-        let header = next % HEAP;
+        let header = next % HEAPS;
         let of_heap = HEADERS.contains(&header) && memory.word(next - header) == Some(next);
         if !of_heap || all.len() >= MOST {
             return None;

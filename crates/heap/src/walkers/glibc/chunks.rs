@@ -2,10 +2,9 @@
 //! the pages of a layout and in sums. A block is in use if the next one says so, and free otherwise; blocks in fast bins and thread caches
 //! say that they are in use, and are known by their lists.
 
-use super::caches::Caches;
 use super::links::Closure;
-use super::lists::Listed;
 use super::marks::Cursor;
+use super::structures::Structures;
 use super::trim::Trim;
 use crate::{Kind, Layout, Memory, Window};
 
@@ -74,16 +73,16 @@ pub(super) struct Chunks<'a> {
 }
 
 impl<'a> Chunks<'a> {
-    pub fn new(memory: &'a dyn Memory, caches: &'a Caches, fast: &'a Listed) -> Self {
+    pub fn new(memory: &'a dyn Memory, found: &'a Structures) -> Self {
         Chunks {
             window: Window::new(memory),
             probe: Window::of_pages(memory),
             tries: TRIES,
-            cached: caches.listed.marks.cursor(),
-            caches: caches.own.cursor(),
-            fast: fast.marks.cursor(),
+            cached: found.caches.listed.marks.cursor(),
+            caches: found.caches.own.cursor(),
+            fast: found.fast.marks.cursor(),
             layout: Layout::default(),
-            trim: Trim::new(memory.pages()),
+            trim: Trim::new(memory.pages(), found.params.trim_unit),
             sums: Sums::default(),
         }
     }
@@ -161,7 +160,8 @@ impl<'a> Chunks<'a> {
     fn behind(&mut self, at: u64, fenced: bool, extent: &Extent) -> u64 {
         self.trim.used();
         let left = extent.to - at;
-        if fenced && left <= FENCE {
+        // The header that ends a thread arena's heap stands behind a fence, or behind a small block if there was no room for one.
+        if left <= FENCE && (fenced || extent.arena != 0) {
             self.layout.block(at, left, Kind::Structure);
             return extent.to;
         }

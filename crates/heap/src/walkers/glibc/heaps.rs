@@ -1,9 +1,9 @@
-//! The pieces of memory that an arena has. A thread arena has heaps of up to 64 MiB that point to each other. The main arena has the data
+//! The pieces of memory that an arena has. A thread arena has heaps, mostly of up to 64 MiB, that point to each other. The main arena has the data
 //! segment; what it got from `mmap` because the data segment could not grow is found by `mappings.rs`.
 
-use super::arenas::{Arena, HEAP};
+use super::arenas::Arena;
 use super::chunks::Extent;
-use super::release::Release;
+use super::structures::Structures;
 use crate::{Memory, PAGE};
 
 /// A heap, or another piece of an arena's memory, with the structures before its first block.
@@ -16,15 +16,16 @@ pub(super) struct Piece {
 }
 
 /// The heaps of a thread arena. `None` if they do not lead from the arena's end to its beginning.
-pub(super) fn of_thread(memory: &dyn Memory, arena: &Arena, index: u32, release: &Release) -> Option<Vec<Piece>> {
+pub(super) fn of_thread(memory: &dyn Memory, arena: &Arena, index: u32, found: &Structures) -> Option<Vec<Piece>> {
+    let (release, heap) = (found.release, found.params.heap);
     let mut heaps = Vec::new();
-    let mut from = arena.top & !(HEAP - 1);
+    let mut from = arena.top & !(heap - 1);
     // No heap is there twice, so there are not more of them than mappings could have.
-    let most = memory.mappings().iter().map(|one| one.bytes() / HEAP + 1).sum::<u64>();
+    let most = memory.mappings().iter().map(|one| one.bytes() / heap + 1).sum::<u64>();
     for _ in 0..most {
         let [owner, before, size] = [0, 8, 16].map(|at| memory.word(from + at));
         let (owner, before, size) = (owner?, before?, size?);
-        if owner != arena.at || size > HEAP || size % PAGE != 0 {
+        if owner != arena.at || size > heap || size % PAGE != 0 {
             return None;
         }
         let first = from + release.heap_header == arena.at;
@@ -41,7 +42,7 @@ pub(super) fn of_thread(memory: &dyn Memory, arena: &Arena, index: u32, release:
             return Some(heaps);
         }
         from = before;
-        if !from.is_multiple_of(HEAP) {
+        if !from.is_multiple_of(heap) {
             return None;
         }
     }

@@ -28,7 +28,7 @@ impl Memories {
         let in_one_piece = main.has_memory(release) && main.contiguous;
         let in_pieces = main.has_memory(release) && !main.contiguous;
         let of_main = in_one_piece.then(|| heaps::of_main(memory, main, found.params.base).map(|piece| vec![piece]));
-        let of_threads = (1..).zip(threads).map(|(index, arena)| heaps::of_thread(memory, arena, index, release));
+        let of_threads = (1..).zip(threads).map(|(index, arena)| heaps::of_thread(memory, arena, index, found));
         let heaps: Vec<_> = [of_main.unwrap_or(Some(Vec::new()))].into_iter().chain(of_threads).collect();
         let breaks = heaps.iter().filter(|heaps| heaps.is_none()).count() as u64;
         let mut pieces: Vec<Vec<Piece>> = heaps.into_iter().map(Option::unwrap_or_default).collect();

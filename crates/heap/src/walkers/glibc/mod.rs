@@ -90,7 +90,7 @@ fn read_known(memory: &dyn Memory, arenas: &Arenas) -> Result<Heap, String> {
 
 fn walk(memory: &dyn Memory, found: &Structures, version: String) -> Heap {
     let memories = Memories::find(memory, found);
-    let mut chunks = Chunks::new(memory, &found.caches, &found.fast);
+    let mut chunks = Chunks::new(memory, found);
     let mut free = vec![Free::default(); found.arenas.len()];
     let mut breaks = found.caches.listed.broken + found.fast.broken + memories.breaks;
     for (index, arena) in found.arenas.iter().enumerate() {

@@ -1,8 +1,15 @@
 //! Finds `mp_`, the parameters of malloc. In: the data that has the main arena. Out: where the main heap begins, and the allocator's own
 //! counts of mmapped blocks, which tell whether a walk has found all of them.
 
+use std::ops::RangeInclusive;
+
 use super::release::Release;
 use crate::{Memory, PAGE, Window};
+
+/// A thread arena's heap, without huge pages.
+const HEAP: u64 = 64 << 20;
+/// The sizes of huge pages on x86-64 and elsewhere.
+const HUGE: RangeInclusive<u64> = 64 << 10..=16 << 30;
 
 /// The parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +18,10 @@ pub(super) struct Params {
     at: u64,
     /// Where the main heap begins. 0 if the main arena has had no memory yet.
     pub base: u64,
+    /// What a trim makes the main arena smaller by a multiple of.
+    pub trim_unit: u64,
+    /// A thread arena's heaps begin at multiples of this, and are not larger.
+    pub heap: u64,
     /// Mmapped blocks.
     pub mmapped: u64,
     /// Bytes of mmapped blocks.
@@ -56,6 +67,19 @@ impl Params {
             [0, 4, 8, 12].map(|at| u32::from_le_bytes([counts[at], counts[at + 1], counts[at + 2], counts[at + 3]]));
         let fits =
             bytes % PAGE == 0 && bytes <= most_bytes && now <= most && fixed <= 1 && (most == 0) == (most_bytes == 0);
-        fits.then_some(Params { at, base, mmapped: u64::from(now), mmapped_bytes: bytes })
+        let [transparent, explicit] = match release.huge_pages {
+            true => [window.word(at - 56)?, window.word(at - 48)?],
+            false => [0, 0],
+        };
+        let sizes_fit =
+            [transparent, explicit].iter().all(|&size| size == 0 || HUGE.contains(&size) && size.is_power_of_two());
+        (fits && sizes_fit).then_some(Params {
+            at,
+            base,
+            trim_unit: transparent.max(PAGE),
+            heap: if explicit == 0 { HEAP } else { 4 * explicit },
+            mmapped: u64::from(now),
+            mmapped_bytes: bytes,
+        })
     }
 }

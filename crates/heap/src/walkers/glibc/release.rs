@@ -19,6 +19,8 @@ pub(super) struct Release {
     pub mangled: bool,
     /// From the count of mmapped blocks to the word `sbrk_base`.
     pub n_mmaps: u64,
+    /// Whether it can use huge pages: the sizes of two kinds are 56 and 48 bytes before `sbrk_base`.
+    pub huge_pages: bool,
     /// How much an mmapped block's size is smaller than its pages.
     pub mmapped_short: u64,
     /// The thread caches.
@@ -51,6 +53,7 @@ const OLDEST: Release = Release {
     heap_header: 0x20,
     mangled: false,
     n_mmaps: 32,
+    huge_pages: false,
     mmapped_short: 0,
     cache: CACHE_27,
 };
@@ -61,8 +64,14 @@ const WITH_WIDE_COUNTS: Release =
 const MANGLED: Release =
     Release { since: 32, name: "2.32 to 2.34, by its structures", mangled: true, ..WITH_WIDE_COUNTS };
 
-const WITH_HUGE_PAGES: Release =
-    Release { since: 35, name: "2.35 to 2.41, by its structures", heap_header: 0x30, n_mmaps: 36, ..MANGLED };
+const WITH_HUGE_PAGES: Release = Release {
+    since: 35,
+    name: "2.35 to 2.41, by its structures",
+    heap_header: 0x30,
+    n_mmaps: 36,
+    huge_pages: true,
+    ..MANGLED
+};
 
 const WITH_LARGE_CACHED: Release =
     Release { since: 42, name: "2.42, by its structures", cache: CACHE_42, ..WITH_HUGE_PAGES };

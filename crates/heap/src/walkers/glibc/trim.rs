@@ -15,6 +15,8 @@ const KEPT: u64 = 33;
 #[derive(Debug)]
 pub(super) struct Trim<'a> {
     pages: &'a Pages,
+    /// The main arena is made smaller by a multiple of this.
+    unit: u64,
     /// Free blocks that touch each other.
     run: Option<(u64, u64)>,
     /// Resident bytes that would be given back.
@@ -22,8 +24,8 @@ pub(super) struct Trim<'a> {
 }
 
 impl<'a> Trim<'a> {
-    pub fn new(pages: &'a Pages) -> Self {
-        Trim { pages, run: None, bytes: 0 }
+    pub fn new(pages: &'a Pages, unit: u64) -> Self {
+        Trim { pages, unit, run: None, bytes: 0 }
     }
 
     /// A free block.
@@ -57,7 +59,7 @@ impl<'a> Trim<'a> {
         }
         self.run = None;
         if shrinks && to - from > KEPT {
-            let extra = (to - from - KEPT) / PAGE * PAGE;
+            let extra = (to - from - KEPT) / self.unit * self.unit;
             self.bytes += self.pages.resident(to - extra, to);
         }
     }
@@ -78,7 +80,7 @@ mod tests {
     fn whole_pages_behind_the_links_of_a_free_block_are_given_back() {
         let pages = all_resident();
         let given = |at, size| {
-            let mut trim = Trim::new(&pages);
+            let mut trim = Trim::new(&pages, PAGE);
             trim.free(at, size);
             trim.used();
             trim.bytes
@@ -93,7 +95,7 @@ mod tests {
     #[test]
     fn neighbours_are_one_block() {
         let pages = all_resident();
-        let mut trim = Trim::new(&pages);
+        let mut trim = Trim::new(&pages, PAGE);
         trim.free(0x10_0000, 0x1000);
         trim.free(0x10_1000, 0x1000);
         trim.free(0x10_2010, 0xff0);
@@ -102,10 +104,22 @@ mod tests {
     }
 
     #[test]
+    fn with_huge_pages_the_main_arena_is_made_smaller_by_whole_ones() {
+        let pages = all_resident();
+        let given = |from: u64| {
+            let mut trim = Trim::new(&pages, 4 * PAGE);
+            trim.top(from, 0x10_8000, true);
+            trim.bytes
+        };
+        assert_eq!(given(0x10_4000), 0);
+        assert_eq!(given(0x10_3000), 4 * PAGE);
+    }
+
+    #[test]
     fn the_end_of_the_main_arena_keeps_its_header() {
         let pages = all_resident();
         let given = |at, shrinks| {
-            let mut trim = Trim::new(&pages);
+            let mut trim = Trim::new(&pages, PAGE);
             trim.free(0x10_0000, 0x2000);
             trim.top(at, 0x10_8000, shrinks);
             trim.bytes
