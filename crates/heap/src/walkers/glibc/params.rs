@@ -29,14 +29,16 @@ pub(super) struct Params {
 }
 
 impl Params {
-    /// Finds the parameters by what they must be. `None` if no words of the data can be they.
-    pub fn find(memory: &dyn Memory, data: (u64, u64), release: &Release) -> Option<Params> {
+    /// Finds the parameters by what they must be: they know where the main arena begins once it has memory. `None` if no words of the
+    /// data can be they.
+    pub fn find(memory: &dyn Memory, data: (u64, u64), release: &Release, has_memory: bool) -> Option<Params> {
         let mut window = Window::new(memory);
         for run in memory.pages().within(data.0, data.1) {
             let mut at = run.from + 64;
             while at + 40 <= run.to {
-                if let Some(params) = Params::at(&mut window, memory, at, release) {
-                    return Some(params);
+                let params = Params::at(&mut window, memory, at, release);
+                if params.is_some_and(|params| (params.base != 0) == has_memory) {
+                    return params;
                 }
                 at += 8;
             }

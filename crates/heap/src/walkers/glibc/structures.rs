@@ -23,10 +23,11 @@ pub(super) struct Structures {
 impl Structures {
     /// Reads all of them. The error is what was not there.
     pub fn find(memory: &dyn Memory, found: &Arenas, release: &'static Release) -> Result<Structures, &'static str> {
-        let params = Params::find(memory, found.data, release);
-        let params = params.ok_or("the parameters (mp_) were not found in the data of the main arena")?;
         let arenas: Option<Vec<Arena>> = found.all.iter().map(|at| Arena::read(memory, *at, release.bins)).collect();
         let arenas = arenas.ok_or("an arena could not be read: the process changes or has ended")?;
+        let has_memory = arenas[0].has_memory(release);
+        let params = Params::find(memory, found.data, release, has_memory);
+        let params = params.ok_or("the parameters (mp_) were not found in the data of the main arena")?;
         let caches = caches::find(memory, release);
         let mut fast = Listed::default();
         arenas.iter().for_each(|arena| fast::find(memory, arena.at, release, &mut fast));

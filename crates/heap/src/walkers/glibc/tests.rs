@@ -35,6 +35,13 @@ fn a_static_program_shows_its_release_by_its_structures() {
 }
 
 #[test]
+fn words_that_are_like_parameters_but_know_no_heap_are_not_taken() {
+    let (mut fake, truth) = image(&ALL[3], false);
+    fake.put(truth.main - 0x200, &[0, 0, 0, 3, 100, 5, 0]);
+    assert_eq!(read(&fake.done()).expect("it has an arena").unwrap().walk.live, truth.live);
+}
+
+#[test]
 fn a_release_that_is_not_known_is_not_divided() {
     let (mut fake, _) = image(&ALL[3], false);
     fake.write(0x7f10_0000_0000, b"x release version 2.23.");
