@@ -8,6 +8,8 @@
 //! 3. It puts what it finds on the pages of a [`Layout`]: blocks that are live, cached, free, and the allocator's own structures.
 //! 4. The [`Parts`] of a layout are bytes that are resident, by what they are. They add up to what the kernel counts.
 //!
+//! A process that runs is walked up to three times ([`best_of`]), or stopped meanwhile ([`Frozen`]).
+//!
 //! All parsing works on copied bytes: whatever they are, a walker neither panics nor hangs.
 
 // This crate returns numbers and texts. Only the command writes to a terminal.
