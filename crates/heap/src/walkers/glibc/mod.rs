@@ -36,7 +36,7 @@ use crate::{Forecast, Kind, Memory, State, Unknown, Walk, Walker};
 /// The walker.
 pub const WALKER: Walker = Walker {
     name: NAME,
-    about: "x86-64, 2.27 to 2.43; run on 2.31, 2.36, 2.41 and 2.43; static programs too",
+    about: "x86-64, 2.27 to 2.43; static programs too",
     walk: |memory| read(memory).map(|heap| heap.map(|heap| heap.walk)),
 };
 

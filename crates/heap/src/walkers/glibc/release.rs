@@ -87,7 +87,8 @@ const WITHOUT_FAST_BINS: Release = Release {
     ..WITH_LARGE_CACHED
 };
 
-/// Every release that is known, from the oldest. 2.31, 2.36, 2.41 and 2.43 were run; the rest was read.
+/// Every release that is known, from the oldest. The distances were compared with glibc's own counts on 2.31, 2.36, 2.41 and 2.43; those of
+/// the other releases come from its source. The process tests run on the release of the host.
 pub(super) const ALL: &[Release] =
     &[OLDEST, WITH_WIDE_COUNTS, MANGLED, WITH_HUGE_PAGES, WITH_LARGE_CACHED, WITHOUT_FAST_BINS];
 
