@@ -42,6 +42,17 @@ impl Region {
     }
 }
 
+/// A stretch of addresses of one arena.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// Its first address.
+    pub from: u64,
+    /// Its arena.
+    pub arena: u32,
+    /// Its resident bytes by part.
+    pub parts: Parts,
+}
+
 /// The pages of one allocator's heap, and what lies on them.
 #[derive(Debug, Default)]
 pub struct Layout {
@@ -124,7 +135,7 @@ impl Layout {
     /// The resident bytes of each arena below `arenas`, by part.
     pub fn parts(&self, pages: &Pages, arenas: u32) -> Vec<Parts> {
         let mut sums = vec![Parts::default(); arenas as usize];
-        self.each_resident(pages, |region, page, state| {
+        self.each_resident(pages, |region, _, page, state| {
             if let Some(sum) = sums.get_mut(region.arena as usize) {
                 *sum += page.parts(state);
             }
@@ -135,18 +146,32 @@ impl Layout {
     /// How many resident pages have how many live bytes: 17 counts, for no live byte, for up to 256, up to 512, and so on.
     pub fn live_in_a_page(&self, pages: &Pages) -> [u64; 17] {
         let mut counts = [0; 17];
-        self.each_resident(pages, |_, page, _| counts[usize::from(page.live.div_ceil(256)).min(16)] += 1);
+        self.each_resident(pages, |_, _, page, _| counts[usize::from(page.live.div_ceil(256)).min(16)] += 1);
         counts
     }
 
-    fn each_resident(&self, pages: &Pages, mut visit: impl FnMut(&Region, &Page, State)) {
+    /// The resident bytes by part of each stretch of addresses that has any, in the order of their addresses. A stretch begins at
+    /// a multiple of `bytes`, and one that two arenas have is there twice.
+    pub fn stretches(&self, pages: &Pages, bytes: u64) -> Vec<Stretch> {
+        let mut all: Vec<Stretch> = Vec::new();
+        self.each_resident(pages, |region, at, page, state| {
+            let from = at / bytes * bytes;
+            match all.last_mut().filter(|last| last.from == from && last.arena == region.arena) {
+                Some(last) => last.parts += page.parts(state),
+                None => all.push(Stretch { from, arena: region.arena, parts: page.parts(state) }),
+            }
+        });
+        all
+    }
+
+    fn each_resident(&self, pages: &Pages, mut visit: impl FnMut(&Region, u64, &Page, State)) {
         for region in &self.regions {
             for run in pages.within(region.from, region.to()) {
                 if !matches!(run.state, State::Resident | State::Huge | State::Unclear) {
                     continue;
                 }
                 for at in (run.from..run.to).step_by(PAGE as usize) {
-                    visit(region, &region.pages[((at - region.from) / PAGE) as usize], run.state);
+                    visit(region, at, &region.pages[((at - region.from) / PAGE) as usize], run.state);
                 }
             }
         }
@@ -243,6 +268,18 @@ mod tests {
         assert_eq!(layout.astray(), 0x800);
         layout.block(0x100, 0x10, Kind::Live);
         assert_eq!(layout.astray(), 0x810);
+    }
+
+    #[test]
+    fn stretches_add_up_and_tell_their_arena() {
+        let mut layout = Layout::default();
+        layout.region(0x10000, 0x12000, 0);
+        layout.region(0x12000, 0x14000, 1);
+        layout.block(0x11000, PAGE, Kind::Live);
+        let found = layout.stretches(&resident(0x11000, 0x14000, State::Resident), 0x4000);
+        let of = |at: usize| (found[at].from, found[at].arena, found[at].parts.sum());
+        assert_eq!((found.len(), of(0), of(1)), (2, (0x10000, 0, PAGE), (0x10000, 1, 2 * PAGE)));
+        assert_eq!(found[0].parts.of(Part::Live), PAGE);
     }
 
     #[test]
