@@ -11,6 +11,8 @@ pub struct Mapping {
     pub readable: bool,
     /// Whether the process may write to it.
     pub writable: bool,
+    /// Whether the process may execute it.
+    pub executable: bool,
     /// Whether other processes see what is written.
     pub shared: bool,
     /// Where it begins in its file, in bytes.
@@ -42,7 +44,7 @@ pub fn parse_maps(text: &str) -> Vec<Mapping> {
     text.lines().filter_map(parse_line).collect()
 }
 
-fn parse_line(line: &str) -> Option<Mapping> {
+pub(crate) fn parse_line(line: &str) -> Option<Mapping> {
     let mut rest = line;
     let mut field = || {
         rest = rest.trim_start();
@@ -63,6 +65,7 @@ fn parse_line(line: &str) -> Option<Mapping> {
         to,
         readable: has(0, b'r'),
         writable: has(1, b'w'),
+        executable: has(2, b'x'),
         shared: has(3, b's'),
         offset: hex(offset)?,
         inode: inode.parse().ok()?,
@@ -81,7 +84,7 @@ mod tests {
         assert_eq!(found.len(), 2);
         assert_eq!((found[0].from, found[0].to, found[0].offset, found[0].inode), (0x400000, 0x452000, 0x1000, 173521));
         assert_eq!(found[0].name, "/usr/bin/a b (deleted)");
-        assert!(found[0].readable && !found[0].writable && !found[0].is_heap_like());
+        assert!(found[0].readable && found[0].executable && !found[0].writable && !found[0].is_heap_like());
         assert!(found[1].is_heap_like() && found[1].name.is_empty() && found[1].bytes() == 0x1000);
     }
 }
