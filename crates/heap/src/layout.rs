@@ -1,7 +1,9 @@
 //! What lies on each page of a heap. In: the allocator's regions, and the blocks in them, in any order. Out: the resident bytes
 //! by part, by arena, and how many bytes of each page are live.
 
-use crate::{PAGE, Pages, Part, Parts, State};
+use serde::{Deserialize, Serialize};
+
+use crate::{PAGE, PARTS, Pages, Part, Parts, State};
 
 /// What a walk finds at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,8 +44,9 @@ impl Region {
     }
 }
 
-/// A stretch of addresses of one arena.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A stretch of addresses of one arena. It is saved as a list: its address, its arena, and the bytes of each part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "Vec<u64>", try_from = "Vec<u64>")]
 pub struct Stretch {
     /// Its first address.
     pub from: u64,
@@ -51,6 +54,28 @@ pub struct Stretch {
     pub arena: u32,
     /// Its resident bytes by part.
     pub parts: Parts,
+}
+
+impl From<Stretch> for Vec<u64> {
+    fn from(stretch: Stretch) -> Vec<u64> {
+        let head = [stretch.from, stretch.arena.into()];
+        head.into_iter().chain(stretch.parts.iter().map(|(_, bytes)| bytes)).collect()
+    }
+}
+
+impl TryFrom<Vec<u64>> for Stretch {
+    type Error = String;
+
+    fn try_from(list: Vec<u64>) -> Result<Stretch, String> {
+        let [from, arena, bytes @ ..] = list.as_slice() else { return Err("a stretch has no address".into()) };
+        if bytes.len() != PARTS.len() {
+            return Err(format!("a stretch has {} parts, wanted {}", bytes.len(), PARTS.len()));
+        }
+        let mut parts = Parts::default();
+        PARTS.into_iter().zip(bytes).for_each(|(part, bytes)| parts.add(part, *bytes));
+        let arena = u32::try_from(*arena).map_err(|_| format!("a stretch has arena {arena}"))?;
+        Ok(Stretch { from: *from, arena, parts })
+    }
 }
 
 /// The pages of one allocator's heap, and what lies on them.
@@ -167,7 +192,7 @@ impl Layout {
     fn each_resident(&self, pages: &Pages, mut visit: impl FnMut(&Region, u64, &Page, State)) {
         for region in &self.regions {
             for run in pages.within(region.from, region.to()) {
-                if !matches!(run.state, State::Resident | State::Huge | State::Unclear) {
+                if !matches!(run.state, State::Resident | State::Huge) {
                     continue;
                 }
                 for at in (run.from..run.to).step_by(PAGE as usize) {
@@ -182,10 +207,6 @@ impl Page {
     /// The bytes of a resident page by part. They add up to a page, also where blocks overlap because the heap changed in between.
     fn parts(&self, state: State) -> Parts {
         let mut parts = Parts::default();
-        if state == State::Unclear {
-            parts.add(Part::Unknown, PAGE);
-            return parts;
-        }
         let mut left = PAGE;
         for (part, bytes) in [
             (Part::Live, self.live),
@@ -247,14 +268,6 @@ mod tests {
         layout.block(0x11000, PAGE, Kind::Unused);
         assert_eq!(layout.parts(&resident(0x10000, 0x12000, State::Huge), 1)[0].of(Part::Padding), PAGE);
         assert_eq!(layout.parts(&resident(0x10000, 0x12000, State::Resident), 1)[0].of(Part::Kept), 2 * PAGE);
-    }
-
-    #[test]
-    fn a_page_that_may_not_be_resident_is_not_known() {
-        let mut layout = Layout::default();
-        layout.region(0x10000, 0x11000, 0);
-        layout.block(0x10000, PAGE, Kind::Live);
-        assert_eq!(layout.parts(&resident(0x10000, 0x11000, State::Unclear), 1)[0].of(Part::Unknown), PAGE);
     }
 
     #[test]

@@ -7,6 +7,8 @@
 //! 2. Each of the [`walkers`] looks for its allocator's structures, which prove themselves, and walks them.
 //! 3. It puts what it finds on the pages of a [`Layout`]: blocks that are live, cached, free, and the allocator's own structures.
 //! 4. The [`Parts`] of a layout are bytes that are resident, by what they are. They add up to what the kernel counts.
+//! 5. A [`Reading`] is all of a process: its heaps, the memory that is no `malloc`'s, and how sure that is. Its [`answer`] is a
+//!    sentence, and two readings have a [`Difference`].
 //!
 //! A process that runs is walked up to three times ([`best_of`]), or stopped meanwhile ([`Frozen`]).
 //!
@@ -15,24 +17,42 @@
 // This crate returns numbers and texts. Only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 
+pub mod answer;
+mod build_id;
+mod difference;
 mod freeze;
+#[cfg(test)]
+mod invented;
 mod layout;
 mod live;
 mod mapping;
 mod memory;
+mod others;
 mod pages;
 mod parts;
+mod reading;
+mod rows;
+mod smaps;
 mod states;
+mod subject;
+mod take;
 mod walk;
 pub mod walkers;
 mod window;
 
+pub use difference::{Change, Difference, signed};
 pub use freeze::Frozen;
-pub use layout::{Kind, Layout};
+pub use layout::{Kind, Layout, Stretch};
 pub use live::{Live, Trouble};
 pub use mapping::{Mapping, parse_maps};
 pub use memory::{Memory, Thread};
+pub use others::{Area, Sort};
 pub use pages::{PAGE, Pages, Run, State};
 pub use parts::{PARTS, Part, Parts};
-pub use walk::{Arena, Check, Forecast, Reading, Unknown, Walk, Walker, best_of, walk_all};
+pub use reading::{ArenaParts, Heap, Kernel, Map, Reading, Remedy, SCHEMA, Sure};
+pub use rows::{Row, rows, together};
+pub use smaps::{Counted, parse_smaps};
+pub use subject::{Subject, named, processes, tree};
+pub use take::take;
+pub use walk::{Arena, Check, Forecast, Unknown, Walk, Walked, Walker, best_of, walk_all};
 pub use window::Window;

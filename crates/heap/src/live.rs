@@ -20,6 +20,9 @@ pub enum Trouble {
          (run as root), and a PID namespace that has it"
     )]
     Denied(u32),
+    /// It runs another program than when the reading began.
+    #[error("process {0}: it has started another program while it was read: try again")]
+    Changed(u32),
     /// Something else.
     #[error("process {pid}: {what}: {error}")]
     Other {
@@ -35,6 +38,17 @@ pub enum Trouble {
 /// From the thread pointer to the list of robust locks, in every glibc on x86-64 from 2.27 on.
 const FROM_POINTER_TO_ROBUST_LIST: u64 = 0x2e0;
 
+impl Trouble {
+    /// From the system's error, and what was tried.
+    pub fn of(pid: u32, what: &'static str, error: io::Error) -> Trouble {
+        match error.raw_os_error() {
+            Some(libc::ENOENT | libc::ESRCH) => Trouble::Gone(pid),
+            Some(libc::EACCES | libc::EPERM) => Trouble::Denied(pid),
+            _ => Trouble::Other { pid, what, error },
+        }
+    }
+}
+
 /// The memory of a live process, as its mappings and pages were at one moment. What is read later may have changed.
 #[derive(Debug)]
 pub struct Live {
@@ -47,11 +61,7 @@ pub struct Live {
 impl Live {
     /// Reads the mappings, threads and page states of a process.
     pub fn open(pid: u32) -> Result<Live, Trouble> {
-        let trouble = |what: &'static str, error: io::Error| match error.raw_os_error() {
-            Some(libc::ENOENT | libc::ESRCH) => Trouble::Gone(pid),
-            Some(libc::EACCES | libc::EPERM) => Trouble::Denied(pid),
-            _ => Trouble::Other { pid, what, error },
-        };
+        let trouble = |what: &'static str, error: io::Error| Trouble::of(pid, what, error);
         let text = fs::read(format!("/proc/{pid}/maps")).map_err(|error| trouble("reading its mappings", error))?;
         let mappings = parse_maps(&String::from_utf8_lossy(&text));
         let pages = states(pid, &mappings).map_err(|error| trouble("reading the state of its pages", error))?;

@@ -1,5 +1,10 @@
 //! What the resident bytes of a heap are.
 
+use std::collections::BTreeMap;
+
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 /// What a byte is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
@@ -39,6 +44,20 @@ impl Part {
             Part::Unknown => "not known",
         }
     }
+
+    /// Its name in a saved reading.
+    pub fn key(self) -> &'static str {
+        match self {
+            Part::Live => "live",
+            Part::Cached => "cached",
+            Part::Free => "free",
+            Part::Kept => "kept",
+            Part::Structures => "structures",
+            Part::Padding => "padding",
+            Part::Lazy => "lazy",
+            Part::Unknown => "unknown",
+        }
+    }
 }
 
 /// Resident bytes by part.
@@ -54,6 +73,13 @@ impl Parts {
     /// Adds bytes to a part.
     pub fn add(&mut self, part: Part, bytes: u64) {
         self.0[part as usize] += bytes;
+    }
+
+    /// Moves bytes from one part to another: as many as there are, at most.
+    pub fn pass(&mut self, from: Part, to: Part, bytes: u64) {
+        let bytes = bytes.min(self.of(from));
+        self.0[from as usize] -= bytes;
+        self.add(to, bytes);
     }
 
     /// All bytes.
@@ -72,5 +98,24 @@ impl std::ops::AddAssign for Parts {
         for (sum, bytes) in self.0.iter_mut().zip(other.0) {
             *sum += bytes;
         }
+    }
+}
+
+/// Each part's bytes under its key.
+impl Serialize for Parts {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_map(self.iter().map(|(part, bytes)| (part.key(), bytes)))
+    }
+}
+
+/// A part that is missing has no bytes.
+impl<'de> Deserialize<'de> for Parts {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Parts, D::Error> {
+        let mut parts = Parts::default();
+        for (key, bytes) in BTreeMap::<String, u64>::deserialize(from)? {
+            let part = PARTS.into_iter().find(|part| part.key() == key);
+            parts.add(part.ok_or_else(|| D::Error::custom(format!("no part `{key}`")))?, bytes);
+        }
+        Ok(parts)
     }
 }

@@ -1,5 +1,7 @@
 //! The contract of a walker: the memory of a process in, its allocator's heap out.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{Layout, Memory};
 
 /// A walker of one allocator's heaps.
@@ -64,7 +66,7 @@ pub struct Arena {
 }
 
 /// A count of the walk, and the same count by the allocator itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
     /// What was counted: `mmapped blocks`.
     pub what: String,
@@ -133,8 +135,8 @@ impl Walk {
 
 /// Opens and walks a process that runs, up to `tries` times, until a walk has neither a break nor a check that fails. Returns the best
 /// one with the memory that it read. An error of the first opening is returned; a later one ends the tries.
-pub fn best_of<M: Memory, E>(tries: u32, mut open: impl FnMut() -> Result<M, E>) -> Result<Reading<M>, E> {
-    let mut walk = || open().map(|memory| (walk_all(&memory), memory)).map(|(walks, memory)| Reading { memory, walks });
+pub fn best_of<M: Memory, E>(tries: u32, mut open: impl FnMut() -> Result<M, E>) -> Result<Walked<M>, E> {
+    let mut walk = || open().map(|memory| (walk_all(&memory), memory)).map(|(walks, memory)| Walked { memory, walks });
     let mut best = walk()?;
     for _ in 1..tries {
         if best.doubt() == (0, 0, 0, 0) {
@@ -150,14 +152,14 @@ pub fn best_of<M: Memory, E>(tries: u32, mut open: impl FnMut() -> Result<M, E>)
 
 /// A memory, and what each walker found in it.
 #[derive(Debug)]
-pub struct Reading<M> {
+pub struct Walked<M> {
     /// What was read: the mappings and the states of the pages belong to these walks.
     pub memory: M,
     /// The heaps, as [`walk_all`] returns them.
     pub walks: Vec<Result<Walk, Unknown>>,
 }
 
-impl<M> Reading<M> {
+impl<M> Walked<M> {
     /// The heaps that could not be divided, and the doubts of the others together.
     fn doubt(&self) -> (u64, u64, u64, u64) {
         self.walks.iter().fold((0, 0, 0, 0), |sum, walk| match walk {

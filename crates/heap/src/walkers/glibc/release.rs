@@ -113,8 +113,8 @@ mod tests {
         assert_eq!(since(112, Some(36)), [35]);
         assert_eq!(since(112, Some(41)), [35]);
         assert_eq!(since(24, Some(99)), [43]);
-        assert_eq!(since(112, Some(26)), []);
-        assert_eq!(since(24, Some(36)), []);
+        assert_eq!(since(112, Some(26)), [0_u32; 0]);
+        assert_eq!(since(24, Some(36)), [0_u32; 0]);
         assert_eq!(since(112, None), [42, 35, 32, 30, 27]);
     }
 

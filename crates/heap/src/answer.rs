@@ -1,0 +1,118 @@
+//! The answer in a sentence. In: a reading. Out: how much is resident, what most of it is, and what would give some of it back.
+
+use allocanary_kernel::units::{Bytes, Unit};
+
+use crate::rows::rows;
+use crate::{Heap, Part, Reading, Sure};
+
+/// Parts of which at least one in so many bytes is resident have a clause of their own.
+const LEAST: u64 = 25;
+/// Clauses, at most.
+const MOST: usize = 6;
+
+/// The sentence: `1.9 GiB resident: 0.4 live, 1.3 whole free pages that glibc keeps in 64 arenas: ...`
+pub fn answer(reading: &Reading) -> String {
+    let unit = Scale::of(reading.resident);
+    let mut rows = rows(reading);
+    rows.retain(|row| row.resident.saturating_mul(LEAST) >= reading.resident && unit.has(row.resident));
+    rows.sort_by_key(|row| (row.part != Some(Part::Live), std::cmp::Reverse(row.resident)));
+    rows.truncate(MOST);
+    let heap = |name: &Option<String>| reading.heaps.iter().find(|heap| Some(&heap.allocator) == name.as_ref());
+    let several = reading.heaps.len() > 1;
+    let mut text = format!("{} {} resident", unit.number(reading.resident), unit.name);
+    let mut separator = ": ";
+    let mut told = 0;
+    for row in &rows {
+        let clause = match (row.part, heap(&row.allocator)) {
+            (Some(part), Some(heap)) => of_part(part, heap, several, &unit),
+            _ => row.name.clone(),
+        };
+        text.push_str(&format!("{separator}{} {clause}", unit.number(row.resident)));
+        separator = if clause.contains(": ") { "; " } else { ", " };
+        told += row.resident;
+    }
+    let rest = reading.resident.saturating_sub(told);
+    if unit.has(rest) && !rows.is_empty() {
+        text.push_str(&format!("{separator}{} other", unit.number(rest)));
+    }
+    text
+}
+
+/// The clause of a part of a heap.
+fn of_part(part: Part, heap: &Heap, several: bool, unit: &Scale) -> String {
+    let name = &heap.allocator;
+    let of_it = if several { format!(" ({name})") } else { String::new() };
+    match part {
+        Part::Live => format!("live{of_it}"),
+        Part::Kept => {
+            let count = heap.arenas.iter().filter(|arena| arena.parts.of(Part::Kept) > 0).count();
+            let arenas = if count == 1 { "one arena".to_string() } else { format!("{count} arenas") };
+            format!("whole free pages that {name} keeps in {arenas}{}", would_give(heap, unit))
+        }
+        Part::Free => format!("fragmentation: free in used pages{of_it}"),
+        Part::Unknown if heap.sure == Sure::NotKnown => format!("heap of {name}, not divided"),
+        part => format!("{}{of_it}", part.name()),
+    }
+}
+
+/// `: malloc_trim(0) would give back 1.1`.
+fn would_give(heap: &Heap, unit: &Scale) -> String {
+    let Some(best) = heap.remedies.iter().max_by_key(|remedy| remedy.bytes) else { return String::new() };
+    let at_most = if best.at_most { "at most " } else { "" };
+    let bytes = match unit.has(best.bytes) {
+        true => unit.number(best.bytes),
+        false => Bytes(best.bytes).to_string(),
+    };
+    format!(": `{}` would give back {at_most}{bytes}", best.name)
+}
+
+/// One unit for all numbers of a sentence, so that they can be added up.
+struct Scale {
+    name: &'static str,
+    shift: u32,
+}
+
+impl Scale {
+    fn of(most: u64) -> Scale {
+        let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
+        let (name, shift) = units.into_iter().find(|(_, shift)| most >> shift > 0).unwrap_or(("B", 0));
+        Scale { name, shift }
+    }
+
+    /// Whether it is at least a tenth of the unit.
+    fn has(&self, bytes: u64) -> bool {
+        bytes.saturating_mul(20) >= 1 << self.shift
+    }
+
+    fn number(&self, bytes: u64) -> String {
+        format!("{:.1}", bytes as f64 / (1_u64 << self.shift) as f64)
+    }
+}
+
+/// What a reading is worth, in a sentence for each heap.
+pub fn how_sure(heap: &Heap) -> String {
+    let name = format!("{} {}", heap.allocator, heap.version);
+    let checks: Vec<String> = heap
+        .checks
+        .iter()
+        .map(|check| match check.wanted == check.found {
+            true => format!("{} {}", check.what, check.found),
+            false => format!("{} {} (the allocator counts {})", check.what, check.found, check.wanted),
+        })
+        .collect();
+    let checked = if checks.is_empty() { "nothing to compare with".into() } else { checks.join(", ") };
+    let broken = match heap.breaks {
+        0 => "no block was wrong".to_string(),
+        count => format!(
+            "the heap changed while it was read: {} places, {} skipped",
+            Unit::Count.show(count as f64),
+            Bytes(heap.skipped)
+        ),
+    };
+    let sure = match heap.sure {
+        Sure::Exact => "exact",
+        Sure::Close => "close",
+        Sure::NotKnown => "not divided",
+    };
+    format!("{sure}. {name}: {broken}; compared with the allocator's own counts: {checked}")
+}

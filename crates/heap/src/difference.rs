@@ -1,0 +1,115 @@
+//! What changed between two readings. In: an earlier and a later one. Out: the rows that changed, and whether what grew is live or
+//! kept.
+
+use allocanary_kernel::units::Bytes;
+
+use crate::rows::rows;
+use crate::{Part, Reading};
+
+/// A count before and after.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// What was counted.
+    pub name: String,
+    /// Bytes in the earlier reading.
+    pub before: u64,
+    /// Bytes in the later one.
+    pub after: u64,
+}
+
+impl Change {
+    /// Bytes more.
+    pub fn by(&self) -> i64 {
+        self.after as i64 - self.before as i64
+    }
+}
+
+/// The changes from one reading to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// Resident memory.
+    pub resident: Change,
+    /// Each row of either reading, what grew most first.
+    pub rows: Vec<Change>,
+    /// Each arena of either reading, what grew most first.
+    pub arenas: Vec<Change>,
+    /// Bytes by which live blocks grew.
+    pub live: i64,
+    /// Bytes by which all grew that the allocators keep: caches, free memory, structures, padding.
+    pub kept: i64,
+    /// Bytes by which all else grew.
+    pub other: i64,
+    /// Whether both are of one process that runs one program.
+    pub is_same: bool,
+}
+
+impl Difference {
+    /// Compares.
+    pub fn of(before: &Reading, after: &Reading) -> Difference {
+        let named = |reading: &Reading| -> Vec<(String, u64)> {
+            rows(reading).into_iter().map(|row| (row.full_name(), row.resident)).collect()
+        };
+        let arenas = |reading: &Reading| -> Vec<(String, u64)> {
+            let heaps = reading.heaps.iter();
+            let of =
+                |allocator: &str, arena: &crate::ArenaParts| (format!("{allocator}: {}", arena.name), arena.resident);
+            heaps.flat_map(|heap| heap.arenas.iter().map(|arena| of(&heap.allocator, arena))).collect()
+        };
+        let by = |parts: &[Part]| -> i64 {
+            let sum = |reading: &Reading| parts.iter().map(|part| reading.parts().of(*part) as i64).sum::<i64>();
+            sum(after) - sum(before)
+        };
+        let live = by(&[Part::Live]);
+        let kept = by(&[Part::Cached, Part::Free, Part::Kept, Part::Structures, Part::Padding, Part::Lazy]);
+        let resident = Change { name: "resident".into(), before: before.resident, after: after.resident };
+        Difference {
+            other: resident.by() - live - kept,
+            rows: changes(named(before), named(after)),
+            arenas: changes(arenas(before), arenas(after)),
+            live,
+            kept,
+            is_same: before.process.is_same(&after.process),
+            resident,
+        }
+    }
+
+    /// In a sentence: whether what grew is live, or kept.
+    pub fn answer(&self) -> String {
+        let by = self.resident.by();
+        let (before, after) = (Bytes(self.resident.before), Bytes(self.resident.after));
+        let whole = format!("{} resident: {before} before, {after} after", signed(by));
+        let parts = [(self.live, "live"), (self.kept, "kept by the allocator"), (self.other, "other")];
+        let parts: Vec<String> = parts.iter().map(|(bytes, name)| format!("{} {name}", signed(*bytes))).collect();
+        let most = match [self.live, self.kept, self.other].into_iter().max().unwrap_or_default() {
+            most if most <= 0 || by <= 0 => "nothing grew on the whole",
+            most if most == self.live => "what grew is live: the program holds it",
+            most if most == self.kept => "what grew is kept: the program has freed it",
+            _ => "what grew is no malloc's, or not divided",
+        };
+        format!("{whole}; {}: {most}", parts.join(", "))
+    }
+}
+
+/// `+1.50 MiB`.
+pub fn signed(bytes: i64) -> String {
+    let sign = if bytes < 0 { '-' } else { '+' };
+    format!("{sign}{}", Bytes(bytes.unsigned_abs()))
+}
+
+fn changes(before: Vec<(String, u64)>, after: Vec<(String, u64)>) -> Vec<Change> {
+    let mut all: Vec<Change> = Vec::new();
+    for (name, bytes) in before {
+        match all.iter_mut().find(|change| change.name == name) {
+            Some(change) => change.before += bytes,
+            None => all.push(Change { name, before: bytes, after: 0 }),
+        }
+    }
+    for (name, bytes) in after {
+        match all.iter_mut().find(|change| change.name == name) {
+            Some(change) => change.after += bytes,
+            None => all.push(Change { name, before: 0, after: bytes }),
+        }
+    }
+    all.sort_by_key(|change| std::cmp::Reverse(change.by()));
+    all
+}

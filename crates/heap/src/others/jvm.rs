@@ -1,0 +1,27 @@
+//! The JVM: with compressed pointers its heap lies below 32 GiB (64 GiB with objects at multiples of 16), where nothing else is but a
+//! program that is linked to a fixed address. ZGC maps a file of memory with a name.
+
+use super::{Runtime, Sight};
+use crate::Mapping;
+
+/// The Java heap.
+pub const HEAP: Runtime = Runtime {
+    name: "the JVM's heap",
+    how: "libjvm.so is mapped, and memory below 64 GiB",
+    tool: "jcmd PID GC.heap_info; -XX:NativeMemoryTracking=summary and jcmd PID VM.native_memory",
+    is_here,
+    owns: |_, mapping| mapping.name.is_empty() && mapping.to <= 64 << 30 && !mapping.executable,
+};
+
+/// What it has compiled.
+pub const CODE: Runtime = Runtime {
+    name: "the JVM's compiled code",
+    how: "libjvm.so is mapped, and memory that can be executed",
+    tool: "jcmd PID Compiler.codecache",
+    is_here,
+    owns: |_, mapping: &Mapping| mapping.executable,
+};
+
+fn is_here(sight: &Sight) -> bool {
+    sight.has_file("libjvm.so")
+}

@@ -1,0 +1,194 @@
+//! Memory that is no `malloc`'s: heaps of language runtimes, stacks, programs, files, and what nobody knows. In: the mappings, and
+//! which bytes a walk has divided. Out: the other resident bytes, by what identifies their mappings.
+
+mod cpython;
+mod go;
+mod jvm;
+mod v8;
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Counted, Mapping, Memory};
+
+/// A runtime with a heap of its own.
+pub struct Runtime {
+    /// What its memory is called in reports: `Go's heap`.
+    pub name: &'static str,
+    /// What identifies its mappings.
+    pub how: &'static str,
+    /// The tool that divides it.
+    pub tool: &'static str,
+    /// Whether the process runs it.
+    pub is_here: fn(&Sight) -> bool,
+    /// Whether a mapping is its own. It is asked for private memory without a file.
+    pub owns: fn(&Sight, &Mapping) -> bool,
+}
+
+/// Every runtime that is known.
+pub const ALL: &[&Runtime] = &[&go::HEAP, &jvm::HEAP, &jvm::CODE, &v8::HEAP, &cpython::ARENAS];
+
+/// What a runtime is recognized by.
+pub struct Sight<'a> {
+    /// The process's memory.
+    pub memory: &'a dyn Memory,
+    /// The file's name of its executable.
+    pub executable: &'a str,
+}
+
+impl Sight<'_> {
+    /// Whether a file whose name begins like this is mapped.
+    fn has_file(&self, name: &str) -> bool {
+        let file = |mapping: &Mapping| mapping.name.rsplit('/').next().is_some_and(|file| file.starts_with(name));
+        self.memory.mappings().iter().any(|mapping| mapping.inode != 0 && file(mapping))
+    }
+}
+
+/// What an area is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sort {
+    /// The heap of a language runtime, or memory that the program named.
+    Runtime,
+    /// Stacks.
+    Stacks,
+    /// The program and its libraries.
+    Program,
+    /// Other mapped files.
+    Files,
+    /// Memory that other processes may see.
+    Shared,
+    /// Not known.
+    Unknown,
+}
+
+/// Resident memory that no walk has divided.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Area {
+    /// What it is called in reports.
+    pub name: String,
+    /// What it is.
+    pub sort: Sort,
+    /// Resident bytes.
+    pub resident: u64,
+    /// Its share of them: a page that several processes have counts as one part of it for each.
+    pub share: u64,
+    /// Its mappings.
+    pub mappings: u64,
+    /// What identifies them; empty where the name says it.
+    pub how: String,
+    /// The tool that divides it; empty if there is none.
+    pub tool: String,
+}
+
+/// The areas of a process, in the order of reports. `divided` is how many resident bytes of a mapping walks have divided.
+pub fn areas(sight: &Sight, counted: &[Counted], divided: &dyn Fn(&Mapping) -> u64) -> Vec<Area> {
+    let here: Vec<&Runtime> = ALL.iter().copied().filter(|runtime| (runtime.is_here)(sight)).collect();
+    let programs = programs(counted);
+    let mut areas: Vec<Area> = Vec::new();
+    for (at, one) in counted.iter().enumerate() {
+        let all = resident(sight.memory, one);
+        let rest = all.saturating_sub(divided(&one.mapping));
+        if rest == 0 {
+            continue;
+        }
+        let found = found(sight, counted, at, &here, &programs);
+        let area = match areas.iter().position(|area| area.name == found.name) {
+            Some(known) => &mut areas[known],
+            None => {
+                areas.push(found);
+                areas.last_mut().expect("one was pushed")
+            }
+        };
+        area.resident += rest;
+        area.share += crate::reading::part_of(one.share, rest, all);
+        area.mappings += 1;
+    }
+    areas.sort_by_key(|area| (area.sort, std::cmp::Reverse(area.resident)));
+    areas
+}
+
+/// The resident bytes of a mapping: of memory that a heap can be in as its pages were when it was walked, otherwise as the kernel
+/// counts them.
+pub fn resident(memory: &dyn Memory, one: &Counted) -> u64 {
+    let Mapping { from, to, writable, shared, .. } = one.mapping;
+    if writable && !shared { memory.pages().resident(from, to) } else { one.resident }
+}
+
+/// The files of which some part is mapped for execution: the program and its libraries.
+fn programs(counted: &[Counted]) -> BTreeSet<(u64, &str)> {
+    let mappings = counted.iter().map(|one| &one.mapping);
+    mappings.filter(|one| one.inode != 0 && one.executable).map(|one| (one.inode, one.name.as_str())).collect()
+}
+
+/// What a mapping is, as an area without bytes.
+fn found(sight: &Sight, counted: &[Counted], at: usize, here: &[&Runtime], programs: &BTreeSet<(u64, &str)>) -> Area {
+    let mapping = &counted[at].mapping;
+    let below = at.checked_sub(1).map(|at| &counted[at].mapping).filter(|below| below.to == mapping.from);
+    let area = |name: &str, sort, how: &str, tool: &str| Area {
+        name: name.into(),
+        sort,
+        resident: 0,
+        share: 0,
+        mappings: 0,
+        how: how.into(),
+        tool: tool.into(),
+    };
+    let name = mapping.name.as_str();
+    let is_program = |mapping: &Mapping| programs.contains(&(mapping.inode, mapping.name.as_str()));
+    if name.contains("java_heap") {
+        return area(jvm::HEAP.name, Sort::Runtime, jvm::HEAP.how, jvm::HEAP.tool);
+    }
+    if mapping.shared && !is_program(mapping) {
+        return match mapping.writable {
+            true => area("shared memory", Sort::Shared, "", ""),
+            false => area("mapped files", Sort::Files, "", ""),
+        };
+    }
+    if mapping.inode != 0 || name.starts_with("[v") {
+        let is_program = is_program(mapping) || name.starts_with("[v");
+        return match is_program {
+            true => area("program and libraries", Sort::Program, "", ""),
+            false => area("mapped files", Sort::Files, "", ""),
+        };
+    }
+    if is_stack(sight, mapping, below) {
+        return area(
+            "stacks",
+            Sort::Stacks,
+            "a guard page below, or a thread's own data in it",
+            "smaller stacks, fewer threads",
+        );
+    }
+    if let Some(runtime) = here.iter().find(|runtime| (runtime.owns)(sight, mapping)) {
+        return area(runtime.name, Sort::Runtime, runtime.how, runtime.tool);
+    }
+    // The data without a file that follow those of a program or a library.
+    if below.is_some_and(|below| below.writable && is_program(below)) && mapping.bytes() <= MOST_BSS {
+        return area("program and libraries", Sort::Program, "", "");
+    }
+    if let Some(named) = name.strip_prefix("[anon:").and_then(|name| name.strip_suffix(']')) {
+        return area(&format!("named `{}`", named.trim()), Sort::Runtime, "the program named its mappings", "");
+    }
+    area("not known", Sort::Unknown, "", "")
+}
+
+/// The longest mapping behind a library's data that is taken for the library's. Few libraries have more.
+const MOST_BSS: u64 = 1 << 20;
+/// The longest guard: the largest page.
+const MOST_GUARD: u64 = 64 << 10;
+/// What a thread gets by default. A longer mapping above a guard may have heap in it.
+const MOST_STACK: u64 = 8 << 20;
+
+fn is_stack(sight: &Sight, mapping: &Mapping, below: Option<&Mapping>) -> bool {
+    let has_guard = below.is_some_and(|below| !below.readable && !below.writable && below.bytes() <= MOST_GUARD);
+    let has_thread = || {
+        let pointers = sight.memory.threads().iter().filter_map(|thread| thread.pointer);
+        has_guard && { pointers }.any(|pointer| mapping.from <= pointer && pointer < mapping.to)
+    };
+    mapping.name.starts_with("[stack") || has_guard && mapping.bytes() <= MOST_STACK || has_thread()
+}
+
+#[cfg(test)]
+mod tests;

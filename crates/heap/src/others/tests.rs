@@ -1,0 +1,87 @@
+//! Tests that name memory by its mappings.
+
+use super::*;
+use crate::Thread;
+use crate::invented::Invented;
+
+/// The areas of a process whose memory no walk has divided: name and resident KiB.
+fn named(memory: &Invented, executable: &str) -> Vec<(String, u64)> {
+    let areas = areas(&Sight { memory, executable }, &memory.counted(), &|_| 0);
+    areas.into_iter().map(|area| (area.name, area.resident >> 10)).collect()
+}
+
+fn wanted(names: &[(&str, u64)]) -> Vec<(String, u64)> {
+    names.iter().map(|(name, kib)| (name.to_string(), *kib)).collect()
+}
+
+#[test]
+fn files_stacks_and_shared_memory_are_told_apart() {
+    let memory = Invented::of(
+        "400000-401000 r-xp 0 00:1 7 /bin/a\n401000-402000 rw-p 0 00:1 7 /bin/a\n402000-404000 rw-p 0 00:0 0 \n\
+         500000-501000 r--p 0 00:1 8 /usr/locale\n600000-603000 rw-s 0 00:1 9 /dev/shm/a\n\
+         700000-701000 ---p 0 00:0 0 \n701000-705000 rw-p 0 00:0 0 \n800000-801000 rw-p 0 00:0 0 \n\
+         7ffc0000-7ffc1000 rw-p 0 00:0 0 [stack]\n",
+    );
+    let found =
+        [("stacks", 20), ("program and libraries", 16), ("mapped files", 4), ("shared memory", 12), ("not known", 4)];
+    assert_eq!(named(&memory, "a"), wanted(&found));
+}
+
+#[test]
+fn a_long_stack_is_one_where_a_thread_has_its_data() {
+    let maps = "1000000-1001000 ---p 0 00:0 0 \n1001000-5001000 rw-p 0 00:0 0 \n";
+    let mut memory = Invented::of(maps);
+    assert_eq!(named(&memory, "a"), wanted(&[("not known", 65536)]));
+    memory.threads = vec![Thread { tid: 1, pointer: Some(0x5000700) }];
+    assert_eq!(named(&memory, "a"), wanted(&[("stacks", 65536)]));
+}
+
+#[test]
+fn gos_arenas_are_whole_with_their_neighbours() {
+    let maps = "547000-548000 rw-p 0 00:1 7 /opt/g\n15f598000000-15f59ac00000 ---p 0 00:0 0 \n\
+                15f59ac00000-15f5a0000000 rw-p 0 00:0 0 \n7f0000000000-7f0000010000 rw-p 0 00:0 0 \n";
+    let mut memory = Invented::of(maps);
+    assert_eq!(named(&memory, "g").len(), 2, "no mark of Go, no heap of Go's");
+    memory.bytes.push((0x547020, b":fnidliub oG \xff".iter().rev().copied().collect()));
+    let arena = 84 << 10;
+    assert_eq!(named(&memory, "g"), wanted(&[("Go's heap", arena), ("mapped files", 4), ("not known", 64)]));
+}
+
+#[test]
+fn the_jvms_heap_lies_low_and_its_code_can_be_executed() {
+    let maps = "f0000000-f0100000 rw-p 0 00:0 0 \n555500000000-555500021000 rw-p 0 00:0 0 [heap]\n\
+                7f0000000000-7f0000040000 rwxp 0 00:0 0 \n7f1000000000-7f1000001000 r-xp 0 00:1 5 /lib/server/libjvm.so\n";
+    let found =
+        [("the JVM's heap", 1024), ("the JVM's compiled code", 256), ("program and libraries", 4), ("not known", 132)];
+    assert_eq!(named(&Invented::of(maps), "java"), wanted(&found));
+}
+
+#[test]
+fn v8s_pieces_have_their_length_and_bounds() {
+    let maps = "3dd1dc0000-3dd1e00000 rw-p 0 00:0 0 \n4dd1dc0000-4dd1e00000 rw-p 0 00:0 0 \n";
+    let mut memory = Invented::of(maps);
+    memory.put(0x3dd1dc0000, &[0x40000, 0x12, 0x189d6020, 0x3dd1dc1148, 0x3dd1e00000]);
+    assert_eq!(named(&memory, "node"), wanted(&[("V8's heap", 256), ("not known", 256)]));
+    assert_eq!(named(&memory, "a"), wanted(&[("not known", 512)]));
+}
+
+#[test]
+fn cpythons_pools_prove_themselves() {
+    let maps = "7f0000000000-7f0000100000 rw-p 0 00:0 0 \n7f1000000000-7f1000100000 rw-p 0 00:0 0 \n";
+    let mut memory = Invented::of(maps);
+    for pool in 0..40_u64 {
+        // Objects of 32 bytes: class 1, the last one at 16 KiB - 32.
+        let words = [100, 0, 0, 0, 1 << 32, 48 | (16384 - 32) << 32];
+        memory.put(0x7f0000000000 + pool * 16384, &words);
+        memory.put(0x7f1000000000 + pool * 16384, &[100, 0, 0, 0, 1 << 32, 48 | 16384 << 32]);
+    }
+    assert_eq!(named(&memory, "python3.11"), wanted(&[("CPython's arenas", 1024), ("not known", 1024)]));
+}
+
+#[test]
+fn the_share_of_an_area_is_in_proportion() {
+    let memory = Invented::of("700000-704000 rw-p 0 00:0 0 [anon: pool]\n");
+    let sight = Sight { memory: &memory, executable: "a" };
+    let areas = areas(&sight, &memory.counted(), &|_| 0x1000);
+    assert_eq!((areas[0].name.as_str(), areas[0].resident, areas[0].share), ("named `pool`", 0x3000, 0x1800));
+}

@@ -1,0 +1,35 @@
+//! V8: its heap is made of pieces at multiples of 256 KiB. A piece begins with its length, and further on has the beginning and the
+//! end of its objects.
+
+use super::{Runtime, Sight};
+use crate::Mapping;
+
+/// Its heap.
+pub const HEAP: Runtime = Runtime {
+    name: "V8's heap",
+    how: "pieces at multiples of 256 KiB, each with its length and bounds",
+    tool: "node --inspect and a heap snapshot; process.memoryUsage(), v8.getHeapSpaceStatistics()",
+    is_here: |sight| {
+        sight.has_file("libnode")
+            || ["node", "deno", "chrom", "electron", "bun"].iter().any(|name| sight.executable.starts_with(name))
+    },
+    owns,
+};
+
+/// Pieces lie at its multiples.
+const STEP: u64 = 256 << 10;
+
+fn owns(sight: &Sight, mapping: &Mapping) -> bool {
+    let mut at = mapping.from.next_multiple_of(STEP);
+    // Pieces that touch are one mapping. The first one tells.
+    let word = |at| sight.memory.word(at).unwrap_or_default();
+    let (length, begin, end) = (word(at), word(at + 24), word(at + 32));
+    at += length;
+    mapping.from % STEP == 0
+        && length > 0
+        && length % crate::PAGE == 0
+        && at <= mapping.to.next_multiple_of(STEP)
+        && mapping.from < begin
+        && begin < end
+        && end <= at
+}

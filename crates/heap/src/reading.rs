@@ -1,0 +1,305 @@
+//! A process's memory at one moment. In: what the kernel counts, the memory, and the walks. Out: one value that adds up to the
+//! resident memory, for every view and for a file.
+
+use serde::{Deserialize, Serialize};
+
+use crate::others::{self, Area, Sight};
+use crate::{Check, Counted, Mapping, Memory, PAGE, Pages, Part, Parts, Stretch, Subject, Unknown, Walk};
+
+/// The form of saved readings. A reader refuses later ones.
+pub const SCHEMA: u32 = 1;
+
+/// The stretches of a map, about.
+const STRETCHES: u64 = 1000;
+
+/// A process's memory, divided as far as it is known. All sizes are bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reading {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// When it was read, in milliseconds since 1970.
+    pub taken: u64,
+    /// The process.
+    pub process: Subject,
+    /// What is resident: the sum of all heaps and areas.
+    pub resident: u64,
+    /// What the kernel counts.
+    pub kernel: Kernel,
+    /// The heaps of `malloc`s.
+    pub heaps: Vec<Heap>,
+    /// The rest.
+    pub areas: Vec<Area>,
+    /// What could not be read or divided, a sentence each.
+    pub problems: Vec<String>,
+}
+
+/// The kernel's counts, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kernel {
+    /// Resident.
+    pub resident: u64,
+    /// Of that, its share: a page that several processes have counts as one part of it for each.
+    pub share: u64,
+    /// Resident without a file behind it.
+    pub anonymous: u64,
+    /// Given back lazily, and resident until the kernel needs it.
+    pub lazy: u64,
+    /// In swap: not resident.
+    pub swapped: u64,
+}
+
+/// How sure the parts of a heap are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sure {
+    /// No block was wrong, and every count is the allocator's.
+    Exact,
+    /// The heap changed while it was read; the counts agree as far as that allows.
+    Close,
+    /// It is not divided.
+    NotKnown,
+}
+
+/// The heap of one `malloc`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Heap {
+    /// The allocator: `glibc`.
+    pub allocator: String,
+    /// The version or the layout by which it was read.
+    pub version: String,
+    /// How sure its parts are.
+    pub sure: Sure,
+    /// Resident bytes: the sum of the parts.
+    pub resident: u64,
+    /// Its share of them.
+    pub share: u64,
+    /// Resident bytes by part. All of them are `unknown` if the heap is not divided.
+    pub parts: Parts,
+    /// Bytes of live blocks, resident or not, as the allocator's own counters count them.
+    pub live: u64,
+    /// Live blocks.
+    pub blocks: u64,
+    /// Its arenas that have resident memory, the largest first.
+    pub arenas: Vec<ArenaParts>,
+    /// How many resident pages have how many live bytes: none, up to 256, up to 512, and so on.
+    pub live_in_a_page: Vec<u64>,
+    /// What was compared with the allocator's own counts.
+    pub checks: Vec<Check>,
+    /// Places at which a block could not be.
+    pub breaks: u64,
+    /// Bytes that were skipped there.
+    pub skipped: u64,
+    /// Bytes of the heap in swap, which were not read.
+    pub swapped: u64,
+    /// What each remedy would give back.
+    pub remedies: Vec<Remedy>,
+    /// The map of its memory.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub map: Map,
+}
+
+/// A heap's memory in the order of its addresses.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Map {
+    /// The addresses that one stretch stands for.
+    pub bytes: u64,
+    /// The stretches that have resident memory.
+    pub stretches: Vec<Stretch>,
+    /// The names of the arenas: a stretch's arena is an index into these.
+    pub arenas: Vec<String>,
+}
+
+impl Map {
+    /// Whether it shows nothing.
+    pub fn is_empty(&self) -> bool {
+        self.stretches.is_empty()
+    }
+}
+
+/// An arena.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArenaParts {
+    /// Its name.
+    pub name: String,
+    /// Its address; 0 if it has none.
+    pub at: u64,
+    /// Threads that allocate from it, where the allocator counts them.
+    pub threads: Option<u64>,
+    /// Resident bytes.
+    pub resident: u64,
+    /// Resident bytes by part.
+    pub parts: Parts,
+}
+
+/// What a remedy would give back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remedy {
+    /// The remedy: `malloc_trim(0)`.
+    pub name: String,
+    /// Resident bytes that it would give back.
+    pub bytes: u64,
+    /// Whether that is an upper bound only.
+    pub at_most: bool,
+}
+
+impl Reading {
+    /// Puts a reading together. `taken` is in milliseconds since 1970.
+    pub fn of(
+        process: Subject,
+        taken: u64,
+        counted: &[Counted],
+        memory: &dyn Memory,
+        walks: Vec<Result<Walk, Unknown>>,
+    ) -> Reading {
+        let mut claims = Claims::default();
+        let (mut heaps, mut problems) = (Vec::new(), Vec::new());
+        for walk in walks {
+            match walk {
+                Ok(walk) => heaps.push(claims.heap(walk, counted, memory, &mut problems)),
+                Err(unknown) => problems.push(unknown.to_string()),
+            }
+        }
+        heaps.retain(|heap| heap.resident > 0 || heap.live > 0);
+        heaps.sort_by_key(|heap| std::cmp::Reverse(heap.resident));
+        let sight = Sight { memory, executable: process.file() };
+        let areas = others::areas(&sight, counted, &|mapping| claims.divided(mapping, memory.pages()));
+        let sum = |of: fn(&Counted) -> u64| counted.iter().map(of).sum();
+        Reading {
+            schema: SCHEMA,
+            taken,
+            resident: heaps.iter().map(|heap| heap.resident).chain(areas.iter().map(|area| area.resident)).sum(),
+            kernel: Kernel {
+                resident: sum(|one| one.resident),
+                share: sum(|one| one.share),
+                anonymous: sum(|one| one.anonymous),
+                lazy: sum(|one| one.lazy),
+                swapped: sum(|one| one.swapped),
+            },
+            process,
+            heaps,
+            areas,
+            problems,
+        }
+    }
+
+    /// The resident bytes of all heaps by part.
+    pub fn parts(&self) -> Parts {
+        let mut sum = Parts::default();
+        self.heaps.iter().for_each(|heap| sum += heap.parts);
+        sum
+    }
+
+    /// Whether every heap that was found is divided.
+    pub fn is_divided(&self) -> bool {
+        !self.heaps.is_empty() && self.heaps.iter().all(|heap| heap.sure != Sure::NotKnown)
+    }
+}
+
+/// `whole` divided as `part` is to `of`.
+pub(crate) fn part_of(whole: u64, part: u64, of: u64) -> u64 {
+    (u128::from(whole) * u128::from(part) / u128::from(of.max(1))) as u64
+}
+
+/// The addresses that heaps have, so that no page counts twice.
+#[derive(Default)]
+struct Claims(Vec<(u64, u64)>);
+
+impl Claims {
+    /// The resident bytes of a mapping that heaps have.
+    fn divided(&self, mapping: &Mapping, pages: &Pages) -> u64 {
+        let first = self.0.partition_point(|(_, to)| *to <= mapping.from);
+        let within = self.0[first..].iter().take_while(|(from, _)| *from < mapping.to);
+        within.map(|(from, to)| pages.resident((*from).max(mapping.from), (*to).min(mapping.to))).sum()
+    }
+
+    /// A heap from its walk. If it has memory of another heap's, one of the two is wrong, and this one gets none.
+    fn heap(&mut self, walk: Walk, counted: &[Counted], memory: &dyn Memory, problems: &mut Vec<String>) -> Heap {
+        let pages = memory.pages();
+        let arenas = walk.layout.parts(pages, walk.arenas.len() as u32);
+        let regions: Vec<(u64, u64)> = walk.layout.regions().map(|(from, to, _)| (from, to)).collect();
+        let of_another = |(from, to): &(u64, u64)| {
+            let mapping = Mapping { from: *from, to: *to, ..Mapping::default() };
+            self.divided(&mapping, pages)
+        };
+        let overlap: u64 = regions.iter().map(of_another).sum();
+        let resident: u64 = arenas.iter().map(Parts::sum).sum();
+        let trust = match overlap {
+            0 => walk.trust(resident),
+            bytes => Err(format!("{bytes} bytes of it are another heap's as well")),
+        };
+        let own = Claims(regions);
+        let (mut share, mut lazy) = (0, 0);
+        for one in counted.iter().filter(|one| one.mapping.writable && !one.mapping.shared) {
+            let bytes = own.divided(&one.mapping, pages);
+            share += part_of(one.share, bytes, one.resident.max(bytes));
+            lazy += part_of(one.lazy, bytes, one.resident.max(bytes));
+        }
+        let mut heap = Heap {
+            allocator: walk.allocator.into(),
+            version: walk.version.clone(),
+            sure: Sure::Close,
+            resident: if overlap > 0 { 0 } else { resident },
+            share: if overlap > 0 { 0 } else { share },
+            parts: Parts::default(),
+            live: walk.live,
+            blocks: walk.blocks,
+            arenas: Vec::new(),
+            live_in_a_page: Vec::new(),
+            checks: walk.checks.clone(),
+            breaks: walk.breaks,
+            skipped: walk.skipped,
+            swapped: walk.swapped,
+            remedies: Vec::new(),
+            map: Map::default(),
+        };
+        if overlap == 0 {
+            self.0.extend(own.0);
+            self.0.sort_unstable();
+        }
+        if let Err(reason) = trust {
+            problems.push(format!("{} {}: heap not divided: {reason}", walk.allocator, walk.version));
+            heap.parts.add(Part::Unknown, heap.resident);
+            heap.sure = Sure::NotKnown;
+            return heap;
+        }
+        if walk.breaks == 0 && walk.checks.iter().all(|check| check.wanted == check.found) {
+            heap.sure = Sure::Exact;
+        }
+        heap.divide(&walk, arenas, lazy, pages);
+        heap
+    }
+}
+
+impl Heap {
+    /// Fills in what only a heap that is divided has.
+    fn divide(&mut self, walk: &Walk, mut arenas: Vec<Parts>, lazy: u64, pages: &Pages) {
+        // The kernel counts lazily freed pages by mapping only. They are whole pages, so that they lie among those that are kept.
+        let kept: u64 = arenas.iter().map(|parts| parts.of(Part::Kept)).sum();
+        for parts in &mut arenas {
+            parts.pass(Part::Kept, Part::Lazy, part_of(lazy.min(kept), parts.of(Part::Kept), kept));
+            self.parts += *parts;
+        }
+        let named = walk.arenas.iter().zip(arenas).map(|(arena, parts)| ArenaParts {
+            name: arena.name.clone(),
+            at: arena.at,
+            threads: arena.threads,
+            resident: parts.sum(),
+            parts,
+        });
+        self.arenas = named.filter(|arena| arena.resident > 0).collect();
+        self.arenas.sort_by_key(|arena| std::cmp::Reverse(arena.resident));
+        self.live_in_a_page = walk.layout.live_in_a_page(pages).to_vec();
+        let forecast =
+            |one: &crate::Forecast| Remedy { name: one.remedy.into(), bytes: one.bytes, at_most: one.at_most };
+        self.remedies = walk.forecasts.iter().map(forecast).collect();
+        let bytes = (self.resident / STRETCHES).max(PAGE).next_power_of_two();
+        self.map = Map {
+            bytes,
+            stretches: walk.layout.stretches(pages, bytes),
+            arenas: walk.arenas.iter().map(|arena| arena.name.clone()).collect(),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests;

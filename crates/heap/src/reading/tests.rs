@@ -1,0 +1,162 @@
+//! Tests of readings, with a memory that is invented.
+
+use super::*;
+use crate::invented::Invented;
+use crate::{Arena, Difference, Forecast, Kind, Layout, Sort, answer, rows, together};
+
+const MAPS: &str = "1000000-1100000 rw-p 0 00:0 0 [heap]\n2000000-2040000 rw-p 0 00:0 0 \n\
+                    400000-410000 r-xp 0 00:1 7 /bin/a\n7ffc0000-7ffc4000 rw-p 0 00:0 0 [stack]\n";
+
+fn subject() -> Subject {
+    Subject { pid: 7, name: "a".into(), executable: "/bin/a".into(), started: 100, threads: 2, ..Subject::default() }
+}
+
+/// A heap of 1 MiB: a quarter is live, a quarter of free and live blocks in turn, and half is whole free pages.
+fn walk() -> Walk {
+    let mut layout = Layout::default();
+    layout.region(0x1000000, 0x1080000, 0);
+    layout.region(0x1080000, 0x1100000, 1);
+    layout.block(0x1000000, 0x40000, Kind::Live);
+    (0..0x40).for_each(|page| layout.block(0x1080000 + page * PAGE, 0x400, Kind::Live));
+    Walk {
+        allocator: "glibc",
+        version: "2.36".into(),
+        layout,
+        arenas: ["main", "thread arena 1", "unused"].map(|name| Arena { name: name.into(), ..Arena::default() }).into(),
+        live: 0x50000,
+        blocks: 65,
+        cached: 0,
+        breaks: 0,
+        skipped: 0,
+        swapped: 0,
+        checks: vec![Check { what: "mmapped blocks".into(), wanted: 0, found: 0, tolerance: 0 }],
+        forecasts: vec![Forecast { remedy: "malloc_trim(0)", bytes: 0x7f000, at_most: false }],
+    }
+}
+
+fn reading_of(walks: Vec<Result<Walk, Unknown>>, change: impl Fn(&mut Vec<Counted>)) -> Reading {
+    let memory = Invented::of(MAPS);
+    let mut counted = memory.counted();
+    change(&mut counted);
+    Reading::of(subject(), 200_000, &counted, &memory, walks)
+}
+
+fn sum(reading: &Reading) -> u64 {
+    let parts: u64 = rows(reading).iter().map(|row| row.resident).sum();
+    let areas: u64 = reading.areas.iter().map(|area| area.resident).sum();
+    assert_eq!(parts, reading.heaps.iter().map(|heap| heap.parts.sum()).sum::<u64>() + areas);
+    parts
+}
+
+#[test]
+fn the_parts_add_up_to_what_is_resident() {
+    let reading = reading_of(vec![Ok(walk())], |_| {});
+    assert_eq!((sum(&reading), reading.resident), (0x154000, 0x154000));
+    assert_eq!(reading.kernel.resident, reading.resident);
+    let heap = &reading.heaps[0];
+    let of = |part| heap.parts.of(part);
+    assert_eq!((of(Part::Live), of(Part::Free), of(Part::Kept)), (0x50000, 0x30000, 0x80000));
+    assert_eq!((heap.sure, heap.resident, heap.share), (Sure::Exact, 0x100000, 0x80000));
+    let arenas: Vec<(&str, u64)> = heap.arenas.iter().map(|arena| (arena.name.as_str(), arena.resident)).collect();
+    assert_eq!(arenas, [("main", 0x80000), ("thread arena 1", 0x80000)], "an arena without memory is left out");
+    assert_eq!(heap.live_in_a_page.iter().sum::<u64>(), 0x100);
+    let unknown = reading.areas.iter().find(|area| area.sort == Sort::Unknown).unwrap();
+    assert_eq!(unknown.resident, 0x40000);
+    let map: u64 = heap.map.stretches.iter().map(|stretch| stretch.parts.sum()).sum();
+    assert_eq!(map, heap.resident);
+    assert!(reading.is_divided());
+}
+
+#[test]
+fn a_heap_that_cannot_be_trusted_is_one_part_and_the_reason_is_told() {
+    let wrong = Check { what: "mmapped blocks".into(), wanted: 3, found: 0, tolerance: 0 };
+    let reading = reading_of(vec![Ok(Walk { checks: vec![wrong], ..walk() })], |_| {});
+    let heap = &reading.heaps[0];
+    assert_eq!((heap.sure, heap.parts.of(Part::Unknown), heap.arenas.len()), (Sure::NotKnown, 0x100000, 0));
+    assert_eq!(sum(&reading), 0x154000);
+    assert!(reading.problems[0].contains("glibc 2.36: heap not divided: mmapped blocks: the allocator counts 3"));
+    assert!(!reading.is_divided() && answer::answer(&reading).contains("1.0 heap of glibc, not divided"));
+}
+
+#[test]
+fn no_page_counts_for_two_heaps() {
+    let reading = reading_of(vec![Ok(walk()), Ok(Walk { allocator: "jemalloc", ..walk() })], |_| {});
+    assert_eq!(sum(&reading), 0x154000);
+    let second = reading.heaps.iter().find(|heap| heap.allocator == "jemalloc").unwrap();
+    assert_eq!((second.sure, second.resident, second.share), (Sure::NotKnown, 0, 0));
+    assert!(reading.problems[0].contains("another heap's as well"));
+}
+
+#[test]
+fn an_allocator_without_a_layout_is_told() {
+    let unknown = Unknown { allocator: "tcmalloc", reason: "no table".into() };
+    let reading = reading_of(vec![Err(unknown)], |_| {});
+    assert_eq!((reading.heaps.len(), reading.problems[0].as_str()), (0, "tcmalloc: heap not divided: no table"));
+    assert_eq!(sum(&reading), 0x154000);
+}
+
+#[test]
+fn lazily_freed_memory_is_of_the_whole_free_pages() {
+    let reading = reading_of(vec![Ok(walk())], |counted| counted[0].lazy = 0x10000);
+    let heap = &reading.heaps[0];
+    assert_eq!((heap.parts.of(Part::Lazy), heap.parts.of(Part::Kept)), (0x10000, 0x70000));
+    let mut arenas = Parts::default();
+    heap.arenas.iter().for_each(|arena| arenas += arena.parts);
+    assert_eq!(arenas, heap.parts);
+    let more = reading_of(vec![Ok(walk())], |counted| counted[0].lazy = 0x100000);
+    assert_eq!(more.heaps[0].parts.of(Part::Kept), 0);
+    assert_eq!(sum(&more), 0x154000);
+}
+
+#[test]
+fn the_answer_is_one_sentence() {
+    let reading = reading_of(vec![Ok(walk())], |_| {});
+    let wanted = "1.3 MiB resident: 0.3 live, 0.5 whole free pages that glibc keeps in 2 arenas: `malloc_trim(0)` would give \
+                  back 0.5; 0.2 not known, 0.2 fragmentation: free in used pages; 0.1 program and libraries";
+    assert_eq!(answer::answer(&reading), wanted);
+    let sure = answer::how_sure(&reading.heaps[0]);
+    assert_eq!(
+        sure,
+        "exact. glibc 2.36: no block was wrong; compared with the allocator's own counts: mmapped blocks 0"
+    );
+}
+
+#[test]
+fn processes_together_count_a_shared_page_once() {
+    let reading = reading_of(vec![Ok(walk())], |_| {});
+    let rows = together(&[reading.clone(), reading.clone()]);
+    let live = rows.iter().find(|row| row.name == "live").unwrap();
+    assert_eq!((live.resident, live.share), (0xa0000, 0x50000), "each has half of every page");
+    assert_eq!(rows.iter().map(|row| row.share).sum::<u64>(), reading.resident);
+}
+
+#[test]
+fn what_grew_is_live_or_kept() {
+    let before = reading_of(vec![Ok(walk())], |_| {});
+    let grown = |kind| {
+        let mut walk = walk();
+        walk.layout.region(0x2000000, 0x2040000, 1);
+        walk.layout.block(0x2000000, 0x40000, kind);
+        Difference::of(&before, &reading_of(vec![Ok(walk)], |_| {}))
+    };
+    let live = grown(Kind::Live);
+    assert_eq!((live.live, live.kept, live.other, live.is_same), (0x40000, 0, -0x40000, true));
+    assert_eq!((live.rows[0].name.as_str(), live.rows[0].by()), ("glibc: live", 0x40000));
+    assert_eq!(grown(Kind::Cached).kept, 0x40000);
+    let mut more = before.clone();
+    more.resident += 0x40000;
+    more.heaps[0].parts.add(Part::Kept, 0x40000);
+    let said = Difference::of(&before, &more).answer();
+    assert!(said.starts_with("+256 KiB resident: 1.33 MiB before, 1.58 MiB after; "), "{said}");
+    assert!(said.ends_with("what grew is kept: the program has freed it"), "{said}");
+}
+
+#[test]
+fn a_saved_reading_is_read_again() {
+    let reading = reading_of(vec![Ok(walk())], |_| {});
+    let text = serde_json::to_string(&reading).unwrap();
+    let again: Reading = serde_json::from_str(&text).unwrap();
+    assert_eq!(again, reading);
+    let later = text.replacen("\"live\":", "\"alive\":", 1);
+    assert!(serde_json::from_str::<Reading>(&later).unwrap_err().to_string().contains("no part `alive`"));
+}

@@ -1,0 +1,67 @@
+//! A reading as rows that add up. In: a reading. Out: a row for each part of each heap and for each area.
+
+use crate::{Part, Reading, Sort};
+
+/// A row of a table of parts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The heap's allocator; `None` for an area.
+    pub allocator: Option<String>,
+    /// The part, if it is one of a heap.
+    pub part: Option<Part>,
+    /// What the area is, if it is one.
+    pub sort: Option<Sort>,
+    /// Its name: `live`, `stacks`.
+    pub name: String,
+    /// Resident bytes.
+    pub resident: u64,
+    /// Its share of them.
+    pub share: u64,
+}
+
+impl Row {
+    /// The name with the allocator's: `glibc: live`.
+    pub fn full_name(&self) -> String {
+        self.allocator.as_ref().map_or_else(|| self.name.clone(), |allocator| format!("{allocator}: {}", self.name))
+    }
+}
+
+/// The rows that have bytes: the parts of the heaps, then the areas.
+pub fn rows(reading: &Reading) -> Vec<Row> {
+    let of_heaps = reading.heaps.iter().flat_map(|heap| {
+        heap.parts.iter().map(|(part, bytes)| Row {
+            allocator: Some(heap.allocator.clone()),
+            part: Some(part),
+            sort: None,
+            name: part.name().into(),
+            resident: bytes,
+            share: crate::reading::part_of(heap.share, bytes, heap.resident),
+        })
+    });
+    let of_areas = reading.areas.iter().map(|area| Row {
+        allocator: None,
+        part: None,
+        sort: Some(area.sort),
+        name: area.name.clone(),
+        resident: area.resident,
+        share: area.share,
+    });
+    of_heaps.chain(of_areas).filter(|row| row.resident > 0).collect()
+}
+
+/// The rows of several processes as one, by their shares: a page that several of them have counts once, and one that others have
+/// as well counts in part. The order is that of the first process that has the row.
+pub fn together(readings: &[Reading]) -> Vec<Row> {
+    let mut all: Vec<Row> = Vec::new();
+    for row in readings.iter().flat_map(rows) {
+        match all.iter_mut().find(|known| known.full_name() == row.full_name()) {
+            Some(known) => {
+                known.resident += row.resident;
+                known.share += row.share;
+            }
+            None => all.push(row),
+        }
+    }
+    all.sort_by_key(|row| (row.sort, row.allocator.clone(), row.part.map(|part| part as usize)));
+    all
+}

@@ -1,0 +1,140 @@
+//! Who is read. In: `/proc/PID`. Out: its name, its executable, when it started, and the processes of this host.
+
+use std::fs;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// A process, by what does not change while it runs one program.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Subject {
+    /// Its number.
+    pub pid: u32,
+    /// The process that started it, or took it over.
+    pub parent: u32,
+    /// Its name, as `ps` shows it.
+    pub name: String,
+    /// The path of its executable; empty if it may not be read, or if it is a thread of the kernel.
+    pub executable: String,
+    /// When it started, in seconds since 1970.
+    pub started: u64,
+    /// Its threads.
+    pub threads: u64,
+}
+
+/// The kernel's clock ticks in a second, as `/proc` counts them on Linux.
+const TICKS: u64 = 100;
+
+impl Subject {
+    /// Reads it. `None` if there is no such process.
+    pub fn of(pid: u32) -> Option<Subject> {
+        let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+        let boot = fs::read_to_string("/proc/stat").unwrap_or_default();
+        let boot = boot.lines().find_map(|line| line.strip_prefix("btime ")?.trim().parse().ok()).unwrap_or_default();
+        let executable = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+        let subject = parse_stat(&String::from_utf8_lossy(&stat), boot)?;
+        Some(Subject { executable: executable.to_string_lossy().into_owned(), ..subject })
+    }
+
+    /// The file's name of its executable.
+    pub fn file(&self) -> &str {
+        let path = self.executable.strip_suffix(" (deleted)").unwrap_or(&self.executable);
+        path.rsplit('/').next().unwrap_or_default()
+    }
+
+    /// How long it has run at a time since 1970.
+    pub fn age(&self, at: u64) -> Duration {
+        Duration::from_secs(at.saturating_sub(self.started))
+    }
+
+    /// Whether both are the same program in the same process.
+    pub fn is_same(&self, other: &Subject) -> bool {
+        // The time of boot is rounded, so that it may move by a second.
+        self.pid == other.pid && self.executable == other.executable && self.started.abs_diff(other.started) <= 1
+    }
+}
+
+/// The text of `/proc/PID/stat`. The name may have spaces and brackets in it.
+fn parse_stat(text: &str, boot: u64) -> Option<Subject> {
+    let (pid, rest) = text.split_once(" (")?;
+    let (name, rest) = rest.rsplit_once(") ")?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    // The state is the third field of the file and the first of these.
+    let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+    Some(Subject {
+        pid: pid.parse().ok()?,
+        parent: number(4)? as u32,
+        name: name.to_string(),
+        executable: String::new(),
+        started: boot + number(22)? / TICKS,
+        threads: number(20)?,
+    })
+}
+
+/// Every process that can be seen from here, in the order of their numbers.
+pub fn processes() -> Vec<Subject> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let mut all: Vec<Subject> = pids.filter_map(Subject::of).collect();
+    all.sort_by_key(|one| one.pid);
+    all
+}
+
+/// Those of a name: that of the process, or the file's name of its executable.
+pub fn named<'a>(all: &'a [Subject], name: &str) -> Vec<&'a Subject> {
+    all.iter().filter(|one| one.name == name || one.file() == name).collect()
+}
+
+/// A process and all that it started, directly or not: the process first.
+pub fn tree(all: &[Subject], root: u32) -> Vec<&Subject> {
+    let mut found: Vec<&Subject> = all.iter().filter(|one| one.pid == root).collect();
+    let mut at = 0;
+    while let Some(parent) = found.get(at).map(|one| one.pid) {
+        // Numbers may be used again while the list is read, so that it need not be a tree.
+        let is_new = |one: &Subject| found.iter().all(|known| known.pid != one.pid);
+        let children: Vec<&Subject> = all.iter().filter(|one| one.parent == parent && is_new(one)).collect();
+        found.extend(children);
+        at += 1;
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(pid: u32, parent: u32, name: &str, executable: &str) -> Subject {
+        Subject { pid, parent, name: name.into(), executable: executable.into(), ..Subject::default() }
+    }
+
+    #[test]
+    fn a_name_with_brackets_and_spaces_is_read() {
+        let rest = "S 7 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 12 0 500 1000 200";
+        let subject = parse_stat(&format!("42 (a) b (c) {rest}"), 1000).unwrap();
+        assert_eq!((subject.pid, subject.parent, subject.name.as_str()), (42, 7, "a) b (c"));
+        assert_eq!((subject.threads, subject.started), (12, 1005));
+        assert_eq!(parse_stat("42 (a", 0), None);
+    }
+
+    #[test]
+    fn processes_are_found_by_name_and_by_their_parents() {
+        let all = [
+            one(1, 0, "init", "/sbin/init"),
+            one(5, 1, "server", "/opt/bin/server (deleted)"),
+            one(6, 5, "worker 1", "/opt/bin/server"),
+            one(7, 6, "sh", "/bin/dash"),
+            one(8, 1, "other", "/bin/other"),
+        ];
+        let pids = |found: Vec<&Subject>| found.into_iter().map(|one| one.pid).collect::<Vec<_>>();
+        assert_eq!(pids(named(&all, "server")), [5, 6]);
+        assert_eq!(pids(named(&all, "sh")), [7]);
+        assert_eq!(pids(tree(&all, 5)), [5, 6, 7]);
+        assert_eq!(pids(tree(&all, 9)), [0; 0]);
+    }
+
+    #[test]
+    fn a_circle_of_parents_ends() {
+        let all = [one(5, 6, "a", ""), one(6, 7, "b", ""), one(7, 6, "c", "")];
+        assert_eq!((tree(&all, 5).len(), tree(&all, 6).len()), (1, 3));
+    }
+}

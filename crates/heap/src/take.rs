@@ -1,0 +1,143 @@
+//! Reads a live process. In: its number. Out: a [`Reading`]. Nothing is stopped: a heap that changes while it is read is
+//! read again.
+
+use std::fs;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::{Live, Memory, Reading, State, Subject, Trouble, Unknown, Walk, Walked, best_of, build_id, parse_smaps};
+
+/// Walks of a heap that changes.
+const TRIES: u32 = 3;
+
+/// Reads a process. What cannot be divided is a problem in the reading; a process that cannot be read at all is an error.
+pub fn take(pid: u32) -> Result<Reading, Trouble> {
+    let subject = Subject::of(pid).ok_or(Trouble::Gone(pid))?;
+    let mut problem = unsupported(pid);
+    let Walked { memory: live, mut walks } = match problem {
+        None => best_of(TRIES, || Live::open(pid))?,
+        Some(_) => Walked { memory: Live::open(pid)?, walks: Vec::new() },
+    };
+    if problem.is_none() && walks.is_empty() && !may_read(&live) {
+        problem = Some(format!("heap not divided: {}", Trouble::Denied(pid)));
+    }
+    if problem.is_none() {
+        let unwalked: Vec<Unknown> = unwalked(&live, &walks).collect();
+        walks.extend(unwalked.into_iter().map(Err));
+    }
+    let smaps = fs::read(format!("/proc/{pid}/smaps"));
+    let smaps = smaps.map_err(|error| Trouble::of(pid, "reading what is resident", error))?;
+    let now = Subject::of(pid).ok_or(Trouble::Gone(pid))?;
+    if !now.is_same(&subject) {
+        return Err(Trouble::Changed(pid));
+    }
+    let taken = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
+    let counted = parse_smaps(&String::from_utf8_lossy(&smaps));
+    let mut reading = Reading::of(subject, taken, &counted, &live, walks);
+    reading.problems.extend(problem);
+    Ok(reading)
+}
+
+/// Whether the kernel lets its memory be read, and not only its mappings: where pages are resident, one can be copied.
+fn may_read(live: &Live) -> bool {
+    let readable = live.mappings().iter().filter(|one| one.readable && one.writable && !one.shared);
+    let resident = |state: &State| matches!(state, State::Resident | State::Huge);
+    let mut pages =
+        { readable }.flat_map(|one| live.pages().within(one.from, one.to)).filter(|run| resident(&run.state));
+    // A process may unmap one of them just now.
+    let mut some = pages.by_ref().take(20).map(|run| live.word(run.from).is_some()).peekable();
+    some.peek().is_none() || some.any(|read| read)
+}
+
+/// Why a program cannot be divided here, whatever allocator it has.
+fn unsupported(pid: u32) -> Option<String> {
+    let mut head = [0; 20];
+    let mut file = fs::File::open(format!("/proc/{pid}/exe")).ok()?;
+    std::io::Read::read_exact(&mut file, &mut head).ok()?;
+    machine(&head)
+}
+
+/// The same from the beginning of its file.
+fn machine(head: &[u8; 20]) -> Option<String> {
+    const X86_64: u16 = 62;
+    if &head[..4] != b"\x7fELF" {
+        return None;
+    }
+    let machine = u16::from_le_bytes([head[18], head[19]]);
+    let name = match machine {
+        3 => "32-bit x86",
+        40 => "32-bit ARM",
+        183 => "aarch64",
+        243 => "RISC-V",
+        _ => "another machine",
+    };
+    match (head[4], machine) {
+        (2, X86_64) => None,
+        (1, X86_64) => Some("heap not divided: the program is for x32; wanted: 64-bit x86-64".into()),
+        _ => {
+            Some(format!("heap not divided: the program is for {name} (ELF machine {machine}); wanted: 64-bit x86-64"))
+        }
+    }
+}
+
+/// Libraries by the beginning of their names, and the allocator that is in them.
+const LIBRARIES: &[(&str, &str)] = &[
+    ("libjemalloc", "jemalloc"),
+    ("libmimalloc", "mimalloc"),
+    ("libtcmalloc", "tcmalloc"),
+    ("libsnmalloc", "snmalloc"),
+    ("ld-musl", "musl's malloc"),
+    ("libc.so.6", "glibc"),
+    ("libc-2.", "glibc"),
+];
+
+/// Allocators whose library is mapped and whose heap no walker has found.
+fn unwalked<'a>(live: &'a Live, walks: &[Result<Walk, Unknown>]) -> impl Iterator<Item = Unknown> + use<'a> {
+    let found: Vec<&'static str> = walks
+        .iter()
+        .map(|walk| match walk {
+            Ok(walk) => walk.allocator,
+            Err(unknown) => unknown.allocator,
+        })
+        .collect();
+    let library = move |&(prefix, allocator): &(&str, &'static str)| {
+        // The C library is mapped under every allocator.
+        if found.contains(&allocator) || allocator == "glibc" && !found.is_empty() {
+            return None;
+        }
+        let is_it = |path: &str| path.rsplit('/').next().is_some_and(|file| file.starts_with(prefix));
+        let file = live.mappings().iter().find(|one| one.inode != 0 && one.offset == 0 && is_it(&one.name))?;
+        let build = build_id::of(live, file).map_or_else(|| "without a build-id".into(), |id| format!("build-id {id}"));
+        let reason = format!("{} is mapped ({build}), and its layout is not known here", file.name);
+        Some(Unknown { allocator, reason })
+    };
+    LIBRARIES.iter().filter_map(library)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_for_other_machines_are_told() {
+        let head = |class: u8, number: u16| {
+            let mut head = [0; 20];
+            head[..5].copy_from_slice(&[0x7f, b'E', b'L', b'F', class]);
+            head[18..].copy_from_slice(&number.to_le_bytes());
+            machine(&head)
+        };
+        assert_eq!(head(2, 62), None);
+        assert!(head(1, 3).unwrap().contains("32-bit x86"));
+        assert!(head(2, 183).unwrap().contains("aarch64"));
+        assert_eq!(machine(&[0; 20]), None, "a script has an interpreter, which is the program");
+    }
+
+    #[test]
+    fn this_process_is_read_and_adds_up() {
+        let reading = take(std::process::id()).unwrap();
+        let sum: u64 = reading.heaps.iter().map(|heap| heap.parts.sum()).sum::<u64>()
+            + reading.areas.iter().map(|area| area.resident).sum::<u64>();
+        assert_eq!((reading.process.pid, sum), (std::process::id(), reading.resident));
+        assert!(reading.areas.iter().any(|area| area.name == "program and libraries" && area.resident > 1 << 19));
+        assert!(matches!(take(0x3fff_ffff), Err(Trouble::Gone(_))));
+    }
+}
