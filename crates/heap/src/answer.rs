@@ -9,6 +9,8 @@ use crate::{Heap, Part, Reading, Sure};
 const LEAST: u64 = 25;
 /// Clauses, at most.
 const MOST: usize = 6;
+/// Counts that differ and are told.
+const CHECKS: usize = 4;
 
 /// The sentence: `1.9 GiB resident: 0.4 live, 1.3 whole free pages that glibc keeps in 64 arenas: ...`
 pub fn answer(reading: &Reading) -> String {
@@ -57,7 +59,9 @@ fn of_part(part: Part, heap: &Heap, several: bool, unit: &Scale) -> String {
 
 /// `: malloc_trim(0) would give back 1.1`.
 fn would_give(heap: &Heap, unit: &Scale) -> String {
-    let Some(best) = heap.remedies.iter().max_by_key(|remedy| remedy.bytes) else { return String::new() };
+    let Some(best) = heap.remedies.iter().filter(|remedy| remedy.bytes > 0).max_by_key(|remedy| remedy.bytes) else {
+        return String::new();
+    };
     let at_most = if best.at_most { "at most " } else { "" };
     let bytes = match unit.has(best.bytes) {
         true => unit.number(best.bytes),
@@ -89,22 +93,25 @@ impl Scale {
     }
 }
 
-/// What a reading is worth, in a sentence for each heap.
+/// What the division of a heap is worth, in a sentence.
 pub fn how_sure(heap: &Heap) -> String {
-    let name = format!("{} {}", heap.allocator, heap.version);
-    let checks: Vec<String> = heap
+    let equal = heap.checks.iter().filter(|check| check.wanted == check.found).count();
+    let counts = match (equal, heap.checks.len()) {
+        (_, 0) => "the allocator has no counts to compare with".to_string(),
+        (equal, all) if equal == all => format!("all of {all} counts agree with the allocator's own"),
+        (equal, all) => format!("{equal} of {all} counts agree with the allocator's own"),
+    };
+    let others: Vec<String> = heap
         .checks
         .iter()
-        .map(|check| match check.wanted == check.found {
-            true => format!("{} {}", check.what, check.found),
-            false => format!("{} {} (the allocator counts {})", check.what, check.found, check.wanted),
-        })
+        .filter(|check| check.wanted != check.found)
+        .take(CHECKS)
+        .map(|check| format!("; {} {}, and the allocator counts {}", check.what, check.found, check.wanted))
         .collect();
-    let checked = if checks.is_empty() { "nothing to compare with".into() } else { checks.join(", ") };
     let broken = match heap.breaks {
         0 => "no block was wrong".to_string(),
         count => format!(
-            "the heap changed while it was read: {} places, {} skipped",
+            "it changed while it was read: in {} places a block was wrong, and {} were skipped",
             Unit::Count.show(count as f64),
             Bytes(heap.skipped)
         ),
@@ -114,5 +121,5 @@ pub fn how_sure(heap: &Heap) -> String {
         Sure::Close => "close",
         Sure::NotKnown => "not divided",
     };
-    format!("{sure}. {name}: {broken}; compared with the allocator's own counts: {checked}")
+    format!("heap of {} {}: {sure}. {broken}; {counts}{}", heap.allocator, heap.version, others.concat())
 }

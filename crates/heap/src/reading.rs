@@ -21,6 +21,9 @@ pub struct Reading {
     pub taken: u64,
     /// The process.
     pub process: Subject,
+    /// How long it was stopped to be read, in microseconds; `None` if it ran on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<u64>,
     /// What is resident: the sum of all heaps and areas.
     pub resident: u64,
     /// What the kernel counts.
@@ -167,6 +170,7 @@ impl Reading {
         Reading {
             schema: SCHEMA,
             taken,
+            stopped: None,
             resident: heaps.iter().map(|heap| heap.resident).chain(areas.iter().map(|area| area.resident)).sum(),
             kernel: Kernel {
                 resident: sum(|one| one.resident),

@@ -115,10 +115,15 @@ fn the_answer_is_one_sentence() {
                   back 0.5; 0.2 not known, 0.2 fragmentation: free in used pages; 0.1 program and libraries";
     assert_eq!(answer::answer(&reading), wanted);
     let sure = answer::how_sure(&reading.heaps[0]);
-    assert_eq!(
-        sure,
-        "exact. glibc 2.36: no block was wrong; compared with the allocator's own counts: mmapped blocks 0"
-    );
+    assert_eq!(sure, "heap of glibc 2.36: exact. no block was wrong; all of 1 counts agree with the allocator's own");
+    let mut close = reading.heaps[0].clone();
+    close.checks[0].found = 1;
+    close.breaks = 2;
+    close.skipped = 48;
+    close.sure = Sure::Close;
+    let wanted = "heap of glibc 2.36: close. it changed while it was read: in 2 places a block was wrong, and 48 B were skipped; \
+                  0 of 1 counts agree with the allocator's own; mmapped blocks 1, and the allocator counts 0";
+    assert_eq!(answer::how_sure(&close), wanted);
 }
 
 #[test]
