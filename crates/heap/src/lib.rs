@@ -53,6 +53,6 @@ pub use reading::{ArenaParts, Heap, Kernel, Map, Reading, Remedy, SCHEMA, Sure};
 pub use rows::{Row, rows, together};
 pub use smaps::{Counted, parse_smaps};
 pub use subject::{Subject, named, processes, tree};
-pub use take::take;
+pub use take::{How, take};
 pub use walk::{Arena, Check, Forecast, Unknown, Walk, Walked, Walker, best_of, walk_all};
 pub use window::Window;

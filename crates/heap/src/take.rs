@@ -1,21 +1,41 @@
-//! Reads a live process. In: its number. Out: a [`Reading`]. Nothing is stopped: a heap that changes while it is read is
-//! read again.
+//! Reads a live process. In: its number. Out: a [`Reading`]. It runs on, unless it shall be stopped: a heap that changes while it is
+//! read is read again.
 
 use std::fs;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use crate::{Live, Memory, Reading, State, Subject, Trouble, Unknown, Walk, Walked, best_of, build_id, parse_smaps};
+use crate::{
+    Frozen, Live, Memory, Reading, State, Subject, Trouble, Unknown, Walk, Walked, best_of, build_id, parse_smaps,
+};
 
 /// Walks of a heap that changes.
 const TRIES: u32 = 3;
 
+/// How a process is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// While it runs.
+    Running,
+    /// Stopped, for as long as the walk takes.
+    Stopped,
+}
+
 /// Reads a process. What cannot be divided is a problem in the reading; a process that cannot be read at all is an error.
-pub fn take(pid: u32) -> Result<Reading, Trouble> {
+pub fn take(pid: u32, how: How) -> Result<Reading, Trouble> {
     let subject = Subject::of(pid).ok_or(Trouble::Gone(pid))?;
     let mut problem = unsupported(pid);
-    let Walked { memory: live, mut walks } = match problem {
-        None => best_of(TRIES, || Live::open(pid))?,
-        Some(_) => Walked { memory: Live::open(pid)?, walks: Vec::new() },
+    let mut stopped = None;
+    let Walked { memory: live, mut walks } = match (&problem, how) {
+        (None, How::Running) => best_of(TRIES, || Live::open(pid))?,
+        (None, How::Stopped) => {
+            let begun = Instant::now();
+            let frozen = Frozen::stop(pid)?;
+            let walked = best_of(1, || Live::open(pid));
+            drop(frozen);
+            stopped = Some(begun.elapsed().as_micros() as u64);
+            walked?
+        }
+        (Some(_), _) => Walked { memory: Live::open(pid)?, walks: Vec::new() },
     };
     if problem.is_none() && walks.is_empty() && !may_read(&live) {
         problem = Some(format!("heap not divided: {}", Trouble::Denied(pid)));
@@ -34,6 +54,7 @@ pub fn take(pid: u32) -> Result<Reading, Trouble> {
     let counted = parse_smaps(&String::from_utf8_lossy(&smaps));
     let mut reading = Reading::of(subject, taken, &counted, &live, walks);
     reading.problems.extend(problem);
+    reading.stopped = stopped;
     Ok(reading)
 }
 
@@ -133,11 +154,11 @@ mod tests {
 
     #[test]
     fn this_process_is_read_and_adds_up() {
-        let reading = take(std::process::id()).unwrap();
+        let reading = take(std::process::id(), How::Running).unwrap();
         let sum: u64 = reading.heaps.iter().map(|heap| heap.parts.sum()).sum::<u64>()
             + reading.areas.iter().map(|area| area.resident).sum::<u64>();
         assert_eq!((reading.process.pid, sum), (std::process::id(), reading.resident));
         assert!(reading.areas.iter().any(|area| area.name == "program and libraries" && area.resident > 1 << 19));
-        assert!(matches!(take(0x3fff_ffff), Err(Trouble::Gone(_))));
+        assert!(matches!(take(0x3fff_ffff, How::Running), Err(Trouble::Gone(_))));
     }
 }
