@@ -1,7 +1,7 @@
 //! Internal to [allocanary](https://docs.rs/allocanary): this crate has no stable API, and any release may change it.
 //!
 //! Reports: findings in, text out. One file each: the terminal's table, Markdown, CSV, the page, the pictures, the page about a
-//! trace, and the lines to paste.
+//! trace, the memory of a process, and the lines to paste.
 
 // This crate returns texts. Only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
@@ -12,6 +12,7 @@ pub mod comparison;
 mod csv;
 mod figures;
 mod format;
+pub mod heap;
 mod html;
 mod json;
 pub mod lines;

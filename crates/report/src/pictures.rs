@@ -13,6 +13,7 @@ mod scatter;
 
 pub use front::front;
 
+use super::markup::{escaped, prose};
 use allocanary_study::summary::{Estimate, Line, Panel};
 
 /// One picture.
@@ -23,6 +24,14 @@ pub struct Picture {
     pub svg: String,
     /// How to read it.
     pub caption: String,
+}
+
+impl Picture {
+    /// The picture in a page, with its title and caption.
+    pub fn figure(&self) -> String {
+        let (title, svg, caption) = (escaped(&self.title), &self.svg, prose(&self.caption));
+        format!("<figure>\n<h3>{title}</h3>\n{svg}<figcaption>{caption}</figcaption>\n</figure>\n")
+    }
 }
 
 /// All pictures of a panel, memory first. A panel without columns has none.

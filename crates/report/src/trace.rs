@@ -195,11 +195,7 @@ fn pictures(info: &Info) -> String {
         ),
         drawn("Calls per second over time", Unit::PerSecond, &[(0, rate(info))], "All threads together."),
     ];
-    let figure = |picture: &Picture| {
-        let (title, svg, caption) = (escaped(&picture.title), &picture.svg, prose(&picture.caption));
-        format!("<figure>\n<h3>{title}</h3>\n{svg}<figcaption>{caption}</figcaption>\n</figure>\n")
-    };
-    format!("<div class=\"pictures\">\n{}</div>\n", all.iter().flatten().map(figure).collect::<String>())
+    format!("<div class=\"pictures\">\n{}</div>\n", all.iter().flatten().map(Picture::figure).collect::<String>())
 }
 
 /// Calls per second over time. Short steps are joined: a single call just before the end would be millions a second.
@@ -219,7 +215,7 @@ fn rate(info: &Info) -> Vec<(f64, f64)> {
 }
 
 /// Lines over time, each with its number in the legend; `None` without a point.
-fn drawn(title: &str, unit: Unit, lines: &[(usize, Vec<(f64, f64)>)], caption: &str) -> Option<Picture> {
+pub(crate) fn drawn(title: &str, unit: Unit, lines: &[(usize, Vec<(f64, f64)>)], caption: &str) -> Option<Picture> {
     let points = || lines.iter().flat_map(|(_, line)| line.iter());
     points().next()?;
     let time = Scale::linear(Unit::Microseconds, points().map(|(time, _)| *time));

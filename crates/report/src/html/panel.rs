@@ -21,7 +21,7 @@ pub fn section(place: usize, panel: &Panel, metrics: &Metrics) -> String {
     // A program that ends is never idle.
     let mut points = panel.lines.iter().flat_map(|line| line.points.iter().flatten());
     let has_idle = points.any(|point| point.over_time.is_none() || point.get("rss").is_some());
-    let pictures: String = pictures::of(panel).iter().map(figure).collect();
+    let pictures: String = pictures::of(panel).iter().map(pictures::Picture::figure).collect();
     let pictures = if pictures.is_empty() { pictures } else { format!("<div class=\"pictures\">\n{pictures}</div>\n") };
     format!(
         "<section id=\"panel-{place}\">\n<h2>{}{live}</h2>\n{headline}{}{pictures}{}{}{}{}{}</section>\n",
@@ -49,9 +49,4 @@ fn legend(panel: &Panel) -> String {
     // A short legend stays visible while the pictures scroll. A long one would cover them.
     let short = if panel.lines.len() <= 10 { " short" } else { "" };
     format!("<ol class=\"legend{short}\" aria-label=\"Candidates\">\n{entries}</ol>\n")
-}
-
-fn figure(picture: &pictures::Picture) -> String {
-    let (title, svg, caption) = (escaped(&picture.title), &picture.svg, prose(&picture.caption));
-    format!("<figure>\n<h3>{title}</h3>\n{svg}<figcaption>{caption}</figcaption>\n</figure>\n")
 }

@@ -1,0 +1,46 @@
+//! The memory of a running process. In: readings. Out: texts for a terminal, and a page.
+
+mod columns;
+mod difference;
+mod histogram;
+mod many;
+mod map;
+mod over_time;
+mod page;
+mod remedies;
+mod text;
+
+pub use difference::difference;
+pub use many::{all, tree};
+pub use over_time::{head, line};
+pub use page::page;
+pub use remedies::Paste;
+pub use text::text;
+
+use allocanary_kernel::terminal::Look;
+use allocanary_kernel::units::Bytes;
+
+/// Bytes as a table shows them.
+fn bytes(number: u64) -> String {
+    Bytes(number).to_string()
+}
+
+/// A part of a whole, in percent.
+fn percent(part: u64, whole: u64) -> f64 {
+    100.0 * part as f64 / whole.max(1) as f64
+}
+
+/// A heading.
+fn bold(text: &str, look: &Look) -> String {
+    if look.color { format!("\x1b[1m{text}\x1b[0m") } else { text.into() }
+}
+
+/// An item of a list.
+fn item(text: &str, look: &Look) -> String {
+    let lines = allocanary_kernel::terminal::wrapped(text, usize::from(look.width).saturating_sub(4));
+    let line = |(at, line): (usize, &String)| format!("{}{line}\n", if at == 0 { "  - " } else { "    " });
+    lines.iter().enumerate().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,75 @@
+//! Many processes in one table. In: readings. Out: a line for each process, or the sum of a tree.
+
+use super::columns::columns;
+use super::{bold, bytes, percent};
+use allocanary_heap::{Part, Reading, Row, together};
+use allocanary_kernel::terminal::{Look, harmless, wrapped};
+
+/// Every process, the one with the most whole free pages and caches first.
+pub fn all(readings: &[Reading], look: &Look) -> String {
+    let heads = ["process", "pid", "resident", "live", "kept", "not known", "malloc"];
+    let mut lines: Vec<&Reading> = readings.iter().collect();
+    lines.sort_by_key(|reading| std::cmp::Reverse((kept(reading), reading.resident)));
+    let row = |reading: &&Reading| {
+        let unknown = reading.parts().of(Part::Unknown) + unknown(reading);
+        let figures = [reading.resident, reading.parts().of(Part::Live), kept(reading), unknown].map(bytes);
+        let mut row = vec![reading.process.name.clone(), reading.process.pid.to_string()];
+        row.extend(figures);
+        row.push(allocators(reading));
+        row
+    };
+    let table: Vec<Vec<String>> =
+        std::iter::once(heads.map(String::from).to_vec()).chain(lines.iter().map(row)).collect();
+    let note = "kept: cached by threads, free in used pages, whole free pages, structures, padding and lazily freed. Pages that \
+                several processes have count in each.";
+    format!("{}\n{}\n", columns(&table, look), wrapped(note, look.width.into()).join("\n"))
+}
+
+/// A process and its children: the sum by shares, then each process.
+pub fn tree(readings: &[Reading], look: &Look) -> String {
+    let rows = together(readings);
+    let sum: u64 = rows.iter().map(|row| row.share).sum();
+    let added: u64 = readings.iter().map(|reading| reading.resident).sum();
+    let of = |wanted: &dyn Fn(&Row) -> bool| bytes(rows.iter().filter(|row| wanted(row)).map(|row| row.share).sum());
+    let answer = format!(
+        "{} in {} processes, shared pages counted once: {} live, {} whole free pages; counted in each process it would be {}",
+        bytes(sum),
+        readings.len(),
+        of(&|row| row.part == Some(Part::Live)),
+        of(&|row| row.part == Some(Part::Kept)),
+        bytes(added)
+    );
+    let mut table = vec![["part", "counted once", "of all", "in each"].map(String::from).to_vec()];
+    for row in &rows {
+        let share = format!("{:.1} %", percent(row.share, sum));
+        table.push(vec![row.full_name(), bytes(row.share), share, bytes(row.resident)]);
+    }
+    table.push(vec!["all that is resident".into(), bytes(sum), "100.0 %".into(), bytes(added)]);
+    let note = "Counted once: a page counts for each process by its share of it (PSS), in proportion within a heap or an area. A \
+                page that a process outside of the tree has as well counts in part.";
+    format!(
+        "{}\n\n{}\n{}\n\n{}",
+        bold(&wrapped(&answer, look.width.into()).join("\n"), look),
+        columns(&table, look),
+        wrapped(note, look.width.into()).join("\n"),
+        all(readings, look)
+    )
+}
+
+/// What the allocators keep.
+fn kept(reading: &Reading) -> u64 {
+    let parts = reading.parts();
+    parts.sum() - parts.of(Part::Live) - parts.of(Part::Unknown)
+}
+
+/// The resident bytes of which nothing is known.
+fn unknown(reading: &Reading) -> u64 {
+    let unknown = reading.areas.iter().filter(|area| area.sort == allocanary_heap::Sort::Unknown);
+    unknown.map(|area| area.resident).sum()
+}
+
+/// The allocators that were found.
+fn allocators(reading: &Reading) -> String {
+    let names: Vec<&str> = reading.heaps.iter().map(|heap| heap.allocator.as_str()).collect();
+    if names.is_empty() { "-".into() } else { harmless(&names.join(", ")).into_owned() }
+}

@@ -1,0 +1,92 @@
+//! The map of a heap: its memory in the order of the addresses, coloured by part and by arena. In: a heap. Out: pictures.
+
+use super::page::class_of;
+use super::{bytes, percent};
+use crate::markup::escaped;
+use crate::pictures::Picture;
+use allocanary_heap::{Heap, Stretch};
+
+/// Cells in a row, and the size of a cell with its distance to the next.
+const COLUMNS: usize = 40;
+const CELL: (f64, f64) = (14.0, 14.0);
+/// What is less of a cell, in percent, is not drawn.
+const LEAST: f64 = 3.0;
+/// The arenas that have a colour of their own.
+pub const COLORED: usize = 7;
+
+/// The map by part.
+pub fn by_part(heap: &Heap) -> Option<Picture> {
+    let cell = |stretch: &Stretch, x: f64, y: f64| {
+        let (whole, mut left) = (heap.map.bytes, x);
+        let width = CELL.0 - 1.5;
+        let mut out = format!("<rect class=\"gone\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width}\" height=\"{width}\"/>");
+        let some = stretch.parts.iter().filter(|(_, bytes)| percent(*bytes, whole) >= LEAST);
+        for (part, bytes) in some {
+            let wide = width * bytes as f64 / whole.max(1) as f64;
+            let class = class_of(Some(part), None);
+            out.push_str(&format!(
+                "<rect class=\"{class}\" x=\"{left:.1}\" y=\"{y:.1}\" width=\"{wide:.1}\" height=\"{width}\"/>"
+            ));
+            left += wide;
+        }
+        out
+    };
+    let caption = format!(
+        "Each square is {} of addresses of the heap, in their order; addresses without resident memory are left out. Within a \
+         square the parts are drawn side by side; what is not resident is empty.",
+        bytes(heap.map.bytes)
+    );
+    picture(heap, format!("Memory of {} by part", heap.allocator), &caption, &cell)
+}
+
+/// The map by arena.
+pub fn by_arena(heap: &Heap) -> Option<Picture> {
+    if heap.arenas.len() < 2 {
+        return None;
+    }
+    let colors: Vec<Option<usize>> = heap.map.arenas.iter().map(|name| color(heap, name)).collect();
+    let cell = |stretch: &Stretch, x: f64, y: f64| {
+        let width = CELL.0 - 1.5;
+        let color = colors.get(stretch.arena as usize).copied().flatten();
+        let fill = color.map_or_else(|| "var(--muted)".into(), |color| format!("var(--candidate-{color})"));
+        format!("<rect style=\"fill:{fill}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width}\" height=\"{width}\"/>")
+    };
+    let caption = format!(
+        "The {} arenas with the most memory have colours; all others are grey.",
+        heap.arenas.len().min(COLORED)
+    );
+    picture(heap, format!("Memory of {} by arena", heap.allocator), &caption, &cell)
+}
+
+/// The colour of an arena, by its place among the largest.
+pub fn color(heap: &Heap, name: &str) -> Option<usize> {
+    heap.arenas.iter().take(COLORED).position(|arena| arena.name == name)
+}
+
+fn picture(heap: &Heap, title: String, caption: &str, cell: &dyn Fn(&Stretch, f64, f64) -> String) -> Option<Picture> {
+    let stretches = &heap.map.stretches;
+    if stretches.is_empty() {
+        return None;
+    }
+    let mut body = String::new();
+    for (at, stretch) in stretches.iter().enumerate() {
+        let (x, y) = ((at % COLUMNS) as f64 * CELL.0, (at / COLUMNS) as f64 * CELL.1);
+        let arena = heap.map.arenas.get(stretch.arena as usize).map_or("", String::as_str);
+        let parts: Vec<String> = stretch
+            .parts
+            .iter()
+            .filter(|(_, number)| *number > 0)
+            .map(|(part, number)| format!("{} {}", part.name(), bytes(number)))
+            .collect();
+        let told = format!("{:#x}, {arena}: {}", stretch.from, parts.join(", "));
+        body.push_str(&format!("<g><title>{}</title>{}</g>\n", escaped(&told), cell(stretch, x, y)));
+    }
+    let rows = stretches.len().div_ceil(COLUMNS);
+    let (width, height) = (COLUMNS as f64 * CELL.0, rows as f64 * CELL.1);
+    let name = escaped(&title);
+    let svg = format!(
+        "<svg class=\"map\" viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" aria-label=\"{name}\"><title>{name}</title>\n\
+         {body}</svg>"
+    );
+    Some(Picture { title, svg, caption: caption.into() })
+}

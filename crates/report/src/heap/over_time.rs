@@ -1,0 +1,25 @@
+//! Readings over time: a line each for a terminal.
+
+use super::bytes;
+use allocanary_heap::{Part, Reading};
+use std::time::Duration;
+
+/// The parts that have a column.
+const SHOWN: [Part; 5] = [Part::Live, Part::Cached, Part::Free, Part::Kept, Part::Lazy];
+
+/// The head of the lines.
+pub fn head() -> String {
+    let heads = ["time (UTC)", "resident", "live", "cached", "free", "free pages", "lazy", "other"];
+    heads.iter().map(|head| format!("{head:>11}")).collect::<Vec<_>>().join("") + "\n"
+}
+
+/// A reading as a line.
+pub fn line(reading: &Reading) -> String {
+    let parts = reading.parts();
+    let known = SHOWN.map(|part| parts.of(part));
+    let other = reading.resident.saturating_sub(known.iter().sum());
+    let seconds = Duration::from_millis(reading.taken).as_secs();
+    let time = format!("{:02}:{:02}:{:02}", seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    let figures = [reading.resident].into_iter().chain(known).chain([other]);
+    format!("{time:>11}{}\n", figures.map(|number| format!("{:>11}", bytes(number))).collect::<String>())
+}

@@ -1,0 +1,79 @@
+//! Tests of the texts and the page, from saved readings.
+
+use super::*;
+use allocanary_heap::{Part, Reading};
+
+const LOOK: Look = Look { color: false, width: 80 };
+
+fn reading(name: &str) -> Reading {
+    let path = format!("{}/../../tests/golden/heap-{name}.json", env!("CARGO_MANIFEST_DIR"));
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+#[test]
+fn advice_is_told_with_its_lines_and_small_parts_are_not() {
+    let reading = reading("after");
+    let paste = Paste {
+        allocator: "system".into(),
+        reasons: vec!["64 arenas".into()],
+        lines: vec!["MALLOC_ARENA_MAX=2".into()],
+    };
+    let text = text(&reading, &[paste], &LOOK);
+    assert!(text.contains("\n    MALLOC_ARENA_MAX=2\n"), "{text}");
+    assert!(text.contains("  - `malloc_trim(0)` would give back"), "{text}");
+    assert!(!text.contains("  - cached by threads"), "it is less than a twentieth: {text}");
+    let mut nothing = reading.clone();
+    nothing.heaps[0].remedies[0].bytes = 0;
+    assert!(!super::text(&nothing, &[], &LOOK).contains("malloc_trim"), "what gives nothing back is no remedy");
+}
+
+#[test]
+fn a_page_has_the_parts_the_arenas_and_no_script() {
+    let mut readings = [reading("before"), reading("after")];
+    readings[1].process.name = "<b>".into();
+    let text = page(&readings, &[]);
+    assert!(text.contains("The memory of &lt;b&gt;") && !text.contains("<b>&"), "{text}");
+    for wanted in
+        ["Where it is", "Over time", "Parts over time", "Live bytes in a page of glibc", "thread arena 1", "What to do"]
+    {
+        assert!(text.contains(wanted), "{wanted}");
+    }
+    assert!(!text.contains("<script") && !text.contains("http"), "it fetches nothing");
+    assert!(!page(&readings[1..], &[]).contains("Over time"), "one reading has no course");
+    assert_eq!(page(&[], &[]), "");
+}
+
+#[test]
+fn a_map_has_a_square_for_each_stretch() {
+    let mut reading = reading("after");
+    let heap = &mut reading.heaps[0];
+    let mut parts = allocanary_heap::Parts::default();
+    parts.add(Part::Live, 4096);
+    parts.add(Part::Kept, 12288);
+    heap.map.bytes = 16384;
+    heap.map.arenas = vec!["main arena".into(), "thread arena 1".into()];
+    heap.map.stretches =
+        (0..50).map(|at| allocanary_heap::Stretch { from: at << 14, arena: at as u32 % 2, parts }).collect();
+    let by_part = map::by_part(heap).unwrap().svg;
+    assert_eq!((by_part.matches("<g>").count(), by_part.matches("class=\"part-2\"").count()), (50, 50));
+    let by_arena = map::by_arena(heap).unwrap().svg;
+    assert_eq!(by_arena.matches("fill:var(--candidate-0)").count(), 25, "thread arena 1 has the most");
+}
+
+#[test]
+fn processes_are_in_the_order_of_what_is_kept() {
+    let (mut before, after) = (reading("before"), reading("after"));
+    before.process.name = "smaller".into();
+    let text = all(&[before.clone(), after.clone()], &LOOK);
+    let at = |name: &str| text.find(name).unwrap();
+    assert!(at("service") < at("smaller"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    let tree = tree(&[before, after], &LOOK);
+    assert!(tree.contains("in 2 processes, shared pages counted once"), "{tree}");
+}
+
+#[test]
+fn a_line_over_time_stands_under_its_head() {
+    let line = line(&reading("after"));
+    assert_eq!(head().trim_end().chars().count(), line.trim_end().chars().count(), "{}{line}", head());
+}
