@@ -15,10 +15,12 @@ use allocanary_study::error::{Error, Result};
 /// Prints the diagnosis.
 pub fn run(flags: &DoctorFlags) -> Result<ExitCode> {
     let text = match flags.pid {
-        Some(pid) => diagnosis::of_process(
-            &Process::look_at(pid).map_err(|error| Error::Input(error.to_string()))?,
-            terminal::look(),
-        ),
+        Some(pid) => {
+            let process = Process::look_at(pid).map_err(|error| Error::Input(error.to_string()))?;
+            // What may not be read is missing, and the rest is told.
+            let reading = allocanary_heap::take(pid, allocanary_heap::How::Running).ok();
+            diagnosis::of_process(&process, reading.as_ref(), terminal::look())
+        }
         None => {
             let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
             let variables = std::env::vars_os().map(|(name, value)| (text(name), text(value)));

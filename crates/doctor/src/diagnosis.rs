@@ -10,6 +10,7 @@ use super::page::{Page, Tone};
 use super::process::Process;
 use super::seen::{Libraries, Seen};
 use super::{Effect, Flavour, Variables};
+use allocanary_heap::{Reading, answer};
 use allocanary_kernel::mappings::Mappings;
 use allocanary_kernel::terminal::Look;
 use allocanary_kernel::units::{Bytes, Unit};
@@ -28,8 +29,8 @@ pub fn of_host(at: &Surroundings, variables: &Variables, look: Look) -> String {
     page.finish()
 }
 
-/// The diagnosis of a running process.
-pub fn of_process(process: &Process, look: Look) -> String {
+/// The diagnosis of a running process, with the parts of its memory if it was read.
+pub fn of_process(process: &Process, reading: Option<&Reading>, look: Look) -> String {
     let mut page = Page::new(look);
     let flavours = process.identity.flavours();
     page.heading(&format!("Process {}: {}", process.pid, process.program));
@@ -38,7 +39,7 @@ pub fn of_process(process: &Process, look: Look) -> String {
     }
     allocators(&mut page, process);
     page.heading("Memory");
-    memory(&mut page, process);
+    memory(&mut page, process, reading);
     surroundings(&mut page, &process.surroundings);
     page.heading("Environment that it was started with, and links");
     let seen = &process.seen;
@@ -144,7 +145,7 @@ fn has_jemalloc(process: &Process) -> bool {
     process.identity.flavours().into_iter().any(Flavour::is_jemalloc)
 }
 
-fn memory(page: &mut Page, process: &Process) {
+fn memory(page: &mut Page, process: &Process, reading: Option<&Reading>) {
     let memory = &process.memory;
     let bytes = |size: Option<u64>| size.map_or_else(|| "unknown".to_string(), |size| Bytes(size).to_string());
     let kinds = format!(
@@ -157,7 +158,11 @@ fn memory(page: &mut Page, process: &Process) {
     page.item("resident", &kinds, Tone::Plain);
     if let Some(parts) = &process.parts {
         page.item("parts", &parts_of(parts), Tone::Plain);
-        page.below(&most_of(parts, process.identity.main.flavour, memory.threads), Tone::Plain);
+        let divided = reading.is_some();
+        page.below(&most_of(parts, process.identity.main.flavour, memory.threads, divided), Tone::Plain);
+    }
+    if let Some(reading) = reading {
+        divided(page, reading);
     }
     page.item(
         "private",
@@ -196,8 +201,20 @@ fn parts_of(parts: &Mappings) -> String {
     )
 }
 
-/// Where most of it is, and what that means.
-fn most_of(parts: &Mappings, allocator: Flavour, threads: Option<u64>) -> String {
+/// What the heap is, and why it is not divided where it is not.
+fn divided(page: &mut Page, reading: &Reading) {
+    page.item("divided", &answer::answer(reading), Tone::Plain);
+    for heap in &reading.heaps {
+        page.below(&answer::how_sure(heap), Tone::Plain);
+    }
+    for problem in &reading.problems {
+        page.below(problem, Tone::Doubt);
+    }
+    page.below(&format!("`allocanary heap {}` shows all parts and arenas", reading.process.pid), Tone::Plain);
+}
+
+/// Where most of it is, and what that means. `divided` tells that the parts of the heap are told next.
+fn most_of(parts: &Mappings, allocator: Flavour, threads: Option<u64>, divided: bool) -> String {
     let kinds = [parts.program, parts.stacks, parts.heap, parts.other];
     let most = kinds.into_iter().max().unwrap_or(0);
     let said = match kinds.iter().position(|bytes| *bytes == most) {
@@ -206,6 +223,7 @@ fn most_of(parts: &Mappings, allocator: Flavour, threads: Option<u64>) -> String
             let threads = threads.map_or_else(String::new, |threads| format!(" of {threads} threads"));
             format!("stacks{threads}: no allocator's setting changes that, smaller stacks or fewer threads do")
         }
+        Some(2) if divided => "heap".to_string(),
         Some(2) => format!(
             "heap; from outside, live blocks and what {} keeps look alike: `allocanary run`, `record` and `replay` show \
              which allocator needs less",
@@ -291,7 +309,7 @@ mod tests {
     fn a_sentence_says_where_the_most_is() {
         let of = |[program, stacks, heap, other]: [u64; 4]| {
             let parts = Mappings { program, stacks, heap, other, ..Mappings::default() };
-            most_of(&parts, Flavour::Glibc, Some(7))
+            most_of(&parts, Flavour::Glibc, Some(7), false)
         };
         let kib = 1024;
         assert!(of([4 * kib, kib, kib, kib]).starts_with("the most, 4.00 KiB of 7.00 KiB, is the program"));
@@ -300,6 +318,8 @@ mod tests {
             of([kib, kib, 4 * kib, kib]).contains("is heap; from outside, live blocks and what glibc's malloc keeps")
         );
         assert!(of([kib, kib, kib, 4 * kib]).contains("is shared memory"));
+        let parts = Mappings { heap: kib, ..Mappings::default() };
+        assert_eq!(most_of(&parts, Flavour::Glibc, None, true), "the most, 1.00 KiB of 1.00 KiB, is heap");
         let heap =
             Mappings { program: kib, heap: 3 * kib, brk: 2 * kib, huge: kib, swap: 5 * kib, ..Mappings::default() };
         let said = parts_of(&heap);
