@@ -1,10 +1,12 @@
 //! The command line. In: what the user typed. Out: plain values. The only file that knows clap.
 
 mod examples;
+mod heap;
 mod program;
 mod traces;
 mod values;
 
+pub use heap::HeapFlags;
 pub use program::{ProgramFlags, ProgramStudyFlags, ServiceFlags};
 pub use traces::{PaceFlags, RecordFlags, ReplayFlags, TraceFlags};
 #[cfg(test)]
@@ -18,9 +20,9 @@ use clap_complete::Shell;
 
 use allocanary_study::StudyFile;
 use examples::{
-    COMPARE_EXAMPLES, COMPLETIONS_EXAMPLES, DOCTOR_EXAMPLES, EXAMPLES, LIST_EXAMPLES, MAN_EXAMPLES, PLAN_EXAMPLES,
-    PRELOAD_EXAMPLES, RECORD_EXAMPLES, REPLAY_EXAMPLES, REPORT_EXAMPLES, RUN_EXAMPLES, STUDY_EXAMPLES, TRACE_EXAMPLES,
-    TUNE_EXAMPLES,
+    COMPARE_EXAMPLES, COMPLETIONS_EXAMPLES, DOCTOR_EXAMPLES, EXAMPLES, HEAP_EXAMPLES, LIST_EXAMPLES, MAN_EXAMPLES,
+    PLAN_EXAMPLES, PRELOAD_EXAMPLES, RECORD_EXAMPLES, REPLAY_EXAMPLES, REPORT_EXAMPLES, RUN_EXAMPLES, STUDY_EXAMPLES,
+    TRACE_EXAMPLES, TUNE_EXAMPLES,
 };
 
 /// Measure what each memory allocator costs a service as threads and cores grow.
@@ -59,6 +61,9 @@ enum Verb {
     /// Diagnose how this host affects each allocator, or inspect a process.
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorFlags),
+    /// Take the memory of a running process apart: live, cached, fragmentation, free pages kept.
+    #[command(after_help = HEAP_EXAMPLES)]
+    Heap(HeapFlags),
     /// Print where an allocator's preload is, and the lines that put it into a container or a service.
     #[command(after_help = PRELOAD_EXAMPLES)]
     Preload(PreloadFlags),
@@ -103,6 +108,8 @@ pub enum Task {
     Compare(CompareFlags),
     /// Diagnose this host, or inspect a process.
     Doctor(DoctorFlags),
+    /// Take a process's memory apart.
+    Heap(HeapFlags),
     /// Print a preload's place and its lines.
     Preload(PreloadFlags),
     /// Record a program.
@@ -146,6 +153,7 @@ pub fn parse() -> Task {
         Some(Verb::Report(flags)) => Task::Report(flags),
         Some(Verb::Compare(flags)) => Task::Compare(flags),
         Some(Verb::Doctor(flags)) => Task::Doctor(flags),
+        Some(Verb::Heap(flags)) => Task::Heap(flags),
         Some(Verb::Preload(flags)) => Task::Preload(flags),
         Some(Verb::Record(flags)) => Task::Record(flags),
         Some(Verb::Trace(flags)) => Task::Trace(flags),
@@ -190,6 +198,7 @@ fn verb_names() -> impl Iterator<Item = &'static str> {
         "report",
         "compare",
         "doctor",
+        "heap",
         "preload",
         "record",
         "trace",

@@ -15,6 +15,7 @@ Examples:
   allocanary report allocanary-out/default-1 --format markdown
   allocanary compare old.jsonl new.jsonl --gate rss=5%
   allocanary doctor                              how this host affects each allocator
+  allocanary heap 4242                           what the memory of a running process is
 
 Exit codes: 0 success; 1 a cell failed, or a gate failed; 2 the command could not run;
 130 interrupted, and every finished row is saved.";
@@ -120,6 +121,26 @@ Examples:
   kubectl exec POD -- allocanary doctor --pid 1
 
 Exit codes: 0 whatever was found; 2 if the process does not exist or may not be read.";
+
+/// Of `heap`.
+pub const HEAP_EXAMPLES: &str = "\
+Defaults: one process, once, as text. The process is not stopped, and nothing is loaded into it.
+
+Examples:
+  allocanary heap 4242                           by its process ID
+  allocanary heap redis-server                   by its name
+  allocanary heap 4242 --html memory.html        a page with a map of the memory
+  allocanary heap 4242 --watch 5s                parts over time, until it ends
+  allocanary heap 4242 --save before.json        save a reading, and compare with a later one
+  allocanary heap diff before.json after.json    what grew is live, or kept
+  allocanary heap show before.json               show a saved reading
+  allocanary heap 4242 --tree                    with all its children; shared pages count once
+  sudo allocanary heap --all                     every process, one line each
+  allocanary heap 4242 --json | jq '.heaps[0].parts'
+
+Needed: the same user and kernel.yama.ptrace_scope=0, or CAP_SYS_PTRACE (docs/heap.md).
+Exit codes: 0 success; 1 a heap that was found could not be divided; 2 no such process, several of
+that name, it may not be read, or bad input.";
 
 /// Of `preload`.
 pub const PRELOAD_EXAMPLES: &str = "\

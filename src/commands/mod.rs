@@ -2,6 +2,7 @@
 
 mod compare;
 mod doctor;
+mod heap;
 mod here;
 mod left;
 mod list;
@@ -38,6 +39,7 @@ pub fn carry_out(request: Task) -> Result<ExitCode> {
         Task::Report(flags) => report::run(&flags),
         Task::Compare(flags) => compare::run(&flags),
         Task::Doctor(flags) => doctor::run(&flags),
+        Task::Heap(flags) => heap::run(&flags),
         Task::Preload(flags) => preload::run(&flags),
         Task::Record(flags) => record::run(&flags),
         Task::Trace(flags) => trace::run(&flags),

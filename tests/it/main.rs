@@ -11,6 +11,7 @@ mod gate;
 mod go;
 mod group;
 mod harmless;
+mod heap;
 mod inherited;
 mod input;
 mod limits;

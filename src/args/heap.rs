@@ -1,0 +1,36 @@
+//! The flags of `heap`. In: what the user typed. Out: plain values.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+/// Flags of `heap`.
+#[derive(Args, Clone, Default)]
+pub struct HeapFlags {
+    /// A process ID, or the name of a process or of its executable; or `diff BEFORE AFTER`, or `show READING`.
+    ///
+    /// BEFORE, AFTER and READING are files of --save. A process whose name is diff or show is found by its process ID.
+    #[arg(value_name = "PROCESS", value_hint = ValueHint::AnyPath, num_args = 0..=3)]
+    pub what: Vec<String>,
+    /// Read the process and all its children; a page that several have counts once [default: one process].
+    #[arg(long, conflicts_with = "all")]
+    pub tree: bool,
+    /// Read every process that may be read, one line each [default: one process].
+    #[arg(long, conflicts_with_all = ["what", "watch", "html"])]
+    pub all: bool,
+    /// Read again and again, such as 5s, until the process ends: a line each time [default: once].
+    #[arg(long, value_name = "TIME", conflicts_with = "tree")]
+    pub watch: Option<String>,
+    /// Stop the process while it is read: exact, for up to half a second for each GiB [default: it runs on].
+    #[arg(long, conflicts_with_all = ["tree", "all"])]
+    pub freeze: bool,
+    /// Print the reading as one line of JSON (docs/heap.md has its fields) [default: text].
+    #[arg(long)]
+    pub json: bool,
+    /// Save the reading to a file that only you can read, for diff and show; with --watch a line for each [default: none].
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub save: Option<PathBuf>,
+    /// Write a page with a map of the memory to a file that only you can read [default: none].
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "tree")]
+    pub html: Option<PathBuf>,
+}

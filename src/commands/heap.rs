@@ -1,0 +1,232 @@
+//! `allocanary heap`: takes the memory of running processes apart. In: a process, a name, or saved readings. Out: a text, JSON,
+//! files of readings, a page.
+
+mod saved;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use super::terminal;
+use crate::args::HeapFlags;
+use allocanary_doctor::advice::advice;
+use allocanary_doctor::process::Process;
+use allocanary_heap::{Difference, Frozen, How, Map, Reading, Subject, Sure, Trouble, named, processes, take, tree};
+use allocanary_kernel::private;
+use allocanary_kernel::sys::line_number;
+use allocanary_kernel::terminal::harmless;
+use allocanary_kernel::units::{parse_duration, show_duration};
+use allocanary_report::heap::{self as reports, Paste};
+use allocanary_study::error::{Error, Result};
+use saved::{Saved, load};
+
+/// Does what is asked for.
+pub fn run(flags: &HeapFlags) -> Result<ExitCode> {
+    let words: Vec<&str> = flags.what.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        [] if flags.all => all(flags),
+        [] => Err(Error::Input("heap: wanted a process ID, a name, or --all; found nothing".into())),
+        ["diff", before, after] => difference(Path::new(before), Path::new(after)),
+        ["diff", ..] => Err(Error::Input("heap diff: wanted two files of `allocanary heap PID --save FILE`".into())),
+        ["show", file] => show(flags, Path::new(file)),
+        ["show", ..] => Err(Error::Input("heap show: wanted one file of `allocanary heap PID --save FILE`".into())),
+        [process] if flags.tree => below(flags, find(process)?),
+        [process] => match &flags.watch {
+            Some(every) => watch(flags, find(process)?, every),
+            None => once(flags, find(process)?),
+        },
+        [_, more, ..] => Err(Error::Input(format!("heap: wanted one process, found `{}` as well", harmless(more)))),
+    }
+}
+
+/// The process that a text names.
+fn find(text: &str) -> Result<u32> {
+    if let Ok(pid) = text.parse() {
+        return Ok(pid);
+    }
+    let mut all = processes();
+    all.retain(|one| one.pid != std::process::id());
+    match named(&all, text).as_slice() {
+        [one] => Ok(one.pid),
+        [] => Err(Error::Input(format!("heap: no process has the name `{}`: `ps -e` lists them", harmless(text)))),
+        several => {
+            let line = |one: &&Subject| format!("  {} {} {}", one.pid, one.name, one.executable);
+            let list: Vec<String> = several.iter().map(line).collect();
+            let text = harmless(text).into_owned();
+            Err(Error::Input(format!(
+                "heap: {} processes have the name `{text}`: name one by its process ID, or the first with --tree\n{}",
+                several.len(),
+                list.join("\n")
+            )))
+        }
+    }
+}
+
+fn trouble(error: Trouble) -> Error {
+    Error::Input(format!("heap: {error}"))
+}
+
+/// Reads a process, stopped if that is asked for. The expected pause is told before.
+fn read(flags: &HeapFlags, pid: u32) -> std::result::Result<Reading, Trouble> {
+    if !flags.freeze {
+        return take(pid, How::Running);
+    }
+    let status = std::fs::read(format!("/proc/{pid}/status")).unwrap_or_default();
+    let resident = line_number(&status, b"RssAnon:").unwrap_or_default() * 1024;
+    let expected = show_duration(Frozen::expected_pause(resident));
+    terminal::tell(format_args!("process {pid} stands still while it is read: about {expected} expected"));
+    take(pid, How::Stopped)
+}
+
+fn once(flags: &HeapFlags, pid: u32) -> Result<ExitCode> {
+    let reading = read(flags, pid).map_err(trouble)?;
+    if let Some(file) = &flags.save {
+        Saved::create(file)?.add(&reading)?;
+    }
+    print(flags, &[reading], &paste(pid))
+}
+
+fn show(flags: &HeapFlags, file: &Path) -> Result<ExitCode> {
+    print(flags, &load(file)?, &[])
+}
+
+/// Prints the last reading, and writes the page about all of them.
+fn print(flags: &HeapFlags, readings: &[Reading], paste: &[Paste]) -> Result<ExitCode> {
+    let Some(reading) = readings.last() else { return Ok(ExitCode::SUCCESS) };
+    if let Some(file) = &flags.html {
+        write_page(file, readings, paste)?;
+        terminal::tell(format_args!("page: {}", file.display()));
+    }
+    match flags.json {
+        true => terminal::print(json(reading)?.as_bytes())?,
+        false => terminal::print(reports::text(reading, paste, &terminal::look()).as_bytes())?,
+    };
+    let undivided = reading.heaps.iter().any(|heap| heap.sure == Sure::NotKnown) || !reading.problems.is_empty();
+    Ok(if undivided { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
+
+fn write_page(file: &Path, readings: &[Reading], paste: &[Paste]) -> Result<()> {
+    let page = reports::page(readings, paste);
+    private::write(file, page.as_bytes()).map_err(|error| Error::file(file, "writing the page", error))
+}
+
+/// A line of JSON, without the map, which is for the page.
+fn json(reading: &Reading) -> Result<String> {
+    let line = serde_json::to_string(&without_map(reading));
+    line.map(|line| line + "\n").map_err(|error| Error::Input(format!("heap: --json: {error}")))
+}
+
+fn without_map(reading: &Reading) -> Reading {
+    let mut reading = reading.clone();
+    reading.heaps.iter_mut().for_each(|heap| heap.map = Map::default());
+    reading
+}
+
+fn difference(before: &Path, after: &Path) -> Result<ExitCode> {
+    let last = |file: &Path| {
+        let none = || Error::NoRows(format!("{}: no reading in it", file.display()));
+        load(file)?.pop().ok_or_else(none)
+    };
+    let found = Difference::of(&last(before)?, &last(after)?);
+    terminal::print(reports::difference(&found, &terminal::look()).as_bytes())
+}
+
+/// A reading every so often, until the process ends.
+fn watch(flags: &HeapFlags, pid: u32, every: &str) -> Result<ExitCode> {
+    let every = parse_duration(every).filter(|every| *every >= Duration::from_millis(100)).ok_or_else(|| {
+        Error::Input(format!("heap: --watch: wanted a time of 100ms or more, such as 5s; found `{}`", harmless(every)))
+    })?;
+    let mut saved = flags.save.as_deref().map(Saved::create).transpose()?;
+    let mut history = Vec::new();
+    for number in 0_u64.. {
+        let reading = match read(flags, pid) {
+            Ok(reading) => reading,
+            Err(Trouble::Gone(_) | Trouble::Changed(_)) if number > 0 => {
+                terminal::tell(format_args!("process {pid} has ended, or runs another program"));
+                break;
+            }
+            Err(error) => return Err(trouble(error)),
+        };
+        let head = if number == 0 && !flags.json { reports::head() } else { String::new() };
+        let line = if flags.json { json(&reading)? } else { reports::line(&reading) };
+        terminal::print((head + &line).as_bytes())?;
+        let small = without_map(&reading);
+        if let Some(saved) = &mut saved {
+            saved.add(&small)?;
+        }
+        if let Some(file) = &flags.html {
+            // Only the latest reading needs its map.
+            history.push(reading);
+            write_page(file, &history, &[])?;
+            history.pop();
+            history.push(small);
+        }
+        std::thread::sleep(every);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A process and its children.
+fn below(flags: &HeapFlags, root: u32) -> Result<ExitCode> {
+    let all = processes();
+    let pids: Vec<u32> = tree(&all, root).iter().map(|one| one.pid).collect();
+    if pids.is_empty() {
+        return Err(trouble(Trouble::Gone(root)));
+    }
+    many(flags, &pids, reports::tree)
+}
+
+/// Every process that has a program and may be read.
+fn all(flags: &HeapFlags) -> Result<ExitCode> {
+    let own = std::process::id();
+    let all: Vec<_> = processes().into_iter().filter(|one| one.pid != own).collect();
+    let readable = all.iter().filter(|one| !one.executable.is_empty());
+    many(flags, &readable.map(|one| one.pid).collect::<Vec<_>>(), reports::all)
+}
+
+/// Reads processes; those that have ended are left out, and those that may not be read are told.
+fn many(
+    flags: &HeapFlags,
+    pids: &[u32],
+    text: fn(&[Reading], &allocanary_kernel::terminal::Look) -> String,
+) -> Result<ExitCode> {
+    let mut readings = Vec::new();
+    let mut first = None;
+    for pid in pids {
+        match take(*pid, How::Running) {
+            Ok(reading) => readings.push(reading),
+            Err(Trouble::Gone(_)) => {}
+            Err(error) => {
+                terminal::tell(format_args!("left out: {error}"));
+                first.get_or_insert(error);
+            }
+        }
+    }
+    if let (true, Some(error)) = (readings.is_empty(), first) {
+        return Err(trouble(error));
+    }
+    if let Some(file) = &flags.save {
+        let mut saved = Saved::create(file)?;
+        readings.iter().try_for_each(|reading| saved.add(reading))?;
+    }
+    match flags.json {
+        true => {
+            let lines: Result<Vec<String>> = readings.iter().map(json).collect();
+            terminal::print(lines?.concat().as_bytes())
+        }
+        false => terminal::print(text(&readings, &terminal::look()).as_bytes()),
+    }
+}
+
+/// What the diagnosis of the process advises; nothing if it cannot be made.
+fn paste(pid: u32) -> Vec<Paste> {
+    let Ok(process) = Process::look_at(pid) else { return Vec::new() };
+    let flavours = process.identity.flavours();
+    let advice = advice(&process.surroundings, &process.variables, Some(&flavours), &process.seen);
+    let paste = |one: allocanary_doctor::advice::Advice| Paste {
+        lines: one.environment(),
+        allocator: one.allocator.into(),
+        reasons: one.reasons,
+    };
+    advice.into_iter().map(paste).collect()
+}

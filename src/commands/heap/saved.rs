@@ -1,0 +1,56 @@
+//! Files of readings, one line of JSON each. In: readings, or a file. Out: the other one. Only this user can read them.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use allocanary_heap::{Reading, SCHEMA};
+use allocanary_kernel::private;
+use allocanary_study::error::{Error, Result};
+
+/// A file that is being written.
+pub struct Saved {
+    file: File,
+    path: PathBuf,
+}
+
+impl Saved {
+    /// Makes the file, empty.
+    pub fn create(path: &Path) -> Result<Saved> {
+        let file = private::create(path).map_err(|error| Error::file(path, "creating", error))?;
+        Ok(Saved { file, path: path.into() })
+    }
+
+    /// Adds a reading.
+    pub fn add(&mut self, reading: &Reading) -> Result<()> {
+        let line = serde_json::to_string(reading).map_err(|error| Error::Input(format!("heap: --save: {error}")))?;
+        writeln!(self.file, "{line}").map_err(|error| Error::file(&self.path, "writing a reading", error))
+    }
+}
+
+/// The readings of a file.
+pub fn load(path: &Path) -> Result<Vec<Reading>> {
+    let text = fs::read_to_string(path).map_err(|error| Error::file(path, "reading", error))?;
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let readings: Result<Vec<Reading>> = lines.map(|(at, line)| parse(path, at + 1, line)).collect();
+    match readings {
+        Ok(readings) if readings.is_empty() => Err(Error::NoRows(format!(
+            "{}: wanted a reading of `allocanary heap PID --save`, found none",
+            path.display()
+        ))),
+        readings => readings,
+    }
+}
+
+fn parse(path: &Path, number: usize, line: &str) -> Result<Reading> {
+    let wrong = |what: String| Error::Input(format!("{}: line {number}: {what}", path.display()));
+    let value: serde_json::Value =
+        serde_json::from_str(line).map_err(|error| wrong(format!("wanted a reading, found no JSON: {error}")))?;
+    match value.get("schema").and_then(serde_json::Value::as_u64) {
+        Some(schema) if schema > SCHEMA.into() => {
+            Err(wrong(format!("a reading of schema {schema}; this command knows up to {SCHEMA}: use a newer one")))
+        }
+        Some(_) => serde_json::from_value(value).map_err(|error| wrong(format!("not a reading: {error}"))),
+        None => Err(wrong("wanted a reading of `allocanary heap PID --save`, found no `schema`".into())),
+    }
+}

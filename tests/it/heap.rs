@@ -1,0 +1,157 @@
+//! `allocanary heap` as a user runs it: saved readings as golden files, a process of our own, and what is refused.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use allocanary_testing::skipped::skipped;
+use tempfile::tempdir;
+
+use super::support::{Ran, allocanary, assert_golden, golden_path, words};
+
+fn heap(line: &str) -> Ran {
+    allocanary(Path::new("/"), words(&format!("heap {line}")))
+}
+
+/// A process that waits until it is dropped.
+struct Waiting(Child);
+
+impl Waiting {
+    fn start(program: &str) -> Waiting {
+        let mut command = Command::new(program);
+        Waiting(command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap())
+    }
+
+    fn pid(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// These files are never renewed: readings of the first schema stay readable, and mean what they meant.
+#[test]
+fn saved_readings_are_shown_compared_and_written_again() {
+    let [before, after] = ["heap-before.json", "heap-after.json"].map(golden_path);
+    let shown = heap(&format!("show {}", after.display()));
+    assert_eq!((shown.code, shown.err.as_str()), (Some(0), ""));
+    assert_golden("heap.txt", &shown.out);
+    let compared = heap(&format!("diff {} {}", before.display(), after.display()));
+    assert_eq!((compared.code, compared.err.as_str()), (Some(0), ""));
+    assert_golden("heap-diff.txt", &compared.out);
+    for text in [&shown.out, &compared.out] {
+        assert!(!text.contains('\x1b') && text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    }
+    let json = heap(&format!("show {} --json", after.display()));
+    let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+    assert_eq!(value(&json.out), value(&fs::read_to_string(after).unwrap()));
+}
+
+#[test]
+fn a_process_that_runs_is_read_saved_and_drawn() {
+    let folder = tempdir().unwrap();
+    let process = Waiting::start("cat");
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    let line = format!("heap {} --json --save {} --html {}", process.pid(), at("a.json"), at("a.html"));
+    let ran = allocanary(folder.path(), words(&line));
+    if ran.err.contains("may not be read") {
+        return skipped("another process may not be read here: kernel.yama.ptrace_scope, or a container");
+    }
+    assert!(ran.err.contains("page: "), "{ran:?}");
+    let value: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    let number = |value: &serde_json::Value| value.as_u64().unwrap();
+    let sum =
+        |list: &serde_json::Value| list.as_array().unwrap().iter().map(|one| number(&one["resident"])).sum::<u64>();
+    assert_eq!(number(&value["resident"]), sum(&value["heaps"]) + sum(&value["areas"]));
+    assert_eq!(value["process"]["pid"], process.pid());
+    let mode = |name: &str| fs::metadata(at(name)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode("a.json"), mode("a.html")), (0o600, 0o600));
+    let page = fs::read_to_string(at("a.html")).unwrap();
+    assert!(
+        page.starts_with("<!DOCTYPE html>") && page.contains("The memory of cat") && !page.contains("http"),
+        "{page}"
+    );
+    let shown = allocanary(folder.path(), words("heap show a.json"));
+    assert!(shown.out.contains("all that is resident"), "{shown:?}");
+    let tree = heap(&format!("{} --tree", process.pid()));
+    assert!(tree.out.contains(" in 1 processes, shared pages counted once"), "{tree:?}");
+    let doctor = allocanary(folder.path(), words(&format!("doctor --pid {}", process.pid())));
+    assert!(doctor.out.contains("\n  divided     "), "{}", doctor.out);
+}
+
+#[test]
+fn a_watch_ends_with_its_process() {
+    let folder = tempdir().unwrap();
+    let process = Waiting::start("cat");
+    let saved = folder.path().join("over-time.jsonl");
+    let mut watch = Command::new(env!("CARGO_BIN_EXE_allocanary"))
+        .args(["heap", &process.pid().to_string(), "--watch", "100ms", "--save"])
+        .arg(&saved)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Until two readings are there, or the process could not be read.
+    let lines = || fs::read_to_string(&saved).unwrap_or_default().lines().count();
+    while lines() < 2 && watch.try_wait().unwrap().is_none() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    drop(process);
+    let ran: Ran = watch.wait_with_output().unwrap().into();
+    if ran.err.contains("may not be read") {
+        return skipped("another process may not be read here: kernel.yama.ptrace_scope, or a container");
+    }
+    assert!(ran.code == Some(0) && ran.err.contains("has ended"), "{ran:?}");
+    assert!(ran.out.starts_with("time (UTC)") && ran.out.lines().count() >= 3, "{ran:?}");
+    let compared = heap(&format!("diff {0} {0}", saved.display()));
+    assert!(compared.out.starts_with("+0 B resident"), "{compared:?}");
+}
+
+#[test]
+fn what_is_wrong_is_told_in_a_line() {
+    let folder = tempdir().unwrap();
+    let at = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_string()
+    };
+    let later = at("later", "{\"schema\":99}\n");
+    let other = at("other", "{}\n");
+    let empty = at("empty", "\n");
+    let none = at("none", "text\n");
+    for (line, wanted) in [
+        ("".to_string(), "wanted a process ID, a name, or --all"),
+        ("1073741823".into(), "process 1073741823: there is none, or it has ended"),
+        ("no-such-program-here".into(), "no process has the name `no-such-program-here`"),
+        ("1 2".into(), "wanted one process, found `2` as well"),
+        ("diff a".into(), "heap diff: wanted two files"),
+        ("show".into(), "heap show: wanted one file"),
+        ("1 --watch never".into(), "--watch: wanted a time of 100ms or more, such as 5s; found `never`"),
+        (format!("show {later}"), "line 1: a reading of schema 99; this command knows up to 1"),
+        (format!("show {other}"), "found no `schema`"),
+        (format!("show {empty}"), "found none"),
+        (format!("show {none}"), "line 1: wanted a reading, found no JSON"),
+        ("show /nowhere/at/all".into(), "/nowhere/at/all: reading: No such file"),
+    ] {
+        let ran = heap(&line);
+        assert!(ran.code == Some(2) && ran.err.contains(wanted) && ran.out.is_empty(), "heap {line}: {ran:?}");
+    }
+}
+
+#[test]
+fn several_processes_of_a_name_are_listed() {
+    let folder = tempdir().unwrap();
+    let program = folder.path().join("twin-of-cat");
+    super::support::copy_program(Path::new("/bin/cat"), &program);
+    let processes = [(); 2].map(|()| Waiting::start(program.to_str().unwrap()));
+    let ran = heap("twin-of-cat");
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.err.contains("2 processes have the name `twin-of-cat`"), "{ran:?}");
+    assert!(processes.iter().all(|process| ran.err.contains(&format!("  {} ", process.pid()))), "{ran:?}");
+}
