@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use allocanary_cell::Cell;
-use allocanary_cell::job::Job;
 use allocanary_cell::description::Description;
+use allocanary_cell::job::Job;
 use allocanary_cell::sample::{Answer, Sample};
 use tempfile::TempDir;
 

@@ -37,9 +37,8 @@ fn bold(text: &str, look: &Look) -> String {
 
 /// An item of a list.
 fn item(text: &str, look: &Look) -> String {
-    let lines = allocanary_kernel::terminal::wrapped(text, usize::from(look.width).saturating_sub(4));
-    let line = |(at, line): (usize, &String)| format!("{}{line}\n", if at == 0 { "  - " } else { "    " });
-    lines.iter().enumerate().map(line).collect()
+    let lines = crate::wrapped(text, usize::from(look.width).saturating_sub(4));
+    format!("  - {}\n", lines.replace('\n', "\n    "))
 }
 
 #[cfg(test)]

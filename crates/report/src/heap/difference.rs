@@ -2,18 +2,19 @@
 
 use super::columns::columns;
 use super::{bold, bytes};
+use crate::wrapped;
 use allocanary_heap::{Change, Difference, signed};
-use allocanary_kernel::terminal::{Look, wrapped};
+use allocanary_kernel::terminal::Look;
 
 /// The arenas that have a line each.
 const ARENAS: usize = 8;
 
 /// The text.
 pub fn difference(found: &Difference, look: &Look) -> String {
-    let mut out = format!("{}\n", bold(&wrapped(&found.answer(), look.width.into()).join("\n"), look));
+    let mut out = format!("{}\n", bold(&wrapped(&found.answer(), look.width.into()), look));
     if !found.is_same {
         let note = "The readings are of different processes: what grew is the difference between the two.";
-        out.push_str(&format!("{}\n", wrapped(note, look.width.into()).join("\n")));
+        out.push_str(&format!("{}\n", wrapped(note, look.width.into())));
     }
     let table = |title: &str, changes: &[&Change]| {
         let mut table = vec![[title, "before", "after", "change"].map(String::from).to_vec()];

@@ -2,8 +2,9 @@
 
 use super::columns::columns;
 use super::{bold, bytes, percent};
+use crate::wrapped;
 use allocanary_heap::{Part, Reading, Row, together};
-use allocanary_kernel::terminal::{Look, harmless, wrapped};
+use allocanary_kernel::terminal::{Look, harmless};
 
 /// Every process, the one with the most whole free pages and caches first.
 pub fn all(readings: &[Reading], look: &Look) -> String {
@@ -22,7 +23,7 @@ pub fn all(readings: &[Reading], look: &Look) -> String {
         std::iter::once(heads.map(String::from).to_vec()).chain(lines.iter().map(row)).collect();
     let note = "kept: cached by threads, free in used pages, whole free pages, structures, padding and lazily freed. Pages that \
                 several processes have count in each.";
-    format!("{}\n{}\n", columns(&table, look), wrapped(note, look.width.into()).join("\n"))
+    format!("{}\n{}\n", columns(&table, look), wrapped(note, look.width.into()))
 }
 
 /// A process and its children: the sum by shares, then each process.
@@ -49,9 +50,9 @@ pub fn tree(readings: &[Reading], look: &Look) -> String {
                 page that a process outside of the tree has as well counts in part.";
     format!(
         "{}\n\n{}\n{}\n\n{}",
-        bold(&wrapped(&answer, look.width.into()).join("\n"), look),
+        bold(&wrapped(&answer, look.width.into()), look),
         columns(&table, look),
-        wrapped(note, look.width.into()).join("\n"),
+        wrapped(note, look.width.into()),
         all(readings, look)
     )
 }

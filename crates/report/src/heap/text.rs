@@ -14,7 +14,7 @@ const ARENAS: usize = 8;
 
 /// The whole text. `paste` is what the diagnosis advises, with the lines to paste.
 pub fn text(reading: &Reading, paste: &[Paste], look: &Look) -> String {
-    let answer = allocanary_kernel::terminal::wrapped(&answer::answer(reading), look.width.into()).join("\n");
+    let answer = crate::wrapped(&answer::answer(reading), look.width.into());
     let mut out = format!("{}\n\n{}\n", bold(&answer, look), parts(reading, look));
     for heap in reading.heaps.iter().filter(|heap| heap.arenas.len() > 1) {
         out.push_str(&format!("{}\n", arenas(heap, look)));
