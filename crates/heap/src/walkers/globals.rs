@@ -2,22 +2,48 @@
 
 use std::ops::Range;
 
-use crate::{Memory, State};
+use super::elf::Header;
+use crate::{Memory, PAGE, State};
 
 /// The bytes that are read at once.
 const PIECE: u64 = 1 << 20;
 
-/// The global variables of each file: its writable mappings, and the memory without a file that adjoins them.
+/// Variables of a file whose header cannot be read are looked for in so many bytes.
+const LONGEST: u64 = 64 << 20;
+
+/// The global variables of each file: its writable mappings, and as much of the memory behind them as its header says. Behind that, memory
+/// from the kernel can adjoin.
 pub fn globals(memory: &dyn Memory) -> Vec<Range<u64>> {
     let mut ranges: Vec<Range<u64>> = Vec::new();
-    for mapping in memory.mappings().iter().filter(|one| one.writable && one.readable && !one.shared) {
+    let mut end = 0;
+    let mut file = "";
+    for mapping in memory.mappings() {
+        if mapping.inode != 0 && (mapping.name != file || mapping.offset == 0) {
+            let known = if mapping.name == file { end } else { u64::MAX };
+            end = elf_end(memory, mapping.from).unwrap_or(known);
+            file = &mapping.name;
+        }
+        if !mapping.writable || !mapping.readable || mapping.shared {
+            continue;
+        }
         match ranges.last_mut() {
-            Some(last) if last.end == mapping.from && !mapping.name.starts_with('[') => last.end = mapping.to,
+            Some(last) if last.end == mapping.from && mapping.from < end && !mapping.name.starts_with('[') => {
+                last.end = mapping.to.min(end).min(mapping.from.saturating_add(LONGEST));
+            }
             _ if mapping.inode != 0 => ranges.push(mapping.from..mapping.to),
             _ => {}
         }
     }
     ranges
+}
+
+/// Where the last segment of the ELF file that is mapped at an address ends.
+fn elf_end(memory: &dyn Memory, at: u64) -> Option<u64> {
+    let header = Header::read(memory, at)?;
+    let segments = header.segments(memory, 1);
+    let first = segments.iter().map(|segment| segment.at / PAGE * PAGE).min()?;
+    let last = segments.iter().filter_map(|segment| segment.at.checked_add(segment.bytes)).max()?;
+    at.checked_add(last.checked_sub(first)?)?.checked_next_multiple_of(PAGE)
 }
 
 /// Visits the resident bytes of a range, piece by piece: the address of the first byte, and the bytes.
@@ -49,4 +75,36 @@ pub fn each_word(memory: &dyn Memory, range: &Range<u64>, mut visit: impl FnMut(
             }
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::walkers::fake::Fake;
+
+    /// A file with its header, its variables, and memory that the kernel has put right behind it.
+    fn fake(magic: u64) -> Fake {
+        let mut fake = Fake::default();
+        fake.map(0x10000, 0x1000, false, 7, "/bin/program");
+        fake.map(0x11000, 0x1000, true, 7, "/bin/program");
+        fake.map(0x12000, 0x9000, true, 0, "");
+        fake.map(0x1b000, 0x1000, true, 0, "[heap]");
+        fake.put(0x10000, &[magic, 0, 0, 0, 64, 0, 0, 1]);
+        fake.put(0x10040, &[1, 0, 0x400000, 0, 0x1f00, 0x3800]);
+        fake.put(0x11ff8, &[5, 6]);
+        fake.done()
+    }
+
+    #[test]
+    fn variables_end_where_the_header_says_and_what_adjoins_is_none() {
+        assert_eq!(globals(&fake(0x2_464c_457f)), vec![Range { start: 0x11000, end: 0x14000 }]);
+        assert_eq!(globals(&fake(0)), vec![Range { start: 0x11000, end: 0x1b000 }]);
+    }
+
+    #[test]
+    fn words_are_visited_with_their_addresses() {
+        let mut words = Vec::new();
+        each_word(&fake(0), &(0x11000..0x14000), |at, word| words.push((at, word)));
+        assert_eq!(words, [(0x11ff8, 5), (0x12000, 6)]);
+    }
 }

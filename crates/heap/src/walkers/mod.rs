@@ -1,6 +1,7 @@
 //! The walkers, one folder or file each, and the list of them.
 
 mod bits;
+mod elf;
 #[cfg(test)]
 mod fake;
 pub mod glibc;

@@ -9,6 +9,7 @@
 //! | 16 | `e_size_esn` | bytes in whole pages; the low 12 bits are a number |
 //! | 64 | `e_slab_data.bitmap` | a bit for each region of a slab, set if it is free |
 
+use super::rtree::Entry;
 use crate::PAGE;
 
 /// The bytes of an `edata_t`, and its alignment.
@@ -54,6 +55,16 @@ impl Extent {
         let extent = Extent { bits: word(bytes, 0)?, at: word(bytes, 8)?, bytes: word(bytes, 16)? & !(PAGE - 1) };
         let end = extent.from().checked_add(extent.bytes)?;
         (extent.bytes > 0 && end < 1 << 57 && extent.bits >> 17 & 7 <= 5).then_some(extent)
+    }
+
+    /// The large block that an entry of the tree tells of. `None` if it is none, or its class does not fit its pages.
+    pub fn of_entry(entry: &Entry, bytes: u64, arena: u64) -> Option<Extent> {
+        let (state, class) = (u64::from(entry.state) << 17, u64::from(entry.class) << 20);
+        let bits = arena & 0xfff | u64::from(entry.slab) << 12 | state | class;
+        let extent = Extent { at: entry.page * PAGE, bytes, bits };
+        let range = class_bytes(entry.class.checked_sub(1)?) + 1..=class_bytes(entry.class) + PAGE;
+        let large = extent.state() == Use::Active && !entry.slab && entry.class >= SMALL;
+        (large && range.contains(&bytes)).then_some(extent)
     }
 
     /// Its first page.

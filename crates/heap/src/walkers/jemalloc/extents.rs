@@ -15,12 +15,15 @@ pub struct Extents {
     pub structures: Vec<u64>,
     /// Whether large extents have a page more than their block (`cache_oblivious:true`).
     padded: bool,
+    guesses: Vec<Extent>,
     /// Extents that changed while they were read.
     pub breaks: u64,
     /// Their bytes.
     pub skipped: u64,
     /// Of them, those whose entry in the tree says something else than they themselves.
     pub disagree: u64,
+    /// Of them, large blocks that are known by their entry in the tree alone.
+    pub guessed: u64,
 }
 
 impl Extents {
@@ -56,7 +59,7 @@ impl Extents {
     fn take(&mut self, entry: &Entry, last: u64, bytes: &[u8]) {
         let pages = (last - entry.page + 1) * PAGE;
         let spans = |extent: &Extent| extent.from() == entry.page * PAGE && extent.bytes == pages;
-        let Some(extent) = Extent::parse(bytes).filter(spans) else { return self.broken(0) };
+        let Some(extent) = Extent::parse(bytes).filter(spans) else { return self.guess(entry, pages, bytes) };
         let active = extent.state() == Use::Active;
         // A free extent keeps the class and the kind that it had.
         let same_blocks = !active || extent.class() == entry.class && extent.slab() == entry.slab;
@@ -76,8 +79,38 @@ impl Extents {
         self.all.push((extent, bitmap.map(|_| self.bitmaps.len() as u32 - 1)));
     }
 
-    /// Sorts, and leaves out an extent that begins in another: it was split or merged in the meantime.
+    /// An extent that is no longer what its entry in the tree says: the process goes on, and has used the `edata_t` for another one. The
+    /// entries were all read within a moment. An `edata_t` stays with its arena.
+    fn guess(&mut self, entry: &Entry, pages: u64, bytes: &[u8]) {
+        let arena = bytes.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+        match Extent::of_entry(entry, pages, arena) {
+            Some(extent) => {
+                self.breaks += 1;
+                self.guesses.push(extent);
+                self.padded |= extent.is_padded();
+            }
+            None => self.broken(if entry.slab { pages } else { 0 }),
+        }
+    }
+
+    /// Sorts, and leaves out an extent that begins in another: it was split or merged in the meantime. What is known by the tree alone is
+    /// believed last.
     fn sort(&mut self) {
+        self.sort_known();
+        let guesses = std::mem::take(&mut self.guesses);
+        let (breaks, skipped) = (self.breaks, self.skipped);
+        let free = guesses.into_iter().filter(|guess| {
+            let after = self.all.partition_point(|(extent, _)| extent.from() < guess.to());
+            self.all[..after].last().is_none_or(|(extent, _)| extent.to() <= guess.from())
+        });
+        let free: Vec<_> = free.map(|guess| (guess, None)).collect();
+        self.guessed = free.len() as u64;
+        self.all.extend(free);
+        self.sort_known();
+        (self.breaks, self.skipped) = (breaks, skipped);
+    }
+
+    fn sort_known(&mut self) {
         self.all.sort_unstable_by_key(|(extent, _)| extent.at);
         let mut end = 0;
         let (mut breaks, mut skipped) = (0, 0);

@@ -15,7 +15,7 @@ use std::ops::Range;
 
 use super::extent::BYTES;
 use crate::walkers::globals::{each_piece, each_word, globals};
-use crate::{Memory, PAGE};
+use crate::{Mapping, Memory, PAGE};
 
 /// How many bits of the key each level takes, and the bytes of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,9 @@ const SHAPES: [Shape; 2] = [
     Shape { address_bits: 48, level_bits: 18, levels: 2, entry: 8 },
     Shape { address_bits: 57, level_bits: 15, levels: 3, entry: 16 },
 ];
+
+/// So many slots of the root are tried.
+const PROOF: u64 = 64;
 
 /// A tree.
 #[derive(Clone, Debug)]
@@ -90,20 +93,21 @@ impl Shape {
 /// All trees in the process. Mostly there is one; a program that brings its own jemalloc can have a second.
 pub fn find(memory: &dyn Memory) -> Vec<Tree> {
     let mut found: Vec<Tree> = Vec::new();
-    for range in globals(memory) {
-        let mut seen = HashSet::new();
-        each_word(memory, &range, |slot, word| {
+    for (range, shape) in globals(memory).iter().flat_map(|range| SHAPES.map(|shape| (range, shape))) {
+        let Some(last) = range.end.checked_sub(8 * shape.slots()).filter(|last| *last >= range.start) else { continue };
+        let mut refused = HashSet::new();
+        each_word(memory, range, |slot, child| {
             let known = found.iter().any(|tree| (tree.root..tree.root + 8 * tree.shape.slots()).contains(&slot));
-            if known || word % 64 != 0 || !is_heap(memory, word) || !seen.insert(word) {
+            if known || child % 64 != 0 || refused.contains(&child) {
                 return;
             }
-            for shape in SHAPES {
-                let Some(index) = proven(memory, &shape, word) else { continue };
-                let Some(root) = slot.checked_sub(8 * index).filter(|root| *root >= range.start) else { continue };
-                if root + 8 * shape.slots() <= range.end {
-                    found.push(Tree { root, shape, globals: range.clone() });
-                    break;
-                }
+            let Some(index) = proven(memory, &shape, child) else {
+                refused.insert(child);
+                return;
+            };
+            // Other variables may point to a leaf, too.
+            if let Some(root) = slot.checked_sub(8 * index).filter(|root| (range.start..=last).contains(root)) {
+                found.extend(Some(Tree { root, shape, globals: range.clone() }).filter(|tree| tree.is_proven(memory)));
             }
         });
     }
@@ -111,21 +115,30 @@ pub fn find(memory: &dyn Memory) -> Vec<Tree> {
 }
 
 fn is_heap(memory: &dyn Memory, at: u64) -> bool {
-    memory.mapping(at).is_some_and(|mapping| mapping.is_heap_like() && mapping.readable)
+    has(memory, at, 8)
+}
+
+/// Whether so many bytes from an address lie in one mapping that can have a heap.
+fn has(memory: &dyn Memory, at: u64, bytes: u64) -> bool {
+    let fits = |mapping: &Mapping| mapping.is_heap_like() && mapping.readable && mapping.to - at >= bytes;
+    memory.mapping(at).is_some_and(fits)
 }
 
 /// The slot of the root that must point to this child, if the addresses of the extents below it prove that it is one.
 fn proven(memory: &dyn Memory, shape: &Shape, child: u64) -> Option<u64> {
     let (mut leaf, mut index) = (child, None);
     if shape.levels == 3 {
+        if !has(memory, child, 8 * shape.slots()) {
+            return None;
+        }
         let (at, word) = first(memory, child, shape.slots() * 8, 8, |bytes| {
             let word = u64::from_le_bytes(bytes.try_into().ok()?);
             Some(word).filter(|word| *word != 0)
         })?;
-        if word % 64 != 0 || !is_heap(memory, word) {
-            return None;
-        }
         (leaf, index) = (word, Some(at));
+    }
+    if leaf % 64 != 0 || !has(memory, leaf, shape.slots() * shape.entry) {
+        return None;
     }
     let (at, entry) =
         first(memory, leaf, shape.slots() * shape.entry, shape.entry as usize, |bytes| shape.decode(bytes, 0))?;
@@ -138,7 +151,7 @@ fn proven(memory: &dyn Memory, shape: &Shape, child: u64) -> Option<u64> {
     let agrees = |page: u64| {
         page % shape.slots() == at && index.is_none_or(|index| page / shape.slots() % shape.slots() == index)
     };
-    let page = [page, last].into_iter().find(|page| agrees(*page))?;
+    let page = [page, last].into_iter().find(|page| agrees(*page) && is_heap(memory, page.saturating_mul(PAGE)))?;
     Some(page >> (shape.level_bits * (shape.levels - 1))).filter(|slot| *slot < shape.slots())
 }
 
@@ -172,6 +185,21 @@ fn first<T>(
 }
 
 impl Tree {
+    /// Whether the slots of the root that are taken point to what must be there. One leaf alone could be one by chance.
+    fn is_proven(&self, memory: &dyn Memory) -> bool {
+        let (mut good, mut bad) = (0, 0);
+        each_word(memory, &(self.root..self.root + 8 * self.shape.slots()), |slot, child| {
+            if good + bad < PROOF {
+                let index = is_heap(memory, child).then(|| proven(memory, &self.shape, child)).flatten();
+                match index == Some((slot - self.root) / 8) {
+                    true => good += 1,
+                    false => bad += 1,
+                }
+            }
+        });
+        good > bad
+    }
+
     /// Visits each entry that has an extent, in the order of the addresses. Returns the addresses of the nodes and leaves, and how
     /// many of their entries are none.
     pub fn entries(&self, memory: &dyn Memory, mut visit: impl FnMut(Entry)) -> (Vec<u64>, u64) {
@@ -179,10 +207,10 @@ impl Tree {
         let mut level = vec![(self.root, 0)];
         let (mut nodes, mut others) = (Vec::new(), 0);
         for _ in 1..shape.levels {
-            let mut below = Vec::new();
+            let (mut below, mut seen) = (Vec::new(), HashSet::new());
             for (node, first) in level {
                 each_word(memory, &(node..node + 8 * shape.slots()), |slot, child| {
-                    match child % 64 == 0 && is_heap(memory, child) {
+                    match child % 64 == 0 && is_heap(memory, child) && seen.insert(child) {
                         true => below.push((child, first * shape.slots() + (slot - node) / 8)),
                         false => others += 1,
                     }

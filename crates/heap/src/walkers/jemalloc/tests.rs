@@ -29,7 +29,7 @@ enum Shape {
 type Extent = (u64, u64, u8, bool, u64);
 
 /// 64 regions of 64 bytes, 40 of them free; 8 of 2560 bytes in five pages, all in use; 32 KiB and a page; free pages.
-const EXTENTS: [Extent; 4] = [(1, 0, 4, true, 40), (5, 0, 25, true, 0), (9, 0, 39, false, 0), (6, 1, 232, false, 0)];
+const EXTENTS: [Extent; 4] = [(1, 0, 4, true, 40), (5, 0, 25, true, 0), (9, 0, 40, false, 0), (6, 1, 232, false, 0)];
 
 fn heap(shape: Shape, cached: u64) -> Fake {
     let mut fake = Fake::default();
@@ -41,7 +41,8 @@ fn heap(shape: Shape, cached: u64) -> Fake {
     fake.map(TLS, 0x10000, true, 0, "");
     fake.put(STRUCTURES, &[10 << 20, 0, 0, STRUCTURES + (9 << 20)]);
     fake.put(EMAP, &[STRUCTURES + 0xc0]);
-    fake.put(GLOBALS + 0x1100, &[ARENA]);
+    // Other variables point to a leaf as well.
+    fake.put(GLOBALS + 0x1100, &[ARENA, LEAF, NODE]);
 
     let (mut at, mut active) = (HEAP, 0);
     for (index, (pages, state, class, slab, free)) in (0..).zip(EXTENTS) {
@@ -143,6 +144,14 @@ fn an_extent_that_is_not_as_long_as_the_tree_says_is_skipped() {
 }
 
 #[test]
+fn a_large_block_whose_extent_is_another_by_now_is_known_by_the_tree() {
+    let mut fake = heap(Shape::Two, 0);
+    fake.put(EDATA + 2 * 128 + 8, &[HEAP + 0x80000, PAGE]);
+    let walk = walk(&fake);
+    assert_eq!((walk.live, walk.breaks, walk.skipped), (LIVE, 1, 0));
+}
+
+#[test]
 fn a_cached_block_of_another_class_is_not_believed() {
     let mut fake = heap(Shape::Two, 3);
     fake.put(TLS + 0x1000 + 5 * 0x40 - 8, &[HEAP + PAGE]);
@@ -177,15 +186,29 @@ fn the_layout_of_another_release_is_refused() {
 }
 
 #[test]
+fn pointers_to_ordinary_memory_are_no_tree() {
+    let mut fake = Fake::default();
+    fake.map(GLOBALS, 4 << 20, true, 7, "/bin/program");
+    fake.map(HEAP, 16 << 20, true, 0, "");
+    for index in 0..4096 {
+        let block = HEAP + 64 * index;
+        fake.put(GLOBALS + 8 * index, &[block]);
+        // A list with lengths.
+        fake.put(block, &[block + 128 * (index % 7), 24, 4096 + index, block + 64]);
+    }
+    assert!((WALKER.walk)(&fake.done()).is_none());
+}
+
+#[test]
 fn a_process_without_it_has_no_walk_and_one_with_its_library_says_so() {
     let mut fake = Fake::default();
     fake.map(GLOBALS, 0x1000, true, 7, "/bin/program");
     assert!((WALKER.walk)(&fake.done()).is_none());
     let mut fake = Fake::default();
     fake.map(GLOBALS, 0x1000, false, 7, "/usr/lib/libjemalloc.so.1");
-    let elf = [0x464c_457f, 0, 0, 0, 64, 0, 0, 1];
+    let elf = [0x2_464c_457f, 0, 0, 0, 64, 0, 0, 1];
     fake.put(GLOBALS, &elf);
-    fake.put(GLOBALS + 64, &[4, 0, 0x200, 0, 0x14]);
+    fake.put(GLOBALS + 64, &[4, 0x200, 0, 0, 0, 0x14]);
     fake.put(GLOBALS + 0x200, &[4 | 4 << 32, 3 | u64::from(u32::from_le_bytes(*b"GNU\0")) << 32, 0xefbe_adde]);
     let error = (WALKER.walk)(&fake.done()).unwrap().unwrap_err().to_string();
     assert!(error.ends_with("found /usr/lib/libjemalloc.so.1, build-id deadbeef"), "{error}");

@@ -42,6 +42,8 @@ pub fn fill(memory: &dyn Memory, map: &Map, found: &Found, arenas: &[Arena], wal
     }
     let mut bytes = Vec::new();
     for page in &found.pages {
+        // The lists and the counts of a process that goes on agree only if they are read together.
+        let page = &again(memory, page).unwrap_or(*page);
         let blocks = blocks::read(memory, page, &mut bytes);
         if u64::from(page.used) == blocks::count(&blocks.freed_by_others) {
             totals.free += memory.pages().resident(page.start, page.end());
@@ -49,6 +51,13 @@ pub fn fill(memory: &dyn Memory, map: &Map, found: &Found, arenas: &[Arena], wal
         put(page, &blocks, walk);
     }
     totals
+}
+
+/// Reads a page's counts again. `None` if it has become another page.
+pub(super) fn again(memory: &dyn Memory, page: &Page) -> Option<Page> {
+    let mut bytes = [0; BYTES];
+    let now = memory.read(page.at, &mut bytes).then(|| Page::parse(page.at, &bytes)).flatten()?;
+    (now.start == page.start && now.block == page.block).then_some(now)
 }
 
 fn name(walk: &mut Walk, name: String, at: u64) -> u32 {

@@ -84,10 +84,12 @@ impl Map {
     /// Visits the entries in the order of the slices until it is told to stop. Returns the tables, and how many of the root's entries are
     /// none.
     fn entries(&self, memory: &dyn Memory, mut visit: impl FnMut(u64, u64) -> bool) -> (Vec<u64>, u64) {
-        let (mut tables, mut others) = (Vec::new(), 0);
-        each_word(memory, &(self.root..self.end), |at, table| match table % PAGE == 0 && is_heap(memory, table) {
-            true => tables.push(((at - self.root) / 8, table)),
-            false => others += 1,
+        let (mut tables, mut seen, mut others) = (Vec::new(), HashSet::new(), 0);
+        each_word(memory, &(self.root..self.end), |at, table| {
+            match table % PAGE == 0 && is_heap(memory, table) && seen.insert(table) {
+                true => tables.push(((at - self.root) / 8, table)),
+                false => others += 1,
+            }
         });
         let mut goes_on = true;
         for &(index, table) in &tables {

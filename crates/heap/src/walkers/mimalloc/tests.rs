@@ -122,6 +122,24 @@ fn the_parts_add_up_to_the_resident_pages() {
 }
 
 #[test]
+fn the_counts_are_read_together_with_the_lists() {
+    let page = super::page::Page::parse(META + 120, &bytes(&heap(), META + 120)).unwrap();
+    let mut fake = heap();
+    list(&mut fake, META + 120 + 8, ARENA + SLICE, &[3, 1, 2, 4], 0);
+    fake.put(META + 120 + 16, &[14 | 20 << 16 | 32 << 32]);
+    let again = super::fill::again(&fake, &page).unwrap();
+    assert_eq!((page.used, again.used), (15, 14));
+    fake.put(META + 120 + 40, &[4096]);
+    assert!(super::fill::again(&fake, &page).is_none());
+}
+
+fn bytes(fake: &Fake, at: u64) -> [u8; super::page::BYTES] {
+    let mut bytes = [0; super::page::BYTES];
+    assert!(fake.read(at, &mut bytes));
+    bytes
+}
+
+#[test]
 fn a_list_that_goes_round_is_noticed() {
     let mut fake = heap();
     fake.put(ARENA + SLICE + 2 * 2048, &[ARENA + SLICE + 3 * 2048]);
