@@ -1,0 +1,27 @@
+//! A program with jemalloc linked in, taken apart from outside: not a byte differs from what it counts itself.
+
+mod known;
+
+use known::Counted;
+
+/// The usable size of a block.
+unsafe fn usable(block: *const u8) -> usize {
+    // SAFETY: the caller gives a block of jemalloc.
+    unsafe { tikv_jemallocator::usable_size(block) }
+}
+
+#[global_allocator]
+static GLOBAL: Counted<tikv_jemallocator::Jemalloc> = Counted { inner: tikv_jemallocator::Jemalloc, usable };
+
+#[test]
+fn program() {
+    known::program();
+}
+
+#[test]
+fn every_live_byte_is_found() {
+    // Without thread caches, so that the program's count is all that is taken.
+    let walk = known::compare("jemalloc", "program", &[("_RJEM_MALLOC_CONF", "tcache:false,narenas:3")]);
+    let check = &walk.checks[0];
+    assert_eq!((check.what.as_str(), check.wanted), ("bytes of active extents", check.found));
+}
