@@ -38,16 +38,16 @@ fn owns(sight: &Sight, mapping: &Mapping) -> bool {
     let is_arena = |one: &Mapping| one.inode == 0 && one.name.is_empty() && !one.shared;
     let (mut from, mut to) = (mapping.from, mapping.to);
     for one in all[..at].iter().rev().take_while(|one| is_arena(one)) {
-        if one.to != from || from % ARENA == 0 {
+        if one.to != from || from.is_multiple_of(ARENA) {
             break;
         }
         from = one.from;
     }
     for one in all.iter().skip(at + 1).take_while(|one| is_arena(one)) {
-        if one.from != to || to % ARENA == 0 {
+        if one.from != to || to.is_multiple_of(ARENA) {
             break;
         }
         to = one.to;
     }
-    mapping.name.is_empty() && from % ARENA == 0 && to % ARENA == 0
+    mapping.name.is_empty() && from.is_multiple_of(ARENA) && to.is_multiple_of(ARENA)
 }

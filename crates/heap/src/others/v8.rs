@@ -25,9 +25,9 @@ fn owns(sight: &Sight, mapping: &Mapping) -> bool {
     let word = |at| sight.memory.word(at).unwrap_or_default();
     let (length, begin, end) = (word(at), word(at + 24), word(at + 32));
     at += length;
-    mapping.from % STEP == 0
+    mapping.from.is_multiple_of(STEP)
         && length > 0
-        && length % crate::PAGE == 0
+        && length.is_multiple_of(crate::PAGE)
         && at <= mapping.to.next_multiple_of(STEP)
         && mapping.from < begin
         && begin < end

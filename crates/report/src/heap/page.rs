@@ -132,10 +132,8 @@ fn over_time(readings: &[Reading]) -> String {
     let mut lines = vec![("resident", line(&|reading| reading.resident))];
     lines.extend(OVER_TIME.map(|part| (part.name(), line(&|reading| reading.parts().of(part)))));
     lines.retain(|(_, points)| points.iter().any(|(_, bytes)| *bytes > 0.0));
-    let entry = |(at, (name, _)): (usize, &(&str, Vec<(f64, f64)>))| {
-        format!("<li>{}<b>{}</b> {name}</li>\n", palette::swatch(at), at + 1)
-    };
-    let legend: String = lines.iter().enumerate().map(entry).collect();
+    let entry = |(at, name): (usize, &str)| format!("<li>{}<b>{}</b> {name}</li>\n", palette::swatch(at), at + 1);
+    let legend: String = lines.iter().map(|(name, _)| *name).enumerate().map(entry).collect();
     let numbered: Vec<(usize, Vec<(f64, f64)>)> = lines.into_iter().map(|(_, points)| points).enumerate().collect();
     let caption = format!("{} readings of the process.", readings.len());
     let picture = drawn("Parts over time", Unit::Bytes, &numbered, &caption);
