@@ -43,7 +43,7 @@ mod tests {
         let rows = [["name", "bytes"], ["a name that is longer than the line", "1.00 MiB"]];
         let rows = rows.map(|row| row.map(String::from).to_vec());
         let text = columns(&rows, &Look { color: false, width: 30 });
-        assert_eq!(text, "  name                   bytes\n  a name that is...   1.00 MiB\n");
+        assert_eq!(text, "  name                   bytes\n  a name that is ...  1.00 MiB\n");
         assert!(columns(&rows, &Look { color: true, width: 30 }).starts_with("\x1b[2m"));
     }
 }
