@@ -62,7 +62,7 @@ fn numbers_that_cannot_be_are_refused() {
         ("study --budget soon", "budget: wanted a time such as 90s or 5m, found `soon`"),
         ("study --deadline 0s", "deadline: wanted a time"),
         ("study --workloads server:live=1", "live: wanted a size from 65536"),
-        ("compare a b --gate rss", "--gate: wanted METRIC=PERCENT such as rss=5%, found `rss`"),
+        ("compare a b --gate rss", "--gate: wanted METRIC=PERCENT such as rss=5% or peak.p90=5%, found `rss`"),
         ("compare a b --gate rss=-5%", "--gate: wanted METRIC=PERCENT"),
         ("study --resume", "--resume: wanted --out"),
         ("--threads 0", "threads: wanted 1 to "),

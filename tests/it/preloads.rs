@@ -375,7 +375,7 @@ fn the_doctor_knows_a_preload_in_a_running_process() {
         child.kill().unwrap();
         child.wait().unwrap();
         let words = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(words.contains(&format!("preload-{allocator}, with the settings `idle=1s`")), "{words}");
+        assert!(words.contains(&format!("preload-{allocator}, sets idle=1000ms")), "{words}");
         let line = ran.out.lines().find(|line| line.trim_start().starts_with("allocator")).unwrap();
         assert!(line.contains(flavour), "{line}");
     }

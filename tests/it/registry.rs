@@ -40,7 +40,7 @@ fn plan_and_list_begin_with_a_summary_of_ten_lines() {
         "server, handoff",
         "rss, ",
         "default, cores",
-        "table, markdown, csv, html",
+        "table, markdown, csv, html, json",
     ] {
         assert!(summary.iter().any(|line| line.contains(name)), "{name}: {summary:?}");
     }

@@ -98,7 +98,7 @@ fn zsh_reads_the_script_and_it_has_the_values() {
     let script = script("zsh", folder.path());
     let text = fs::read_to_string(&script).unwrap();
     for values in
-        ["(table markdown csv html)", "(system jemalloc mimalloc)", ":(default cores ", ":(allocators settings "]
+        ["(table markdown csv html json)", "(system jemalloc mimalloc)", ":(default cores ", ":(allocators settings "]
     {
         assert!(text.contains(values), "{values}\n{text}");
     }

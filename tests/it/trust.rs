@@ -296,8 +296,9 @@ fn a_busy_machine_is_told_with_its_figures_and_small_differences_are_not_judged(
             true
         }
     };
-    let folder = pair(loaded(1.07));
-    let ran = run(&folder, "compare old.jsonl new.jsonl --metrics rss --gate rss=5%");
+    // Surely more than the gate, and not surely more than what is judged on any machine.
+    let folder = pair(loaded(1.035));
+    let ran = run(&folder, "compare old.jsonl new.jsonl --metrics rss --gate rss=1%");
     let said = "new: the machine was too busy to judge small differences: 30 other tasks wanted to run on 2 CPUs next to the \
                 cells (median of 36 rows; load average up to 30.5)\n";
     assert!(ran.out.contains(said) && !ran.out.contains("old: "), "{}", ran.out);
@@ -306,7 +307,7 @@ fn a_busy_machine_is_told_with_its_figures_and_small_differences_are_not_judged(
         ran.err.contains("too busy to judge that: measure again when it is idle") && ran.code == Some(1),
         "{ran:?}"
     );
-    assert!(ran.out.contains("equal within 5 %, n=5\n"), "{}", ran.out);
+    assert!(ran.out.contains("equal within 1 %, n=5\n"), "{}", ran.out);
     let report = run(&folder, "report new.jsonl").out;
     let report = report.split_whitespace().collect::<Vec<_>>().join(" ");
     for said in [
@@ -349,7 +350,7 @@ fn a_report_ends_with_its_answer_and_price_on_the_last_screen() {
         "{out}"
     );
     let end = lines[answer..].join(" ");
-    let said = "At 16 threads jemalloc:narenas=1 has the least rss, 18.2 MiB (better -40 % against system); its price: \
+    let said = "At 16 threads take jemalloc:narenas=1: it has the least rss, 18.2 MiB (better -40 % against system); its price: \
                 throughput equal, p99 worse 3.0x, cpu equal.";
     assert!(end.contains(said) && end.contains("Linux 6.1.0"), "{end}");
 
@@ -381,7 +382,9 @@ fn the_price_has_intervals_and_verdicts() {
     assert!(price.contains("n=5, and against") && price.contains("22.1 k/s [21.7, 22.2]"), "{price}");
     let head: Vec<&str> = price.lines().find(|line| line.contains("candidate")).unwrap().split_whitespace().collect();
     assert_eq!(head, ["candidate", "throughput", "p99", "cpu"]);
-    let count = |text: &str| price.matches(text).count();
+    // What stands below the table names verdicts too.
+    let cells = price.split("\nUndecided: ").next().unwrap();
+    let count = |text: &str| cells.matches(text).count();
     assert_eq!(count("equal") + count("undecided"), 6, "two candidates, three metrics: {price}");
     assert_eq!(count("["), 1 + 9 + 6, "the title's, three candidates' figures, verdicts: {price}");
     let markdown = run(&folder, "report old.jsonl --format markdown").out;

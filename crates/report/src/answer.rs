@@ -96,10 +96,19 @@ fn sentence(section: &Section, panel: &Panel, found: &Recommendation) -> Option<
     };
     let most = if found.metric.better == Better::Higher { "most" } else { "least" };
     let figure = |line: usize| words::median(&found.metric, found.estimate(panel, line));
+    let few = found.line().and_then(|line| found.estimate(panel, line)).filter(|one| one.n < LEAST_SAMPLES);
     let mut text = match &found.choice {
         Choice::Unknown(name) => format!("nothing is proposed: the rows of {first} have no {name}, which is limited"),
         Choice::Alone if place.is_empty() => format!("here {first} has {metric} {}", figure(found.best?)),
         Choice::Alone => format!("{place}{first} has {metric} {}", figure(found.best?)),
+        // Fewer samples have no verdict: nothing is better, and nothing is equal.
+        Choice::Keep if few.is_some() => {
+            let best = found.best.filter(|best| *best > 0);
+            let least = best.map_or(String::new(), |best| {
+                format!("; the {most} has {}, {}", panel.lines[best].name(), figure(best))
+            });
+            format!("{place}keep {first}{least}")
+        }
         Choice::Keep if found.best? == 0 && section.within.is_empty() => {
             format!("{place}keep {first}: it has the {most} {metric}, {}", figure(0))
         }
@@ -129,7 +138,7 @@ fn sentence(section: &Section, panel: &Panel, found: &Recommendation) -> Option<
     if !failing.is_empty() {
         text.push_str(&format!("; left out, because more runs failed than of {first}: {}", failing.join(", ")));
     }
-    if let Some(few) = found.line().and_then(|line| found.estimate(panel, line)).filter(|one| one.n < LEAST_SAMPLES) {
+    if let Some(few) = few {
         text.push_str(&format!("; n {} is too few to be sure", few.n));
     }
     text.push('.');

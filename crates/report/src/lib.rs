@@ -30,7 +30,7 @@ pub use format::ReportFormat;
 pub use pictures::front;
 
 /// Every report. A terminal shows the first.
-pub const ALL: &[&ReportFormat] = &[&table::REPORT, &markdown::REPORT, &csv::REPORT, &json::REPORT, &html::REPORT];
+pub const ALL: &[&ReportFormat] = &[&table::REPORT, &markdown::REPORT, &csv::REPORT, &html::REPORT, &json::REPORT];
 
 /// The report of that name.
 pub fn find(name: &str) -> Option<&'static ReportFormat> {

@@ -21,9 +21,6 @@ fn render(findings: &Findings, _look: &Look) -> String {
             true => section.panels.iter().for_each(|panel| out.push_str(&whole(panel))),
             false => out.push_str(&own(section)),
         }
-        for remark in words::remarks(section) {
-            out.push_str(&format!("{}\n\n", escaped(&remark)));
-        }
         let published = figures::published(section);
         if !published.is_empty() {
             out.push_str("Published:\n\n");
@@ -184,7 +181,7 @@ fn answer(findings: &Findings) -> String {
     if sentences.is_empty() {
         return String::new();
     }
-    let mut out = String::from("**Answer**\n\n");
+    let mut out = String::from("### Answer\n\n");
     sentences.iter().for_each(|sentence| out.push_str(&format!("- {}\n", escaped(sentence))));
     for pasted in answer::pasted(findings) {
         let lines: Vec<String> = pasted.lines.iter().map(|line| line.replace("```", "'''")).collect();

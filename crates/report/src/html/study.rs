@@ -3,7 +3,6 @@
 
 use crate::figures::{self, Figure};
 use crate::markup::{candidate, escaped, prose};
-use crate::words;
 use allocanary_study::summary::{Section, Verdict};
 
 /// The head of the study at `place`. If `several` studies are on the page, its question is not that of the page.
@@ -12,12 +11,10 @@ pub fn head(place: usize, section: &Section, several: bool) -> String {
     let heading =
         if several && !heading.is_empty() { format!("<h2>{}</h2>\n", escaped(&heading)) } else { String::new() };
     let (table, published) = (table(section), published(section));
-    let remarks = words::remarks(section).into_iter();
-    let remarks: String = remarks.map(|text| format!("<p><b>{}</b></p>\n", escaped(&text))).collect();
-    if [&heading, &table, &published, &remarks].iter().all(|part| part.is_empty()) {
+    if [&heading, &table, &published].iter().all(|part| part.is_empty()) {
         return String::new();
     }
-    format!("<section id=\"study-{place}\">\n{heading}{remarks}{table}{published}</section>\n")
+    format!("<section id=\"study-{place}\">\n{heading}{table}{published}</section>\n")
 }
 
 fn table(section: &Section) -> String {
