@@ -21,7 +21,7 @@ pub struct HeapFlags {
     /// Read again and again, such as 5s, until the process ends: a line each time [default: once].
     #[arg(long, value_name = "TIME", conflicts_with = "tree")]
     pub watch: Option<String>,
-    /// Stop the process while it is read: exact, for up to half a second for each GiB [default: it runs on].
+    /// Stop the process while it is read, for about half a second for each GiB [default: it runs on].
     #[arg(long, conflicts_with_all = ["tree", "all"])]
     pub freeze: bool,
     /// Print the reading as one line of JSON (docs/heap.md has its fields) [default: text].

@@ -26,6 +26,12 @@ pub fn run(flags: &HeapFlags) -> Result<ExitCode> {
     match words.as_slice() {
         [] if flags.all => all(flags),
         [] => Err(Error::Input("heap: wanted a process ID, a name, or --all; found nothing".into())),
+        ["diff", ..] if flags.json => refused("diff", "--json"),
+        ["diff", ..] if flags.html.is_some() => refused("diff", "--html"),
+        ["diff" | "show", ..] if flags.save.is_some() => refused(words[0], "--save"),
+        ["diff" | "show", ..] if flags.watch.is_some() => refused(words[0], "--watch"),
+        ["diff" | "show", ..] if flags.freeze => refused(words[0], "--freeze"),
+        ["diff" | "show", ..] if flags.tree => refused(words[0], "--tree"),
         ["diff", before, after] => difference(Path::new(before), Path::new(after)),
         ["diff", ..] => Err(Error::Input("heap diff: wanted two files of `allocanary heap PID --save FILE`".into())),
         ["show", file] => show(flags, Path::new(file)),
@@ -37,6 +43,11 @@ pub fn run(flags: &HeapFlags) -> Result<ExitCode> {
         },
         [_, more, ..] => Err(Error::Input(format!("heap: wanted one process, found `{}` as well", harmless(more)))),
     }
+}
+
+/// The error of a flag that a verb does not take.
+fn refused(verb: &str, flag: &str) -> Result<ExitCode> {
+    Err(Error::Input(format!("heap {verb}: it has no {flag}")))
 }
 
 /// The process that a text names.
@@ -101,13 +112,17 @@ fn print(flags: &HeapFlags, readings: &[Reading], paste: &[Paste]) -> Result<Exi
         true => terminal::print(json(reading)?.as_bytes())?,
         false => terminal::print(reports::text(reading, paste, &terminal::look()).as_bytes())?,
     };
-    let undivided = reading.heaps.iter().any(|heap| heap.sure == Sure::NotKnown) || !reading.problems.is_empty();
-    Ok(if undivided { ExitCode::from(1) } else { ExitCode::SUCCESS })
+    Ok(ExitCode::from(u8::from(is_undivided(reading))))
+}
+
+/// Whether a heap that was found could not be divided.
+fn is_undivided(reading: &Reading) -> bool {
+    reading.heaps.iter().any(|heap| heap.sure == Sure::NotKnown) || !reading.problems.is_empty()
 }
 
 fn write_page(file: &Path, readings: &[Reading], paste: &[Paste]) -> Result<()> {
     let page = reports::page(readings, paste);
-    private::write(file, page.as_bytes()).map_err(|error| Error::file(file, "writing the page", error))
+    private::replace(file, page.as_bytes()).map(drop).map_err(|error| Error::file(file, "writing the page", error))
 }
 
 /// A line of JSON, without the map, which is for the page.
@@ -136,17 +151,26 @@ fn watch(flags: &HeapFlags, pid: u32, every: &str) -> Result<ExitCode> {
     let every = parse_duration(every).filter(|every| *every >= Duration::from_millis(100)).ok_or_else(|| {
         Error::Input(format!("heap: --watch: wanted a time of 100ms or more, such as 5s; found `{}`", harmless(every)))
     })?;
-    let mut saved = flags.save.as_deref().map(Saved::create).transpose()?;
+    let mut saved: Option<Saved> = None;
+    let mut first: Option<Subject> = None;
     let mut history = Vec::new();
+    let mut undivided = false;
     for number in 0_u64.. {
         let reading = match read(flags, pid) {
-            Ok(reading) => reading,
-            Err(Trouble::Gone(_) | Trouble::Changed(_)) if number > 0 => {
+            Ok(reading) if first.as_ref().is_none_or(|first| first.is_same(&reading.process)) => reading,
+            Ok(_) | Err(Trouble::Gone(_) | Trouble::Changed(_)) if number > 0 => {
                 terminal::tell(format_args!("process {pid} has ended, or runs another program"));
                 break;
             }
+            Ok(reading) => reading,
             Err(error) => return Err(trouble(error)),
         };
+        if number == 0 {
+            first = Some(reading.process.clone());
+            // A file that is there stays until there is a reading.
+            saved = flags.save.as_deref().map(Saved::create).transpose()?;
+        }
+        undivided = is_undivided(&reading);
         let head = if number == 0 && !flags.json { reports::head() } else { String::new() };
         let line = if flags.json { json(&reading)? } else { reports::line(&reading) };
         terminal::print((head + &line).as_bytes())?;
@@ -163,7 +187,7 @@ fn watch(flags: &HeapFlags, pid: u32, every: &str) -> Result<ExitCode> {
         }
         std::thread::sleep(every);
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(ExitCode::from(u8::from(undivided)))
 }
 
 /// A process and its children.
@@ -212,10 +236,11 @@ fn many(
     match flags.json {
         true => {
             let lines: Result<Vec<String>> = readings.iter().map(json).collect();
-            terminal::print(lines?.concat().as_bytes())
+            terminal::print(lines?.concat().as_bytes())?
         }
-        false => terminal::print(text(&readings, &terminal::look()).as_bytes()),
-    }
+        false => terminal::print(text(&readings, &terminal::look()).as_bytes())?,
+    };
+    Ok(ExitCode::from(u8::from(readings.iter().any(is_undivided))))
 }
 
 /// What the diagnosis of the process advises; nothing if it cannot be made.

@@ -1,6 +1,7 @@
 //! `allocanary heap` as a user runs it: saved readings as golden files, a process of our own, and what is refused.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -18,8 +19,9 @@ fn heap(line: &str) -> Ran {
 struct Waiting(Child);
 
 impl Waiting {
-    fn start(program: &str) -> Waiting {
-        let mut command = Command::new(program);
+    fn start(line: &[&str]) -> Waiting {
+        let mut command = Command::new(line[0]);
+        command.args(&line[1..]);
         Waiting(command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap())
     }
 
@@ -56,7 +58,7 @@ fn saved_readings_are_shown_compared_and_written_again() {
 #[test]
 fn a_process_that_runs_is_read_saved_and_drawn() {
     let folder = tempdir().unwrap();
-    let process = Waiting::start("cat");
+    let process = Waiting::start(&["cat"]);
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
     let line = format!("heap {} --json --save {} --html {}", process.pid(), at("a.json"), at("a.html"));
     let ran = allocanary(folder.path(), words(&line));
@@ -90,8 +92,21 @@ fn a_process_that_runs_is_read_saved_and_drawn() {
 
 #[test]
 fn a_watch_ends_with_its_process() {
+    watched(Waiting::start(&["cat"]), drop);
+}
+
+#[test]
+fn a_watch_ends_where_the_process_runs_another_program() {
+    let mut after = None;
+    watched(Waiting::start(&["sh", "-c", "read line; exec cat"]), |mut process| {
+        process.0.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
+        after = Some(process);
+    });
+}
+
+/// Watches a process until two readings are there. It then `ends`, and so does the watch.
+fn watched(process: Waiting, ends: impl FnOnce(Waiting)) {
     let folder = tempdir().unwrap();
-    let process = Waiting::start("cat");
     let saved = folder.path().join("over-time.jsonl");
     let mut watch = Command::new(env!("CARGO_BIN_EXE_allocanary"))
         .args(["heap", &process.pid().to_string(), "--watch", "100ms", "--save"])
@@ -105,7 +120,7 @@ fn a_watch_ends_with_its_process() {
     while lines() < 2 && watch.try_wait().unwrap().is_none() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
-    drop(process);
+    ends(process);
     let ran: Ran = watch.wait_with_output().unwrap().into();
     if ran.err.contains("may not be read") {
         return skipped("another process may not be read here: kernel.yama.ptrace_scope, or a container");
@@ -152,7 +167,7 @@ fn several_processes_of_a_name_are_listed() {
     let folder = tempdir().unwrap();
     let program = folder.path().join("twin-of-cat");
     super::support::copy_program(Path::new("/bin/cat"), &program);
-    let processes = [(); 2].map(|()| Waiting::start(program.to_str().unwrap()));
+    let processes = [(); 2].map(|()| Waiting::start(&[program.to_str().unwrap()]));
     let ran = heap("twin-of-cat");
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert!(ran.err.contains("2 processes have the name `twin-of-cat`"), "{ran:?}");

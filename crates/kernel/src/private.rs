@@ -40,6 +40,21 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     create(path)?.write_all(bytes)
 }
 
+/// Writes a file that only this user can read, whatever stood there: a new file takes the place of the old one, or of a link.
+/// Returns it, open at its end. Where a device or a pipe stands, that is written to.
+pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<File> {
+    if fs::symlink_metadata(path).is_ok_and(|meta| !meta.is_file() && !meta.is_symlink()) {
+        let mut file = OpenOptions::new().write(true).open(path)?;
+        file.write_all(bytes)?;
+        return Ok(file);
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let (mut file, fresh) = new_file_in(folder)?;
+    let placed = file.write_all(bytes).and_then(|()| fs::rename(&fresh, path));
+    placed.inspect_err(|_| drop(fs::remove_file(&fresh)))?;
+    Ok(file)
+}
+
 /// Makes a folder, and those above it that are missing. A folder that is there keeps its mode.
 pub fn make_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
@@ -161,6 +176,26 @@ mod tests {
             Ok(()) => assert!(open_own(&path).unwrap_err().to_string().contains("belongs to user 65534")),
             Err(_) => skipped("only root can give a file to another user"),
         }
+    }
+
+    /// What others could read, or a link to another place, is not written into.
+    #[test]
+    fn a_file_that_is_replaced_is_this_users_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, link) = (folder.path().join("file"), folder.path().join("link"));
+        write(&path, b"old").unwrap();
+        set_mode(&path, 0o644);
+        symlink(&path, &link).unwrap();
+        replace(&link, b"new").unwrap();
+        assert_eq!((fs::read(&path).unwrap(), fs::read(&link).unwrap()), (b"old".to_vec(), b"new".to_vec()));
+        let mut file = replace(&path, b"a").unwrap();
+        file.write_all(b"b").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"ab");
+        for path in [&path, &link] {
+            assert_eq!(fs::symlink_metadata(path).unwrap().mode() & 0o7777, 0o600);
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "nothing else is left");
+        assert!(replace(Path::new("/dev/null"), b"x").is_ok(), "a device is written to");
     }
 
     #[test]

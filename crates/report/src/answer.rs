@@ -99,6 +99,13 @@ fn sentence(section: &Section, panel: &Panel, found: &Recommendation) -> Option<
     let few = found.line().and_then(|line| found.estimate(panel, line)).filter(|one| one.n < LEAST_SAMPLES);
     let mut text = match &found.choice {
         Choice::Unknown(name) => format!("nothing is proposed: the rows of {first} have no {name}, which is limited"),
+        // No figures at all are no answer.
+        Choice::NoFirst => {
+            found.best?;
+            format!(
+                "{place}nothing is proposed: {first} has no {metric} to compare with, since none of its runs succeeded"
+            )
+        }
         Choice::Alone if place.is_empty() => format!("here {first} has {metric} {}", figure(found.best?)),
         Choice::Alone => format!("{place}{first} has {metric} {}", figure(found.best?)),
         // Fewer samples have no verdict: nothing is better, and nothing is equal.

@@ -17,7 +17,7 @@ pub use page::page;
 pub use remedies::Paste;
 pub use text::text;
 
-use allocanary_kernel::terminal::Look;
+use allocanary_kernel::terminal::{Look, harmless, harmless_lines};
 use allocanary_kernel::units::Bytes;
 
 /// Bytes as a table shows them.
@@ -32,12 +32,14 @@ fn percent(part: u64, whole: u64) -> f64 {
 
 /// A heading.
 fn bold(text: &str, look: &Look) -> String {
-    if look.color { format!("\x1b[1m{text}\x1b[0m") } else { text.into() }
+    let text = harmless_lines(text);
+    if look.color { format!("\x1b[1m{text}\x1b[0m") } else { text.into_owned() }
 }
 
 /// An item of a list.
 fn item(text: &str, look: &Look) -> String {
-    let lines = crate::wrapped(text, usize::from(look.width).saturating_sub(4));
+    // A saved reading may have been written by anybody.
+    let lines = crate::wrapped(&harmless(text), usize::from(look.width).saturating_sub(4));
     format!("  - {}\n", lines.replace('\n', "\n    "))
 }
 

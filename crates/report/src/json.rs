@@ -2,7 +2,8 @@
 //! added; `schema` changes if one changes its meaning.
 //!
 //! `answers` has one entry for each panel: `choice` is `take` (run `candidate`), `keep` (keep it: it is the first, and nothing is surely
-//! better within the limits), `alone` (there is no other), or `unknown` (`missing` is limited and the rows do not have it).
+//! better within the limits), `alone` (there is no other), `unknown` (`missing` is limited and the rows
+//! do not have it), or `no_first` (the first candidate has no figure, so that nothing can be compared).
 
 use allocanary_kernel::terminal::Look;
 use allocanary_study::summary::{
@@ -42,6 +43,7 @@ fn of_panel(section: &Section, panel: &Panel) -> Option<Value> {
         Choice::Keep => ("keep", None),
         Choice::Alone => ("alone", None),
         Choice::Unknown(name) => ("unknown", Some(name)),
+        Choice::NoFirst => ("no_first", None),
     };
     let saving = found.line().and_then(|line| found.saving(panel, line)).map(compared);
     let price: Map<String, Value> = match found.choice {

@@ -17,7 +17,7 @@ pub struct Saved {
 impl Saved {
     /// Makes the file, empty.
     pub fn create(path: &Path) -> Result<Saved> {
-        let file = private::create(path).map_err(|error| Error::file(path, "creating", error))?;
+        let file = private::replace(path, b"").map_err(|error| Error::file(path, "creating", error))?;
         Ok(Saved { file, path: path.into() })
     }
 

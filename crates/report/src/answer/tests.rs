@@ -118,6 +118,15 @@ fn every_report_names_the_same_candidate_and_has_its_lines() {
     assert!((20..280).contains(&kept), "both answers were drawn: {kept}");
 }
 
+/// If all runs of the first candidate failed, there is nothing to compare with.
+#[test]
+fn a_first_candidate_without_figures_is_not_kept() {
+    let mut findings = drawn(&mut Rng::new(1), false);
+    findings.sections[0].panels[0].lines[0].points[0].as_mut().unwrap().estimates.clear();
+    let said = "Nothing is proposed: own has no peak to compare with, since none of its runs succeeded.";
+    assert_eq!((sentences(&findings), pasted(&findings).len()), (vec![said.to_string()], 0));
+}
+
 /// A search's answer is its own, and no report gives another.
 #[test]
 fn what_a_search_decided_is_the_answer() {

@@ -43,6 +43,23 @@ fn a_page_has_the_parts_the_arenas_and_no_script() {
     assert_eq!(page(&[], &[]), "");
 }
 
+/// Anybody may have written a saved reading.
+#[test]
+fn a_saved_reading_cannot_steer_the_terminal() {
+    let mut reading = reading("after");
+    let evil = "a\u{1b}[31mb";
+    reading.heaps[0].version = evil.into();
+    reading.heaps[0].remedies[0].name = evil.into();
+    reading.process.name = evil.into();
+    for area in &mut reading.areas {
+        (area.name, area.how, area.tool) = (evil.into(), evil.into(), evil.into());
+    }
+    let difference = allocanary_heap::Difference::of(&reading, &super::tests::reading("before"));
+    for text in [text(&reading, &[], &LOOK), all(&[reading.clone()], &LOOK), super::difference(&difference, &LOOK)] {
+        assert!(!text.contains('\u{1b}') && !text.is_empty(), "{text:?}");
+    }
+}
+
 #[test]
 fn a_map_has_a_square_for_each_stretch() {
     let mut reading = reading("after");

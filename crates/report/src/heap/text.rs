@@ -101,7 +101,7 @@ pub fn checked(reading: &Reading) -> Vec<String> {
         0 => format!("the parts add up to what the kernel counts, {}", bytes(counted)),
         more => {
             let by = percent(more, counted);
-            format!("the kernel counts {}: the parts differ by {by:.1} %, since the process ran on", bytes(counted))
+            format!("the kernel counts {}, at another moment: the parts differ by {by:.1} %", bytes(counted))
         }
     };
     all.push(apart);

@@ -28,6 +28,8 @@ pub enum Choice {
     Alone,
     /// A metric is limited that the rows do not have: nothing can be proposed.
     Unknown(String),
+    /// The first candidate has no figure, as if all its runs failed: nothing can be compared with it.
+    NoFirst,
 }
 
 impl Recommendation {
@@ -51,6 +53,7 @@ impl Recommendation {
         let taken = || best(&mut all.iter().filter(|(line, _)| *line > 0 && surely(*line)));
         let choice = match missing_limit(section, panel, column) {
             _ if panel.lines.len() < 2 => Choice::Alone,
+            _ if estimate(panel, 0, column, metric).is_none() => Choice::NoFirst,
             Some(name) => Choice::Unknown(name),
             None => taken().map_or(Choice::Keep, Choice::Take),
         };
@@ -62,7 +65,7 @@ impl Recommendation {
         match self.choice {
             Choice::Take(line) => Some(line),
             Choice::Keep | Choice::Alone => Some(0),
-            Choice::Unknown(_) => None,
+            Choice::Unknown(_) | Choice::NoFirst => None,
         }
     }
 
