@@ -2,7 +2,9 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
 use crate::pages::Run;
 use crate::states::states;
@@ -108,12 +110,10 @@ impl Live {
 
     /// Reads what is constant from the file, because copying it from the process would give the process a page.
     fn read_file(&self, mapping: &Mapping, at: u64, into: &mut [u8]) -> bool {
-        let by_range =
-            || fs::File::open(format!("/proc/{}/map_files/{:x}-{:x}", self.pid, mapping.from, mapping.to)).ok();
-        let by_name = || fs::File::open(format!("/proc/{}/root{}", self.pid, mapping.name)).ok();
-        let same = |file: &fs::File| file.metadata().is_ok_and(|meta| meta.is_file() && meta.ino() == mapping.inode);
-        let file = by_range().or_else(|| by_name().filter(same));
-        file.is_some_and(|file| file.read_exact_at(into, mapping.offset + (at - mapping.from)).is_ok())
+        let by_range = || by_range(self.pid, mapping);
+        let by_name = || by_name(format!("/proc/{}/root", self.pid).as_ref(), mapping);
+        let file = by_range().or_else(|_| by_name());
+        file.is_ok_and(|file| file.read_exact_at(into, mapping.offset + (at - mapping.from)).is_ok())
     }
 
     /// Reads private memory: what was never touched is zero, and touching it from here would give the process a page.
@@ -184,6 +184,42 @@ impl Memory for Live {
     }
 }
 
+/// The file of a mapping, as the kernel has it. That needs a capability.
+fn by_range(pid: u32, mapping: &Mapping) -> io::Result<fs::File> {
+    regular(place(format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.from, mapping.to).as_ref(), 0)?)
+}
+
+/// The file of a mapping by its path below a root. Something else may have that name by now: only a regular file with the same number is
+/// opened. The kernel writes paths without links, so none is followed: a link that begins with `/` would lead out of the root.
+/// The device is not compared: some file systems show another one in `maps` than in `stat`.
+fn by_name(root: &Path, mapping: &Mapping) -> io::Result<fs::File> {
+    let mut found = place(root, libc::O_DIRECTORY)?;
+    for part in mapping.name.split('/').filter(|part| !part.is_empty()) {
+        found = place(&through(&found).join(part), libc::O_NOFOLLOW)?;
+    }
+    if found.metadata()?.ino() != mapping.inode {
+        return Err(io::Error::new(io::ErrorKind::NotFound, "another file has its name"));
+    }
+    regular(found)
+}
+
+/// A place in the file system, without opening what is there: that could wait for ever (a FIFO), or do something (a device).
+fn place(path: &Path, flags: i32) -> io::Result<fs::File> {
+    fs::OpenOptions::new().read(true).custom_flags(libc::O_PATH | flags).open(path)
+}
+
+/// Opens what is at a place for reading, if it is a regular file.
+fn regular(place: fs::File) -> io::Result<fs::File> {
+    if !place.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    }
+    fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(through(&place))
+}
+
+fn through(place: &fs::File) -> PathBuf {
+    format!("/proc/self/fd/{}", place.as_raw_fd()).into()
+}
+
 fn tids(pid: u32) -> io::Result<Vec<u32>> {
     let entries = fs::read_dir(format!("/proc/{pid}/task"))?;
     Ok(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect())
@@ -209,5 +245,49 @@ mod tests {
     fn a_process_that_is_not_there() {
         let error = Live::open(0x3fff_ffff).unwrap_err();
         assert!(matches!(error, Trouble::Gone(_)), "{error}");
+    }
+
+    /// A mapping of the file that is at a path now.
+    fn mapping_of(root: &Path, name: &str) -> Mapping {
+        let inode = fs::metadata(root.join(&name[1..])).unwrap().ino();
+        Mapping { inode, name: name.to_string(), ..Mapping::default() }
+    }
+
+    #[test]
+    fn only_a_regular_file_with_the_number_of_the_mapping_is_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        fs::create_dir(root.join("lib")).unwrap();
+        fs::write(root.join("lib/file"), "text").unwrap();
+        let mapping = mapping_of(root, "/lib/file");
+        assert_eq!(io::read_to_string(by_name(root, &mapping).unwrap()).unwrap(), "text");
+        let other = Mapping { inode: mapping.inode + 1, ..mapping };
+        assert_eq!(by_name(root, &other).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_fifo_and_a_directory_are_not_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        fs::create_dir(root.join("folder")).unwrap();
+        let path = std::ffi::CString::new(root.join("fifo").into_os_string().into_encoded_bytes()).unwrap();
+        // SAFETY: the path is a string that ends with a zero and lives until the call returns.
+        assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
+        for name in ["/fifo", "/folder"] {
+            let error = by_name(root, &mapping_of(root, name)).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{name}: {error}");
+        }
+    }
+
+    #[test]
+    fn no_link_leads_out_of_the_root() {
+        let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let root = folder.path();
+        fs::write(outside.path().join("file"), "text").unwrap();
+        std::os::unix::fs::symlink(outside.path(), root.join("folder")).unwrap();
+        std::os::unix::fs::symlink(outside.path().join("file"), root.join("link")).unwrap();
+        for name in ["/folder/file", "/link"] {
+            assert!(by_name(root, &mapping_of(root, name)).is_err(), "{name}");
+        }
     }
 }
