@@ -50,20 +50,35 @@ impl Frozen {
     fn running(&self) -> io::Result<Vec<u32>> {
         let entries = fs::read_dir(format!("/proc/{}/task", self.pid))?;
         let tids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-        Ok(tids.filter(|tid| !self.threads.contains_key(tid) && !self.is_dead(*tid)).collect())
+        let mut running = Vec::new();
+        for tid in tids.filter(|tid| !self.threads.contains_key(tid)) {
+            if !self.is_dead(tid)? {
+                running.push(tid);
+            }
+        }
+        Ok(running)
     }
 
-    fn is_dead(&self, tid: u32) -> bool {
-        let stat = fs::read_to_string(format!("/proc/{}/task/{tid}/stat", self.pid)).unwrap_or_default();
-        stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
+    fn is_dead(&self, tid: u32) -> io::Result<bool> {
+        match self.about(tid, "stat") {
+            Ok(stat) => Ok(stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))),
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH)) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What the kernel says about a thread. The thread's name is in it, which can be any bytes.
+    fn about(&self, tid: u32, file: &str) -> io::Result<String> {
+        let text = fs::read(format!("/proc/{}/task/{tid}/{file}", self.pid))?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
     fn stop_thread(&mut self, tid: u32) -> Result<(), Trouble> {
         if let Err(error) = ptrace(libc::PTRACE_SEIZE, tid, 0, 0) {
-            return if self.is_dead(tid) {
-                Ok(())
-            } else {
-                Err(self.trouble("stopping it: is it traced already?", error))
+            return match self.is_dead(tid) {
+                Ok(true) => Ok(()),
+                Ok(false) => Err(self.trouble("stopping it: is it traced already?", error)),
+                Err(error) => Err(self.trouble("reading the state of a thread", error)),
             };
         }
         let _ = ptrace(libc::PTRACE_INTERRUPT, tid, 0, 0);
@@ -89,14 +104,10 @@ impl Frozen {
         Trouble::Other { pid: self.pid, what, error }
     }
 
-    /// Whether a signal waits that the thread does not block: it ends the call, and has to.
+    /// Whether a signal ends the call of a thread. If that cannot be known, it does: a program that gets EINTR too often makes its call
+    /// again, and one that misses it may wait for ever.
     fn has_signal(&self, tid: u32) -> bool {
-        let status = fs::read_to_string(format!("/proc/{}/task/{tid}/status", self.pid)).unwrap_or_default();
-        let mask = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name));
-            u64::from_str_radix(line.unwrap_or_default().trim_start_matches(':').trim(), 16).unwrap_or(0)
-        };
-        (mask("SigPnd") | mask("ShdPnd")) & !mask("SigBlk") != 0
+        self.about(tid, "status").map_or(true, |status| ends_call(&status))
     }
 }
 
@@ -109,6 +120,17 @@ impl Drop for Frozen {
             let _ = ptrace(libc::PTRACE_DETACH, tid, 0, signal as usize);
         }
     }
+}
+
+/// Whether a signal waits that the thread does not block: it ends the call, and has to. In: the text of a thread's `status`.
+fn ends_call(status: &str) -> bool {
+    let mask = |name| field(status, name).and_then(|text| u64::from_str_radix(text, 16).ok()).unwrap_or(0);
+    (mask("SigPnd") | mask("ShdPnd")) & !mask("SigBlk") != 0
+}
+
+/// A field of a thread's `status`.
+fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    status.lines().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim()))
 }
 
 /// If a stop has ended the thread's call, lets it make the call again.
