@@ -77,7 +77,7 @@ impl Frozen {
         if let Err(error) = ptrace(libc::PTRACE_SEIZE, tid, 0, 0) {
             return match self.is_dead(tid) {
                 Ok(true) => Ok(()),
-                Ok(false) => Err(self.trouble("stopping it: is it traced already?", error)),
+                Ok(false) => Err(self.refused(tid, error)),
                 Err(error) => Err(self.trouble("reading the state of a thread", error)),
             };
         }
@@ -101,7 +101,19 @@ impl Frozen {
     }
 
     fn trouble(&self, what: &'static str, error: io::Error) -> Trouble {
-        Trouble::Other { pid: self.pid, what, error }
+        Trouble::of(self.pid, what, error)
+    }
+
+    /// Why the kernel does not let a thread be stopped: nobody may trace what another process traces.
+    fn refused(&self, tid: u32, error: io::Error) -> Trouble {
+        let number = |status: &str, name| field(status, name).and_then(|text| text.parse::<u32>().ok());
+        let tracer = self.about(tid, "status").ok().and_then(|status| number(&status, "TracerPid"));
+        let Some(tracer) = tracer.filter(|&tracer| tracer != 0) else { return self.trouble("stopping it", error) };
+        // That is the thread that traces; its process has a number that users know.
+        let status = fs::read(format!("/proc/{tracer}/status")).unwrap_or_default();
+        let tracer = number(&String::from_utf8_lossy(&status), "Tgid").unwrap_or(tracer);
+        let traced = format!("process {tracer} traces it already (a debugger?): end that first");
+        self.trouble("stopping it", io::Error::other(traced))
     }
 
     /// Whether a signal ends the call of a thread. If that cannot be known, it does: a program that gets EINTR too often makes its call
