@@ -12,9 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/ipc.h>
 #include <sys/prctl.h>
-#include <sys/sem.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -35,11 +33,12 @@ static void *in_epoll(void *unused) {
   for (;;) { epoll_wait(poller, &event, 1, -1); over(); }
   return unused;
 }
-static void *in_semaphore(void *unused) {
-  int set = semget(IPC_PRIVATE, 1, 0600);
-  struct sembuf take = {0, -1, 0};
+static void *in_signal(void *unused) {
+  sigset_t set;
   struct timespec long_time = {100000, 0};
-  for (;;) { semtimedop(set, &take, 1, &long_time); over(); }
+  sigemptyset(&set);
+  sigaddset(&set, SIGUSR2);
+  for (;;) { sigtimedwait(&set, 0, &long_time); over(); }
   return unused;
 }
 static void *in_receive(void *unused) {
@@ -63,7 +62,7 @@ static void *in_malloc(void *unused) {
 }
 
 int main(void) {
-  void *(*all[])(void *) = {in_epoll, in_semaphore, in_receive, in_poll, in_sleep, in_malloc};
+  void *(*all[])(void *) = {in_epoll, in_signal, in_receive, in_poll, in_sleep, in_malloc};
   struct sigaction action = {.sa_handler = handler};
   sigaction(SIGUSR1, &action, 0);
   sem_init(&by_signal, 0, 0);
