@@ -116,17 +116,17 @@ impl Frozen {
         self.trouble("stopping it", io::Error::other(traced))
     }
 
-    /// Whether a signal ends the call of a thread. If that cannot be known, it does: a program that gets EINTR too often makes its call
-    /// again, and one that misses it may wait for ever.
-    fn has_signal(&self, tid: u32) -> bool {
-        self.about(tid, "status").map_or(true, |status| ends_call(&status))
+    /// Whether a signal ends the call of a thread that was about to get `signal`, or 0. If that cannot be known, it does: a program that
+    /// gets EINTR too often makes its call again, and one that misses it may wait for ever.
+    fn has_signal(&self, tid: u32, signal: i32) -> bool {
+        self.about(tid, "status").map_or(true, |status| ends_call(&status, signal))
     }
 }
 
 impl Drop for Frozen {
     fn drop(&mut self) {
         for (&tid, &signal) in &self.threads {
-            if signal == 0 && !self.has_signal(tid) {
+            if !self.has_signal(tid, signal) {
                 let _ = hide(tid);
             }
             let _ = ptrace(libc::PTRACE_DETACH, tid, 0, signal as usize);
@@ -134,10 +134,19 @@ impl Drop for Frozen {
     }
 }
 
-/// Whether a signal waits that the thread does not block: it ends the call, and has to. In: the text of a thread's `status`.
-fn ends_call(status: &str) -> bool {
+/// Whether a thread gets a signal that ends its call, which it then has to. In: the text of its `status`, and the signal that it was about
+/// to get, or 0. Only while a thread is traced, signals wait that it ignores: it shall not notice them.
+fn ends_call(status: &str, signal: i32) -> bool {
     let mask = |name| field(status, name).and_then(|text| u64::from_str_radix(text, 16).ok()).unwrap_or(0);
-    (mask("SigPnd") | mask("ShdPnd")) & !mask("SigBlk") != 0
+    let by_default = [libc::SIGCHLD, libc::SIGCONT, libc::SIGURG, libc::SIGWINCH].map(bit).into_iter().sum::<u64>();
+    let ignored = mask("SigIgn") | (by_default & !mask("SigCgt"));
+    let waiting = (mask("SigPnd") | mask("ShdPnd")) & !mask("SigBlk");
+    (bit(signal) | waiting) & !ignored != 0
+}
+
+/// A signal in a mask as the kernel prints it. 0 is none.
+fn bit(signal: i32) -> u64 {
+    if signal == 0 { 0 } else { 1 << (signal - 1) }
 }
 
 /// A field of a thread's `status`.
@@ -205,4 +214,29 @@ fn ptrace(request: Request, tid: u32, at: usize, data: usize) -> io::Result<i64>
     let result = unsafe { libc::ptrace(request, tid as libc::pid_t, at, data) };
     let error = io::Error::last_os_error();
     if result == -1 && error.raw_os_error() != Some(0) { Err(error) } else { Ok(result) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(pending: i32, blocked: i32, ignored: i32, caught: i32) -> String {
+        let masks = [("SigPnd", 0), ("ShdPnd", pending), ("SigBlk", blocked), ("SigIgn", ignored), ("SigCgt", caught)];
+        let lines = masks.map(|(name, signal)| format!("{name}:\t{:016x}\n", bit(signal)));
+        format!("Name:\tprogram\n{}", lines.concat())
+    }
+
+    #[test]
+    fn a_call_ends_by_a_signal_that_the_thread_notices() {
+        use libc::{SIGCHLD, SIGTERM, SIGUSR1};
+        assert!(!ends_call(&status(0, 0, 0, 0), 0));
+        assert!(ends_call(&status(SIGTERM, 0, 0, 0), 0));
+        assert!(ends_call(&status(SIGUSR1, 0, 0, SIGUSR1), 0));
+        assert!(!ends_call(&status(SIGUSR1, SIGUSR1, 0, SIGUSR1), 0));
+        assert!(!ends_call(&status(SIGUSR1, 0, SIGUSR1, 0), 0));
+        assert!(!ends_call(&status(SIGCHLD, 0, 0, 0), 0));
+        assert!(ends_call(&status(SIGCHLD, 0, 0, SIGCHLD), 0));
+        assert!(ends_call(&status(0, 0, 0, SIGCHLD), SIGCHLD));
+        assert!(!ends_call(&status(0, 0, 0, 0), SIGCHLD));
+    }
 }
