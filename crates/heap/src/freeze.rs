@@ -19,8 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct Frozen {
     pid: u32,
-    /// The threads that are stopped, and the signal that each was about to get, or 0.
-    threads: BTreeMap<u32, i32>,
+    /// The threads that are traced, and for those that are stopped the signal that each was about to get, or 0.
+    threads: BTreeMap<u32, Option<i32>>,
     /// Not to be sent to another thread.
     here: PhantomData<*const ()>,
 }
@@ -81,15 +81,19 @@ impl Frozen {
                 Err(error) => Err(self.trouble("reading the state of a thread", error)),
             };
         }
+        self.threads.insert(tid, None);
         let _ = ptrace(libc::PTRACE_INTERRUPT, tid, 0, 0);
         let until = Instant::now() + PATIENCE;
         loop {
             match stopped(tid) {
                 Ok(Stop::By(signal)) => {
-                    self.threads.insert(tid, signal);
+                    self.threads.insert(tid, Some(signal));
                     return Ok(());
                 }
-                Ok(Stop::Ended) => return Ok(()),
+                Ok(Stop::Ended) => {
+                    self.threads.remove(&tid);
+                    return Ok(());
+                }
                 Ok(Stop::NotYet) if Instant::now() < until => std::thread::sleep(Duration::from_micros(50)),
                 Ok(Stop::NotYet) => {
                     let error = io::Error::new(io::ErrorKind::TimedOut, format!("thread {tid} does not stop"));
@@ -126,6 +130,9 @@ impl Frozen {
 impl Drop for Frozen {
     fn drop(&mut self) {
         for (&tid, &signal) in &self.threads {
+            let late = || if let Ok(Stop::By(signal)) = stopped(tid) { Some(signal) } else { None };
+            // Only a thread that is stopped can be let go. The kernel lets others go when the thread that traces them ends.
+            let Some(signal) = signal.or_else(late) else { continue };
             if !self.has_signal(tid, signal) {
                 let _ = hide(tid);
             }
