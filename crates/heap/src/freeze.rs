@@ -16,11 +16,18 @@ use crate::Trouble;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A process that stands still until this is dropped. Only the thread that stopped it can let it go on.
+///
+/// Meanwhile that thread blocks all signals, and gets them afterwards: Ctrl-Z shall not stop the reader while the process stands still,
+/// and Ctrl-C shall not end it before the calls are made again. The mask is that thread's own, so this protects a program whose other
+/// threads, if any, block them too; the command freezes from its main and only thread. SIGKILL cannot be blocked: the kernel then lets
+/// the process go on, and its waits may end with EINTR. Several of these in one thread have to be dropped in reverse order.
 #[derive(Debug)]
 pub struct Frozen {
     pid: u32,
     /// The threads that are traced, and for those that are stopped the signal that each was about to get, or 0.
     threads: BTreeMap<u32, Option<i32>>,
+    /// Until all are let go: a field is dropped after what holds it.
+    _blocked: Blocked,
     /// Not to be sent to another thread.
     here: PhantomData<*const ()>,
 }
@@ -28,7 +35,7 @@ pub struct Frozen {
 impl Frozen {
     /// Stops all threads of a process. If one cannot be stopped, the others go on, and that is an error.
     pub fn stop(pid: u32) -> Result<Frozen, Trouble> {
-        let mut frozen = Frozen { pid, threads: BTreeMap::new(), here: PhantomData };
+        let mut frozen = Frozen { pid, threads: BTreeMap::new(), _blocked: Blocked::new(), here: PhantomData };
         // Threads that still run can begin new ones.
         loop {
             let running: Vec<u32> = frozen.running().map_err(|error| frozen.trouble("reading its threads", error))?;
@@ -138,6 +145,36 @@ impl Drop for Frozen {
             }
             let _ = ptrace(libc::PTRACE_DETACH, tid, 0, signal as usize);
         }
+    }
+}
+
+/// This thread gets no signals while this lives.
+struct Blocked {
+    before: libc::sigset_t,
+}
+
+impl Blocked {
+    fn new() -> Blocked {
+        // SAFETY: all zeroes are a value of this structure of numbers. The calls write to both, which live until they return.
+        unsafe {
+            let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = std::mem::zeroed();
+            libc::sigfillset(&mut all);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+            Blocked { before }
+        }
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        // SAFETY: the mask is one that the kernel gave, and lives until the call returns.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut()) };
+    }
+}
+
+impl std::fmt::Debug for Blocked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Blocked")
     }
 }
 

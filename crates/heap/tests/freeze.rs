@@ -49,3 +49,27 @@ fn a_process_that_is_traced_is_left_alone() {
     running.go_on("");
     assert_eq!(running.counts()["ended"], 0);
 }
+
+/// Whether this thread blocks a signal.
+fn blocks(signal: i32) -> bool {
+    let status = fs::read("/proc/thread-self/status").unwrap();
+    let status = String::from_utf8_lossy(&status).into_owned();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap();
+    u64::from_str_radix(mask.trim(), 16).unwrap() >> (signal - 1) & 1 == 1
+}
+
+#[test]
+fn signals_wait_until_the_process_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compiled(folder.path(), "waits", &[]) else { return };
+    let mut running = Running::start(&program, "", "");
+    running.counts();
+    let signals = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
+    let before = signals.map(blocks);
+    let frozen = Frozen::stop(running.pid()).unwrap();
+    assert_eq!(signals.map(blocks), [true; 6]);
+    drop(frozen);
+    assert_eq!(signals.map(blocks), before);
+    assert!(Frozen::stop(0x3fff_ffff).is_err());
+    assert_eq!(signals.map(blocks), before);
+}
