@@ -91,19 +91,23 @@ impl Memory for Fake {
         &self.pages
     }
 
-    fn read(&self, at: u64, into: &mut [u8]) -> bool {
-        let index = self.mappings.partition_point(|one| one.to <= at);
-        let Some(from) = self.mappings.get(index).and_then(|one| at.checked_sub(one.from)) else { return false };
+    /// Mappings that adjoin are read as one, as the kernel does.
+    fn read(&self, mut at: u64, mut into: &mut [u8]) -> bool {
         let in_swap = |page: u64| self.swapped.contains(&page);
-        if (at / PAGE..=(at + into.len() as u64 - 1) / PAGE).any(in_swap) {
+        let Some(end) = at.checked_add(into.len() as u64) else { return false };
+        if (at / PAGE..end.div_ceil(PAGE)).any(in_swap) {
             return false;
         }
-        let from = from as usize;
-        let bytes = from.checked_add(into.len()).and_then(|to| self.bytes[index].get(from..to));
-        bytes.is_some_and(|bytes| {
-            into.copy_from_slice(bytes);
-            true
-        })
+        while !into.is_empty() {
+            let index = self.mappings.partition_point(|one| one.to <= at);
+            let Some(from) = self.mappings.get(index).and_then(|one| at.checked_sub(one.from)) else { return false };
+            let bytes = &self.bytes[index][from as usize..];
+            let (now, rest) = into.split_at_mut(bytes.len().min(into.len()));
+            now.copy_from_slice(&bytes[..now.len()]);
+            at += now.len() as u64;
+            into = rest;
+        }
+        true
     }
 }
 
