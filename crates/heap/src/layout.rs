@@ -30,17 +30,60 @@ struct Page {
     unused: u16,
 }
 
-/// A region: pages that one arena has from the kernel.
+/// A region: pages that one arena has from the kernel. Only those that are resident are kept: a region can be far larger, because a
+/// program touches little of it, or because what the walk read of its length is wrong.
 #[derive(Debug)]
 struct Region {
     from: u64,
+    to: u64,
     arena: u32,
+    /// Resident pages in a row.
+    rows: Vec<Row>,
+    /// What lies on the resident pages, row by row.
     pages: Vec<Page>,
 }
 
+/// Resident pages in a row.
+#[derive(Debug)]
+struct Row {
+    from: u64,
+    to: u64,
+    /// The place of the first one in the region's pages.
+    first: usize,
+}
+
 impl Region {
-    fn to(&self) -> u64 {
-        self.from + self.pages.len() as u64 * PAGE
+    fn new(pages: &Pages, from: u64, to: u64, arena: u32) -> Region {
+        let mut rows: Vec<Row> = Vec::new();
+        let mut count = 0;
+        for run in pages.within(from, to).filter(|run| run.state.is_resident()) {
+            match rows.last_mut() {
+                Some(last) if last.to == run.from => last.to = run.to,
+                _ => rows.push(Row { from: run.from, to: run.to, first: count }),
+            }
+            count += ((run.to - run.from) / PAGE) as usize;
+        }
+        Region { from, to, arena, rows, pages: vec![Page::default(); count] }
+    }
+
+    /// Puts a block that lies in the region on those of its pages that are resident.
+    fn put(&mut self, from: u64, to: u64, kind: Kind) {
+        let first = self.rows.partition_point(|row| row.to <= from);
+        for row in self.rows[first..].iter().take_while(|row| row.from < to) {
+            let (mut at, end) = (from.max(row.from), to.min(row.to));
+            while at < end {
+                let index = (at - row.from) / PAGE;
+                let stop = (row.from + (index + 1) * PAGE).min(end);
+                self.pages[row.first + index as usize].add(kind, stop - at);
+                at = stop;
+            }
+        }
+    }
+
+    /// What lies on a page. On one that was not resident when the region was made, nothing is known to lie.
+    fn page(&self, at: u64) -> Page {
+        let row = self.rows.get(self.rows.partition_point(|row| row.to <= at)).filter(|row| row.from <= at);
+        row.map_or(Page::default(), |row| self.pages[row.first + ((at - row.from) / PAGE) as usize])
     }
 }
 
@@ -90,23 +133,22 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Pages that an arena has from the kernel, rounded out to whole pages. Where they overlap a region that is there, that one
-    /// keeps its pages. Returns whether the whole region is new.
-    pub fn region(&mut self, from: u64, to: u64, arena: u32) -> bool {
+    /// Pages that an arena has from the kernel, rounded out to whole pages; `pages` tells which of them are resident. Where they
+    /// overlap a region that is there, that one keeps its pages. Returns whether the whole region is new.
+    pub fn region(&mut self, pages: &Pages, from: u64, to: u64, arena: u32) -> bool {
         let (mut from, to) = (from / PAGE * PAGE, to.saturating_add(PAGE - 1) / PAGE * PAGE);
         let mut whole = true;
         while from < to {
-            let at = self.regions.partition_point(|region| region.to() <= from);
+            let at = self.regions.partition_point(|region| region.to <= from);
             let next = self.regions.get(at).map_or(u64::MAX, |region| region.from);
             if next <= from {
                 whole = false;
-                from = self.regions[at].to();
+                from = self.regions[at].to;
                 continue;
             }
             let end = to.min(next);
             whole &= end == to;
-            let pages = vec![Page::default(); ((end - from) / PAGE) as usize];
-            self.regions.insert(at, Region { from, arena, pages });
+            self.regions.insert(at, Region::new(pages, from, end, arena));
             from = end;
         }
         whole
@@ -119,27 +161,18 @@ impl Layout {
             let Some(region) = self.find(at) else {
                 let after = self.regions.partition_point(|region| region.from <= at);
                 let next = self.regions.get(after).map_or(end, |region| region.from.min(end));
-                self.astray += next - at;
+                self.astray = self.astray.saturating_add(next - at);
                 at = next;
                 continue;
             };
-            let page = (at - region.from) / PAGE;
-            let stop = (region.from + (page + 1) * PAGE).min(end);
-            let page = &mut region.pages[page as usize];
-            let sum = match kind {
-                Kind::Live => &mut page.live,
-                Kind::Cached => &mut page.cached,
-                Kind::Structure => &mut page.structure,
-                Kind::Unknown => &mut page.unknown,
-                Kind::Unused => &mut page.unused,
-            };
-            *sum = (*sum).saturating_add((stop - at) as u16).min(PAGE as u16);
+            let stop = region.to.min(end);
+            region.put(at, stop, kind);
             at = stop;
         }
     }
 
     fn find(&mut self, at: u64) -> Option<&mut Region> {
-        let has = |region: &Region| region.from <= at && at < region.to();
+        let has = |region: &Region| region.from <= at && at < region.to;
         if !self.regions.get(self.last).is_some_and(has) {
             let after = self.regions.partition_point(|region| region.from <= at);
             self.last = after.checked_sub(1)?;
@@ -154,7 +187,7 @@ impl Layout {
 
     /// The regions: first address, first address after it, arena.
     pub fn regions(&self) -> impl Iterator<Item = (u64, u64, u32)> + '_ {
-        self.regions.iter().map(|region| (region.from, region.to(), region.arena))
+        self.regions.iter().map(|region| (region.from, region.to, region.arena))
     }
 
     /// The resident bytes of each arena below `arenas`, by part.
@@ -189,14 +222,11 @@ impl Layout {
         all
     }
 
-    fn each_resident(&self, pages: &Pages, mut visit: impl FnMut(&Region, u64, &Page, State)) {
+    fn each_resident(&self, pages: &Pages, mut visit: impl FnMut(&Region, u64, Page, State)) {
         for region in &self.regions {
-            for run in pages.within(region.from, region.to()) {
-                if !matches!(run.state, State::Resident | State::Huge) {
-                    continue;
-                }
+            for run in pages.within(region.from, region.to).filter(|run| run.state.is_resident()) {
                 for at in (run.from..run.to).step_by(PAGE as usize) {
-                    visit(region, at, &region.pages[((at - region.from) / PAGE) as usize], run.state);
+                    visit(region, at, region.page(at), run.state);
                 }
             }
         }
@@ -204,6 +234,18 @@ impl Layout {
 }
 
 impl Page {
+    /// Adds bytes of a kind, at most a page of them.
+    fn add(&mut self, kind: Kind, bytes: u64) {
+        let sum = match kind {
+            Kind::Live => &mut self.live,
+            Kind::Cached => &mut self.cached,
+            Kind::Structure => &mut self.structure,
+            Kind::Unknown => &mut self.unknown,
+            Kind::Unused => &mut self.unused,
+        };
+        *sum = (u64::from(*sum) + bytes).min(PAGE) as u16;
+    }
+
     /// The bytes of a resident page by part. They add up to a page, also where blocks overlap because the heap changed in between.
     fn parts(&self, state: State) -> Parts {
         let mut parts = Parts::default();
@@ -241,11 +283,12 @@ mod tests {
 
     #[test]
     fn a_page_with_a_small_block_is_free_besides_and_one_without_is_kept() {
+        let pages = resident(0x10000, 0x14000, State::Resident);
         let mut layout = Layout::default();
-        assert!(layout.region(0x10000, 0x14000, 0));
+        assert!(layout.region(&pages, 0x10000, 0x14000, 0));
         layout.block(0x10ff0, 0x20, Kind::Live);
         layout.block(0x12000, 0x100, Kind::Cached);
-        let parts = layout.parts(&resident(0x10000, 0x14000, State::Resident), 1)[0];
+        let parts = layout.parts(&pages, 1)[0];
         assert_eq!(parts.of(Part::Live), 0x20);
         assert_eq!(parts.of(Part::Cached), 0x100);
         assert_eq!(parts.of(Part::Free), 3 * PAGE - 0x120);
@@ -255,26 +298,52 @@ mod tests {
 
     #[test]
     fn only_resident_pages_count() {
+        let pages = resident(0x12000, 0x13000, State::Huge);
         let mut layout = Layout::default();
-        layout.region(0x10000, 0x20000, 0);
+        layout.region(&pages, 0x10000, 0x20000, 0);
         layout.block(0x10000, 0x10000, Kind::Live);
-        assert_eq!(layout.parts(&resident(0x12000, 0x13000, State::Huge), 1)[0].sum(), PAGE);
+        assert_eq!(layout.parts(&pages, 1)[0].sum(), PAGE);
+    }
+
+    #[test]
+    fn a_region_keeps_only_its_resident_pages_however_long_it_is() {
+        let mut pages = resident(0x12000, 0x13000, State::Resident);
+        pages.push(Run { from: 0x13000, to: 0x14000, state: State::Huge });
+        pages.push(Run { from: 0x20000, to: 1 << 40, state: State::Zero });
+        pages.push(Run { from: 1 << 45, to: (1 << 45) + PAGE, state: State::Resident });
+        let mut layout = Layout::default();
+        assert!(layout.region(&pages, 0x10000, 1 << 46, 0));
+        layout.block(0x12800, 1 << 46, Kind::Live);
+        layout.block(0x12000, 0x10, Kind::Cached);
+        let kept = |region: &Region| (region.rows.len(), region.pages.len());
+        assert_eq!(layout.regions.iter().map(kept).collect::<Vec<_>>(), [(2, 3)]);
+        let parts = layout.parts(&pages, 1)[0];
+        assert_eq!((parts.of(Part::Live), parts.of(Part::Cached)), (0x2800, 0x10));
+        assert_eq!((parts.sum(), layout.astray()), (3 * PAGE, 0x12800));
+        assert_eq!(layout.live_in_a_page(&pages)[16], 2);
+        let found = layout.stretches(&pages, 1 << 20);
+        assert_eq!(found.iter().map(|one| one.from).collect::<Vec<_>>(), [0, 1 << 45]);
     }
 
     #[test]
     fn what_was_never_used_is_padding_in_a_huge_page_and_kept_elsewhere() {
-        let mut layout = Layout::default();
-        layout.region(0x10000, 0x12000, 0);
-        layout.block(0x11000, PAGE, Kind::Unused);
-        assert_eq!(layout.parts(&resident(0x10000, 0x12000, State::Huge), 1)[0].of(Part::Padding), PAGE);
-        assert_eq!(layout.parts(&resident(0x10000, 0x12000, State::Resident), 1)[0].of(Part::Kept), 2 * PAGE);
+        let parts = |state| {
+            let pages = resident(0x10000, 0x12000, state);
+            let mut layout = Layout::default();
+            layout.region(&pages, 0x10000, 0x12000, 0);
+            layout.block(0x11000, PAGE, Kind::Unused);
+            layout.parts(&pages, 1)[0]
+        };
+        assert_eq!(parts(State::Huge).of(Part::Padding), PAGE);
+        assert_eq!(parts(State::Resident).of(Part::Kept), 2 * PAGE);
     }
 
     #[test]
     fn regions_that_overlap_keep_their_first_owner_and_blocks_outside_are_astray() {
+        let pages = Pages::default();
         let mut layout = Layout::default();
-        assert!(layout.region(0x10000, 0x12000, 0));
-        assert!(!layout.region(0xf000, 0x14000, 1));
+        assert!(layout.region(&pages, 0x10000, 0x12000, 0));
+        assert!(!layout.region(&pages, 0xf000, 0x14000, 1));
         let regions: Vec<_> = layout.regions().collect();
         assert_eq!(regions, [(0xf000, 0x10000, 1), (0x10000, 0x12000, 0), (0x12000, 0x14000, 1)]);
         layout.block(0x13800, 0x1000, Kind::Live);
@@ -285,11 +354,12 @@ mod tests {
 
     #[test]
     fn stretches_add_up_and_tell_their_arena() {
+        let pages = resident(0x11000, 0x14000, State::Resident);
         let mut layout = Layout::default();
-        layout.region(0x10000, 0x12000, 0);
-        layout.region(0x12000, 0x14000, 1);
+        layout.region(&pages, 0x10000, 0x12000, 0);
+        layout.region(&pages, 0x12000, 0x14000, 1);
         layout.block(0x11000, PAGE, Kind::Live);
-        let found = layout.stretches(&resident(0x11000, 0x14000, State::Resident), 0x4000);
+        let found = layout.stretches(&pages, 0x4000);
         let of = |at: usize| (found[at].from, found[at].arena, found[at].parts.sum());
         assert_eq!((found.len(), of(0), of(1)), (2, (0x10000, 0, PAGE), (0x10000, 1, 2 * PAGE)));
         assert_eq!(found[0].parts.of(Part::Live), PAGE);
@@ -297,11 +367,12 @@ mod tests {
 
     #[test]
     fn live_bytes_in_a_page_are_counted_by_sixteenths() {
+        let pages = resident(0x10000, 0x13000, State::Resident);
         let mut layout = Layout::default();
-        layout.region(0x10000, 0x13000, 0);
+        layout.region(&pages, 0x10000, 0x13000, 0);
         layout.block(0x11000, 1, Kind::Live);
         layout.block(0x12000, PAGE, Kind::Live);
-        let counts = layout.live_in_a_page(&resident(0x10000, 0x13000, State::Resident));
+        let counts = layout.live_in_a_page(&pages);
         assert_eq!((counts[0], counts[1], counts[16]), (1, 1, 1));
     }
 }

@@ -18,6 +18,13 @@ pub enum State {
     Swapped,
 }
 
+impl State {
+    /// Whether the kernel counts the page as resident.
+    pub fn is_resident(self) -> bool {
+        matches!(self, State::Resident | State::Huge)
+    }
+}
+
 /// A run of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
@@ -64,8 +71,7 @@ impl Pages {
 
     /// The bytes of a range that count as resident.
     pub fn resident(&self, from: u64, to: u64) -> u64 {
-        let counts = |run: &Run| matches!(run.state, State::Resident | State::Huge);
-        self.within(from, to).filter(counts).map(|run| run.to - run.from).sum()
+        self.within(from, to).filter(|run| run.state.is_resident()).map(|run| run.to - run.from).sum()
     }
 }
 

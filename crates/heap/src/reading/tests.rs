@@ -13,9 +13,10 @@ fn subject() -> Subject {
 
 /// A heap of 1 MiB: a quarter is live, a quarter of free and live blocks in turn, and half is whole free pages.
 fn walk() -> Walk {
+    let memory = Invented::of(MAPS);
     let mut layout = Layout::default();
-    layout.region(0x1000000, 0x1080000, 0);
-    layout.region(0x1080000, 0x1100000, 1);
+    layout.region(&memory.pages, 0x1000000, 0x1080000, 0);
+    layout.region(&memory.pages, 0x1080000, 0x1100000, 1);
     layout.block(0x1000000, 0x40000, Kind::Live);
     (0..0x40).for_each(|page| layout.block(0x1080000 + page * PAGE, 0x400, Kind::Live));
     Walk {
@@ -140,7 +141,7 @@ fn what_grew_is_live_or_kept() {
     let before = reading_of(vec![Ok(walk())], |_| {});
     let grown = |kind| {
         let mut walk = walk();
-        walk.layout.region(0x2000000, 0x2040000, 1);
+        walk.layout.region(&Invented::of(MAPS).pages, 0x2000000, 0x2040000, 1);
         walk.layout.block(0x2000000, 0x40000, kind);
         Difference::of(&before, &reading_of(vec![Ok(walk)], |_| {}))
     };

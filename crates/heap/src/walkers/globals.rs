@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::elf::Header;
-use crate::{Memory, PAGE, State};
+use crate::{Memory, PAGE};
 
 /// The bytes that are read at once.
 const PIECE: u64 = 1 << 20;
@@ -50,7 +50,7 @@ fn elf_end(memory: &dyn Memory, at: u64) -> Option<u64> {
 pub fn each_piece(memory: &dyn Memory, range: &Range<u64>, mut visit: impl FnMut(u64, &[u8])) {
     let mut bytes = Vec::new();
     for run in memory.pages().within(range.start, range.end) {
-        if !matches!(run.state, State::Resident | State::Huge) {
+        if !run.state.is_resident() {
             continue;
         }
         let mut from = run.from;

@@ -41,8 +41,6 @@ pub const WALKER: Walker = Walker {
 };
 
 const NAME: &str = "glibc";
-/// An mmapped block larger than this has only its resident pages on the layout, since much of it can be untouched.
-const LARGE: u64 = 64 << 20;
 
 /// A heap, with what glibc's own functions would report of it.
 #[derive(Debug)]
@@ -96,7 +94,7 @@ fn walk(memory: &dyn Memory, found: &Structures, version: String) -> Heap {
     for (index, arena) in found.arenas.iter().enumerate() {
         let mut links = Closure::of_bins(memory, arena.at + found.release.bins);
         for piece in &memories.pieces[index] {
-            chunks.layout.region(piece.from, piece.blocks.to, index as u32);
+            chunks.layout.region(memory.pages(), piece.from, piece.blocks.to, index as u32);
             chunks.layout.block(piece.from, piece.blocks.from - piece.from, Kind::Structure);
             chunks.walk(&piece.blocks, &mut free[index], &mut links);
         }
@@ -139,15 +137,8 @@ fn swapped(memory: &dyn Memory, from: u64, to: u64) -> u64 {
 fn own_pages(memory: &dyn Memory, chunks: &mut Chunks, at: u64, bytes: u64, arena: u32) {
     chunks.sums.live += bytes;
     chunks.sums.blocks += 1;
-    let mut put = |from: u64, to: u64| {
-        chunks.layout.region(from, to, arena);
-        chunks.layout.block(from, to - from, Kind::Live);
-    };
-    if bytes <= LARGE {
-        put(at, at + bytes);
-    } else {
-        memory.pages().within(at, at + bytes).for_each(|run| put(run.from, run.to));
-    }
+    chunks.layout.region(memory.pages(), at, at + bytes, arena);
+    chunks.layout.block(at, bytes, Kind::Live);
 }
 
 /// The arenas as reports have them, with the mmapped blocks as the last one.

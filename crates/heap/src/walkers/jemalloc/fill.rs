@@ -36,7 +36,7 @@ pub fn fill(
     walk.skipped += extents.skipped;
     regions(memory, extents, &index, walk);
     for block in blocks {
-        walk.layout.region(block.start, block.end, structures);
+        walk.layout.region(memory.pages(), block.start, block.end, structures);
         walk.swapped += swapped(memory, block.start, block.end);
     }
     for block in blocks {
@@ -89,7 +89,7 @@ fn regions(memory: &dyn Memory, extents: &Extents, index: &BTreeMap<u32, u32>, w
         last = match last {
             Some((first, end, owner)) if end == from && owner == arena => Some((first, to, arena)),
             Some((first, end, owner)) => {
-                walk.layout.region(first, end, owner);
+                walk.layout.region(memory.pages(), first, end, owner);
                 Some((from, to, arena))
             }
             None => Some((from, to, arena)),
@@ -106,7 +106,7 @@ fn regions(memory: &dyn Memory, extents: &Extents, index: &BTreeMap<u32, u32>, w
         }
     }
     if let Some((from, to, arena)) = last {
-        walk.layout.region(from, to, arena);
+        walk.layout.region(memory.pages(), from, to, arena);
     }
     for (extent, _) in &extents.all {
         walk.swapped += swapped(memory, extent.from(), extent.to());

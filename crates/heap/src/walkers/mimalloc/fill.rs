@@ -66,7 +66,7 @@ fn name(walk: &mut Walk, name: String, at: u64) -> u32 {
 }
 
 fn region(memory: &dyn Memory, range: Range<u64>, arena: u32, walk: &mut Walk) {
-    walk.layout.region(range.start, range.end, arena);
+    walk.layout.region(memory.pages(), range.start, range.end, arena);
     let swapped = memory.pages().within(range.start, range.end).filter(|run| run.state == State::Swapped);
     walk.swapped += swapped.map(|run| run.to - run.from).sum::<u64>();
 }
