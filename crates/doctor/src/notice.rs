@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use allocanary_allocators::notice::{MARK, MOST, parse};
-use allocanary_heap::{Mapping, Memory, State};
+use allocanary_heap::{Mapping, Memory};
 
 /// A notice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,20 +46,29 @@ impl Notice {
     }
 }
 
+/// The bytes of data that are read at once, and with them as many more as a notice has that begins in them.
+const PIECE: usize = 1 << 20;
+
+/// The bytes of the longest notice.
+const LONGEST: usize = MARK.len() + 4 + MOST;
+
 /// The notices in a process's memory. They lie in the writable data of programs and libraries. Only pages that are there are read.
 pub fn notices(memory: &dyn Memory) -> Vec<Notice> {
     let is_data = |one: &&Mapping| one.writable && !one.shared && one.inode != 0;
-    let mut found = Vec::new();
+    let (mut found, mut bytes) = (Vec::new(), Vec::new());
     for mapping in memory.mappings().iter().filter(is_data) {
-        for run in memory.pages().within(mapping.from, mapping.to) {
-            let mut bytes = vec![0; (run.to - run.from) as usize];
-            if !matches!(run.state, State::Resident | State::Huge) || !memory.read(run.from, &mut bytes) {
-                continue;
-            }
-            // A notice begins at a multiple of 16, and may go on in the next page, which is then there too.
-            for at in (0..bytes.len()).step_by(MARK.len()) {
-                if let Some(text) = parse(&bytes[at..bytes.len().min(at + MARK.len() + 4 + MOST)]) {
-                    found.extend(Notice::of(&mapping.name, text));
+        for run in memory.pages().within(mapping.from, mapping.to).filter(|run| run.state.is_resident()) {
+            for from in (run.from..run.to).step_by(PIECE) {
+                let length = (run.to - from).min((PIECE + LONGEST) as u64) as usize;
+                bytes.resize(length, 0);
+                if !memory.read(from, &mut bytes) {
+                    continue;
+                }
+                // A notice begins at a multiple of 16, and may go on in the next page, which is then there too.
+                for at in (0..length.min(PIECE)).step_by(MARK.len()) {
+                    if let Some(text) = parse(&bytes[at..length.min(at + LONGEST)]) {
+                        found.extend(Notice::of(&mapping.name, text));
+                    }
                 }
             }
         }
@@ -70,21 +79,26 @@ pub fn notices(memory: &dyn Memory) -> Vec<Notice> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use allocanary_heap::{PAGE, Pages, Run, Thread};
+    use allocanary_heap::{PAGE, Pages, Run, State, Thread};
 
-    /// A file's data of two pages with a notice over their border, and a page that is not there.
+    /// A file's data with a notice in them, and a page that is not there.
     struct Data(Vec<Mapping>, Pages, Vec<u8>);
 
     impl Data {
+        /// The notice lies over the border of two pages.
         fn with(text: &str) -> Data {
-            let (from, to) = (0x10000, 0x10000 + 3 * PAGE);
+            Data::at(PAGE as usize - 32, 2 * PAGE as usize, text)
+        }
+
+        fn at(place: usize, length: usize, text: &str) -> Data {
+            let (from, to) = (0x10000, 0x10000 + length as u64 + PAGE);
             let mapping =
                 Mapping { from, to, readable: true, writable: true, inode: 7, name: "/a".into(), ..Mapping::default() };
             let mut pages = Pages::default();
             pages.push(Run { from, to: to - PAGE, state: State::Resident });
-            let mut bytes = vec![0; 2 * PAGE as usize];
+            let mut bytes = vec![0; length];
             let notice = [&MARK[..], &(text.len() as u32).to_le_bytes(), text.as_bytes()].concat();
-            bytes[PAGE as usize - 32..][..notice.len()].copy_from_slice(&notice);
+            bytes[place..][..notice.len()].copy_from_slice(&notice);
             Data(vec![mapping], pages, bytes)
         }
     }
@@ -111,6 +125,15 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert!(found[0].preload && found[0].allocator == "jemalloc" && found[0].file == "/a", "{found:?}");
         assert_eq!(found[0].line(), "idle=100ms,narenas=2");
+    }
+
+    #[test]
+    fn a_notice_over_the_border_of_two_pieces_is_found_once() {
+        let lines = format!("install system\na={}\n", "b".repeat(MOST - 18));
+        for place in [PIECE - 1024, PIECE - 1008, PIECE - 16, PIECE, 2 * PIECE - 16] {
+            let found = notices(&Data::at(place, 3 * PIECE, &lines));
+            assert_eq!(found.iter().map(|one| one.line().len()).collect::<Vec<_>>(), [MOST - 16], "{place}");
+        }
     }
 
     #[test]
