@@ -19,12 +19,17 @@ const HEADER: u32 = 48;
 const CLASSES: u32 = 32;
 
 fn owns(sight: &Sight, mapping: &Mapping) -> bool {
-    let resident = sight.memory.pages().resident(mapping.from, mapping.to);
+    let pages = sight.memory.pages();
+    let resident = pages.resident(mapping.from, mapping.to);
     let (mut at, mut pools) = (mapping.from, 0);
-    while at < mapping.to {
-        let bytes = pool(sight, at).unwrap_or_default();
-        pools += bytes;
-        at += bytes.max(PAGE);
+    for run in pages.within(mapping.from, mapping.to).filter(|run| run.state.is_resident()) {
+        // A pool can go on in the next run.
+        at = at.max(run.from);
+        while at < run.to {
+            let bytes = pool(sight, at).unwrap_or_default();
+            pools += bytes;
+            at += bytes.max(PAGE);
+        }
     }
     pools > 0 && pools * 2 >= resident
 }
@@ -32,7 +37,6 @@ fn owns(sight: &Sight, mapping: &Mapping) -> bool {
 /// The bytes of the pool at an address, if one is there.
 fn pool(sight: &Sight, at: u64) -> Option<u64> {
     let mut bytes = [0; HEADER as usize];
-    sight.memory.pages().state(at)?;
     if !sight.memory.read(at, &mut bytes) {
         return None;
     }

@@ -21,7 +21,7 @@ const MARK: &[u8] = b":fnidliub oG \xff";
 fn is_here(sight: &Sight) -> bool {
     let data = sight.memory.mappings().iter().filter(|one| one.inode != 0 && one.writable);
     let mark: Vec<u8> = MARK.iter().rev().copied().collect();
-    { data }.filter(|one| one.name.rsplit('/').next() == Some(sight.executable)).any(|one| {
+    { data }.filter(|one| super::file(one) == sight.executable).any(|one| {
         // The section comes soon after the beginning.
         let mut bytes = vec![0; one.bytes().min(16 * PAGE) as usize];
         sight.memory.read(one.from, &mut bytes) && bytes.chunks(16).any(|line| line.starts_with(&mark))

@@ -40,9 +40,14 @@ pub struct Sight<'a> {
 impl Sight<'_> {
     /// Whether a file whose name begins like this is mapped.
     fn has_file(&self, name: &str) -> bool {
-        let file = |mapping: &Mapping| mapping.name.rsplit('/').next().is_some_and(|file| file.starts_with(name));
-        self.memory.mappings().iter().any(|mapping| mapping.inode != 0 && file(mapping))
+        self.memory.mappings().iter().any(|mapping| mapping.inode != 0 && file(mapping).starts_with(name))
     }
+}
+
+/// The file's name of a mapping. The kernel adds a note to it if the file was removed or replaced.
+fn file(mapping: &Mapping) -> &str {
+    let path = mapping.name.strip_suffix(" (deleted)").unwrap_or(&mapping.name);
+    path.rsplit('/').next().unwrap_or_default()
 }
 
 /// What an area is.

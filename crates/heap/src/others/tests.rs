@@ -1,8 +1,8 @@
 //! Tests that name memory by its mappings.
 
 use super::*;
-use crate::Thread;
 use crate::invented::Invented;
+use crate::{Pages, Run, State, Thread};
 
 /// The areas of a process whose memory no walk has divided: name and resident KiB.
 fn named(memory: &Invented, executable: &str) -> Vec<(String, u64)> {
@@ -44,7 +44,10 @@ fn gos_arenas_are_whole_with_their_neighbours() {
     assert_eq!(named(&memory, "g").len(), 2, "no mark of Go, no heap of Go's");
     memory.bytes.push((0x547020, b":fnidliub oG \xff".iter().rev().copied().collect()));
     let arena = 84 << 10;
-    assert_eq!(named(&memory, "g"), wanted(&[("Go's heap", arena), ("mapped files", 4), ("not known", 64)]));
+    let found = wanted(&[("Go's heap", arena), ("mapped files", 4), ("not known", 64)]);
+    assert_eq!(named(&memory, "g"), found);
+    memory.mappings[0].name = "/opt/g (deleted)".into();
+    assert_eq!(named(&memory, "g"), found, "a program that was replaced while it runs is the same one");
 }
 
 #[test]
@@ -76,6 +79,22 @@ fn cpythons_pools_prove_themselves() {
         memory.put(0x7f1000000000 + pool * 16384, &[100, 0, 0, 0, 1 << 32, 48 | 16384 << 32]);
     }
     assert_eq!(named(&memory, "python3.11"), wanted(&[("CPython's arenas", 1024), ("not known", 1024)]));
+}
+
+#[test]
+fn pools_are_looked_for_on_resident_pages_only() {
+    let (from, to) = (0x100000000000, 0x700000000000);
+    let mut memory = Invented::of("100000000000-700000000000 rw-p 0 00:0 0 \n");
+    memory.put(from + (1 << 20), &[100, 0, 0, 0, 1 << 32, 48 | (16384 - 32) << 32]);
+    let resident = |from, to| {
+        let mut pages = Pages::default();
+        pages.push(Run { from, to, state: State::Resident });
+        pages
+    };
+    memory.pages = resident(from + (1 << 20), from + (1 << 20) + (16 << 10));
+    assert_eq!(named(&memory, "python3"), wanted(&[("CPython's arenas", 16)]));
+    memory.pages = resident(to - (16 << 10), to);
+    assert_eq!(named(&memory, "python3"), wanted(&[("not known", 16)]));
 }
 
 #[test]

@@ -20,16 +20,15 @@ pub const HEAP: Runtime = Runtime {
 const STEP: u64 = 256 << 10;
 
 fn owns(sight: &Sight, mapping: &Mapping) -> bool {
-    let mut at = mapping.from.next_multiple_of(STEP);
+    let at = mapping.from;
     // Pieces that touch are one mapping. The first one tells.
     let word = |at| sight.memory.word(at).unwrap_or_default();
     let (length, begin, end) = (word(at), word(at + 24), word(at + 32));
-    at += length;
-    mapping.from.is_multiple_of(STEP)
+    let fits = |piece_end: u64| piece_end <= mapping.to.next_multiple_of(STEP) && end <= piece_end;
+    at.is_multiple_of(STEP)
         && length > 0
         && length.is_multiple_of(crate::PAGE)
-        && at <= mapping.to.next_multiple_of(STEP)
-        && mapping.from < begin
+        && at < begin
         && begin < end
-        && end <= at
+        && at.checked_add(length).is_some_and(fits)
 }
