@@ -7,12 +7,13 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
 use crate::pages::Run;
-use crate::{Mapping, PAGE, Pages, State};
+use crate::{Counted, Mapping, PAGE, Pages, State, parse_smaps};
 
 /// The states of the pages of all private writable mappings. A mapping that ends meanwhile has none.
 pub(crate) fn states(pid: u32, mappings: &[Mapping]) -> io::Result<Pages> {
     let pagemap = fs::File::open(format!("/proc/{pid}/pagemap"))?;
     let mut pages = Pages::default();
+    let mut counted = Vec::new();
     let mut scans = true;
     for mapping in mappings.iter().filter(|one| one.writable && !one.shared) {
         if scans {
@@ -21,11 +22,24 @@ pub(crate) fn states(pid: u32, mappings: &[Mapping]) -> io::Result<Pages> {
                 done => done?,
             }
         }
-        if !scans {
+        let is_large = !scans && mapping.bytes() > LARGE;
+        if is_large && counted.is_empty() {
+            counted = parse_smaps(&String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/smaps"))?));
+        }
+        if !scans && (!is_large || has_pages(&counted, mapping)) {
             read(&pagemap, mapping, &mut pages)?;
         }
     }
     Ok(pages)
+}
+
+/// A larger mapping is read word by word only if the kernel counts pages in it: there are 2 GiB of words for 1 TiB.
+const LARGE: u64 = 1 << 30;
+
+/// Whether a mapping has pages in memory or in swap, by the kernel's counts. One that is not in them may have some.
+fn has_pages(counted: &[Counted], mapping: &Mapping) -> bool {
+    let same = |one: &&Counted| (one.mapping.from, one.mapping.to) == (mapping.from, mapping.to);
+    counted.iter().find(same).is_none_or(|one| one.resident > 0 || one.swapped > 0)
 }
 
 /// Whether the kernel has no `PAGEMAP_SCAN`.
@@ -109,7 +123,7 @@ const WORD_EXCLUSIVE: u64 = 1 << 56;
 
 /// Reads a word for each page. The page of zeroes is of no file and of no process alone.
 fn read(pagemap: &fs::File, mapping: &Mapping, pages: &mut Pages) -> io::Result<()> {
-    let mut words = [0; 8 << 10];
+    let mut words = vec![0; (mapping.bytes() / PAGE * 8).min(1 << 20) as usize];
     let mut at = mapping.from;
     while at < mapping.to {
         let wanted = ((mapping.to - at) / PAGE * 8).min(words.len() as u64) as usize;
@@ -138,6 +152,17 @@ fn read(pagemap: &fs::File, mapping: &Mapping, pages: &mut Pages) -> io::Result<
 mod tests {
     use super::*;
     use crate::parse_maps;
+
+    #[test]
+    fn a_mapping_has_pages_unless_the_kernel_counts_none() {
+        let counted = parse_smaps(
+            "1000-2000 rw-p 0 00:0 0 \nRss: 0 kB\nSwap: 0 kB\n2000-3000 rw-p 0 00:0 0 \nRss: 4 kB\n\
+             3000-4000 rw-p 0 00:0 0 \nRss: 0 kB\nSwap: 4 kB\n",
+        );
+        let has = |from, to| has_pages(&counted, &Mapping { from, to, ..Mapping::default() });
+        assert_eq!([has(0x1000, 0x2000), has(0x2000, 0x3000), has(0x3000, 0x4000)], [false, true, true]);
+        assert!(has(0x1000, 0x3000), "it has grown since");
+    }
 
     #[test]
     fn both_ways_see_the_same_pages() {
