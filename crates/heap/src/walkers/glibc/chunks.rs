@@ -108,7 +108,7 @@ impl<'a> Chunks<'a> {
             }
         }
         match extent.top {
-            Some(top) if at == top => {
+            Some(top) if at == top && top <= extent.to => {
                 free.bytes += extent.to - top;
                 free.blocks += 1;
                 self.trim.top(top, extent.to, extent.shrinks);
@@ -185,7 +185,7 @@ impl<'a> Chunks<'a> {
             }
             at += 16;
         }
-        extent.top.filter(|&top| top >= at).unwrap_or(extent.to)
+        extent.top.filter(|&top| at <= top && top <= extent.to).unwrap_or(extent.to)
     }
 }
 

@@ -37,6 +37,11 @@ pub(super) fn of_thread(memory: &dyn Memory, arena: &Arena, index: u32, found: &
             top: heaps.is_empty().then_some(arena.top),
             shrinks: false,
         };
+        // The end of the arena is in its last heap.
+        let has_end = blocks.top.is_none_or(|top| blocks.from <= top && top <= blocks.to);
+        if blocks.from > blocks.to || !has_end {
+            return None;
+        }
         heaps.push(Piece { from, blocks });
         if first {
             return Some(heaps);

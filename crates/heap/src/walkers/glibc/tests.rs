@@ -3,7 +3,7 @@
 use allocanary_testing::fuzz;
 use proptest::prelude::*;
 
-use super::image::image;
+use super::image::{THREAD_HEAPS, image};
 use super::release::ALL;
 use super::{WALKER, read};
 use crate::walkers::fake::{damage, walk_damaged};
@@ -82,6 +82,18 @@ fn an_end_that_is_far_from_the_beginning_is_no_heap() {
     fake.put(far + 8, &[0x101]);
     let walk = read(&fake.done()).expect("it has an arena").unwrap().walk;
     assert!(walk.breaks > 0 && walk.checks.iter().any(|check| !check.holds()));
+}
+
+#[test]
+fn a_heap_without_bytes_has_no_end() {
+    let release = &ALL[3];
+    let (mut fake, truth) = image(release, false);
+    let [first, last] = THREAD_HEAPS;
+    fake.put(last + 16, &[0]);
+    fake.put(first + release.heap_header + release.bins - 16, &[last + release.heap_header]);
+    let heap = read(&fake.done()).expect("it has an arena").unwrap();
+    assert!(heap.walk.breaks > 0);
+    assert_eq!((heap.free[0], heap.free[1].bytes), (truth.free[0], 0));
 }
 
 #[test]
