@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use allocanary_testing::ports::free_port;
 
-use crate::check::Problem;
 use crate::place::{Place, clean};
+use crate::problem::Problem;
 
 /// A canary that ends with its check.
 pub struct Canary {

@@ -2,6 +2,7 @@
 
 use crate::decision::{Decision, MOST, Pair, decide, ratio};
 use crate::place::Place;
+use crate::problem::Problem;
 
 /// A check of something that only a real reading shows.
 pub struct Check {
@@ -19,15 +20,6 @@ pub struct Check {
 
 /// Takes one pair.
 pub type Measure = Box<dyn FnMut() -> Result<Pair, Problem>>;
-
-/// Why there is no pair.
-#[derive(Debug)]
-pub enum Problem {
-    /// It cannot be measured here: a tool is not installed.
-    Skipped(String),
-    /// A program failed.
-    Failed(String),
-}
 
 /// What a check came to.
 #[derive(Debug)]

@@ -8,6 +8,7 @@ mod check;
 mod checks;
 mod decision;
 mod place;
+mod problem;
 
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -15,9 +16,10 @@ use std::time::Instant;
 
 use clap::Parser;
 
-use check::{Check, Outcome, Problem, passes};
+use check::{Check, Outcome, passes};
 use decision::{ALPHA, Decision, MOST};
 use place::Place;
+use problem::Problem;
 
 /// Checks by real readings whether what allocanary says and does is so
 ///

@@ -13,7 +13,7 @@ use allocanary_cell::job::Job;
 use allocanary_cell::sample::{Answer, Sample};
 use tempfile::TempDir;
 
-use crate::check::Problem;
+use crate::problem::Problem;
 
 /// A folder of its own for the checks, and the folder of the binaries.
 #[derive(Clone)]

@@ -93,6 +93,11 @@ impl Parts {
     }
 }
 
+/// `whole` divided as `part` is to `of`.
+pub(crate) fn part_of(whole: u64, part: u64, of: u64) -> u64 {
+    (u128::from(whole) * u128::from(part) / u128::from(of.max(1))) as u64
+}
+
 impl std::ops::AddAssign for Parts {
     fn add_assign(&mut self, other: Parts) {
         for (sum, bytes) in self.0.iter_mut().zip(other.0) {

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::others::{self, Area, Sight};
+use crate::parts::part_of;
 use crate::{Check, Counted, Mapping, Memory, PAGE, Pages, Part, Parts, Stretch, Subject, Unknown, Walk};
 
 /// The form of saved readings. A reader refuses later ones.
@@ -197,11 +198,6 @@ impl Reading {
     pub fn is_divided(&self) -> bool {
         !self.heaps.is_empty() && self.heaps.iter().all(|heap| heap.sure != Sure::NotKnown)
     }
-}
-
-/// `whole` divided as `part` is to `of`.
-pub(crate) fn part_of(whole: u64, part: u64, of: u64) -> u64 {
-    (u128::from(whole) * u128::from(part) / u128::from(of.max(1))) as u64
 }
 
 /// The addresses that heaps have, so that no page counts twice.

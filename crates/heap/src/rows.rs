@@ -35,7 +35,7 @@ pub fn rows(reading: &Reading) -> Vec<Row> {
             sort: None,
             name: part.name().into(),
             resident: bytes,
-            share: crate::reading::part_of(heap.share, bytes, heap.resident),
+            share: crate::parts::part_of(heap.share, bytes, heap.resident),
         })
     });
     let of_areas = reading.areas.iter().map(|area| Row {

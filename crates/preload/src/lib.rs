@@ -36,6 +36,7 @@ where_it_works! {
     pub mod end;
     mod exported;
     pub mod family;
+    mod gave_back;
     mod handlers;
     mod line;
     pub mod locks;

@@ -11,7 +11,7 @@ use allocanary_allocators::Allocator;
 use crate::line::JsonLine;
 use crate::settings::Problem;
 use crate::this::This;
-use crate::{handlers, raw, sandbox, waits};
+use crate::{gave_back, handlers, raw, sandbox};
 
 /// The variable with the path of the file.
 pub const VARIABLE: &CStr = c"ALLOCANARY_PROOF";
@@ -96,7 +96,7 @@ pub(crate) fn at_load(this: &This, path: &[u8], problem: Option<Problem>) {
 
 /// A fork's child ends by itself.
 unsafe extern "C" fn in_child() {
-    waits::count_anew();
+    gave_back::begin_anew();
     if !sandbox::is_entered() {
         PROVEN.store(raw::pid(), Ordering::Release);
     }
@@ -131,7 +131,7 @@ fn prove_end(proven: i32, counters: bool) {
     line.add_number("resident", found.resident);
     line.add_number("metadata", found.metadata);
     line.add_number("arenas", found.arenas);
-    line.add_number("gave_back", Some(waits::gave_back()));
+    line.add_number("gave_back", Some(gave_back::times()));
     line.add("}\n");
     append(&proof.path, line);
 }

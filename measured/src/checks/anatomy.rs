@@ -4,9 +4,10 @@ use allocanary_study::find_shipped;
 use allocanary_study::summary::Anatomy;
 use allocanary_study::summary::anatomy::Part;
 
-use crate::check::{Check, Measure, Problem};
+use crate::check::{Check, Measure};
 use crate::decision::Pair;
 use crate::place::{Place, cell};
+use crate::problem::Problem;
 
 pub const CHECK: Check = Check {
     name: "anatomy",

@@ -6,9 +6,10 @@ use std::io::{Read, Write};
 use std::time::Duration;
 
 use crate::canary::{Canary, failed};
-use crate::check::{Check, Measure, Problem};
+use crate::check::{Check, Measure};
 use crate::decision::Pair;
 use crate::place::{Place, root};
+use crate::problem::Problem;
 
 pub const CHECK: Check = Check {
     name: "crowd",

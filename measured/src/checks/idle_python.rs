@@ -1,8 +1,9 @@
 //! Python with eight threads that wait for a message, under the preload with and without `idle`.
 
 use super::idle_threads::pairs_of;
-use crate::check::{Check, Measure, Problem};
+use crate::check::{Check, Measure};
 use crate::place::{Place, root};
+use crate::problem::Problem;
 
 pub const CHECK: Check = Check {
     name: "idle-python",

@@ -2,9 +2,10 @@
 
 use std::process::Command;
 
-use crate::check::{Check, Measure, Problem};
+use crate::check::{Check, Measure};
 use crate::decision::Pair;
 use crate::place::{Place, output};
+use crate::problem::Problem;
 
 pub const CHECK: Check = Check {
     name: "idle-threads",

@@ -2,9 +2,10 @@
 
 use allocanary_cell::workload::Phase;
 
-use crate::check::{Check, Measure, Problem};
+use crate::check::{Check, Measure};
 use crate::decision::Pair;
 use crate::place::{Place, cell};
+use crate::problem::Problem;
 
 pub const CHECK: Check = Check {
     name: "purge",

@@ -6,9 +6,10 @@ use allocanary_cell::workload::Phase;
 use allocanary_trace::info::info;
 use allocanary_trace::reader::Trace;
 
-use crate::check::{Check, Measure, Problem};
+use crate::check::{Check, Measure};
 use crate::decision::Pair;
 use crate::place::{Place, cell, clean, output};
+use crate::problem::Problem;
 
 pub const CHECK: Check = Check {
     name: "replay",

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use crate::canary::{Canary, failed};
-use crate::check::{Check, Measure, Problem};
+use crate::check::{Check, Measure};
 use crate::decision::Pair;
 use crate::place::Place;
+use crate::problem::Problem;
 
 pub const CHECK: Check = Check {
     name: "scrapes",

@@ -1,8 +1,9 @@
 //! A small C program under the preload of the system's malloc and without: all that it has resident, and the part that is no file's.
 
-use crate::check::{Check, Measure, Problem};
+use crate::check::{Check, Measure};
 use crate::decision::Pair;
 use crate::place::{Place, clean, output};
+use crate::problem::Problem;
 
 pub const RESIDENT: Check = Check {
     name: "small-resident",

@@ -107,7 +107,7 @@ pub fn areas(sight: &Sight, counted: &[Counted], divided: &dyn Fn(&Mapping) -> u
             }
         };
         area.resident += rest;
-        area.share += crate::reading::part_of(one.share, rest, all);
+        area.share += crate::parts::part_of(one.share, rest, all);
         area.mappings += 1;
     }
     areas.sort_by_key(|area| (area.sort, std::cmp::Reverse(area.resident)));

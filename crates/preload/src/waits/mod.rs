@@ -23,13 +23,11 @@ use std::time::Duration;
 
 use crate::handlers::signals::Mask;
 use crate::this::This;
-use crate::{handlers, raw, sandbox};
+use crate::{gave_back, handlers, raw, sandbox};
 use times::Nanos;
 
 /// The first wait, in nanoseconds; 0 if threads keep what they have.
 static EVERY: AtomicU64 = AtomicU64::new(0);
-/// How many times a thread of this process gave something back.
-static GAVE_BACK: AtomicU64 = AtomicU64::new(0);
 /// The allocator inside.
 static THIS: AtomicPtr<This> = AtomicPtr::new(std::ptr::null_mut());
 
@@ -102,19 +100,9 @@ fn give_back(every: Duration, blocked: Mask) {
     let errno = raw::errno();
     // An allocator that cannot has been told at the start.
     if allocanary_allocators::give_back_heap(this.allocator, every) == Ok(true) {
-        GAVE_BACK.fetch_add(1, Ordering::Relaxed);
+        gave_back::count();
     }
     raw::set_errno(errno);
-}
-
-/// How many times a thread of this process gave something back.
-pub(crate) fn gave_back() -> u64 {
-    GAVE_BACK.load(Ordering::Relaxed)
-}
-
-/// The counts of a fork's child are its own. Runs in the child, which has one thread.
-pub(crate) fn count_anew() {
-    GAVE_BACK.store(0, Ordering::Relaxed);
 }
 
 /// Makes the table of the next library's functions.

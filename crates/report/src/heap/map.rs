@@ -1,10 +1,9 @@
 //! The map of a heap: its memory in the order of the addresses, coloured by part and by arena. In: a heap. Out: pictures.
 
-use super::page::class_of;
 use super::{bytes, percent};
 use crate::markup::escaped;
 use crate::pictures::Picture;
-use allocanary_heap::{Heap, Stretch};
+use allocanary_heap::{Heap, Part, Sort, Stretch};
 
 /// Cells in a row, and the size of a cell with its distance to the next.
 const COLUMNS: usize = 40;
@@ -89,4 +88,22 @@ fn picture(heap: &Heap, title: String, caption: &str, cell: &dyn Fn(&Stretch, f6
          {body}</svg>"
     );
     Some(Picture { title, svg, caption: caption.into() })
+}
+
+/// The class that gives a part or an area its colour.
+pub fn class_of(part: Option<Part>, sort: Option<Sort>) -> &'static str {
+    match (part, sort) {
+        (Some(Part::Live), _) => "part-2",
+        (Some(Part::Cached), _) => "part-4",
+        (Some(Part::Free), _) => "part-5",
+        (Some(Part::Kept), _) => "part-6",
+        (Some(Part::Structures), _) => "part-8",
+        (Some(Part::Padding), _) => "part-9",
+        (Some(Part::Lazy), _) => "part-7",
+        (None, Some(Sort::Program)) => "part-0",
+        (None, Some(Sort::Stacks)) => "part-1",
+        (None, Some(Sort::Runtime)) => "part-11",
+        (None, Some(Sort::Files | Sort::Shared)) => "part-10",
+        (Some(Part::Unknown), _) | (None, Some(Sort::Unknown) | None) => "part-12",
+    }
 }

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::map::{self, color};
+use super::map::{self, class_of, color};
 use super::remedies::{Paste, remedies};
 use super::{bytes, histogram, percent, text};
 use crate::html::STYLE;
 use crate::markup::{escaped, prose};
 use crate::pictures::{Picture, palette};
 use crate::trace::drawn;
-use allocanary_heap::{Heap, PARTS, Part, Parts, Reading, Sort, answer, rows};
+use allocanary_heap::{Heap, PARTS, Part, Parts, Reading, answer, rows};
 use allocanary_kernel::units::{Unit, show_time};
 
 /// What this page adds to the style of all pages.
@@ -41,24 +41,6 @@ pub fn page(readings: &[Reading], paste: &[Paste]) -> String {
         what_to_do(reading, paste),
         checked(reading),
     )
-}
-
-/// The class that gives a part or an area its colour.
-pub fn class_of(part: Option<Part>, sort: Option<Sort>) -> &'static str {
-    match (part, sort) {
-        (Some(Part::Live), _) => "part-2",
-        (Some(Part::Cached), _) => "part-4",
-        (Some(Part::Free), _) => "part-5",
-        (Some(Part::Kept), _) => "part-6",
-        (Some(Part::Structures), _) => "part-8",
-        (Some(Part::Padding), _) => "part-9",
-        (Some(Part::Lazy), _) => "part-7",
-        (None, Some(Sort::Program)) => "part-0",
-        (None, Some(Sort::Stacks)) => "part-1",
-        (None, Some(Sort::Runtime)) => "part-11",
-        (None, Some(Sort::Files | Sort::Shared)) => "part-10",
-        (Some(Part::Unknown), _) | (None, Some(Sort::Unknown) | None) => "part-12",
-    }
 }
 
 fn facts(reading: &Reading) -> String {

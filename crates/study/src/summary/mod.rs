@@ -9,6 +9,7 @@ mod fold;
 mod gate;
 mod judgement;
 mod noise;
+mod normal;
 mod panel;
 mod quantiles;
 mod ranks;

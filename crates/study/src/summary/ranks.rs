@@ -6,7 +6,8 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use super::unlike;
+use super::stats::ratio;
+use super::{normal, unlike};
 
 /// Up to this many values in both samples together, p values are exact.
 const EXACT: usize = 40;
@@ -71,7 +72,7 @@ pub fn rank_test(a: &[f64], b: &[f64]) -> RankTest {
     let (n, m, total) = (a.len() as f64, b.len() as f64, all.len() as f64);
     let deviation = (n * m / 12.0 * (total + 1.0 - ties / (total * (total - 1.0)))).sqrt();
     let as_far = |off: usize| match deviation > 0.0 {
-        true => (2.0 * normal_tail((off as f64 / 2.0 - 0.5).max(0.0) / deviation)).min(1.0),
+        true => (2.0 * normal::tail((off as f64 / 2.0 - 0.5).max(0.0) / deviation)).min(1.0),
         false => 1.0, // all values are equal
     };
     RankTest { p: as_far(off), least: as_far(most) }
@@ -147,11 +148,6 @@ fn pairs_up_to(old: &[f64], new: &[f64], limit: f64) -> usize {
     old.iter().map(up_to).sum()
 }
 
-/// `new / old`; 1 if both are 0.
-pub fn ratio(new: f64, old: f64) -> f64 {
-    if new == old { 1.0 } else { new / old }
-}
-
 /// The values in their order.
 pub fn in_order(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
@@ -169,7 +165,7 @@ fn pairs_outside(n: usize, m: usize, tail: f64) -> Option<usize> {
     let count = || {
         if n + m > EXACT {
             let (n, m) = (n as f64, m as f64);
-            let off = normal_quantile(tail) * (n * m * (n + m + 1.0) / 12.0).sqrt();
+            let off = normal::quantile(tail) * (n * m * (n + m + 1.0) / 12.0).sqrt();
             return Some((n * m / 2.0 - off - 1.0).floor().max(0.0) as usize);
         }
         let ranks: Vec<usize> = (1..=n + m).collect();
@@ -185,23 +181,6 @@ fn pairs_outside(n: usize, m: usize, tail: f64) -> Option<usize> {
         sums[lowest..].iter().take_while(within).count().checked_sub(1)
     };
     KNOWN.with_borrow_mut(|known| *known.entry((n, m, tail.to_bits())).or_insert_with(count))
-}
-
-/// The z for which P(Z > z) is `tail`, by halving.
-pub fn normal_quantile(tail: f64) -> f64 {
-    let halved = |(low, high): (f64, f64), _| {
-        let middle = (low + high) / 2.0;
-        if normal_tail(middle) > tail { (middle, high) } else { (low, middle) }
-    };
-    (0..50).fold((0.0, 9.0), halved).0
-}
-
-/// P(Z > z) for z >= 0, by Abramowitz and Stegun 26.2.17; the error is below 1e-7.
-fn normal_tail(z: f64) -> f64 {
-    let t = 1.0 / (1.0 + 0.231_641_9 * z);
-    let terms = [0.319_381_530, -0.356_563_782, 1.781_477_937, -1.821_255_978, 1.330_274_429];
-    let sum = terms.iter().rev().fold(0.0, |sum, term| (sum + term) * t);
-    (-z * z / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt() * sum
 }
 
 #[cfg(test)]
@@ -314,7 +293,6 @@ mod tests {
         assert_eq!((pairs_outside(5, 5, 1.0 / 253.0), pairs_outside(5, 5, 1.0 / 251.0)), (None, Some(0)));
         let many = pairs_outside(100, 75, 0.025).unwrap();
         assert!((3090..3105).contains(&many), "{many}");
-        assert!((normal_quantile(0.025) - 1.959_964).abs() < 1e-4 && (normal_quantile(0.005) - 2.575_829).abs() < 1e-4);
         let (low, high) = ratio_interval(&old, &new, MISSES).unwrap();
         assert!(low < 2.0 && 2.0 < high && low > 1.0, "{low} {high}");
         assert_eq!(ratio_interval(&old[..4], &new, MISSES), None);

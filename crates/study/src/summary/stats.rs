@@ -6,6 +6,11 @@ use std::rc::Rc;
 
 use allocanary_kernel::rng::Rng;
 
+/// `new / old`; 1 if both are 0.
+pub fn ratio(new: f64, old: f64) -> f64 {
+    if new == old { 1.0 } else { new / old }
+}
+
 /// The middle of `values`, or the mean of the two in the middle; `None` if there are no values.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();

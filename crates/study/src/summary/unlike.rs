@@ -6,8 +6,8 @@
 //! different. So the variance is measured from the samples, as Brunner and Munzel do it ("The nonparametric
 //! Behrens-Fisher problem", 2000).
 
-use super::ranks::{normal_quantile, ratio};
-use super::stats;
+use super::normal;
+use super::stats::{self, ratio};
 
 /// The measured variance is itself uncertain, by this share over the size of the smaller sample. What lies within is taken
 /// for chance, so that samples of one shape keep the exact interval of the rank test, but for some 5 % of them.
@@ -52,7 +52,7 @@ fn variance(values: &[f64]) -> f64 {
 
 /// The t for which P(T > t) is `tail` with so many degrees of freedom, by the first terms of Cornish and Fisher's series.
 fn student_quantile(tail: f64, freedom: f64) -> f64 {
-    let z = normal_quantile(tail);
+    let z = normal::quantile(tail);
     let (two, four) = (z * z, z.powi(4));
     let terms = [
         (two + 1.0) / 4.0,

@@ -2,6 +2,7 @@
 //! metric. Out: the ratio of medians with its interval, and a [`Verdict`].
 
 use super::fold::Group;
+use super::normal;
 use super::quantiles;
 use super::ranks::{self, LEAST_SAMPLES, MISSES, RankTest, misses_in, rank_test};
 use super::stats;
@@ -44,7 +45,7 @@ pub struct Comparison {
 impl Comparison {
     /// `new / old`.
     pub fn ratio(&self) -> f64 {
-        ranks::ratio(self.new, self.old)
+        stats::ratio(self.new, self.old)
     }
 
     /// The same comparison, if the machine was too busy: on each CPU so many other tasks wanted to run. A difference that
@@ -102,7 +103,7 @@ impl Comparison {
     pub fn repeats_to_judge(&self, bound: f64) -> Option<usize> {
         let misses = misses_in(self.family);
         let is_beyond = (self.ratio() - 1.0 - bound) * bound.signum() > 0.0;
-        let wider = ranks::normal_quantile(misses / 2.0) / ranks::normal_quantile(MISSES / 2.0);
+        let wider = normal::quantile(misses / 2.0) / normal::quantile(MISSES / 2.0);
         let wanted = ((1.0 + bound).ln() - self.ratio().ln()).abs();
         match is_beyond {
             true => self.repeats(wanted / wider, misses),

@@ -12,9 +12,6 @@
 use super::rtree::Entry;
 use crate::PAGE;
 
-/// The bytes of an `edata_t`, and its alignment.
-pub const BYTES: usize = 128;
-
 /// `SC_NSIZES`: how many size classes there are.
 pub const CLASSES: u8 = 232;
 

@@ -1,7 +1,7 @@
 //! The extents of a heap. In: a tree. Out: each extent once, in the order of the addresses, with the bitmaps of slabs.
 
-use super::extent::{BYTES, Bitmap, CLASSES, Extent, Use};
-use super::rtree::{Entry, Tree};
+use super::extent::{Bitmap, CLASSES, Extent, Use};
+use super::rtree::{BYTES, Entry, Tree};
 use crate::{Memory, PAGE, Window};
 
 /// What was read.

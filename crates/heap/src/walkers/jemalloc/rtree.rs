@@ -13,7 +13,6 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use super::extent::BYTES;
 use crate::walkers::globals::{each_piece, each_word, globals};
 use crate::{Mapping, Memory, PAGE};
 
@@ -45,6 +44,9 @@ pub struct Tree {
     /// The global variables that it lies among.
     pub globals: Range<u64>,
 }
+
+/// The bytes of an `edata_t`, and its alignment.
+pub const BYTES: usize = 128;
 
 /// An entry of a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
