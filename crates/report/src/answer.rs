@@ -114,7 +114,7 @@ fn sentence(section: &Section, panel: &Panel, found: &Recommendation) -> Option<
             let least = best.map_or(String::new(), |best| {
                 format!("; the {most} has {}, {}", panel.lines[best].name(), figure(best))
             });
-            format!("{place}keep {first}{least}")
+            format!("{place}keep {first}, with {metric} {}{least}", figure(0))
         }
         Choice::Keep if found.best? == 0 && section.within.is_empty() => {
             format!("{place}keep {first}: it has the {most} {metric}, {}", figure(0))
