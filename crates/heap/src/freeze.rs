@@ -11,6 +11,7 @@ use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
 use crate::Trouble;
+use crate::ptrace::{Blocked, Stop, detach, ends_call, field, hide, interrupt, seize, stopped};
 
 /// A thread that does not stop for so long waits for a device or a file system: nobody else shall wait for it.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -81,7 +82,7 @@ impl Frozen {
     }
 
     fn stop_thread(&mut self, tid: u32) -> Result<(), Trouble> {
-        if let Err(error) = ptrace(libc::PTRACE_SEIZE, tid, 0, 0) {
+        if let Err(error) = seize(tid) {
             return match self.is_dead(tid) {
                 Ok(true) => Ok(()),
                 Ok(false) => Err(self.refused(tid, error)),
@@ -89,7 +90,7 @@ impl Frozen {
             };
         }
         self.threads.insert(tid, None);
-        let _ = ptrace(libc::PTRACE_INTERRUPT, tid, 0, 0);
+        let _ = interrupt(tid);
         let until = Instant::now() + PATIENCE;
         loop {
             match stopped(tid) {
@@ -102,7 +103,7 @@ impl Frozen {
                     return Ok(());
                 }
                 Ok(Stop::NotYet) if Instant::now() < until => std::thread::sleep(Duration::from_micros(50)),
-                Ok(Stop::NotYet) => {
+                Ok(Stop::NotYet | Stop::AtCall) => {
                     let error = io::Error::new(io::ErrorKind::TimedOut, format!("thread {tid} does not stop"));
                     return Err(self.trouble("stopping it", error));
                 }
@@ -143,144 +144,7 @@ impl Drop for Frozen {
             if !self.has_signal(tid, signal) {
                 let _ = hide(tid);
             }
-            let _ = ptrace(libc::PTRACE_DETACH, tid, 0, signal as usize);
+            let _ = detach(tid, signal);
         }
-    }
-}
-
-/// This thread gets no signals while this lives.
-struct Blocked {
-    before: libc::sigset_t,
-}
-
-impl Blocked {
-    fn new() -> Blocked {
-        // SAFETY: all zeroes are a value of this structure of numbers. The calls write to both, which live until they return.
-        unsafe {
-            let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = std::mem::zeroed();
-            libc::sigfillset(&mut all);
-            libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
-            Blocked { before }
-        }
-    }
-}
-
-impl Drop for Blocked {
-    fn drop(&mut self) {
-        // SAFETY: the mask is one that the kernel gave, and lives until the call returns.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut()) };
-    }
-}
-
-impl std::fmt::Debug for Blocked {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Blocked")
-    }
-}
-
-/// Whether a thread gets a signal that ends its call, which it then has to. In: the text of its `status`, and the signal that it was about
-/// to get, or 0. Only while a thread is traced, signals wait that it ignores: it shall not notice them.
-fn ends_call(status: &str, signal: i32) -> bool {
-    let mask = |name| field(status, name).and_then(|text| u64::from_str_radix(text, 16).ok()).unwrap_or(0);
-    let by_default = [libc::SIGCHLD, libc::SIGCONT, libc::SIGURG, libc::SIGWINCH].map(bit).into_iter().sum::<u64>();
-    let ignored = mask("SigIgn") | (by_default & !mask("SigCgt"));
-    let waiting = (mask("SigPnd") | mask("ShdPnd")) & !mask("SigBlk");
-    (bit(signal) | waiting) & !ignored != 0
-}
-
-/// A signal in a mask as the kernel prints it. 0 is none.
-fn bit(signal: i32) -> u64 {
-    if signal == 0 { 0 } else { 1 << (signal - 1) }
-}
-
-/// A field of a thread's `status`.
-fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
-    status.lines().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim()))
-}
-
-/// If a stop has ended the thread's call, lets it make the call again.
-#[cfg(target_arch = "x86_64")]
-fn hide(tid: u32) -> io::Result<()> {
-    const USER_CODE: u64 = 0x33;
-    const SYSCALL: i64 = 0x050f;
-    // SAFETY: all zeroes are a value of this structure of numbers.
-    let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
-    ptrace(libc::PTRACE_GETREGS, tid, 0, &raw mut registers as usize)?;
-    let in_call = registers.cs == USER_CODE && registers.orig_rax as i64 >= 0;
-    if !in_call || registers.rax as i64 != -i64::from(libc::EINTR) {
-        return Ok(());
-    }
-    let instruction = ptrace(libc::PTRACE_PEEKTEXT, tid, registers.rip as usize - 2, 0)?;
-    if instruction & 0xffff == SYSCALL {
-        registers.rip -= 2;
-        registers.rax = registers.orig_rax;
-        registers.orig_rax = u64::MAX;
-        ptrace(libc::PTRACE_SETREGS, tid, 0, &raw mut registers as usize)?;
-    }
-    Ok(())
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn hide(_tid: u32) -> io::Result<()> {
-    Ok(())
-}
-
-/// What has become of a thread that was told to stop.
-enum Stop {
-    NotYet,
-    Ended,
-    /// It is stopped. It was about to get this signal, or 0.
-    By(i32),
-}
-
-fn stopped(tid: u32) -> io::Result<Stop> {
-    let mut status = 0;
-    // SAFETY: the kernel writes to `status`, which lives until the call returns.
-    match unsafe { libc::waitpid(tid as libc::pid_t, &mut status, libc::__WALL | libc::WNOHANG) } {
-        0 => Ok(Stop::NotYet),
-        -1 => Err(io::Error::last_os_error()),
-        _ if !libc::WIFSTOPPED(status) => Ok(Stop::Ended),
-        _ if status >> 16 == libc::PTRACE_EVENT_STOP => Ok(Stop::By(0)),
-        _ => Ok(Stop::By(libc::WSTOPSIG(status))),
-    }
-}
-
-#[cfg(target_env = "musl")]
-type Request = libc::c_int;
-#[cfg(not(target_env = "musl"))]
-type Request = libc::c_uint;
-
-/// One call of `ptrace`. What it reads or writes in this process is `data`, for the requests that take an address.
-fn ptrace(request: Request, tid: u32, at: usize, data: usize) -> io::Result<i64> {
-    // SAFETY: the variable is this thread's own. A word of -1 that was read is told from an error by it.
-    unsafe { *libc::__errno_location() = 0 };
-    // SAFETY: requests that use `data` as an address are given that of a live variable of the right type; the others use numbers.
-    let result = unsafe { libc::ptrace(request, tid as libc::pid_t, at, data) };
-    let error = io::Error::last_os_error();
-    if result == -1 && error.raw_os_error() != Some(0) { Err(error) } else { Ok(result) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn status(pending: i32, blocked: i32, ignored: i32, caught: i32) -> String {
-        let masks = [("SigPnd", 0), ("ShdPnd", pending), ("SigBlk", blocked), ("SigIgn", ignored), ("SigCgt", caught)];
-        let lines = masks.map(|(name, signal)| format!("{name}:\t{:016x}\n", bit(signal)));
-        format!("Name:\tprogram\n{}", lines.concat())
-    }
-
-    #[test]
-    fn a_call_ends_by_a_signal_that_the_thread_notices() {
-        use libc::{SIGCHLD, SIGTERM, SIGUSR1};
-        assert!(!ends_call(&status(0, 0, 0, 0), 0));
-        assert!(ends_call(&status(SIGTERM, 0, 0, 0), 0));
-        assert!(ends_call(&status(SIGUSR1, 0, 0, SIGUSR1), 0));
-        assert!(!ends_call(&status(SIGUSR1, SIGUSR1, 0, SIGUSR1), 0));
-        assert!(!ends_call(&status(SIGUSR1, 0, SIGUSR1, 0), 0));
-        assert!(!ends_call(&status(SIGCHLD, 0, 0, 0), 0));
-        assert!(ends_call(&status(SIGCHLD, 0, 0, SIGCHLD), 0));
-        assert!(ends_call(&status(0, 0, 0, SIGCHLD), SIGCHLD));
-        assert!(!ends_call(&status(0, 0, 0, 0), SIGCHLD));
     }
 }

@@ -30,6 +30,7 @@ mod memory;
 mod others;
 mod pages;
 mod parts;
+pub mod ptrace;
 mod reading;
 mod rows;
 mod smaps;
