@@ -44,7 +44,7 @@ mod window;
 pub use difference::{Change, Difference, signed};
 pub use freeze::Frozen;
 pub use layout::{Kind, Layout, Stretch};
-pub use live::{Live, Trouble};
+pub use live::{Live, Trouble, file_of};
 pub use mapping::{Mapping, parse_maps};
 pub use memory::{Memory, Thread};
 pub use others::{Area, Sort};

@@ -110,10 +110,8 @@ impl Live {
 
     /// Reads what is constant from the file, because copying it from the process would give the process a page.
     fn read_file(&self, mapping: &Mapping, at: u64, into: &mut [u8]) -> bool {
-        let by_range = || by_range(self.pid, mapping);
-        let by_name = || by_name(format!("/proc/{}/root", self.pid).as_ref(), mapping);
-        let file = by_range().or_else(|_| by_name());
-        file.is_ok_and(|file| file.read_exact_at(into, mapping.offset + (at - mapping.from)).is_ok())
+        file_of(self.pid, mapping)
+            .is_ok_and(|file| file.read_exact_at(into, mapping.offset + (at - mapping.from)).is_ok())
     }
 
     /// Reads private memory: what was never touched is zero, and touching it from here would give the process a page.
@@ -182,6 +180,11 @@ impl Memory for Live {
         }
         true
     }
+}
+
+/// The file of a mapping of a process, for reading.
+pub fn file_of(pid: u32, mapping: &Mapping) -> io::Result<fs::File> {
+    by_range(pid, mapping).or_else(|_| by_name(format!("/proc/{pid}/root").as_ref(), mapping))
 }
 
 /// The file of a mapping, as the kernel has it. That needs a capability.

@@ -5,5 +5,6 @@ pub mod callgrind;
 pub mod fuzz;
 pub mod heap;
 pub mod ports;
+pub mod programs;
 pub mod skipped;
 pub mod tiny;

@@ -1,0 +1,257 @@
+//! What was given back. In: the readings before and after, and the calls. Out: lines for a person, for a program and for an audit log.
+
+use std::time::Duration;
+
+use allocanary_heap::Reading;
+use allocanary_kernel::terminal::in_one_line;
+use allocanary_kernel::units::{Unit, show_duration, show_time};
+use serde::Serialize;
+
+use crate::plan::{Planned, forecast};
+use crate::{Done, Refusal};
+
+/// The form of the JSON. A reader refuses later ones.
+pub const SCHEMA: u32 = 1;
+
+/// An account of one process. Sizes are bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Account {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// When it was written, in milliseconds since 1970.
+    pub time: u64,
+    /// The process.
+    pub pid: u32,
+    /// Its name.
+    pub name: String,
+    /// Who asked: a user's number.
+    pub user: u32,
+    /// Resident before.
+    pub before: u64,
+    /// Resident after; `None` if nothing was called, or if it could not be read.
+    pub after: Option<u64>,
+    /// What was expected to be given back; `None` if the heap could not be divided.
+    pub forecast: Option<u64>,
+    /// Whether that is an upper bound only.
+    pub at_most: bool,
+    /// What each heap was asked.
+    pub calls: Vec<Called>,
+}
+
+/// The calls for one heap.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Called {
+    /// The allocator.
+    pub allocator: String,
+    /// The calls.
+    pub calls: Vec<String>,
+    /// Its forecast.
+    pub forecast: Option<u64>,
+    /// The thread that made them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thread: Option<u32>,
+    /// The system call that it waits in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait: Option<String>,
+    /// How long they took, in microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub took: Option<u64>,
+    /// Why they were not made, or failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl Called {
+    /// The calls that would be made.
+    pub fn planned(planned: &Planned) -> Called {
+        Called {
+            allocator: planned.remedy.allocator.into(),
+            calls: (planned.remedy.calls)().into_iter().map(|call| call.name).collect(),
+            forecast: planned.forecast,
+            thread: None,
+            wait: None,
+            took: None,
+            error: None,
+        }
+    }
+
+    /// The calls that were made, or why not.
+    pub fn made(planned: &Planned, result: &Result<Done, Refusal>) -> Called {
+        let called = Called::planned(planned);
+        match result {
+            Err(refusal) => Called { error: Some(refusal.to_string()), ..called },
+            Ok(done) => Called {
+                thread: Some(done.tid),
+                wait: Some(done.wait.into()),
+                took: Some(done.took.as_micros() as u64),
+                error: done.failure().map(|(name, error)| format!("{name}: {error}")),
+                ..called
+            },
+        }
+    }
+}
+
+impl Account {
+    /// The account of a plan. `time` is in milliseconds since 1970.
+    pub fn of(reading: &Reading, planned: &[Planned], user: u32) -> Account {
+        Account {
+            schema: SCHEMA,
+            time: reading.taken,
+            pid: reading.process.pid,
+            name: reading.process.name.clone(),
+            user,
+            before: reading.resident,
+            after: None,
+            forecast: forecast(planned),
+            at_most: planned.iter().any(|one| one.at_most),
+            calls: planned.iter().map(Called::planned).collect(),
+        }
+    }
+
+    /// What was given back. A process that grew meanwhile has given nothing.
+    pub fn given(&self) -> Option<u64> {
+        Some(self.before.saturating_sub(self.after?))
+    }
+
+    /// Whether every call was made, and well.
+    pub fn is_done(&self) -> bool {
+        self.after.is_some() && self.calls.iter().all(|call| call.error.is_none())
+    }
+
+    /// The forecast, for a person: some lines.
+    pub fn expectation(&self) -> String {
+        let head = format!("process {} ({}): {} resident", self.pid, in_one_line(&self.name), bytes(self.before));
+        if self.calls.is_empty() {
+            return format!("{head}. Its allocator would give nothing back.\n");
+        }
+        let line = |call: &Called| {
+            let expected = match call.forecast {
+                Some(forecast) if self.at_most => format!("would give back at most {}", bytes(forecast)),
+                Some(forecast) => format!("would give back {}", bytes(forecast)),
+                None => "would give back an amount that is not known: the heap could not be divided".into(),
+            };
+            format!("  {}: {} {expected}\n", call.allocator, call.calls.join(", "))
+        };
+        format!("{head}\n{}", self.calls.iter().map(line).collect::<String>())
+    }
+
+    /// The result, for a person: some lines, the answer last.
+    pub fn result(&self) -> String {
+        let call = |call: &Called| match (&call.error, call.thread, &call.wait, call.took) {
+            (Some(error), ..) => format!("  {}: {error}\n", call.allocator),
+            (None, Some(thread), Some(wait), Some(took)) => format!(
+                "  {}: {} by thread {thread} in {}; it waits again in {wait}\n",
+                call.allocator,
+                call.calls.join(", "),
+                show_duration(Duration::from_micros(took))
+            ),
+            _ => String::new(),
+        };
+        let calls: String = self.calls.iter().map(call).collect();
+        let Some((after, given)) = self.after.zip(self.given()) else { return calls };
+        let expected = match self.forecast {
+            Some(forecast) if self.at_most => format!(" (expected: at most {})", bytes(forecast)),
+            Some(forecast) => format!(" (expected: {})", bytes(forecast)),
+            None => String::new(),
+        };
+        format!(
+            "{calls}given back: {}{expected}. Resident: {}, before {}.\n",
+            bytes(given),
+            bytes(after),
+            bytes(self.before)
+        )
+    }
+
+    /// A line for an audit log: names and values, no spaces in a value.
+    pub fn audit(&self) -> String {
+        let number = |value: Option<u64>| value.map_or("-".into(), |value| value.to_string());
+        let calls: Vec<String> = self.calls.iter().flat_map(|call| call.calls.iter().cloned()).collect();
+        let errors: Vec<&str> = self.calls.iter().filter_map(|call| call.error.as_deref()).collect();
+        let result = if self.is_done() {
+            "done".into()
+        } else {
+            format!("refused error=\"{}\"", in_one_line(&errors.join("; ")).replace('"', "'"))
+        };
+        format!(
+            "time={}Z user={} pid={} name={} calls={} before={} after={} forecast={} given={} result={result}\n",
+            show_time(Duration::from_millis(self.time)).replace(' ', "T"),
+            self.user,
+            self.pid,
+            in_one_line(&self.name).replace([' ', '='], "_"),
+            calls.join(","),
+            self.before,
+            number(self.after),
+            number(self.forecast),
+            number(self.given()),
+        )
+    }
+}
+
+fn bytes(count: u64) -> String {
+    Unit::Bytes.show(count as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn account() -> Account {
+        let call = Called {
+            allocator: "glibc".into(),
+            calls: vec!["malloc_trim(0)".into()],
+            forecast: Some(45 << 20),
+            thread: Some(42),
+            wait: Some("poll".into()),
+            took: Some(3000),
+            error: None,
+        };
+        Account {
+            schema: SCHEMA,
+            time: 1_764_150_000_000,
+            pid: 42,
+            name: "my server".into(),
+            user: 0,
+            before: 61 << 20,
+            after: Some(16 << 20),
+            forecast: Some(45 << 20),
+            at_most: false,
+            calls: vec![call],
+        }
+    }
+
+    #[test]
+    fn the_forecast_is_told_before_and_the_result_after() {
+        assert_eq!(
+            account().expectation(),
+            "process 42 (my server): 61.0 MiB resident\n  glibc: malloc_trim(0) would give back 45.0 MiB\n"
+        );
+        assert_eq!(
+            account().result(),
+            "  glibc: malloc_trim(0) by thread 42 in 3.00 ms; it waits again in poll\n\
+             given back: 45.0 MiB (expected: 45.0 MiB). Resident: 16.0 MiB, before 61.0 MiB.\n"
+        );
+        let none = Account { calls: Vec::new(), ..account() };
+        assert!(none.expectation().contains("would give nothing back"));
+    }
+
+    #[test]
+    fn a_line_of_the_log_has_no_space_in_a_value() {
+        assert_eq!(
+            account().audit(),
+            "time=2025-11-26T09:40Z user=0 pid=42 name=my_server calls=malloc_trim(0) before=63963136 after=16777216 \
+             forecast=47185920 given=47185920 result=done\n"
+        );
+        let mut refused = Account { after: None, ..account() };
+        refused.calls[0].error = Some("process 42: \"x\"\nis traced".into());
+        assert!(!refused.is_done());
+        let line = refused.audit();
+        assert!(line.ends_with("given=- result=refused error=\"process 42: 'x' is traced\"\n"), "{line}");
+        assert!(refused.result().contains("is traced") && !refused.result().contains("given back"));
+    }
+
+    #[test]
+    fn a_process_that_grew_has_given_nothing() {
+        let grown = Account { after: Some(62 << 20), ..account() };
+        assert_eq!(grown.given(), Some(0));
+    }
+}

@@ -1,0 +1,397 @@
+//! A thread of another process that makes calls for us. In: a thread that waits in a system call. Out: what the functions return. When
+//! this is dropped, the thread has its registers, its signal mask and its stack as before, and waits again in the same call.
+//!
+//! The functions run on a stack of their own, with all signals blocked but faults. The return address of a call lies on a page that cannot
+//! be executed, so that the fault there tells the end of the call. To stop at each system call instead took a second for each
+//! `malloc_trim`.
+
+use std::fs;
+use std::io;
+use std::marker::PhantomData;
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+use allocanary_heap::ptrace::{self, Blocked, Resume, Stop};
+use allocanary_heap::{Memory, PAGE};
+use libc::user_regs_struct as Registers;
+
+use crate::remedy::Argument;
+use crate::threads::Waiting;
+use crate::{Refusal, filter, handlers};
+
+/// A thread that does not stop for so long waits for a device or a file system.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The bytes of the stack on which the calls run, with the page of the return address and that of the arguments.
+const STACK: u64 = 256 << 10;
+
+/// The results of system calls that were interrupted, and that the kernel makes again by itself: ERESTARTSYS, ERESTARTNOHAND and
+/// ERESTART_RESTARTBLOCK.
+const RESTARTED: [i64; 3] = [-512, -514, -516];
+
+/// The system calls that the allocators' calls need.
+const NEEDED: [i64; 6] =
+    [libc::SYS_mmap, libc::SYS_munmap, libc::SYS_mprotect, libc::SYS_madvise, libc::SYS_brk, libc::SYS_futex];
+
+/// A thread that has been borrowed. Only the thread of this process that took it can use it.
+pub struct Borrowed {
+    pid: u32,
+    tid: u32,
+    wait: &'static str,
+    before: Registers,
+    extended: Vec<u8>,
+    mask: u64,
+    /// Its stack for the calls.
+    place: Option<u64>,
+    /// It is not there any more.
+    ended: bool,
+    memory: fs::File,
+    /// No signal ends this command while the thread is changed: a field is dropped after what holds it.
+    _blocked: Blocked,
+    here: PhantomData<*const ()>,
+}
+
+impl std::fmt::Debug for Borrowed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Borrowed(thread {} in {})", self.tid, self.wait)
+    }
+}
+
+impl Borrowed {
+    /// Borrows a thread, if it still waits as it did. `None` if it has gone on, or may be in a signal's handler.
+    pub fn take(memory: &dyn Memory, pid: u32, waiting: &Waiting) -> Result<Option<Borrowed>, Refusal> {
+        let tid = waiting.tid;
+        let blocked = Blocked::new();
+        let trouble = |what: &'static str| move |error: io::Error| Refusal::of(pid, what, error);
+        let file = fs::OpenOptions::new().read(true).write(true).open(format!("/proc/{pid}/mem"));
+        let file = file.map_err(trouble("opening its memory"))?;
+        match ptrace::seize(tid) {
+            Ok(()) => {}
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(None),
+            Err(error) => return Err(Refusal::of(pid, "borrowing a thread", error)),
+        }
+        let _ = ptrace::interrupt(tid);
+        match wait(tid, Instant::now() + PATIENCE).map_err(trouble("stopping a thread"))? {
+            Stop::By(0) => {}
+            Stop::By(signal) => {
+                let _ = ptrace::detach(tid, signal);
+                return Ok(None);
+            }
+            Stop::Ended => return Ok(None),
+            Stop::NotYet | Stop::AtCall => {
+                let error = io::Error::new(io::ErrorKind::TimedOut, format!("thread {tid} does not stop"));
+                return Err(Refusal::of(pid, "stopping a thread", error));
+            }
+        }
+        let before = ptrace::registers(tid).map_err(trouble("reading registers"))?;
+        let stack = |at: u64, into: &mut [u8]| file.read_exact_at(into, at).is_ok();
+        if !is_waiting(tid, &before) || handlers::may_be_in_one(memory, before.rsp, stack) {
+            let_go(pid, tid);
+            return Ok(None);
+        }
+        let state = ptrace::extended(tid).and_then(|extended| Ok((extended, ptrace::mask(tid)?)));
+        let (extended, mask) = state.map_err(|error| {
+            let_go(pid, tid);
+            Refusal::of(pid, "reading registers", error)
+        })?;
+        let mut borrowed = Borrowed {
+            pid,
+            tid,
+            wait: waiting.wait.name,
+            before,
+            extended,
+            mask,
+            place: None,
+            ended: false,
+            memory: file,
+            _blocked: blocked,
+            here: PhantomData,
+        };
+        borrowed.prepare()?;
+        Ok(Some(borrowed))
+    }
+
+    /// The thread.
+    pub fn tid(&self) -> u32 {
+        self.tid
+    }
+
+    /// The call in which it waits.
+    pub fn wait(&self) -> &'static str {
+        self.wait
+    }
+
+    /// Checks the filter of system calls, blocks signals, and gives the thread a stack.
+    fn prepare(&mut self) -> Result<(), Refusal> {
+        let status = fs::read(format!("/proc/{}/task/{}/status", self.pid, self.tid)).unwrap_or_default();
+        if ptrace::field(&String::from_utf8_lossy(&status), "Seccomp") == Some("2") {
+            self.check_filters()?;
+        }
+        let faults = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
+        let faults: u64 = faults.map(ptrace::bit).into_iter().sum();
+        ptrace::set_mask(self.tid, !faults).map_err(|error| Refusal::of(self.pid, "blocking signals", error))?;
+        let access = (libc::PROT_READ | libc::PROT_WRITE) as u64;
+        let private = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
+        let place = self.system_call(libc::SYS_mmap, [0, STACK, access, private, u64::MAX, 0])?;
+        self.place = Some(place);
+        // No call returns to here by itself, and no call's stack grows beyond it.
+        self.system_call(libc::SYS_mprotect, [place, PAGE, libc::PROT_NONE as u64, 0, 0, 0]).map(drop)
+    }
+
+    fn check_filters(&self) -> Result<(), Refusal> {
+        let refused = |state: String, instead| Refusal::State { pid: self.pid, state, instead };
+        let filters = filter::filters(self.tid).map_err(|error| {
+            let state = format!("it has a seccomp filter that may not be read here ({error})");
+            refused(state, "Run this as root outside of the container, with CAP_SYS_ADMIN")
+        })?;
+        match NEEDED.into_iter().find(|call| !filters.iter().all(|filter| filter::allows(filter, *call))) {
+            None => Ok(()),
+            Some(call) => {
+                let state = format!("its seccomp filter does not allow system call {call}");
+                Err(refused(state, "Have the program make the call itself"))
+            }
+        }
+    }
+
+    /// Makes a system call by the instruction that the thread waits in. An error of the call is an error here.
+    fn system_call(&mut self, number: i64, arguments: [u64; 6]) -> Result<u64, Refusal> {
+        let mut registers = self.before;
+        registers.rip -= 2;
+        registers.rax = number as u64;
+        [registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9] = arguments;
+        // The kernel takes it for no interrupted call.
+        registers.orig_rax = u64::MAX;
+        self.set(&registers)?;
+        for _ in 0..2 {
+            self.resume(Resume::ToCall)?;
+            match self.next(Instant::now() + PATIENCE)? {
+                Stop::AtCall => {}
+                stop => return Err(self.unexpected(stop)),
+            }
+        }
+        let result = self.registers()?.rax as i64;
+        if (-4095..0).contains(&result) {
+            return Err(Refusal::of(self.pid, "giving a thread a stack", io::Error::from_raw_os_error(-result as i32)));
+        }
+        Ok(result as u64)
+    }
+
+    /// The bytes that an argument of the last call points to, as the function has left them.
+    pub fn left(&self, arguments: &[Argument], which: usize) -> Result<Vec<u8>, Refusal> {
+        let place = self.place.ok_or(Refusal::Ended(self.pid))?;
+        let (values, _) = lay_out(arguments, place + PAGE);
+        match arguments.get(which) {
+            Some(Argument::Bytes(bytes)) => self.read(values[which], bytes.len()),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// Calls a function, and returns its answer. A call that takes longer than `patience` and waits for its first lock is taken back if
+    /// `one_lock_at_a_time`. Any other call is waited for: a thread that has begun must end.
+    pub fn call(
+        &mut self,
+        function: u64,
+        arguments: &[Argument],
+        patience: Duration,
+        one_lock_at_a_time: bool,
+    ) -> Result<u64, Refusal> {
+        let place = self.place.ok_or(Refusal::Ended(self.pid))?;
+        let back = place + PAGE / 2;
+        let mut registers = self.before;
+        let (values, data) = lay_out(arguments, place + PAGE);
+        self.write(place + PAGE, &data)?;
+        [registers.rdi, registers.rsi, registers.rdx, registers.rcx, registers.r8, registers.r9] = values;
+        // As the call instruction leaves it: the return address is on the stack, which is aligned but for that.
+        registers.rsp = place + STACK - 128 - 8;
+        self.write(registers.rsp, &back.to_le_bytes())?;
+        registers.rip = function;
+        registers.rbp = 0;
+        registers.rax = 0;
+        registers.orig_rax = u64::MAX;
+        // The direction flag, which functions want clear.
+        registers.eflags &= !0x400;
+        self.set(&registers)?;
+        let begun = Instant::now();
+        loop {
+            self.resume(Resume::Freely)?;
+            match self.next(Instant::now() + patience)? {
+                Stop::By(libc::SIGSEGV) if self.registers()?.rip == back => return Ok(self.registers()?.rax),
+                Stop::By(0) | Stop::AtCall => {}
+                Stop::By(signal) => return Err(self.fault(signal)),
+                Stop::Ended => return Err(Refusal::Ended(self.pid)),
+                Stop::NotYet => {
+                    let _ = ptrace::interrupt(self.tid);
+                    match self.next(Instant::now() + PATIENCE)? {
+                        Stop::By(0) => {}
+                        Stop::By(libc::SIGSEGV) if self.registers()?.rip == back => return Ok(self.registers()?.rax),
+                        Stop::By(signal) => return Err(self.fault(signal)),
+                        _ => continue,
+                    }
+                    if one_lock_at_a_time && is_at_lock(&self.registers()?) {
+                        return Err(Refusal::Locked { pid: self.pid, tid: self.tid, waited: begun.elapsed() });
+                    }
+                }
+            }
+        }
+    }
+
+    fn fault(&self, signal: i32) -> Refusal {
+        let at = self.registers().map_or(0, |registers| registers.rip);
+        Refusal::Fault { pid: self.pid, tid: self.tid, signal, at }
+    }
+
+    /// Reads some bytes of the process.
+    pub fn read(&self, at: u64, count: usize) -> Result<Vec<u8>, Refusal> {
+        let mut bytes = vec![0; count];
+        let read = self.memory.read_exact_at(&mut bytes, at);
+        read.map_err(|error| Refusal::of(self.pid, "reading its memory", error))?;
+        Ok(bytes)
+    }
+
+    /// Writes to the process.
+    pub fn write(&self, at: u64, bytes: &[u8]) -> Result<(), Refusal> {
+        self.memory.write_all_at(bytes, at).map_err(|error| Refusal::of(self.pid, "writing to its memory", error))
+    }
+
+    fn registers(&self) -> Result<Registers, Refusal> {
+        ptrace::registers(self.tid).map_err(|error| Refusal::of(self.pid, "reading registers", error))
+    }
+
+    fn set(&self, registers: &Registers) -> Result<(), Refusal> {
+        ptrace::set_registers(self.tid, registers).map_err(|error| Refusal::of(self.pid, "setting registers", error))
+    }
+
+    fn resume(&self, how: Resume) -> Result<(), Refusal> {
+        ptrace::resume(self.tid, how).map_err(|error| Refusal::of(self.pid, "letting a thread go on", error))
+    }
+
+    fn next(&mut self, until: Instant) -> Result<Stop, Refusal> {
+        let stop = wait(self.tid, until).map_err(|error| Refusal::of(self.pid, "waiting for a thread", error))?;
+        self.ended |= stop == Stop::Ended;
+        Ok(stop)
+    }
+
+    fn unexpected(&self, stop: Stop) -> Refusal {
+        match stop {
+            Stop::Ended => Refusal::Ended(self.pid),
+            Stop::By(signal) if signal != 0 => self.fault(signal),
+            stop => {
+                let error = io::Error::other(format!("wanted a stop at a system call, found {stop:?}"));
+                Refusal::of(self.pid, "preparing a thread", error)
+            }
+        }
+    }
+
+    /// Puts everything back. It ends in a stop in which the kernel makes the interrupted call again.
+    fn put_back(&mut self) -> Result<(), Refusal> {
+        if let Some(place) = self.place.take() {
+            self.system_call(libc::SYS_munmap, [place, STACK, 0, 0, 0, 0])?;
+        }
+        ptrace::interrupt(self.tid).map_err(|error| Refusal::of(self.pid, "stopping a thread", error))?;
+        self.resume(Resume::Freely)?;
+        match self.next(Instant::now() + PATIENCE)? {
+            Stop::By(0) => Ok(()),
+            stop => Err(self.unexpected(stop)),
+        }
+    }
+}
+
+impl Drop for Borrowed {
+    fn drop(&mut self) {
+        if self.ended {
+            return;
+        }
+        let _ = self.put_back();
+        if self.ended {
+            return;
+        }
+        let _ = ptrace::set_extended(self.tid, &self.extended);
+        let _ = ptrace::set_registers(self.tid, &self.before);
+        let _ = ptrace::set_mask(self.tid, self.mask);
+        let_go(self.pid, self.tid);
+    }
+}
+
+/// The values of arguments, and the bytes that those which point to something need, from an address on.
+fn lay_out(arguments: &[Argument], from: u64) -> ([u64; 6], Vec<u8>) {
+    let (mut values, mut data) = ([0; 6], Vec::new());
+    for (value, argument) in values.iter_mut().zip(arguments) {
+        let bytes = match argument {
+            Argument::Number(number) => {
+                *value = *number;
+                continue;
+            }
+            Argument::Text(text) => [text.as_bytes(), &[0]].concat(),
+            Argument::Bytes(bytes) => bytes.clone(),
+        };
+        *value = from + data.len() as u64;
+        data.extend(bytes);
+        data.resize(data.len().next_multiple_of(16), 0);
+    }
+    (values, data)
+}
+
+/// Lets a thread that is stopped go on for good. If the stop has ended its call with EINTR, it makes the call again, unless a signal waits.
+fn let_go(pid: u32, tid: u32) {
+    let status = fs::read(format!("/proc/{pid}/task/{tid}/status")).unwrap_or_default();
+    if !ptrace::ends_call(&String::from_utf8_lossy(&status), 0) {
+        let _ = ptrace::hide(tid);
+    }
+    let _ = ptrace::detach(tid, 0);
+}
+
+/// Whether a thread that is stopped was in a system call of 64-bit code, which the kernel can make again or which has just ended well.
+fn is_waiting(tid: u32, registers: &Registers) -> bool {
+    let result = registers.rax as i64;
+    registers.cs == ptrace::USER_CODE
+        && registers.orig_rax as i64 >= 0
+        && (RESTARTED.contains(&result) || result == -i64::from(libc::EINTR) || result >= 0)
+        && ptrace::is_after_call(tid, registers.rip).unwrap_or(false)
+}
+
+/// Whether a thread waits for a lock, and has not been woken for it: the lock is nobody's loss then.
+fn is_at_lock(registers: &Registers) -> bool {
+    registers.orig_rax as i64 == libc::SYS_futex && RESTARTED.contains(&(registers.rax as i64))
+}
+
+/// Waits until a thread stops. [`Stop::NotYet`] if it has not by then.
+fn wait(tid: u32, until: Instant) -> io::Result<Stop> {
+    let mut pause = Duration::from_micros(20);
+    loop {
+        match ptrace::stopped(tid)? {
+            Stop::NotYet if Instant::now() < until => {
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(Duration::from_millis(1));
+            }
+            stop => return Ok(stop),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_laid_out_one_after_the_other() {
+        let arguments = [Argument::Text("epoch".into()), Argument::Number(7), Argument::Bytes(vec![1, 2])];
+        let (values, data) = lay_out(&arguments, 0x1000);
+        assert_eq!(values, [0x1000, 7, 0x1010, 0, 0, 0]);
+        assert_eq!((&data[..6], &data[16..18], data.len()), (&b"epoch\0"[..], &[1, 2][..], 32));
+    }
+
+    #[test]
+    fn only_a_thread_that_was_not_woken_is_taken_back_from_a_lock() {
+        let mut registers = Registers { orig_rax: libc::SYS_futex as u64, rax: -512_i64 as u64, ..zeroes() };
+        assert!(is_at_lock(&registers));
+        registers.rax = 0;
+        assert!(!is_at_lock(&registers), "it has been woken for the lock, and nobody else was");
+        registers = Registers { orig_rax: libc::SYS_madvise as u64, rax: -512_i64 as u64, ..zeroes() };
+        assert!(!is_at_lock(&registers));
+    }
+
+    fn zeroes() -> Registers {
+        // SAFETY: all zeroes are a value of this structure of numbers.
+        unsafe { std::mem::zeroed() }
+    }
+}

@@ -1,0 +1,111 @@
+//! One borrowed thread, some calls. In: a process, an allocator, calls. Out: which thread made them, and how long they took.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use allocanary_heap::{Live, Memory};
+
+use crate::remedy::Call;
+use crate::threads::Threads;
+use crate::{Borrowed, Refusal, Remedy, safety, symbols};
+
+/// For so long a thread is looked for that can be borrowed.
+const SEARCH: Duration = Duration::from_secs(2);
+
+/// What was done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// The thread that made the calls.
+    pub tid: u32,
+    /// The system call that it waits in.
+    pub wait: &'static str,
+    /// The function, and its file.
+    pub function: symbols::Function,
+    /// The calls that were made.
+    pub calls: Vec<Made>,
+    /// How long they took.
+    pub took: Duration,
+}
+
+/// A call that was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Made {
+    /// What a person calls it.
+    pub name: String,
+    /// The system's error number, or 0.
+    pub error: i32,
+    /// Whether a failure does not matter.
+    pub may_fail: bool,
+    /// The bytes that its second argument points to, as the function has left them.
+    pub out: Vec<u8>,
+}
+
+/// Has a thread of the process make the calls of a remedy. Each lock is waited for at most so long, where a call can be taken back.
+pub fn carry_out(pid: u32, remedy: &Remedy, calls: &[Call], patience: Duration) -> Result<Done, Refusal> {
+    safety::check(pid)?;
+    let live = Live::open(pid)?;
+    let names: Vec<String> = remedy.names().collect();
+    let (functions, looked) = symbols::find(pid, live.mappings(), &names);
+    let Some(function) = functions.into_iter().next() else {
+        let allocator = remedy.allocator.to_string();
+        return Err(Refusal::NoFunction { pid, allocator, function: remedy.function, looked: looked.join(", ") });
+    };
+    // Where the C library keeps a thread's `errno`. A program without that function has none that could change.
+    let errno = symbols::find(pid, live.mappings(), &["__errno_location".into()]).0.into_iter().next();
+    let mut borrowed = borrow(pid)?;
+    let place = match errno {
+        Some(errno) => Some(borrowed.call(errno.at, &[], patience, false)?),
+        None => None,
+    };
+    let before = place.and_then(|at| Some((at, borrowed.read(at, 4).ok()?)));
+    let begun = Instant::now();
+    let mut made = Vec::new();
+    let result = calls.iter().try_for_each(|call| {
+        let answer = borrowed.call(function.at, &call.arguments, patience, remedy.one_lock_at_a_time)? as i32;
+        let error = if remedy.zero_is_good { answer } else { 0 };
+        let out = borrowed.left(&call.arguments, 1)?;
+        made.push(Made { name: call.name.clone(), error, may_fail: call.may_fail, out });
+        Ok(())
+    });
+    let took = begun.elapsed();
+    if let Some((at, bytes)) = before {
+        let _ = borrowed.write(at, &bytes);
+    }
+    let (tid, wait) = (borrowed.tid(), borrowed.wait());
+    drop(borrowed);
+    result.map(|()| Done { tid, wait, function, calls: made, took })
+}
+
+/// Borrows the most harmless thread that waits.
+fn borrow(pid: u32) -> Result<Borrowed, Refusal> {
+    let until = Instant::now() + SEARCH;
+    loop {
+        // A stack grows, and so does its mapping.
+        let live = Live::open(pid)?;
+        let threads = Threads::of(&live, pid);
+        for waiting in &threads.waiting {
+            if let Some(borrowed) = Borrowed::take(&live, pid, waiting)? {
+                return Ok(borrowed);
+            }
+        }
+        if Instant::now() >= until {
+            return Err(Refusal::NoThread { pid, found: threads.words() });
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+impl Done {
+    /// The first call that failed although it should not have, with the system's error.
+    pub fn failure(&self) -> Option<(&str, std::io::Error)> {
+        let failed = self.calls.iter().find(|made| made.error != 0 && !made.may_fail)?;
+        Some((&failed.name, std::io::Error::from_raw_os_error(failed.error)))
+    }
+}
+
+impl fmt::Display for Done {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let calls: Vec<&str> = self.calls.iter().map(|made| made.name.as_str()).collect();
+        write!(f, "{} by thread {}, which waits in {}, in {:?}", calls.join(", "), self.tid, self.wait, self.took)
+    }
+}

@@ -1,0 +1,55 @@
+//! When to give back again: `kept > 200MiB`. In: a text, a reading. Out: whether it holds.
+
+use allocanary_heap::{PARTS, Part, Reading};
+use allocanary_kernel::units::parse_bytes;
+
+use crate::plan::{forecast, plan};
+
+/// A bound that is exceeded or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// The part of all heaps, or what would be given back.
+    what: Option<Part>,
+    more_than: u64,
+}
+
+impl Condition {
+    /// Parses a part's name or `forecast`, `>`, and a size.
+    pub fn parse(text: &str) -> Result<Condition, String> {
+        let names: Vec<&str> = PARTS.iter().map(|part| part.key()).collect();
+        let wrong = || {
+            let names = names.join(", ");
+            format!("--while: wanted such as `kept > 200MiB`, of forecast, {names}; found `{text}`")
+        };
+        let (name, size) = text.split_once('>').ok_or_else(wrong)?;
+        let what = match name.trim() {
+            "forecast" => None,
+            name => Some(*PARTS.iter().find(|part| part.key() == name).ok_or_else(wrong)?),
+        };
+        Ok(Condition { what, more_than: parse_bytes(size).ok_or_else(wrong)? })
+    }
+
+    /// Whether it holds. A forecast that is not known exceeds nothing.
+    pub fn holds(&self, reading: &Reading) -> bool {
+        let found = match self.what {
+            Some(part) => reading.parts().of(part),
+            None => forecast(&plan(reading)).unwrap_or(0),
+        };
+        found > self.more_than
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_condition_names_a_part_and_a_size() {
+        let condition = Condition::parse("kept > 200MiB").unwrap();
+        assert_eq!(condition, Condition { what: Some(Part::Kept), more_than: 200 << 20 });
+        assert_eq!(Condition::parse("forecast>1G").unwrap(), Condition { what: None, more_than: 1 << 30 });
+        for wrong in ["kept", "kept < 5", "rss > 5MiB", "kept > five"] {
+            assert!(Condition::parse(wrong).unwrap_err().contains(&format!("found `{wrong}`")));
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Whether a thread is inside of a signal's handler. In: its stack. Out: whether a frame of a handler is on it.
+//!
+//! A handler can have interrupted `malloc`, whose lock the thread then holds. The kernel puts the address of the code that ends a handler
+//! on the stack, and this code is the same few bytes in every C library: it makes the system call `rt_sigreturn`.
+
+use allocanary_heap::{Mapping, Memory};
+
+/// `mov $15, %rax; syscall`, as glibc, musl and Go have it, and its shorter form.
+const ENDS: [&[u8]; 2] = [&[0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05], &[0xb8, 15, 0, 0, 0, 0x0f, 0x05]];
+
+/// The longest part of a stack that is looked at, in bytes.
+const LONGEST: u64 = 8 << 20;
+
+/// Whether a handler may be on the stack above an address, whose bytes `read` copies as they are now. A stack that cannot be read may have
+/// one.
+pub fn may_be_in_one(memory: &dyn Memory, stack: u64, read: impl Fn(u64, &mut [u8]) -> bool) -> bool {
+    let Some(mapping) = memory.mapping(stack) else { return true };
+    let to = mapping.to.min(stack.saturating_add(LONGEST));
+    let from = stack.next_multiple_of(8);
+    let mut bytes = vec![0; to.saturating_sub(from) as usize / 8 * 8];
+    if !read(from, &mut bytes) {
+        return true;
+    }
+    let mut known: Vec<u64> = Vec::new();
+    bytes.chunks_exact(8).any(|word| {
+        let at = u64::from_le_bytes(word.try_into().expect("a chunk has eight bytes"));
+        let is_code = |one: &Mapping| one.executable && one.from <= at && at < one.to;
+        if at < 4096 || known.contains(&at) || !memory.mapping(at).is_some_and(is_code) {
+            return false;
+        }
+        known.push(at);
+        ENDS.iter().any(|end| {
+            let mut code = vec![0; end.len()];
+            memory.read(at, &mut code) && code == **end
+        })
+    })
+}

@@ -1,0 +1,37 @@
+//! Internal to [allocanary](https://docs.rs/allocanary): this crate has no stable API, and any release may change it.
+//!
+//! A running process gives free memory back, without a restart. One of its threads, which waits in a system call, makes the allocator's own
+//! call (`malloc_trim(0)` for glibc) and then goes on waiting. The other threads run on. Data flow in one direction:
+//!
+//! 1. `safety` refuses a process whose state makes that unsafe.
+//! 2. [`remedy`] gives the functions to call for each allocator, and [`symbols`] finds where they are in the process.
+//! 3. [`threads`] lists the threads that wait in a call that can be made again; [`waits`] is the table of these calls.
+//! 4. [`Borrowed`] is such a thread while it makes the calls. Everything that it had is put back when that is dropped.
+//! 5. [`carry_out()`] does all of it, and returns what each call answered.
+//! 6. [`plan`] has the forecast of a reading, and an [`account`] compares it with the result.
+//!
+//! Only x86-64 is supported.
+
+// This crate returns values. Only the command writes to a terminal.
+#![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
+#![cfg(target_arch = "x86_64")]
+
+pub mod account;
+mod borrowed;
+mod carry_out;
+pub mod condition;
+mod filter;
+mod handlers;
+pub mod plan;
+mod refusal;
+pub mod remedy;
+mod safety;
+pub mod settings;
+pub mod symbols;
+pub mod threads;
+pub mod waits;
+
+pub use borrowed::Borrowed;
+pub use carry_out::{Done, Made, carry_out};
+pub use refusal::Refusal;
+pub use remedy::Remedy;

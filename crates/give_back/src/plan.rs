@@ -1,0 +1,69 @@
+//! What a process could give back. In: a reading of it. Out: a remedy for each of its heaps, with the forecast.
+
+use allocanary_heap::{Reading, Sure};
+
+use crate::remedy::{self, Remedy};
+
+/// What one heap would be asked, and would give.
+#[derive(Clone, Copy, Debug)]
+pub struct Planned {
+    /// The calls.
+    pub remedy: &'static Remedy,
+    /// Resident bytes that it would give back; `None` if the heap could not be divided.
+    pub forecast: Option<u64>,
+    /// Whether that is an upper bound only.
+    pub at_most: bool,
+}
+
+/// The heaps that have a remedy, those that would give the most first. A heap that would give nothing is not asked.
+pub fn plan(reading: &Reading) -> Vec<Planned> {
+    let mut all: Vec<Planned> = Vec::new();
+    for heap in &reading.heaps {
+        let Some(remedy) = remedy::of(&heap.allocator) else { continue };
+        let known = heap.remedies.first().filter(|_| heap.sure != Sure::NotKnown);
+        let forecast = known.map(|one| one.bytes);
+        if forecast != Some(0) {
+            all.push(Planned { remedy, forecast, at_most: known.is_some_and(|one| one.at_most) });
+        }
+    }
+    all.sort_by_key(|one| std::cmp::Reverse(one.forecast));
+    all
+}
+
+/// The forecasts together; `None` if one of them is not known.
+pub fn forecast(planned: &[Planned]) -> Option<u64> {
+    planned.iter().map(|one| one.forecast).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reading(heaps: &str) -> Reading {
+        let text = format!(
+            r#"{{"schema":1,"taken":0,"process":{{"pid":1,"parent":0,"name":"","executable":"","started":0,"threads":1}},
+            "resident":0,"kernel":{{"resident":0,"share":0,"anonymous":0,"lazy":0,"swapped":0}},"heaps":[{heaps}],"areas":[],
+            "problems":[]}}"#
+        );
+        serde_json::from_str(&text).unwrap()
+    }
+
+    fn heap(allocator: &str, sure: &str, bytes: u64) -> String {
+        format!(
+            r#"{{"allocator":"{allocator}","version":"","sure":"{sure}","resident":0,"share":0,"parts":{{}},"live":0,"blocks":0,
+            "arenas":[],"live_in_a_page":[],"checks":[],"breaks":0,"skipped":0,"swapped":0,
+            "remedies":[{{"name":"","bytes":{bytes},"at_most":false}}]}}"#
+        )
+    }
+
+    #[test]
+    fn heaps_with_a_remedy_and_something_to_give_are_asked() {
+        let both = [heap("glibc", "exact", 5), heap("jemalloc", "close", 9), heap("snmalloc", "exact", 7)].join(",");
+        let planned = plan(&reading(&both));
+        assert_eq!(planned.iter().map(|one| one.remedy.allocator).collect::<Vec<_>>(), ["jemalloc", "glibc"]);
+        assert_eq!(forecast(&planned), Some(14));
+        assert!(plan(&reading(&heap("glibc", "exact", 0))).is_empty());
+        assert_eq!(forecast(&plan(&reading(&heap("glibc", "not_known", 0)))), None);
+        assert_eq!(forecast(&[]), Some(0));
+    }
+}

@@ -1,0 +1,95 @@
+//! The reasons for which no thread of a process makes a call for us, each with what else would help.
+
+use std::time::Duration;
+
+use allocanary_heap::Trouble;
+
+/// Why nothing was done, or why it is not known whether it was done.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// The kernel does not allow it, or the process is gone.
+    #[error(transparent)]
+    Trouble(#[from] Trouble),
+    /// The state of the whole process forbids it.
+    #[error("process {pid}: {state}. {instead}")]
+    State {
+        /// The process.
+        pid: u32,
+        /// What was found.
+        state: String,
+        /// What to do instead.
+        instead: &'static str,
+    },
+    /// The allocator has no call that can be found.
+    #[error(
+        "process {pid}: wanted the function `{function}` of {allocator}, and found it in no symbol table ({looked}). The program is stripped \
+         and linked statically: have it make that call itself, or restart it with another setting (`allocanary doctor --pid {pid}` has lines)"
+    )]
+    NoFunction {
+        /// The process.
+        pid: u32,
+        /// The allocator.
+        allocator: String,
+        /// The function.
+        function: &'static str,
+        /// The files that were searched.
+        looked: String,
+    },
+    /// There is no call for this allocator.
+    #[error("process {pid}: {allocator} has no call here that gives memory back")]
+    NoRemedy {
+        /// The process.
+        pid: u32,
+        /// The allocator.
+        allocator: String,
+    },
+    /// No thread waits in a call that can be made again.
+    #[error(
+        "process {pid}: no thread waits where it can be borrowed ({found}). Wanted: one in nanosleep, poll, select, epoll_wait, read, accept, \
+         recv, pause or wait. Try again later, or have the program make the call itself"
+    )]
+    NoThread {
+        /// The process.
+        pid: u32,
+        /// What its threads do.
+        found: String,
+    },
+    /// The call stopped at a lock that another thread holds, and was taken back.
+    #[error(
+        "process {pid}: after {waited:?} thread {tid} still waited for a lock that another thread holds. The call was taken back, and nothing was \
+         given back. Try again, with a longer --timeout"
+    )]
+    Locked {
+        /// The process.
+        pid: u32,
+        /// The thread.
+        tid: u32,
+        /// For how long.
+        waited: Duration,
+    },
+    /// The call hit a fault. The program goes on from where it waited.
+    #[error(
+        "process {pid}: the call in thread {tid} was stopped by signal {signal} at {at:#x}. The thread waits again as before, but the allocator \
+         may hold a lock: restart the program"
+    )]
+    Fault {
+        /// The process.
+        pid: u32,
+        /// The thread.
+        tid: u32,
+        /// The signal.
+        signal: i32,
+        /// The address of the instruction.
+        at: u64,
+    },
+    /// The process ended meanwhile.
+    #[error("process {0}: it ended during the call")]
+    Ended(u32),
+}
+
+impl Refusal {
+    /// From the system's error, and what was tried.
+    pub fn of(pid: u32, what: &'static str, error: std::io::Error) -> Refusal {
+        Refusal::Trouble(Trouble::of(pid, what, error))
+    }
+}

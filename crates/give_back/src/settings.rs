@@ -1,0 +1,103 @@
+//! Settings of jemalloc that can be changed while it runs. In: `background_thread=true`, `dirty_decay_ms=1000`. Out: the calls, and the
+//! lines that keep the setting after a restart.
+
+use crate::remedy::{Argument, Call, mallctl};
+
+/// A setting with its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// Whether jemalloc's own threads purge on time.
+    Background(bool),
+    /// After how long dirty pages are purged, in milliseconds; -1 is never.
+    Dirty(i64),
+    /// After how long muzzy pages are purged, in milliseconds; -1 is never.
+    Muzzy(i64),
+}
+
+impl Setting {
+    /// Parses `key=value`.
+    pub fn parse(text: &str) -> Result<Setting, String> {
+        let wrong = |wanted: &str| format!("--set: wanted {wanted}; found `{text}`");
+        let (key, value) = text.split_once('=').ok_or_else(|| wrong("key=value"))?;
+        let time = || match value.parse::<i64>() {
+            Ok(time) if time >= -1 => Ok(time),
+            _ => Err(wrong(&format!("{key}= with milliseconds, 0 for at once or -1 for never"))),
+        };
+        match (key, value) {
+            ("background_thread", "true") => Ok(Setting::Background(true)),
+            ("background_thread", "false") => Ok(Setting::Background(false)),
+            ("background_thread", _) => Err(wrong("background_thread=true or =false")),
+            ("dirty_decay_ms", _) => Ok(Setting::Dirty(time()?)),
+            ("muzzy_decay_ms", _) => Ok(Setting::Muzzy(time()?)),
+            _ => Err(wrong("background_thread, dirty_decay_ms or muzzy_decay_ms")),
+        }
+    }
+
+    /// The calls that set it now, for a jemalloc with so many arenas: what new arenas get, and each that is there. An arena that was never
+    /// used refuses it.
+    pub fn calls(self, arenas: u32) -> Vec<Call> {
+        let (key, value) = match self {
+            Setting::Background(on) => return vec![mallctl("background_thread", Some(vec![u8::from(on)]), false)],
+            Setting::Dirty(time) => ("dirty_decay_ms", time),
+            Setting::Muzzy(time) => ("muzzy_decay_ms", time),
+        };
+        let set = |name: String, may_fail| mallctl(&name, Some(value.to_le_bytes().to_vec()), may_fail);
+        let each = (0..arenas).map(|arena| set(format!("arena.{arena}.{key}"), true));
+        std::iter::once(set(format!("arenas.{key}"), false)).chain(each).collect()
+    }
+
+    /// As `MALLOC_CONF` has it.
+    pub fn conf(self) -> String {
+        match self {
+            Setting::Background(on) => format!("background_thread:{on}"),
+            Setting::Dirty(time) => format!("dirty_decay_ms:{time}"),
+            Setting::Muzzy(time) => format!("muzzy_decay_ms:{time}"),
+        }
+    }
+}
+
+/// The variable that keeps settings after a restart, for the jemalloc whose function has this name.
+pub fn variable(function: &str) -> String {
+    let prefix = function.trim_end_matches("mallctl").to_uppercase();
+    format!("{prefix}MALLOC_CONF")
+}
+
+/// Asks for the number of arenas, a word of four bytes.
+pub fn count_arenas() -> Call {
+    let null = Argument::Number(0);
+    let arguments = vec![
+        Argument::Text("arenas.narenas".into()),
+        Argument::Bytes(vec![0; 4]),
+        Argument::Bytes(4_u64.to_le_bytes().to_vec()),
+        null.clone(),
+        null,
+    ];
+    Call { arguments, name: "arenas.narenas".into(), may_fail: false }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_parsed_and_others_are_refused_by_name() {
+        assert_eq!(Setting::parse("background_thread=true"), Ok(Setting::Background(true)));
+        assert_eq!(Setting::parse("dirty_decay_ms=-1"), Ok(Setting::Dirty(-1)));
+        assert!(Setting::parse("dirty_decay_ms=-2").unwrap_err().contains("-1 for never"));
+        assert!(Setting::parse("narenas=1").unwrap_err().contains("found `narenas=1`"));
+        assert!(Setting::parse("background_thread").unwrap_err().contains("key=value"));
+    }
+
+    #[test]
+    fn a_decay_is_set_for_new_arenas_and_for_each_that_is_there() {
+        let names: Vec<String> = Setting::Dirty(0).calls(2).into_iter().map(|call| call.name).collect();
+        assert_eq!(names, ["arenas.dirty_decay_ms", "arena.0.dirty_decay_ms", "arena.1.dirty_decay_ms"]);
+        assert_eq!(Setting::Background(true).calls(2).len(), 1);
+    }
+
+    #[test]
+    fn the_variable_has_the_prefix_of_the_build() {
+        assert_eq!(variable("mallctl"), "MALLOC_CONF");
+        assert_eq!(variable("_rjem_mallctl"), "_RJEM_MALLOC_CONF");
+    }
+}
