@@ -5,8 +5,8 @@
 //!
 //! 1. `safety` refuses a process whose state makes that unsafe.
 //! 2. [`remedy`] gives the functions to call for each allocator, and [`symbols`] finds where they are in the process.
-//! 3. [`threads`] lists the threads that wait in a call that can be made again; [`waits`] is the table of these calls.
-//! 4. [`Borrowed`] is such a thread while it makes the calls. Everything that it had is put back when that is dropped.
+//! 3. `threads` lists the threads that wait in a call that can be made again; `waits` is the table of these calls.
+//! 4. `Borrowed` is such a thread while it makes the calls. Everything that it had is put back when that is dropped.
 //! 5. [`carry_out()`] does all of it, and returns what each call answered.
 //! 6. [`plan`] has the forecast of a reading, and an [`account`] compares it with the result.
 //!
@@ -14,24 +14,38 @@
 
 // This crate returns values. Only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
-#![cfg(target_arch = "x86_64")]
 
 pub mod account;
+#[cfg(target_arch = "x86_64")]
 mod borrowed;
+#[cfg(target_arch = "x86_64")]
 mod carry_out;
 pub mod condition;
+mod done;
+#[cfg(not(target_arch = "x86_64"))]
+mod elsewhere;
+#[cfg(target_arch = "x86_64")]
 mod filter;
+#[cfg(target_arch = "x86_64")]
 mod handlers;
 pub mod plan;
 mod refusal;
 pub mod remedy;
+#[cfg(target_arch = "x86_64")]
 mod safety;
 pub mod settings;
 pub mod symbols;
+#[cfg(target_arch = "x86_64")]
 pub mod threads;
+#[cfg(target_arch = "x86_64")]
 pub mod waits;
 
+#[cfg(target_arch = "x86_64")]
 pub use borrowed::Borrowed;
-pub use carry_out::{Done, Made, carry_out};
+#[cfg(target_arch = "x86_64")]
+pub use carry_out::carry_out;
+pub use done::{Done, Made};
+#[cfg(not(target_arch = "x86_64"))]
+pub use elsewhere::carry_out;
 pub use refusal::Refusal;
 pub use remedy::Remedy;

@@ -1,0 +1,49 @@
+//! What was done in a process: which thread made which calls, and what they answered.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::symbols;
+
+/// What was done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// The thread that made the calls.
+    pub tid: u32,
+    /// The system call that it waits in.
+    pub wait: &'static str,
+    /// The function, and its file.
+    pub function: symbols::Function,
+    /// The calls that were made.
+    pub calls: Vec<Made>,
+    /// How long they took.
+    pub took: Duration,
+}
+
+/// A call that was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Made {
+    /// What a person calls it.
+    pub name: String,
+    /// The system's error number, or 0.
+    pub error: i32,
+    /// Whether a failure does not matter.
+    pub may_fail: bool,
+    /// The bytes that its second argument points to, as the function has left them.
+    pub out: Vec<u8>,
+}
+
+impl Done {
+    /// The first call that failed although it should not have, with the system's error.
+    pub fn failure(&self) -> Option<(&str, std::io::Error)> {
+        let failed = self.calls.iter().find(|made| made.error != 0 && !made.may_fail)?;
+        Some((&failed.name, std::io::Error::from_raw_os_error(failed.error)))
+    }
+}
+
+impl fmt::Display for Done {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let calls: Vec<&str> = self.calls.iter().map(|made| made.name.as_str()).collect();
+        write!(f, "{} by thread {}, which waits in {}, in {:?}", calls.join(", "), self.tid, self.wait, self.took)
+    }
+}
