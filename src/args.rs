@@ -1,11 +1,13 @@
 //! The command line. In: what the user typed. Out: plain values. The only file that knows clap.
 
 mod examples;
+mod give_back;
 mod heap;
 mod program;
 mod traces;
 mod values;
 
+pub use give_back::GiveBackFlags;
 pub use heap::HeapFlags;
 pub use program::{ProgramFlags, ProgramStudyFlags, ServiceFlags};
 pub use traces::{PaceFlags, RecordFlags, ReplayFlags, TraceFlags};
@@ -20,9 +22,9 @@ use clap_complete::Shell;
 
 use allocanary_study::StudyFile;
 use examples::{
-    COMPARE_EXAMPLES, COMPLETIONS_EXAMPLES, DOCTOR_EXAMPLES, EXAMPLES, HEAP_EXAMPLES, LIST_EXAMPLES, MAN_EXAMPLES,
-    PLAN_EXAMPLES, PRELOAD_EXAMPLES, RECORD_EXAMPLES, REPLAY_EXAMPLES, REPORT_EXAMPLES, RUN_EXAMPLES, STUDY_EXAMPLES,
-    TRACE_EXAMPLES, TUNE_EXAMPLES,
+    COMPARE_EXAMPLES, COMPLETIONS_EXAMPLES, DOCTOR_EXAMPLES, EXAMPLES, GIVE_BACK_EXAMPLES, HEAP_EXAMPLES,
+    LIST_EXAMPLES, MAN_EXAMPLES, PLAN_EXAMPLES, PRELOAD_EXAMPLES, RECORD_EXAMPLES, REPLAY_EXAMPLES, REPORT_EXAMPLES,
+    RUN_EXAMPLES, STUDY_EXAMPLES, TRACE_EXAMPLES, TUNE_EXAMPLES,
 };
 
 /// Measure what each memory allocator costs a service as threads and cores grow.
@@ -64,6 +66,9 @@ enum Verb {
     /// Take the memory of a running process apart: live, cached, fragmentation, free pages kept.
     #[command(after_help = HEAP_EXAMPLES)]
     Heap(HeapFlags),
+    /// Have a running process give free memory back, without a restart.
+    #[command(after_help = GIVE_BACK_EXAMPLES)]
+    GiveBack(GiveBackFlags),
     /// Print where an allocator's preload is, and the lines that put it into a container or a service.
     #[command(after_help = PRELOAD_EXAMPLES)]
     Preload(PreloadFlags),
@@ -110,6 +115,8 @@ pub enum Task {
     Doctor(DoctorFlags),
     /// Take a process's memory apart.
     Heap(HeapFlags),
+    /// Have a process give memory back.
+    GiveBack(GiveBackFlags),
     /// Print a preload's place and its lines.
     Preload(PreloadFlags),
     /// Record a program.
@@ -154,6 +161,7 @@ pub fn parse() -> Task {
         Some(Verb::Compare(flags)) => Task::Compare(flags),
         Some(Verb::Doctor(flags)) => Task::Doctor(flags),
         Some(Verb::Heap(flags)) => Task::Heap(flags),
+        Some(Verb::GiveBack(flags)) => Task::GiveBack(flags),
         Some(Verb::Preload(flags)) => Task::Preload(flags),
         Some(Verb::Record(flags)) => Task::Record(flags),
         Some(Verb::Trace(flags)) => Task::Trace(flags),
@@ -199,6 +207,7 @@ fn verb_names() -> impl Iterator<Item = &'static str> {
         "compare",
         "doctor",
         "heap",
+        "give-back",
         "preload",
         "record",
         "trace",

@@ -142,6 +142,23 @@ Needed: the same user and kernel.yama.ptrace_scope=0, or CAP_SYS_PTRACE (docs/he
 Exit codes: 0 success; 1 a heap that was found could not be divided; 2 no such process, several of
 that name, it may not be read, or bad input.";
 
+/// Of `give-back`.
+pub const GIVE_BACK_EXAMPLES: &str = "\
+Defaults: once; the forecast, then a question. One thread of the process, which waits in a system
+call, calls malloc_trim(0) (glibc), arena.4096.purge (jemalloc) or mi_collect(true) (mimalloc), and
+then waits again. The other threads run on.
+
+Examples:
+  allocanary give-back 4242 --dry-run            what would be given back
+  sudo allocanary give-back 4242                 the same, then a question, then the call
+  allocanary give-back redis-server --yes        without a question, for a script
+  allocanary give-back 4242 --yes --every 10m --while 'kept > 200MiB' --log give-back.log
+  allocanary give-back 4242 --yes --set background_thread=true --set dirty_decay_ms=1000
+
+Needed: the same user and kernel.yama.ptrace_scope=0, or CAP_SYS_PTRACE (docs/give-back.md).
+Exit codes: 0 given back, or nothing to give; 1 refused, and the process is as it was; 2 no such
+process, several of that name, it may not be read, or bad input.";
+
 /// Of `preload`.
 pub const PRELOAD_EXAMPLES: &str = "\
 Default: no settings. The allocator's own variables take precedence over --settings.

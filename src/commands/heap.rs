@@ -7,11 +7,12 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use super::process::find;
 use super::terminal;
 use crate::args::HeapFlags;
 use allocanary_doctor::advice::advice;
 use allocanary_doctor::process::Process;
-use allocanary_heap::{Difference, Frozen, How, Map, Reading, Subject, Sure, Trouble, named, processes, take, tree};
+use allocanary_heap::{Difference, Frozen, How, Map, Reading, Subject, Sure, Trouble, processes, take, tree};
 use allocanary_kernel::private;
 use allocanary_kernel::sys::line_number;
 use allocanary_kernel::terminal::harmless;
@@ -36,10 +37,10 @@ pub fn run(flags: &HeapFlags) -> Result<ExitCode> {
         ["diff", ..] => Err(Error::Input("heap diff: wanted two files of `allocanary heap PID --save FILE`".into())),
         ["show", file] => show(flags, Path::new(file)),
         ["show", ..] => Err(Error::Input("heap show: wanted one file of `allocanary heap PID --save FILE`".into())),
-        [process] if flags.tree => below(flags, find(process)?),
+        [process] if flags.tree => below(flags, find("heap", process)?),
         [process] => match &flags.watch {
-            Some(every) => watch(flags, find(process)?, every),
-            None => once(flags, find(process)?),
+            Some(every) => watch(flags, find("heap", process)?, every),
+            None => once(flags, find("heap", process)?),
         },
         [_, more, ..] => Err(Error::Input(format!("heap: wanted one process, found `{}` as well", harmless(more)))),
     }
@@ -48,29 +49,6 @@ pub fn run(flags: &HeapFlags) -> Result<ExitCode> {
 /// The error of a flag that a verb does not take.
 fn refused(verb: &str, flag: &str) -> Result<ExitCode> {
     Err(Error::Input(format!("heap {verb}: it has no {flag}")))
-}
-
-/// The process that a text names.
-fn find(text: &str) -> Result<u32> {
-    if let Ok(pid) = text.parse() {
-        return Ok(pid);
-    }
-    let mut all = processes();
-    all.retain(|one| one.pid != std::process::id());
-    match named(&all, text).as_slice() {
-        [one] => Ok(one.pid),
-        [] => Err(Error::Input(format!("heap: no process has the name `{}`: `ps -e` lists them", harmless(text)))),
-        several => {
-            let line = |one: &&Subject| format!("  {} {} {}", one.pid, one.name, one.executable);
-            let list: Vec<String> = several.iter().map(line).collect();
-            let text = harmless(text).into_owned();
-            Err(Error::Input(format!(
-                "heap: {} processes have the name `{text}`: name one by its process ID, or the first with --tree\n{}",
-                several.len(),
-                list.join("\n")
-            )))
-        }
-    }
 }
 
 fn trouble(error: Trouble) -> Error {

@@ -2,6 +2,7 @@
 
 mod compare;
 mod doctor;
+mod give_back;
 mod heap;
 mod here;
 mod left;
@@ -10,6 +11,7 @@ mod man;
 mod measure;
 mod plan;
 mod preload;
+mod process;
 mod progress;
 mod record;
 mod replay;
@@ -40,6 +42,7 @@ pub fn carry_out(request: Task) -> Result<ExitCode> {
         Task::Compare(flags) => compare::run(&flags),
         Task::Doctor(flags) => doctor::run(&flags),
         Task::Heap(flags) => heap::run(&flags),
+        Task::GiveBack(flags) => give_back::run(&flags),
         Task::Preload(flags) => preload::run(&flags),
         Task::Record(flags) => record::run(&flags),
         Task::Trace(flags) => trace::run(&flags),

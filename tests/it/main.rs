@@ -8,6 +8,7 @@ mod fake;
 mod figures;
 mod files;
 mod gate;
+mod give_back;
 mod go;
 mod group;
 mod harmless;

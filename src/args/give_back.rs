@@ -1,0 +1,40 @@
+//! The flags of `give-back`. In: what the user typed. Out: plain values.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+/// Flags of `give-back`.
+#[derive(Args, Clone, Default)]
+pub struct GiveBackFlags {
+    /// A process ID, or the name of a process or of its executable.
+    #[arg(value_name = "PROCESS")]
+    pub process: String,
+    /// Print what would be given back; call nothing [default: ask, and call].
+    #[arg(long, conflicts_with_all = ["yes", "every", "set", "log"])]
+    pub dry_run: bool,
+    /// Do not ask [default: ask on a terminal; without one this flag is needed].
+    #[arg(long)]
+    pub yes: bool,
+    /// Take the call back if it waits so long for a lock of the allocator (glibc).
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    pub timeout: String,
+    /// Do it although memory of the heap is in swap, which the call would bring back [default: refuse].
+    #[arg(long)]
+    pub swapped: bool,
+    /// Do it again and again, such as 10m, until the process ends [default: once].
+    #[arg(long, value_name = "TIME")]
+    pub every: Option<String>,
+    /// With --every: only while this holds, such as 'kept > 200MiB' or 'forecast > 1GiB' [default: always].
+    #[arg(long = "while", value_name = "CONDITION", requires = "every")]
+    pub condition: Option<String>,
+    /// Change a setting of a running jemalloc instead: background_thread=true, dirty_decay_ms=1000, muzzy_decay_ms=0.
+    #[arg(long, value_name = "KEY=VALUE", conflicts_with_all = ["every", "dry_run"])]
+    pub set: Vec<String>,
+    /// Print one line of JSON for each time (docs/give-back.md has its fields) [default: text].
+    #[arg(long)]
+    pub json: bool,
+    /// Append a line for each time to a file [default: none].
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub log: Option<PathBuf>,
+}

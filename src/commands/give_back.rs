@@ -1,0 +1,157 @@
+//! `allocanary give-back`: a running process gives free memory back, or changes a setting of its allocator. In: a process. Out: the forecast,
+//! a question, the result.
+
+mod settings;
+
+use std::fs::OpenOptions;
+use std::io::{BufRead, IsTerminal, Write, stdin};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use super::process::find;
+use super::terminal;
+use crate::args::GiveBackFlags;
+use allocanary_give_back::account::{Account, Called};
+use allocanary_give_back::condition::Condition;
+use allocanary_give_back::plan::{Planned, plan};
+use allocanary_give_back::{Refusal, carry_out};
+use allocanary_heap::{How, Reading, Subject, Trouble, take};
+use allocanary_kernel::private;
+use allocanary_kernel::terminal::harmless;
+use allocanary_kernel::units::{Unit, parse_duration};
+use allocanary_study::error::{Error, Result};
+
+/// The exit code if the process was left as it is.
+const REFUSED: u8 = 1;
+
+/// Does what is asked for.
+pub fn run(flags: &GiveBackFlags) -> Result<ExitCode> {
+    let pid = find("give-back", &flags.process)?;
+    let patience = time("--timeout", &flags.timeout)?;
+    if !flags.set.is_empty() {
+        return settings::set(flags, pid, patience);
+    }
+    match &flags.every {
+        None => {
+            let reading = take(pid, How::Running).map_err(trouble)?;
+            once(flags, &reading, patience)
+        }
+        Some(every) => again(flags, pid, time("--every", every)?, patience),
+    }
+}
+
+fn time(flag: &str, text: &str) -> Result<Duration> {
+    parse_duration(text).filter(|time| *time >= Duration::from_millis(100)).ok_or_else(|| {
+        let found = harmless(text);
+        Error::Input(format!("give-back: {flag}: wanted a time of 100ms or more, such as 10s; found `{found}`"))
+    })
+}
+
+fn trouble(error: Trouble) -> Error {
+    Error::Input(format!("give-back: {error}"))
+}
+
+/// Forecast, question, calls, result.
+fn once(flags: &GiveBackFlags, reading: &Reading, patience: Duration) -> Result<ExitCode> {
+    let planned = plan(reading);
+    let mut account = Account::of(reading, &planned, private::user());
+    if flags.dry_run || planned.is_empty() {
+        if !flags.json {
+            reading.problems.iter().for_each(|problem| terminal::tell(problem));
+        }
+        return print(flags, &account, Account::expectation).map(|_| ExitCode::SUCCESS);
+    }
+    if !flags.json {
+        terminal::print_plain(&account.expectation())?;
+    }
+    let swapped: u64 = reading.heaps.iter().map(|heap| heap.swapped).sum();
+    if swapped > 0 && !flags.swapped {
+        let bytes = Unit::Bytes.show(swapped as f64);
+        let pid = reading.process.pid;
+        terminal::tell(format_args!(
+            "give-back: process {pid}: {bytes} of its heap are in swap, and the call would bring them back. --swapped does it anyway"
+        ));
+        return Ok(ExitCode::from(REFUSED));
+    }
+    if !flags.yes && !confirmed()? {
+        return Ok(ExitCode::from(REFUSED));
+    }
+    give_back(&mut account, &reading.process, &planned, patience);
+    if let Some(log) = &flags.log {
+        append(log, &account.audit())?;
+    }
+    print(flags, &account, Account::result)?;
+    Ok(ExitCode::from(if account.is_done() { 0 } else { REFUSED }))
+}
+
+/// Makes the calls, and reads the process again.
+fn give_back(account: &mut Account, process: &Subject, planned: &[Planned], patience: Duration) {
+    account.calls.clear();
+    for one in planned {
+        let calls = (one.remedy.calls)();
+        let result = match Subject::of(process.pid) {
+            Some(now) if now.is_same(process) => carry_out(process.pid, one.remedy, &calls, patience),
+            Some(_) => Err(Refusal::Trouble(Trouble::Changed(process.pid))),
+            None => Err(Refusal::Trouble(Trouble::Gone(process.pid))),
+        };
+        account.calls.push(Called::made(one, &result));
+    }
+    if account.calls.iter().any(|call| call.took.is_some()) {
+        account.after = take(process.pid, How::Running).ok().map(|after| after.resident);
+    }
+}
+
+fn print(flags: &GiveBackFlags, account: &Account, text: fn(&Account) -> String) -> Result<ExitCode> {
+    if !flags.json {
+        return terminal::print_plain(&text(account));
+    }
+    let line = serde_json::to_string(account).map_err(|error| Error::Input(format!("give-back: --json: {error}")))?;
+    terminal::print((line + "\n").as_bytes())
+}
+
+/// Asks. Without a terminal there is nobody to answer.
+fn confirmed() -> Result<bool> {
+    if !stdin().is_terminal() {
+        let text = "give-back: a thread of the process would make these calls. Wanted --yes, because there is no terminal to ask on; \
+                    or --dry-run";
+        return Err(Error::Input(text.into()));
+    }
+    eprint!("A thread of the process makes these calls and then waits again as before. Go on? [y/N] ");
+    let mut line = String::new();
+    stdin().lock().read_line(&mut line).map_err(|error| Error::file("standard input", "reading", error))?;
+    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
+}
+
+/// Adds a line to a log, which only this user can read if it is new.
+fn append(file: &Path, line: &str) -> Result<()> {
+    let open = OpenOptions::new().append(true).create(true).mode(0o600).open(file);
+    let written = open.and_then(|mut open| open.write_all(line.as_bytes()));
+    written.map_err(|error| Error::file(file, "adding to the log", error))
+}
+
+/// Again and again, until the process ends. A refusal is told, and the next time is tried.
+fn again(flags: &GiveBackFlags, pid: u32, every: Duration, patience: Duration) -> Result<ExitCode> {
+    let condition = flags.condition.as_deref().map(Condition::parse).transpose().map_err(Error::Input)?;
+    if !flags.yes {
+        return Err(Error::Input("give-back: --every needs --yes: nobody is asked each time".into()));
+    }
+    let first = take(pid, How::Running).map_err(trouble)?;
+    let process = first.process.clone();
+    let mut reading = first;
+    loop {
+        if condition.is_none_or(|condition| condition.holds(&reading)) {
+            once(flags, &reading, patience)?;
+        }
+        std::thread::sleep(every);
+        reading = match take(pid, How::Running) {
+            Ok(reading) if reading.process.is_same(&process) => reading,
+            Ok(_) | Err(Trouble::Gone(_) | Trouble::Changed(_)) => {
+                terminal::tell(format_args!("process {pid} has ended, or runs another program"));
+                return Ok(ExitCode::SUCCESS);
+            }
+            Err(error) => return Err(trouble(error)),
+        };
+    }
+}
