@@ -2,6 +2,7 @@
 
 mod anatomy;
 mod crowd;
+mod give_back;
 mod idle_python;
 mod idle_threads;
 mod purge;
@@ -22,4 +23,5 @@ pub const ALL: &[&Check] = &[
     &replay::CHECK,
     &scrapes::CHECK,
     &crowd::CHECK,
+    &give_back::CHECK,
 ];
