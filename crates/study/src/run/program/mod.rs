@@ -150,7 +150,7 @@ impl RunContext<'_> {
             return Err(running.failure(""));
         }
         let used = running.used();
-        let most = running.watch.most;
+        let most = running.watch.most();
         let details = Details {
             minor_faults: used.minor_faults,
             major_faults: used.major_faults,
@@ -232,7 +232,7 @@ impl RunContext<'_> {
             }
         }
         let (_, details) = running.watch.read();
-        marks.mark(Phase::Peak, &readings(&running.watch.most, &details, running.watch.peak));
+        marks.mark(Phase::Peak, &readings(&running.watch.most(), &details, running.watch.peak));
         let settle = self.program.settle.as_deref().and_then(parse_duration).unwrap_or(SETTLE);
         let settled = Instant::now() + settle;
         while Instant::now() < settled {

@@ -18,6 +18,8 @@ pub struct Sizes {
     pub most: u64,
     /// Resident memory without files.
     pub anon: u64,
+    /// Resident memory of files, and shared.
+    pub files: u64,
     /// Address space.
     pub vsz: u64,
     /// Threads.
@@ -34,10 +36,12 @@ impl Sizes {
         let bytes = |key: &[u8]| line_number(text, key).map(|kib| kib * 1024);
         // A process that has ended and was not waited for has no memory.
         let rss = bytes(b"VmRSS:")?;
+        let anon = bytes(b"RssAnon:").unwrap_or(0);
         Some(Sizes {
             rss,
             most: bytes(b"VmHWM:").unwrap_or(rss),
-            anon: bytes(b"RssAnon:").unwrap_or(0),
+            anon,
+            files: rss.saturating_sub(anon),
             vsz: bytes(b"VmSize:").unwrap_or(0),
             threads: line_number(text, b"Threads:").unwrap_or(1),
             processes: 1,
@@ -50,6 +54,7 @@ impl Sizes {
             rss: self.rss + other.rss,
             most: self.most.max(other.most),
             anon: self.anon + other.anon,
+            files: self.files + other.files,
             vsz: self.vsz + other.vsz,
             threads: self.threads + other.threads,
             processes: self.processes + other.processes,
@@ -62,6 +67,7 @@ impl Sizes {
             rss: self.rss.max(other.rss),
             most: self.most.max(other.most),
             anon: self.anon.max(other.anon),
+            files: self.files.max(other.files),
             vsz: self.vsz.max(other.vsz),
             threads: self.threads.max(other.threads),
             processes: self.processes.max(other.processes),
@@ -275,7 +281,7 @@ mod tests {
 
     #[test]
     fn sums_add_and_the_most_of_one_process_stays() {
-        let one = Sizes { rss: 2, most: 5, anon: 1, vsz: 9, threads: 1, processes: 1 };
+        let one = Sizes { rss: 2, most: 5, anon: 1, files: 1, vsz: 9, threads: 1, processes: 1 };
         let two = one.and(Sizes { rss: 1, most: 3, ..one });
         assert_eq!((two.rss, two.most, two.processes), (3, 5, 2));
         assert_eq!(one.or(Sizes { rss: 1, most: 30, ..one }), Sizes { most: 30, ..one });

@@ -25,8 +25,10 @@ pub struct Watch {
     members: Vec<u32>,
     /// The last sum of all processes.
     pub now: Sizes,
-    /// The most of each since the last [`Watch::forget`].
-    pub most: Sizes,
+    /// The most of each sample since the last [`Watch::forget`].
+    most: Sizes,
+    /// The most resident memory of a process until then.
+    before: u64,
     /// The most resident memory since the start.
     pub peak: u64,
     /// The process that had the most, and how much.
@@ -55,6 +57,7 @@ impl Watch {
             members: vec![root],
             now: Sizes::default(),
             most: Sizes::default(),
+            before: 0,
             peak: 0,
             biggest: (root, 0),
             biggest_name: String::new(),
@@ -145,6 +148,18 @@ impl Watch {
     /// Forgets the most, but for the peak: another part of the run begins.
     pub fn forget(&mut self) {
         self.most = self.now;
+        self.before = self.now.most;
+    }
+
+    /// The most of each since the last [`Watch::forget`].
+    ///
+    /// A short peak lies between two samples. The kernel keeps the highest resident memory of each process, and what files had of
+    /// it is at most what they had in any sample: the rest is RssAnon. Of several processes nobody knows whether they were
+    /// highest at one time: theirs is the largest sum of the samples.
+    pub fn most(&self) -> Sizes {
+        let is_known = self.most.processes == 1 && self.most.most > self.before;
+        let anon = self.most.most.saturating_sub(self.most.files);
+        Sizes { anon: if is_known { self.most.anon.max(anon) } else { self.most.anon }, ..self.most }
     }
 
     /// The processes that are alive.
@@ -218,6 +233,22 @@ mod tests {
         assert_eq!(found.rss_kib.iter().max(), Some(&999));
         let end = found.every_us * found.rss_kib.len() as u64;
         assert!((9_900_000..=10_400_000).contains(&end), "{end}");
+    }
+
+    #[test]
+    fn a_peak_between_two_samples_is_seen_where_it_can_be_told() {
+        let mut watch = Watch::of(std::process::id());
+        let now = Sizes { rss: 50, most: 60, anon: 40, files: 10, processes: 1, ..Sizes::default() };
+        (watch.now, watch.most) = (now, now);
+        assert_eq!(watch.most(), Sizes { anon: 50, ..now }, "the highest without the files");
+        watch.forget();
+        assert_eq!(watch.most(), now, "what was highest before is forgotten");
+        watch.most = now.or(Sizes { most: 61, ..now });
+        assert_eq!(watch.most().anon, 51, "it has risen since");
+        watch.most = now.or(Sizes { most: 61, files: 30, ..now });
+        assert_eq!(watch.most().anon, 40, "files may have been most of it");
+        watch.most = now.and(Sizes { most: 90, ..now });
+        assert_eq!(watch.most().anon, 80, "two processes may have been highest at different times");
     }
 
     #[test]
