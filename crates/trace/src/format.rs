@@ -24,7 +24,7 @@
 //! | 92 | 4 | size of a page |
 //! | 96 | 8 | calls that could not be recorded: signal handlers that interrupted the writer; version 2 also: no chunk was to be had |
 //! | 104 | 8 | RssAnon of the process at the last reading, bytes, without the writer's own memory |
-//! | 112 | 8 | maximum of that reading |
+//! | 112 | 8 | the most RssAnon so far: the highest reading, or VmHWM without what else is resident; 0 if it was not read |
 //! | 120 | 8 | window in nanoseconds; version 1: 0 |
 //! | 128 | 8 | monotonic clock when the service was ready, nanoseconds, 0 for none: `record` writes it after the run |
 //! | 136 | 8 | the same at the end of its load |
@@ -251,7 +251,7 @@ pub struct Header {
     pub python_malloc: bool,
     /// RssAnon at the last reading in bytes, without the writer's own memory.
     pub resident: u64,
-    /// Its maximum.
+    /// The most so far, also between two readings.
     pub most_resident: u64,
     /// The window that was asked for, in nanoseconds; 0 for all of the run.
     pub window: u64,

@@ -44,7 +44,7 @@ pub struct Info {
     pub peak_nanos: u64,
     /// Live bytes at the end.
     pub end_live: u64,
-    /// RssAnon at its highest reading, in bytes.
+    /// The most RssAnon that was seen, in bytes.
     pub most_resident: u64,
     /// Each class of sizes that occurs.
     pub classes: Vec<Class>,

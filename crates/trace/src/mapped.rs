@@ -30,7 +30,7 @@ pub struct Prepared {
     pub peak_live: u64,
     /// Length of the trace in nanoseconds.
     pub nanos: u64,
-    /// RssAnon of the program at its highest reading, in bytes.
+    /// The program's most RssAnon that was seen, in bytes.
     pub most_resident: u64,
     /// RssAnon of the program at its last reading, in bytes.
     pub last_resident: u64,

@@ -46,6 +46,8 @@ pub(super) struct Process {
     queue: Queue,
     /// Bytes of thread states that were made.
     own_bytes: AtomicU64,
+    /// The most KiB that files, shared memory and the writer's own had at a reading.
+    most_apart: AtomicU64,
     /// The state of the frees of threads that have ended, and 1 while one of them writes there.
     late: AtomicPtr<c_void>,
     late_busy: AtomicU32,
@@ -316,10 +318,10 @@ impl Process {
         }
         let mut text = [0; 4096];
         let length = allocanary_kernel::sys::read_once(c"/proc/self/status", &mut text);
-        let kib = allocanary_kernel::sys::line_number(&text[..length], b"RssAnon:").unwrap_or(0);
-        let kib = kib.saturating_sub(self.own_bytes.load(Relaxed) >> 10);
+        let own = self.own_bytes.load(Relaxed) >> 10;
+        let (kib, most) = anonymous(&text[..length], own, &self.most_apart);
         self.long(at::RESIDENT).store(kib << 10, Relaxed);
-        self.long(at::MOST_RESIDENT).fetch_max(kib << 10, Relaxed);
+        self.long(at::MOST_RESIDENT).fetch_max(most << 10, Relaxed);
         self.next_sample.store(now + self.sample_ticks.load(Relaxed).max(1), Relaxed);
         self.sampling.store(0, SeqCst);
         kib
@@ -333,5 +335,37 @@ impl Process {
     /// Marks the trace as complete.
     pub(super) fn exit(&self) {
         let _ = self.word(at::STATE).compare_exchange(0, 1, SeqCst, SeqCst);
+    }
+}
+
+/// The program's RssAnon now, and the most that it has had, in KiB, from the text of `/proc/self/status`.
+///
+/// Between two readings a process may have more. The kernel keeps its most resident memory. What is in that and is not the
+/// program's RssAnon (files, shared memory, the writer's `own`) is at most what a reading has seen: `most_apart`.
+fn anonymous(status: &[u8], own: u64, most_apart: &AtomicU64) -> (u64, u64) {
+    let line = |key: &[u8]| allocanary_kernel::sys::line_number(status, key).unwrap_or(0);
+    let anonymous = line(b"RssAnon:");
+    let apart = line(b"VmRSS:").saturating_sub(anonymous) + own;
+    let apart = most_apart.fetch_max(apart, Relaxed).max(apart);
+    let now = anonymous.saturating_sub(own);
+    (now, now.max(line(b"VmHWM:").saturating_sub(apart)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peak_between_two_readings_counts_without_what_is_not_the_program_s() {
+        let apart = AtomicU64::new(0);
+        let read = |most: u64, rss: u64, anonymous: u64, own| {
+            let status = format!("VmHWM:\t{most} kB\nVmRSS:\t{rss} kB\nRssAnon:\t{anonymous} kB\n");
+            super::anonymous(status.as_bytes(), own, &apart)
+        };
+        assert_eq!(read(100, 100, 90, 5), (85, 85));
+        assert_eq!(read(150, 100, 90, 5), (85, 135), "10 of files and 5 of its own were in the 150");
+        assert_eq!(read(150, 120, 90, 5), (85, 115), "files may have had 30 then");
+        assert_eq!(read(150, 100, 90, 5), (85, 115), "and that is remembered");
+        assert_eq!(super::anonymous(b"", 5, &apart), (0, 0));
     }
 }
