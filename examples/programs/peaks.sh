@@ -4,6 +4,7 @@
 #
 #     cargo build --release --bins && PATH=$PWD/target/release:$PATH examples/programs/peaks.sh OUT TEST-STRESS.C [REPEATS]
 #
+# What the threads of a program have at one time depends on the turns that they take: five recordings of each are replayed.
 # In the root of a clone of allocanary. TEST-STRESS.C is test/test-stress.c of mimalloc's sources (`apt-get source mimalloc`). Needs cc,
 # c++ and rustc. Rows and ranges are in OUT/PROGRAM.
 set -eu
@@ -19,7 +20,7 @@ verify() {
     name=$1
     shift
     echo "$name"
-    allocanary record --verify --out "$out/$name" --repeats "$repeats" \
+    allocanary record --verify --out "$out/$name" --repeats "$repeats" --recordings 5 \
         --candidates system system:arena_max=1 system:arena_max=2 jemalloc jemalloc:narenas=1 jemalloc:narenas=2 \
         jemalloc:tcache=false jemalloc:narenas=1,tcache=false jemalloc:dirty_decay_ms=0 mimalloc mimalloc:allow_thp=0 \
         mimalloc:purge_delay=0 "$@"

@@ -32,6 +32,9 @@ pub struct RecordFlags {
     /// Repeats of --verify: runs of the program, and of the replay, per candidate [default: 5].
     #[arg(long, value_name = "N", requires = "verify")]
     pub repeats: Option<u32>,
+    /// Recordings of --verify: each is replayed. A program whose threads take turns otherwise in each run needs several.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "verify", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub recordings: u32,
     /// A TOML file with a [program] table; flags replace its values.
     ///
     /// Its candidates, repeats, cores and seed are for --verify. Its metrics are not read: memory alone is compared.

@@ -39,37 +39,44 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
     let recording = RecordOptions { preload: &preload, folder: &folder, limit, rate: flags.rate, window };
     loader::check_preloads(&std::env::var("LD_PRELOAD").unwrap_or_default())?;
     let comparison = flags.verify.then(|| Verification::planned(&study, &folder)).transpose()?;
-    let before: Vec<PathBuf> = traces(&folder).unwrap_or_default().into_iter().map(|(path, _)| path).collect();
-    let recorded = match flags.verify || watched::is_wanted(&program) {
-        true => watched::run(&recording, &study),
-        false => plain::run(&recording, &program.command, study.deadline.as_ref().map(|_| checked.deadline)),
-    };
-    // Whatever became of the program: its traces are cut to their length, and named.
-    let made = traces(&folder).unwrap_or_default();
-    let made: Vec<_> = made.into_iter().filter(|(path, _)| !before.contains(path)).collect();
-    let marks = recorded.as_ref().map_or([0; 3], |recorded| recorded.marks);
-    for (path, header) in &made {
-        if marks != [0; 3] {
-            put_marks(path, marks)?;
+    let is_watched = flags.verify || watched::is_wanted(&program);
+    let mut recordings = Vec::new();
+    for number in 1..=flags.recordings {
+        let before: Vec<PathBuf> = traces(&folder).unwrap_or_default().into_iter().map(|(path, _)| path).collect();
+        let recorded = match is_watched {
+            true => watched::run(&recording, &study, number),
+            false => plain::run(&recording, &program.command, study.deadline.as_ref().map(|_| checked.deadline)),
+        };
+        // Whatever became of the program: its traces are cut to their length, and named.
+        let made = traces(&folder).unwrap_or_default();
+        let made: Vec<_> = made.into_iter().filter(|(path, _)| !before.contains(path)).collect();
+        let marks = recorded.as_ref().map_or([0; 3], |recorded| recorded.marks);
+        for (path, header) in &made {
+            if marks != [0; 3] {
+                put_marks(path, marks)?;
+            }
+            trim(path, header)?;
         }
-        trim(path, header)?;
-    }
-    if !made.is_empty() {
         tell(&made);
+        if !made.is_empty() && flags.recordings == 1 {
+            let largest = largest(&made).display();
+            terminal::tell(format_args!("next: allocanary trace info {largest}\n      allocanary replay {largest}"));
+        }
+        let recorded = recorded?;
+        if made.is_empty() && recorded.code != INTERRUPTED {
+            let command = &program.command[0];
+            return Err(Error::Input(format!(
+                "{command}: nothing was recorded: the loader drops preloads for static and set-user-id programs, and a full \
+                 disk or a small RLIMIT_FSIZE leaves no room for a trace in {}",
+                folder.display()
+            )));
+        }
+        if comparison.is_none() || recorded.code == INTERRUPTED {
+            return Ok(ExitCode::from(recorded.code));
+        }
+        recordings.push(made);
     }
-    let recorded = recorded?;
-    if made.is_empty() && recorded.code != INTERRUPTED {
-        let command = &program.command[0];
-        return Err(Error::Input(format!(
-            "{command}: nothing was recorded: the loader drops preloads for static and set-user-id programs, and a full disk \
-             or a small RLIMIT_FSIZE leaves no room for a trace in {}",
-            folder.display()
-        )));
-    }
-    match comparison {
-        Some(comparison) if recorded.code != INTERRUPTED => comparison.run(&made),
-        _ => Ok(ExitCode::from(recorded.code)),
-    }
+    comparison.map_or(Ok(ExitCode::SUCCESS), |comparison| comparison.run(&recordings))
 }
 
 /// Fails for a program whose allocations do not go through C's malloc: a trace of it would have next to nothing in it. A program that
@@ -102,7 +109,7 @@ fn window(text: &str) -> Result<Duration> {
     parse_duration(text).filter(|time| (least..=most).contains(time)).ok_or_else(wanted)
 }
 
-/// Says what was recorded, and what to do next.
+/// Says what was recorded.
 fn tell(made: &[(PathBuf, Header)]) {
     for (path, header) in made {
         let span = show_duration(span(header));
@@ -114,8 +121,6 @@ fn tell(made: &[(PathBuf, Header)]) {
         let (path, command) = (path.display(), brief(&header.command));
         terminal::tell(format_args!("{path}: {size}, {span}, up to {resident} resident: {command}{why}"));
     }
-    let largest = largest(made).display();
-    terminal::tell(format_args!("next: allocanary trace info {largest}\n      allocanary replay {largest}"));
 }
 
 /// How long a process was recorded.

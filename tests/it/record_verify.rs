@@ -80,3 +80,22 @@ fn a_file_says_what_is_compared() {
     }
     assert_eq!(traces(&folder.path().join("traces")).len(), 1);
 }
+
+/// Each recording is replayed, with the repeats divided among them.
+#[test]
+fn several_recordings_are_replayed_alike() {
+    let folder = tempdir().unwrap();
+    let ran = verify(folder.path(), "--recordings 3 --repeats 5 --candidates system", &["sleep", "0.1"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let place = folder.path().join("traces");
+    let made = traces(&place);
+    assert_eq!(made.len(), 3);
+    let rows = samples(&place.join("replay"));
+    for trace in &made {
+        let trace = trace.file_name().unwrap().to_string_lossy();
+        assert_eq!(rows.iter().filter(|row| format!("{:?}", row.cell.job).contains(&*trace)).count(), 2, "{trace}");
+    }
+    assert!(ran.out.contains("replay: of 3 recordings, which have "), "{}", ran.out);
+    let csv = fs::read_to_string(place.join("verify.csv")).unwrap();
+    assert_eq!(csv.lines().nth(1).unwrap().split(',').nth(9), Some("6"), "runs of the replay: {csv}");
+}

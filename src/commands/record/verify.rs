@@ -17,7 +17,7 @@ use allocanary_cell::spec::PRELOAD;
 use allocanary_cell::workload::Phase;
 use allocanary_doctor::program::Program as Looked;
 use allocanary_kernel::private;
-use allocanary_kernel::units::Unit;
+use allocanary_kernel::units::{Unit, parse_duration};
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::{Roster, Target};
 use allocanary_study::session::{self, Executor, Linked};
@@ -93,13 +93,17 @@ impl Verification {
         }
     }
 
-    /// Measures the program and the replay of its largest trace under each candidate, and compares.
-    pub fn run(mut self, traces: &[(PathBuf, Header)]) -> Result<ExitCode> {
-        let (trace, folder) = (largest(traces), &self.folder);
+    /// Measures the program, and the replay of each recording's largest trace, under each candidate, and compares. There is one
+    /// recording or more.
+    pub fn run(mut self, recordings: &[Vec<(PathBuf, Header)>]) -> Result<ExitCode> {
+        let folder = &self.folder;
         // A run takes about as long as the recorded one.
-        self.started.seconds = traces.iter().map(|(_, header)| span(header)).max().unwrap_or_default().as_secs_f64();
+        let spans = recordings.iter().flatten().map(|(_, header)| span(header));
+        self.started.seconds = spans.max().unwrap_or_default().as_secs_f64();
         let is_service = self.real.program.as_ref().is_some_and(Program::is_service);
-        let replay = Verification::replay_of(&self.real, replay::study(trace, &PaceFlags::default())?.study);
+        let replay = Verification::replay_of(&self.real, replays(recordings)?);
+        let repeats = self.real.repeats.map(|repeats| repeats.div_ceil(recordings.len() as u32));
+        let replay = StudyFile { repeats, ..replay };
         let Some(real) = rows(
             self.real,
             &self.started.roster(),
@@ -116,10 +120,29 @@ impl Verification {
         let csv = folder.join("verify.csv");
         private::write(&csv, agreement.csv().as_bytes())
             .map_err(|error| Error::file(&csv, "writing the comparison", error))?;
-        terminal::print_plain(&format!("{}{}", agreement.table(), beside(&real, traces)))?;
+        terminal::print_plain(&format!("{}{}", agreement.table(), beside(&real, &recordings[0])))?;
+        if recordings.len() > 1 {
+            terminal::print_plain(&spread(recordings.len(), &replay))?;
+        }
         terminal::tell(format_args!("rows: {0}/real, {0}/replay; ranges: {1}", folder.display(), csv.display()));
         Ok(if agreement.is_complete() { ExitCode::SUCCESS } else { ExitCode::from(1) })
     }
+}
+
+/// A study of the replays of all recordings: each is a workload. Its time limit is that of the longest.
+fn replays(recordings: &[Vec<(PathBuf, Header)>]) -> Result<StudyFile> {
+    let replay = |made: &Vec<(PathBuf, Header)>| Ok(replay::study(largest(made), &PaceFlags::default())?.study);
+    let studies = recordings.iter().map(replay).collect::<Result<Vec<_>>>()?;
+    let workloads = studies.iter().flat_map(|study| study.workloads.clone().unwrap_or_default()).collect();
+    let longest = studies.into_iter().max_by_key(|study| study.deadline.as_deref().and_then(parse_duration));
+    Ok(StudyFile { workloads: Some(workloads), ..longest.unwrap_or_default() })
+}
+
+/// How far the recordings are apart: what the threads of a program have at one time depends on the turns that they take.
+fn spread(count: usize, replay: &[Sample]) -> String {
+    let live = || replay.iter().filter_map(|row| row.answer.as_ref()?.notes.get("trace_peak_live").copied());
+    let [least, most] = [live().min(), live().max()].map(|bytes| Unit::Bytes.show(bytes.unwrap_or(0) as f64));
+    format!("replay: of {count} recordings, which have {least} to {most} live at the peak\n")
 }
 
 /// What the replay leaves out of the program's memory, where several of its processes lived at one time.

@@ -22,8 +22,8 @@ pub fn is_wanted(program: &Program) -> bool {
     program.is_service() || [stdin, before, after, check, memory, cpus].into_iter().any(Option::is_some)
 }
 
-/// Runs the program under the recorder.
-pub fn run(recording: &RecordOptions, study: &StudyFile) -> Result<Recorded> {
+/// Runs the program under the recorder, for the `number`th time.
+pub fn run(recording: &RecordOptions, study: &StudyFile, number: u32) -> Result<Recorded> {
     let deadline = study.clone().check()?.deadline;
     // What is measured here is not compared: figures of the load are not needed.
     let program = Program { metric: BTreeMap::new(), any_output: true, ..study.program.clone().unwrap_or_default() };
@@ -31,7 +31,7 @@ pub fn run(recording: &RecordOptions, study: &StudyFile) -> Result<Recorded> {
     started.keep_in(recording.folder.join("program"));
     let title = program.title();
     let is_service = program.is_service();
-    let cell = Cell::new("own", "own", Job::of_program(program));
+    let cell = Cell { repeat: number, ..Cell::new("own", "own", Job::of_program(program)) };
     let recorder = |environment: &mut BTreeMap<String, String>| {
         let others = environment.get("LD_PRELOAD").cloned();
         let added = recording.environment(others.as_deref().map(OsStr::new)).map_err(|error| error.to_string())?;
