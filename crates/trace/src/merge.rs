@@ -5,6 +5,9 @@
 //! the latest time at which the event can have happened, the trace lacks something: a free of an unknown block is
 //! counted as a stray and left out; an allocation of a block that is still alive frees that one first. But if the time of that
 //! block's own allocation is not known exactly, it may be the later one: then both are alive until the first free.
+//!
+//! A free whose time is not known exactly, of another thread's block, may be of a later block at that address. It is put off until
+//! the address is wanted, its thread is wanted, or its time ends.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -67,6 +70,9 @@ pub struct Merged {
 /// processor reads its counter a little early.
 const SLACK_NS: u64 = 1_000_000;
 
+/// For how long a free is put off at most, in nanoseconds: a thread that has lost its processor in the middle of a few events.
+const PUT_OFF_NS: u64 = 10_000_000;
+
 /// The same for a free in a window. It may be of a block from before, whose address is soon allocated again: a long wait
 /// would take that for the allocation.
 const WINDOW_SLACK_NS: u64 = 2_000;
@@ -78,6 +84,8 @@ struct Lane<'a> {
     head: Option<Item>,
     /// The block of a realloc that has begun, with its address.
     resizing: Option<Resizing>,
+    /// The tick at which it gives up waiting.
+    until: u64,
 }
 
 /// A block that is alive.
@@ -112,10 +120,13 @@ struct Merger<'a, S: Sink> {
     /// Lanes that wait for a free of the address, and for an allocation.
     for_free: AddressMap<Vec<usize>>,
     for_new: AddressMap<Vec<usize>>,
+    /// Lanes whose free of the address is put off.
+    put_off: AddressMap<Vec<usize>>,
     /// The time at which each waiting lane gives up, and its lane.
     patience: BTreeSet<(u64, usize)>,
     slack: u64,
     free_slack: u64,
+    put_off_ticks: u64,
     nanos: u64,
     /// The addresses that a window has seen.
     seen: Option<AddressSet>,
@@ -125,14 +136,15 @@ struct Merger<'a, S: Sink> {
 /// What became of a lane's next event.
 enum Step {
     Done,
-    Waits,
+    /// At most until this tick.
+    Waits(u64),
 }
 
 impl<'a, S: Sink> Merger<'a, S> {
     fn new(trace: &'a Trace) -> Self {
         let mut lanes: Vec<Lane> = trace
             .threads()
-            .map(|(thread, begins)| Lane { thread, stream: None, begins, head: None, resizing: None })
+            .map(|(thread, begins)| Lane { thread, stream: None, begins, head: None, resizing: None, until: 0 })
             .collect();
         lanes.sort_by_key(|lane| (lane.begins, lane.thread));
         let heads = lanes.iter().enumerate().map(|(at, lane)| Reverse((lane.begins, at))).collect();
@@ -146,10 +158,12 @@ impl<'a, S: Sink> Merger<'a, S> {
             early: AddressMap::default(),
             for_free: AddressMap::default(),
             for_new: AddressMap::default(),
+            put_off: AddressMap::default(),
             patience: BTreeSet::new(),
             slack: (SLACK_NS as f64 / trace.header.tick_ns) as u64,
             free_slack: (if trace.has_window() { WINDOW_SLACK_NS } else { SLACK_NS } as f64 / trace.header.tick_ns)
                 as u64,
+            put_off_ticks: (PUT_OFF_NS as f64 / trace.header.tick_ns) as u64,
             nanos: 0,
             seen: trace.has_window().then(AddressSet::default),
             merged,
@@ -160,7 +174,7 @@ impl<'a, S: Sink> Merger<'a, S> {
         loop {
             let next = self.heads.peek().map(|Reverse((time, _))| *time);
             let forced = self.patience.first().copied().filter(|(until, _)| next.is_none_or(|next| *until < next));
-            let lane = match forced {
+            let lane = match forced.map(|forced| self.put_off_or(forced)) {
                 Some((until, lane)) => {
                     self.patience.remove(&(until, lane));
                     self.leave(lane);
@@ -211,8 +225,9 @@ impl<'a, S: Sink> Merger<'a, S> {
             self.nanos = self.nanos.max(trace.header.nanos(item.low));
             match self.execute(lane, item, forced, sink) {
                 Step::Done => self.lanes[lane].head = None,
-                Step::Waits => {
-                    self.patience.insert((self.until(item), lane));
+                Step::Waits(until) => {
+                    self.lanes[lane].until = until;
+                    self.patience.insert((until, lane));
                     return;
                 }
             }
@@ -227,7 +242,8 @@ impl<'a, S: Sink> Merger<'a, S> {
                 if self.live.contains_key(&address) {
                     if !forced {
                         self.for_free.entry(address).or_default().push(lane);
-                        return Step::Waits;
+                        self.wake_put_off(address);
+                        return Step::Waits(item.high.max(item.low).saturating_add(self.slack));
                     }
                     self.displace(address, at, item.low, sink);
                 }
@@ -244,11 +260,20 @@ impl<'a, S: Sink> Merger<'a, S> {
                 self.wake_new(address);
             }
             Event::Free { address } | Event::Resize { address } => {
-                let block = self.live.remove(&address).map(|live| live.block);
-                if block.is_none() && !forced {
+                let live = self.live.remove(&address);
+                if live.is_none() && !forced {
                     self.for_new.entry(address).or_default().push(lane);
-                    return Step::Waits;
+                    return Step::Waits(item.high.max(item.low).saturating_add(self.free_slack));
                 }
+                let live = match live {
+                    Some(live) if !forced && self.may_be_later(item, address, at.thread, &live) => {
+                        self.live.insert(address, live);
+                        self.put_off.entry(address).or_default().push(lane);
+                        return Step::Waits(item.high.min(item.low.saturating_add(self.put_off_ticks)));
+                    }
+                    live => live,
+                };
+                let block = live.map(|live| live.block);
                 let known = block.is_some();
                 let is_first = !known && self.seen.as_mut().is_some_and(|seen| seen.insert(address));
                 self.merged.strays += u64::from(!known && !is_first);
@@ -268,7 +293,10 @@ impl<'a, S: Sink> Merger<'a, S> {
                         self.live.insert(address, early);
                         self.wake_new(address);
                     }
-                    None if known => self.wake_free(address),
+                    None if known => {
+                        self.wake_put_off(address);
+                        self.wake_free(address);
+                    }
                     None => {}
                 }
             }
@@ -312,6 +340,26 @@ impl<'a, S: Sink> Merger<'a, S> {
         }
     }
 
+    /// Whether a free may be of a later block than this one, and nobody wants the address.
+    fn may_be_later(&self, item: Item, address: u64, thread: u32, live: &Live<S::Block>) -> bool {
+        item.high > item.low && live.thread != thread && !self.for_free.contains_key(&address)
+    }
+
+    /// The lane that goes on before one gives up: one whose free was put off, as what is missing may be behind that.
+    fn put_off_or(&self, forced: (u64, usize)) -> (u64, usize) {
+        let is_put_off = |lane: usize| self.put_off.values().any(|lanes| lanes.contains(&lane));
+        let first = || self.patience.iter().copied().find(|(_, lane)| is_put_off(*lane));
+        if self.put_off.is_empty() { forced } else { first().unwrap_or(forced) }
+    }
+
+    fn wake_put_off(&mut self, address: u64) {
+        if !self.put_off.is_empty()
+            && let Some(lanes) = self.put_off.remove(&address)
+        {
+            self.wake(lanes);
+        }
+    }
+
     fn wake_free(&mut self, address: u64) {
         if !self.for_free.is_empty()
             && let Some(lanes) = self.for_free.remove(&address)
@@ -337,34 +385,27 @@ impl<'a, S: Sink> Merger<'a, S> {
         }
     }
 
-    /// The tick at which a lane gives up waiting with this event.
-    fn until(&self, item: Item) -> u64 {
-        let slack = match item.event {
-            Event::Free { .. } | Event::Resize { .. } => self.free_slack,
-            _ => self.slack,
-        };
-        item.high.max(item.low).saturating_add(slack)
-    }
-
     /// The lane's patience is no longer counted.
     fn forget(&mut self, lane: usize) {
-        if let Some(item) = self.lanes[lane].head {
-            self.patience.remove(&(self.until(item), lane));
-        }
+        self.patience.remove(&(self.lanes[lane].until, lane));
     }
 
     /// The lane waits for its address no longer.
     fn leave(&mut self, lane: usize) {
         let Some(item) = self.lanes[lane].head else { return };
         let (waiting, address) = match item.event {
-            Event::New { address, .. } => (&mut self.for_free, address),
-            Event::Free { address } | Event::Resize { address } => (&mut self.for_new, address),
+            Event::New { address, .. } => ([Some(&mut self.for_free), None], address),
+            Event::Free { address } | Event::Resize { address } => {
+                ([Some(&mut self.for_new), Some(&mut self.put_off)], address)
+            }
             _ => return,
         };
-        if let Some(lanes) = waiting.get_mut(&address) {
-            lanes.retain(|waiting| *waiting != lane);
-            if lanes.is_empty() {
-                waiting.remove(&address);
+        for waiting in waiting.into_iter().flatten() {
+            if let Some(lanes) = waiting.get_mut(&address) {
+                lanes.retain(|waiting| *waiting != lane);
+                if lanes.is_empty() {
+                    waiting.remove(&address);
+                }
             }
         }
     }

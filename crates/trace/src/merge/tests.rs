@@ -153,7 +153,7 @@ fn fuzz_every_life_is_the_same_after_the_merge() {
     });
 }
 
-/// What the format cannot place exactly (these programs do little else) may cost single frees, but no allocation, and no
+/// What the format cannot place exactly (these programs do little else) may cost frees, but no allocation, and no
 /// thread stands still.
 #[test]
 fn fuzz_no_allocation_is_lost_where_an_address_went_round() {
@@ -234,6 +234,45 @@ fn an_address_that_went_round_costs_no_block() {
     let (seen, merged) = merged(&sample.finish());
     assert_eq!((merged.lost_frees, merged.strays, merged.alive), (0, 0, 3), "{merged:?}");
     assert_eq!((seen.lives[&(0, 2)], seen.lives[&(1, 2)]), ((256, Some(0)), (128, Some(1))));
+}
+
+/// A thread that had the address lately frees another thread's block at it, without a stamp. A third thread's free and allocation
+/// come between.
+#[test]
+fn a_free_whose_time_is_not_known_takes_no_earlier_block() {
+    let mut sample = TraceBuilder::new(4096);
+    let new = |address, size| Event::New { how: How::Malloc, address, size };
+    let free = |address| Event::Free { address };
+    sample.event(0, 10, new(0x1000, 64));
+    sample.event(0, 20, free(0x1000));
+    sample.event(1, 30, new(0x1000, 128));
+    sample.event(2, 50, free(0x1000));
+    sample.event(2, 60, new(0x1000, 256));
+    sample.event(0, 70, free(0x1000));
+    sample.event(0, 80, new(0xB000, 8));
+    let (seen, merged) = merged(&sample.finish());
+    assert_eq!((merged.lost_frees, merged.strays, merged.alive), (0, 0, 1), "{merged:?}");
+    assert_eq!((seen.lives[&(1, 1)], seen.lives[&(2, 1)]), ((128, Some(2)), (256, Some(0))));
+}
+
+/// The free is put off while its thread sleeps, and an allocation behind it is missed meanwhile.
+#[test]
+fn a_free_that_was_put_off_goes_first_where_something_is_missing() {
+    let mut sample = TraceBuilder::new(4096);
+    let new = |address, size| Event::New { how: How::Malloc, address, size };
+    let free = |address| Event::Free { address };
+    sample.event(0, 10, new(0x1000, 64));
+    sample.event(0, 11, free(0x1000));
+    sample.event(0, 12, new(0x2000, 64));
+    sample.event(0, 13, free(0x2000));
+    sample.event(1, 30, new(0x1000, 128));
+    sample.event(0, 40, free(0x1000));
+    sample.event(0, 41, new(0x2000, 256));
+    sample.event(1, 100, free(0x2000));
+    sample.event(0, 9_000_000, new(0xB000, 8));
+    let (seen, merged) = merged(&sample.finish());
+    assert_eq!((merged.lost_frees, merged.strays, merged.alive), (0, 0, 1), "{merged:?}");
+    assert_eq!((seen.lives[&(1, 1)], seen.lives[&(0, 3)]), ((128, Some(0)), (256, Some(1))));
 }
 
 /// A trace that was cut, as by a full disk while it was copied, is read up to there, and says so.
