@@ -143,7 +143,7 @@ fn write_rows(path: &Path, real: &Sample, count: u32, repeats: u32) -> u64 {
     let mut row = real.clone();
     for number in 0..count {
         let group = number / repeats;
-        row.cell.candidate = format!("system:arena_max={}", 1 + group % CANDIDATES);
+        row.cell.candidate = format!("system:arena_max={}", 1 + group % CANDIDATES).as_str().into();
         let workload = format!("server:live={}", 65_536 * (1 + group / CANDIDATES / 8));
         row.cell.job = Job::workload(&workload, 1 << (group / CANDIDATES % 8));
         row.cell.repeat = number % repeats;

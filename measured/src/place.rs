@@ -125,16 +125,6 @@ pub fn output(command: &mut Command) -> Result<String, Problem> {
 pub fn cell(candidate: &str, workload: &str, threads: u32) -> Result<Cell, Problem> {
     let spec = allocanary_cell::spec::Spec::parse(candidate)
         .map_err(|error| Problem::Failed(format!("the candidate {candidate}: {error}")))?;
-    Ok(Cell {
-        study: None,
-        candidate: candidate.into(),
-        allocator: spec.name.clone(),
-        settings: spec.settings,
-        inherited: BTreeMap::new(),
-        job: Job::workload(workload, threads),
-        cores: None,
-        repeat: 0,
-        seed: 1,
-        place: 0,
-    })
+    let (allocator, settings) = (spec.name.clone(), spec.settings.clone());
+    Ok(Cell { settings, ..Cell::new(spec, &allocator, Job::workload(workload, threads)) })
 }

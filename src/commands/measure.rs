@@ -237,7 +237,7 @@ impl Watch for Shown<'_> {
             if let Some(failure) = &sample.error {
                 progress.say(&format!("failed: {}: {}", sample.cell.title(), failure.text));
             }
-            progress.done(&sample.cell.candidate);
+            progress.done(&sample.cell.candidate.to_string());
         }
         (self.seen)(sample);
     }

@@ -71,8 +71,9 @@ pub fn run_study(file: StudyFile, target: Option<Target>, folders: &[PathBuf], r
     let cells = measure::roster(folders)?.descriptions();
     let file = with_candidates(file, &looked)?;
     let candidates = candidates::described(&cells, &looked);
-    let libraries = candidates::libraries(file.candidates.iter().flatten(), folders)?;
     let study = file.clone().check()?;
+    let names = study.candidates.iter().map(|candidate| candidate.spec.name.as_str());
+    let libraries = candidates::libraries(names, folders)?;
     let cells = plan(&study, &candidates)?;
     refuse(&cells, &looked, "leave out --candidates, or name only `own` and own:SETTING=VALUE")?;
     let mut started = Started::new(&looked, candidates, libraries)?;

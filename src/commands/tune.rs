@@ -16,6 +16,7 @@ use std::time::Duration;
 use super::measure::watch_interrupts;
 use super::{left, terminal};
 use crate::args::TuneFlags;
+use allocanary_cell::candidate::Candidate;
 use allocanary_cell::program::Program;
 use allocanary_kernel::private;
 use allocanary_kernel::units::show_duration;
@@ -30,7 +31,7 @@ use allocanary_study::error::{Error, Result};
 use allocanary_study::run::{Left, Store, Target};
 use allocanary_study::session::{self, Executor, Linked, kept};
 use allocanary_study::summary::{About, Findings, LEAST_SAMPLES};
-use allocanary_study::{Studies, StudyFile, expected_time, plan};
+use allocanary_study::{Studies, Study, StudyFile, expected_time, plan};
 
 use shown::Shown;
 use subject::Subject;
@@ -66,10 +67,10 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
         return Err(Error::Input(text.into()));
     }
     // Names and values are checked before anything is written.
-    let all = [vec![subject.present.to_string()], first.names.clone()].concat();
-    let race = StudyFile { candidates: Some(all), repeats: Some(RACED), ..subject.file.clone() }.check()?;
+    let others = first.all.iter().filter(|candidate| **candidate != subject.present).cloned();
+    let candidates = std::iter::once(subject.present.clone()).chain(others).collect();
     let descriptions = subject.roster.descriptions();
-    let race = plan(&race, &descriptions)?;
+    let race = plan(&Study { candidates, repeats: RACED, ..study.clone() }, &descriptions)?;
     let budget = budget(study.budget, &race, expected_time(&race, &descriptions))?;
 
     // What is kept next to the rows, so that no other search is continued with them.
@@ -89,18 +90,14 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
     let job = cells::Job { executor: &*executor, cells: descriptions.clone(), file, budget: Some(budget), interrupted };
     let mut source = Cells::new(job, &target, store, &mut shown)?;
     kept::keep(&target, &group)?;
-    terminal::tell(format_args!(
-        "{} candidates in the first stage, budget {}",
-        first.names.len(),
-        show_duration(budget)
-    ));
+    terminal::tell(format_args!("{} candidates in the first stage, budget {}", first.all.len(), show_duration(budget)));
     first.left_out.iter().for_each(|reason| terminal::tell(format_args!("left out: {reason}")));
-    let second = |survivors: &[String]| space.around(survivors).names;
+    let second = |survivors: &[Candidate]| space.around(survivors).all;
     let wanted = Plan {
         goal: subject.goal.clone(),
-        present: subject.present.to_string(),
+        present: subject.present.clone(),
         own: subject.own,
-        first: first.names,
+        first: first.all,
         second: Box::new(second),
         repeats: study.repeats,
     };
@@ -183,9 +180,7 @@ fn text(found: &Searched, subject: &Subject, findings: &Findings) -> String {
         out.push_str(&format!("{}\n", reports::wrapped(&format!("note: {note}"), width)));
     }
     let best = found.recommended().map(|best| &best.candidate);
-    for (candidate, setting, why) in
-        findings.unproven.iter().filter(|(candidate, ..)| best == Some(&candidate.to_string()))
-    {
+    for (candidate, setting, why) in findings.unproven.iter().filter(|(candidate, ..)| best == Some(candidate)) {
         out.push_str(&format!("{}\n", reports::wrapped(&format!("unproven: {candidate}: {setting}: {why}"), width)));
     }
     if let Some(lines) = answer::paste(found) {
@@ -214,8 +209,9 @@ fn keep(folder: &Path, found: &Searched, file: &StudyFile, text: &str, findings:
         let path = folder.join(name);
         private::write(&path, text.as_bytes()).map_err(|error| Error::file(path, "writing the answer", error))
     };
-    let candidates =
-        std::iter::once(found.present.clone()).chain(found.recommended().map(|best| best.candidate.clone()));
+    let candidates = std::iter::once(&found.present)
+        .chain(found.recommended().map(|best| &best.candidate))
+        .map(Candidate::to_string);
     let within: Vec<String> = found.goal.guards.iter().map(Guard::text).collect();
     let study = StudyFile {
         name: Some("tuned".into()),

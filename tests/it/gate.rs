@@ -66,7 +66,7 @@ fn grow(sample: &mut Sample, times: f64) {
 }
 
 fn is_two(sample: &Sample) -> bool {
-    sample.cell.candidate == "two"
+    sample.cell.candidate == "two".into()
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn what_no_number_of_repeats_would_decide_is_counted_and_named() {
     let (mut old, mut new) = (Vec::new(), Vec::new());
     for (place, times) in [1.0199, 1.0199, 1.1].into_iter().enumerate() {
         for mut sample in rows_of(folder.path(), 8) {
-            (sample.cell.candidate, sample.cell.place) = (format!("c{place}"), place as u32);
+            (sample.cell.candidate, sample.cell.place) = (format!("c{place}").as_str().into(), place as u32);
             let spread = 1.0 + 0.05 * f64::from(sample.cell.repeat);
             grow(&mut sample, spread);
             old.push(sample.clone());

@@ -86,7 +86,7 @@ fn emulated_cores_do_not_overrule_what_the_title_shows() {
         assert_eq!(ran.code, Some(0), "{ran:?}");
         let row = samples(&folder.path().join("out")).remove(0);
         assert_eq!((row.error.as_ref(), row.cell.cores), (None, Some(cores)));
-        (row.cell.candidate, row.answer.unwrap().found["narenas"].clone())
+        (row.cell.candidate.to_string(), row.answer.unwrap().found["narenas"].clone())
     };
     let (title, found) = arenas(("_RJEM_MALLOC_CONF", "narenas:3"), 12);
     assert_eq!((title.as_str(), found.as_str()), ("jemalloc _RJEM_MALLOC_CONF=narenas:3", "3"));

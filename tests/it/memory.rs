@@ -141,7 +141,7 @@ fn a_program_killed_for_memory_is_told_with_the_limit_of_the_container() {
         let ran = (0..3).map(|_| attempt()).find(|ran| ran.code.is_some()).expect("the command was killed three times");
         assert_eq!(ran.code, Some(1), "{ran:?}");
         let rows = samples(&folder.path().join(out));
-        rows.into_iter().find(|row| row.cell.candidate == "jemalloc").unwrap().error.unwrap()
+        rows.into_iter().find(|row| row.cell.candidate == "jemalloc".into()).unwrap().error.unwrap()
     };
     // The program itself, and a child of it, which a shell tells by its exit code.
     let grow = "x=0123456789abcdef; while :; do x=$x$x; done";

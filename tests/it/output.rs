@@ -199,7 +199,7 @@ fn failed_cells_are_tried_again_and_count_once() {
     let rows = samples(&folder.path().join("out"));
     let mut by_mode: BTreeMap<String, Vec<&Sample>> = BTreeMap::new();
     for row in &rows {
-        by_mode.entry(row.cell.candidate.clone()).or_default().push(row);
+        by_mode.entry(row.cell.candidate.to_string()).or_default().push(row);
     }
     assert_eq!(by_mode.values().map(Vec::len).collect::<Vec<_>>(), [3, 6, 6]);
     assert!(by_mode["fake:mode=exit"][3..].iter().all(|row| row.error.is_none() && row.replaces.is_some()));

@@ -75,7 +75,7 @@ fn a_file_says_what_is_compared() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     for part in ["real", "replay"] {
         let rows = samples(&folder.path().join("traces").join(part));
-        let found: Vec<_> = rows.iter().map(|row| (row.cell.candidate.as_str(), row.cell.cores)).collect();
+        let found: Vec<_> = rows.iter().map(|row| (row.cell.candidate.spec.name.as_str(), row.cell.cores)).collect();
         assert_eq!(found, [("system", Some(3)), ("system", Some(3))], "{part}");
     }
     assert_eq!(traces(&folder.path().join("traces")).len(), 1);

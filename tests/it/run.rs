@@ -21,7 +21,7 @@ pub fn run(folder: &Path, flags: &str, program: &[&str]) -> Ran {
 const WORK: [&str; 3] = ["sh", "-c", "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done; sleep 0.5; echo $i"];
 
 fn of<'a>(rows: &'a [Sample], candidate: &str) -> Vec<&'a Sample> {
-    rows.iter().filter(|row| row.cell.candidate == candidate).collect()
+    rows.iter().filter(|row| row.cell.candidate == candidate.into()).collect()
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn another_library_is_preloaded_and_its_settings_are_unproven() {
     let other = rows.iter().find(|row| row.cell.allocator == "preload").unwrap().answer.as_ref().unwrap();
     assert!(other.unproven["env.SAID"].contains("somebody else's"));
     assert_eq!(other.output.as_ref().unwrap().bytes, "said 7\n".len() as u64);
-    let own = rows.iter().find(|row| row.cell.candidate == "own:arena_max=1").unwrap().answer.as_ref().unwrap();
+    let own = rows.iter().find(|row| row.cell.candidate == "own:arena_max=1".into()).unwrap().answer.as_ref().unwrap();
     assert!(own.unproven.contains_key("arena_max") && own.environment.contains_key("GLIBC_TUNABLES"));
 }
 

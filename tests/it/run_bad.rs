@@ -148,10 +148,10 @@ fn what_fails_under_one_candidate_is_a_row_with_the_cause() {
         assert_eq!(ran.code, Some(1), "{bad}: {ran:?}");
         let rows = samples(&folder.path().join("out"));
         assert_eq!(rows.len(), 2, "{bad}");
-        let row = rows.iter().find(|row| row.cell.candidate == "jemalloc").unwrap();
+        let row = rows.iter().find(|row| row.cell.candidate == "jemalloc".into()).unwrap();
         let error = row.error.as_ref().unwrap_or_else(|| panic!("{bad}: {row:?}"));
         assert!(error.kind == kind && error.text.contains(said), "{bad}: {error:?}");
-        assert!(rows.iter().all(|row| row.cell.candidate != "own" || row.error.is_none()), "{bad}");
+        assert!(rows.iter().all(|row| row.cell.candidate != "own".into() || row.error.is_none()), "{bad}");
     }
     assert_gone("sleep 621");
 }
@@ -258,7 +258,7 @@ fn a_limit_of_memory_is_a_row_or_is_said_not_to_be_allowed() {
         return skipped(ran.err);
     }
     let rows = samples(&folder.path().join("out"));
-    let row = rows.iter().find(|row| row.cell.candidate == "jemalloc").unwrap();
+    let row = rows.iter().find(|row| row.cell.candidate == "jemalloc".into()).unwrap();
     let error = row.error.as_ref().unwrap();
     assert!(error.kind == FailureKind::OutOfMemory && error.text.contains("--memory 32MiB"), "{error:?}");
 }

@@ -61,7 +61,7 @@ fn is_measured_by_its_own_settings(program: &Path) {
         ("own:narenas=1", Some("narenas:1"), "narenas 1, tcache true\n"),
         ("own:narenas=1,tcache=false", Some("narenas:1,tcache:false"), "narenas 1, tcache false\n"),
     ] {
-        let row = rows.iter().find(|row| row.cell.candidate == candidate).unwrap();
+        let row = rows.iter().find(|row| row.cell.candidate == candidate.into()).unwrap();
         assert_eq!(row.error, None, "{candidate}");
         let answer = row.answer.as_ref().unwrap();
         // The variable that this build reads, and no other one: what came of it is the program's own reading.

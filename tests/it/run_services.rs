@@ -155,7 +155,7 @@ fn redis_is_loaded_and_its_own_jemalloc_is_recognised() {
         assert!(answer.reading("rss_bytes", Phase::Idle).unwrap() > 1 << 20, "{}", row.cell.title());
         assert!(answer.figures["throughput"].value > 0.0 && answer.figures["p99"].value > 0.0);
     }
-    let own = rows.iter().find(|row| row.cell.candidate == "own:narenas=1").unwrap().answer.as_ref().unwrap();
+    let own = rows.iter().find(|row| row.cell.candidate == "own:narenas=1".into()).unwrap().answer.as_ref().unwrap();
     if own.version == "jemalloc" {
         assert_eq!(own.environment.get("MALLOC_CONF").map(String::as_str), Some("narenas:1"));
     }

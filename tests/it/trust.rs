@@ -118,7 +118,7 @@ fn unlike_hosts_and_versions_are_never_one_figure() {
 #[test]
 fn a_cell_that_failed_before_it_said_its_version_is_one_with_the_others() {
     let folder = pair(|row| {
-        if row.cell.candidate == "jemalloc" && row.cell.repeat == 0 {
+        if row.cell.candidate == "jemalloc".into() && row.cell.repeat == 0 {
             row.answer = None;
             row.error = Some(killed());
         }
@@ -133,7 +133,7 @@ fn a_cell_that_failed_before_it_said_its_version_is_one_with_the_others() {
 
     // And so it is where it fails at one number of threads and runs at another.
     let folder = pair(|row| {
-        if row.cell.candidate == "jemalloc" && row.cell.job.threads() == Some(1) {
+        if row.cell.candidate == "jemalloc".into() && row.cell.job.threads() == Some(1) {
             row.answer = None;
             row.error = Some(killed());
         }
@@ -152,13 +152,13 @@ fn two_versions(folder: &TempDir, crashed_in: &str) {
             if let Some(answer) = row.answer.as_mut().filter(|answer| answer.version == "5.3.1") {
                 answer.version = version.into();
             }
-            row.cell.candidate != "jemalloc:narenas=1"
+            row.cell.candidate != "jemalloc:narenas=1".into()
         })
     };
     let mut rows = [of("5.3.0", "build-a", 0), of("5.3.1", "build-b", 1)].concat();
     let crash =
         |row: &Sample| Sample { answer: None, error: Some(killed()), started_ms: row.started_ms + 5, ..row.clone() };
-    let ran = |row: &&Sample| row.cell.candidate == "jemalloc" && row.provenance.build.id == "build-b";
+    let ran = |row: &&Sample| row.cell.candidate == "jemalloc".into() && row.provenance.build.id == "build-b";
     let crashed = rows.iter().filter(ran).map(crash).map(|mut row| {
         row.provenance.build.id = crashed_in.into();
         row
@@ -334,7 +334,7 @@ fn the_machines_other_work_stands_in_every_row() {
 fn a_report_ends_with_its_answer_and_price_on_the_last_screen() {
     let folder = pair(|row| {
         // The winner in memory has three times the first candidate's slowest operations.
-        let winner = row.cell.candidate == "jemalloc:narenas=1";
+        let winner = row.cell.candidate == "jemalloc:narenas=1".into();
         if let Some(latency) = row.answer.as_mut().and_then(|answer| answer.latency.as_mut()).filter(|_| winner) {
             latency.p99_ns *= 3;
         }
@@ -399,7 +399,7 @@ fn the_price_has_intervals_and_verdicts() {
 #[test]
 fn candidates_that_did_not_alternate_are_named_beside_their_verdicts() {
     let folder = pair(|row| {
-        row.started_ms += if row.cell.candidate == "jemalloc" { 86_400_000 } else { 0 };
+        row.started_ms += if row.cell.candidate == "jemalloc".into() { 86_400_000 } else { 0 };
         true
     });
     let said = "system and jemalloc were measured one after the other and not in turns";

@@ -169,7 +169,7 @@ fn a_study_inherits_no_configuration() {
             .unwrap();
         assert!(output.status.code().is_some_and(|code| code < 2), "{output:?}");
         let row = samples(&folder.path().join(workload)).remove(0);
-        assert_eq!((row.cell.candidate.as_str(), row.cell.inherited.len()), (candidate, 0));
+        assert_eq!((row.cell.candidate.to_string().as_str(), row.cell.candidate.inherited.len()), (candidate, 0));
         let seen = row.error.map(|error| error.text);
         let wanted = (candidate != "jemalloc").then_some("ended with exit code 5: variables of allocators: 0");
         assert_eq!(seen.as_deref(), wanted);
@@ -188,6 +188,6 @@ fn without_a_verb_the_users_configuration_is_what_is_measured() {
     assert!(out.contains("environment: _RJEM_MALLOC_CONF=narenas:1\n"), "{out}");
     assert!(out.lines().any(|line| line.starts_with("settings in force: ") && line.contains("narenas=1")), "{out}");
     let row = samples(&folder.path().join("out")).remove(0);
-    assert_eq!(row.cell.inherited["_RJEM_MALLOC_CONF"], "narenas:1");
+    assert_eq!(row.cell.candidate.inherited["_RJEM_MALLOC_CONF"], "narenas:1");
     assert!(reading(&row.answer.unwrap(), "heap_arenas", Peak) <= 2, "it was at work");
 }

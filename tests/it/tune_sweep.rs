@@ -33,7 +33,7 @@ const CPU: f64 = 1.2;
 fn middle(rows: &[Sample], candidate: &str, metric: &str) -> f64 {
     let metric = metric_of_all(metric);
     let values: Vec<f64> =
-        rows.iter().filter(|row| row.cell.candidate == candidate).filter_map(|row| metric.of(row)).collect();
+        rows.iter().filter(|row| row.cell.candidate == candidate.into()).filter_map(|row| metric.of(row)).collect();
     median(&values).unwrap_or(f64::NAN)
 }
 
@@ -64,9 +64,8 @@ fn a_sweep_of_all_candidates_finds_little_that_the_race_does_not() {
         let found = StudyFile::parse("tuned.toml", &tuned).unwrap().candidates.unwrap().pop().unwrap();
 
         let first = |row: &&Sample| row.cell.study.as_deref() == Some("tune-race-1");
-        let all: BTreeSet<&str> = race.iter().filter(first).map(|row| row.cell.candidate.as_str()).collect();
-        let names: Vec<&str> = all.iter().copied().collect();
-        let names = names.join(" ");
+        let all: BTreeSet<String> = race.iter().filter(first).map(|row| row.cell.candidate.to_string()).collect();
+        let names = all.iter().map(String::as_str).collect::<Vec<_>>().join(" ");
         // The race's answer is swept too: it may have a setting of the second stage.
         let line =
             format!("study --workloads {workload} --threads 16 --repeats 10 --out sweep --candidates {names} {found}");

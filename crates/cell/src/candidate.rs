@@ -27,6 +27,13 @@ impl Candidate {
     }
 }
 
+impl From<&str> for Candidate {
+    /// A text that gets no variable of the user's environment. In no notation of ours it is a name.
+    fn from(text: &str) -> Candidate {
+        Candidate::read(text, &BTreeMap::new())
+    }
+}
+
 impl From<Spec> for Candidate {
     /// A candidate that gets no variable of the user's environment.
     fn from(spec: Spec) -> Candidate {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::candidate::Candidate;
 use crate::job::Job;
 use crate::program::Program;
 
@@ -13,14 +14,12 @@ use crate::program::Program;
 pub struct Cell {
     /// The name of its study. One file of rows may contain several studies.
     pub study: Option<String>,
-    /// The candidate in the study's notation: `jemalloc:narenas=1`.
-    pub candidate: String,
+    /// What is compared: `jemalloc:narenas=1`, and the variables of the user's environment that are passed on unchanged.
+    pub candidate: Candidate,
     /// The allocator's name: `jemalloc`.
     pub allocator: String,
     /// The settings that must be in force, each in its canonical spelling, including those that emulate cores.
     pub settings: BTreeMap<String, String>,
-    /// Variables that are passed on unchanged from the user's environment, by name.
-    pub inherited: BTreeMap<String, String>,
     /// What the process does.
     pub job: Job,
     /// CPU cores of the emulated host; `None` to use this host as it is.
@@ -36,13 +35,12 @@ pub struct Cell {
 
 impl Cell {
     /// The first repeat of a candidate of this allocator, without settings.
-    pub fn new(candidate: &str, allocator: &str, job: Job) -> Cell {
+    pub fn new(candidate: impl Into<Candidate>, allocator: &str, job: Job) -> Cell {
         Cell {
             study: None,
-            candidate: candidate.to_string(),
+            candidate: candidate.into(),
             allocator: allocator.to_string(),
             settings: BTreeMap::new(),
-            inherited: BTreeMap::new(),
             job,
             cores: None,
             repeat: 0,
@@ -69,6 +67,7 @@ impl Cell {
 struct Message {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     study: Option<String>,
+    /// In the study's notation, with the variables behind it.
     candidate: String,
     allocator: String,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -91,29 +90,30 @@ struct Message {
 
 impl From<Message> for Cell {
     fn from(message: Message) -> Cell {
-        let Message { study, candidate, allocator, settings, inherited, workload, threads, .. } = message;
+        let Message { study, allocator, settings, workload, threads, .. } = message;
+        let candidate = Candidate::read(&message.candidate, &message.inherited);
         let job = match message.program {
             Some(program) => Job::Program { title: workload, program },
             None => Job::workload(&workload, threads),
         };
         let Message { cores, repeat, seed, place, .. } = message;
-        Cell { study, candidate, allocator, settings, inherited, job, cores, repeat, seed, place }
+        Cell { study, candidate, allocator, settings, job, cores, repeat, seed, place }
     }
 }
 
 impl From<Cell> for Message {
     fn from(cell: Cell) -> Message {
-        let Cell { study, candidate, allocator, settings, inherited, job, cores, repeat, seed, place } = cell;
+        let Cell { study, candidate, allocator, settings, job, cores, repeat, seed, place } = cell;
         let (workload, threads, program) = match job {
             Job::Workload { spec, threads } => (spec.to_string(), threads, None),
             Job::Program { title, program } => (title, 0, Some(program)),
         };
         Message {
             study,
-            candidate,
+            candidate: candidate.to_string(),
             allocator,
             settings,
-            inherited,
+            inherited: candidate.inherited,
             workload,
             threads,
             cores,
@@ -128,19 +128,23 @@ impl From<Cell> for Message {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::Spec;
 
     #[test]
     fn a_cell_is_written_as_rows_have_always_said_it() {
         let ours = r#"{"candidate":"jemalloc:narenas=1","allocator":"jemalloc","settings":{"narenas":"1"},"workload":"server:live=16MiB","threads":4,"cores":40,"repeat":2,"seed":7,"place":3}"#;
         let program = r#"{"study":"run","candidate":"own","allocator":"own","workload":"my title","threads":0,"repeat":0,"seed":1,"place":0,"program":{"command":["x","y"]}}"#;
         let foreign = r#"{"candidate":"x","allocator":"x","workload":"no notation, of ours","threads":1,"repeat":0,"seed":1,"place":0}"#;
-        for row in [ours, program, foreign] {
+        let passed = r#"{"candidate":"jemalloc:narenas=1 MALLOC_CONF=tcache:false, x","allocator":"jemalloc","settings":{"narenas":"1"},"inherited":{"MALLOC_CONF":"tcache:false, x"},"workload":"server","threads":4,"repeat":0,"seed":1,"place":0}"#;
+        for row in [ours, program, foreign, passed] {
             let cell: Cell = serde_json::from_str(row).unwrap();
             assert_eq!(serde_json::to_string(&cell).unwrap(), row);
         }
         let cell: Cell = serde_json::from_str(ours).unwrap();
         assert_eq!((cell.job.threads(), cell.job.program()), (Some(4), None));
         assert_eq!(cell.title(), "jemalloc:narenas=1, server:live=16MiB, 4 threads, 40 cores, repeat 2");
+        let cell: Cell = serde_json::from_str(passed).unwrap();
+        assert_eq!(cell.candidate.spec, Spec::parse("jemalloc:narenas=1").unwrap());
         let cell: Cell = serde_json::from_str(program).unwrap();
         assert_eq!((cell.job.threads(), cell.title().as_str()), (None, "own, my title, repeat 0"));
     }

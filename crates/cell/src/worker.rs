@@ -153,7 +153,7 @@ fn run(worker: &Worker, mut board: Board, cell: Cell) -> Sample {
     let allocator = board.allocator;
     let mut found = settings_found(allocator, &sample.cell.settings);
     sample.error = mismatch(&sample.cell.settings, &found, board.most_arenas());
-    if !sample.cell.inherited.is_empty() {
+    if !sample.cell.candidate.inherited.is_empty() {
         // The settings of the user's variables must be in force too, as well as those of the study. The cell's own
         // settings are also in the environment, and come last there.
         let said = expected::of_environment(allocator);

@@ -1,6 +1,6 @@
 //! The answer in words. In: what a search found. Out: a table, the recommendation, the reason, and the lines to paste.
 
-use allocanary_cell::spec::Spec;
+use allocanary_cell::candidate::Candidate;
 use allocanary_report::{anatomies, paste, words, wrapped};
 use allocanary_study::summary::anatomy::{self, Anatomy, PARTS, Part};
 use allocanary_study::summary::{Estimate, Metric, Verdict};
@@ -155,10 +155,11 @@ fn too_noisy(found: &Searched, objective: &Metric) -> Option<f64> {
 /// Where the memory is that the recommendation saves: `Arenas and thread caches held the rest: ...`, and both bars.
 pub fn reason(found: &Searched, width: usize) -> Option<String> {
     // The heap of a program is one part, seen from outside: its bars would say nothing.
-    let middle = |candidate: &str| anatomy::middle(&found.group(candidate)?.anatomies).filter(|found| found.is_divided);
+    let middle =
+        |candidate: &Candidate| anatomy::middle(&found.group(candidate)?.anatomies).filter(|found| found.is_divided);
     let now = middle(&found.present)?;
     let mut out = String::new();
-    let bar = |name: &str, anatomy: &Anatomy| {
+    let bar = |name: &Candidate, anatomy: &Anatomy| {
         let rss = words::mebibytes(anatomy.rss);
         format!("{name} {rss} MiB\n  {}\n  {}\n", anatomies::bar(anatomy, width - 2), anatomies::figures(anatomy))
     };
@@ -166,29 +167,30 @@ pub fn reason(found: &Searched, width: usize) -> Option<String> {
     for best in found.recommended().into_iter().chain(found.without_another_allocator()) {
         let Some(then) = middle(&best.candidate) else { continue };
         out.push_str(&bar(&best.candidate, &then));
-        let present = Spec::parse(&found.present).ok().filter(|_| found.is_same_allocator(&best.candidate));
-        if let Some(sentence) = held(&best.candidate, present.as_ref(), &now, &then) {
+        let present = Some(&found.present).filter(|_| found.is_same_allocator(&best.candidate));
+        if let Some(sentence) = held(&best.candidate, present, &now, &then) {
             out.push_str(&format!("{}\n", wrapped(&sentence, width)));
         }
     }
-    out.extend(anatomies::sentence(&found.present, &now).map(|sentence| wrapped(&sentence, width) + "\n"));
+    out.extend(anatomies::sentence(&found.present.to_string(), &now).map(|sentence| wrapped(&sentence, width) + "\n"));
     Some(out)
 }
 
 /// The letters of the bars.
 pub fn key(found: &Searched) -> String {
-    let of = |candidate: &str| anatomy::middle(&found.group(candidate)?.anatomies);
-    let names = [Some(found.present.as_str()), found.recommended().map(|best| best.candidate.as_str())];
+    let of = |candidate: &Candidate| anatomy::middle(&found.group(candidate)?.anatomies);
+    let names = [Some(&found.present), found.recommended().map(|best| &best.candidate)];
     let shown: Vec<Anatomy> = names.into_iter().flatten().filter_map(of).collect();
     anatomies::key_of(&shown)
 }
 
 /// What the settings limit that differ from those of `present`, the present candidate of the same allocator; and the parts
 /// that shrank.
-fn held(candidate: &str, present: Option<&Spec>, now: &Anatomy, then: &Anatomy) -> Option<String> {
-    let spec = Spec::parse(candidate).ok()?;
+fn held(candidate: &Candidate, present: Option<&Candidate>, now: &Anatomy, then: &Anatomy) -> Option<String> {
+    let spec = &candidate.spec;
     let mut named: Vec<&str> = Vec::new();
-    let is_new = |(name, value): &(&String, &String)| present.is_some_and(|own| own.settings.get(*name) != Some(value));
+    let is_new =
+        |(name, value): &(&String, &String)| present.is_some_and(|own| own.spec.settings.get(*name) != Some(value));
     for what in spec.settings.iter().filter(is_new).filter_map(|(setting, _)| limits(&spec.name, setting)) {
         if !named.contains(&what) {
             named.push(what);
@@ -221,17 +223,17 @@ fn capital(text: &str) -> String {
 pub fn paste(found: &Searched) -> Option<String> {
     let best = &found.recommended()?.candidate;
     let group = found.group(best)?;
-    if best == "own" {
+    let spec = &best.spec;
+    if spec.name == "own" && spec.settings.is_empty() {
         return Some("    Start the program without LD_PRELOAD, and without variables for another allocator.\n".into());
     }
-    let spec = Spec::parse(best).ok()?;
     if !group.environment.is_empty() {
-        let lines = paste::lines(&spec, &group.environment);
+        let lines = paste::lines(spec, &group.environment);
         // An `install!` of several settings has several lines.
         return Some(lines.iter().map(|line| format!("    {}\n", line.replace('\n', "\n    "))).collect());
     }
     let form = |place: Place| format!("{}:\n{}\n", place.name, indented(&place.text));
-    Some(places(&spec).into_iter().map(form).collect::<Vec<_>>().join("\n"))
+    Some(places(spec).into_iter().map(form).collect::<Vec<_>>().join("\n"))
 }
 
 fn indented(text: &str) -> String {
@@ -274,10 +276,10 @@ mod tests {
         let own =
             [("program_bytes", 3), ("heap_rss_bytes", 17), ("held_bytes", 5), ("dirty_bytes", 12), ("cached_bytes", 0)];
         other.anatomies = vec![anatomy(&own)];
-        let name = "jemalloc:narenas=1,tcache=false".to_string();
+        let name = Candidate::from("jemalloc:narenas=1,tcache=false");
         let finalists = prove(&goal, &present, &[(name.clone(), &other)]);
         let front = front(&goal, &[("jemalloc".into(), &present), (name.clone(), &other)]);
-        let fresh = vec![("jemalloc".to_string(), present), (name, other)];
+        let fresh = vec![("jemalloc".into(), present), (name, other)];
         Searched {
             goal,
             own: None,

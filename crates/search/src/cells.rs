@@ -19,7 +19,7 @@ use allocanary_study::rows;
 use allocanary_study::run::{Left, Store, Target};
 use allocanary_study::session::{Earlier, Ending, Executor, Session, other_file};
 use allocanary_study::summary::{About, Conditions, Findings, Fold, Group, Metrics, differing};
-use allocanary_study::{StudyFile, plan};
+use allocanary_study::{Study, StudyFile, plan};
 
 /// What a search is made on.
 pub struct Job<'a> {
@@ -48,6 +48,8 @@ pub trait Watch {
 /// A source of rows.
 pub struct Cells<'a> {
     job: Job<'a>,
+    /// The job as it is run, with one candidate that each stage replaces.
+    study: Study,
     store: Store,
     watch: &'a mut dyn Watch,
     /// Every row so far, by its cell: those of an interrupted search too.
@@ -55,7 +57,7 @@ pub struct Cells<'a> {
     /// The rows of an interrupted search, of which those that failed are measured again.
     earlier: Earlier,
     /// How many runs failed in an interrupted search, by stage and candidate.
-    failed: BTreeMap<(String, String), usize>,
+    failed: BTreeMap<(String, Candidate), usize>,
     /// The host and the versions of all rows that the search used so far.
     seen: Seen,
     /// The cells of the proof.
@@ -86,6 +88,7 @@ pub fn fresh_seed(file: &StudyFile) -> u64 {
 impl<'a> Cells<'a> {
     /// Reads the rows that are there already.
     pub fn new(job: Job<'a>, target: &Target, store: Store, watch: &'a mut dyn Watch) -> Result<Cells<'a>> {
+        let study = job.file.clone().check()?;
         let (mut known, mut failed, mut earlier) = (BTreeMap::new(), BTreeMap::new(), Earlier::default());
         let mut other = None;
         if let Some(path) = target.rows().filter(|path| path.exists()) {
@@ -116,7 +119,7 @@ impl<'a> Cells<'a> {
         }
         let ends = job.budget.map(|budget| job.executor.now().saturating_add(budget));
         let (seen, proof) = (Seen::default(), BTreeSet::new());
-        Ok(Cells { job, store, watch, known, earlier, failed, seen, proof, ends })
+        Ok(Cells { job, study, store, watch, known, earlier, failed, seen, proof, ends })
     }
 
     /// The rows of the proof as findings, the present candidate first.
@@ -133,17 +136,11 @@ impl<'a> Cells<'a> {
     }
 
     /// The cells of a stage.
-    fn planned(&self, stage: &str, candidates: &[String], repeats: u32) -> Result<Vec<Cell>> {
-        let seed = if stage == FINAL { fresh_seed(&self.job.file) } else { self.job.file.seed.unwrap_or(1) };
-        let study = StudyFile {
-            name: Some(stage_name(stage)),
-            candidates: Some(candidates.to_vec()),
-            repeats: Some(repeats),
-            seed: Some(seed),
-            budget: None,
-            ..self.job.file.clone()
-        };
-        plan(&study.check()?, &self.job.cells)
+    fn planned(&self, stage: &str, candidates: &[Candidate], repeats: u32) -> Result<Vec<Cell>> {
+        let seed = if stage == FINAL { fresh_seed(&self.job.file) } else { self.study.seed };
+        let (name, candidates) = (Some(stage_name(stage)), candidates.to_vec());
+        let study = Study { name, candidates, repeats, seed, budget: None, ..self.study.clone() };
+        plan(&study, &self.job.cells)
     }
 
     /// The rows, if their path no longer leads to them.
@@ -153,13 +150,12 @@ impl<'a> Cells<'a> {
 }
 
 impl Measure for Cells<'_> {
-    fn rows(&mut self, stage: &str, candidates: &[String], repeats: u32) -> Result<Rows> {
+    fn rows(&mut self, stage: &str, candidates: &[Candidate], repeats: u32) -> Result<Rows> {
         let cells = self.planned(stage, candidates, repeats)?;
         let new: Vec<Cell> = cells.iter().filter(|cell| !self.known.contains_key(&cell.identity())).cloned().collect();
         self.watch.stage(stage, candidates.len(), &new);
         let Job { executor, interrupted, .. } = self.job;
-        let deadline = self.job.file.clone().check()?.deadline;
-        let session = Session { executor, deadline, budget: None, interrupted };
+        let session = Session { executor, deadline: self.study.deadline, budget: None, interrupted };
         let started = executor.now();
         let mut failures = BTreeMap::new();
         let (store, known, earlier, watch) = (&mut self.store, &mut self.known, &self.earlier, &mut *self.watch);
@@ -210,7 +206,7 @@ struct Seen {
 
 impl Seen {
     /// The rows of each candidate. Rows of two kinds of hosts, or of two versions of an allocator or program, are refused.
-    fn by_candidate(&mut self, mut fold: Fold) -> Result<BTreeMap<String, Group>> {
+    fn by_candidate(&mut self, mut fold: Fold) -> Result<BTreeMap<Candidate, Group>> {
         const INSTEAD: &str = "name another --out, to begin anew";
         // A candidate that failed before it said its version is counted with its version.
         fold.settle();
@@ -223,7 +219,7 @@ impl Seen {
         }
         self.metrics.clone_from(&fold.metrics);
         self.host = self.host.take().or_else(|| fold.hosts.first().cloned());
-        let mut all: BTreeMap<String, Group> = BTreeMap::new();
+        let mut all: BTreeMap<Candidate, Group> = BTreeMap::new();
         for (key, group) in fold.groups {
             let is_measured = !group.values.is_empty();
             let version = self.versions.get(&key.candidate).filter(|_| is_measured);
@@ -234,7 +230,7 @@ impl Seen {
             if is_measured {
                 self.versions.insert(key.candidate.clone(), key.version);
             }
-            join(all.entry(key.candidate.to_string()).or_default(), group);
+            join(all.entry(key.candidate).or_default(), group);
         }
         Ok(all)
     }

@@ -1,6 +1,7 @@
 //! The proof: finalists against what the user has now, on fresh rows only. In: values of each metric. Out: verdicts that
 //! are corrected for the number of finalists, and which one to recommend, if any.
 
+use allocanary_cell::candidate::Candidate;
 use allocanary_study::summary::{
     Better, Comparison, Group, MARGIN, MISSES, Metric, Name, Verdict, compare_groups, ratio_interval,
 };
@@ -14,7 +15,7 @@ const ERRORS: f64 = 0.05;
 #[derive(Clone, Debug)]
 pub struct Finalist {
     /// The candidate.
-    pub candidate: String,
+    pub candidate: Candidate,
     /// In the objective. Its interval is wide enough for the best of all finalists: 95 % of the intervals of whichever is
     /// chosen hold the true ratio (Bonferroni).
     pub objective: Comparison,
@@ -80,7 +81,7 @@ pub fn holm(p_values: &[f64], errors: f64) -> Vec<bool> {
 }
 
 /// Compares each finalist with the present candidate.
-pub fn prove(goal: &Goal, present: &Group, finalists: &[(String, &Group)]) -> Vec<Finalist> {
+pub fn prove(goal: &Goal, present: &Group, finalists: &[(Candidate, &Group)]) -> Vec<Finalist> {
     let compared = |metric: &Metric, margin: f64| {
         compare_groups(finalists.iter().map(|(_, group)| (present, *group)), metric, margin)
     };
@@ -128,14 +129,14 @@ pub fn recommended(finalists: &[Finalist]) -> Option<&Finalist> {
     let best = proven().map(|finalist| finalist.objective.new).min_by(f64::total_cmp)?;
     let near = proven().filter(|finalist| finalist.objective.new <= best * (1.0 + MARGIN));
     near.min_by(|a, b| {
-        let settings = |finalist: &Finalist| finalist.candidate.matches('=').count();
+        let settings = |finalist: &Finalist| finalist.candidate.spec.settings.len();
         settings(a).cmp(&settings(b)).then(a.objective.new.total_cmp(&b.objective.new))
     })
 }
 
-/// The finalists and the present candidate that no other beats in both objective and throughput: their names. Where
+/// The finalists and the present candidate that no other beats in both objective and throughput. Where
 /// throughput is not measured, the one with the best objective.
-pub fn front(goal: &Goal, groups: &[(String, &Group)]) -> Vec<String> {
+pub fn front(goal: &Goal, groups: &[(Candidate, &Group)]) -> Vec<Candidate> {
     let median = |group: &Group, name: &str| allocanary_study::summary::stats::median(group.values_of(name));
     let pairs: Vec<(f64, f64)> = groups
         .iter()
@@ -179,16 +180,16 @@ pub(crate) mod tests {
         let tiny_and_slow = group(&around(12.0), &around(500.0));
         let same = group(&around(20.1), &around(995.0));
         let finalists = [
-            ("jemalloc:narenas=1,tcache=false".to_string(), &small),
-            ("jemalloc:dirty_decay_ms=0,narenas=1".to_string(), &tiny_and_slow),
-            ("system:arena_max=1".to_string(), &same),
+            ("jemalloc:narenas=1,tcache=false".into(), &small),
+            ("jemalloc:dirty_decay_ms=0,narenas=1".into(), &tiny_and_slow),
+            ("system:arena_max=1".into(), &same),
         ];
         let proven = prove(&goal, &present, &finalists);
         assert_eq!(proven[1].guards[0].2, Standing::Exceeded);
         assert!(proven[0].is_proven() && proven[1].is_better() && !proven[1].is_proven());
         let best = recommended(&proven).unwrap();
-        assert_eq!(best.candidate, "system:arena_max=1", "within 2 %, and one setting less");
-        let all = [&[("now".to_string(), &present)][..], &finalists].concat();
+        assert_eq!(best.candidate, "system:arena_max=1".into(), "within 2 %, and one setting less");
+        let all = [&[("now".into(), &present)][..], &finalists].concat();
         assert_eq!(front(&goal, &all).len(), 4, "each has less memory or more throughput than any other");
     }
 
@@ -200,12 +201,12 @@ pub(crate) mod tests {
         // The best median of all. Holm's last step takes it, after the others.
         let perhaps = group(&[40.0, 45.0, 49.0, 50.0, 51.0, 55.0, 60.0, 62.0, 105.0, 106.0], &around(1000.0));
         let names = ["a", "b", "c", "d"];
-        let mut finalists: Vec<(String, &Group)> = names.iter().map(|name| (name.to_string(), &surely)).collect();
+        let mut finalists: Vec<(Candidate, &Group)> = names.iter().map(|name| ((*name).into(), &surely)).collect();
         finalists.push(("perhaps".into(), &perhaps));
         let proven = prove(&goal, &present, &finalists);
         let last = proven.last().unwrap();
         assert!(last.significant && last.objective.interval.unwrap().1 > 1.0, "{last:?}");
-        assert_eq!(recommended(&proven).unwrap().candidate, "a");
+        assert_eq!(recommended(&proven).unwrap().candidate, "a".into());
     }
 
     #[test]
@@ -215,16 +216,16 @@ pub(crate) mod tests {
         // Those that did not fail used the least memory.
         let fails = Group { failed: 4, ..group(&around(20.0)[..6], &around(1000.0)[..6]) };
         let runs = group(&around(40.0), &around(1000.0));
-        let finalists = [("fails".to_string(), &fails), ("runs".to_string(), &runs)];
+        let finalists = [("fails".into(), &fails), ("runs".into(), &runs)];
         let proven = prove(&goal, &present, &finalists);
         assert!(proven[0].is_better() && proven[0].fails_more);
-        assert_eq!(recommended(&proven).unwrap().candidate, "runs");
+        assert_eq!(recommended(&proven).unwrap().candidate, "runs".into());
         // As many failures, of twice as many runs: 4 failed, 6 ended in races and 10 in the proof. Of the other 4 of 10.
         let present = Group { failed: 4, raced: 6, ..present };
         assert!(prove(&goal, &present, &finalists)[0].fails_more);
         let present = Group { failed: 10, raced: 0, ..present };
         let proven = prove(&goal, &present, &finalists);
-        assert_eq!(recommended(&proven).unwrap().candidate, "fails", "what the user has fails more often");
+        assert_eq!(recommended(&proven).unwrap().candidate, "fails".into(), "what the user has fails more often");
     }
 
     #[test]

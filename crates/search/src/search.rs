@@ -8,6 +8,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use allocanary_cell::candidate::Candidate;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::summary::stats::median;
 use allocanary_study::summary::{Group, LEAST_SAMPLES, Name};
@@ -33,7 +34,7 @@ pub trait Measure {
     /// The rows of these candidates in a stage, `repeats` of each. Rows of the same stage add up: a later call with more
     /// repeats gives the earlier rows too. A candidate that failed has a group without values; a group counts its runs that
     /// failed.
-    fn rows(&mut self, stage: &str, candidates: &[String], repeats: u32) -> Result<Rows>;
+    fn rows(&mut self, stage: &str, candidates: &[Candidate], repeats: u32) -> Result<Rows>;
 
     /// Seconds that are left of the budget; `None` without a budget.
     fn seconds_left(&self) -> Option<f64>;
@@ -43,26 +44,26 @@ pub trait Measure {
 #[derive(Debug, Default)]
 pub struct Rows {
     /// The values of each metric.
-    pub groups: BTreeMap<String, Group>,
+    pub groups: BTreeMap<Candidate, Group>,
     /// The reason of a failure, by candidate.
-    pub failures: BTreeMap<String, String>,
+    pub failures: BTreeMap<Candidate, String>,
     /// Mean seconds that a row took, also those of an earlier session.
     pub seconds_each: Option<f64>,
 }
 
 /// Makes the candidates of the second stage from the survivors of the first.
-pub type Around<'a> = Box<dyn Fn(&[String]) -> Vec<String> + 'a>;
+pub type Around<'a> = Box<dyn Fn(&[Candidate]) -> Vec<Candidate> + 'a>;
 
 /// What to search.
 pub struct Plan<'a> {
     /// The objective and its guards.
     pub goal: Goal,
     /// What the user has now.
-    pub present: String,
+    pub present: Candidate,
     /// The allocator that the candidate `own` is, if it is one of ours.
     pub own: Option<&'static str>,
     /// The candidates of the first stage; the present one may be among them.
-    pub first: Vec<String>,
+    pub first: Vec<Candidate>,
     /// The candidates of the second stage.
     pub second: Around<'a>,
     /// Fresh rows of each finalist.
@@ -75,19 +76,19 @@ pub struct Searched {
     /// The goal, without the default limits whose metrics the rows do not have.
     pub goal: Goal,
     /// The present candidate.
-    pub present: String,
+    pub present: Candidate,
     /// The allocator that the candidate `own` is, if it is one of ours.
     pub own: Option<&'static str>,
     /// The finalists, compared with the present candidate on fresh rows.
     pub finalists: Vec<Finalist>,
     /// The fresh rows, the present candidate's first.
-    pub fresh: Vec<(String, Group)>,
+    pub fresh: Vec<(Candidate, Group)>,
     /// Those of them on the Pareto front.
-    pub front: Vec<String>,
+    pub front: Vec<Candidate>,
     /// The number of candidates that were tried.
     pub tried: usize,
     /// The reasons of failures.
-    pub failures: BTreeMap<String, String>,
+    pub failures: BTreeMap<Candidate, String>,
     /// What the user must know about the way: stages that the budget left out.
     pub notes: Vec<String>,
 }
@@ -108,19 +109,19 @@ impl Searched {
     }
 
     /// Whether a candidate is of the present candidate's allocator.
-    pub fn is_same_allocator(&self, candidate: &str) -> bool {
+    pub fn is_same_allocator(&self, candidate: &Candidate) -> bool {
         allocator(candidate, self.own) == allocator(&self.present, self.own)
     }
 
     /// The fresh rows of a candidate.
-    pub fn group(&self, candidate: &str) -> Option<&Group> {
+    pub fn group(&self, candidate: &Candidate) -> Option<&Group> {
         self.fresh.iter().find(|(name, _)| name == candidate).map(|(_, group)| group)
     }
 }
 
 /// The name of a candidate's allocator; that of `own` is another's if that is known.
-fn allocator<'a>(candidate: &'a str, own: Option<&'a str>) -> &'a str {
-    let name = candidate.split([':', ' ']).next().unwrap_or_default();
+fn allocator<'a>(candidate: &'a Candidate, own: Option<&'a str>) -> &'a str {
+    let name = candidate.spec.name.as_str();
     own.filter(|_| name == "own").unwrap_or(name)
 }
 
@@ -130,10 +131,10 @@ struct Races<'a, 'b> {
     goal: Goal,
     measure: &'a mut dyn Measure,
     /// The rows of each race are a stage of their own; figures are over all of them.
-    values: BTreeMap<String, BTreeMap<Name, Vec<f64>>>,
-    failures: BTreeMap<String, String>,
+    values: BTreeMap<Candidate, BTreeMap<Name, Vec<f64>>>,
+    failures: BTreeMap<Candidate, String>,
     /// Runs that failed in the races.
-    failed: BTreeMap<String, usize>,
+    failed: BTreeMap<Candidate, usize>,
     number: u32,
     seconds_each: f64,
     notes: Vec<String>,
@@ -141,7 +142,7 @@ struct Races<'a, 'b> {
 
 /// Runs the search.
 pub fn search(plan: &Plan, measure: &mut dyn Measure) -> Result<Searched> {
-    let mut first: Vec<String> = vec![plan.present.clone()];
+    let mut first: Vec<Candidate> = vec![plan.present.clone()];
     first.extend(plan.first.iter().filter(|candidate| **candidate != plan.present).cloned());
     if first.len() < 2 {
         let text = format!("the space is empty: there is no candidate besides {}, which you have", plan.present);
@@ -159,8 +160,8 @@ pub fn search(plan: &Plan, measure: &mut dyn Measure) -> Result<Searched> {
         notes: Vec::new(),
     };
     let survivors = races.halve(first, SURVIVORS)?;
-    let around: Vec<String> =
-        (plan.second)(&survivors).into_iter().filter(|name| !races.values.contains_key(name)).collect();
+    let mut around = (plan.second)(&survivors);
+    around.retain(|candidate| !races.values.contains_key(candidate));
     let second = match races.can_pay(around.len() * RACED as usize * 2) {
         true if !around.is_empty() => [races.halve(around, SURVIVORS)?, survivors].concat(),
         true => survivors,
@@ -175,7 +176,7 @@ pub fn search(plan: &Plan, measure: &mut dyn Measure) -> Result<Searched> {
 
 impl Races<'_, '_> {
     /// Races candidates until at most `keep` are left, besides the present one.
-    fn halve(&mut self, candidates: Vec<String>, keep: usize) -> Result<Vec<String>> {
+    fn halve(&mut self, candidates: Vec<Candidate>, keep: usize) -> Result<Vec<Candidate>> {
         let mut left = candidates;
         loop {
             self.race(&left)?;
@@ -190,7 +191,7 @@ impl Races<'_, '_> {
     }
 
     /// Measures each candidate [`RACED`] times more.
-    fn race(&mut self, candidates: &[String]) -> Result<()> {
+    fn race(&mut self, candidates: &[Candidate]) -> Result<()> {
         self.number += 1;
         let mut asked = candidates.to_vec();
         if !asked.contains(&self.plan.present) {
@@ -212,14 +213,14 @@ impl Races<'_, '_> {
 
     /// Fails if the present candidate failed, or lacks what the user asked for, or all others of the first race failed. Leaves
     /// out the default limits that it lacks.
-    fn check(&mut self, candidates: &[String]) -> Result<()> {
+    fn check(&mut self, candidates: &[Candidate]) -> Result<()> {
         let present = &self.plan.present;
-        let any = |candidate: &str| self.values.get(candidate).is_some_and(|values| !values.is_empty());
-        let why = |candidate: &String| self.failures.get(candidate).map_or("no row", String::as_str);
+        let any = |candidate: &Candidate| self.values.get(candidate).is_some_and(|values| !values.is_empty());
+        let why = |candidate: &Candidate| self.failures.get(candidate).map_or("no row", String::as_str);
         if !any(present) {
             return Err(Error::Input(format!("{present}, which you have now, failed: {}", why(present))));
         }
-        let others: Vec<&String> = candidates.iter().filter(|candidate| *candidate != present).collect();
+        let others: Vec<&Candidate> = candidates.iter().filter(|candidate| *candidate != present).collect();
         if let Some(first) = others.first().filter(|_| others.iter().all(|candidate| !any(candidate))) {
             let text = format!("all {} other candidates failed; the first, {first}: {}", others.len(), why(first));
             if self.number == 1 {
@@ -234,13 +235,13 @@ impl Races<'_, '_> {
     }
 
     /// Medians over all races.
-    fn figures(&self, candidate: &str) -> Figures {
+    fn figures(&self, candidate: &Candidate) -> Figures {
         let values = self.values.get(candidate)?;
         self.goal.wanted().map(|metric| median(values.get(&metric.name)?)).collect()
     }
 
     /// The best `keep` of some candidates, best first.
-    fn best(&self, candidates: &[String], keep: usize) -> Vec<String> {
+    fn best(&self, candidates: &[Candidate], keep: usize) -> Vec<Candidate> {
         let present = self.figures(&self.plan.present);
         let costs: Vec<_> =
             candidates.iter().map(|candidate| race::costs(&self.goal, &self.figures(candidate), &present)).collect();
@@ -255,20 +256,20 @@ impl Races<'_, '_> {
 
     /// The most promising of all that were raced more than once, and the most promising of the present candidate's
     /// allocator, which costs the user least to adopt.
-    fn finalists(&self, survivors: &[String]) -> Vec<String> {
+    fn finalists(&self, survivors: &[Candidate]) -> Vec<Candidate> {
         let present = self.figures(&self.plan.present);
-        let promising = |names: &[String], keep: usize| -> Vec<String> {
-            let cost = |name: &String| race::costs(&self.goal, &self.figures(name), &present);
+        let promising = |names: &[Candidate], keep: usize| -> Vec<Candidate> {
+            let cost = |name: &Candidate| race::costs(&self.goal, &self.figures(name), &present);
             let costs: Vec<_> = names.iter().map(cost).collect();
             race::promising(&costs, keep).into_iter().map(|at| names[at].clone()).collect()
         };
-        let raced_twice = |name: &&String| {
+        let raced_twice = |name: &&Candidate| {
             let rows = self.values[*name].values().map(Vec::len).max().unwrap_or(0);
             **name != self.plan.present && (rows > RACED as usize || survivors.contains(name))
         };
-        let known: Vec<String> = self.values.keys().filter(raced_twice).cloned().collect();
+        let known: Vec<Candidate> = self.values.keys().filter(raced_twice).cloned().collect();
         let own = self.plan.own;
-        let own: Vec<String> =
+        let own: Vec<Candidate> =
             known.iter().filter(|name| allocator(name, own) == allocator(&self.plan.present, own)).cloned().collect();
         let mut finalists = promising(&known, FINALISTS);
         if let Some(best) = promising(&own, 1).pop().filter(|best| !finalists.contains(best)) {
@@ -279,8 +280,8 @@ impl Races<'_, '_> {
     }
 
     /// Measures the finalists and the present candidate anew, and compares only these rows.
-    fn prove(mut self, finalists: Vec<String>) -> Result<Searched> {
-        let all: Vec<String> = std::iter::once(self.plan.present.clone()).chain(finalists.iter().cloned()).collect();
+    fn prove(mut self, finalists: Vec<Candidate>) -> Result<Searched> {
+        let all: Vec<Candidate> = std::iter::once(self.plan.present.clone()).chain(finalists.iter().cloned()).collect();
         let mut repeats = self.plan.repeats;
         if let Some(left) = self.measure.seconds_left() {
             let affordable = left / (all.len() as f64 * self.seconds_each.max(1e-6));
@@ -317,12 +318,12 @@ impl Races<'_, '_> {
     }
 
     /// The proof on `repeats` fresh rows each.
-    fn compared(&mut self, all: &[String], repeats: u32) -> Result<Searched> {
+    fn compared(&mut self, all: &[Candidate], repeats: u32) -> Result<Searched> {
         let mut rows = self.measure.rows(FINAL, all, repeats)?;
         self.seconds_each = rows.seconds_each.unwrap_or(self.seconds_each);
         self.failures.extend(rows.failures);
         let tried = self.values.len();
-        let mut fresh: Vec<(String, Group)> =
+        let mut fresh: Vec<(Candidate, Group)> =
             all.iter().map(|name| (name.clone(), rows.groups.remove(name).unwrap_or_default())).collect();
         for (name, group) in &mut fresh {
             group.failed += self.failed.get(name).copied().unwrap_or(0);
@@ -332,14 +333,14 @@ impl Races<'_, '_> {
         let Some((_, present)) = fresh.first().filter(|(_, group)| has_values(group)) else {
             return Err(Error::Input(format!("{}, which you have now, failed in the final", self.plan.present)));
         };
-        let others: Vec<(String, &Group)> = fresh
+        let others: Vec<(Candidate, &Group)> = fresh
             .iter()
             .skip(1)
             .filter(|(_, group)| has_values(group))
             .map(|(name, group)| (name.clone(), group))
             .collect();
         let finalists = proof::prove(&self.goal, present, &others);
-        let measured: Vec<(String, &Group)> =
+        let measured: Vec<(Candidate, &Group)> =
             std::iter::once((self.plan.present.clone(), present)).chain(others.iter().cloned()).collect();
         let front = proof::front(&self.goal, &measured);
         Ok(Searched {

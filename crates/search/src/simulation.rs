@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use allocanary_cell::candidate::Candidate;
 use allocanary_kernel::rng::Rng;
 use allocanary_study::error::Result;
 use allocanary_study::summary::{Group, Metrics};
@@ -15,9 +16,9 @@ use crate::search::{Measure, Plan, Rows, search};
 struct Noise {
     rng: Rng,
     /// The share of memory of some candidates.
-    effects: BTreeMap<String, f64>,
+    effects: BTreeMap<Candidate, f64>,
     /// The rows of a stage so far: a later call with more repeats adds to them.
-    so_far: BTreeMap<(String, String), Group>,
+    so_far: BTreeMap<(String, Candidate), Group>,
 }
 
 impl Noise {
@@ -30,7 +31,7 @@ impl Noise {
 }
 
 impl Measure for Noise {
-    fn rows(&mut self, stage: &str, candidates: &[String], repeats: u32) -> Result<Rows> {
+    fn rows(&mut self, stage: &str, candidates: &[Candidate], repeats: u32) -> Result<Rows> {
         let mut rows = Rows::default();
         for candidate in candidates {
             let key = (stage.to_string(), candidate.clone());
@@ -55,16 +56,16 @@ impl Measure for Noise {
     }
 }
 
-fn names(count: usize) -> Vec<String> {
-    (0..count).map(|at| format!("same:name={at}")).collect()
+fn equals(count: usize) -> Vec<Candidate> {
+    (0..count).map(|at| format!("same:name={at}").as_str().into()).collect()
 }
 
 /// What a search recommends.
-fn recommended(seed: u64, effects: &[(&str, f64)]) -> Option<Finalist> {
-    let effects = effects.iter().map(|(name, effect)| (name.to_string(), *effect)).collect();
+fn recommended(seed: u64, effects: &[(Candidate, f64)]) -> Option<Finalist> {
+    let effects = effects.iter().cloned().collect();
     let mut noise = Noise { rng: Rng::part(77, seed), effects, so_far: BTreeMap::new() };
     let goal = Goal::parse("memory", None, Source::Workload, &Metrics::default()).unwrap();
-    let all = names(10);
+    let all = equals(10);
     let plan =
         Plan { goal, present: all[0].clone(), own: None, first: all, second: Box::new(|_| Vec::new()), repeats: 10 };
     let found = search(&plan, &mut noise).unwrap();
@@ -82,8 +83,8 @@ fn equal_candidates_under_ten_names_recommend_none_nineteen_times_of_twenty() {
 fn a_real_effect_is_found() {
     const SEARCHES: u64 = 100;
     let found = |effect: f64| {
-        let best = |seed: &u64| recommended(1000 + seed, &[("same:name=7", effect)]);
-        let is_it = |seed: &u64| best(seed).is_some_and(|best| best.candidate == "same:name=7");
+        let best = |seed: &u64| recommended(1000 + seed, &[("same:name=7".into(), effect)]);
+        let is_it = |seed: &u64| best(seed).is_some_and(|best| best.candidate == "same:name=7".into());
         (0..SEARCHES).filter(is_it).count()
     };
     // Throughput spreads by 8 % too, so that its limit of 5 % is sometimes exceeded by chance.
@@ -96,8 +97,8 @@ fn a_real_effect_is_found() {
 fn the_interval_of_the_recommended_one_holds_what_it_saves() {
     const SEARCHES: u64 = 600;
     // Nine are equally good: the one that chance makes look best is chosen.
-    let all = names(10);
-    let effects: Vec<(&str, f64)> = all[1..].iter().map(|name| (name.as_str(), 0.5)).collect();
+    let all = equals(10);
+    let effects: Vec<(Candidate, f64)> = all[1..].iter().map(|candidate| (candidate.clone(), 0.5)).collect();
     let found: Vec<Finalist> = (0..SEARCHES).filter_map(|seed| recommended(2000 + seed, &effects)).collect();
     assert!(found.len() as u64 > SEARCHES / 2, "{} of {SEARCHES} recommend something", found.len());
     let holds = |best: &&Finalist| best.objective.interval.is_some_and(|(low, high)| low <= 0.5 && 0.5 <= high);

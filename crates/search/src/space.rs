@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use allocanary_cell::candidate::Candidate;
 use allocanary_cell::description::{Description, perhaps};
 use allocanary_cell::spec::Spec;
 use allocanary_kernel::sys;
@@ -154,8 +155,8 @@ pub struct Space<'a> {
 /// The candidates of a stage, and values that were left out, each with the reason.
 #[derive(Debug, Default, PartialEq)]
 pub struct Candidates {
-    /// In the notation of studies.
-    pub names: Vec<String>,
+    /// Each once.
+    pub all: Vec<Candidate>,
     /// Sentences.
     pub left_out: BTreeSet<String>,
 }
@@ -211,31 +212,31 @@ impl<'a> Space<'a> {
                 let values = self.values(cell, row, &mut found.left_out);
                 specs.extend(values.iter().filter_map(|value| with(&BTreeMap::new(), row, value)));
             }
-            let name = |settings| Spec { name: cell.allocator.clone(), settings }.to_string();
-            found.names.extend(specs.into_iter().map(name));
+            let of = |settings| Spec { name: cell.allocator.clone(), settings }.into();
+            found.all.extend(specs.into_iter().map(of));
         }
         let mut seen = BTreeSet::new();
-        found.names.retain(|name| seen.insert(name.clone()));
+        found.all.retain(|candidate| seen.insert(candidate.clone()));
         found
     }
 
     /// The survivors, each with one value of the second stage more.
-    pub fn around(&self, survivors: &[String]) -> Candidates {
+    pub fn around(&self, survivors: &[Candidate]) -> Candidates {
         let mut found = Candidates::default();
         for survivor in survivors {
-            let Ok(spec) = Spec::parse(survivor) else { continue };
+            let spec = &survivor.spec;
             let Some(cell) = self.cells.iter().find(|cell| cell.allocator == spec.name) else { continue };
             let table = self.table(&cell.allocator);
             for row in rows(table, Second).chain(rows(table, Alone)) {
                 for value in self.values(cell, row, &mut found.left_out) {
                     let settings = with(&spec.settings, row, &value);
-                    let name = settings.map(|settings| Spec { settings, ..spec.clone() }.to_string());
-                    found.names.extend(name.filter(|name| !survivors.contains(name)));
+                    let new = settings.map(|settings| Spec { settings, ..spec.clone() }.into());
+                    found.all.extend(new.filter(|new| !survivors.contains(new)));
                 }
             }
         }
         let mut seen = BTreeSet::new();
-        found.names.retain(|name| seen.insert(name.clone()));
+        found.all.retain(|candidate| seen.insert(candidate.clone()));
         found
     }
 
@@ -337,13 +338,18 @@ mod tests {
             .to_vec()
     }
 
+    /// The candidates in the notation of studies.
+    fn names(found: &Candidates) -> Vec<String> {
+        found.all.iter().map(Candidate::to_string).collect()
+    }
+
     const SHORT: Rest = Rest::Workload(Duration::from_millis(50));
 
     #[test]
     fn the_first_stage_has_some_thirty_candidates_and_the_pair_of_settings() {
         let cells = cells();
         let found = Space::new(&cells, None, None, 40, SHORT).unwrap().first();
-        assert_eq!(found.names.len(), 4 * 2 * 2 + 3 * 2 + 2 * 2, "{:?}", found.names);
+        assert_eq!(found.all.len(), 4 * 2 * 2 + 3 * 2 + 2 * 2, "{:?}", found.all);
         for name in [
             "jemalloc",
             "jemalloc:narenas=1,tcache=false",
@@ -351,7 +357,7 @@ mod tests {
             "system:arena_max=1",
             "mimalloc:allow_thp=0",
         ] {
-            assert!(found.names.contains(&name.to_string()), "{name}");
+            assert!(found.all.contains(&name.into()), "{name}");
         }
         let said: Vec<&String> = found.left_out.iter().collect();
         assert!(
@@ -359,9 +365,9 @@ mod tests {
             "{said:?}"
         );
         let long = Space::new(&cells, None, None, 40, Rest::Workload(Duration::from_secs(2))).unwrap().first();
-        assert!(long.names.iter().any(|name| name == "jemalloc:background_thread=true,dirty_decay_ms=1000"));
-        assert_eq!(long.names.len(), 4 * 2 * 3 + 6 + 4 + 3, "and thread_idle by itself for each");
-        assert!(long.names.iter().any(|name| name == "mimalloc:thread_idle=100ms"));
+        assert!(long.all.contains(&"jemalloc:background_thread=true,dirty_decay_ms=1000".into()));
+        assert_eq!(long.all.len(), 4 * 2 * 3 + 6 + 4 + 3, "and thread_idle by itself for each");
+        assert!(long.all.contains(&"mimalloc:thread_idle=100ms".into()));
     }
 
     #[test]
@@ -369,10 +375,10 @@ mod tests {
         let cells = cells();
         let space = Space::new(&cells, None, None, 4, SHORT).unwrap();
         let found = space.around(&["jemalloc:tcache=false".into(), "system".into()]);
-        assert!(found.names.iter().all(|name| !name.contains("tcache_max")), "{:?}", found.names);
-        assert!(found.names.contains(&"system:tcache_count=0".to_string()), "{:?}", found.names);
+        assert!(names(&found).iter().all(|name| !name.contains("tcache_max")), "{:?}", found.all);
+        assert!(found.all.contains(&"system:tcache_count=0".into()), "{:?}", found.all);
         let cached = space.around(&["jemalloc:narenas=1".into()]);
-        assert!(cached.names.contains(&"jemalloc:narenas=1,tcache_max=4096".to_string()), "{:?}", cached.names);
+        assert!(cached.all.contains(&"jemalloc:narenas=1,tcache_max=4096".into()), "{:?}", cached.all);
     }
 
     #[test]
@@ -381,7 +387,7 @@ mod tests {
         cells[1].effective.insert("trim_threshold".into(), "131072".into());
         let only = Some(&["system".to_string()][..]);
         let found = Space::new(&cells, None, only, 4, SHORT).unwrap().first();
-        assert_eq!(found.names, ["system", "system:arena_max=1", "system:arena_max=2"]);
+        assert_eq!(names(&found), ["system", "system:arena_max=1", "system:arena_max=2"]);
         let unknown = Space::new(&cells, None, Some(&["jemaloc".to_string()]), 4, SHORT).unwrap_err().to_string();
         assert!(unknown.contains("no allocator `jemaloc`; perhaps jemalloc"), "{unknown}");
     }
@@ -391,8 +397,8 @@ mod tests {
         let mut cells = cells();
         cells[0].effective.insert("narenas".into(), "1".into());
         cells[0].per_core = Some(PerCore { setting: "narenas".into(), ratio: 4, on_one: Some(1) });
-        let names = |cores: u32| Space::new(&cells, None, None, cores, SHORT).unwrap().first().names;
-        let has = |cores: u32| names(cores).contains(&"jemalloc:narenas=1".to_string());
+        let first = |cores: u32| Space::new(&cells, None, None, cores, SHORT).unwrap().first();
+        let has = |cores: u32| first(cores).all.contains(&"jemalloc:narenas=1".into());
         assert!(has(sys::affinity() + 39), "one arena is the default of this host alone");
         assert!(!has(sys::affinity()));
     }
@@ -410,15 +416,15 @@ mod tests {
         let all = cells();
         let rest = Rest::Service(Duration::from_millis(500));
         let space = Space::new(&all, None, None, 4, rest).unwrap();
-        let with_idle = |names: &[String]| names.iter().filter(|name| name.contains(THREAD_IDLE)).count();
-        assert_eq!(with_idle(&space.first().names), 3);
+        let with_idle = |found: &Candidates| names(found).iter().filter(|name| name.contains(THREAD_IDLE)).count();
+        assert_eq!(with_idle(&space.first()), 3);
         let around = space.around(&["jemalloc:narenas=1".into()]);
-        assert!(around.names.contains(&"jemalloc:narenas=1,thread_idle=100ms".to_string()), "{:?}", around.names);
+        assert!(around.all.contains(&"jemalloc:narenas=1,thread_idle=100ms".into()), "{:?}", around.all);
         let said: Vec<String> = space.first().left_out.into_iter().collect();
         assert!(said[0].contains("the service settles for 500 ms: --settle 2000ms lets it act"), "{said:?}");
         let bare = [description("system", &["arena_max", "trim_threshold"])];
         let found = Space::new(&bare, None, None, 4, rest).unwrap().first();
-        assert_eq!(with_idle(&found.names), 0);
+        assert_eq!(with_idle(&found), 0);
         assert!(found.left_out.iter().any(|why| why.contains("only preloads have it")), "{:?}", found.left_out);
     }
 
@@ -427,17 +433,17 @@ mod tests {
         let all = [description("own", &["arena_max", "trim_threshold", "tcache_count"])];
         let space = Space::new(&all, Some("system"), None, 4, SHORT).unwrap();
         let found = space.first();
-        assert_eq!(found.names.len(), 6, "{:?}", found.names);
-        assert!(found.names.contains(&"own:arena_max=1".to_string()));
+        assert_eq!(found.all.len(), 6, "{:?}", found.all);
+        assert!(found.all.contains(&"own:arena_max=1".into()));
         let around = space.around(&["own:arena_max=1".into()]);
-        assert!(around.names.contains(&"own:arena_max=1,tcache_count=0".to_string()), "{:?}", around.names);
+        assert!(around.all.contains(&"own:arena_max=1,tcache_count=0".into()), "{:?}", around.all);
         let unknown = Space::new(&all, None, None, 4, SHORT).unwrap().first();
-        assert_eq!(unknown.names, ["own"], "nothing is known of its settings");
+        assert_eq!(names(&unknown), ["own"], "nothing is known of its settings");
         // Beside a preload, which has what the program as it comes does not have.
         let both = [all[0].clone(), description("jemalloc", &["narenas", THREAD_IDLE])];
         let rest = Rest::Service(Duration::from_millis(500));
         let found = Space::new(&both, Some("system"), None, 4, rest).unwrap().first();
-        assert!(found.names.iter().any(|name| name.contains(THREAD_IDLE)), "{:?}", found.names);
+        assert!(names(&found).iter().any(|name| name.contains(THREAD_IDLE)), "{:?}", found.all);
         let said: Vec<&String> = found.left_out.iter().filter(|why| why.contains(THREAD_IDLE)).collect();
         assert!(said.len() == 1 && said[0].starts_with("own:thread_idle=100ms: only preloads have it"), "{said:?}");
         assert!(!said[0].contains("this search has none") && !said[0].contains("tune -- PROGRAM"), "{said:?}");

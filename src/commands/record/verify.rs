@@ -8,9 +8,11 @@ use std::process::ExitCode;
 use super::{brief, largest, span};
 use crate::args::PaceFlags;
 use crate::commands::measure::{self, Measurement};
+use crate::commands::run::candidates::{described, libraries};
+use crate::commands::run::refuse;
 use crate::commands::run::started::Started;
-use crate::commands::run::{candidates, refuse};
 use crate::commands::{replay, terminal};
+use allocanary_cell::candidate::Candidate;
 use allocanary_cell::program::Program;
 use allocanary_cell::sample::Sample;
 use allocanary_cell::spec::PRELOAD;
@@ -33,8 +35,7 @@ pub fn candidates() -> Vec<String> {
 
 /// A comparison that can be made.
 pub struct Verification {
-    /// The candidates as their rows name them.
-    names: Vec<String>,
+    candidates: Vec<Candidate>,
     /// The runs of the program.
     real: StudyFile,
     /// What runs the replays.
@@ -59,11 +60,11 @@ impl Verification {
         if let Some(there) = ["real", "replay"].map(|part| folder.join(part)).iter().find(|part| part.exists()) {
             return Err(Error::Input(format!("{}: exists already: name another --out", there.display())));
         }
-        let names: Vec<String> = checked.candidates.iter().map(|candidate| candidate.spec.to_string()).collect();
-        let is_foreign = |name: &&String| *name == "own" || name.starts_with("own:") || name.starts_with(PRELOAD);
-        if let Some(name) = names.iter().find(is_foreign) {
+        let candidates: Vec<Candidate> = checked.candidates.iter().map(|one| one.spec.clone().into()).collect();
+        let is_foreign = |one: &&Candidate| one.spec.name == "own" || one.spec.name.starts_with(PRELOAD);
+        if let Some(candidate) = candidates.iter().find(is_foreign) {
             return Err(Error::Input(format!(
-                "candidate `{name}`: a replay runs with the allocators of this build alone: name others with --candidates, such as \
+                "candidate `{candidate}`: a replay runs with the allocators of this build alone: name others with --candidates, such as \
                  system jemalloc"
             )));
         }
@@ -74,11 +75,12 @@ impl Verification {
         plan(&replay.check()?, &cells.descriptions())
             .map_err(|error| Error::Input(format!("--verify: a replay cannot have this: {error}")))?;
         let looked = Looked::look_at(&program.command[0]).map_err(Error::Input)?;
-        let described = candidates::described(&cells.descriptions(), &looked);
+        let described = described(&cells.descriptions(), &looked);
         let planned = plan(&checked, &described)?;
         refuse(&planned, &looked, "leave out --verify")?;
-        let started = Started::new(&looked, described, candidates::libraries(names.iter(), &[])?)?;
-        Ok(Verification { names, real, cells, started, folder: folder.into() })
+        let libraries = libraries(candidates.iter().map(|one| one.spec.name.as_str()), &[])?;
+        let started = Started::new(&looked, described, libraries)?;
+        Ok(Verification { candidates, real, cells, started, folder: folder.into() })
     }
 
     /// A study of a replay, with what it has in common with the runs of the program.
@@ -116,7 +118,7 @@ impl Verification {
         let Some(replay) = rows(replay, &self.cells, &Linked::new(&self.cells), folder.join("replay"))? else {
             return Ok(ExitCode::from(130));
         };
-        let agreement = Agreement::of(&self.names, &real, &replay, is_service);
+        let agreement = Agreement::of(&self.candidates, &real, &replay, is_service);
         let csv = folder.join("verify.csv");
         private::write(&csv, agreement.csv().as_bytes())
             .map_err(|error| Error::file(&csv, "writing the comparison", error))?;

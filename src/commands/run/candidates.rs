@@ -10,7 +10,6 @@ use allocanary_allocators::allocators::{KNOWN, known};
 use allocanary_allocators::environment::Environment;
 use allocanary_allocators::setting::{Kind, Setting};
 use allocanary_cell::description::{Description, WorkloadDescription};
-use allocanary_cell::spec::{PRELOAD, Spec};
 use allocanary_doctor::program::Program as Looked;
 use allocanary_doctor::{Effect, Flavour};
 use allocanary_study::PROGRAM_CANDIDATES;
@@ -93,18 +92,16 @@ pub fn own_settings(looked: &Looked) -> impl Iterator<Item = &'static str> {
     like.flat_map(move |name| PROGRAM_CANDIDATES.iter().filter_map(move |candidate| settings(name, candidate)))
 }
 
-/// The library of each allocator that these candidates name.
+/// The library of each of these allocators that can be preloaded.
 pub fn libraries<'a>(
-    candidates: impl Iterator<Item = &'a String>,
+    allocators: impl Iterator<Item = &'a str>,
     folders: &[PathBuf],
 ) -> Result<BTreeMap<String, PathBuf>> {
     let own = std::env::current_exe().map_err(|error| Error::file("the command", "finding", error))?;
     let own = own.parent().map(Path::to_path_buf);
     let folders: Vec<PathBuf> = folders.iter().cloned().chain(own).collect();
-    let names = candidates.filter(|candidate| !is_library(candidate));
-    let names = names.map(|candidate| candidate.split(':').next().unwrap_or_default().trim().to_string());
     let mut all = BTreeMap::new();
-    for name in names.filter(|name| known(name).is_some()) {
+    for name in allocators.filter(|name| known(name).is_some()) {
         let find = || folders.iter().map(|folder| folder.join(format!("preload-{name}"))).find(|path| path.is_file());
         let found = match find() {
             Some(found) => found,
@@ -125,12 +122,7 @@ pub fn libraries<'a>(
                 "{found}: LD_PRELOAD cannot name a path with a space or a colon: move it"
             )));
         }
-        all.insert(name, found);
+        all.insert(name.to_string(), found);
     }
     Ok(all)
-}
-
-/// Whether a candidate is a library of somebody else's.
-fn is_library(candidate: &str) -> bool {
-    Spec::parse(candidate).is_ok_and(|spec| spec.name.starts_with(PRELOAD))
 }

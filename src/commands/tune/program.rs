@@ -53,8 +53,8 @@ pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Option<Subject>> {
         terminal::tell(format_args!("only preloads see --cores: {present} is taken for what you have (--present)"));
     }
     let allocators = allocators(flags, &looked, &described)?;
-    let names: Vec<String> = allocators.iter().cloned().chain([present.to_string()]).collect();
-    let libraries = candidates::libraries(names.iter(), &flags.run.cells)?;
+    let names = allocators.iter().chain([&present.spec.name]).map(String::as_str);
+    let libraries = candidates::libraries(names, &flags.run.cells)?;
     let first = StudyFile { candidates: Some(vec![present.to_string()]), ..file };
     let study = first.clone().check()?;
     let planned = plan(&study, &described)?;

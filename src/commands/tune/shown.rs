@@ -30,7 +30,7 @@ impl Watch for Shown<'_> {
 
     fn row(&mut self, sample: &Sample) {
         if let Some(progress) = &self.progress {
-            progress.done(&sample.cell.candidate);
+            progress.done(&sample.cell.candidate.to_string());
         }
     }
 

@@ -3,6 +3,7 @@
 
 use crate::args::TuneFlags;
 use crate::commands::run::started::Started;
+use allocanary_cell::candidate::Candidate;
 use allocanary_cell::description::Description;
 use allocanary_cell::spec::Spec;
 use allocanary_kernel::sys;
@@ -29,7 +30,7 @@ pub struct Subject {
     /// The allocator that the candidate `own` is, if it is one of ours.
     pub own: Option<&'static str>,
     /// What the user has now.
-    pub present: Spec,
+    pub present: Candidate,
     /// The time that a setting has to act.
     pub rest: Rest,
     /// What was measured, and its size.
@@ -46,8 +47,9 @@ impl Subject {
 }
 
 /// What the user has now.
-pub fn present(flags: &TuneFlags, default: &str) -> Result<Spec> {
+pub fn present(flags: &TuneFlags, default: &str) -> Result<Candidate> {
     Spec::parse(flags.present.as_deref().unwrap_or(default))
+        .map(Candidate::from)
         .map_err(|problem| Error::Input(format!("--present: {problem}")))
 }
 

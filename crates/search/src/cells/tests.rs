@@ -14,8 +14,8 @@ use allocanary_study::session::{Line, Scripted};
 const SECOND: Duration = Duration::from_secs(1);
 const NAMES: [&str; 2] = ["system", "jemalloc"];
 
-fn names() -> Vec<String> {
-    NAMES.map(String::from).into()
+fn both() -> Vec<Candidate> {
+    NAMES.map(Candidate::from).into()
 }
 
 fn described() -> Vec<Description> {
@@ -38,7 +38,7 @@ fn resident(bytes: u64) -> Line {
 }
 
 fn by_name(cell: &Cell) -> Line {
-    resident(if cell.candidate == "system" { 100 } else { 300 } + u64::from(cell.repeat))
+    resident(if cell.candidate == "system".into() { 100 } else { 300 } + u64::from(cell.repeat))
 }
 
 /// Nothing is shown.
@@ -75,7 +75,7 @@ fn resident_of(rows: &Rows) -> BTreeMap<String, Vec<f64>> {
         values.sort_by(f64::total_cmp);
         values
     };
-    rows.groups.iter().map(|(name, group)| (name.clone(), sorted(group))).collect()
+    rows.groups.iter().map(|(name, group)| (name.to_string(), sorted(group))).collect()
 }
 
 #[test]
@@ -90,9 +90,9 @@ fn stages_are_told_from_studies_of_such_names() {
 fn a_stage_measures_what_it_has_not_measured_yet() {
     let folder = tempdir().unwrap();
     let ((two, three, left), ran) = source(folder.path(), by_name, |cells| {
-        let two = cells.rows("race-1", &names(), 2).unwrap();
+        let two = cells.rows("race-1", &both(), 2).unwrap();
         let left = cells.seconds_left();
-        (two, cells.rows("race-1", &names(), 3).unwrap(), left)
+        (two, cells.rows("race-1", &both(), 3).unwrap(), left)
     })
     .unwrap();
     assert_eq!(resident_of(&two)["system"], [100.0, 101.0]);
@@ -106,8 +106,8 @@ fn a_stage_measures_what_it_has_not_measured_yet() {
 fn the_proof_has_rows_and_requests_of_its_own() {
     let folder = tempdir().unwrap();
     let (found, ran) = source(folder.path(), by_name, |cells| {
-        cells.rows("race-1", &names(), 2).unwrap();
-        cells.rows(FINAL, &names(), 2).unwrap();
+        cells.rows("race-1", &both(), 2).unwrap();
+        cells.rows(FINAL, &both(), 2).unwrap();
         cells.proof.len()
     })
     .unwrap();
@@ -121,17 +121,17 @@ fn the_proof_has_rows_and_requests_of_its_own() {
 #[test]
 fn a_resumed_search_runs_what_is_missing_and_what_failed() {
     let folder = tempdir().unwrap();
-    let failed = |cell: &Cell| match (cell.candidate.as_str(), cell.repeat) {
+    let failed = |cell: &Cell| match (cell.candidate.spec.name.as_str(), cell.repeat) {
         ("jemalloc", 1) => {
             Line::Fails(Failure { kind: FailureKind::Crashed, text: "killed by signal 11".into() }, SECOND)
         }
         _ => by_name(cell),
     };
-    let (rows, _) = source(folder.path(), failed, |cells| cells.rows("race-1", &names(), 2).unwrap()).unwrap();
-    assert_eq!(rows.failures, [("jemalloc".to_string(), "killed by signal 11".to_string())].into());
-    let (rows, ran) = source(folder.path(), by_name, |cells| cells.rows("race-1", &names(), 2).unwrap()).unwrap();
-    let ran: Vec<(&str, u32)> = ran.iter().map(|cell| (cell.candidate.as_str(), cell.repeat)).collect();
-    assert_eq!((ran, rows.groups["jemalloc"].failed), (vec![("jemalloc", 1)], 1), "its earlier failure counts");
+    let (rows, _) = source(folder.path(), failed, |cells| cells.rows("race-1", &both(), 2).unwrap()).unwrap();
+    assert_eq!(rows.failures, [("jemalloc".into(), "killed by signal 11".to_string())].into());
+    let (rows, ran) = source(folder.path(), by_name, |cells| cells.rows("race-1", &both(), 2).unwrap()).unwrap();
+    let ran: Vec<(&str, u32)> = ran.iter().map(|cell| (cell.candidate.spec.name.as_str(), cell.repeat)).collect();
+    assert_eq!((ran, rows.groups[&"jemalloc".into()].failed), (vec![("jemalloc", 1)], 1), "its earlier failure counts");
     assert_eq!(resident_of(&rows)["jemalloc"], [300.0, 301.0]);
 }
 
@@ -143,16 +143,16 @@ fn an_interrupt_is_an_error_of_its_kind_and_keeps_the_rows() {
         count += 1;
         if count == 3 { Line::Interrupts } else { by_name(cell) }
     };
-    let (ended, ran) = source(folder.path(), third, |cells| cells.rows("race-1", &names(), 2).map(|_| ())).unwrap();
+    let (ended, ran) = source(folder.path(), third, |cells| cells.rows("race-1", &both(), 2).map(|_| ())).unwrap();
     assert!(matches!(ended, Err(Error::Interrupted)) && ran.len() == 3, "{ended:?}");
-    let (_, ran) = source(folder.path(), by_name, |cells| cells.rows("race-1", &names(), 2).unwrap()).unwrap();
+    let (_, ran) = source(folder.path(), by_name, |cells| cells.rows("race-1", &both(), 2).unwrap()).unwrap();
     assert_eq!(ran.len(), 2, "two rows were kept");
 }
 
 #[test]
 fn rows_of_another_build_are_not_continued() {
     let folder = tempdir().unwrap();
-    source(folder.path(), by_name, |cells| cells.rows("race-1", &names(), 1).unwrap()).unwrap();
+    source(folder.path(), by_name, |cells| cells.rows("race-1", &both(), 1).unwrap()).unwrap();
     let path = folder.path().join("samples.jsonl");
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, text.replace(&Build::this().id, "0123456789abcdef")).unwrap();

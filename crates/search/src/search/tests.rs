@@ -7,15 +7,15 @@ use allocanary_study::summary::Metrics;
 struct Table {
     memory: BTreeMap<&'static str, f64>,
     left: Option<f64>,
-    asked: Vec<(String, Vec<String>, u32)>,
+    asked: Vec<(String, Vec<Candidate>, u32)>,
 }
 
 impl Measure for Table {
-    fn rows(&mut self, stage: &str, candidates: &[String], repeats: u32) -> Result<Rows> {
+    fn rows(&mut self, stage: &str, candidates: &[Candidate], repeats: u32) -> Result<Rows> {
         self.asked.push((stage.to_string(), candidates.to_vec(), repeats));
         let mut rows = Rows { seconds_each: Some(1.0), ..Rows::default() };
         for candidate in candidates {
-            match self.memory.get(candidate.as_str()) {
+            match self.memory.get(candidate.to_string().as_str()) {
                 None => drop(rows.failures.insert(candidate.clone(), "no luck".into())),
                 Some(memory) => {
                     let spread = |middle: f64| -> Vec<f64> {
@@ -39,13 +39,13 @@ fn table(memory: &[(&'static str, f64)], left: Option<f64>) -> Table {
 }
 
 fn plan<'a>(first: &[&str], second: &'a [&'a str]) -> Plan<'a> {
-    let names = |names: &[&str]| names.iter().map(|name| name.to_string()).collect::<Vec<_>>();
-    let second = Box::new(move |_: &[String]| names(second));
+    let candidates = |names: &[&str]| names.iter().map(|name| Candidate::from(*name)).collect::<Vec<_>>();
+    let second = Box::new(move |_: &[Candidate]| candidates(second));
     Plan {
         goal: Goal::parse("memory", None, Source::Workload, &Metrics::default()).unwrap(),
         present: "j".into(),
         own: None,
-        first: names(first),
+        first: candidates(first),
         second,
         repeats: 10,
     }
@@ -57,11 +57,11 @@ fn the_best_of_both_stages_is_found_and_measured_anew() {
     let memory: Vec<(&str, f64)> = names[..8].iter().enumerate().map(|(at, name)| (*name, 90.0 - at as f64)).collect();
     let mut source = table(&[&memory[..], &[("j", 95.0), ("j:b=1", 20.0)]].concat(), None);
     let found = search(&plan(&names, &["j:b=1", "s"]), &mut source).unwrap();
-    assert_eq!(found.recommended().unwrap().candidate, "j:b=1");
+    assert_eq!(found.recommended().unwrap().candidate, "j:b=1".into());
     assert_eq!(found.tried, 11);
-    assert_eq!(found.failures["broken"], "no luck");
+    assert_eq!(found.failures[&"broken".into()], "no luck");
     let (stage, last, repeats) = source.asked.last().unwrap();
-    assert_eq!((stage.as_str(), last[0].as_str(), *repeats), (FINAL, "j", 10));
+    assert_eq!((stage.as_str(), last[0].to_string().as_str(), *repeats), (FINAL, "j", 10));
     let stages: Vec<&str> = source.asked.iter().map(|(stage, _, _)| stage.as_str()).collect();
     assert!(stages.windows(2).all(|pair| pair[0] != pair[1]), "each race has rows of its own: {stages:?}");
     assert!(found.fresh.iter().all(|(_, group)| group.samples() == 10), "no row of a race is reported");
@@ -74,7 +74,7 @@ fn a_budget_leaves_out_the_second_stage_and_then_is_too_small() {
     let mut source = table(&all, Some(57.0));
     let found = search(&plan(&names, &["j:b=1"]), &mut source).unwrap();
     assert!(found.notes[0].contains("left out 1 candidates of the second stage"), "{:?}", found.notes);
-    assert_eq!(found.recommended().unwrap().candidate, "j:a=2");
+    assert_eq!(found.recommended().unwrap().candidate, "j:a=2".into());
     let error = search(&plan(&names, &[]), &mut table(&all, Some(10.0))).unwrap_err().to_string();
     assert!(error.contains("too small to judge") && error.contains("11 s more would be enough"), "{error}");
 }
@@ -83,7 +83,7 @@ fn a_budget_leaves_out_the_second_stage_and_then_is_too_small() {
 fn a_second_stage_that_fails_leaves_the_first() {
     let mut source = table(&[("j", 95.0), ("a", 50.0), ("b", 60.0)], None);
     let found = search(&plan(&["a", "b"], &["broken", "too"]), &mut source).unwrap();
-    assert_eq!(found.recommended().unwrap().candidate, "a");
+    assert_eq!(found.recommended().unwrap().candidate, "a".into());
     assert!(found.notes[0].contains("all 2 other candidates failed; the first, broken: no luck"), "{:?}", found.notes);
 }
 

@@ -60,7 +60,7 @@ impl Linked<'_> {
             let value = |name: &str| std::env::var(name).ok().map(|value| (name.to_string(), value));
             environment.extend(prepare::VARIABLES.into_iter().filter_map(value));
         }
-        environment.extend(cell.inherited.clone());
+        environment.extend(cell.candidate.inherited.clone());
         description.environment.add_to(&mut environment, &cell.settings);
         let environment: Vec<(String, String)> = environment.into_iter().collect();
         let input = serde_json::to_vec(cell).expect("a cell has only texts and numbers");

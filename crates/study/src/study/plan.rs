@@ -115,14 +115,13 @@ fn cell(
             settings.entry(per_core.setting.to_string()).or_insert(per_core.on(cores).to_string());
         }
     }
-    let candidate = Candidate { spec: candidate.spec.clone(), inherited: inherited.clone() };
+    let candidate = Candidate { spec: candidate.spec.clone(), inherited };
     let job = Job::Workload { spec: workload.clone(), threads: shape.threads };
     Ok(Cell {
         study: study.name.clone(),
         settings,
-        inherited,
         cores: shape.cores,
-        ..Cell::new(&candidate.to_string(), &description.allocator, job)
+        ..Cell::new(candidate, &description.allocator, job)
     })
 }
 
@@ -155,7 +154,7 @@ fn program_cell(study: &Study, candidate: &Candidate, cells: &[Description], sha
         study: study.name.clone(),
         settings,
         cores: shape.cores,
-        ..Cell::new(&spec.to_string(), allocator, Job::of_program(program))
+        ..Cell::new(spec.clone(), allocator, Job::of_program(program))
     })
 }
 
@@ -217,14 +216,14 @@ mod tests {
         assert_eq!(cells.len(), 24);
         let round = |repeat: u32| -> Vec<(String, u32)> {
             let cells = cells.iter().filter(|cell| cell.repeat == repeat);
-            cells.map(|cell| (cell.candidate.clone(), cell.job.threads().unwrap())).collect()
+            cells.map(|cell| (cell.candidate.to_string(), cell.job.threads().unwrap())).collect()
         };
         let mut sorted: Vec<_> = (0..4).map(round).collect();
         assert_ne!(sorted[0], sorted[1]);
         sorted.iter_mut().for_each(|round| round.sort());
         assert!(sorted.iter().all(|round| *round == sorted[0]));
         assert_eq!(plan(&study, &described()).unwrap(), cells, "the same seed gives the same plan");
-        assert!(cells.iter().all(|cell| cell.candidate == "jemalloc" || cell.settings["tcache"] == "false"));
+        assert!(cells.iter().all(|cell| cell.candidate == "jemalloc".into() || cell.settings["tcache"] == "false"));
         assert!(expected_time(&cells, &described()) > Duration::from_secs(4));
     }
 
@@ -279,7 +278,7 @@ mod tests {
         let study = study("candidates = ['jemalloc', 'jemalloc:narenas=1']\ncores = [40]\nrepeats = 1");
         let cells = plan(&study, &described()).unwrap();
         let arenas = |candidate: &str| {
-            let cell = cells.iter().find(|cell| cell.candidate == candidate).unwrap();
+            let cell = cells.iter().find(|cell| cell.candidate == candidate.into()).unwrap();
             assert_eq!((cell.job.threads(), cell.cores), (Some(40), Some(40)));
             cell.settings["narenas"].clone()
         };
@@ -303,7 +302,7 @@ mod tests {
             let text = "candidates = ['jemalloc']\ncores = [40]\nrepeats = 1";
             let file = StudyFile { inherited: Some(inherited), ..StudyFile::parse("", text).unwrap() };
             let cell = plan(&file.check().unwrap(), &described()).unwrap().remove(0);
-            (cell.candidate, cell.settings.get("narenas").cloned())
+            (cell.candidate.to_string(), cell.settings.get("narenas").cloned())
         };
         assert_eq!(of(&[("JE_NARENAS", "3")]), ("jemalloc JE_NARENAS=3".into(), None));
         assert_eq!(of(&[("JE_TCACHE", "false")]).1.as_deref(), Some("160"));
@@ -329,7 +328,7 @@ mod tests {
         let inherited = BTreeMap::from([("JE_A".to_string(), "1".to_string()), ("MI_A".into(), "2".into())]);
         let file = StudyFile { inherited: Some(inherited), ..StudyFile::parse("", "candidates=['jemalloc']").unwrap() };
         let cells = plan(&file.check().unwrap(), &described()).unwrap();
-        assert_eq!(cells[0].candidate, "jemalloc JE_A=1");
-        assert_eq!(cells[0].inherited.len(), 1);
+        assert_eq!(cells[0].candidate.to_string(), "jemalloc JE_A=1");
+        assert_eq!(cells[0].candidate.inherited.len(), 1);
     }
 }

@@ -6,6 +6,7 @@ use std::fmt::Write;
 
 use super::LEAST_SAMPLES;
 use super::stats::median;
+use allocanary_cell::candidate::Candidate;
 use allocanary_cell::sample::{Answer, Sample};
 use allocanary_cell::workload::Phase;
 use allocanary_cell::workloads::MOST_ANON;
@@ -80,22 +81,22 @@ fn anon(answer: &Answer, phase: Phase) -> Option<u64> {
 
 impl Agreement {
     /// RssAnon in the rows of both, for each candidate, at the peak and, of a service, when idle.
-    pub fn of(candidates: &[String], real: &[Sample], replay: &[Sample], is_service: bool) -> Agreement {
+    pub fn of(candidates: &[Candidate], real: &[Sample], replay: &[Sample], is_service: bool) -> Agreement {
         let marks = [(Phase::Peak, "peak"), (Phase::Idle, "idle")];
         let marks = &marks[..if is_service { 2 } else { 1 }];
-        let runs = |rows: &[Sample], candidate: &str, phase| {
-            let rows = rows.iter().filter(|row| row.cell.candidate == candidate && row.error.is_none());
+        let runs = |rows: &[Sample], candidate: &Candidate, phase| {
+            let rows = rows.iter().filter(|row| row.cell.candidate == *candidate && row.error.is_none());
             let values = rows.filter_map(|row| anon(row.answer.as_ref()?, phase));
             Runs::of(values.map(|value| value as f64).collect())
         };
-        let pairs = |candidate: &str| {
+        let pairs = |candidate: &Candidate| {
             let pair = |(phase, _): &(Phase, _)| Pair {
                 real: runs(real, candidate, *phase),
                 replay: runs(replay, candidate, *phase),
             };
             marks.iter().map(pair).collect()
         };
-        let lines = candidates.iter().map(|candidate| (candidate.clone(), pairs(candidate))).collect();
+        let lines = candidates.iter().map(|candidate| (candidate.to_string(), pairs(candidate))).collect();
         Agreement { marks: marks.iter().map(|(_, name)| *name).collect(), lines }
     }
 

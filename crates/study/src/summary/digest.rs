@@ -275,7 +275,7 @@ mod tests {
         changed(|row| row.started_ms += 1);
         changed(|row| row.cell.repeat += 1);
         changed(|row| row.cell.cores = Some(0));
-        changed(|row| row.cell.candidate.push('x'));
+        changed(|row| row.cell.candidate.spec.name.push('x'));
         changed(|row| row.provenance.host.name.push('x'));
         changed(|row| row.answer = None);
         changed(|row| row.answer.as_mut().unwrap().live_bytes[0] ^= 1);

@@ -227,7 +227,7 @@ impl Fold {
         let key = Key {
             study: cell.study.clone(),
             workload: cell.job.name(),
-            candidate: Candidate::read(&cell.candidate, &cell.inherited),
+            candidate: cell.candidate.clone(),
             threads: threads(cell),
             cores: cores(sample),
             host: self.host(sample),

@@ -14,10 +14,11 @@ use super::build::build_of;
 use super::{ContainerLimits, Ran, Ready, RunContext, Wanted, fail, proof};
 use crate::metrics::MOST_NAMED;
 use allocanary_cell::Cell;
+use allocanary_cell::candidate::Candidate;
 use allocanary_cell::description::Description;
 use allocanary_cell::program::{CORES_SEEN, Output, Program};
 use allocanary_cell::sample::{Answer, Failure, FailureKind};
-use allocanary_cell::spec::{PRELOAD, Spec};
+use allocanary_cell::spec::PRELOAD;
 use allocanary_cell::workload::Phase;
 use allocanary_kernel::units::{parse_bytes, parse_duration};
 use allocanary_kernel::{private, sys};
@@ -49,7 +50,7 @@ pub struct Launcher {
     /// Whether the files of a run are kept.
     pub keep: bool,
     /// The output that all runs must have; `None` until it is known, or if it may differ.
-    pub expected: Mutex<Option<(String, Output)>>,
+    pub expected: Mutex<Option<(Candidate, Output)>>,
     /// The number of runs so far.
     pub runs: AtomicU32,
 }
@@ -97,9 +98,8 @@ impl Launcher {
         let start = |text: String| Failure { kind: FailureKind::Start, text };
         let program = cell.job.program().ok_or_else(|| start("the cell has no program".into()))?;
         let number = self.runs.fetch_add(1, Ordering::Relaxed) + 1;
-        let safe: String =
-            cell.candidate.chars().map(|c| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' }).collect();
-        let safe: String = safe.chars().take(80).collect();
+        let safe = |c: char| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' };
+        let safe: String = cell.candidate.to_string().chars().map(safe).take(80).collect();
         let folder = self.folder.join(format!("{number:04}-{safe}-{}", cell.repeat));
         // A short path without special characters: the path of a socket has at most 108 bytes, and some programs split
         // such a path at commas.
@@ -277,7 +277,7 @@ impl Launcher {
 
 /// The library of somebody else's that a candidate names.
 pub fn library_of(cell: &Cell) -> Option<PathBuf> {
-    Spec::parse(&cell.candidate).ok()?.name.strip_prefix(PRELOAD).map(PathBuf::from)
+    cell.candidate.spec.name.strip_prefix(PRELOAD).map(PathBuf::from)
 }
 
 /// The variables that differ from ours, but for those of our contract with the library.

@@ -57,7 +57,7 @@ fn grown(mut sample: Sample, times: f64) -> Sample {
 }
 
 fn is_two(sample: &Sample) -> bool {
-    sample.cell.candidate == "two"
+    sample.cell.candidate == "two".into()
 }
 
 fn side(rows: &[Sample]) -> Side {
