@@ -329,6 +329,8 @@ mod tests {
         );
     }
 
+    /// What is wrong with a setting of jemalloc's is told by its table.
+    #[cfg(feature = "jemalloc")]
     #[test]
     fn a_page_for_a_quota_fits_80_columns_and_has_no_colours() {
         let variables =

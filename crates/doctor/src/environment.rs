@@ -236,6 +236,13 @@ mod tests {
         assert_eq!(of(Some(&[Flavour::PlainJemalloc])), [Ignored, Read, Ignored]);
         assert_eq!(of(Some(&[Flavour::PrefixedJemalloc])), [Read, Ignored, Ignored]);
         assert_eq!(of(Some(&[Flavour::Glibc])), [Ignored, Ignored, Ignored]);
+        let file = &remarks(&[("/etc/malloc.conf", A_FILE)], None)[0];
+        assert!(file.verdict == Ignored && file.text.ends_with("ln -s narenas:1 /etc/malloc.conf"), "{file:?}");
+    }
+
+    #[cfg(feature = "jemalloc")]
+    #[test]
+    fn a_link_with_a_mistake_is_overruled_by_a_variable_and_overrules_code() {
         let set = [
             ("MALLOC_CONF", "narenas:5,tcache:true"),
             ("/etc/_rjem_malloc.conf", "narenas:6,tcache:1"),
@@ -247,8 +254,6 @@ mod tests {
         assert_eq!(found[1].problems, ["narenas 5 is overruled by _RJEM_MALLOC_CONF, which says 7"]);
         let below = remarks(&set[..2], Some(&[INSTALLED]));
         assert_eq!(below[1].problems, ["narenas 5 is overruled by /etc/_rjem_malloc.conf, which says 6"]);
-        let file = &remarks(&[("/etc/malloc.conf", A_FILE)], None)[0];
-        assert!(file.verdict == Ignored && file.text.ends_with("ln -s narenas:1 /etc/malloc.conf"), "{file:?}");
     }
 
     #[cfg(feature = "jemalloc")]
