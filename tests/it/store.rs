@@ -1,16 +1,16 @@
 //! What was measured is never lost: full disks, standard output, Ctrl-C, and studies that are finished later.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use allocanary_cell::sample::{Failure, FailureKind, Sample};
+use allocanary_cell::sample::Sample;
 use tempfile::tempdir;
 
 use super::fake;
-use super::support::{Ran, TINY, allocanary, command, golden_path, samples, script, study, words};
+use super::support::{Ran, TINY, allocanary, command, golden_path, samples, script, words};
 
 #[test]
 fn a_full_disk_is_named_and_the_row_is_still_said() {
@@ -105,65 +105,4 @@ fn an_interrupted_study_keeps_its_rows_and_is_finished_later() {
     }
     let ran = allocanary(folder.path(), words("study --resume --cells . --out out"));
     assert_eq!((ran.code, samples(&out).len()), (Some(0), 8), "there is nothing left to do");
-}
-
-#[test]
-fn a_torn_last_line_is_measured_again() {
-    let folder = tempdir().unwrap();
-    let flags = format!("--candidates system --repeats 4 --workloads {TINY}");
-    assert_eq!(study(folder.path(), &flags).code, Some(0));
-    let path = folder.path().join("out/samples.jsonl");
-    let length = fs::metadata(&path).unwrap().len();
-    File::options().write(true).open(&path).unwrap().set_len(length - 200).unwrap();
-    let ran = allocanary(folder.path(), words("study --resume --out out"));
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.out.contains("out/samples.jsonl:4: not a row"), "the torn line stays and is named: {}", ran.out);
-    let mut rows = Vec::new();
-    let problems = allocanary_study::rows::read(&[path], |row| {
-        rows.push(row);
-        Ok(())
-    })
-    .unwrap();
-    assert_eq!((problems.len(), rows.len(), identities(&rows).len()), (1, 4, 4));
-}
-
-/// A container has a new host name after each start.
-#[test]
-fn a_study_that_is_finished_in_another_container_has_no_failures_left() {
-    let folder = tempdir().unwrap();
-    let flags = format!("--candidates system jemalloc --repeats 2 --workloads {TINY}");
-    assert_eq!(study(folder.path(), &flags).code, Some(0));
-    let path = folder.path().join("out/samples.jsonl");
-    // The second container measured nothing new, and the first had two failures: its memory was too small.
-    let fail = |row: &mut Sample| {
-        row.answer = None;
-        row.error = Some(Failure { kind: FailureKind::OutOfMemory, text: "too small".into() });
-    };
-    let mut rows = samples(&path);
-    rows.truncate(3);
-    rows.iter_mut().for_each(|row| row.provenance.host.name = "pod-1".into());
-    rows[..2].iter_mut().for_each(fail);
-    let lines: Vec<String> = rows.iter().map(|row| serde_json::to_string(row).unwrap() + "\n").collect();
-    fs::write(&path, lines.concat()).unwrap();
-
-    let ran = allocanary(folder.path(), words("study --resume --out out"));
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(!ran.out.contains("too small") && !ran.out.contains("not finished"), "{}", ran.out);
-    assert!(ran.out.contains("4 rows; "), "{}", ran.out);
-    // And once more, in a third: a row that replaced a failure fails, and is replaced.
-    let mut rows = samples(&path);
-    assert_eq!(rows.len(), 6);
-    rows[3..].iter_mut().for_each(|row| row.provenance.host.name = "pod-2".into());
-    let retried = rows.iter_mut().skip(3).find(|row| row.replaces.is_some()).unwrap();
-    fail(retried);
-    let lines: Vec<String> = rows.iter().map(|row| serde_json::to_string(row).unwrap() + "\n").collect();
-    fs::write(&path, lines.concat()).unwrap();
-    let ran = allocanary(folder.path(), words("study --resume --out out"));
-    assert_eq!((ran.code, samples(&path).len()), (Some(0), 7), "{ran:?}");
-    assert!(!ran.out.contains("too small") && !ran.out.contains("not finished"), "{}", ran.out);
-    // The order of the rows is no matter.
-    let lines: Vec<String> = samples(&path).iter().rev().map(|row| serde_json::to_string(row).unwrap()).collect();
-    fs::write(&path, lines.join("\n") + "\n").unwrap();
-    let ran = allocanary(folder.path(), words("report out"));
-    assert!(ran.out.contains("4 rows; ") && !ran.out.contains("too small"), "{}", ran.out);
 }

@@ -215,3 +215,6 @@ fn ends_with_newline(file: &mut File) -> std::io::Result<bool> {
     file.read_exact(&mut last)?;
     Ok(last == *b"\n")
 }
+
+#[cfg(test)]
+mod tests;

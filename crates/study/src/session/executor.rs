@@ -77,3 +77,31 @@ pub(super) fn empty(cell: &Cell, provenance: &Provenance) -> Sample {
         command: None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use allocanary_cell::job::Job;
+
+    fn ran(stop: &AtomicBool) -> Outcome {
+        let cell = Cell::new("system", "system", Job::workload("small", 1));
+        let provenance = Provenance::here();
+        row(&cell, &provenance, stop, || Ran {
+            sample: Ok(empty(&cell, &provenance)),
+            wall: Duration::from_micros(7),
+            builds: [("./program".to_string(), "ab".to_string())].into(),
+        })
+    }
+
+    #[test]
+    fn the_machines_other_work_stands_in_every_row() {
+        let Outcome::Row(row) = ran(&AtomicBool::new(false)) else { panic!("it was not stopped") };
+        assert_eq!((row.wall_us, row.builds["./program"].as_str()), (7, "ab"));
+        assert!(row.started_ms > 0 && row.load.is_some_and(|load| load.cpus > 0 && load.average >= 0.0), "{row:?}");
+    }
+
+    #[test]
+    fn a_cell_that_was_stopped_has_no_row() {
+        assert!(matches!(ran(&AtomicBool::new(true)), Outcome::Stopped));
+    }
+}

@@ -45,6 +45,12 @@ impl<'a> Scripted<'a> {
         Scripted::by(move |_| lines.next().expect("the script has a line for each cell"))
     }
 
+    /// The same script, whose clock begins at this time: that of a session after another.
+    pub fn beginning_at(self, now: Duration) -> Self {
+        self.now.set(now);
+        self
+    }
+
     /// The descriptions of linked cells, one for each of these allocators: version 5, no settings, every workload.
     pub fn described(allocators: &[&str]) -> Vec<Description> {
         let workloads = || workloads::ALL.iter().map(|workload| WorkloadDescription::of(workload)).collect();

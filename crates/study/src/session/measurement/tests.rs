@@ -1,5 +1,7 @@
 //! Whole measurements by scripts: what is run, what is written where, and what is refused. No process is started.
 
+mod resumed;
+
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -61,11 +63,13 @@ impl Watch for Told {
 /// A folder for rows, and what is measured there.
 struct Place {
     folder: TempDir,
+    /// How often it was measured there.
+    sessions: std::cell::Cell<u32>,
 }
 
 impl Place {
     fn new() -> Self {
-        Place { folder: tempdir().unwrap() }
+        Place { folder: tempdir().unwrap(), sessions: std::cell::Cell::default() }
     }
 
     fn path(&self) -> &Path {
@@ -83,9 +87,23 @@ impl Place {
         found
     }
 
-    /// Measures by a script.
+    /// Measures by a script, which has a line for each cell.
     fn measure(&self, studies: &[StudyFile], resume: bool, lines: Vec<Line>) -> Result<(Measured, Told, Vec<Cell>)> {
-        let (scripted, interrupted, mut told) = (Scripted::new(lines), AtomicBool::new(false), Told::default());
+        let mut lines = lines.into_iter();
+        self.measure_by(studies, resume, move |_| lines.next().expect("the script has a line for each cell"))
+    }
+
+    /// Measures by a script that is asked what each cell does.
+    fn measure_by(
+        &self,
+        studies: &[StudyFile],
+        resume: bool,
+        line: impl FnMut(&Cell) -> Line,
+    ) -> Result<(Measured, Told, Vec<Cell>)> {
+        // A day apart: rows of one cell are told apart by their times.
+        self.sessions.set(self.sessions.get() + 1);
+        let scripted = Scripted::by(line).beginning_at(86_400 * SECOND * self.sessions.get());
+        let (interrupted, mut told) = (AtomicBool::new(false), Told::default());
         let measurement = Measurement {
             group: &Studies(studies.to_vec()),
             cells: &cells(),
@@ -204,6 +222,19 @@ fn files_of_the_user_are_not_written_over() {
         assert_eq!(fs::read_to_string(out.join(name)).unwrap(), "name = 'mine'\n");
         assert!(!out.join("samples.jsonl").exists());
     }
+}
+
+/// Each of these could be planned alone.
+#[test]
+fn a_group_that_is_too_large_is_refused_with_its_size() {
+    let each = |name: &str| StudyFile {
+        repeats: Some(100_000),
+        candidates: Some(vec!["system".into()]),
+        ..study(name, 1, "")
+    };
+    let group = Studies(["a", "b", "c"].map(each).to_vec());
+    let refused = planned(&group, &cells()).unwrap_err().to_string();
+    assert!(refused.contains("wanted at most 250000, found 300000 (3 studies)"), "{refused}");
 }
 
 #[test]

@@ -1,0 +1,125 @@
+//! Where rows go: what is not ours is left alone, two studies never share a file, and rows outlive their folder.
+
+use std::time::Duration;
+
+use tempfile::tempdir;
+
+use super::*;
+use crate::session::{Executor, Line, Outcome, Scripted};
+use allocanary_cell::Cell;
+use allocanary_cell::job::Job;
+use std::sync::atomic::AtomicBool;
+
+fn row() -> Sample {
+    let cell = Cell::new("system", "system", Job::workload("small", 1));
+    let scripted = Scripted::new([Line::Answers(Box::default(), Duration::from_secs(1))]);
+    match scripted.run(&cell, Duration::MAX, &AtomicBool::new(false)) {
+        Outcome::Row(sample) => *sample,
+        Outcome::Stopped => unreachable!("the script answers"),
+    }
+}
+
+fn refused(target: &Target, resume: bool) -> String {
+    Store::open(target, resume).unwrap_err().to_string()
+}
+
+#[test]
+fn a_file_that_is_not_ours_is_never_written_to() {
+    let folder = tempdir().unwrap();
+    for (name, text) in [
+        ("passwd", "root:x:0:0:root:/root:/bin/bash\n"),
+        ("config", "{\"a\":1}"),
+        ("notes.jsonl", "{\"event\":1}\n{\"event\":2}\n"),
+    ] {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        let target = Target::of(path.to_str().unwrap()).unwrap();
+        for resume in [false, true] {
+            let said = refused(&target, resume);
+            assert!(said.contains(name) && said.contains("name another --out"), "{said}");
+            assert!(!said.contains("--resume"), "no advice that would write to it: {said}");
+            assert_eq!(fs::read_to_string(&path).unwrap(), text, "{name}");
+        }
+    }
+}
+
+#[test]
+fn rows_may_have_any_name_and_a_file_may_be_there_before_its_first_row() {
+    let folder = tempdir().unwrap();
+    for (name, text) in [("rows", rows::written(&row()) + "\n"), ("empty.jsonl", String::new())] {
+        let path = folder.path().join(name);
+        fs::write(&path, &text).unwrap();
+        let target = Target::of(path.to_str().unwrap()).unwrap();
+        assert_eq!(target, Target::Rows(path.clone()));
+        Store::open(&target, true).unwrap().append(&row()).unwrap();
+        assert_eq!(
+            fs::read_to_string(&path).unwrap(),
+            text + &rows::written(&row()) + "\n",
+            "rows are only ever added"
+        );
+    }
+}
+
+#[test]
+fn an_out_that_names_nothing_or_a_report_is_refused() {
+    let folder = tempdir().unwrap();
+    let said = |out: &str| Target::of(out).unwrap_err().to_string();
+    assert_eq!(said(""), "--out: wanted a folder, a file of rows (*.jsonl) or -, found an empty name");
+    let there = folder.path().join("table.csv");
+    fs::write(&there, "").unwrap();
+    for (out, found) in [
+        ("no/such/figures.csv", "rows are written in one format only"),
+        (there.to_str().unwrap(), "an empty file that is not named as rows are"),
+    ] {
+        let said = said(out);
+        assert!(said.starts_with(&format!("--out {out}: {found}: ")), "{said}");
+        assert!(said.contains("allocanary report ROWS --format csv"), "{said}");
+    }
+    assert_eq!(Target::of("-").unwrap(), Target::Stdout);
+}
+
+#[test]
+fn two_studies_never_write_into_one_file() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    for target in [Target::Folder(path("out")), Target::Rows(path("rows.jsonl"))] {
+        let mut first = Store::open(&target, false).unwrap();
+        first.append(&row()).unwrap();
+        let wanted = format!(
+            "{}: another allocanary is writing rows there: wait until it has ended, or name another --out",
+            target.name()
+        );
+        assert_eq!([false, true].map(|resume| refused(&target, resume)), [wanted.clone(), wanted]);
+        // A lock goes with its process, and with its store.
+        drop(first);
+        let after = refused(&target, false);
+        assert!(after.contains("holds rows already: add --resume"), "{after}");
+        Store::open(&target, true).unwrap();
+    }
+}
+
+#[test]
+fn rows_that_are_moved_or_removed_are_noticed_and_can_still_be_read() {
+    let folder = tempdir().unwrap();
+    let folder = folder.path().canonicalize().unwrap();
+    for (target, moved, rows_there) in [
+        (Target::Folder(folder.join("out")), "moved", "moved/samples.jsonl"),
+        (Target::Rows(folder.join("rows.jsonl")), "moved.jsonl", "moved.jsonl"),
+    ] {
+        let begun = folder.join(target.name());
+        let mut store = Store::open(&target, false).unwrap();
+        store.append(&row()).unwrap();
+        assert!(store.left().is_none());
+        fs::rename(&begun, folder.join(moved)).unwrap();
+        assert!(matches!(store.append(&row()), Err(Error::Gone(_))), "the study ends");
+        let left = store.left().unwrap();
+        assert_eq!((left.moved_to.clone(), left.text().unwrap().lines().count()), (Some(folder.join(rows_there)), 2));
+
+        let there = folder.join(moved);
+        if there.is_dir() { fs::remove_dir_all(there) } else { fs::remove_file(there) }.unwrap();
+        assert!(matches!(store.append(&row()), Err(Error::Gone(_))));
+        let left = store.left().unwrap();
+        assert_eq!((left.moved_to.clone(), left.text().unwrap().lines().count()), (None, 3), "no row is lost");
+        assert!(!begun.exists(), "what the user removed is not made again");
+    }
+}
