@@ -248,3 +248,5 @@ fn join(all: &mut Group, group: Group) {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod whole;

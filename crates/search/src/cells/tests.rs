@@ -42,7 +42,7 @@ fn by_name(cell: &Cell) -> Line {
 }
 
 /// Nothing is shown.
-struct Silent;
+pub(super) struct Silent;
 
 impl Watch for Silent {
     fn stage(&mut self, _stage: &str, _candidates: usize, _new: &[Cell]) {}

@@ -1,0 +1,256 @@
+//! Whole searches by scripts: the space, the races, the proof and the answer, over cells whose figures are known.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use tempfile::{TempDir, tempdir};
+
+use super::tests::Silent;
+use super::*;
+use crate::answer;
+use crate::goal::{Goal, Source};
+use crate::search::{Plan, search};
+use crate::space::{Rest, Space};
+use allocanary_allocators::setting::{Kind, Setting};
+use allocanary_cell::load::Load;
+use allocanary_cell::sample::{Answer, Failure, FailureKind, Latency};
+use allocanary_cell::workload::Phase;
+use allocanary_study::rows;
+use allocanary_study::session::{Line, Scripted};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What a candidate costs: resident MiB, and milliseconds for a thousand operations; `None` if it crashes.
+type Cost = Option<(u64, u64)>;
+
+/// What a system's malloc costs by default.
+const USUAL: Cost = Some((80, 500));
+
+/// A `system` with the settings that are searched.
+fn described() -> Vec<Description> {
+    let mut cells = Scripted::described(&["system"]);
+    let number = |name| Setting::new(name, Kind::Number { min: 0, max: 99_999_999 }, "");
+    let names = ["arena_max", "trim_threshold", "mmap_threshold", "tcache_count", "top_pad"];
+    cells[0].settings = names.map(number).to_vec();
+    cells
+}
+
+/// An answer that differs a little by repeat, after ten seconds.
+fn line(cell: &Cell, cost: Cost) -> Line {
+    let Some((rss, millis)) = cost else {
+        let text = "ended with exit code 4: no luck today".into();
+        return Line::Fails(Failure { kind: FailureKind::Crashed, text }, 10 * SECOND);
+    };
+    let repeat = u64::from(cell.repeat);
+    let readings = [("rss_bytes".to_string(), vec![Some((rss << 20) + repeat * 4096)])].into();
+    let answer = Answer {
+        version: "1.2".into(),
+        phases: vec![Phase::Idle],
+        live_bytes: vec![4 << 20],
+        readings,
+        operations: 1000,
+        active_ns: millis * 1_000_000 + repeat * 100_000,
+        latency: Some(Latency { timed: 1, every: 1, p50_ns: 10, p99_ns: 100, p999_ns: 200, max_ns: 300 }),
+        ..Answer::default()
+    };
+    Line::Answers(Box::new(answer), 10 * SECOND)
+}
+
+/// The value of a setting of a cell.
+fn of<'a>(cell: &'a Cell, setting: &str) -> Option<&'a str> {
+    cell.settings.get(setting).map(String::as_str)
+}
+
+/// What a search found.
+struct Found {
+    searched: Searched,
+    /// What is said of all rows of the proof.
+    notes: Vec<String>,
+    /// The number of cells that were run.
+    ran: usize,
+}
+
+impl Found {
+    fn answer(&self) -> String {
+        let job = answer::Job { text: "small, 4 threads", holds: "" };
+        format!("{}\n{}", answer::table(&self.searched, &job), answer::recommendation(&self.searched, &job))
+    }
+}
+
+/// Searches in a folder, which may have rows.
+fn found_in(folder: &Path, budget: Option<Duration>, objective: &str, cost: impl Fn(&Cell) -> Cost) -> Result<Found> {
+    let scripted = Scripted::by(|cell| line(cell, cost(cell)));
+    let (cells, interrupted, mut silent) = (described(), AtomicBool::new(false), Silent);
+    let space = Space::new(&cells, None, None, 4, Rest::Workload(Duration::ZERO))?;
+    let text = "candidates = ['system']\nworkloads = ['small']\nthreads = [4]\n";
+    let file = StudyFile::parse("test", text)?;
+    let job = Job { executor: &scripted, cells: cells.clone(), file, budget, interrupted: &interrupted };
+    let target = Target::Folder(folder.to_path_buf());
+    let mut source = Cells::new(job, &target, Store::open(&target, true)?, &mut silent)?;
+    let plan = Plan {
+        goal: Goal::parse(objective, None, Source::Workload, &Metrics::default())?,
+        present: "system".into(),
+        own: None,
+        first: space.first().all,
+        second: Box::new(|survivors| space.around(survivors).all),
+        repeats: 6,
+    };
+    let searched = search(&plan, &mut source)?;
+    let notes = source.findings(&searched, &About::default())?.notes;
+    drop(source);
+    Ok(Found { searched, notes, ran: scripted.ran().len() })
+}
+
+/// Searches in a folder of its own.
+fn found(cost: impl Fn(&Cell) -> Cost) -> (TempDir, Result<Found>) {
+    let folder = tempdir().unwrap();
+    let found = found_in(folder.path(), None, "memory", cost);
+    (folder, found)
+}
+
+fn samples(folder: &Path) -> Vec<Sample> {
+    let mut all = Vec::new();
+    rows::read(&[folder.to_path_buf()], |sample| {
+        all.push(sample);
+        Ok(())
+    })
+    .unwrap();
+    all
+}
+
+/// Changes the rows of a search; those that `change` refuses are left out.
+fn change(folder: &Path, change: impl FnMut(&mut Sample) -> bool) {
+    let mut all = samples(folder);
+    all.retain_mut(change);
+    let lines: String = all.iter().map(|row| rows::written(row) + "\n").collect();
+    std::fs::write(folder.join("samples.jsonl"), lines).unwrap();
+}
+
+fn one_arena_is_small(cell: &Cell) -> Cost {
+    if of(cell, "arena_max") == Some("1") { Some((20, 500)) } else { USUAL }
+}
+
+fn refused(found: Result<Found>) -> String {
+    found.map(|found| found.answer()).unwrap_err().to_string()
+}
+
+#[test]
+fn a_search_goes_the_same_way_with_the_same_rows_and_measures_nothing_anew() {
+    let (folder, first) = found(one_arena_is_small);
+    let first = first.unwrap();
+    assert_eq!(first.searched.recommended().unwrap().candidate, "system:arena_max=1".into());
+    let count =
+        |stage: &str| samples(folder.path()).iter().filter(|row| row.cell.study.as_deref() == Some(stage)).count();
+    assert_eq!(count("tune-race-1"), 6 * 2, "three values of arena_max, two of trim_threshold");
+    let again = found_in(folder.path(), Some(Duration::MAX), "memory", |_| panic!("nothing is measured anew")).unwrap();
+    assert_eq!((again.ran, again.answer()), (0, first.answer()));
+}
+
+#[test]
+fn keep_what_you_have_is_an_answer() {
+    let equal = found(|_| USUAL).1.unwrap();
+    assert!(equal.searched.recommended().is_none());
+    assert!(equal.answer().contains("Keep what you have, system: of "), "{}", equal.answer());
+    // Neither is what costs more than its limit.
+    let slow = |cell: &Cell| {
+        let changed = of(cell, "arena_max").or(of(cell, "trim_threshold")).is_some();
+        if changed { Some((20, 900)) } else { USUAL }
+    };
+    let slow = found(slow).1.unwrap().answer();
+    assert!(slow.contains("Keep what you have, system: of ") && slow.contains("(beyond the limit)"), "{slow}");
+}
+
+#[test]
+fn failures_and_missing_figures_end_the_search_with_the_reason() {
+    let broken = refused(found(|_| None).1);
+    assert!(broken.contains("system, which you have now, failed: ended with exit code 4: no luck today"), "{broken}");
+    let folder = tempdir().unwrap();
+    let silent = refused(found_in(folder.path(), None, "cpu", |_| USUAL));
+    assert!(silent.contains("the rows have no cpu"), "{silent}");
+    // One candidate that fails is named, and the others are searched.
+    let two_fail = |cell: &Cell| if of(cell, "arena_max") == Some("2") { None } else { one_arena_is_small(cell) };
+    let found = found(two_fail).1.unwrap().searched;
+    let failed: Vec<String> = found.failures.keys().map(Candidate::to_string).collect();
+    assert!(failed.contains(&"system:arena_max=2".to_string()), "{failed:?}");
+    assert!(found.failures[&"system:arena_max=2".into()].starts_with("ended with exit code 4"));
+    assert_eq!(found.recommended().unwrap().candidate, "system:arena_max=1".into());
+}
+
+#[test]
+fn what_crashes_is_not_recommended_however_little_the_other_runs_need() {
+    let crashes = |cell: &Cell| match (of(cell, "arena_max"), cell.repeat % 3) {
+        (Some("1"), 2) => None,
+        _ => one_arena_is_small(cell),
+    };
+    let (folder, first) = found(crashes);
+    let first = first.unwrap();
+    assert!(first.answer().contains("Keep what you have, system"), "{}", first.answer());
+    assert!(first.answer().contains("runs failed"), "{}", first.answer());
+    assert!(first.searched.failures.contains_key(&"system:arena_max=1".into()));
+    // Neither is what crashed before an interruption and does not crash after it.
+    let failed = samples(folder.path()).iter().filter(|row| row.error.is_some()).count();
+    let resumed = found_in(folder.path(), None, "memory", one_arena_is_small).unwrap();
+    assert!(resumed.answer().contains("Keep what you have, system"), "{}", resumed.answer());
+    let replaced = samples(folder.path()).iter().filter(|row| row.replaces.is_some()).count();
+    assert!(failed > 0 && replaced == failed, "each names the failed one: {replaced} of {failed}");
+}
+
+#[test]
+fn where_all_others_fail_there_is_no_answer() {
+    let others = |cell: &Cell| if cell.settings.is_empty() { USUAL } else { None };
+    let none = refused(found(others).1);
+    assert!(none.contains("all 5 other candidates failed; the first, system:"), "{none}");
+    // The candidates of the second stage are another matter.
+    let second = |cell: &Cell| {
+        let is_second = |name: &&str| of(cell, name).is_some();
+        if ["mmap_threshold", "tcache_count", "top_pad"].iter().any(is_second) {
+            None
+        } else {
+            one_arena_is_small(cell)
+        }
+    };
+    let found = found(second).1.unwrap().searched;
+    assert_eq!(found.recommended().unwrap().candidate, "system:arena_max=1".into());
+    assert!(found.notes.iter().any(|note| note.contains("other candidates failed; the first, system:")));
+}
+
+#[test]
+fn rows_that_are_there_count_against_the_budget_with_the_time_that_they_took() {
+    let (folder, first) = found(one_arena_is_small);
+    first.unwrap();
+    change(folder.path(), |row| {
+        row.wall_us = 30_000_000;
+        row.cell.study.as_deref() != Some("tune-final")
+    });
+    let refused = refused(found_in(folder.path(), Some(60 * SECOND), "memory", one_arena_is_small));
+    assert!(refused.contains("too small to judge"), "{refused}");
+}
+
+#[test]
+fn half_of_the_rows_of_another_kernel_are_not_continued() {
+    let (folder, first) = found(one_arena_is_small);
+    first.unwrap();
+    let mut number = 0;
+    change(folder.path(), |row| {
+        number += 1;
+        if number % 2 == 0 {
+            row.provenance.host.kernel = "1.2.3".into();
+        }
+        true
+    });
+    let refused = refused(found_in(folder.path(), None, "memory", one_arena_is_small));
+    assert!(refused.contains("the rows of this search are of two kinds of hosts: "), "{refused}");
+}
+
+#[test]
+fn a_machine_that_was_too_busy_is_told() {
+    let (folder, first) = found(one_arena_is_small);
+    assert!(first.unwrap().notes.is_empty());
+    change(folder.path(), |row| {
+        row.load = Some(Load { runnable: 50, average: 48.5, cpus: 2, ..Load::default() });
+        true
+    });
+    let busy = found_in(folder.path(), None, "memory", one_arena_is_small).unwrap().notes;
+    let said = "the machine was too busy to judge small differences: 50 other tasks wanted to run on 2 CPUs";
+    assert!(busy.iter().any(|note| note.starts_with(said)), "{busy:?}");
+}
