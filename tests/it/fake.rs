@@ -136,20 +136,6 @@ fn a_cell_that_does_not_end_is_killed_at_its_deadline() {
     assert!(error.text.contains("killed at its deadline of 0.2 s (--deadline)"), "{error:?}");
 }
 
-#[test]
-fn the_figures_are_those_of_the_rows() {
-    let folder = folder();
-    let ran = study(folder.path(), "--cells . --candidates fake --workloads work --repeats 3");
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    let csv = allocanary(folder.path(), ["report", "out", "--format", "csv"]).out;
-    let has = |line: &str| assert!(csv.contains(line), "{line}\n{csv}");
-    has("\nwork,fake,1.2,threads,1,rss,bytes,3,42991616,,,524288,0,\n");
-    has("\nwork,fake,1.2,threads,1,overhead,ratio,3,2.05,,,");
-    has("\nwork,fake,1.2,threads,1,peak,bytes,3,52428800,,,0,0,\n");
-    has("\nwork,fake,1.2,threads,1,throughput,1/s,3,2000,,,0,0,\n");
-    assert!(!csv.contains(",p99,"), "what the cell did not measure is not there: {csv}");
-}
-
 /// An estimate that no time follows from is the cell's fault, and neither the plan's end nor the other cells'.
 #[test]
 fn a_cell_whose_estimate_cannot_be_is_refused_by_name() {

@@ -32,32 +32,6 @@ pub fn limited(folder: &Path, limits: &str, arguments: &str) -> Ran {
 const MEMORY: &str = "ulimit -v 2000000";
 
 #[test]
-fn a_plan_that_is_too_large_is_refused_with_its_size() {
-    let folder = tempdir().unwrap();
-    let line = "plan --candidates system --threads 1 --repeats 100000000";
-    refused(&limited(folder.path(), MEMORY, line), &["wanted at most 250000, found 100000000 (100000000 repeats)"]);
-    let names: Vec<String> = (1..=4000).map(|at| format!("'system:arena_max={at}'")).collect();
-    let numbers = |count: u32| (1..=count).map(|at| at.to_string()).collect::<Vec<_>>().join(",");
-    let text = format!(
-        "candidates = [{}]\nthreads = [{}]\ncores = [{}]\nrepeats = 1\n",
-        names.join(","),
-        numbers(3000),
-        numbers(1000)
-    );
-    fs::write(folder.path().join("large.toml"), text).unwrap();
-    let said = "wanted at most 250000, found 12000000000 (4000 candidates x 3000 threads x 1000 cores)";
-    for verb in ["plan", "study"] {
-        refused(&limited(folder.path(), MEMORY, &format!("{verb} large.toml")), &[said]);
-    }
-    // Each of these could be planned alone.
-    let study = "[[study]]\ncandidates = ['system']\nthreads = [1]\nrepeats = 100000\nname = 'a'\nworkloads";
-    let text: String = ["small", "server", "list"].iter().map(|name| format!("{study} = ['{name}']\n")).collect();
-    fs::write(folder.path().join("group.toml"), text).unwrap();
-    refused(&limited(folder.path(), MEMORY, "plan group.toml"), &["wanted at most 250000, found 300000 (3 studies)"]);
-    assert!(!folder.path().join("allocanary-out").exists());
-}
-
-#[test]
 fn a_file_that_is_none_of_rows_ends_with_one_line() {
     let folder = tempdir().unwrap();
     refused(
@@ -76,6 +50,9 @@ fn a_file_that_is_none_of_rows_ends_with_one_line() {
     let ran = allocanary(folder.path(), words("report some.jsonl"));
     assert_eq!((ran.code, ran.out.matches(": not a row: ").count()), (Some(0), 20), "{}", ran.out);
     assert!(ran.out.contains("some.jsonl: 280 more lines are no rows"), "{}", ran.out);
+    let csv = allocanary(folder.path(), words("report some.jsonl --format csv"));
+    assert!(csv.out.starts_with("workload,") && !csv.out.contains("some.jsonl"), "{}", csv.out);
+    assert_eq!(csv.err.matches(": not a row: ").count(), 20, "CSV has no place for them: {}", csv.err);
 }
 
 #[test]
@@ -95,6 +72,7 @@ fn an_endless_stream_of_bad_lines_ends() {
 fn what_is_empty_or_leads_nowhere_is_refused() {
     let folder = tempdir().unwrap();
     fs::create_dir(folder.path().join("bare")).unwrap();
+    fs::copy(golden_path("rows.jsonl"), folder.path().join("alone.jsonl")).unwrap();
     fs::write(folder.path().join("none.toml"), "candidates = ['system']\nworkloads = []\n").unwrap();
     for (line, said) in [
         ("study none.toml", "workloads: wanted at least one, such as `server`, found none"),
@@ -104,6 +82,7 @@ fn what_is_empty_or_leads_nowhere_is_refused() {
         ("report bare", "bare: a folder without rows: wanted samples.jsonl in it"),
         ("study --resume --out gone", "--resume: gone: no such folder or file"),
         ("study --resume --out bare", "--resume: bare: there is no study.toml"),
+        ("study --resume --out alone.jsonl", "--resume: alone.jsonl: there is no study.toml next to those rows"),
     ] {
         refused(&allocanary(folder.path(), words(line)), &[said]);
     }

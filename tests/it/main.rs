@@ -42,7 +42,6 @@ mod settings;
 mod shell;
 mod store;
 mod support;
-mod trust;
 mod truth;
 mod tune;
 mod tune_programs;

@@ -34,48 +34,6 @@ pub fn assert_gone(marker: &str) {
 }
 
 #[test]
-fn what_crashes_under_an_allocator_is_not_proposed_however_little_it_needs() {
-    let folder = tempdir().unwrap();
-    // As it comes it needs 60 MB; under jemalloc little, and every third run fails.
-    let text = "#!/bin/sh\nif [ -z \"$LD_PRELOAD\" ]; then head -c 60M /dev/zero | tail -c 60M >/dev/null; exit; fi\n\
-                echo >>count; [ $(($(wc -l <count) % 3)) != 0 ]\n";
-    script(&folder.path().join("program"), text);
-    let ran = run(folder.path(), "--repeats 12 --candidates own jemalloc", &["./program"]);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
-    let rows = samples(&folder.path().join("out"));
-    let failed = rows.iter().filter(|row| row.error.is_some()).count();
-    assert!((2..=8).contains(&failed) && rows.len() == 24, "{failed}");
-    assert!(ran.out.contains("Keep own:") && !ran.out.contains("To run with jemalloc"), "{}", ran.out);
-    assert!(
-        ran.out.replace('\n', " ").contains("left out, because more runs failed than of own: jemalloc"),
-        "{}",
-        ran.out
-    );
-}
-
-#[test]
-fn a_crash_counts_for_the_build_that_crashed() {
-    let folder = tempdir().unwrap();
-    let build = |text: &str| script(&folder.path().join("program"), &format!("#!/bin/sh\n{text}\n"));
-    build("exit 0");
-    let old = run(folder.path(), "--repeats 5 --candidates own", &["./program"]);
-    assert_eq!(old.code, Some(0), "{old:?}");
-    fs::rename(folder.path().join("out"), folder.path().join("old")).unwrap();
-    build("echo >>count; [ $(($(wc -l <count) % 3)) != 0 ]");
-    let new = run(folder.path(), "--repeats 9 --candidates own", &["./program"]);
-    assert_eq!(new.code, Some(1), "{new:?}");
-    let sound = samples(&folder.path().join("old"))[0].builds["./program"].clone();
-    let report = allocanary(folder.path(), ["report", "old", "out", "--format", "csv"]);
-    let failed = |is_sound: bool| -> Vec<&str> {
-        let lines = report.out.lines().filter(|line| line.contains(",cpu,") && line.contains(&sound) == is_sound);
-        // The last two columns are `failed` and `unproven`.
-        lines.map(|line| line.rsplit(',').nth(1).unwrap()).collect()
-    };
-    assert_eq!(failed(true), ["0"], "{}", report.out);
-    assert!(failed(false).len() == 1 && failed(false) != ["0"], "{}", report.out);
-}
-
-#[test]
 fn what_fails_as_it_comes_is_told_before_anything_is_measured() {
     let folder = tempdir().unwrap();
     for (flags, program, said) in [

@@ -18,6 +18,8 @@ mod json;
 pub mod lines;
 mod markdown;
 mod markup;
+#[cfg(test)]
+mod of_rows;
 pub mod paste;
 mod pictures;
 mod table;

@@ -1,0 +1,85 @@
+//! Reports and comparisons of rows that are made here: what they may believe of rows, and what they say. No process is
+//! started.
+
+mod files;
+mod program;
+mod trust;
+
+use std::path::{Path, PathBuf};
+
+use allocanary_cell::sample::{Failure, FailureKind, Sample};
+use allocanary_kernel::terminal::Look;
+use allocanary_study::error::Result;
+use allocanary_study::rows;
+use allocanary_study::summary::{About, Findings, Fold, Gate, Judgement, Metric, Metrics, Side};
+
+use super::{comparison, find};
+
+const LOOK: Look = Look { color: false, width: 80 };
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden").join(name)
+}
+
+/// The rows of some files, and the lines that are none.
+fn read(files: &[PathBuf]) -> Result<(Vec<Sample>, Vec<String>)> {
+    let mut samples = Vec::new();
+    let problems = rows::read(files, |sample| {
+        samples.push(sample);
+        Ok(())
+    })?;
+    Ok((samples, problems))
+}
+
+/// The golden rows, changed one by one; those that `change` refuses are left out.
+fn changed(change: impl FnMut(&mut Sample) -> bool) -> Vec<Sample> {
+    let (mut rows, _) = read(&[golden("rows.jsonl")]).unwrap();
+    rows.retain_mut(change);
+    rows
+}
+
+/// The golden rows, and the same with a change.
+fn pair(change: impl FnMut(&mut Sample) -> bool) -> (Vec<Sample>, Vec<Sample>) {
+    (changed(|_| true), changed(change))
+}
+
+fn killed() -> Failure {
+    Failure { kind: FailureKind::Crashed, text: "killed".into() }
+}
+
+fn findings(rows: &[Sample]) -> Findings {
+    let mut fold = Fold::default();
+    rows.iter().try_for_each(|row| fold.add(row)).unwrap();
+    Findings::of(fold, |_, _| About::default())
+}
+
+/// The rows as a report of that format.
+fn report(rows: &[Sample], format: &str) -> String {
+    (find(format).unwrap().render)(&findings(rows), &LOOK)
+}
+
+/// The words of a text, each one space apart: a sentence of a report is broken at the width of the terminal.
+fn unbroken(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn side(name: &str, rows: &[Sample], metrics: &Metrics) -> Result<Side> {
+    let mut fold = Fold::knowing(metrics);
+    rows.iter().try_for_each(|row| fold.add(row))?;
+    Side::of(name, fold)
+}
+
+/// Old rows against new ones, in some metrics and under some gates; with neither, in resident memory.
+fn judged(old: &[Sample], new: &[Sample], metrics: &[&str], gates: &[(&str, f64)]) -> Result<Judgement> {
+    let old = side("old", old, &Metrics::default())?;
+    let new = side("new", new, old.metrics())?;
+    let known = new.metrics();
+    let gates = gates.iter().map(|(name, most)| Gate::new(known, name, *most)).collect::<Result<Vec<Gate>>>()?;
+    let metrics = metrics.iter().map(|name| known.wanted(name).cloned()).collect::<Result<Vec<Metric>>>()?;
+    Judgement::of(&old, &new, metrics, &gates)
+}
+
+/// What `compare` says of two sides.
+fn compared(judgement: &Judgement) -> String {
+    comparison::render(&judgement.compared, &LOOK)
+}
