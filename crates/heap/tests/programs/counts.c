@@ -83,6 +83,13 @@ static void build(const char *name) {
     for (int i = 0; i < 10; i++) memset(malloc(300000), 1, 300000);
     fill(5 << 20, 100, 5);
   }
+  if (!strcmp(name, "emptied")) {
+    // The last piece of memory is one free block: blocks are allocated until the first one of a piece is met, which is freed.
+    block_brk();
+    char *block;
+    do block = malloc(2000); while ((uintptr_t)block % 4096 != 16 || block < (char *)sbrk(0));
+    free(block);
+  }
   if (!strcmp(name, "foreign"))
     for (int i = 0; i < 20; i++) {
       fill(1 << 20, 40, 6 + i);

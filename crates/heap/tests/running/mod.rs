@@ -33,10 +33,11 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts it with an argument, and with settings of glibc.
+    /// Starts it with an argument, and with settings of glibc. It has no other environment: a static program's C library allocates what
+    /// `LD_LIBRARY_PATH` says, and then the heap would depend on who runs the tests.
     pub fn start(program: &Path, case: &str, tunables: &str) -> Running {
         let mut command = Command::new(program);
-        command.env("GLIBC_TUNABLES", tunables).arg(case).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.env_clear().env("GLIBC_TUNABLES", tunables).arg(case).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let output = BufReader::new(child.stdout.take().expect("it was piped"));
         Running { input: child.stdin.take(), output, child }

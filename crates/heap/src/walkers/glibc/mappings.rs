@@ -123,7 +123,7 @@ fn aligned(window: &mut Window, at: u64, to: u64, release: &Release) -> Option<u
     })
 }
 
-/// The piece of the main arena that begins at an address.
+/// The piece of the main arena that begins at an address. The arena's last piece can be its free end and nothing else.
 fn piece(
     memory: &dyn Memory,
     small: &mut Window,
@@ -137,7 +137,9 @@ fn piece(
     if small.word(from + 8)? & 7 != 1 {
         return None;
     }
-    size(small, from, &whole)?;
+    if top != Some(from) {
+        size(small, from, &whole)?;
+    }
     let (mut at, mut fences) = (from, 0);
     loop {
         if Some(at) == top {
@@ -166,6 +168,33 @@ fn piece(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::walkers::fake::Fake;
+
+    const AT: u64 = 0x7f00_0000_0000;
+
+    /// The bytes of a piece that has these headers: each at its distance from the start.
+    fn piece_bytes(headers: &[(u64, u64)], top: u64) -> Option<u64> {
+        let mut fake = Fake::default();
+        fake.map(AT, 4 * PAGE, true, 0, "");
+        headers.iter().for_each(|&(at, header)| fake.put(AT + at + 8, &[header]));
+        let fake = fake.done();
+        let (mut small, mut large) = (Window::of_pages(&fake), Window::new(&fake));
+        piece(&fake, &mut small, &mut large, AT, AT + 4 * PAGE, top).map(|piece| piece.blocks.to - piece.from)
+    }
+
+    #[test]
+    fn a_piece_ends_with_fences_or_with_the_free_end_of_its_arena() {
+        assert_eq!(piece_bytes(&[(0, 0x1fe1), (0x1fe0, 0x11), (0x1ff0, 0x11)], AT + 0x9000), Some(0x2000));
+        assert_eq!(piece_bytes(&[(0, 0x501), (0x500, 0x1b01)], AT + 0x500), Some(0x2000));
+        assert_eq!(piece_bytes(&[(0, 0x501), (0x500, 0x1b01)], AT + 0x9000), None, "no fence");
+        assert_eq!(piece_bytes(&[(0, 0x502)], AT + 0x500), None, "a block with its own pages");
+    }
+
+    #[test]
+    fn a_piece_whose_blocks_are_all_free_is_the_free_end_and_nothing_else() {
+        assert_eq!(piece_bytes(&[(0, 0x2001)], AT), Some(0x2000));
+        assert_eq!(piece_bytes(&[(0, 0x5001)], AT), None, "longer than its mapping");
+    }
 
     #[test]
     fn gaps_lie_between_what_is_taken() {
