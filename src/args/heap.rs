@@ -24,6 +24,9 @@ pub struct HeapFlags {
     /// Stop the process while it is read, for about half a second for each GiB [default: it runs on].
     #[arg(long, conflicts_with_all = ["tree", "all"])]
     pub freeze: bool,
+    /// Time for each process: a heap that is not read by then is not divided, and that is told [default: 30s].
+    #[arg(long, value_name = "TIME")]
+    pub deadline: Option<String>,
     /// Print the reading as one line of JSON (docs/heap.md has its fields) [default: text].
     #[arg(long)]
     pub json: bool,

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use super::terminal;
 use crate::args::DoctorFlags;
@@ -12,13 +13,16 @@ use allocanary_doctor::process::Process;
 use allocanary_doctor::{Variables, diagnosis};
 use allocanary_study::error::{Error, Result};
 
+/// The time for a process's memory. A heap that is not read by then is told as one part.
+const DEADLINE: Duration = Duration::from_secs(10);
+
 /// Prints the diagnosis.
 pub fn run(flags: &DoctorFlags) -> Result<ExitCode> {
     let text = match flags.pid {
         Some(pid) => {
             let process = Process::look_at(pid).map_err(|error| Error::Input(error.to_string()))?;
             // What may not be read is missing, and the rest is told.
-            let reading = allocanary_heap::take(pid, allocanary_heap::How::Running).ok();
+            let reading = allocanary_heap::take(pid, allocanary_heap::How::Running, DEADLINE).ok();
             diagnosis::of_process(&process, reading.as_ref(), terminal::look())
         }
         None => {

@@ -21,6 +21,9 @@ use allocanary_report::heap::{self as reports, Paste};
 use allocanary_study::error::{Error, Result};
 use saved::{Saved, load};
 
+/// The time for a process unless --deadline says another: a GiB takes less than a second.
+const DEADLINE: Duration = Duration::from_secs(30);
+
 /// Does what is asked for.
 pub fn run(flags: &HeapFlags) -> Result<ExitCode> {
     let words: Vec<&str> = flags.what.iter().map(String::as_str).collect();
@@ -32,6 +35,7 @@ pub fn run(flags: &HeapFlags) -> Result<ExitCode> {
         ["diff" | "show", ..] if flags.save.is_some() => refused(words[0], "--save"),
         ["diff" | "show", ..] if flags.watch.is_some() => refused(words[0], "--watch"),
         ["diff" | "show", ..] if flags.freeze => refused(words[0], "--freeze"),
+        ["diff" | "show", ..] if flags.deadline.is_some() => refused(words[0], "--deadline"),
         ["diff" | "show", ..] if flags.tree => refused(words[0], "--tree"),
         ["diff", before, after] => difference(Path::new(before), Path::new(after)),
         ["diff", ..] => Err(Error::Input("heap diff: wanted two files of `allocanary heap PID --save FILE`".into())),
@@ -56,19 +60,27 @@ fn trouble(error: Trouble) -> Error {
 }
 
 /// Reads a process, stopped if that is asked for. The expected pause is told before.
-fn read(flags: &HeapFlags, pid: u32) -> std::result::Result<Reading, Trouble> {
+fn read(flags: &HeapFlags, pid: u32, time: Duration) -> std::result::Result<Reading, Trouble> {
     if !flags.freeze {
-        return take(pid, How::Running);
+        return take(pid, How::Running, time);
     }
     let status = std::fs::read(format!("/proc/{pid}/status")).unwrap_or_default();
     let resident = line_number(&status, b"RssAnon:").unwrap_or_default() * 1024;
     let expected = show_duration(Frozen::expected_pause(resident));
     terminal::tell(format_args!("process {pid} stands still while it is read: about {expected} expected"));
-    take(pid, How::Stopped)
+    take(pid, How::Stopped, time)
+}
+
+/// The time for each process.
+fn time(flags: &HeapFlags) -> Result<Duration> {
+    let Some(text) = &flags.deadline else { return Ok(DEADLINE) };
+    parse_duration(text).filter(|time| *time >= Duration::from_millis(1)).ok_or_else(|| {
+        Error::Input(format!("heap: --deadline: wanted a time of 1ms or more, such as 10s; found `{}`", harmless(text)))
+    })
 }
 
 fn once(flags: &HeapFlags, pid: u32) -> Result<ExitCode> {
-    let reading = read(flags, pid).map_err(trouble)?;
+    let reading = read(flags, pid, time(flags)?).map_err(trouble)?;
     if let Some(file) = &flags.save {
         Saved::create(file)?.add(&reading)?;
     }
@@ -129,12 +141,13 @@ fn watch(flags: &HeapFlags, pid: u32, every: &str) -> Result<ExitCode> {
     let every = parse_duration(every).filter(|every| *every >= Duration::from_millis(100)).ok_or_else(|| {
         Error::Input(format!("heap: --watch: wanted a time of 100ms or more, such as 5s; found `{}`", harmless(every)))
     })?;
+    let time = time(flags)?;
     let mut saved: Option<Saved> = None;
     let mut first: Option<Subject> = None;
     let mut history = Vec::new();
     let mut undivided = false;
     for number in 0_u64.. {
-        let reading = match read(flags, pid) {
+        let reading = match read(flags, pid, time) {
             Ok(reading) if first.as_ref().is_none_or(|first| first.is_same(&reading.process)) => reading,
             Ok(_) | Err(Trouble::Gone(_) | Trouble::Changed(_)) if number > 0 => {
                 terminal::tell(format_args!("process {pid} has ended, or runs another program"));
@@ -192,10 +205,11 @@ fn many(
     pids: &[u32],
     text: fn(&[Reading], &allocanary_kernel::terminal::Look) -> String,
 ) -> Result<ExitCode> {
+    let time = time(flags)?;
     let mut readings = Vec::new();
     let mut first = None;
     for pid in pids {
-        match take(*pid, How::Running) {
+        match take(*pid, How::Running, time) {
             Ok(reading) => readings.push(reading),
             Err(Trouble::Gone(_)) => {}
             Err(error) => {

@@ -1,10 +1,12 @@
 //! A live process: `process_vm_readv` of pages that are present, and the kernel's state of each page. Nothing is stopped.
 
+use std::cell::Cell;
 use std::fs;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use crate::pages::Run;
 use crate::states::states;
@@ -25,6 +27,9 @@ pub enum Trouble {
     /// It runs another program than when the reading began.
     #[error("process {0}: it has started another program while it was read: try again")]
     Changed(u32),
+    /// The time for reading it is over.
+    #[error("process {0}: its mappings could not be read within the deadline (--deadline)")]
+    Late(u32),
     /// Something else.
     #[error("process {pid}: {what}: {error}")]
     Other {
@@ -58,17 +63,27 @@ pub struct Live {
     mappings: Vec<Mapping>,
     threads: Vec<Thread>,
     pages: Pages,
+    until: Option<Instant>,
+    late: Cell<bool>,
 }
 
 impl Live {
     /// Reads the mappings, threads and page states of a process.
     pub fn open(pid: u32) -> Result<Live, Trouble> {
+        Live::open_until(pid, None)
+    }
+
+    /// As [`Live::open`]; from a time on nothing more is read.
+    pub fn open_until(pid: u32, until: Option<Instant>) -> Result<Live, Trouble> {
+        if until.is_some_and(|until| Instant::now() >= until) {
+            return Err(Trouble::Late(pid));
+        }
         let trouble = |what: &'static str, error: io::Error| Trouble::of(pid, what, error);
         let text = fs::read(format!("/proc/{pid}/maps")).map_err(|error| trouble("reading its mappings", error))?;
         let mappings = parse_maps(&String::from_utf8_lossy(&text));
         let pages = states(pid, &mappings).map_err(|error| trouble("reading the state of its pages", error))?;
         let tids = tids(pid).map_err(|error| trouble("reading its threads", error))?;
-        let mut live = Live { pid, mappings, threads: Vec::new(), pages };
+        let mut live = Live { pid, mappings, threads: Vec::new(), pages, until, late: Cell::new(false) };
         live.clear_up();
         live.threads = tids.into_iter().map(|tid| Thread { tid, pointer: live.thread_pointer(tid) }).collect();
         Ok(live)
@@ -161,7 +176,15 @@ impl Memory for Live {
         &self.pages
     }
 
+    fn is_late(&self) -> bool {
+        self.late.get()
+    }
+
     fn read(&self, at: u64, into: &mut [u8]) -> bool {
+        if self.until.is_some_and(|until| Instant::now() >= until) {
+            self.late.set(true);
+            return false;
+        }
         let Some(end) = at.checked_add(into.len() as u64) else { return false };
         let mut from = at;
         while from < end {
@@ -242,6 +265,18 @@ mod tests {
         assert!(live.read(at, &mut bytes));
         assert!(bytes.chunks(8).zip(&written).all(|(bytes, word)| bytes == word.to_le_bytes()));
         assert!(live.pages().resident(at, at + 800_000) >= 790_000);
+    }
+
+    #[test]
+    fn after_its_time_nothing_is_read() {
+        let word = Box::new(7_u64);
+        let at = &raw const *word as u64;
+        let mut live = Live::open(std::process::id()).unwrap();
+        assert_eq!((live.word(at), live.is_late()), (Some(7), false));
+        live.until = Some(Instant::now());
+        assert_eq!((live.word(at), live.is_late()), (None, true));
+        let error = Live::open_until(std::process::id(), Some(Instant::now())).unwrap_err();
+        assert!(matches!(error, Trouble::Late(_)), "{error}");
     }
 
     #[test]

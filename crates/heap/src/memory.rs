@@ -27,6 +27,12 @@ pub trait Memory {
     /// Returns whether all could be read: not so outside of mappings, of swapped pages, or if the process has ended.
     fn read(&self, at: u64, into: &mut [u8]) -> bool;
 
+    /// Whether something was not read because the time for reading is over. From then on nothing is read, and what tries one address after
+    /// the other gives up.
+    fn is_late(&self) -> bool {
+        false
+    }
+
     /// The mapping that has the address.
     fn mapping(&self, at: u64) -> Option<&Mapping> {
         let all = self.mappings();

@@ -2,7 +2,7 @@
 //! read is read again.
 
 use std::fs;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::{
     Frozen, Live, Memory, Reading, State, Subject, Trouble, Unknown, Walk, Walked, best_of, build_id, parse_smaps,
@@ -21,22 +21,34 @@ pub enum How {
 }
 
 /// Reads a process. What cannot be divided is a problem in the reading; a process that cannot be read at all is an error.
-pub fn take(pid: u32, how: How) -> Result<Reading, Trouble> {
+///
+/// After `time` nothing more of its memory is read, and a heap that is not done by then is not divided. The sizes of its mappings are told
+/// in any case: the kernel has them.
+pub fn take(pid: u32, how: How, time: Duration) -> Result<Reading, Trouble> {
+    let until = Instant::now().checked_add(time);
+    let open = || Live::open_until(pid, until);
     let subject = Subject::of(pid).ok_or(Trouble::Gone(pid))?;
     let mut problem = unsupported(pid);
     let mut stopped = None;
     let Walked { memory: live, mut walks } = match (&problem, how) {
-        (None, How::Running) => best_of(TRIES, || Live::open(pid))?,
+        (None, How::Running) => best_of(TRIES, open)?,
         (None, How::Stopped) => {
             let begun = Instant::now();
             let frozen = Frozen::stop(pid)?;
-            let walked = best_of(1, || Live::open(pid));
+            let walked = best_of(1, open);
             drop(frozen);
             stopped = Some(begun.elapsed().as_micros() as u64);
             walked?
         }
-        (Some(_), _) => Walked { memory: Live::open(pid)?, walks: Vec::new() },
+        (Some(_), _) => Walked { memory: open()?, walks: Vec::new() },
     };
+    let walked_late = live.is_late();
+    if walked_late {
+        walks.iter_mut().flatten().for_each(|walk| walk.late = Some(time));
+        let seconds = time.as_secs_f64();
+        let none = || format!("heap not divided: no heap was found within {seconds} s (--deadline)");
+        problem = problem.or(walks.is_empty().then(none));
+    }
     if problem.is_none() && walks.is_empty() && !may_read(&live) {
         problem = Some(format!("heap not divided: {}", Trouble::Denied(pid)));
     }
@@ -54,6 +66,10 @@ pub fn take(pid: u32, how: How) -> Result<Reading, Trouble> {
     let counted = parse_smaps(&String::from_utf8_lossy(&smaps));
     let mut reading = Reading::of(subject, taken, &counted, &live, walks);
     reading.problems.extend(problem);
+    if live.is_late() && !walked_late {
+        let seconds = time.as_secs_f64();
+        reading.problems.push(format!("heaps of runtimes were not all looked for: {seconds} s were over (--deadline)"));
+    }
     reading.stopped = stopped;
     Ok(reading)
 }
@@ -154,11 +170,12 @@ mod tests {
 
     #[test]
     fn this_process_is_read_and_adds_up() {
-        let reading = take(std::process::id(), How::Running).unwrap();
+        let reading = take(std::process::id(), How::Running, Duration::MAX).unwrap();
         let sum: u64 = reading.heaps.iter().map(|heap| heap.parts.sum()).sum::<u64>()
             + reading.areas.iter().map(|area| area.resident).sum::<u64>();
         assert_eq!((reading.process.pid, sum), (std::process::id(), reading.resident));
         assert!(reading.areas.iter().any(|area| area.name == "program and libraries" && area.resident > 1 << 19));
-        assert!(matches!(take(0x3fff_ffff, How::Running), Err(Trouble::Gone(_))));
+        assert!(matches!(take(0x3fff_ffff, How::Running, Duration::MAX), Err(Trouble::Gone(_))));
+        assert!(matches!(take(std::process::id(), How::Running, Duration::ZERO), Err(Trouble::Late(_))));
     }
 }

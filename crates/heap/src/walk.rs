@@ -1,5 +1,7 @@
 //! The contract of a walker: the memory of a process in, its allocator's heap out.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{Layout, Memory};
@@ -52,6 +54,8 @@ pub struct Walk {
     pub checks: Vec<Check>,
     /// What each remedy would give back.
     pub forecasts: Vec<Forecast>,
+    /// The time that it had, if that was over before its end: what it has not read is missing in all figures.
+    pub late: Option<Duration>,
 }
 
 /// An arena.
@@ -99,6 +103,13 @@ pub struct Forecast {
 impl Walk {
     /// Whether its figures may be shown: at most 2 % of the heap was skipped, and every check holds. Otherwise the reason.
     pub fn trust(&self, resident: u64) -> Result<(), String> {
+        if let Some(time) = self.late {
+            let (blocks, live) = (self.blocks, self.live);
+            return Err(format!(
+                "it could not be read to its end within {} s (--deadline): {blocks} live blocks of {live} bytes were met until then",
+                time.as_secs_f64()
+            ));
+        }
         if self.skipped.saturating_mul(50) > resident {
             if self.swapped > 0 {
                 return Err(format!(

@@ -32,6 +32,7 @@ fn walk() -> Walk {
         swapped: 0,
         checks: vec![Check { what: "mmapped blocks".into(), wanted: 0, found: 0, tolerance: 0 }],
         forecasts: vec![Forecast { remedy: "malloc_trim(0)", bytes: 0x7f000, at_most: false }],
+        late: None,
     }
 }
 
@@ -77,6 +78,14 @@ fn a_heap_that_cannot_be_trusted_is_one_part_and_the_reason_is_told() {
     assert_eq!(sum(&reading), 0x154000);
     assert!(reading.problems[0].contains("glibc 2.36: heap not divided: mmapped blocks: the allocator counts 3"));
     assert!(!reading.is_divided() && answer::answer(&reading).contains("1.0 heap of glibc, not divided"));
+}
+
+#[test]
+fn a_walk_that_was_not_done_in_its_time_is_one_part_and_what_it_met_is_told() {
+    let reading = reading_of(vec![Ok(Walk { late: Some(std::time::Duration::from_secs(2)), ..walk() })], |_| {});
+    assert_eq!((reading.heaps[0].sure, sum(&reading)), (Sure::NotKnown, 0x154000));
+    let wanted = "not be read to its end within 2 s (--deadline): 65 live blocks of 327680 bytes were met until then";
+    assert!(reading.problems[0].contains(wanted), "{:?}", reading.problems);
 }
 
 #[test]

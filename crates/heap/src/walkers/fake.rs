@@ -1,5 +1,6 @@
 //! A process in a test: mappings and words that a test writes.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
@@ -15,6 +16,9 @@ pub struct Fake {
     touched: BTreeSet<u64>,
     swapped: BTreeSet<u64>,
     pages: Pages,
+    /// Reads until its time is over; `None` if that is never.
+    left: Cell<Option<u64>>,
+    late: Cell<bool>,
     /// Its threads.
     pub threads: Vec<Thread>,
 }
@@ -61,6 +65,12 @@ impl Fake {
         self.swapped.insert(at / PAGE);
     }
 
+    /// Its time is over after so many reads.
+    pub fn end_after(&self, reads: u64) {
+        self.left.set(Some(reads));
+        self.late.set(false);
+    }
+
     /// Tells the states of the pages, after all has been written.
     pub fn done(mut self) -> Fake {
         self.pages = Pages::default();
@@ -91,8 +101,17 @@ impl Memory for Fake {
         &self.pages
     }
 
+    fn is_late(&self) -> bool {
+        self.late.get()
+    }
+
     /// Mappings that adjoin are read as one, as the kernel does.
     fn read(&self, mut at: u64, mut into: &mut [u8]) -> bool {
+        if self.left.get() == Some(0) {
+            self.late.set(true);
+            return false;
+        }
+        self.left.set(self.left.get().map(|left| left - 1));
         let in_swap = |page: u64| self.swapped.contains(&page);
         let Some(end) = at.checked_add(into.len() as u64) else { return false };
         if (at / PAGE..end.div_ceil(PAGE)).any(in_swap) {

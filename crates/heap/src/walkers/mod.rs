@@ -31,5 +31,6 @@ fn empty(allocator: &'static str, version: impl Into<String>) -> Walk {
         swapped: 0,
         checks: Vec::new(),
         forecasts: Vec::new(),
+        late: None,
     }
 }

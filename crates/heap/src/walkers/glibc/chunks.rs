@@ -60,6 +60,7 @@ pub(super) struct Sums {
 
 /// A walk of many pieces.
 pub(super) struct Chunks<'a> {
+    memory: &'a dyn Memory,
     window: Window<'a>,
     /// For addresses that are tried: they jump about.
     probe: Window<'a>,
@@ -75,6 +76,7 @@ pub(super) struct Chunks<'a> {
 impl<'a> Chunks<'a> {
     pub fn new(memory: &'a dyn Memory, found: &'a Structures) -> Self {
         Chunks {
+            memory,
             window: Window::new(memory),
             probe: Window::of_pages(memory),
             tries: TRIES,
@@ -178,7 +180,7 @@ impl<'a> Chunks<'a> {
     /// The next address from which some blocks in a row are plausible.
     fn resume(&mut self, at: u64, extent: &Extent) -> u64 {
         let mut at = at.next_multiple_of(16);
-        while at < extent.to && self.tries > 0 {
+        while at < extent.to && self.tries > 0 && !self.memory.is_late() {
             self.tries -= 1;
             if Some(at) == extent.top || proven(&mut self.probe, at, extent) {
                 return at;

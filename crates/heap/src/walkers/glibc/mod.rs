@@ -118,6 +118,7 @@ fn walk(memory: &dyn Memory, found: &Structures, version: String) -> Heap {
         checks,
         forecasts: vec![Forecast { remedy: "malloc_trim(0)", bytes: trim.bytes, at_most: false }],
         layout,
+        late: None,
     };
     Heap {
         walk,

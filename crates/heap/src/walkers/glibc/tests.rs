@@ -115,6 +115,25 @@ fn of_several_walks_the_least_doubtful_one_is_kept() {
 }
 
 #[test]
+fn a_walk_whose_time_is_over_ends_and_is_never_taken_for_a_whole_one() {
+    let (fake, truth) = image(&ALL[3], false);
+    let (mut found, mut whole) = (0, false);
+    for reads in 0.. {
+        fake.end_after(reads);
+        if let Some(Ok(heap)) = read(&fake) {
+            found += 1;
+            whole = !fake.is_late();
+            let right = (heap.walk.live, heap.walk.cached) == (truth.live, truth.cached);
+            assert!(right || heap.walk.breaks > 0 || heap.walk.checks.iter().any(|check| !check.holds()), "{reads}");
+        }
+        if whole {
+            break;
+        }
+    }
+    assert!(found > 10, "{found}");
+}
+
+#[test]
 fn swapped_pages_are_counted_and_not_known() {
     let (mut fake, truth) = image(&ALL[3], false);
     let page = truth.behind_free / PAGE * PAGE;
