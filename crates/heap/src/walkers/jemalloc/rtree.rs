@@ -147,13 +147,17 @@ fn proven(memory: &dyn Memory, shape: &Shape, child: u64) -> Option<u64> {
     if !is_heap(memory, entry.edata) {
         return None;
     }
-    // `e_addr` is the second word of an `edata_t`. The entry may be that of the last page of a large extent.
+    // `e_addr` is the second word of an `edata_t`. The entry may be that of the last page of a large extent, or of any page of a slab: one
+    // that lies across the end of a leaf begins in the leaf before.
     let page = memory.word(entry.edata + 8)? / PAGE;
     let last = page + (memory.word(entry.edata + 16)? / PAGE).checked_sub(1)?;
     let agrees = |page: u64| {
         page % shape.slots() == at && index.is_none_or(|index| page / shape.slots() % shape.slots() == index)
     };
-    let page = [page, last].into_iter().find(|page| agrees(*page) && is_heap(memory, page.saturating_mul(PAGE)))?;
+    let within = page.saturating_add(at.wrapping_sub(page) % shape.slots());
+    let within = (entry.slab && within <= last).then_some(within);
+    let pages = [page, last].into_iter().chain(within);
+    let page = pages.into_iter().find(|page| agrees(*page) && is_heap(memory, page.saturating_mul(PAGE)))?;
     Some(page >> (shape.level_bits * (shape.levels - 1))).filter(|slot| *slot < shape.slots())
 }
 

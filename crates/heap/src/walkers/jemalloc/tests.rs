@@ -15,6 +15,8 @@ const STRUCTURES: u64 = 0x7000_0000_0000;
 const ARENA: u64 = STRUCTURES + 0x1000;
 const NODE: u64 = STRUCTURES + (2 << 20);
 const LEAF: u64 = STRUCTURES + (4 << 20);
+/// The leaf of the addresses before [`HEAP`], which begins a leaf in both shapes.
+const LEAF_BEFORE: u64 = STRUCTURES + (6 << 20);
 const EDATA: u64 = STRUCTURES + (8 << 20);
 const HEAP: u64 = 0x7100_0000_0000;
 const TLS: u64 = 0x7200_0000_0000;
@@ -32,19 +34,24 @@ type Extent = (u64, u64, u8, bool, u64);
 const EXTENTS: [Extent; 4] = [(1, 0, 4, true, 40), (5, 0, 25, true, 0), (9, 0, 40, false, 0), (6, 1, 232, false, 0)];
 
 fn heap(shape: Shape, cached: u64) -> Fake {
+    heap_at(shape, cached, HEAP)
+}
+
+/// A heap that begins at an address not far from [`HEAP`].
+fn heap_at(shape: Shape, cached: u64, heap: u64) -> Fake {
     let mut fake = Fake::default();
     fake.map(CODE, 0x1000, false, 7, "/lib/code");
     fake.map(GLOBALS, 0x1000, true, 7, "/lib/code");
     fake.map(GLOBALS + 0x1000, 3 << 20, true, 0, "");
     fake.map(STRUCTURES, 10 << 20, true, 0, "");
-    fake.map(HEAP, 1 << 20, true, 0, "");
+    fake.map(HEAP - (1 << 20), 2 << 20, true, 0, "");
     fake.map(TLS, 0x10000, true, 0, "");
     fake.put(STRUCTURES, &[10 << 20, 0, 0, STRUCTURES + (9 << 20)]);
     fake.put(EMAP, &[STRUCTURES + 0xc0]);
     // Other variables point to a leaf as well.
     fake.put(GLOBALS + 0x1100, &[ARENA, LEAF, NODE]);
 
-    let (mut at, mut active) = (HEAP, 0);
+    let (mut at, mut active) = (heap, 0);
     for (index, (pages, state, class, slab, free)) in (0..).zip(EXTENTS) {
         let edata = EDATA + 128 * index;
         active += if state == 0 { pages } else { 0 };
@@ -73,7 +80,7 @@ fn heap(shape: Shape, cached: u64) -> Fake {
         fake.put(TLS + 0x8000 + 24 * class, &[head, 0, low | full & 0xffff]);
         for item in 0..if class == 4 { cached } else { 0 } {
             // The last regions of the first slab.
-            fake.put(head + 8 * item, &[HEAP + 64 * (63 - item)]);
+            fake.put(head + 8 * item, &[heap + 64 * (63 - item)]);
         }
     }
     fake.threads = vec![Thread { tid: 1, pointer: Some(TLS + 0xf000) }, Thread { tid: 2, pointer: None }];
@@ -82,15 +89,16 @@ fn heap(shape: Shape, cached: u64) -> Fake {
 
 fn entry(fake: &mut Fake, shape: Shape, (page, edata, state, class, slab): (u64, u64, u64, u8, bool)) {
     let low = u64::from(slab) | state << 2;
+    let leaf = if page < HEAP / PAGE { LEAF_BEFORE } else { LEAF };
     match shape {
         Shape::Two => {
-            fake.put(ROOT + 8 * (page >> 18), &[LEAF]);
-            fake.put(LEAF + 8 * (page & 0x3ffff), &[u64::from(class) << 48 | edata | low]);
+            fake.put(ROOT + 8 * (page >> 18), &[leaf]);
+            fake.put(leaf + 8 * (page & 0x3ffff), &[u64::from(class) << 48 | edata | low]);
         }
         Shape::Three => {
             fake.put(ROOT + 8 * (page >> 30), &[NODE]);
-            fake.put(NODE + 8 * (page >> 15 & 0x7fff), &[LEAF]);
-            fake.put(LEAF + 16 * (page & 0x7fff), &[edata, u64::from(class) << 5 | low]);
+            fake.put(NODE + 8 * (page >> 15 & 0x7fff), &[leaf]);
+            fake.put(leaf + 16 * (page & 0x7fff), &[edata, u64::from(class) << 5 | low]);
         }
     }
 }
@@ -112,6 +120,13 @@ fn both_shapes_are_found_and_every_byte_is_counted() {
         assert_eq!((walk.checks[0].wanted, walk.checks[0].found), (15 * PAGE, 15 * PAGE));
         assert_eq!(walk.forecasts[0].bytes, 6 * PAGE);
     }
+}
+
+#[test]
+fn a_slab_may_lie_across_the_end_of_a_leaf() {
+    let walk = walk(&heap_at(Shape::Two, 5, HEAP - 3 * PAGE));
+    assert_eq!((walk.live, walk.cached, walk.blocks), (LIVE - 5 * 64, 5 * 64, 19 + 8 + 1));
+    assert_eq!((walk.breaks, walk.skipped, walk.layout.astray()), (0, 0, 0));
 }
 
 #[test]
