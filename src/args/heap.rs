@@ -18,6 +18,9 @@ pub struct HeapFlags {
     /// Read every process that may be read, one line each [default: one process].
     #[arg(long, conflicts_with_all = ["what", "watch", "html"])]
     pub all: bool,
+    /// Read a core file, as the kernel or gcore writes it, in place of a process; pages full of zeroes do not count [default: none].
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["what", "tree", "all", "watch", "freeze", "deadline"])]
+    pub core: Option<PathBuf>,
     /// Read again and again, such as 5s, until the process ends: a line each time [default: once].
     #[arg(long, value_name = "TIME", conflicts_with = "tree")]
     pub watch: Option<String>,

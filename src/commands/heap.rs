@@ -12,7 +12,9 @@ use super::terminal;
 use crate::args::HeapFlags;
 use allocanary_doctor::advice::advice;
 use allocanary_doctor::process::Process;
-use allocanary_heap::{Difference, Frozen, How, Map, Reading, Subject, Sure, Trouble, processes, take, tree};
+use allocanary_heap::{
+    Difference, Frozen, How, Map, Reading, Subject, Sure, Trouble, processes, take, take_core, tree,
+};
 use allocanary_kernel::private;
 use allocanary_kernel::sys::line_number;
 use allocanary_kernel::terminal::harmless;
@@ -27,6 +29,9 @@ const DEADLINE: Duration = Duration::from_secs(30);
 /// Does what is asked for.
 pub fn run(flags: &HeapFlags) -> Result<ExitCode> {
     let words: Vec<&str> = flags.what.iter().map(String::as_str).collect();
+    if let Some(file) = &flags.core {
+        return shown(flags, take_core(file).map_err(trouble)?, &[]);
+    }
     match words.as_slice() {
         [] if flags.all => all(flags),
         [] => Err(Error::Input("heap: wanted a process ID, a name, or --all; found nothing".into())),
@@ -81,10 +86,15 @@ fn time(flags: &HeapFlags) -> Result<Duration> {
 
 fn once(flags: &HeapFlags, pid: u32) -> Result<ExitCode> {
     let reading = read(flags, pid, time(flags)?).map_err(trouble)?;
+    shown(flags, reading, &paste(pid))
+}
+
+/// Saves and prints a reading.
+fn shown(flags: &HeapFlags, reading: Reading, paste: &[Paste]) -> Result<ExitCode> {
     if let Some(file) = &flags.save {
         Saved::create(file)?.add(&reading)?;
     }
-    print(flags, &[reading], &paste(pid))
+    print(flags, &[reading], paste)
 }
 
 fn show(flags: &HeapFlags, file: &Path) -> Result<ExitCode> {

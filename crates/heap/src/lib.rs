@@ -2,7 +2,7 @@
 //!
 //! The heap of another process, taken apart from outside: without a restart, a preload, symbols or a stop. Data flow in one direction:
 //!
-//! 1. A [`Memory`] is read: a live process, or bytes in a test. Only pages that are present are read, so that reading adds
+//! 1. A [`Memory`] is read: a live process, a core file, or bytes in a test. Only pages that are present are read, so that reading adds
 //!    nothing to the process.
 //! 2. Each of the [`walkers`] looks for its allocator's structures, which prove themselves, and walks them.
 //! 3. It puts what it finds on the pages of a [`Layout`]: blocks that are live, cached, free, and the allocator's own structures.
@@ -19,6 +19,7 @@
 
 pub mod answer;
 mod build_id;
+mod core_file;
 mod difference;
 mod freeze;
 #[cfg(test)]
@@ -41,6 +42,7 @@ mod walk;
 pub mod walkers;
 mod window;
 
+pub use core_file::CoreFile;
 pub use difference::{Change, Difference, signed};
 pub use freeze::Frozen;
 pub use layout::{Kind, Layout, Stretch};
@@ -54,6 +56,6 @@ pub use reading::{ArenaParts, Heap, Kernel, Map, Reading, Remedy, SCHEMA, Sure};
 pub use rows::{Row, rows, together};
 pub use smaps::{Counted, parse_smaps};
 pub use subject::{Subject, named, processes, tree};
-pub use take::{How, take};
+pub use take::{How, take, take_core};
 pub use walk::{Arena, Check, Forecast, Unknown, Walk, Walked, Walker, best_of, walk_all};
 pub use window::Window;

@@ -30,6 +30,14 @@ pub enum Trouble {
     /// The time for reading it is over.
     #[error("process {0}: its mappings could not be read within the deadline (--deadline)")]
     Late(u32),
+    /// A core file cannot be read.
+    #[error("{path}: {error}: wanted the core of a 64-bit x86-64 program, as the kernel or gcore writes it")]
+    Core {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        error: io::Error,
+    },
     /// Something else.
     #[error("process {pid}: {what}: {error}")]
     Other {
@@ -159,6 +167,10 @@ impl Live {
         let remote = libc::iovec { iov_base: at as *mut libc::c_void, iov_len: into.len() };
         // SAFETY: `local` is the buffer that was borrowed for writing; the remote address is only used by the kernel, which checks it.
         let count = unsafe { libc::process_vm_readv(self.pid as libc::pid_t, &local, 1, &remote, 1, 0) };
+        // It has ended: nothing more can be read.
+        if count < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH) {
+            self.late.set(true);
+        }
         count == into.len() as isize
     }
 }

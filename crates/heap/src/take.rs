@@ -2,10 +2,12 @@
 //! read is read again.
 
 use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::{
-    Frozen, Live, Memory, Reading, State, Subject, Trouble, Unknown, Walk, Walked, best_of, build_id, parse_smaps,
+    CoreFile, Counted, Frozen, Live, Mapping, Memory, Reading, State, Subject, Trouble, Unknown, Walk, Walked, best_of,
+    build_id, parse_smaps, walk_all,
 };
 
 /// Walks of a heap that changes.
@@ -74,6 +76,50 @@ pub fn take(pid: u32, how: How, time: Duration) -> Result<Reading, Trouble> {
     Ok(reading)
 }
 
+/// Reads a core file.
+pub fn take_core(path: &Path) -> Result<Reading, Trouble> {
+    let core = CoreFile::open(path).map_err(|error| Trouble::Core { path: path.into(), error })?;
+    let mut walks = walk_all(&core);
+    if core.missing > 0 {
+        // What lies in the part that is missing could be anything: only a walk without a doubt is taken.
+        let reason = || {
+            format!(
+                "the core is truncated, and a part of the heap is among the {} bytes that are missing",
+                core.missing
+            )
+        };
+        let doubtful = |walk: &Walk| walk.doubt() != (0, 0, 0);
+        let whole = |walk: Result<Walk, Unknown>| match walk {
+            Ok(walk) if doubtful(&walk) => Err(Unknown { allocator: walk.allocator, reason: reason() }),
+            walk => walk,
+        };
+        walks = walks.into_iter().map(whole).collect();
+    }
+    let unwalked: Vec<Unknown> = unwalked(&core, &walks).collect();
+    walks.extend(unwalked.into_iter().map(Err));
+    let count = |mapping: &Mapping| {
+        let resident = core.pages().resident(mapping.from, mapping.to);
+        let anonymous = if mapping.writable { resident } else { 0 };
+        Counted { resident, share: resident, anonymous, mapping: mapping.clone(), ..Counted::default() }
+    };
+    let counted: Vec<Counted> = core.mappings().iter().map(count).collect();
+    let written = fs::metadata(path).and_then(|found| found.modified()).unwrap_or(UNIX_EPOCH);
+    let taken = written.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
+    let subject = Subject {
+        pid: core.pid,
+        name: core.name.clone(),
+        executable: core.executable.clone(),
+        started: taken / 1000,
+        threads: core.threads().len() as u64,
+        ..Subject::default()
+    };
+    let mut reading = Reading::of(subject, taken, &counted, &core, walks);
+    if core.missing > 0 {
+        reading.problems.push(format!("the core is truncated: {} bytes of it are missing", core.missing));
+    }
+    Ok(reading)
+}
+
 /// Whether the kernel lets its memory be read, and not only its mappings: where pages are resident, one can be copied.
 fn may_read(live: &Live) -> bool {
     let readable = live.mappings().iter().filter(|one| one.readable && one.writable && !one.shared);
@@ -128,7 +174,7 @@ const LIBRARIES: &[(&str, &str)] = &[
 ];
 
 /// Allocators whose library is mapped and whose heap no walker has found.
-fn unwalked<'a>(live: &'a Live, walks: &[Result<Walk, Unknown>]) -> impl Iterator<Item = Unknown> + use<'a> {
+fn unwalked<'a>(live: &'a dyn Memory, walks: &[Result<Walk, Unknown>]) -> impl Iterator<Item = Unknown> + use<'a> {
     let found: Vec<&'static str> = walks
         .iter()
         .map(|walk| match walk {

@@ -1,0 +1,300 @@
+//! A core file: the memory of a process at one moment, as the kernel or `gcore` wrote it. In: an ELF file. Out: its mappings, threads,
+//! pages and bytes.
+//!
+//! A core does not tell which pages were resident: those that have something other than zeroes in them count. It has no constants of files
+//! either, but for their first page: they are read from the file, if that one begins like it.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use object::Endianness;
+use object::elf::{
+    EM_X86_64, ET_CORE, FileHeader64, NT_FILE, NT_PRPSINFO, NT_PRSTATUS, PF_R, PF_W, PF_X, PT_LOAD, PT_NOTE,
+};
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::read::{ReadCache, ReadRef};
+
+use crate::pages::Run;
+use crate::{Mapping, Memory, PAGE, Pages, State, Thread};
+
+/// The memory that a core file has.
+#[derive(Debug)]
+pub struct CoreFile {
+    file: File,
+    mappings: Vec<Mapping>,
+    /// Where each mapping's bytes are in the file, and how many are there.
+    places: Vec<(u64, u64)>,
+    /// The mapped files that could be opened and begin as the process's do.
+    files: BTreeMap<u64, File>,
+    threads: Vec<Thread>,
+    pages: Pages,
+    /// The process.
+    pub pid: u32,
+    /// Its name.
+    pub name: String,
+    /// The path of its executable, if the core tells the mapped files.
+    pub executable: String,
+    /// Bytes that the core should have and that lie behind its end.
+    pub missing: u64,
+}
+
+/// What the notes tell.
+#[derive(Default)]
+struct Notes {
+    /// From an address: where it is in its file, and the file.
+    files: BTreeMap<u64, (u64, String)>,
+    /// The threads, each with its stack pointer.
+    threads: Vec<(Thread, u64)>,
+    pid: u32,
+    name: String,
+}
+
+/// In `struct elf_prstatus` of x86-64: the process's number; the registers, of which `rsp` and `fs_base` are the 19th and 21st.
+const PRSTATUS: (usize, usize, usize) = (32, 112 + 19 * 8, 112 + 21 * 8);
+/// In `struct elf_prpsinfo`: the number and the name, of up to 16 bytes.
+const PRPSINFO: (usize, usize) = (24, 40);
+
+impl CoreFile {
+    /// Opens a core of a 64-bit x86-64 program. The error says what it is not.
+    pub fn open(path: &Path) -> io::Result<CoreFile> {
+        let wrong = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
+        let file = File::open(path)?;
+        let length = file.metadata()?.len();
+        let cache = ReadCache::new(file.try_clone()?);
+        let data = &cache;
+        let parsed = || -> object::read::Result<(u16, u16, Vec<Segment>, Notes)> {
+            let header = FileHeader64::<Endianness>::parse(data)?;
+            let endian = header.endian()?;
+            let (mut segments, mut notes) = (Vec::new(), Notes::default());
+            for one in header.program_headers(endian, data)? {
+                match one.p_type(endian) {
+                    PT_LOAD => segments.push(Segment {
+                        from: one.p_vaddr(endian),
+                        bytes: one.p_memsz(endian),
+                        at: one.p_offset(endian),
+                        stored: one.p_filesz(endian),
+                        flags: one.p_flags(endian).0,
+                    }),
+                    PT_NOTE => notes.read(endian, one, data),
+                    _ => {}
+                }
+            }
+            Ok((header.e_type(endian).0, header.e_machine(endian).0, segments, notes))
+        };
+        let (kind, machine, segments, notes) =
+            parsed().map_err(|error| wrong(format!("no 64-bit ELF file: {error}")))?;
+        if kind != ET_CORE.0 || machine != EM_X86_64.0 {
+            return Err(wrong(format!(
+                "wanted a core (ELF type 4) of x86-64 (machine 62), found type {kind}, machine {machine}"
+            )));
+        }
+        Ok(CoreFile::of(file, length, segments, notes))
+    }
+
+    fn of(file: File, length: u64, mut segments: Vec<Segment>, notes: Notes) -> CoreFile {
+        segments.retain(|one| one.bytes > 0 && one.from % PAGE == 0 && one.from.checked_add(one.bytes).is_some());
+        segments.sort_by_key(|one| one.from);
+        segments.dedup_by(|one, before| one.from < before.from + before.bytes);
+        let mut inodes: BTreeMap<&str, u64> = BTreeMap::new();
+        let main_stack = notes.threads.iter().find(|(thread, _)| thread.tid == notes.pid).map(|(_, stack)| *stack);
+        let (mut mappings, mut places, mut missing) = (Vec::new(), Vec::new(), 0);
+        for one in segments {
+            let to = one.from + one.bytes;
+            let (offset, name) = notes.files.get(&one.from).cloned().unwrap_or_default();
+            let next = inodes.len() as u64 + 1;
+            let inode = match notes.files.get(&one.from) {
+                Some((_, name)) => *inodes.entry(name).or_insert(next),
+                None => 0,
+            };
+            let is_stack = inode == 0 && main_stack.is_some_and(|stack| (one.from..to).contains(&stack));
+            let there = length.saturating_sub(one.at).min(one.stored).min(one.bytes);
+            missing += one.stored.min(one.bytes) - there;
+            places.push((one.at, there));
+            mappings.push(Mapping {
+                from: one.from,
+                to,
+                readable: one.flags & PF_R.0 != 0,
+                writable: one.flags & PF_W.0 != 0,
+                executable: one.flags & PF_X.0 != 0,
+                shared: false,
+                offset,
+                inode,
+                name: if is_stack { "[stack]".into() } else { name },
+            });
+        }
+        let executable = mappings.iter().find(|one| one.inode != 0).map(|one| one.name.clone()).unwrap_or_default();
+        let threads = notes.threads.iter().map(|(thread, _)| *thread).collect();
+        let (pid, name) = (notes.pid, notes.name);
+        let mut core = CoreFile {
+            file,
+            mappings,
+            places,
+            files: BTreeMap::new(),
+            threads,
+            pages: Pages::default(),
+            pid,
+            name,
+            executable,
+            missing,
+        };
+        core.open_files();
+        core.pages = core.full_pages();
+        for at in 0..core.threads.len() {
+            let pointer = core.threads[at].pointer;
+            core.threads[at].pointer = pointer.filter(|pointer| core.points_to_itself(*pointer));
+        }
+        core
+    }
+
+    /// The structure that a thread pointer points to has its own address in it, twice.
+    fn points_to_itself(&self, pointer: u64) -> bool {
+        [0, 16].iter().all(|at| pointer.checked_add(*at).and_then(|at| self.word(at)) == Some(pointer))
+    }
+
+    /// Opens the mapped files that begin as the core says: with the same page, in which a build-id is.
+    fn open_files(&mut self) {
+        for (mapping, (at, there)) in self.mappings.iter().zip(&self.places) {
+            if mapping.inode == 0 || mapping.offset != 0 || *there < PAGE {
+                continue;
+            }
+            let (mut here, mut first) = ([0; PAGE as usize], [0; PAGE as usize]);
+            let is_file = std::fs::metadata(&mapping.name).is_ok_and(|found| found.is_file());
+            let Some(file) = is_file.then(|| File::open(&mapping.name).ok()).flatten() else { continue };
+            let read = file.read_exact_at(&mut here, 0).and_then(|()| self.file.read_exact_at(&mut first, *at));
+            if read.is_ok() && here == first {
+                self.files.insert(mapping.inode, file);
+            }
+        }
+    }
+
+    /// The pages of private writable mappings that have something in them, and those that are missing.
+    fn full_pages(&self) -> Pages {
+        const PIECE: u64 = 1 << 20;
+        let mut pages = Pages::default();
+        let mut bytes = vec![0; PIECE as usize];
+        for (mapping, (at, there)) in self.mappings.iter().zip(&self.places) {
+            if !mapping.writable {
+                continue;
+            }
+            let whole = there / PAGE * PAGE;
+            for from in (0..whole).step_by(PIECE as usize) {
+                let bytes = &mut bytes[..(whole - from).min(PIECE) as usize];
+                if self.file.read_exact_at(bytes, at + from).is_err() {
+                    break;
+                }
+                for (number, page) in (0..).zip(bytes.chunks_exact(PAGE as usize)) {
+                    let at = mapping.from + from + number * PAGE;
+                    if page.iter().any(|byte| *byte != 0) {
+                        pages.push(Run { from: at, to: at + PAGE, state: State::Resident });
+                    }
+                }
+            }
+        }
+        pages
+    }
+}
+
+/// A part of the core with memory.
+struct Segment {
+    from: u64,
+    bytes: u64,
+    at: u64,
+    stored: u64,
+    flags: u32,
+}
+
+impl Notes {
+    fn read<'data>(
+        &mut self,
+        endian: Endianness,
+        segment: &object::elf::ProgramHeader64<Endianness>,
+        data: impl ReadRef<'data>,
+    ) {
+        let Ok(Some(mut notes)) = segment.notes(endian, data) else { return };
+        while let Ok(Some(note)) = notes.next() {
+            let desc = note.desc();
+            match note.n_type(endian) {
+                NT_PRSTATUS => {
+                    let (tid, stack, pointer) = PRSTATUS;
+                    if let (Some(tid), Some(stack)) = (number(desc, tid), word(desc, stack)) {
+                        self.threads.push((Thread { tid, pointer: word(desc, pointer) }, stack));
+                    }
+                }
+                NT_PRPSINFO => {
+                    let (pid, name) = PRPSINFO;
+                    self.pid = number(desc, pid).unwrap_or_default();
+                    let name = desc.get(name..name + 16).unwrap_or_default();
+                    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+                    self.name = String::from_utf8_lossy(name).into_owned();
+                }
+                NT_FILE => self.files = mapped_files(desc).unwrap_or_default(),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn number(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(bytes.get(at..at.checked_add(8)?)?.try_into().ok()?))
+}
+
+/// A count and the size of a page; for each mapping its start, end, and place in its file, in pages; then the paths, each with a zero.
+fn mapped_files(desc: &[u8]) -> Option<BTreeMap<u64, (u64, String)>> {
+    let (count, page) = (word(desc, 0)?, word(desc, 8)?);
+    let table = usize::try_from(count.checked_mul(24)?).ok()?.checked_add(16)?;
+    let mut paths = desc.get(table..)?.split(|byte| *byte == 0);
+    let mut files = BTreeMap::new();
+    for at in (16..table).step_by(24) {
+        let path = String::from_utf8_lossy(paths.next()?).into_owned();
+        files.insert(word(desc, at)?, (word(desc, at + 16)?.checked_mul(page)?, path));
+    }
+    Some(files)
+}
+
+impl Memory for CoreFile {
+    fn mappings(&self) -> &[Mapping] {
+        &self.mappings
+    }
+
+    fn threads(&self) -> &[Thread] {
+        &self.threads
+    }
+
+    fn pages(&self) -> &Pages {
+        &self.pages
+    }
+
+    fn read(&self, at: u64, into: &mut [u8]) -> bool {
+        let Some(end) = at.checked_add(into.len() as u64) else { return false };
+        let mut from = at;
+        while from < end {
+            let after = self.mappings.partition_point(|one| one.from <= from);
+            let Some(index) = after.checked_sub(1) else { return false };
+            let (mapping, (place, there)) = (&self.mappings[index], self.places[index]);
+            if from >= mapping.to {
+                return false;
+            }
+            let within = from - mapping.from;
+            let stored = within < there;
+            let to = end.min(if stored { mapping.from + there } else { mapping.to });
+            let part = &mut into[(from - at) as usize..(to - at) as usize];
+            let read = match (stored, self.files.get(&mapping.inode)) {
+                (true, _) => self.file.read_exact_at(part, place + within),
+                (false, Some(file)) if !mapping.writable => file.read_exact_at(part, mapping.offset + within),
+                _ => return false,
+            };
+            if read.is_err() {
+                return false;
+            }
+            from = to;
+        }
+        true
+    }
+}
