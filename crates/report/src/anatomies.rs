@@ -61,6 +61,37 @@ pub fn sentence(candidate: &str, anatomy: &Anatomy) -> Option<String> {
     Some(format!("Some {part} of {candidate}'s {all} MiB are {place}.{exit}"))
 }
 
+/// What the candidate at `taken`, or else the one with the least memory, has less of than the first: `b has 50.0 MiB less than a: 38.0
+/// less in thread caches, 12.0 less in stacks.` Of one candidate, where the most of its memory is. `None` if they are much the same.
+pub fn difference(found: &[(usize, &Line, Anatomy)], taken: Option<usize>) -> Option<String> {
+    let (_, line, first) = found.first()?;
+    if found.len() == 1 {
+        return sentence(&line.name(), first);
+    }
+    let least = || found.iter().skip(1).min_by(|a, b| a.2.rss.total_cmp(&b.2.rss));
+    let (_, other_line, other) = found.iter().skip(1).find(|(at, _, _)| Some(*at) == taken).or_else(least)?;
+    let mut parts: Vec<(f64, &str)> =
+        PARTS.iter().map(|part| (other.get(*part) - first.get(*part), name_of_more(first, other, *part))).collect();
+    parts.retain(|(bytes, _)| is_much(*bytes));
+    parts.sort_by(|a, b| b.0.abs().total_cmp(&a.0.abs()));
+    let all = other.rss - first.rss;
+    if !is_much(all) || parts.is_empty() {
+        return None;
+    }
+    let less = |bytes: f64| format!("{} {}", words::mebibytes(bytes.abs()), if bytes < 0.0 { "less" } else { "more" });
+    const SAID: usize = 3;
+    let said: Vec<String> =
+        parts.iter().take(SAID).map(|(bytes, name)| format!("{} in {name}", less(*bytes))).collect();
+    let (other, first) = (other_line.name(), line.name());
+    let all = less(all).replacen(' ', " MiB ", 1);
+    Some(format!("{other} has {all} than {first}: {}.", said.join(", ")))
+}
+
+/// The name of a part that two candidates may count by different names: that of the one that has more.
+fn name_of_more(a: &Anatomy, b: &Anatomy, part: Part) -> &'static str {
+    if a.get(part) >= b.get(part) { a.name(part) } else { b.name(part) }
+}
+
 /// The parts with at least 0.05 MiB, the largest first: `C 38.2, D 22.8`.
 pub fn figures(anatomy: &Anatomy) -> String {
     let mut parts: Vec<(f64, char)> =
@@ -136,6 +167,19 @@ mod tests {
         let said = sentence("own", &outside).unwrap();
         assert!(said.starts_with("Some 76.0 of own's 80.0 MiB are heap: from outside"), "{said}");
         assert_eq!(bar(&outside, 20), "PNNNNNNNNNNNNNNNNNNN");
+        let line = |name: &str| Line {
+            candidate: allocanary_cell::candidate::Candidate::read(name, &Default::default()),
+            version: Default::default(),
+            of_several_versions: false,
+            points: Vec::new(),
+        };
+        let small = anatomy(&[("program_bytes", 4), ("heap_rss_bytes", 30), ("held_bytes", 26), ("cached_bytes", 2)]);
+        let lines = [line("jemalloc"), line("jemalloc:narenas=1"), line("system")];
+        let found = [(0, &lines[0], cached), (1, &lines[1], small), (2, &lines[2], outside)];
+        let said = "jemalloc:narenas=1 has 46.0 MiB less than jemalloc: 48.0 less in thread caches";
+        assert!(difference(&found, None).unwrap().starts_with(said), "{:?}", difference(&found, None));
+        assert!(difference(&found, Some(2)).is_none(), "the same memory");
+        assert_eq!(difference(&found[..1], None), sentence("jemalloc", &cached));
         let even = anatomy(&[("program_bytes", 4), ("heap_rss_bytes", 5), ("held_bytes", 5), ("dirty_bytes", 0)]);
         assert_eq!(sentence("x", &even), None, "no part is a quarter of all");
         assert_eq!(bar(&even, 40).len(), 40);

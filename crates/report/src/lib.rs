@@ -20,6 +20,7 @@ mod markdown;
 mod markup;
 #[cfg(test)]
 mod of_rows;
+mod page;
 pub mod paste;
 mod pictures;
 mod table;

@@ -1,55 +1,70 @@
-//! The pictures of a panel, as SVG text whose colours come from the page. In: a panel. Out: titles, drawings and
+//! The pictures of a panel, as markup whose colours come from the page. In: a panel. Out: titles, drawings and
 //! captions. A figure that is missing or not finite leaves a gap. Everything else is drawn.
 
-mod anatomy;
+mod bars;
 pub mod canvas;
 mod dots;
 mod front;
+mod labels;
 mod lines;
 mod over_time;
 pub mod palette;
+mod parts;
 pub mod scale;
 mod scatter;
 
 pub use front::front;
 
-use super::markup::{escaped, prose};
-use allocanary_study::summary::{Estimate, Line, Panel};
+use maud::{Markup, html};
+
+use super::markup::prose;
+use allocanary_study::summary::{Estimate, Line, Panel, Recommendation, Section};
 
 /// One picture.
 pub struct Picture {
     /// What it shows.
     pub title: String,
     /// The drawing.
-    pub svg: String,
+    pub drawing: Markup,
     /// How to read it.
     pub caption: String,
+    /// Whether a candidate is shown by its number in a legend.
+    pub is_numbered: bool,
 }
 
 impl Picture {
     /// The picture in a page, with its title and caption.
-    pub fn figure(&self) -> String {
-        let (title, svg, caption) = (escaped(&self.title), &self.svg, prose(&self.caption));
-        format!("<figure>\n<h3>{title}</h3>\n{svg}<figcaption>{caption}</figcaption>\n</figure>\n")
+    pub fn figure(&self) -> Markup {
+        html! {
+            figure {
+                h3 { (self.title) }
+                (self.drawing)
+                figcaption { (prose(&self.caption)) }
+            }
+        }
     }
 }
 
+/// How a page writes a candidate's name.
+pub type Named<'a> = &'a dyn Fn(usize, &Line) -> Markup;
+
 /// All pictures of a panel, memory first. A panel without columns has none.
-pub fn of(panel: &Panel) -> Vec<Picture> {
+pub fn of(section: &Section, panel: &Panel, named: Named) -> Vec<Picture> {
     let Some(last) = panel.columns.len().checked_sub(1) else { return Vec::new() };
-    let mut pictures = vec![
-        over_time::over_time(panel, last),
-        lines::memory(panel),
-        lines::phases(panel, last),
-        lines::throughput(panel),
-    ];
-    if last > 0 {
-        // At a single column the quantiles below show the same.
-        pictures.push(lines::latency(panel));
+    let taken = Recommendation::of(section, panel).and_then(|found| found.line());
+    let mut pictures = vec![scatter::memory(section, panel, last)];
+    if last == 0 {
+        // One column is no line: its candidates are compared by bars.
+        pictures.extend(bars::all(section, panel, taken, named).into_iter().map(Some));
+    } else {
+        pictures.extend([lines::memory(panel), lines::throughput(panel), lines::latency(panel)]);
     }
-    pictures.push(dots::latency(panel, last));
-    pictures.push(scatter::memory_for_throughput(panel, last));
-    pictures.push(anatomy::anatomy(panel, last));
+    pictures.extend([
+        over_time::over_time(panel, last),
+        lines::phases(panel, last),
+        dots::latency(panel, last),
+        parts::parts(panel, last, taken, named),
+    ]);
     pictures.into_iter().flatten().collect()
 }
 

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use super::html::STYLE;
-use super::markup::{escaped, prose};
+use maud::{Markup, html};
+
+use super::markup::prose;
+use super::page::Page;
 use super::pictures::Picture;
 use super::pictures::canvas::{Canvas, Side, spread};
 use super::pictures::palette;
@@ -23,30 +25,27 @@ const BARS: &str = "td.bar { width: 30%; min-width: 90px; } td.bar i { display: 
 
 /// The page.
 pub fn page(info: &Info) -> String {
-    let header = &info.header;
-    let title = escaped(&format!("What {} allocates", name(&header.command)));
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-         <title>{title} - allocanary</title>\n<style>\n{}{STYLE}{BARS}</style>\n</head>\n<body>\n\
-         <header>\n<p class=\"brand\">allocanary</p>\n<h1>{title}</h1>\n{}</header>\n\
-         <main>\n{}<section>\n<h2>Live bytes</h2>\n<p class=\"answer\">{}</p>\n{}{}{}</section>\n\
-         <section>\n<h2>Sizes</h2>\n{}</section>\n<section>\n<h2>Lifetimes</h2>\n{}</section>\n\
-         <section>\n<h2>Threads</h2>\n<p class=\"answer\">{}</p>\n{}</section>\n</main>\n</body>\n</html>\n",
-        palette::css(),
-        facts(info),
-        troubles(info),
-        prose(&peak(info)),
-        growth(info),
-        legend(&shown_classes(info)),
-        pictures(info),
-        sizes(info),
-        lifetimes(info),
-        prose(&crossing(info)),
-        threads(info),
-    )
+    let name = name(&info.header.command);
+    let head = html! {
+        section #answer {
+            p.answer { (prose(&peak(info))) " " (prose(&growth(info))) }
+        }
+        (facts(info))
+    };
+    let main = html! {
+        (troubles(info))
+        section {
+            h2 { "Live bytes" }
+            (legend(&shown_classes(info)))
+            (pictures(info))
+        }
+        section { h2 { "Sizes" } (sizes(info)) }
+        section { h2 { "Lifetimes" } (lifetimes(info)) }
+        section { h2 { "Threads" } p.lead { (prose(&crossing(info))) } (threads(info)) }
+    };
+    let title = format!("What {name} allocates");
+    let heading = format!("What does {name} allocate?");
+    Page { title: &title, heading: &heading, style: BARS, head, main, foot: html! {} }.document()
 }
 
 /// The program of a command line. Its file may have another name: of a link to it.
@@ -68,38 +67,31 @@ fn percent(part: u64, whole: u64) -> f64 {
     100.0 * part as f64 / whole.max(1) as f64
 }
 
-fn facts(info: &Info) -> String {
+fn facts(info: &Info) -> Markup {
     let header = &info.header;
     let ends = info.frees + info.resizes;
-    let mut rows = vec![
-        ("Command", format!("<code>{}</code>", escaped(&header.command))),
-        ("Process", escaped(&format!("{} on {}", header.pid, header.host.trim()))),
-        ("Trace", escaped(&format!("{}, {}; {}", span(info.merged.nanos), bytes(info.bytes), header.state.words()))),
-        (
-            "Calls",
-            escaped(&format!(
-                "{} allocations of {}, {ends} frees and reallocs",
-                info.allocations,
-                bytes(info.requested)
-            )),
-        ),
-    ];
     let marks = [("ready", header.marks.ready), ("end of the load", header.marks.peak), ("idle", header.marks.idle)];
     let set: Vec<String> = marks.iter().filter_map(|(name, at)| Some(format!("{name} {}", span((*at)?)))).collect();
-    if !set.is_empty() {
-        rows.push(("Marks", escaped(&set.join(", "))));
+    html! {
+        dl.facts {
+            dt { "Command" } dd { code { (header.command) } }
+            dt { "Process" } dd { (header.pid) " on " (header.host.trim()) }
+            dt { "Trace" } dd { (span(info.merged.nanos)) ", " (bytes(info.bytes)) "; " (header.state.words()) }
+            dt { "Calls" } dd {
+                (info.allocations) " allocations of " (bytes(info.requested)) ", " (ends) " frees and reallocs"
+            }
+            @if !set.is_empty() { dt { "Marks" } dd { (set.join(", ")) } }
+            @if header.window > 0 {
+                dt { "Window" } dd { "the last " (span(header.window)) ": blocks from before are not shown" }
+            }
+            @if header.rate > 1 {
+                dt { "Rate" } dd { "one block in " (header.rate) ": multiply bytes and counts by that" }
+            }
+        }
     }
-    if header.window > 0 {
-        rows.push(("Window", escaped(&format!("the last {}: blocks from before are not shown", span(header.window)))));
-    }
-    if header.rate > 1 {
-        rows.push(("Rate", escaped(&format!("one block in {}: multiply bytes and counts by that", header.rate))));
-    }
-    let rows: String = rows.iter().map(|(label, value)| format!("<dt>{label}</dt><dd>{value}</dd>\n")).collect();
-    format!("<dl class=\"facts\">\n{rows}</dl>\n")
 }
 
-fn troubles(info: &Info) -> String {
+fn troubles(info: &Info) -> Markup {
     let mut lines = info.merged.damage.clone();
     let counted = [
         (info.merged.strays, "frees of blocks that are not in the trace"),
@@ -107,11 +99,11 @@ fn troubles(info: &Info) -> String {
         (info.header.lost, "calls that were not recorded"),
     ];
     lines.extend(counted.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")));
-    if lines.is_empty() {
-        return String::new();
+    html! {
+        @if !lines.is_empty() {
+            section.troubles { h2 { "What is missing" } ul { @for line in &lines { li { (line) } } } }
+        }
     }
-    let items: String = lines.iter().map(|line| format!("<li>{}</li>\n", escaped(line))).collect();
-    format!("<section class=\"troubles\">\n<h2>What is missing</h2>\n<ul>\n{items}</ul>\n</section>\n")
 }
 
 fn peak(info: &Info) -> String {
@@ -133,18 +125,15 @@ fn peak(info: &Info) -> String {
 
 /// The classes whose live bytes only rose.
 fn growth(info: &Info) -> String {
-    let growing: Vec<String> = info
-        .classes
-        .iter()
-        .filter(|class| class.grows)
-        .map(|class| format!("<li>{}: {} at the end</li>\n", escaped(&up_to(class.up_to)), bytes(class.at_end)))
-        .collect();
+    let growing = info.classes.iter().filter(|class| class.grows);
+    let growing: Vec<String> =
+        growing.map(|class| format!("{} ({} at the end)", up_to(class.up_to), bytes(class.at_end))).collect();
     match growing.is_empty() {
-        true => "<p>No class of sizes grows through the whole trace.</p>\n".into(),
+        true => "No class of sizes grows through the whole trace.".into(),
         false => format!(
-            "<p>These sizes grow from each quarter of the trace to the next, by a twentieth or more: a leak, or a cache that \
-             is not full yet.</p>\n<ul>\n{}</ul>\n",
-            growing.concat()
+            "These sizes grow from each quarter of the trace to the next, by a twentieth or more: {}. That is a leak, or a cache \
+             that is not full yet.",
+            growing.join(", ")
         ),
     }
 }
@@ -162,16 +151,16 @@ fn shown_classes(info: &Info) -> Vec<(usize, String)> {
 }
 
 /// The lines of the pictures: live bytes and resident memory, then the classes.
-fn legend(classes: &[(usize, String)]) -> String {
-    let names =
-        ["live bytes", "RssAnon"].map(String::from).into_iter().chain(classes.iter().map(|(_, name)| name.clone()));
-    let entry =
-        |(at, name): (usize, String)| format!("<li>{}<b>{}</b> {}</li>\n", palette::swatch(at), at + 1, escaped(&name));
-    let entries: String = names.enumerate().map(entry).collect();
-    format!("<ol class=\"legend\" aria-label=\"Lines\">\n{entries}</ol>\n")
+fn legend(classes: &[(usize, String)]) -> Markup {
+    let names = ["live bytes", "RssAnon"].into_iter().chain(classes.iter().map(|(_, name)| name.as_str()));
+    html! {
+        ol.legend aria-label="Lines" {
+            @for (at, name) in names.enumerate() { li { (palette::swatch(at)) b { (at + 1) } " " (name) } }
+        }
+    }
 }
 
-fn pictures(info: &Info) -> String {
+fn pictures(info: &Info) -> Markup {
     let classes = shown_classes(info);
     let over = |value: &dyn Fn(&CurvePoint) -> f64| -> Vec<(f64, f64)> {
         info.curve.iter().map(|point| (point.nanos as f64 / 1e3, value(point))).collect()
@@ -195,7 +184,7 @@ fn pictures(info: &Info) -> String {
         ),
         drawn("Calls per second over time", Unit::PerSecond, &[(0, rate(info))], "All threads together."),
     ];
-    format!("<div class=\"pictures\">\n{}</div>\n", all.iter().flatten().map(Picture::figure).collect::<String>())
+    html! { div.pictures { @for picture in all.iter().flatten() { (Picture::figure(picture)) } } }
 }
 
 /// Calls per second over time. Short steps are joined: a single call just before the end would be millions a second.
@@ -220,7 +209,7 @@ pub(crate) fn drawn(title: &str, unit: Unit, lines: &[(usize, Vec<(f64, f64)>)],
     points().next()?;
     let time = Scale::linear(Unit::Microseconds, points().map(|(time, _)| *time));
     let value = Scale::linear(unit, points().map(|(_, value)| *value));
-    let svg = Canvas::paint(title, |canvas| {
+    let drawing = Canvas::paint(title, |canvas| {
         canvas.level(&time, "time since the start");
         canvas.upright(&value);
         let mut ends = Vec::new();
@@ -237,29 +226,33 @@ pub(crate) fn drawn(title: &str, unit: Unit, lines: &[(usize, Vec<(f64, f64)>)],
             canvas.word(&(number + 1).to_string(), (right + 10.0, height), Side::Left, palette::INK);
         }
     });
-    Some(Picture { title: title.into(), svg, caption: caption.into() })
+    Some(Picture { title: title.into(), drawing, caption: caption.into(), is_numbered: true })
 }
 
 /// A table: its heads, its rows, and for each row the share of its bar in percent, at the end.
-fn table(heads: &[&str], rows: impl Iterator<Item = (Vec<String>, f64)>) -> String {
+fn table(heads: &[&str], rows: impl Iterator<Item = (Vec<String>, f64)>) -> Markup {
     let (last, others) = heads.split_last().expect("a table has columns");
-    let heads: String = others.iter().map(|head| format!("<th scope=\"col\">{head}</th>")).collect();
     let row = |(cells, share): (Vec<String>, f64)| {
         let (first, others) = cells.split_first().expect("a row has cells");
-        let others: String = others.iter().map(|cell| format!("<td>{}</td>", escaped(cell))).collect();
-        let first = escaped(first);
-        format!(
-            "<tr><th scope=\"row\">{first}</th>{others}<td class=\"bar\"><i style=\"width:{share:.1}%\"></i></td></tr>\n"
-        )
+        html! {
+            tr {
+                th scope="row" { (first) }
+                @for cell in others { td { (cell) } }
+                td.bar { i style={ "width:" (format!("{share:.1}")) "%" } {} }
+            }
+        }
     };
-    let rows: String = rows.map(row).collect();
-    format!(
-        "<div class=\"scroll\"><table>\n<thead><tr>{heads}<th scope=\"col\" class=\"bar\">{last}</th></tr></thead>\n\
-         <tbody>\n{rows}</tbody>\n</table></div>\n"
-    )
+    html! {
+        div.scroll {
+            table {
+                thead { tr { @for head in others { th scope="col" { (head) } } th.bar scope="col" { (last) } } }
+                tbody { @for one in rows { (row(one)) } }
+            }
+        }
+    }
 }
 
-fn sizes(info: &Info) -> String {
+fn sizes(info: &Info) -> Markup {
     let heads = ["size", "allocations", "bytes in all", "live at the peak", "live at the end", "", "part of the peak"];
     let rows = info.classes.iter().map(|class| {
         let grows = if class.grows { "grows" } else { "" };
@@ -276,7 +269,7 @@ fn sizes(info: &Info) -> String {
     table(&heads, rows)
 }
 
-fn lifetimes(info: &Info) -> String {
+fn lifetimes(info: &Info) -> Markup {
     let all: u64 = info.lifetimes.iter().map(|(_, count)| count).sum();
     let rows = info.lifetimes.iter().map(|(name, count)| {
         let name = if name.starts_with(|c: char| c.is_ascii_digit()) { format!("up to {name}") } else { name.clone() };
@@ -295,7 +288,7 @@ fn crossing(info: &Info) -> String {
     )
 }
 
-fn threads(info: &Info) -> String {
+fn threads(info: &Info) -> Markup {
     let mut threads = info.threads.clone();
     threads.sort_by_key(|thread| std::cmp::Reverse(thread.events));
     let more = threads.len().saturating_sub(SHOWN_THREADS);
@@ -314,7 +307,7 @@ fn threads(info: &Info) -> String {
         (cells.to_vec(), percent(thread.events, most))
     });
     let table = table(&["thread", "calls", "rate", "first call", "ended", "calls"], rows);
-    if more > 0 { format!("{table}<p class=\"note\">and {more} more</p>\n") } else { table }
+    html! { (table) @if more > 0 { p.note { "and " (more) " more" } } }
 }
 
 #[cfg(test)]
@@ -342,11 +335,12 @@ mod tests {
         found.header.command = "/bin/server <b>".into();
         let html = page(&found);
         for text in [
-            "What server allocates",
+            "<title>What server allocates - allocanary</title>",
+            "<h1>What does server allocate?</h1>",
             "/bin/server &lt;b&gt;",
             "8000 allocations of 4.21 MiB, 4000 frees",
             "These sizes grow",
-            "513 B to 1.00 KiB: 3.81 MiB at the end",
+            "513 B to 1.00 KiB (3.81 MiB at the end)",
             "Of the frees and reallocs 100.0&nbsp;% are by another thread",
             "<td>4000</td><td>50.0 %</td>",
             "Live bytes by size over time",

@@ -324,16 +324,23 @@ pub fn provenance(findings: &Findings) -> Vec<String> {
     findings.provenance.iter().map(line).collect()
 }
 
-/// The failures and problems, one line each.
-pub fn troubles(findings: &Findings) -> Vec<String> {
+/// What went wrong: failed cells, and lines that are no rows.
+pub fn failures(findings: &Findings) -> Vec<String> {
     let failed = |(what, why, count): &(String, String, usize)| {
         let times = if *count == 1 { String::new() } else { format!(" ({count} times)") };
         format!("failed: {what}: {why}{times}")
     };
+    findings.failures.iter().map(failed).chain(findings.problems.iter().cloned()).collect()
+}
+
+/// The failures and problems, one line each, with what is unproven and what to know about the rows.
+pub fn troubles(findings: &Findings) -> Vec<String> {
     let unproven = findings.unproven.iter();
     let unproven = unproven.map(|(candidate, name, why)| format!("unproven: {candidate}: {name} was taken, but {why}"));
-    let said = findings.problems.iter().chain(&findings.notes).cloned();
-    findings.failures.iter().map(failed).chain(unproven).chain(said).collect()
+    let mut all = failures(findings);
+    all.splice(findings.failures.len()..findings.failures.len(), unproven);
+    all.extend(findings.notes.iter().cloned());
+    all
 }
 
 #[cfg(test)]

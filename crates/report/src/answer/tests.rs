@@ -105,6 +105,7 @@ fn every_report_names_the_same_candidate_and_has_its_lines() {
             let said = match report {
                 "json" => flat.contains(&format!("\"candidate\": \"{wanted}\", \"choice\"")),
                 "table" => answer("To run with").contains(&wanted),
+                "html" => answer("</p>").contains(&wanted),
                 _ => answer("<table").contains(&wanted),
             };
             assert!(said, "{report}: wanted {wanted}\n{text}");

@@ -1,7 +1,9 @@
 //! How many live bytes the pages have. In: a heap. Out: a picture.
 
+use maud::{Markup, html};
+
+use super::map::tenth;
 use super::{bytes, percent};
-use crate::markup::escaped;
 use crate::pictures::Picture;
 use allocanary_heap::{Heap, PAGE};
 
@@ -15,35 +17,22 @@ pub fn live_in_a_page(heap: &Heap) -> Option<Picture> {
     let most = counts.iter().copied().max().filter(|most| *most > 0)?;
     let all: u64 = counts.iter().sum();
     let step = (FIELD.2 - FIELD.0) / counts.len() as f64;
-    let mut body = String::new();
-    for (at, count) in counts.iter().enumerate() {
+    let bar = |(at, count): (usize, &u64)| {
         let height = (FIELD.3 - FIELD.1) * *count as f64 / most as f64;
         let (x, y) = (FIELD.0 + at as f64 * step, FIELD.3 - height);
         let class = if at == 0 { "part-6" } else { "part-2" };
         let told = format!("{}: {}, {:.1} % of the heap's pages", range(at), bytes(count * PAGE), percent(*count, all));
-        body.push_str(&format!(
-            "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{height:.1}\"><title>{}</title></rect>\n",
-            step - 3.0,
-            escaped(&told)
-        ));
-        // The highest bar has its value.
-        if *count == most {
-            let anchor = if at < 2 {
-                "start"
-            } else if at + 3 > counts.len() {
-                "end"
-            } else {
-                "middle"
-            };
-            let x = match anchor {
-                "start" => x,
-                "end" => x + step - 3.0,
-                _ => x + step / 2.0,
-            };
-            let told = bytes(count * PAGE);
-            body.push_str(&format!("<text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{told}</text>\n", y - 6.0));
+        let (anchor, label) = match at {
+            ..2 => ("start", x),
+            at if at + 3 > counts.len() => ("end", x + step - 3.0),
+            _ => ("middle", x + step / 2.0),
+        };
+        html! {
+            rect class=(class) x=(tenth(x)) y=(tenth(y)) width=(tenth(step - 3.0)) height=(tenth(height)) { title { (told) } }
+            // The highest bar has its value.
+            @if *count == most { (word(label, y - 6.0, anchor, &bytes(count * PAGE))) }
         }
-    }
+    };
     let labels = [
         (0, "0", "start"),
         (4, "1 KiB", "middle"),
@@ -51,24 +40,19 @@ pub fn live_in_a_page(heap: &Heap) -> Option<Picture> {
         (12, "3 KiB", "middle"),
         (17, "4 KiB", "end"),
     ];
-    for (at, label, anchor) in labels {
-        let x = FIELD.0 + step * at as f64 + if (1..17).contains(&at) { step / 2.0 } else { 0.0 };
-        body.push_str(&format!(
-            "<text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{label}</text>\n",
-            FIELD.3 + 18.0
-        ));
-    }
-    body.push_str(&format!(
-        "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">live bytes in a page</text>\n",
-        SIZE.0 / 2.0,
-        FIELD.3 + 38.0
-    ));
+    let foot = |(at, label, anchor): &(usize, &str, &str)| {
+        let x = FIELD.0 + step * *at as f64 + if (1..17).contains(at) { step / 2.0 } else { 0.0 };
+        word(x, FIELD.3 + 18.0, anchor, label)
+    };
     let title = format!("Live bytes in a page of {}", heap.allocator);
-    let name = escaped(&title);
-    let svg = format!(
-        "<svg class=\"histogram\" viewBox=\"0 0 {:.0} {:.0}\" role=\"img\" aria-label=\"{name}\"><title>{name}</title>\n{body}</svg>",
-        SIZE.0, SIZE.1
-    );
+    let drawing = html! {
+        svg.histogram viewBox={ "0 0 " (SIZE.0) " " (SIZE.1) } role="img" aria-label=(title) {
+            title { (title) }
+            @for one in counts.iter().enumerate() { (bar(one)) }
+            @for label in &labels { (foot(label)) }
+            (word(SIZE.0 / 2.0, FIELD.3 + 38.0, "middle", "live bytes in a page"))
+        }
+    };
     let empty = counts.first().copied().unwrap_or_default();
     let caption = format!(
         "The bars are memory in pages with that many live bytes. {:.1} % of the pages have none, {:.1} % are full: between the \
@@ -76,7 +60,11 @@ pub fn live_in_a_page(heap: &Heap) -> Option<Picture> {
         percent(empty, all),
         percent(counts.last().copied().unwrap_or_default(), all)
     );
-    Some(Picture { title, svg, caption })
+    Some(Picture { title, drawing, caption, is_numbered: false })
+}
+
+fn word(x: f64, y: f64, anchor: &str, text: &str) -> Markup {
+    html! { text x=(tenth(x)) y=(tenth(y)) text-anchor=(anchor) { (text) } }
 }
 
 /// The live bytes of the pages of a bar.

@@ -1,7 +1,8 @@
 //! The map of a heap: its memory in the order of the addresses, coloured by part and by arena. In: a heap. Out: pictures.
 
+use maud::{Markup, html};
+
 use super::{bytes, percent};
-use crate::markup::escaped;
 use crate::pictures::Picture;
 use allocanary_heap::{Heap, Part, Sort, Stretch};
 
@@ -18,17 +19,18 @@ pub fn by_part(heap: &Heap) -> Option<Picture> {
     let cell = |stretch: &Stretch, x: f64, y: f64| {
         let (whole, mut left) = (heap.map.bytes, x);
         let width = CELL.0 - 1.5;
-        let mut out = format!("<rect class=\"gone\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width}\" height=\"{width}\"/>");
         let some = stretch.parts.iter().filter(|(_, bytes)| percent(*bytes, whole) >= LEAST);
-        for (part, bytes) in some {
+        let parts = some.map(|(part, bytes)| {
             let wide = width * bytes as f64 / whole.max(1) as f64;
-            let class = class_of(Some(part), None);
-            out.push_str(&format!(
-                "<rect class=\"{class}\" x=\"{left:.1}\" y=\"{y:.1}\" width=\"{wide:.1}\" height=\"{width}\"/>"
-            ));
             left += wide;
+            (class_of(Some(part), None), left - wide, wide)
+        });
+        html! {
+            rect.gone x=(tenth(x)) y=(tenth(y)) width=(width) height=(width) {}
+            @for (class, left, wide) in parts {
+                rect class=(class) x=(tenth(left)) y=(tenth(y)) width=(tenth(wide)) height=(width) {}
+            }
         }
-        out
     };
     let caption = format!(
         "Each square is {} of addresses of the heap, in their order; addresses without resident memory are left out. Within a \
@@ -48,7 +50,7 @@ pub fn by_arena(heap: &Heap) -> Option<Picture> {
         let width = CELL.0 - 1.5;
         let color = colors.get(stretch.arena as usize).copied().flatten();
         let fill = color.map_or_else(|| "var(--muted)".into(), |color| format!("var(--candidate-{color})"));
-        format!("<rect style=\"fill:{fill}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width}\" height=\"{width}\"/>")
+        html! { rect style={ "fill:" (fill) } x=(tenth(x)) y=(tenth(y)) width=(width) height=(width) {} }
     };
     let caption = format!(
         "The {} arenas with the most memory have colours; all others are grey.",
@@ -62,13 +64,12 @@ pub fn color(heap: &Heap, name: &str) -> Option<usize> {
     heap.arenas.iter().take(COLORED).position(|arena| arena.name == name)
 }
 
-fn picture(heap: &Heap, title: String, caption: &str, cell: &dyn Fn(&Stretch, f64, f64) -> String) -> Option<Picture> {
+fn picture(heap: &Heap, title: String, caption: &str, cell: &dyn Fn(&Stretch, f64, f64) -> Markup) -> Option<Picture> {
     let stretches = &heap.map.stretches;
     if stretches.is_empty() {
         return None;
     }
-    let mut body = String::new();
-    for (at, stretch) in stretches.iter().enumerate() {
+    let square = |(at, stretch): (usize, &Stretch)| {
         let (x, y) = ((at % COLUMNS) as f64 * CELL.0, (at / COLUMNS) as f64 * CELL.1);
         let arena = heap.map.arenas.get(stretch.arena as usize).map_or("", String::as_str);
         let parts: Vec<String> = stretch
@@ -78,16 +79,22 @@ fn picture(heap: &Heap, title: String, caption: &str, cell: &dyn Fn(&Stretch, f6
             .map(|(part, number)| format!("{} {}", part.name(), bytes(number)))
             .collect();
         let told = format!("{:#x}, {arena}: {}", stretch.from, parts.join(", "));
-        body.push_str(&format!("<g><title>{}</title>{}</g>\n", escaped(&told), cell(stretch, x, y)));
-    }
+        html! { g { title { (told) } (cell(stretch, x, y)) } }
+    };
     let rows = stretches.len().div_ceil(COLUMNS);
     let (width, height) = (COLUMNS as f64 * CELL.0, rows as f64 * CELL.1);
-    let name = escaped(&title);
-    let svg = format!(
-        "<svg class=\"map\" viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" aria-label=\"{name}\"><title>{name}</title>\n\
-         {body}</svg>"
-    );
-    Some(Picture { title, svg, caption: caption.into() })
+    let drawing = html! {
+        svg.map viewBox={ "0 0 " (width) " " (height) } role="img" aria-label=(title) {
+            title { (title) }
+            @for one in stretches.iter().enumerate() { (square(one)) }
+        }
+    };
+    Some(Picture { title, drawing, caption: caption.into(), is_numbered: false })
+}
+
+/// A coordinate: a tenth of a unit is enough.
+pub fn tenth(value: f64) -> String {
+    format!("{value:.1}")
 }
 
 /// The class that gives a part or an area its colour.

@@ -71,9 +71,9 @@ fn a_map_has_a_square_for_each_stretch() {
     heap.map.arenas = vec!["main arena".into(), "thread arena 1".into()];
     heap.map.stretches =
         (0..50).map(|at| allocanary_heap::Stretch { from: at << 14, arena: at as u32 % 2, parts }).collect();
-    let by_part = map::by_part(heap).unwrap().svg;
+    let by_part = map::by_part(heap).unwrap().drawing.into_string();
     assert_eq!((by_part.matches("<g>").count(), by_part.matches("class=\"part-2\"").count()), (50, 50));
-    let by_arena = map::by_arena(heap).unwrap().svg;
+    let by_arena = map::by_arena(heap).unwrap().drawing.into_string();
     assert_eq!(by_arena.matches("fill:var(--candidate-0)").count(), 25, "thread arena 1 has the most");
 }
 

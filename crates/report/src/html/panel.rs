@@ -1,52 +1,65 @@
 //! One panel of the page: its answer, its pictures and its tables. In: a panel. Out: a section.
 
-use super::tables;
-use crate::markup::{candidate, escaped, prose};
-use crate::{pictures, pictures::palette, words};
-use allocanary_study::summary::{Axis, Metrics, Panel};
+use maud::{Markup, html};
 
-/// The panel's title, as HTML.
+use super::names::Names;
+use super::tables;
+use crate::markup::prose;
+use crate::pictures::{self, Picture};
+use crate::words;
+use allocanary_study::summary::{Axis, Metrics, Panel, Section};
+
+/// The panel's title.
 pub fn title(panel: &Panel) -> String {
     match panel.axis {
-        Axis::Program => escaped(&panel.title),
-        axis => format!("{}, by {}", escaped(&panel.title), axis.name()),
+        Axis::Program => panel.title.clone(),
+        axis => format!("{}, by {}", panel.title, axis.name()),
     }
 }
 
-/// The whole section of the panel, with the figures in all of `metrics`.
-pub fn section(place: usize, panel: &Panel, metrics: &Metrics) -> String {
-    let live = words::live(panel).map_or(String::new(), |live| format!(" <small>{live} live</small>"));
-    let headline =
-        words::headline(panel).map_or(String::new(), |text| format!("<p class=\"answer\">{}</p>\n", prose(&text)));
+/// The whole section of the panel, with the figures in all of `metrics`. `table` comes after the pictures.
+pub fn section(
+    place: usize,
+    (section, panel): (&Section, &Panel),
+    metrics: &Metrics,
+    names: &Names,
+    table: Markup,
+) -> Markup {
     // A program that ends is never idle.
     let mut points = panel.lines.iter().flat_map(|line| line.points.iter().flatten());
     let has_idle = points.any(|point| point.over_time.is_none() || point.get("rss").is_some());
-    let pictures: String = pictures::of(panel).iter().map(pictures::Picture::figure).collect();
-    let pictures = if pictures.is_empty() { pictures } else { format!("<div class=\"pictures\">\n{pictures}</div>\n") };
-    format!(
-        "<section id=\"panel-{place}\">\n<h2>{}{live}</h2>\n{headline}{}{pictures}{}{}{}{}{}</section>\n",
-        title(panel),
-        legend(panel),
-        if has_idle { tables::memory(panel) } else { String::new() },
-        if has_idle { tables::verdicts(panel) } else { String::new() },
-        tables::price(panel),
-        tables::money(panel),
-        tables::everything(panel, metrics),
-    )
+    let pictures = pictures::of(section, panel, &|at, line| names.marked(at, line));
+    html! {
+        section id={ "panel-" (place) } {
+            h2 { (title(panel)) @if let Some(live) = words::live(panel) { " " small { (live) " live" } } }
+            @if let Some(text) = words::headline(panel).filter(|_| panel.axis != Axis::Program) { p.lead { (prose(&text)) } }
+            // Bars have names; other pictures show a candidate by its number.
+            @if pictures.iter().any(|picture| picture.is_numbered) { (legend(panel, names)) }
+            @if !pictures.is_empty() { div.pictures { @for picture in &pictures { (Picture::figure(picture)) } } }
+            (table)
+            @if has_idle {
+                (tables::memory(panel, names))
+                (tables::verdicts(panel, names))
+            }
+            (tables::price(panel, names))
+            (tables::money(panel, names))
+            (tables::everything(panel, metrics, names))
+        }
+    }
 }
 
 /// Each candidate's number, mark, name and version. The pictures show a candidate by its mark and number.
-fn legend(panel: &Panel) -> String {
-    let entry = |(at, line): (usize, &allocanary_study::summary::Line)| {
-        let (number, mark) = (at + 1, palette::swatch(at));
-        let (name, version) = (candidate(&line.name()), escaped(&line.version.to_string()));
-        format!("<li>{mark}<b>{number}</b> <code>{name}</code> <small>{version}</small></li>\n")
-    };
-    let entries: String = panel.lines.iter().enumerate().map(entry).collect();
-    if entries.is_empty() {
-        return entries;
-    }
+fn legend(panel: &Panel, names: &Names) -> Markup {
     // A short legend stays visible while the pictures scroll. A long one would cover them.
-    let short = if panel.lines.len() <= 10 { " short" } else { "" };
-    format!("<ol class=\"legend{short}\" aria-label=\"Candidates\">\n{entries}</ol>\n")
+    let class = if panel.lines.len() <= 10 { "legend short" } else { "legend" };
+    html! {
+        ol class=(class) aria-label="Candidates" {
+            @for (at, line) in panel.lines.iter().enumerate() {
+                li {
+                    (crate::pictures::palette::swatch(at)) b { (at + 1) } " " (names.name(line)) " "
+                    small { (line.version.to_string()) }
+                }
+            }
+        }
+    }
 }

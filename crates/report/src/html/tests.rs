@@ -87,11 +87,70 @@ fn odd_figures_leave_gaps_and_no_nonsense() {
         assert!(page.contains("</html>") && !page.contains("NaN"), "{value}");
     }
     let single = page(&[8], vec![line("system", vec![point(Some(3e7))])]);
-    assert_eq!(single.matches("<figure>").count(), 5, "a column by itself needs no second latency picture");
+    assert_eq!(
+        single.matches("<figure>").count(),
+        6,
+        "four bars, the phases and the quantiles; no memory against time"
+    );
     let equal = page(&[1, 2], vec![line("a", vec![point(Some(5e6)), point(Some(5e6))])]);
-    assert_eq!(equal.matches("<figure>").count(), 6);
+    assert_eq!(equal.matches("<figure>").count(), 5);
     let many: Vec<Line> = (0..60).map(|at| line(&format!("c{at}"), vec![point(Some(1e6 * f64::from(at)))])).collect();
     assert!(page(&[1], many).contains("<code>c59</code>"));
+}
+
+/// One column has bars, and no axis on which all points lie above each other. Several columns have lines.
+#[test]
+fn one_column_is_drawn_as_bars_and_several_as_lines() {
+    let bars = |page: &str| page.matches("<ul class=\"bars\">").count();
+    let one = page(&[8], vec![line("a", vec![point(Some(4e6))]), line("b", vec![point(Some(2e6))])]);
+    assert_eq!(bars(&one), 4, "rss, throughput, p99, cpu");
+    assert!(!one.contains("by threads</h3>") && one.contains("Memory against throughput at 8 threads"), "{one}");
+    assert!(one.contains("<i class=\"bar\" style=\"width:90.91%\">"), "4e6 of the interval's end, 4.4e6");
+    let two = page(&[4, 8], vec![line("a", vec![point(Some(4e6)), point(Some(5e6))])]);
+    assert_eq!((bars(&two), two.contains("Resident memory when idle, by threads</h3>")), (0, true));
+}
+
+/// A phase that no row has is no tick on the axis, and a live set of 0 is no line.
+#[test]
+fn pictures_show_what_there_is() {
+    let mut lines = vec![line("a", vec![point(Some(4e6)), point(Some(4e6))])];
+    for point in lines[0].points.iter_mut().flatten() {
+        point.estimates.insert("live".into(), estimate(0.0));
+        point.estimates.remove("rss_released");
+        point.estimates.remove("rss_purged");
+    }
+    let page = page(&[1, 4], lines);
+    let run = &page[page.find("Resident memory over a run").unwrap()..];
+    let run = &run[..run.find("</figure>").unwrap()];
+    assert!(run.contains("\nidle\n") && !run.contains("released") && !run.contains("purged"), "{run}");
+    assert!(!page.contains("The broken line is what the service holds live"), "{page}");
+}
+
+/// An unproven setting is a footnote. What went wrong has its box only if something did.
+#[test]
+fn only_what_went_wrong_is_a_warning() {
+    let lines = || vec![line("a", vec![point(Some(4e6))]), line("b:x=1", vec![point(Some(2e6))])];
+    let panel = || Panel { title: "server".into(), columns: vec![8], lines: lines(), ..Panel::default() };
+    let unproven =
+        vec![(Candidate::read("b:x=1", &Default::default()), "x".to_string(), "nothing reads it".to_string())];
+    let quiet = render(&Findings { unproven, notes: vec!["busy".into()], ..findings(panel()) }, &LOOK);
+    assert!(!quiet.contains("What went wrong") && quiet.contains("<li>busy</li>"), "{quiet}");
+    assert!(quiet.contains("b:<wbr>x=1</code><sup class=\"doubt\""), "{quiet}");
+    assert!(!quiet.contains("<code>a</code><sup"), "only the unproven one: {quiet}");
+    assert_eq!(quiet.matches("b:x=1: x was taken, but nothing reads it").count(), 1);
+    let failed = render(&Findings { failures: vec![("c".into(), "killed".into(), 1)], ..findings(panel()) }, &LOOK);
+    assert!(failed.contains("What went wrong") && !failed.contains("Unproven"), "{failed}");
+}
+
+#[test]
+fn the_title_is_the_question() {
+    let asked = |panel: Panel| {
+        let page = render(&findings(panel), &LOOK);
+        page.split_once("<h1>").unwrap().1.split_once("</h1>").unwrap().0.to_string()
+    };
+    let panel = |axis| Panel { title: "rsvc".into(), axis, columns: vec![0], ..Panel::default() };
+    assert_eq!(asked(panel(Axis::Program)), "Which allocator for rsvc?");
+    assert_eq!(asked(panel(Axis::Threads)), "Which allocator for rsvc?");
 }
 
 #[test]
@@ -153,8 +212,8 @@ fn the_page_fetches_nothing_and_names_its_pictures() {
     }
     let count = |text| page.matches(text).count();
     assert_eq!(count("<svg viewBox=\"0 0"), count("role=\"img\" aria-label="));
-    assert_eq!((count("<figure>"), count("<figcaption>")), (6, 6));
-    assert!(page.starts_with("<!DOCTYPE html>\n<html lang=\"en\">"));
+    assert_eq!((count("<figure>"), count("<figcaption>")), (5, 5));
+    assert!(page.starts_with("<!DOCTYPE html><html lang=\"en\">"));
 }
 
 #[test]
@@ -186,7 +245,7 @@ fn the_head_names_date_host_and_command() {
     for text in [
         "<title>nightly: What does it cost? - allocanary</title>",
         "<dt>Date</dt><dd>2000-02-28 23:59 to 2000-02-29 00:00 UTC</dd>",
-        "<dt>Command</dt><dd><code>allocanary study --candidates &#39;&lt;b&gt;&#39;</code></dd>",
+        "<dt>Command</dt><dd><code>allocanary study --candidates '&lt;b&gt;'</code></dd>",
         &format!("Linux {}", crate::markup::escaped(&kernel)),
     ] {
         assert!(head.contains(text), "{text}\n{head}");

@@ -1,5 +1,6 @@
 //! The sheet on which pictures are drawn. In: lines, marks and words in units of the sheet. Out: SVG.
 
+use maud::{Markup, PreEscaped, html};
 use plotters::coord::Shift;
 use plotters::element::{Drawable, PointCollection};
 use plotters::prelude::*;
@@ -15,7 +16,7 @@ const SIZE: (f64, f64) = (560.0, 340.0);
 const FINE: f64 = 4.0;
 
 /// The plotting area: left, top, right, bottom.
-const FIELD: (f64, f64, f64, f64) = (80.0, 14.0, 526.0, 286.0);
+pub const FIELD: (f64, f64, f64, f64) = (80.0, 14.0, 526.0, 286.0);
 
 /// A sheet.
 pub struct Canvas<'a>(DrawingArea<SVGBackend<'a>, Shift>);
@@ -24,20 +25,22 @@ pub struct Canvas<'a>(DrawingArea<SVGBackend<'a>, Shift>);
 pub use plotters::style::text_anchor::HPos as Side;
 
 impl<'a> Canvas<'a> {
-    /// Draws, and returns the SVG for a page, without a fixed size and with a name for those who cannot see it. In: the
-    /// name, already escaped.
-    pub fn paint(name: &str, draw: impl FnOnce(&Canvas)) -> String {
+    /// Draws, and returns the SVG for a page, without a fixed size and with a name for those who cannot see it.
+    pub fn paint(name: &str, draw: impl FnOnce(&Canvas)) -> Markup {
         let mut svg = String::new();
         let size = ((SIZE.0 * FINE) as u32, (SIZE.1 * FINE) as u32);
         let canvas = Canvas(SVGBackend::with_string(&mut svg, size).into_drawing_area());
         draw(&canvas);
         canvas.0.present().expect("a string takes all that is drawn");
         drop(canvas);
-        let body = svg.split_once('>').map_or("", |(_, body)| body);
-        format!(
-            "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{name}\"><title>{name}</title>{body}",
-            size.0, size.1
-        )
+        // The page's own element replaces the outermost one.
+        let body = svg.split_once('>').map_or("", |(_, body)| body).trim_end().trim_end_matches("</svg>");
+        html! {
+            svg viewBox={ "0 0 " (size.0) " " (size.1) } role="img" aria-label=(name) {
+                title { (name) }
+                (PreEscaped(body))
+            }
+        }
     }
 
     /// The place in the field, from shares of its width and height. Higher shares are further up.
@@ -79,6 +82,12 @@ impl<'a> Canvas<'a> {
     pub fn line(&self, places: &[(f64, f64)], color: RGBColor, width: f64) {
         let places: Vec<(i32, i32)> = places.iter().map(fine).collect();
         self.put(&PathElement::new(places, color.stroke_width((width * FINE) as u32)));
+    }
+
+    /// A line that stays behind what is drawn over it.
+    pub fn thin(&self, places: &[(f64, f64)], color: RGBColor) {
+        let places: Vec<(i32, i32)> = places.iter().map(fine).collect();
+        self.put(&PathElement::new(places, color.mix(0.45).stroke_width(FINE as u32)));
     }
 
     /// A dashed line from place to place.

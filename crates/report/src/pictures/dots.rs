@@ -12,15 +12,16 @@ pub fn latency(panel: &Panel, column: usize) -> Option<Picture> {
     let quantiles = |line| ["p50", "p99", "p999"].iter().filter_map(|metric| figure(line, column, metric)).collect();
     let rows: Vec<Vec<Estimate>> = panel.lines.iter().map(quantiles).collect();
     let values = rows.iter().flatten().flat_map(|found| [found.low, found.median, found.high]);
-    if rows.iter().all(Vec::is_empty) {
+    // One quantile is shown by bars or lines.
+    if rows.iter().all(|row| row.len() < 2) {
         return None;
     }
     let scale = Scale::log(Unit::Nanoseconds, values);
     let title = format!("Latency at {}", words::column(panel.axis, panel.columns[column]));
-    let svg = Canvas::paint(&title, |canvas| draw(canvas, &scale, &rows));
+    let drawing = Canvas::paint(&title, |canvas| draw(canvas, &scale, &rows));
     let caption = "In each row from left to right: what 50 %, 99 % and 99.9 % of operations take at most, with 95 % \
                    intervals; less is better.";
-    Some(Picture { title, svg, caption: format!("{caption}{}", scale.note()) })
+    Some(Picture { title, drawing, caption: format!("{caption}{}", scale.note()), is_numbered: true })
 }
 
 fn draw(canvas: &Canvas, scale: &Scale, rows: &[Vec<Estimate>]) {

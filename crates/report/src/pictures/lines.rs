@@ -8,8 +8,9 @@ use allocanary_kernel::units::Unit;
 use allocanary_study::summary::{Axis, Estimate, Panel, metric_of_all};
 
 /// The phases at which RSS is read, with the metric of each.
-const PHASES: [(&str, &str); 6] = [
+const PHASES: [(&str, &str); 7] = [
     ("start", "rss_start"),
+    ("ready", "rss_ready"),
     ("filled", "rss_filled"),
     ("peak", "rss_peak"),
     ("idle", "rss"),
@@ -33,6 +34,8 @@ pub fn memory(panel: &Panel) -> Option<Picture> {
     let mut chart = by_column(panel, "rss", "Resident memory when idle", fitting)?;
     chart.floor = (0..panel.columns.len())
         .map(|at| panel.lines.iter().filter_map(|line| Some(figure(line, at, "live")?.median)).reduce(f64::max))
+        // A service that does not say what it holds has no floor.
+        .map(|floor| floor.filter(|bytes| *bytes > 0.0))
         .collect();
     let floor: Vec<f64> = chart.floor.iter().flatten().copied().collect();
     chart.scale = Scale::fitting(Unit::Bytes, &figures(&chart.series), &floor);
@@ -54,22 +57,36 @@ pub fn latency(panel: &Panel) -> Option<Picture> {
     Some(chart.picture("99 % of operations take at most this: medians with their 95 % intervals; less is better."))
 }
 
-/// RSS from phase to phase at one column.
+/// RSS from phase to phase at one column, at the phases that have figures; `None` for fewer than two.
 pub fn phases(panel: &Panel, column: usize) -> Option<Picture> {
-    let step = 1.0 / (PHASES.len() - 1) as f64;
+    let read =
+        |metric: &str| panel.lines.iter().map(|line| figure(line, column, metric)).collect::<Vec<Option<Estimate>>>();
+    let phases: Vec<(&str, Vec<Option<Estimate>>)> =
+        PHASES.iter().map(|(name, metric)| (*name, read(metric))).collect();
+    let phases: Vec<_> = phases.into_iter().filter(|(_, found)| found.iter().any(Option::is_some)).collect();
+    let step = 1.0 / (phases.len().checked_sub(2)? + 1) as f64;
     let series: Vec<Vec<Option<Estimate>>> =
-        panel.lines.iter().map(|line| PHASES.map(|(_, metric)| figure(line, column, metric)).to_vec()).collect();
+        (0..panel.lines.len()).map(|line| phases.iter().map(|(_, found)| found[line]).collect()).collect();
     let chart = Chart {
-        title: format!("Resident memory over a run at {}", words::column(panel.axis, panel.columns[column])),
-        feet: PHASES.iter().enumerate().map(|(at, (name, _))| (inset(at as f64 * step), name.to_string())).collect(),
+        title: match panel.axis {
+            Axis::Program => "Resident memory over a run".to_string(),
+            axis => format!("Resident memory over a run at {}", words::column(axis, panel.columns[column])),
+        },
+        feet: phases.iter().enumerate().map(|(at, (name, _))| (inset(at as f64 * step), name.to_string())).collect(),
         axis: "phase",
         scale: fitting(Unit::Bytes, &figures(&series)),
         series,
         floor: Vec::new(),
     };
-    let caption = "Medians with their 95 % intervals. Filled: the live set is built. Released: all is freed. Purged: the \
-                   allocator was told to give back.";
-    chart.has_figures().then(|| chart.picture(caption))
+    let meanings = [
+        ("ready", "Ready: the service answers."),
+        ("filled", "Filled: the live set is built."),
+        ("released", "Released: all is freed."),
+        ("purged", "Purged: the allocator was told to give back."),
+    ];
+    let shown = meanings.iter().filter(|(phase, _)| phases.iter().any(|(name, _)| name == phase));
+    let meanings: String = shown.map(|(_, meaning)| format!(" {meaning}")).collect();
+    Some(chart.picture(&format!("Medians with their 95 % intervals.{meanings}")))
 }
 
 fn by_column<'a>(
@@ -123,8 +140,8 @@ impl Chart<'_> {
     }
 
     fn picture(self, caption: &str) -> Picture {
-        let svg = Canvas::paint(&self.title, |canvas| self.draw(canvas));
-        Picture { svg, caption: format!("{caption}{}", self.scale.note()), title: self.title }
+        let drawing = Canvas::paint(&self.title, |canvas| self.draw(canvas));
+        Picture { drawing, caption: format!("{caption}{}", self.scale.note()), title: self.title, is_numbered: true }
     }
 
     fn place(&self, at: usize, value: f64) -> (f64, f64) {
@@ -143,11 +160,7 @@ impl Chart<'_> {
         canvas.feet(&self.feet, self.axis);
         let floor = self.floor.iter().enumerate().filter_map(|(at, value)| Some(self.place(at, (*value)?)));
         let floor: Vec<(f64, f64)> = floor.collect();
-        match floor.as_slice() {
-            // A single column has a floor too.
-            [(x, y)] => canvas.dashes(&[(x - 60.0, *y), (x + 60.0, *y)], palette::MUTED, 1.5),
-            floor => canvas.dashes(floor, palette::MUTED, 1.5),
-        }
+        canvas.dashes(&floor, palette::MUTED, 1.5);
         for (candidate, line) in self.series.iter().enumerate() {
             let color = palette::color(candidate);
             // A gap in the figures is a gap in the line.

@@ -5,7 +5,7 @@ use super::scale::Scale;
 use super::{Picture, palette};
 use crate::words;
 use allocanary_kernel::units::Unit;
-use allocanary_study::summary::Panel;
+use allocanary_study::summary::{Axis, Panel};
 
 /// The memory over time at one column; `None` if no row has it.
 pub fn over_time(panel: &Panel, column: usize) -> Option<Picture> {
@@ -26,8 +26,11 @@ pub fn over_time(panel: &Panel, column: usize) -> Option<Picture> {
     }
     let time = Scale::linear(Unit::Microseconds, runs.iter().flat_map(|(_, run)| run.iter().map(|(time, _)| *time)));
     let rss = Scale::linear(Unit::Bytes, runs.iter().flat_map(|(_, run)| run.iter().map(|(_, rss)| *rss)));
-    let title = format!("Resident memory over time, {}", words::column(panel.axis, panel.columns[column]));
-    let svg = Canvas::paint(&title, |canvas| {
+    let title = match panel.axis {
+        Axis::Program => "Resident memory over time".to_string(),
+        axis => format!("Resident memory over time, {}", words::column(axis, panel.columns[column])),
+    };
+    let drawing = Canvas::paint(&title, |canvas| {
         canvas.level(&time, "time since the start");
         canvas.upright(&rss);
         let mut ends = Vec::new();
@@ -45,5 +48,5 @@ pub fn over_time(panel: &Panel, column: usize) -> Option<Picture> {
         }
     });
     let caption = "All processes of the program, sampled from outside: of each candidate the run with the median peak.";
-    Some(Picture { title, svg, caption: caption.into() })
+    Some(Picture { title, drawing, caption: caption.into(), is_numbered: true })
 }

@@ -5,6 +5,7 @@
 //! background is 3:1 or more, and readers without red or green cones can distinguish any two. Only few hues allow this,
 //! and none on paper, so every candidate has a mark and a number too.
 
+use maud::{Markup, html};
 use plotters::style::RGBColor;
 
 /// Text.
@@ -56,13 +57,17 @@ pub fn mark(candidate: usize) -> Vec<(f64, f64)> {
 }
 
 /// A candidate's mark as a separate small drawing, for a legend or a table.
-pub fn swatch(candidate: usize) -> String {
+pub fn swatch(candidate: usize) -> Markup {
     let corners: Vec<String> = mark(candidate).iter().map(|(x, y)| format!("{:.1},{:.1}", x * 6.0, y * 6.0)).collect();
-    let RGBColor(red, green, blue) = color(candidate);
-    format!(
-        "<svg class=\"mark\" viewBox=\"-9 -9 18 18\" aria-hidden=\"true\"><polygon fill=\"#{red:02X}{green:02X}{blue:02X}\" points=\"{}\"/></svg>",
-        corners.join(" ")
-    )
+    html! {
+        svg.mark viewBox="-9 -9 18 18" aria-hidden="true" {
+            polygon fill=(stand_in(color(candidate))) points=(corners.join(" ")) {}
+        }
+    }
+}
+
+fn stand_in(RGBColor(red, green, blue): RGBColor) -> String {
+    format!("#{red:02X}{green:02X}{blue:02X}")
 }
 
 /// The CSS rules that replace the placeholders by colours.
@@ -75,8 +80,8 @@ pub fn css() -> String {
     let named = [(INK, "ink"), (MUTED, "muted"), (GRID, "grid"), (PAPER, "paper")];
     let named = named.map(|(color, name)| (color, name.to_string()));
     let candidates = (0..LIGHT.len()).map(|at| (color(at), format!("candidate-{at}")));
-    for (RGBColor(red, green, blue), name) in named.into_iter().chain(candidates) {
-        let stand_in = format!("#{red:02X}{green:02X}{blue:02X}");
+    for (color, name) in named.into_iter().chain(candidates) {
+        let stand_in = stand_in(color);
         for part in ["fill", "stroke"] {
             out.push_str(&format!("svg [{part}=\"{stand_in}\"]{{{part}:var(--{name})}}\n"));
         }

@@ -28,6 +28,18 @@ impl Scale {
         Scale { unit, is_log: false, low: 0.0, high: steps * step, ticks }
     }
 
+    /// A scale for places, which need not begin at 0: where the values lie close together, it begins near the least of them.
+    pub fn close(unit: Unit, values: &[f64]) -> Scale {
+        let finite = || values.iter().copied().filter(|value| value.is_finite());
+        let (least, most) = (finite().fold(f64::INFINITY, f64::min), finite().fold(0.0, f64::max));
+        if !least.is_finite() || least < most / 2.0 || least >= most {
+            return Scale::fitting(unit, &values.iter().map(|value| vec![*value]).collect::<Vec<_>>(), &[]);
+        }
+        let room = (most - least) * 0.1;
+        let (low, high) = (least - room, most + room);
+        Scale { unit, is_log: false, low, high, ticks: even_ticks(unit, low, high) }
+    }
+
     /// A logarithmic scale. Values without a logarithm are left out.
     pub fn log(unit: Unit, values: impl Iterator<Item = f64> + Clone) -> Scale {
         let values = values.filter(|value| value.is_finite() && *value > 0.0);
@@ -157,6 +169,18 @@ mod tests {
                 assert!((0.0..=1.0).contains(&scale.share(0.5)));
                 assert!(scale.ticks.iter().all(|tick| tick.is_finite()));
             }
+        }
+    }
+
+    #[test]
+    fn values_that_are_close_are_told_apart() {
+        let scale = Scale::close(Unit::Bytes, &[100.0 * MIB, 104.0 * MIB]);
+        assert!(scale.share(100.0 * MIB) < 0.2 && scale.share(104.0 * MIB) > 0.8 && scale.ticks.len() > 2);
+        let scale = Scale::close(Unit::Bytes, &[10.0 * MIB, 104.0 * MIB]);
+        assert_eq!(scale.share(0.0), 0.0, "values far apart are seen from 0");
+        for values in [vec![], vec![0.0, 0.0], vec![f64::NAN, 5.0], vec![-3.0, -2.0], vec![7.0, 7.0]] {
+            let scale = Scale::close(Unit::Count, &values);
+            assert!((0.0..=1.0).contains(&scale.share(5.0)), "{values:?}");
         }
     }
 

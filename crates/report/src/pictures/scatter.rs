@@ -1,70 +1,143 @@
-//! Memory over throughput, with the Pareto front of the candidates. In: a panel. Out: a picture.
+//! Memory against time or throughput, with the candidates that no other beats in both. In: a panel. Out: a picture.
 
-use super::canvas::{Canvas, Side};
+use super::canvas::{Canvas, FIELD, Side};
 use super::front::front;
+use super::labels::{self, LINE};
 use super::scale::Scale;
 use super::{Picture, figure, palette};
 use crate::words;
 use allocanary_kernel::units::Unit;
-use allocanary_study::summary::{Estimate, Panel};
+use allocanary_study::summary::{Axis, Better, Estimate, Metric, Panel, Recommendation, Section, metric_of_all};
 
-/// RSS when idle over throughput at one column.
-pub fn memory_for_throughput(panel: &Panel, column: usize) -> Option<Picture> {
-    let both = |line| figure(line, column, "rss").zip(figure(line, column, "throughput"));
-    let dots: Vec<(usize, Estimate, Estimate)> =
-        panel.lines.iter().enumerate().filter_map(|(at, line)| both(line).map(|(rss, ops)| (at, rss, ops))).collect();
-    if dots.is_empty() {
-        return None;
-    }
-    let figures: Vec<Vec<f64>> = dots.iter().map(|(_, rss, _)| vec![rss.low, rss.median, rss.high]).collect();
-    let scales = Scales {
-        rss: Scale::fitting(Unit::Bytes, &figures, &[]),
-        ops: Scale::linear(Unit::PerSecond, dots.iter().map(|(_, _, ops)| ops.high)),
+/// What memory is paid with, the most telling first.
+const PAID_WITH: [&str; 6] = ["throughput", "wall", "time", "per_op", "p99", "cpu"];
+/// With more candidates their numbers stand at the points, and not their names.
+const MOST_NAMES: usize = 14;
+
+/// A candidate with its memory and what that is paid with.
+struct Dot {
+    candidate: usize,
+    memory: Estimate,
+    price: Estimate,
+}
+
+/// The memory that decides, or else what is resident when idle or at the peak, against throughput or time at one column. `None` for
+/// fewer than two candidates that have both.
+pub fn memory(section: &Section, panel: &Panel, column: usize) -> Option<Picture> {
+    let deciding = Recommendation::of(section, panel).map(|found| found.metric);
+    let deciding = deciding.iter().filter(|metric| metric.unit == Unit::Bytes);
+    let memories: Vec<&Metric> = deciding.chain(["rss", "peak"].map(metric_of_all)).collect();
+    // What the study is about, if it says so: the throughput of a program that ends is only the reverse of its time.
+    let is_shown = |name: &&str| section.about.metrics.iter().any(|metric| metric.name == *name);
+    let prices = PAID_WITH.iter().filter(|name| is_shown(name)).chain(&PAID_WITH).map(|name| metric_of_all(name));
+    let prices: Vec<&Metric> = prices.collect();
+    let pairs = memories.iter().flat_map(|memory| prices.iter().map(move |price| (*memory, *price)));
+    let (memory, price, dots) = pairs
+        .map(|(memory, price)| (memory, price, dots(panel, column, memory, price)))
+        .find(|(_, _, dots)| dots.len() > 1)?;
+    let values = |of: &dyn Fn(&Dot) -> Estimate| -> Vec<f64> {
+        dots.iter().map(of).flat_map(|one| [one.low, one.median, one.high]).collect()
     };
-    let pairs: Vec<(f64, f64)> = dots.iter().map(|(_, rss, ops)| (rss.median, ops.median)).collect();
-    let best = front(&pairs);
-    let title = format!("Memory for throughput at {}", words::column(panel.axis, panel.columns[column]));
-    let svg = Canvas::paint(&title, |canvas| draw(canvas, &scales, &dots, &best));
-    let numbers: Vec<String> = best.iter().map(|at| (dots[*at].0 + 1).to_string()).collect();
+    let scales = Scales {
+        memory: Scale::close(memory.unit, &values(&|dot| dot.memory)),
+        price: Scale::close(price.unit, &values(&|dot| dot.price)),
+        more_is_better: price.better == Better::Higher,
+    };
+    let gain = |dot: &Dot| if scales.more_is_better { dot.price.median } else { -dot.price.median };
+    let best = front(&dots.iter().map(|dot| (dot.memory.median, gain(dot))).collect::<Vec<_>>());
+    let title = title(panel, column, price);
+    let is_numbered = dots.len() > MOST_NAMES;
+    let texts: Vec<String> = dots
+        .iter()
+        .map(|dot| if is_numbered { (dot.candidate + 1).to_string() } else { panel.lines[dot.candidate].name() })
+        .collect();
+    let drawing = Canvas::paint(&title, |canvas| draw(canvas, &scales, &dots, &best, &texts, name(price)));
     let caption = format!(
-        "Further down is less memory when idle, further right more throughput. No candidate beats those on the \
-         broken line ({}) in both.{}",
-        numbers.join(", "),
-        scales.rss.note()
+        "Further down is less memory ({}), further {} {}. The thin lines are 95 % intervals. No candidate beats those on the \
+         broken line in both: {}.{}",
+        memory.name,
+        if scales.more_is_better { "right" } else { "left" },
+        if scales.more_is_better { "more throughput" } else { "less time" },
+        best.iter().map(|at| texts[*at].as_str()).collect::<Vec<_>>().join(", "),
+        scales.memory.note()
     );
-    Some(Picture { title, svg, caption })
+    Some(Picture { title, drawing, caption, is_numbered })
+}
+
+fn dots(panel: &Panel, column: usize, memory: &Metric, price: &Metric) -> Vec<Dot> {
+    let dot = |(candidate, line)| {
+        let (memory, price) = (figure(line, column, &memory.name)?, figure(line, column, &price.name)?);
+        Some(Dot { candidate, memory, price })
+    };
+    panel.lines.iter().enumerate().filter_map(dot).collect()
+}
+
+/// `Memory against throughput at 16 threads`.
+fn title(panel: &Panel, column: usize, price: &Metric) -> String {
+    let against = match &*price.name {
+        "throughput" => "throughput",
+        "cpu" => "processor time",
+        "p99" => "latency",
+        _ => "time",
+    };
+    match panel.axis {
+        Axis::Program => format!("Memory against {against}"),
+        axis => format!("Memory against {against} at {}", words::column(axis, panel.columns[column])),
+    }
+}
+
+/// The name of the level axis.
+fn name(price: &Metric) -> &'static str {
+    match &*price.name {
+        "throughput" => "operations a second",
+        "wall" => "time from start to end, or of the load",
+        "time" => "time in which the operations were done",
+        "per_op" => "time of an operation",
+        "p99" => "99 % of operations take at most this",
+        _ => "processor time",
+    }
 }
 
 struct Scales {
-    rss: Scale,
-    ops: Scale,
+    memory: Scale,
+    price: Scale,
+    more_is_better: bool,
 }
 
 impl Scales {
-    fn place(&self, rss: f64, ops: f64) -> (f64, f64) {
-        Canvas::place(self.ops.share(ops), self.rss.share(rss))
+    fn place(&self, memory: f64, price: f64) -> (f64, f64) {
+        Canvas::place(self.price.share(price), self.memory.share(memory))
+    }
+
+    /// The place on a sheet on which the better side is always the right one.
+    fn turned(&self, (x, y): (f64, f64)) -> (f64, f64) {
+        (if self.more_is_better { x } else { FIELD.0 + FIELD.2 - x }, y)
     }
 }
 
-fn draw(canvas: &Canvas, scales: &Scales, dots: &[(usize, Estimate, Estimate)], best: &[usize]) {
-    canvas.level(&scales.ops, "operations in a second");
-    canvas.upright(&scales.rss);
-    let places: Vec<(f64, f64)> = dots.iter().map(|(_, rss, ops)| scales.place(rss.median, ops.median)).collect();
-    let stairs = stairs(&best.iter().map(|at| places[*at]).collect::<Vec<_>>());
-    canvas.dashes(&stairs, palette::MUTED, 1.5);
-    for (candidate, rss, ops) in dots {
+fn draw(canvas: &Canvas, scales: &Scales, dots: &[Dot], best: &[usize], texts: &[String], axis: &str) {
+    canvas.level(&scales.price, axis);
+    canvas.upright(&scales.memory);
+    let places: Vec<(f64, f64)> = dots.iter().map(|dot| scales.place(dot.memory.median, dot.price.median)).collect();
+    let corners: Vec<(f64, f64)> = best.iter().map(|at| scales.turned(places[*at])).collect();
+    let edge: Vec<(f64, f64)> = stairs(&corners).into_iter().map(|place| scales.turned(place)).collect();
+    canvas.dashes(&edge, palette::MUTED, 1.5);
+    for Dot { candidate, memory, price } in dots {
         let color = palette::color(*candidate);
-        canvas.interval(scales.place(rss.low, ops.median), scales.place(rss.high, ops.median), color);
-        canvas.interval(scales.place(rss.median, ops.low), scales.place(rss.median, ops.high), color);
+        canvas.thin(&[scales.place(memory.low, price.median), scales.place(memory.high, price.median)], color);
+        canvas.thin(&[scales.place(memory.median, price.low), scales.place(memory.median, price.high)], color);
     }
-    for ((candidate, _, _), place) in dots.iter().zip(&places) {
-        canvas.mark(*candidate, *place, 6.5);
+    let labels = labels::place(&places, texts);
+    for (label, place) in labels.iter().zip(&places).filter(|(label, _)| label.is_far) {
+        canvas.line(&[*place, label.edge(*place)], palette::MUTED, 0.75);
     }
-    let mut taken: Vec<(f64, f64)> = places.iter().copied().chain(stairs.windows(2).flat_map(along)).collect();
-    for ((candidate, _, _), place) in dots.iter().zip(&places) {
-        let at = free_place(*place, &taken);
-        taken.push(at);
-        canvas.word(&(candidate + 1).to_string(), at, Side::Center, palette::INK);
+    for (dot, place) in dots.iter().zip(&places) {
+        canvas.mark(dot.candidate, *place, 6.5);
+    }
+    for label in &labels {
+        for (at, line) in label.lines.iter().enumerate() {
+            canvas.word(line, (label.at.0, label.at.1 + at as f64 * LINE), Side::Left, palette::INK);
+        }
     }
 }
 
@@ -81,27 +154,6 @@ fn stairs(front: &[(f64, f64)]) -> Vec<(f64, f64)> {
     way
 }
 
-/// Places along a piece of the edge, so close that no label fits between two.
-fn along(piece: &[(f64, f64)]) -> impl Iterator<Item = (f64, f64)> {
-    let (from, way) = (piece[0], (piece[1].0 - piece[0].0, piece[1].1 - piece[0].1));
-    let steps = (way.0.hypot(way.1) / 8.0).ceil().max(1.0);
-    (0..=steps as usize)
-        .map(move |step| step as f64 / steps)
-        .map(move |share| (from.0 + share * way.0, from.1 + share * way.1))
-}
-
-/// The position next to `place` where a label is furthest from all taken places; up and to the right if none is near.
-fn free_place(place: (f64, f64), taken: &[(f64, f64)]) -> (f64, f64) {
-    let beside = [(14.0, -12.0), (14.0, 12.0), (-14.0, -12.0), (-14.0, 12.0), (0.0, -19.0), (0.0, 19.0)];
-    let room = |at: &(f64, f64)| {
-        let far = |other: &(f64, f64)| (at.0 - other.0).hypot(at.1 - other.1);
-        // More room than this is not better.
-        taken.iter().map(far).fold(18.0, f64::min)
-    };
-    let places = beside.map(|(x, y)| (place.0 + x, place.1 + y));
-    places.into_iter().rev().max_by(|a, b| room(a).total_cmp(&room(b))).unwrap_or(place)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,11 +166,5 @@ mod tests {
         assert_eq!(way, steps);
         assert!(stairs(&[]).is_empty());
         assert_eq!(stairs(&[(200.0, 250.0), (200.0, 250.0)]).len(), 3, "equal places are one corner");
-    }
-
-    #[test]
-    fn a_label_goes_where_there_is_room() {
-        assert_eq!(free_place((100.0, 100.0), &[(100.0, 100.0)]), (114.0, 88.0));
-        assert_eq!(free_place((100.0, 100.0), &[(100.0, 100.0), (114.0, 90.0)]), (114.0, 112.0));
     }
 }

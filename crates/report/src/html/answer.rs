@@ -1,0 +1,59 @@
+//! The answer, before anything else: what to take, its figure, its price, and the lines that configure a program so. In: findings.
+//! Out: a section; empty without an answer.
+
+use maud::{Markup, html};
+
+use crate::markup::{candidate, prose};
+use crate::{answer, words};
+use allocanary_study::summary::{Choice, Comparison, Findings, Recommendation, Verdict};
+
+/// The section.
+pub fn section(findings: &Findings) -> Markup {
+    let sentences = answer::sentences(findings);
+    html! {
+        @if !sentences.is_empty() {
+            section #answer aria-label="Answer" {
+                (figures(findings))
+                @for text in &sentences { p.answer { (prose(text)) } }
+                @for pasted in answer::pasted(findings) {
+                    h3 { (prose(&pasted.heading)) }
+                    pre { (pasted.lines.join("\n")) }
+                    @if let Some(note) = pasted.note { p.note { (prose(&note)) } }
+                }
+            }
+        }
+    }
+}
+
+/// The figures of the candidate to take, where one answer stands for the whole page: what it saves, and what that costs.
+fn figures(findings: &Findings) -> Markup {
+    let [section] = findings.sections.as_slice() else { return html! {} };
+    let ([panel], None) = (section.panels.as_slice(), &section.about.decided) else { return html! {} };
+    let Some(found) = Recommendation::of(section, panel) else { return html! {} };
+    let Choice::Take(at) = found.choice else { return html! {} };
+    let figure = |line: usize| words::median(&found.metric, found.estimate(panel, line));
+    html! {
+        ul.figures {
+            li {
+                b { (figure(at)) }
+                span { (found.metric.name) ", instead of " (figure(0)) " with " code { (candidate(&panel.lines[0].name())) } }
+            }
+            @if let Some(saving) = found.saving(panel, at) { (change(&found.metric.name, saving)) }
+            @for (name, price) in found.price(panel, at) { (change(name, price)) }
+        }
+    }
+}
+
+/// `-85 %`, and below it the metric, its interval and the verdict.
+fn change(metric: &str, compared: &Comparison) -> Markup {
+    let (class, figure) = match compared.verdict {
+        Verdict::Better => ("better", words::change(compared.ratio())),
+        Verdict::Worse => ("worse", words::change(compared.ratio())),
+        other => ("none", other.text().to_string()),
+    };
+    let interval = words::changed(compared);
+    let interval = interval.split_once(" [").map_or(String::new(), |(_, rest)| format!(" [{rest}"));
+    html! {
+        li { b class=(class) { (prose(&figure)) } span { (metric) (prose(&interval)) } }
+    }
+}

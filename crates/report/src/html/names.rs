@@ -1,0 +1,51 @@
+//! The candidates' names in a page, with a mark at those of which a setting's effect could not be shown. In: findings. Out: names
+//! and footnotes.
+
+use maud::{Markup, html};
+
+use crate::markup::{candidate, prose};
+use crate::pictures::palette;
+use allocanary_study::summary::{Findings, Line};
+
+/// What is unproven.
+#[derive(Default)]
+pub struct Names {
+    unproven: Vec<(String, String)>,
+}
+
+impl Names {
+    /// Those of some findings.
+    pub fn of(findings: &Findings) -> Names {
+        let said = |(candidate, setting, why): &(_, String, String)| {
+            let candidate = format!("{candidate}");
+            (candidate.clone(), format!("{candidate}: {setting} was taken, but {why}"))
+        };
+        Names { unproven: findings.unproven.iter().map(said).collect() }
+    }
+
+    /// The name of a line, with a grey mark if there is a footnote about it.
+    pub fn name(&self, line: &Line) -> Markup {
+        let spec = line.candidate.to_string();
+        html! {
+            code { (candidate(&line.name())) }
+            @if self.unproven.iter().any(|(name, _)| *name == spec) { sup.doubt title="its effect is unproven" { "†" } }
+        }
+    }
+
+    /// The same after the line's drawn mark.
+    pub fn marked(&self, at: usize, line: &Line) -> Markup {
+        html! { (palette::swatch(at)) (self.name(line)) }
+    }
+
+    /// The footnotes to the marks.
+    pub fn footnotes(&self) -> Markup {
+        html! {
+            @if !self.unproven.is_empty() {
+                section.footnotes {
+                    p.note { sup.doubt { "†" } " Unproven: a setting of which no effect could be read back." }
+                    ul.note { @for (_, said) in &self.unproven { li { (prose(said)) } } }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The frame of every page: it opens offline, in both themes, on paper and on a phone. In: its parts. Out: HTML that fetches nothing.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::pictures::palette;
+
+/// The style of all pages.
+const STYLE: &str = include_str!("page.css");
+
+/// What a page consists of.
+pub struct Page<'a> {
+    /// The title of the window, without the name of the command.
+    pub title: &'a str,
+    /// The heading: what the page answers.
+    pub heading: &'a str,
+    /// CSS of this page alone.
+    pub style: &'a str,
+    /// What is under the heading.
+    pub head: Markup,
+    /// The page itself.
+    pub main: Markup,
+    /// Where the figures come from; may be empty.
+    pub foot: Markup,
+}
+
+impl Page<'_> {
+    /// The whole document.
+    pub fn document(self) -> String {
+        let text = html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="color-scheme" content="light dark";
+                    meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'";
+                    title { (self.title) " - allocanary" }
+                    style { (PreEscaped(palette::css())) (PreEscaped(STYLE)) (PreEscaped(self.style)) }
+                }
+                body {
+                    header {
+                        p.brand { "allocanary" }
+                        h1 { (self.heading) }
+                        (self.head)
+                    }
+                    main { (self.main) }
+                    @if !self.foot.0.is_empty() { footer { (self.foot) } }
+                }
+            }
+        };
+        text.into_string() + "\n"
+    }
+}

@@ -1,0 +1,102 @@
+//! Bars: one figure of each candidate, where there is one column. In: a panel. Out: pictures, one for each metric.
+//!
+//! They are boxes of the page and not a drawing: their names are as large as the page's text on every screen.
+
+use maud::{Markup, html};
+
+use super::{Named, Picture, figure};
+use crate::words;
+use allocanary_kernel::units::Unit;
+use allocanary_study::summary::{Better, Estimate, Metric, PRICE, Panel, Section, metric_of_all};
+
+/// The pictures of one panel, at most.
+const MOST: usize = 6;
+
+/// The metrics of the study, or else memory, throughput, latency and processor time, as far as they have figures.
+pub fn all(section: &Section, panel: &Panel, taken: Option<usize>, named: Named) -> Vec<Picture> {
+    let mut metrics: Vec<&Metric> =
+        section.about.metrics.iter().filter(|metric| metric.better != Better::Neither).collect();
+    if metrics.is_empty() {
+        metrics.extend(["rss"].into_iter().chain(PRICE).map(|name| -> &Metric { metric_of_all(name) }));
+    }
+    metrics.into_iter().filter_map(|metric| bars(panel, metric, taken, named)).take(MOST).collect()
+}
+
+/// The bars of one metric; `None` if no candidate has a figure, or all of them are 0.
+fn bars(panel: &Panel, metric: &Metric, taken: Option<usize>, named: Named) -> Option<Picture> {
+    let found: Vec<Option<Estimate>> = panel.lines.iter().map(|line| figure(line, 0, &metric.name)).collect();
+    let most = found.iter().flatten().map(|one| one.high.max(one.median)).fold(0.0, f64::max);
+    if most <= 0.0 {
+        return None;
+    }
+    let row = |at: usize, found: &Option<Estimate>| -> Markup {
+        let class = if taken == Some(at) { "row taken" } else { "row" };
+        html! {
+            li class=(class) {
+                span.of { (named(at, &panel.lines[at])) }
+                span.figure {
+                    @if let Some(found) = found { (words::median(metric, Some(found))) } @else { "-" }
+                }
+                @if let Some(found) = found { (bar(found, most)) }
+            }
+        }
+    };
+    let best = if metric.better == Better::Higher { "more" } else { "less" };
+    let taken = taken.filter(|at| found[*at].is_some()).map_or("", |_| " The answer is drawn in colour.");
+    Some(Picture {
+        title: title(metric),
+        drawing: html! { ul.bars { @for (at, found) in found.iter().enumerate() { (row(at, found)) } } },
+        caption: format!("Medians; the thin line is the 95 % interval; {best} is better.{taken}"),
+        is_numbered: false,
+    })
+}
+
+/// A bar with its interval, in shares of the longest one.
+fn bar(found: &Estimate, most: f64) -> Markup {
+    let share = |value: f64| (value / most).clamp(0.0, 1.0) * 100.0;
+    let (low, high) = (share(found.low), share(found.high));
+    html! {
+        span.track aria-hidden="true" {
+            i.bar style={ "width:" (format!("{:.2}", share(found.median))) "%" } {}
+            @if high > low {
+                i.interval style={ "left:" (format!("{low:.2}")) "%;width:" (format!("{:.2}", high - low)) "%" } {}
+            }
+        }
+    }
+}
+
+/// `Peak: most resident memory at any time`.
+fn title(metric: &Metric) -> String {
+    let name = match &*metric.name {
+        "rss" => "Resident memory when idle".to_string(),
+        "throughput" => "Throughput".to_string(),
+        "p99" => "Latency, 99th percentile".to_string(),
+        "cpu" => "Processor time".to_string(),
+        name => {
+            let about = metric.about.split(';').next().unwrap_or_default();
+            if about.is_empty() { name.to_string() } else { format!("{name}: {about}") }
+        }
+    };
+    if metric.unit == Unit::PerSecond && metric.name == "throughput" {
+        format!("{name}, operations a second")
+    } else {
+        name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn estimate(median: f64) -> Estimate {
+        Estimate { n: 5, median, low: median * 0.5, high: median * 1.25, spread: 0.0 }
+    }
+
+    #[test]
+    fn a_bar_is_as_long_as_its_share_of_the_longest() {
+        let drawn = bar(&estimate(4.0), 8.0).into_string();
+        assert!(drawn.contains("width:50.00%") && drawn.contains("left:25.00%;width:37.50%"), "{drawn}");
+        let sure = Estimate { low: 4.0, high: 4.0, ..estimate(4.0) };
+        assert!(!bar(&sure, 8.0).into_string().contains("interval"), "nothing to draw");
+    }
+}
