@@ -21,7 +21,10 @@ fn main() {
     let is_on =
         |name: &&str| std::env::var_os(format!("CARGO_FEATURE_{}", name.to_uppercase().replace('-', "_"))).is_some();
     if is_on(&"command") {
+        // With `default` on, the package is another one for cargo than with the features that `default` stands for: without that name
+        // the library and the command would be built a second time.
         let all = [
+            "default",
             "command",
             "jemalloc",
             "mimalloc",
