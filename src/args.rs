@@ -3,6 +3,7 @@
 mod examples;
 mod give_back;
 mod heap;
+mod http;
 mod program;
 mod traces;
 mod values;

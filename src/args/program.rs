@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::RunFlags;
+use super::http::{self, Http};
 use allocanary_cell::program::Program;
 use allocanary_study::StudyFile;
 
@@ -61,6 +62,11 @@ pub struct ProgramFlags {
     /// The name of the program in rows and reports [default: its command line].
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+    /// A service from one flag: it is ready when the URL answers, and oha, wrk or hey loads it for 5 s [default: none].
+    ///
+    /// The first of these that is installed reads throughput and p99. --ready, --load and --metric take the place of its parts.
+    #[arg(long, value_name = "URL", value_parser = http::parse)]
+    http: Option<Http>,
     /// How it is started, loaded and stopped.
     #[command(flatten)]
     service: ServiceFlags,
@@ -93,7 +99,7 @@ impl ProgramFlags {
             let (name, expression) = text.split_once('=').unwrap_or((text, ""));
             metric.insert(name.to_string(), expression.to_string());
         }
-        Program {
+        let program = Program {
             command: if self.program.is_empty() { file.command } else { self.program.clone() },
             name: self.name.clone().or(file.name),
             check: self.check.clone().or(file.check),
@@ -102,7 +108,8 @@ impl ProgramFlags {
             memory: self.memory.clone().or(file.memory),
             cpus: self.cpus.clone().or(file.cpus),
             ..file
-        }
+        };
+        self.http.as_ref().map_or(program.clone(), |http| http.over(program))
     }
 }
 

@@ -3,7 +3,7 @@
 
 mod around;
 mod build;
-mod figures;
+pub mod figures;
 mod group;
 mod launcher;
 mod marks;

@@ -1,0 +1,152 @@
+//! `--http`: a service from one flag. In: a URL, and the load generators of this machine. Out: when the service is ready, its load, and
+//! the figures to read from that.
+
+use std::env;
+use std::path::Path;
+
+use allocanary_allocators::paste::quoted;
+use allocanary_cell::program::Program;
+
+/// How long the load lasts.
+const LASTS: &str = "5s";
+/// Connections at a time.
+const CONNECTIONS: u32 = 16;
+
+/// A load generator that others have made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Generator {
+    name: &'static str,
+    /// Its arguments before the URL: time and connections are filled in.
+    arguments: &'static str,
+    /// Figures in its output, as `--metric` takes them.
+    metrics: [(&'static str, &'static str); 2],
+}
+
+/// In the order in which one is chosen.
+const GENERATORS: [Generator; 3] = [
+    Generator {
+        name: "oha",
+        arguments: "--no-tui -z {time} -c {connections}",
+        metrics: [
+            ("throughput", r"Requests/sec:\s+([0-9.]+)"),
+            ("p99", r"99\.00%\s+in\s+([0-9.]+)\s+(sec|ms|us|ns|s)\b"),
+        ],
+    },
+    Generator {
+        name: "wrk",
+        arguments: "--latency -t 2 -d {time} -c {connections}",
+        metrics: [("throughput", r"Requests/sec:\s+([0-9.]+)"), ("p99", r"(?m)^\s+99%\s+([0-9.]+)(us|ms|s)\b")],
+    },
+    Generator {
+        name: "hey",
+        arguments: "-z {time} -c {connections}",
+        metrics: [("throughput", r"Requests/sec:\s+([0-9.]+)"), ("p99:s", r"99%+\s+in\s+([0-9.]+)\s+secs")],
+    },
+];
+
+/// A service that answers HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Http {
+    url: String,
+    generator: Generator,
+}
+
+/// Reads the flag: a URL, and a load generator that is installed here.
+pub fn parse(url: &str) -> Result<Http, String> {
+    with(url, |name| {
+        let path = env::var_os("PATH").unwrap_or_default();
+        env::split_paths(&path).any(|folder| Path::new(&folder).join(name).is_file())
+    })
+}
+
+fn with(url: &str, is_here: impl Fn(&str) -> bool) -> Result<Http, String> {
+    if !url.starts_with("http://") || url.len() <= "http://".len() {
+        return Err(format!("wanted http://HOST:PORT/PATH, such as http://localhost:{{port}}/, found `{url}`"));
+    }
+    let generator = GENERATORS.into_iter().find(|generator| is_here(generator.name)).ok_or_else(|| {
+        "wanted a load generator, oha, wrk or hey, found none on PATH: install one (Debian: `apt-get install wrk`), or name your own \
+         with --ready, --load and --metric"
+            .to_string()
+    })?;
+    Ok(Http { url: url.to_string(), generator })
+}
+
+impl Http {
+    /// A program with what the flag says, where nothing else says it.
+    pub fn over(&self, program: Program) -> Program {
+        let own_load = program.load.is_some();
+        let mut metric = program.metric;
+        if !own_load && metric.is_empty() {
+            metric.extend(self.generator.metrics.map(|(name, expression)| (name.to_string(), expression.to_string())));
+        }
+        Program {
+            ready: program.ready.or_else(|| Some(self.url.clone())),
+            load: program.load.or_else(|| Some(self.load())),
+            metric,
+            ..program
+        }
+    }
+
+    /// The command of the load. An answer that is an error would be measured as well as a page: it fails the cell.
+    fn load(&self) -> String {
+        let Generator { name, arguments, .. } = self.generator;
+        let arguments = arguments.replace("{time}", LASTS).replace("{connections}", &CONNECTIONS.to_string());
+        format!(
+            "said=$({name} {arguments} {}) || exit; printf '%s\\n' \"$said\"; ! printf '%s\\n' \"$said\" | grep -E 'Non-2xx|^ *\\[[345][0-9][0-9]\\]' >&2",
+            quoted(&self.url)
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use allocanary_study::run::program::figures::Wanted;
+
+    const WRK: &str = "  Thread Stats   Avg      Stdev     Max   +/- Stdev\n  Latency Distribution\n     50%  214.00us\n     99%    1.37ms\n\
+                       Requests/sec:  63862.18\nTransfer/sec:      7.98MB\n";
+    const HEY: &str = "Summary:\n  Requests/sec:\t24312.9101\nLatency distribution:\n  95% in 0.0011 secs\n  99% in 0.0021 secs\n\
+                       Status code distribution:\n  [200]\t200 responses\n";
+    const OHA: &str = "Summary:\n  Requests/sec:\t24312.91\nResponse time distribution:\n  95.00% in 0.0011 sec\n  99.00% in 2.1000 ms\n\
+                       Status code distribution:\n  [200] 200 responses\n";
+
+    #[test]
+    fn each_generators_figures_are_read() {
+        for (name, output, rate, p99) in [
+            ("wrk", WRK, 63862.18, 1_370_000.0),
+            ("hey", HEY, 24312.9101, 2_100_000.0),
+            ("oha", OHA, 24312.91, 2_100_000.0),
+        ] {
+            let http = with("http://localhost:{port}/", |here| here == name).unwrap();
+            let program = http.over(Program::default());
+            let figures = program.metric.iter().map(|(key, expression)| {
+                let wanted = Wanted::parse(key, expression).unwrap();
+                (wanted.name.clone(), wanted.find(output).unwrap().value)
+            });
+            let mut figures: Vec<(String, f64)> = figures.collect();
+            figures.sort_by(|a, b| a.0.cmp(&b.0));
+            assert_eq!(figures, [("p99".to_string(), p99), ("throughput".to_string(), rate)], "{name}");
+            assert!(program.load.unwrap().contains(&format!("$({name} ")));
+            assert_eq!(program.ready.as_deref(), Some("http://localhost:{port}/"));
+        }
+    }
+
+    #[test]
+    fn what_the_user_says_himself_is_kept() {
+        let http = with("http://localhost:{port}/", |_| true).unwrap();
+        let mine = Program { ready: Some("tcp:{port}".into()), load: Some("./load".into()), ..Program::default() };
+        let both = http.over(mine.clone());
+        assert_eq!(
+            (both.ready, both.load, both.metric.len()),
+            (mine.ready, mine.load, 0),
+            "its load prints other figures"
+        );
+    }
+
+    #[test]
+    fn a_wrong_url_and_a_missing_generator_are_told() {
+        assert!(with("localhost:80", |_| true).unwrap_err().contains("wanted http://"));
+        assert!(with("http://", |_| true).unwrap_err().contains("wanted http://"));
+        assert!(with("http://localhost/", |_| false).unwrap_err().contains("apt-get install wrk"));
+    }
+}
