@@ -419,6 +419,9 @@ pub struct PreloadFlags {
 pub struct TuneFlags {
     /// A trace of `allocanary record`, or a study file (*.toml) [default: a built-in workload].
     ///
+    /// Inspect this process, by its process ID or its name [default: this host].
+    #[arg(value_name = "PROCESS", conflicts_with = "pid")]
+    pub process: Option<String>,
     /// A program stands after `--`.
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub file: Option<PathBuf>,

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::terminal;
+use super::{named, terminal};
 use crate::args::DoctorFlags;
 use allocanary_doctor::host::Surroundings;
 use allocanary_doctor::links::links;
@@ -18,7 +18,8 @@ const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Prints the diagnosis.
 pub fn run(flags: &DoctorFlags) -> Result<ExitCode> {
-    let text = match flags.pid {
+    let named = flags.process.as_deref().map(|text| named::find("doctor", text)).transpose()?;
+    let text = match flags.pid.or(named) {
         Some(pid) => {
             let process = Process::look_at(pid).map_err(|error| Error::Input(error.to_string()))?;
             // What may not be read is missing, and the rest is told.

@@ -10,8 +10,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::process::find;
-use super::terminal;
+use super::{named, terminal};
 use crate::args::GiveBackFlags;
 use allocanary_give_back::account::{Account, Called};
 use allocanary_give_back::condition::Condition;
@@ -28,7 +27,7 @@ const REFUSED: u8 = 1;
 
 /// Does what is asked for.
 pub fn run(flags: &GiveBackFlags) -> Result<ExitCode> {
-    let pid = find("give-back", &flags.process)?;
+    let pid = named::find("give-back", &flags.process)?;
     let patience = time("--timeout", &flags.timeout)?;
     if !flags.set.is_empty() {
         return settings::set(flags, pid, patience);

@@ -7,8 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::process::find;
-use super::terminal;
+use super::{named, terminal};
 use crate::args::HeapFlags;
 use allocanary_doctor::advice::advice;
 use allocanary_doctor::process::Process;
@@ -46,10 +45,10 @@ pub fn run(flags: &HeapFlags) -> Result<ExitCode> {
         ["diff", ..] => Err(Error::Input("heap diff: wanted two files of `allocanary heap PID --save FILE`".into())),
         ["show", file] => show(flags, Path::new(file)),
         ["show", ..] => Err(Error::Input("heap show: wanted one file of `allocanary heap PID --save FILE`".into())),
-        [process] if flags.tree => below(flags, find("heap", process)?),
+        [process] if flags.tree => below(flags, named::find("heap", process)?),
         [process] => match &flags.watch {
-            Some(every) => watch(flags, find("heap", process)?, every),
-            None => once(flags, find("heap", process)?),
+            Some(every) => watch(flags, named::find("heap", process)?, every),
+            None => once(flags, named::find("heap", process)?),
         },
         [_, more, ..] => Err(Error::Input(format!("heap: wanted one process, found `{}` as well", harmless(more)))),
     }

@@ -1,0 +1,73 @@
+//! The process that a user names. In: a process ID or a name. Out: its ID, or what was found instead.
+
+use allocanary_cell::spec::nearest;
+use allocanary_heap::{Subject, named, processes};
+use allocanary_kernel::terminal::harmless;
+use allocanary_study::error::{Error, Result};
+
+/// The process that a text names, for this verb.
+pub fn find(verb: &str, text: &str) -> Result<u32> {
+    if let Ok(pid) = text.parse() {
+        return Ok(pid);
+    }
+    let mut all = processes();
+    all.retain(|one| one.pid != std::process::id());
+    among(verb, &all, text)
+}
+
+fn among(verb: &str, all: &[Subject], text: &str) -> Result<u32> {
+    let text = harmless(text);
+    match named(all, &text).as_slice() {
+        [one] => Ok(one.pid),
+        [] => {
+            let names = || all.iter().flat_map(|one| [one.name.as_str(), one.file()]).filter(|name| !name.is_empty());
+            let near = nearest(&text, names());
+            let near =
+                match near.first().and_then(|near| all.iter().find(|one| one.name == *near || one.file() == *near)) {
+                    Some(one) => format!("; perhaps {} ({})", harmless(&one.name), one.pid),
+                    None => String::new(),
+                };
+            Err(Error::Input(format!("{verb}: no process has the name `{text}`{near}: `ps -e` lists them")))
+        }
+        several => {
+            let line = |one: &&Subject| format!("  {} {} {}", one.pid, one.name, one.executable);
+            let list: Vec<String> = several.iter().map(line).collect();
+            // Only `heap` reads a process with its children.
+            let tree = if verb == "heap" { ", or the first with --tree" } else { "" };
+            Err(Error::Input(format!(
+                "{verb}: {} processes have the name `{text}`: name one by its process ID{tree}\n{}",
+                several.len(),
+                list.join("\n")
+            )))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(pid: u32, name: &str, executable: &str) -> Subject {
+        Subject { pid, name: name.into(), executable: executable.into(), ..Subject::default() }
+    }
+
+    #[test]
+    fn a_name_that_is_nearly_right_finds_its_process() {
+        let all =
+            [one(1, "init", "/sbin/init"), one(7, "redis-server", "/usr/bin/redis-server"), one(8, "sh", "/bin/dash")];
+        assert_eq!(among("doctor", &all, "redis-server").unwrap(), 7);
+        assert_eq!(among("doctor", &all, "dash").unwrap(), 8, "by its file");
+        let said = |text: &str| among("doctor", &all, text).unwrap_err().to_string();
+        let wanted = "doctor: no process has the name `redis-sever`; perhaps redis-server (7): `ps -e` lists them";
+        assert_eq!(said("redis-sever"), wanted);
+        assert!(!said("nginx").contains("perhaps"), "{}", said("nginx"));
+    }
+
+    #[test]
+    fn of_several_processes_one_must_be_chosen() {
+        let all = [one(7, "sh", "/bin/dash"), one(8, "sh", "/bin/dash")];
+        let said = |verb: &str| among(verb, &all, "sh").unwrap_err().to_string();
+        assert!(said("doctor").contains("2 processes") && said("doctor").contains("\n  8 sh /bin/dash"));
+        assert!(said("heap").contains("--tree") && !said("doctor").contains("--tree"));
+    }
+}
