@@ -17,7 +17,7 @@ pub use values::PARTS;
 
 use std::path::PathBuf;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 
@@ -150,7 +150,7 @@ pub fn parse() -> Task {
             let text = text.render();
             return Task::Text { plain: text.to_string(), colored: text.ansi().to_string() };
         }
-        Err(mistake) => mistake.exit(),
+        Err(mistake) => with_hint(mistake, std::env::args().nth(1).as_deref()).exit(),
     };
     match line.verb {
         None => Task::Here(line.here),
@@ -174,6 +174,20 @@ pub fn parse() -> Task {
 }
 
 /// A completion script for a shell.
+/// A mistake with what to do, if a program stands where it is not looked for: `run python3 x.py`.
+fn with_hint(mut mistake: clap::Error, verb: Option<&str>) -> clap::Error {
+    let Some(verb) = verb.filter(|verb| ["run", "record"].contains(verb)) else { return mistake };
+    let found = match mistake.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(found)) if mistake.kind() == ErrorKind::UnknownArgument => found.clone(),
+        _ => return mistake,
+    };
+    if !found.starts_with('-') {
+        let hint = format!("a program and its arguments come after `--`: allocanary {verb} -- {found} ...");
+        mistake.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
+    }
+    mistake
+}
+
 pub fn completions(shell: Shell) -> Vec<u8> {
     let (mut script, mut command) = (Vec::new(), Line::command());
     clap_complete::generate(shell, &mut command, "allocanary", &mut script);
@@ -488,6 +502,21 @@ mod tests {
             let verb = command.find_subcommand(verb).unwrap();
             let flag = verb.get_arguments().find(|known| known.get_id() == flag).unwrap();
             flag.get_help().unwrap().to_string()
+    #[test]
+    fn a_program_without_dashes_is_told_where_it_belongs() {
+        let said = |line: &str| {
+            let words: Vec<&str> = line.split(' ').collect();
+            let mistake = Line::try_parse_from(&words).err().expect("it is a mistake");
+            with_hint(mistake, words.get(1).copied()).to_string()
+        };
+        let run = said("allocanary run python3 x.py");
+        assert!(run.contains("come after `--`: allocanary run -- python3 ..."), "{run}");
+        let record = said("allocanary record ./service");
+        assert!(record.contains("allocanary record -- ./service ..."), "{record}");
+        assert!(!said("allocanary run --repeat 3").contains("come after"), "a flag is no program");
+        assert!(!said("allocanary study a b").contains("come after"));
+    }
+
         };
         for (flag, default) in [("threads", "[default: 16;"), ("budget", "[default: 5m,"), ("repeats", "finalist")] {
             assert!(help("tune", flag).contains(default) && !help("study", flag).contains(default), "{flag}");
