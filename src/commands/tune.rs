@@ -9,6 +9,7 @@ mod subject;
 mod trace;
 mod workload;
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -17,6 +18,7 @@ use super::measure::watch_interrupts;
 use super::{left, terminal};
 use crate::args::TuneFlags;
 use allocanary_cell::candidate::Candidate;
+use allocanary_allocators::paste::quoted;
 use allocanary_cell::program::Program;
 use allocanary_kernel::private;
 use allocanary_kernel::units::show_duration;
@@ -101,8 +103,7 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
         second: Box::new(second),
         repeats: study.repeats,
     };
-    let before = if study.program.is_some() { ", before `--`," } else { "" };
-    let resume = |begun: &str| format!("add --resume --out {begun} to the same command{before} to go on");
+    let resume = |begun: &str| format!("go on with `{}`", resumed(std::env::args_os(), begun));
     let gone = |rows: Left| left::told(&rows, &target, "search", resume);
     let found = search(&wanted, &mut source);
     if let (Err(_), Some(rows)) = (&found, source.left()) {
@@ -140,6 +141,26 @@ fn target(flags: &TuneFlags) -> Result<Target> {
         Target::Folder(_) | Target::Fresh(_) => Ok(target),
         _ => Err(Error::Input(format!("--out {}: a search writes several files: name a folder", target.name()))),
     }
+}
+
+/// The command that goes on with a search whose rows are in a folder.
+fn resumed(words: impl Iterator<Item = OsString>, begun: &str) -> String {
+    let typed: Vec<String> = words.skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let ours = typed.iter().position(|word| word == "--").unwrap_or(typed.len());
+    let (flags, program) = typed.split_at(ours);
+    let mut again = vec!["allocanary".to_string()];
+    let mut flags = flags.iter();
+    while let Some(flag) = flags.next() {
+        match flag.as_str() {
+            "--out" => drop(flags.next()),
+            "--resume" => (),
+            other if other.starts_with("--out=") => (),
+            _ => again.push(quoted(flag)),
+        }
+    }
+    again.extend(["--resume".into(), "--out".into(), quoted(begun)]);
+    again.extend(program.iter().map(|word| quoted(word)));
+    again.join(" ")
 }
 
 /// The budget: what the user gave, if it pays for the first race and the least final. Otherwise five minutes, or twice
@@ -238,5 +259,22 @@ fn about(found: &Searched, subject: &Subject) -> About {
         metrics: found.goal.wanted().cloned().collect(),
         decided: Some((answer::recommendation(found, job), lines)),
         ..About::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_search_is_resumed_by_its_whole_command() {
+        let resumed = |line: &str| resumed(line.split(' ').map(OsString::from), "allocanary-out/tune-1");
+        let whole = "allocanary tune --budget 60s --resume --out allocanary-out/tune-1 -- python3 x.py --out y";
+        assert_eq!(resumed("/bin/allocanary tune --budget 60s -- python3 x.py --out y"), whole);
+        assert_eq!(resumed("allocanary tune --out a --budget 60s --resume -- python3 x.py --out y"), whole);
+        assert_eq!(
+            resumed("allocanary tune --out=a w.toml"),
+            "allocanary tune w.toml --resume --out allocanary-out/tune-1"
+        );
     }
 }

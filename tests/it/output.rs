@@ -91,9 +91,9 @@ fn a_search_whose_folder_is_removed_or_moved_loses_no_row() {
     assert!(ran.code == Some(2) && rows_on_standard_error(&ran).is_empty() && samples(&to).len() >= 2, "{ran:?}");
     let said = format!(
         "allocanary: out: was moved while the search ran, so the search ended: its rows are in {}/samples.jsonl; \
-         add --resume --out {} to the same command, before `--`, to go on",
-        to.display(),
+         go on with `allocanary tune ",
         to.display()
     );
     assert!(ran.err.contains(&said), "wanted {said} in {}", ran.err);
+    assert!(ran.err.contains(&format!(" --resume --out {} -- ", to.display())), "{}", ran.err);
 }

@@ -234,7 +234,7 @@ fn an_interrupt_leaves_no_process_and_keeps_the_rows_and_resume_goes_on() {
     let ended = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr);
     assert_eq!(ended.status.code(), Some(130), "{said}");
-    assert!(said.contains("add --resume --out out to the same command, before `--`, to go on"), "{said}");
+    assert!(said.contains("go on with `allocanary tune ") && said.contains(" --resume --out out -- "), "{said}");
     assert_gone(&format!("sleep {mark}"));
     let kept = samples(&folder.path().join("out"));
     assert_eq!(kept.len(), 5, "seven runs ended, and two of them were not measured");
