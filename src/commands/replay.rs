@@ -1,6 +1,7 @@
 //! `allocanary replay`: a trace under every candidate. In: a trace, flags. Out: what a study gives: rows, a report.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use super::terminal;
 use crate::args::{PaceFlags, ReplayFlags};
 use allocanary_kernel::units::{Unit, parse_duration, show_duration};
 use allocanary_study::error::{Error, Result};
-use allocanary_study::run::Target;
+use allocanary_study::run::{Roster, Target};
 use allocanary_study::session::Linked;
 use allocanary_study::{Studies, StudyFile};
 use allocanary_trace::format::Marks;
@@ -22,7 +23,7 @@ const METRICS: [&str; 5] = ["anon", "peak", "cpu", "throughput", "faults"];
 
 /// Replays a trace.
 pub fn run(flags: &ReplayFlags) -> Result<ExitCode> {
-    let Replay { study, .. } = study(&flags.trace, &flags.how)?;
+    let Replay { study, seconds, .. } = study(&only(&flags.trace)?, &flags.how)?;
     let candidates = Some(candidates());
     let study = StudyFile { candidates, ..study }.overridden_by(flags.file());
     study.clone().check()?;
@@ -31,8 +32,51 @@ pub fn run(flags: &ReplayFlags) -> Result<ExitCode> {
         Some(out) => Target::of(out)?,
         None => Target::Fresh("replay".into()),
     };
-    let roster = measure::roster_for(&group, &flags.run.cells)?;
-    Measurement { group: &group, roster: &roster, target, resume: flags.resume, executor: &Linked::new(&roster) }.run()
+    let roster = timed(measure::roster_for(&group, &flags.run.cells)?, seconds);
+    Measurement {
+        group: &group,
+        roster: &roster,
+        target,
+        resume: flags.resume,
+        executor: &Linked::new(&roster),
+    }
+    .run()
+}
+
+/// The trace, or the only one in a folder of traces.
+fn only(path: &Path) -> Result<PathBuf> {
+    if !path.is_dir() {
+        return Ok(path.into());
+    }
+    let shown = path.display();
+    let entries = fs::read_dir(path).map_err(|error| Error::file(path, "looking for traces", error))?;
+    let mut traces: Vec<(u64, PathBuf)> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|file| file.extension().is_some_and(|extension| extension == "trace"))
+        .map(|file| (file.metadata().map_or(0, |meta| meta.len()), file))
+        .collect();
+    // The largest is most likely the program, and the others what it started.
+    traces.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
+    match traces.as_slice() {
+        [] => Err(Error::Input(format!("{shown}: wanted a trace of `allocanary record`, found a folder without one"))),
+        [(_, one)] => Ok(one.clone()),
+        several => {
+            const SHOWN: usize = 12;
+            let line =
+                |(bytes, file): &(u64, PathBuf)| format!("  {}  {}", file.display(), Unit::Bytes.show(*bytes as f64));
+            let mut lines: Vec<String> = several.iter().take(SHOWN).map(line).collect();
+            lines.extend(
+                several
+                    .len()
+                    .checked_sub(SHOWN)
+                    .filter(|more| *more > 0)
+                    .map(|more| format!("  and {more} smaller ones")),
+            );
+            let (count, lines) = (several.len(), lines.join("\n"));
+            Err(Error::Input(format!("{shown}: wanted one trace, found {count}: name one of them\n{lines}")))
+        }
+    }
 }
 
 /// A trace as a study.
@@ -43,6 +87,24 @@ pub struct Replay {
     pub paced: Duration,
     /// The rest before `idle` is read.
     pub idle: Duration,
+    /// How long a replay takes, in seconds, without that rest.
+    pub seconds: f64,
+}
+
+/// How long a replay takes: its operations, the pages of its peak, and what every cell does before and after. These are figures of
+/// one machine, and an estimate that the first cells replace.
+fn seconds(operations: u64, peak_live: u64, paced: Duration) -> f64 {
+    const EACH: f64 = 0.1e-6;
+    const PAGE: f64 = 0.5e-6;
+    const ANY: f64 = 0.1;
+    ANY + operations as f64 * EACH + peak_live as f64 / 4096.0 * PAGE + paced.as_secs_f64()
+}
+
+/// The cells, with the time that a replay of this trace takes.
+pub fn timed(mut roster: Roster, seconds: f64) -> Roster {
+    let jobs = roster.cells.iter_mut().flat_map(|(cell, _)| &mut cell.workloads);
+    jobs.filter(|job| job.name == "replay").for_each(|job| job.seconds = seconds);
+    roster
 }
 
 /// Reads a trace, says what it has, and makes a study of it.
@@ -95,7 +157,8 @@ pub fn study(path: &Path, how: &PaceFlags) -> Result<Replay> {
         deadline: Some(format!("{}s", limit.as_secs())),
         ..StudyFile::default()
     };
-    Ok(Replay { study, paced, idle: Duration::from_millis(u64::from(idle)) })
+    let seconds = seconds(prepared.operations, prepared.peak_live, paced);
+    Ok(Replay { study, paced, idle: Duration::from_millis(u64::from(idle)), seconds })
 }
 
 /// A trace's whole path, as a workload names it.
@@ -132,4 +195,31 @@ fn candidates() -> Vec<String> {
             && (cfg!(feature = "mimalloc") || !name.starts_with("mimalloc"))
     };
     CANDIDATES.into_iter().filter(is_here).map(String::from).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_trace_takes_longer_than_a_short_one() {
+        let short = seconds(1000, 1 << 20, Duration::ZERO);
+        let long = seconds(100_000_000, 1 << 30, Duration::ZERO);
+        assert!(short < 0.2 && (5.0..20.0).contains(&long), "{short} {long}");
+        assert!(seconds(1000, 1 << 20, Duration::from_secs(9)) > 9.0, "its own times");
+    }
+
+    #[test]
+    fn a_folder_has_one_trace_or_must_be_chosen_from() {
+        let folder = tempfile::tempdir().unwrap();
+        let said = |path: &Path| only(path).unwrap_err().to_string();
+        assert!(said(folder.path()).contains("found a folder without one"));
+        fs::write(folder.path().join("notes.txt"), "").unwrap();
+        let first = folder.path().join("a.trace");
+        fs::write(&first, "12").unwrap();
+        assert_eq!((only(folder.path()).unwrap(), only(&first).unwrap()), (first.clone(), first));
+        fs::write(folder.path().join("b.trace"), "12345").unwrap();
+        let text = said(folder.path());
+        assert!(text.contains("found 2") && text.find("b.trace").unwrap() < text.find("a.trace").unwrap(), "{text}");
+    }
 }

@@ -31,6 +31,7 @@ pub fn subject(flags: &TuneFlags, path: &Path) -> Result<Subject> {
     // A program starts its own threads: emulated cores are for the allocator alone.
     let file = StudyFile { threads: Some(vec![1]), cores: flags.measure.file().cores, ..file };
     let (study, roster, serving) = cells_of(&file, flags)?;
+    let roster = replay::timed(roster, read.seconds);
     let name = path.file_name().unwrap_or_default().display();
     Ok(Subject {
         goal,
