@@ -1,0 +1,77 @@
+//! The action of a CI: its script with a stand-in for the command, and its file.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::Command;
+
+use tempfile::tempdir;
+
+use super::support::{Ran, script, words};
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// A stand-in that writes down what it is told; `compare` ends with an exit code.
+fn run(code: u32, variables: &[(&str, &str)]) -> (Ran, String, String) {
+    let folder = tempdir().unwrap();
+    let text = format!(
+        "#!/bin/sh\nfor word; do printf '<%s>' \"$word\"; done >> calls; echo >> calls\n\
+         if [ $1 = compare ]; then echo 'gate said'; exit {code}; fi\n"
+    );
+    script(&folder.path().join("allocanary"), &text);
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+    let mut command = Command::new("bash");
+    command.arg(format!("{ROOT}/action.sh")).current_dir(folder.path()).env_clear().env("PATH", path);
+    command.env("GITHUB_STEP_SUMMARY", "summary").env("GITHUB_OUTPUT", "output");
+    let ran = Ran::from(command.envs(variables.iter().copied()).output().unwrap());
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap_or_default();
+    (ran, read("calls"), read("summary") + &read("output"))
+}
+
+#[test]
+fn both_programs_are_measured_alike_and_compared() {
+    let given = [
+        ("OLD", "./old --once 'a b'"),
+        ("NEW", "./new --once"),
+        ("GATE", "peak=5% wall=10%"),
+        ("REPEATS", "30"),
+        ("FLAGS", "--http 'http://localhost:{port}/'"),
+    ];
+    let (ran, calls, told) = run(0, &given);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let flags = "<--name><program><--candidates><own><--repeats><30><--http><http://localhost:{port}/>";
+    let wanted = [
+        format!("<run>{flags}<--out><allocanary-gate/old><--><./old><--once><a b>"),
+        format!("<run>{flags}<--out><allocanary-gate/new><--><./new><--once>"),
+        "<compare><allocanary-gate/old><allocanary-gate/new><--gate><peak=5%><--gate><wall=10%><--undecided><pass>"
+            .into(),
+    ];
+    assert_eq!(calls.lines().collect::<Vec<_>>(), wanted);
+    assert!(told.contains("gate said") && told.contains("results=allocanary-gate"), "{told}");
+}
+
+#[test]
+fn a_broken_gate_fails_the_job_and_is_in_its_summary() {
+    let (ran, _, told) = run(1, &[("OLD", "./a"), ("NEW", "./b")]);
+    assert!(ran.code == Some(1) && told.contains("gate said") && told.contains("results="), "{ran:?}\n{told}");
+    let (ran, calls, _) = run(0, &[("OLD", "./a")]);
+    assert!(ran.code == Some(1) && ran.err.contains("NEW: wanted") && calls.is_empty(), "{ran:?}");
+}
+
+/// Each input is declared and used, and the script reads each variable that the file sets.
+#[test]
+fn the_file_and_its_script_agree() {
+    let file = fs::read_to_string(format!("{ROOT}/action.yml")).unwrap();
+    let shell = fs::read_to_string(format!("{ROOT}/action.sh")).unwrap();
+    let inputs = file.split_once("inputs:\n").unwrap().1.split_once("outputs:").unwrap().0;
+    let name =
+        |line: &str| line.strip_prefix("  ").filter(|rest| !rest.starts_with(' ')).map(|rest| rest.replace(':', ""));
+    let declared: BTreeSet<String> = inputs.lines().filter_map(name).collect();
+    let used = file.split("${{ inputs.").skip(1).map(|rest| rest.split_once(" }}").unwrap().0.to_string());
+    assert_eq!(declared, used.collect());
+    assert_eq!(declared.len(), 6);
+    for line in file.lines().filter(|line| line.contains("${{ inputs.")) {
+        let variable = words(line)[0].trim_end_matches(':');
+        assert!(shell.contains(&format!("${{{variable}:")), "{variable} is not read");
+    }
+    assert!(file.contains("run: bash \"$GITHUB_ACTION_PATH/action.sh\""));
+}
