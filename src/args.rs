@@ -21,6 +21,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 
+use allocanary_report::production::Place;
 use allocanary_study::StudyFile;
 use examples::{
     COMPARE_EXAMPLES, COMPLETIONS_EXAMPLES, DOCTOR_EXAMPLES, EXAMPLES, GIVE_BACK_EXAMPLES, HEAP_EXAMPLES,
@@ -173,7 +174,6 @@ pub fn parse() -> Task {
     }
 }
 
-/// A completion script for a shell.
 /// A mistake with what to do, if a program stands where it is not looked for: `run python3 x.py`.
 fn with_hint(mut mistake: clap::Error, verb: Option<&str>) -> clap::Error {
     let Some(verb) = verb.filter(|verb| ["run", "record"].contains(verb)) else { return mistake };
@@ -188,6 +188,7 @@ fn with_hint(mut mistake: clap::Error, verb: Option<&str>) -> clap::Error {
     mistake
 }
 
+/// A completion script for a shell.
 pub fn completions(shell: Shell) -> Vec<u8> {
     let (mut script, mut command) = (Vec::new(), Line::command());
     clap_complete::generate(shell, &mut command, "allocanary", &mut script);
@@ -303,6 +304,12 @@ pub struct RunFlags {
     /// Extra folder to search for cells first; may be repeated.
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub cells: Vec<PathBuf>,
+    /// Write the files that bring the answer to a place: kubernetes, docker, systemd or rust [default: none].
+    ///
+    /// They are in a folder of that name below the results: a patch and an image for an init container, a layer, a drop-in of a
+    /// unit, or lines of Rust; with the stripped library, if it needs one.
+    #[arg(long, value_name = "PLACE", value_parser = values::place())]
+    pub lines: Option<Place>,
 }
 
 /// Flags of the command without a verb.
@@ -412,6 +419,9 @@ pub struct CompareFlags {
 /// Flags of `doctor`.
 #[derive(Args, Clone, Default)]
 pub struct DoctorFlags {
+    /// Inspect this process, by its process ID or its name [default: this host].
+    #[arg(value_name = "PROCESS", conflicts_with = "pid")]
+    pub process: Option<String>,
     /// Inspect a process: allocator, memory, environment, limits [default: this host].
     #[arg(long, value_name = "PID")]
     pub pid: Option<u32>,
@@ -433,9 +443,6 @@ pub struct PreloadFlags {
 pub struct TuneFlags {
     /// A trace of `allocanary record`, or a study file (*.toml) [default: a built-in workload].
     ///
-    /// Inspect this process, by its process ID or its name [default: this host].
-    #[arg(value_name = "PROCESS", conflicts_with = "pid")]
-    pub process: Option<String>,
     /// A program stands after `--`.
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub file: Option<PathBuf>,
@@ -496,13 +503,6 @@ mod tests {
     }
 
     #[test]
-    fn a_default_that_tune_has_of_its_own_is_in_its_help() {
-        let command = Line::command();
-        let help = |verb: &str, flag: &str| {
-            let verb = command.find_subcommand(verb).unwrap();
-            let flag = verb.get_arguments().find(|known| known.get_id() == flag).unwrap();
-            flag.get_help().unwrap().to_string()
-    #[test]
     fn a_program_without_dashes_is_told_where_it_belongs() {
         let said = |line: &str| {
             let words: Vec<&str> = line.split(' ').collect();
@@ -517,6 +517,13 @@ mod tests {
         assert!(!said("allocanary study a b").contains("come after"));
     }
 
+    #[test]
+    fn a_default_that_tune_has_of_its_own_is_in_its_help() {
+        let command = Line::command();
+        let help = |verb: &str, flag: &str| {
+            let verb = command.find_subcommand(verb).unwrap();
+            let flag = verb.get_arguments().find(|known| known.get_id() == flag).unwrap();
+            flag.get_help().unwrap().to_string()
         };
         for (flag, default) in [("threads", "[default: 16;"), ("budget", "[default: 5m,"), ("repeats", "finalist")] {
             assert!(help("tune", flag).contains(default) && !help("study", flag).contains(default), "{flag}");

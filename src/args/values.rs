@@ -6,13 +6,20 @@ use std::ffi::OsStr;
 use allocanary_allocators::allocators::KNOWN;
 use allocanary_cell::workloads;
 use allocanary_report as reports;
+use allocanary_report::production::{PLACES, Place};
 use allocanary_study::summary::METRICS;
 use allocanary_study::{CASES, SHIPPED};
-use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
 use clap::{Arg, Command};
 
 /// What `list` can print.
 pub const PARTS: [&str; 7] = ["allocators", "settings", "workloads", "meters", "metrics", "studies", "formats"];
+
+/// Where an answer goes.
+pub fn place() -> impl TypedValueParser<Value = Place> {
+    let names = PLACES.map(Place::name);
+    PossibleValuesParser::new(names).map(|name| Place::find(&name).expect("it is one of the names"))
+}
 
 /// Takes any text, and offers some.
 #[derive(Clone)]

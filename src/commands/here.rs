@@ -42,8 +42,15 @@ pub fn run(flags: &HereFlags) -> Result<ExitCode> {
     terminal::print_plain(&introduction(plain, &configured, &inherited))?;
 
     let file = StudyFile { inherited: Some(inherited), ..file };
-    Measurement { group: &Studies(vec![file]), roster: &roster, target, resume: false, executor: &Linked::new(&roster) }
-        .run()
+    Measurement {
+        group: &Studies(vec![file]),
+        roster: &roster,
+        target,
+        resume: false,
+        executor: &Linked::new(&roster),
+        lines: flags.run.lines,
+    }
+    .run()
 }
 
 /// The first lines: allocator, version, settings in force, number of cores.

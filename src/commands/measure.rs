@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::left;
+use super::production;
 use super::progress::{Progress, Stretch};
 use super::terminal;
 use allocanary_allocators::allocators::KNOWN;
@@ -18,6 +19,7 @@ use allocanary_cell::sample::Sample;
 use allocanary_kernel::private;
 use allocanary_kernel::units::show_duration;
 use allocanary_report as reports;
+use allocanary_report::production::{Place, recommended};
 use allocanary_search::cells::is_stage;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::rows;
@@ -103,11 +105,14 @@ pub struct Measurement<'a> {
     pub resume: bool,
     /// What runs a cell.
     pub executor: &'a dyn Executor,
+    /// Where the answer is to be used.
+    pub lines: Option<Place>,
 }
 
 impl Measurement<'_> {
     /// Runs the cells that have no row yet, one study after the other, then reports all rows.
     pub fn run(mut self) -> Result<ExitCode> {
+        production::check(self.lines, &self.target)?;
         let Measured { store, ended, failed, .. } = self.measure(&mut |_| ())?;
         if let Some(rows) = store.left() {
             self.report_of(&rows.readable)?;
@@ -171,6 +176,9 @@ impl Measurement<'_> {
             private::write(&page, (html.render)(&findings, &terminal::look()).as_bytes())
                 .map_err(|error| Error::file(&page, "writing the report", error))?;
             places.push_str(&format!("\npictures: {}", page.display()));
+            if let Some(place) = self.lines {
+                production::write(place, recommended(&findings), folder)?;
+            }
         }
         terminal::tell(places);
         Ok(())

@@ -12,6 +12,7 @@ mod measure;
 mod named;
 mod plan;
 mod preload;
+mod production;
 mod progress;
 mod record;
 mod replay;

@@ -27,7 +27,7 @@ pub fn run(flags: &PreloadFlags) -> Result<ExitCode> {
 }
 
 /// The library next to this command; built, if cargo has started the command from its sources.
-fn library(name: &str) -> Result<PathBuf> {
+pub fn library(name: &str) -> Result<PathBuf> {
     let command = std::env::current_exe().map_err(|error| Error::file("this command", "finding", error))?;
     let library = command.with_file_name(format!("preload-{name}"));
     if !library.exists()

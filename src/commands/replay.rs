@@ -39,6 +39,7 @@ pub fn run(flags: &ReplayFlags) -> Result<ExitCode> {
         target,
         resume: flags.resume,
         executor: &Linked::new(&roster),
+        lines: flags.run.lines,
     }
     .run()
 }

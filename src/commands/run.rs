@@ -4,12 +4,12 @@
 pub mod candidates;
 pub mod started;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use super::measure::{self, Measurement};
 use super::terminal;
-use crate::args::ProgramStudyFlags;
+use crate::args::{ProgramStudyFlags, RunFlags};
 use allocanary_cell::Cell;
 use allocanary_doctor::program::Program as Looked;
 use allocanary_study::error::{Error, Result};
@@ -23,7 +23,7 @@ use started::Started;
 pub fn run(flags: &ProgramStudyFlags) -> Result<ExitCode> {
     let file = study(flags)?;
     let target = flags.run.out.as_deref().map(Target::of).transpose()?;
-    run_study(file, target, &flags.run.cells, flags.resume)
+    run_study(file, target, &flags.run, flags.resume)
 }
 
 /// The study of the flags: of a file or of a folder that is resumed, with each flag in place of its value.
@@ -62,7 +62,8 @@ pub fn only_study(path: &Path) -> Result<StudyFile> {
 }
 
 /// Runs a study with a `[program]` table.
-pub fn run_study(file: StudyFile, target: Option<Target>, folders: &[PathBuf], resume: bool) -> Result<ExitCode> {
+pub fn run_study(file: StudyFile, target: Option<Target>, flags: &RunFlags, resume: bool) -> Result<ExitCode> {
+    let folders = &flags.cells;
     // Invalid values are reported before anything is looked at.
     file.clone().check()?;
     About::of(&file, &Metrics::default())?;
@@ -88,8 +89,8 @@ pub fn run_study(file: StudyFile, target: Option<Target>, folders: &[PathBuf], r
         started.keep_in(folder.join("cells"));
     }
     let (group, roster) = (Studies(vec![file]), started.roster());
-    Measurement { group: &group, roster: &roster, target, resume, executor: &session::Program::new(&started.launcher) }
-        .run()
+    let executor = &session::Program::new(&started.launcher);
+    Measurement { group: &group, roster: &roster, target, resume, executor, lines: flags.lines }.run()
 }
 
 /// The study with the default candidates, if it names none: those that can take effect.

@@ -20,7 +20,7 @@ pub fn run(flags: &StudyFlags) -> Result<ExitCode> {
         && one.program.is_some()
     {
         let target = flags.run.out.as_deref().map(Target::of).transpose()?;
-        return super::run::run_study(one.clone(), target, &flags.run.cells, flags.resume);
+        return super::run::run_study(one.clone(), target, &flags.run, flags.resume);
     }
     if let Some(with) = group.0.iter().find(|study| study.program.is_some()) {
         let name = with.name.as_deref().unwrap_or("one of the studies");
@@ -33,7 +33,15 @@ pub fn run(flags: &StudyFlags) -> Result<ExitCode> {
         None => Target::Fresh(name),
     };
     let roster = measure::roster_for(&group, &flags.run.cells)?;
-    Measurement { group: &group, roster: &roster, target, resume: flags.resume, executor: &Linked::new(&roster) }.run()
+    Measurement {
+        group: &group,
+        roster: &roster,
+        target,
+        resume: flags.resume,
+        executor: &Linked::new(&roster),
+        lines: flags.run.lines,
+    }
+    .run()
 }
 
 /// The studies that the flags select, and the name of the whole. They come from a resumed folder, a file, the shipped

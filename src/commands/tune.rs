@@ -9,20 +9,23 @@ mod subject;
 mod trace;
 mod workload;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use super::measure::watch_interrupts;
-use super::{left, terminal};
+use super::{left, production, terminal};
 use crate::args::TuneFlags;
 use allocanary_cell::candidate::Candidate;
 use allocanary_allocators::paste::quoted;
+use allocanary_cell::candidate::Candidate;
 use allocanary_cell::program::Program;
 use allocanary_kernel::private;
 use allocanary_kernel::units::show_duration;
 use allocanary_report as reports;
+use allocanary_report::production::Change;
 use allocanary_search::answer::{self, Job};
 use allocanary_search::cells::{self, Cells};
 use allocanary_search::goal::Guard;
@@ -125,9 +128,19 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
     }
     if let Target::Folder(folder) = &target {
         keep(folder, &found, &subject.file, &text, &findings)?;
+        if let Some(place) = flags.run.lines {
+            production::write(place, change(&found), folder)?;
+        }
     }
     terminal::tell(format_args!("rows, report.html, tune.txt and tuned.toml: {}", target.name()));
     Ok(ExitCode::SUCCESS)
+}
+
+/// What the answer changes.
+fn change(found: &Searched) -> Option<Change> {
+    let best = &found.recommended()?.candidate;
+    let group = found.group(best)?;
+    Some(Change::of(&Candidate::read(best, &BTreeMap::new()), &group.environment))
 }
 
 /// Where rows and answer go.

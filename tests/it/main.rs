@@ -27,6 +27,7 @@ mod preloads_idle;
 mod preloads_sandbox;
 mod print;
 mod private;
+mod production;
 mod record;
 mod record_ends;
 mod record_limits;

@@ -10,7 +10,7 @@ use super::support::{Ran, TINY, allocanary, assert_golden, samples, script, word
 
 /// A `system` whose memory follows `arena_max`, and whose figures differ by repeat. `effect` is a line of shell that may
 /// change `rss` (in MiB), `ns` (the time for a thousand operations) or end the process.
-fn fake(effect: &str) -> TempDir {
+pub fn fake(effect: &str) -> TempDir {
     let folder = tempdir().unwrap();
     let build = Build { package: "fake".into(), version: "1".into(), id: "0".into(), ..Build::this() };
     let (build, host) = (serde_json::to_string(&build).unwrap(), serde_json::to_string(&Host::this()).unwrap());

@@ -23,6 +23,8 @@ mod of_rows;
 mod page;
 pub mod paste;
 mod pictures;
+pub mod production;
+
 mod table;
 pub mod trace;
 pub mod words;

@@ -183,5 +183,5 @@ fn beside(real: &[Sample], traces: &[(PathBuf, Header)]) -> String {
 /// Runs a study into a folder; `None` if the user interrupted it.
 fn rows(file: StudyFile, roster: &Roster, executor: &dyn Executor, folder: PathBuf) -> Result<Option<Vec<Sample>>> {
     let group = &Studies(vec![file]);
-    Measurement { group, roster, target: Target::Folder(folder), resume: false, executor }.samples()
+    Measurement { group, roster, target: Target::Folder(folder), resume: false, executor, lines: None }.samples()
 }

@@ -1,0 +1,81 @@
+//! `--lines`: the files that bring an answer to production. In: what is to be changed, a place, a folder. Out: a folder of files, with
+//! a stripped library.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::{preload, terminal};
+use allocanary_kernel::units::Unit;
+use allocanary_report::production::{Change, Place};
+use allocanary_study::error::{Error, Result};
+use allocanary_study::run::Target;
+
+/// Fails if the files would have no folder: before anything is measured.
+pub fn check(place: Option<Place>, target: &Target) -> Result<()> {
+    match (place, target) {
+        (None, _) | (_, Target::Folder(_) | Target::Fresh(_)) => Ok(()),
+        (Some(place), target) => Err(Error::Input(format!(
+            "--lines {}: its files need a folder, found --out {}",
+            place.name(),
+            target.name()
+        ))),
+    }
+}
+
+/// Writes the files below the folder of the results, and says what to do with them.
+pub fn write(place: Place, change: Option<Change>, folder: &Path) -> Result<()> {
+    let flag = format!("--lines {}", place.name());
+    let Some(change) = change else {
+        terminal::tell(format_args!("{flag}: nothing is to be changed, so there are no files"));
+        return Ok(());
+    };
+    let change = if change.needs_library() && place != Place::Rust {
+        let library = preload::library(&change.candidate.name)?;
+        change.with_library(&library)
+    } else {
+        change
+    };
+    let bundle = match change.bundle(place) {
+        Ok(bundle) => bundle,
+        Err(reason) => {
+            terminal::tell(format_args!("{flag}: {reason}"));
+            return Ok(());
+        }
+    };
+    let folder = folder.join(place.name());
+    fs::create_dir_all(&folder).map_err(|error| Error::file(&folder, "making a folder for the lines", error))?;
+    let mut text = format!("\n{}, for {}: in {}\n", change.candidate, place.name(), folder.display());
+    if let Some((library, name)) = &bundle.library {
+        let to = folder.join(name);
+        let how = strip(library, &to)?;
+        let size = to.metadata().map_or(0, |file| file.len());
+        text.push_str(&format!("  {name}: the library, {how}, {}\n", Unit::Bytes.show(size as f64)));
+    }
+    for (name, lines) in &bundle.files {
+        let path = folder.join(name);
+        fs::write(&path, lines).map_err(|error| Error::file(&path, "writing the lines", error))?;
+        text.push_str(&format!("  {name}\n"));
+    }
+    for (at, step) in bundle.steps.iter().enumerate() {
+        text.push_str(&format!("{}. {step}\n", at + 1));
+    }
+    text.push_str("Names in capital letters are yours. Is it in effect? `allocanary doctor --pid PID`\n");
+    terminal::print(text.as_bytes()).map(|_| ())
+}
+
+/// Copies a library without what only a debugger reads, if `strip` is here; says how.
+fn strip(library: &Path, to: &Path) -> Result<&'static str> {
+    let stripped = Command::new("strip").arg("-o").args([to, library]).stderr(Stdio::null()).status();
+    let how = if stripped.is_ok_and(|status| status.success()) {
+        "stripped"
+    } else {
+        fs::copy(library, to).map_err(|error| Error::file(library, "copying the library", error))?;
+        "not stripped (`strip` of binutils makes it a tenth as large)"
+    };
+    // A container may run as any user.
+    fs::set_permissions(to, Permissions::from_mode(0o755))
+        .map_err(|error| Error::file(to, "setting the mode of the library", error))?;
+    Ok(how)
+}
