@@ -57,6 +57,8 @@ Examples:
     --metric 'throughput=([0-9.]+) requests' -- redis-server --port {port} --dir {dir} --save ''
   allocanary run --memory 256MiB --cpus 0.5 --within wall=5% -- ./batch-job
   allocanary run --file service.toml
+  allocanary run --http 'http://localhost:{port}/' -- ./service --port {port}
+  allocanary run --lines kubernetes -- python3 script.py
   allocanary compare main-out branch-out --gate peak=5%
 
 Exit codes: 0 success; 1 a cell failed; 2 the program could not run as it comes, or bad input;
