@@ -48,7 +48,9 @@ fn tables(html: &str) -> Vec<(String, Vec<String>)> {
         html.split(begin).skip(1).map(|rest| text(rest.split_once(end).unwrap().0)).collect()
     };
     let tables = html.split("<table>").skip(1).map(|rest| rest.split_once("</table>").unwrap().0);
-    let table = |html| (between(html, "<caption>", "</caption>").concat(), between(html, "class=\"name\" scope=\"row\">", "</th>"));
+    let table = |html| {
+        (between(html, "<caption>", "</caption>").concat(), between(html, "class=\"name\" scope=\"row\">", "</th>"))
+    };
     tables.map(table).collect()
 }
 

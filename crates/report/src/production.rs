@@ -71,13 +71,13 @@ pub struct Bundle {
 /// The candidate that the last panel with a recommendation takes. `None` if nothing is to be changed, or if a search has decided.
 pub fn recommended(findings: &Findings) -> Option<Change> {
     let panels = findings.sections.iter().flat_map(|section| section.panels.iter().map(move |panel| (section, panel)));
-    let taken = panels.filter(|(section, _)| section.about.decided.is_none()).filter_map(|(section, panel)| {
+    let mut taken = panels.filter(|(section, _)| section.about.decided.is_none()).filter_map(|(section, panel)| {
         let found = Recommendation::of(section, panel)?;
         let Choice::Take(at) = found.choice else { return None };
         let line = &panel.lines[at];
         Some(Change::of(&line.candidate, &line.points[found.column].as_ref()?.environment))
     });
-    taken.last()
+    taken.next_back()
 }
 
 impl Change {
