@@ -51,7 +51,9 @@ pub type Named<'a> = &'a dyn Fn(usize, &Line) -> Markup;
 /// All pictures of a panel, memory first. A panel without columns has none.
 pub fn of(section: &Section, panel: &Panel, named: Named) -> Vec<Picture> {
     let Some(last) = panel.columns.len().checked_sub(1) else { return Vec::new() };
-    let taken = Recommendation::of(section, panel).and_then(|found| found.line());
+    // A search has its own answer, by more rows than these, and it need not be the line that these rows would choose.
+    let is_ours = section.about.decided.is_none();
+    let taken = Recommendation::of(section, panel).filter(|_| is_ours).and_then(|found| found.line());
     let mut pictures = vec![scatter::memory(section, panel, last)];
     if last == 0 {
         // One column is no line: its candidates are compared by bars.

@@ -110,6 +110,18 @@ fn one_column_is_drawn_as_bars_and_several_as_lines() {
     assert_eq!((bars(&two), two.contains("Resident memory when idle, by threads</h3>")), (0, true));
 }
 
+/// The page of a search colours no line: its answer may be another one than that of the rows alone.
+#[test]
+fn a_search_has_the_answer_and_no_bar_has_another() {
+    let lines = || vec![line("a", vec![point(Some(4e6))]), line("b", vec![point(Some(2e6))])];
+    let panel = || Panel { title: "x".into(), columns: vec![8], lines: lines(), ..Panel::default() };
+    let mut findings = findings(panel());
+    assert!(render(&findings, &LOOK).contains("<li class=\"row taken\">"));
+    findings.sections[0].about.decided = Some(("Use b instead of a.".into(), Vec::new()));
+    let page = render(&findings, &LOOK);
+    assert!(!page.contains("row taken") && !page.contains("drawn in colour"), "{page}");
+}
+
 /// A phase that no row has is no tick on the axis, and a live set of 0 is no line.
 #[test]
 fn pictures_show_what_there_is() {

@@ -43,7 +43,7 @@ pub fn place(points: &[(f64, f64)], texts: &[String]) -> Vec<Label> {
             for at in around(*point, &lines, distance) {
                 let here = boxed(&lines, at);
                 let hidden: f64 = marks.iter().chain(&taken).map(|other| overlap(here, *other)).sum();
-                let cost = hidden + 20.0 * outside(here) + distance;
+                let cost = hidden + 100.0 * outside(here) + distance;
                 if best.as_ref().is_none_or(|(least, _)| cost < *least) {
                     best = Some((cost, Label { lines: lines.clone(), at, is_far: distance > 14.0 }));
                 }
