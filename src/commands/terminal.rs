@@ -1,8 +1,9 @@
 //! The user's terminal. In: bytes. Out: bytes on standard output, and the terminal's colours and width.
 
-use std::io::{ErrorKind, IsTerminal, Write, stdout};
+use std::io::{ErrorKind, IsTerminal, Write, stderr, stdout};
 use std::process::ExitCode;
 
+use allocanary_kernel::sys;
 use allocanary_kernel::terminal::{Look, harmless_lines};
 use allocanary_study::error::{Error, Result};
 
@@ -27,12 +28,22 @@ pub fn tell(line: impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr(), "{}", harmless_lines(&line));
 }
 
-/// Colours if standard output is a terminal and NO_COLOR is not set; the terminal's width, or 80 if it is not a
-/// terminal.
+/// Colours if standard output is a terminal and NO_COLOR is not set; and the width.
 pub fn look() -> Look {
     let person = stdout().is_terminal();
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-    let width = if person { comfy_table::Table::new().width() } else { None };
-    Look { color: person && !no_color && !dumb, width: width.unwrap_or(80).clamp(60, 160) }
+    Look { color: person && !no_color && !dumb, width: width().clamp(NARROWEST, WIDEST) }
+}
+
+/// Tables need so much.
+const NARROWEST: u16 = 60;
+/// Sentences are not read well across more.
+const WIDEST: u16 = 160;
+
+/// COLUMNS, or the width of the terminal; 80 without either. Where standard output is a pipe (`| less`), the terminal is that of
+/// standard error.
+fn width() -> u16 {
+    let asked = std::env::var("COLUMNS").ok().and_then(|text| text.trim().parse().ok()).filter(|width| *width > 0);
+    asked.or_else(|| sys::columns(stdout())).or_else(|| sys::columns(stderr())).unwrap_or(80)
 }

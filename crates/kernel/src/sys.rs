@@ -1,12 +1,14 @@
 //! System calls and files of the kernel, without allocation. In: nothing. Out: numbers and texts on the caller's stack.
 
 mod children;
+mod columns;
 mod kills;
 mod lock;
 mod long_files;
 mod signals;
 
 pub use children::{Watched, adopt_orphans, prepare, reap, signal};
+pub use columns::columns;
 pub use kills::{memory_kills, memory_limit};
 pub use lock::try_lock;
 pub use long_files::{longest_file, survive_long_files, without_write_signals};
