@@ -4,12 +4,14 @@ mod examples;
 mod give_back;
 mod heap;
 mod http;
+mod output;
 mod program;
 mod traces;
 mod values;
 
 pub use give_back::GiveBackFlags;
 pub use heap::HeapFlags;
+pub use output::{OutputFlags, TableFlags};
 pub use program::{ProgramFlags, ProgramStudyFlags, ServiceFlags};
 pub use traces::{PaceFlags, RecordFlags, ReplayFlags, TraceFlags};
 #[cfg(test)]
@@ -26,7 +28,7 @@ use allocanary_study::StudyFile;
 use examples::{
     COMPARE_EXAMPLES, COMPLETIONS_EXAMPLES, DOCTOR_EXAMPLES, EXAMPLES, GIVE_BACK_EXAMPLES, HEAP_EXAMPLES,
     LIST_EXAMPLES, MAN_EXAMPLES, PLAN_EXAMPLES, PRELOAD_EXAMPLES, RECORD_EXAMPLES, REPLAY_EXAMPLES, REPORT_EXAMPLES,
-    RUN_EXAMPLES, STUDY_EXAMPLES, TRACE_EXAMPLES, TUNE_EXAMPLES,
+    RUN_EXAMPLES, STUDY_EXAMPLES, TRACE_EXAMPLES, TUNE_EXAMPLES, with_glossary,
 };
 
 /// Measure what each memory allocator costs a service as threads and cores grow.
@@ -34,7 +36,8 @@ use examples::{
 /// Without a verb, the command measures the allocator that it was built with, under the configuration in its environment
 /// variables. It prints resident memory for each number of threads.
 #[derive(Parser)]
-#[command(name = "allocanary", version, max_term_width = 100, args_conflicts_with_subcommands = true, after_help = EXAMPLES)]
+#[command(name = "allocanary", version, max_term_width = 100, args_conflicts_with_subcommands = true, after_help = EXAMPLES,
+    after_long_help = with_glossary())]
 struct Line {
     #[command(subcommand)]
     verb: Option<Verb>,
@@ -46,11 +49,11 @@ struct Line {
 enum Verb {
     /// Compare allocators and their settings, with confidence intervals and verdicts.
     #[command(after_help = STUDY_EXAMPLES)]
-    Study(StudyFlags),
+    Study(StudyRunFlags),
     /// Run your own program under each allocator, and compare.
     #[command(after_help = RUN_EXAMPLES)]
     Run(Box<ProgramStudyFlags>),
-    /// Print the cells of a study and their expected duration; run nothing.
+    /// Print the processes that a study starts and their expected duration; run nothing.
     #[command(after_help = PLAN_EXAMPLES)]
     Plan(StudyFlags),
     /// List allocators, settings, workloads, meters, metrics, studies and formats.
@@ -102,7 +105,7 @@ pub enum Task {
     /// Measure this build's allocator.
     Here(HereFlags),
     /// Run a study.
-    Study(StudyFlags),
+    Study(StudyRunFlags),
     /// Run the user's program.
     Run(Box<ProgramStudyFlags>),
     /// Print a study's plan.
@@ -262,7 +265,7 @@ pub struct MeasureFlags {
     /// Emulate hosts with N CPU cores: arenas are sized for N cores [default: off].
     #[arg(long, value_name = "N,...", value_delimiter = ',', num_args = 1..)]
     cores: Option<Vec<u32>>,
-    /// Repeats: processes per cell [default: 10].
+    /// Repeats: fresh processes for each candidate, workload and size [default: 10].
     #[arg(long, value_name = "N")]
     repeats: Option<u32>,
     /// Random seed for run order and workloads [default: 1].
@@ -271,7 +274,7 @@ pub struct MeasureFlags {
     /// Time budget (90s, 5m): no round starts that would end after it [default: none].
     #[arg(long, value_name = "TIME")]
     budget: Option<String>,
-    /// Time limit of one cell: a slower cell is killed [default: 60s].
+    /// Time limit of one process: a slower one is killed [default: 60s].
     #[arg(long, value_name = "TIME")]
     deadline: Option<String>,
 }
@@ -345,7 +348,7 @@ pub struct StudyFlags {
     /// The shipped cases have large sizes. A study file defines them in `[[full]]` tables.
     #[arg(long)]
     pub full: bool,
-    /// Continue an interrupted study: run missing and failed cells [default: off].
+    /// Continue an interrupted study: run what is missing or failed [default: off].
     ///
     /// --out names the folder or the file of the study.
     #[arg(long)]
@@ -362,6 +365,17 @@ impl StudyFlags {
     pub fn file(&self) -> StudyFile {
         StudyFile { candidates: self.candidates.clone(), ..self.measure.file() }
     }
+}
+
+/// Flags of `study`.
+#[derive(Args, Clone, Default)]
+pub struct StudyRunFlags {
+    /// Which study.
+    #[command(flatten)]
+    pub study: StudyFlags,
+    /// What is printed.
+    #[command(flatten)]
+    pub tables: TableFlags,
 }
 
 /// Flags of `list`.
@@ -385,12 +399,15 @@ pub struct ReportFlags {
     /// Several are read as one result: one report can show many hosts.
     #[arg(required = true, value_name = "ROWS", value_hint = ValueHint::AnyPath)]
     pub rows: Vec<PathBuf>,
-    /// Format of the report: table, markdown, csv or html.
+    /// Format of the report: table, markdown, csv, html or json.
     #[arg(long, default_value = "table", value_name = "FORMAT", value_parser = values::formats(), hide_possible_values = true)]
     pub format: String,
     /// File to write the report to [default: standard output].
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub to: Option<PathBuf>,
+    /// The columns of a table: metrics, or all [default: those that decide; all if the terminal has 120 columns].
+    #[arg(long, value_name = "METRIC,...", value_delimiter = ',')]
+    pub columns: Vec<String>,
 }
 
 /// Flags of `compare`.
@@ -402,7 +419,7 @@ pub struct CompareFlags {
     /// Results after the change: a file (*.jsonl) or a study folder.
     #[arg(value_hint = ValueHint::AnyPath)]
     pub new: PathBuf,
-    /// Fail if METRIC surely got worse by more than PERCENT; may be repeated [default: none].
+    /// Fail if METRIC clearly got worse by more than PERCENT; may be repeated [default: none].
     ///
     /// METRIC is judged by its median. METRIC.p90 is the value that 90 % of the runs stay within.
     #[arg(long, value_name = "METRIC=PERCENT")]
@@ -414,6 +431,12 @@ pub struct CompareFlags {
     #[arg(long, value_name = "METRIC", value_delimiter = ',', default_values = ["rss", "peak"])]
     #[arg(value_parser = values::metrics(), hide_possible_values = true)]
     pub metrics: Vec<String>,
+    /// Format: table, markdown, json, or github (annotations, and the job's summary in Markdown).
+    #[arg(long, default_value = "table", value_name = "FORMAT", value_parser = ["table", "markdown", "json", "github"])]
+    pub format: String,
+    /// What is printed.
+    #[command(flatten)]
+    pub output: OutputFlags,
 }
 
 /// Flags of `doctor`.
@@ -425,6 +448,9 @@ pub struct DoctorFlags {
     /// Inspect a process: allocator, memory, environment, limits [default: this host].
     #[arg(long, value_name = "PID")]
     pub pid: Option<u32>,
+    /// What is printed.
+    #[command(flatten)]
+    pub output: OutputFlags,
 }
 
 /// Flags of `preload`.
@@ -477,6 +503,9 @@ pub struct TuneFlags {
     /// Continue an interrupted search with the same flags [default: off].
     #[arg(long)]
     pub resume: bool,
+    /// What is printed.
+    #[command(flatten)]
+    pub output: OutputFlags,
 }
 
 /// Flags of `man`.

@@ -144,6 +144,25 @@ impl Cell {
     }
 }
 
+#[test]
+fn the_advice_is_for_scripts_too() {
+    let variables = [("MALLOC_CONF", "narenas:1")];
+    let json: serde_json::Value = serde_json::from_str(&text(&["--json"], &variables)).unwrap();
+    assert_eq!((&json["schema"], &json["verb"]), (&1.into(), &"doctor".into()));
+    let answers = json["answers"].as_array().unwrap();
+    // A jemalloc in a Rust program does not read that variable.
+    let moved = answers.iter().find(|answer| answer["allocator"] == "jemalloc").unwrap();
+    assert_eq!((&moved["choice"], &moved["variable"]), (&"change".into(), &"_RJEM_MALLOC_CONF".into()));
+    assert!(moved["value"].as_str().unwrap().contains("narenas:1"), "{moved}");
+    let lines = moved["lines"].as_array().unwrap();
+    assert!(
+        lines.iter().any(|line| line.as_str().unwrap().starts_with("Dockerfile  ENV _RJEM_MALLOC_CONF=")),
+        "{moved}"
+    );
+    let brief = text(&["--short"], &variables);
+    assert!(brief.lines().count() <= 10 && brief.starts_with("For jemalloc, set _RJEM_MALLOC_CONF="), "{brief}");
+}
+
 /// Whether a process waits, as a cell does for its task.
 fn is_asleep(pid: u32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/wchan")).is_ok()

@@ -3,7 +3,7 @@
 /// Of the command without a verb.
 pub const EXAMPLES: &str = "\
 Defaults without a verb:
-  workload server, threads 1,4,16,64, repeats 10, seed 1, no budget, deadline 60s per cell.
+  workload server, threads 1,4,16,64, repeats 10, seed 1, no budget, deadline 60s per process.
   Results go to a new folder, allocanary-out/here-1 the first time.
 
 Examples:
@@ -17,15 +17,34 @@ Examples:
   allocanary doctor                              how this host affects each allocator
   allocanary heap 4242                           what the memory of a running process is
 
-Exit codes: 0 success; 1 a cell failed, or a gate failed; 2 the command could not run;
+Exit codes: 0 success; 1 a process failed, or a gate failed; 2 the command could not run;
 130 interrupted, and every finished row is saved.";
+
+/// The words of all outputs, at the end of the long help.
+pub const GLOSSARY: &str = "\
+Words:
+  candidate   an allocator with settings, such as jemalloc:narenas=1
+  own         your program as it is; own:NAME=VALUE is a setting of the allocator that it has
+  baseline    the first candidate: the others are compared with it
+  n           how many runs a figure rests on; each is a fresh process
+  moment      when memory is read: start, ready, filled, peak, idle, released, purged
+  rss, peak   resident memory when idle, and the most until then
+  live        the bytes that the program itself holds
+  interval    [a, b]: the true value lies in it, in 19 of 20 cases
+  undecided   neither clearly different nor equal (within 2 %): the runs differ too much, or are few
+  gate        a limit of `compare`: a metric that clearly got worse by more fails it";
+
+/// The examples of the command, and the glossary.
+pub fn with_glossary() -> String {
+    format!("{EXAMPLES}\n\n{GLOSSARY}")
+}
 
 /// Of `study`.
 pub const STUDY_EXAMPLES: &str = "\
 Defaults:
   The study `default` runs, with a budget of 105s. A flag replaces the value in the study's file.
   A file without a value gets workload server, threads 1,4,16,64, repeats 10, seed 1, no budget and
-  deadline 60s per cell. --candidates without a study uses these values too.
+  deadline 60s per process. --candidates without a study uses these values too.
 
 Examples:
   allocanary study                               run the default study, in two minutes
@@ -45,7 +64,7 @@ pub const RUN_EXAMPLES: &str = "\
 Defaults:
   Candidates: own system system:arena_max=1 jemalloc jemalloc:narenas=1
   jemalloc:narenas=1,tcache=false mimalloc mimalloc:allow_thp=0; only those with `own` where a
-  program cannot be preloaded. 10 repeats, deadline 60s per cell. One run before is not measured.
+  program cannot be preloaded. 10 repeats, deadline 60s per process. One run before is not measured.
   A program with --ready or --load is a service, and runs until it is stopped.
 
 Examples:
@@ -61,18 +80,18 @@ Examples:
   allocanary run --lines kubernetes -- python3 script.py
   allocanary compare main-out branch-out --gate peak=5%
 
-Exit codes: 0 success; 1 a cell failed; 2 the program could not run as it comes, or bad input;
+Exit codes: 0 success; 1 a process failed; 2 the program could not run as it comes, or bad input;
 130 interrupted: every process of the program is gone, and every finished row is saved.";
 
 /// Of `plan`.
 pub const PLAN_EXAMPLES: &str = "\
 Defaults:
   As in `allocanary study`: the study `default`, with a budget of 105s. A file without a value gets
-  threads 1,4,16,64, repeats 10, seed 1, no budget and deadline 60s per cell.
+  threads 1,4,16,64, repeats 10, seed 1, no budget and deadline 60s per process.
 
 Examples:
-  allocanary plan                                summarize the default study, then list its cells
-  allocanary plan cores --repeats 30 | head      only the summary: cells, and how long they take";
+  allocanary plan                                summarize the default study, then list its processes
+  allocanary plan cores --repeats 30 | head      only the summary: how many, and how long they take";
 
 /// Of `list`.
 pub const LIST_EXAMPLES: &str = "\
@@ -85,6 +104,7 @@ Examples:
 pub const REPORT_EXAMPLES: &str = "\
 Examples:
   allocanary report allocanary-out/default-1
+  allocanary report allocanary-out/default-1 --columns all
   allocanary report node-*.jsonl --format html --to fleet.html
   kubectl logs -l app=allocanary --tail=-1 | allocanary report -";
 
@@ -103,11 +123,11 @@ Verdicts:
 The margin is 2 %, or the gate of the metric. `compare` prints how many repeats would decide.
 
 A gate fails, with exit code 1, if
-  - the metric surely got worse by more than the gate: the whole interval lies beyond it,
+  - the metric clearly got worse by more than the gate: the whole interval lies beyond it,
   - the interval leaves this open (--undecided pass accepts it),
   - one side has no value of the metric, or only the new side has fewer than five,
   - a side is not finished,
-  - or a candidate is missing from NEW, or has more failed cells there.
+  - or a candidate is missing from NEW, or has more failed processes there.
 A gate on peak is for the median run. One on peak.p90 is for what 90 % of the
 runs stay within, and takes 36 repeats.";
 

@@ -31,8 +31,11 @@ pub struct HeapFlags {
     #[arg(long, value_name = "TIME")]
     pub deadline: Option<String>,
     /// Print the reading as one line of JSON (docs/heap.md has its fields) [default: text].
-    #[arg(long)]
+    #[arg(long, conflicts_with = "short")]
     pub json: bool,
+    /// Print the answer in at most ten lines [default: off].
+    #[arg(long, conflicts_with_all = ["tree", "all", "watch"])]
+    pub short: bool,
     /// Save the reading to a file that only you can read, for diff and show; with --watch a line for each [default: none].
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub save: Option<PathBuf>,

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::RunFlags;
 use super::http::{self, Http};
+use super::{RunFlags, TableFlags};
 use allocanary_cell::program::Program;
 use allocanary_study::StudyFile;
 
@@ -56,7 +56,7 @@ impl ServiceFlags {
 pub struct ProgramFlags {
     /// The program and its arguments, after `--`.
     ///
-    /// {port} is a free TCP port and {dir} an empty folder, new for each cell; also in --ready, --load, --before and --after.
+    /// {port} is a free TCP port and {dir} an empty folder, new for each process; also in --ready, --load, --before and --after.
     #[arg(last = true, value_name = "PROGRAM ARGS")]
     pub program: Vec<String>,
     /// The name of the program in rows and reports [default: its command line].
@@ -82,10 +82,10 @@ pub struct ProgramFlags {
     /// p99, p999. NAME:higher or NAME:lower says which is better [default: lower, for rates higher].
     #[arg(long, value_name = "NAME=REGEX")]
     metric: Vec<String>,
-    /// Memory limit of each cell's control group, such as 256MiB [default: none].
+    /// Memory limit of each process's control group, such as 256MiB [default: none].
     #[arg(long, value_name = "SIZE")]
     memory: Option<String>,
-    /// CPU limit of each cell's control group, such as 0.5 [default: none].
+    /// CPU limit of each process's control group, such as 0.5 [default: none].
     #[arg(long, value_name = "CPUS")]
     cpus: Option<String>,
 }
@@ -144,7 +144,7 @@ pub struct ProgramStudyFlags {
     /// Time budget (90s, 5m): no round starts that would end after it [default: none].
     #[arg(long, value_name = "TIME")]
     budget: Option<String>,
-    /// Time limit of one cell: a slower one is killed [default: 60s].
+    /// Time limit of one process: a slower one is killed [default: 60s].
     #[arg(long, value_name = "TIME")]
     deadline: Option<String>,
     /// Where to find cells and where to write results.
@@ -153,6 +153,9 @@ pub struct ProgramStudyFlags {
     /// Continue an interrupted run: its folder is --out [default: off].
     #[arg(long)]
     pub resume: bool,
+    /// What is printed.
+    #[command(flatten)]
+    pub tables: TableFlags,
 }
 
 impl ProgramStudyFlags {

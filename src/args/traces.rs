@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{RunFlags, ServiceFlags};
+use super::{RunFlags, ServiceFlags, TableFlags};
 use allocanary_cell::program::Program;
 use allocanary_study::StudyFile;
 
@@ -126,6 +126,9 @@ pub struct ReplayFlags {
     /// Continue an interrupted replay: run what is missing or failed [default: off].
     #[arg(long)]
     pub resume: bool,
+    /// What is printed.
+    #[command(flatten)]
+    pub tables: TableFlags,
 }
 
 impl ReplayFlags {

@@ -1,12 +1,17 @@
 //! `allocanary compare`: are the new results better, worse or equal? In: two files of rows, gates. Out: a verdict for
-//! each candidate, workload and column, and an exit code for CI.
+//! each candidate, workload and column, an answer for each gate, and an exit code for CI.
 
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
 use super::terminal;
 use crate::args::CompareFlags;
+use allocanary_kernel::terminal::Look;
 use allocanary_kernel::units::show_share;
+use allocanary_report as reports;
+use allocanary_report::answer::{Answer, short};
 use allocanary_report::comparison;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::rows;
@@ -28,16 +33,48 @@ pub fn run(flags: &CompareFlags) -> Result<ExitCode> {
         }
         other => other,
     })?;
-    let mut out = comparison::render(&judgement.compared, &terminal::look());
+    let undecided_passes = flags.undecided == "pass";
+    let passes = judgement.passes(undecided_passes);
+    let answers = comparison::answers(&judgement, undecided_passes);
+    let look = terminal::look();
+    let text = match flags.format.as_str() {
+        _ if flags.output.json => comparison::json(&judgement, &answers, passes),
+        _ if flags.output.short => short(&answers, &look),
+        "json" => comparison::json(&judgement, &answers, passes),
+        "markdown" => comparison::markdown(&judgement, &answers, passes),
+        "github" => for_github(&judgement, &answers, passes)?,
+        _ => tables(&judgement, &answers, &look),
+    };
+    terminal::print(text.as_bytes())?;
+    if flags.format == "table" && !flags.output.json && !flags.output.short {
+        tell_gates(&judgement, undecided_passes);
+    }
+    Ok(if passes { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// The tables, what differs, and the answer last.
+fn tables(judgement: &Judgement, answers: &[Answer], look: &Look) -> String {
+    let mut out = comparison::render(&judgement.compared, look);
     judgement.only_new.iter().for_each(|title| out.push_str(&format!("only in the new: {title}\n")));
     judgement.differs.iter().for_each(|line| out.push_str(&format!("differs: {line}\n")));
     for (name, notes) in ["old", "new"].iter().zip(&judgement.notes) {
         notes.iter().for_each(|note| out.push_str(&format!("{name}: {note}\n")));
     }
-    terminal::print(out.as_bytes())?;
-    let undecided_passes = flags.undecided == "pass";
-    tell_gates(&judgement, undecided_passes);
-    Ok(if judgement.passes(undecided_passes) { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    let answers = answers.iter().map(|answer| reports::wrapped(&answer.text, look.width.into()));
+    out.push_str(&format!("\nAnswer\n{}\n", answers.collect::<Vec<_>>().join("\n")));
+    out
+}
+
+/// Annotations; and the summary of the job, in the file that GitHub names, or else before them.
+fn for_github(judgement: &Judgement, answers: &[Answer], passes: bool) -> Result<String> {
+    let summary = comparison::markdown(judgement, answers, passes);
+    let annotations = comparison::annotations(answers);
+    let Some(path) = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty()) else {
+        return Ok(format!("{summary}\n{annotations}"));
+    };
+    let append = || OpenOptions::new().append(true).create(true).open(&path)?.write_all(summary.as_bytes());
+    append().map_err(|error| Error::file(Path::new(&path), "adding the summary of the job", error))?;
+    Ok(annotations)
 }
 
 /// Why the gates do not hold, or may not.

@@ -22,6 +22,9 @@ use allocanary_kernel::terminal::harmless;
 use allocanary_kernel::units::{Unit, parse_duration};
 use allocanary_study::error::{Error, Result};
 
+/// The time for a reading. A heap that is not read by then has no forecast.
+const DEADLINE: Duration = Duration::from_secs(30);
+
 /// The exit code if the process was left as it is.
 const REFUSED: u8 = 1;
 
@@ -34,7 +37,7 @@ pub fn run(flags: &GiveBackFlags) -> Result<ExitCode> {
     }
     match &flags.every {
         None => {
-            let reading = take(pid, How::Running).map_err(trouble)?;
+            let reading = take(pid, How::Running, DEADLINE).map_err(trouble)?;
             once(flags, &reading, patience)
         }
         Some(every) => again(flags, pid, time("--every", every)?, patience),
@@ -98,7 +101,7 @@ fn give_back(account: &mut Account, process: &Subject, planned: &[Planned], pati
         account.calls.push(Called::made(one, &result));
     }
     if account.calls.iter().any(|call| call.took.is_some()) {
-        account.after = take(process.pid, How::Running).ok().map(|after| after.resident);
+        account.after = take(process.pid, How::Running, DEADLINE).ok().map(|after| after.resident);
     }
 }
 
@@ -136,7 +139,7 @@ fn again(flags: &GiveBackFlags, pid: u32, every: Duration, patience: Duration) -
     if !flags.yes {
         return Err(Error::Input("give-back: --every needs --yes: nobody is asked each time".into()));
     }
-    let first = take(pid, How::Running).map_err(trouble)?;
+    let first = take(pid, How::Running, DEADLINE).map_err(trouble)?;
     let process = first.process.clone();
     let mut reading = first;
     loop {
@@ -144,7 +147,7 @@ fn again(flags: &GiveBackFlags, pid: u32, every: Duration, patience: Duration) -
             once(flags, &reading, patience)?;
         }
         std::thread::sleep(every);
-        reading = match take(pid, How::Running) {
+        reading = match take(pid, How::Running, DEADLINE) {
             Ok(reading) if reading.process.is_same(&process) => reading,
             Ok(_) | Err(Trouble::Gone(_) | Trouble::Changed(_)) => {
                 terminal::tell(format_args!("process {pid} has ended, or runs another program"));

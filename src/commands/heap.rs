@@ -16,8 +16,9 @@ use allocanary_heap::{
 };
 use allocanary_kernel::private;
 use allocanary_kernel::sys::line_number;
-use allocanary_kernel::terminal::harmless;
+use allocanary_kernel::terminal::{harmless, harmless_lines};
 use allocanary_kernel::units::{parse_duration, show_duration};
+use allocanary_report::answer::short;
 use allocanary_report::heap::{self as reports, Paste};
 use allocanary_study::error::{Error, Result};
 use saved::{Saved, load};
@@ -35,6 +36,7 @@ pub fn run(flags: &HeapFlags) -> Result<ExitCode> {
         [] if flags.all => all(flags),
         [] => Err(Error::Input("heap: wanted a process ID, a name, or --all; found nothing".into())),
         ["diff", ..] if flags.json => refused("diff", "--json"),
+        ["diff", ..] if flags.short => refused("diff", "--short"),
         ["diff", ..] if flags.html.is_some() => refused("diff", "--html"),
         ["diff" | "show", ..] if flags.save.is_some() => refused(words[0], "--save"),
         ["diff" | "show", ..] if flags.watch.is_some() => refused(words[0], "--watch"),
@@ -107,10 +109,13 @@ fn print(flags: &HeapFlags, readings: &[Reading], paste: &[Paste]) -> Result<Exi
         write_page(file, readings, paste)?;
         terminal::tell(format_args!("page: {}", file.display()));
     }
-    match flags.json {
-        true => terminal::print(json(reading)?.as_bytes())?,
-        false => terminal::print(reports::text(reading, paste, &terminal::look()).as_bytes())?,
+    let look = terminal::look();
+    let text = match flags {
+        HeapFlags { json: true, .. } => json(reading)?,
+        HeapFlags { short: true, .. } => harmless_lines(&short(&[reports::brief(reading, paste)], &look)).into_owned(),
+        _ => reports::text(reading, paste, &look),
     };
+    terminal::print(text.as_bytes())?;
     Ok(ExitCode::from(u8::from(is_undivided(reading))))
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use super::measure::{self, Measurement};
+use super::output::Output;
 use super::terminal;
 use crate::args::HereFlags;
 use allocanary_allocators::environment::readable_variables;
@@ -42,13 +43,15 @@ pub fn run(flags: &HereFlags) -> Result<ExitCode> {
     terminal::print_plain(&introduction(plain, &configured, &inherited))?;
 
     let file = StudyFile { inherited: Some(inherited), ..file };
+    let (group, output) = (Studies(vec![file]), Output::tables("here"));
     Measurement {
-        group: &Studies(vec![file]),
+        group: &group,
         roster: &roster,
         target,
         resume: false,
         executor: &Linked::new(&roster),
         lines: flags.run.lines,
+        output,
     }
     .run()
 }

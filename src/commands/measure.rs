@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::left;
+use super::output::Output;
 use super::production;
 use super::progress::{Progress, Stretch};
 use super::terminal;
@@ -25,7 +26,7 @@ use allocanary_study::error::{Error, Result};
 use allocanary_study::rows;
 use allocanary_study::run::{Builder, Roster, Target, check_folder};
 use allocanary_study::session::{self, Ended, Executor, Measured, OutOfBudget, Planned, Watch, prefix};
-use allocanary_study::summary::{About, Findings, Fold, Metrics};
+use allocanary_study::summary::{About, Decided, Findings, Fold, Metrics};
 use allocanary_study::{Studies, find_shipped};
 
 /// The features of this command's build. Its cells are built with the same ones.
@@ -107,6 +108,8 @@ pub struct Measurement<'a> {
     pub executor: &'a dyn Executor,
     /// Where the answer is to be used.
     pub lines: Option<Place>,
+    /// What is printed at the end.
+    pub output: Output,
 }
 
 impl Measurement<'_> {
@@ -124,7 +127,7 @@ impl Measurement<'_> {
         reported?;
         tell_budgets(&ended);
         if let Some(left) = ended.interrupted {
-            terminal::tell(format_args!("interrupted: {left} cells are left; {}", self.how_to_resume()));
+            terminal::tell(format_args!("interrupted: {left} processes are left; {}", self.how_to_resume()));
             return Ok(ExitCode::from(130));
         }
         Ok(if failed > 0 { ExitCode::from(1) } else { ExitCode::SUCCESS })
@@ -141,7 +144,7 @@ impl Measurement<'_> {
         tell_budgets(&ended);
         let Some(left) = ended.interrupted else { return Ok(Some(samples)) };
         let name = self.target.name();
-        terminal::tell(format_args!("interrupted: {left} cells were not run; the rows so far are in {name}"));
+        terminal::tell(format_args!("interrupted: {left} processes were not run; the rows so far are in {name}"));
         Ok(None)
     }
 
@@ -190,7 +193,7 @@ impl Measurement<'_> {
         if findings.rows == 0 {
             return Ok(None);
         }
-        terminal::print((reports::ALL[0].render)(&findings, &terminal::look()).as_bytes())?;
+        terminal::print(self.output.text(&findings, &terminal::look()).as_bytes())?;
         Ok(Some(findings))
     }
 
@@ -211,7 +214,7 @@ impl Measurement<'_> {
 fn tell_budgets(ended: &Ended) {
     for OutOfBudget { study, left, of } in &ended.out_of_budget {
         let name = prefix(study.as_deref());
-        terminal::tell(format_args!("{name}the budget is used up: {left} of {of} cells were not run"));
+        terminal::tell(format_args!("{name}the budget is used up: {left} of {of} processes were not run"));
     }
 }
 
@@ -231,7 +234,7 @@ impl Watch for Shown<'_> {
         for ((study, _), stretch) in left.iter().zip(&stretches) {
             let (name, span) = (prefix(study.name.as_deref()), show_duration(stretch.expected));
             let budget = stretch.budget.map_or(String::new(), |budget| format!(", budget {}", show_duration(budget)));
-            progress.say(&format!("{name}{} cells, about {span}{budget}", stretch.cells));
+            progress.say(&format!("{name}{} processes, about {span}{budget}", stretch.cells));
         }
         self.progress = Some(progress);
     }
@@ -267,7 +270,8 @@ pub fn findings(files: &[PathBuf], group: &Studies) -> Result<Findings> {
         if name.is_some_and(is_stage) {
             // By its own rules, which know the limits and all that was tried.
             let decided = "These rows are of a search: tune.txt, next to them, has its answer.";
-            return About { decided: Some((decided.into(), Vec::new())), ..About::default() };
+            let decided = Decided { text: decided.into(), ..Decided::default() };
+            return About { decided: Some(decided), ..About::default() };
         }
         let here = group.find(name).and_then(|study| About::of(study, metrics).ok());
         let shipped = |name: &str| About::of(find_shipped(name)?.ok()?.find(Some(name))?, metrics).ok();

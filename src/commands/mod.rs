@@ -10,6 +10,7 @@ mod list;
 mod man;
 mod measure;
 mod named;
+mod output;
 mod plan;
 mod preload;
 mod production;

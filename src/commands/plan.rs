@@ -52,7 +52,7 @@ pub fn run(flags: &StudyFlags) -> Result<ExitCode> {
 /// `280 cells, about 2 min, at most 105 s (budget); seed 1`.
 fn total(study: &Study, planned: &[Cell], span: Duration) -> String {
     let budget = study.budget.map_or(String::new(), |budget| format!(", at most {} (budget)", show_duration(budget)));
-    format!("{} cells, about {}{budget}; seed {}", planned.len(), show_duration(span), study.seed)
+    format!("{} processes, about {}{budget}; seed {}", planned.len(), show_duration(span), study.seed)
 }
 
 fn total_of(studies: &[(Study, Vec<Cell>)], spans: &[Duration]) -> String {
@@ -60,7 +60,7 @@ fn total_of(studies: &[(Study, Vec<Cell>)], spans: &[Duration]) -> String {
     let within =
         |((study, _), span): (&(Study, Vec<Cell>), &Duration)| study.budget.map_or(*span, |most| most.min(*span));
     let span: Duration = studies.iter().zip(spans).map(within).sum();
-    format!("{cells} cells of {} studies, about {}", studies.len(), show_duration(span))
+    format!("{cells} processes of {} studies, about {}", studies.len(), show_duration(span))
 }
 
 /// The summary of one study: its question, what is crossed with what, and how long it takes.

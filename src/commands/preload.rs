@@ -7,11 +7,9 @@ use super::terminal;
 use crate::args::PreloadFlags;
 use allocanary_allocators::paste::{dockerfile, kubernetes, shell, systemd};
 use allocanary_preload::settings;
+use allocanary_report::paste::FOLDER;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::Builder;
-
-/// Where the lines below expect the library in an image.
-const FOLDER: &str = "/usr/local/lib";
 
 /// Prints the place and the lines.
 pub fn run(flags: &PreloadFlags) -> Result<ExitCode> {

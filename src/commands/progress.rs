@@ -68,7 +68,7 @@ impl Course {
     fn line(&self) -> String {
         let cells: usize = self.stretches.iter().map(|stretch| stretch.cells).sum();
         let left = show_duration(self.left(self.since.elapsed()));
-        format!("{} of {cells} cells, about {left} left", self.before + self.done)
+        format!("{} of {cells} processes, about {left} left", self.before + self.done)
     }
 }
 
@@ -210,11 +210,11 @@ mod tests {
         while text().lines().count() < 2 {
             thread::yield_now();
         }
-        assert!(text().starts_with("0 of 14 cells, about "), "{}", text());
+        assert!(text().starts_with("0 of 14 processes, about "), "{}", text());
         (0..10).for_each(|_| progress.done("system"));
         progress.begin(1);
         progress.done("system");
-        while !text().contains("11 of 14 cells, about ") {
+        while !text().contains("11 of 14 processes, about ") {
             thread::yield_now();
         }
         progress.end();

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::measure::{self, Measurement};
+use super::output::Output;
 use super::terminal;
 use crate::args::{PaceFlags, ReplayFlags};
 use allocanary_kernel::units::{Unit, parse_duration, show_duration};
@@ -27,6 +28,7 @@ pub fn run(flags: &ReplayFlags) -> Result<ExitCode> {
     let candidates = Some(candidates());
     let study = StudyFile { candidates, ..study }.overridden_by(flags.file());
     study.clone().check()?;
+    let output = Output::of_tables("replay", &flags.tables, std::slice::from_ref(&study))?;
     let group = Studies(vec![study]);
     let target = match &flags.run.out {
         Some(out) => Target::of(out)?,
@@ -40,6 +42,7 @@ pub fn run(flags: &ReplayFlags) -> Result<ExitCode> {
         resume: flags.resume,
         executor: &Linked::new(&roster),
         lines: flags.run.lines,
+        output,
     }
     .run()
 }

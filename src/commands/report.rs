@@ -5,10 +5,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::{measure, terminal};
+use super::{measure, output, terminal};
 use crate::args::ReportFlags;
 use allocanary_cell::description::perhaps;
 use allocanary_report as reports;
+use allocanary_report::table::{self, Columns, View};
 use allocanary_study::error::{Error, Result};
 use allocanary_study::rows;
 use allocanary_study::run::holds_rows;
@@ -28,11 +29,20 @@ pub fn run(flags: &ReportFlags) -> Result<ExitCode> {
         let files: Vec<String> = flags.rows.iter().map(|path| path.display().to_string()).collect();
         return Err(Error::NoRows(format!("{}: no row that can be reported", files.join(", "))));
     }
+    let named = findings.sections.iter().flat_map(|section| &section.about.metrics).map(|metric| &*metric.name);
+    let columns = output::columns(&flags.columns, &named.collect::<Vec<_>>())?;
+    if columns != Columns::Deciding && report.name != "table" {
+        let name = report.name;
+        return Err(Error::Input(format!("--columns: wanted --format table, found {name}: it has every column")));
+    }
     if report.name == "csv" {
         // CSV has no place for warnings, so they go to standard error.
         findings.problems.iter().for_each(terminal::tell);
     }
-    let text = (report.render)(&findings, &terminal::look());
+    let text = match columns {
+        Columns::Deciding => (report.render)(&findings, &terminal::look()),
+        columns => table::view(&findings, &View { columns, lines: None }, &terminal::look()),
+    };
     match &flags.to {
         None => terminal::print(text.as_bytes()),
         Some(path) => match fs::write(path, text) {

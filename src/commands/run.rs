@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use super::measure::{self, Measurement};
+use super::output::Output;
 use super::terminal;
 use crate::args::{ProgramStudyFlags, RunFlags};
 use allocanary_cell::Cell;
@@ -23,7 +24,8 @@ use started::Started;
 pub fn run(flags: &ProgramStudyFlags) -> Result<ExitCode> {
     let file = study(flags)?;
     let target = flags.run.out.as_deref().map(Target::of).transpose()?;
-    run_study(file, target, &flags.run, flags.resume)
+    let output = Output::of_tables("run", &flags.tables, std::slice::from_ref(&file))?;
+    run_study(file, target, &flags.run, flags.resume, output)
 }
 
 /// The study of the flags: of a file or of a folder that is resumed, with each flag in place of its value.
@@ -62,7 +64,13 @@ pub fn only_study(path: &Path) -> Result<StudyFile> {
 }
 
 /// Runs a study with a `[program]` table.
-pub fn run_study(file: StudyFile, target: Option<Target>, flags: &RunFlags, resume: bool) -> Result<ExitCode> {
+pub fn run_study(
+    file: StudyFile,
+    target: Option<Target>,
+    flags: &RunFlags,
+    resume: bool,
+    output: Output,
+) -> Result<ExitCode> {
     let folders = &flags.cells;
     // Invalid values are reported before anything is looked at.
     file.clone().check()?;
@@ -90,7 +98,7 @@ pub fn run_study(file: StudyFile, target: Option<Target>, flags: &RunFlags, resu
     }
     let (group, roster) = (Studies(vec![file]), started.roster());
     let executor = &session::Program::new(&started.launcher);
-    Measurement { group: &group, roster: &roster, target, resume, executor, lines: flags.lines }.run()
+    Measurement { group: &group, roster: &roster, target, resume, executor, lines: flags.lines, output }.run()
 }
 
 /// The study with the default candidates, if it names none: those that can take effect.

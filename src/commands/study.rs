@@ -4,8 +4,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use super::measure::{self, Measurement};
+use super::output::Output;
 use super::terminal;
-use crate::args::StudyFlags;
+use crate::args::{StudyFlags, StudyRunFlags};
 use allocanary_cell::description::perhaps;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::Target;
@@ -14,13 +15,15 @@ use allocanary_study::summary::{About, Metrics};
 use allocanary_study::{CASES, SHIPPED, Studies, StudyFile, find_shipped, memory_at_hand};
 
 /// Runs the study, or each study of a group.
-pub fn run(flags: &StudyFlags) -> Result<ExitCode> {
+pub fn run(flags: &StudyRunFlags) -> Result<ExitCode> {
+    let StudyRunFlags { study: flags, tables } = flags;
     let (name, group) = study(flags)?;
+    let output = Output::of_tables("study", tables, &group.0)?;
     if let [one] = group.0.as_slice()
         && one.program.is_some()
     {
         let target = flags.run.out.as_deref().map(Target::of).transpose()?;
-        return super::run::run_study(one.clone(), target, &flags.run, flags.resume);
+        return super::run::run_study(one.clone(), target, &flags.run, flags.resume, output);
     }
     if let Some(with) = group.0.iter().find(|study| study.program.is_some()) {
         let name = with.name.as_deref().unwrap_or("one of the studies");
@@ -40,6 +43,7 @@ pub fn run(flags: &StudyFlags) -> Result<ExitCode> {
         resume: flags.resume,
         executor: &Linked::new(&roster),
         lines: flags.run.lines,
+        output,
     }
     .run()
 }

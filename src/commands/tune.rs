@@ -9,20 +9,20 @@ mod subject;
 mod trace;
 mod workload;
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use super::measure::watch_interrupts;
+use super::output::Output;
 use super::{left, production, terminal};
 use crate::args::TuneFlags;
-use allocanary_cell::candidate::Candidate;
 use allocanary_allocators::paste::quoted;
 use allocanary_cell::candidate::Candidate;
 use allocanary_cell::program::Program;
 use allocanary_kernel::private;
+use allocanary_kernel::terminal::Look;
 use allocanary_kernel::units::show_duration;
 use allocanary_report as reports;
 use allocanary_report::production::Change;
@@ -47,6 +47,7 @@ const WRITTEN: [&str; 3] = ["report.html", "tune.txt", "tuned.toml"];
 /// Searches, and prints the answer.
 pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
     let target = target(flags)?;
+    let output = Output::of("tune", &flags.output);
     let Some(mut subject) = kind::subject(flags)? else {
         terminal::tell("interrupted: nothing was measured");
         return Ok(ExitCode::from(130));
@@ -122,7 +123,11 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
     };
     let findings = source.findings(&found, &about(&found, &subject))?;
     let text = text(&found, &subject, &findings);
-    terminal::print(text.as_bytes())?;
+    let shown = match output.is_brief() {
+        true => output.text(&findings, &terminal::look()),
+        false => screen(&found, &subject, &findings),
+    };
+    terminal::print(shown.as_bytes())?;
     if let Some(rows) = source.left() {
         return Err(gone(rows));
     }
@@ -132,7 +137,10 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
             production::write(place, change(&found), folder)?;
         }
     }
-    terminal::tell(format_args!("rows, report.html, tune.txt and tuned.toml: {}", target.name()));
+    terminal::tell(format_args!(
+        "rows, report.html, tune.txt (every place, a gate for CI), tuned.toml: {}",
+        target.name()
+    ));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -140,7 +148,7 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
 fn change(found: &Searched) -> Option<Change> {
     let best = &found.recommended()?.candidate;
     let group = found.group(best)?;
-    Some(Change::of(&Candidate::read(best, &BTreeMap::new()), &group.environment))
+    Some(Change::of(best, &group.environment))
 }
 
 /// Where rows and answer go.
@@ -196,32 +204,54 @@ fn budget(job: Option<Duration>, race: &[allocanary_cell::Cell], expected: Durat
     }
 }
 
-/// The whole answer.
+/// What the terminal shows: the finalists, why, what went wrong, and last the answer with its lines.
+fn screen(found: &Searched, subject: &Subject, findings: &Findings) -> String {
+    let look = terminal::look();
+    let most = Some(MOST_TROUBLES).filter(|_| look.width < reports::table::WIDE);
+    let mut out = evidence(found, subject, findings, look, most);
+    out.push_str(&format!("\n{}", reports::table::ending(findings, &look)));
+    out
+}
+
+/// The most failures and notes on a terminal.
+const MOST_TROUBLES: usize = 5;
+
+/// The whole answer, for a file: also the lines of every place, and a gate for CI.
 fn text(found: &Searched, subject: &Subject, findings: &Findings) -> String {
     let job = &Job { text: &subject.job, holds: subject.holds };
-    let look = terminal::look();
-    let width = usize::from(look.width);
-    let mut out =
-        format!("{}\n{}\n", answer::table(found, job), reports::wrapped(&answer::recommendation(found, job), width));
-    if let Some(reason) = answer::reason(found, width) {
-        let key = answer::key(found);
-        out.push_str(&format!("\nWhere the memory is:\n{reason}{}\n", reports::wrapped(&key, width)));
-    }
-    for (candidate, why) in &found.failures {
-        out.push_str(&format!("failed: {candidate}: {why}\n"));
-    }
-    for note in found.notes.iter().chain(&findings.notes) {
-        out.push_str(&format!("{}\n", reports::wrapped(&format!("note: {note}"), width)));
-    }
-    let best = found.recommended().map(|best| &best.candidate);
-    for (candidate, setting, why) in findings.unproven.iter().filter(|(candidate, ..)| best == Some(candidate)) {
-        out.push_str(&format!("{}\n", reports::wrapped(&format!("unproven: {candidate}: {setting}: {why}"), width)));
-    }
+    let look = Look { color: false, ..terminal::look() };
+    let recommendation = reports::wrapped(&answer::recommendation(found, job), look.width.into());
+    let mut out = format!("{recommendation}\n\n{}", evidence(found, subject, findings, look, None));
     if let Some(lines) = answer::paste(found) {
         out.push_str(&format!(
             "\nLines to paste, in one of these places:\n\n{lines}\nThe proof again, and a gate for CI:\n\n{}",
             gate(&found.goal)
         ));
+    }
+    out
+}
+
+/// What the answer rests on. `most` is how many failures and notes are shown.
+fn evidence(found: &Searched, subject: &Subject, findings: &Findings, look: Look, most: Option<usize>) -> String {
+    let job = &Job { text: &subject.job, holds: subject.holds };
+    let width = usize::from(look.width);
+    let mut out = answer::table(found, job, &look);
+    let bars = most.is_none();
+    if let Some(reason) = answer::reason(found, width, bars) {
+        out.push_str(&format!("\nWhere the memory is:\n{reason}"));
+    }
+    out.push_str(&format!("{}\n", reports::wrapped(&answer::remark(found, job), width)));
+    let best = found.recommended().map(|best| &best.candidate);
+    let unproven = findings.unproven.iter().filter(|(candidate, ..)| best == Some(candidate));
+    let failures = found.failures.iter().map(|(candidate, why)| format!("failed: {candidate}: {why}"));
+    let notes = found.notes.iter().chain(&findings.notes).map(|note| reports::wrapped(&format!("note: {note}"), width));
+    let unproven = unproven
+        .map(|(candidate, setting, why)| reports::wrapped(&format!("unproven: {candidate}: {setting}: {why}"), width));
+    let all: Vec<String> = unproven.chain(notes).chain(failures).collect();
+    let shown = most.unwrap_or(usize::MAX).min(all.len());
+    all[..shown].iter().for_each(|line| out.push_str(&format!("{line}\n")));
+    if shown < all.len() {
+        out.push_str(&format!("and {} more of these: tune.txt\n", all.len() - shown));
     }
     out
 }
@@ -266,11 +296,10 @@ fn keep(folder: &Path, found: &Searched, file: &StudyFile, text: &str, findings:
 /// What the page says of the proof: the same as the terminal, and no judgement of its own.
 fn about(found: &Searched, subject: &Subject) -> About {
     let job = &Job { text: &subject.job, holds: subject.holds };
-    let lines = answer::paste(found).map_or(Vec::new(), |lines| lines.lines().map(String::from).collect());
     About {
         question: "Which settings cost the least?".into(),
         metrics: found.goal.wanted().cloned().collect(),
-        decided: Some((answer::recommendation(found, job), lines)),
+        decided: Some(answer::decided(found, job)),
         ..About::default()
     }
 }

@@ -153,7 +153,7 @@ fn a_cell_whose_estimate_cannot_be_is_refused_by_name() {
     }
     let ran =
         allocanary(folder.path(), words("plan --threads 1 --cells . --repeats 1 --workloads work --candidates fake"));
-    assert!(ran.code == Some(0) && ran.out.contains("1 cells, about "), "{ran:?}");
+    assert!(ran.code == Some(0) && ran.out.contains("1 processes, about "), "{ran:?}");
     for said in [
         "cell-zero: workload `work`: grows_with and rests: wanted parameters whose default is above 0, found `extra`, 0",
         "cell-other: workload `work`: grows_with and rests: wanted parameters whose default is above 0, found `pauses`",

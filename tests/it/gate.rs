@@ -57,7 +57,10 @@ fn is_two(sample: &Sample) -> bool {
 
 #[test]
 fn a_gate_is_open_for_what_stayed_and_closed_for_what_grew() {
-    assert_eq!(gate(|_| true).code, Some(0));
+    let same = gate(|_| true);
+    assert_eq!(same.code, Some(0));
+    let passed = same.out.split("Answer\n").nth(1).unwrap_or_default();
+    assert!(passed.starts_with("gate passed: rss +0.0 % [") && passed.contains("], limit +5 %"), "{}", same.out);
     let grown = gate(|sample| {
         let readings = &mut sample.answer.as_mut().unwrap().readings;
         readings.get_mut("rss_bytes").unwrap().iter_mut().flatten().for_each(|rss| *rss *= 2);
@@ -69,6 +72,7 @@ fn a_gate_is_open_for_what_stayed_and_closed_for_what_grew() {
         grown.out.lines().any(|line| line.starts_with("differs: host: ") && line.ends_with(", other in the new"));
     assert!(named, "{}", grown.out);
     assert!(grown.err.contains("gate broken: rss of one, "), "{}", grown.err);
+    assert!(grown.out.contains("Answer\ngate failed: rss 2.0x "), "the answer is last: {}", grown.out);
     let gone = gate(|sample| !is_two(sample));
     assert_eq!(gone.code, Some(1));
     assert!(gone.err.contains("lost: two, ") && gone.err.contains("not in the new rows"), "{}", gone.err);
@@ -78,6 +82,45 @@ fn a_gate_is_open_for_what_stayed_and_closed_for_what_grew() {
     });
     assert_eq!(ungated.code, Some(0), "without a gate it only compares: {ungated:?}");
     assert!(ungated.out.contains("\nnew: not finished: 8 of 20 planned cells have rows\n"), "{ungated:?}");
+}
+
+/// A job's annotations are on standard output, and its summary in the file that GitHub names.
+#[test]
+fn a_job_gets_annotations_and_a_summary() {
+    let folder = tempdir().unwrap();
+    pair(folder.path(), |sample| {
+        if is_two(sample) {
+            grow(sample, 2.0);
+        }
+        true
+    });
+    let line = || words("compare old.jsonl new.jsonl --gate rss=5% --format github");
+    let plain = allocanary(folder.path(), line());
+    assert_eq!(plain.code, Some(1), "{plain:?}");
+    assert!(plain.out.starts_with("## Memory: gates failed\n"), "{}", plain.out);
+    let mut job = command(folder.path());
+    fs::write(folder.path().join("summary.md"), "before\n").unwrap();
+    let job: Ran = job.env("GITHUB_STEP_SUMMARY", "summary.md").args(line()).output().unwrap().into();
+    assert_eq!(job.code, Some(1), "{job:?}");
+    let annotations: Vec<&str> = job.out.lines().collect();
+    assert!(annotations.iter().all(|line| line.starts_with("::")), "{}", job.out);
+    assert!(annotations[0].starts_with("::error title=allocanary::gate failed: rss 2.0x "), "{}", job.out);
+    let summary = fs::read_to_string(folder.path().join("summary.md")).unwrap();
+    assert!(summary.starts_with("before\n## Memory: gates failed\n\n- gate failed: rss 2.0x "), "{summary}");
+    assert!(plain.out.ends_with(&job.out), "{}", plain.out);
+}
+
+/// Two results of other candidates: what each has is said.
+#[test]
+fn sides_without_anything_in_common_are_both_listed() {
+    let ran = gate_with("", |sample| {
+        sample.cell.candidate = if is_two(sample) { "four".into() } else { "three".into() };
+        true
+    });
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    let (old, new) = ran.err.split_once("the new rows are of three, ").expect(&ran.err);
+    assert!(old.contains("have no candidate, workload and column in common: the old rows are of one, "), "{}", ran.err);
+    assert!(old.contains("two, ") && new.contains("four, "), "{}", ran.err);
 }
 
 /// Medians 13 % apart, and samples that spread further than that.

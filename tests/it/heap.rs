@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use allocanary_testing::skipped::skipped;
 use tempfile::tempdir;
 
-use super::support::{Ran, allocanary, assert_golden, golden_path, words};
+use super::support::{Ran, allocanary, assert_golden, command, golden_path, words};
 
 fn heap(line: &str) -> Ran {
     allocanary(Path::new("/"), words(&format!("heap {line}")))
@@ -41,10 +41,16 @@ impl Drop for Waiting {
 #[test]
 fn saved_readings_are_shown_compared_and_written_again() {
     let [before, after] = ["heap-before.json", "heap-after.json"].map(golden_path);
-    let shown = heap(&format!("show {}", after.display()));
+    let narrow = |line: String| -> Ran {
+        let mut heap = command(Path::new("/"));
+        heap.env("COLUMNS", "80").arg("heap").args(words(&line)).output().unwrap().into()
+    };
+    let shown = narrow(format!("show {}", after.display()));
     assert_eq!((shown.code, shown.err.as_str()), (Some(0), ""));
     assert_golden("heap.txt", &shown.out);
-    let compared = heap(&format!("diff {} {}", before.display(), after.display()));
+    let brief = narrow(format!("show {} --short", after.display()));
+    assert!(brief.code == Some(0) && (1..=10).contains(&brief.out.lines().count()), "{brief:?}");
+    let compared = narrow(format!("diff {} {}", before.display(), after.display()));
     assert_eq!((compared.code, compared.err.as_str()), (Some(0), ""));
     assert_golden("heap-diff.txt", &compared.out);
     for text in [&shown.out, &compared.out] {

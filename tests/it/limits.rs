@@ -194,5 +194,5 @@ fn a_budget_that_is_used_up_is_told() {
     let line = "study --cells . --workloads work --candidates fake fake:mode=good --threads 1,2,3 --repeats 20 --budget 1us --out out";
     let ran = allocanary(folder.path(), words(line));
     assert_eq!((ran.code, samples(&folder.path().join("out")).len()), (Some(0), 6), "{ran:?}");
-    assert!(ran.err.contains("the budget is used up: 114 of 120 cells were not run"), "{}", ran.err);
+    assert!(ran.err.contains("the budget is used up: 114 of 120 processes were not run"), "{}", ran.err);
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tempfile::tempdir;
 
-use super::support::{allocanary, assert_golden, golden_path, samples, words};
+use super::support::{Ran, allocanary, assert_golden, command, golden_path, samples, words};
 
 fn out(line: &str) -> String {
     let ran = allocanary(Path::new("/"), words(line));
@@ -16,7 +16,7 @@ fn out(line: &str) -> String {
 #[test]
 fn what_there_is_to_choose_from() {
     for what in ["workloads", "meters", "metrics", "studies"] {
-        assert_golden(&format!("list-{what}.txt"), &out(&format!("list {what}")));
+        assert_golden(&format!("list-{what}.txt"), &at(80, &format!("list {what}")));
     }
 }
 
@@ -24,7 +24,7 @@ fn what_there_is_to_choose_from() {
 #[test]
 fn plan_and_list_begin_with_a_summary_of_ten_lines() {
     for what in ["", "allocators", "settings", "workloads", "meters", "metrics", "studies", "formats"] {
-        let out = out(&format!("list {what}"));
+        let out = at(80, &format!("list {what}"));
         let summary: Vec<&str> = out.lines().take_while(|line| !line.is_empty()).collect();
         assert!((2..=10).contains(&summary.len()) && out.lines().count() > summary.len() + 3, "{what}: {out}");
         assert!(summary.iter().all(|line| line.chars().count() <= 80), "{what}: {summary:?}");
@@ -32,7 +32,7 @@ fn plan_and_list_begin_with_a_summary_of_ten_lines() {
             assert!(summary[0].starts_with(&format!("{what}, used in: ")), "{summary:?}");
         }
     }
-    let all = out("list");
+    let all = at(80, "list");
     let summary: Vec<&str> = all.lines().take_while(|line| !line.is_empty()).collect();
     for name in [
         "jemalloc, mimalloc, system",
@@ -45,12 +45,12 @@ fn plan_and_list_begin_with_a_summary_of_ten_lines() {
         assert!(summary.iter().any(|line| line.contains(name)), "{name}: {summary:?}");
     }
     for study in ["", "cores", "cases", "workloads", "--candidates system --threads 1,2 --cores 4,8"] {
-        let out = out(&format!("plan {study}"));
+        let out = at(80, &format!("plan {study}"));
         let (summary, list) = out.split_once("\n\n").unwrap();
         assert!(summary.lines().count() <= 10, "{study}: {summary}");
         assert!(summary.lines().all(|line| line.chars().count() <= 80), "{study}: {summary}");
         let cells = list.matches(", repeat ").count();
-        assert!(summary.contains(&format!("{cells} cells")) && summary.contains(", about "), "{study}: {summary}");
+        assert!(summary.contains(&format!("{cells} processes")) && summary.contains(", about "), "{study}: {summary}");
         assert!(!summary.contains(", repeat "), "{study}: {summary}");
     }
 }
@@ -58,7 +58,7 @@ fn plan_and_list_begin_with_a_summary_of_ten_lines() {
 /// Defaults depend on the host, and versions on the lock file; names do not.
 #[test]
 fn every_setting_by_name() {
-    let list = out("list settings");
+    let list = at(80, "list settings");
     let names: Vec<&str> = list.lines().filter_map(|line| line.split_whitespace().next()).collect();
     let names: Vec<&str> = names.into_iter().filter(|name| name.contains(':')).collect();
     assert_golden("settings.txt", &(names.join("\n") + "\n"));
@@ -67,15 +67,43 @@ fn every_setting_by_name() {
 #[test]
 fn reports_of_the_golden_rows() {
     let rows = golden_path("rows.jsonl");
-    for (format, ending) in [("table", "txt"), ("markdown", "md"), ("csv", "csv")] {
+    for (format, ending) in [("table", "txt"), ("markdown", "md"), ("csv", "csv"), ("json", "json")] {
         let report = out(&format!("report {} --format {format}", rows.display()));
         assert_golden(&format!("report.{ending}"), &report);
     }
-    let table = fs::read_to_string(golden_path("report.txt")).unwrap();
-    // A failure stays on one line, so that it can be searched for.
-    let wrapped = table.lines().filter(|line| !line.starts_with("failed: "));
-    let widest = wrapped.map(|line| line.chars().count()).max().unwrap();
-    assert!(widest <= 80, "a table of two columns fits a terminal: {widest}");
+    // On a terminal of 80 columns: a line for each candidate. And all columns there.
+    for (columns, name) in [
+        ("", "report-80.txt"),
+        ("--columns all", "report-80-all.txt"),
+        ("--columns peak,p99,faults", "report-80-some.txt"),
+    ] {
+        let report = at(80, &format!("report {} {columns}", rows.display()));
+        assert_golden(name, &report);
+        // A failure stays on one line, so that it can be searched for. A line to paste is never wrapped.
+        let wrapped = report.lines().filter(|line| !line.starts_with("failed: ") && !line.starts_with("  "));
+        let widest = wrapped.map(|line| line.chars().count()).max().unwrap();
+        assert!(widest <= 80, "{name}: {widest}");
+    }
+}
+
+/// The output of a command on a terminal of so many columns.
+fn at(columns: u16, line: &str) -> String {
+    let mut command = command(Path::new("/"));
+    let ran: Ran = command.env("COLUMNS", columns.to_string()).args(words(line)).output().unwrap().into();
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{line}");
+    ran.out
+}
+
+/// A comparison of the golden rows with themselves, in each format.
+#[test]
+fn comparisons_of_the_golden_rows() {
+    let rows = golden_path("rows.jsonl").display().to_string();
+    for (format, ending) in [("table", "txt"), ("markdown", "md"), ("json", "json"), ("github", "github")] {
+        let compared = at(80, &format!("compare {rows} {rows} --format {format}"));
+        assert_golden(&format!("compare.{ending}"), &compared);
+    }
+    let brief = at(80, &format!("compare {rows} {rows} --short"));
+    assert!(brief.lines().count() <= 10 && brief.starts_with("Nothing "), "{brief}");
 }
 
 /// This file is never renewed: rows of the first schema stay readable for ever, and mean what they meant.

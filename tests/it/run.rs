@@ -97,7 +97,7 @@ fn reports_comparisons_and_gates_read_these_rows() {
     let ran = run(folder.path(), flags, &WORK);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(
-        ran.out.contains("keys") && ran.out.contains("Keep own: no candidate is surely better in peak"),
+        ran.out.contains("keys") && ran.out.contains("Keep own: no candidate is clearly better in peak"),
         "{}",
         ran.out
     );

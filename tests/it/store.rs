@@ -87,9 +87,9 @@ fn an_interrupted_study_keeps_its_rows_and_is_finished_later() {
     assert_eq!(kept.len(), 3, "{ran:?}");
     assert!(kept.iter().all(|row| row.error.is_none()), "the cell that was killed is no row");
     assert!(ran.out.contains("3 rows; medians"), "the report is printed: {}", ran.out);
-    let unfinished = "The study is not finished: 3 of 8 planned cells have rows.";
+    let unfinished = "The study is not finished: 3 of 8 planned processes have rows.";
     assert!(ran.out.split_whitespace().collect::<Vec<_>>().join(" ").contains(unfinished), "{}", ran.out);
-    let hint = "interrupted: 5 cells are left; finish with `allocanary study --resume --out out";
+    let hint = "interrupted: 5 processes are left; finish with `allocanary study --resume --out out";
     assert!(ran.err.contains(hint), "{}", ran.err);
 
     let before = fs::read(out.join("samples.jsonl")).unwrap();

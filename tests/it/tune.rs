@@ -6,7 +6,7 @@ use std::path::Path;
 use allocanary_cell::provenance::{Build, Host};
 use tempfile::{TempDir, tempdir};
 
-use super::support::{Ran, TINY, allocanary, assert_golden, samples, script, words};
+use super::support::{Ran, TINY, allocanary, assert_golden, command, samples, script, words};
 
 /// A `system` whose memory follows `arena_max`, and whose figures differ by repeat. `effect` is a line of shell that may
 /// change `rss` (in MiB), `ns` (the time for a thousand operations) or end the process.
@@ -58,20 +58,31 @@ fn the_settings_that_cost_less_are_found_proven_and_handed_over() {
     for said in [
         "Use system:arena_max=1 instead of system: rss 20.0 MiB instead of 80.0 MiB, -75 %",
         "for work, 4 threads.",
-        "export GLIBC_TUNABLES=glibc.malloc.arena_max=1",
-        "mallopt(M_ARENA_MAX, 1);",
+        "Dockerfile  ENV GLIBC_TUNABLES=glibc.malloc.arena_max=1",
         "install!(system, arena_max = 1);",
     ] {
         assert!(ran.out.replace('\n', " ").contains(said), "{said}\n{}", ran.out);
     }
     let out = folder.path().join("out");
+    // The file has the lines of every place.
+    let file = fs::read_to_string(out.join("tune.txt")).unwrap();
+    for said in [
+        "Use system:arena_max=1 instead of system: rss 20.0 MiB instead of 80.0 MiB, -75 %",
+        "export GLIBC_TUNABLES=glibc.malloc.arena_max=1",
+        "mallopt(M_ARENA_MAX, 1);",
+        "install!(system, arena_max = 1);",
+        "allocanary compare before.jsonl now.jsonl --gate rss=10%",
+    ] {
+        assert!(file.replace('\n', " ").contains(said), "{said}\n{file}");
+    }
     let rows = samples(&out);
     let of = |stage: &str| rows.iter().filter(|row| row.cell.study.as_deref() == Some(stage)).count();
     assert_eq!(of("tune-race-1"), 6 * 2, "three values of arena_max, two of trim_threshold");
     assert!(of("tune-final") >= 2 * 6 && of("tune-final").is_multiple_of(6), "{}", of("tune-final"));
-    assert_eq!(fs::read_to_string(out.join("tune.txt")).unwrap(), ran.out);
     let page = fs::read_to_string(out.join("report.html")).unwrap();
-    assert!(page.contains("Use system:arena_max=1 instead of system") && page.contains("mallopt(M_ARENA_MAX, 1);"));
+    assert!(
+        page.contains("Use system:arena_max=1 instead of system") && page.contains("install!(system, arena_max = 1);")
+    );
     // The races had other requests than the proof, which tuned.toml repeats.
     assert!(fs::read_to_string(out.join("tuned.toml")).unwrap().contains("seed = 1001"));
     // A report of the folder has no answer of its own.
@@ -131,9 +142,9 @@ fn the_page_has_the_answer_of_the_search_and_none_of_its_own() {
     let ran = tune(folder.path(), "");
     assert!(ran.code == Some(0) && ran.out.contains("Keep what you have, system"), "{ran:?}");
     let page = fs::read_to_string(folder.path().join("out/report.html")).unwrap();
-    assert!(page.contains("Keep what you have, system") && !page.contains("Lines to paste"), "{page}");
+    assert!(page.contains("Keep what you have, system") && !page.contains("To paste"), "{page}");
     let tuned = fs::read_to_string(folder.path().join("out/tuned.toml")).unwrap();
-    assert!(tuned.contains("candidates = [\"system\"]") && !ran.out.contains("Lines to paste"), "{tuned}");
+    assert!(tuned.contains("candidates = [\"system\"]") && !ran.out.contains("To paste"), "{tuned}");
 }
 
 /// Changes the rows of a search.
@@ -165,7 +176,25 @@ fn the_whole_answer_is_as_it_was() {
     with_load(&folder.path().join("out"), None);
     let resumed = tune(folder.path(), "--resume");
     assert_eq!(resumed.code, Some(0), "{resumed:?}");
-    assert_golden("tune.txt", &resumed.out);
+    assert_golden("tune.txt", &fs::read_to_string(folder.path().join("out/tune.txt")).unwrap());
+
+    // What a terminal of 80 columns shows, up to the words about this machine.
+    let mut narrow = command(folder.path());
+    let narrow: Ran = narrow.env("COLUMNS", "80").args(words(FLAGS)).arg("--resume").output().unwrap().into();
+    let at = narrow.out.find("rows; medians of").unwrap_or_else(|| panic!("{narrow:?}"));
+    let screen = narrow.out[..narrow.out[..at].rfind('\n').unwrap() + 1].to_string();
+    assert_golden("tune-screen.txt", &screen);
+    let answer = screen.lines().position(|line| line == "Answer").unwrap();
+    assert!(screen.lines().count() - answer <= 20, "the answer and its lines are on the last screen: {screen}");
+
+    // Each form has the same answer.
+    let brief = tune(folder.path(), "--resume --short");
+    assert!(brief.out.lines().count() <= 10 && brief.out.starts_with("Use system:arena_max=1 instead"), "{brief:?}");
+    let json: serde_json::Value = serde_json::from_str(&tune(folder.path(), "--resume --json").out).unwrap();
+    let answer = &json["answers"][0];
+    assert_eq!((&json["verb"], &json["schema"]), (&"tune".into(), &1.into()));
+    assert_eq!((&answer["choice"], &answer["candidate"]), (&"take".into(), &"system:arena_max=1".into()));
+    assert_golden("tune-answer.json", &format!("{:#}\n", json["answers"]));
 }
 
 #[test]
@@ -175,5 +204,6 @@ fn a_small_real_search_ends_with_an_answer() {
     let ran = allocanary(folder.path(), words("tune --workloads").into_iter().chain([TINY]).chain(words(flags)));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(ran.out.contains("Keep what you have, system") || ran.out.contains("Use system:"), "{}", ran.out);
-    assert!(ran.out.contains("Where the memory is:\nsystem "), "{}", ran.out);
+    let (_, bars) = ran.out.split_once("Where the memory is:\n").unwrap_or_else(|| panic!("{}", ran.out));
+    assert!(bars.starts_with("P program and libraries; ") && bars.contains("\nsystem "), "{}", ran.out);
 }

@@ -50,7 +50,7 @@ pub fn of_process(process: &Process, reading: Option<&Reading>, look: Look) -> S
     if !seen.overwritten || !remarks.is_empty() {
         environment(&mut page, &remarks, Some(&flavours));
     }
-    let advice = advice(&process.surroundings, &process.variables, Some(&flavours), seen);
+    let advice = advice_of_process(process);
     changes(&mut page, &advice, Some(&flavours));
     if seen.overwritten && !advice.is_empty() {
         page.blank();
@@ -58,6 +58,11 @@ pub fn of_process(process: &Process, reading: Option<&Reading>, look: Look) -> S
         page.item("note", text, Tone::Doubt);
     }
     page.finish()
+}
+
+/// What to change for a running process.
+pub fn advice_of_process(process: &Process) -> Vec<Advice> {
+    advice(&process.surroundings, &process.variables, Some(&process.identity.flavours()), &process.seen)
 }
 
 const OVERWRITTEN: &str = "unknown: the program has written over its environment, as setproctitle does, and what it was \

@@ -1,5 +1,7 @@
 //! Where each candidate's memory is, in words. In: a panel. Out: the figures of one column, and sentences.
 
+use std::cmp::Ordering;
+
 use super::words;
 use allocanary_cell::workload::Phase;
 use allocanary_study::summary::anatomy::{Anatomy, PARTS, Part};
@@ -12,6 +14,12 @@ pub const LETTERS: [char; PARTS.len()] = ['P', 'S', 'L', 'R', 'C', 'F', 'D', 'M'
 pub fn at(panel: &Panel, column: usize) -> Vec<(usize, &Line, Anatomy)> {
     let found = |line: &Line| line.points.get(column)?.as_ref()?.anatomy;
     panel.lines.iter().enumerate().filter_map(|(at, line)| Some((at, line, found(line)?))).collect()
+}
+
+/// The one with the fullest thread caches, or with the most memory where nobody counts these.
+pub fn fullest<'a, 'b>(found: &'b [(usize, &'a Line, Anatomy)]) -> Option<&'b (usize, &'a Line, Anatomy)> {
+    let most = |anatomy: &Anatomy| (anatomy.get(Part::Caches), anatomy.rss);
+    found.iter().max_by(|a, b| most(&a.2).partial_cmp(&most(&b.2)).unwrap_or(Ordering::Equal))
 }
 
 /// `where the memory is when idle, at 64 threads`.

@@ -1,13 +1,31 @@
-//! The main result: what to run, what it saves at what price, and the lines that configure a program so. Every report begins or ends
-//! with it. In: findings. Out: sentences and lines.
+//! The main result: what to do, what it saves at what price, and the lines that do it. Every verb that answers makes it once, and each
+//! output shows the same value: last on a terminal, first elsewhere. In: findings. Out: answers.
+
+mod json;
+mod short;
 
 use super::{paste, words};
 use crate::lines::Lines;
 use allocanary_study::summary::{
-    Axis, Better, Choice, Comparison, Findings, LEAST_SAMPLES, Panel, Recommendation, Section, Verdict,
+    Axis, Better, Choice, Comparison, Decided, Findings, LEAST_SAMPLES, Panel, Recommendation, Section, Verdict,
 };
+use serde_json::{Map, Value};
+
+pub use json::{compared, document, object};
+pub use short::short;
+
+/// What a verb says to do.
+pub struct Answer {
+    /// In one sentence, or a few.
+    pub text: String,
+    /// The lines to paste, if it takes any.
+    pub pasted: Option<Pasted>,
+    /// The same for a script: `choice`, and the figures. See [`document`].
+    pub facts: Map<String, Value>,
+}
 
 /// The lines for a candidate that is recommended.
+#[derive(Clone)]
 pub struct Pasted {
     /// The candidate, as the reports name it.
     pub name: String,
@@ -19,49 +37,58 @@ pub struct Pasted {
     pub note: Option<String>,
 }
 
-/// One or two sentences for each panel, in the study's order, and remarks that apply to all panels.
-pub fn sentences(findings: &Findings) -> Vec<String> {
+/// The answers, in the study's order: that of a search, or else one for each panel.
+pub fn answers(findings: &Findings) -> Vec<Answer> {
     let several = findings.sections.iter().map(|section| section.panels.len()).sum::<usize>() > 1;
-    let mut all = Vec::new();
+    let mut all: Vec<Answer> = Vec::new();
     for section in &findings.sections {
-        if let Some((decided, _)) = &section.about.decided {
-            if !all.contains(decided) {
-                all.push(decided.clone());
+        if let Some(decided) = &section.about.decided {
+            if !all.iter().any(|known| known.text == decided.text) {
+                all.push(of_search(decided));
             }
             continue;
         }
         for panel in &section.panels {
             let Some(found) = Recommendation::of(section, panel) else { continue };
             let Some(text) = sentence(section, panel, &found) else { continue };
-            all.push(if several { format!("{}: {text}", panel.title) } else { capital(&text) });
+            let text = if several { format!("{}: {text}", panel.title) } else { capital(&text) };
+            all.push(Answer { text, pasted: of_panel(section, panel), facts: json::of_panel(section, panel, &found) });
         }
-        all.extend(words::remarks(section));
     }
     all
+}
+
+fn of_search(decided: &Decided) -> Answer {
+    let lines = decided.lines.clone();
+    let name = decided.chosen.as_ref().map_or(String::new(), |chosen| chosen.candidate.clone());
+    let pasted = Pasted { heading: format!("To paste, for {name}"), name, lines, note: None };
+    Answer {
+        text: decided.text.clone(),
+        pasted: Some(pasted).filter(|pasted| !pasted.lines.is_empty()),
+        facts: json::of_search(decided),
+    }
+}
+
+/// The answers in words, and remarks that apply to all panels.
+pub fn sentences(findings: &Findings) -> Vec<String> {
+    let open = findings.sections.iter().filter(|section| section.about.decided.is_none());
+    answers(findings).into_iter().map(|answer| answer.text).chain(open.flat_map(words::remarks)).collect()
 }
 
 /// The lines of each candidate that is recommended, each once. None for a candidate that is kept as it comes, or of an allocator
 /// that this build does not know.
 pub fn pasted(findings: &Findings) -> Vec<Pasted> {
     let mut all: Vec<Pasted> = Vec::new();
-    for section in &findings.sections {
-        let found: Vec<Pasted> = match &section.about.decided {
-            Some((_, lines)) => {
-                vec![Pasted { name: String::new(), heading: "To paste".into(), lines: lines.clone(), note: None }]
-            }
-            None => section.panels.iter().filter_map(|panel| of_panel(section, panel)).collect(),
-        };
-        for one in found {
-            if !one.lines.is_empty() && !all.iter().any(|known| known.name == one.name && known.lines == one.lines) {
-                all.push(one);
-            }
+    for one in answers(findings).into_iter().filter_map(|answer| answer.pasted) {
+        if !one.lines.is_empty() && !all.iter().any(|known| known.name == one.name && known.lines == one.lines) {
+            all.push(one);
         }
     }
     all
 }
 
 /// The lines of the candidate that is recommended for a panel, if it needs any.
-pub fn of_panel(section: &Section, panel: &Panel) -> Option<Pasted> {
+fn of_panel(section: &Section, panel: &Panel) -> Option<Pasted> {
     let found = Recommendation::of(section, panel)?;
     let at = found.line()?;
     let line = &panel.lines[at];
@@ -87,7 +114,7 @@ pub fn of_panel(section: &Section, panel: &Panel) -> Option<Pasted> {
 }
 
 /// `at 16 threads take system: it has the least rss, 30.2 MiB (better -40 % against jemalloc); its price: throughput equal, p99 undecided.`, or
-/// `keep jemalloc: no candidate is surely better in rss.`
+/// `keep jemalloc: no candidate is clearly better in rss.`
 fn sentence(section: &Section, panel: &Panel, found: &Recommendation) -> Option<String> {
     let (metric, first) = (&found.metric.name, panel.lines[0].name());
     let place = match panel.axis {
@@ -120,16 +147,22 @@ fn sentence(section: &Section, panel: &Panel, found: &Recommendation) -> Option<
             format!("{place}keep {first}: it has the {most} {metric}, {}", figure(0))
         }
         Choice::Keep => {
-            let mut text = format!("{place}keep {first}: no candidate is surely better in {metric}{}", within(section));
+            let mut text =
+                format!("{place}keep {first}: no candidate is clearly better in {metric}{}", within(section));
             if let Some(best) = found.best.filter(|best| *best > 0) {
                 let verdict = found.saving(panel, best).map_or(String::new(), |one| format!(", {}", brief(one)));
                 let what = if section.within.is_empty() { "the" } else { "without the limits the" };
                 text.push_str(&format!("; {what} {most} has {}, {}{verdict}", panel.lines[best].name(), figure(best)));
+                let undecided = |one: &&Comparison| one.verdict == Verdict::Undecided && one.interval.is_some();
+                if let Some(one) = found.saving(panel, best).filter(undecided) {
+                    text.push_str(&format!("; {}", words::what_would_decide(one)));
+                }
             }
             text
         }
         Choice::Take(line) => {
-            let (name, saving) = (panel.lines[*line].name(), found.saving(panel, *line).map_or(String::new(), brief));
+            let name = panel.lines[*line].name();
+            let saving = found.saving(panel, *line).map_or(String::new(), sure);
             let the = if found.best == Some(*line) { format!("the {most} {metric}") } else { metric.to_string() };
             format!("{place}take {name}: it has {the}, {} ({saving} against {first}){}", figure(*line), within(section))
         }
@@ -167,6 +200,11 @@ fn brief(compared: &Comparison) -> String {
         verdict => format!("{} {}", verdict.text(), words::change(compared.ratio())),
     };
     words::spikes(compared).map_or(verdict.clone(), |spikes| format!("{verdict} with {spikes}"))
+}
+
+/// `better -40 % [-41, -39]`.
+fn sure(compared: &Comparison) -> String {
+    format!("{} {}", compared.verdict.text(), words::with_interval(compared))
 }
 
 fn capital(text: &str) -> String {

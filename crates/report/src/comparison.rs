@@ -3,16 +3,30 @@
 
 use comfy_table::Cell;
 
-use super::{table, words};
+mod answer;
+mod github;
+mod json;
+mod markdown;
+
+use super::table::{self, Figure};
+use super::words;
 use allocanary_cell::candidate::Candidate;
 use allocanary_kernel::terminal::Look;
 use allocanary_kernel::units::show_share;
 use allocanary_study::summary::{Axis, Compared, Comparison, Key, Verdict};
 
+pub use answer::answers;
+pub use github::annotations;
+pub use json::json;
+pub use markdown::markdown;
+
 /// `+13 % [-12 %, +40 %], n 10`.
 pub fn found(comparison: &Comparison) -> String {
     format!("{}, {}", words::changed(comparison), words::count_of(comparison))
 }
+
+/// The verdicts, in the order in which they are counted.
+const KINDS: [Verdict; 5] = [Verdict::Equal, Verdict::Better, Verdict::Worse, Verdict::Different, Verdict::Undecided];
 
 /// All tables, then how often each verdict was given.
 pub fn render(compared: &[Compared], look: &Look) -> String {
@@ -26,26 +40,31 @@ pub fn render(compared: &[Compared], look: &Look) -> String {
             Some(q) => format!("; {:.0} % of the runs have at most this", q * 100.0),
             None => String::new(),
         };
-        out.push_str(&format!("{workload}: {figure} ({about}{of_runs}), new against old, [95 % interval],\n"));
+        let title = format!("{workload}: {figure} ({about}{of_runs}), new against old, [95 % interval],");
         let (_, n) = words::common(here.iter().map(|one| words::count_of(&one.comparison)));
-        out.push_str(&format!("equal within {}, {n}\n", show_share(here[0].comparison.margin)));
+        let is_narrow = look.width < table::WIDE;
+        let sign = if is_narrow { "= " } else { "" };
+        let undecided = here.iter().any(|one| one.comparison.verdict == Verdict::Undecided);
+        let undecided = if is_narrow && undecided { "? undecided, " } else { "" };
+        let margin = show_share(here[0].comparison.margin);
+        let key = format!("{sign}equal within {margin}, {undecided}{n}");
+        out.push_str(&format!("{}\n{key}\n", table::wrapped(&title, look)));
         out.push_str(&format!("{}\n\n", matrix(&here, look)));
     }
     let count = |verdict| compared.iter().filter(|one| one.comparison.verdict == verdict).count();
-    let kinds = [Verdict::Equal, Verdict::Better, Verdict::Worse, Verdict::Different, Verdict::Undecided];
-    let counts = kinds.into_iter().filter(|kind| count(*kind) > 0);
+    let counts = KINDS.into_iter().filter(|kind| count(*kind) > 0);
     let counts: Vec<String> = counts.map(|kind| format!("{} {}", count(kind), kind.text())).collect();
     out.push_str(&format!("{} comparisons: {}\n", compared.len(), counts.join(", ")));
     if compared.iter().any(|one| words::spikes(&one.comparison).is_some()) {
-        out.push_str(&format!("{}\n", words::SPIKES));
+        out.push_str(&format!("{}\n", table::wrapped(words::SPIKES, look)));
     }
     if let Some(repeats) = words::repeats(compared.iter().map(|one| (one.title(), &one.comparison))) {
-        out.push_str(&format!("{repeats}\n"));
+        out.push_str(&format!("{}\n", table::wrapped(&repeats, look)));
     }
     out
 }
 
-fn matrix(here: &[&Compared], look: &Look) -> comfy_table::Table {
+fn matrix(here: &[&Compared], look: &Look) -> String {
     let column = |key: &Key| match key.cores {
         Some(cores) => (Axis::Cores, cores, key.threads.filter(|threads| *threads != cores).unwrap_or(0)),
         None => key.threads.map_or((Axis::Program, 0, 0), |threads| (Axis::Threads, threads, 0)),
@@ -57,22 +76,57 @@ fn matrix(here: &[&Compared], look: &Look) -> comfy_table::Table {
         |candidate: &Candidate| here.iter().filter(|one| one.key.candidate == *candidate).map(|one| one.place).min();
     candidates.sort_by_key(place);
 
-    let mut table = table::bare_table(look);
-    let head = |(axis, value, threads): &(Axis, u32, u32)| match threads {
-        0 => words::column(*axis, *value),
-        threads => format!("{}\n{threads} threads", words::column(*axis, *value)),
-    };
-    table.set_header(std::iter::once("candidate".to_string()).chain(columns.iter().map(head)));
+    if look.width < table::WIDE {
+        return narrow(here, &candidates, &columns, column, look);
+    }
+    let mut table = table::Grid::new(std::iter::once("candidate".to_string()).chain(columns.iter().map(head)));
     let (common, _) = words::common(here.iter().map(|one| words::count_of(&one.comparison)));
     for candidate in &candidates {
         let cell = |at: &(Axis, u32, u32)| {
             let found = here.iter().find(|one| one.key.candidate == *candidate && column(&one.key) == *at);
             found.map_or_else(|| Cell::new("-"), |one| table::verdict_cell(&one.comparison, common.as_deref(), look))
         };
-        table
-            .add_row(std::iter::once(Cell::new(table::broken(&candidate.to_string()))).chain(columns.iter().map(cell)));
+        table.row(std::iter::once(Cell::new(table::broken(&candidate.to_string()))).chain(columns.iter().map(cell)));
     }
-    table::align(table, columns.len())
+    table.render(look)
+}
+
+/// The columns: cores or threads, and the threads where they are not the cores.
+type Place = (Axis, u32, u32);
+
+fn head((axis, value, threads): &Place) -> String {
+    match threads {
+        0 => words::column(*axis, *value),
+        threads => format!("{}\n{threads} threads", words::column(*axis, *value)),
+    }
+}
+
+/// The same with one line for each candidate.
+fn narrow(
+    here: &[&Compared],
+    candidates: &[Candidate],
+    columns: &[Place],
+    column: impl Fn(&Key) -> Place,
+    look: &Look,
+) -> String {
+    let figure = |candidate: &Candidate, at: &Place| {
+        let found = here.iter().find(|one| one.key.candidate == *candidate && column(&one.key) == *at);
+        let Some(one) = found.map(|one| &one.comparison) else {
+            return Figure::plain("-".into());
+        };
+        let change = match one.verdict {
+            Verdict::Equal => "=".to_string(),
+            Verdict::Undecided => "?".to_string(),
+            verdict => format!("{} {}", verdict.text(), words::change(one.ratio())),
+        };
+        let interval = one
+            .interval
+            .map_or(String::new(), |(low, high)| format!(" [{}, {}]", words::brief(low), words::brief(high)));
+        Figure { verdict: Some(one.verdict), ..Figure::plain(format!("{change}{interval}")) }
+    };
+    let row = |candidate: &Candidate| (candidate.to_string(), columns.iter().map(|at| figure(candidate, at)).collect());
+    let heads: Vec<String> = columns.iter().map(|at| head(at).replace('\n', ", ")).collect();
+    table::candidates(&heads, candidates.iter().map(row).collect(), look).trim_end().to_string()
 }
 
 /// The distinct values of `of`, in order of first occurrence.

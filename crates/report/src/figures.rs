@@ -88,7 +88,7 @@ pub fn blocks(section: &Section) -> Vec<Block> {
 }
 
 /// Every column of every panel, with its title.
-fn each(section: &Section) -> impl Iterator<Item = (String, &Panel, usize)> {
+pub fn each(section: &Section) -> impl Iterator<Item = (String, &Panel, usize)> {
     let columns = section.panels.iter().flat_map(|panel| panel.columns.iter().map(|value| (panel.axis, *value)));
     let mut columns: Vec<_> = columns.collect();
     columns.sort_unstable();

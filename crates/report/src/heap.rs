@@ -1,5 +1,6 @@
 //! The memory of a running process. In: readings. Out: texts for a terminal, and a page.
 
+mod brief;
 mod columns;
 mod difference;
 mod histogram;
@@ -10,6 +11,7 @@ mod page;
 mod remedies;
 mod text;
 
+pub use brief::brief;
 pub use difference::difference;
 pub use many::{all, tree};
 pub use over_time::{head, line};

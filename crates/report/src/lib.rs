@@ -7,14 +7,14 @@
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 
 pub mod anatomies;
-mod answer;
+pub mod answer;
 pub mod comparison;
 mod csv;
 mod figures;
 mod format;
 pub mod heap;
 mod html;
-mod json;
+pub mod json;
 pub mod lines;
 mod markdown;
 mod markup;
@@ -24,8 +24,7 @@ mod page;
 pub mod paste;
 mod pictures;
 pub mod production;
-
-mod table;
+pub mod table;
 pub mod trace;
 pub mod words;
 

@@ -194,7 +194,7 @@ fn answer(findings: &Findings) -> String {
 }
 
 /// A failure's text may contain anything. The bar of a table, a tag or a backtick would break the page.
-fn escaped(text: &str) -> String {
+pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('|', "\\|").replace('`', "'")
 }
 

@@ -8,15 +8,37 @@ use allocanary_allocators::paste;
 use allocanary_cell::candidate::Candidate;
 use allocanary_cell::spec::Spec;
 
-/// The lines for a candidate with these variables, for a shell, a Dockerfile, Kubernetes, systemd and Rust.
+/// The folder of an image in which the lines expect a library of ours.
+pub const FOLDER: &str = "/usr/local/lib";
+
+/// The lines for a candidate with these variables, for a shell, a Dockerfile, Kubernetes, systemd and Rust. A library of ours is
+/// where it was measured for a shell here, and in [`FOLDER`] everywhere else: the first line says how it gets there.
 pub fn lines(candidate: &Spec, environment: &BTreeMap<String, String>) -> Vec<String> {
-    let each = |text: fn(&str, &str) -> String| environment.iter().map(move |(name, value)| text(name, value));
+    let library = environment.get("LD_PRELOAD").map(|all| all.split(':').next().unwrap_or_default());
+    let ours = library
+        .and_then(|path| path.rsplit_once('/'))
+        .map(|(_, file)| file)
+        .filter(|file| file.starts_with("preload-"));
+    let inside = ours.map(|file| format!("{FOLDER}/{file}"));
+    let moved: BTreeMap<&str, String> = environment
+        .iter()
+        .map(|(name, value)| match (library, &inside) {
+            (Some(library), Some(inside)) if name == "LD_PRELOAD" => {
+                (name.as_str(), value.replacen(library, inside, 1))
+            }
+            _ => (name.as_str(), value.clone()),
+        })
+        .collect();
+    let each = |text: fn(&str, &str) -> String| moved.iter().map(move |(name, value)| text(name, value));
     let mut out = Vec::new();
-    if let Some(library) = environment.get("LD_PRELOAD") {
-        let library = library.split(':').next().unwrap_or_default();
-        out.push(format!("library     {library}, to be copied into the image or installed under that path"));
+    match (library, &inside) {
+        (Some(library), Some(_)) => out.push(format!("library     copy {library} to {FOLDER}/ there")),
+        (Some(library), None) => out.push(format!("library     {library}, to be installed under that path")),
+        _ => {}
     }
-    out.push(format!("shell       {}", each(paste::shell).collect::<Vec<_>>().join(" ")));
+    let here = environment.iter().map(|(name, value)| paste::shell(name, value));
+    out.push(format!("shell here  {}", here.collect::<Vec<_>>().join(" ")));
+    out.extend(ours.map(|file| format!("Dockerfile  COPY {file} {FOLDER}/")));
     out.extend(each(paste::dockerfile).map(|line| format!("Dockerfile  {line}")));
     out.extend(each(paste::kubernetes_line).map(|line| format!("Kubernetes  {line}")));
     out.extend(each(paste::systemd).map(|line| format!("systemd     {line}")));
@@ -43,16 +65,30 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "library     /opt/preload-jemalloc, to be copied into the image or installed under that path",
-                "shell       LD_PRELOAD=/opt/preload-jemalloc _RJEM_MALLOC_CONF=narenas:1,tcache:false",
-                "Dockerfile  ENV LD_PRELOAD=/opt/preload-jemalloc",
+                "library     copy /opt/preload-jemalloc to /usr/local/lib/ there",
+                "shell here  LD_PRELOAD=/opt/preload-jemalloc _RJEM_MALLOC_CONF=narenas:1,tcache:false",
+                "Dockerfile  COPY preload-jemalloc /usr/local/lib/",
+                "Dockerfile  ENV LD_PRELOAD=/usr/local/lib/preload-jemalloc",
                 "Dockerfile  ENV _RJEM_MALLOC_CONF=narenas:1,tcache:false",
-                "Kubernetes  - {name: LD_PRELOAD, value: \"/opt/preload-jemalloc\"}",
+                "Kubernetes  - {name: LD_PRELOAD, value: \"/usr/local/lib/preload-jemalloc\"}",
                 "Kubernetes  - {name: _RJEM_MALLOC_CONF, value: \"narenas:1,tcache:false\"}",
-                "systemd     Environment=\"LD_PRELOAD=/opt/preload-jemalloc\"",
+                "systemd     Environment=\"LD_PRELOAD=/usr/local/lib/preload-jemalloc\"",
                 "systemd     Environment=\"_RJEM_MALLOC_CONF=narenas:1,tcache:false\"",
                 "Rust        allocanary::install!(jemalloc, narenas = 1, tcache = false);",
             ]
         );
+    }
+
+    /// The user's own library is where the user says.
+    #[test]
+    fn another_library_keeps_its_path() {
+        let environment = BTreeMap::from([("LD_PRELOAD".to_string(), "/usr/lib/libtcmalloc.so.4".to_string())]);
+        let lines = lines(&Spec::parse("preload=/usr/lib/libtcmalloc.so.4").unwrap(), &environment);
+        let wanted = [
+            "library     /usr/lib/libtcmalloc.so.4, to be installed under that path",
+            "shell here  LD_PRELOAD=/usr/lib/libtcmalloc.so.4",
+            "Dockerfile  ENV LD_PRELOAD=/usr/lib/libtcmalloc.so.4",
+        ];
+        assert_eq!(lines[..3], wanted);
     }
 }

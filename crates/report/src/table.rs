@@ -2,9 +2,13 @@
 
 mod anatomy;
 mod ending;
+mod grid;
+mod names;
+mod narrow;
 mod price;
 
-use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, LineStyle, Table, TableStyle};
+use comfy_table::{Attribute, Cell, Color};
+use textwrap::core::display_width;
 
 use super::{figures, words};
 use crate::format::ReportFormat;
@@ -12,18 +16,116 @@ use allocanary_kernel::terminal::Look;
 use allocanary_kernel::units::Unit;
 use allocanary_study::summary::{Comparison, Findings, Metric, Panel, Section, Verdict, metric_of_all};
 
+pub use ending::ending;
+pub use grid::Grid;
+pub use narrow::{Figure, candidates};
+
 /// The report.
 pub const REPORT: ReportFormat = ReportFormat { name: "table", about: "tables and verdicts for a terminal", render };
 
+/// The width at which a table has all columns, and lines of several rows.
+pub const WIDE: u16 = 120;
+
+/// What is shown.
+#[derive(Clone, Debug, Default)]
+pub struct View {
+    /// The columns of the tables.
+    pub columns: Columns,
+    /// The most lines on a terminal of fewer than 120 columns: tables that have no room are left out, and that is said. `None` for
+    /// all.
+    pub lines: Option<usize>,
+}
+
+/// The columns of a table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Columns {
+    /// All on a terminal of 120 columns or more; else those that decide.
+    #[default]
+    Deciding,
+    /// All.
+    All,
+    /// These metrics.
+    Named(Vec<String>),
+}
+
 fn render(findings: &Findings, look: &Look) -> String {
+    view(findings, &View::default(), look)
+}
+
+/// The report with these columns and lines. The answer comes last, with the lines to paste: there it is on the screen.
+pub fn view(findings: &Findings, view: &View, look: &Look) -> String {
+    let ending = ending::ending(findings, look);
+    let troubles = troubles(findings, view, look);
+    match &view.columns {
+        Columns::Deciding if look.width >= WIDE => full(findings, look) + &troubles + &ending,
+        Columns::All => full(findings, look) + &troubles + &ending,
+        columns => {
+            let tables = narrow::tables(findings, columns, look);
+            let room = view.lines.map(|lines| lines.saturating_sub(height(&troubles, look) + height(&ending, look)));
+            within(tables, room, look) + &troubles + &ending
+        }
+    }
+}
+
+/// The tables that fit in so many lines, each with a blank line after it; and how many do not.
+fn within(tables: Vec<String>, room: Option<usize>, look: &Look) -> String {
+    const LEFT_OUT: usize = 2;
+    let heights: Vec<usize> = tables.iter().map(|table| height(table, look) + 1).collect();
+    let room = room.unwrap_or(usize::MAX);
+    let mut shown = tables.len();
+    let taken = |shown: usize| heights[..shown].iter().sum::<usize>() + if shown < tables.len() { LEFT_OUT } else { 0 };
+    while shown > 0 && taken(shown) > room {
+        shown -= 1;
+    }
+    let mut out: String = tables[..shown].iter().map(|table| format!("{table}\n")).collect();
+    if shown < tables.len() {
+        let left = tables.len() - shown;
+        let tables = if left == 1 { "One more table:" } else { &format!("{left} more tables:") };
+        out.push_str(&format!("{tables} `allocanary report` with the folder of the rows, or report.html.\n\n"));
+    }
+    out
+}
+
+/// The lines that a text takes on the terminal, which wraps the long ones.
+fn height(text: &str, look: &Look) -> usize {
+    let width = usize::from(look.width.max(1));
+    text.lines().map(|line| display_width(line).div_ceil(width).max(1)).sum()
+}
+
+/// The section's name and question, and a blank line; empty if it has none.
+fn heading(section: &Section, look: &Look) -> String {
+    let heading = figures::heading(section);
+    if heading.is_empty() {
+        return heading;
+    }
+    // The question of a single study is plain text. With several studies each question is a heading.
+    let heading = wrapped(&heading, look);
+    format!("{}\n\n", if section.name.is_some() { bold(&heading, look) } else { heading })
+}
+
+/// What failed, and what else is wrong. Where lines are few, the first of many.
+fn troubles(findings: &Findings, view: &View, look: &Look) -> String {
+    const MOST: usize = 5;
+    let troubles = words::troubles(findings);
+    let is_short = view.lines.is_some() && look.width < WIDE;
+    let shown = if is_short { troubles.len().min(MOST) } else { troubles.len() };
+    let mut out = String::new();
+    for trouble in &troubles[..shown] {
+        // A failure stays on one line, so that it can be searched for.
+        let text = if findings.notes.contains(trouble) { wrapped(trouble, look) } else { trouble.clone() };
+        out.push_str(&format!("{}\n", paint(&text, Color::Red, look)));
+    }
+    if shown < troubles.len() {
+        out.push_str(&format!("and {} more of these: `allocanary report` names them all\n", troubles.len() - shown));
+    }
+    if out.is_empty() { out } else { out + "\n" }
+}
+
+/// All tables with all columns.
+fn full(findings: &Findings, look: &Look) -> String {
     let mut out = String::new();
     for section in &findings.sections {
-        let heading = figures::heading(section);
-        if !heading.is_empty() {
-            // The question of a single study is plain text. With several studies each question is a heading.
-            let heading = if section.name.is_some() { bold(&wrapped(&heading, look), look) } else { heading };
-            out.push_str(&format!("{heading}\n\n"));
-        }
+        out.push_str(&heading(section, look));
         if section.is_program() {
             let metrics: Vec<&Metric> = section.about.metrics.iter().collect();
             section.panels.iter().for_each(|panel| out.push_str(&price::figures(panel, &metrics, "", look)));
@@ -58,16 +160,6 @@ fn render(findings: &Findings, look: &Look) -> String {
             out.push('\n');
         }
     }
-    let troubles = words::troubles(findings);
-    for trouble in &troubles {
-        // A failure stays on one line, so that it can be searched for.
-        let text = if findings.notes.contains(trouble) { wrapped(trouble, look) } else { trouble.clone() };
-        out.push_str(&format!("{}\n", paint(&text, Color::Red, look)));
-    }
-    if !troubles.is_empty() {
-        out.push('\n');
-    }
-    out.push_str(&ending::ending(findings, look));
     out
 }
 
@@ -95,13 +187,12 @@ fn whole(panel: &Panel, look: &Look) -> String {
 }
 
 /// The metrics that the study names: one row for each workload, and below it one row for each candidate.
-fn own(section: &Section, look: &Look) -> Table {
-    let mut table = bare_table(look);
+fn own(section: &Section, look: &Look) -> String {
     let heads = section.about.metrics.iter().map(|metric| metric.name.to_string());
-    table.set_header(std::iter::once("candidate".to_string()).chain(heads));
+    let mut table = Grid::new(std::iter::once("candidate".to_string()).chain(heads));
     let (common, _) = words::common(own_counts(section));
     for block in figures::blocks(section) {
-        table.add_row([Cell::new(block.title)]);
+        table.title(block.title);
         for row in block.rows {
             let figures = row.figures.iter().map(|figure| {
                 // A blank if there is no mark, so that the numbers are aligned.
@@ -111,10 +202,10 @@ fn own(section: &Section, look: &Look) -> Table {
             let n = format!("n={}", row.n);
             let n = if common.as_ref() == Some(&n) { String::new() } else { format!("\n  {n}") };
             let name = Cell::new(format!("  {}{n}", broken(&row.candidate).replace('\n', "\n  ")));
-            table.add_row(std::iter::once(name).chain(figures));
+            table.row(std::iter::once(name).chain(figures));
         }
     }
-    align(table, section.about.metrics.len())
+    table.render(look)
 }
 
 /// The numbers of samples in the rows of a study's own table.
@@ -123,10 +214,9 @@ fn own_counts(section: &Section) -> impl Iterator<Item = String> {
 }
 
 /// Candidates by columns: median and overhead above the interval.
-fn memory(panel: &Panel, look: &Look) -> Table {
-    let mut table = bare_table(look);
+fn memory(panel: &Panel, look: &Look) -> String {
     let heads = panel.columns.iter().map(|value| words::column(panel.axis, *value));
-    table.set_header(std::iter::once("candidate".to_string()).chain(heads));
+    let mut table = Grid::new(std::iter::once("candidate".to_string()).chain(heads));
     let (common, _) = words::common(words::counts(panel, "rss"));
     for (at, line) in panel.lines.iter().enumerate() {
         let mut cells = vec![Cell::new(broken(&line.name()))];
@@ -154,32 +244,30 @@ fn memory(panel: &Panel, look: &Look) -> Table {
             let painted = best && look.color;
             cells.push(if painted { cell.fg(Color::Green).add_attribute(Attribute::Bold) } else { cell });
         }
-        table.add_row(cells);
+        table.row(cells);
     }
-    align(table, panel.columns.len())
+    table.render(look)
 }
 
 /// The other metrics, at the largest column.
-fn rest(panel: &Panel, look: &Look) -> Table {
+fn rest(panel: &Panel, look: &Look) -> String {
     let columns = ["peak", "rss_purged", "faults"];
     let heads = ["candidate", "n", "peak", "purged", "faults"];
-    let mut table = bare_table(look);
-    table.set_header(heads);
+    let mut table = Grid::new(heads.map(String::from));
     for line in &panel.lines {
         let point = line.points.last().and_then(Option::as_ref);
         let figure = |metric: &&str| words::median(metric_of_all(metric), point.and_then(|point| point.get(metric)));
         let names = [line.name(), point.map_or("-".into(), |point| point.n().to_string())];
-        table.add_row(names.into_iter().chain(columns.iter().map(figure)));
+        table.row(names.into_iter().chain(columns.iter().map(figure)).map(Cell::new));
     }
-    align(table, columns.len() + 1)
+    table.render(look)
 }
 
 /// A verdict for each candidate compared with the first, at each column.
 fn verdicts(panel: &Panel, look: &Look) -> String {
     let Some(first) = panel.lines.first().filter(|_| panel.lines.len() > 1) else { return String::new() };
-    let mut table = bare_table(look);
     let heads = panel.columns.iter().map(|value| words::column(panel.axis, *value));
-    table.set_header(std::iter::once(format!("against {}", first.name())).chain(heads));
+    let mut table = Grid::new(std::iter::once(format!("against {}", first.name())).chain(heads));
     let (common, n) = words::common(panel.comparisons.iter().map(|(_, _, compared)| words::count_of(compared)));
     for (at, line) in panel.lines.iter().enumerate().skip(1) {
         let cell = |column: usize| {
@@ -188,7 +276,7 @@ fn verdicts(panel: &Panel, look: &Look) -> String {
             verdict_cell(comparison, common.as_deref(), look)
         };
         let cells = (0..panel.columns.len()).map(cell);
-        table.add_row(std::iter::once(Cell::new(broken(&line.name()))).chain(cells));
+        table.row(std::iter::once(Cell::new(broken(&line.name()))).chain(cells));
     }
     let title = format!("{}: resident memory when idle, change in % (or times, x), [95 % interval], {n}", panel.title);
     let named = |line: usize, at: usize| {
@@ -196,7 +284,7 @@ fn verdicts(panel: &Panel, look: &Look) -> String {
     };
     let repeats = words::repeats(panel.comparisons.iter().map(|(line, at, compared)| (named(*line, *at), compared)));
     let repeats = repeats.map_or(String::new(), |repeats| wrapped(&repeats, look) + "\n");
-    format!("\n{}\n{}\n{repeats}", bold(&wrapped(&title, look), look), align(table, panel.columns.len()))
+    format!("\n{}\n{}\n{repeats}", bold(&wrapped(&title, look), look), table.render(look))
 }
 
 /// A verdict in its colour, with its number of samples if that is not the `common` one of the table.
@@ -221,36 +309,6 @@ pub fn broken(candidate: &str) -> String {
         Some((name, settings)) => format!("{name}\n  {}", settings.replace(',', "\n  ")),
         None => candidate.to_string(),
     }
-}
-
-/// Rules above and below the table and under the header, without space between rows.
-const RULED: TableStyle = {
-    let rule = LineStyle::none().fill('─').junction('─');
-    TableStyle::new().top_border(rule).header_separator(rule).bottom_border(rule)
-};
-
-/// An empty table with rules, as wide as the terminal.
-pub fn bare_table(look: &Look) -> Table {
-    let mut table = Table::new();
-    table.load_style(RULED);
-    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(look.width);
-    if look.color {
-        table.enforce_styling()
-    } else {
-        table.force_no_tty()
-    };
-    table
-}
-
-/// Aligns the figures to the right.
-pub fn align(mut table: Table, figures: usize) -> Table {
-    for column in 1..=figures {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-            column.set_padding((1, 0));
-        }
-    }
-    table
 }
 
 fn bold(text: &str, look: &Look) -> String {

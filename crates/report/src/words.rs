@@ -146,6 +146,24 @@ pub fn short_verdict(comparison: &Comparison) -> String {
     }
 }
 
+/// `-40 % [-41, -39]`.
+pub fn with_interval(comparison: &Comparison) -> String {
+    let interval = comparison.interval.map(|(low, high)| format!(" [{}, {}]", brief(low), brief(high)));
+    match risen_from_zero(comparison) {
+        Some(risen) => format!("from {risen}"),
+        None => change(comparison.ratio()) + &interval.unwrap_or_default(),
+    }
+}
+
+/// What would decide an undecided comparison.
+pub fn what_would_decide(comparison: &Comparison) -> String {
+    match comparison.repeats_to_decide() {
+        Some(repeats) => format!("about {repeats} repeats would decide (--repeats {repeats})"),
+        None if comparison.doubted => "the machine was too busy to judge: measure again when it is idle".into(),
+        None => "the runs differ too much for any number of repeats to decide".into(),
+    }
+}
+
 /// The number of repeats that would decide the undecided of some named comparisons, and those that no number would; and
 /// whether the equal ones are too few to see spikes. `None` if all is decided.
 pub fn repeats<'a>(comparisons: impl Iterator<Item = (String, &'a Comparison)>) -> Option<String> {
@@ -170,10 +188,15 @@ fn to_decide<'a>(comparisons: impl Iterator<Item = (String, &'a Comparison)>) ->
     }
     let mut parts = Vec::new();
     if let (Some(least), Some(most)) = (repeats.iter().min(), repeats.iter().max()) {
-        let range = if least == most { most.to_string() } else { format!("{least} to {most}") };
         let all = repeats.len() + spread.len() + doubted.len();
         let of = if repeats.len() == all { String::new() } else { format!(" {} of {all}", repeats.len()) };
-        parts.push(format!("about {range} repeats would decide{of}"));
+        parts.push(match least == most {
+            true => format!("about {most} repeats would decide{of}"),
+            false => format!(
+                "about {least} repeats would decide the first of them, {most} would decide{}",
+                if of.is_empty() { " all" } else { &of }
+            ),
+        });
     }
     let more = [
         (spread, "no number of repeats would decide", "whose samples spread too far"),
@@ -201,7 +224,7 @@ pub fn count_of(comparison: &Comparison) -> String {
 }
 
 /// A bound of an interval, short: `+36` percent, or `3.1x`.
-fn brief(ratio: f64) -> String {
+pub fn brief(ratio: f64) -> String {
     change(ratio).trim_end_matches(" %").to_string()
 }
 
@@ -268,7 +291,7 @@ fn unfinished(section: &Section) -> Option<String> {
     let several = section.unfinished.len() > 1;
     let part = |(host, rows, planned): &(String, usize, usize)| {
         let host = if several { format!(" on {host}") } else { String::new() };
-        format!("{rows} of {planned} planned cells have rows{host}")
+        format!("{rows} of {planned} planned processes have rows{host}")
     };
     let parts: Vec<String> = section.unfinished.iter().map(part).collect();
     (!parts.is_empty()).then(|| format!("The study is not finished: {}.", parts.join(", ")))

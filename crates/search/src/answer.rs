@@ -1,9 +1,12 @@
 //! The answer in words. In: what a search found. Out: a table, the recommendation, the reason, and the lines to paste.
 
 use allocanary_cell::candidate::Candidate;
+use allocanary_kernel::terminal::Look;
+use allocanary_report::lines::Lines;
+use allocanary_report::table::{self, Figure};
 use allocanary_report::{anatomies, paste, words, wrapped};
 use allocanary_study::summary::anatomy::{self, Anatomy, PARTS, Part};
-use allocanary_study::summary::{Estimate, Metric, Verdict};
+use allocanary_study::summary::{Chosen, Comparison, Decided, Estimate, Group, Metric, Name, Verdict};
 
 use crate::places::{Place, places};
 use crate::proof::{Finalist, Standing};
@@ -18,33 +21,62 @@ pub struct Job<'a> {
     pub holds: &'a str,
 }
 
-/// The finalists, one below the other: the candidate, and below it its figures against the present candidate's.
-pub fn table(found: &Searched, job: &Job) -> String {
-    let mut out = format!("Finalists, fresh rows only ({}):\n", job.text);
-    for (candidate, group) in &found.fresh {
-        let now = if *candidate == found.present { "  (what you have)" } else { "" };
-        let mark = if found.front.contains(candidate) { "*" } else { " " };
-        out.push_str(&format!("{mark} {candidate}{now}\n"));
-        let figures = found.goal.wanted().map(|metric| {
+/// The finalists, a line for each: figures, and changes against what the user has.
+pub fn table(found: &Searched, job: &Job, look: &Look) -> String {
+    let metrics: Vec<&Metric> = found.goal.wanted().collect();
+    let row = |(candidate, group): &(Candidate, Group)| {
+        let finalist = found.finalists.iter().find(|finalist| finalist.candidate == *candidate);
+        let figures = metrics.iter().enumerate().map(|(at, metric)| {
             let estimate = Estimate::of(group.values_of(&metric.name));
-            format!(
-                "{} {} {}",
-                metric.name,
-                words::median(metric, estimate.as_ref()),
-                words::interval(metric, estimate.as_ref())
-            )
+            let change = finalist.and_then(|finalist| match at.checked_sub(1) {
+                None => Some(in_objective(finalist)),
+                Some(guard) => finalist.guards.get(guard).map(in_guard),
+            });
+            let (change, verdict) = change.unzip();
+            Figure { median: words::median(metric, estimate.as_ref()), change: change.unwrap_or_default(), verdict }
         });
-        let figures: Vec<String> = figures.map(|figure| figure.trim_end().to_string()).collect();
-        out.push_str(&format!("    {}\n", figures.join("; ")));
-        if let Some(finalist) = found.finalists.iter().find(|finalist| finalist.candidate == *candidate) {
-            out.push_str(&format!("    {}\n", against(finalist, &found.goal.objective)));
-        }
+        let note = match finalist {
+            None if *candidate == found.present => " (what you have)".to_string(),
+            Some(finalist) if finalist.failed.0 > 0 => format!(" ({} failed)", finalist.failed.0),
+            _ => String::new(),
+        };
+        (format!("{candidate}{note}"), figures.collect())
+    };
+    let heads: Vec<String> = metrics.iter().map(|metric| metric.name.to_string()).collect();
+    let table = table::candidates(&heads, found.fresh.iter().map(row).collect(), look);
+    let n = found.fresh.first().map_or(0, |(_, group)| group.values_of(&found.goal.objective.name).len());
+    let mut key = format!("Medians of n={n} fresh processes, and changes against what you have");
+    if found.finalists.iter().any(|finalist| verdict(finalist) == Verdict::Undecided) {
+        key.push_str("; ? undecided");
     }
-    let (first, throughput) = (found.fresh.first(), "throughput");
-    let gain = first.is_some_and(|(_, group)| !group.values_of(throughput).is_empty());
-    let gain = if gain { " and more throughput" } else { "" };
-    out.push_str(&format!("* on the Pareto front: none has less of the objective{gain}.\n"));
-    out
+    let has = |wanted| found.finalists.iter().flat_map(|one| &one.guards).any(|(_, _, standing)| *standing == wanted);
+    if has(Standing::Open) {
+        key.push_str("; ? after a change: not certain to be within its limit");
+    }
+    if has(Standing::Exceeded) {
+        key.push_str("; ! beyond its limit");
+    }
+    let title = wrapped(&format!("Finalists ({}):", job.text), look.width.into());
+    format!("{title}\n{table}{}\n", wrapped(&format!("{key}."), look.width.into()))
+}
+
+/// `-78 %`; a change that is not shown among all finalists is undecided.
+fn in_objective(finalist: &Finalist) -> (String, Verdict) {
+    match verdict(finalist) {
+        Verdict::Undecided => ("?".into(), Verdict::Undecided),
+        Verdict::Equal => ("=".into(), Verdict::Equal),
+        other => (words::change(finalist.objective.ratio()), other),
+    }
+}
+
+/// `-1.0 %`, `+4.0 %?` if that is not certain to be within the limit, `+50 %!` beyond it.
+fn in_guard((_, compared, standing): &(Name, Comparison, Standing)) -> (String, Verdict) {
+    let change = words::change(compared.ratio());
+    match standing {
+        Standing::Kept => (change, Verdict::Equal),
+        Standing::Open => (format!("{change}?"), Verdict::Undecided),
+        Standing::Exceeded => (format!("{change}!"), Verdict::Worse),
+    }
 }
 
 /// `rss better -78 % [-79, -77]; throughput -1.0 % (kept); p99 +4.0 % (open)`.
@@ -54,7 +86,7 @@ fn against(finalist: &Finalist, objective: &Metric) -> String {
     let guards = finalist.guards.iter().map(|(name, comparison, limit)| {
         let limit = match limit {
             Standing::Kept => "within the limit",
-            Standing::Open => "within, not surely",
+            Standing::Open => "within, not certain",
             Standing::Exceeded => "beyond the limit",
         };
         format!("; {name} {} ({limit})", words::change(comparison.ratio()))
@@ -76,26 +108,23 @@ fn verdict(finalist: &Finalist) -> Verdict {
     }
 }
 
-/// The recommendation in one paragraph: what it saves, what it costs, for whom it does not hold.
+/// The recommendation in one paragraph: what it saves, and what it costs.
 pub fn recommendation(found: &Searched, job: &Job) -> String {
     let objective = &found.goal.objective;
     let present = &found.present;
     let Some(best) = found.recommended() else { return keep(found, job) };
     let unit = objective.unit;
     let (old, new) = (unit.show(best.objective.old), unit.show(best.objective.new));
-    let interval = best.objective.interval.map_or(String::new(), |(low, high)| {
-        format!(" (95 % interval {} to {})", words::change(low), words::change(high))
-    });
-    let change = words::change(best.objective.ratio());
+    let change = words::with_interval(&best.objective);
     let mut text = format!(
-        "Use {} instead of {present}: {} {new} instead of {old}, {change}{interval}, for {}.",
+        "Use {} instead of {present}: {} {new} instead of {old}, {change}, for {}.",
         best.candidate, objective.name, job.text
     );
     for (name, comparison, limit) in &best.guards {
         let sure = match limit {
             Standing::Open => match found.goal.guards.iter().find(|guard| guard.metric.name == *name) {
                 Some(guard) => match comparison.repeats_to_pass(guard.bound()) {
-                    Some(repeats) => format!(", and some {repeats} repeats would make sure of the limit"),
+                    Some(repeats) => format!(", and about {repeats} repeats would make sure of the limit"),
                     None => ", too noisy to be sure of the limit".into(),
                 },
                 None => String::new(),
@@ -112,21 +141,25 @@ pub fn recommendation(found: &Searched, job: &Job) -> String {
             own.candidate, objective.name
         ));
     }
-    text.push_str(&format!(
-        " {} candidates were tried; the figures are of fresh rows, n {} each, and corrected for {} finalists (Holm). {}",
-        found.tried,
-        best.objective.n.1,
-        found.finalists.len(),
-        job.holds
-    ));
     text
+}
+
+/// On what the answer rests, and for what it does not hold.
+pub fn remark(found: &Searched, job: &Job) -> String {
+    let n = found.fresh.first().map_or(0, |(_, group)| group.values_of(&found.goal.objective.name).len());
+    format!(
+        "{} candidates were tried; the figures are of {n} fresh processes of each finalist. {}",
+        found.tried, job.holds
+    )
+    .trim_end()
+    .to_string()
 }
 
 /// The answer without a better candidate, with the nearest one and the reason.
 fn keep(found: &Searched, job: &Job) -> String {
     let (present, objective) = (&found.present, &found.goal.objective);
     let mut text = format!(
-        "Keep what you have, {present}: of {} candidates none is surely better in {} within the limits, for {}.",
+        "Keep what you have, {present}: of {} candidates none is clearly better in {} within the limits, for {}.",
         found.tried, objective.name, job.text
     );
     let nearest = found.finalists.iter().min_by(|a, b| a.objective.new.total_cmp(&b.objective.new));
@@ -134,11 +167,11 @@ fn keep(found: &Searched, job: &Job) -> String {
         text.push_str(&format!(" The nearest, {}: {}.", nearest.candidate, against(nearest, objective)));
         let undecided = verdict(nearest) == Verdict::Undecided;
         if let Some(repeats) = nearest.objective.repeats_to_decide().filter(|_| undecided) {
-            text.push_str(&format!(" Some {repeats} repeats would decide."));
+            text.push_str(&format!(" About {repeats} repeats would decide (--repeats {repeats})."));
         }
         if let Some(spread) = too_noisy(found, objective) {
             text.push_str(&format!(
-                " The rows are too noisy to judge small differences: they spread by {spread:.0} %."
+                " Small differences cannot be judged here: the runs differ by {spread:.0} % among themselves."
             ));
         }
     }
@@ -152,14 +185,18 @@ fn too_noisy(found: &Searched, objective: &Metric) -> Option<f64> {
     (percent > 10.0).then_some(percent)
 }
 
-/// Where the memory is that the recommendation saves: `Arenas and thread caches held the rest: ...`, and both bars.
-pub fn reason(found: &Searched, width: usize) -> Option<String> {
+/// Where the memory is that the recommendation saves: `Arenas and thread caches held the rest: ...`; and both bars, with what their
+/// letters mean above them, if there is room for `bars`.
+pub fn reason(found: &Searched, width: usize, bars: bool) -> Option<String> {
     // The heap of a program is one part, seen from outside: its bars would say nothing.
     let middle =
         |candidate: &Candidate| anatomy::middle(&found.group(candidate)?.anatomies).filter(|found| found.is_divided);
     let now = middle(&found.present)?;
-    let mut out = String::new();
+    let mut out = if bars { format!("{}\n", wrapped(&key(found), width)) } else { String::new() };
     let bar = |name: &Candidate, anatomy: &Anatomy| {
+        if !bars {
+            return String::new();
+        }
         let rss = words::mebibytes(anatomy.rss);
         format!("{name} {rss} MiB\n  {}\n  {}\n", anatomies::bar(anatomy, width - 2), anatomies::figures(anatomy))
     };
@@ -177,7 +214,7 @@ pub fn reason(found: &Searched, width: usize) -> Option<String> {
 }
 
 /// The letters of the bars.
-pub fn key(found: &Searched) -> String {
+fn key(found: &Searched) -> String {
     let of = |candidate: &Candidate| anatomy::middle(&found.group(candidate)?.anatomies);
     let names = [Some(&found.present), found.recommended().map(|best| &best.candidate)];
     let shown: Vec<Anatomy> = names.into_iter().flatten().filter_map(of).collect();
@@ -218,14 +255,57 @@ fn capital(text: &str) -> String {
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
+/// The answer as one value, from which every output takes it.
+pub fn decided(found: &Searched, job: &Job) -> Decided {
+    let best = found.recommended();
+    let candidate = best.map_or(&found.present, |best| &best.candidate);
+    let estimate = found.group(candidate).and_then(|group| Estimate::of(group.values_of(&found.goal.objective.name)));
+    let price = best.map_or(&[][..], |best| &best.guards);
+    let guards = found.goal.guards.iter();
+    let chosen = Chosen {
+        candidate: candidate.to_string(),
+        against: found.present.to_string(),
+        metric: found.goal.objective.clone(),
+        figure: estimate.map(|estimate| estimate.median),
+        saving: best.map(|best| best.objective),
+        price: price.iter().map(|(name, compared, _)| (name.to_string(), *compared)).collect(),
+        within: guards.map(|guard| (guard.metric.name.to_string(), guard.share)).collect(),
+    };
+    Decided { text: recommendation(found, job), lines: lines(found), chosen: Some(chosen) }
+}
+
+/// The lines to paste that have room next to the answer: for a shell or a Dockerfile, Kubernetes, and Rust. [`paste`] has every place.
+fn lines(found: &Searched) -> Vec<String> {
+    let Some(best) = found.recommended().map(|best| &best.candidate) else { return Vec::new() };
+    if is_as_it_is(best) {
+        return vec![AS_IT_IS.into()];
+    }
+    let Some(group) = found.group(best) else { return Vec::new() };
+    let all = match group.environment.is_empty() {
+        false => paste::lines(&best.spec, &group.environment),
+        true => Lines::of(&best.spec.clone().into()).map_or(Vec::new(), |lines| {
+            lines.labelled().into_iter().map(|(label, line)| format!("{label:<12}{line}")).collect()
+        }),
+    };
+    all.iter().flat_map(|text| text.lines().map(str::to_string)).collect()
+}
+
+/// Whether a candidate is the program with nothing changed.
+fn is_as_it_is(candidate: &Candidate) -> bool {
+    candidate.spec.name == "own" && candidate.spec.settings.is_empty()
+}
+
+/// What needs no line.
+const AS_IT_IS: &str = "Start the program without LD_PRELOAD, and without variables for another allocator.";
+
 /// The lines to paste for the recommended candidate: for a program the variables with which it ran, otherwise those of every
 /// place in which the settings can stand.
 pub fn paste(found: &Searched) -> Option<String> {
     let best = &found.recommended()?.candidate;
     let group = found.group(best)?;
     let spec = &best.spec;
-    if spec.name == "own" && spec.settings.is_empty() {
-        return Some("    Start the program without LD_PRELOAD, and without variables for another allocator.\n".into());
+    if is_as_it_is(best) {
+        return Some(format!("    {AS_IT_IS}\n"));
     }
     if !group.environment.is_empty() {
         let lines = paste::lines(spec, &group.environment);
@@ -301,13 +381,20 @@ mod tests {
         for said in [
             "Use jemalloc:narenas=1,tcache=false instead of jemalloc: rss 20.1 MiB instead of 95.4 MiB, -79 %",
             "Its throughput: -1.0 %.",
-            "26 candidates were tried; the figures are of fresh rows, n 10 each, and corrected for 1 finalists (Holm)",
-            "needs a search of its own",
         ] {
             assert!(text.contains(said), "{said}\n{text}");
         }
-        let why = reason(&found, 80).unwrap();
-        assert!(why.lines().all(|line| line.len() <= 80) && why.lines().nth(1).unwrap().len() == 80, "{why}");
+        let wanted = "26 candidates were tried; the figures are of 10 fresh processes of each finalist. Another job needs a search of \
+                      its own.";
+        assert_eq!(remark(&found, &job), wanted);
+        let why = reason(&found, 80, true).unwrap();
+        assert!(why.lines().all(|line| line.len() <= 80), "{why}");
+        assert!(
+            why.starts_with("P program and libraries; ") && why.contains("\n  PPP"),
+            "the letters are explained first: {why}"
+        );
+        let brief = reason(&found, 80, false).unwrap();
+        assert!(brief.starts_with("Arenas and thread caches held the rest") && !brief.contains("PPP"), "{brief}");
         let why = why.replace('\n', " ");
         for said in [
             "Arenas and thread caches held the rest: of 75.0 MiB less, 62.0 thread caches, 13.0 freed pages kept (dirty).",
@@ -315,11 +402,22 @@ mod tests {
         ] {
             assert!(why.contains(said), "{said}\n{why}");
         }
-        let table = table(&found, &job);
-        assert!(
-            table.contains("* jemalloc  (what you have)\n") && table.contains("rss better -79 %; throughput -1.0 % ("),
-            "{table}"
+        let table = table(&found, &job, &Look { color: false, width: 80 });
+        // Names that are too wide for one line have their figures below.
+        let below = |name: &str| table.lines().skip_while(|line| line.trim() != name).nth(1).map(str::to_string);
+        let now = below("jemalloc (what you have)").unwrap_or_else(|| panic!("{table}"));
+        let best = below("jemalloc:narenas=1,tcache=false").unwrap_or_else(|| panic!("{table}"));
+        assert!(now.contains(" 95.4 MiB ") && best.contains(" 20.1 MiB  -79 %") && best.contains(" -1.0 %"), "{table}");
+        assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
+
+        let decided = decided(&found, &job);
+        let chosen = decided.chosen.unwrap();
+        assert_eq!(
+            (chosen.candidate.as_str(), chosen.against.as_str()),
+            ("jemalloc:narenas=1,tcache=false", "jemalloc")
         );
+        assert_eq!((chosen.price.len(), chosen.within.len(), decided.text == text), (2, 2, true));
+        assert_eq!(decided.lines[0], "Dockerfile  ENV _RJEM_MALLOC_CONF=narenas:1,tcache:false");
     }
 
     #[test]
@@ -328,7 +426,7 @@ mod tests {
         let job = Job { text: "server", holds: "" };
         let text = recommendation(&found, &job);
         assert!(
-            text.starts_with("Keep what you have, jemalloc: of 26 candidates none is surely better in rss"),
+            text.starts_with("Keep what you have, jemalloc: of 26 candidates none is clearly better in rss"),
             "{text}"
         );
         assert!(text.contains("throughput -50 % (beyond the limit)"), "{text}");
@@ -355,7 +453,7 @@ mod tests {
             let compared = &mut found.finalists[0].guards[0].1;
             (compared.new, compared.interval) = (compared.old * ratio, Some((ratio * 0.9, ratio * 1.1)));
             let said = text(found);
-            let at = said.find("and some ").unwrap() + "and some ".len();
+            let at = said.find("and about ").unwrap() + "and about ".len();
             said[at..].split(' ').next().unwrap().parse::<u32>().unwrap()
         };
         assert!(near(&mut found, 0.96) > 10 * near(&mut found, 1.04));
@@ -366,10 +464,10 @@ mod tests {
         let mut found = found(20.0, 990.0);
         found.present = "jemalloc:narenas=1".into();
         found.fresh[0].0 = found.present.clone();
-        let why = reason(&found, 80).unwrap().replace('\n', " ");
+        let why = reason(&found, 80, true).unwrap().replace('\n', " ");
         assert!(why.contains("Thread caches held the rest:") && !why.contains("Arenas"), "{why}");
         found.present = "system".into();
         found.fresh[0].0 = found.present.clone();
-        assert!(reason(&found, 80).unwrap().contains("What jemalloc:narenas=1,tcache=false does without"));
+        assert!(reason(&found, 80, true).unwrap().contains("What jemalloc:narenas=1,tcache=false does without"));
     }
 }

@@ -21,6 +21,9 @@ pub const CHECK: Check = Check {
     begin,
 };
 
+/// The time for a reading.
+const DEADLINE: Duration = Duration::from_secs(30);
+
 /// Frees all but every two hundredth block, each of them of malloc, and waits.
 const PROGRAM: &str = "
 import time
@@ -53,13 +56,13 @@ fn once() -> Result<Pair, Problem> {
     let mut line = String::new();
     BufReader::new(output).read_line(&mut line).map_err(|error| failed("reading from python3", &error))?;
     let pid = running.0.id();
-    let before = take(pid, How::Running).map_err(|error| failed("reading the heap", &error))?;
+    let before = take(pid, How::Running, DEADLINE).map_err(|error| failed("reading the heap", &error))?;
     let planned = plan(&before);
     let one = planned.first().ok_or_else(|| Problem::Failed("python3 has nothing to give back".into()))?;
     let forecast = one.forecast.ok_or_else(|| Problem::Failed("the heap of python3 was not divided".into()))?;
     let calls = (one.remedy.calls)();
     carry_out(pid, one.remedy, &calls, Duration::from_secs(10)).map_err(|error| failed("the call", &error))?;
-    let after = take(pid, How::Running).map_err(|error| failed("reading the heap again", &error))?;
+    let after = take(pid, How::Running, DEADLINE).map_err(|error| failed("reading the heap again", &error))?;
     let given = before.resident.saturating_sub(after.resident);
     Ok(Pair { checked: given.abs_diff(forecast) as f64, control: forecast as f64 })
 }

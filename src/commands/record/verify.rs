@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use super::{brief, largest, span};
 use crate::args::PaceFlags;
 use crate::commands::measure::{self, Measurement};
+use crate::commands::output::Output;
 use crate::commands::run::candidates::{described, libraries};
 use crate::commands::run::refuse;
 use crate::commands::run::started::Started;
@@ -183,5 +184,7 @@ fn beside(real: &[Sample], traces: &[(PathBuf, Header)]) -> String {
 /// Runs a study into a folder; `None` if the user interrupted it.
 fn rows(file: StudyFile, roster: &Roster, executor: &dyn Executor, folder: PathBuf) -> Result<Option<Vec<Sample>>> {
     let group = &Studies(vec![file]);
-    Measurement { group, roster, target: Target::Folder(folder), resume: false, executor, lines: None }.samples()
+    let output = Output::tables("record");
+    Measurement { group, roster, target: Target::Folder(folder), resume: false, executor, lines: None, output }
+        .samples()
 }

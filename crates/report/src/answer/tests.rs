@@ -10,6 +10,7 @@ use allocanary_kernel::terminal::Look;
 use allocanary_study::summary::{About, Estimate, Line, Point, Tail, metric_of_all};
 
 use super::*;
+use crate::table::{self, View};
 
 const NAMES: [&str; 4] = ["own", "jemalloc:narenas=1", "mimalloc:allow_thp=0", "system:arena_max=1"];
 
@@ -114,6 +115,8 @@ fn every_report_names_the_same_candidate_and_has_its_lines() {
             assert_eq!(text.contains(&preload), wanted != "own", "{report}: {wanted}\n{text}");
             assert!(others.filter(|other| *other != preload).all(|other| !text.contains(&other)), "{report}\n{text}");
         }
+        let brief = short(&answers(&findings), &look);
+        assert!(brief.contains(&wanted) && brief.lines().count() <= 10, "wanted {wanted}\n{brief}");
         kept += usize::from(wanted == "own");
     }
     assert!((20..280).contains(&kept), "both answers were drawn: {kept}");
@@ -132,7 +135,39 @@ fn a_first_candidate_without_figures_is_not_kept() {
 #[test]
 fn what_a_search_decided_is_the_answer() {
     let mut findings = drawn(&mut Rng::new(1), false);
-    findings.sections[0].about.decided = Some(("Use system:arena_max=1.".into(), vec!["ENV A=1".into()]));
+    findings.sections[0].about.decided =
+        Some(Decided { text: "Use system:arena_max=1.".into(), lines: vec!["ENV A=1".into()], chosen: None });
     assert_eq!(sentences(&findings), ["Use system:arena_max=1."]);
     assert_eq!(pasted(&findings).iter().flat_map(|one| one.lines.clone()).collect::<Vec<_>>(), ["ENV A=1"]);
+}
+
+/// Many tables do not push the answer off the screen: those that have no room are counted.
+#[test]
+fn a_measurement_ends_with_forty_lines_and_the_answer_on_the_last_screen() {
+    let mut rng = Rng::new(3);
+    let look = Look { color: false, width: 80 };
+    let view = View { lines: Some(40), ..View::default() };
+    for studies in [1, 2, 12] {
+        let sections = (0..studies).flat_map(|_| drawn(&mut rng, false).sections).collect();
+        let text = table::view(&Findings { sections, ..Findings::default() }, &view, &look);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines.len() <= 40, "{} lines\n{text}", lines.len());
+        let answer = lines.iter().position(|line| *line == "Answer").unwrap_or_else(|| panic!("{text}"));
+        assert!(lines.len() - answer <= 21, "{text}");
+        assert_eq!(text.contains(" more tables: `allocanary report`"), studies == 12, "{text}");
+    }
+}
+
+/// Without room for all columns next to each other, the names of a narrow table stay whole.
+#[test]
+fn a_narrow_table_breaks_no_name() {
+    let findings = drawn(&mut Rng::new(5), false);
+    for width in [60, 80, 100, 119] {
+        let text = table::view(&findings, &View::default(), &Look { color: false, width });
+        for line in &findings.sections[0].panels[0].lines {
+            assert!(text.lines().any(|found| found.starts_with(&format!(" {} ", line.name()))), "{width}\n{text}");
+        }
+        let tables = text.lines().filter(|line| line.starts_with([' ', '─']) && !line.starts_with("  "));
+        assert!(tables.clone().all(|line| line.chars().count() <= width.into()), "{width}\n{text}");
+    }
 }

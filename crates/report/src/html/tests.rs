@@ -3,7 +3,9 @@
 use super::*;
 use allocanary_cell::candidate::Candidate;
 use allocanary_cell::version::Version;
-use allocanary_study::summary::{About, Axis, Comparison, Estimate, Line, METRICS, Panel, Point, Tail, Verdict};
+use allocanary_study::summary::{
+    About, Axis, Comparison, Decided, Estimate, Line, METRICS, Panel, Point, Tail, Verdict,
+};
 
 fn version(allocator: &str) -> Version {
     Version { allocator: allocator.into(), builds: Vec::new() }
@@ -117,7 +119,7 @@ fn a_search_has_the_answer_and_no_bar_has_another() {
     let panel = || Panel { title: "x".into(), columns: vec![8], lines: lines(), ..Panel::default() };
     let mut findings = findings(panel());
     assert!(render(&findings, &LOOK).contains("<li class=\"row taken\">"));
-    findings.sections[0].about.decided = Some(("Use b instead of a.".into(), Vec::new()));
+    findings.sections[0].about.decided = Some(Decided { text: "Use b instead of a.".into(), ..Decided::default() });
     let page = render(&findings, &LOOK);
     assert!(!page.contains("row taken") && !page.contains("drawn in colour"), "{page}");
 }

@@ -70,7 +70,7 @@ fn the_limits_of_a_run_are_those_of_every_report_of_its_rows() {
     let backwards: Vec<Sample> = [&limited[5..], &limited[..5]].concat();
     for rows in [limited, backwards] {
         let found = report(&rows, "table");
-        assert!(found.contains("Keep own: no candidate is surely better in peak within wall=5%"), "{found}");
+        assert!(found.contains("Keep own: no candidate is clearly better in peak within wall=5%"), "{found}");
     }
 }
 

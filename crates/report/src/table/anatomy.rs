@@ -1,12 +1,9 @@
 //! Where each candidate's memory is. In: a panel. Out: a bar of letters for each candidate, with figures.
 
-use std::cmp::Ordering;
-
 use super::{bold, wrapped};
 use crate::{anatomies, words};
 use allocanary_kernel::terminal::Look;
-use allocanary_study::summary::anatomy::Part;
-use allocanary_study::summary::{Anatomy, Panel};
+use allocanary_study::summary::Panel;
 
 /// The bars at the largest column; nothing if no row says where its memory is.
 pub fn anatomy(panel: &Panel, look: &Look) -> String {
@@ -16,7 +13,9 @@ pub fn anatomy(panel: &Panel, look: &Look) -> String {
         return String::new();
     }
     let title = format!("{}: {} (MiB)", panel.title, anatomies::heading(panel, last, &found));
-    let mut out = format!("\n{}\n", bold(&wrapped(&title, look), look));
+    // The letters are explained where they are read.
+    let key = wrapped(&anatomies::key(&found), look);
+    let mut out = format!("\n{}\n{key}\n", bold(&wrapped(&title, look), look));
     let inner = Look { width: look.width - 2, ..*look };
     for (_, line, anatomy) in &found {
         let untouched = words::mebibytes(anatomy.never_touched);
@@ -31,10 +30,7 @@ pub fn anatomy(panel: &Panel, look: &Look) -> String {
         let rss = words::mebibytes(anatomy.rss);
         out.push_str(&format!("{}\n  {bar}\n  {figures}\n", wrapped(&format!("{} {rss}", line.name()), look)));
     }
-    // The one with the fullest thread caches, or with the most memory where nobody counts these.
-    let most = |anatomy: &Anatomy| (anatomy.get(Part::Caches), anatomy.rss);
-    let most = found.iter().max_by(|a, b| most(&a.2).partial_cmp(&most(&b.2)).unwrap_or(Ordering::Equal));
+    let most = anatomies::fullest(&found);
     let sentence = most.and_then(|(_, line, anatomy)| anatomies::sentence(&line.name(), anatomy));
-    out.push_str(&format!("{}\n", wrapped(&anatomies::key(&found), look)));
     out + &sentence.map_or(String::new(), |sentence| wrapped(&sentence, look) + "\n")
 }

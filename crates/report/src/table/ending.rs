@@ -1,11 +1,10 @@
 //! The end of a terminal's report. In: findings. Out: the main result, the lines to paste, and their provenance.
 
-use super::{bold, wrapped};
+use super::{bold, height, wrapped};
 use crate::answer::{self, Pasted};
 use crate::words;
 use allocanary_kernel::terminal::Look;
 use allocanary_study::summary::Findings;
-use textwrap::core::display_width;
 
 /// The lines of the last screen: 24, without the command's two lines about its files, the prompt, and one to spare.
 const LINES: usize = 20;
@@ -17,7 +16,7 @@ pub fn ending(findings: &Findings, look: &Look) -> String {
     let chosen = answer::pasted(findings);
     // The first candidate's lines always stand here; those of others where there is room.
     let mut pasted = chosen.first().map_or(String::new(), |first| block(first, look));
-    let from = provenance(findings, LINES / 2 - height(&pasted, look).min(LINES / 4), look);
+    let mut from = provenance(findings, LINES / 2 - height(&pasted, look).min(LINES / 4), look);
     if sentences.is_empty() {
         return from;
     }
@@ -28,6 +27,19 @@ pub fn ending(findings: &Findings, look: &Look) -> String {
     };
     // The heading, and the blank line after each part, are lines too.
     let around = 2 + usize::from(!pasted.is_empty());
+    // What a reader needs least gives way: where the figures come from, then the lines for the last places.
+    let first = height(&paragraph(1), look) + around;
+    if first + height(&pasted, look) + height(&from, look) > LINES {
+        from = from.lines().next().map_or(String::new(), |line| format!("{line}\n"));
+    }
+    if let Some(whole) = chosen.first() {
+        let room = LINES.saturating_sub(first + height(&from, look));
+        pasted = (0..=whole.lines.len())
+            .rev()
+            .map(|lines| cut(whole, lines, look))
+            .find(|text| height(text, look) <= room)
+            .unwrap_or(pasted);
+    }
     let height_with = |shown: usize, pasted: &str| {
         height(&paragraph(shown), look) + height(pasted, look) + height(&from, look) + around
     };
@@ -48,6 +60,16 @@ pub fn ending(findings: &Findings, look: &Look) -> String {
         pasted.push('\n');
     }
     format!("{}\n{}\n\n{pasted}{from}", bold("Answer", look), paragraph(shown))
+}
+
+/// The first of the lines to paste, and where the others are.
+fn cut(pasted: &Pasted, lines: usize, look: &Look) -> String {
+    if lines == pasted.lines.len() {
+        return block(pasted, look);
+    }
+    let shown = Pasted { lines: pasted.lines[..lines].to_vec(), note: None, ..pasted.clone() };
+    let left = pasted.lines.len() - lines;
+    format!("{}  and {left} more lines: report.html, or --format markdown\n", block(&shown, look))
 }
 
 /// The lines to paste for one candidate. They are never wrapped: a broken line could not be pasted.
@@ -73,10 +95,4 @@ fn provenance(findings: &Findings, most: usize, look: &Look) -> String {
         from.extend(line.lines().map(str::to_string));
     }
     from.join("\n") + "\n"
-}
-
-/// The lines that a text takes on the terminal, which wraps the long ones.
-fn height(text: &str, look: &Look) -> usize {
-    let width = usize::from(look.width.max(1));
-    text.lines().map(|line| display_width(line).div_ceil(width).max(1)).sum()
 }

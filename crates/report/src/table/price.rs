@@ -2,7 +2,7 @@
 
 use comfy_table::Cell;
 
-use super::{align, bare_table, bold, broken, painted, wrapped};
+use super::{Grid, bold, broken, painted, wrapped};
 use crate::words;
 use allocanary_kernel::terminal::Look;
 use allocanary_study::summary::{Line, Metric, PRICE, Panel, metric_of_all};
@@ -25,8 +25,8 @@ pub fn figures(panel: &Panel, wanted: &[&Metric], what: &str, look: &Look) -> St
     let (common, n) = words::common(figures().map(|figure| words::count(&figure)));
     let compared =
         |at: usize, metric: &Metric| panel.comparison(&metric.name, at, last).filter(|compared| compared.n.1 > 0);
-    let mut table = bare_table(look);
-    table.set_header(std::iter::once("candidate").chain(metrics.iter().map(|metric| &*metric.name)));
+    let heads = metrics.iter().map(|metric| metric.name.to_string());
+    let mut table = Grid::new(std::iter::once("candidate".to_string()).chain(heads));
     for (at, line) in panel.lines.iter().enumerate() {
         let cell = |metric: &&Metric| {
             let Some(figure) = found(line, metric) else { return Cell::new("-") };
@@ -44,7 +44,7 @@ pub fn figures(panel: &Panel, wanted: &[&Metric], what: &str, look: &Look) -> St
                 None => Cell::new(text.trim_end()),
             }
         };
-        table.add_row(std::iter::once(Cell::new(broken(&line.name()))).chain(metrics.iter().map(cell)));
+        table.row(std::iter::once(Cell::new(broken(&line.name()))).chain(metrics.iter().map(cell)));
     }
     let at = words::column(panel.axis, panel.columns[last]);
     let against = if panel.lines.len() > 1 { format!(", and against {}", first.name()) } else { String::new() };
@@ -53,5 +53,5 @@ pub fn figures(panel: &Panel, wanted: &[&Metric], what: &str, look: &Look) -> St
     let all = (1..panel.lines.len()).flat_map(|at| metrics.iter().map(move |metric| (at, *metric)));
     let all = all.filter_map(|(at, metric)| Some((named(at, metric), compared(at, metric)?)));
     let repeats = words::repeats(all).map_or(String::new(), |text| wrapped(&text, look) + "\n");
-    format!("\n{}\n{}\n{repeats}", bold(&wrapped(&title, look), look), align(table, metrics.len()))
+    format!("\n{}\n{}\n{repeats}", bold(&wrapped(&title, look), look), table.render(look))
 }

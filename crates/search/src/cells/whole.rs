@@ -15,6 +15,7 @@ use allocanary_allocators::setting::{Kind, Setting};
 use allocanary_cell::load::Load;
 use allocanary_cell::sample::{Answer, Failure, FailureKind, Latency};
 use allocanary_cell::workload::Phase;
+use allocanary_kernel::terminal::Look;
 use allocanary_study::rows;
 use allocanary_study::session::{Line, Scripted};
 
@@ -73,7 +74,8 @@ struct Found {
 impl Found {
     fn answer(&self) -> String {
         let job = answer::Job { text: "small, 4 threads", holds: "" };
-        format!("{}\n{}", answer::table(&self.searched, &job), answer::recommendation(&self.searched, &job))
+        let look = Look { color: false, width: 120 };
+        format!("{}\n{}", answer::table(&self.searched, &job, &look), answer::recommendation(&self.searched, &job))
     }
 }
 

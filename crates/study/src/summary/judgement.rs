@@ -72,7 +72,10 @@ impl Judgement {
             old.groups.iter().filter_map(|(key, group)| Some((key, group, new.groups.get(key)?))).collect();
         pairs.sort_by_key(|(key, ..)| (&key.study, &key.workload));
         if pairs.is_empty() {
-            return Err(Error::NoRows("no candidate, workload and column in common".into()));
+            let [old, new] = [old, new].map(contents);
+            return Err(Error::NoRows(format!(
+                "no candidate, workload and column in common: the old rows are of {old}; the new rows are of {new}"
+            )));
         }
         let noises = [&old.fold.noise, &new.fold.noise];
         let is_too_busy = noises.iter().any(|noise| noise.is_too_busy());
@@ -112,11 +115,29 @@ impl Judgement {
         of_kind.map(|(gate, at, _)| (gate, &self.compared[*at]))
     }
 
+    /// Whether there is a gate.
+    pub fn has_gates(&self) -> bool {
+        self.has_gates
+    }
+
     /// Whether all gates hold. A candidate that crashes, or is missing from the new rows, must not pass a gate, and neither
     /// may a study that is not finished. An undecided gate passes only if the user says so.
     pub fn passes(&self, undecided_passes: bool) -> bool {
         let no = |judged| self.judged(judged).next().is_none();
         !self.has_gates || (no(Judged::Broken) && self.lost.is_empty() && (undecided_passes || no(Judged::Undecided)))
+    }
+}
+
+/// What a side has, for a reader who looks for what both have: `jemalloc, server, 16 threads; and 3 more`.
+fn contents(side: &Side) -> String {
+    const SHOWN: usize = 6;
+    let mut keys: Vec<(u32, String)> = side.groups.iter().map(|(key, group)| (group.place, key.title())).collect();
+    keys.sort();
+    let named: Vec<&str> = keys.iter().take(SHOWN).map(|(_, title)| title.as_str()).collect();
+    match (keys.len(), keys.len().saturating_sub(SHOWN)) {
+        (0, _) => "nothing".into(),
+        (_, 0) => named.join("; "),
+        (_, more) => format!("{}; and {more} more", named.join("; ")),
     }
 }
 
@@ -151,7 +172,7 @@ fn in_figure(pairs: &[Pair], (metric, quantile): &Figure, gates: &[Gate]) -> Vec
 /// A study that ended before its last cell: what it lacks may be what would break a gate.
 fn unfinished(name: &str, side: &Side) -> Vec<(String, String)> {
     let why = |(rows, planned)| {
-        format!("{rows} of {planned} planned cells have rows: finish it (--resume), or measure again")
+        format!("{rows} of {planned} planned processes have rows: finish it (--resume), or measure again")
     };
     side.unfinished().into_iter().map(|counts| (format!("the rest of the {name} study"), why(counts))).collect()
 }
@@ -180,10 +201,10 @@ fn missing(old: &Side, new: &Side) -> Vec<(String, String)> {
     let counted = |group: &Group| group.values_of("rss").len().max(group.values_of("peak").len());
     let why = |key: &Key, group: &Group| match new.groups.get(key) {
         None => Some("not in the new rows".to_string()),
-        Some(now) if counted(group) > 0 && counted(now) == 0 => Some("every cell fails in the new rows".into()),
+        Some(now) if counted(group) > 0 && counted(now) == 0 => Some("every process fails in the new rows".into()),
         Some(now) if now.fails_more_than(group) => {
             let [new, old] = [now, group].map(|group| format!("{} of {}", group.failed, group.runs()));
-            Some(format!("{new} cells fail in the new rows, {old} did in the old"))
+            Some(format!("{new} processes fail in the new rows, {old} did in the old"))
         }
         Some(_) => None,
     };

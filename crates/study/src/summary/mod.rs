@@ -34,7 +34,7 @@ pub use judgement::{Compared, Judgement};
 pub use noise::Noise;
 pub use ranks::{LEAST_SAMPLES, MISSES, ratio_interval};
 pub use recommendation::{Choice, Recommendation};
-pub use section::{About, Section, metric_percent};
+pub use section::{About, Chosen, Decided, Section, metric_percent};
 pub use side::Side;
 pub use tail::Tail;
 pub use verdict::{Comparison, MARGIN, Verdict, compare_groups};

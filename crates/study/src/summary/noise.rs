@@ -58,7 +58,7 @@ impl Noise {
             let plural = |count: u32, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
             let too_busy = if self.is_too_busy() { "too busy to judge small differences" } else { "busy" };
             warnings.push(format!(
-                "the machine was {too_busy}: {} wanted to run on {} next to the cells (median of {}; load average up to {:.1})",
+                "the machine was {too_busy}: {} competed for {} while this was measured (median of {}; load average up to {:.1})",
                 plural(others, "other task"),
                 plural(cpus, "CPU"),
                 plural(self.runnable.len() as u32, "row"),

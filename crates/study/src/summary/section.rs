@@ -1,7 +1,7 @@
 //! One study's part of the findings. In: the study's file. Out: its question, the published figures, and the metrics to
 //! show.
 
-use super::{Better, Metric, Metrics, Panel};
+use super::{Better, Comparison, Metric, Metrics, Panel};
 use crate::error::{Error, Result};
 use crate::study::{Published, StudyFile};
 use allocanary_cell::description::perhaps;
@@ -32,8 +32,38 @@ pub struct About {
     pub published: Vec<Published>,
     /// The metrics of its table. If empty, each panel shows resident memory and the other metrics.
     pub metrics: Vec<Metric>,
-    /// The answer and its lines to paste, if a search has given them: a report then gives none of its own.
-    pub decided: Option<(String, Vec<String>)>,
+    /// The answer, if a search has given it: a report then gives none of its own.
+    pub decided: Option<Decided>,
+}
+
+/// The answer of a search.
+#[derive(Clone, Default)]
+pub struct Decided {
+    /// In words.
+    pub text: String,
+    /// The lines to paste.
+    pub lines: Vec<String>,
+    /// What it chose; `None` where only the words are known.
+    pub chosen: Option<Chosen>,
+}
+
+/// What a search chose.
+#[derive(Clone)]
+pub struct Chosen {
+    /// The candidate to use: what the user has, if nothing is shown to be better.
+    pub candidate: String,
+    /// What the user has.
+    pub against: String,
+    /// What was to be less.
+    pub metric: Metric,
+    /// Its figure.
+    pub figure: Option<f64>,
+    /// What it saves; `None` of what the user has.
+    pub saving: Option<Comparison>,
+    /// What it costs, by metric.
+    pub price: Vec<(String, Comparison)>,
+    /// The limits of the price, as shares.
+    pub within: Vec<(String, f64)>,
 }
 
 impl Section {

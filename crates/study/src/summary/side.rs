@@ -47,7 +47,7 @@ impl Side {
     pub(super) fn notes(&self) -> Vec<String> {
         let unfinished = self.unfinished().into_iter();
         let unfinished =
-            unfinished.map(|(rows, planned)| format!("not finished: {rows} of {planned} planned cells have rows"));
+            unfinished.map(|(rows, planned)| format!("not finished: {rows} of {planned} planned processes have rows"));
         notes(&self.fold).into_iter().chain(unfinished).collect()
     }
 

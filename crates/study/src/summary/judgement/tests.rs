@@ -104,7 +104,7 @@ fn what_crashes_or_is_gone_does_not_pass() {
     let gone = against(|row| (!is_two(&row)).then_some(row));
     assert_eq!((lost(&gone), gone.passes(true)), (vec!["two, server, 1 threads: not in the new rows".into()], false));
     let crashed = against(|row| Some(if is_two(&row) { failed(row) } else { row }));
-    assert_eq!(lost(&crashed)[0], "two, server, 1 threads: every cell fails in the new rows");
+    assert_eq!(lost(&crashed)[0], "two, server, 1 threads: every process fails in the new rows");
     assert!(!crashed.passes(true));
     let fewer = against(|row| (row.cell.repeat < 2).then_some(row));
     assert!(counts(&fewer) == [0, 0, 2] && !fewer.passes(true), "{:?}", fewer.lost);
@@ -176,7 +176,7 @@ fn a_side_that_is_not_finished_passes_no_gate() {
     let found = judged(&old, &new, "rss", 0.05);
     assert!(counts(&found) == [2, 0, 0] && !found.passes(true));
     assert!(
-        lost(&found)[0].starts_with("the rest of the new study: 16 of 20 planned cells have rows"),
+        lost(&found)[0].starts_with("the rest of the new study: 16 of 20 planned processes have rows"),
         "{:?}",
         found.lost
     );
@@ -316,7 +316,7 @@ fn failures_are_compared_as_shares() {
         (0..count).map(|repeat| if repeat < failures { failed(row(repeat)) } else { row(repeat) }).collect()
     };
     let more = judged(&of(40, 2), &of(10, 2), "rss", 0.5);
-    assert_eq!(lost(&more), ["one, server, 1 threads: 2 of 10 cells fail in the new rows, 2 of 40 did in the old"]);
+    assert_eq!(lost(&more), ["one, server, 1 threads: 2 of 10 processes fail in the new rows, 2 of 40 did in the old"]);
     assert!(!more.passes(true));
     assert!(judged(&of(10, 1), &of(40, 2), "rss", 0.5).passes(false));
 }

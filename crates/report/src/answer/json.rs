@@ -1,0 +1,98 @@
+//! Answers for a script. In: answers. Out: JSON with plain numbers in base units.
+//!
+//! `choice` says what to do. Of `study`, `run`, `replay` and `tune`: `take` (run `candidate`), `keep` (keep it: it is the first, and
+//! nothing is clearly better within the limits), `alone` (there is no other), `unknown` (`missing` is limited and the rows do not have
+//! it), `no_first` (the first candidate has no figure, so that nothing can be compared), or `search` (the rows are of a search whose
+//! answer is in its own files). Of `compare`: `passed`, `failed`, `undecided`, or `compared` without a gate. Of `doctor`: `change` or
+//! `keep`.
+
+use allocanary_study::summary::{Choice, Chosen, Comparison, Decided, Panel, Recommendation, Section};
+use serde_json::{Map, Value, json};
+
+use super::Answer;
+
+/// What a verb prints for `--json`: `schema`, `verb`, `answers`, and what it has besides. Keys are only ever added; `schema` changes if
+/// one changes its meaning.
+pub fn document(verb: &str, answers: &[Answer], besides: Map<String, Value>) -> String {
+    let mut page = Map::from_iter([
+        ("schema".to_string(), json!(1)),
+        ("verb".to_string(), json!(verb)),
+        ("answers".to_string(), answers.iter().map(Answer::for_scripts).collect()),
+    ]);
+    page.extend(besides);
+    format!("{:#}\n", Value::Object(page))
+}
+
+impl Answer {
+    /// Its facts, its `text`, and its `lines`.
+    pub fn for_scripts(&self) -> Value {
+        let mut facts = self.facts.clone();
+        facts.insert("text".into(), json!(self.text));
+        facts.insert("lines".into(), json!(self.pasted.as_ref().map_or(&[][..], |pasted| &pasted.lines)));
+        Value::Object(facts)
+    }
+}
+
+/// The facts of a panel.
+pub(super) fn of_panel(section: &Section, panel: &Panel, found: &Recommendation) -> Map<String, Value> {
+    let candidate = found.line().map(|line| panel.lines[line].name());
+    let (choice, missing) = match &found.choice {
+        Choice::Take(_) => ("take", None),
+        Choice::Keep => ("keep", None),
+        Choice::Alone => ("alone", None),
+        Choice::Unknown(name) => ("unknown", Some(name)),
+        Choice::NoFirst => ("no_first", None),
+    };
+    let saving = found.line().and_then(|line| found.saving(panel, line)).map(compared);
+    let price: Map<String, Value> = match found.choice {
+        Choice::Take(line) => {
+            found.price(panel, line).into_iter().map(|(name, one)| (name.into(), compared(one))).collect()
+        }
+        _ => Map::new(),
+    };
+    let figure = found.line().and_then(|line| found.estimate(panel, line)).map(|estimate| estimate.median);
+    let failing: Vec<String> = found.failing.iter().map(|line| panel.lines[*line].name()).collect();
+    object(json!({
+        "study": section.name, "panel": panel.title, "axis": panel.axis.name(), "at": panel.columns[found.column],
+        "choice": choice, "candidate": candidate, "missing": missing,
+        "metric": found.metric.name, "unit": found.metric.unit.name(), "figure": figure,
+        "against": panel.lines[0].name(), "saving": saving, "price": price,
+        "within": limits(&section.within),
+        "left_out": failing,
+    }))
+}
+
+/// The facts of a search.
+pub(super) fn of_search(decided: &Decided) -> Map<String, Value> {
+    let Some(Chosen { candidate, against, metric, figure, saving, price, within }) = &decided.chosen else {
+        return object(json!({ "choice": "search" }));
+    };
+    let price: Map<String, Value> = price.iter().map(|(name, one)| (name.clone(), compared(one))).collect();
+    object(json!({
+        "choice": if candidate == against { "keep" } else { "take" }, "candidate": candidate,
+        "metric": metric.name, "unit": metric.unit.name(), "figure": figure,
+        "against": against, "saving": saving.as_ref().map(compared), "price": price, "within": limits(within),
+    }))
+}
+
+fn limits(within: &[(String, f64)]) -> Map<String, Value> {
+    within.iter().map(|(name, share)| (name.clone(), json!(share))).collect()
+}
+
+/// The keys of an object.
+pub fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+/// A comparison: the ratio of the medians, or of the quantiles, with its interval.
+pub fn compared(one: &Comparison) -> Value {
+    json!({ "verdict": one.verdict.text(), "ratio": finite(one.ratio()), "interval": one.interval, "n": one.n.1 })
+}
+
+/// JSON has no infinity.
+fn finite(ratio: f64) -> Option<f64> {
+    Some(ratio).filter(|ratio| ratio.is_finite())
+}
