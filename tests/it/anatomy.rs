@@ -1,5 +1,5 @@
-//! Where the memory is: every candidate of the default study has the parts of its resident memory, a replay too, and a program
-//! as far as they are seen from outside. Whether they add up to what the kernel counts is a measured check.
+//! Where the memory is: every candidate of the default study has the parts of its resident memory, a replay too, and a program,
+//! whose heap is divided from outside. Whether they add up to what the kernel counts is a measured check.
 
 use std::process::Command;
 
@@ -74,7 +74,7 @@ fn a_replay_has_the_parts_and_its_reports_show_them() {
 }
 
 #[test]
-fn a_program_has_the_parts_that_are_seen_from_outside() {
+fn a_program_has_its_parts_and_a_service_a_divided_heap() {
     let of = |flags: &str, program: &[&str], phase: Phase| {
         let folder = tempdir().unwrap();
         let ran = run(folder.path(), &format!("--repeats 1 --candidates own jemalloc {flags}"), program);
@@ -82,8 +82,12 @@ fn a_program_has_the_parts_that_are_seen_from_outside() {
         for row in samples(&folder.path().join("out")) {
             let answer = row.answer.as_ref().unwrap();
             let found = Anatomy::of(answer, row.cell.job.threads()).expect("it was looked at");
-            assert!(found.phase == phase && !found.is_divided, "{found:?}");
-            assert!(found.get(Part::Program) > 0.0 && found.get(Part::Heap) > 0.0, "{found:?}");
+            assert!(found.phase == phase && (found.sum() - found.rss).abs() < 1.0, "{found:?}");
+            assert!(found.get(Part::Program) > 0.0, "{found:?}");
+            // How often a program that ends is read depends on how busy the machine is. A service is read when it is idle.
+            let has = |part| found.get(part) > 0.0;
+            assert!(found.is_divided && has(Part::Live) || !found.is_divided && has(Part::Heap), "{found:?}");
+            assert!(found.is_divided || phase != Phase::Idle, "{found:?}");
             assert!(answer.reading("peak_rss_bytes", phase).is_some());
         }
         // Sentences of a table are broken at the width of a terminal.
@@ -95,14 +99,13 @@ fn a_program_has_the_parts_that_are_seen_from_outside() {
     let service = "trap 'kill $!; exit 0' TERM; sleep 600 & \
         until read -r pid name state rest < /proc/$!/stat && [ \"$name$state\" = '(sleep)S' ]; do :; done; echo up; wait";
     let (table, _) = of("--ready line:up --settle 200ms", &["sh", "-c", service], Phase::Idle);
-    assert!(table.contains("where the memory is when idle (MiB)") && table.contains("heap, not divided"), "{table}");
+    assert!(table.contains("where the memory is when idle (MiB)") && !table.contains("heap, not divided"), "{table}");
     if Command::new("python3").arg("--version").output().is_err() {
         return skipped("no python3");
     }
     let held = "import time; held = bytearray(8 << 20); time.sleep(1.5)";
     let (table, markdown) = of("", &["python3", "-c", held], Phase::Peak);
-    assert!(table.contains("where the memory is near the peak (MiB)"), "{table}");
-    // A preload counts at the exit, and nobody counts for the program's own allocator.
-    assert_eq!(markdown.matches("look alike.").count(), 2, "{markdown}");
-    assert_eq!(markdown.matches("look alike. At the program's exit it counted ").count(), 1, "{markdown}");
+    let when = ["where the memory is near the peak (MiB)", "where the memory is in the largest reading (MiB)"];
+    assert!(when.iter().any(|when| table.contains(when)), "{table}");
+    assert!(markdown.contains("program and libraries"), "{markdown}");
 }

@@ -8,7 +8,7 @@ use allocanary_study::summary::anatomy::{Anatomy, PARTS, Part};
 use allocanary_study::summary::{Axis, Line, Panel};
 
 /// The letter of each part in a bar of text, in the order of [`PARTS`].
-pub const LETTERS: [char; PARTS.len()] = ['P', 'S', 'L', 'R', 'C', 'F', 'D', 'M', 'A', 'H', 'O', 'N', '?'];
+pub const LETTERS: [char; PARTS.len()] = ['P', 'S', 'L', 'R', 'C', 'F', 'D', 'M', 'A', 'H', 'O', 'V', 'U', 'N', '?'];
 
 /// The anatomies of a column, by line. Empty if no row of the column has one.
 pub fn at(panel: &Panel, column: usize) -> Vec<(usize, &Line, Anatomy)> {
@@ -24,8 +24,11 @@ pub fn fullest<'a, 'b>(found: &'b [(usize, &'a Line, Anatomy)]) -> Option<&'b (u
 
 /// `where the memory is when idle, at 64 threads`.
 pub fn heading(panel: &Panel, column: usize, found: &[(usize, &Line, Anatomy)]) -> String {
-    let when = match found.first().map(|(_, _, anatomy)| anatomy.phase) {
-        Some(Phase::Peak) => "near the peak",
+    let when = match found.first() {
+        Some((_, _, anatomy)) if anatomy.phase == Phase::Peak => match found.iter().any(|found| found.2.is_walked) {
+            true => "in the largest reading",
+            false => "near the peak",
+        },
         _ => "when idle",
     };
     match panel.axis {
@@ -98,6 +101,20 @@ pub fn difference(found: &[(usize, &Line, Anatomy)], taken: Option<usize>) -> Op
 /// The name of a part that two candidates may count by different names: that of the one that has more.
 fn name_of_more(a: &Anatomy, b: &Anatomy, part: Part) -> &'static str {
     if a.get(part) >= b.get(part) { a.name(part) } else { b.name(part) }
+}
+
+/// What a bar is of: `61.2 of a peak of 98.4` if its parts were read before a program's peak, else `98.4`.
+pub fn whole(anatomy: &Anatomy) -> String {
+    let rss = words::mebibytes(anatomy.rss);
+    match anatomy.peak.filter(|_| is_before_its_peak(anatomy)) {
+        Some(peak) => format!("{rss} of a peak of {}", words::mebibytes(peak)),
+        None => rss,
+    }
+}
+
+/// Whether a program had more at its peak than the parts are of: a fiftieth, and so much that it shows.
+pub fn is_before_its_peak(anatomy: &Anatomy) -> bool {
+    anatomy.peak.is_some_and(|peak| is_much(peak - anatomy.rss) && peak - anatomy.rss > peak / 50.0)
 }
 
 /// The parts with at least 0.05 MiB, the largest first: `C 38.2, D 22.8`.
@@ -188,6 +205,9 @@ mod tests {
         assert!(difference(&found, None).unwrap().starts_with(said), "{:?}", difference(&found, None));
         assert!(difference(&found, Some(2)).is_none(), "the same memory");
         assert_eq!(difference(&found[..1], None), sentence("jemalloc", &cached));
+        let mut before_its_peak = outside;
+        before_its_peak.peak = Some(98.4 * f64::from(1 << 20));
+        assert_eq!((whole(&outside).as_str(), whole(&before_its_peak).as_str()), ("80.0", "80.0 of a peak of 98.4"));
         let even = anatomy(&[("program_bytes", 4), ("heap_rss_bytes", 5), ("held_bytes", 5), ("dirty_bytes", 0)]);
         assert_eq!(sentence("x", &even), None, "no part is a quarter of all");
         assert_eq!(bar(&even, 40).len(), 40);

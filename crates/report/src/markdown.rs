@@ -154,7 +154,7 @@ fn anatomy(panel: &Panel) -> String {
         let figures = figures.chain(untouched.then_some(anatomy.never_touched));
         let cell = |bytes: f64| if anatomies::is_much(bytes) { words::mebibytes(bytes) } else { String::new() };
         let cells: Vec<String> = figures.map(cell).collect();
-        let (name, rss) = (code(&line.name()), words::mebibytes(anatomy.rss));
+        let (name, rss) = (code(&line.name()), anatomies::whole(anatomy));
         out.push_str(&format!("| {name} | {rss} | {} |\n", cells.join(" | ")));
     }
     let said = found.iter().filter_map(|(_, line, anatomy)| anatomies::sentence(&line.name(), anatomy));

@@ -188,7 +188,7 @@ fn too_noisy(found: &Searched, objective: &Metric) -> Option<f64> {
 /// Where the memory is that the recommendation saves: `Arenas and thread caches held the rest: ...`; and both bars, with what their
 /// letters mean above them, if there is room for `bars`.
 pub fn reason(found: &Searched, width: usize, bars: bool) -> Option<String> {
-    // The heap of a program is one part, seen from outside: its bars would say nothing.
+    // Where the heap of a program could not be divided, it is one part: its bars would say nothing.
     let middle =
         |candidate: &Candidate| anatomy::middle(&found.group(candidate)?.anatomies).filter(|found| found.is_divided);
     let now = middle(&found.present)?;

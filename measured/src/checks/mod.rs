@@ -2,6 +2,7 @@
 
 mod anatomy;
 mod crowd;
+mod divided;
 mod give_back;
 mod idle_python;
 mod idle_threads;
@@ -20,6 +21,7 @@ pub const ALL: &[&Check] = &[
     &small_program::ANONYMOUS,
     &purge::CHECK,
     &anatomy::CHECK,
+    &divided::CHECK,
     &replay::CHECK,
     &scrapes::CHECK,
     &crowd::CHECK,

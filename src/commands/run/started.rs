@@ -91,6 +91,7 @@ impl Started {
             keep: false,
             expected: Mutex::new(None),
             runs: AtomicU32::new(0),
+            unspent: Default::default(),
         };
         Ok(Started { launcher, seconds: 0.0, figures: BTreeMap::new(), place })
     }

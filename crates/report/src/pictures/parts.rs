@@ -25,7 +25,7 @@ pub fn parts(panel: &Panel, column: usize, taken: Option<usize>, named: Named) -
             @for (at, line, anatomy) in &found {
                 li.row {
                     span.of { (named(*at, line)) }
-                    span.figure { (words::mebibytes(anatomy.rss)) " MiB" }
+                    span.figure { (anatomies::whole(anatomy)) " MiB" }
                     (bar(anatomy, most))
                 }
             }

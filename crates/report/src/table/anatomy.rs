@@ -27,8 +27,8 @@ pub fn anatomy(panel: &Panel, look: &Look) -> String {
         let figures = format!("{}{untouched}{doubt}", anatomies::figures(anatomy));
         let bar = anatomies::bar(anatomy, inner.width as usize);
         let figures = wrapped(&figures, &inner).replace('\n', "\n  ");
-        let rss = words::mebibytes(anatomy.rss);
-        out.push_str(&format!("{}\n  {bar}\n  {figures}\n", wrapped(&format!("{} {rss}", line.name()), look)));
+        let whole = anatomies::whole(anatomy);
+        out.push_str(&format!("{}\n  {bar}\n  {figures}\n", wrapped(&format!("{} {whole}", line.name()), look)));
     }
     let most = anatomies::fullest(&found);
     let sentence = most.and_then(|(_, line, anatomy)| anatomies::sentence(&line.name(), anatomy));

@@ -8,8 +8,9 @@
 //! prepares structures. If the count is smaller, the rest is padding of huge pages, or freed pages if the allocator does
 //! not count these (mimalloc), or else it is unexplained.
 //!
-//! Of the user's program there is only the kernel's side: its heap is one part. A program that ends is never idle; its
-//! parts are those of a moment near its peak.
+//! The heap of the user's program is divided from outside, block by block, so that all of its parts are resident. Where that could not
+//! be, there is only the kernel's side, and the heap is one part. A program that ends is never idle; its parts are those of the largest
+//! reading, or of a moment near its peak.
 
 use allocanary_cell::sample::Answer;
 use allocanary_cell::workload::Phase;
@@ -39,14 +40,18 @@ pub enum Part {
     Huge,
     /// Shared mappings.
     Other,
-    /// The heap of a program that is seen from outside: live blocks, and all that the allocator keeps.
+    /// The heaps of language runtimes in a program.
+    Runtime,
+    /// What a program mapped without an allocator.
+    Mapped,
+    /// The heap of a program if it is not divided: live blocks, and all that the allocator keeps.
     Heap,
     /// What none of these counts.
     Unexplained,
 }
 
 /// Every part, in the order of a bar: the bottom first.
-pub const PARTS: [Part; 13] = [
+pub const PARTS: [Part; 15] = [
     Part::Program,
     Part::Stacks,
     Part::Live,
@@ -58,6 +63,8 @@ pub const PARTS: [Part; 13] = [
     Part::Own,
     Part::Huge,
     Part::Other,
+    Part::Runtime,
+    Part::Mapped,
     Part::Heap,
     Part::Unexplained,
 ];
@@ -77,6 +84,8 @@ impl Part {
             Part::Own => "own",
             Part::Huge => "huge",
             Part::Other => "other",
+            Part::Runtime => "runtime",
+            Part::Mapped => "mapped",
             Part::Heap => "heap",
             Part::Unexplained => "unexplained",
         }
@@ -101,8 +110,12 @@ pub struct Anatomy {
     pub caches_are_known: bool,
     /// Whether freed pages are counted. If not, [`Part::Dirty`] is what is left, with the allocator's own structures.
     pub dirty_is_known: bool,
-    /// Whether the allocator says what its memory is for. If not, it is in [`Part::Heap`].
+    /// Whether it is known what the heap is for. If not, it is in [`Part::Heap`].
     pub is_divided: bool,
+    /// Whether it was divided from outside, block by block.
+    pub is_walked: bool,
+    /// The most resident memory of a program that ends. The parts are of another moment.
+    pub peak: Option<f64>,
     /// What a program's preload counted at its exit, if the heap is not divided: in blocks, and all that it had.
     pub at_exit: Option<(f64, f64)>,
     bytes: [f64; PARTS.len()],
@@ -131,6 +144,8 @@ impl Anatomy {
             caches_are_known: reading("cached_bytes").is_some(),
             dirty_is_known: reading("dirty_bytes").is_some(),
             is_divided: held.is_some(),
+            is_walked: false,
+            peak: reading("peak_rss_bytes").filter(|_| phase == Phase::Peak),
             at_exit: exit.filter(|_| held.is_none()),
             bytes: [0.0; PARTS.len()],
         };
@@ -148,13 +163,36 @@ impl Anatomy {
         ] {
             found.bytes[at as usize] = bytes;
         }
-        if found.is_divided {
+        if let Some(live) = reading("walked_live_bytes") {
+            found.walked(live, part);
+        } else if found.is_divided {
             found.settle(huge);
         } else {
             found.bytes[Part::Huge as usize] = huge;
             found.bytes[Part::Heap as usize] = heap - huge;
         }
         Some(found)
+    }
+
+    /// Takes the parts of a heap that was divided from outside. They are resident, and add up to it.
+    fn walked(&mut self, live: f64, part: impl Fn(&str) -> f64) {
+        (self.is_walked, self.is_divided, self.caches_are_known, self.dirty_is_known) = (true, true, true, true);
+        self.at_exit = None;
+        for (at, bytes) in [
+            (Part::Live, live),
+            (Part::Rounding, 0.0),
+            (Part::Caches, part("walked_cached_bytes")),
+            (Part::Inside, part("walked_free_bytes")),
+            (Part::Dirty, part("walked_kept_bytes")),
+            (Part::Muzzy, part("walked_lazy_bytes")),
+            (Part::Own, part("walked_structure_bytes")),
+            (Part::Huge, part("walked_padding_bytes")),
+            (Part::Runtime, part("walked_runtime_bytes")),
+            (Part::Mapped, part("walked_mapped_bytes")),
+            (Part::Heap, part("walked_unknown_bytes")),
+        ] {
+            self.bytes[at as usize] = bytes;
+        }
     }
 
     /// Makes the parts of the allocator's mappings as large as what is resident of these.
@@ -200,11 +238,13 @@ impl Anatomy {
         match part {
             Part::Program => "program and libraries",
             Part::Stacks => "stacks",
+            Part::Live if self.is_walked => "live blocks",
             Part::Live => "live bytes as asked",
             Part::Rounding if self.caches_are_known => "rounding, bookkeeping",
             Part::Rounding => "rounding, thread caches",
             Part::Caches => "thread caches",
             Part::Inside => "free in used pages",
+            Part::Dirty if self.is_walked => "whole free pages",
             Part::Dirty if self.dirty_is_known => "freed pages kept (dirty)",
             Part::Dirty => "freed pages, structures",
             Part::Muzzy => "freed lazily (muzzy)",
@@ -212,15 +252,19 @@ impl Anatomy {
             Part::Huge if self.is_divided => "huge-page padding",
             Part::Huge => "heap in huge pages",
             Part::Other => "other mappings",
+            Part::Runtime => "heaps of runtimes",
+            Part::Mapped => "mapped without malloc",
             Part::Heap => "heap, not divided",
             Part::Unexplained => "unexplained",
         }
     }
 }
 
-/// The anatomy with the median resident memory: that of a real process, so that its parts add up.
+/// The anatomy with the median resident memory: that of a real process, so that its parts add up. If the heaps of some were divided from
+/// outside, it is one of these.
 pub fn middle(anatomies: &[Anatomy]) -> Option<Anatomy> {
-    let mut sorted: Vec<&Anatomy> = anatomies.iter().collect();
+    let some = anatomies.iter().any(|anatomy| anatomy.is_walked);
+    let mut sorted: Vec<&Anatomy> = anatomies.iter().filter(|anatomy| anatomy.is_walked || !some).collect();
     sorted.sort_by(|a, b| a.rss.total_cmp(&b.rss));
     sorted.get(sorted.len().saturating_sub(1) / 2).copied().copied()
 }
@@ -311,6 +355,42 @@ mod tests {
     }
 
     #[test]
+    fn a_program_whose_heap_was_divided_from_outside_has_its_parts() {
+        let kinds = [("program_bytes", 3), ("stack_bytes", 1), ("heap_rss_bytes", 40), ("other_bytes", 2)];
+        let heap = [
+            ("walked_live_bytes", 10),
+            ("walked_cached_bytes", 1),
+            ("walked_free_bytes", 2),
+            ("walked_kept_bytes", 3),
+            ("walked_structure_bytes", 4),
+            ("walked_runtime_bytes", 9),
+            ("walked_mapped_bytes", 5),
+            ("walked_unknown_bytes", 6),
+        ];
+        // What a preload counted at the exit is of another moment.
+        let others = [("peak_rss_bytes", 70), ("heap_allocated_bytes", 5), ("heap_active_bytes", 9)];
+        let mut row = answer(0, &[&kinds[..], &heap, &others].concat());
+        let idle = Anatomy::of(&row, None).unwrap();
+        row.phases = vec![Phase::Peak];
+        let found = Anatomy::of(&row, None).unwrap();
+        assert_eq!((idle.peak, found.peak), (None, Some((70 * MIB) as f64)));
+        let parts = [
+            Part::Live,
+            Part::Caches,
+            Part::Inside,
+            Part::Dirty,
+            Part::Own,
+            Part::Runtime,
+            Part::Mapped,
+            Part::Heap,
+            Part::Rounding,
+        ];
+        assert_eq!(parts.map(|part| mebibytes(&found, part)), [10.0, 1.0, 2.0, 3.0, 4.0, 9.0, 5.0, 6.0, 0.0]);
+        assert_eq!((found.sum(), found.rss, found.at_exit), ((46 * MIB) as f64, (46 * MIB) as f64, None));
+        assert!(found.adds_up() && found.is_divided && found.name(Part::Dirty) == "whole free pages");
+    }
+
+    #[test]
     fn the_middle_is_one_of_them() {
         let of = |heap| {
             Anatomy::of(&answer(1, &[("program_bytes", 1), ("heap_rss_bytes", heap), ("held_bytes", 1)]), Some(1))
@@ -318,6 +398,8 @@ mod tests {
         };
         let all = [of(9), of(5), of(7), of(6)];
         assert_eq!(middle(&all), Some(of(6)));
+        let walked = Anatomy { is_walked: true, ..of(9) };
+        assert_eq!(middle(&[of(5), walked, of(7)]), Some(walked));
         assert_eq!(middle(&[]), None);
     }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::around::signal_number;
 use super::build::build_of;
-use super::{ContainerLimits, Ran, Ready, RunContext, Wanted, fail, proof};
+use super::{ContainerLimits, Ran, Ready, RunContext, Unspent, Wanted, fail, proof};
 use crate::metrics::MOST_NAMED;
 use allocanary_cell::Cell;
 use allocanary_cell::candidate::Candidate;
@@ -53,6 +53,8 @@ pub struct Launcher {
     pub expected: Mutex<Option<(Candidate, Output)>>,
     /// The number of runs so far.
     pub runs: AtomicU32,
+    /// What the runs of each candidate may use for reading its heap.
+    pub unspent: Unspent,
 }
 
 /// Adds a recorder's variables to the environment of a program.
@@ -123,6 +125,7 @@ impl Launcher {
             around: std::env::vars().collect(),
             deadline,
             stop,
+            unspent: &self.unspent,
         };
         let ran = place.run();
         let _ = fs::remove_dir_all(&work);
@@ -422,6 +425,7 @@ mod tests {
             keep: false,
             expected: Mutex::new(None),
             runs: AtomicU32::new(0),
+            unspent: Unspent::default(),
         };
         let library = at("lib.so").display().to_string();
         let program = Program { command: vec!["./app".into()], ..Program::default() };

@@ -40,11 +40,7 @@ impl Marks {
 
     /// The parts of the memory at the last mark.
     pub(super) fn set_parts(&mut self, parts: Option<Parts>) {
-        let names = ["program_bytes", "stack_bytes", "heap_rss_bytes", "other_bytes", "heap_huge_bytes"];
-        parts
-            .into_iter()
-            .flat_map(|parts| names.into_iter().zip(parts))
-            .for_each(|(name, bytes)| self.set(name, bytes));
+        parts.into_iter().flatten().for_each(|(name, bytes)| self.set(name, bytes));
     }
 
     /// A mark with a complete reading.

@@ -3,6 +3,7 @@
 
 mod around;
 mod build;
+mod divided;
 pub mod figures;
 mod group;
 mod launcher;
@@ -22,6 +23,7 @@ pub use ready::Ready;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use allocanary_cell::Cell;
@@ -58,7 +60,12 @@ pub struct RunContext<'a> {
     pub deadline: Duration,
     /// Set by Ctrl-C.
     pub stop: &'a AtomicBool,
+    /// Time of each candidate that its next run may use for reading its heap: see [`divided`].
+    pub unspent: &'a Unspent,
 }
+
+/// Time by candidate.
+pub type Unspent = Mutex<BTreeMap<String, Duration>>;
 
 /// A run that has ended.
 pub struct Ran {
@@ -115,6 +122,9 @@ impl RunContext<'_> {
     fn once(&self) -> Result<Ran, Failure> {
         let mut running = Running::start(self)?;
         running.watch.keeps_parts = true;
+        let candidate = self.cell.candidate.to_string();
+        let unspent = || self.unspent.lock().unwrap_or_else(PoisonError::into_inner);
+        running.watch.walks.saved = unspent().get(&candidate).copied().unwrap_or_default();
         let watched = sys::Watched::of(running.root);
         let mut marks = Marks::default();
         marks.mark(Phase::Start, &START);
@@ -168,6 +178,7 @@ impl RunContext<'_> {
         marks.mark(Phase::Peak, &found);
         marks.set("context_switches", used.switches);
         marks.set_parts(running.watch.parts_near_peak());
+        unspent().insert(candidate, running.watch.walks.unspent(wall));
         let output = running.out.output();
         if running.out.is_full() && (self.program.check.is_some() || !self.program.metric.is_empty()) {
             return fail(FailureKind::Around, "its output could not be kept for --check or --metric: the disk is full");

@@ -140,10 +140,13 @@ impl Details {
     }
 }
 
-/// Resident bytes by kind of mapping: of the program's files, stacks, heap, other mappings, and of the heap in huge pages.
-pub type Parts = [u64; 5];
+/// Resident bytes by what they are, as columns of a row.
+pub type Parts = Vec<(&'static str, u64)>;
 
-/// The sum over processes; `None` if one of them may not be read, or has no memory any more.
+/// By kind of mapping: of the program's files, stacks, heap, other mappings, and of the heap in huge pages.
+const KINDS: [&str; 5] = ["program_bytes", "stack_bytes", "heap_rss_bytes", "other_bytes", "heap_huge_bytes"];
+
+/// The kinds of mappings, summed over processes; `None` if one of them may not be read, or has no memory any more.
 pub fn parts(members: &[u32]) -> Option<Parts> {
     let mut sum = [0; 5];
     for pid in members {
@@ -151,7 +154,7 @@ pub fn parts(members: &[u32]) -> Option<Parts> {
         let found = [found.program, found.stacks, found.heap, found.other, found.huge];
         sum.iter_mut().zip(found).for_each(|(sum, bytes)| *sum += bytes);
     }
-    Some(sum)
+    Some(KINDS.into_iter().zip(sum).collect())
 }
 
 /// Every live descendant of this process that is not below one of `others`.
@@ -275,7 +278,7 @@ mod tests {
     fn the_parts_are_those_of_all_processes_or_none() {
         let me = std::process::id();
         let (one, two) = (parts(&[me]).unwrap(), parts(&[me, me]).unwrap());
-        assert!(one[0] > 1 << 20 && two[0] > one[0] + (1 << 20), "{one:?} {two:?}");
+        assert!(one[0].1 > 1 << 20 && two[0].1 > one[0].1 + (1 << 20), "{one:?} {two:?}");
         assert_eq!(parts(&[me, u32::MAX]), None);
     }
 

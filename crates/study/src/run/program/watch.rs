@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use super::divided::{Walks, divided};
 use super::tree::{self, Details, Parts, Sizes};
 use allocanary_cell::program::OverTime;
 use allocanary_kernel::clocks::thread_cpu_time;
@@ -41,6 +42,8 @@ pub struct Watch {
     parts: Option<(u64, Parts)>,
     /// The time that reading them took.
     parts_cost: Duration,
+    /// Readings that divide the heap, too.
+    pub walks: Walks,
     over_time: Steps,
     samples: u32,
     /// The time of the next sample.
@@ -64,6 +67,7 @@ impl Watch {
             keeps_parts: false,
             parts: None,
             parts_cost: Duration::ZERO,
+            walks: Walks::default(),
             over_time: Steps::default(),
             samples: 0,
             next: now,
@@ -123,6 +127,9 @@ impl Watch {
             }
             self.parts_cost += thread_cpu_time() - before;
         }
+        if self.keeps_parts {
+            self.walks.step(&self.members, sum.rss, self.started.elapsed());
+        }
     }
 
     /// A complete reading of all processes, with what is slow to read.
@@ -133,16 +140,22 @@ impl Watch {
         (self.now, all.reduce(Details::and).unwrap_or_default())
     }
 
-    /// The parts that were kept, if they were read near the peak. A program that grew fast, or on a busy machine, may
-    /// have none.
-    pub fn parts_near_peak(&self) -> Option<Parts> {
-        let (rss, parts) = self.parts?;
-        (rss >= self.peak - self.peak / 5).then_some(parts)
+    /// The parts that were kept, when the program has ended: with a divided heap if that reading was of at least half of the peak; else
+    /// by kind of mapping if they were read near the peak; else what there is. A program that grew fast, or on a busy machine, may have
+    /// none.
+    pub fn parts_near_peak(&mut self) -> Option<Parts> {
+        let peak = self.peak;
+        let is_of = move |least: u64| move |(rss, _): &(u64, Parts)| *rss >= least;
+        let walked = self.walks.end();
+        let kinds = self.parts.take().filter(is_of(peak - peak / 5));
+        let (of_half, less) =
+            if walked.as_ref().is_some_and(is_of(peak / 2)) { (walked, None) } else { (None, walked) };
+        of_half.or(kinds).or(less).map(|(_, parts)| parts)
     }
 
     /// The parts of the memory of all processes now; `None` if one of them may not be read.
     pub fn parts_now(&self) -> Option<Parts> {
-        tree::parts(&self.members)
+        divided(&self.members).or_else(|| tree::parts(&self.members))
     }
 
     /// Forgets the most, but for the peak: another part of the run begins.
@@ -252,12 +265,17 @@ mod tests {
     }
 
     #[test]
-    fn parts_count_only_near_the_peak() {
-        let mut watch = Watch::of(std::process::id());
-        for (rss, found) in [(79, None), (80, Some([1, 2, 3, 4, 5]))] {
-            (watch.peak, watch.parts) = (100, Some((rss, [1, 2, 3, 4, 5])));
-            assert_eq!(watch.parts_near_peak(), found);
-        }
+    fn parts_count_near_the_peak_and_those_with_a_divided_heap_from_half_of_it_on() {
+        let parts = |name| vec![(name, 1)];
+        let found = |kinds: Option<u64>, walked: Option<u64>| {
+            let mut watch = Watch::of(std::process::id());
+            (watch.peak, watch.parts) = (100, kinds.map(|rss| (rss, parts("kinds"))));
+            watch.walks = Walks::of(walked.map(|rss| (rss, parts("walked"))));
+            watch.parts_near_peak().map(|parts| parts[0].0)
+        };
+        assert_eq!((found(Some(79), None), found(Some(80), None)), (None, Some("kinds")));
+        assert_eq!((found(Some(99), Some(49)), found(Some(99), Some(50))), (Some("kinds"), Some("walked")));
+        assert_eq!(found(Some(79), Some(7)), Some("walked"), "better than nothing: its size is told");
     }
 
     #[test]
