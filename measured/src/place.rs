@@ -18,7 +18,7 @@ use crate::problem::Problem;
 /// A folder of its own for the checks, and the folder of the binaries.
 #[derive(Clone)]
 pub struct Place {
-    /// It goes away with the last copy.
+    /// The folder for what programs write. It is removed with the last copy of this place.
     folder: Arc<TempDir>,
     binaries: PathBuf,
 }

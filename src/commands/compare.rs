@@ -96,7 +96,7 @@ fn tell_gates(judgement: &Judgement, undecided_passes: bool) {
     }
 }
 
-/// The rows of a file, whose figures must agree with these metrics. Lines that are none are told.
+/// Reads the rows of a file, whose figures must agree with `metrics`. Prints the problems of lines that are not rows.
 fn read(path: &Path, metrics: &Metrics) -> Result<Side> {
     let mut fold = Fold::knowing(metrics);
     for problem in rows::read(&[path.to_path_buf()], |sample| fold.add(&sample))? {

@@ -140,8 +140,8 @@ pub fn decay(pages: Pages) -> Result<Option<Duration>> {
     Ok(u64::try_from(here()?.decay(pages)?).ok().map(Duration::from_millis))
 }
 
-/// Turns jemalloc's background threads on or off, and returns the previous value. They purge on time in an idle process
-/// too. jemalloc only.
+/// Turns jemalloc's background threads on or off, and returns the previous value. While they are on, freed pages go
+/// back to the system on time even if the process is idle. jemalloc only.
 pub fn set_background_threads(on: bool) -> Result<bool> {
     here()?.set_background_threads(on)
 }

@@ -35,7 +35,7 @@ pub enum Error {
     /// Rows that were moved or removed while they were being written.
     #[error("{0}")]
     Gone(String),
-    /// The user stopped it. What was measured is on disk.
+    /// The user stopped the command. What was measured is on disk.
     #[error("interrupted")]
     Interrupted,
     /// There is no row to report.

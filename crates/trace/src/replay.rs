@@ -263,7 +263,8 @@ struct Conductor<'a, A, R: Iterator<Item = LaneRecord>, D> {
     lanes: &'a [Lane],
     /// Lanes that have begun, the first one among them.
     started: usize,
-    /// Of each epoch: the lane that ends there and was started last, and 1; 0 where there is none.
+    /// For each epoch: the index, plus 1, of the lane that was started last of those that end there; 0 if none ends
+    /// there.
     ending: &'a [AtomicU32],
     /// All lanes that end before this epoch have been joined.
     joined: u32,

@@ -4,7 +4,7 @@
 //! the difference of two scrapes; whoever looks at this canary alone wants to know how it is now. So the last [`LATEST`] are
 //! kept, each in two bytes: a float without a sign, of 5 bits of exponent and 11 of fraction, exact to 1 part in 4096.
 
-/// So many of the latest replies are remembered, as many as there are probes in the share that is lost.
+/// The number of latest replies that are remembered. The share of lost probes is taken over the same number of probes.
 pub const LATEST: usize = 64;
 /// Bits of a code that are the fraction.
 const FRACTION: u32 = 11;
@@ -19,12 +19,12 @@ impl Latest {
         Latest([0; LATEST])
     }
 
-    /// Takes a duration, before which there were so many.
+    /// Records a duration. `before` is the number of durations that were recorded before it.
     pub fn record(&mut self, before: u64, nanos: u64) {
         self.0[(before % LATEST as u64) as usize] = encode(nanos);
     }
 
-    /// The latest, of so many in all.
+    /// The latest durations in order. `all` is the number of durations that were ever recorded.
     pub fn sorted(&self, all: u64) -> Sorted {
         let mut sorted = Sorted { codes: self.0, count: all.min(LATEST as u64) as usize };
         sorted.codes[..sorted.count].sort_unstable();

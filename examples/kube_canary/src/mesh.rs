@@ -48,7 +48,8 @@ impl Entry {
         self.chosen && self.gone_since.is_none()
     }
 
-    /// Before its node gets that name: another name than it had is another canary, whose books begin anew. Says whether it is.
+    /// Must be called before the peer's node gets the name `node`. If it had another name, this is another canary, and
+    /// its books begin anew. Returns whether that is so.
     fn rename(&mut self, node: &str) -> bool {
         let other = !self.peer.node.is_empty() && *self.peer.node != *node;
         if other {

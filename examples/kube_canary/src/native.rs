@@ -6,7 +6,7 @@
 
 /// Buckets in a doubling are 2 to the power of this.
 pub const SCHEMA: i32 = 3;
-/// The bucket that ends at 2^-20 s, and what is not above it is zero.
+/// The bucket that ends at 2^-20 s. Durations up to its end count as zero.
 const LOWEST: i32 = -20 * (1 << SCHEMA);
 /// The bucket that ends at 16 s.
 const HIGHEST: i32 = 4 << SCHEMA;
@@ -41,7 +41,7 @@ impl Native {
         self.counts[at as usize] = self.counts[at as usize].saturating_add(1);
     }
 
-    /// What is not longer counts as zero, in seconds.
+    /// The longest duration that counts as zero, in seconds.
     pub fn zero_threshold() -> f64 {
         2f64.powi(LOWEST >> SCHEMA)
     }

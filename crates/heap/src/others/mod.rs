@@ -68,7 +68,7 @@ pub enum Sort {
     Unknown,
 }
 
-/// Resident memory that no walk has divided.
+/// Resident memory that no heap walk has divided into parts, such as thread stacks or a runtime's heap.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Area {
     /// What it is called in reports.

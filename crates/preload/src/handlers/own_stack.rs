@@ -1,8 +1,8 @@
 //! The calling thread's own stack. In: an address on the stack that is in use. Out: where that stack ends, if it is the
 //! thread's own; nothing if it may be another, such as a coroutine's.
 //!
-//! It must serve in a signal handler: nothing is allocated (`pthread_getattr_np` does), and no system call is made, which a
-//! sandbox may forbid.
+//! It must work in a signal handler. So it allocates nothing (`pthread_getattr_np` does), and it makes no system call,
+//! which a sandbox may forbid.
 
 use std::ffi::c_void;
 
@@ -18,7 +18,7 @@ const SEARCHED: usize = 1792;
 /// processors the thread's static variables.
 const MOST_BEHIND: usize = 1 << 20;
 
-/// The longest stack. Words that are addresses are none.
+/// The largest word that is taken for the size of a stack. Addresses are larger.
 const LONGEST: usize = 1 << 40;
 
 /// The deepest place on the first thread's stack that is taken for its own. The kernel keeps at least 128 MiB below the

@@ -5,9 +5,9 @@
 //! changes its number first, because a waiter may always be on its way. The second wait sees the change (EAGAIN, which
 //! is told as a wake-up).
 //!
-//! A wait without an end is restarted after a handler with `SA_RESTART`; the first of the two, which has an end, never
-//! is. If all handlers of the process have it, we wait on. Otherwise the answer is EINTR, which a program with any
-//! handler without it has to expect.
+//! The kernel restarts a wait without an end after a handler with `SA_RESTART`. It never restarts our first wait, which
+//! has an end. If all handlers of the process have `SA_RESTART`, we wait on. Otherwise the answer is EINTR: a program
+//! that has a handler without `SA_RESTART` has to expect it.
 
 use std::ffi::{c_int, c_long};
 

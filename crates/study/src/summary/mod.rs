@@ -69,7 +69,7 @@ pub struct Findings {
     pub provenance: Vec<Provenance>,
     /// When the first and the last cell started, in milliseconds since 1970.
     pub started_ms: Option<(u64, u64)>,
-    /// The commands that measured, each once.
+    /// The commands that measured the rows. Each is listed once.
     pub commands: Vec<String>,
 }
 

@@ -18,8 +18,9 @@ pub const LEAST_SAMPLES: usize = 5;
 /// The share of intervals that may miss the true ratio.
 pub const MISSES: f64 = 0.05;
 
-/// The share of intervals that may miss the true ratio, so that in at most 5 % of families of so many comparisons any
-/// interval lies wrongly beyond a bound. Such an error is on one side, and half of the misses are.
+/// The share of intervals that may miss the true ratio in a family of `family` comparisons. With this share, an
+/// interval lies wrongly beyond a bound in at most 5 % of such families. Such an error is on one side of the ratio, and
+/// so are half of the misses.
 pub fn misses_in(family: usize) -> f64 {
     (2.0 * MISSES / family.max(1) as f64).min(MISSES)
 }

@@ -31,13 +31,14 @@ pub enum Tail {
 /// Clear is said where a tail of this share of the runs would have shown more of itself.
 const SHARE: f64 = 0.2;
 
-/// In at most so many of the comparisons with such a tail, clear is said of it.
+/// The largest share of comparisons with such a tail in which it is called clear.
 const UNSEEN: f64 = 0.07;
 
-/// Spikes are said of samples without any in at most so many comparisons.
+/// The largest share of comparisons without any spikes in which spikes are reported.
 const FALSE: f64 = 0.05;
 
-/// And in so many more, at the limit that a single run of the other sample cannot move.
+/// The share that the second test adds to `FALSE`. The limit of that test cannot be moved by a single run of the other
+/// sample.
 const FALSE_AT_TENTH: f64 = 0.02;
 
 /// The tail of the old sample against the new one, and that of the new sample against the old one.
@@ -104,7 +105,7 @@ fn repeats(runs: usize, beyond: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// So many runs within half a percent, the last of them times so much.
+    /// `count` runs within half a percent of each other. The first `spikes` of them are multiplied by `times`.
     fn runs(count: u32, spikes: u32, times: f64) -> Vec<f64> {
         let one = |at: u32| (100.0 + 0.5 * f64::from(at) / f64::from(count)) * if at < spikes { times } else { 1.0 };
         (0..count).map(one).collect()

@@ -76,7 +76,8 @@ impl Comparison {
         shown(self.tails[0])
     }
 
-    /// The repeats that would tell whether an equal one has spikes, where the samples leave that open.
+    /// The number of repeats that would tell whether a comparison with the verdict "equal" has spikes. `None` unless
+    /// the samples leave that open.
     pub fn repeats_to_see_spikes(&self) -> Option<usize> {
         self.open_tail().filter(|_| self.verdict == Verdict::Equal)
     }
@@ -147,7 +148,7 @@ impl Comparison {
         self.interval.is_some_and(|(low, high)| low >= 1.0 - self.margin && high <= 1.0 + self.margin)
     }
 
-    /// The repeats that would tell what the tails are, if that is open.
+    /// The number of repeats that would tell whether there are spikes. `None` unless that is open.
     fn open_tail(&self) -> Option<usize> {
         let repeats = self.tails.iter().filter_map(|tail| match tail {
             Tail::Open { repeats, .. } => Some(*repeats),

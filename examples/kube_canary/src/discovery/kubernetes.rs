@@ -155,8 +155,8 @@ async fn connect() -> Result<Client, String> {
     Client::try_from(config).map_err(|error| format!("the API server's address or certificates: {}", causes(&error)))
 }
 
-/// The endpoints of a slice. One that is ending is none: a pod that is replaced is no alarm. One that does not serve yet is:
-/// a canary that cannot be reached must show.
+/// The peers in a slice. An endpoint that is terminating is left out: a pod that is replaced must raise no alarm. An
+/// endpoint that is not ready is a peer: a canary that cannot be reached must show.
 fn peers_of(slice: &EndpointSlice) -> Vec<Peer> {
     let ending = |endpoint: &Endpoint| endpoint.conditions.as_ref().and_then(|is| is.terminating).unwrap_or(false);
     let peers = slice.endpoints.iter().filter(|endpoint| !ending(endpoint)).flat_map(|endpoint| {

@@ -43,8 +43,9 @@ impl Own {
         self.without_own(peers, |_| false)
     }
 
-    /// As [`Own::others`], of a list that a person wrote. The same list may be for all nodes; but loopback is no node's name
-    /// for another, and who writes that means it. Where nobody is left, that is said.
+    /// As [`Own::others`], for a list that a person wrote. One list may serve all nodes, so own addresses are left out.
+    /// Loopback addresses stay: no node reaches another by them, so whoever writes one means it. If no peer is left, a
+    /// line says so.
     pub fn none_of(&self, source: &str, peers: Vec<Peer>) -> io::Result<Vec<Peer>> {
         let named = peers.len();
         let others = self.without_own(peers, |address| address.is_loopback())?;

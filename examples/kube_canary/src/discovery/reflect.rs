@@ -76,8 +76,8 @@ where
     }
 }
 
-/// How long to wait after a try whose watch stood for so long, if it came to one. Neither a server that takes watches and ends
-/// them at once nor one that fails slowly, which is one with too much to do, may be asked in a circle.
+/// How long to wait after a try. `stood` is how long its watch lasted, if there was one. Two kinds of servers must not
+/// be asked again at once: one that ends each watch immediately, and an overloaded one that fails slowly.
 fn next(wait: Duration, stood: Option<Duration>) -> Duration {
     match stood {
         Some(stood) if stood > HELD => FIRST_WAIT,

@@ -53,7 +53,7 @@ pub async fn probe(to: SocketAddr) -> io::Result<Took> {
     Ok(Took { connect, whole: connect + exchange.took(), looked: looked || exchange.looked() })
 }
 
-/// What is not HTTP, or ends in the middle of it, is a peer that refuses.
+/// The error for an answer that is not HTTP, or that ends early. It counts as unreachable, as a refusal does.
 fn broken(error: hyper::Error) -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionAborted, error)
 }

@@ -23,7 +23,7 @@ const VERSION: u8 = 1;
 pub enum Kind {
     /// Wants an answer.
     Request = 1,
-    /// Is one. ICMP replies say `Request`, since the peer's kernel sends back what it got.
+    /// An answer. ICMP replies say `Request`, because the peer's kernel sends back the bytes that it got.
     Reply = 2,
 }
 

@@ -65,7 +65,8 @@ impl Receiver {
     }
 }
 
-/// As [`Receiver::receive`], into any buffer; of a stream the next bytes, of which none are its end.
+/// As [`Receiver::receive`], into any buffer. From a stream it reads the next bytes; no bytes mean the end of the
+/// stream.
 pub fn message(socket: RawFd, errors: bool, bytes: &mut [u8], control: &mut [u64; CONTROL]) -> io::Result<Received> {
     // SAFETY: all zeroes is an address of no family.
     let mut name: libc::sockaddr_storage = unsafe { mem::zeroed() };

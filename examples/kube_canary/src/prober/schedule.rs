@@ -16,16 +16,17 @@ use crate::protocol::Protocol;
 
 /// 2^64 over the golden ratio.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-/// Who is due within the time of so many probes is sent to at once, since to wake costs more than to send: eight peers take
-/// four wake-ups a second instead of eight.
+/// Probes that are due within the mean time of this many probes are sent together, because a wake-up costs more than a
+/// send: eight peers take four wake-ups a second instead of eight.
 const TOGETHER: u64 = 4;
-/// Nobody is early by more than this part of an interval (or than [`GRAIN`]), which is what a probe is off by anyway: -20 %
-/// to +10 % of an interval around its place, with both.
+/// A probe is early by at most the interval divided by this, or by [`GRAIN`] if that is longer. Jitter moves it by a
+/// tenth of the interval anyway. With both, a probe is sent between 20 % of an interval before its place and 10 % after
+/// it.
 const MOST_EARLY: u64 = 10;
 /// A thousand peers are ten packets at a time, which no queue minds, and a hundred wake-ups a second.
 const LEAST_EARLY: u64 = 100;
-/// Below this a timer is not exact anyway. Of an interval that is not much longer it is half of that: else a probe and the
-/// next one to the same peer would go together.
+/// A timer is not exact below this, in nanoseconds. If the interval is short, half the interval is used instead:
+/// otherwise a probe and the next one to the same peer would be sent together.
 const GRAIN: u64 = 2_000_000;
 
 type Due = Reverse<(u64, u32, u32, Protocol)>;
@@ -83,13 +84,15 @@ impl Schedule {
         self.heap.peek().map(|Reverse((at, ..))| *at)
     }
 
-    /// Who is due at `now`, or so much later, one at a time, and its next time is set.
+    /// Returns one probe that is due by `now + early`, and sets the time of the next probe to that peer. `None` if no
+    /// probe is due.
     ///
-    /// Nobody is early whose probe begins with a connection. That is several turns of this thread and of a peer's, and those of
-    /// others that are begun with it would be in its time: with a thousand peers 180 us more at the median.
+    /// A probe that begins with a connection is never early. It takes several turns of this thread and of the peer's.
+    /// The turns of other probes that begin together with it would count in its time: with a thousand peers, 180 us
+    /// more at the median.
     ///
-    /// Who is overdue by half an interval is not given but waits for its next time: after a stop of this process
-    /// a thousand probes at once would lose some to themselves.
+    /// A probe that is overdue by half an interval is left out until its next time: after a stop of this process, a
+    /// thousand probes at once would make some of them get lost.
     pub fn take(&mut self, now: u64, early: u64) -> Option<(PeerId, Protocol)> {
         // Short intervals are below what a timer keeps.
         let tolerable = (self.interval / 2).max(20_000_000);

@@ -14,7 +14,7 @@ use crate::clock;
 /// slewed faster.
 const TOLERABLE_NS: u64 = 1_000_000;
 
-/// Between the readings of the two clocks is no more than that, or all but always.
+/// The two clocks are nearly always read at most this many nanoseconds apart.
 pub const EXACT: u64 = 10_000;
 
 /// Both clocks at one moment: the steady one and the wall clock.

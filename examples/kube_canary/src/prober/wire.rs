@@ -1,7 +1,8 @@
-//! The connection of an HTTP probe. In: a socket. Out: the same, and how long it was from the request to the answer.
+//! The connection of an HTTP probe. In: a socket. Out: the same socket, and the time from the request to the answer.
 //!
-//! When the answer came is the kernel's word, as for ICMP and UDP: with a thousand peers, others of our own probes are served
-//! before it is read. TCP has receive times since Linux 4.14; without them an answer came when it was read.
+//! The arrival time of an answer is the kernel's receive time, as for ICMP and UDP: with a thousand peers, this process
+//! serves other probes before it reads the answer. TCP has receive times since Linux 4.14. Without them, the time at
+//! which the answer was read counts.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
@@ -31,7 +32,7 @@ impl Exchange {
         Duration::from_nanos(answered.saturating_sub(asked))
     }
 
-    /// Whether the answer came when it was read, for want of a better word.
+    /// Whether the arrival time is only the time at which the answer was read, because the kernel gave no usable one.
     pub fn looked(&self) -> bool {
         self.looked.load(Ordering::Relaxed)
     }
@@ -41,9 +42,9 @@ impl Exchange {
         let _ = self.asked.compare_exchange(0, clock::now(), Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Bytes were read that came at `wall`. Where the wall clock was set meanwhile by more than the answer took, that is before
-    /// the request or in the future: then they came now. A smaller step, which nothing tells from an answer that is
-    /// quicker or slower, stays in the time.
+    /// Notes that bytes were read which arrived at `wall`, by the wall clock. If the wall clock was set in the meantime
+    /// by more than the answer took, `wall` is before the request or in the future. Then the time of reading counts. A
+    /// smaller step looks like a faster or slower answer, and stays in the time.
     fn answer(&self, wall: Option<u64>) {
         let (now, read) = stamps::both();
         let waited = wall.and_then(|wall| read.checked_sub(wall));

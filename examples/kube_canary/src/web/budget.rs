@@ -12,7 +12,7 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// Of so many bytes.
+    /// A budget of `most` bytes.
     pub(super) fn new(most: usize) -> Arc<Self> {
         Arc::new(Budget { most, held: AtomicUsize::new(0) })
     }
@@ -36,7 +36,7 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// Makes it so many bytes; false, and as it was, where there are not as many left.
+    /// Grows the share to `to` bytes. If the budget has not enough left, returns false and changes nothing.
     pub(super) fn grow(&mut self, to: usize) -> bool {
         let more = to.saturating_sub(self.bytes);
         let room = |held: usize| held.checked_add(more).filter(|held| *held <= self.budget.most);
@@ -45,7 +45,7 @@ impl Share {
         grown
     }
 
-    /// Whether so many bytes are more than there ever is.
+    /// Whether `bytes` are more than the whole budget.
     pub(super) fn can_never_be(&self, bytes: usize) -> bool {
         bytes > self.budget.most
     }

@@ -18,7 +18,8 @@ pub(super) struct Check {
     pub(super) says: String,
 }
 
-/// All of them: each source of peers, and what the canary counts of itself, where that is not 0.
+/// All checks: one for each source of peers, one for each target that was checked, and one for each of the canary's own
+/// trouble counters that is not 0.
 pub(super) fn checks(mesh: &Mesh) -> Vec<Check> {
     let mut checks = sources(&mesh.tallies);
     let send_errors: u64 =

@@ -251,17 +251,17 @@ impl Node {
     }
 }
 
-/// Who sees whom: of a large mesh a few of all pairs.
+/// The pairs that are remembered: all of them, or in a large mesh some of them.
 struct Edges {
     all: Vec<Edge>,
-    /// For each node, the pairs that are well and not among them.
+    /// For each node, the number of good pairs that are not in `all`.
     well: Vec<Well>,
-    /// Bad pairs that are not among them either.
+    /// The number of bad pairs that are not in `all`.
     more_bad: usize,
 }
 
 impl Edges {
-    /// None yet, of so many nodes.
+    /// No pairs yet, in a mesh of `nodes` nodes.
     fn of(nodes: usize) -> Self {
         Edges { all: Vec::new(), well: vec![Well::default(); nodes], more_bad: 0 }
     }

@@ -21,7 +21,8 @@ use tokio::time::{sleep, timeout};
 const MOST_WAITING: usize = 512;
 /// Connections that have asked, and wait for a place.
 pub(super) const MOST_ASKED: usize = 256;
-/// Without an end of its head within so much, a request is served as it comes: that costs its sender as many bytes.
+/// If the head of a request does not end within this many bytes, it is served before it is complete: its sender had to
+/// send as many bytes for that.
 const MOST_PEEKED: usize = 2048;
 /// Until one of those who have all asked has gone on.
 const AGAIN: Duration = Duration::from_millis(10);

@@ -20,7 +20,7 @@ const SPARE: usize = 2;
 /// A page that is still being sent is fresh enough for others for so long: requests that come together share one.
 const FRESH: Duration = Duration::from_millis(20);
 
-/// And for so long where room is scarce. Not longer: who scrapes counters that stand still sees no loss, and no error.
+/// The same where memory is scarce. Not longer: a scraper that gets old counters sees neither loss nor an error.
 const STALE: Duration = Duration::from_secs(3);
 
 /// The most bytes of plain metrics: a thousand peers by one protocol are 3 MB, by four 9 MB and more, as long as their names are.
@@ -165,7 +165,8 @@ mod tests {
 
     const CLASSIC: Kind = Kind::Metrics(Format::Classic);
 
-    /// Of so many KiB that a compressor makes no smaller, the first of which is `first`.
+    /// A page of `kib` KiB. The first one repeats the byte `first`; the others are random, and no compressor makes them
+    /// smaller.
     fn page(pages: &Pages, kind: Kind, gzip: bool, first: u8, kib: usize) -> Result<Bytes, Refusal> {
         let mut rng = allocanary_kernel::rng::Rng::new(1);
         pages.get(kind, gzip, |press| {

@@ -195,8 +195,8 @@ async fn serve(listener: StdListener, site: Arc<Site>) -> Result<()> {
     }
 }
 
-/// Accepts whoever comes, for ever, and lets them wait until they have asked. Where the system has no descriptor for one more, one who
-/// has not goes, and `crowded` is told where all have.
+/// Accepts connections for ever. Each waits in the lobby until it has sent a request. If the system has no descriptor
+/// for one more, the oldest connection without a request is closed; if all have sent one, `crowded` is notified.
 async fn admit(listener: TcpListener, mut lobby: Lobby, crowded: &Notify, site: &Site) -> Infallible {
     // Since the last connection that was accepted one was cut for want of descriptors.
     let mut has_cut = false;
@@ -268,7 +268,8 @@ async fn place(mut asked: mpsc::Receiver<TcpStream>, crowded: &Notify, site: &Ar
     }
 }
 
-/// Available for one more, made at the cost of the oldest where there is none. So many wait behind it.
+/// A permit for one more connection. If none is free, the oldest connection is closed once it has had its fair share of
+/// time. `behind` is the number of connections that wait for a permit after this one.
 async fn permit(room: &Arc<Semaphore>, open: &mut VecDeque<Open>, behind: usize, site: &Site) -> OwnedSemaphorePermit {
     let share = FAIR_SHARE * MOST_OPEN as u32 / (behind.max(MOST_OPEN) as u32);
     loop {

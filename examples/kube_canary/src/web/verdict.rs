@@ -87,8 +87,8 @@ pub(super) struct Well {
     pub(super) to: u32,
 }
 
-/// Says it. `names` are those of the nodes, `edges` all pairs of which something is known, but for those that `well` counts, for
-/// each node, and `more_bad` bad ones.
+/// The verdict. `names` are the names of the nodes. `edges` are the known pairs, except for good ones, which `well`
+/// counts for each node, and for `more_bad` bad ones.
 pub(super) fn verdict(names: &[&str], edges: &[Edge], well: &[Well], more_bad: usize) -> Health {
     let all = edges.len() + more_bad + well.iter().map(|well| well.from as usize).sum::<usize>();
     if all == 0 {
@@ -228,7 +228,7 @@ fn pair(fault: Fault, one: &str, other: &str, ways: [Option<Sight>; 2]) -> Strin
     }
 }
 
-/// The mean of so many shares in thousandths.
+/// The mean of `of` shares, as a text. `permille` is their sum, in thousandths.
 fn share(permille: u64, of: u64) -> String {
     let percent = permille as f64 / of.max(1) as f64 / 10.0;
     if percent < 9.5 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
@@ -260,7 +260,8 @@ mod tests {
 
     const NAMES: [&str; 10] = ["n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", "n9"];
 
-    /// A mesh of so many of which all probe all, and `cell` says what they see: thousandths lost, and microseconds.
+    /// The verdict on a mesh of `nodes` nodes that all probe each other. `cell` gives what one sees of another:
+    /// thousandths lost, and microseconds.
     fn says(nodes: usize, cell: impl Fn(usize, usize) -> (u16, u32)) -> Vec<String> {
         let pairs = (0..nodes).flat_map(|from| (0..nodes).map(move |to| (from, to))).filter(|(from, to)| from != to);
         let edges: Vec<Edge> = pairs

@@ -92,8 +92,9 @@ const WITHOUT_FAST_BINS: Release = Release {
 pub(super) const ALL: &[Release] =
     &[OLDEST, WITH_WIDE_COUNTS, MANGLED, WITH_HUGE_PAGES, WITH_LARGE_CACHED, WITHOUT_FAST_BINS];
 
-/// The releases that an arena can be of whose bins are so far from its start, the likeliest first. `minor` is what the program tells of
-/// itself: 31 for 2.31. A later release than the last known is tried as that one: the checks decide.
+/// The releases in which the bins are `bins` bytes after an arena's start, the likeliest first. `minor` is the release
+/// that the program itself names: 31 for 2.31. A release that is later than all known ones is tried as the last of
+/// them: the checks decide.
 pub(super) fn candidates(bins: u64, minor: Option<u32>) -> Vec<&'static Release> {
     let fits = |one: &&Release| one.bins == bins;
     match minor {

@@ -20,7 +20,7 @@ pub struct Extents {
     pub breaks: u64,
     /// Their bytes.
     pub skipped: u64,
-    /// Of them, those whose entry in the tree says something else than they themselves.
+    /// Of the extents in `breaks`, those for which the tree's entry and the `edata_t` disagree.
     pub disagree: u64,
     /// Of them, large blocks that are known by their entry in the tree alone.
     pub guessed: u64,

@@ -106,7 +106,7 @@ fn a_busy_machine_leaves_small_differences_undecided_and_large_ones_not() {
     assert!(time(3.9).doubted && time(0.26).doubted && !time(4.1).doubted && !time(0.24).doubted);
 }
 
-/// So many runs within half a percent, the last of them times so much.
+/// `count` runs within half a percent of each other. The first `spikes` of them are multiplied by `times`.
 fn with_spikes(count: u32, spikes: u32, times: f64) -> Vec<f64> {
     (0..count)
         .map(|at| (1.0 + 0.005 * f64::from(at) / f64::from(count)) * if at < spikes { times } else { 1.0 })
