@@ -36,7 +36,7 @@ pub struct ServiceFlags {
 }
 
 impl ServiceFlags {
-    /// A program with each flag in place of its value.
+    /// The program of `file`, changed by each flag that was given.
     pub fn over(&self, file: Program) -> Program {
         Program {
             stdin: self.stdin.clone().or(file.stdin),
@@ -91,7 +91,7 @@ pub struct ProgramFlags {
 }
 
 impl ProgramFlags {
-    /// A program with each flag in place of its value.
+    /// The program of `file`, changed by each flag that was given.
     pub fn over(&self, file: Program) -> Program {
         let file = self.service.over(file);
         let mut metric = file.metric;
@@ -173,7 +173,7 @@ impl ProgramStudyFlags {
         }
     }
 
-    /// A program with each flag in place of its value.
+    /// The program of `file`, changed by each flag that was given.
     pub fn over(&self, file: Program) -> Program {
         let program = self.program.over(file);
         match self.within.is_empty() {

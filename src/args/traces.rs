@@ -54,7 +54,7 @@ pub struct RecordFlags {
 }
 
 impl RecordFlags {
-    /// A program with each flag in place of its value.
+    /// The program of `file`, changed by each flag that was given.
     pub fn over(&self, file: Program) -> Program {
         let file = self.service.over(file);
         Program { command: if self.program.is_empty() { file.command } else { self.program.clone() }, ..file }

@@ -133,7 +133,7 @@ fn largest(made: &[(PathBuf, Header)]) -> &Path {
     &made.iter().max_by_key(|(_, header)| header.used).expect("something was recorded").0
 }
 
-/// The program of the flags: of a file, with each flag in place of its value.
+/// The study to record: that of `--file`, if one is named, changed by each flag that was given.
 fn study(flags: &RecordFlags) -> Result<StudyFile> {
     let file = flags.file.as_deref().map_or(Ok(StudyFile::default()), only_study)?;
     let program = flags.over(file.program.clone().unwrap_or_default());

@@ -28,7 +28,7 @@ pub fn run(flags: &ProgramStudyFlags) -> Result<ExitCode> {
     run_study(file, target, &flags.run, flags.resume, output)
 }
 
-/// The study of the flags: of a file or of a folder that is resumed, with each flag in place of its value.
+/// The study to run: that of `--file` or of the folder to resume, changed by each flag that was given.
 fn study(flags: &ProgramStudyFlags) -> Result<StudyFile> {
     let resumed = match (&flags.run.out, flags.resume) {
         (None, true) => return Err(Error::Input("--resume: wanted --out with the folder of the run to finish".into())),

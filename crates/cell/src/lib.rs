@@ -18,7 +18,7 @@ pub mod meters;
 pub mod program;
 pub mod provenance;
 pub mod sample;
-/// Of the build script, for its tests.
+/// A part of the build script, compiled here for its tests.
 #[cfg(test)]
 #[path = "../build/sources.rs"]
 mod sources;

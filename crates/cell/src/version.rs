@@ -15,7 +15,7 @@ pub struct Version {
 }
 
 impl Version {
-    /// That of a row.
+    /// The version of a row.
     pub fn of(sample: &Sample) -> Version {
         let allocator = sample.answer.as_ref().map_or_else(String::new, |answer| answer.version.clone());
         Version { allocator, builds: sample.builds.values().cloned().collect() }

@@ -5,11 +5,11 @@ use allocanary_kernel::units::{Bytes, Unit};
 use crate::rows::rows;
 use crate::{Heap, Part, Reading, Sure};
 
-/// Parts of which at least one in so many bytes is resident have a clause of their own.
+/// A part has a clause of its own if it has at least one in this many of the resident bytes.
 const LEAST: u64 = 25;
 /// Clauses, at most.
 const MOST: usize = 6;
-/// Counts that differ and are told.
+/// The maximum number of differing counts that the sentence names.
 const CHECKS: usize = 4;
 
 /// The sentence: `1.9 GiB resident: 0.4 live, 1.3 whole free pages that glibc keeps in 64 arenas: ...`

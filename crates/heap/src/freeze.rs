@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use crate::Trouble;
 use crate::ptrace::{Blocked, Stop, detach, ends_call, field, hide, interrupt, seize, stopped};
 
-/// A thread that does not stop for so long waits for a device or a file system: nobody else shall wait for it.
+/// How long a thread may take to stop. One that takes longer waits for a device or a file system, and nobody shall wait
+/// for it.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A process that stands still until this is dropped. Only the thread that stopped it can let it go on.
@@ -49,7 +50,7 @@ impl Frozen {
         }
     }
 
-    /// How long a process will stand still while a walk reads so many resident bytes, as measured on a quiet machine.
+    /// How long a process will stand still while a walk reads `resident` bytes, as measured on a quiet machine.
     pub fn expected_pause(resident: u64) -> Duration {
         Duration::from_millis(5) + Duration::from_millis(400).mul_f64(resident as f64 / (1_u64 << 30) as f64)
     }

@@ -35,9 +35,9 @@ pub struct Job<'a> {
     pub interrupted: &'a AtomicBool,
 }
 
-/// What is told while cells run.
+/// Receives the progress of a search.
 pub trait Watch {
-    /// A stage begins, with so many candidates. These cells have no row yet.
+    /// A stage begins with `candidates` candidates. The cells in `new` have no row yet.
     fn stage(&mut self, stage: &str, candidates: usize, new: &[Cell]);
     /// A row was written.
     fn row(&mut self, sample: &Sample);
@@ -62,7 +62,7 @@ pub struct Cells<'a> {
     seen: Seen,
     /// The cells of the proof.
     proof: BTreeSet<String>,
-    /// By the executor's clock.
+    /// When the budget is used up, by the executor's clock; `None` without a budget.
     ends: Option<Duration>,
 }
 

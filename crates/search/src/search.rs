@@ -248,7 +248,7 @@ impl Races<'_, '_> {
         race::best(&costs, keep).into_iter().map(|at| candidates[at].clone()).collect()
     }
 
-    /// Whether the budget pays for so many rows and then for the final.
+    /// Whether the budget pays for `rows` rows and then for the final.
     fn can_pay(&self, rows: usize) -> bool {
         let last = (FINALISTS + 1) * self.plan.repeats as usize;
         self.measure.seconds_left().is_none_or(|left| (rows + last) as f64 * self.seconds_each <= left)

@@ -145,7 +145,7 @@ struct Tally<'a, F> {
 }
 
 impl<F: FnMut(Sample) -> Result<()>> Tally<'_, F> {
-    /// Takes in the next line. Fails if the file is none of rows.
+    /// Takes in the next line. Fails if its row is refused, or if the file is not a file of rows.
     fn add(&mut self, line: Line) -> Result<()> {
         self.lines += 1;
         let (name, number) = (self.name, self.lines);

@@ -121,7 +121,7 @@ pub const LONGEST_CHUNK: usize = 1 << 20;
 pub const LONGEST_EVENT: usize = 40;
 /// The time-stamp counter is divided by two to the power of this.
 pub const TICK_SHIFT: u32 = 5;
-/// A thread stamps at least every so many events.
+/// A thread writes a stamp at least once in this many events.
 pub const STAMP_EVERY: u32 = 16;
 
 /// Offsets in the file header, in the order of the table above.

@@ -8,7 +8,8 @@ use crate::histogram::{Bounds, Histogram};
 use crate::latest::{Latest, Sorted};
 use crate::protocol::Loss;
 
-/// So many of the latest probes are remembered. With a probe every second, an answer 16 seconds late is still "late".
+/// The number of latest probes that are remembered. With a probe every second, an answer 16 seconds late is still
+/// "late".
 pub const WINDOW: u32 = 16;
 
 /// What became of one probe.

@@ -49,7 +49,8 @@ pub enum Error {
     },
 }
 
-/// An error with all its causes, each once: that of the outermost alone, such as "client error (Connect)", hides what was wrong.
+/// The text of an error with those of all its causes, each once. The outermost text alone, such as "client error
+/// (Connect)", hides what was wrong.
 pub fn causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -286,8 +286,8 @@ impl Shared {
         self.0.mesh.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the prober is awake anyway, so many times, which are about a second apart. Who looks at something now and
-    /// then wakes nobody by it: with few peers, timers of their own would be a fifth of all that a canary does.
+    /// Waits for `times` wake-ups of the prober, which are about a second apart. Periodic work that waits here causes
+    /// no wake-ups of its own: with few peers, timers for it would be a fifth of all that a canary does.
     pub async fn beats(&self, times: u32) {
         for _ in 0..times {
             self.0.beat.notified().await;

@@ -9,7 +9,7 @@ use crate::peer::Peer;
 use crate::protocol::Protocol;
 use crate::targets::Target;
 
-/// A timeout may be so many intervals: a longer one would not fit in a book's window.
+/// The longest timeout, in intervals: a longer one would not fit in a book's window.
 pub const MOST_INTERVALS: u32 = 8;
 
 /// Everything that a canary is told.
@@ -19,7 +19,7 @@ pub struct Options {
     pub node: String,
     /// From one probe to a peer to the next.
     pub interval: Duration,
-    /// A probe without an answer for so long is lost.
+    /// A probe without an answer for this long is lost.
     pub timeout: Duration,
     /// How peers are probed; none given is ICMP, or UDP where ICMP is not permitted.
     pub protocols: Option<Vec<Protocol>>,
@@ -43,7 +43,7 @@ pub struct Options {
     pub peers_dns: Option<String>,
     /// Peers from the API server.
     pub kubernetes: Option<Kubernetes>,
-    /// A peer that went away keeps its series for so long.
+    /// A peer that went away keeps its series for this long.
     pub grace: Duration,
     /// The most peers that get probes.
     pub most_probed: usize,

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use serde::Serialize;
 
-/// Why nobody can ever answer at that address, where that is so.
+/// Checks that a host can answer at an address. The error says why none ever can.
 pub fn check(address: IpAddr) -> Result<(), &'static str> {
     match address {
         _ if address.is_unspecified() => Err("wanted the address of one host, not of none"),

@@ -1,8 +1,8 @@
 //! After the start. In: a process that has parsed flags, opened sockets and made its tables. Out: the same process without
 //! the memory that only this needed.
 //!
-//! What the allocator keeps of memory that was freed goes back to the system. Then the canary is scraped once, by itself: what
-//! Prometheus' first scrape takes is taken now, and whoever compares the memory before and after sees no leak that is none.
+//! What the allocator keeps of memory that was freed goes back to the system. Then the canary scrapes itself once. So
+//! the memory that a first scrape takes is taken now, and does not look like a leak later.
 //!
 //! The pages of the program's own file stay. To unmap them made the resident memory smaller and the control group's working
 //! set, which is what a cluster charges, no smaller: the page cache keeps them, and counts those that are touched again as active.

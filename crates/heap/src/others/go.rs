@@ -1,4 +1,5 @@
-//! Go: its heap lies in arenas of 64 MiB, at multiples of 64 MiB. What is not used yet of an arena has no access.
+//! Go: its heap lies in arenas of 64 MiB, at multiples of 64 MiB. The part of an arena that is not used yet is mapped
+//! without access.
 
 use super::{Runtime, Sight};
 use crate::{Mapping, PAGE};

@@ -8,7 +8,7 @@ use crate::{Memory, PAGE};
 /// The bytes that are read at once.
 const PIECE: u64 = 1 << 20;
 
-/// Variables of a file whose header cannot be read are looked for in so many bytes.
+/// The bytes in which variables are looked for if the file's header cannot be read.
 const LONGEST: u64 = 64 << 20;
 
 /// The global variables of each file: its writable mappings, and as much of the memory behind them as its header says. Behind that, memory

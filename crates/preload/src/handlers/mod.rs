@@ -1,10 +1,10 @@
 //! Whether the calling thread is in a signal handler: the code that it has interrupted may hold the allocator's locks.
 //! In: the thread's stack. Out: yes, no, or perhaps.
 //!
-//! The kernel calls a handler with a return address in the C library, the restorer. Where that address stands on the
-//! stack above us, a handler may be running. A word that was left there is told from it by what the kernel puts around
-//! it (see [`frame`]); where that fails it is a false yes, which only keeps memory. On a stack that is not certain to be
-//! the thread's own, nothing is read, and the answer is perhaps.
+//! The kernel calls a handler with a return address in the C library, the restorer. If that address is on the stack
+//! above us, a handler may be running, or an earlier handler left the word there. What the kernel puts around a real
+//! return address tells the two apart (see [`frame`]). If that fails, the answer is a false yes, which only keeps
+//! memory. On a stack that is not certain to be the thread's own, nothing is read, and the answer is perhaps.
 
 mod frame;
 mod own_stack;

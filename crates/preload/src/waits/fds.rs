@@ -164,14 +164,14 @@ fn rest(until: Until) -> Rest {
     Rest(until.left().map(timespec))
 }
 
-/// Sets of more descriptors than `FD_SETSIZE` are the program's own, and longer: such a wait is not split.
+/// `FD_SETSIZE`. For more descriptors a program has to make longer sets of its own: such a wait is not split.
 const MOST_FILES: c_int = 1024;
 
 /// The most words of a set: the kernel's unit.
 const MOST_WORDS: usize = MOST_FILES as usize / 64;
 
-/// The three sets of select, which a wait that ends by time has emptied. The kernel reads and writes whole words as far
-/// as the number of descriptors goes, and programs allocate no more than that.
+/// The three sets of select. A wait that ends by time has emptied them. The kernel reads and writes whole words, up to
+/// the number of descriptors, and a program may have allocated no more than these words.
 #[derive(Clone, Copy)]
 struct Sets {
     places: [*mut fd_set; 3],

@@ -72,7 +72,7 @@ pub struct Measurement<'a> {
     pub interrupted: &'a AtomicBool,
 }
 
-/// What is told while it is measured.
+/// Receives the progress of a measurement.
 pub trait Watch {
     /// The studies begin. Each comes with the cells that have no row yet.
     fn begins(&mut self, left: &[Planned]);

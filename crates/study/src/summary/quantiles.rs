@@ -34,7 +34,8 @@ pub fn least_samples(q: f64, misses: f64) -> usize {
     ((misses / 2.0).ln() / q.max(1.0 - q).ln()).ceil() as usize
 }
 
-/// The places of the bounds of the quantile `q` among so many values in order. `tail` is the share that may lie beyond each.
+/// The places of the bounds of the quantile `q` among `count` values in order. `tail` is the share that may lie beyond
+/// each.
 fn places(count: usize, q: f64, tail: f64) -> Option<(usize, usize)> {
     // Fewer than `place + 1` of the values are below the quantile: then the value at `place` is above it.
     let low = (0..count).take_while(|place| stats::binomial(count, q, *place) <= tail).last()?;

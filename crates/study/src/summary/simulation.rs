@@ -134,9 +134,9 @@ fn a_gate_of_five_percent_is_wrong_in_at_most_five_percent() {
 enum Shape {
     /// One shape on both sides.
     Same(f64),
-    /// A fifth of the new runs takes so many times as much.
+    /// A fifth of the new runs takes this many times as much.
     Spikes(f64),
-    /// Equal medians, and the old and the new group spread so far.
+    /// Equal medians, with the spread of the old group and that of the new one.
     Unlike(f64, f64),
 }
 

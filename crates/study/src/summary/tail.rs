@@ -28,7 +28,7 @@ pub enum Tail {
     },
 }
 
-/// Clear is said where a tail of this share of the runs would have shown more of itself.
+/// A sample is called clear if a tail of this share of its runs would have put more of them beyond the limit.
 const SHARE: f64 = 0.2;
 
 /// The largest share of comparisons with such a tail in which it is called clear.
@@ -86,7 +86,7 @@ fn tail(own: &[f64], other: &[f64], margin: f64) -> Tail {
     }
 }
 
-/// Whether a tail of a fifth of the runs would have put more than so many beyond.
+/// Whether a tail of a fifth of the runs would have put more than `beyond` runs beyond the limit.
 fn is_clear(runs: usize, beyond: usize) -> bool {
     stats::binomial(runs, SHARE, beyond) <= UNSEEN
 }

@@ -48,9 +48,10 @@ impl Comparison {
         stats::ratio(self.new, self.old)
     }
 
-    /// The same comparison, if the machine was too busy: on each CPU so many other tasks wanted to run. A difference that
-    /// the load can explain is undecided. It can move memory by some percent, and stretch a time as often as there are other
-    /// tasks. An undecided comparison is doubted too if its interval leaves 1 out: a gate looks at the interval alone.
+    /// The same comparison, if the machine was too busy. `others` is the number of other tasks per CPU that wanted to
+    /// run. A difference that the load can explain is undecided: load can move memory by some percent, and can change a
+    /// time by a factor of up to `1 + others`. An undecided comparison is doubted too if its interval leaves 1 out: a
+    /// gate looks at the interval alone.
     pub fn on_a_busy_machine(self, unit: Unit, others: f64) -> Comparison {
         let is_memory = matches!(unit, Unit::Bytes | Unit::Ratio);
         let moved = 1.0 + if is_memory { MOVED_MEMORY } else { others };
@@ -212,7 +213,7 @@ impl Verdict {
 /// The false discovery rate: at most this share of the differences in one metric of one workload is due to chance.
 const FALSE_DISCOVERIES: f64 = 0.05;
 
-/// Load on a machine can change its processes' memory by so much between two runs.
+/// The share by which load on a machine can change the memory of its processes between two runs.
 const MOVED_MEMORY: f64 = 0.05;
 
 /// Medians closer than this are called equal, even if their difference is certain: one page more or less at start, or

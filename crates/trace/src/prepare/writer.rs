@@ -14,7 +14,7 @@ use crate::reader::Trace;
 
 /// Operations of one epoch.
 const EPOCH: u32 = 256;
-/// An epoch also ends where the program did nothing for so long, in nanoseconds.
+/// An epoch also ends where the program did nothing for this many nanoseconds.
 const GAP: u64 = 1_000_000;
 /// A wait of the program that counts as idle.
 const IDLE: u64 = 20_000_000;

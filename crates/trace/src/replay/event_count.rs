@@ -33,7 +33,8 @@ impl EventCount {
         Announced { seen, is_sure: membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED) }
     }
 
-    /// Sleeps until a [`notify`](Self::notify) after the announcement, at most so long. It may also end without a reason.
+    /// Sleeps until a [`notify`](Self::notify) after the announcement, for at most `limit`. It may also end without a
+    /// reason.
     pub(crate) fn wait(&self, announced: Announced, limit: Option<Duration>) {
         let limit = if announced.is_sure { limit } else { Some(limit.map_or(UNSURE, |limit| limit.min(UNSURE))) };
         let time = limit.map(|limit| libc::timespec {

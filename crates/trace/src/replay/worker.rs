@@ -33,7 +33,7 @@ pub(crate) struct Lane {
     shared: AtomicPtr<c_void>,
     runs: AtomicU64,
     count: AtomicU64,
-    /// The lane that ends in the same epoch and was started before, and 1; 0 where there is none.
+    /// The index, plus 1, of the lane that ends in the same epoch and was started before this one; 0 if there is none.
     pub(crate) next: AtomicU32,
 }
 

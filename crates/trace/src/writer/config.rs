@@ -15,7 +15,7 @@ pub(super) struct Config {
     length: usize,
     /// Length of a trace at most, in bytes.
     pub(super) limit: u64,
-    /// One block in so many is recorded.
+    /// One block in this many is recorded.
     pub(super) rate: u32,
     /// Nanoseconds that are kept; 0 for all.
     pub(super) window: u64,

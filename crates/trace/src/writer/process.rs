@@ -251,7 +251,7 @@ impl Process {
         place.addr().wrapping_sub(self.base.load(Relaxed).addr()) as u64
     }
 
-    /// Memory for a thread's state of so many bytes, always as many, all zeros; null if there is none.
+    /// Memory for a thread's state: `bytes` zeros. `bytes` is the same in each call. Null if there is no memory.
     pub(super) fn make_thread(&self, bytes: usize) -> *mut c_void {
         let kept = self.kept.iter().map(|kept| kept.swap(null_mut(), SeqCst)).find(|kept| !kept.is_null());
         kept.unwrap_or_else(|| {
@@ -272,7 +272,8 @@ impl Process {
         }
     }
 
-    /// The state for frees of threads that have ended, of so many bytes; none while another thread has it, or without memory.
+    /// The state, of `bytes` bytes, for frees of threads that have ended. `None` while another thread has it, or if
+    /// there is no memory.
     pub(super) fn claim_late(&self, bytes: usize) -> Option<*mut c_void> {
         if self.late_busy.swap(1, SeqCst) != 0 {
             std::hint::spin_loop();

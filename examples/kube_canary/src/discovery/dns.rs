@@ -29,7 +29,8 @@ const KINDS: [(RecordType, &str); 2] = [(RecordType::A, "A"), (RecordType::AAAA,
 /// More addresses than that are no headless service.
 const MOST: usize = 10_000;
 
-/// Why a name can never be resolved, where that is so: to ask for it again and again would look like an outage.
+/// Checks that a name can be resolved at all. The error says why it never can: asking for such a name again and again
+/// would look like an outage.
 pub fn check(name: &str) -> Result<(), String> {
     if name.parse::<IpAddr>().is_ok() {
         return Err(format!("wanted a name, found the address `{name}`; --peer takes addresses"));

@@ -20,7 +20,7 @@ const NOBODYS: [IpAddr; 4] = [
     IpAddr::V6(Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 1)),
 ];
 
-/// Tells the canary's own addresses, which are no peers unless it was told so.
+/// Recognizes the canary's own addresses. They are not peers unless a flag says so.
 #[derive(Clone, Debug)]
 pub struct Own {
     /// Those that the flags name.
@@ -38,7 +38,8 @@ impl Own {
     /// Those that are not this canary.
     ///
     /// # Errors
-    /// Where the kernel does not say of one, for want of descriptors: a peer more or less would be made up.
+    /// If the kernel cannot tell whether an address is own, because no descriptor is free. A guess would add or lose a
+    /// peer.
     pub fn others(&self, peers: Vec<Peer>) -> io::Result<Vec<Peer>> {
         self.without_own(peers, |_| false)
     }

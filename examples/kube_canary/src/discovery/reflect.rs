@@ -19,7 +19,8 @@ use crate::clock;
 
 /// Objects of one list request: a node is some 20 kB of JSON, most of it the images that it has.
 const PAGE: u32 = 50;
-/// The server is asked to end a watch after so many seconds, changes or not, and it is taken up over the same connection.
+/// The server is asked to end a watch after this many seconds, with or without changes. The next watch uses the same
+/// connection.
 const TERM: u32 = 90;
 /// So a connection without a word for longer is dead. (The bookmarks that a watch may bring are no sign of life: a server of
 /// version 1.34 sent none for a resource that nobody wrote to.)
@@ -27,7 +28,7 @@ pub(super) const SILENCE: Duration = Duration::from_secs(100);
 /// Before the next try, doubled after each without a watch that held.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
-/// A watch that stood for so long was no refusal.
+/// A watch that lasted longer than this was not a refusal.
 const HELD: Duration = Duration::from_secs(5);
 
 /// What happened.

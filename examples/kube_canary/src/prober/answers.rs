@@ -27,7 +27,7 @@ pub struct Arrival {
 pub struct Asker {
     /// The random number of this process.
     pub nonce: u64,
-    /// After so many nanoseconds a probe is lost.
+    /// The number of nanoseconds after which a probe is lost.
     pub timeout: u64,
 }
 

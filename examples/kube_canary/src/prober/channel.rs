@@ -160,7 +160,7 @@ impl Channel {
         asker.settle(mesh, &probe, &self.arrival(received, at))
     }
 
-    /// The queue of errors. An error that does not name a probe of ours is no loss of anybody.
+    /// Reads the socket's queue of errors. An error that names no probe of this canary is not counted as loss.
     fn read_errors(&mut self, mesh: &mut Mesh, asker: &Asker, receiver: &mut Receiver) -> bool {
         for _ in 0..BATCH {
             let Ok(received) = receiver.receive(self.socket.as_raw_fd(), true) else {

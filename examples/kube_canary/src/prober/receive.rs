@@ -29,7 +29,7 @@ pub struct Received {
     pub hop_limit: Option<u8>,
     /// Which of our addresses it was sent to.
     pub destination: Option<Pktinfo>,
-    /// Whether the error came from the network: from this host itself are errors that the send call has told already.
+    /// Whether the error came from the network. The send call has already returned the errors of this host itself.
     pub from_network: bool,
 }
 

@@ -10,8 +10,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::clock;
 
-/// The difference may change by so much between two batches, and by a tenth of the time between them: no clock is
-/// slewed faster.
+/// The difference of the two clocks may change by this much between two batches, plus a tenth of the time between them:
+/// no clock is slewed faster.
 const TOLERABLE_NS: u64 = 1_000_000;
 
 /// The two clocks are nearly always read at most this many nanoseconds apart.

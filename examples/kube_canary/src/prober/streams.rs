@@ -16,10 +16,10 @@ use crate::clock;
 use crate::mesh::{Mesh, PeerId, Shared};
 use crate::protocol::Protocol;
 
-/// Connections at once. With a second between probes and a timeout of one, so many peers may be dead before a probe is
-/// skipped; a connection costs some 2 KiB while it lasts.
+/// The maximum number of connections at a time. With an interval and a timeout of one second, as many peers may be dead
+/// before a probe is skipped. A connection costs some 2 KiB while it lasts.
 const AT_ONCE: usize = 128;
-/// A timer that is late by so much was not late: the process was stopped.
+/// If a timer is late by this much, the process was stopped.
 const STOPPED: Duration = Duration::from_millis(250);
 
 /// Starts connections.

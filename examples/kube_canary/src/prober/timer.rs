@@ -29,7 +29,7 @@ impl Timer {
         registered.map(Timer).map_err(|failed| failed.into_parts().1)
     }
 
-    /// Expires once, so many nanoseconds from now; what was set before is forgotten.
+    /// Sets the timer to expire once, `nanos` nanoseconds from now. This replaces an earlier setting.
     pub fn set(&self, nanos: u64) -> io::Result<()> {
         // Zero would switch it off.
         let nanos = nanos.max(1);

@@ -9,8 +9,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
-/// An answer that is not taken within so long of the first time that the socket was full is given up. Prometheus itself
-/// waits ten seconds for a whole scrape, unless told otherwise.
+/// An answer is given up if the client has not taken it this long after the socket was first full. Prometheus itself
+/// waits ten seconds for a whole scrape by default.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A socket with a deadline for each answer.

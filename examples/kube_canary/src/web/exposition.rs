@@ -67,12 +67,12 @@ impl<'a> Exposition<'a> {
         }
     }
 
-    /// Whether native histograms can be told.
+    /// Whether the format has native histograms.
     pub(super) fn takes_native(&self) -> bool {
         self.format == Format::Protobuf
     }
 
-    /// A native histogram of this family, of so many values.
+    /// Writes a native histogram of this family. `count` is the number of its values, `sum` their sum.
     pub(super) fn native(&mut self, labels: &str, native: &Native, count: u64, sum: f64) {
         self.family.native(labels, native, count, sum);
     }

@@ -24,7 +24,7 @@ pub(super) const MOST_ASKED: usize = 256;
 /// If the head of a request does not end within this many bytes, it is served before it is complete: its sender had to
 /// send as many bytes for that.
 const MOST_PEEKED: usize = 2048;
-/// Until one of those who have all asked has gone on.
+/// How long to wait before the next look for room, if all connections here have sent a request.
 const AGAIN: Duration = Duration::from_millis(10);
 
 /// One who waits. Its task holds the other end of `end`.

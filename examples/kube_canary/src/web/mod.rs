@@ -1,8 +1,9 @@
 //! The web server. In: the mesh, and requests of Prometheus, of Kubernetes, of other canaries and of people. Out: metrics,
 //! health, JSON and a page.
 //!
-//! Memory is bounded by design: so many connections, each with a small buffer; pages have a budget, from which each takes
-//! what it grows by; whoever reads slowly shares his page with others for a time, and is dropped after a longer one.
+//! Memory is bounded by design. The number of connections is limited, and each has a small buffer. Pages have a budget,
+//! and a page takes from it what it grows by. A slow reader's page answers other requests for a while; a client that
+//! reads too slowly is dropped.
 
 mod brief;
 mod budget;

@@ -14,10 +14,11 @@ use super::press::{Press, Refusal};
 /// mesh ungzipped is rather a person, once, than Prometheus, every minute.
 const KEPT: usize = 256 * 1024;
 
-/// So many buffers are kept.
+/// The number of buffers that are kept.
 const SPARE: usize = 2;
 
-/// A page that is still being sent is fresh enough for others for so long: requests that come together share one.
+/// A page that is still being sent also answers other requests until it is this old: requests that come together share
+/// one.
 const FRESH: Duration = Duration::from_millis(20);
 
 /// The same where memory is scarce. Not longer: a scraper that gets old counters sees neither loss nor an error.
@@ -145,7 +146,7 @@ impl Pages {
 }
 
 impl Shelf {
-    /// The newest page of that kind that has readers, if it is younger than that.
+    /// The newest page of this kind that still has readers, if it is younger than `age`.
     fn newest(&mut self, kind: Kind, gzip: bool, age: Duration) -> Option<Arc<Page>> {
         self.live.retain(|live| live.page.strong_count() > 0);
         let same = self.live.iter().filter(|live| live.kind == kind && live.gzip == gzip);

@@ -110,7 +110,7 @@ impl Press {
         }
     }
 
-    /// Whether the page may have so many bytes. Where it may not, what there is of it is given up at once.
+    /// Whether the page may have `bytes` bytes. If not, what was written of it is freed at once.
     fn may_have(&mut self, bytes: usize) -> bool {
         if !self.over && !self.share.as_mut().is_some_and(|share| share.grow(bytes)) {
             self.over = true;

@@ -18,7 +18,7 @@ pub(super) struct Family {
     open: Option<(String, Parts)>,
 }
 
-/// What a summary or a histogram has, which is told in several lines.
+/// The parts of a summary or a histogram. The text has them in several lines.
 #[derive(Debug, Default)]
 struct Parts {
     count: u64,
@@ -69,7 +69,7 @@ impl Family {
         }
     }
 
-    /// A native histogram of this family, of which so many were recorded.
+    /// Adds a native histogram of this family. `count` is the number of its values, `sum` their sum.
     pub(super) fn native(&mut self, labels: &str, native: &Native, count: u64, sum: f64) {
         let mut inner = Vec::new();
         varint(&mut inner, 1, count);

@@ -40,7 +40,8 @@ const MOST_OPEN: usize = 64;
 /// Once all are taken the oldest has to go, if it had this long. Where more have asked than there are places it is less, so that
 /// nobody waits for much longer than this: a crowd that reads slowly must not keep Prometheus out.
 const FAIR_SHARE: Duration = Duration::from_secs(1);
-/// So many at a time are no crowd: Prometheus, its twin, and somebody who looks. What a crowd needed is given back when it has gone.
+/// Up to this many connections are no crowd: Prometheus, its twin, and a person who looks. The memory that a crowd
+/// needed is given back when it has gone.
 const FEW: usize = 3;
 /// Connections that the kernel completes and keeps for us.
 const BACKLOG: i32 = 1024;

@@ -15,7 +15,8 @@ const BAD_PERMILLE: u16 = 20;
 const SLOW_US: u32 = 100_000;
 /// Sentences. More are counted.
 const MOST_SAID: usize = 8;
-/// Pairs that no node explains, until they are told as one.
+/// The most bad pairs without a bad node that get sentences of their own. Instead of more, one sentence counts all bad
+/// paths.
 const MOST_PAIRS: usize = 20;
 
 /// What one sees of another, by their places among the nodes.
@@ -64,7 +65,7 @@ pub(super) struct Health {
 struct Side {
     all: u32,
     bad: u32,
-    /// The same, without those with whom the fault is everywhere.
+    /// The bad pairs, without those in which all pairs of the other node's side are bad.
     told: u32,
     permille: u32,
     slowest_us: u32,

@@ -47,7 +47,8 @@ impl Cluster {
         self.series.push(json!({"series": series, "values": values}));
     }
 
-    /// All that `probes` each other; those of which `cut` says so have no answer from the fourth minute on.
+    /// Adds the pairs for which `probes` is true. Pairs for which `cut` is true have no answer from the fourth minute
+    /// on.
     fn reach(
         mut self,
         protocols: &[&str],
@@ -70,7 +71,7 @@ impl Cluster {
         self
     }
 
-    /// Of 60 probes a minute, so many are lost.
+    /// Adds all pairs with 60 probes a minute, of which `lost` are lost.
     fn lose(mut self, lost: impl Fn(usize, usize) -> u32) -> Cluster {
         for from in 0..self.nodes {
             for to in (0..self.nodes).filter(|to| *to != from) {

@@ -169,7 +169,7 @@ fn fourteen_hundred_slow_clients_do_not_keep_a_scrape_out() {
     });
 }
 
-/// A client of a crowd; where the kernel's queue is full it is none this time.
+/// A client of a crowd; `None` if it cannot connect, because the kernel's queue is full.
 fn begin(server: SocketAddr) -> Option<TcpStream> {
     let mut stream = TcpStream::connect_timeout(&server, Duration::from_millis(200)).ok()?;
     stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: a\r\nx: ").ok()?;

@@ -56,7 +56,7 @@ pub fn mesh(peers: usize) -> Shared {
     filled((0..peers).map(peer).collect(), |_| 10)
 }
 
-/// A mesh of these peers, of whose probes so many thousandths are lost.
+/// A mesh of these peers. `loss_permille` is the share of a peer's probes that are lost, in thousandths.
 pub fn filled(peers: Vec<Peer>, loss_permille: impl Fn(&Peer) -> u64) -> Shared {
     let mut mesh = Mesh::new(Bounds::default(), 60_000_000_000, usize::MAX, "node-000");
     mesh.update("flags", peers.clone(), 0);

@@ -15,7 +15,8 @@ const HEAPS: u64 = 2 << 20;
 const HEADERS: [u64; 2] = [0x20, 0x30];
 /// Bins that may look wrong, because the process changes them while they are read.
 const MOVING: usize = 4;
-/// The most arenas of a ring: what glibc makes by default on 1024 cores. What is no ring is followed no farther.
+/// The most arenas of a ring: what glibc makes by default on 1024 cores. Links that do not close to a ring are followed
+/// no farther.
 const MOST: usize = 8 << 10;
 
 /// The arenas of a C library.

@@ -16,7 +16,8 @@ pub(super) fn name(index: usize) -> String {
     if index == 0 { "main arena".into() } else { format!("thread arena {index}") }
 }
 
-/// The bytes of each arena, the blocks with their own pages, and the thread caches, in which the walk has met so many bytes.
+/// The bytes of each arena, the blocks with their own pages, and the thread caches. `cached` is the bytes of cached
+/// blocks that the walk has met.
 pub(super) fn all(memory: &dyn Memory, found: &Structures, memories: &Memories, cached: u64) -> Vec<Check> {
     let arenas = found.arenas.iter().enumerate().map(|(index, before)| {
         let after = Arena::read(memory, before.at, found.release.bins).unwrap_or(*before);

@@ -22,7 +22,7 @@ pub(super) struct Listed {
     pub marks: Marks,
     /// Bytes of blocks.
     pub bytes: u64,
-    /// Lists that end at something that is no block of theirs.
+    /// Lists that do not end with null: a link leads to something that is not a block of the list, or there is no end.
     pub broken: u64,
 }
 

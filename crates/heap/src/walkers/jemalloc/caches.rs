@@ -19,7 +19,7 @@ use crate::{Memory, Thread};
 
 const RECORD: usize = 24;
 
-/// Thread-local variables are looked for in so many bytes below the thread pointer.
+/// The bytes below the thread pointer in which thread-local variables are looked for.
 const BELOW: u64 = 1 << 18;
 
 /// A shorter run of records is no cache. jemalloc has 36 classes of small blocks.

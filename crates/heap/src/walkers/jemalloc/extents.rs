@@ -18,11 +18,11 @@ pub struct Extents {
     guesses: Vec<Extent>,
     /// Extents that changed while they were read.
     pub breaks: u64,
-    /// Their bytes.
+    /// The bytes of those that were left out.
     pub skipped: u64,
     /// Of the extents in `breaks`, those for which the tree's entry and the `edata_t` disagree.
     pub disagree: u64,
-    /// Of them, large blocks that are known by their entry in the tree alone.
+    /// Of the extents in `breaks`, large blocks that are known by their entry in the tree alone.
     pub guessed: u64,
 }
 

@@ -31,7 +31,7 @@ const SHAPES: [Shape; 2] = [
     Shape { address_bits: 57, level_bits: 15, levels: 3, entry: 16 },
 ];
 
-/// So many slots of the root are tried.
+/// The maximum number of slots of the root that are tried.
 const PROOF: u64 = 64;
 
 /// A tree.
@@ -120,7 +120,7 @@ fn is_heap(memory: &dyn Memory, at: u64) -> bool {
     has(memory, at, 8)
 }
 
-/// Whether so many bytes from an address lie in one mapping that can have a heap.
+/// Whether `bytes` bytes from an address lie in one mapping that can have a heap.
 fn has(memory: &dyn Memory, at: u64, bytes: u64) -> bool {
     let fits = |mapping: &Mapping| mapping.is_heap_like() && mapping.readable && mapping.to - at >= bytes;
     memory.mapping(at).is_some_and(fits)
@@ -206,8 +206,8 @@ impl Tree {
         good > bad
     }
 
-    /// Visits each entry that has an extent, in the order of the addresses. Returns the addresses of the nodes and leaves, and how
-    /// many of their entries are none.
+    /// Visits each entry that has an extent, in the order of the addresses. Returns the addresses of the nodes and
+    /// leaves, and how many words in the nodes are not the address of a node or leaf.
     pub fn entries(&self, memory: &dyn Memory, mut visit: impl FnMut(Entry)) -> (Vec<u64>, u64) {
         let shape = &self.shape;
         let mut level = vec![(self.root, 0)];

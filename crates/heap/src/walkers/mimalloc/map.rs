@@ -81,8 +81,8 @@ impl Map {
         good > bad
     }
 
-    /// Visits the entries in the order of the slices until it is told to stop. Returns the tables, and how many of the root's entries are
-    /// none.
+    /// Visits the entries in the order of the slices until `visit` returns false. Returns the tables, and how many
+    /// words in the root are not the address of a table.
     fn entries(&self, memory: &dyn Memory, mut visit: impl FnMut(u64, u64) -> bool) -> (Vec<u64>, u64) {
         let (mut tables, mut seen, mut others) = (Vec::new(), HashSet::new(), 0);
         each_word(memory, &(self.root..self.end), |at, table| {

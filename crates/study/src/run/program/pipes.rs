@@ -53,7 +53,7 @@ impl Pipe {
         self.state().wanted.as_ref().is_some_and(|(_, seen)| *seen)
     }
 
-    /// Waits for the end of the pipe, at most so long: a process that was not ended may hold it open.
+    /// Waits for the end of the pipe, for at most `most`: a process that was not ended may hold it open.
     pub fn finish(&self, most: Duration) {
         let until = Instant::now() + most;
         let mut pause = Duration::from_micros(50);

@@ -124,7 +124,7 @@ impl Details {
         })
     }
 
-    /// The sum of two; a size that one of them does not have is none.
+    /// The sum of the details of two processes. A size that one of them does not have is `None`.
     pub fn and(self, other: Details) -> Details {
         let both = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
         Details {

@@ -11,7 +11,7 @@ use allocanary_cell::workload::Phase;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// A row of a candidate on one thread of `server`, with so much resident memory.
+/// A row of a candidate on one thread of `server`, with `rss` bytes of resident memory.
 fn row(candidate: &str, place: u32, repeat: u32, rss: f64) -> Sample {
     let cell = Cell { repeat, place, ..Cell::new(candidate, candidate, Job::workload("server", 1)) };
     let answer = Answer {
@@ -134,7 +134,7 @@ fn a_tie_hides_nothing() {
     assert_eq!(found.judged(Judged::Broken).next().unwrap().1.key.candidate.to_string(), "c0");
 }
 
-/// Candidates with five samples each, the first of them times so much in the new rows.
+/// Candidates with `samples` samples each. In the new rows, the memory of the first candidate is multiplied by `times`.
 fn family(names: &[&str], samples: u32, times: f64) -> Judgement {
     let of = |times: f64| -> Vec<Sample> {
         let candidate = |(place, name): (u32, &&str)| {
