@@ -61,7 +61,7 @@ fn once(flags: &GiveBackFlags, reading: &Reading, patience: Duration) -> Result<
     let mut account = Account::of(reading, &planned, private::user());
     if flags.dry_run || planned.is_empty() {
         if !flags.json {
-            reading.problems.iter().for_each(|problem| terminal::tell(problem));
+            reading.problems.iter().for_each(terminal::tell);
         }
         return print(flags, &account, Account::expectation).map(|_| ExitCode::SUCCESS);
     }

@@ -60,7 +60,7 @@ pub struct RunContext<'a> {
     pub deadline: Duration,
     /// Set by Ctrl-C.
     pub stop: &'a AtomicBool,
-    /// Time of each candidate that its next run may use for reading its heap: see [`divided`].
+    /// Time of each candidate that its next run may use for reading its heap.
     pub unspent: &'a Unspent,
 }
 
