@@ -20,9 +20,8 @@ fn wild() -> Vec<Sample> {
     let mut rows = samples(&golden_path("rows.jsonl"));
     for row in &mut rows {
         let cell = &mut row.cell;
-        for text in [&mut cell.candidate.spec.name, &mut cell.allocator] {
-            text.push_str(WILD);
-        }
+        cell.candidate = format!("{}{WILD}", cell.candidate).as_str().into();
+        cell.allocator.push_str(WILD);
         cell.job = Job::workload(&format!("{}{WILD}", cell.job.name()), cell.job.threads().unwrap());
         cell.study = Some(format!("study{WILD}"));
         let (build, host) = (&mut row.provenance.build, &mut row.provenance.host);
@@ -120,7 +119,7 @@ fn no_error_passes_on_what_a_terminal_obeys() {
     let mut other = wild();
     other.iter_mut().for_each(|row| row.wall_us += 1);
     let mut lost = other.clone();
-    lost.retain(|row| row.cell.candidate.spec.name == "jemalloc");
+    lost.retain(|row| row.cell.candidate.to_string().starts_with("jemalloc"));
     file(&folder, "other.jsonl", &other);
     file(&folder, "lost.jsonl", &lost);
     let name = format!("a{}b", WILD.replace('\n', ""));

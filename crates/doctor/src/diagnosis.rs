@@ -307,6 +307,7 @@ fn changes(page: &mut Page, advice: &[Advice], subject: Option<&[Flavour]>) {
 
 #[cfg(test)]
 mod tests {
+    #[cfg(feature = "jemalloc")]
     use super::super::host::sample;
     use super::*;
 
