@@ -15,7 +15,7 @@ use allocanary_study::summary::{About, Findings, Fold, Gate, Judgement, Metric, 
 
 use super::{comparison, find};
 
-const LOOK: Look = Look { color: false, width: 80 };
+const LOOK: Look = Look { color: false, width: 120 };
 
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden").join(name)
