@@ -81,7 +81,7 @@ fn a_gate_is_open_for_what_stayed_and_closed_for_what_grew() {
         !is_two(sample)
     });
     assert_eq!(ungated.code, Some(0), "without a gate it only compares: {ungated:?}");
-    assert!(ungated.out.contains("\nnew: not finished: 8 of 20 planned cells have rows\n"), "{ungated:?}");
+    assert!(ungated.out.contains("\nnew: not finished: 8 of 20 planned processes have rows\n"), "{ungated:?}");
 }
 
 /// A job's annotations are on standard output, and its summary in the file that GitHub names.

@@ -253,6 +253,6 @@ fn a_machine_that_was_too_busy_is_told() {
         true
     });
     let busy = found_in(folder.path(), None, "memory", one_arena_is_small).unwrap().notes;
-    let said = "the machine was too busy to judge small differences: 50 other tasks wanted to run on 2 CPUs";
+    let said = "the machine was too busy to judge small differences: 50 other tasks competed for 2 CPUs";
     assert!(busy.iter().any(|note| note.starts_with(said)), "{busy:?}");
 }
