@@ -67,14 +67,14 @@ pub fn view(findings: &Findings, view: &View, look: &Look) -> String {
     }
 }
 
-/// The tables that fit in so many lines, each with a blank line after it; and how many do not.
+/// The first table, those after it that fit in so many lines too, each with a blank line after it, and how many do not.
 fn within(tables: Vec<String>, room: Option<usize>, look: &Look) -> String {
     const LEFT_OUT: usize = 2;
     let heights: Vec<usize> = tables.iter().map(|table| height(table, look) + 1).collect();
     let room = room.unwrap_or(usize::MAX);
     let mut shown = tables.len();
     let taken = |shown: usize| heights[..shown].iter().sum::<usize>() + if shown < tables.len() { LEFT_OUT } else { 0 };
-    while shown > 0 && taken(shown) > room {
+    while shown > 1 && taken(shown) > room {
         shown -= 1;
     }
     let mut out: String = tables[..shown].iter().map(|table| format!("{table}\n")).collect();

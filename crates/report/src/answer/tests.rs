@@ -158,6 +158,15 @@ fn a_measurement_ends_with_forty_lines_and_the_answer_on_the_last_screen() {
     }
 }
 
+/// What the answer is about is on the screen, however little room there is.
+#[test]
+fn the_first_table_is_never_left_out() {
+    let findings = drawn(&mut Rng::new(3), false);
+    let look = Look { color: false, width: 80 };
+    let text = table::view(&findings, &View { lines: Some(1), ..View::default() }, &look);
+    assert!(text.lines().any(|line| line.starts_with(" candidate ")), "{text}");
+}
+
 /// Without room for all columns next to each other, the names of a narrow table stay whole.
 #[test]
 fn a_narrow_table_breaks_no_name() {
