@@ -33,8 +33,15 @@ pub fn remedies(reading: &Reading, paste: &[Paste]) -> Vec<Remedy> {
     for heap in reading.heaps.iter().filter(|heap| heap.sure != Sure::NotKnown) {
         for remedy in heap.remedies.iter().filter(|remedy| remedy.bytes > 0) {
             let at_most = if remedy.at_most { "at most " } else { "" };
-            let how = how(&remedy.name);
-            all.push(plain(format!("`{}` would give back {at_most}{}{how}.", remedy.name, bytes(remedy.bytes))));
+            let text =
+                format!("`{}` would give back {at_most}{}{}", remedy.name, bytes(remedy.bytes), how(&remedy.name));
+            all.push(match percent(remedy.bytes, reading.resident) >= LEAST {
+                true => {
+                    let line = format!("allocanary give-back {}", reading.process.pid);
+                    Remedy { text: format!("{text}. From outside, without a restart:"), lines: vec![line] }
+                }
+                false => plain(format!("{text}.")),
+            });
         }
         all.extend(by_part(heap, reading.resident).map(plain));
     }
