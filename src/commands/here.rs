@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use super::measure::{self, Measurement};
+use super::cells;
+use super::measure::Measurement;
 use super::output::Output;
 use super::terminal;
 use crate::args::HereFlags;
@@ -27,7 +28,7 @@ pub fn run(flags: &HereFlags) -> Result<ExitCode> {
     .overridden_by(flags.measure.file());
     file.clone().check()?;
     let target = flags.run.out.as_deref().map_or_else(|| Ok(Target::Fresh("here".into())), Target::of)?;
-    let roster = measure::roster(&flags.run.cells)?;
+    let roster = cells::roster(&flags.run.cells)?;
     let Some((plain, program)) = roster.get(allocator, None) else {
         return Err(Error::Cell(format!("there is no cell for {allocator}, which this command was built with")));
     };

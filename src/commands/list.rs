@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use comfy_table::{ContentArrangement, Table};
 
-use super::{measure, terminal};
+use super::{cells, terminal};
 use crate::args::ListFlags;
 use allocanary_allocators::allocator::PerCore;
 use allocanary_cell::description::{Description, perhaps};
@@ -90,7 +90,7 @@ pub fn run(flags: &ListFlags) -> Result<ExitCode> {
         let perhaps = perhaps(what, PARTS.iter().map(|part| part.name));
         return Err(Error::Input(format!("nothing to list by the name `{what}`{perhaps}")));
     }
-    let cells = measure::roster(&flags.cells)?.descriptions();
+    let cells = cells::roster(&flags.cells)?.descriptions();
     let width = terminal::look().width.into();
     let summary = match parts.as_slice() {
         [part] => summary(part, &cells, width),

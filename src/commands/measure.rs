@@ -1,7 +1,5 @@
-//! The part that `study` shares with the command without a verb. It finds or builds cells, runs them, writes rows and
-//! prints the report. In: a group of one or more studies. Out: rows in one file, and a report of all of them.
+//! The part that `study` shares with the command without a verb. It runs cells, writes rows and prints the report. In: a group of one or more studies. Out: rows in one file, and a report of all of them.
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,10 +10,8 @@ use super::output::Output;
 use super::production;
 use super::progress::{Progress, Stretch};
 use super::terminal;
-use allocanary_allocators::allocators::KNOWN;
 use allocanary_allocators::paste::quoted;
 use allocanary_cell::description::Description;
-use allocanary_cell::provenance::PACKAGE;
 use allocanary_cell::sample::Sample;
 use allocanary_kernel::private;
 use allocanary_kernel::units::show_duration;
@@ -24,13 +20,10 @@ use allocanary_report::production::{Place, recommended};
 use allocanary_search::cells::is_stage;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::rows;
-use allocanary_study::run::{Builder, Roster, Target, check_folder};
+use allocanary_study::run::{Roster, Target};
 use allocanary_study::session::{self, Ended, Executor, Measured, OutOfBudget, Planned, Watch, prefix};
 use allocanary_study::summary::{About, Decided, Findings, Fold, Metrics};
 use allocanary_study::{Studies, find_shipped};
-
-/// The features of this command's build. Its cells are built with the same ones.
-pub(super) const FEATURES: &str = env!("ALLOCANARY_FEATURES");
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
@@ -39,59 +32,6 @@ pub fn watch_interrupts() -> &'static AtomicBool {
     // Setting the handler a second time fails, and is not needed.
     let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
     &INTERRUPTED
-}
-
-/// Builds what should be next to the command, if cargo started it.
-pub fn build_missing() -> Result<()> {
-    let command = std::env::current_exe().map_err(|error| Error::file("the command", "finding", error))?;
-    Builder::find(&command, FEATURES).map_or(Ok(()), |builder| builder.build())
-}
-
-/// The cells next to the command. If cargo started the command, missing cells and cells of another build are built
-/// first.
-pub fn roster(folders: &[PathBuf]) -> Result<Roster> {
-    roster_with(folders, &BTreeSet::new())
-}
-
-/// As [`roster`], and also the cells of other packages.
-fn roster_with(folders: &[PathBuf], packages: &BTreeSet<&str>) -> Result<Roster> {
-    folders.iter().try_for_each(|folder| check_folder(folder))?;
-    let command = std::env::current_exe().map_err(|error| Error::file("the command", "finding", error))?;
-    let own = command.parent().map(PathBuf::from);
-    let folders: Vec<PathBuf> = folders.iter().cloned().chain(own).collect();
-    let roster = Roster::find(&folders, packages);
-    let is_on = |name: &str| name == "system" || FEATURES.split(',').any(|feature| feature == name);
-    let built_in = KNOWN.iter().filter(|known| is_on(known.name)).count();
-    let complete = roster.cells.iter().filter(|(cell, _)| cell.build.package == PACKAGE).count();
-    let roster = match Builder::find(&command, FEATURES).filter(|_| complete < built_in) {
-        None => roster.or_say_why()?,
-        Some(builder) => {
-            builder.build()?;
-            Roster::find(&folders, packages).or_say_why()?
-        }
-    };
-    // Without this line the user would think that the allocator of a stale cell does not exist.
-    roster.refused().for_each(terminal::tell);
-    Ok(roster)
-}
-
-/// The cells for a group. If a study needs the cells of another package, they are built from the current sources;
-/// without cargo they must exist already.
-pub fn roster_for(group: &Studies, folders: &[PathBuf]) -> Result<Roster> {
-    let packages: BTreeSet<&str> = group.0.iter().filter_map(|study| study.package.as_deref()).collect();
-    let command = std::env::current_exe().map_err(|error| Error::file("the command", "finding", error))?;
-    if let Some(builder) = Builder::find(&command, FEATURES) {
-        packages.iter().try_for_each(|package| builder.build_package(package))?;
-    }
-    let roster = roster_with(folders, &packages)?;
-    let there = |package: &str| roster.cells.iter().any(|(cell, _)| cell.build.package == package);
-    match packages.into_iter().find(|package| !there(package)) {
-        None => Ok(roster),
-        Some(package) => Err(Error::Cell(format!(
-            "the study needs the cells of the package {package}: `cargo build --release -p {package}` in allocanary's \
-             sources builds them, and --cells names their folder"
-        ))),
-    }
 }
 
 /// A run of a study or of a group: what to run, with which cells, and where to write the rows.

@@ -1,5 +1,6 @@
 //! The verbs, one file each, and what they share: `measure`, `terminal`, `progress`, `left`. Only here is anything written to the user's terminal.
 
+mod cells;
 mod compare;
 mod doctor;
 mod give_back;

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::{measure, terminal};
+use super::{cells, terminal};
 use crate::args::StudyFlags;
 use allocanary_cell::Cell;
 use allocanary_kernel::terminal::in_one_line;
@@ -20,7 +20,7 @@ const MOST_LINES: usize = 10;
 /// Prints the plan; nothing is run but the cells' own descriptions.
 pub fn run(flags: &StudyFlags) -> Result<ExitCode> {
     let (_, group) = super::study::study(flags)?;
-    let cells = measure::roster_for(&group, &flags.run.cells)?.descriptions();
+    let cells = cells::roster_for(&group, &flags.run.cells)?.descriptions();
     let studies = planned(&group, &cells)?;
     let spans: Vec<Duration> = studies.iter().map(|(_, planned)| expected_time(planned, &cells)).collect();
     let width = usize::from(terminal::look().width);

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::measure::{self, Measurement};
+use super::cells;
+use super::measure::Measurement;
 use super::output::Output;
 use super::terminal;
 use crate::args::{PaceFlags, ReplayFlags};
@@ -34,7 +35,7 @@ pub fn run(flags: &ReplayFlags) -> Result<ExitCode> {
         Some(out) => Target::of(out)?,
         None => Target::Fresh("replay".into()),
     };
-    let roster = timed(measure::roster_for(&group, &flags.run.cells)?, seconds);
+    let roster = timed(cells::roster_for(&group, &flags.run.cells)?, seconds);
     Measurement {
         group: &group,
         roster: &roster,

@@ -7,7 +7,8 @@ pub mod started;
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::measure::{self, Measurement};
+use super::cells;
+use super::measure::Measurement;
 use super::output::Output;
 use super::terminal;
 use crate::args::{ProgramStudyFlags, RunFlags};
@@ -77,7 +78,7 @@ pub fn run_study(
     About::of(&file, &Metrics::default())?;
     let program = file.program.clone().unwrap_or_default();
     let looked = Looked::look_at(&program.command[0]).map_err(Error::Input)?;
-    let cells = measure::roster(folders)?.descriptions();
+    let cells = cells::roster(folders)?.descriptions();
     let file = with_candidates(file, &looked)?;
     let candidates = candidates::described(&cells, &looked);
     let study = file.clone().check()?;

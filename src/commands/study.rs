@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::measure::{self, Measurement};
+use super::cells;
+use super::measure::Measurement;
 use super::output::Output;
 use super::terminal;
 use crate::args::{StudyFlags, StudyRunFlags};
@@ -35,7 +36,7 @@ pub fn run(flags: &StudyRunFlags) -> Result<ExitCode> {
         Some(out) => Target::of(out)?,
         None => Target::Fresh(name),
     };
-    let roster = measure::roster_for(&group, &flags.run.cells)?;
+    let roster = cells::roster_for(&group, &flags.run.cells)?;
     Measurement {
         group: &group,
         roster: &roster,

@@ -7,7 +7,8 @@ use std::process::ExitCode;
 
 use super::{brief, largest, span};
 use crate::args::PaceFlags;
-use crate::commands::measure::{self, Measurement};
+use crate::commands::cells;
+use crate::commands::measure::Measurement;
 use crate::commands::output::Output;
 use crate::commands::run::candidates::{described, libraries};
 use crate::commands::run::refuse;
@@ -69,7 +70,7 @@ impl Verification {
                  system jemalloc"
             )));
         }
-        let cells = measure::roster(&[])?;
+        let cells = cells::roster(&[])?;
         let workloads = Some(vec!["replay".into()]);
         let replay =
             Verification::replay_of(&real, StudyFile { workloads, threads: Some(vec![1]), ..StudyFile::default() });

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::commands::measure;
+use crate::commands::cells;
 use allocanary_allocators::allocators::{KNOWN, known};
 use allocanary_allocators::environment::Environment;
 use allocanary_allocators::setting::{Kind, Setting};
@@ -106,7 +106,7 @@ pub fn libraries<'a>(
         let found = match find() {
             Some(found) => found,
             None => {
-                measure::build_missing()?;
+                cells::build_missing()?;
                 find().ok_or_else(|| {
                     Error::Cell(format!(
                         "candidate `{name}`: there is no preload-{name} next to the command: `cargo install --path . --locked` installs it; \

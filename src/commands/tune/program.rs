@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::subject::{Subject, on_cores, present};
 use crate::args::TuneFlags;
-use crate::commands::measure;
+use crate::commands::cells;
 use crate::commands::run::started::Started;
 use crate::commands::run::{candidates, refuse};
 use crate::commands::terminal;
@@ -44,7 +44,7 @@ pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Option<Subject>> {
     Goal::parse(&flags.objective, within.is_some().then_some(&known), source, &metrics)?;
 
     let looked = Looked::look_at(&program.command[0]).map_err(Error::Input)?;
-    let cells = measure::roster(&flags.run.cells)?.descriptions();
+    let cells = cells::roster(&flags.run.cells)?.descriptions();
     let described = candidates::described(&cells, &looked);
     let own = candidates::own_like(&looked);
     let default = if file.cores.is_some() { own.unwrap_or("system") } else { "own" };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::subject::{Subject, on_cores, present};
 use crate::args::TuneFlags;
-use crate::commands::measure;
+use crate::commands::cells;
 use allocanary_cell::description::Description;
 use allocanary_search::space::Rest;
 use allocanary_search::{Goal, Source};
@@ -47,7 +47,7 @@ pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Subject> {
 /// A study as it is run, the cells of this build, and what those say of themselves that have its workload.
 pub fn cells_of(file: &StudyFile, flags: &TuneFlags) -> Result<(Study, Roster, Vec<Description>)> {
     let study = file.clone().check()?;
-    let roster = measure::roster_for(&Studies(vec![file.clone()]), &flags.run.cells)?;
+    let roster = cells::roster_for(&Studies(vec![file.clone()]), &flags.run.cells)?;
     let serving = serving(&roster.descriptions(), &study.workloads[0].name);
     Ok((study, roster, serving))
 }

@@ -1,0 +1,67 @@
+//! The cells next to the command. In: folders, a group of studies. Out: a roster; what is missing is built if cargo started the command.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use super::terminal;
+use allocanary_allocators::allocators::KNOWN;
+use allocanary_cell::provenance::PACKAGE;
+use allocanary_study::Studies;
+use allocanary_study::error::{Error, Result};
+use allocanary_study::run::{Builder, Roster, check_folder};
+
+/// The features of this command's build. Its cells are built with the same ones.
+pub(super) const FEATURES: &str = env!("ALLOCANARY_FEATURES");
+
+/// Builds what should be next to the command, if cargo started it.
+pub fn build_missing() -> Result<()> {
+    let command = std::env::current_exe().map_err(|error| Error::file("the command", "finding", error))?;
+    Builder::find(&command, FEATURES).map_or(Ok(()), |builder| builder.build())
+}
+
+/// The cells next to the command. If cargo started the command, missing cells and cells of another build are built
+/// first.
+pub fn roster(folders: &[PathBuf]) -> Result<Roster> {
+    roster_with(folders, &BTreeSet::new())
+}
+
+/// As [`roster`], and also the cells of other packages.
+fn roster_with(folders: &[PathBuf], packages: &BTreeSet<&str>) -> Result<Roster> {
+    folders.iter().try_for_each(|folder| check_folder(folder))?;
+    let command = std::env::current_exe().map_err(|error| Error::file("the command", "finding", error))?;
+    let own = command.parent().map(PathBuf::from);
+    let folders: Vec<PathBuf> = folders.iter().cloned().chain(own).collect();
+    let roster = Roster::find(&folders, packages);
+    let is_on = |name: &str| name == "system" || FEATURES.split(',').any(|feature| feature == name);
+    let built_in = KNOWN.iter().filter(|known| is_on(known.name)).count();
+    let complete = roster.cells.iter().filter(|(cell, _)| cell.build.package == PACKAGE).count();
+    let roster = match Builder::find(&command, FEATURES).filter(|_| complete < built_in) {
+        None => roster.or_say_why()?,
+        Some(builder) => {
+            builder.build()?;
+            Roster::find(&folders, packages).or_say_why()?
+        }
+    };
+    // Without this line the user would think that the allocator of a stale cell does not exist.
+    roster.refused().for_each(terminal::tell);
+    Ok(roster)
+}
+
+/// The cells for a group. If a study needs the cells of another package, they are built from the current sources;
+/// without cargo they must exist already.
+pub fn roster_for(group: &Studies, folders: &[PathBuf]) -> Result<Roster> {
+    let packages: BTreeSet<&str> = group.0.iter().filter_map(|study| study.package.as_deref()).collect();
+    let command = std::env::current_exe().map_err(|error| Error::file("the command", "finding", error))?;
+    if let Some(builder) = Builder::find(&command, FEATURES) {
+        packages.iter().try_for_each(|package| builder.build_package(package))?;
+    }
+    let roster = roster_with(folders, &packages)?;
+    let there = |package: &str| roster.cells.iter().any(|(cell, _)| cell.build.package == package);
+    match packages.into_iter().find(|package| !there(package)) {
+        None => Ok(roster),
+        Some(package) => Err(Error::Cell(format!(
+            "the study needs the cells of the package {package}: `cargo build --release -p {package}` in allocanary's \
+             sources builds them, and --cells names their folder"
+        ))),
+    }
+}
