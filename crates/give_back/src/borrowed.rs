@@ -17,7 +17,7 @@ use libc::user_regs_struct as Registers;
 
 use crate::remedy::Argument;
 use crate::threads::Waiting;
-use crate::{Refusal, filter, handlers};
+use crate::{Refusal, filter, handlers, waits};
 
 /// A thread that does not stop for so long waits for a device or a file system.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -33,6 +33,20 @@ const RESTARTED: [i64; 3] = [-512, -514, -516];
 const NEEDED: [i64; 6] =
     [libc::SYS_mmap, libc::SYS_munmap, libc::SYS_mprotect, libc::SYS_madvise, libc::SYS_brk, libc::SYS_futex];
 
+/// Those that the start of a thread needs as well.
+const FOR_A_THREAD: [i64; 7] = [
+    libc::SYS_clone,
+    libc::SYS_clone3,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_set_robust_list,
+    libc::SYS_rseq,
+    libc::SYS_sched_setaffinity,
+    libc::SYS_prctl,
+];
+
+/// What a thread gets that does what it must not.
+const FAULTS: [i32; 6] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
+
 /// A thread that has been borrowed. Only the thread of this process that took it can use it.
 pub struct Borrowed {
     pid: u32,
@@ -45,6 +59,8 @@ pub struct Borrowed {
     place: Option<u64>,
     /// It is not there any more.
     ended: bool,
+    /// Signals that were sent meanwhile and that no mask holds back.
+    kept: Vec<i32>,
     memory: fs::File,
     /// No signal ends this command while the thread is changed: a field is dropped after what holds it.
     _blocked: Blocked,
@@ -58,8 +74,14 @@ impl std::fmt::Debug for Borrowed {
 }
 
 impl Borrowed {
-    /// Borrows a thread, if it still waits as it did. `None` if it has gone on, or may be in a signal's handler.
-    pub fn take(memory: &dyn Memory, pid: u32, waiting: &Waiting) -> Result<Option<Borrowed>, Refusal> {
+    /// Borrows a thread, if it still waits as it did. `None` if it has gone on, or may be in a signal's handler. `starts_thread`: whether
+    /// a call will start a thread.
+    pub fn take(
+        memory: &dyn Memory,
+        pid: u32,
+        waiting: &Waiting,
+        starts_thread: bool,
+    ) -> Result<Option<Borrowed>, Refusal> {
         let tid = waiting.tid;
         let blocked = Blocked::new();
         let trouble = |what: &'static str| move |error: io::Error| Refusal::of(pid, what, error);
@@ -85,7 +107,11 @@ impl Borrowed {
         }
         let before = ptrace::registers(tid).map_err(trouble("reading registers"))?;
         let stack = |at: u64, into: &mut [u8]| file.read_exact_at(into, at).is_ok();
-        if !is_waiting(tid, &before) || handlers::may_be_in_one(memory, before.rsp, stack) {
+        // It may wait in another call by now, for a lock inside of the allocator.
+        let arguments = [before.rdi, before.rsi, before.rdx, before.r10, before.r8, before.r9];
+        let now = waits::harmless(before.orig_rax as i64, &arguments, |at| memory.word(at));
+        let is_same = now == Some(waiting.wait) && is_waiting(tid, &before);
+        if !is_same || handlers::may_be_in_one(memory, before.rsp, stack) {
             let_go(pid, tid);
             return Ok(None);
         }
@@ -103,11 +129,12 @@ impl Borrowed {
             mask,
             place: None,
             ended: false,
+            kept: Vec::new(),
             memory: file,
             _blocked: blocked,
             here: PhantomData,
         };
-        borrowed.prepare()?;
+        borrowed.prepare(starts_thread)?;
         Ok(Some(borrowed))
     }
 
@@ -122,13 +149,12 @@ impl Borrowed {
     }
 
     /// Checks the filter of system calls, blocks signals, and gives the thread a stack.
-    fn prepare(&mut self) -> Result<(), Refusal> {
+    fn prepare(&mut self, starts_thread: bool) -> Result<(), Refusal> {
         let status = fs::read(format!("/proc/{}/task/{}/status", self.pid, self.tid)).unwrap_or_default();
         if ptrace::field(&String::from_utf8_lossy(&status), "Seccomp") == Some("2") {
-            self.check_filters()?;
+            self.check_filters(starts_thread)?;
         }
-        let faults = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
-        let faults: u64 = faults.map(ptrace::bit).into_iter().sum();
+        let faults: u64 = FAULTS.map(ptrace::bit).into_iter().sum();
         ptrace::set_mask(self.tid, !faults).map_err(|error| Refusal::of(self.pid, "blocking signals", error))?;
         let access = (libc::PROT_READ | libc::PROT_WRITE) as u64;
         let private = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
@@ -138,13 +164,14 @@ impl Borrowed {
         self.system_call(libc::SYS_mprotect, [place, PAGE, libc::PROT_NONE as u64, 0, 0, 0]).map(drop)
     }
 
-    fn check_filters(&self) -> Result<(), Refusal> {
+    fn check_filters(&self, starts_thread: bool) -> Result<(), Refusal> {
         let refused = |state: String, instead| Refusal::State { pid: self.pid, state, instead };
         let filters = filter::filters(self.tid).map_err(|error| {
             let state = format!("it has a seccomp filter that may not be read here ({error})");
             refused(state, "Run this as root outside of the container, with CAP_SYS_ADMIN")
         })?;
-        match NEEDED.into_iter().find(|call| !filters.iter().all(|filter| filter::allows(filter, *call))) {
+        let needed = NEEDED.into_iter().chain(FOR_A_THREAD.into_iter().filter(|_| starts_thread));
+        match { needed }.find(|call| !filters.iter().all(|filter| filter::allows(filter, *call))) {
             None => Ok(()),
             Some(call) => {
                 let state = format!("its seccomp filter does not allow system call {call}");
@@ -163,8 +190,7 @@ impl Borrowed {
         registers.orig_rax = u64::MAX;
         self.set(&registers)?;
         for _ in 0..2 {
-            self.resume(Resume::ToCall)?;
-            match self.next(Instant::now() + PATIENCE)? {
+            match self.run(Resume::ToCall)? {
                 Stop::AtCall => {}
                 stop => return Err(self.unexpected(stop)),
             }
@@ -213,24 +239,22 @@ impl Borrowed {
         self.set(&registers)?;
         let begun = Instant::now();
         loop {
-            self.resume(Resume::Freely)?;
-            match self.next(Instant::now() + patience)? {
+            self.resume(Resume::Freely, 0)?;
+            let mut stop = self.next(Resume::Freely, Some(Instant::now() + patience))?;
+            let asked = stop == Stop::NotYet;
+            if asked {
+                let _ = ptrace::interrupt(self.tid);
+                // A thread that has begun is never left: it would come back to a page that cannot be executed.
+                stop = self.next(Resume::Freely, None)?;
+            }
+            match stop {
                 Stop::By(libc::SIGSEGV) if self.registers()?.rip == back => return Ok(self.registers()?.rax),
-                Stop::By(0) | Stop::AtCall => {}
+                Stop::By(0) if asked && one_lock_at_a_time && is_at_lock(&self.registers()?) => {
+                    return Err(Refusal::Locked { pid: self.pid, tid: self.tid, waited: begun.elapsed() });
+                }
+                Stop::By(0) | Stop::AtCall | Stop::NotYet => {}
                 Stop::By(signal) => return Err(self.fault(signal)),
                 Stop::Ended => return Err(Refusal::Ended(self.pid)),
-                Stop::NotYet => {
-                    let _ = ptrace::interrupt(self.tid);
-                    match self.next(Instant::now() + PATIENCE)? {
-                        Stop::By(0) => {}
-                        Stop::By(libc::SIGSEGV) if self.registers()?.rip == back => return Ok(self.registers()?.rax),
-                        Stop::By(signal) => return Err(self.fault(signal)),
-                        _ => continue,
-                    }
-                    if one_lock_at_a_time && is_at_lock(&self.registers()?) {
-                        return Err(Refusal::Locked { pid: self.pid, tid: self.tid, waited: begun.elapsed() });
-                    }
-                }
             }
         }
     }
@@ -261,14 +285,43 @@ impl Borrowed {
         ptrace::set_registers(self.tid, registers).map_err(|error| Refusal::of(self.pid, "setting registers", error))
     }
 
-    fn resume(&self, how: Resume) -> Result<(), Refusal> {
-        ptrace::resume(self.tid, how).map_err(|error| Refusal::of(self.pid, "letting a thread go on", error))
+    fn resume(&self, how: Resume, signal: i32) -> Result<(), Refusal> {
+        let resumed = ptrace::resume(self.tid, how, signal);
+        resumed.map_err(|error| Refusal::of(self.pid, "letting a thread go on", error))
     }
 
-    fn next(&mut self, until: Instant) -> Result<Stop, Refusal> {
-        let stop = wait(self.tid, until).map_err(|error| Refusal::of(self.pid, "waiting for a thread", error))?;
-        self.ended |= stop == Stop::Ended;
-        Ok(stop)
+    /// Lets the thread go on, and waits until it stops for us. A stop of the whole process is not ours.
+    fn run(&mut self, how: Resume) -> Result<Stop, Refusal> {
+        loop {
+            self.resume(how, 0)?;
+            match self.next(how, None)? {
+                Stop::By(0) if how == Resume::ToCall => {}
+                stop => return Ok(stop),
+            }
+        }
+    }
+
+    /// The next stop that is no signal from outside; [`Stop::NotYet`] if there is none by then. SIGSTOP, which no mask holds back, goes to
+    /// the thread: the process stops, and this thread goes on. A signal of a fault's number that somebody sent is kept for later. `how` is how
+    /// the thread was let go.
+    fn next(&mut self, how: Resume, until: Option<Instant>) -> Result<Stop, Refusal> {
+        loop {
+            // Each wait ends some time, so that the thread is asked for again and again.
+            let end = until.unwrap_or_else(|| Instant::now() + PATIENCE);
+            let stop = wait(self.tid, end).map_err(|error| Refusal::of(self.pid, "waiting for a thread", error))?;
+            match stop {
+                Stop::NotYet if until.is_none() => {}
+                Stop::By(libc::SIGSTOP) => self.resume(how, libc::SIGSTOP)?,
+                Stop::By(signal) if signal != 0 && !ptrace::is_fault(self.tid).unwrap_or(true) => {
+                    self.kept.push(signal);
+                    self.resume(how, 0)?;
+                }
+                stop => {
+                    self.ended |= stop == Stop::Ended;
+                    return Ok(stop);
+                }
+            }
+        }
     }
 
     fn unexpected(&self, stop: Stop) -> Refusal {
@@ -282,15 +335,19 @@ impl Borrowed {
         }
     }
 
-    /// Puts everything back. It ends in a stop in which the kernel makes the interrupted call again.
+    /// Unmaps the stack. It ends in a stop in which the kernel makes the interrupted call again, also where unmapping fails: the stack
+    /// stays then, and nothing else.
     fn put_back(&mut self) -> Result<(), Refusal> {
-        if let Some(place) = self.place.take() {
-            self.system_call(libc::SYS_munmap, [place, STACK, 0, 0, 0, 0])?;
+        let unmapped = match self.place.take() {
+            Some(place) => self.system_call(libc::SYS_munmap, [place, STACK, 0, 0, 0, 0]).map(drop),
+            None => Ok(()),
+        };
+        if self.ended {
+            return unmapped;
         }
         ptrace::interrupt(self.tid).map_err(|error| Refusal::of(self.pid, "stopping a thread", error))?;
-        self.resume(Resume::Freely)?;
-        match self.next(Instant::now() + PATIENCE)? {
-            Stop::By(0) => Ok(()),
+        match self.run(Resume::Freely)? {
+            Stop::By(0) => unmapped,
             stop => Err(self.unexpected(stop)),
         }
     }
@@ -309,6 +366,10 @@ impl Drop for Borrowed {
         let _ = ptrace::set_registers(self.tid, &self.before);
         let _ = ptrace::set_mask(self.tid, self.mask);
         let_go(self.pid, self.tid);
+        for signal in &self.kept {
+            // SAFETY: a system call with three numbers.
+            unsafe { libc::syscall(libc::SYS_tgkill, self.pid, self.tid, *signal) };
+        }
     }
 }
 

@@ -1,7 +1,9 @@
 //! One borrowed thread, some calls. In: a process, an allocator, calls. Out: which thread made them, and how long they took.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use allocanary_heap::ptrace::Blocked;
 use allocanary_heap::{Live, Memory};
 
 use crate::remedy::Call;
@@ -13,17 +15,30 @@ const SEARCH: Duration = Duration::from_secs(2);
 
 /// Has a thread of the process make the calls of a remedy. Each lock is waited for at most so long, where a call can be taken back.
 pub fn carry_out(pid: u32, remedy: &Remedy, calls: &[Call], patience: Duration) -> Result<Done, Refusal> {
+    // The thread that waits for the other one blocks signals too: none ends this command while a thread of the process is changed.
+    let _blocked = Blocked::new();
+    // The kernel lets every thread of the process go when the thread that traces it ends, whatever has failed.
+    let made = std::thread::scope(|scope| scope.spawn(|| make(pid, remedy, calls, patience)).join());
+    made.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+fn make(pid: u32, remedy: &Remedy, calls: &[Call], patience: Duration) -> Result<Done, Refusal> {
     safety::check(pid)?;
     let live = Live::open(pid)?;
     let names: Vec<String> = remedy.names().collect();
     let (functions, looked) = symbols::find(pid, live.mappings(), &names);
+    let files: BTreeSet<&str> = functions.iter().map(|function| function.file.as_str()).collect();
+    if files.len() > 1 {
+        let files = files.into_iter().collect::<Vec<_>>().join(" and ");
+        return Err(Refusal::SeveralFunctions { pid, function: remedy.function, files });
+    }
     let Some(function) = functions.into_iter().next() else {
         let allocator = remedy.allocator.to_string();
         return Err(Refusal::NoFunction { pid, allocator, function: remedy.function, looked: looked.join(", ") });
     };
     // Where the C library keeps a thread's `errno`. A program without that function has none that could change.
     let errno = symbols::find(pid, live.mappings(), &["__errno_location".into()]).0.into_iter().next();
-    let mut borrowed = borrow(pid)?;
+    let mut borrowed = borrow(pid, calls.iter().any(|call| call.starts_thread))?;
     let place = match errno {
         Some(errno) => Some(borrowed.call(errno.at, &[], patience, false)?),
         None => None,
@@ -48,14 +63,14 @@ pub fn carry_out(pid: u32, remedy: &Remedy, calls: &[Call], patience: Duration) 
 }
 
 /// Borrows the most harmless thread that waits.
-fn borrow(pid: u32) -> Result<Borrowed, Refusal> {
+fn borrow(pid: u32, starts_thread: bool) -> Result<Borrowed, Refusal> {
     let until = Instant::now() + SEARCH;
     loop {
         // A stack grows, and so does its mapping.
         let live = Live::open(pid)?;
         let threads = Threads::of(&live, pid);
         for waiting in &threads.waiting {
-            if let Some(borrowed) = Borrowed::take(&live, pid, waiting)? {
+            if let Some(borrowed) = Borrowed::take(&live, pid, waiting, starts_thread)? {
                 return Ok(borrowed);
             }
         }

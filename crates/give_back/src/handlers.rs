@@ -31,7 +31,7 @@ pub fn may_be_in_one(memory: &dyn Memory, stack: u64, read: impl Fn(u64, &mut [u
         known.push(at);
         ENDS.iter().any(|end| {
             let mut code = vec![0; end.len()];
-            memory.read(at, &mut code) && code == **end
+            read(at, &mut code) && code == **end
         })
     })
 }

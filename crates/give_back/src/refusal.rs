@@ -35,13 +35,17 @@ pub enum Refusal {
         /// The files that were searched.
         looked: String,
     },
-    /// There is no call for this allocator.
-    #[error("process {pid}: {allocator} has no call here that gives memory back")]
-    NoRemedy {
+    /// Two libraries have the allocator's function, and it is not known which has the heap.
+    #[error(
+        "process {pid}: `{function}` is in {files}, and it is not known which of them has the heap. Have the program make the call itself"
+    )]
+    SeveralFunctions {
         /// The process.
         pid: u32,
-        /// The allocator.
-        allocator: String,
+        /// The function.
+        function: &'static str,
+        /// The files.
+        files: String,
     },
     /// No thread waits in a call that can be made again.
     #[error(
@@ -56,8 +60,8 @@ pub enum Refusal {
     },
     /// The call stopped at a lock that another thread holds, and was taken back.
     #[error(
-        "process {pid}: after {waited:?} thread {tid} still waited for a lock that another thread holds. The call was taken back, and nothing was \
-         given back. Try again, with a longer --timeout"
+        "process {pid}: after {waited:?} thread {tid} still waited for a lock that another thread holds. The call was taken back; \
+         what arenas before it gave stays given. Try again, with a longer --timeout"
     )]
     Locked {
         /// The process.

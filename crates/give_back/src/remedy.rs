@@ -9,6 +9,8 @@ pub struct Call {
     pub name: String,
     /// Its failure does not matter: the thread has no cache, for example.
     pub may_fail: bool,
+    /// Whether it starts a thread, for which a filter of system calls has to allow more.
+    pub starts_thread: bool,
 }
 
 /// An argument.
@@ -84,7 +86,7 @@ impl Remedy {
 }
 
 fn call(name: &str, arguments: Vec<Argument>, may_fail: bool) -> Call {
-    Call { arguments, name: name.into(), may_fail }
+    Call { arguments, name: name.into(), may_fail, starts_thread: false }
 }
 
 /// `mallctl`, with a new value or without.

@@ -37,7 +37,10 @@ impl Setting {
     /// used refuses it.
     pub fn calls(self, arenas: u32) -> Vec<Call> {
         let (key, value) = match self {
-            Setting::Background(on) => return vec![mallctl("background_thread", Some(vec![u8::from(on)]), false)],
+            Setting::Background(on) => {
+                let call = mallctl("background_thread", Some(vec![u8::from(on)]), false);
+                return vec![Call { starts_thread: on, ..call }];
+            }
             Setting::Dirty(time) => ("dirty_decay_ms", time),
             Setting::Muzzy(time) => ("muzzy_decay_ms", time),
         };
@@ -72,7 +75,7 @@ pub fn count_arenas() -> Call {
         null.clone(),
         null,
     ];
-    Call { arguments, name: "arenas.narenas".into(), may_fail: false }
+    Call { arguments, name: "arenas.narenas".into(), may_fail: false, starts_thread: false }
 }
 
 #[cfg(test)]

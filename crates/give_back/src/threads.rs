@@ -39,6 +39,9 @@ impl Threads {
                 String::from_utf8_lossy(&bytes).into_owned()
             };
             match what(&text("status"), &text("syscall"), |at| memory.word(at)) {
+                Ok(wait) if wait.name == waits::AGAIN && !waits::is_harmless_again(&text("wchan")) => {
+                    *threads.others.entry("waiting again, it is not known for what".into()).or_default() += 1;
+                }
                 Ok(wait) => threads.waiting.push(Waiting { tid, wait }),
                 Err(does) => *threads.others.entry(does).or_default() += 1,
             }

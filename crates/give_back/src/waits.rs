@@ -44,11 +44,21 @@ pub const ALL: &[Wait] = &[
     wait("read", libc::SYS_read, 2, Harm::None),
     wait("recvfrom", libc::SYS_recvfrom, 2, Harm::Flags(3, libc::MSG_WAITALL as u64)),
     wait("recvmsg", libc::SYS_recvmsg, 2, Harm::Flags(2, libc::MSG_WAITALL as u64)),
-    wait("restart_syscall", libc::SYS_restart_syscall, 2, Harm::None),
+    // A wait with a time-out that was interrupted once. What it waits for is not in its arguments: see [`is_harmless_again`].
+    wait(AGAIN, libc::SYS_restart_syscall, 2, Harm::None),
     wait("epoll_wait", libc::SYS_epoll_wait, 3, Harm::None),
     wait("epoll_pwait", libc::SYS_epoll_pwait, 3, Harm::Mask(4)),
     wait("epoll_pwait2", libc::SYS_epoll_pwait2, 3, Harm::Mask(4)),
 ];
+
+/// The name of a wait that was interrupted once and goes on.
+pub const AGAIN: &str = "restart_syscall";
+
+/// Whether a wait that goes on is a sleep or a poll, by the function of the kernel that it is in (`/proc/PID/task/TID/wchan`). A lock with a
+/// time-out goes on in the same way. The kernel may not tell: then it is not known to be harmless.
+pub fn is_harmless_again(function: &str) -> bool {
+    ["nanosleep", "poll"].iter().any(|name| function.contains(name))
+}
 
 /// The wait that a call is, if it is harmless. `word` reads a word of the process.
 pub fn harmless(number: i64, arguments: &[u64; 6], word: impl Fn(u64) -> Option<u64>) -> Option<&'static Wait> {
@@ -94,6 +104,12 @@ mod tests {
         assert_eq!(name(libc::SYS_recvfrom, [3, 0, 9, libc::MSG_WAITALL as u64, 0, 0], None), None);
         assert_eq!(name(libc::SYS_futex, [0; 6], None), None, "a lock may be waited for, with others held");
         assert_eq!(name(libc::SYS_write, [0; 6], None), None);
+    }
+
+    #[test]
+    fn a_wait_that_goes_on_is_harmless_only_if_it_is_a_sleep_or_a_poll() {
+        assert!(is_harmless_again("hrtimer_nanosleep") && is_harmless_again("poll_schedule_timeout.constprop.0"));
+        assert!(!is_harmless_again("futex_wait_queue") && !is_harmless_again("0") && !is_harmless_again(""));
     }
 
     #[test]

@@ -79,10 +79,18 @@ pub fn interrupt(tid: u32) -> io::Result<()> {
     ptrace(libc::PTRACE_INTERRUPT, tid, 0, 0).map(drop)
 }
 
-/// Lets a thread that is stopped go on, still traced, without the signal that stopped it.
-pub fn resume(tid: u32, how: Resume) -> io::Result<()> {
+/// Lets a thread that is stopped go on, still traced, with a signal that it was about to get, or 0.
+pub fn resume(tid: u32, how: Resume, signal: i32) -> io::Result<()> {
     let request = if how == Resume::ToCall { libc::PTRACE_SYSCALL } else { libc::PTRACE_CONT };
-    ptrace(request, tid, 0, 0).map(drop)
+    ptrace(request, tid, 0, signal as usize).map(drop)
+}
+
+/// Whether the kernel made the signal that has stopped a thread, because of what the thread did: a fault, and no signal that was sent.
+pub fn is_fault(tid: u32) -> io::Result<bool> {
+    // SAFETY: all zeroes are a value of this structure of numbers.
+    let mut about: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    ptrace(libc::PTRACE_GETSIGINFO, tid, 0, &raw mut about as usize)?;
+    Ok(about.si_code > 0)
 }
 
 /// Lets a thread that is stopped go for good, with a signal that it was about to get, or 0.

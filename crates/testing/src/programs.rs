@@ -67,6 +67,10 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.input = None;
+        if std::thread::panicking() {
+            // It may be stopped, and would never end.
+            self.kill();
+        }
         let _ = self.child.wait();
     }
 }
