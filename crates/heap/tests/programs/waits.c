@@ -1,5 +1,5 @@
 // A program whose threads wait in calls that end with EINTR if a thread is stopped, and in others. For each line on its standard input it
-// writes how often a wait has ended. A line with `s` first waits until a signal has ended one, for at most 30 seconds.
+// writes how often a wait has ended and how often a signal has come. A line with `s` first waits for a signal, for at most 30 seconds.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
@@ -18,12 +18,12 @@
 #include <time.h>
 #include <unistd.h>
 
-static atomic_int ended;
+static atomic_int ended, signals;
 static sem_t by_signal;
 static volatile int epoll_thread;
 
-static void over(void) { atomic_fetch_add(&ended, 1); sem_post(&by_signal); }
-static void handler(int signal) { (void)signal; }
+static void over(void) { atomic_fetch_add(&ended, 1); }
+static void handler(int signal) { (void)signal; atomic_fetch_add(&signals, 1); sem_post(&by_signal); }
 
 static void *in_epoll(void *unused) {
   int poller = epoll_create1(0);
@@ -74,7 +74,7 @@ int main(void) {
   usleep(100000);
   char line[64];
   do {
-    int length = snprintf(line, sizeof line, "ended=%d thread=%d\n", atomic_load(&ended), epoll_thread);
+    int length = snprintf(line, sizeof line, "ended=%d signals=%d thread=%d\n", atomic_load(&ended), atomic_load(&signals), epoll_thread);
     if (write(1, line, length) != length || read(0, line, 1) != 1) break;
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
