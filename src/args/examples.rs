@@ -178,8 +178,8 @@ Examples:
   allocanary give-back 4242 --yes --set background_thread=true --set dirty_decay_ms=1000
 
 Needed: the same user and kernel.yama.ptrace_scope=0, or CAP_SYS_PTRACE (docs/give-back.md).
-Exit codes: 0 given back, or nothing to give; 1 refused, and the process is as it was; 2 no such
-process, several of that name, it may not be read, or bad input.";
+Exit codes: 0 given back, or nothing to give; 1 refused, or a call failed: the reason is printed;
+2 no such process, several of that name, it may not be read, or bad input.";
 
 /// Of `preload`.
 pub const PRELOAD_EXAMPLES: &str = "\

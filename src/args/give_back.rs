@@ -11,7 +11,7 @@ pub struct GiveBackFlags {
     #[arg(value_name = "PROCESS")]
     pub process: String,
     /// Print what would be given back; call nothing [default: ask, and call].
-    #[arg(long, conflicts_with_all = ["yes", "every", "set", "log"])]
+    #[arg(long, conflicts_with_all = ["yes", "every", "log"])]
     pub dry_run: bool,
     /// Do not ask [default: ask on a terminal; without one this flag is needed].
     #[arg(long)]
@@ -29,7 +29,7 @@ pub struct GiveBackFlags {
     #[arg(long = "while", value_name = "CONDITION", requires = "every")]
     pub condition: Option<String>,
     /// Change a setting of a running jemalloc instead: background_thread=true, dirty_decay_ms=1000, muzzy_decay_ms=0.
-    #[arg(long, value_name = "KEY=VALUE", conflicts_with_all = ["every", "dry_run"])]
+    #[arg(long, value_name = "KEY=VALUE", conflicts_with_all = ["every", "dry_run", "json", "log"])]
     pub set: Vec<String>,
     /// Print one line of JSON for each time (docs/give-back.md has its fields) [default: text].
     #[arg(long)]

@@ -92,7 +92,7 @@ impl Http {
         let Generator { name, arguments, .. } = self.generator;
         let arguments = arguments.replace("{time}", LASTS).replace("{connections}", &CONNECTIONS.to_string());
         format!(
-            "said=$({name} {arguments} {}) || exit; printf '%s\\n' \"$said\"; ! printf '%s\\n' \"$said\" | grep -E 'Non-2xx|^ *\\[[345][0-9][0-9]\\]' >&2",
+            "said=$({name} {arguments} {}) || exit; printf '%s\\n' \"$said\"; ! printf '%s\\n' \"$said\" | grep -E 'Non-2xx|Socket errors|^ *\\[[345][0-9][0-9]\\]' >&2",
             quoted(&self.url)
         )
     }

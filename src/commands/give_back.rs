@@ -72,19 +72,25 @@ fn once(flags: &GiveBackFlags, reading: &Reading, patience: Duration) -> Result<
     if swapped > 0 && !flags.swapped {
         let bytes = Unit::Bytes.show(swapped as f64);
         let pid = reading.process.pid;
-        terminal::tell(format_args!(
-            "give-back: process {pid}: {bytes} of its heap are in swap, and the call would bring them back. --swapped does it anyway"
-        ));
-        return Ok(ExitCode::from(REFUSED));
+        let reason = format!(
+            "process {pid}: {bytes} of its heap are in swap, and the call would bring them back. --swapped does it anyway"
+        );
+        account.calls.iter_mut().for_each(|call| call.error = Some(reason.clone()));
+        return tell(flags, &account);
     }
     if !flags.yes && !confirmed()? {
         return Ok(ExitCode::from(REFUSED));
     }
     give_back(&mut account, &reading.process, &planned, patience);
+    tell(flags, &account)
+}
+
+/// The line of the log and the result.
+fn tell(flags: &GiveBackFlags, account: &Account) -> Result<ExitCode> {
     if let Some(log) = &flags.log {
         append(log, &account.audit())?;
     }
-    print(flags, &account, Account::result)?;
+    print(flags, account, Account::result)?;
     Ok(ExitCode::from(if account.is_done() { 0 } else { REFUSED }))
 }
 
@@ -100,7 +106,8 @@ fn give_back(account: &mut Account, process: &Subject, planned: &[Planned], pati
         };
         account.calls.push(Called::made(one, &result));
     }
-    if account.calls.iter().any(|call| call.took.is_some()) {
+    // Also where a call was taken back or failed: what was given until then is given.
+    if Subject::of(process.pid).is_some_and(|now| now.is_same(process)) {
         account.after = take(process.pid, How::Running, DEADLINE).ok().map(|after| after.resident);
     }
 }
@@ -153,7 +160,12 @@ fn again(flags: &GiveBackFlags, pid: u32, every: Duration, patience: Duration) -
                 terminal::tell(format_args!("process {pid} has ended, or runs another program"));
                 return Ok(ExitCode::SUCCESS);
             }
-            Err(error) => return Err(trouble(error)),
+            // A busy machine, for example: the next time may do.
+            Err(error) => {
+                terminal::tell(format_args!("give-back: {error}"));
+                std::thread::sleep(every);
+                continue;
+            }
         };
     }
 }

@@ -62,7 +62,9 @@ pub fn write(place: Place, change: Option<Change>, folder: &Path) -> Result<()> 
         text.push_str(&format!("{}. {step}\n", at + 1));
     }
     text.push_str("Names in capital letters are yours. Is it in effect? `allocanary doctor --pid PID`\n");
-    terminal::print(text.as_bytes()).map(|_| ())
+    // Beside the answer, which may be JSON.
+    terminal::tell(text.trim_end());
+    Ok(())
 }
 
 /// Copies a library without what only a debugger reads, if `strip` is here; says how.

@@ -28,7 +28,7 @@ pub enum Trouble {
     #[error("process {0}: it has started another program while it was read: try again")]
     Changed(u32),
     /// The time for reading it is over.
-    #[error("process {0}: its mappings could not be read within the deadline (--deadline)")]
+    #[error("process {0}: its mappings could not be read within the deadline")]
     Late(u32),
     /// A core file cannot be read.
     #[error("{path}: {error}: wanted the core of a 64-bit x86-64 program, as the kernel or gcore writes it")]

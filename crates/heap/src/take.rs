@@ -48,7 +48,7 @@ pub fn take(pid: u32, how: How, time: Duration) -> Result<Reading, Trouble> {
     if walked_late {
         walks.iter_mut().flatten().for_each(|walk| walk.late = Some(time));
         let seconds = time.as_secs_f64();
-        let none = || format!("heap not divided: no heap was found within {seconds} s (--deadline)");
+        let none = || format!("heap not divided: no heap was found within {seconds} s");
         problem = problem.or(walks.is_empty().then(none));
     }
     if problem.is_none() && walks.is_empty() && !may_read(&live) {
@@ -70,7 +70,7 @@ pub fn take(pid: u32, how: How, time: Duration) -> Result<Reading, Trouble> {
     reading.problems.extend(problem);
     if live.is_late() && !walked_late {
         let seconds = time.as_secs_f64();
-        reading.problems.push(format!("heaps of runtimes were not all looked for: {seconds} s were over (--deadline)"));
+        reading.problems.push(format!("heaps of runtimes were not all looked for: {seconds} s were over"));
     }
     reading.stopped = stopped;
     Ok(reading)

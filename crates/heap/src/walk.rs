@@ -106,7 +106,7 @@ impl Walk {
         if let Some(time) = self.late {
             let (blocks, live) = (self.blocks, self.live);
             return Err(format!(
-                "it could not be read to its end within {} s (--deadline): {blocks} live blocks of {live} bytes were met until then",
+                "it could not be read to its end within {} s: {blocks} live blocks of {live} bytes were met until then",
                 time.as_secs_f64()
             ));
         }

@@ -46,7 +46,9 @@ fn make(pid: u32, settings: &[Setting], patience: Duration) -> std::result::Resu
 fn failed(done: &Done) -> std::result::Result<(), String> {
     match done.failure() {
         None => Ok(()),
-        Some((name, error)) => Err(format!("jemalloc refused {name}: {error}")),
+        Some((name, error)) => {
+            Err(format!("jemalloc refused {name}: {error}. Other settings of this command are in force"))
+        }
     }
 }
 

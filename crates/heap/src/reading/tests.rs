@@ -84,7 +84,7 @@ fn a_heap_that_cannot_be_trusted_is_one_part_and_the_reason_is_told() {
 fn a_walk_that_was_not_done_in_its_time_is_one_part_and_what_it_met_is_told() {
     let reading = reading_of(vec![Ok(Walk { late: Some(std::time::Duration::from_secs(2)), ..walk() })], |_| {});
     assert_eq!((reading.heaps[0].sure, sum(&reading)), (Sure::NotKnown, 0x154000));
-    let wanted = "not be read to its end within 2 s (--deadline): 65 live blocks of 327680 bytes were met until then";
+    let wanted = "not be read to its end within 2 s: 65 live blocks of 327680 bytes were met until then";
     assert!(reading.problems[0].contains(wanted), "{:?}", reading.problems);
 }
 

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::tree::Parts;
-use allocanary_heap::{How, Part, Reading, Sort, Sure, take};
+use allocanary_heap::{How, Part, Reading, Sort, Sure, Trouble, take};
 use allocanary_kernel::clocks::thread_cpu_time;
 
 /// The time for one reading of all processes.
@@ -44,7 +44,12 @@ pub fn divided(members: &[u32]) -> Option<Parts> {
     let mut sum = [0; NAMES.len()];
     let mut is_divided = false;
     for pid in members {
-        let reading = take(*pid, How::Running, until.saturating_duration_since(Instant::now())).ok()?;
+        let reading = match take(*pid, How::Running, until.saturating_duration_since(Instant::now())) {
+            Ok(reading) => reading,
+            // A helper that has ended has no memory any more.
+            Err(Trouble::Gone(_)) => continue,
+            Err(_) => return None,
+        };
         is_divided |= reading.heaps.iter().any(|heap| heap.sure != Sure::NotKnown);
         sum.iter_mut().zip(columns(&reading)).for_each(|(sum, bytes)| *sum += bytes);
     }
