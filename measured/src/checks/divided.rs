@@ -19,8 +19,9 @@ pub const CHECK: Check = Check {
     begin,
 };
 
-/// 60 MiB of strings, every second of which it frees; then it waits, so that it is read near its peak.
-const PROGRAM: &str = "import time; a = ['x' * (500 + i % 900) for i in range(60000)]; del a[::2]; time.sleep(4)";
+/// 14 MiB of strings, every second of which it frees; then it waits, so that it is read near its peak. A reading of that takes some 10 ms,
+/// and may take 1 % of the time: on a busy machine a heap of 60 MiB was read too late.
+const PROGRAM: &str = "import time; a = ['x' * (500 + i % 900) for i in range(15000)]; del a[::2]; time.sleep(4)";
 const CANDIDATES: [&str; 3] = ["system", "jemalloc", "mimalloc"];
 
 fn begin(place: &Place) -> Result<Measure, Problem> {
