@@ -8,7 +8,7 @@ use std::path::Path;
 
 use allocanary_heap::walkers::glibc;
 use allocanary_heap::{CoreFile, Live, Mapping, Memory, Sure, take_core};
-use running::{Running, compiled};
+use running::{compiled, start};
 
 const PAGE: usize = 4096;
 
@@ -73,7 +73,7 @@ fn a_core_has_the_heap_of_its_process() {
     let folder = tempfile::tempdir().unwrap();
     for flags in [&[][..], &["-static"]] {
         let Some(program) = compiled(folder.path(), "counts", flags) else { return };
-        let mut running = Running::start(&program, "half", "");
+        let mut running = start(&program, "half", "");
         let wanted = running.counts();
         let live = Live::open(running.pid()).unwrap();
         let path = folder.path().join("core");
@@ -102,7 +102,7 @@ fn a_core_has_the_heap_of_its_process() {
 fn a_truncated_core_tells_what_is_missing_and_divides_no_heap_that_it_lacks() {
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = compiled(folder.path(), "counts", &[]) else { return };
-    let mut running = Running::start(&program, "half", "");
+    let mut running = start(&program, "half", "");
     running.counts();
     let path = folder.path().join("core");
     write(&Live::open(running.pid()).unwrap(), &path, "");

@@ -5,13 +5,13 @@ mod running;
 use std::fs;
 
 use allocanary_heap::Frozen;
-use running::{Running, compiled};
+use running::{compiled, start};
 
 #[test]
 fn no_wait_ends_and_no_signal_is_lost() {
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = compiled(folder.path(), "waits", &[]) else { return };
-    let mut running = Running::start(&program, "", "");
+    let mut running = start(&program, "", "");
     let pid = running.pid();
     let epoll = running.counts()["thread"] as libc::pid_t;
     for _ in 0..20 {
@@ -40,7 +40,7 @@ fn no_wait_ends_and_no_signal_is_lost() {
 fn a_process_that_is_traced_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = compiled(folder.path(), "waits", &[]) else { return };
-    let mut running = Running::start(&program, "", "");
+    let mut running = start(&program, "", "");
     running.counts();
     let first = Frozen::stop(running.pid()).unwrap();
     let pid = running.pid();
@@ -63,7 +63,7 @@ fn blocks(signal: i32) -> bool {
 fn signals_wait_until_the_process_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = compiled(folder.path(), "waits", &[]) else { return };
-    let mut running = Running::start(&program, "", "");
+    let mut running = start(&program, "", "");
     running.counts();
     let signals = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
     let before = signals.map(blocks);

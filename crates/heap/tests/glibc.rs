@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use allocanary_heap::walkers::glibc::{self, Free, Heap};
 use allocanary_heap::{Live, Memory, Parts};
-use running::{Running, compiled};
+use running::{compiled, start};
 
 /// Few blocks alive, half alive, threads with arenas of their own, blocks with their own pages, a data segment that cannot grow, one whose
 /// last piece of other memory has become free, memory that the program itself takes with `sbrk`, and blocks that are aligned.
@@ -33,7 +33,7 @@ fn compare_all(flags: &[&str], tunables: &str, cases: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = compiled(folder.path(), "counts", flags) else { return };
     for case in cases {
-        let mut running = Running::start(&program, case, tunables);
+        let mut running = start(&program, case, tunables);
         let wanted = running.counts();
         let live = Live::open(running.pid()).unwrap();
         let heap = glibc::read(&live).expect("it has glibc's malloc").unwrap();
