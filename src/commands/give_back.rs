@@ -97,6 +97,7 @@ fn tell(flags: &GiveBackFlags, account: &Account) -> Result<ExitCode> {
 /// Makes the calls, and reads the process again.
 fn give_back(account: &mut Account, process: &Subject, planned: &[Planned], patience: Duration) {
     account.calls.clear();
+    let mut has_begun = false;
     for one in planned {
         let calls = (one.remedy.calls)();
         let result = match Subject::of(process.pid) {
@@ -104,10 +105,11 @@ fn give_back(account: &mut Account, process: &Subject, planned: &[Planned], pati
             Some(_) => Err(Refusal::Trouble(Trouble::Changed(process.pid))),
             None => Err(Refusal::Trouble(Trouble::Gone(process.pid))),
         };
+        has_begun |= result.as_ref().map_or_else(Refusal::has_begun, |_| true);
         account.calls.push(Called::made(one, &result));
     }
     // Also where a call was taken back or failed: what was given until then is given.
-    if Subject::of(process.pid).is_some_and(|now| now.is_same(process)) {
+    if has_begun && Subject::of(process.pid).is_some_and(|now| now.is_same(process)) {
         account.after = take(process.pid, How::Running, DEADLINE).ok().map(|after| after.resident);
     }
 }

@@ -43,7 +43,7 @@ fn a_layer_brings_a_stripped_library_that_takes_effect() {
     let folder = jemalloc();
     let ran = study(&folder, "jemalloc jemalloc:narenas=1", "docker");
     let out = folder.path().join("out/docker");
-    assert!(ran.out.contains("1. docker build --build-arg IMAGE=YOUR_IMAGE"), "{}", ran.out);
+    assert!(ran.err.contains("1. docker build --build-arg IMAGE=YOUR_IMAGE"), "{}", ran.err);
     let library = out.join("preload-jemalloc");
     assert_eq!(library.metadata().unwrap().permissions().mode() & 0o777, 0o755);
     let size = |path: &Path| path.metadata().unwrap().len();
@@ -153,7 +153,7 @@ fn settings_of_what_a_program_has_need_no_library() {
     let folder = fake("[ \"$FAKE_ARENA_MAX\" = 1 ] && rss=20");
     let ran = study(&folder, "system system:arena_max=1", "kubernetes");
     let pod = patched(&folder);
-    assert!(pod.get("initContainers").is_none() && !ran.out.contains("the library"), "{pod}");
+    assert!(pod.get("initContainers").is_none() && !ran.err.contains("the library"), "{pod}");
     assert_eq!(pod["containers"][0]["env"][0]["value"], "glibc.malloc.arena_max=1", "{pod}");
 }
 

@@ -92,6 +92,11 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// Whether a call had begun: what it gave until then is given.
+    pub fn has_begun(&self) -> bool {
+        matches!(self, Refusal::Locked { .. } | Refusal::Fault { .. } | Refusal::Ended(_))
+    }
+
     /// From the system's error, and what was tried.
     pub fn of(pid: u32, what: &'static str, error: std::io::Error) -> Refusal {
         Refusal::Trouble(Trouble::of(pid, what, error))
