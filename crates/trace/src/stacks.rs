@@ -1,0 +1,89 @@
+//! The stacks of a trace, as plain data. In: what the recorder wrote. Out: the frames of an allocation, and the file and build that each
+//! frame lies in.
+
+/// The number of a node. 0 is no stack: it was not taken, or could not be walked.
+pub type StackId = u32;
+
+/// One frame of a stack. Stacks that begin alike at the outermost frame share its nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Node {
+    /// The caller's frame; 0 for the outermost.
+    pub parent: StackId,
+    /// The return address, as it was in the process.
+    pub pc: u64,
+}
+
+/// A file that was mapped with code in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Module {
+    /// Its first address, and the one behind its last.
+    pub start: u64,
+    /// See `start`.
+    pub end: u64,
+    /// What is added to an address of the file's symbols to get one of the process.
+    pub bias: u64,
+    /// Its path when it was mapped.
+    pub path: String,
+    /// Its build-id; empty if it has none.
+    pub build_id: Vec<u8>,
+}
+
+/// All stacks of a trace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stacks {
+    /// Node 0 is the root and no frame.
+    pub nodes: Vec<Node>,
+    /// In the order of their first frames. Two may have had the same addresses, one after the other: the later one is nearer the end.
+    pub modules: Vec<Module>,
+}
+
+impl Stacks {
+    /// The return addresses of a stack, innermost first. A damaged table ends the walk.
+    pub fn frames(&self, stack: StackId) -> impl Iterator<Item = u64> + '_ {
+        let mut next = stack;
+        std::iter::from_fn(move || {
+            let node = *self.nodes.get(next as usize).filter(|_| next != 0)?;
+            // A parent is written before its children, so its number is lower.
+            next = if node.parent < next { node.parent } else { 0 };
+            Some(node.pc)
+        })
+    }
+
+    /// The module that an address lies in.
+    pub fn module_of(&self, pc: u64) -> Option<&Module> {
+        self.modules.iter().rev().find(|module| (module.start..module.end).contains(&pc))
+    }
+}
+
+/// The pages of private memory without a file that were resident at a mark.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Resident {
+    /// The mark: 0 ready, 1 peak, 2 idle.
+    pub mark: u8,
+    /// Ranges of addresses, sorted, without the recorder's own memory.
+    pub ranges: Vec<std::ops::Range<u64>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_told_innermost_first_and_a_damaged_table_ends() {
+        let node = |parent, pc| Node { parent, pc };
+        let stacks =
+            Stacks { nodes: vec![node(0, 0), node(0, 10), node(1, 20), node(9, 30), node(4, 40)], modules: Vec::new() };
+        assert_eq!(stacks.frames(2).collect::<Vec<_>>(), [20, 10]);
+        assert_eq!(stacks.frames(0).count(), 0);
+        assert_eq!(stacks.frames(3).collect::<Vec<_>>(), [30], "a parent that is not there");
+        assert_eq!(stacks.frames(4).collect::<Vec<_>>(), [40], "a node that is its own parent");
+    }
+
+    #[test]
+    fn of_two_modules_at_the_same_place_the_later_one_counts() {
+        let module = |path: &str| Module { start: 100, end: 200, path: path.into(), ..Module::default() };
+        let stacks = Stacks { nodes: Vec::new(), modules: vec![module("old"), module("new")] };
+        assert_eq!(stacks.module_of(150).map(|module| module.path.as_str()), Some("new"));
+        assert_eq!(stacks.module_of(200), None);
+    }
+}
