@@ -1,5 +1,6 @@
 //! The command line. In: what the user typed. Out: plain values. The only file that knows clap.
 
+mod build;
 mod examples;
 mod give_back;
 mod heap;
@@ -9,6 +10,7 @@ mod program;
 mod traces;
 mod values;
 
+pub use build::BuildFlags;
 pub use give_back::GiveBackFlags;
 pub use heap::HeapFlags;
 pub use output::{OutputFlags, TableFlags};
@@ -26,7 +28,7 @@ use clap_complete::Shell;
 use allocanary_report::production::Place;
 use allocanary_study::StudyFile;
 use examples::{
-    COMPARE_EXAMPLES, COMPLETIONS_EXAMPLES, DOCTOR_EXAMPLES, EXAMPLES, GIVE_BACK_EXAMPLES, HEAP_EXAMPLES,
+    BUILD_EXAMPLES, COMPARE_EXAMPLES, COMPLETIONS_EXAMPLES, DOCTOR_EXAMPLES, EXAMPLES, GIVE_BACK_EXAMPLES, HEAP_EXAMPLES,
     LIST_EXAMPLES, MAN_EXAMPLES, PLAN_EXAMPLES, PRELOAD_EXAMPLES, RECORD_EXAMPLES, REPLAY_EXAMPLES, REPORT_EXAMPLES,
     RUN_EXAMPLES, STUDY_EXAMPLES, TRACE_EXAMPLES, TUNE_EXAMPLES, with_glossary,
 };
@@ -77,6 +79,9 @@ enum Verb {
     /// Print where an allocator's preload is, and the lines that put it into a container or a service.
     #[command(after_help = PRELOAD_EXAMPLES)]
     Preload(PreloadFlags),
+    /// Build a preload of another allocator or version, once, from its published crate.
+    #[command(after_help = BUILD_EXAMPLES)]
+    Build(BuildFlags),
     /// Record a program's allocations, once, to replay them under every allocator.
     #[command(after_help = RECORD_EXAMPLES)]
     Record(RecordFlags),
@@ -124,6 +129,8 @@ pub enum Task {
     GiveBack(GiveBackFlags),
     /// Print a preload's place and its lines.
     Preload(PreloadFlags),
+    /// Build a preload of another version.
+    Build(BuildFlags),
     /// Record a program.
     Record(RecordFlags),
     /// Show a trace.
@@ -168,6 +175,7 @@ pub fn parse() -> Task {
         Some(Verb::Heap(flags)) => Task::Heap(flags),
         Some(Verb::GiveBack(flags)) => Task::GiveBack(flags),
         Some(Verb::Preload(flags)) => Task::Preload(flags),
+        Some(Verb::Build(flags)) => Task::Build(flags),
         Some(Verb::Record(flags)) => Task::Record(flags),
         Some(Verb::Trace(flags)) => Task::Trace(flags),
         Some(Verb::Replay(flags)) => Task::Replay(flags),
@@ -228,6 +236,7 @@ fn verb_names() -> impl Iterator<Item = &'static str> {
         "heap",
         "give-back",
         "preload",
+        "build",
         "record",
         "trace",
         "replay",

@@ -236,6 +236,19 @@ Examples:
   allocanary man study | man -l -               read the page of `study`
   allocanary man --to /usr/local/share/man/man1  install the pages of the command and of all verbs";
 
+/// Of `build`.
+pub const BUILD_EXAMPLES: &str = "\
+Defaults: each library is built once, with your cargo and C compiler, into the user's cache; a build
+takes some 30 s to 2 min. It is tried before it is kept: threads, a fork, alignment, its version.
+
+Examples:
+  allocanary build                               what can be built, and what has been
+  allocanary build mimalloc@2.2 jemalloc@5.3.0   the newest 2.2, and 5.3.0
+  allocanary build snmalloc --offline            from crates that cargo has downloaded before
+  allocanary build --prune                       remove all
+
+Exit codes: 0 success; 2 no such version, or a build failed: its last lines are printed.";
+
 /// Of `record`.
 pub const RECORD_EXAMPLES: &str = "\
 Environment, for a program that is started in another way:

@@ -1,5 +1,6 @@
 //! The verbs, one file each, and what they share: `measure`, `terminal`, `progress`, `left`. Only here is anything written to the user's terminal.
 
+mod build;
 mod cells;
 mod compare;
 mod doctor;
@@ -47,6 +48,7 @@ pub fn carry_out(request: Task) -> Result<ExitCode> {
         Task::Heap(flags) => heap::run(&flags),
         Task::GiveBack(flags) => give_back::run(&flags),
         Task::Preload(flags) => preload::run(&flags),
+        Task::Build(flags) => build::run(&flags),
         Task::Record(flags) => record::run(&flags),
         Task::Trace(flags) => trace::run(&flags),
         Task::Replay(flags) => replay::run(&flags),

@@ -1,0 +1,210 @@
+//! Libraries that were built. In: a folder of the user's cache. Out: each library with its record, checked.
+//!
+//! A library has a folder of its own, `jemalloc@5.3.0`, with `lib.so`, `built.json` and `build.log`. The record is written last: a folder
+//! without one is a build that was interrupted.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::error::{Error, Result, file};
+use crate::make::{Source, make};
+use crate::releases::Release;
+
+/// What is known of a library that was built.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Built {
+    /// The allocator.
+    pub allocator: String,
+    /// The version of the table.
+    pub version: String,
+    /// The version that the library reported, where it has a function for that.
+    pub reported: Option<String>,
+    /// The crate and its version.
+    pub package: String,
+    /// The library's length in bytes.
+    pub bytes: u64,
+    /// Its SHA-256.
+    pub sha256: String,
+    /// When it was built, in seconds since 1970.
+    pub at: u64,
+    /// Where it is. Not written: a cache can be moved.
+    #[serde(skip)]
+    pub library: PathBuf,
+}
+
+impl Built {
+    /// Its name as a candidate.
+    pub fn name(&self) -> String {
+        format!("{}@{}", self.allocator, self.version)
+    }
+
+    /// That the library is the one that was built.
+    pub fn check(&self) -> Result<()> {
+        let found = checksum(&self.library)?;
+        if found == self.sha256 {
+            return Ok(());
+        }
+        Err(Error::Changed { path: self.library.clone(), name: self.name(), wanted: self.sha256.clone(), found })
+    }
+}
+
+/// A folder with libraries.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    folder: PathBuf,
+}
+
+impl Cache {
+    /// The user's: `$XDG_CACHE_HOME/allocanary/builds`, else `~/.cache/allocanary/builds`.
+    pub fn of_user() -> Result<Cache> {
+        let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let cache = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
+        Ok(Cache { folder: cache.ok_or(Error::NoFolder)?.join("allocanary/builds") })
+    }
+
+    /// A folder.
+    pub fn at(folder: &Path) -> Cache {
+        Cache { folder: folder.into() }
+    }
+
+    /// Where it is.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// All libraries, by name. What cannot be read is left out: it is an interrupted build, and is built again.
+    pub fn all(&self) -> Vec<Built> {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let mut found: Vec<Built> = entries.filter_map(|entry| read(&entry.path())).collect();
+        found.sort_by_key(Built::name);
+        found
+    }
+
+    /// The library of a release, if it was built and is unchanged.
+    pub fn get(&self, release: &Release) -> Option<Built> {
+        read(&self.place(release)).filter(|built| built.check().is_ok())
+    }
+
+    /// Builds a release. A library that is there already is built anew.
+    pub fn build(&self, release: &Release, source: Source<'_>) -> Result<Built> {
+        let place = self.place(release);
+        fs::create_dir_all(&place).map_err(file(&place, "making the folder"))?;
+        // A run that has the old library open keeps it: the new one gets its name only when it has been tried.
+        let (library, new) = (place.join("lib.so"), place.join(format!("new-{}.so", std::process::id())));
+        let made = make(release, source, &new, &place.join("build.log")).inspect_err(|_| drop(fs::remove_file(&new)))?;
+        let built = Built {
+            allocator: release.allocator.into(),
+            version: release.version.into(),
+            reported: made.reported,
+            package: format!("{} {}", release.package, release.package_version),
+            bytes: fs::metadata(&new).map_err(file(&new, "reading its length"))?.len(),
+            sha256: checksum(&new)?,
+            at: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+            library: library.clone(),
+        };
+        let record = place.join("built.json");
+        let _ = fs::remove_file(&record);
+        fs::rename(&new, &library).map_err(file(&library, "giving it its name"))?;
+        let text = serde_json::to_string_pretty(&built).map_err(|why| Error::File {
+            path: record.clone(),
+            what: "writing it",
+            why: why.into(),
+        })?;
+        fs::write(&record, text + "\n").map_err(file(&record, "writing it"))?;
+        Ok(built)
+    }
+
+    /// Removes libraries, all or those named, and tells how many bytes went.
+    pub fn prune(&self, names: &[String]) -> Result<u64> {
+        let mut bytes = 0;
+        for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            if !names.is_empty() && !names.iter().any(|name| entry.file_name().to_string_lossy() == **name) {
+                continue;
+            }
+            let path = entry.path();
+            let files = fs::read_dir(&path).into_iter().flatten().flatten();
+            bytes += files.filter_map(|file| file.metadata().ok()).map(|found| found.len()).sum::<u64>();
+            fs::remove_dir_all(&path).map_err(file(&path, "removing it"))?;
+        }
+        Ok(bytes)
+    }
+
+    fn place(&self, release: &Release) -> PathBuf {
+        self.folder.join(release.name())
+    }
+}
+
+fn read(place: &Path) -> Option<Built> {
+    let mut built: Built = serde_json::from_slice(&fs::read(place.join("built.json")).ok()?).ok()?;
+    built.library = place.join("lib.so");
+    built.library.is_file().then_some(built)
+}
+
+fn checksum(path: &Path) -> Result<String> {
+    let bytes = fs::read(path).map_err(file(path, "reading it"))?;
+    Ok(Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::releases::find;
+
+    fn kept(cache: &Cache, name: &str) -> Built {
+        let release = find(name).unwrap();
+        let place = cache.place(&release);
+        fs::create_dir_all(&place).unwrap();
+        let library = place.join("lib.so");
+        fs::write(&library, name).unwrap();
+        let built = Built {
+            allocator: release.allocator.into(),
+            version: release.version.into(),
+            reported: None,
+            package: release.package.into(),
+            bytes: name.len() as u64,
+            sha256: checksum(&library).unwrap(),
+            at: 1,
+            library,
+        };
+        fs::write(place.join("built.json"), serde_json::to_string(&built).unwrap()).unwrap();
+        built
+    }
+
+    #[test]
+    fn what_was_built_is_found_again_and_a_changed_library_is_not_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path());
+        let built = kept(&cache, "jemalloc@5.3.0");
+        let release = find("jemalloc@5.3.0").unwrap();
+        assert_eq!(cache.get(&release), Some(built.clone()));
+        fs::write(&built.library, "another").unwrap();
+        assert_eq!(cache.get(&release), None);
+        let error = built.check().unwrap_err().to_string();
+        assert!(error.contains(&built.sha256) && error.contains("allocanary build jemalloc@5.3.0"), "{error}");
+    }
+
+    #[test]
+    fn an_interrupted_build_is_not_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path());
+        let built = kept(&cache, "jemalloc@5.3.0");
+        fs::remove_file(built.library.with_file_name("built.json")).unwrap();
+        assert_eq!((cache.all(), cache.get(&find("jemalloc@5.3.0").unwrap())), (Vec::new(), None));
+    }
+
+    #[test]
+    fn prune_removes_those_that_are_named_and_tells_their_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path());
+        kept(&cache, "jemalloc@5.3.0");
+        let stays = kept(&cache, "mimalloc@2.2.5");
+        assert!(cache.prune(&["jemalloc@5.3.0".into()]).unwrap() > 14);
+        assert_eq!(cache.all(), [stays]);
+        cache.prune(&[]).unwrap();
+        assert_eq!(cache.all(), []);
+    }
+}

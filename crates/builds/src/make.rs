@@ -1,0 +1,209 @@
+//! One build. In: a release and a folder for its library. Out: the library, tried.
+//!
+//! Cargo builds the crate; its build script tells where the static library is. That becomes a shared one, whole: rustc would hide the
+//! names of malloc in a `cdylib`. So the library exports what the allocator itself exports, and reads the variables that it reads.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde::Deserialize;
+
+use crate::error::{Error, Result, file};
+use crate::releases::Release;
+use crate::{trial, workspace};
+
+/// Where crates come from.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Source<'a> {
+    /// Take nothing from the network.
+    pub offline: bool,
+    /// A folder that `cargo vendor` made.
+    pub vendored: Option<&'a Path>,
+}
+
+/// A library that was built and tried.
+#[derive(Debug)]
+pub struct Made {
+    /// The version that it reported, where it has a function for that.
+    pub reported: Option<String>,
+}
+
+/// Builds `release` as `library`. What cargo and the compiler said is in `log`.
+pub fn make(release: &Release, source: Source<'_>, library: &Path, log: &Path) -> Result<Made> {
+    let folder = tempfile::Builder::new()
+        .prefix("allocanary-build-")
+        .tempdir()
+        .map_err(file(&std::env::temp_dir(), "making a folder in it"))?;
+    workspace::write(folder.path(), release, source.vendored)?;
+    let steps = Steps { release, log, folder: folder.path() };
+    File::create(log).map_err(file(log, "writing it"))?;
+    let archives = steps.cargo(source.offline)?;
+    let objects = steps.shim()?;
+    steps.link(&archives, objects.as_deref(), library)?;
+    let reported = trial::run(release, library, folder.path(), log)?;
+    Ok(Made { reported })
+}
+
+/// What all steps of a build share.
+struct Steps<'a> {
+    release: &'a Release,
+    log: &'a Path,
+    folder: &'a Path,
+}
+
+/// What a build script told cargo.
+#[derive(Deserialize)]
+struct Executed {
+    reason: String,
+    #[serde(default)]
+    linked_libs: Vec<String>,
+    #[serde(default)]
+    linked_paths: Vec<String>,
+}
+
+impl Steps<'_> {
+    /// The static libraries of the crate.
+    fn cargo(&self, offline: bool) -> Result<Vec<PathBuf>> {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut command = Command::new(&cargo);
+        command.args(["build", "--release", "--message-format", "json-render-diagnostics"]);
+        if offline {
+            command.arg("--offline");
+        }
+        // A build that this command runs in must not reach this one: its target folder, its flags.
+        for (name, _) in std::env::vars_os() {
+            let text = name.to_string_lossy();
+            if text.starts_with("CARGO_") && text != "CARGO_HOME" && !text.starts_with("CARGO_HTTP") && !text.starts_with("CARGO_NET") {
+                command.env_remove(&name);
+            }
+        }
+        let advice = "install Rust from https://rustup.rs, or set CARGO to its path";
+        let told = self.run(command.current_dir(self.folder), "cargo build", advice)?;
+        let executed = told.lines().filter_map(|line| serde_json::from_str::<Executed>(line).ok());
+        let executed: Vec<Executed> = executed.filter(|message| message.reason == "build-script-executed").collect();
+        archives(&executed).ok_or_else(|| Error::NoArchive {
+            name: self.release.name(),
+            package: self.release.package.into(),
+            found: format!("{:?}", executed.iter().flat_map(|message| &message.linked_libs).collect::<Vec<_>>()),
+        })
+    }
+
+    /// The object with malloc's names, if the crate does not give them.
+    fn shim(&self) -> Result<Option<PathBuf>> {
+        let Some(text) = self.release.shim else { return Ok(None) };
+        let (source, object) = (self.folder.join("shim.c"), self.folder.join("shim.o"));
+        fs::write(&source, text).map_err(file(&source, "writing it"))?;
+        let mut command = self.compiler("CC", "cc");
+        // The compiler must not make calls of malloc out of what these functions do.
+        command.args(["-O2", "-fPIC", "-fno-builtin", "-c", "-o"]).arg(&object).arg(&source);
+        self.run(&mut command, "compiling the names of malloc", COMPILER)?;
+        Ok(Some(object))
+    }
+
+    fn link(&self, archives: &[PathBuf], object: Option<&Path>, library: &Path) -> Result<()> {
+        let mut command = if self.release.cpp { self.compiler("CXX", "c++") } else { self.compiler("CC", "cc") };
+        command.args(["-shared", "-o"]).arg(library).arg("-Wl,--whole-archive").args(archives).arg("-Wl,--no-whole-archive");
+        command.args(object).args(["-lpthread", "-ldl", "-lm"]);
+        if self.release.cpp {
+            // A program in C would get libstdc++ otherwise, and a program in C++ perhaps another one than its own.
+            command.args(["-static-libstdc++", "-static-libgcc", "-latomic"]);
+        }
+        self.run(&mut command, "linking the library", COMPILER).map(drop)
+    }
+
+    fn compiler(&self, variable: &str, usual: &str) -> Command {
+        Command::new(std::env::var_os(variable).unwrap_or_else(|| usual.into()))
+    }
+
+    fn run(&self, command: &mut Command, step: &'static str, advice: &'static str) -> Result<String> {
+        run(self.release, command, step, advice, self.log)
+    }
+}
+
+const COMPILER: &str = "install a C and a C++ compiler (Debian: apt install build-essential), or set CC and CXX to their paths";
+
+/// The files of all static libraries that build scripts link: `static=NAME`, in one of the folders that were told.
+fn archives(executed: &[Executed]) -> Option<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for message in executed {
+        let folders = message.linked_paths.iter().map(|path| path.split_once('=').map_or(path.as_str(), |(_, path)| path));
+        let folders: Vec<&Path> = folders.map(Path::new).collect();
+        for library in &message.linked_libs {
+            let Some(name) = library.strip_prefix("static").and_then(|rest| rest.split_once('=')).map(|(_, name)| name) else {
+                continue;
+            };
+            let name = format!("lib{name}.a");
+            found.extend(folders.iter().map(|folder| folder.join(&name)).find(|path| path.is_file()));
+        }
+    }
+    // A build script may tell a library twice, for itself and through `cc`.
+    found.sort();
+    found.dedup();
+    (!found.is_empty()).then_some(found)
+}
+
+/// Runs a step. Out: its standard output. All that it says is in the log.
+pub(crate) fn run(release: &Release, command: &mut Command, step: &'static str, advice: &'static str, log: &Path) -> Result<String> {
+    let mut kept = File::options().append(true).open(log).map_err(file(log, "writing it"))?;
+    let program = command.get_program().to_string_lossy().into_owned();
+    let errors = kept.try_clone().map_err(file(log, "writing it"))?;
+    let output = command
+        .env_remove("LD_PRELOAD")
+        .stdin(Stdio::null())
+        .stderr(errors)
+        .output()
+        .map_err(|why| Error::Tool { name: release.name(), program, why, advice })?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.success() {
+        return Ok(text);
+    }
+    kept.write_all(&output.stdout).map_err(file(log, "writing it"))?;
+    let all = fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = all.lines().filter(|line| !line.starts_with("{\"reason\"")).collect();
+    let last = lines[lines.len().saturating_sub(12)..].iter().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n");
+    Err(Error::Step { name: release.name(), step, status: output.status.to_string(), last, log: log.into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::releases::find;
+
+    #[test]
+    fn static_libraries_are_found_in_the_folders_that_the_build_script_told() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("libone.a"), "").unwrap();
+        let line = format!(
+            r#"{{"reason":"build-script-executed","package_id":"x","linked_libs":["static=one","static:-bundle=one","pthread"],"linked_paths":["native={}","/none"]}}"#,
+            folder.path().display()
+        );
+        let executed = vec![serde_json::from_str::<Executed>(&line).unwrap()];
+        assert_eq!(archives(&executed), Some(vec![folder.path().join("libone.a")]));
+        let none = Executed { reason: String::new(), linked_libs: vec!["pthread".into()], linked_paths: Vec::new() };
+        assert_eq!(archives(&[none]), None, "a shared library is not taken");
+    }
+
+    #[test]
+    fn a_step_that_fails_tells_its_last_lines_and_keeps_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        File::create(&log).unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", "for i in $(seq 30); do echo line $i >&2; done; exit 3"]);
+        let error = run(&find("jemalloc").unwrap(), &mut command, "cargo build", "", &log).unwrap_err().to_string();
+        assert!(error.contains("jemalloc@5.3.1: cargo build failed (exit status: 3)") && error.contains("line 30"), "{error}");
+        assert!(!error.contains("line 18\n") && fs::read_to_string(&log).unwrap().contains("line 18\n"), "{error}");
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_says_what_to_install() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        File::create(&log).unwrap();
+        let mut command = Command::new(folder.path().join("no-compiler"));
+        let error = run(&find("jemalloc").unwrap(), &mut command, "linking", COMPILER, &log).unwrap_err().to_string();
+        assert!(error.contains("no-compiler") && error.contains("build-essential"), "{error}");
+    }
+}

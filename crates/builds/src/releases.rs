@@ -1,0 +1,154 @@
+//! What can be built. In: a name. Out: the crate that has the sources.
+
+use crate::error::{Error, Result};
+
+/// A version of an allocator, and the crate that bundles it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Release {
+    /// The allocator.
+    pub allocator: &'static str,
+    /// Its version, as the library reports it.
+    pub version: &'static str,
+    /// The crate.
+    pub package: &'static str,
+    /// The version of the crate, whole: cargo takes no other one.
+    pub package_version: &'static str,
+    /// The crate's features, its default ones left out.
+    pub features: &'static [&'static str],
+    /// What the C compiler is told besides, where the crate has no feature for it.
+    pub cflags: &'static str,
+    /// The C source that gives the family of malloc its names, where the crate does not.
+    pub shim: Option<&'static str>,
+    /// Whether it is written in C++.
+    pub cpp: bool,
+}
+
+/// mimalloc exports malloc itself with the feature `override`.
+const fn mimalloc(version: &'static str, package_version: &'static str, features: &'static [&'static str]) -> Release {
+    Release { allocator: "mimalloc", version, package: "libmimalloc-sys", package_version, features, cflags: "", shim: None, cpp: false }
+}
+
+/// jemalloc exports malloc itself if its names have no prefix.
+const fn jemalloc(version: &'static str, package_version: &'static str) -> Release {
+    let features = &["background_threads_runtime_support", "stats", "unprefixed_malloc_on_supported_platforms"];
+    Release { allocator: "jemalloc", version, package: "tikv-jemalloc-sys", package_version, features, cflags: "", shim: None, cpp: false }
+}
+
+/// All releases, the newest of each allocator first. The crates' own sources are the source of each version: `MI_MALLOC_VERSION`
+/// of mimalloc, the `VERSION` of jemalloc.
+pub const RELEASES: &[Release] = &[
+    mimalloc("3.3.2", "0.1.49", &["extended", "override"]),
+    mimalloc("3.3.1", "0.1.47", &["extended", "override"]),
+    mimalloc("3.3.0", "0.1.46", &["extended", "override"]),
+    mimalloc("3.1.5", "0.1.44", &["extended", "override", "v3"]),
+    mimalloc("2.3.2", "0.1.49", &["extended", "override", "v2"]),
+    mimalloc("2.3.1", "0.1.47", &["extended", "override", "v2"]),
+    mimalloc("2.3.0", "0.1.46", &["extended", "override", "v2"]),
+    mimalloc("2.2.5", "0.1.43", &["extended", "override"]),
+    mimalloc("2.2.4", "0.1.44", &["extended", "override"]),
+    mimalloc("2.2.3", "0.1.42", &["extended", "override"]),
+    mimalloc("2.1.7", "0.1.39", &["extended", "override"]),
+    mimalloc("2.1.6", "0.1.38", &["extended", "override"]),
+    mimalloc("2.1.2", "0.1.35", &["extended", "override"]),
+    mimalloc("2.0.9", "0.1.30", &["extended", "override"]),
+    mimalloc("2.0.6", "0.1.25", &["extended", "override"]),
+    mimalloc("1.7.5", "0.1.24", &["extended", "override"]),
+    jemalloc("5.3.1", "0.7.1"),
+    jemalloc("5.3.0", "0.6.1"),
+    jemalloc("5.2.1", "0.4.3"),
+    Release {
+        allocator: "snmalloc",
+        version: "0.7.6",
+        package: "snmalloc-sys",
+        package_version: "0.7.6",
+        features: &["build_cc", "libc-api"],
+        cflags: "",
+        shim: Some(include_str!("shims/snmalloc.c")),
+        cpp: true,
+    },
+    Release {
+        allocator: "rpmalloc",
+        // The crate bundles a commit after it. The library has no function that tells.
+        version: "1.4.3",
+        package: "rpmalloc-sys",
+        package_version: "0.2.3",
+        features: &["preload", "thread_cache", "global_cache", "adaptive_thread_cache"],
+        cflags: "-DENABLE_OVERRIDE=1",
+        shim: None,
+        cpp: false,
+    },
+];
+
+impl Release {
+    /// Its name as a candidate, such as `jemalloc@5.3.0`.
+    pub fn name(&self) -> String {
+        format!("{}@{}", self.allocator, self.version)
+    }
+}
+
+/// The release that a name means: `mimalloc@2.2` is the newest of 2.2, `mimalloc` the newest of all.
+pub fn find(name: &str) -> Result<Release> {
+    let (allocator, version) = name.split_once('@').unwrap_or((name, ""));
+    let of: Vec<&Release> = RELEASES.iter().filter(|release| release.allocator == allocator).collect();
+    if of.is_empty() {
+        let mut known: Vec<&str> = RELEASES.iter().map(|release| release.allocator).collect();
+        known.dedup();
+        return Err(Error::Allocator { name: name.into(), allocator: allocator.into(), known: known.join(", ") });
+    }
+    let begins = |release: &&&Release| {
+        version.is_empty() || release.version == version || release.version.starts_with(&format!("{version}."))
+    };
+    match of.iter().find(begins) {
+        Some(release) => Ok(**release),
+        None => Err(Error::Version { name: name.into(), nearest: nearest(&of, version).join(", ") }),
+    }
+}
+
+/// The three versions nearest to one that is not there: those that share the most leading numbers, then those whose next number is
+/// nearest.
+fn nearest(of: &[&Release], wanted: &str) -> Vec<String> {
+    let numbers = |text: &str| text.split('.').map(|part| part.parse().unwrap_or(0_i64)).collect::<Vec<_>>();
+    let wanted = numbers(wanted);
+    let mut by_distance: Vec<_> = of
+        .iter()
+        .map(|release| {
+            let own = numbers(release.version);
+            let distance: Vec<i64> =
+                (0..3).map(|at| (own.get(at).unwrap_or(&0) - wanted.get(at).unwrap_or(&0)).abs()).collect();
+            (distance, release.name())
+        })
+        .collect();
+    by_distance.sort_by(|one, other| one.0.cmp(&other.0));
+    by_distance.into_iter().take(3).map(|(_, name)| name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_means_the_newest_version_that_begins_so() {
+        assert_eq!(find("mimalloc@2.2").map(|release| release.version).unwrap_or_default(), "2.2.5");
+        assert_eq!(find("mimalloc@2").map(|release| release.version).unwrap_or_default(), "2.3.2");
+        assert_eq!(find("mimalloc").map(|release| release.version).unwrap_or_default(), "3.3.2");
+        assert_eq!(find("jemalloc@5.3.0").map(|release| release.package_version).unwrap_or_default(), "0.6.1");
+    }
+
+    #[test]
+    fn a_version_that_is_not_there_names_the_nearest() {
+        let error = find("mimalloc@2.4").map(|release| release.name()).unwrap_err().to_string();
+        assert!(error.contains("mimalloc@2.3.0, mimalloc@2.3.1, mimalloc@2.3.2"), "{error}");
+        // "2.2" is no beginning of "2.20".
+        assert!(find("jemalloc@5.30").is_err());
+        let error = find("tcmaloc@1").map(|release| release.name()).unwrap_err().to_string();
+        assert!(error.contains("mimalloc, jemalloc, snmalloc, rpmalloc"), "{error}");
+    }
+
+    #[test]
+    fn each_release_stands_once_and_the_newest_first() {
+        for pair in RELEASES.windows(2).filter(|pair| pair[0].allocator == pair[1].allocator) {
+            let numbers = |release: &Release| release.version.split('.').map(|part| part.parse().unwrap_or(0)).collect::<Vec<u64>>();
+            assert!(numbers(&pair[0]) > numbers(&pair[1]), "{} stands before {}", pair[0].name(), pair[1].name());
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! `allocanary build`: preloads of other allocators and versions, built once with the user's cargo. In: names. Out: what was built, and
+//! how to use it; without a name, what can be built.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use allocanary_builds::cache::{Built, Cache};
+use allocanary_builds::make::Source;
+use allocanary_builds::releases::{RELEASES, Release, find};
+use allocanary_kernel::units::Unit;
+use allocanary_study::error::{Error, Result};
+
+use super::terminal;
+use crate::args::BuildFlags;
+
+/// Builds, removes or lists.
+pub fn run(flags: &BuildFlags) -> Result<ExitCode> {
+    let cache = Cache::of_user().map_err(problem)?;
+    if flags.prune {
+        return prune(&cache, &flags.names);
+    }
+    if flags.names.is_empty() {
+        return terminal::print(list(&cache.all(), cache.folder()).as_bytes());
+    }
+    // All names first: a wrong one shall not be told after minutes.
+    let releases = flags.names.iter().map(|name| find(name)).collect::<std::result::Result<Vec<Release>, _>>();
+    let releases = releases.map_err(problem)?;
+    let mut all = Vec::new();
+    for (at, release) in releases.iter().enumerate() {
+        let there = cache.get(release).filter(|_| !flags.again);
+        let built = match there {
+            Some(built) => built,
+            None => {
+                let (name, of) = (release.name(), releases.len());
+                terminal::tell(format_args!(
+                    "{} of {of}: building {name} from the crate {} {}: some 30 s to 2 min ...",
+                    at + 1,
+                    release.package,
+                    release.package_version
+                ));
+                let source = Source { offline: flags.offline, vendored: flags.vendored.as_deref() };
+                cache.build(release, source).map_err(problem)?
+            }
+        };
+        all.push(built);
+    }
+    terminal::print(done(&all).as_bytes())
+}
+
+fn problem(error: allocanary_builds::error::Error) -> Error {
+    Error::Input(format!("build: {error}"))
+}
+
+fn prune(cache: &Cache, names: &[String]) -> Result<ExitCode> {
+    let names = names.iter().map(|name| find(name).map(|release| release.name())).collect::<std::result::Result<Vec<_>, _>>();
+    let bytes = cache.prune(&names.map_err(problem)?).map_err(problem)?;
+    terminal::print(format!("{} removed from {}\n", size(bytes), cache.folder().display()).as_bytes())
+}
+
+fn size(bytes: u64) -> String {
+    Unit::Bytes.show(bytes as f64)
+}
+
+/// What can be built, what has been, and how much room that takes.
+fn list(built: &[Built], folder: &Path) -> String {
+    let mut out = format!("{:<18}{:<28}{:>9}\n", "allocator", "from the crate", "built");
+    for release in RELEASES {
+        let there = built.iter().find(|built| built.name() == release.name());
+        let there = there.map_or("-".into(), |built| size(built.bytes));
+        let from = format!("{} {}", release.package, release.package_version);
+        out += &format!("{:<18}{from:<28}{there:>9}\n", release.name());
+    }
+    let bytes = built.iter().map(|built| built.bytes).sum();
+    out += &format!("\n{} built, {} in {}\n", built.len(), size(bytes), folder.display());
+    out + "to build one: allocanary build mimalloc@2.2.5; to remove all: allocanary build --prune\n"
+}
+
+/// What was built, with its version and where its library is.
+fn done(all: &[Built]) -> String {
+    let mut out = String::new();
+    for built in all {
+        let reports = match &built.reported {
+            Some(version) => format!("it reports version {version}"),
+            None => "it has no function that tells its version".into(),
+        };
+        out += &format!("{}: {}, {reports}\n  {}\n", built.name(), size(built.bytes), built.library.display());
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn built(name: &str, bytes: u64) -> Built {
+        let (allocator, version) = name.split_once('@').unwrap_or((name, ""));
+        Built {
+            allocator: allocator.into(),
+            version: version.into(),
+            reported: Some(version.into()),
+            package: String::new(),
+            bytes,
+            sha256: String::new(),
+            at: 0,
+            library: "/cache/lib.so".into(),
+        }
+    }
+
+    #[test]
+    fn the_list_has_every_release_and_the_size_of_what_is_built() {
+        let text = list(&[built("jemalloc@5.3.0", 2 << 20)], Path::new("/cache"));
+        for release in RELEASES {
+            assert!(text.contains(&release.name()), "{} is missing:\n{text}", release.name());
+        }
+        let line = text.lines().find(|line| line.starts_with("jemalloc@5.3.0")).unwrap_or_default();
+        assert!(line.ends_with("2.0 MiB"), "{line}");
+        assert!(text.contains("1 built, 2.0 MiB in /cache"), "{text}");
+        assert!(text.lines().all(|line| line.len() <= 80), "{text}");
+    }
+}
