@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-
 /// Flags of `build`.
 #[derive(Args, Clone, Default)]
 pub struct BuildFlags {
@@ -24,4 +23,3 @@ pub struct BuildFlags {
     #[arg(long, conflicts_with_all = ["again", "offline", "vendored"])]
     pub prune: bool,
 }
-

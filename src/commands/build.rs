@@ -52,7 +52,8 @@ fn problem(error: allocanary_builds::error::Error) -> Error {
 }
 
 fn prune(cache: &Cache, names: &[String]) -> Result<ExitCode> {
-    let names = names.iter().map(|name| find(name).map(|release| release.name())).collect::<std::result::Result<Vec<_>, _>>();
+    let names =
+        names.iter().map(|name| find(name).map(|release| release.name())).collect::<std::result::Result<Vec<_>, _>>();
     let bytes = cache.prune(&names.map_err(problem)?).map_err(problem)?;
     terminal::print(format!("{} removed from {}\n", size(bytes), cache.folder().display()).as_bytes())
 }
@@ -85,7 +86,8 @@ fn done(all: &[Built]) -> String {
         };
         out += &format!("{}: {}, {reports}\n  {}\n", built.name(), size(built.bytes), built.library.display());
     }
-    out
+    let candidates: Vec<String> = all.iter().map(|built| format!("preload={}", built.library.display())).collect();
+    out + &format!("next: allocanary run --candidates system {} -- PROGRAM\n", candidates.join(" "))
 }
 
 #[cfg(test)]

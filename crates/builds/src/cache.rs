@@ -95,7 +95,8 @@ impl Cache {
         fs::create_dir_all(&place).map_err(file(&place, "making the folder"))?;
         // A run that has the old library open keeps it: the new one gets its name only when it has been tried.
         let (library, new) = (place.join("lib.so"), place.join(format!("new-{}.so", std::process::id())));
-        let made = make(release, source, &new, &place.join("build.log")).inspect_err(|_| drop(fs::remove_file(&new)))?;
+        let made =
+            make(release, source, &new, &place.join("build.log")).inspect_err(|_| drop(fs::remove_file(&new)))?;
         let built = Built {
             allocator: release.allocator.into(),
             version: release.version.into(),

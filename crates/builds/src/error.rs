@@ -63,7 +63,9 @@ pub enum Error {
         log: PathBuf,
     },
     /// The crate was built, but left no static library.
-    #[error("{name}: the crate {package} left no static library: wanted `static=...` among what its build script links, found {found}")]
+    #[error(
+        "{name}: the crate {package} left no static library: wanted `static=...` among what its build script links, found {found}"
+    )]
     NoArchive {
         /// The release.
         name: String,

@@ -75,7 +75,11 @@ impl Steps<'_> {
         // A build that this command runs in must not reach this one: its target folder, its flags.
         for (name, _) in std::env::vars_os() {
             let text = name.to_string_lossy();
-            if text.starts_with("CARGO_") && text != "CARGO_HOME" && !text.starts_with("CARGO_HTTP") && !text.starts_with("CARGO_NET") {
+            if text.starts_with("CARGO_")
+                && text != "CARGO_HOME"
+                && !text.starts_with("CARGO_HTTP")
+                && !text.starts_with("CARGO_NET")
+            {
                 command.env_remove(&name);
             }
         }
@@ -104,7 +108,12 @@ impl Steps<'_> {
 
     fn link(&self, archives: &[PathBuf], object: Option<&Path>, library: &Path) -> Result<()> {
         let mut command = if self.release.cpp { self.compiler("CXX", "c++") } else { self.compiler("CC", "cc") };
-        command.args(["-shared", "-o"]).arg(library).arg("-Wl,--whole-archive").args(archives).arg("-Wl,--no-whole-archive");
+        command
+            .args(["-shared", "-o"])
+            .arg(library)
+            .arg("-Wl,--whole-archive")
+            .args(archives)
+            .arg("-Wl,--no-whole-archive");
         command.args(object).args(["-lpthread", "-ldl", "-lm"]);
         if self.release.cpp {
             // A program in C would get libstdc++ otherwise, and a program in C++ perhaps another one than its own.
@@ -122,16 +131,19 @@ impl Steps<'_> {
     }
 }
 
-const COMPILER: &str = "install a C and a C++ compiler (Debian: apt install build-essential), or set CC and CXX to their paths";
+const COMPILER: &str =
+    "install a C and a C++ compiler (Debian: apt install build-essential), or set CC and CXX to their paths";
 
 /// The files of all static libraries that build scripts link: `static=NAME`, in one of the folders that were told.
 fn archives(executed: &[Executed]) -> Option<Vec<PathBuf>> {
     let mut found = Vec::new();
     for message in executed {
-        let folders = message.linked_paths.iter().map(|path| path.split_once('=').map_or(path.as_str(), |(_, path)| path));
+        let folders =
+            message.linked_paths.iter().map(|path| path.split_once('=').map_or(path.as_str(), |(_, path)| path));
         let folders: Vec<&Path> = folders.map(Path::new).collect();
         for library in &message.linked_libs {
-            let Some(name) = library.strip_prefix("static").and_then(|rest| rest.split_once('=')).map(|(_, name)| name) else {
+            let Some(name) = library.strip_prefix("static").and_then(|rest| rest.split_once('=')).map(|(_, name)| name)
+            else {
                 continue;
             };
             let name = format!("lib{name}.a");
@@ -145,7 +157,13 @@ fn archives(executed: &[Executed]) -> Option<Vec<PathBuf>> {
 }
 
 /// Runs a step. Out: its standard output. All that it says is in the log.
-pub(crate) fn run(release: &Release, command: &mut Command, step: &'static str, advice: &'static str, log: &Path) -> Result<String> {
+pub(crate) fn run(
+    release: &Release,
+    command: &mut Command,
+    step: &'static str,
+    advice: &'static str,
+    log: &Path,
+) -> Result<String> {
     let mut kept = File::options().append(true).open(log).map_err(file(log, "writing it"))?;
     let program = command.get_program().to_string_lossy().into_owned();
     let errors = kept.try_clone().map_err(file(log, "writing it"))?;
@@ -162,7 +180,8 @@ pub(crate) fn run(release: &Release, command: &mut Command, step: &'static str, 
     kept.write_all(&output.stdout).map_err(file(log, "writing it"))?;
     let all = fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<&str> = all.lines().filter(|line| !line.starts_with("{\"reason\"")).collect();
-    let last = lines[lines.len().saturating_sub(12)..].iter().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n");
+    let last =
+        lines[lines.len().saturating_sub(12)..].iter().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n");
     Err(Error::Step { name: release.name(), step, status: output.status.to_string(), last, log: log.into() })
 }
 
@@ -193,7 +212,10 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", "for i in $(seq 30); do echo line $i >&2; done; exit 3"]);
         let error = run(&find("jemalloc").unwrap(), &mut command, "cargo build", "", &log).unwrap_err().to_string();
-        assert!(error.contains("jemalloc@5.3.1: cargo build failed (exit status: 3)") && error.contains("line 30"), "{error}");
+        assert!(
+            error.contains("jemalloc@5.3.1: cargo build failed (exit status: 3)") && error.contains("line 30"),
+            "{error}"
+        );
         assert!(!error.contains("line 18\n") && fs::read_to_string(&log).unwrap().contains("line 18\n"), "{error}");
     }
 

@@ -25,13 +25,31 @@ pub struct Release {
 
 /// mimalloc exports malloc itself with the feature `override`.
 const fn mimalloc(version: &'static str, package_version: &'static str, features: &'static [&'static str]) -> Release {
-    Release { allocator: "mimalloc", version, package: "libmimalloc-sys", package_version, features, cflags: "", shim: None, cpp: false }
+    Release {
+        allocator: "mimalloc",
+        version,
+        package: "libmimalloc-sys",
+        package_version,
+        features,
+        cflags: "",
+        shim: None,
+        cpp: false,
+    }
 }
 
 /// jemalloc exports malloc itself if its names have no prefix.
 const fn jemalloc(version: &'static str, package_version: &'static str) -> Release {
     let features = &["background_threads_runtime_support", "stats", "unprefixed_malloc_on_supported_platforms"];
-    Release { allocator: "jemalloc", version, package: "tikv-jemalloc-sys", package_version, features, cflags: "", shim: None, cpp: false }
+    Release {
+        allocator: "jemalloc",
+        version,
+        package: "tikv-jemalloc-sys",
+        package_version,
+        features,
+        cflags: "",
+        shim: None,
+        cpp: false,
+    }
 }
 
 /// All releases, the newest of each allocator first. The crates' own sources are the source of each version: `MI_MALLOC_VERSION`
@@ -147,7 +165,9 @@ mod tests {
     #[test]
     fn each_release_stands_once_and_the_newest_first() {
         for pair in RELEASES.windows(2).filter(|pair| pair[0].allocator == pair[1].allocator) {
-            let numbers = |release: &Release| release.version.split('.').map(|part| part.parse().unwrap_or(0)).collect::<Vec<u64>>();
+            let numbers = |release: &Release| {
+                release.version.split('.').map(|part| part.parse().unwrap_or(0)).collect::<Vec<u64>>()
+            };
             assert!(numbers(&pair[0]) > numbers(&pair[1]), "{} stands before {}", pair[0].name(), pair[1].name());
         }
     }
