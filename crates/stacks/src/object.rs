@@ -1,0 +1,190 @@
+//! The file that an address of code lies in. In: an address. Out: its tables, its place in memory, its path and build-id, by glibc's
+//! `_dl_find_object`: it takes no lock, and may be called from a handler of a signal.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+
+use crate::frames::Tables;
+
+/// The function; null where the C library has none.
+static FIND: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+
+/// What it fills in on x86-64: see `dlfcn.h`.
+#[repr(C)]
+struct Found {
+    flags: u64,
+    start: *const u8,
+    end: *const u8,
+    link_map: *const LinkMap,
+    tables: *const u8,
+    reserved: [u64; 7],
+}
+
+/// The begin of the dynamic linker's entry for a file: see `link.h`.
+#[repr(C)]
+struct LinkMap {
+    bias: usize,
+    name: *const c_char,
+}
+
+/// Looks the function up; whether there is one. Calls `dlsym`, which may allocate.
+pub(crate) fn look_up() -> bool {
+    if cfg!(all(target_arch = "x86_64", target_env = "gnu")) && FIND.load(Relaxed).is_null() {
+        // SAFETY: the name ends in NUL.
+        FIND.store(unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_dl_find_object".as_ptr()) }, Relaxed);
+    }
+    !FIND.load(Relaxed).is_null()
+}
+
+/// A file that is mapped with code in it. It stays mapped while the calling thread has a frame in it.
+pub struct Object {
+    /// Its first address.
+    pub start: u64,
+    /// The one behind its last.
+    pub end: u64,
+    /// What is added to an address of the file to get one of the process.
+    pub bias: u64,
+    header: u64,
+    name: *const c_char,
+}
+
+impl Object {
+    /// The one that an address lies in.
+    pub fn of(pc: u64) -> Option<Object> {
+        let find = FIND.load(Relaxed);
+        if find.is_null() {
+            return None;
+        }
+        // SAFETY: the pointer is to the C library's function, which fills the place in. What it names is mapped: see above.
+        unsafe {
+            let find: unsafe extern "C" fn(*mut c_void, *mut Found) -> c_int = std::mem::transmute(find);
+            let mut found: Found = std::mem::zeroed();
+            if find(std::ptr::with_exposed_provenance_mut(pc as usize), &mut found) != 0 || found.link_map.is_null() {
+                return None;
+            }
+            let (start, end) = (found.start.expose_provenance() as u64, found.end.addr() as u64);
+            let (bias, name) = ((*found.link_map).bias as u64, (*found.link_map).name);
+            Some(Object { start, end, bias, header: found.tables.addr() as u64, name })
+        }
+    }
+
+    /// Its path as the dynamic linker has it; empty for the program itself.
+    pub fn path(&self) -> &[u8] {
+        if self.name.is_null() {
+            return b"";
+        }
+        // SAFETY: the dynamic linker's text, which ends in NUL.
+        unsafe { CStr::from_ptr(self.name) }.to_bytes()
+    }
+
+    /// Its program headers: type, address, bytes of the file. None where its first page has no header of an ELF file.
+    fn segments(&self) -> impl Iterator<Item = (u32, u64, u64)> + '_ {
+        // SAFETY: the first page of a file that is mapped.
+        let page = unsafe { slice(self.start, 4096) };
+        let number = |at: usize, bytes: usize| {
+            let found = page.get(at..at + bytes).unwrap_or_default();
+            found.iter().rev().fold(0_u64, |number, byte| number << 8 | u64::from(*byte))
+        };
+        let is_elf = page[..6] == *b"\x7fELF\x02\x01";
+        let (at, each, count) = (number(32, 8) as usize, number(54, 2) as usize, number(56, 2) as usize);
+        let count = if is_elf && each == 56 && at < 4096 { count } else { 0 };
+        (0..count)
+            .map(move |header| at + header * each)
+            .take_while(|at| at + 56 <= 4096)
+            .map(move |at| (number(at, 4) as u32, self.bias.wrapping_add(number(at + 16, 8)), number(at + 32, 8)))
+    }
+
+    /// The part of memory with this address that comes from the file.
+    fn segment(&self, address: u64) -> Option<(u64, &[u8])> {
+        const LOAD: u32 = 1;
+        let within = |start: u64, length: u64| start >= self.start && length <= self.end.saturating_sub(start);
+        let found = self.segments().find(|(kind, start, length)| {
+            *kind == LOAD && within(*start, *length) && address.wrapping_sub(*start) < *length
+        });
+        // SAFETY: a segment of a file that is mapped; those with tables or notes can be read.
+        found.map(|(_, start, length)| (start, unsafe { slice(start, length as usize) }))
+    }
+
+    /// Its tables of frames.
+    pub fn tables(&self) -> Option<Tables<'_>> {
+        let (address, bytes) = self.segment(self.header).filter(|_| self.header != 0)?;
+        Some(Tables { bytes, address, header: self.header })
+    }
+
+    /// Its build-id; empty if it has none.
+    pub fn build_id(&self) -> &[u8] {
+        const NOTE: u32 = 4;
+        let notes = self.segments().filter(|(kind, ..)| *kind == NOTE).filter_map(|(_, at, length)| {
+            let (start, bytes) = self.segment(at)?;
+            let from = (at - start) as usize;
+            bytes.get(from..from.checked_add(length as usize)?)
+        });
+        notes.filter_map(build_id_of).next().unwrap_or_default()
+    }
+}
+
+/// The build-id among notes.
+fn build_id_of(mut notes: &[u8]) -> Option<&[u8]> {
+    const BUILD_ID: u32 = 3;
+    loop {
+        let [name, length, kind] = [0, 4, 8].map(|at| notes.get(at..at + 4).and_then(|word| word.try_into().ok()));
+        let [name, length, kind] = [name?, length?, kind?].map(u32::from_le_bytes);
+        let from = 12 + (name as usize).next_multiple_of(4);
+        let found = notes.get(from..from + length as usize)?;
+        if kind == BUILD_ID && notes.get(12..16) == Some(b"GNU\0") && name == 4 {
+            return Some(found);
+        }
+        notes = notes.get(from + (length as usize).next_multiple_of(4)..)?;
+    }
+}
+
+/// Mapped memory.
+///
+/// # Safety
+///
+/// It can be read, and nobody writes to it.
+unsafe fn slice<'a>(address: u64, length: usize) -> &'a [u8] {
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance(address as usize), length) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(name: &[u8], kind: u32, found: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for number in [name.len() as u32, found.len() as u32, kind] {
+            bytes.extend(number.to_le_bytes());
+        }
+        for part in [name, found] {
+            bytes.extend(part);
+            bytes.resize(bytes.len().next_multiple_of(4), 0);
+        }
+        bytes
+    }
+
+    #[test]
+    fn a_build_id_is_found_among_other_notes() {
+        let notes = [note(b"GNU\0", 1, &[1; 16]), note(b"Other\0", 3, &[2; 5]), note(b"GNU\0", 3, &[3; 20])].concat();
+        assert_eq!(build_id_of(&notes), Some(&[3; 20][..]));
+        assert!((0..notes.len()).all(|length| build_id_of(&notes[..length]).is_none()), "cut");
+        assert_eq!(build_id_of(&[0xFF; 64]), None);
+    }
+
+    #[test]
+    #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+    fn the_c_library_is_found_with_its_tables_and_its_build_id() {
+        assert!(look_up());
+        let object = Object::of(libc::getpid as *const () as u64).unwrap();
+        assert!(object.path().ends_with(b"libc.so.6"));
+        assert!(object.start < object.end && object.bias == object.start);
+        assert!(!object.build_id().is_empty());
+        let tables = object.tables().unwrap();
+        assert_ne!(tables.rule(libc::getpid as *const () as u64), crate::rule::Rule::UNKNOWN);
+        let own = Object::of(look_up as *const () as u64).unwrap();
+        assert_eq!(own.path(), b"");
+        assert!(Object::of(8).is_none() && Object::of(1 << 46).is_none());
+    }
+}

@@ -1,0 +1,127 @@
+//! Where the caller's frame is. In: what a table says of an address. Out: one number, which other threads read as a whole.
+//!
+//! CFA is the word of the tables for the place of the stack right above the return address: the caller's stack pointer.
+
+/// How the CFA is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cfa {
+    /// The stack pointer and so many bytes.
+    Rsp(i64),
+    /// The frame pointer and so many bytes.
+    Rbp(i64),
+    /// What lies at the frame pointer and so many bytes: a function that has aligned its stack.
+    AtRbp(i64),
+    /// The kernel has called a handler of a signal: all registers lie above the stack pointer.
+    Signal,
+    /// There is no caller.
+    End,
+    /// The table is damaged, there is none, or it says what is not read here: the walk ends.
+    Unknown,
+}
+
+/// Where the caller's frame pointer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rbp {
+    /// It is unchanged.
+    Same,
+    /// At the CFA and so many bytes.
+    AtCfa(i64),
+    /// At the frame pointer and so many bytes.
+    AtRbp(i64),
+}
+
+/// A rule as one number. 0 is none: it was not looked for yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Rule(pub u64);
+
+const CFA_BITS: u32 = 30;
+const RBP_BITS: u32 = 29;
+
+/// A number of so many bits, from the lowest ones of a word.
+fn extend(word: u64, bits: u32) -> i64 {
+    ((word << (64 - bits)) as i64) >> (64 - bits)
+}
+
+fn fits(number: i64, bits: u32) -> bool {
+    extend(number as u64, bits) == number
+}
+
+impl Rule {
+    /// A walk that ends here.
+    pub const UNKNOWN: Rule = Rule(6);
+
+    /// Makes a rule. Distances of 256 MiB and more are not kept: the walk ends there.
+    pub fn new(cfa: Cfa, rbp: Rbp) -> Rule {
+        let (kind, distance) = match cfa {
+            Cfa::Rsp(distance) => (1, distance),
+            Cfa::Rbp(distance) => (2, distance),
+            Cfa::AtRbp(distance) => (3, distance),
+            Cfa::Signal => (4, 0),
+            Cfa::End => (5, 0),
+            Cfa::Unknown => return Rule::UNKNOWN,
+        };
+        let (place, apart) = match rbp {
+            Rbp::Same => (0, 0),
+            Rbp::AtCfa(apart) => (1, apart),
+            Rbp::AtRbp(apart) => (2, apart),
+        };
+        if !fits(distance, CFA_BITS) || !fits(apart, RBP_BITS) {
+            return Rule::UNKNOWN;
+        }
+        let distance = (distance as u64 & ((1 << CFA_BITS) - 1)) << 5;
+        Rule(kind | place << 3 | distance | (apart as u64) << (64 - RBP_BITS))
+    }
+
+    /// How the CFA is found.
+    #[inline]
+    pub fn cfa(self) -> Cfa {
+        let distance = extend(self.0 >> 5, CFA_BITS);
+        match self.0 & 7 {
+            1 => Cfa::Rsp(distance),
+            2 => Cfa::Rbp(distance),
+            3 => Cfa::AtRbp(distance),
+            4 => Cfa::Signal,
+            5 => Cfa::End,
+            _ => Cfa::Unknown,
+        }
+    }
+
+    /// Where the caller's frame pointer is.
+    #[inline]
+    pub fn rbp(self) -> Rbp {
+        let apart = (self.0 as i64) >> (64 - RBP_BITS);
+        match self.0 >> 3 & 3 {
+            0 => Rbp::Same,
+            1 => Rbp::AtCfa(apart),
+            _ => Rbp::AtRbp(apart),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_is_read_as_it_was_made() {
+        for distance in [0, 8, -8, 160, 1 << 20, -(1 << 29), (1 << 29) - 1] {
+            for cfa in [Cfa::Rsp(distance), Cfa::Rbp(distance), Cfa::AtRbp(distance), Cfa::Signal, Cfa::End] {
+                for rbp in
+                    [Rbp::Same, Rbp::AtCfa(-16), Rbp::AtRbp(0), Rbp::AtCfa((1 << 28) - 1), Rbp::AtRbp(-(1 << 28))]
+                {
+                    let rule = Rule::new(cfa, rbp);
+                    assert_eq!((rule.cfa(), rule.rbp()), (cfa, rbp));
+                    assert_ne!(rule, Rule::default());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_ends_the_walk() {
+        assert_eq!(Rule::new(Cfa::Rsp(1 << 29), Rbp::Same), Rule::UNKNOWN);
+        assert_eq!(Rule::new(Cfa::Rsp(8), Rbp::AtCfa(1 << 28)), Rule::UNKNOWN);
+        assert_eq!((Rule::UNKNOWN.cfa(), Rule::default().cfa()), (Cfa::Unknown, Cfa::Unknown));
+    }
+}

@@ -1,0 +1,111 @@
+//! The rules that were found, for all threads. In: an address of code. Out: its rule, if it was looked for before.
+//!
+//! A table of 32,768 places, without a lock: each has the rule, and the rule xor the address. Where two threads have written one at the
+//! same time, the two do not fit, and the rule is looked for again. All zeros is an empty table.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::rule::Rule;
+
+const BITS: u32 = 15;
+const PLACES: usize = 1 << BITS;
+/// Places of one page.
+const OF_PAGE: usize = 4096 / size_of::<Entry>();
+/// Bits of an address of code in user space; the numbers of [`Rules::forget`] lie above them.
+const ADDRESS_BITS: u32 = 48;
+
+#[repr(C)]
+struct Entry {
+    mixed: AtomicU64,
+    rule: AtomicU64,
+}
+
+/// The table. 512 KiB, of which those pages are resident that have a rule.
+#[repr(C)]
+pub struct Rules {
+    entries: [Entry; PLACES],
+    /// The pages that were written to.
+    touched: [AtomicU64; PLACES / OF_PAGE / 64],
+    forgotten: AtomicU64,
+}
+
+fn place_of(key: u64) -> usize {
+    (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - BITS)) as usize & (PLACES - 1)
+}
+
+impl Rules {
+    fn key(&self, pc: u64) -> u64 {
+        pc ^ self.forgotten.load(Relaxed) << ADDRESS_BITS
+    }
+
+    /// The rule of an address.
+    #[inline]
+    pub fn get(&self, pc: u64) -> Option<Rule> {
+        let key = self.key(pc);
+        let entry = &self.entries[place_of(key)];
+        let rule = entry.rule.load(Relaxed);
+        (entry.mixed.load(Relaxed) ^ rule == key && rule != 0).then_some(Rule(rule))
+    }
+
+    /// Keeps the rule of an address.
+    pub fn put(&self, pc: u64, rule: Rule) {
+        let key = self.key(pc);
+        let place = place_of(key);
+        self.touched[place / OF_PAGE / 64].fetch_or(1 << (place / OF_PAGE % 64), Relaxed);
+        let entry = &self.entries[place];
+        entry.mixed.store(key ^ rule.0, Relaxed);
+        entry.rule.store(rule.0, Relaxed);
+    }
+
+    /// Forgets all: a library was closed, and another one may get its addresses.
+    pub fn forget(&self) {
+        self.forgotten.fetch_add(1, Relaxed);
+    }
+
+    /// How often all were forgotten.
+    #[inline]
+    pub fn forgotten(&self) -> u64 {
+        self.forgotten.load(Relaxed)
+    }
+
+    /// Bytes that are resident: those of pages that were written to.
+    pub fn resident(&self) -> u64 {
+        let pages: u32 = self.touched.iter().map(|pages| pages.load(Relaxed).count_ones()).sum();
+        (u64::from(pages) + 1) * 4096
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::{Cfa, Rbp};
+
+    fn empty() -> Box<Rules> {
+        // SAFETY: all zeros is an empty table.
+        unsafe { Box::from_raw(std::alloc::alloc_zeroed(std::alloc::Layout::new::<Rules>()).cast()) }
+    }
+
+    #[test]
+    fn a_rule_is_found_until_all_are_forgotten() {
+        let rules = empty();
+        let rule = |distance| Rule::new(Cfa::Rsp(distance), Rbp::Same);
+        assert_eq!((rules.get(0), rules.get(100)), (None, None));
+        for pc in 0..1000 {
+            rules.put(0x7F00_0000_0000 + pc, rule(pc as i64));
+        }
+        let found = (0..1000).filter(|pc| rules.get(0x7F00_0000_0000 + pc) == Some(rule(*pc as i64))).count();
+        assert!(found > 950, "{found}: two addresses rarely share a place");
+        assert!((0..1000).all(|pc| rules.get(0x7F00_0000_0000 + pc).is_none_or(|found| found == rule(pc as i64))));
+        rules.forget();
+        assert!((0..1000).all(|pc| rules.get(0x7F00_0000_0000 + pc).is_none()));
+    }
+
+    #[test]
+    fn a_place_that_two_threads_have_written_is_not_read() {
+        let rules = empty();
+        let (first, second) = (Rule::new(Cfa::Rsp(8), Rbp::Same), Rule::new(Cfa::Rsp(16), Rbp::Same));
+        rules.put(100, first);
+        rules.entries[place_of(100)].rule.store(second.0, Relaxed);
+        assert_eq!(rules.get(100), None);
+    }
+}

@@ -1,0 +1,254 @@
+//! Reading the calling thread's stack. In: addresses, which a damaged frame may have made up. Out: words, of memory that is mapped.
+//!
+//! Between the stack pointer and the end of the thread's own stack everything is mapped for as long as the thread runs: the process's
+//! first thread has the mapping `[stack]`, and another one ends at its control block, which glibc puts there. These words are read
+//! directly. All others (a coroutine's stack, a signal's) are copied by the kernel, page by page: it refuses what is not mapped.
+
+/// The most pages that one walk has copied.
+const MOST_COPIES: u32 = 64;
+const PAGE: u64 = 4096;
+/// How far below its mapping the first thread's stack may have grown since the mapping was read. The kernel keeps twice as much free.
+const GROWTH: u64 = 512 << 10;
+
+/// What is known of a thread's stack. All zeros: nothing yet.
+#[repr(C)]
+pub struct Stack {
+    /// The own stack's bounds; 0 and 0 if they are not known.
+    low: u64,
+    high: u64,
+    /// Walks that began elsewhere.
+    misses: u64,
+    /// The present walk's first address.
+    from: u64,
+    copies: u32,
+    /// The page that was copied last; 0 none.
+    page: u64,
+    copy: [u64; PAGE as usize / 8],
+}
+
+impl Stack {
+    /// Begins a walk at this stack pointer.
+    #[inline]
+    pub fn begin(&mut self, sp: u64) {
+        (self.page, self.copies, self.from) = (0, 0, sp);
+        if sp < self.low || sp >= self.high {
+            self.from = self.find(sp);
+        }
+    }
+
+    /// The bounds of the own stack, if this is an address in it; else none is read directly.
+    #[cold]
+    fn find(&mut self, sp: u64) -> u64 {
+        if self.high != 0 && sp < self.high && sp >= self.low.saturating_sub(GROWTH) && self.is_first() {
+            self.low = sp;
+            return sp;
+        }
+        // Not at each call of a coroutine: it reads all mappings.
+        self.misses += 1;
+        if self.misses.is_power_of_two() {
+            self.read_mappings(sp);
+        }
+        // What is above may be reached from a signal's stack: the walk goes on there.
+        if sp >= self.low && sp < self.high { sp } else { self.low }
+    }
+
+    /// Whether the bounds are those of the first thread's stack, which grows.
+    fn is_first(&self) -> bool {
+        control_block() != self.high
+    }
+
+    fn read_mappings(&mut self, sp: u64) {
+        let control = control_block();
+        let mut bounds = (0, 0);
+        for_each_mapping(&mut self.copy, |low, high, is_first| {
+            let is_own = (low..high).contains(&control);
+            if is_own && (low..control).contains(&sp) {
+                bounds = (low, control);
+            } else if is_first && (low..high).contains(&sp) {
+                bounds = (low, high);
+            }
+        });
+        self.page = 0;
+        if bounds != (0, 0) {
+            (self.low, self.high) = bounds;
+        }
+    }
+
+    /// The word at an address; none where nothing is mapped.
+    #[inline]
+    pub fn word(&mut self, address: u64) -> Option<u64> {
+        if address >= self.from && address < self.high && self.high - address >= 8 {
+            // SAFETY: mapped for as long as the thread runs, see above. Another thread may write there: the word is some word.
+            return Some(unsafe { std::ptr::with_exposed_provenance::<u64>(address as usize).read_unaligned() });
+        }
+        self.copied(address)
+    }
+
+    #[cold]
+    fn copied(&mut self, address: u64) -> Option<u64> {
+        if address & 7 != 0 || !(PAGE..1 << 47).contains(&address) {
+            return None;
+        }
+        let page = address & !(PAGE - 1);
+        if page != self.page {
+            self.copies += 1;
+            self.page = 0;
+            if self.copies > MOST_COPIES || !copy_page(page, &mut self.copy) {
+                return None;
+            }
+            self.page = page;
+        }
+        self.copy.get((address - page) as usize / 8).copied()
+    }
+}
+
+/// Copies a page of this process; whether it is mapped.
+fn copy_page(page: u64, to: &mut [u64; PAGE as usize / 8]) -> bool {
+    // SAFETY: the error number is the thread's own, which sees nothing of this. The kernel checks both ranges; the second one is a
+    // place that is ours.
+    unsafe {
+        let errno = libc::__errno_location();
+        let before = *errno;
+        let local = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: PAGE as usize };
+        let remote =
+            libc::iovec { iov_base: std::ptr::with_exposed_provenance_mut(page as usize), iov_len: PAGE as usize };
+        let copied = libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0);
+        *errno = before;
+        copied == PAGE as isize
+    }
+}
+
+/// The address of the calling thread's control block.
+#[cfg(target_arch = "x86_64")]
+fn control_block() -> u64 {
+    let block: u64;
+    // SAFETY: the first word of the block is its address, as the ABI says.
+    unsafe {
+        core::arch::asm!("mov {}, qword ptr fs:[0]", out(reg) block, options(nostack, preserves_flags, readonly))
+    };
+    block
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn control_block() -> u64 {
+    0
+}
+
+/// Tells each mapping's bounds that can be written to, and whether it is the first thread's stack. `buffer` is overwritten.
+fn for_each_mapping(buffer: &mut [u64], mut tell: impl FnMut(u64, u64, bool)) {
+    let length = size_of_val(buffer);
+    let mut line = Line::default();
+    // SAFETY: reads a file to a place that is ours. The error number is the thread's own.
+    unsafe {
+        let errno = libc::__errno_location();
+        let before = *errno;
+        let file = libc::open(c"/proc/self/maps".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+        if file >= 0 {
+            loop {
+                let read = libc::read(file, buffer.as_mut_ptr().cast(), length);
+                let Some(read) = usize::try_from(read).ok().filter(|read| *read > 0) else { break };
+                let bytes = std::slice::from_raw_parts(buffer.as_ptr().cast::<u8>(), read.min(length));
+                bytes.iter().for_each(|byte| line.add(*byte, &mut tell));
+            }
+            libc::close(file);
+        }
+        *errno = before;
+    }
+}
+
+/// A line of the mappings, byte by byte: `low-high perms offset device inode   name`.
+#[derive(Default)]
+struct Line {
+    low: u64,
+    high: u64,
+    /// 0 in the first address, 1 in the second, 2 in the permissions, 3 behind them.
+    part: u8,
+    is_writable: bool,
+    /// The last eight bytes.
+    last: u64,
+}
+
+impl Line {
+    fn add(&mut self, byte: u8, tell: &mut impl FnMut(u64, u64, bool)) {
+        let digit = || u64::from((byte as char).to_digit(16).unwrap_or(0));
+        match (byte, self.part) {
+            (b'\n', _) => {
+                if self.is_writable {
+                    tell(self.low, self.high, self.last.to_be_bytes()[1..] == *b"[stack]");
+                }
+                *self = Line::default();
+            }
+            (b'-', 0) => self.part = 1,
+            (b' ', 1) => self.part = 2,
+            (b' ', 2) => self.part = 3,
+            (_, 0) => self.low = self.low << 4 | digit(),
+            (_, 1) => self.high = self.high << 4 | digit(),
+            (b'w', 2) => self.is_writable = true,
+            (_, 3) => self.last = self.last << 8 | u64::from(byte),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stack() -> Box<Stack> {
+        Box::new(Stack { low: 0, high: 0, misses: 0, from: 0, copies: 0, page: 0, copy: [0; 512] })
+    }
+
+    fn address_of<T>(of: &T) -> u64 {
+        std::ptr::from_ref(of).addr() as u64
+    }
+
+    #[test]
+    fn lines_are_read_byte_by_byte() {
+        let text = "00400000-0040b000 r--p 00000000 08:01 1 /bin/a\n7f00000000-7f00001000 rw-p 0 00:00 0 \n\
+                    7ffc00000000-7ffc00021000 rw-p 00000000 00:00 0                          [stack]\n";
+        let (mut line, mut found) = (Line::default(), Vec::new());
+        text.bytes().for_each(|byte| line.add(byte, &mut |low, high, is_first| found.push((low, high, is_first))));
+        assert_eq!(found, [(0x7f_0000_0000, 0x7f_0000_1000, false), (0x7ffc_0000_0000, 0x7ffc_0002_1000, true)]);
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn a_thread_s_own_stack_is_read_directly_and_no_further_than_its_end() {
+        let thread = || {
+            let mark = [0x1234_u64, 0];
+            let mut stack = stack();
+            stack.begin(address_of(&mark));
+            assert_eq!(stack.word(address_of(&mark)), Some(0x1234));
+            assert_eq!((stack.copies, stack.high), (0, control_block()), "read directly");
+            assert!(stack.low < address_of(&mark) && address_of(&mark) - stack.low < 64 << 20);
+        };
+        std::thread::spawn(thread).join().unwrap();
+    }
+
+    #[test]
+    fn what_is_not_mapped_is_no_word() {
+        let elsewhere = Box::new([7_u64; 1024]);
+        let mut stack = stack();
+        stack.begin(address_of(&*elsewhere));
+        assert_eq!(stack.word(address_of(&*elsewhere)), Some(7), "copied by the kernel");
+        for address in [0, 8, 1 << 20, 1 << 46, u64::MAX, u64::MAX - 7, address_of(&*elsewhere) + 1] {
+            assert_eq!(stack.word(address), None, "{address:x}");
+        }
+        // SAFETY: a page of our own that nothing may read, which goes away at the end.
+        unsafe {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            let page = libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_NONE, flags, -1, 0);
+            assert_eq!(stack.word(page.addr() as u64), None);
+            libc::munmap(page, 4096);
+        }
+    }
+
+    #[test]
+    fn a_walk_has_no_more_than_so_many_pages_copied() {
+        let elsewhere = vec![7_u64; 512 * 200];
+        let mut stack = stack();
+        stack.begin(address_of(&elsewhere[0]));
+        let words = (0..199).filter(|page| stack.word(address_of(&elsewhere[page * 512])).is_some()).count();
+        assert_eq!(words, MOST_COPIES as usize);
+    }
+}

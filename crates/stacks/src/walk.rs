@@ -1,0 +1,255 @@
+//! The stack of the calling thread. In: where a walk begins. Out: a number for the stack, by the caller's table of nodes.
+//!
+//! A thread keeps its last stack. A new walk stops at the first frame that is equal in all three (code, stack pointer, frame
+//! pointer), and then computes each frame above it once more from the words of the stack: these reads do not wait for each
+//! other, and take about a nanosecond each.
+
+use crate::frames::SIGNAL;
+use crate::object::{self, Object};
+use crate::rule::{Cfa, Rbp, Rule};
+use crate::rules::Rules;
+use crate::stack::Stack;
+
+/// Frames of a stack at most. Of a deeper one the innermost are kept.
+pub const MOST: usize = 256;
+
+/// Looks up what finds the tables; whether stacks can be walked here. Call it once, where an allocation does no harm.
+pub fn look_up() -> bool {
+    object::look_up()
+}
+
+/// What the processor has at one place of the code.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Registers {
+    /// The address of the code.
+    pub pc: u64,
+    /// The stack pointer.
+    pub sp: u64,
+    /// The frame pointer.
+    pub bp: u64,
+}
+
+/// The registers of the function that this is compiled into.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub fn here() -> Registers {
+    let (pc, sp, bp);
+    // SAFETY: only reads registers.
+    unsafe {
+        core::arch::asm!(
+            "lea {pc}, [rip]", "mov {sp}, rsp", "mov {bp}, rbp",
+            pc = out(reg) pc, sp = out(reg) sp, bp = out(reg) bp, options(nomem, nostack, preserves_flags),
+        );
+    }
+    Registers { pc, sp, bp }
+}
+
+/// No registers: stacks are not walked here.
+#[cfg(not(target_arch = "x86_64"))]
+pub fn here() -> Registers {
+    Registers::default()
+}
+
+/// Who asks for stacks.
+pub trait Host {
+    /// The rules that were found, of all threads.
+    fn rules(&self) -> &Rules;
+    /// Whether frames of this code are left out, at the begin of a stack.
+    fn is_own(&self, pc: u64) -> bool;
+    /// The number of the node with this parent and return address; 0 if there is no room for another one. 0 is the root.
+    fn node(&self, parent: u32, pc: u64) -> u32;
+    /// A frame lies in this file. False if that cannot be kept now: it is then told again.
+    fn object(&self, object: &Object) -> bool;
+}
+
+/// A frame of the last stack.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+struct Frame {
+    at: Registers,
+    rule: Rule,
+    node: u32,
+    /// The address is one that a signal has interrupted, and not a return address.
+    is_exact: bool,
+}
+
+/// What a thread keeps. All zeros is a valid state.
+#[repr(C)]
+pub struct Walker {
+    stack: Stack,
+    /// Frames of the last stack; its outermost is the first.
+    count: usize,
+    /// How often rules had been forgotten then.
+    forgotten: u64,
+    /// The last stack ended in code without tables.
+    is_broken: bool,
+    last: [Frame; MOST],
+    /// Those that the present walk has found, its innermost first.
+    new: [Frame; MOST],
+}
+
+/// A stack that was walked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Walked {
+    /// Its node; 0 if nothing could be walked, or if there was no room.
+    pub node: u32,
+    /// It had more than [`MOST`] frames.
+    pub is_cut: bool,
+    /// It ended in code whose tables are missing, or say what is not read here.
+    pub is_broken: bool,
+}
+
+/// How a walk ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Outermost,
+    Broken,
+    Cut,
+    /// At this many frames of the last stack.
+    Known(usize),
+}
+
+impl Walker {
+    /// Walks the stack from these registers of the caller, which runs until this returns.
+    pub fn walk(&mut self, from: Registers, host: &impl Host) -> Walked {
+        let forgotten = host.rules().forgotten();
+        if self.forgotten != forgotten {
+            (self.forgotten, self.count) = (forgotten, 0);
+        }
+        self.stack.begin(from.sp);
+        let Some(mut next) = self.first(from, host) else { return Walked { is_broken: true, ..Walked::default() } };
+        let mut known = self.count.min(MOST);
+        let mut count = 0;
+        let mut end = End::Outermost;
+        while next.at.pc != 0 {
+            while known > 0 && self.last[known - 1].at.sp < next.at.sp {
+                known -= 1;
+            }
+            if known > 0 && is_same(&self.last[known - 1], &next) {
+                if self.is_still(known) && known + count <= MOST {
+                    end = End::Known(known);
+                    break;
+                }
+                known = 0;
+            }
+            let Some(place) = self.new.get_mut(count) else {
+                end = End::Cut;
+                break;
+            };
+            next.rule = rule_of(&next, host);
+            *place = next;
+            count += 1;
+            match step(&mut self.stack, &next) {
+                Ok(caller) => next = caller,
+                Err(why) => {
+                    end = why;
+                    break;
+                }
+            }
+        }
+        self.keep(count, end, host)
+    }
+
+    /// The first frame that is not the host's.
+    #[inline]
+    fn first(&mut self, from: Registers, host: &impl Host) -> Option<Frame> {
+        let mut frame = Frame { at: from, is_exact: true, ..Frame::default() };
+        for _ in 0..MOST {
+            frame.rule = rule_of(&frame, host);
+            frame = step(&mut self.stack, &frame).ok()?;
+            if !host.is_own(frame.at.pc) {
+                return Some(frame);
+            }
+        }
+        None
+    }
+
+    /// Whether the frames above the innermost of so many are as they were.
+    fn is_still(&mut self, known: usize) -> bool {
+        for at in (1..known).rev() {
+            let (frame, above) = (self.last[at], self.last[at - 1]);
+            if !step(&mut self.stack, &frame).is_ok_and(|caller| is_same(&above, &caller)) {
+                return false;
+            }
+        }
+        let outermost = self.last[0];
+        step(&mut self.stack, &outermost).map_or(true, |caller| caller.at.pc == 0)
+    }
+
+    /// Keeps the stack: what is known of it, and the new frames below that.
+    fn keep(&mut self, count: usize, end: End, host: &impl Host) -> Walked {
+        let known = if let End::Known(known) = end { known } else { 0 };
+        let mut node = match known.checked_sub(1) {
+            Some(innermost) => self.last[innermost].node,
+            None => 0,
+        };
+        self.is_broken = if let End::Known(_) = end { self.is_broken } else { end == End::Broken };
+        let (is_cut, is_broken) = (end == End::Cut, self.is_broken);
+        for (at, frame) in self.new[..count.min(MOST)].iter().rev().enumerate() {
+            node = host.node(node, frame.at.pc);
+            if node == 0 {
+                self.count = 0;
+                return Walked { node, is_cut, is_broken };
+            }
+            // A place for each: a known stack is taken only where both fit.
+            if let Some(place) = self.last.get_mut(known + at) {
+                *place = Frame { node, ..*frame };
+            }
+        }
+        // What was cut off must not be the root of another stack.
+        self.count = if is_cut { 0 } else { known + count };
+        Walked { node, is_cut, is_broken }
+    }
+}
+
+#[inline]
+fn is_same(one: &Frame, other: &Frame) -> bool {
+    one.at == other.at && one.is_exact == other.is_exact
+}
+
+/// The rule of a frame. A return address lies behind the call: the rule is that of the call.
+#[inline]
+fn rule_of(frame: &Frame, host: &impl Host) -> Rule {
+    let pc = frame.at.pc.wrapping_sub(u64::from(!frame.is_exact));
+    host.rules().get(pc).unwrap_or_else(|| find_rule(pc, host))
+}
+
+#[cold]
+#[inline(never)]
+fn find_rule(pc: u64, host: &impl Host) -> Rule {
+    let Some(object) = Object::of(pc) else { return Rule::UNKNOWN };
+    let rule = object.tables().map_or(Rule::UNKNOWN, |tables| tables.rule(pc));
+    if host.object(&object) {
+        host.rules().put(pc, rule);
+    }
+    rule
+}
+
+/// The caller's frame, without its rule.
+#[inline]
+fn step(stack: &mut Stack, frame: &Frame) -> Result<Frame, End> {
+    let Registers { sp, bp, .. } = frame.at;
+    let mut word = |address: u64| stack.word(address).ok_or(End::Broken);
+    let cfa = match frame.rule.cfa() {
+        Cfa::Rsp(distance) => sp.wrapping_add(distance as u64),
+        Cfa::Rbp(distance) => bp.wrapping_add(distance as u64),
+        Cfa::AtRbp(distance) => word(bp.wrapping_add(distance as u64))?,
+        Cfa::Signal => {
+            let [sp, bp, pc] = SIGNAL.map(|distance| sp.wrapping_add(distance as u64));
+            let at = Registers { pc: word(pc)?, sp: word(sp)?, bp: word(bp)? };
+            return Ok(Frame { at, is_exact: true, ..Frame::default() });
+        }
+        Cfa::End => return Err(End::Outermost),
+        Cfa::Unknown => return Err(End::Broken),
+    };
+    // A caller's frame lies above.
+    if cfa <= sp {
+        return Err(End::Broken);
+    }
+    let bp = match frame.rule.rbp() {
+        Rbp::Same => bp,
+        Rbp::AtCfa(apart) => word(cfa.wrapping_add(apart as u64))?,
+        Rbp::AtRbp(apart) => word(bp.wrapping_add(apart as u64))?,
+    };
+    Ok(Frame { at: Registers { pc: word(cfa.wrapping_sub(8))?, sp: cfa, bp }, ..Frame::default() })
+}
