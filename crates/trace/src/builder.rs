@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 
 use crate::coder::{Coder, Event, How};
 use crate::format::{
-    CHUNK_ALIGN, CHUNK_HEADER, Chunk, HEADER, LONGEST_EVENT, MAGIC, STAMP_EVERY, VERSION, WINDOW_VERSION, at,
+    CHUNK_ALIGN, CHUNK_HEADER, Chunk, HEADER, LONGEST_EVENT, MAGIC, MODULE_MAGIC, NODE_MAGIC, RESIDENT_MAGIC,
+    STACKS_VERSION, STAMP_EVERY, Table, VERSION, WINDOW_VERSION, at, put_module,
 };
+use crate::predictor::{Predictor, is_chosen};
+use crate::stacks::{Resident, StackId, Stacks};
 
 /// A trace that grows event by event.
 pub struct TraceBuilder {
@@ -18,10 +21,13 @@ pub struct TraceBuilder {
     last: u64,
     /// The window in ticks, and the tick until which closed chunks were used again.
     window: Option<(u64, u64)>,
+    /// The stack of one allocation in this many is written; 0 without stacks.
+    stacks: u32,
 }
 
 struct Thread {
     coder: Coder,
+    predictor: Box<Predictor>,
     events: Vec<u8>,
     begun: u64,
     stamp: u64,
@@ -39,6 +45,7 @@ impl TraceBuilder {
             every: STAMP_EVERY,
             last: 0,
             window: None,
+            stacks: 0,
         }
     }
 
@@ -52,6 +59,45 @@ impl TraceBuilder {
         TraceBuilder { window: Some((window, lost)), ..TraceBuilder::new(chunk) }
     }
 
+    /// As [`new`](Self::new), with the stacks of one allocation in `one_in`.
+    pub fn with_stacks(chunk: usize, one_in: u32) -> Self {
+        TraceBuilder { stacks: one_in.max(1), ..TraceBuilder::new(chunk) }
+    }
+
+    /// Adds the nodes, but for the root, and the modules of a trace with stacks.
+    pub fn tables(&mut self, stacks: &Stacks) {
+        let mut nodes = Vec::new();
+        for node in stacks.nodes.iter().skip(1) {
+            nodes.extend(node.pc.to_le_bytes());
+            nodes.extend(u64::from(node.parent).to_le_bytes());
+        }
+        self.table(NODE_MAGIC, 1, 0, &nodes);
+        let mut modules = Vec::new();
+        for module in &stacks.modules {
+            let mut record = [0; 8192];
+            let numbers = [module.start, module.end, module.bias];
+            let length = put_module(&mut record, numbers, module.path.as_bytes(), &module.build_id);
+            modules.extend(&record[..length.expect("a path of at most 4096 bytes")]);
+        }
+        self.table(MODULE_MAGIC, 0, 0, &modules);
+    }
+
+    /// Adds the pages that were resident at a mark.
+    pub fn resident(&mut self, resident: &Resident) {
+        let pairs = resident.ranges.iter().flat_map(|range| [range.start, range.end]);
+        let bytes: Vec<u8> = pairs.flat_map(u64::to_le_bytes).collect();
+        self.table(RESIDENT_MAGIC, u32::from(resident.mark), resident.ranges.len() as u32, &bytes);
+    }
+
+    fn table(&mut self, magic: [u8; 4], first: u32, count: u32, bytes: &[u8]) {
+        let offset = self.bytes.len();
+        let length = (CHUNK_HEADER + bytes.len()).next_multiple_of(CHUNK_ALIGN);
+        self.bytes.resize(offset + length, 0);
+        let table = Table { magic, offset: offset as u64, length: length as u32, first, count };
+        table.write(&mut self.bytes[offset..]);
+        self.bytes[offset + CHUNK_HEADER..][..bytes.len()].copy_from_slice(bytes);
+    }
+
     /// Whether the thread allocated this address lately: its free is then written without a stamp.
     pub fn is_recent(&self, thread: u32, address: u64) -> bool {
         self.threads.get(&thread).is_some_and(|thread| thread.coder.recent(address).is_some())
@@ -59,30 +105,47 @@ impl TraceBuilder {
 
     /// Adds an event. Times must not go back within a thread.
     pub fn event(&mut self, thread: u32, ticks: u64, event: Event) {
+        self.stacked(thread, ticks, event, 0);
+    }
+
+    /// Adds an event. An allocation has this stack, if the trace has stacks.
+    pub fn stacked(&mut self, thread: u32, ticks: u64, event: Event, stack: StackId) {
         self.last = self.last.max(ticks);
         let known = self.threads.len() + usize::from(!self.threads.contains_key(&thread));
         let is_multi = known > 1;
         let this = self.threads.entry(thread).or_insert_with(|| Thread {
             coder: Coder::NEW,
+            predictor: Box::default(),
             events: Vec::new(),
             begun: ticks,
             stamp: ticks,
             since: 0,
             number: 0,
         });
-        if this.events.len() + CHUNK_HEADER + 3 * LONGEST_EVENT > self.chunk {
+        let room = if self.stacks > 0 { 4 } else { 3 };
+        if this.events.len() + CHUNK_HEADER + room * LONGEST_EVENT > self.chunk {
             let closed = self.window.map(|(_, lost)| (ticks, lost, self.chunk));
             this.flush(thread, &mut self.bytes, closed);
             (this.begun, this.stamp, this.since) = (ticks, ticks, 0);
         }
-        let mut buffer = [0; 3 * LONGEST_EVENT];
+        let mut buffer = [0; 4 * LONGEST_EVENT];
         let mut start = buffer.as_mut_ptr();
         let mut passed = ticks.saturating_sub(this.stamp);
         let coder = &mut this.coder;
+        if let Event::New { address, size, .. } = event
+            && self.stacks > 0
+            && is_chosen(address, self.stacks)
+        {
+            if this.predictor.foretold(size) != stack {
+                // SAFETY: the buffer has room for four events.
+                start = unsafe { coder.put_other(start, Event::Stack(stack), 0) };
+            }
+            this.predictor.keep(size, stack);
+        }
         let is_foreign = matches!(event, Event::New { address, .. } if is_multi && coder.recent(address).is_none());
         let is_small = matches!(event, Event::New { how: How::Malloc, size: 1..=504, .. });
         if is_foreign && !is_small {
-            // SAFETY: the buffer has room for three events.
+            // SAFETY: as above.
             start = unsafe { coder.put_other(start, Event::Stamp, passed) };
             (this.stamp, this.since, passed) = (ticks, 0, 0);
         }
@@ -124,7 +187,13 @@ impl TraceBuilder {
         let threads = self.threads.len() as u32;
         let mut put = |offset: usize, bytes: &[u8]| self.bytes[offset..offset + bytes.len()].copy_from_slice(bytes);
         put(0, &MAGIC);
-        put(8, &if self.window.is_some() { WINDOW_VERSION } else { VERSION }.to_le_bytes());
+        let version = match (self.window, self.stacks) {
+            (Some(_), _) => WINDOW_VERSION,
+            (None, 0) => VERSION,
+            (None, _) => STACKS_VERSION,
+        };
+        put(8, &version.to_le_bytes());
+        put(at::STACKS, &self.stacks.to_le_bytes());
         if let Some((window, lost)) = self.window {
             put(at::WINDOW, &(window * 10).to_le_bytes());
             put(at::HORIZON, &lost.to_le_bytes());

@@ -6,6 +6,8 @@
 mod near;
 
 use crate::format::LONGEST_EVENT;
+use crate::predictor::class_of;
+use crate::stacks::StackId;
 
 /// Stamps below this number of ticks take at most three bytes.
 pub const NEAR_TICKS: u64 = 1 << 21;
@@ -47,6 +49,8 @@ pub enum Event {
     Mark(u8),
     /// Only a stamp.
     Stamp,
+    /// The stack of the thread's next allocation.
+    Stack(StackId),
 }
 
 /// By which function a block came.
@@ -310,6 +314,7 @@ impl Coder {
                     *behind = mark;
                     (26, put(behind.add(1), ticks))
                 }
+                Event::Stack(stack) => (28, put(behind, u64::from(stack))),
                 _ => (27, put(behind, ticks)),
             };
             finish(at, (sub as u8) << 2 | 2, behind)
@@ -358,6 +363,7 @@ impl Coder {
             (_, 25) => (Event::ResizeFreed, false),
             (_, 26) => (Event::Mark(rest.byte()?), true),
             (_, 27) => (Event::Stamp, true),
+            (_, 28) => (Event::Stack(rest.varint()?.try_into().map_err(|_| "a stack above 2^32")?), false),
             _ => return Err("an unknown first byte"),
         };
         let ticks = if stamped { Some(rest.varint()?) } else { None };
@@ -368,8 +374,7 @@ impl Coder {
         if size > 1 << 46 {
             return Err("a block larger than the address space");
         }
-        let code = size.div_ceil(8);
-        let class = if (1..=63).contains(&code) { code as usize } else { 64 + (64 - size.leading_zeros()) as usize };
+        let class = class_of(size);
         let units = self.sizes[class].wrapping_add(unzigzag(rest.varint()?)) & (u64::MAX >> 3);
         self.sizes[class] = units;
         self.recent[entry_of(units)] = units;

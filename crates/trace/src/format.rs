@@ -1,4 +1,4 @@
-//! The bytes of a trace, versions 1 and 2. In: a file. Out: its header and the headers of its chunks.
+//! The bytes of a trace, versions 1 to 3. In: a file. Out: its header and the headers of its chunks.
 //!
 //! All numbers are little-endian. A file is one process image: a fork and an exec each begin a new one.
 //!
@@ -7,7 +7,7 @@
 //! | offset | bytes | content |
 //! |--:|--:|---|
 //! | 0 | 8 | magic `ALCTRACE` |
-//! | 8 | 4 | version: 1, or 2 with a window |
+//! | 8 | 4 | version: 1, 2 with a window, 3 with stacks |
 //! | 12 | 4 | length of this header, 4096 |
 //! | 16 | 8 | bytes of the file that are handed out to chunks, this header included |
 //! | 24 | 8 | maximum of that number (`--max-size`) |
@@ -33,6 +33,9 @@
 //! | 160 | 4 | version 2: length of every place |
 //! | 164 | 4 | 1 if the program had `PYTHONMALLOC=malloc` (or `malloc_debug`) in its environment, else 0 |
 //! | 168 | 8 | version 2: those of the calls at 96 for which no chunk was to be had |
+//! | 172 | 4 | version 3: the stack of one allocation in this many is recorded; else 1 if stacks were asked for, and the C library has no `_dl_find_object` |
+//! | 176 | 8 | version 3: stacks that had more than 256 frames: only their innermost 256 are recorded |
+//! | 184 | 8 | version 3: stacks whose outermost function has no tables for exceptions, or others than are read: frames above it are missing |
 //! | 256 | 512 | path of the program, ends with NUL |
 //! | 768 | 256 | host: name, kernel release, architecture, ends with NUL |
 //! | 1024 | 256 | build of the writer, ends with NUL |
@@ -62,6 +65,37 @@
 //! after them). So a block whose allocation is there has its free there too. A free of a block that the window has not
 //! seen is of a block from before the window: it is dropped, and counted apart from strays.
 //!
+//! **Version 3**: with stacks (`--stacks`), and without a window. Between the chunks of events lie those of tables, which have the
+//! same alignment and a header of the same length: a magic, written last, the length at 4, and:
+//!
+//! | magic | 8 | 12 | then, from 32 on |
+//! |---|---|---|---|
+//! | `NODE` | number of the first node | 0 | nodes of 16 bytes: return address (8; 0: not written), parent (4), 0 (4) |
+//! | `MODL` | 0 | 0 | modules, to the first one without a length |
+//! | `RESI` | mark: 0 ready, 1 peak, 2 idle | number of ranges | ranges of addresses: first, and one behind the last, 8 bytes each |
+//!
+//! A node is one frame of a stack, and its parent is the caller's frame; 0 is the root. A node's number is above its parent's. The number
+//! of a stack is that of its innermost node. A module is a file with code that a frame lies in, and is written at its first frame:
+//!
+//! | offset | bytes | content |
+//! |--:|--:|---|
+//! | 0 | 4 | length of the record, a multiple of 8; written last |
+//! | 4 | 2 | length of the path |
+//! | 6 | 2 | length of the build-id |
+//! | 8 | 8 | its first address |
+//! | 16 | 8 | the address behind its last |
+//! | 24 | 8 | what is added to an address of the file to get one of the process |
+//! | 32 | | the path as the dynamic linker has it (the program's own is that of its executable), then the build-id |
+//!
+//! `RESI` is written by `record` after the run: the pages of private memory without a file that were resident at the mark, without the
+//! writer's own.
+//!
+//! An allocation is chosen to have a stack if `(address / 8 * 0xD6E8FEB86659FD93 mod 2^64) / 2^32` is below 2^32 / N, where N is
+//! the number at 172; if N is 1 all are. The stack of a chosen one is that of the event before it (kind 2, x 28). Without such an event
+//! it is `next[h]` of a table of 4,096 numbers, at first 0, which each thread has. `h` is
+//! `((last * 256 + class) * 0x9E3779B97F4A7C15 mod 2^64) / 2^52`; `last` is the stack of the thread's last chosen allocation, at first 0, and
+//! `class` the size class below. After each chosen allocation `next[h]` and `last` are its stack.
+//!
 //! **Event**: a first byte, then what it asks for. The two low bits of the first byte are its kind, `x` the six others.
 //! The first byte is written last, or with all others by one store: when the process ends, an event is there as a whole or
 //! not at all. `varint` is LEB128. `delta` is the
@@ -87,6 +121,7 @@
 //! | 2 | 25 | | the realloc to size 0 freed its block |
 //! | 2 | 26 | one byte, dt | mark: 0 ready, 1 peak, 2 idle |
 //! | 2 | 27 | dt | stamp |
+//! | 2 | 28 | varint | version 3: the stack of the thread's next allocation |
 //! | 3 | 1-63 | delta, dt | malloc of 8x bytes, with a stamp |
 //!
 //! A free, and the begin of a realloc, is written before the real call, an allocation after it. So each address
@@ -107,12 +142,26 @@ pub const MAGIC: [u8; 8] = *b"ALCTRACE";
 pub const VERSION: u32 = 1;
 /// The version that it writes with a window.
 pub const WINDOW_VERSION: u32 = 2;
+/// The version that it writes with stacks.
+pub const STACKS_VERSION: u32 = 3;
 /// Length of the file header.
 pub const HEADER: usize = 4096;
 /// The first bytes of a chunk.
 pub const CHUNK_MAGIC: [u8; 4] = *b"CHNK";
 /// Length of a chunk's header.
 pub const CHUNK_HEADER: usize = 32;
+/// The first bytes of a chunk of nodes.
+pub const NODE_MAGIC: [u8; 4] = *b"NODE";
+/// The first bytes of a chunk of modules.
+pub const MODULE_MAGIC: [u8; 4] = *b"MODL";
+/// The first bytes of a chunk of resident pages.
+pub const RESIDENT_MAGIC: [u8; 4] = *b"RESI";
+/// Length of a node.
+pub const NODE: usize = 16;
+/// Nodes of a trace at most, the root included.
+pub const MOST_NODES: usize = 1 << 22;
+/// Length of a module without its path and its build-id.
+pub const MODULE_HEADER: usize = 32;
 /// Chunks begin at multiples of this.
 pub const CHUNK_ALIGN: usize = 64;
 /// The longest chunk that a reader accepts.
@@ -168,6 +217,12 @@ pub mod at {
     pub const PYTHON_MALLOC: usize = 164;
     /// Calls that were not recorded because there was no chunk.
     pub const NO_CHUNK: usize = 168;
+    /// The stack of one allocation in this many is recorded.
+    pub const STACKS: usize = 172;
+    /// Stacks that were deeper than what is recorded.
+    pub const CUT: usize = 176;
+    /// Stacks that could not be walked to their end.
+    pub const BROKEN: usize = 184;
     /// Monotonic nanoseconds of the marks: ready, end of the load, idle.
     pub const MARKS: usize = 128;
     /// The program's path.
@@ -259,6 +314,14 @@ pub struct Header {
     pub horizon: u64,
     /// Length of every place of a window.
     pub ring: u32,
+    /// The stack of one allocation in this many is recorded; 0 for none.
+    pub stacks: u32,
+    /// Stacks were asked for, and the C library has no `_dl_find_object`.
+    pub no_stacks: bool,
+    /// Stacks that had more frames than are recorded.
+    pub cut: u64,
+    /// Stacks that could not be walked to their end.
+    pub broken: u64,
     /// The moments at which the run was read.
     pub marks: Marks,
     /// The program's path.
@@ -280,11 +343,12 @@ impl Header {
             ));
         }
         let version = u32_at(bytes, 8);
-        if ![VERSION, WINDOW_VERSION].contains(&version) {
-            let wanted = format!("wanted a trace of version {VERSION} or {WINDOW_VERSION}, found version {version}");
+        if !(VERSION..=STACKS_VERSION).contains(&version) {
+            let wanted = format!("wanted a trace of version {VERSION} to {STACKS_VERSION}, found version {version}");
             return Err(Error::new(wanted));
         }
         let windowed = |number: u64| if version == WINDOW_VERSION { number } else { 0 };
+        let stacked = |number: u64| if version == STACKS_VERSION { number } else { 0 };
         let ring = windowed(u64::from(u32_at(bytes, at::RING))) as u32;
         if version == WINDOW_VERSION && !is_chunk_length(ring) {
             return Err(Error::new(format!("wanted a length of the chunks, found {ring}")));
@@ -325,6 +389,10 @@ impl Header {
             window: windowed(u64_at(bytes, at::WINDOW)),
             horizon: windowed(u64_at(bytes, at::HORIZON)),
             ring,
+            stacks: stacked(u64::from(u32_at(bytes, at::STACKS)).max(1)) as u32,
+            no_stacks: version != STACKS_VERSION && u32_at(bytes, at::STACKS) == 1,
+            cut: stacked(u64_at(bytes, at::CUT)),
+            broken: stacked(u64_at(bytes, at::BROKEN)),
             marks,
             program: text_at(bytes, at::PROGRAM, at::HOST),
             host: text_at(bytes, at::HOST, at::BUILD),
@@ -380,6 +448,58 @@ impl Chunk {
         bytes[24..32].copy_from_slice(&self.closed.to_le_bytes());
         bytes[..4].copy_from_slice(&CHUNK_MAGIC);
     }
+}
+
+/// The header of a chunk with a table, of version 3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// Which table.
+    pub magic: [u8; 4],
+    /// Where it begins in the file.
+    pub offset: u64,
+    /// Its length with this header.
+    pub length: u32,
+    /// The number of its first node, or its mark.
+    pub first: u32,
+    /// How many ranges it has.
+    pub count: u32,
+}
+
+impl Table {
+    /// Reads the header of a table; `None` if it is not one.
+    pub fn read(bytes: &[u8], offset: u64) -> Option<Table> {
+        let magic = bytes.get(..CHUNK_HEADER)?[..4].try_into().ok()?;
+        let is_table = [NODE_MAGIC, MODULE_MAGIC, RESIDENT_MAGIC].contains(&magic);
+        let (length, first, count) = (u32_at(bytes, 4), u32_at(bytes, 8), u32_at(bytes, 12));
+        (is_table && is_chunk_length(length)).then_some(Table { magic, offset, length, first, count })
+    }
+
+    /// Writes the header.
+    pub fn write(&self, bytes: &mut [u8]) {
+        bytes[4..8].copy_from_slice(&self.length.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.first.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.count.to_le_bytes());
+        bytes[16..CHUNK_HEADER].fill(0);
+        std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::Release);
+        bytes[..4].copy_from_slice(&self.magic);
+    }
+}
+
+/// Writes a module to the begin of `bytes`, which are zeros, and returns its length. `None` if it has no room there.
+pub fn put_module(bytes: &mut [u8], [start, end, bias]: [u64; 3], path: &[u8], build_id: &[u8]) -> Option<usize> {
+    let (path, build_id) = (&path[..path.len().min(4096)], &build_id[..build_id.len().min(64)]);
+    let length = (MODULE_HEADER + path.len() + build_id.len()).next_multiple_of(8);
+    let record = bytes.get_mut(..length)?;
+    record[4..6].copy_from_slice(&(path.len() as u16).to_le_bytes());
+    record[6..8].copy_from_slice(&(build_id.len() as u16).to_le_bytes());
+    for (at, number) in [start, end, bias].into_iter().enumerate() {
+        record[8 + at * 8..16 + at * 8].copy_from_slice(&number.to_le_bytes());
+    }
+    record[MODULE_HEADER..MODULE_HEADER + path.len()].copy_from_slice(path);
+    record[MODULE_HEADER + path.len()..][..build_id.len()].copy_from_slice(build_id);
+    std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::Release);
+    record[..4].copy_from_slice(&(length as u32).to_le_bytes());
+    Some(length)
 }
 
 fn is_chunk_length(length: u32) -> bool {

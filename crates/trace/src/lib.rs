@@ -7,6 +7,7 @@
 //! - [`writer`] runs inside the recorded program. It does not allocate, lock or start a thread.
 //! - [`record`] starts a program with the writer in it. [`reader`] finds the chunks of a file and reads each thread's events. [`merge`] puts the threads in one order.
 //! - [`builder`] makes traces of a script, for tests and benches.
+//! - [`stacks`] is where blocks were allocated, as plain data; [`predictor`] leaves out of a trace what was to be expected.
 //! - [`info`] computes what a trace tells by itself.
 //! - [`prepare`] makes the form that [`replay`] executes with the allocator of the process.
 
@@ -23,6 +24,7 @@ mod layout;
 mod mapped;
 pub mod merge;
 mod origin;
+pub mod predictor;
 pub mod prepare;
 pub mod reader;
 pub mod record;

@@ -16,6 +16,7 @@ use crate::coder::{Event, How};
 use crate::error::Result;
 use crate::hash::{AddressMap, AddressSet};
 use crate::reader::{Item, Stream, Trace};
+use crate::stacks::StackId;
 
 /// When and where an event happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +33,9 @@ pub trait Sink {
     type Block;
     /// A thread's first event follows.
     fn began(&mut self, _at: At) {}
+    /// The stack of the block that [`allocated`](Self::allocated) or [`resized`](Self::resized) tells next; 0 for none. Only of a trace with
+    /// stacks.
+    fn stack(&mut self, _stack: StackId) {}
     /// A new block.
     fn allocated(&mut self, at: At, how: How, size: u64) -> Self::Block;
     /// The end of a block.
@@ -60,6 +64,8 @@ pub struct Merged {
     pub lost_frees: u64,
     /// Blocks that were alive at the end.
     pub alive: u64,
+    /// Bytes of the events that say what stack an allocation has.
+    pub stack_bytes: u64,
     /// Length of the trace in nanoseconds.
     pub nanos: u64,
     /// What was damaged, in words.
@@ -128,6 +134,7 @@ struct Merger<'a, S: Sink> {
     free_slack: u64,
     put_off_ticks: u64,
     nanos: u64,
+    has_stacks: bool,
     /// The addresses that a window has seen.
     seen: Option<AddressSet>,
     merged: Merged,
@@ -165,6 +172,7 @@ impl<'a, S: Sink> Merger<'a, S> {
                 as u64,
             put_off_ticks: (PUT_OFF_NS as f64 / trace.header.tick_ns) as u64,
             nanos: 0,
+            has_stacks: trace.header.stacks > 0,
             seen: trace.has_window().then(AddressSet::default),
             merged,
         }
@@ -207,6 +215,7 @@ impl<'a, S: Sink> Merger<'a, S> {
                 let Some(stream) = &mut this.stream else { return };
                 this.head = stream.next();
                 if this.head.is_none() {
+                    self.merged.stack_bytes += stream.stack_bytes();
                     if let Some(damage) = stream.damage() {
                         self.merged.damage.push(format!("thread {thread}: {damage}"));
                     }
@@ -251,6 +260,9 @@ impl<'a, S: Sink> Merger<'a, S> {
                     How::Resized => self.lanes[lane].resizing.take().and(self.held[lane].take()),
                     _ => None,
                 };
+                if self.has_stacks {
+                    sink.stack(item.stack);
+                }
                 let block = match old {
                     Some(old) => sink.resized(at, old, size),
                     None => sink.allocated(at, how, size),
@@ -321,7 +333,7 @@ impl<'a, S: Sink> Merger<'a, S> {
             Event::Resident(kib) => sink.resident(at, kib),
             Event::Mark(mark) => sink.mark(at, mark),
             Event::End => sink.ended(at),
-            Event::Stamp => {}
+            Event::Stamp | Event::Stack(_) => {}
         }
         self.merged.events += 1;
         Step::Done

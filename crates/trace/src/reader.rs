@@ -1,6 +1,8 @@
 //! Reading a trace. In: a file. Out: its header, its threads, and each thread's events. Memory is bounded: 40 bytes for
 //! each chunk of the file, and one chunk for each thread that is being read.
 
+mod tables;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -8,7 +10,9 @@ use std::path::{Path, PathBuf};
 
 use crate::coder::{Coder, Event, How};
 use crate::error::{Error, Result};
-use crate::format::{CHUNK_ALIGN, CHUNK_HEADER, Chunk, HEADER, Header};
+use crate::format::{CHUNK_ALIGN, CHUNK_HEADER, Chunk, HEADER, Header, Table};
+use crate::predictor::{Predictor, is_chosen};
+use crate::stacks::StackId;
 
 const _: () = assert!(size_of::<Chunk>() == 40, "what is said above");
 
@@ -20,6 +24,8 @@ pub struct Trace {
     pub header: Header,
     /// The chunks of each thread in order.
     threads: BTreeMap<u32, Vec<Chunk>>,
+    /// The chunks with nodes, modules and resident pages.
+    tables: Vec<Table>,
     /// Bytes of the file that are used.
     pub bytes: u64,
     /// Where the chain of chunks breaks, if it does.
@@ -37,6 +43,8 @@ pub struct Item {
     pub low: u64,
     /// It happened at this tick or earlier.
     pub high: u64,
+    /// Of an allocation: its stack; 0 for none.
+    pub stack: StackId,
 }
 
 /// Bytes that the search for chunks reads at once.
@@ -54,8 +62,8 @@ impl Trace {
         }
         let header = Header::read(&bytes).map_err(|error| Error::file(path, "reading the trace", error))?;
         let end = header.used.clamp(HEADER as u64, length.max(HEADER as u64)).min(length);
-        let mut trace =
-            Trace { path: path.into(), file, header, threads: BTreeMap::new(), bytes: end, damage: None, from: 0 };
+        let (threads, tables) = (BTreeMap::new(), Vec::new());
+        let mut trace = Trace { path: path.into(), file, header, threads, tables, bytes: end, damage: None, from: 0 };
         if trace.header.used > length {
             trace.damage = Some(format!("the file is cut: wanted {} bytes, found {length}", trace.header.used));
         }
@@ -158,6 +166,13 @@ impl Trace {
                     self.damage.get_or_insert(found);
                     break;
                 }
+                None if self.header.stacks > 0
+                    && let Some(table) = Table::read(bytes, offset)
+                    && offset + u64::from(table.length) <= end =>
+                {
+                    self.tables.push(table);
+                    offset += u64::from(table.length);
+                }
                 // Of a window: not begun, or half erased.
                 None if self.has_window() => {
                     let ring = u64::from(self.header.ring);
@@ -203,6 +218,9 @@ impl Trace {
             at: 0,
             origin: 0,
             coder: Box::new(Coder::NEW),
+            predictor: (self.header.stacks > 0).then(Box::default),
+            given: None,
+            stack_bytes: 0,
             stamp: 0,
             ready: VecDeque::new(),
             damage: None,
@@ -225,6 +243,11 @@ pub struct Stream<'a> {
     /// Where those bytes lie in the file.
     origin: u64,
     coder: Box<Coder>,
+    /// Of a trace with stacks.
+    predictor: Option<Box<Predictor>>,
+    /// The stack that the trace gives for the next allocation.
+    given: Option<StackId>,
+    stack_bytes: u64,
     stamp: u64,
     ready: VecDeque<Item>,
     damage: Option<String>,
@@ -260,8 +283,22 @@ impl Stream<'_> {
                         self.settle(first);
                     }
                     let low = if passed.is_some() { self.stamp } else { before };
-                    if event != Event::Stamp {
-                        self.ready.push_back(Item { event, low, high: u64::MAX });
+                    match event {
+                        Event::Stamp => {}
+                        Event::Stack(stack) if self.predictor.is_some() => {
+                            self.given = Some(stack);
+                            self.stack_bytes += length as u64;
+                        }
+                        Event::Stack(_) => {
+                            let version = self.trace.header.version;
+                            self.damage =
+                                Some(format!("byte {}: a stack in version {version}", self.origin + self.at as u64));
+                            self.over = true;
+                        }
+                        _ => {
+                            let stack = self.stack_of(event);
+                            self.ready.push_back(Item { event, low, high: u64::MAX, stack });
+                        }
                     }
                     if passed.is_some() {
                         self.settle(first);
@@ -276,6 +313,22 @@ impl Stream<'_> {
                 }
             }
         }
+    }
+
+    /// The stack of an event that was just read; 0 if it is no allocation, or has none.
+    fn stack_of(&mut self, event: Event) -> StackId {
+        let (Event::New { address, size, .. }, Some(predictor)) = (event, &mut self.predictor) else { return 0 };
+        if !is_chosen(address, self.trace.header.stacks) {
+            return 0;
+        }
+        let stack = self.given.take().unwrap_or_else(|| predictor.foretold(size));
+        predictor.keep(size, stack);
+        stack
+    }
+
+    /// Bytes of the events so far that say what stack an allocation has.
+    pub(crate) fn stack_bytes(&self) -> u64 {
+        self.stack_bytes
     }
 
     /// The event as the window has it; None if it was before. See the format.

@@ -1,12 +1,15 @@
 //! Every version of the format stays readable for ever: the files in `golden` are never renewed. They were written by
 //! [`TraceBuilder`], and today's writer still writes them byte for byte.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use allocanary_trace::builder::TraceBuilder;
 use allocanary_trace::coder::{Event, How};
 use allocanary_trace::info::info;
+use allocanary_trace::merge::{At, Sink, merge};
 use allocanary_trace::reader::Trace;
+use allocanary_trace::stacks::{Module, Node, Resident, StackId, Stacks};
 
 /// Every kind of event, on three threads, in chunks of 512 bytes.
 fn script() -> Vec<u8> {
@@ -56,6 +59,82 @@ fn windowed(lost: u64) -> Vec<u8> {
     sample.finish()
 }
 
+/// Stacks of every second allocation, on two threads; nodes, modules, and the pages that were resident when idle.
+fn stacked() -> Vec<u8> {
+    let mut sample = TraceBuilder::with_stacks(512, 2);
+    for at in 0..120_u64 {
+        let (ticks, thread) = (1000 + at * 40, (at % 2) as u32);
+        let event = Event::New { how: How::Malloc, address: 0x7000_0000 + at * 4096, size: 8 + at % 3 * 400 };
+        sample.stacked(thread, ticks, event, [1, 3, 4, 4, 300][at as usize % 5]);
+        if at % 4 == 0 {
+            sample.event(thread, ticks + 5, Event::Resize { address: 0x7000_0000 + at * 4096 });
+            let event = Event::New { how: How::Resized, address: 0x8000_0000 + at * 4096, size: 70_000 };
+            sample.stacked(thread, ticks + 6, event, 2);
+        }
+    }
+    sample.tables(&tables());
+    sample.resident(&resident());
+    sample.finish()
+}
+
+fn tables() -> Stacks {
+    let nodes = [(0, 0), (0, 0x5500_0000_1000), (1, 0x7F00_0000_2000), (1, 0x7F00_0000_3000), (3, 0x5500_0000_1000)];
+    let nodes = nodes.into_iter().map(|(parent, pc)| Node { parent, pc }).collect();
+    let module = |start: u64, path: &str, build_id: &[u8]| {
+        let (path, build_id) = (path.into(), build_id.to_vec());
+        Module { start, end: start + 0x10_000, bias: start, path, build_id }
+    };
+    let modules =
+        vec![module(0x5500_0000_0000, "/usr/bin/sample", b""), module(0x7F00_0000_0000, "/lib/a.so", &[7; 20])];
+    Stacks { nodes, modules }
+}
+
+fn resident() -> Resident {
+    Resident { mark: 2, ranges: vec![0x1000..0x3000, 0x8000..0x9000] }
+}
+
+/// Live bytes of each stack.
+#[derive(Default)]
+struct Live(BTreeMap<StackId, u64>, StackId);
+
+impl Sink for Live {
+    type Block = (StackId, u64);
+
+    fn stack(&mut self, stack: StackId) {
+        self.1 = stack;
+    }
+
+    fn allocated(&mut self, _: At, _: How, size: u64) -> (StackId, u64) {
+        *self.0.entry(self.1).or_default() += size;
+        (self.1, size)
+    }
+
+    fn freed(&mut self, _: At, (stack, size): (StackId, u64)) {
+        *self.0.entry(stack).or_default() -= size;
+    }
+
+    fn resized(&mut self, at: At, block: (StackId, u64), size: u64) -> (StackId, u64) {
+        self.freed(at, block);
+        self.allocated(at, How::Resized, size)
+    }
+}
+
+#[test]
+fn version_three_is_read_and_written_as_ever() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v3.trace");
+    let golden = std::fs::read(&path).unwrap();
+    assert!(golden == stacked(), "the writer has changed: that is a new version of the format");
+    let trace = Trace::open(&path).unwrap();
+    assert_eq!((trace.header.version, trace.header.stacks), (3, 2));
+    assert_eq!((trace.stacks().unwrap(), trace.residents().unwrap()), (tables(), vec![resident()]));
+    let mut live = Live::default();
+    let merged = merge(&trace, &mut live).unwrap();
+    assert_eq!((merged.strays, merged.lost_frees, merged.damage.len()), (0, 0, 0));
+    // At the end. 0 is those without a stack.
+    let wanted = [(0, 1_069_168), (1, 5280), (2, 1_050_000), (3, 3272), (4, 6128), (300, 2872)];
+    assert_eq!(live.0.into_iter().collect::<Vec<_>>(), wanted);
+}
+
 #[test]
 fn version_two_is_read_and_written_as_ever() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v2.trace");
@@ -103,7 +182,7 @@ fn version_one_is_read_and_written_as_ever() {
 #[ignore = "writes the golden file of a new version"]
 fn write() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
-    for (name, bytes) in [("v1.trace", script()), ("v2.trace", windowed(6000))] {
+    for (name, bytes) in [("v1.trace", script()), ("v2.trace", windowed(6000)), ("v3.trace", stacked())] {
         if !folder.join(name).exists() {
             std::fs::write(folder.join(name), bytes).unwrap();
         }
