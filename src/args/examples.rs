@@ -254,7 +254,8 @@ pub const RECORD_EXAMPLES: &str = "\
 Environment, for a program that is started in another way:
   LD_PRELOAD=/path/to/preload-record ALLOCANARY_RECORD=/folder PROGRAM
   Its bounds: ALLOCANARY_RECORD_MAX=bytes, ALLOCANARY_RECORD_RATE=N,
-  ALLOCANARY_RECORD_WINDOW=milliseconds.
+  ALLOCANARY_RECORD_WINDOW=milliseconds. ALLOCANARY_RECORD_STACKS=N records the stack of one
+  allocation in N; 1 is all, and 0, the default, none.
 
 Examples:
   allocanary record -o traces -- ./service       until it ends; Ctrl-C ends it
@@ -264,6 +265,9 @@ Examples:
   allocanary record --file examples/programs/redis.toml
                                                  a [program] table, as `run` takes it
   allocanary record --window 60s -- ./service    the last minute of a long run
+  allocanary record --stacks 1/10 -- ./service   the stack of one allocation in ten: a program that
+                                                 does little else than allocate is slowed down less
+  allocanary record --stacks off -- ./service    no stacks: for replays only
   allocanary record --verify --candidates system mimalloc -- ./batch-job
                                                  is a replay like the program?
   PYTHONMALLOC=malloc allocanary record -- python3 service.py

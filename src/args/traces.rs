@@ -23,6 +23,9 @@ pub struct RecordFlags {
     /// Record one block in N, chosen by its address.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
     pub rate: u32,
+    /// Record the stack of all allocations, of one in N (1/N), or of none: all, 1/10, off [default: all; with --window: off].
+    #[arg(long, value_name = "PART")]
+    pub stacks: Option<String>,
     /// Check the replay: run the program and the replay under each candidate, and print both memories side by side.
     #[arg(long, conflicts_with_all = ["rate", "window"])]
     pub verify: bool,

@@ -36,7 +36,8 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
     refuse(&program.command)?;
     let folder = flags.out.clone().unwrap_or_else(fresh_folder);
     let window = flags.window.as_deref().map(window).transpose()?;
-    let recording = RecordOptions { preload: &preload, folder: &folder, limit, rate: flags.rate, window };
+    let stacks = stacks(flags.stacks.as_deref(), window.is_some())?;
+    let recording = RecordOptions { preload: &preload, folder: &folder, limit, rate: flags.rate, window, stacks };
     loader::check_preloads(&std::env::var("LD_PRELOAD").unwrap_or_default())?;
     let comparison = flags.verify.then(|| Verification::planned(&study, &folder)).transpose()?;
     let is_watched = flags.verify || watched::is_wanted(&program);
@@ -58,6 +59,9 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
             trim(path, header)?;
         }
         tell(&made);
+        if made.iter().any(|(_, header)| header.no_stacks) {
+            terminal::tell("no stacks: they need x86-64 and a C library with _dl_find_object (glibc 2.35 or later)");
+        }
         if !made.is_empty() && flags.recordings == 1 {
             let largest = largest(&made).display();
             terminal::tell(format_args!("next: allocanary trace info {largest}\n      allocanary replay {largest}"));
@@ -107,6 +111,28 @@ fn window(text: &str) -> Result<Duration> {
     let (least, most) = (Duration::from_millis(100), Duration::from_secs(1_000_000));
     let wanted = || Error::Input(format!("--window: wanted a time from 100ms to 11 days, such as 60s, found `{text}`"));
     parse_duration(text).filter(|time| (least..=most).contains(time)).ok_or_else(wanted)
+}
+
+/// The number of `--stacks`: the stack of one allocation in this many, 0 for none.
+fn stacks(text: Option<&str>, has_window: bool) -> Result<u32> {
+    let one_in = match text {
+        None => Some(u32::from(!has_window)),
+        Some("all") => Some(1),
+        Some("off") => Some(0),
+        Some(text) => text.strip_prefix("1/").and_then(|number| number.parse().ok()),
+    };
+    let found = || text.unwrap_or_default();
+    match one_in.filter(|one_in| *one_in <= 1 << 20 && (*one_in > 0 || !found().starts_with("1/"))) {
+        Some(1..) if has_window => Err(Error::Input(format!(
+            "--stacks {}: a window has no stacks, its file would grow with each new one: leave out --stacks or --window",
+            found()
+        ))),
+        Some(one_in) => Ok(one_in),
+        None => Err(Error::Input(format!(
+            "--stacks: wanted all, off, or 1/N with N up to 1048576, such as 1/10, found `{}`",
+            found()
+        ))),
+    }
 }
 
 /// Says what was recorded.
@@ -166,4 +192,22 @@ fn preload() -> Result<PathBuf> {
 fn brief(command: &str) -> String {
     let cut: String = command.chars().take(60).collect();
     if cut.len() < command.len() { cut + "..." } else { cut }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stacks_are_recorded_of_all_unless_something_else_is_asked_for() {
+        let number = |text, has_window| stacks(text, has_window).map_err(|error| error.to_string());
+        assert_eq!((number(None, false), number(None, true)), (Ok(1), Ok(0)));
+        assert_eq!((number(Some("all"), false), number(Some("off"), false)), (Ok(1), Ok(0)));
+        assert_eq!((number(Some("1/10"), false), number(Some("off"), true)), (Ok(10), Ok(0)));
+        for text in ["", "10", "1/0", "1/", "1/-1", "1/1048577", "2/10", "on"] {
+            let error = number(Some(text), false).unwrap_err();
+            assert!(error.contains("wanted all, off, or 1/N") && error.contains(&format!("`{text}`")), "{error}");
+        }
+        assert!(number(Some("1/10"), true).unwrap_err().contains("--window"));
+    }
 }

@@ -89,6 +89,35 @@ fn problems(info: &Info) -> Vec<String> {
     lines
 }
 
+/// Where blocks were allocated, in numbers.
+fn stacks(info: &Info, out: &mut String) {
+    let header = &info.header;
+    let Some(found) = &info.stacks else {
+        if header.no_stacks {
+            let _ = writeln!(out, "stacks      none: the C library has no _dl_find_object, or this is not x86-64");
+        }
+        return;
+    };
+    let each = found.bytes as f64 / (info.allocations + info.resizes).max(1) as f64;
+    let of = if header.stacks > 1 { format!(" (one allocation in {})", header.stacks) } else { String::new() };
+    let _ = writeln!(
+        out,
+        "stacks      {} different of {} allocations{of}, {} frames in {} modules; {}, {each:.2} bytes an allocation",
+        found.different,
+        found.allocations,
+        found.nodes,
+        found.modules,
+        bytes(found.bytes)
+    );
+    let short = [
+        (header.cut, "deeper than 256 frames: the outermost are missing"),
+        (header.broken, "end in code without tables"),
+    ];
+    for (count, what) in short.into_iter().filter(|(count, _)| *count > 0) {
+        let _ = writeln!(out, "            {count} {what}");
+    }
+}
+
 /// The summary.
 fn page(info: &Info) -> String {
     let mut out = String::new();
@@ -144,6 +173,7 @@ fn page(info: &Info) -> String {
     if header.rate > 1 {
         let _ = writeln!(out, "rate        one block in {}: multiply bytes and counts by that", header.rate);
     }
+    stacks(info, &mut out);
     let _ = writeln!(out, "\nsize up to      allocations        bytes      at peak       at end");
     for class in &info.classes {
         let _ = writeln!(

@@ -187,6 +187,29 @@ mod functions {
         aligned_or_null(real::page(), size.checked_next_multiple_of(real::page()).unwrap_or(usize::MAX))
     }
 
+    /// The next library's dlclose, as its address; 0 before the first call.
+    static DLCLOSE: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+
+    /// # Safety
+    /// C's contract.
+    #[unsafe(no_mangle)]
+    pub unsafe extern "C" fn dlclose(library: *mut c_void) -> c_int {
+        use std::sync::atomic::Ordering::Relaxed;
+        let mut real = DLCLOSE.load(Relaxed);
+        if real == 0 {
+            real = real::find_next(c"dlclose").expose_provenance();
+            DLCLOSE.store(real, Relaxed);
+        }
+        // SAFETY: the C library's own function of this type, and the caller's promise.
+        let closed = unsafe {
+            let real: unsafe extern "C" fn(*mut c_void) -> c_int =
+                std::mem::transmute(std::ptr::with_exposed_provenance::<c_void>(real));
+            real(library)
+        };
+        writer::library_closed();
+        closed
+    }
+
     extern "C" fn at_start() {
         writer::watch_forks();
     }

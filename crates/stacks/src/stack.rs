@@ -142,15 +142,17 @@ fn for_each_mapping(buffer: &mut [u64], mut tell: impl FnMut(u64, u64, bool)) {
     unsafe {
         let errno = libc::__errno_location();
         let before = *errno;
-        let file = libc::open(c"/proc/self/maps".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+        // The C library's own functions are places at which a thread may be cancelled.
+        let (path, flags) = (c"/proc/self/maps".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+        let file = libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path, flags, 0);
         if file >= 0 {
             loop {
-                let read = libc::read(file, buffer.as_mut_ptr().cast(), length);
+                let read = libc::syscall(libc::SYS_read, file, buffer.as_mut_ptr(), length);
                 let Some(read) = usize::try_from(read).ok().filter(|read| *read > 0) else { break };
                 let bytes = std::slice::from_raw_parts(buffer.as_ptr().cast::<u8>(), read.min(length));
                 bytes.iter().for_each(|byte| line.add(*byte, &mut tell));
             }
-            libc::close(file);
+            libc::syscall(libc::SYS_close, file);
         }
         *errno = before;
     }

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 
 use crate::coder::How;
 use crate::error::Result;
-use crate::format::Header;
+use crate::format::{Header, MOST_NODES};
 use crate::merge::{At, Merged, Sink, merge};
 use crate::reader::Trace;
+use crate::stacks::StackId;
 
 /// Powers of two of sizes: class `n` has blocks above 2^(n-1) up to 2^n bytes.
 pub const CLASSES: usize = 48;
@@ -46,6 +47,8 @@ pub struct Info {
     pub end_live: u64,
     /// The most RssAnon that was seen, in bytes.
     pub most_resident: u64,
+    /// Where blocks were allocated; none if the trace has no stacks.
+    pub stacks: Option<StackFigures>,
     /// Each class of sizes that occurs.
     pub classes: Vec<Class>,
     /// Blocks by their lifetime: up to a microsecond, ten, and so on; the last one those alive at the end.
@@ -56,6 +59,22 @@ pub struct Info {
     pub most_threads: u64,
     /// Live bytes over time.
     pub curve: Vec<CurvePoint>,
+}
+
+/// The stacks of a trace in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct StackFigures {
+    /// Allocations that have one.
+    pub allocations: u64,
+    /// Different ones among these.
+    pub different: u64,
+    /// Nodes of the table.
+    pub nodes: u64,
+    /// Files with code that frames lie in.
+    pub modules: u64,
+    /// Bytes of the file: the tables, and the events that say a stack.
+    pub bytes: u64,
 }
 
 /// The blocks of one class of sizes.
@@ -152,6 +171,9 @@ struct Counter {
     /// Time between two points.
     step: u64,
     events: u64,
+    stacked: u64,
+    /// Whether each stack has occurred.
+    stacks: Vec<bool>,
 }
 
 impl Counter {
@@ -222,6 +244,17 @@ impl Counter {
 impl Sink for Counter {
     type Block = Block;
 
+    fn stack(&mut self, stack: StackId) {
+        if stack == 0 || stack as usize >= MOST_NODES {
+            return;
+        }
+        self.stacked += 1;
+        if self.stacks.len() <= stack as usize {
+            self.stacks.resize(stack as usize + 1, false);
+        }
+        self.stacks[stack as usize] = true;
+    }
+
     fn began(&mut self, _: At) {
         self.running += 1;
         self.most_threads = self.most_threads.max(self.running);
@@ -287,6 +320,8 @@ pub fn info(trace: &Trace) -> Result<Info> {
         curve: Vec::new(),
         step: 100_000,
         events: 0,
+        stacked: 0,
+        stacks: Vec::new(),
     };
     let merged = merge(trace, &mut counter)?;
     counter.lifetimes[9] = merged.alive;
@@ -295,6 +330,7 @@ pub fn info(trace: &Trace) -> Result<Info> {
     }
     counter.catch_up(merged.nanos);
     counter.point(merged.nanos);
+    let stacks = figures(trace, &merged, &counter)?;
     let classes = (0..CLASSES).filter(|class| counter.classes[*class].0 > 0);
     let classes = classes.map(|class| Class {
         up_to: 1 << class,
@@ -319,6 +355,7 @@ pub fn info(trace: &Trace) -> Result<Info> {
         peak_nanos: counter.peak_nanos,
         end_live: counter.live,
         most_resident: counter.most_resident.max(trace.header.most_resident),
+        stacks,
         classes: classes.collect(),
         lifetimes: names.iter().zip(counter.lifetimes).map(|(name, count)| (name.to_string(), count)).collect(),
         threads: counter.threads.into_values().collect(),
@@ -326,6 +363,21 @@ pub fn info(trace: &Trace) -> Result<Info> {
         curve: counter.curve,
         merged,
     })
+}
+
+/// The stacks of a trace in numbers; none of a trace without.
+fn figures(trace: &Trace, merged: &Merged, counter: &Counter) -> Result<Option<StackFigures>> {
+    if trace.header.stacks == 0 {
+        return Ok(None);
+    }
+    let tables = trace.stacks()?;
+    Ok(Some(StackFigures {
+        allocations: counter.stacked,
+        different: counter.stacks.iter().filter(|occurs| **occurs).count() as u64,
+        nodes: tables.nodes.len() as u64 - 1,
+        modules: tables.modules.len() as u64,
+        bytes: trace.table_bytes() + merged.stack_bytes,
+    }))
 }
 
 /// Whether a class rose by a twentieth from each quarter of the trace to the next, and is a hundredth of what lives at

@@ -23,6 +23,8 @@ pub struct RecordOptions<'a> {
     pub rate: u32,
     /// The last time that is kept, in whole milliseconds; none keeps all.
     pub window: Option<Duration>,
+    /// The stack of one allocation in this many is recorded; 0 for none.
+    pub stacks: u32,
 }
 
 impl RecordOptions<'_> {
@@ -50,6 +52,7 @@ impl RecordOptions<'_> {
             ("ALLOCANARY_RECORD_MAX", self.limit.to_string().into()),
             ("ALLOCANARY_RECORD_RATE", self.rate.to_string().into()),
             ("ALLOCANARY_RECORD_WINDOW", window.to_string().into()),
+            ("ALLOCANARY_RECORD_STACKS", self.stacks.to_string().into()),
         ])
     }
 }

@@ -7,7 +7,8 @@
 //! The environment: `ALLOCANARY_RECORD` is the folder of the traces, an absolute path of one that exists; without it
 //! nothing is recorded, and where it cannot be written nothing either, which one line on standard error says.
 //! `ALLOCANARY_RECORD_MAX` is the largest size of a trace in bytes (1 GiB), `ALLOCANARY_RECORD_RATE` records one block
-//! in this many, chosen by its address. `ALLOCANARY_RECORD_WINDOW` keeps the last milliseconds only.
+//! in this many, chosen by its address. `ALLOCANARY_RECORD_WINDOW` keeps the last milliseconds only. `ALLOCANARY_RECORD_STACKS` records the
+//! stack of one allocation in this many (0, none), if there is no window.
 
 mod calls;
 mod clocks;
@@ -15,6 +16,11 @@ mod config;
 mod forks;
 mod process;
 pub mod real;
+#[cfg(feature = "stacks")]
+mod stacks;
+#[cfg(not(feature = "stacks"))]
+#[path = "writer/no_stacks.rs"]
+mod stacks;
 mod thread;
 mod tls;
 mod undisturbed;
@@ -22,6 +28,7 @@ mod undisturbed;
 pub use crate::coder::How;
 pub use calls::{allocated, allocated_by, exiting, freed, resized, resizing};
 pub use forks::watch_forks;
+pub use stacks::library_closed;
 
 #[cfg(test)]
 mod tests;

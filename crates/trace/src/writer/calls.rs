@@ -76,7 +76,7 @@ pub fn allocated(block: *mut u8, size: usize) -> *mut u8 {
     // SAFETY: the thread's own state; the short way has room for an event.
     unsafe {
         let at = Thread::claim(this);
-        if at >= (*this).short {
+        if at >= (*this).short_new {
             return allocated_slowly(this, at, block, size);
         }
         let coder = &raw mut (*this).coder;
@@ -94,18 +94,40 @@ pub fn allocated(block: *mut u8, size: usize) -> *mut u8 {
 #[inline(never)]
 fn allocated_far(this: *mut Thread, at: *mut u8, block: *mut u8, size: usize) -> *mut u8 {
     // SAFETY: the caller has claimed the place.
-    unsafe { Thread::put_new(this, at, How::Malloc, block.addr() as u64, size) };
+    unsafe { Thread::put_block(this, at, How::Malloc, block.addr() as u64, size) };
     block
+}
+
+/// A block of malloc, behind the event of its stack if it has one.
+#[inline(never)]
+fn allocated_with_stack(this: *mut Thread, at: *mut u8, block: *mut u8, size: usize) -> *mut u8 {
+    // SAFETY: the caller has claimed the place.
+    unsafe {
+        let at = Thread::put_stack(this, at, block.addr() as u64, size);
+        let coder = &raw mut (*this).coder;
+        let passed = || Thread::near_passed(this);
+        match (*coder).put_near_malloc(at, block.addr() as u64, size as u64, process::is_multi, passed) {
+            Some(cursor) => {
+                Thread::wrote(this, cursor);
+                block
+            }
+            None => allocated_far(this, at, block, size),
+        }
+    }
 }
 
 #[cold]
 #[inline(never)]
 fn allocated_slowly(this: *mut Thread, at: *mut u8, block: *mut u8, size: usize) -> *mut u8 {
+    // SAFETY: the thread's own state, whose place is claimed where there is one.
+    if this > QUIET && unsafe { Thread::has_stacks(this) && at < (*this).short } {
+        return allocated_with_stack(this, at, block, size);
+    }
     if block.is_null() || is_of_look_up(this, block) || is_let_go(this, at, block) {
         return block;
     }
     match claim_slowly(this, at).and_then(|claimed| choose(claimed, block)) {
-        Some((this, at)) => allocated_far(this, at, block, size),
+        Some((this, at)) => allocated_with_stack(this, at, block, size),
         None => block,
     }
 }
@@ -204,7 +226,7 @@ fn freed_slowly(this: *mut Thread, at: *mut u8, block: *mut u8) -> *mut u8 {
 fn freed_late(address: u64) {
     const TRIES: u32 = 1000;
     let Some(process) = process::ready() else { return };
-    let Some(this) = (0..TRIES).find_map(|_| process.claim_late(Thread::BYTES)) else { return process.lose() };
+    let Some(this) = (0..TRIES).find_map(|_| process.claim_late(Thread::bytes(process))) else { return process.lose() };
     let this: *mut Thread = this.cast();
     // SAFETY: the state is this thread's until it is released.
     unsafe {

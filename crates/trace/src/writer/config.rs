@@ -19,6 +19,8 @@ pub(super) struct Config {
     pub(super) rate: u32,
     /// Nanoseconds that are kept; 0 for all.
     pub(super) window: u64,
+    /// The stack of one allocation in this many is recorded; 0 for none.
+    pub(super) stacks: u32,
 }
 
 impl Config {
@@ -35,7 +37,8 @@ const OFF: u32 = 2;
 /// There is no state for "is being read": a fork meanwhile would leave it to the child, where nobody reads.
 static STATE: AtomicU32 = AtomicU32::new(UNREAD);
 /// Written before `STATE` is `RECORD`, by the one thread that begins the process's file.
-static mut CONFIG: Config = Config { folder: [0; 3072], length: 0, limit: DEFAULT_LIMIT, rate: 1, window: 0 };
+static mut CONFIG: Config =
+    Config { folder: [0; 3072], length: 0, limit: DEFAULT_LIMIT, rate: 1, window: 0, stacks: 0 };
 
 unsafe extern "C" {
     static environ: *const *const libc::c_char;
@@ -97,6 +100,7 @@ pub(super) fn read(config: &mut Config) -> bool {
     config.limit = number(c"ALLOCANARY_RECORD_MAX").unwrap_or(DEFAULT_LIMIT).clamp(64 << 10, 1 << 46) & !4095;
     config.rate = number(c"ALLOCANARY_RECORD_RATE").unwrap_or(1).clamp(1, 1 << 20) as u32;
     config.window = number(c"ALLOCANARY_RECORD_WINDOW").unwrap_or(0).min(1 << 32) * 1_000_000;
+    config.stacks = number(c"ALLOCANARY_RECORD_STACKS").unwrap_or(0).min(1 << 20) as u32;
     let fits = !folder.is_empty() && folder.len() < config.folder.len();
     if fits {
         config.folder[..folder.len()].copy_from_slice(folder);

@@ -16,6 +16,7 @@ use self::file::{open_file, say_why};
 use self::queue::Queue;
 use super::clocks::ticks_and_nanos;
 use super::config::{self, Config};
+use super::stacks;
 use super::undisturbed::undisturbed;
 use crate::format::{CHUNK_ALIGN, at};
 
@@ -34,6 +35,10 @@ pub(super) struct Process {
     /// 1 while a thread reads RssAnon.
     sampling: AtomicU32,
     pub(super) rate: AtomicU32,
+    /// The stack of one allocation in this many is recorded; 0 for none.
+    pub(super) one_in: AtomicU32,
+    /// The tables of stacks; null without.
+    pub(super) tables: AtomicPtr<c_void>,
     /// The mapped file.
     base: AtomicPtr<u8>,
     limit: AtomicU64,
@@ -94,6 +99,13 @@ pub(super) fn ready() -> Option<&'static Process> {
     begin(config::read)
 }
 
+/// The process's state if it records. Begins nothing.
+pub(super) fn present() -> Option<&'static Process> {
+    // SAFETY: as above.
+    let process = unsafe { PROCESS.load(SeqCst).as_ref() };
+    process.filter(|process| process.state.load(SeqCst) == 2)
+}
+
 /// Begins the process's file; `read` reads the environment.
 #[cold]
 pub(super) fn begin(read: fn(&mut Config) -> bool) -> Option<&'static Process> {
@@ -142,7 +154,7 @@ fn errno() -> i32 {
 }
 
 /// Gives a range of the mapped file its pages, so that a full disk is an error here and not a signal later.
-fn populate(start: *mut u8, length: usize) -> bool {
+pub(super) fn populate(start: *mut u8, length: usize) -> bool {
     const MADV_POPULATE_WRITE: libc::c_int = 23;
     // SAFETY: a range of our own mapping. A kernel before 5.14 says EINVAL: the pages then come one by one.
     unsafe { libc::madvise(start.cast(), length, MADV_POPULATE_WRITE) == 0 || errno() == libc::EINVAL }
@@ -150,7 +162,7 @@ fn populate(start: *mut u8, length: usize) -> bool {
 
 impl Process {
     /// An 8-byte field of the file's header.
-    fn long(&self, offset: usize) -> &AtomicU64 {
+    pub(super) fn long(&self, offset: usize) -> &AtomicU64 {
         // SAFETY: the header is mapped for as long as the process lives, and the field is aligned.
         unsafe { AtomicU64::from_ptr(self.base.load(Relaxed).add(offset).cast()) }
     }
@@ -189,6 +201,11 @@ impl Process {
     /// Whether only the last seconds are kept.
     pub(super) fn has_window(&self) -> bool {
         self.window.load(Relaxed) != 0
+    }
+
+    /// The first byte of the mapped file; null in the child of a fork, until it has a file of its own.
+    pub(super) fn base(&self) -> *mut u8 {
+        self.base.load(Relaxed)
     }
 
     /// Hands out a chunk: its offset, its place in memory and its length.
@@ -254,10 +271,9 @@ impl Process {
     /// Memory for a thread's state: `bytes` zeros. `bytes` is the same in each call. Null if there is no memory.
     pub(super) fn make_thread(&self, bytes: usize) -> *mut c_void {
         let kept = self.kept.iter().map(|kept| kept.swap(null_mut(), SeqCst)).find(|kept| !kept.is_null());
-        kept.unwrap_or_else(|| {
-            self.own_bytes.fetch_add(bytes as u64, Relaxed);
-            map_wiped(bytes).cast()
-        })
+        // A kept state has no pages, and is not counted.
+        self.own_bytes.fetch_add(bytes as u64, Relaxed);
+        kept.unwrap_or_else(|| map_wiped(bytes).cast())
     }
 
     /// Takes the memory of an ended thread back.
@@ -265,8 +281,8 @@ impl Process {
         // SAFETY: the thread uses its state no more. The pages become zeros.
         unsafe { libc::madvise(thread, bytes, libc::MADV_DONTNEED) };
         let is_kept = |kept: &&AtomicPtr<c_void>| kept.compare_exchange(null_mut(), thread, SeqCst, SeqCst).is_ok();
+        self.own_bytes.fetch_sub(bytes as u64, Relaxed);
         if self.kept.iter().find(is_kept).is_none() {
-            self.own_bytes.fetch_sub(bytes as u64, Relaxed);
             // SAFETY: our own mapping, which nobody uses.
             unsafe { libc::munmap(thread, bytes) };
         }
@@ -319,7 +335,7 @@ impl Process {
         }
         let mut text = [0; 4096];
         let length = allocanary_kernel::sys::read_once(c"/proc/self/status", &mut text);
-        let own = self.own_bytes.load(Relaxed) >> 10;
+        let own = (self.own_bytes.load(Relaxed) + stacks::own_bytes(self)) >> 10;
         let (kib, most) = anonymous(&text[..length], own, &self.most_apart);
         self.long(at::RESIDENT).store(kib << 10, Relaxed);
         self.long(at::MOST_RESIDENT).fetch_max(most << 10, Relaxed);

@@ -40,6 +40,7 @@ macro_rules! real {
 
         /// All are found before one is used: one may call another. What takes blocks comes before what makes them.
         fn find_all() {
+            super::stacks::look_up();
             let found = [$((&$pointer, find(const { name(concat!(stringify!($name), "\0")) })),)*];
             for (pointer, function) in found {
                 pointer.store(function, SeqCst);
@@ -94,6 +95,11 @@ fn look_up() -> bool {
         STATE.store(2, SeqCst);
     }
     STATE.load(SeqCst) == 2
+}
+
+/// The next library's function of this name. Without it the program ends, with a line that says so.
+pub fn find_next(name: &CStr) -> *mut c_void {
+    find(name)
 }
 
 fn find(name: &CStr) -> *mut c_void {

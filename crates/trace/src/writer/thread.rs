@@ -7,10 +7,12 @@ use std::sync::atomic::{Ordering::SeqCst, compiler_fence};
 
 use super::config;
 use super::process::{self, KEY, Process};
+use super::stacks::{self, Kept};
 use super::tls::{self, ticks};
 use super::undisturbed::undisturbed;
 use crate::coder::{Coder, Event, How, NEAR_TICKS};
 use crate::format::{CHUNK_ALIGN, CHUNK_HEADER, Chunk, LONGEST_EVENT, STAMP_EVERY};
+use crate::predictor::is_chosen;
 
 /// A thread's first chunk, and how often the next one doubles.
 const FIRST_CHUNK: usize = 4096;
@@ -24,6 +26,8 @@ pub(super) struct Thread {
     /// An event that begins before this place goes the short way. Null if a stamp is due, if only some blocks are recorded, and
     /// where there is no chunk.
     pub(super) short: *mut u8,
+    /// The same for a new block of malloc: null also where stacks are recorded.
+    pub(super) short_new: *mut u8,
     /// The last place at which an event and a stamp may begin.
     end: *mut u8,
     /// Ticks of the last stamp.
@@ -40,7 +44,11 @@ pub(super) struct Thread {
     /// The chunk.
     chunk: *mut u8,
     length: usize,
+    /// The stack of one allocation in this many is recorded; 0 for none.
+    stacks: u32,
     pub(super) coder: Coder,
+    /// What stacks need; only there with them.
+    kept: Kept,
 }
 
 /// Marks a thread that has ended: what it still frees is recorded as that of another one.
@@ -52,8 +60,25 @@ pub(super) const QUIET: *mut Thread = std::ptr::without_provenance_mut(2);
 const BUSY: usize = 1 << 58;
 
 impl Thread {
-    /// The pages of one state.
-    pub(super) const BYTES: usize = size_of::<Thread>().next_multiple_of(4096);
+    /// The bytes of one state, in whole pages.
+    pub(super) fn bytes(process: &Process) -> usize {
+        let without = std::mem::offset_of!(Thread, kept).next_multiple_of(4096);
+        if process.one_in.load(SeqCst) > 0 { size_of::<Thread>().next_multiple_of(4096) } else { without }
+    }
+
+    /// Whether stacks are recorded.
+    #[inline(always)]
+    pub(super) unsafe fn has_stacks(this: *mut Thread) -> bool {
+        // SAFETY: the caller's state, on its own thread.
+        unsafe { (*this).stacks > 0 }
+    }
+
+    /// No event goes the short way until the next stamp.
+    #[inline(always)]
+    unsafe fn close_short_way(this: *mut Thread) {
+        // SAFETY: as above.
+        unsafe { ((*this).short, (*this).short_new) = (null_mut(), null_mut()) };
+    }
 
     /// Begins an event: the cursor is this call's. Returns what it was: [`BUSY`] and more if another call has it. One
     /// instruction reads and writes, so that no signal handler comes between; it needs no lock, other threads have cursors of
@@ -112,7 +137,7 @@ impl Thread {
             // In the child of a fork the state was wiped meanwhile.
             (*this).left = (*this).left.wrapping_sub(1);
             if (*this).left == 0 {
-                (*this).short = null_mut();
+                Thread::close_short_way(this);
             }
             Thread::release(this, cursor);
         }
@@ -159,8 +184,32 @@ impl Thread {
         }
     }
 
+    /// Writes a new block of any function, and its stack.
+    pub(super) unsafe fn put_new(this: *mut Thread, at: *mut u8, how: How, address: u64, size: usize) {
+        // SAFETY: as above.
+        unsafe {
+            let at = Thread::put_stack(this, at, address, size);
+            Thread::put_block(this, at, how, address, size);
+        }
+    }
+
+    /// Before a new block: the event that says its stack, where stacks are recorded and this one was not to be expected. Once for each
+    /// block: the reader does the same.
+    #[inline(always)]
+    pub(super) unsafe fn put_stack(this: *mut Thread, at: *mut u8, address: u64, size: usize) -> *mut u8 {
+        // SAFETY: as above. A claimed place has room for four events of 40 bytes: this one has at most six, and what may stand
+        // before and behind it at most 65.
+        unsafe {
+            if !Thread::has_stacks(this) || !is_chosen(address, (*this).stacks) {
+                return at;
+            }
+            let (stack, is_foretold) = stacks::stack_of_here(&raw mut (*this).kept, size as u64);
+            if is_foretold { at } else { (*this).coder.put_other(at, Event::Stack(stack), 0) }
+        }
+    }
+
     /// Writes a new block of any function; before it a stamp, where its address may have been another thread's.
-    pub(super) unsafe fn put_new(this: *mut Thread, mut at: *mut u8, how: How, address: u64, size: usize) {
+    pub(super) unsafe fn put_block(this: *mut Thread, mut at: *mut u8, how: How, address: u64, size: usize) {
         // SAFETY: as above; a claimed place has room for a stamp and an event.
         unsafe {
             let coder = &raw mut (*this).coder;
@@ -214,7 +263,8 @@ impl Thread {
                 );
             }
             // No longer this thread's, even where there is no other for it now.
-            ((*this).chunk, (*this).short, (*this).end) = (null_mut(), null_mut(), null_mut());
+            ((*this).chunk, (*this).end) = (null_mut(), null_mut());
+            Thread::close_short_way(this);
             let wanted = match process.has_window() {
                 true => {
                     let rest = if first { process.ring_rest() } else { None };
@@ -235,6 +285,7 @@ impl Thread {
             if first {
                 ((*this).number, (*this).chunks) = (process.number_thread(), 0);
                 (*this).rate = process.rate.load(SeqCst);
+                (*this).stacks = process.one_in.load(SeqCst);
             }
             (*this).stamp = (*this).stamp.max(ticks());
             let (thread, number) = ((*this).number, (*this).chunks);
@@ -275,7 +326,7 @@ pub(super) fn claim_slowly(this: *mut Thread, at: *mut u8) -> Option<Claimed> {
         }
         if process::ready().is_some_and(Process::is_stopped) {
             // For good. The end of the thread is still written to its last chunk.
-            (*this).short = null_mut();
+            Thread::close_short_way(this);
             Thread::release(this, at);
             return None;
         }
@@ -301,6 +352,7 @@ unsafe fn stamped_if_due(this: *mut Thread, mut at: *mut u8) -> Claimed {
         }
         if (*this).rate <= 1 {
             (*this).short = (*this).end;
+            (*this).short_new = if Thread::has_stacks(this) { null_mut() } else { (*this).end };
         }
         (this, at)
     }
@@ -313,7 +365,8 @@ fn begin_thread() -> Option<*mut Thread> {
         return (this > QUIET).then_some(this);
     }
     tls::set(QUIET);
-    let made: *mut Thread = process::ready().map_or(null_mut(), |process| process.make_thread(Thread::BYTES)).cast();
+    let made: *mut Thread =
+        process::ready().map_or(null_mut(), |process| process.make_thread(Thread::bytes(process))).cast();
     if made.is_null() {
         // Off for good, or only while another thread begins the file.
         tls::set::<Thread>(if config::is_off() { QUIET } else { null_mut() });
@@ -347,7 +400,7 @@ fn claim_or_lose(mut this: *mut Thread, mut at: *mut u8) -> Option<Claimed> {
             let process = process::ready();
             let next = process.map_or(null_mut(), |process| Thread::refill(this, process));
             if next.is_null() {
-                (*this).short = null_mut();
+                Thread::close_short_way(this);
                 Thread::release(this, if (*this).chunk.is_null() { null_mut() } else { at });
                 if process.is_none() && config::is_off() {
                     // A child of a fork that cannot make a file of its own.
@@ -431,6 +484,6 @@ unsafe fn end(this: *mut Thread) {
                 process.keep_rest((*this).chunk, used, (*this).length);
             }
         }
-        process.keep_thread(this.cast(), Thread::BYTES);
+        process.keep_thread(this.cast(), Thread::bytes(process));
     }
 }

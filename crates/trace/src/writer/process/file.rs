@@ -8,9 +8,10 @@ use allocanary_kernel::sys::{longest_file, without_write_signals};
 
 use super::ring::RING;
 use super::{Process, SAMPLE_NS, errno, populate};
-use crate::format::{HEADER, MAGIC, TICK_SHIFT, VERSION, WINDOW_VERSION, at};
+use crate::format::{HEADER, MAGIC, STACKS_VERSION, TICK_SHIFT, VERSION, WINDOW_VERSION, at};
 use crate::writer::clocks::{clock, ticks_and_nanos};
 use crate::writer::config::Config;
+use crate::writer::stacks;
 
 /// The shortest file that is worth its begin, in bytes.
 const LEAST: u64 = 64 << 10;
@@ -101,6 +102,11 @@ fn take(process: &Process, config: &Config, base: *mut u8, limit: u64, started: 
     if config.window > 0 && !process.queue.map(limit / RING as u64) {
         return Err(errno());
     }
+    let one_in = stacks(config);
+    if one_in > 0 && !stacks::begin(process, base) {
+        return Err(libc::ENOMEM);
+    }
+    process.one_in.store(one_in, SeqCst);
     process.base.store(base, SeqCst);
     process.limit.store(limit, SeqCst);
     process.rate.store(config.rate, SeqCst);
@@ -109,6 +115,11 @@ fn take(process: &Process, config: &Config, base: *mut u8, limit: u64, started: 
     // A guess until the first reading: a counter of 2.5 GHz.
     process.sample_ticks.store((SAMPLE_NS * 5 / 2) >> TICK_SHIFT, SeqCst);
     Ok(())
+}
+
+/// The stack of one allocation in this many is recorded; 0 for none. A window has none: its file would grow.
+fn stacks(config: &Config) -> u32 {
+    if config.window == 0 && stacks::are_possible() { config.stacks } else { 0 }
 }
 
 /// The host's name, kernel and processor.
@@ -138,7 +149,14 @@ fn write_header(header: &mut [u8; HEADER], config: &Config, program: &[u8], limi
     let command = &mut command[..length.saturating_sub(1)];
     command.iter_mut().filter(|byte| **byte == 0).for_each(|byte| *byte = b' ');
     let mut put = |offset: usize, bytes: &[u8]| header[offset..offset + bytes.len()].copy_from_slice(bytes);
-    let version = if config.window > 0 { WINDOW_VERSION } else { VERSION };
+    let stacks = stacks(config);
+    let version = match config.window {
+        0 if stacks > 0 => STACKS_VERSION,
+        0 => VERSION,
+        _ => WINDOW_VERSION,
+    };
+    let is_asked = config.stacks > 0 && config.window == 0;
+    put(at::STACKS, &(if is_asked { stacks.max(1) } else { 0 }).to_le_bytes());
     put(8, &version.to_le_bytes());
     put(12, &(HEADER as u32).to_le_bytes());
     put(at::USED, &(HEADER as u64).to_le_bytes());

@@ -1,0 +1,152 @@
+//! The stacks of allocations. In: the calling thread's stack. Out: its number, and its nodes and modules in the mapped file.
+//!
+//! The tables lie on pages that a fork wipes: a child finds none and begins its own. An event that a signal's handler has interrupted,
+//! which then forks, goes on in the child with empty tables: it finds no place in a file there, and has no stack.
+
+mod modules;
+mod nodes;
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+
+use allocanary_stacks::object::Object;
+use allocanary_stacks::rules::Rules;
+use allocanary_stacks::walk::{self, Host, Walker, here};
+
+use self::modules::Modules;
+use self::nodes::Nodes;
+use super::process::{self, Process, map_wiped};
+use crate::format::at;
+use crate::predictor::Predictor;
+use crate::stacks::StackId;
+
+/// What a thread keeps. All zeros is its first state.
+#[repr(C)]
+pub(super) struct Kept {
+    walker: Walker,
+    predictor: Predictor,
+}
+
+/// What all threads share. All zeros is its first state.
+#[repr(C)]
+struct Tables {
+    /// The file that the nodes lie in.
+    base: AtomicPtr<u8>,
+    /// The recorder's own code: its frames are left out.
+    own: [AtomicU64; 2],
+    nodes: Nodes,
+    modules: Modules,
+    rules: Rules,
+}
+
+/// Whether stacks can be walked. Only a preload looks that up: in a program that records itself the recorder's frames are not told from
+/// the program's.
+static POSSIBLE: AtomicBool = AtomicBool::new(false);
+
+/// Looks up what walks need, which may allocate: with the allocator's functions, and before them.
+pub(super) fn look_up() {
+    POSSIBLE.store(walk::look_up(), SeqCst);
+}
+
+pub(super) fn are_possible() -> bool {
+    POSSIBLE.load(SeqCst)
+}
+
+/// Makes the tables of a process whose file is mapped at `base`. False if there is no memory.
+pub(super) fn begin(process: &Process, base: *mut u8) -> bool {
+    let tables: *mut Tables = map_wiped(size_of::<Tables>().next_multiple_of(4096)).cast();
+    // SAFETY: zeros are a valid state, and the mapping stays.
+    let Some(made) = (unsafe { tables.as_ref() }) else { return false };
+    if let Some(own) = Object::of(begin as *const () as u64) {
+        made.own[0].store(own.start, Relaxed);
+        made.own[1].store(own.end, Relaxed);
+    }
+    made.base.store(base, SeqCst);
+    process.tables.store(tables.cast::<c_void>(), SeqCst);
+    true
+}
+
+fn tables(process: &Process) -> Option<&Tables> {
+    // SAFETY: what `begin` has stored, which is never unmapped.
+    unsafe { process.tables.load(SeqCst).cast::<Tables>().as_ref() }
+}
+
+/// Bytes of the tables that are resident.
+pub(super) fn own_bytes(process: &Process) -> u64 {
+    /// Pages of the list of modules and of the nodes' chunks that a program usually needs.
+    const OTHERS: u64 = 8 << 10;
+    tables(process).map_or(0, |tables| tables.rules.resident() + tables.nodes.index_bytes() + OTHERS)
+}
+
+/// A library was closed: its addresses may become another one's.
+pub fn library_closed() {
+    if let Some(tables) = process::present().and_then(tables) {
+        tables.rules.forget();
+    }
+}
+
+/// The stack of the thread's allocation, and whether it was to be expected. Once for each block of this size that has a stack.
+///
+/// # Safety
+///
+/// The calling thread's own state.
+#[inline(never)]
+pub(super) unsafe fn stack_of_here(kept: *mut Kept, size: u64) -> (StackId, bool) {
+    let walked = process::present().and_then(|process| Some(Site { process, tables: tables(process)? })).map(|site| {
+        // SAFETY: the caller's promise; a call that interrupts this one finds the thread's cursor taken.
+        let walked = unsafe { (*kept).walker.walk(here(), &site) };
+        if walked.is_cut || walked.is_broken {
+            let count = if walked.is_cut { at::CUT } else { at::BROKEN };
+            site.process.long(count).fetch_add(1, Relaxed);
+        }
+        walked.node
+    });
+    let stack = walked.unwrap_or(0);
+    // SAFETY: as above.
+    let predictor = unsafe { &mut (*kept).predictor };
+    let is_foretold = predictor.foretold(size) == stack;
+    predictor.keep(size, stack);
+    (stack, is_foretold)
+}
+
+/// A process and its tables.
+struct Site<'a> {
+    process: &'a Process,
+    tables: &'a Tables,
+}
+
+impl Site<'_> {
+    /// The mapped file. None in the child of a fork that has interrupted this.
+    fn base(&self) -> Option<*mut u8> {
+        let base = self.tables.base.load(SeqCst);
+        (!base.is_null() && base == self.process.base()).then_some(base)
+    }
+
+    /// Hands out a part of the file for a table.
+    fn chunk(&self, length: usize) -> Option<(u64, *mut u8)> {
+        self.base()?;
+        let (offset, start, _) = self.process.chunk(length, false)?;
+        Some((offset, start))
+    }
+}
+
+impl Host for Site<'_> {
+    #[inline(always)]
+    fn rules(&self) -> &Rules {
+        &self.tables.rules
+    }
+
+    #[inline(always)]
+    fn is_own(&self, pc: u64) -> bool {
+        let [start, end] = &self.tables.own;
+        (start.load(Relaxed)..end.load(Relaxed)).contains(&pc)
+    }
+
+    fn node(&self, parent: u32, pc: u64) -> u32 {
+        self.tables.nodes.find_or_add(self, parent, pc).unwrap_or(0)
+    }
+
+    fn object(&self, object: &Object) -> bool {
+        self.tables.modules.find_or_add(self, object)
+    }
+}

@@ -1,0 +1,114 @@
+//! The files with code in which frames lie. In: what the dynamic linker says of them. Out: a record of each in the mapped file.
+
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed};
+use std::sync::atomic::{Ordering::Release, Ordering::SeqCst};
+
+use allocanary_kernel::fnv::Fnv;
+use allocanary_stacks::object::Object;
+
+use super::Site;
+use crate::format::{CHUNK_HEADER, MODULE_MAGIC, Table, at, put_module};
+use crate::writer::undisturbed::undisturbed;
+
+/// Files that are told at most; frames in others have an address only.
+const MOST: usize = 1024;
+/// Length of a chunk: a path has at most 4096 bytes.
+const CHUNK: usize = 8192;
+
+/// A file that is told.
+#[repr(C)]
+struct Known {
+    start: AtomicU64,
+    end: AtomicU64,
+    /// Of all that is written of it.
+    hash: AtomicU64,
+    /// How often rules had been forgotten when it was last seen.
+    forgotten: AtomicU64,
+}
+
+/// The files of a process. All zeros is its first state.
+#[repr(C)]
+pub(super) struct Modules {
+    /// 1 while a thread writes a record.
+    busy: AtomicU32,
+    count: AtomicUsize,
+    /// The present chunk, and what is used of it.
+    chunk: AtomicPtr<u8>,
+    used: AtomicUsize,
+    known: [Known; MOST],
+}
+
+impl Modules {
+    fn known(&self) -> &[Known] {
+        &self.known[..self.count.load(Acquire).min(MOST)]
+    }
+
+    /// Tells a file at its first frame. False while another thread tells one: this one is then told at its next frame.
+    pub(super) fn find_or_add(&self, site: &Site, object: &Object) -> bool {
+        let forgotten = site.tables.rules.forgotten();
+        let is_same = |known: &&Known| {
+            (known.start.load(Relaxed), known.end.load(Relaxed)) == (object.start, object.end)
+                && known.forgotten.load(Relaxed) == forgotten
+        };
+        if self.known().iter().any(|known| is_same(&known)) {
+            return true;
+        }
+        if self.busy.swap(1, SeqCst) != 0 {
+            return false;
+        }
+        undisturbed(|| self.add(site, object, forgotten));
+        self.busy.store(0, SeqCst);
+        true
+    }
+
+    fn add(&self, site: &Site, object: &Object, forgotten: u64) {
+        let Some(base) = site.base() else { return };
+        let path = match object.path() {
+            // SAFETY: the header of the mapped file, whose text was written once and ends in NUL.
+            b"" => unsafe { std::ffi::CStr::from_ptr(base.add(at::PROGRAM).cast()) }.to_bytes(),
+            path => path,
+        };
+        let numbers = [object.start, object.end, object.bias];
+        let mut hash = Fnv::default();
+        hash.add(numbers.map(u64::to_le_bytes).as_flattened());
+        hash.add(path);
+        hash.add(object.build_id());
+        // The latest one at this place: it is the same file as before a library was closed, or another one.
+        let latest = self.known().iter().rev().find(|known| known.start.load(Relaxed) == object.start);
+        if let Some(latest) = latest.filter(|latest| latest.hash.load(Relaxed) == hash.value()) {
+            latest.forgotten.store(forgotten, Relaxed);
+            return;
+        }
+        let Some(place) = self.known.get(self.count.load(Relaxed)) else { return };
+        if !self.write(site, numbers, path, object.build_id()) {
+            return;
+        }
+        place.start.store(object.start, Relaxed);
+        place.end.store(object.end, Relaxed);
+        place.hash.store(hash.value(), Relaxed);
+        place.forgotten.store(forgotten, Relaxed);
+        self.count.fetch_add(1, Release);
+    }
+
+    /// Writes the record, to the present chunk or to a new one. False if there is no room.
+    fn write(&self, site: &Site, numbers: [u64; 3], path: &[u8], build_id: &[u8]) -> bool {
+        for _ in 0..2 {
+            let (chunk, used) = (self.chunk.load(Relaxed), self.used.load(Relaxed));
+            if !chunk.is_null() {
+                // SAFETY: the rest of the chunk, which is this thread's alone while it is busy.
+                let rest = unsafe { std::slice::from_raw_parts_mut(chunk.add(used), CHUNK - used) };
+                if let Some(length) = put_module(rest, numbers, path, build_id) {
+                    self.used.store(used + length, Relaxed);
+                    return true;
+                }
+            }
+            let Some((offset, start)) = site.chunk(CHUNK) else { break };
+            // SAFETY: the range is this thread's alone.
+            let header = unsafe { std::slice::from_raw_parts_mut(start, CHUNK_HEADER) };
+            Table { magic: MODULE_MAGIC, offset, length: CHUNK as u32, first: 0, count: 0 }.write(header);
+            self.used.store(CHUNK_HEADER, Relaxed);
+            self.chunk.store(start, Relaxed);
+        }
+        false
+    }
+}

@@ -1,0 +1,155 @@
+//! The nodes of all stacks, without a lock. In: a parent and a return address. Out: their number, and the node in the mapped file.
+//!
+//! Numbers are given in the order of first use. An index of several tables finds them: in a table a node may be in the eight places of one
+//! line of the processor's cache. If all eight are taken, it is in the next table, which has four times as many. A place that
+//! is taken stays so.
+
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
+use std::sync::atomic::{Ordering::Release, fence};
+
+use super::{Site, map_wiped};
+use crate::format::{CHUNK_HEADER, MOST_NODES, NODE, NODE_MAGIC, Table};
+use crate::stacks::StackId;
+use crate::writer::undisturbed::undisturbed;
+
+/// Length of a chunk, and its nodes.
+const CHUNK: usize = 8192;
+const OF_CHUNK: usize = (CHUNK - CHUNK_HEADER) / NODE;
+const CHUNKS: usize = MOST_NODES / OF_CHUNK + 1;
+
+/// Places of the first table of the index as a power of two, tables, and places of one line.
+const FIRST_BITS: u32 = 13;
+const LEVELS: usize = 6;
+const LINE: usize = 8;
+
+/// The nodes of a process. All zeros is its first state.
+#[repr(C)]
+pub(super) struct Nodes {
+    count: AtomicU32,
+    /// Bytes of the index.
+    bytes: AtomicU64,
+    /// Of each place: 32 bits of the hash, 32 of the number; 0 is free.
+    index: [AtomicPtr<AtomicU64>; LEVELS],
+    chunks: [AtomicPtr<u8>; CHUNKS],
+}
+
+fn hash_of(parent: StackId, pc: u64) -> u64 {
+    let product =
+        u128::from(pc ^ u64::from(parent) << 40 ^ u64::from(parent)) * 0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835;
+    product as u64 ^ (product >> 64) as u64
+}
+
+impl Nodes {
+    /// Bytes of memory that the index takes.
+    pub(super) fn index_bytes(&self) -> u64 {
+        self.bytes.load(Relaxed)
+    }
+
+    /// The number of a node. None if there is no room.
+    pub(super) fn find_or_add(&self, site: &Site, parent: StackId, pc: u64) -> Option<StackId> {
+        let hash = hash_of(parent, pc);
+        let tag = hash >> 32;
+        let mut new = None;
+        for level in 0..LEVELS {
+            let places = 1 << (FIRST_BITS + 2 * level as u32);
+            let table = self.table(level, places)?;
+            let line = hash as usize & (places - 1) & !(LINE - 1);
+            // SAFETY: the table has that many places.
+            let line = unsafe { std::slice::from_raw_parts(table.add(line), LINE) };
+            for place in line {
+                let mut entry = place.load(Acquire);
+                if entry == 0 {
+                    let added = match new {
+                        Some(added) => added,
+                        None => *new.insert(self.add(site, parent, pc)?),
+                    };
+                    match place.compare_exchange(0, tag << 32 | u64::from(added), AcqRel, Acquire) {
+                        Ok(_) => return Some(added),
+                        // Another thread was faster, perhaps with the same node: ours then stays unused.
+                        Err(now) => entry = now,
+                    }
+                }
+                if entry >> 32 == tag && self.is_node(entry as StackId, parent, pc) {
+                    return Some(entry as StackId);
+                }
+            }
+        }
+        None
+    }
+
+    /// A table of the index; made if it is not there.
+    #[inline]
+    fn table(&self, level: usize, places: usize) -> Option<*const AtomicU64> {
+        let table = self.index[level].load(Acquire);
+        if table.is_null() { undisturbed(|| self.make_table(level, places)) } else { Some(table) }
+    }
+
+    #[cold]
+    fn make_table(&self, level: usize, places: usize) -> Option<*const AtomicU64> {
+        let bytes = places * size_of::<AtomicU64>();
+        let made: *mut AtomicU64 = map_wiped(bytes).cast();
+        if made.is_null() {
+            return None;
+        }
+        match self.index[level].compare_exchange(null_mut(), made, AcqRel, Acquire) {
+            Ok(_) => {
+                // All of it is then resident, and counted as the recorder's.
+                crate::writer::process::populate(made.cast(), bytes);
+                self.bytes.fetch_add(bytes as u64, Relaxed);
+                Some(made)
+            }
+            Err(other) => {
+                // SAFETY: our own mapping, which nobody else has seen.
+                unsafe { libc::munmap(made.cast(), bytes) };
+                Some(other)
+            }
+        }
+    }
+
+    /// The place of a node in the file: its address, then its parent.
+    fn place(&self, node: StackId) -> Option<*mut AtomicU64> {
+        let at = node.checked_sub(1)? as usize;
+        let chunk = self.chunks.get(at / OF_CHUNK)?.load(Acquire);
+        // SAFETY: the chunk has so many nodes, which are aligned.
+        (!chunk.is_null()).then(|| unsafe { chunk.add(CHUNK_HEADER + at % OF_CHUNK * NODE).cast() })
+    }
+
+    fn is_node(&self, node: StackId, parent: StackId, pc: u64) -> bool {
+        // SAFETY: the two words of a node.
+        self.place(node).is_some_and(|place| unsafe {
+            (*place).load(Relaxed) == pc && (*place.add(1)).load(Relaxed) == u64::from(parent)
+        })
+    }
+
+    /// Writes a new node.
+    #[cold]
+    fn add(&self, site: &Site, parent: StackId, pc: u64) -> Option<StackId> {
+        let at = self.count.fetch_add(1, Relaxed) as usize;
+        let node = (at + 1 < MOST_NODES).then_some(at as StackId + 1)?;
+        if self.place(node).is_none() {
+            undisturbed(|| self.make_chunk(site, at / OF_CHUNK))?;
+        }
+        let place = self.place(node)?;
+        // SAFETY: the two words of the node. The address, which says that it is there, comes last.
+        unsafe {
+            (*place.add(1)).store(u64::from(parent), Relaxed);
+            (*place).store(pc, Release);
+        }
+        Some(node)
+    }
+
+    fn make_chunk(&self, site: &Site, number: usize) -> Option<()> {
+        let (offset, start) = site.chunk(CHUNK)?;
+        // SAFETY: the range is this thread's alone.
+        let header = unsafe { std::slice::from_raw_parts_mut(start, CHUNK_HEADER) };
+        let first = (number * OF_CHUNK + 1) as u32;
+        Table { magic: NODE_MAGIC, offset, length: CHUNK as u32, first, count: 0 }.write(header);
+        fence(Release);
+        if self.chunks[number].compare_exchange(null_mut(), start, AcqRel, Acquire).is_err() {
+            // Another thread was faster: this range stays empty, and a reader skips zeros.
+            header.fill(0);
+        }
+        Some(())
+    }
+}
