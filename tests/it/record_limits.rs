@@ -169,13 +169,14 @@ fn the_command_itself_survives_the_limit() {
 fn a_handler_that_forks_in_the_middle_of_the_recorder_hurts_neither_process() {
     let folder = tempdir().unwrap();
     let Some(program) = compiled(folder.path(), "interrupted") else { return };
-    for (threads, handler, window) in [("alone", "quiet", "60000"), ("threads", "allocates", "0")] {
+    for (threads, handler, window, stacks) in [("alone", "quiet", "60000", "0"), ("threads", "allocates", "0", "1")] {
         let out = folder.path().join("traces");
         let _ = fs::remove_dir_all(&out);
         fs::create_dir(&out).unwrap();
         let mut command = Command::new(&program);
         command.args([threads, handler]).env_clear().env("LD_PRELOAD", RECORDER).env("ALLOCANARY_RECORD", &out);
         command.env("ALLOCANARY_RECORD_WINDOW", window).env("ALLOCANARY_RECORD_MAX", (16 << 20).to_string());
+        command.env("ALLOCANARY_RECORD_STACKS", stacks);
         let ran = ran(command.stdin(Stdio::null()));
         if ran.out == "not this processor\n" {
             return skipped("the processor has no trap flag");

@@ -3,18 +3,22 @@
 //!
 //! The child has neither the trace's mapping nor the thread's state, which a fork wipes, and its call has a place in the one and
 //! a pointer to the other. So the chunk of that call becomes private memory, into which the call writes what nobody reads, the
-//! state stays its own, and the thread begins a new one. What calls the system goes on with no handler in between
+//! state stays its own, and the thread begins a new one. A call that records stacks may be at the tables anywhere in the file: then all of it
+//! becomes private memory. What calls the system goes on with no handler in between
 //! ([`undisturbed`](super::undisturbed::undisturbed)): only the events themselves are interrupted.
 //!
 //! Not covered: a handler that forks by `_Fork` or by the bare system call, which tell nobody, and returns in the child.
 
 use std::ptr::null_mut;
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use super::config;
-use super::process::KEY;
+use super::process::{self, KEY};
 use super::thread::{QUIET, Thread};
 use super::tls;
+
+/// The length of the whole file, for the child of the fork that noted it.
+static WHOLE: AtomicUsize = AtomicUsize::new(0);
 
 /// Watches this process's forks, where a recording is asked for. Runs once, before `main`: the C library takes a lock, and has
 /// room for the first 48 without an allocation. Later ones that allocate are no calls of ours.
@@ -26,13 +30,18 @@ pub fn watch_forks() {
 }
 
 /// In the parent, on the thread that forks: notes the pages of an interrupted call's chunk. The note is their address, and in
-/// its lowest bits their number and 1; without such a call it is 0.
+/// its lowest bits their number and 1, or all ones for the whole file; without such a call it is 0.
 unsafe extern "C" fn before() {
     let this = tls::get::<Thread>();
     // SAFETY: the thread's own state.
     let interrupted = if this > QUIET { unsafe { Thread::interrupted(this) } } else { None };
+    let whole = interrupted.and_then(|_| process::present()?.file_with_stacks());
     let note = interrupted.map_or(0, |(start, length)| {
         let page = page();
+        if let Some((start, length)) = whole {
+            WHOLE.store(length, SeqCst);
+            return start | (page - 1);
+        }
         let (first, end) = (start & !(page - 1), (start + length).next_multiple_of(page));
         first | ((end - first) / page + 1)
     });
@@ -46,9 +55,10 @@ unsafe extern "C" fn in_child() {
         return;
     }
     tls::set_fork::<u8>(null_mut());
-    let (start, length) = (note & !(page() - 1), ((note & (page() - 1)) - 1) * page());
+    let (start, pages) = (note & !(page() - 1), note & (page() - 1));
+    let length = if pages == page() - 1 { WHOLE.load(SeqCst) } else { (pages - 1) * page() };
     let place: *mut libc::c_void = std::ptr::with_exposed_provenance_mut(start);
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
     // SAFETY: a range that the fork has left without a mapping, and never one that is used. A kernel before 4.17 may choose
     // another one, which goes again. The key is ours: its destructor must not get the old state.
     unsafe {

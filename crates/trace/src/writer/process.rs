@@ -208,6 +208,12 @@ impl Process {
         self.base.load(Relaxed)
     }
 
+    /// The address and the length of the mapped file, where it has the tables of stacks.
+    pub(super) fn file_with_stacks(&self) -> Option<(usize, usize)> {
+        let (base, limit) = (self.base().addr(), self.limit.load(Relaxed) as usize);
+        (self.one_in.load(Relaxed) > 0).then_some((base, limit))
+    }
+
     /// Hands out a chunk: its offset, its place in memory and its length.
     pub(super) fn chunk(&self, wanted: usize, first: bool) -> Option<(u64, *mut u8, usize)> {
         if self.is_stopped() {
