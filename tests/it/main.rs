@@ -33,6 +33,7 @@ mod record;
 mod record_ends;
 mod record_limits;
 mod record_services;
+mod record_stacks;
 mod record_verify;
 mod registry;
 mod rows;

@@ -1,0 +1,56 @@
+//! Stacks of a real program: each is compared with the one that the C library's `backtrace` has seen at the same place.
+
+use std::collections::BTreeMap;
+use std::process::Stdio;
+
+use allocanary_testing::skipped::skipped;
+use allocanary_trace::coder::Event;
+use allocanary_trace::reader::Trace;
+use tempfile::tempdir;
+
+use super::record::{compiled, traces};
+use super::support::{Ran, command};
+
+#[test]
+fn stacks_are_those_that_the_c_library_sees_and_outlive_a_kill() {
+    if cfg!(not(all(target_arch = "x86_64", target_env = "gnu"))) {
+        return skipped("stacks need x86-64 and glibc");
+    }
+    let folder = tempdir().unwrap();
+    let Some(program) = compiled(folder.path(), "stacks") else { return };
+    let mut command = command(folder.path());
+    command.args(["record", "-o", "traces", "--"]).arg(program);
+    let ran: Ran = command.stdin(Stdio::null()).output().unwrap().into();
+    // Killed by itself, by SIGKILL.
+    assert_eq!(ran.code, Some(137), "{}", ran.err);
+    let [path] = &traces(&folder.path().join("traces"))[..] else { panic!("one trace: {}", ran.err) };
+    let trace = Trace::open(path).unwrap();
+    assert_eq!((trace.header.version, trace.header.stacks, trace.header.broken), (3, 1, 0));
+    let stacks = trace.stacks().unwrap();
+    let mut found: BTreeMap<u64, Vec<Vec<String>>> = BTreeMap::new();
+    for (thread, _) in trace.threads() {
+        for item in trace.stream(thread) {
+            if let Event::New { size, .. } = item.event {
+                let frames = stacks.frames(item.stack).map(|pc| format!("{pc:x}")).collect();
+                found.entry(size).or_default().push(frames);
+            }
+        }
+    }
+    let mut deep = 0;
+    for line in ran.out.lines() {
+        let mut words = line.split(' ');
+        let size: u64 = words.next().unwrap().parse().unwrap();
+        let wanted: Vec<&str> = words.collect();
+        // The first frame is another place of the same function. A deeper stack is cut.
+        let wanted = &wanted[..wanted.len().min(255)];
+        deep += u64::from(wanted.len() == 255);
+        let found = &found[&size];
+        assert!(found.iter().any(|frames| frames[1..] == *wanted), "{size}: wanted {wanted:?}, found {found:?}");
+    }
+    assert!(ran.out.lines().count() > 600 && deep > 0 && trace.header.cut >= deep);
+    let names: Vec<&str> = stacks.modules.iter().map(|module| module.path.as_str()).collect();
+    assert!(
+        names.iter().any(|name| name.ends_with("/stacks")) && names.iter().any(|name| name.ends_with("libc.so.6")),
+        "{names:?}"
+    );
+}
