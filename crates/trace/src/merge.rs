@@ -36,6 +36,8 @@ pub trait Sink {
     /// The stack of the block that [`allocated`](Self::allocated) or [`resized`](Self::resized) tells next; 0 for none. Only of a trace with
     /// stacks.
     fn stack(&mut self, _stack: StackId) {}
+    /// The address of the block that the next call is about: of `allocated`, or the new one of `resized`.
+    fn placed(&mut self, _address: u64) {}
     /// A new block.
     fn allocated(&mut self, at: At, how: How, size: u64) -> Self::Block;
     /// The end of a block.
@@ -263,6 +265,7 @@ impl<'a, S: Sink> Merger<'a, S> {
                 if self.has_stacks {
                     sink.stack(item.stack);
                 }
+                sink.placed(address);
                 let block = match old {
                     Some(old) => sink.resized(at, old, size),
                     None => sink.allocated(at, how, size),
