@@ -12,6 +12,7 @@ mod remedies;
 mod text;
 
 pub use brief::brief;
+pub(crate) use columns::columns;
 pub use difference::difference;
 pub use many::{all, tree};
 pub use over_time::{head, line};
@@ -28,18 +29,18 @@ fn bytes(number: u64) -> String {
 }
 
 /// A part of a whole, in percent.
-fn percent(part: u64, whole: u64) -> f64 {
+pub(crate) fn percent(part: u64, whole: u64) -> f64 {
     100.0 * part as f64 / whole.max(1) as f64
 }
 
 /// A heading.
-fn bold(text: &str, look: &Look) -> String {
+pub(crate) fn bold(text: &str, look: &Look) -> String {
     let text = harmless_lines(text);
     if look.color { format!("\x1b[1m{text}\x1b[0m") } else { text.into_owned() }
 }
 
 /// An item of a list.
-fn item(text: &str, look: &Look) -> String {
+pub(crate) fn item(text: &str, look: &Look) -> String {
     // A saved reading may have been written by anybody.
     let lines = crate::wrapped(&harmless(text), usize::from(look.width).saturating_sub(4));
     format!("  - {}\n", lines.replace('\n', "\n    "))

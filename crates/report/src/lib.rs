@@ -1,7 +1,7 @@
 //! Internal to [allocanary](https://docs.rs/allocanary): this crate has no stable API, and any release may change it.
 //!
 //! Reports: findings in, text out. One file each: the terminal's table, Markdown, CSV, the page, the pictures, the page about a
-//! trace, the memory of a process, and the lines to paste.
+//! trace, its call sites, the memory of a process, and the lines to paste.
 
 // This crate returns texts. Only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
@@ -26,6 +26,7 @@ mod pictures;
 pub mod production;
 pub mod table;
 pub mod trace;
+pub mod who;
 pub mod words;
 
 use textwrap::{Options, WordSeparator, WordSplitter};

@@ -380,17 +380,21 @@ fn figures(trace: &Trace, merged: &Merged, counter: &Counter) -> Result<Option<S
     }))
 }
 
-/// Whether a class rose by a twentieth from each quarter of the trace to the next, and is a hundredth of what lives at
-/// the end or more. The first quarter is the program's start.
+/// Whether a class grows; see [`rises`].
 fn grows(curve: &[CurvePoint], class: usize, live: u64) -> bool {
     let Some(end) = curve.last().map(|point| point.nanos) else { return false };
     let at = |quarter: u64| {
         let index = curve.partition_point(|point| point.nanos <= end / 4 * quarter);
         curve[index.saturating_sub(1)].classes[class]
     };
-    let last = curve[curve.len() - 1].classes[class];
-    let rises = |before: u64, after: u64| after > before.saturating_add(before / 20);
-    rises(at(1), at(2)) && rises(at(2), at(3)) && rises(at(3), last) && last >= live / 100
+    rises([at(1), at(2), at(3), curve[curve.len() - 1].classes[class]], live)
+}
+
+/// Whether live bytes rose by a twentieth from each quarter of the trace to the next, and are a hundredth of what lives at
+/// the end or more. The first quarter is the program's start.
+pub fn rises(quarters: [u64; 4], live: u64) -> bool {
+    let rises = |pair: &[u64]| pair[1] > pair[0].saturating_add(pair[0] / 20);
+    quarters.windows(2).all(rises) && quarters[3] >= live / 100
 }
 
 #[cfg(test)]

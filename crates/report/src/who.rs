@@ -1,0 +1,132 @@
+//! The call sites of a trace. In: what was found. Out: text for a terminal, an answer, JSON.
+
+use allocanary_kernel::terminal::Look;
+use allocanary_kernel::units::{Unit, show_duration};
+use allocanary_who::answer::{Choice, sentence};
+use allocanary_who::fold::BYS;
+use allocanary_who::{Found, Site};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+use crate::answer::{Answer, document, object};
+use crate::heap::{bold, columns, item, percent};
+
+/// A terminal of this width has all columns.
+const WIDE: u16 = 110;
+/// Heaps below this size are shown in KiB.
+const SMALL: u64 = 4 << 20;
+
+/// The answer, the pages, the `top` sites that pin most, and what limits the figures.
+pub fn text(found: &Found, top: usize, look: &Look) -> String {
+    let answer = crate::wrapped(&sentence(found), look.width.into());
+    let mut out = format!("{}\n\n{}\n{}", bold(&answer, look), pages(found, look), sites(found, top, look));
+    if !found.notes.is_empty() {
+        out.push_str(&format!("\n{}\n", bold("What limits these figures", look)));
+        found.notes.iter().for_each(|note| out.push_str(&item(note, look)));
+    }
+    out
+}
+
+/// The answer in words, and for a script.
+pub fn answer(found: &Found) -> Answer {
+    let pages = &found.pages;
+    let facts = json!({
+        "choice": Choice::of(found).name(), "program": found.program, "at": found.moment.name, "nanos": found.nanos,
+        "resident": pages.resident(), "live": pages.live(), "pinned": pages.pinned(), "empty": pages.empty,
+        "outside": pages.outside,
+    });
+    Answer { text: sentence(found), pasted: None, facts: object(facts) }
+}
+
+/// All of it for a script; the `top` sites if that is given.
+pub fn json(found: &Found, top: Option<usize>) -> String {
+    let by = BYS.iter().find(|(_, by)| *by == found.by).map_or("", |(name, _)| name);
+    let sites: Vec<Value> =
+        found.sites.iter().take(top.unwrap_or(usize::MAX)).map(|site| of_site(found, site)).collect();
+    let besides = json!({ "by": by, "one_in": found.one_in, "sites": sites, "notes": found.notes });
+    document("who", &[answer(found)], object(besides))
+}
+
+fn of_site(found: &Found, site: &Site) -> Value {
+    let (frame, share) = (&site.frame, &site.share);
+    let known = |text: &str| Some(text.to_string()).filter(|text| !text.is_empty());
+    // What a site has alone is not known of a sample.
+    let alone = |bytes: u64| found.one_in.is_none().then_some(bytes);
+    json!({
+        "name": site.name, "function": known(&frame.function).filter(|_| frame.is_named), "file": known(&frame.file),
+        "line": Some(frame.line).filter(|line| *line > 0), "module": known(&frame.module),
+        "pinned": share.pinned, "alone": alone(share.alone), "with_holes": alone(share.with_holes),
+        "live": site.live, "blocks": site.blocks, "untouched": share.untouched,
+        "allocations": site.allocations, "allocated": site.bytes,
+        "short_lived": site.short, "short_lived_bytes": site.short_bytes, "grows": site.grows,
+    })
+}
+
+/// What the pages of the heap are.
+fn pages(found: &Found, look: &Look) -> String {
+    let pages = &found.pages;
+    let all = pages.resident();
+    let row = |name: &str, bytes: u64| {
+        vec![name.to_string(), Unit::Bytes.show(bytes as f64), format!("{:.1} %", percent(bytes, all))]
+    };
+    let mut table = vec![["part", "bytes", "of all"].map(String::from).to_vec()];
+    table.push(row("live blocks", pages.live()));
+    table.push(row("pinned: free, in pages with a live block", pages.pinned()));
+    if let Some(empty) = pages.empty {
+        table.push(row("empty pages: nobody pins them", empty));
+    }
+    table.push(row(if pages.empty.is_some() { "all" } else { "all pages that hold blocks" }, all));
+    let when = show_duration(Duration::from_nanos(found.nanos));
+    let title = format!("Pages of the heap, {} ({when} after the start)", found.moment.words);
+    format!("{}\n{}", bold(&title, look), columns(&table, look))
+}
+
+fn sites(found: &Found, top: usize, look: &Look) -> String {
+    let is_wide = look.width >= WIDE;
+    let is_known = found.one_in.is_none();
+    let (unit, size) = if found.pages.resident() < SMALL { ("KiB", 10) } else { ("MiB", 20) };
+    let show = |bytes: u64| format!("{:.1}", bytes as f64 / f64::from(1_u32 << size));
+    let alone = |bytes: u64| if is_known { show(bytes) } else { "-".into() };
+    let row = |site: &Site| {
+        let mut row = vec![site.name.clone(), show(site.share.pinned), alone(site.share.alone)];
+        if is_wide {
+            row.push(alone(site.share.with_holes));
+        }
+        row.push(show(site.live));
+        if is_wide {
+            row.push(Unit::Count.show(site.blocks as f64));
+        }
+        row.push(show(site.bytes));
+        row.push(format!("{:.0} %", percent(site.short, site.allocations)));
+        row.push(if site.grows { "grows".into() } else { String::new() });
+        row
+    };
+    let by = BYS.iter().find(|(_, by)| *by == found.by).map_or("", |(name, _)| name);
+    let mut heads = vec!["site", "pinned", "alone"];
+    heads.extend(is_wide.then_some("with holes"));
+    heads.push("live");
+    heads.extend(is_wide.then_some("blocks"));
+    heads.extend(["allocated", "short", ""]);
+    let mut table = vec![heads.into_iter().map(String::from).collect::<Vec<_>>()];
+    // A single one more has a line as well.
+    let shown = if found.sites.len() <= top + 1 { found.sites.len() } else { top };
+    table.extend(found.sites[..shown].iter().map(row));
+    if let others @ [_, ..] = &found.sites[shown..] {
+        let mut sum = Site { name: format!("{} others", others.len()), ..Site::default() };
+        for site in others {
+            sum.share.pinned += site.share.pinned;
+            sum.share.alone += site.share.alone;
+            sum.share.with_holes += site.share.with_holes;
+            sum.live += site.live;
+            sum.blocks += site.blocks;
+            sum.bytes = sum.bytes.saturating_add(site.bytes);
+            sum.allocations += site.allocations;
+            sum.short += site.short;
+        }
+        table.push(row(&sum));
+    }
+    format!("{}\n{}", bold(&format!("Sites by {by}: {} ({unit})", found.sites.len()), look), columns(&table, look))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+use allocanary_trace::stacks::Resident;
+use allocanary_who::moment::Peak;
+use allocanary_who::names::Frame;
+use allocanary_who::pages::{Divided, Share};
+use allocanary_who::{By, Moment, Wanted};
+
+use super::*;
+
+const MIB: u64 = 1 << 20;
+
+fn site(name: &str, pinned: u64, alone: u64, live: u64, short: u64, grows: bool) -> Site {
+    Site {
+        name: name.into(),
+        frame: Frame {
+            function: name.into(),
+            is_named: true,
+            file: "/src/dict.c".into(),
+            line: 41,
+            module: "redis-server".into(),
+        },
+        allocations: 1000,
+        bytes: 4 * live,
+        short,
+        short_bytes: short * 100,
+        blocks: 500,
+        live,
+        grows,
+        share: Share { live, untouched: 0, pinned, alone, with_holes: 2 * alone },
+    }
+}
+
+/// A service whose heap has 107 MiB, of which 40 are pinned by two sites, and 20 are empty.
+fn found() -> Found {
+    let marks = allocanary_trace::format::Marks { ready: None, peak: None, idle: Some(12_300_000_000) };
+    let residents = [Resident { mark: 2, ranges: Vec::new() }];
+    let sites = vec![
+        site("dictAddRaw", 24 * MIB, 4 * MIB, 20 * MIB, 10, true),
+        site("_sdsnewlen", 16 * MIB, MIB / 2, 24 * MIB, 900, false),
+        site("(no stack)", 0, 0, 3 * MIB, 0, false),
+        Site {
+            frame: Frame::default(),
+            ..site("a_function_with_a_name_that_is_longer_than_the_line", 0, 0, 0, 5, false)
+        },
+    ];
+    Found {
+        program: "redis-server".into(),
+        moment: Moment::of(Some(Wanted::Idle), &marks, &residents).unwrap().unwrap(),
+        nanos: 12_300_000_000,
+        by: By::Function,
+        pages: Divided {
+            shares: sites.iter().map(|site| site.share).collect(),
+            holding: 87 * MIB,
+            empty: Some(20 * MIB),
+            outside: Some(3 * MIB),
+        },
+        sites,
+        one_in: None,
+        notes: vec!["/usr/bin/redis-server is not the file that was recorded: its names are not used".into()],
+    }
+}
+
+const TABLE: &str = "\
+redis-server, when idle: 40.0 MiB of 107 MiB of the heap's resident pages are
+pinned by survivors of `dictAddRaw`. Another 20.0 MiB are empty pages that
+nobody pins: the allocator keeps them.
+
+Pages of the heap, when idle (12.3 s after the start)
+  part                                         bytes   of all
+  live blocks                               47.0 MiB   43.9 %
+  pinned: free, in pages with a live block  40.0 MiB   37.4 %
+  empty pages: nobody pins them             20.0 MiB   18.7 %
+  all                                        107 MiB  100.0 %
+
+Sites by function: 4 (MiB)
+  site                              pinned  alone  live  allocated  short
+  dictAddRaw                          24.0    4.0  20.0       80.0    1 %  grows
+  _sdsnewlen                          16.0    0.5  24.0       96.0   90 %
+  (no stack)                           0.0    0.0   3.0       12.0    0 %
+  a_function_with_a_name_that_i...     0.0    0.0   0.0        0.0    0 %
+
+What limits these figures
+  - /usr/bin/redis-server is not the file that was recorded: its names are not
+    used
+";
+
+#[test]
+fn a_terminal_of_80_columns_has_the_answer_first() {
+    let said = text(&found(), 15, &Look { color: false, width: 80 });
+    assert_eq!(said, TABLE, "{said}");
+    assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
+}
+
+#[test]
+fn the_sites_below_the_top_are_added_up_and_a_wide_terminal_has_all_columns() {
+    let said = text(&found(), 1, &Look { color: false, width: 120 });
+    let line = |name: &str| {
+        let line = said.lines().find(|line| line.trim_start().starts_with(name)).unwrap_or_else(|| panic!("{said}"));
+        line.split_whitespace().map(String::from).collect::<Vec<_>>()
+    };
+    assert_eq!(line("site ").join(" "), "site pinned alone with holes live blocks allocated short");
+    assert_eq!(line("dictAddRaw").join(" "), "dictAddRaw 24.0 4.0 8.0 20.0 500 80.0 1 % grows");
+    assert_eq!(line("3 others").join(" "), "3 others 16.0 0.5 1.0 27.0 1.50 k 108.0 30 %");
+}
+
+#[test]
+fn what_is_not_known_is_not_shown_as_nothing() {
+    let mut found = found();
+    found.one_in = Some(10.0);
+    found.pages.empty = None;
+    let said = text(&found, 15, &Look { color: false, width: 80 });
+    assert!(said.contains("dictAddRaw                          24.0      -  20.0"), "{said}");
+    assert!(!said.contains("empty") && said.contains("all pages that hold blocks"), "{said}");
+    let value: Value = serde_json::from_str(&json(&found, Some(1))).unwrap();
+    assert_eq!((&value["sites"][0]["alone"], &value["answers"][0]["empty"]), (&Value::Null, &Value::Null));
+    assert_eq!(value["sites"].as_array().unwrap().len(), 1);
+}
+
+/// What a script relies on: keys are only ever added.
+#[test]
+fn a_script_gets_the_same_in_plain_numbers() {
+    let wanted = include_str!("golden.json");
+    let said = json(&found(), Some(2));
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/who/golden.json");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(file, &said).unwrap();
+    }
+    assert_eq!(said, wanted);
+}
+
+#[test]
+fn the_peak_of_a_trace_without_an_allocation_has_nothing() {
+    let marks = allocanary_trace::format::Marks { ready: None, peak: None, idle: None };
+    let found = Found {
+        moment: Peak::until(&marks).moment(),
+        sites: Vec::new(),
+        pages: Divided::default(),
+        notes: Vec::new(),
+        ..found()
+    };
+    let said = text(&found, 15, &Look { color: false, width: 80 });
+    assert!(said.starts_with("redis-server, at the peak of live bytes: no block was alive"), "{said}");
+}

@@ -1,0 +1,168 @@
+//! What is found, in one sentence. In: sites and pages. Out: text, and the word for a script.
+
+use allocanary_kernel::units::Bytes;
+
+use crate::fold::By;
+use crate::sites::{Found, Site};
+
+/// A part of the heap below this share is not worth a sentence.
+const WORTH: f64 = 0.1;
+/// Sites that are named.
+const NAMED: usize = 3;
+
+/// What the free memory is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// Pinned by survivors of sites.
+    Pinned,
+    /// Empty pages that the allocator keeps.
+    Kept,
+    /// Both.
+    Both,
+    /// Live blocks fill it.
+    Live,
+    /// No block was alive and no page known to be resident.
+    Nothing,
+}
+
+impl Choice {
+    /// What the free memory is for the most part.
+    pub fn of(found: &Found) -> Choice {
+        let resident = found.pages.resident();
+        let is_worth = |bytes: u64| bytes as f64 >= WORTH * resident as f64;
+        match (is_worth(found.pages.pinned()), found.pages.empty.is_some_and(is_worth)) {
+            _ if resident == 0 => Choice::Nothing,
+            (true, true) => Choice::Both,
+            (true, false) => Choice::Pinned,
+            (false, true) => Choice::Kept,
+            (false, false) => Choice::Live,
+        }
+    }
+
+    /// For a script.
+    pub fn name(self) -> &'static str {
+        match self {
+            Choice::Pinned => "pinned",
+            Choice::Kept => "kept",
+            Choice::Both => "both",
+            Choice::Live => "live",
+            Choice::Nothing => "nothing",
+        }
+    }
+}
+
+/// The sites to name: the fewest that pin half of what is pinned, three at most.
+pub fn culprits(found: &Found) -> Vec<&Site> {
+    let pinned = found.pages.pinned();
+    let mut sum = 0;
+    let mut named = Vec::new();
+    for site in found.sites.iter().filter(|site| site.share.pinned > 0).take(NAMED) {
+        if sum >= pinned / 2 {
+            break;
+        }
+        sum += site.share.pinned;
+        named.push(site);
+    }
+    named
+}
+
+/// The answer in words.
+pub fn sentence(found: &Found) -> String {
+    let pages = &found.pages;
+    let (program, words) = (&found.program, found.moment.words);
+    let what = if pages.empty.is_some() { "the heap's resident pages" } else { "the pages that hold blocks" };
+    let of = format!("{} of {} of {what}", Bytes(pages.pinned()), Bytes(pages.resident()));
+    let empty = pages.empty.unwrap_or(0);
+    let pinned = || format!("{program}, {words}: {of} are pinned by survivors of {}", names(found));
+    match Choice::of(found) {
+        Choice::Nothing => format!("{program}, {words}: no block was alive, and no page is known to be resident."),
+        Choice::Pinned => format!("{}.", pinned()),
+        Choice::Both => format!(
+            "{}. Another {} are empty pages that nobody pins: the allocator keeps them.",
+            pinned(),
+            Bytes(empty)
+        ),
+        Choice::Kept => format!(
+            "{program}, {words}: no site is to blame. {} of {} of {what} are empty: the allocator keeps them. {} are pinned.",
+            Bytes(empty),
+            Bytes(pages.resident()),
+            Bytes(pages.pinned())
+        ),
+        Choice::Live => format!(
+            "{program}, {words}: live blocks fill {} of {} of {what}. {} are pinned{}.",
+            Bytes(pages.live()),
+            Bytes(pages.resident()),
+            Bytes(pages.pinned()),
+            if pages.empty.is_some() { format!(", and {} are empty", Bytes(empty)) } else { String::new() }
+        ),
+    }
+}
+
+/// `` `dictAddRaw` and `_sdsnewlen` ``.
+fn names(found: &Found) -> String {
+    let quote = |site: &&Site| if found.by == By::Thread { site.name.clone() } else { format!("`{}`", site.name) };
+    let names: Vec<String> = culprits(found).iter().map(quote).collect();
+    match names.split_last() {
+        None => "sites without a stack".into(),
+        Some((last, [])) => last.clone(),
+        Some((last, before)) => format!("{} and {last}", before.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::moment::Moment;
+    use crate::pages::{Divided, Share};
+
+    /// Sites by name with MiB that they pin; MiB that are empty.
+    fn found(sites: &[(&str, u64)], live: u64, empty: Option<u64>) -> Found {
+        let share = |pinned: u64| Share { pinned: pinned << 20, ..Share::default() };
+        let site =
+            |(name, pinned): &(&str, u64)| Site { name: (*name).into(), share: share(*pinned), ..Site::default() };
+        let mut shares: Vec<Share> = sites.iter().map(|(_, pinned)| share(*pinned)).collect();
+        shares.push(Share { live: live << 20, ..Share::default() });
+        let holding = live + sites.iter().map(|(_, pinned)| pinned).sum::<u64>();
+        Found {
+            program: "redis-server".into(),
+            moment: Moment::at_time(0),
+            nanos: 0,
+            by: By::Function,
+            sites: sites.iter().map(site).collect(),
+            pages: Divided { shares, holding: holding << 20, empty: empty.map(|empty| empty << 20), outside: None },
+            one_in: None,
+            notes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn those_who_pin_half_are_named() {
+        let said = sentence(&found(&[("dictAddRaw", 20), ("_sdsnewlen", 18), ("main", 11)], 50, Some(8)));
+        assert_eq!(
+            said,
+            "redis-server, at the time that was asked for: 49.0 MiB of 107 MiB of the heap's resident pages are pinned by survivors of \
+             `dictAddRaw` and `_sdsnewlen`."
+        );
+        let said =
+            sentence(&found(&[("a", 10), ("b", 10), ("c", 10), ("d", 10), ("e", 10), ("f", 10), ("g", 10)], 0, None));
+        assert!(
+            said.contains("70.0 MiB of the pages that hold blocks") && said.ends_with("of `a`, `b` and `c`."),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn the_innocent_are_not_blamed() {
+        let one = found(&[("site_b", 2)], 1, Some(100));
+        assert_eq!(Choice::of(&one), Choice::Kept);
+        let said = sentence(&one);
+        assert!(said.contains("no site is to blame. 100 MiB of 103 MiB") && !said.contains("site_b"), "{said}");
+        let both = found(&[("site_b", 50)], 1, Some(50));
+        assert_eq!(Choice::of(&both), Choice::Both);
+        assert!(
+            sentence(&both).ends_with("Another 50.0 MiB are empty pages that nobody pins: the allocator keeps them.")
+        );
+        assert_eq!(Choice::of(&found(&[("a", 1)], 90, Some(1))), Choice::Live);
+        assert_eq!(Choice::of(&found(&[], 0, None)), Choice::Nothing);
+    }
+}

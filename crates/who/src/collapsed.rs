@@ -1,0 +1,64 @@
+//! Stacks in a line each, and a flamegraph of them. In: stacks with their figures, names. Out: text; SVG.
+
+use std::collections::BTreeMap;
+
+use allocanary_trace::stacks::Stacks;
+use inferno::flamegraph::{Options, from_lines};
+
+use crate::names::Names;
+use crate::sites::OfStack;
+
+/// `main;load;insert 4096`: outermost first, with the bytes that a stack pins. Stacks with the same names are one line, and those that pin
+/// nothing have none.
+pub fn collapsed(stacks: &Stacks, of: &[OfStack], names: &mut Names<'_>) -> String {
+    let mut lines: BTreeMap<String, u64> = BTreeMap::new();
+    for one in of.iter().filter(|one| one.pinned > 0) {
+        let mut frames: Vec<String> = Vec::new();
+        for pc in stacks.frames(one.stack) {
+            frames.extend(names.frames(pc).iter().map(|frame| plain(&frame.function)));
+        }
+        frames.reverse();
+        let line = if frames.is_empty() { "(no stack)".into() } else { frames.join(";") };
+        *lines.entry(line).or_default() += one.pinned;
+    }
+    lines.iter().map(|(line, bytes)| format!("{line} {bytes}\n")).collect()
+}
+
+/// A name that ends no frame and no line.
+fn plain(name: &str) -> String {
+    allocanary_kernel::terminal::in_one_line(&name.replace(';', ":"))
+}
+
+/// A picture of the lines of [`collapsed`].
+pub fn flamegraph(title: &str, lines: &str) -> Result<Vec<u8>, String> {
+    let mut options = Options::default();
+    options.title = title.into();
+    options.count_name = "bytes pinned".into();
+    options.deterministic = true;
+    let mut svg = Vec::new();
+    from_lines(&mut options, lines.lines(), &mut svg).map_err(|error| error.to_string())?;
+    Ok(svg)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::invented::stacks;
+
+    #[test]
+    fn lines_begin_with_the_outermost_frame() {
+        let (stacks, ids) = stacks(&[&[0x10, 0x20], &[0x10, 0x30]]);
+        let of = |stack, pinned| OfStack { stack, pinned, ..OfStack::default() };
+        let all = [of(ids[0], 5), of(ids[1], 7), of(ids[0], 1), of(0, 2), of(ids[1], 0)];
+        let lines = collapsed(&stacks, &all, &mut Names::of(&stacks));
+        assert_eq!(lines, "(no stack) 2\n0x10;0x20 6\n0x10;0x30 7\n");
+        let svg = String::from_utf8(flamegraph("redis <idle>", &lines).unwrap()).unwrap();
+        assert!(svg.contains("redis &lt;idle&gt;") && svg.contains("0x30 (7 bytes pinned"), "{svg}");
+        assert_eq!(plain("a;b\nc"), "a:b c");
+    }
+
+    #[test]
+    fn a_flamegraph_of_nothing_is_an_error_in_words() {
+        assert!(flamegraph("x", "").is_err());
+    }
+}

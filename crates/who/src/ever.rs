@@ -1,0 +1,73 @@
+//! Where blocks have been. In: addresses and sizes. Out: pages that the heap has used. Memory is bounded by the stretches of pages that
+//! lie apart: a heap of many GiB has a few dozen.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// The size of a page.
+pub const PAGE: u64 = 4096;
+
+/// The pages in which a block has lived.
+#[derive(Clone, Debug, Default)]
+pub struct Ever {
+    /// The first page of each stretch, and the one behind its last. None touch.
+    stretches: BTreeMap<u64, u64>,
+    /// The stretch that was last added to.
+    last: Range<u64>,
+}
+
+/// The pages of a block. One of no bytes has an address of its own, and so a page.
+pub fn pages_of(address: u64, size: u64) -> Range<u64> {
+    let last = address.saturating_add(size.max(1) - 1);
+    address / PAGE..last / PAGE + 1
+}
+
+impl Ever {
+    /// Adds a block.
+    pub fn add(&mut self, address: u64, size: u64) {
+        let Range { mut start, mut end } = pages_of(address, size);
+        if self.last.start <= start && end <= self.last.end {
+            return;
+        }
+        // All stretches that touch the new one are one with it.
+        while let Some((from, to)) = self.stretches.range(..=end).next_back().map(|(from, to)| (*from, *to)) {
+            if to < start {
+                break;
+            }
+            self.stretches.remove(&from);
+            (start, end) = (start.min(from), end.max(to));
+        }
+        self.stretches.insert(start, end);
+        self.last = start..end;
+    }
+
+    /// The stretches as ranges of pages, in order.
+    pub fn stretches(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+        self.stretches.iter().map(|(start, end)| *start..*end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stretches_that_touch_are_one() {
+        let mut ever = Ever::default();
+        let all = |ever: &Ever| ever.stretches().collect::<Vec<_>>();
+        ever.add(0x1000, 1);
+        ever.add(0x5000, 4096);
+        ever.add(0x5000, 4097);
+        assert_eq!(all(&ever), [1..2, 5..7]);
+        ever.add(0x1fff, 2);
+        assert_eq!(all(&ever), [1..3, 5..7]);
+        ever.add(0x3000, 0);
+        assert_eq!(all(&ever), [1..4, 5..7], "a block of no bytes has a page");
+        ever.add(0x4fff, 1);
+        assert_eq!(all(&ever), [1..7]);
+        ever.add(u64::MAX - 1, 100);
+        assert_eq!(ever.stretches().count(), 2, "an address of a damaged trace");
+        ever.add(0, 1 << 40);
+        assert_eq!(ever.stretches().next(), Some(0..1 << 28));
+    }
+}

@@ -1,0 +1,268 @@
+//! The frame that a person calls the site. In: frames, innermost first. Out: the first one that is not of an allocator or a runtime.
+
+use crate::names::Frame;
+
+/// How allocations are grouped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum By {
+    /// By the function.
+    #[default]
+    Function,
+    /// By the line of the function.
+    Line,
+    /// By the program or library.
+    Module,
+    /// By the thread that allocated.
+    Thread,
+}
+
+/// All groupings with their names.
+pub const BYS: [(&str, By); 4] =
+    [("function", By::Function), ("line", By::Line), ("module", By::Module), ("thread", By::Thread)];
+
+/// What a frame is part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    Program,
+    /// A language's or the C library.
+    Runtime,
+    /// The family of malloc, and thin functions around it.
+    Allocator,
+}
+
+/// Libraries whose every function is of an allocator, the recorder's among them.
+const ALLOCATORS: &[&str] = &["preload-", "libjemalloc", "libmimalloc", "libtcmalloc", "libsnmalloc"];
+
+/// Libraries whose every function is of a runtime.
+const RUNTIMES: &[&str] = &[
+    "libc.so",
+    "libc-2",
+    "ld-linux",
+    "ld-2",
+    "ld-musl",
+    "libpthread",
+    "libdl",
+    "libm.so",
+    "libstdc++",
+    "libc++",
+    "libgcc_s",
+];
+
+/// Beginnings of qualified names: the standard libraries of C++ and Rust.
+const STANDARD: &[&str] =
+    &["std::", "core::", "alloc::", "hashbrown::", "__gnu_cxx::", "__cxxabiv1::", "compiler_builtins::"];
+
+/// Beginnings of names: what compilers emit around allocators, and the start of a program.
+const EMITTED: &[&str] = &["__rust_", "__rdl_", "__rg_", "_start", "__libc_start", "start_thread", "clone3", "__clone"];
+
+/// The family.
+const FAMILY: &[&str] = &[
+    "malloc",
+    "calloc",
+    "realloc",
+    "free",
+    "memalign",
+    "aligned_alloc",
+    "posix_memalign",
+    "valloc",
+    "pvalloc",
+    "reallocarray",
+    "recallocarray",
+    "strdup",
+    "strndup",
+    "memdup",
+    "alloc",
+    "mallocx",
+    "rallocx",
+    "xallocx",
+];
+
+/// What programs put before these names.
+const BEFORE: &[&str] = &[
+    "__libc_",
+    "__GI_",
+    "_int_",
+    "je_",
+    "mi_",
+    "tc_",
+    "sn_",
+    "g_",
+    "rpl_",
+    "php_",
+    "_e",
+    "ztry",
+    "PyMem_Raw",
+    "PyMem_",
+    "PyObject_",
+    "_PyMem_Raw",
+    "_PyMem_",
+    "_PyObject_",
+    "sqlite3Mem",
+    "sqlite3",
+    "OPENSSL_",
+    "CRYPTO_",
+    "x",
+    "z",
+    "_",
+    "__",
+];
+
+/// What programs put behind them.
+const BEHIND: &[&str] =
+    &["_usable_internal", "_usable", "_internal", "_n", "_hook", "_array", "_size", "_bytes", "_zero", "z", "0"];
+
+/// The place of the site among the frames of a stack. Where all are of runtimes, it is what called the allocator.
+pub fn site(frames: &[Frame]) -> Option<usize> {
+    let part = |wanted: Part| frames.iter().position(|frame| part(frame) <= wanted);
+    part(Part::Program).or_else(|| part(Part::Runtime)).or(frames.len().checked_sub(1))
+}
+
+fn part(frame: &Frame) -> Part {
+    let is_in = |list: &[&str]| list.iter().any(|name| frame.module.starts_with(name));
+    let name = if frame.is_named { qualified(&frame.function) } else { "" };
+    if is_in(ALLOCATORS) || is_family(name) || name.starts_with("operator new") || name.starts_with("operator delete") {
+        Part::Allocator
+    } else if is_in(RUNTIMES) || STANDARD.iter().chain(EMITTED).any(|start| name.starts_with(start)) {
+        Part::Runtime
+    } else {
+        Part::Program
+    }
+}
+
+/// `xmalloc`, `zmalloc_usable`, `PyObject_Malloc`.
+fn is_family(name: &str) -> bool {
+    if name.contains(':') {
+        return false;
+    }
+    let is_known = |name: &str| FAMILY.iter().any(|known| name.eq_ignore_ascii_case(known));
+    let ends = |name: &str| is_known(name) || BEHIND.iter().filter_map(|end| name.strip_suffix(end)).any(is_known);
+    // `alloc` alone is any function's name.
+    name != "alloc" && (ends(name) || BEFORE.iter().filter_map(|start| name.strip_prefix(start)).any(ends))
+}
+
+/// The qualified name in a demangled one: without a type before it, without parameters, and for `<T as Trait>::call` that of T.
+fn qualified(function: &str) -> &str {
+    let mut depth = 0;
+    let mut start = 0;
+    if !function.starts_with("operator ") {
+        for (at, letter) in function.char_indices() {
+            match letter {
+                '<' => depth += 1,
+                '>' => depth -= 1,
+                '(' if depth == 0 && at > 0 => break,
+                ' ' if depth == 0 => start = at + 1,
+                _ => {}
+            }
+        }
+    }
+    let name = function.get(start..).filter(|name| !name.is_empty()).unwrap_or(function);
+    name.trim_start_matches(['<', '&', '*', '('])
+}
+
+/// What the group of a site is called. Sites of one group have the same name and the same module.
+pub fn label(frame: &Frame, by: By) -> String {
+    match by {
+        By::Line if frame.line > 0 => format!("{} {}:{}", frame.function, short(&frame.file), frame.line),
+        By::Module if frame.module.is_empty() => "(no file)".into(),
+        By::Module => frame.module.clone(),
+        _ => frame.function.clone(),
+    }
+}
+
+/// The last part of a path.
+fn short(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(module: &str, function: &str) -> Frame {
+        Frame {
+            function: function.into(),
+            is_named: !function.contains("+0x"),
+            module: module.into(),
+            ..Frame::default()
+        }
+    }
+
+    #[test]
+    fn allocators_and_runtimes_are_folded_away() {
+        let of = |frames: &[(&str, &str)]| {
+            let frames: Vec<Frame> = frames.iter().map(|(module, function)| frame(module, function)).collect();
+            site(&frames).map(|at| frames[at].function.clone()).unwrap_or_default()
+        };
+        let redis = [
+            ("preload-record", "malloc"),
+            ("redis-server", "ztrymalloc_usable_internal"),
+            ("redis-server", "zmalloc"),
+            ("redis-server", "_sdsnewlen"),
+            ("redis-server", "main"),
+        ];
+        assert_eq!(of(&redis), "_sdsnewlen");
+        let rust = [
+            ("service", "__rust_alloc"),
+            ("service", "alloc::alloc::alloc"),
+            ("service", "<alloc::alloc::Global as core::alloc::Allocator>::allocate"),
+            ("service", "alloc::raw_vec::RawVecInner<A>::try_allocate_in"),
+            ("service", "<alloc::string::String as core::clone::Clone>::clone"),
+            ("service", "service::cache::insert"),
+            ("service", "std::rt::lang_start"),
+        ];
+        assert_eq!(of(&rust), "service::cache::insert");
+        let cpp = [
+            ("libstdc++.so.6", "operator new(unsigned long)"),
+            ("app", "void std::vector<int, std::allocator<int> >::_M_realloc_insert<int>(int*, int&&)"),
+            ("app", "std::map<int, Foo(int)>::operator[](int const&)"),
+            ("app", "Cache<std::string>::put(std::string const&)"),
+            ("app", "main"),
+        ];
+        assert_eq!(of(&cpp), "Cache<std::string>::put(std::string const&)");
+        assert_eq!(
+            of(&[("libc.so.6", "malloc"), ("libc.so.6", "fopen"), ("ld-linux-x86-64.so.2", "_dl_start")]),
+            "fopen"
+        );
+        assert_eq!(of(&[("libc.so.6", "malloc")]), "malloc", "there is no other");
+        assert_eq!(of(&[("libc.so.6", "libc.so.6+0x12"), ("app", "app+0x34")]), "app+0x34");
+        assert_eq!(of(&[]), "");
+    }
+
+    #[test]
+    fn a_function_that_is_merely_called_alike_is_not_folded() {
+        for name in [
+            "dictAddRaw",
+            "free_list_add",
+            "allocate_session",
+            "xmlNewNode",
+            "alloc",
+            "zset_insert",
+            "Pool::alloc",
+            "mallocator",
+        ] {
+            assert_eq!(part(&frame("app", name)), Part::Program, "{name}");
+        }
+        for name in [
+            "xmalloc",
+            "xstrdup",
+            "zcalloc",
+            "g_malloc0",
+            "PyObject_Malloc",
+            "sqlite3Malloc",
+            "__libc_malloc",
+            "je_mallocx",
+            "zmalloc_usable",
+        ] {
+            assert_eq!(part(&frame("app", name)), Part::Allocator, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_label_says_what_the_group_is() {
+        let frame = Frame { file: "/src/dict.c".into(), line: 41, ..frame("redis-server", "dictAddRaw") };
+        assert_eq!(label(&frame, By::Function), "dictAddRaw");
+        assert_eq!(label(&frame, By::Line), "dictAddRaw dict.c:41");
+        assert_eq!(label(&frame, By::Module), "redis-server");
+        assert_eq!(label(&Frame { line: 0, ..frame }, By::Line), "dictAddRaw");
+    }
+}

@@ -1,0 +1,31 @@
+//! Internal to [allocanary](https://docs.rs/allocanary): this crate has no stable API, and any release may change it.
+//!
+//! Which call sites of a recorded program hold memory, and whose few blocks keep pages that are otherwise free.
+//!
+//! - [`moment`] is when the live blocks are looked at. [`tally`] counts the events until then, and keeps what is alive.
+//! - [`pages`] divides the bytes of the resident pages: live, pinned by a site, or empty. [`ever`] knows where blocks have been.
+//! - [`names`] finds the functions of a stack. [`fold`] picks the one that a person calls the site.
+//! - [`sites`] brings these together. [`answer`] says it in one sentence.
+//! - [`profile`] and [`collapsed`] write the same for other tools.
+
+// Numbers and texts are returned; only the command writes to a terminal.
+#![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
+
+pub mod answer;
+pub mod collapsed;
+pub mod ever;
+pub mod fold;
+#[cfg(test)]
+mod invented;
+pub mod moment;
+pub mod names;
+pub mod pages;
+pub mod profile;
+pub mod sites;
+pub mod tally;
+
+pub use fold::By;
+pub use moment::{Moment, Wanted};
+pub use names::Names;
+pub use sites::{Found, Site};
+pub use tally::{Block, Taken, Tally};

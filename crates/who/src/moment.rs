@@ -1,0 +1,152 @@
+//! When the live blocks are looked at. In: what was asked for, the marks of a trace, and its events. Out: a point between two events.
+
+use allocanary_trace::coder::How;
+use allocanary_trace::error::{Error, Result};
+use allocanary_trace::format::Marks;
+use allocanary_trace::merge::{At, Sink};
+use allocanary_trace::stacks::Resident;
+
+/// What a user asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// The end of the load if the pages were read there; otherwise the most live bytes.
+    Peak,
+    /// The mark `idle`.
+    Idle,
+    /// Nanoseconds after the start.
+    At(u64),
+}
+
+/// A point of the trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// In words: `at the peak of live bytes`.
+    pub words: &'static str,
+    /// The short word for it: `peak`, `load_end`, `idle`, `time`.
+    pub name: &'static str,
+    /// Events until this time count.
+    pub nanos: u64,
+    /// And only this many of them.
+    pub events: u64,
+    /// The mark at which the pages were read.
+    mark: Option<u8>,
+}
+
+impl Moment {
+    /// The moment that is wanted; by default idle, or the peak of a trace without that mark. `None` if the most live bytes have to
+    /// be looked for: see [`Peak`].
+    pub fn of(wanted: Option<Wanted>, marks: &Marks, residents: &[Resident]) -> Result<Option<Moment>> {
+        let wanted = wanted.unwrap_or(if marks.idle.is_some() { Wanted::Idle } else { Wanted::Peak });
+        let is_read = |mark| residents.iter().any(|resident| resident.mark == mark);
+        let moment = |words, name, nanos, mark| Moment { words, name, nanos, events: u64::MAX, mark };
+        Ok(match (wanted, marks.idle, marks.peak) {
+            (Wanted::At(nanos), ..) => Some(moment("at the time that was asked for", "time", nanos, None)),
+            (Wanted::Idle, Some(nanos), _) => Some(moment("when idle", "idle", nanos, Some(2))),
+            (Wanted::Idle, None, _) => {
+                return Err(Error::new(
+                    "--at idle: the trace has no such mark: it is set by `allocanary record` for a service (--ready, --load). \
+                     Ask for --at peak, or for a time, such as --at 12s",
+                ));
+            }
+            (Wanted::Peak, _, Some(nanos)) if is_read(1) => {
+                Some(moment("at the end of the load", "load_end", nanos, Some(1)))
+            }
+            (Wanted::Peak, ..) => None,
+        })
+    }
+
+    /// The pages that were resident at this moment.
+    pub fn resident<'a>(&self, residents: &'a [Resident]) -> Option<&'a Resident> {
+        residents.iter().find(|resident| Some(resident.mark) == self.mark)
+    }
+}
+
+/// Looks for the most live bytes until the end of the load.
+pub struct Peak {
+    until: u64,
+    events: u64,
+    live: u64,
+    most: u64,
+    best: Option<Moment>,
+}
+
+impl Peak {
+    /// Looks until the end of the load, if it is marked.
+    pub fn until(marks: &Marks) -> Peak {
+        Peak { until: marks.peak.unwrap_or(u64::MAX), events: 0, live: 0, most: 0, best: None }
+    }
+
+    /// What was found. A trace without an allocation has its peak at its start.
+    pub fn moment(self) -> Moment {
+        self.best.unwrap_or_else(|| Self::at(0, 0))
+    }
+
+    fn at(nanos: u64, events: u64) -> Moment {
+        Moment { words: "at the peak of live bytes", name: "peak", nanos, events, mark: None }
+    }
+
+    fn add(&mut self, at: At, size: u64) {
+        self.live = self.live.saturating_add(size);
+        if self.live > self.most && at.nanos <= self.until {
+            self.most = self.live;
+            self.best = Some(Self::at(at.nanos, self.events));
+        }
+    }
+}
+
+impl Sink for Peak {
+    type Block = u64;
+
+    fn allocated(&mut self, at: At, _: How, size: u64) -> u64 {
+        self.events += 1;
+        self.add(at, size);
+        size
+    }
+
+    fn freed(&mut self, _: At, size: u64) {
+        self.events += 1;
+        self.live = self.live.saturating_sub(size);
+    }
+
+    fn resized(&mut self, at: At, old: u64, size: u64) -> u64 {
+        self.events += 1;
+        self.live = self.live.saturating_sub(old);
+        self.add(at, size);
+        size
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_moment_follows_from_the_marks_and_from_what_was_read() {
+        let read = |mark| Resident { mark, ..Resident::default() };
+        let marks = Marks { ready: Some(1), peak: Some(50), idle: Some(90) };
+        let of = |wanted, marks: &Marks, residents: &[Resident]| Moment::of(wanted, marks, residents).unwrap();
+        let idle = of(None, &marks, &[read(1), read(2)]).unwrap();
+        assert_eq!((idle.name, idle.nanos), ("idle", 90));
+        assert_eq!(idle.resident(&[read(1), read(2)]).map(|one| one.mark), Some(2));
+        assert_eq!(of(Some(Wanted::Peak), &marks, &[read(1)]).map(|one| (one.name, one.nanos)), Some(("load_end", 50)));
+        assert_eq!(of(Some(Wanted::Peak), &marks, &[read(2)]), None, "the most live bytes are looked for");
+        let at = of(Some(Wanted::At(7)), &marks, &[read(1), read(2)]).unwrap();
+        assert_eq!((at.nanos, at.resident(&[read(1), read(2)])), (7, None));
+        let bare = Marks { ready: None, peak: None, idle: None };
+        assert_eq!(of(None, &bare, &[]), None);
+        let error = Moment::of(Some(Wanted::Idle), &bare, &[]).unwrap_err().to_string();
+        assert!(error.contains("--at idle") && error.contains("--at peak"), "{error}");
+    }
+
+    #[test]
+    fn the_peak_is_the_first_event_with_the_most_live_bytes_before_the_load_ends() {
+        let mut peak = Peak::until(&Marks { ready: None, peak: Some(10), idle: None });
+        let at = |nanos| At { nanos, thread: 0 };
+        let a = peak.allocated(at(1), How::Malloc, 100);
+        let a = peak.resized(at(2), a, 300);
+        peak.freed(at(2), a);
+        peak.allocated(at(3), How::Malloc, 300);
+        peak.allocated(at(11), How::Malloc, 999);
+        assert_eq!(peak.moment(), Moment { events: 2, ..Peak::at(2, 2) });
+    }
+}

@@ -1,0 +1,273 @@
+//! Whose blocks pin the pages. In: live blocks with their sites, the pages in which blocks have been, and those that were resident. Out:
+//! each byte of these pages as live, pinned by a site, or empty.
+//!
+//! A page with a live block cannot be given back. Its bytes that no live block has are *pinned* by the sites that have blocks in it, in
+//! equal parts. That is the Shapley value of the game "the page is free if all of them leave": no order in which they leave is preferred.
+//! A page without a live block is *empty*: no site is to blame, the allocator keeps it.
+//!
+//! Blocks are sorted and swept once: O(B log B), and stretches of pages that are wholly empty or within one block count at once.
+
+use std::ops::Range;
+
+use allocanary_trace::stacks::Resident;
+
+use crate::ever::{Ever, PAGE};
+use crate::tally::Block;
+
+/// A live block of a site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Piece {
+    start: u64,
+    end: u64,
+    site: usize,
+}
+
+/// How a page's free bytes are divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Division {
+    /// In equal parts among the sites.
+    Sites,
+    /// In equal parts among the blocks: where only some blocks have a stack, their sum is the same share of the truth for each site.
+    Blocks,
+}
+
+/// Bytes of a site.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Share {
+    /// Of its live blocks in resident pages.
+    pub live: u64,
+    /// Of its live blocks in pages that are not resident: they were never written to, or are in swap.
+    pub untouched: u64,
+    /// Free bytes of pages that its blocks keep resident.
+    pub pinned: u64,
+    /// Free bytes of the pages that it shares with no other site.
+    pub alone: u64,
+    /// And the empty pages between these and the neighbours' pages.
+    pub with_holes: u64,
+}
+
+/// What the pages of the heap are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Divided {
+    /// Of each site; the last one is of the blocks without a site.
+    pub shares: Vec<Share>,
+    /// Bytes of the pages that hold a live block.
+    pub holding: u64,
+    /// Bytes of empty resident pages in which a block has been. `None` if it is not known what was resident.
+    pub empty: Option<u64>,
+    /// Resident bytes in which no block has been: stacks, data, the allocator's tables, what the program maps itself.
+    pub outside: Option<u64>,
+}
+
+impl Divided {
+    /// The heap's resident bytes: those that hold blocks, and the empty ones if they are known.
+    pub fn resident(&self) -> u64 {
+        self.holding + self.empty.unwrap_or(0)
+    }
+
+    /// Free bytes of all pages that hold a block.
+    pub fn pinned(&self) -> u64 {
+        self.shares.iter().map(|share| share.pinned).sum()
+    }
+
+    /// Bytes of live blocks in resident pages.
+    pub fn live(&self) -> u64 {
+        self.shares.iter().map(|share| share.live).sum()
+    }
+}
+
+/// Divides the pages. `site_of` tells the site of a block, below `sites`. Where it is not known which pages were resident, those that hold
+/// a block are taken to be.
+pub fn divide(
+    blocks: &[Block],
+    site_of: impl Fn(&Block) -> Option<usize>,
+    sites: usize,
+    ever: &Ever,
+    resident: Option<&Resident>,
+    division: Division,
+) -> Divided {
+    let pieces = pieces(blocks, |block| site_of(block).unwrap_or(sites));
+    let mut sweep = Sweep::new(pieces, sites + 1, division);
+    let ranges = match resident {
+        Some(resident) => within(ever, resident),
+        None => ever.stretches().collect(),
+    };
+    for range in &ranges {
+        sweep.range(range.clone());
+    }
+    let mut out = sweep.out;
+    for piece in &sweep.pieces {
+        out.shares[piece.site].untouched += piece.end - piece.start;
+    }
+    for share in &mut out.shares {
+        share.untouched -= share.live;
+        share.with_holes += share.alone;
+    }
+    if let Some(resident) = resident {
+        let all: u64 =
+            resident.ranges.iter().map(|range| pages(range).map_or(0, |pages| pages.end - pages.start)).sum();
+        let heap: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+        out.outside = Some((all - heap).saturating_mul(PAGE));
+        out.empty = Some(sweep.empty.saturating_mul(PAGE));
+    }
+    out
+}
+
+/// The blocks in order of their addresses. Of two that overlap, as in a damaged trace, the later one begins behind the earlier one.
+fn pieces(blocks: &[Block], site: impl Fn(&Block) -> usize) -> Vec<Piece> {
+    let mut pieces: Vec<Piece> = blocks
+        .iter()
+        .map(|block| {
+            // A block of no bytes has an address of its own.
+            let end = block.address.saturating_add(block.size.max(1));
+            Piece { start: block.address, end, site: site(block) }
+        })
+        .collect();
+    pieces.sort_unstable_by_key(|piece| (piece.start, piece.end, piece.site));
+    let mut behind = 0;
+    for piece in &mut pieces {
+        piece.start = piece.start.max(behind);
+        piece.end = piece.end.max(piece.start);
+        behind = piece.end;
+    }
+    pieces.retain(|piece| piece.start < piece.end);
+    pieces
+}
+
+/// The whole pages of a range of addresses.
+fn pages(range: &Range<u64>) -> Option<Range<u64>> {
+    let pages = range.start.div_ceil(PAGE)..range.end / PAGE;
+    (pages.start < pages.end).then_some(pages)
+}
+
+/// The resident pages in which a block has been, in order.
+fn within(ever: &Ever, resident: &Resident) -> Vec<Range<u64>> {
+    let mut out = Vec::new();
+    let mut ranges = resident.ranges.iter().filter_map(pages).peekable();
+    for stretch in ever.stretches() {
+        while let Some(range) = ranges.peek() {
+            let both = stretch.start.max(range.start)..stretch.end.min(range.end);
+            if both.start < both.end {
+                out.push(both);
+            }
+            if range.end > stretch.end {
+                break;
+            }
+            ranges.next();
+        }
+    }
+    out
+}
+
+/// Who has blocks in a page.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Holder {
+    Nobody,
+    One(usize),
+    Several,
+}
+
+struct Sweep {
+    pieces: Vec<Piece>,
+    /// The first piece that does not end before the present page.
+    at: usize,
+    division: Division,
+    out: Divided,
+    /// Empty pages.
+    empty: u64,
+    /// Who has the page before the empty ones that were just passed, and how many these are.
+    left: Holder,
+    passed: u64,
+    /// The sites of the present page, with the number of their blocks in it.
+    here: Vec<(usize, u64)>,
+}
+
+impl Sweep {
+    fn new(pieces: Vec<Piece>, sites: usize, division: Division) -> Sweep {
+        let out = Divided { shares: vec![Share::default(); sites], ..Divided::default() };
+        Sweep { pieces, at: 0, division, out, empty: 0, left: Holder::Nobody, passed: 0, here: Vec::new() }
+    }
+
+    /// A range of pages without a gap.
+    fn range(&mut self, range: Range<u64>) {
+        let mut page = range.start;
+        while page < range.end {
+            while self.pieces.get(self.at).is_some_and(|piece| piece.end <= page.saturating_mul(PAGE)) {
+                self.at += 1;
+            }
+            let first = self.pieces.get(self.at).map_or(range.end, |piece| piece.start / PAGE);
+            if first > page {
+                let count = first.min(range.end) - page;
+                self.empty += count;
+                self.passed += count;
+                page += count;
+                continue;
+            }
+            let piece = self.pieces[self.at];
+            let full = match piece.start <= page.saturating_mul(PAGE) {
+                true => (piece.end / PAGE).min(range.end).saturating_sub(page),
+                false => 0,
+            };
+            if full > 0 {
+                self.out.shares[piece.site].live += full * PAGE;
+                self.holder(Holder::One(piece.site));
+            } else {
+                self.shared(page);
+            }
+            self.out.holding += full.max(1) * PAGE;
+            page += full.max(1);
+        }
+        self.holder(Holder::Nobody);
+    }
+
+    /// A page that no block fills.
+    fn shared(&mut self, page: u64) {
+        let (from, to) = (page * PAGE, (page * PAGE).saturating_add(PAGE));
+        let (mut free, mut blocks) = (PAGE, 0);
+        self.here.clear();
+        for piece in self.pieces[self.at..].iter().take_while(|piece| piece.start < to) {
+            let bytes = piece.end.min(to) - piece.start.max(from);
+            free -= bytes;
+            blocks += 1;
+            self.out.shares[piece.site].live += bytes;
+            match self.here.iter_mut().find(|(site, _)| *site == piece.site) {
+                Some((_, count)) => *count += 1,
+                None => self.here.push((piece.site, 1)),
+            }
+        }
+        let parts = if self.division == Division::Sites { self.here.len() as u64 } else { blocks };
+        let (mut before, mut given) = (0, 0);
+        for (site, count) in &self.here {
+            before += if self.division == Division::Sites { 1 } else { *count };
+            // Rounded so that the parts add up.
+            let until = free * before / parts;
+            self.out.shares[*site].pinned += until - given;
+            given = until;
+        }
+        let holder = match self.here[..] {
+            [(site, _)] => {
+                self.out.shares[site].alone += free;
+                Holder::One(site)
+            }
+            _ => Holder::Several,
+        };
+        self.holder(holder);
+    }
+
+    /// The next page behind the empty ones is held by these: those on both sides could have them given back with their own.
+    fn holder(&mut self, right: Holder) {
+        let bytes = std::mem::take(&mut self.passed) * PAGE;
+        if let Holder::One(site) = self.left {
+            self.out.shares[site].with_holes += bytes;
+        }
+        if let Holder::One(site) = right
+            && right != self.left
+        {
+            self.out.shares[site].with_holes += bytes;
+        }
+        self.left = right;
+    }
+}
+
+#[cfg(test)]
+mod tests;

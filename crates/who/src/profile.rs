@@ -1,0 +1,259 @@
+//! A profile in the format of pprof, which `go tool pprof`, Grafana and others read. In: stacks with their figures, names. Out: bytes.
+//! The messages are those of `proto/profile.proto` of github.com/google/pprof.
+
+use std::collections::HashMap;
+use std::io::Write;
+
+use allocanary_trace::stacks::{Module, Stacks};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use prost::Message;
+
+use crate::names::{Frame, Names};
+use crate::sites::OfStack;
+
+/// What each sample has, in this order.
+pub const TYPES: [(&str, &str); 5] = [
+    ("alloc_objects", "count"),
+    ("alloc_space", "bytes"),
+    ("inuse_objects", "count"),
+    ("inuse_space", "bytes"),
+    ("pinned_space", "bytes"),
+];
+
+#[derive(Clone, PartialEq, Message)]
+struct Profile {
+    #[prost(message, repeated, tag = "1")]
+    sample_type: Vec<ValueType>,
+    #[prost(message, repeated, tag = "2")]
+    sample: Vec<Sample>,
+    #[prost(message, repeated, tag = "3")]
+    mapping: Vec<Mapping>,
+    #[prost(message, repeated, tag = "4")]
+    location: Vec<Location>,
+    #[prost(message, repeated, tag = "5")]
+    function: Vec<Function>,
+    #[prost(string, repeated, tag = "6")]
+    string_table: Vec<String>,
+    #[prost(int64, repeated, tag = "13")]
+    comment: Vec<i64>,
+    #[prost(int64, tag = "14")]
+    default_sample_type: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ValueType {
+    #[prost(int64, tag = "1")]
+    kind: i64,
+    #[prost(int64, tag = "2")]
+    unit: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Sample {
+    #[prost(uint64, repeated, tag = "1")]
+    location_id: Vec<u64>,
+    #[prost(int64, repeated, tag = "2")]
+    value: Vec<i64>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Mapping {
+    #[prost(uint64, tag = "1")]
+    id: u64,
+    #[prost(uint64, tag = "2")]
+    memory_start: u64,
+    #[prost(uint64, tag = "3")]
+    memory_limit: u64,
+    #[prost(uint64, tag = "4")]
+    file_offset: u64,
+    #[prost(int64, tag = "5")]
+    filename: i64,
+    #[prost(int64, tag = "6")]
+    build_id: i64,
+    #[prost(bool, tag = "7")]
+    has_functions: bool,
+    #[prost(bool, tag = "8")]
+    has_filenames: bool,
+    #[prost(bool, tag = "9")]
+    has_line_numbers: bool,
+    #[prost(bool, tag = "10")]
+    has_inline_frames: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Location {
+    #[prost(uint64, tag = "1")]
+    id: u64,
+    #[prost(uint64, tag = "2")]
+    mapping_id: u64,
+    #[prost(uint64, tag = "3")]
+    address: u64,
+    #[prost(message, repeated, tag = "4")]
+    line: Vec<Line>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Line {
+    #[prost(uint64, tag = "1")]
+    function_id: u64,
+    #[prost(int64, tag = "2")]
+    line: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Function {
+    #[prost(uint64, tag = "1")]
+    id: u64,
+    #[prost(int64, tag = "2")]
+    name: i64,
+    #[prost(int64, tag = "3")]
+    system_name: i64,
+    #[prost(int64, tag = "4")]
+    filename: i64,
+}
+
+/// The profile, compressed. `program` is the path of the program, whose mapping comes first: readers take that for the main one.
+pub fn pprof(program: &str, stacks: &Stacks, of: &[OfStack], names: &mut Names<'_>) -> std::io::Result<Vec<u8>> {
+    let mut writer = Writer { texts: HashMap::new(), functions: HashMap::new(), out: Profile::default() };
+    writer.text("");
+    for (kind, unit) in TYPES {
+        let value = ValueType { kind: writer.text(kind), unit: writer.text(unit) };
+        writer.out.sample_type.push(value);
+    }
+    writer.out.default_sample_type = writer.text("pinned_space");
+    let comment = writer.text("allocanary who: alloc_ of the whole trace, inuse_ and pinned_ at one moment");
+    writer.out.comment.push(comment);
+    let mut order: Vec<usize> = (0..stacks.modules.len()).collect();
+    order.sort_by_key(|at| stacks.modules[*at].path != program);
+    for at in &order {
+        writer.mapping(&stacks.modules[*at]);
+    }
+    let mut locations: HashMap<u64, u64> = HashMap::new();
+    for one in of {
+        let mut location_id = Vec::new();
+        // A stack that could not be walked is a frame, so that the sums are right.
+        let pcs: Vec<u64> = if one.stack == 0 { vec![0] } else { stacks.frames(one.stack).collect() };
+        for pc in pcs {
+            let next = locations.len() as u64 + 1;
+            let id = *locations.entry(pc).or_insert(next);
+            if id == next {
+                let call = pc.saturating_sub(1);
+                let module = stacks.modules.iter().rposition(|module| (module.start..module.end).contains(&call));
+                let mapping_id = order.iter().position(|at| Some(*at) == module).map_or(0, |place| place as u64 + 1);
+                let frames = match pc {
+                    0 => [Frame { function: "(no stack)".into(), ..Frame::default() }].into(),
+                    pc => names.frames(pc),
+                };
+                let line = frames.iter().map(|frame| writer.line(frame)).collect();
+                writer.out.location.push(Location { id, mapping_id, address: call, line });
+            }
+            location_id.push(id);
+        }
+        let value = [one.allocated.0, one.allocated.1, one.live.0, one.live.1, one.pinned];
+        let value = value.iter().map(|figure| i64::try_from(*figure).unwrap_or(i64::MAX)).collect();
+        writer.out.sample.push(Sample { location_id, value });
+    }
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
+    gzip.write_all(&writer.out.encode_to_vec())?;
+    gzip.finish()
+}
+
+struct Writer {
+    texts: HashMap<String, i64>,
+    functions: HashMap<(String, String), u64>,
+    out: Profile,
+}
+
+impl Writer {
+    /// The number of a text.
+    fn text(&mut self, text: &str) -> i64 {
+        if let Some(known) = self.texts.get(text) {
+            return *known;
+        }
+        let number = self.out.string_table.len() as i64;
+        self.out.string_table.push(text.into());
+        self.texts.insert(text.into(), number);
+        number
+    }
+
+    fn mapping(&mut self, module: &Module) {
+        let build_id: String = module.build_id.iter().map(|byte| format!("{byte:02x}")).collect();
+        let mapping = Mapping {
+            id: self.out.mapping.len() as u64 + 1,
+            memory_start: module.start,
+            memory_limit: module.end,
+            // Where the mapping begins in the addresses of the file.
+            file_offset: module.start.wrapping_sub(module.bias),
+            filename: self.text(&module.path),
+            build_id: self.text(&build_id),
+            // All names that there are have been looked for.
+            has_functions: true,
+            has_filenames: true,
+            has_line_numbers: true,
+            has_inline_frames: true,
+        };
+        self.out.mapping.push(mapping);
+    }
+
+    fn line(&mut self, frame: &Frame) -> Line {
+        let next = self.functions.len() as u64 + 1;
+        let function_id = *self.functions.entry((frame.function.clone(), frame.file.clone())).or_insert(next);
+        if function_id == next {
+            let name = self.text(&frame.function);
+            let filename = self.text(&frame.file);
+            self.out.function.push(Function { id: next, name, system_name: name, filename });
+        }
+        Line { function_id, line: i64::from(frame.line) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use allocanary_testing::skipped::skipped;
+
+    use super::*;
+    use crate::invented::stacks;
+
+    /// The format is Google's; their own reader says whether this is it.
+    #[test]
+    fn gos_pprof_reads_the_figures() {
+        let (mut stacks, ids) = stacks(&[&[0x1010, 0x1020], &[0x1010, 0x9030]]);
+        let module = |path: &str, start| Module { start, end: start + 0x1000, path: path.into(), ..Module::default() };
+        stacks.modules = vec![module("/lib/none.so", 0x9000), module("/bin/none", 0x1000)];
+        let of = [
+            OfStack { stack: ids[0], allocated: (3, 3000), live: (1, 1000), pinned: 5 << 20 },
+            OfStack { stack: ids[1], allocated: (4, 4000), live: (2, 2000), pinned: 3 << 20 },
+            OfStack { stack: 0, allocated: (1, 8), live: (1, 8), pinned: 1 << 20 },
+        ];
+        let bytes = pprof("/bin/none", &stacks, &of, &mut Names::of(&stacks)).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("profile.pb.gz");
+        std::fs::write(&file, bytes).unwrap();
+        let top = |kind: &str| {
+            let mut go = Command::new("go");
+            // Where Go keeps what it builds, if there is no home.
+            go.args(["tool", "pprof", "-top", "-symbolize=none", &format!("-sample_index={kind}")]).arg(&file);
+            go.env("PPROF_TMPDIR", folder.path()).output()
+        };
+        let Ok(output) = top("pinned_space") else { return skipped("Go is not installed") };
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            said.contains("File: none\n") && said.contains("Type: pinned_space"),
+            "the program's is the first: {said}"
+        );
+        let line = |said: &str, name: &str| {
+            let line = said.lines().find(|line| line.ends_with(name)).unwrap_or_else(|| panic!("{name}: {said}"));
+            line.split_whitespace().map(String::from).collect::<Vec<_>>()
+        };
+        assert_eq!(line(&said, "none+0x1020")[0], "5MB");
+        assert_eq!(line(&said, "none.so+0x9030")[0], "3MB");
+        assert_eq!(line(&said, "none+0x1010")[3], "8MB", "both are below it");
+        assert_eq!(line(&said, "(no stack)")[0], "1MB");
+        let said = String::from_utf8_lossy(&top("inuse_objects").unwrap().stdout).into_owned();
+        assert_eq!(line(&said, "none.so+0x9030")[0], "2", "{said}");
+    }
+}

@@ -1,0 +1,292 @@
+//! The call sites of a trace. In: what was counted, stacks, resident pages, names. Out: for each site what is live, short-lived, grows,
+//! and pins pages.
+
+use std::collections::HashMap;
+
+use allocanary_trace::error::{Error, Result};
+use allocanary_trace::info::rises;
+use allocanary_trace::merge::{Merged, merge};
+use allocanary_trace::reader::Trace;
+use allocanary_trace::stacks::{Resident, StackId, Stacks};
+
+use crate::fold::{By, label, site};
+use crate::moment::{Moment, Peak, Wanted};
+use crate::names::{Frame, Names};
+use crate::pages::{Divided, Division, Share, divide};
+use crate::tally::{Taken, Tally, Totals};
+
+/// What a site did, and what it holds at the moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Site {
+    /// What it is called: see [`label`].
+    pub name: String,
+    /// Its function, file, line and module; of a group by module or thread without them.
+    pub frame: Frame,
+    /// Blocks that it made in the whole trace.
+    pub allocations: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Blocks that lived for a millisecond at most.
+    pub short: u64,
+    /// Their bytes.
+    pub short_bytes: u64,
+    /// Its live blocks at the moment.
+    pub blocks: u64,
+    /// Their bytes.
+    pub live: u64,
+    /// Whether its live bytes rose through the whole trace.
+    pub grows: bool,
+    /// How its blocks share pages with others.
+    pub share: Share,
+}
+
+/// What is known about all sites.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// The name of the program.
+    pub program: String,
+    /// When.
+    pub moment: Moment,
+    /// The nanoseconds after the start.
+    pub nanos: u64,
+    /// How allocations are grouped.
+    pub by: By,
+    /// The site that pins most first.
+    pub sites: Vec<Site>,
+    /// All pages of the heap.
+    pub pages: Divided,
+    /// One stack in this many blocks was taken. Figures of sites are scaled by it.
+    pub one_in: Option<f64>,
+    /// What limits the figures, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// Reads a trace: the blocks at a moment, the pages that were resident then, and what the merge found.
+pub fn take(trace: &Trace, wanted: Option<Wanted>, by_thread: bool) -> Result<(Taken, Option<Resident>, Merged)> {
+    if trace.header.rate > 1 {
+        return Err(Error::new(format!(
+            "{}: wanted a trace of all blocks, found one of one block in {}: blocks that it lacks hold pages too. Record without --rate; \
+             --stacks 1/10 takes fewer stacks, and keeps all blocks",
+            trace.path().display(),
+            trace.header.rate
+        )));
+    }
+    let residents = trace.residents()?;
+    let moment = match Moment::of(wanted, &trace.header.marks, &residents)? {
+        Some(moment) => moment,
+        None => {
+            let mut peak = Peak::until(&trace.header.marks);
+            merge(trace, &mut peak)?;
+            peak.moment()
+        }
+    };
+    let resident = moment.resident(&residents).cloned();
+    let mut tally = Tally::new(moment, by_thread, trace.header.nanos(trace.header.last_ticks));
+    let merged = merge(trace, &mut tally)?;
+    Ok((tally.taken(), resident, merged))
+}
+
+/// Below this share of blocks with a stack, stacks were sampled. Stacks that could not be walked are fewer.
+const SAMPLED_BELOW: f64 = 0.6;
+
+/// How many blocks there are for each one with a stack, if stacks were sampled.
+pub fn one_in(taken: &Taken) -> Option<f64> {
+    if taken.by_thread {
+        return None;
+    }
+    let all: u64 = taken.totals.iter().map(|totals| totals.allocations).sum();
+    let with: u64 = taken.totals.iter().filter(|totals| totals.key != 0).map(|totals| totals.allocations).sum();
+    let share = with as f64 / all.max(1) as f64;
+    (share < SAMPLED_BELOW && with > 0).then(|| 1.0 / share)
+}
+
+/// How the free bytes of a page are divided.
+fn division(one_in: Option<f64>) -> Division {
+    if one_in.is_some() { Division::Blocks } else { Division::Sites }
+}
+
+/// Finds the sites.
+pub fn find(program: &str, taken: &Taken, resident: Option<&Resident>, names: &mut Names<'_>, by: By) -> Found {
+    let one_in = one_in(taken);
+    let mut groups = Groups::default();
+    let of: Vec<Option<usize>> = taken
+        .totals
+        .iter()
+        .map(|totals| match (by, totals.key) {
+            (By::Thread, thread) => Some(groups.of(format!("thread {thread}"), Frame::default())),
+            (_, 0) if one_in.is_some() => None,
+            (_, 0) => Some(groups.of("(no stack)".into(), Frame::default())),
+            (_, stack) => {
+                let frames = names.stack(stack);
+                let frame = site(&frames).map(|at| frames[at].clone()).unwrap_or_default();
+                Some(groups.of(label(&frame, by), told(frame, by)))
+            }
+        })
+        .collect();
+    let site_of = |of_totals: u32| of.get(of_totals as usize).copied().flatten();
+    let mut sites = groups.sites;
+    let pages = divide(&taken.blocks, |block| site_of(block.of), sites.len(), &taken.ever, resident, division(one_in));
+    for (site, share) in sites.iter_mut().zip(&pages.shares) {
+        site.share = *share;
+    }
+    let mut quarters = vec![[0_u64; 4]; sites.len()];
+    for (totals, site) in taken.totals.iter().zip(&of) {
+        if let Some(site) = *site {
+            add(&mut sites[site], totals);
+            quarters[site].iter_mut().zip(totals.quarters).for_each(|(sum, live)| *sum = sum.saturating_add(live));
+        }
+    }
+    for block in &taken.blocks {
+        if let Some(site) = site_of(block.of) {
+            sites[site].blocks += 1;
+            sites[site].live = sites[site].live.saturating_add(block.size);
+        }
+    }
+    let at_end = quarters.iter().map(|quarters| quarters[3]).fold(0_u64, u64::saturating_add);
+    sites.iter_mut().zip(&quarters).for_each(|(site, quarters)| site.grows = rises(*quarters, at_end));
+    if let Some(one_in) = one_in {
+        scale(&mut sites, one_in, live_one_in(taken, one_in));
+    }
+    sites.sort_by(|a, b| (b.share.pinned, b.live, b.bytes, &a.name).cmp(&(a.share.pinned, a.live, a.bytes, &b.name)));
+    let (moment, nanos) = (taken.moment.clone(), taken.moment.nanos);
+    let mut found = Found { program: program.into(), moment, nanos, by, sites, pages, one_in, notes: Vec::new() };
+    found.notes = names.notes().to_vec();
+    found
+}
+
+fn add(site: &mut Site, totals: &Totals) {
+    site.allocations += totals.allocations;
+    site.bytes = site.bytes.saturating_add(totals.bytes);
+    site.short += totals.short;
+    site.short_bytes = site.short_bytes.saturating_add(totals.short_bytes);
+}
+
+/// How many live blocks there are for each one with a stack. Of the live ones alone: addresses are sampled, and some are used often.
+fn live_one_in(taken: &Taken, one_in: f64) -> f64 {
+    let is_with = |of: u32| taken.totals.get(of as usize).is_some_and(|totals| totals.key != 0);
+    let with = taken.blocks.iter().filter(|block| is_with(block.of)).count();
+    if with == 0 { one_in } else { taken.blocks.len() as f64 / with as f64 }
+}
+
+/// Estimates of all blocks from those with a stack. What a site pins alone is not known of a sample.
+fn scale(sites: &mut [Site], all: f64, live: f64) {
+    let times = |figure: &mut u64, factor: f64| *figure = (*figure as f64 * factor).round() as u64;
+    for site in sites {
+        let of_all = [&mut site.allocations, &mut site.bytes, &mut site.short, &mut site.short_bytes];
+        of_all.into_iter().for_each(|figure| times(figure, all));
+        let share = &mut site.share;
+        let of_live = [&mut site.blocks, &mut site.live, &mut share.live, &mut share.untouched, &mut share.pinned];
+        of_live.into_iter().for_each(|figure| times(figure, live));
+        (share.alone, share.with_holes) = (0, 0);
+    }
+}
+
+/// What all stacks of a group have in common.
+fn told(frame: Frame, by: By) -> Frame {
+    match by {
+        By::Line => frame,
+        By::Function => Frame { line: 0, ..frame },
+        _ => Frame { module: frame.module, ..Frame::default() },
+    }
+}
+
+/// Groups by name and module.
+#[derive(Default)]
+struct Groups {
+    known: HashMap<(String, String), usize>,
+    sites: Vec<Site>,
+}
+
+impl Groups {
+    fn of(&mut self, name: String, frame: Frame) -> usize {
+        let sites = &mut self.sites;
+        *self.known.entry((name.clone(), frame.module.clone())).or_insert_with(|| {
+            sites.push(Site { name, frame, ..Site::default() });
+            sites.len() - 1
+        })
+    }
+}
+
+/// What one stack did and holds, for the formats of other tools. Only blocks with a stack are in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OfStack {
+    /// The stack; 0 where none could be walked.
+    pub stack: StackId,
+    /// Blocks that were made, and their bytes.
+    pub allocated: (u64, u64),
+    /// Live blocks, and their bytes.
+    pub live: (u64, u64),
+    /// Bytes that it pins.
+    pub pinned: u64,
+}
+
+/// Each stack by itself.
+pub fn stacks(taken: &Taken, resident: Option<&Resident>) -> Vec<OfStack> {
+    let one_in = one_in(taken);
+    let is_counted = |of: u32| one_in.is_none() || taken.totals.get(of as usize).is_some_and(|totals| totals.key != 0);
+    let site_of = |block: &crate::Block| Some(block.of as usize).filter(|_| is_counted(block.of));
+    let pages = divide(&taken.blocks, site_of, taken.totals.len(), &taken.ever, resident, division(one_in));
+    let (all, live) = one_in.map_or((1.0, 1.0), |one_in| (one_in, live_one_in(taken, one_in)));
+    let times = |figure: u64, factor: f64| if factor == 1.0 { figure } else { (figure as f64 * factor).round() as u64 };
+    let mut out: Vec<OfStack> = taken
+        .totals
+        .iter()
+        .zip(&pages.shares)
+        .map(|(totals, share)| OfStack {
+            stack: totals.key,
+            allocated: (times(totals.allocations, all), times(totals.bytes, all)),
+            live: (0, 0),
+            pinned: times(share.pinned, live),
+        })
+        .collect();
+    for block in &taken.blocks {
+        let of = &mut out[block.of as usize].live;
+        *of = (of.0 + 1, of.1.saturating_add(block.size));
+    }
+    out.iter_mut().for_each(|of| of.live = (times(of.live.0, live), times(of.live.1, live)));
+    out.retain(|of| one_in.is_none() || of.stack != 0);
+    out
+}
+
+/// Which limits a trace sets to the figures, a sentence each.
+pub fn limits(trace: &Trace, found: &Found, merged: &Merged, stacks: &Stacks) -> Vec<String> {
+    let mut notes = Vec::new();
+    if found.pages.empty.is_none() {
+        notes.push(
+            "Which pages were resident at this moment is not in the trace: only pages that hold blocks are counted, and empty \
+             pages that the allocator keeps are not."
+                .into(),
+        );
+    }
+    if let Some(one_in) = found.one_in {
+        notes.push(format!(
+            "One block in {one_in:.0} has a stack: figures of sites are estimates from those. The figures of the whole heap are exact."
+        ));
+    }
+    if trace.has_window() {
+        notes.push(
+            "Blocks from before the window are not in the trace: pages that only they hold count as empty.".into(),
+        );
+    }
+    if is_python(&trace.header.program, stacks) && !trace.header.python_malloc {
+        notes.push(
+            "Python keeps small objects in memory of its own, which malloc does not see: record with PYTHONMALLOC=malloc.".into(),
+        );
+    }
+    if merged.strays + merged.lost_frees > 0 {
+        notes.push(format!(
+            "{} frees are of unknown blocks, and of {} blocks the free is not in the trace.",
+            merged.strays, merged.lost_frees
+        ));
+    }
+    notes.extend(merged.damage.iter().map(|damage| format!("The trace is damaged: {damage}; it is read up to there.")));
+    notes
+}
+
+fn is_python(program: &str, stacks: &Stacks) -> bool {
+    let name = |path: &str| path.rsplit('/').next().is_some_and(|name| name.starts_with("python"));
+    name(program) || stacks.modules.iter().any(|module| module.path.contains("/libpython"))
+}
+
+#[cfg(test)]
+mod tests;

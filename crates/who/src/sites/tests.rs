@@ -1,0 +1,144 @@
+use allocanary_trace::coder::How;
+
+use super::*;
+use crate::ever::PAGE;
+use crate::invented::{Events, stacks};
+
+/// Site A makes blocks of short life, site B keeps a small one behind each of them: B alone pins.
+#[test]
+fn the_site_whose_few_blocks_survive_pins_the_pages_and_the_rest_is_empty() {
+    let (stacks, ids) = stacks(&[&[0x100, 0xa], &[0x100, 0xb]]);
+    let mut events = Events::new(Moment::at_time(10_000_000), 20_000_000);
+    let mut of_a = Vec::new();
+    for at in 0..100_u64 {
+        let base = (100 + at * 2) * PAGE;
+        of_a.push(events.new_block(at, ids[0], base, PAGE));
+        of_a.push(events.new_block(at, ids[0], base + PAGE, PAGE - 64));
+        events.new_block(at, ids[1], base + 2 * PAGE - 64, 64);
+    }
+    of_a.into_iter().for_each(|block| events.free(500_000, block));
+    let taken = events.taken();
+    let resident = Resident { mark: 2, ranges: vec![100 * PAGE..302 * PAGE] };
+    let found = find("service", &taken, Some(&resident), &mut Names::of(&stacks), By::Function);
+    let [b, a] = &found.sites[..] else { panic!("{:?}", found.sites) };
+    assert_eq!((b.name.as_str(), b.blocks, b.live, b.share.pinned), ("0xb", 100, 6400, 100 * (PAGE - 64)));
+    assert_eq!((b.share.alone, b.share.with_holes), (b.share.pinned, b.share.pinned + 100 * PAGE));
+    assert_eq!((b.allocations, b.short, b.grows), (100, 0, false));
+    assert_eq!((a.name.as_str(), a.live, a.share.pinned, a.short, a.allocations), ("0xa", 0, 0, 200, 200));
+    assert_eq!(found.pages.empty, Some(100 * PAGE), "A's pages hold nobody's block");
+    assert_eq!(found.pages.outside, Some(2 * PAGE));
+}
+
+#[test]
+fn sites_are_grouped_before_pages_are_divided() {
+    // Two stacks of 0xa and one of 0xb have blocks in one page: two sites, not three.
+    let (stacks, ids) = stacks(&[&[0x100, 0xa], &[0x200, 0xa], &[0x100, 0xb]]);
+    let mut events = Events::new(Moment::at_time(9), 9);
+    for (at, id) in (0..).zip(&ids) {
+        events.new_block(0, *id, PAGE + at * 1000, 32);
+    }
+    let taken = events.taken();
+    let found = find("x", &taken, None, &mut Names::of(&stacks), By::Function);
+    assert_eq!(
+        found.sites.iter().map(|site| (&*site.name, site.share.pinned)).collect::<Vec<_>>(),
+        [("0xa", 2000), ("0xb", 2000)]
+    );
+    let by_stack: Vec<u64> = super::stacks(&taken, None).iter().map(|of| of.pinned).collect();
+    assert_eq!(by_stack, [1333, 1333, 1334]);
+}
+
+#[test]
+fn of_sampled_stacks_the_sums_are_estimated_and_the_heap_is_exact() {
+    let (stacks, ids) = stacks(&[&[0xa], &[0xb]]);
+    let mut events = Events::new(Moment::at_time(9), 9);
+    // Each page has four blocks: of two the stack is known in every second page.
+    for page in 1..=10_u64 {
+        let known = page % 2 == 0;
+        for at in 0..4_u64 {
+            let stack = if known && at < 2 { ids[at as usize] } else { 0 };
+            events.new_block(0, stack, page * PAGE + at * 1000, 24);
+        }
+    }
+    let found = find("x", &events.taken(), None, &mut Names::of(&stacks), By::Function);
+    assert_eq!(found.one_in, Some(4.0));
+    assert_eq!(found.pages.pinned(), 40_000, "which blocks hold pages is known without stacks");
+    let sites: Vec<_> =
+        found.sites.iter().map(|site| (&*site.name, site.blocks, site.live, site.share.pinned)).collect();
+    assert_eq!(sites, [("0xa", 20, 480, 20_000), ("0xb", 20, 480, 20_000)]);
+    assert!(found.sites.iter().all(|site| site.share.alone == 0));
+}
+
+#[test]
+fn a_few_stacks_that_could_not_be_walked_are_a_site() {
+    let (stacks, ids) = stacks(&[&[0xa]]);
+    let mut events = Events::new(Moment::at_time(9), 9);
+    for at in 0..9_u64 {
+        events.new_block(0, ids[0], PAGE + at * 100, 50);
+    }
+    events.new_block(0, 0, 2 * PAGE, 50);
+    let found = find("x", &events.taken(), None, &mut Names::of(&stacks), By::Function);
+    let sites: Vec<_> = found.sites.iter().map(|site| (&*site.name, site.share.pinned)).collect();
+    assert_eq!((found.one_in, &sites[..]), (None, &[("(no stack)", 4046), ("0xa", 3646)][..]));
+}
+
+#[test]
+fn a_site_that_rises_through_all_quarters_grows() {
+    let (stacks, ids) = stacks(&[&[0xa], &[0xb]]);
+    let mut events = Events::new(Moment::at_time(400), 400);
+    events.new_block(0, ids[1], PAGE, 4000);
+    for at in 0..40_u64 {
+        events.new_block(at * 10, ids[0], (10 + at) * PAGE, 1000);
+    }
+    let found = find("x", &events.taken(), None, &mut Names::of(&stacks), By::Function);
+    let grows: Vec<_> = found.sites.iter().map(|site| (&*site.name, site.grows)).collect();
+    assert_eq!(grows, [("0xa", true), ("0xb", false)]);
+}
+
+/// A file of a made-up trace, whose threads stand in for sites: blocks have the addresses that were recorded, also behind a realloc.
+#[test]
+fn a_trace_is_read_at_its_peak() {
+    use allocanary_trace::builder::TraceBuilder;
+    use allocanary_trace::coder::Event;
+    use std::io::Write;
+
+    let mut builder = TraceBuilder::stamped(4096, 1);
+    let malloc = |address: u64, size: u64| Event::New { how: How::Malloc, address, size };
+    builder.event(0, 0, malloc(8 * PAGE, 96));
+    builder.event(1, 1000, malloc(8 * PAGE + 1000, 96));
+    builder.event(1, 2000, malloc(20 * PAGE, 400));
+    builder.event(1, 3000, Event::Resize { address: 20 * PAGE });
+    builder.event(1, 3000, Event::New { how: How::Resized, address: 30 * PAGE, size: 4000 });
+    builder.event(0, 500_000, Event::Free { address: 8 * PAGE });
+    builder.event(1, 600_000, malloc(40 * PAGE, 16));
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(&builder.finish()).unwrap();
+    let trace = Trace::open(file.path()).unwrap();
+    let (taken, resident, merged) = take(&trace, None, true).unwrap();
+    assert_eq!((taken.moment.name, merged.strays, &resident), ("peak", 0, &None));
+    let found = find("x", &taken, None, &mut Names::of(&Stacks::default()), By::Thread);
+    let sites: Vec<_> = found.sites.iter().map(|site| (&*site.name, site.live, site.share.pinned)).collect();
+    // Page 8 has 3904 free bytes, which are of both; page 30 has 96, of thread 1.
+    assert_eq!(sites, [("thread 1", 4096, 1952 + 96), ("thread 0", 96, 1952)]);
+    assert_eq!(found.sites[0].allocations, 4);
+    let notes = limits(&trace, &found, &merged, &Stacks::default());
+    assert!(notes.len() == 1 && notes[0].contains("Which pages were resident"), "{notes:?}");
+    let (taken, ..) = take(&trace, Some(Wanted::At(5_500_000)), true).unwrap();
+    assert_eq!(taken.blocks.len(), 2, "one of the three was freed, and the last was not made yet");
+    assert!(take(&trace, Some(Wanted::Idle), true).unwrap_err().to_string().contains("--at idle"));
+}
+
+#[test]
+fn a_trace_of_some_blocks_is_refused() {
+    use allocanary_trace::builder::TraceBuilder;
+    use allocanary_trace::coder::Event;
+    use std::io::Write;
+
+    let mut builder = TraceBuilder::stamped(4096, 1);
+    builder.event(0, 0, Event::New { how: How::Malloc, address: PAGE, size: 8 });
+    let mut bytes = builder.finish();
+    bytes[allocanary_trace::format::at::RATE] = 16;
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(&bytes).unwrap();
+    let error = take(&Trace::open(file.path()).unwrap(), None, false).err().expect("it is refused").to_string();
+    assert!(error.contains("one block in 16") && error.contains("--stacks 1/10"), "{error}");
+}
