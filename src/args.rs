@@ -9,6 +9,7 @@ mod output;
 mod program;
 mod traces;
 mod values;
+mod who;
 
 pub use build::BuildFlags;
 pub use give_back::GiveBackFlags;
@@ -18,6 +19,7 @@ pub use program::{ProgramFlags, ProgramStudyFlags, ServiceFlags};
 pub use traces::{PaceFlags, RecordFlags, ReplayFlags, TraceFlags};
 #[cfg(test)]
 pub use values::PARTS;
+pub use who::WhoFlags;
 
 use std::path::PathBuf;
 
@@ -30,7 +32,8 @@ use allocanary_study::StudyFile;
 use examples::{
     BUILD_EXAMPLES, COMPARE_EXAMPLES, COMPLETIONS_EXAMPLES, DOCTOR_EXAMPLES, EXAMPLES, GIVE_BACK_EXAMPLES,
     HEAP_EXAMPLES, LIST_EXAMPLES, MAN_EXAMPLES, PLAN_EXAMPLES, PRELOAD_EXAMPLES, RECORD_EXAMPLES, REPLAY_EXAMPLES,
-    REPORT_EXAMPLES, RUN_EXAMPLES, STUDY_EXAMPLES, TRACE_EXAMPLES, TUNE_EXAMPLES, with_glossary,
+    REPORT_EXAMPLES, RUN_EXAMPLES, STUDY_EXAMPLES, TRACE_EXAMPLES, TUNE_EXAMPLES, WHO_EXAMPLES,
+    with_glossary,
 };
 
 /// Measure what each memory allocator costs a service as threads and cores grow.
@@ -88,6 +91,9 @@ enum Verb {
     /// Show what a recorded trace tells by itself.
     #[command(after_help = TRACE_EXAMPLES)]
     Trace(TraceFlags),
+    /// Name the call sites of a trace: whose blocks are live, and whose few survivors pin pages.
+    #[command(after_help = WHO_EXAMPLES)]
+    Who(WhoFlags),
     /// Compare allocators under a recorded trace.
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(ReplayFlags),
@@ -135,6 +141,8 @@ pub enum Task {
     Record(RecordFlags),
     /// Show a trace.
     Trace(TraceFlags),
+    /// Name the call sites of a trace.
+    Who(WhoFlags),
     /// Replay a trace.
     Replay(ReplayFlags),
     /// Search for better settings.
@@ -178,6 +186,7 @@ pub fn parse() -> Task {
         Some(Verb::Build(flags)) => Task::Build(flags),
         Some(Verb::Record(flags)) => Task::Record(flags),
         Some(Verb::Trace(flags)) => Task::Trace(flags),
+        Some(Verb::Who(flags)) => Task::Who(flags),
         Some(Verb::Replay(flags)) => Task::Replay(flags),
         Some(Verb::Tune(flags)) => Task::Tune(flags),
         Some(Verb::Completions { shell }) => Task::Completions(shell),
@@ -239,6 +248,7 @@ fn verb_names() -> impl Iterator<Item = &'static str> {
         "build",
         "record",
         "trace",
+        "who",
         "replay",
         "tune",
         "completions",

@@ -293,6 +293,29 @@ Examples:
 `allocanary record` prints the name of each trace.
 Exit codes: 0 success; 1 `check` found damage; 2 the file is no trace.";
 
+/// Of `who`.
+pub const WHO_EXAMPLES: &str = "\
+Defaults: when idle, or at the peak of live bytes if the trace has no mark `idle`; by function.
+
+Examples:
+  allocanary record -o traces --stacks all -- ./service
+  allocanary who traces/service-812-0.trace      who pins pages, and what the allocator keeps
+  allocanary who service.trace --by line --at peak
+  allocanary who service.trace --at 12s --top 40
+  allocanary who service.trace --json | jq '.sites[0]'
+  allocanary who service.trace --format pprof --out who.pb.gz && go tool pprof -top who.pb.gz
+  allocanary who service.trace --format flamegraph --out who.svg
+
+Columns:
+  pinned       free bytes of pages that live blocks of the site keep resident, in equal parts with
+               the other sites that have blocks in the page
+  alone        those of the pages that it shares with no other site
+  short        blocks of the site that lived for a millisecond at most
+  grows        its live bytes rose through the whole trace
+docs/who.md explains them.
+
+Exit codes: 0 success; 2 the trace has no stacks, or bad input.";
+
 /// Of `replay`.
 pub const REPLAY_EXAMPLES: &str = "\
 Examples:

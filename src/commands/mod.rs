@@ -25,6 +25,7 @@ mod study;
 mod terminal;
 mod trace;
 mod tune;
+mod who;
 
 pub use terminal::tell;
 
@@ -51,6 +52,7 @@ pub fn carry_out(request: Task) -> Result<ExitCode> {
         Task::Build(flags) => build::run(&flags),
         Task::Record(flags) => record::run(&flags),
         Task::Trace(flags) => trace::run(&flags),
+        Task::Who(flags) => who::run(&flags),
         Task::Replay(flags) => replay::run(&flags),
         Task::Tune(flags) => tune::run(&flags),
         Task::Completions(shell) => terminal::print(&args::completions(shell)),

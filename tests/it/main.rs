@@ -50,3 +50,4 @@ mod truth;
 mod tune;
 mod tune_programs;
 mod tune_sweep;
+mod who;

@@ -148,7 +148,7 @@ fn a_study_of_the_first_form_is_still_read() {
 
 #[test]
 fn help_fits_a_terminal_and_shows_examples() {
-    let verbs = "run study plan list report compare doctor heap preload record trace replay tune completions man";
+    let verbs = "run study plan list report compare doctor heap preload record trace who replay tune completions man";
     for verb in std::iter::once("").chain(verbs.split(' ')) {
         for flag in ["-h", "--help"] {
             let help = out(&format!("{verb} {flag}"));

@@ -1,0 +1,33 @@
+//! The flags of `who`. In: what the user typed. Out: plain values.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+use super::OutputFlags;
+
+/// Flags of `who`.
+#[derive(Args, Clone, Default)]
+pub struct WhoFlags {
+    /// A trace of `allocanary record` with stacks; for --by thread any trace.
+    #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath)]
+    pub trace: PathBuf,
+    /// When: peak, idle, or a time after the start, such as 12s [default: idle; peak if the trace has no such mark].
+    #[arg(long, value_name = "MOMENT")]
+    pub at: Option<String>,
+    /// What a site is.
+    #[arg(long, value_name = "WHAT", default_value = "function", value_parser = ["function", "line", "module", "thread"])]
+    pub by: String,
+    /// Sites that are shown, those that pin most first [default: 15; --json: all].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub top: Option<u32>,
+    /// What is printed.
+    #[command(flatten)]
+    pub output: OutputFlags,
+    /// Write whole stacks for other tools as well: pprof (`go tool pprof`), collapsed (a line each), or flamegraph (SVG).
+    #[arg(long, value_name = "FORMAT", value_parser = ["pprof", "collapsed", "flamegraph"], requires = "out")]
+    pub format: Option<String>,
+    /// The file of --format; only you can read it.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "format")]
+    pub out: Option<PathBuf>,
+}

@@ -1,0 +1,117 @@
+//! `allocanary who`: which call sites of a trace hold memory, and whose blocks pin pages. In: a trace with stacks. Out: a table, an answer,
+//! JSON, and files for other tools.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use super::terminal;
+use crate::args::{OutputFlags, WhoFlags};
+use allocanary_kernel::private;
+use allocanary_kernel::terminal::{harmless, harmless_lines};
+use allocanary_kernel::units::parse_duration;
+use allocanary_report::answer::short;
+use allocanary_report::who as reports;
+use allocanary_study::error::{Error, Result};
+use allocanary_trace::reader::Trace;
+use allocanary_trace::stacks::{Resident, Stacks};
+use allocanary_who::fold::BYS;
+use allocanary_who::{By, Names, Taken, Wanted, collapsed, profile, sites};
+
+/// Sites of the table unless --top says another number.
+const TOP: usize = 15;
+
+/// Reads the trace, and prints and writes what is asked for.
+pub fn run(flags: &WhoFlags) -> Result<ExitCode> {
+    let wanted = flags.at.as_deref().map(wanted).transpose()?;
+    let by = BYS.iter().find(|(name, _)| *name == flags.by).map_or(By::Function, |(_, by)| *by);
+    if let (Some(format), By::Thread) = (&flags.format, by) {
+        return Err(Error::Input(format!("--format {format}: it has whole stacks: leave out --by thread")));
+    }
+    let trace = Trace::open(&flags.trace)?;
+    let stacks = match trace.stacks() {
+        // Threads are known without.
+        Err(_) if by == By::Thread => Stacks::default(),
+        stacks => stacks?,
+    };
+    let (taken, resident, merged) = sites::take(&trace, wanted, by == By::Thread)?;
+    let mut names = Names::of(&stacks);
+    let program = program(&trace);
+    let mut found = sites::find(&program, &taken, resident.as_ref(), &mut names, by);
+    found.notes.extend(sites::limits(&trace, &found, &merged, &stacks));
+    if let (Some(format), Some(file)) = (&flags.format, &flags.out) {
+        let title = format!("Bytes that stacks pin: {program}, {}", found.moment.words);
+        let bytes = written(format, &title, &trace.header.program, &stacks, &taken, resident.as_ref(), &mut names)?;
+        private::replace(file, &bytes).map_err(|error| Error::file(file, "writing the stacks", error))?;
+        terminal::tell(format_args!("{format}: {}", file.display()));
+    }
+    let look = terminal::look();
+    let top = flags.top.map(|top| top as usize);
+    let text = match flags.output {
+        OutputFlags { json: true, .. } => reports::json(&found, top),
+        OutputFlags { short: true, .. } => harmless_lines(&short(&[reports::answer(&found)], &look)).into_owned(),
+        _ => reports::text(&found, top.unwrap_or(TOP), &look),
+    };
+    terminal::print(text.as_bytes())
+}
+
+/// The moment of --at.
+fn wanted(text: &str) -> Result<Wanted> {
+    let time = || parse_duration(text).and_then(|time| u64::try_from(time.as_nanos()).ok());
+    match text {
+        "peak" => Ok(Wanted::Peak),
+        "idle" => Ok(Wanted::Idle),
+        _ => time().map(Wanted::At).ok_or_else(|| {
+            let found = harmless(text);
+            Error::Input(format!("--at: wanted peak, idle, or a time after the start such as 12s; found `{found}`"))
+        }),
+    }
+}
+
+/// The name by which the program was started. Debian's redis-server is a link to redis-check-rdb.
+fn program(trace: &Trace) -> String {
+    let started = trace.header.command.split_whitespace().next().unwrap_or(&trace.header.program);
+    let name =
+        Path::new(started).file_name().map_or_else(|| started.into(), |name| name.to_string_lossy().into_owned());
+    harmless(&name).into_owned()
+}
+
+/// The bytes of a file for another tool.
+fn written(
+    format: &str,
+    title: &str,
+    program: &str,
+    stacks: &Stacks,
+    taken: &Taken,
+    resident: Option<&Resident>,
+    names: &mut Names<'_>,
+) -> Result<Vec<u8>> {
+    let of = sites::stacks(taken, resident);
+    let wrong = |error: String| Error::Input(format!("--format {format}: {error}"));
+    match format {
+        "pprof" => profile::pprof(program, stacks, &of, names).map_err(|error| wrong(error.to_string())),
+        "collapsed" => Ok(collapsed::collapsed(stacks, &of, names).into_bytes()),
+        _ => {
+            let lines = collapsed::collapsed(stacks, &of, names);
+            if lines.is_empty() {
+                return Err(wrong("no block pins a page at this moment: there is nothing to draw".into()));
+            }
+            collapsed::flamegraph(title, &lines).map_err(wrong)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_is_a_word_or_a_time() {
+        assert_eq!(wanted("peak").unwrap(), Wanted::Peak);
+        assert_eq!(wanted("idle").unwrap(), Wanted::Idle);
+        assert_eq!(wanted("1.5s").unwrap(), Wanted::At(1_500_000_000));
+        for wrong in ["", "end", "-1s", "9999999999999h"] {
+            let error = wanted(wrong).unwrap_err().to_string();
+            assert!(error.starts_with("--at: wanted peak, idle, or a time") && error.contains(wrong), "{error}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! `allocanary who` as a user runs it, on a made-up trace: by threads, which every trace has, and what is refused.
+
+use std::fs;
+use std::path::Path;
+
+use allocanary_trace::builder::TraceBuilder;
+use allocanary_trace::coder::{Event, How};
+use tempfile::{TempDir, tempdir};
+
+use super::support::{Ran, command, words};
+
+const PAGE: u64 = 4096;
+
+/// Thread 0 makes 500 pages of short life, and thread 1 keeps a block of 64 bytes behind each.
+fn trace() -> TempDir {
+    let folder = tempdir().unwrap();
+    let mut builder = TraceBuilder::stamped(4096, 1);
+    let malloc = |address, size| Event::New { how: How::Malloc, address, size };
+    for at in 0..500 {
+        builder.event(0, 10 * at, malloc((256 + at) * PAGE, PAGE - 64));
+        builder.event(1, 10 * at, malloc((256 + at) * PAGE + PAGE - 64, 64));
+    }
+    for at in 0..500 {
+        builder.event(0, 20_000 + at, Event::Free { address: (256 + at) * PAGE });
+    }
+    fs::write(folder.path().join("sample.trace"), builder.finish()).unwrap();
+    folder
+}
+
+fn who(folder: &Path, line: &str) -> Ran {
+    let mut who = command(folder);
+    who.env("COLUMNS", "80").args(["who", "sample.trace"]).args(words(line)).output().unwrap().into()
+}
+
+const TABLE: &str = "\
+sample, at the time that was asked for: 1.92 MiB of 1.95 MiB of the pages that
+hold blocks are pinned by survivors of thread 1.
+
+Pages of the heap, at the time that was asked for (1.00 s after the start)
+  part                                         bytes   of all
+  live blocks                               31.2 KiB    1.6 %
+  pinned: free, in pages with a live block  1.92 MiB   98.4 %
+  all pages that hold blocks                1.95 MiB  100.0 %
+
+Sites by thread: 2 (KiB)
+  site      pinned   alone  live  allocated  short
+  thread 1  1968.8  1968.8  31.2       31.2    0 %
+  thread 0     0.0     0.0   0.0     1968.8  100 %
+
+What limits these figures
+  - Which pages were resident at this moment is not in the trace: only pages
+    that hold blocks are counted, and empty pages that the allocator keeps are
+    not.
+";
+
+#[test]
+fn threads_are_told_of_any_trace() {
+    let folder = trace();
+    let table = who(folder.path(), "--by thread --at 1s");
+    assert_eq!((table.code, table.err.as_str(), table.out.as_str()), (Some(0), "", TABLE));
+    let brief = who(folder.path(), "--by thread --at 1s --short");
+    assert!(TABLE.starts_with(&brief.out) && brief.out.lines().count() == 2, "{brief:?}");
+    let json = who(folder.path(), "--by thread --json --at peak --top 1");
+    let value: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!((&value["verb"], &value["by"]), (&"who".into(), &"thread".into()));
+    assert_eq!((&value["answers"][0]["at"], &value["answers"][0]["choice"]), (&"peak".into(), &"live".into()));
+    assert_eq!(value["sites"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn what_cannot_be_told_is_refused() {
+    let folder = trace();
+    for (line, wanted) in [
+        ("", "has no stacks: record again with --stacks all"),
+        ("--by thread --at soon", "--at: wanted peak, idle, or a time after the start such as 12s; found `soon`"),
+        ("--by thread --at idle", "--at idle: the trace has no such mark"),
+        ("--by thread --format pprof --out x", "leave out --by thread"),
+        ("--format pprof", "--out <FILE>"),
+        ("--top 0", "0 is not in 1.."),
+    ] {
+        let ran = who(folder.path(), line);
+        assert!(ran.code == Some(2) && ran.out.is_empty() && ran.err.contains(wanted), "{line}: {ran:?}");
+    }
+    assert!(!folder.path().join("x").exists());
+}
