@@ -89,9 +89,9 @@ fn written(
     let wrong = |error: String| Error::Input(format!("--format {format}: {error}"));
     match format {
         "pprof" => profile::pprof(program, stacks, &of, names).map_err(|error| wrong(error.to_string())),
-        "collapsed" => Ok(collapsed::collapsed(stacks, &of, names).into_bytes()),
+        "collapsed" => Ok(collapsed::collapsed(&of, names).into_bytes()),
         _ => {
-            let lines = collapsed::collapsed(stacks, &of, names);
+            let lines = collapsed::collapsed(&of, names);
             if lines.is_empty() {
                 return Err(wrong("no block pins a page at this moment: there is nothing to draw".into()));
             }

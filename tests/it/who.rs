@@ -20,6 +20,8 @@ fn trace() -> TempDir {
         builder.event(0, 10 * at, malloc((256 + at) * PAGE, PAGE - 64));
         builder.event(1, 10 * at, malloc((256 + at) * PAGE + PAGE - 64, 64));
     }
+    // An event has the time of the stamp before it.
+    builder.event(0, 20_000, Event::Stamp);
     for at in 0..500 {
         builder.event(0, 20_000 + at, Event::Free { address: (256 + at) * PAGE });
     }

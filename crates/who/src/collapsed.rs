@@ -2,19 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use allocanary_trace::stacks::Stacks;
 use inferno::flamegraph::{Options, from_lines};
 
 use crate::names::Names;
 use crate::sites::OfStack;
 
 /// `main;load;insert 4096`: outermost first, with the bytes that a stack pins. Stacks with the same names are one line, and those that pin
-/// nothing have none.
-pub fn collapsed(stacks: &Stacks, of: &[OfStack], names: &mut Names<'_>) -> String {
+/// nothing have none. The frames of the allocator are left out.
+pub fn collapsed(of: &[OfStack], names: &mut Names<'_>) -> String {
     let mut lines: BTreeMap<String, u64> = BTreeMap::new();
     for one in of.iter().filter(|one| one.pinned > 0) {
         let mut frames: Vec<String> = Vec::new();
-        for pc in stacks.frames(one.stack) {
+        for pc in names.callers(one.stack) {
             frames.extend(names.frames(pc).iter().map(|frame| plain(&frame.function)));
         }
         frames.reverse();
@@ -50,7 +49,7 @@ mod tests {
         let (stacks, ids) = stacks(&[&[0x10, 0x20], &[0x10, 0x30]]);
         let of = |stack, pinned| OfStack { stack, pinned, ..OfStack::default() };
         let all = [of(ids[0], 5), of(ids[1], 7), of(ids[0], 1), of(0, 2), of(ids[1], 0)];
-        let lines = collapsed(&stacks, &all, &mut Names::of(&stacks));
+        let lines = collapsed(&all, &mut Names::of(&stacks));
         assert_eq!(lines, "(no stack) 2\n0x10;0x20 6\n0x10;0x30 7\n");
         let svg = String::from_utf8(flamegraph("redis <idle>", &lines).unwrap()).unwrap();
         assert!(svg.contains("redis &lt;idle&gt;") && svg.contains("0x30 (7 bytes pinned"), "{svg}");

@@ -117,6 +117,11 @@ pub fn site(frames: &[Frame]) -> Option<usize> {
     part(Part::Program).or_else(|| part(Part::Runtime)).or(frames.len().checked_sub(1))
 }
 
+/// Whether all of these frames are of the family of malloc: in the outputs for other tools the caller has its bytes.
+pub fn are_allocators(frames: &[Frame]) -> bool {
+    frames.iter().all(|frame| part(frame) == Part::Allocator)
+}
+
 fn part(frame: &Frame) -> Part {
     let is_in = |list: &[&str]| list.iter().any(|name| frame.module.starts_with(name));
     let name = if frame.is_named { qualified(&frame.function) } else { "" };

@@ -10,6 +10,7 @@ use std::rc::Rc;
 use allocanary_kernel::terminal::harmless;
 use allocanary_trace::stacks::{Module, StackId, Stacks};
 
+use crate::fold::are_allocators;
 use file::Symbols;
 
 /// A function that was called.
@@ -55,6 +56,13 @@ impl<'a> Names<'a> {
     pub fn stack(&mut self, stack: StackId) -> Vec<Frame> {
         let stacks = self.stacks;
         stacks.frames(stack).flat_map(|pc| self.frames(pc).to_vec()).collect()
+    }
+
+    /// The return addresses of a stack from the caller of the allocator on. All of them, if there is no other.
+    pub fn callers(&mut self, stack: StackId) -> Vec<u64> {
+        let all: Vec<u64> = self.stacks.frames(stack).collect();
+        let first = all.iter().position(|pc| !are_allocators(&self.frames(*pc))).unwrap_or(0);
+        all[first..].to_vec()
     }
 
     /// The frames of a return address, innermost first: the inlined ones, and the function.

@@ -133,7 +133,7 @@ pub fn pprof(program: &str, stacks: &Stacks, of: &[OfStack], names: &mut Names<'
     for one in of {
         let mut location_id = Vec::new();
         // A stack that could not be walked is a frame, so that the sums are right.
-        let pcs: Vec<u64> = if one.stack == 0 { vec![0] } else { stacks.frames(one.stack).collect() };
+        let pcs: Vec<u64> = if one.stack == 0 { vec![0] } else { names.callers(one.stack) };
         for pc in pcs {
             let next = locations.len() as u64 + 1;
             let id = *locations.entry(pc).or_insert(next);

@@ -108,7 +108,10 @@ fn a_trace_is_read_at_its_peak() {
     builder.event(1, 2000, malloc(20 * PAGE, 400));
     builder.event(1, 3000, Event::Resize { address: 20 * PAGE });
     builder.event(1, 3000, Event::New { how: How::Resized, address: 30 * PAGE, size: 4000 });
+    // An event has the time of the stamp before it.
+    builder.event(0, 500_000, Event::Stamp);
     builder.event(0, 500_000, Event::Free { address: 8 * PAGE });
+    builder.event(1, 600_000, Event::Stamp);
     builder.event(1, 600_000, malloc(40 * PAGE, 16));
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(&builder.finish()).unwrap();
