@@ -80,6 +80,16 @@ fn a_frame_has_its_inlined_functions_and_lines() {
     assert_eq!((frames[1].line, frames[1].module.as_str(), frames[1].is_named), (5, "names", true));
 }
 
+/// A call that is the last instruction of a function returns to the next function.
+#[test]
+fn a_return_to_the_first_byte_of_a_function_is_of_the_one_before() {
+    let Some(built) = built() else { return };
+    let mut stacks = stacks(&built);
+    stacks.nodes[1].pc -= 1;
+    let frames = Names::with(&stacks, Path::new("/nowhere")).stack(1);
+    assert!(frames.iter().all(|frame| frame.function != "outer"), "{frames:?}");
+}
+
 #[test]
 fn a_stripped_file_has_offsets_and_its_debug_file_has_the_names() {
     let Some(built) = built() else { return };
