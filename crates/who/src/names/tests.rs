@@ -106,8 +106,12 @@ fn a_stripped_file_has_offsets_and_its_debug_file_has_the_names() {
     assert_eq!(functions(&names.stack(1)), ["inlined", "outer"]);
     assert!(names.notes().is_empty(), "{:?}", names.notes());
     // A file of another build in that place is refused.
-    std::fs::copy("/proc/self/exe", &place).unwrap();
-    assert_eq!(functions(&Names::with(&stacks, &debug).stack(1)), [format!("names+{:#x}", built.outer + 1)]);
+    let mut other = stacks.clone();
+    other.modules[0].build_id[0] ^= 1;
+    let wrong = file::debug_file(&debug, &other.modules[0].build_id).unwrap();
+    std::fs::create_dir_all(wrong.parent().unwrap()).unwrap();
+    std::fs::copy(&place, wrong).unwrap();
+    assert!(!Names::with(&other, &debug).stack(1)[0].is_named);
 }
 
 #[test]
