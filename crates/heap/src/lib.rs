@@ -21,9 +21,9 @@ pub mod answer;
 mod build_id;
 mod core_file;
 mod difference;
-mod freeze;
 #[cfg(test)]
-mod invented;
+mod fake;
+mod freeze;
 mod layout;
 mod live;
 mod mapping;

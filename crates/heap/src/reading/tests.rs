@@ -1,7 +1,7 @@
-//! Tests of readings, with a memory that is invented.
+//! Tests of readings, with a memory that a test writes.
 
 use super::*;
-use crate::invented::Invented;
+use crate::fake::Fake;
 use crate::{Arena, Difference, Forecast, Kind, Layout, Sort, answer, rows, together};
 
 const MAPS: &str = "1000000-1100000 rw-p 0 00:0 0 [heap]\n2000000-2040000 rw-p 0 00:0 0 \n\
@@ -13,7 +13,7 @@ fn subject() -> Subject {
 
 /// A heap of 1 MiB: a quarter is live, a quarter of free and live blocks in turn, and half is whole free pages.
 fn walk() -> Walk {
-    let memory = Invented::of(MAPS);
+    let memory = Fake::of(MAPS);
     let mut layout = Layout::default();
     layout.region(&memory.pages, 0x1000000, 0x1080000, 0);
     layout.region(&memory.pages, 0x1080000, 0x1100000, 1);
@@ -37,7 +37,7 @@ fn walk() -> Walk {
 }
 
 fn reading_of(walks: Vec<Result<Walk, Unknown>>, change: impl Fn(&mut Vec<Counted>)) -> Reading {
-    let memory = Invented::of(MAPS);
+    let memory = Fake::of(MAPS);
     let mut counted = memory.counted();
     change(&mut counted);
     Reading::of(subject(), 200_000, &counted, &memory, walks)
@@ -150,7 +150,7 @@ fn what_grew_is_live_or_kept() {
     let before = reading_of(vec![Ok(walk())], |_| {});
     let grown = |kind| {
         let mut walk = walk();
-        walk.layout.region(&Invented::of(MAPS).pages, 0x2000000, 0x2040000, 1);
+        walk.layout.region(&Fake::of(MAPS).pages, 0x2000000, 0x2040000, 1);
         walk.layout.block(0x2000000, 0x40000, kind);
         Difference::of(&before, &reading_of(vec![Ok(walk)], |_| {}))
     };

@@ -80,7 +80,7 @@ pub fn each_word(memory: &dyn Memory, range: &Range<u64>, mut visit: impl FnMut(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::walkers::fake::Fake;
+    use crate::fake::Fake;
 
     /// A file with its header, its variables, and memory that the kernel has put right behind it.
     fn fake(magic: u64) -> Fake {

@@ -2,8 +2,6 @@
 
 mod bits;
 mod elf;
-#[cfg(test)]
-mod fake;
 pub mod glibc;
 mod globals;
 mod jemalloc;

@@ -4,7 +4,7 @@
 use super::arenas::BINS;
 use super::chunks::Free;
 use super::release::Release;
-use crate::walkers::fake::Fake;
+use crate::fake::Fake;
 use crate::{Memory, PAGE, Thread};
 
 const HEAP: u64 = 0x5555_0000_0000;

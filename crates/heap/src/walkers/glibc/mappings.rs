@@ -168,7 +168,7 @@ fn piece(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::walkers::fake::Fake;
+    use crate::fake::Fake;
 
     const AT: u64 = 0x7f00_0000_0000;
 

@@ -4,7 +4,7 @@ use allocanary_testing::fuzz::holds;
 use proptest::prelude::*;
 
 use super::WALKER;
-use crate::walkers::fake::{Fake, damage, walk_damaged};
+use crate::fake::{Fake, damage, walk_damaged};
 use crate::{PAGE, Part, Thread, Walk};
 
 const GLOBALS: u64 = 0x5000_0000_0000;

@@ -4,7 +4,7 @@ use allocanary_testing::fuzz::holds;
 
 use super::WALKER;
 use super::page::SLICE;
-use crate::walkers::fake::{Fake, damage, walk_damaged};
+use crate::fake::{Fake, damage, walk_damaged};
 use crate::{Memory, PAGE, Part, Walk};
 
 const GLOBALS: u64 = 0x5000_0000_0000;

@@ -1,30 +1,53 @@
-//! A process in a test: mappings and words that a test writes.
+//! A process in a test: mappings and words that a test writes, and the mappings of which it is told in the kernel's words.
 
 use std::cell::Cell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
 use crate::pages::Run;
-use crate::{Check, Mapping, Memory, PAGE, Pages, State, Thread, Walk, Walker};
+use crate::{Check, Counted, Mapping, Memory, PAGE, Pages, State, Thread, Walk, Walker, parse_maps};
 
-/// The memory of a process that never was. Pages to which nothing was written are not resident.
+/// The memory of a process that never was. What nobody wrote is zero.
 #[derive(Default)]
 pub struct Fake {
-    mappings: Vec<Mapping>,
-    bytes: Vec<Vec<u8>>,
+    /// Its mappings, in the order of their addresses.
+    pub mappings: Vec<Mapping>,
+    /// Its threads.
+    pub threads: Vec<Thread>,
+    /// The states of its pages.
+    pub pages: Pages,
+    bytes: BTreeMap<u64, Box<[u8; PAGE as usize]>>,
     touched: BTreeSet<u64>,
     swapped: BTreeSet<u64>,
-    pages: Pages,
     /// Reads until its time is over; `None` if that is never.
     left: Cell<Option<u64>>,
     late: Cell<bool>,
-    /// Its threads.
-    pub threads: Vec<Thread>,
 }
 
 impl Fake {
-    /// Adds a mapping behind those that are there.
+    /// Mappings from lines of `/proc/PID/maps`. All private memory that can be written is resident.
+    pub fn of(maps: &str) -> Fake {
+        let mappings = parse_maps(maps);
+        let mut pages = Pages::default();
+        for one in mappings.iter().filter(|one| one.writable && !one.shared) {
+            pages.push(Run { from: one.from, to: one.to, state: State::Resident });
+        }
+        Fake { mappings, pages, ..Fake::default() }
+    }
+
+    /// What the kernel would count: everything is resident, and half of each mapping is its share.
+    pub fn counted(&self) -> Vec<Counted> {
+        let count = |mapping: &Mapping| Counted {
+            resident: if mapping.readable { mapping.bytes() } else { 0 },
+            share: if mapping.readable { mapping.bytes() / 2 } else { 0 },
+            mapping: mapping.clone(),
+            ..Counted::default()
+        };
+        self.mappings.iter().map(count).collect()
+    }
+
+    /// Adds a mapping behind those that are there. Its pages are resident if something is written to them, from [`Fake::done`] on.
     pub fn map(&mut self, from: u64, bytes: u64, writable: bool, inode: u64, name: &str) {
         let to = from + bytes;
         self.mappings.push(Mapping {
@@ -36,7 +59,6 @@ impl Fake {
             name: name.into(),
             ..Mapping::default()
         });
-        self.bytes.push(vec![0; bytes as usize]);
     }
 
     /// Writes words.
@@ -48,11 +70,13 @@ impl Fake {
 
     /// Writes bytes.
     pub fn write(&mut self, at: u64, bytes: &[u8]) {
-        let index = self.mappings.iter().position(|one| one.from <= at && at + bytes.len() as u64 <= one.to);
-        let index = index.unwrap_or_else(|| panic!("{at:x} is in no mapping"));
-        let from = (at - self.mappings[index].from) as usize;
-        self.bytes[index][from..from + bytes.len()].copy_from_slice(bytes);
-        self.touched.extend([at / PAGE, (at + bytes.len() as u64 - 1) / PAGE]);
+        let end = at + bytes.len() as u64;
+        assert!(self.mapping(at).is_some_and(|mapping| end <= mapping.to), "{at:x} is in no mapping");
+        for (at, byte) in (at..).zip(bytes) {
+            let page = self.bytes.entry(at / PAGE).or_insert_with(|| Box::new([0; PAGE as usize]));
+            page[(at % PAGE) as usize] = *byte;
+        }
+        self.touched.extend([at / PAGE, (end - 1) / PAGE]);
     }
 
     /// Makes pages resident without writing to them.
@@ -118,11 +142,15 @@ impl Memory for Fake {
             return false;
         }
         while !into.is_empty() {
-            let index = self.mappings.partition_point(|one| one.to <= at);
-            let Some(from) = self.mappings.get(index).and_then(|one| at.checked_sub(one.from)) else { return false };
-            let bytes = &self.bytes[index][from as usize..];
-            let (now, rest) = into.split_at_mut(bytes.len().min(into.len()));
-            now.copy_from_slice(&bytes[..now.len()]);
+            if self.mapping(at).is_none() {
+                return false;
+            }
+            let within = (at % PAGE) as usize;
+            let (now, rest) = into.split_at_mut(into.len().min(PAGE as usize - within));
+            match self.bytes.get(&(at / PAGE)) {
+                Some(page) => now.copy_from_slice(&page[within..within + now.len()]),
+                None => now.fill(0),
+            }
             at += now.len() as u64;
             into = rest;
         }
