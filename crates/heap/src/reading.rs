@@ -262,7 +262,7 @@ impl Claims {
             heap.sure = Sure::NotKnown;
             return heap;
         }
-        if walk.breaks == 0 && walk.checks.iter().all(|check| check.wanted == check.found) {
+        if walk.breaks == 0 && walk.moved == 0 && walk.checks.iter().all(|check| check.wanted == check.found) {
             heap.sure = Sure::Exact;
         }
         heap.divide(&walk, arenas, lazy, pages);

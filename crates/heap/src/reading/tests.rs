@@ -29,6 +29,7 @@ fn walk() -> Walk {
         cached: 0,
         breaks: 0,
         skipped: 0,
+        moved: 0,
         swapped: 0,
         checks: vec![Check { what: "mmapped blocks".into(), wanted: 0, found: 0, tolerance: 0 }],
         forecasts: vec![Forecast { remedy: "malloc_trim(0)", bytes: 0x7f000, at_most: false }],

@@ -26,6 +26,7 @@ fn empty(allocator: &'static str, version: impl Into<String>) -> Walk {
         cached: 0,
         breaks: 0,
         skipped: 0,
+        moved: 0,
         swapped: 0,
         checks: Vec::new(),
         forecasts: Vec::new(),

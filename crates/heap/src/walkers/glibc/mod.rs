@@ -114,6 +114,7 @@ fn walk(memory: &dyn Memory, found: &Structures, version: String) -> Heap {
         cached: sums.cached,
         breaks: breaks + sums.breaks,
         skipped: sums.skipped,
+        moved: 0,
         swapped: layout.regions().map(|(from, to, _)| swapped(memory, from, to)).sum(),
         checks,
         forecasts: vec![Forecast { remedy: "malloc_trim(0)", bytes: trim.bytes, at_most: false }],

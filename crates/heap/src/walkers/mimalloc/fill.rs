@@ -41,6 +41,7 @@ pub fn fill(memory: &dyn Memory, map: &Map, found: &Found, arenas: &[Arena], wal
         walk.layout.block(table.start, table.end - table.start, Kind::Structure);
     }
     let mut bytes = Vec::new();
+    let before = used(memory, &found.pages);
     for page in &found.pages {
         // The lists and the counts of a process that goes on agree only if they are read together.
         let page = &again(memory, page).unwrap_or(*page);
@@ -50,7 +51,24 @@ pub fn fill(memory: &dyn Memory, map: &Map, found: &Found, arenas: &[Arena], wal
         }
         put(page, &blocks, walk);
     }
+    walk.moved += moved(&before, &used(memory, &found.pages));
     totals
+}
+
+/// The bytes in use of each page now. One that has become another page has none.
+fn used(memory: &dyn Memory, pages: &[Page]) -> Vec<u64> {
+    let bytes = |page: Page| u64::from(page.used) * page.block;
+    pages.iter().map(|page| again(memory, page).map_or(0, bytes)).collect()
+}
+
+/// By how much the sum of the pages can be off if each was read at some time between these two readings. mimalloc puts a block in
+/// another page than that in which it has just freed one: a page that is read before and one that is read after count it twice, or not.
+fn moved(before: &[u64], after: &[u64]) -> u64 {
+    let pages = before.iter().zip(after);
+    let (lost, gained) = pages.fold((0_u64, 0_u64), |(lost, gained), (before, after)| {
+        (lost.saturating_add(before.saturating_sub(*after)), gained.saturating_add(after.saturating_sub(*before)))
+    });
+    lost.max(gained)
 }
 
 /// Reads a page's counts again. `None` if it has become another page.
