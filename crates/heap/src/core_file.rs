@@ -18,6 +18,7 @@ use object::read::elf::{FileHeader, ProgramHeader};
 use object::read::{ReadCache, ReadRef};
 
 use crate::pages::Run;
+use crate::sparse::stored;
 use crate::{Mapping, Memory, PAGE, Pages, State, Thread};
 
 /// The memory that a core file has.
@@ -179,16 +180,21 @@ impl CoreFile {
             if !mapping.writable {
                 continue;
             }
-            let whole = there / PAGE * PAGE;
-            for from in (0..whole).step_by(PIECE as usize) {
-                let bytes = &mut bytes[..(whole - from).min(PIECE) as usize];
-                if self.file.read_exact_at(bytes, at + from).is_err() {
-                    break;
-                }
-                for (number, page) in (0..).zip(bytes.chunks_exact(PAGE as usize)) {
-                    let at = mapping.from + from + number * PAGE;
-                    if page.iter().any(|byte| *byte != 0) {
-                        pages.push(Run { from: at, to: at + PAGE, state: State::Resident });
+            // A hole of the file has zeroes only. What is stored may begin within a page.
+            let all = *at..at + there / PAGE * PAGE;
+            for stored in stored(&self.file, all.clone()) {
+                let first = at + (stored.start - at) / PAGE * PAGE;
+                let last = (at + (stored.end - at).next_multiple_of(PAGE)).min(all.end);
+                for place in (first..last).step_by(PIECE as usize) {
+                    let bytes = &mut bytes[..(last - place).min(PIECE) as usize];
+                    if self.file.read_exact_at(bytes, place).is_err() {
+                        break;
+                    }
+                    for (number, page) in (0..).zip(bytes.chunks_exact(PAGE as usize)) {
+                        let from = mapping.from + (place - at) + number * PAGE;
+                        if page.iter().any(|byte| *byte != 0) {
+                            pages.push(Run { from, to: from + PAGE, state: State::Resident });
+                        }
                     }
                 }
             }

@@ -35,6 +35,7 @@ pub mod ptrace;
 mod reading;
 mod rows;
 mod smaps;
+mod sparse;
 mod states;
 mod subject;
 mod take;
