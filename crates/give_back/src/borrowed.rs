@@ -16,10 +16,11 @@ use allocanary_heap::{Memory, PAGE};
 use libc::user_regs_struct as Registers;
 
 use crate::remedy::Argument;
+use crate::stopping::{self, Outcome, Tracee};
 use crate::threads::Waiting;
 use crate::{Refusal, filter, handlers, waits};
 
-/// A thread that does not stop for so long waits for a device or a file system.
+/// A thread that makes a call is looked after this often at least.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The bytes of the stack on which the calls run, with the page of the return address and that of the arguments.
@@ -93,31 +94,28 @@ impl Borrowed {
             Err(error) => return Err(Refusal::of(pid, "borrowing a thread", error)),
         }
         let _ = ptrace::interrupt(tid);
-        match wait(tid, Instant::now() + PATIENCE).map_err(trouble("stopping a thread"))? {
-            Stop::By(0) => {}
-            Stop::By(signal) => {
-                let _ = ptrace::detach(tid, signal);
-                return Ok(None);
-            }
-            Stop::Ended => return Ok(None),
-            Stop::NotYet | Stop::AtCall => {
-                let error = io::Error::new(io::ErrorKind::TimedOut, format!("thread {tid} does not stop"));
-                return Err(Refusal::of(pid, "stopping a thread", error));
-            }
+        match stopping::stop(&mut Traced { pid, tid }).map_err(trouble("stopping a thread"))? {
+            Outcome::Still => {}
+            Outcome::Gone => return Ok(None),
+            Outcome::Late => return Err(Refusal::Late { pid, tid }),
+            Outcome::Never => return Err(Refusal::Never { pid, tid }),
         }
-        let before = ptrace::registers(tid).map_err(trouble("reading registers"))?;
+        let before = ptrace::registers(tid).map_err(|error| {
+            let_go(pid, tid, 0);
+            Refusal::of(pid, "reading registers", error)
+        })?;
         let stack = |at: u64, into: &mut [u8]| file.read_exact_at(into, at).is_ok();
         // It may wait in another call by now, for a lock inside of the allocator.
         let arguments = [before.rdi, before.rsi, before.rdx, before.r10, before.r8, before.r9];
         let now = waits::harmless(before.orig_rax as i64, &arguments, |at| memory.word(at));
         let is_same = now == Some(waiting.wait) && is_waiting(tid, &before);
         if !is_same || handlers::may_be_in_one(memory, before.rsp, stack) {
-            let_go(pid, tid);
+            let_go(pid, tid, 0);
             return Ok(None);
         }
         let state = ptrace::extended(tid).and_then(|extended| Ok((extended, ptrace::mask(tid)?)));
         let (extended, mask) = state.map_err(|error| {
-            let_go(pid, tid);
+            let_go(pid, tid, 0);
             Refusal::of(pid, "reading registers", error)
         })?;
         let mut borrowed = Borrowed {
@@ -307,8 +305,10 @@ impl Borrowed {
     fn next(&mut self, how: Resume, until: Option<Instant>) -> Result<Stop, Refusal> {
         loop {
             // Each wait ends some time, so that the thread is asked for again and again.
-            let end = until.unwrap_or_else(|| Instant::now() + PATIENCE);
-            let stop = wait(self.tid, end).map_err(|error| Refusal::of(self.pid, "waiting for a thread", error))?;
+            let time = until.map_or(PATIENCE, |until| until.saturating_duration_since(Instant::now()));
+            let mut thread = Traced { pid: self.pid, tid: self.tid };
+            let stop = stopping::wait(&mut thread, time)
+                .map_err(|error| Refusal::of(self.pid, "waiting for a thread", error))?;
             match stop {
                 Stop::NotYet if until.is_none() => {}
                 Stop::By(libc::SIGSTOP) => self.resume(how, libc::SIGSTOP)?,
@@ -365,7 +365,7 @@ impl Drop for Borrowed {
         let _ = ptrace::set_extended(self.tid, &self.extended);
         let _ = ptrace::set_registers(self.tid, &self.before);
         let _ = ptrace::set_mask(self.tid, self.mask);
-        let_go(self.pid, self.tid);
+        let_go(self.pid, self.tid, 0);
         for signal in &self.kept {
             // SAFETY: a system call with three numbers.
             unsafe { libc::syscall(libc::SYS_tgkill, self.pid, self.tid, *signal) };
@@ -392,13 +392,36 @@ fn lay_out(arguments: &[Argument], from: u64) -> ([u64; 6], Vec<u8>) {
     (values, data)
 }
 
-/// Lets a thread that is stopped go on for good. If the stop has ended its call with EINTR, it makes the call again, unless a signal waits.
-fn let_go(pid: u32, tid: u32) {
+/// A thread of a process that this thread traces.
+struct Traced {
+    pid: u32,
+    tid: u32,
+}
+
+impl Tracee for Traced {
+    fn stopped(&mut self) -> io::Result<Stop> {
+        ptrace::stopped(self.tid)
+    }
+
+    fn let_go(&mut self, signal: i32) {
+        let_go(self.pid, self.tid, signal);
+    }
+
+    fn pause(&mut self, time: Duration) -> Duration {
+        let begun = Instant::now();
+        std::thread::sleep(time);
+        begun.elapsed()
+    }
+}
+
+/// Lets a thread that is stopped go on for good, with a signal that it was about to get, or 0. If the stop has ended its call with EINTR,
+/// it makes the call again, unless it notices a signal.
+fn let_go(pid: u32, tid: u32, signal: i32) {
     let status = fs::read(format!("/proc/{pid}/task/{tid}/status")).unwrap_or_default();
-    if !ptrace::ends_call(&String::from_utf8_lossy(&status), 0) {
+    if !ptrace::ends_call(&String::from_utf8_lossy(&status), signal) {
         let _ = ptrace::hide(tid);
     }
-    let _ = ptrace::detach(tid, 0);
+    let _ = ptrace::detach(tid, signal);
 }
 
 /// Whether a thread that is stopped was in a system call of 64-bit code, which the kernel can make again or which has just ended well.
@@ -413,20 +436,6 @@ fn is_waiting(tid: u32, registers: &Registers) -> bool {
 /// Whether a thread waits for a lock, and has not been woken for it: the lock is nobody's loss then.
 fn is_at_lock(registers: &Registers) -> bool {
     registers.orig_rax as i64 == libc::SYS_futex && RESTARTED.contains(&(registers.rax as i64))
-}
-
-/// Waits until a thread stops. [`Stop::NotYet`] if it has not by then.
-fn wait(tid: u32, until: Instant) -> io::Result<Stop> {
-    let mut pause = Duration::from_micros(20);
-    loop {
-        match ptrace::stopped(tid)? {
-            Stop::NotYet if Instant::now() < until => {
-                std::thread::sleep(pause);
-                pause = (pause * 2).min(Duration::from_millis(1));
-            }
-            stop => return Ok(stop),
-        }
-    }
 }
 
 #[cfg(test)]

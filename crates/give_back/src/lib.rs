@@ -34,6 +34,8 @@ pub mod remedy;
 #[cfg(target_arch = "x86_64")]
 mod safety;
 pub mod settings;
+#[cfg(target_arch = "x86_64")]
+mod stopping;
 pub mod symbols;
 #[cfg(target_arch = "x86_64")]
 pub mod threads;

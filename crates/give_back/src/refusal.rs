@@ -58,6 +58,28 @@ pub enum Refusal {
         /// What its threads do.
         found: String,
     },
+    /// A thread did not stop in time. It was let go when it did.
+    #[error(
+        "process {pid}: thread {tid}, which waits, did not stop within 2 s: it waits for a device or a file system, or has no processor. It was \
+         let go, and nothing was called. Try again later"
+    )]
+    Late {
+        /// The process.
+        pid: u32,
+        /// The thread.
+        tid: u32,
+    },
+    /// A thread does not stop.
+    #[error(
+        "process {pid}: thread {tid}, which waits, did not stop within 22 s, as if it waited for a device that does not answer. Nothing was called. \
+         The kernel lets it go when this command ends, and its wait may end with EINTR"
+    )]
+    Never {
+        /// The process.
+        pid: u32,
+        /// The thread.
+        tid: u32,
+    },
     /// The call stopped at a lock that another thread holds, and was taken back.
     #[error(
         "process {pid}: after {waited:?} thread {tid} still waited for a lock that another thread holds. The call was taken back; \

@@ -1,0 +1,120 @@
+//! Stops a thread that is traced, or lets it go as it was. In: a thread that was asked to stop. Out: whether it stands still for us. A
+//! thread that stops too late, or at a signal, is let go in its stop: if the tracer just ended, a wait of it could end with EINTR.
+
+use std::io;
+use std::time::Duration;
+
+use allocanary_heap::ptrace::Stop;
+
+/// A thread that does not stop for so long waits for a device or a file system, or has no processor: it is not borrowed.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// For so much longer it is waited for, to let it go.
+const LAST: Duration = Duration::from_secs(20);
+
+/// The thread that is traced.
+pub trait Tracee {
+    /// Whether it has stopped.
+    fn stopped(&mut self) -> io::Result<Stop>;
+    /// Lets it go for good from a stop, with a signal that it was about to get, or 0. A call that the stop has ended is made again.
+    fn let_go(&mut self, signal: i32);
+    /// Waits for a moment. The result is how long that was.
+    fn pause(&mut self, time: Duration) -> Duration;
+}
+
+/// What has become of the thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It stands still.
+    Still,
+    /// It has ended, or was about to get a signal and has gone on with it.
+    Gone,
+    /// It has stopped too late, and was let go.
+    Late,
+    /// It has not stopped at all.
+    Never,
+}
+
+/// Waits until a thread that was asked to stop has done so.
+pub fn stop(thread: &mut dyn Tracee) -> io::Result<Outcome> {
+    let (stop, is_late) = match wait(thread, PATIENCE)? {
+        Stop::NotYet => (wait(thread, LAST)?, true),
+        stop => (stop, false),
+    };
+    let signal = match stop {
+        Stop::NotYet => return Ok(Outcome::Never),
+        Stop::Ended => return Ok(Outcome::Gone),
+        Stop::By(0) if !is_late => return Ok(Outcome::Still),
+        Stop::By(signal) => signal,
+        Stop::AtCall => 0,
+    };
+    thread.let_go(signal);
+    Ok(if is_late { Outcome::Late } else { Outcome::Gone })
+}
+
+/// Waits until a thread stops. [`Stop::NotYet`] if it has not within a time.
+pub fn wait(thread: &mut dyn Tracee, time: Duration) -> io::Result<Stop> {
+    let (mut pause, mut waited) = (Duration::from_micros(20), Duration::ZERO);
+    loop {
+        match thread.stopped()? {
+            Stop::NotYet if waited < time => {
+                waited += thread.pause(pause);
+                pause = (pause * 2).min(Duration::from_millis(1));
+            }
+            stop => return Ok(stop),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thread that stops after some time, if it does, and what it was let go with.
+    struct Scripted {
+        stops: Option<(Duration, Stop)>,
+        now: Duration,
+        let_go: Vec<i32>,
+    }
+
+    impl Tracee for Scripted {
+        fn stopped(&mut self) -> io::Result<Stop> {
+            Ok(self.stops.filter(|(at, _)| self.now >= *at).map_or(Stop::NotYet, |(_, stop)| stop))
+        }
+
+        fn let_go(&mut self, signal: i32) {
+            self.let_go.push(signal);
+        }
+
+        fn pause(&mut self, time: Duration) -> Duration {
+            self.now += time;
+            time
+        }
+    }
+
+    fn after(ms: u64, stop: Stop) -> (Outcome, Vec<i32>) {
+        let mut thread =
+            Scripted { stops: Some((Duration::from_millis(ms), stop)), now: Duration::ZERO, let_go: Vec::new() };
+        (super::stop(&mut thread).unwrap(), thread.let_go)
+    }
+
+    #[test]
+    fn a_thread_that_stops_in_time_stands_still_for_us() {
+        assert_eq!(after(0, Stop::By(0)), (Outcome::Still, vec![]));
+        assert_eq!(after(1_900, Stop::By(0)), (Outcome::Still, vec![]));
+    }
+
+    #[test]
+    fn one_that_stops_too_late_or_at_a_signal_is_let_go_in_its_stop() {
+        assert_eq!(after(2_500, Stop::By(0)), (Outcome::Late, vec![0]));
+        assert_eq!(after(2_500, Stop::By(10)), (Outcome::Late, vec![10]));
+        assert_eq!(after(3, Stop::By(10)), (Outcome::Gone, vec![10]));
+        assert_eq!(after(3, Stop::AtCall), (Outcome::Gone, vec![0]));
+        assert_eq!(after(3_000, Stop::Ended), (Outcome::Gone, vec![]));
+    }
+
+    #[test]
+    fn one_that_never_stops_cannot_be_let_go_and_that_is_told() {
+        assert_eq!(after(60_000, Stop::By(0)), (Outcome::Never, vec![]));
+    }
+}
