@@ -19,9 +19,11 @@ pub const CHECK: Check = Check {
     begin,
 };
 
-/// 14 MiB of strings, every second of which it frees; then it waits, so that it is read near its peak. A reading of that takes some 10 ms,
-/// and may take 1 % of the time: on a busy machine a heap of 60 MiB was read too late.
-const PROGRAM: &str = "import time; a = ['x' * (500 + i % 900) for i in range(15000)]; del a[::2]; time.sleep(4)";
+/// 14 MiB of strings, every second of which it frees; then it waits, so that it is read near its peak: `run` reads memory that stands
+/// still for a quarter of a second, and takes 10 ms for it. On a busy machine it takes longer, and so does what the program did until
+/// then: it waits forty times that.
+const PROGRAM: &str = "import time; t = time.monotonic(); a = ['x' * (500 + i % 900) for i in range(15000)]; del a[::2]; \
+     time.sleep(min(8, max(0.6, 40 * (time.monotonic() - t))))";
 const CANDIDATES: [&str; 3] = ["system", "jemalloc", "mimalloc"];
 
 fn begin(place: &Place) -> Result<Measure, Problem> {
@@ -39,9 +41,10 @@ fn begin(place: &Place) -> Result<Measure, Problem> {
         words.extend(["--", "python3", "-c", PROGRAM].map(String::from));
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         output(&mut clean(&words, place.folder()))?;
-        let worst = worst(&fs::read_to_string(format!("{out}/samples.jsonl")).map_err(|error| failed(&error))?);
-        let _ = fs::remove_dir_all(&*out);
-        worst
+        let rows = fs::read_to_string(format!("{out}/samples.jsonl")).map_err(|error| failed(&error))?;
+        // The next pair's `run` shall not go on with these.
+        fs::remove_dir_all(&*out).map_err(|error| failed(&format!("{out} could not be removed: {error}")))?;
+        worst(&rows)
     }))
 }
 
@@ -54,8 +57,11 @@ fn worst(rows: &str) -> Result<Pair, Problem> {
     let mut worst = Pair { checked: 0.0, control: 1.0 };
     for row in rows.lines() {
         let row: Sample = serde_json::from_str(row).map_err(|error| failed(&error))?;
+        if let Some(error) = &row.error {
+            return Err(failed(&format!("wanted one of {}, found the error {error:?}", row.cell.candidate)));
+        }
         let found = row.answer.as_ref().and_then(|answer| Anatomy::of(answer, None));
-        let found = found.ok_or_else(|| failed(&format!("{} has no parts: {:?}", row.cell.candidate, row.error)))?;
+        let found = found.ok_or_else(|| failed(&format!("{} has no parts of its memory", row.cell.candidate)))?;
         let undivided = if found.is_divided { 0.0 } else { found.get(Part::Huge) };
         let pair = Pair { checked: found.get(Part::Heap) + undivided, control: found.rss };
         if pair.checked * worst.control > worst.checked * pair.control {

@@ -1,24 +1,21 @@
 //! What a program's heaps consist of. In: its processes. Out: resident bytes by what they are for, as columns of a row.
 //!
 //! Their memory is read from outside and nothing is stopped for it. One reading takes milliseconds, so a thread does it, and sampling goes
-//! on meanwhile. A program that ends is read when it has grown, as long as all readings of its candidate together take at most 1 % of a
-//! core: the largest one of a run is kept. Short runs save up for one reading. A service is read once, when it is idle.
+//! on meanwhile. A program that ends is read when its [`Schedule`] says so: the largest reading of a run is kept. A service is read once,
+//! when it is idle.
 
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use super::schedule::Schedule;
 use super::tree::Parts;
 use allocanary_heap::{How, Part, Reading, Sort, Sure, Trouble, take};
 use allocanary_kernel::clocks::thread_cpu_time;
 
 /// The time for one reading of all processes.
 const TIME: Duration = Duration::from_secs(5);
-/// The share of a core that readings may take: one in this many.
-const ONE_IN: u32 = 100;
-/// What a reading is expected to take before there was one: for each process, and for a GiB.
-const EXPECTED: (Duration, Duration) = (Duration::from_millis(4), Duration::from_millis(350));
-/// A program that is smaller is still being loaded.
-const LEAST: u64 = 1 << 20;
+/// So often a process is read again that has become another program.
+const TRIES: u32 = 3;
 
 /// The columns. The first four are the kinds of mappings, and the others divide the third, the heap.
 const NAMES: [&str; 14] = [
@@ -44,12 +41,21 @@ pub fn divided(members: &[u32]) -> Option<Parts> {
     let mut sum = [0; NAMES.len()];
     let mut is_divided = false;
     for pid in members {
-        let reading = match take(*pid, How::Running, until.saturating_duration_since(Instant::now())) {
-            Ok(reading) => reading,
-            // A helper that has ended has no memory any more.
-            Err(Trouble::Gone(_)) => continue,
-            Err(_) => return None,
+        let mut again = TRIES;
+        let reading = loop {
+            break match take(*pid, How::Running, until.saturating_duration_since(Instant::now())) {
+                Ok(reading) => Some(reading),
+                // A helper that has ended has no memory any more.
+                Err(Trouble::Gone(_)) => None,
+                // Shells start the program in their place.
+                Err(Trouble::Changed(_)) if again > 0 => {
+                    again -= 1;
+                    continue;
+                }
+                Err(_) => return None,
+            };
         };
+        let Some(reading) = reading else { continue };
         is_divided |= reading.heaps.iter().any(|heap| heap.sure != Sure::NotKnown);
         sum.iter_mut().zip(columns(&reading)).for_each(|(sum, bytes)| *sum += bytes);
     }
@@ -90,14 +96,10 @@ fn columns(reading: &Reading) -> [u64; NAMES.len()] {
 pub struct Walks {
     /// The one of the most memory, with the resident memory when it began.
     largest: Option<(u64, Parts)>,
-    /// Processor time of all readings.
-    cost: Duration,
-    /// The resident memory of the last one, and its processor time.
-    last: Option<(u64, Duration)>,
     /// The one that is being made.
-    now: Option<JoinHandle<Walked>>,
-    /// Time of the candidate's earlier runs, less a hundred times what reading took in them.
-    pub saved: Duration,
+    now: Option<Reader>,
+    /// When the next one may be made.
+    pub schedule: Schedule,
 }
 
 /// A reading that was made.
@@ -105,6 +107,33 @@ struct Walked {
     rss: u64,
     parts: Option<Parts>,
     cost: Duration,
+}
+
+/// The thread that makes a reading. Dropping it waits for its end, at most [`TIME`]: no thread is left behind, and that of a program
+/// that has ended ends at once, because there is nothing more to read.
+struct Reader(Option<JoinHandle<Walked>>);
+
+impl Reader {
+    /// Begins a reading. Without a thread there is none.
+    fn of(work: impl FnOnce() -> Walked + Send + 'static) -> Option<Reader> {
+        let thread = std::thread::Builder::new().name("heap".into()).spawn(work);
+        thread.ok().map(|thread| Reader(Some(thread)))
+    }
+
+    fn is_reading(&self) -> bool {
+        self.0.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    /// What it has read, when it has.
+    fn walked(mut self) -> Option<Walked> {
+        self.0.take()?.join().ok()
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let _ = self.0.take().map(JoinHandle::join);
+    }
 }
 
 impl Walks {
@@ -115,57 +144,40 @@ impl Walks {
 
     /// Begins a reading if one of so much resident memory is worth it, and may be made so long after the program's start.
     pub fn step(&mut self, members: &[u32], rss: u64, elapsed: Duration) {
-        if self.now.as_ref().is_some_and(|now| !now.is_finished()) {
+        self.schedule.seen(rss, elapsed);
+        if self.now.as_ref().is_some_and(Reader::is_reading) {
             return;
         }
         self.collect();
-        if !self.may(members.len(), rss, elapsed) {
-            return;
+        if self.schedule.may(members.len(), rss, elapsed) {
+            let members = members.to_vec();
+            self.now = Reader::of(move || {
+                let parts = divided(&members);
+                Walked { rss, parts, cost: thread_cpu_time() }
+            });
         }
-        let members = members.to_vec();
-        let work = move || {
-            let parts = divided(&members);
-            Walked { rss, parts, cost: thread_cpu_time() }
-        };
-        // Without a thread there is no reading.
-        self.now = std::thread::Builder::new().name("heap".into()).spawn(work).ok();
-    }
-
-    /// Whether a reading is worth it, and all of them take at most 1 % of a core then.
-    fn may(&self, processes: usize, rss: u64, elapsed: Duration) -> bool {
-        let more = |bytes: u64| EXPECTED.1.mul_f64(bytes as f64 / f64::from(1 << 30));
-        let expected = match self.last {
-            Some((last, cost)) => cost + more(rss.saturating_sub(last)),
-            None => EXPECTED.0 * processes as u32 + more(rss),
-        };
-        let largest = self.largest.as_ref().map_or(LEAST, |(rss, _)| *rss);
-        rss > largest + largest / 10 && (self.cost + expected) * ONE_IN <= elapsed + self.saved
     }
 
     /// Takes the reading that was made.
     fn collect(&mut self) {
-        let Some(Ok(walked)) = self.now.take().map(JoinHandle::join) else { return };
-        self.cost += walked.cost;
-        self.last = Some((walked.rss.max(1), walked.cost));
+        let Some(walked) = self.now.take().and_then(Reader::walked) else { return };
+        self.schedule.read(walked.rss, walked.cost, walked.parts.is_some());
         if let Some(parts) = walked.parts {
             self.largest = Some((walked.rss, parts));
         }
     }
 
-    /// The largest reading, when the program has ended. One that is being made ends at once: there is nothing more to read.
+    /// The largest reading, when the program has ended.
     pub fn end(&mut self) -> Option<(u64, Parts)> {
         self.collect();
         self.largest.take()
-    }
-
-    /// The time that is left for the candidate's next run, if this one took so long.
-    pub fn unspent(&self, elapsed: Duration) -> Duration {
-        (self.saved + elapsed).saturating_sub(self.cost * ONE_IN)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     /// A reading that was saved: `heaps`, `areas` and `problems` in JSON.
@@ -205,34 +217,27 @@ mod tests {
     }
 
     #[test]
-    fn readings_are_of_a_tenth_more_memory_each_and_take_a_hundredth_of_the_time() {
-        let ms = Duration::from_millis;
-        let mut walks = Walks::default();
-        assert!(!walks.may(1, LEAST, ms(10_000)), "it is still being loaded");
-        assert!(!walks.may(1, 2 * LEAST, ms(399)) && walks.may(1, 2 * LEAST, ms(500)));
-        assert!(!walks.may(3, 2 * LEAST, ms(500)), "each process takes its time");
-        walks.largest = Some((100 << 20, Parts::new()));
-        (walks.cost, walks.last) = (ms(30), Some((100 << 20, ms(20))));
-        assert!(!walks.may(1, 110 << 20, ms(60_000)));
-        // 30 ms so far, 20 as before, and 34 for 100 MiB more.
-        assert!(!walks.may(1, 200 << 20, ms(8_400)) && walks.may(1, 200 << 20, ms(8_500)));
-        // What earlier runs did not use is added.
-        walks.saved = ms(6_000);
-        assert!(!walks.may(1, 200 << 20, ms(2_400)) && walks.may(1, 200 << 20, ms(2_500)));
-        assert_eq!((walks.unspent(ms(1_000)), walks.unspent(ms(4_000)).as_secs()), (ms(4_000), 7));
-    }
-
-    #[test]
     fn the_largest_reading_is_kept_and_one_that_failed_is_not() {
         let mut walks = Walks::default();
-        let made = |rss, parts: Option<Parts>| {
-            let made = std::thread::spawn(move || Walked { rss, parts, cost: Duration::from_millis(2) });
-            Some(made)
-        };
+        let made =
+            |rss, parts: Option<Parts>| Reader::of(move || Walked { rss, parts, cost: Duration::from_millis(2) });
         walks.now = made(5, Some(vec![("program_bytes", 1)]));
         walks.collect();
         walks.now = made(9, None);
         assert_eq!(walks.end(), Some((5, vec![("program_bytes", 1)])));
-        assert_eq!(walks.cost, Duration::from_millis(4));
+        assert_eq!(walks.schedule.balance(Duration::from_secs(1)), 600_000);
+    }
+
+    #[test]
+    fn a_reader_that_is_dropped_has_ended() {
+        let held = Arc::new(());
+        let in_thread = held.clone();
+        let reader = Reader::of(move || {
+            std::thread::sleep(Duration::from_millis(20));
+            drop(in_thread);
+            Walked { rss: 0, parts: None, cost: Duration::ZERO }
+        });
+        drop(reader);
+        assert_eq!(Arc::strong_count(&held), 1);
     }
 }

@@ -12,6 +12,7 @@ mod pipes;
 mod proof;
 mod ready;
 mod running;
+mod schedule;
 mod tree;
 mod watch;
 
@@ -60,12 +61,12 @@ pub struct RunContext<'a> {
     pub deadline: Duration,
     /// Set by Ctrl-C.
     pub stop: &'a AtomicBool,
-    /// Time of each candidate that its next run may use for reading its heap.
+    /// Of each candidate, what its next run may use for reading its heap: a hundred times that.
     pub unspent: &'a Unspent,
 }
 
-/// Time by candidate.
-pub type Unspent = Mutex<BTreeMap<String, Duration>>;
+/// Microseconds by candidate; less than nothing if more was used than earned.
+pub type Unspent = Mutex<BTreeMap<String, i64>>;
 
 /// A run that has ended.
 pub struct Ran {
@@ -124,7 +125,7 @@ impl RunContext<'_> {
         running.watch.keeps_parts = true;
         let candidate = self.cell.candidate.to_string();
         let unspent = || self.unspent.lock().unwrap_or_else(PoisonError::into_inner);
-        running.watch.walks.saved = unspent().get(&candidate).copied().unwrap_or_default();
+        running.watch.walks.schedule.saved = unspent().get(&candidate).copied().unwrap_or_default();
         let watched = sys::Watched::of(running.root);
         let mut marks = Marks::default();
         marks.mark(Phase::Start, &START);
@@ -178,7 +179,7 @@ impl RunContext<'_> {
         marks.mark(Phase::Peak, &found);
         marks.set("context_switches", used.switches);
         marks.set_parts(running.watch.parts_near_peak());
-        unspent().insert(candidate, running.watch.walks.unspent(wall));
+        unspent().insert(candidate, running.watch.walks.schedule.balance(wall));
         let output = running.out.output();
         if running.out.is_full() && (self.program.check.is_some() || !self.program.metric.is_empty()) {
             return fail(FailureKind::Around, "its output could not be kept for --check or --metric: the disk is full");

@@ -40,7 +40,8 @@ pub(super) struct Running<'a> {
     /// The resources of processes that it left to us.
     orphans: Usage,
     /// What the kernel may carry from this process into the most resident memory of the program, across fork and exec: at
-    /// most what this one has ever had.
+    /// most what this one has ever had. That is some 10 MiB, and with readings of large heaps up to 13: 1.4 MiB more after a heap of
+    /// 28 MiB, 2.9 after one of 700.
     carried: u64,
     is_over: bool,
 }
