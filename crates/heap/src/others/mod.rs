@@ -4,6 +4,7 @@
 mod cpython;
 mod go;
 mod jvm;
+mod php;
 mod v8;
 
 use std::collections::BTreeSet;
@@ -27,7 +28,7 @@ pub struct Runtime {
 }
 
 /// Every runtime that is known.
-pub const ALL: &[&Runtime] = &[&go::HEAP, &jvm::HEAP, &jvm::CODE, &v8::HEAP, &cpython::ARENAS];
+pub const ALL: &[&Runtime] = &[&go::HEAP, &jvm::HEAP, &jvm::CODE, &v8::HEAP, &cpython::ARENAS, &php::HEAP];
 
 /// What a runtime is recognized by.
 pub struct Sight<'a> {

@@ -83,6 +83,19 @@ fn cpythons_pools_prove_themselves() {
 }
 
 #[test]
+fn phps_chunks_are_in_a_ring_that_closes() {
+    let maps = "7f62a8e00000-7f62a9200000 rw-p 0 00:0 0 \n7f62b1b00000-7f62b1e00000 rw-p 0 00:0 0 \n";
+    let mut memory = Fake::of(maps);
+    let (one, two) = (0x7f62a9000000, 0x7f62b1c00000);
+    memory.put(one, &[two + 64, two, two, 7 | 5 << 32, 1]);
+    memory.put(two, &[two + 64, one, one, 0]);
+    assert_eq!(named(&memory, "php8.2"), wanted(&[("PHP's heap", 7168)]));
+    assert_eq!(named(&memory, "a"), wanted(&[("not known", 7168)]));
+    memory.put(two + 16, &[two]);
+    assert_eq!(named(&memory, "php8.2"), wanted(&[("not known", 7168)]), "neither is in a ring");
+}
+
+#[test]
 fn pools_are_looked_for_on_resident_pages_only() {
     let (from, to) = (0x100000000000, 0x700000000000);
     let mut memory = Fake::of("100000000000-700000000000 rw-p 0 00:0 0 \n");
