@@ -1,0 +1,136 @@
+#!/bin/bash
+# The table of docs/give-back.md: what `allocanary give-back` forecasts of programs that have freed much and then rest, against what they
+# gave back: the fall of their resident memory.
+# Usage: examples/give_back/forecast.sh [FOLDER of allocanary] [PART of a row's name]. Needs jq and cc; a program that is
+# not installed is left out.
+set -u
+cd "$(dirname "$0")/../.." || exit 2
+built=$(realpath "${1:-target/release}")
+only=${2:-}
+folder=$(mktemp -d)
+children=()
+trap 'exec 7>&-; for child in "${children[@]}"; do kill "$child" 2>/dev/null; done; wait 2>/dev/null; rm -rf "$folder"' EXIT
+
+has() { command -v "$1" >/dev/null || { echo "left out: $1 is not installed" >&2; return 1; }; }
+
+told() { # NAME PID: gives back, prints a row, and ends the program.
+    "$built/allocanary" give-back "$2" --yes --json >"$folder/given" 2>"$folder/why"
+    jq -r --arg name "$1" '
+        def mib: . / 1048576 * 10 | round / 10;
+        if .calls == [] then "| \($name) | | \(.before | mib) | 0 | | nothing was called |"
+        elif .forecast == null or .after == null then "| \($name) | | \(.before | mib) | | | \([.calls[]?.error] | join("; ")) |"
+        else (.before - .after) as $given |
+            "| \($name) | \([.calls[].allocator] | unique | join(", ")) | \(.before | mib) | \(.forecast | mib) | \($given | mib) | " +
+            "\(if .forecast > 0 then (($given - .forecast) / .forecast * 1000 | round / 10 | "\(.) %") else "" end) |" end' "$folder/given" ||
+        echo "$1: $(cat "$folder/why")" >&2
+    kill "$2" 2>/dev/null
+    wait "$2" 2>/dev/null
+}
+
+row() { # NAME COMMAND...: starts a program that frees and then rests, waits until it rests, and prints a row.
+    local name=$1
+    shift
+    [[ $name == *$only* ]] && has "$1" || return
+    "$@" >/dev/null 2>&1 &
+    children+=($!)
+    rest $!
+    told "$name" $!
+}
+
+rest() { # PID: waits until it has used no processor time for a second, and waits for something.
+    local before=-1 now=0
+    while [ "$before" != "$now" ]; do
+        before=$now
+        sleep 1
+        now=$(awk '{ print $3 == "S" ? $14 + $15 : "works" }' "/proc/$1/stat" 2>/dev/null)
+        [ "$now" = works ] && before=-1
+    done
+}
+
+fed() { # NAME INPUT COMMAND...: the same for a program that works through its input and waits for more.
+    local name=$1 input=$2
+    shift 2
+    [[ $name == *$only* ]] && has "$1" || return
+    rm -f "$folder/input"
+    mkfifo "$folder/input"
+    "$@" <"$folder/input" >/dev/null 2>&1 &
+    children+=($!)
+    exec 7>"$folder/input"
+    printf '%s\n' "$input" >&7
+    rest $!
+    told "$name" $!
+    exec 7>&-
+}
+
+echo '| program | allocator | resident before | forecast | given back | off by |'
+echo '|---|---|--:|--:|--:|--:|'
+python='
+import random, sys, threading, time
+random.seed(1)
+def work():
+    blocks = [bytes(2000 + random.randrange(9000)) for _ in range(20000)]
+    kept.append(blocks[::40])
+kept = []
+threads = [threading.Thread(target=work) for _ in range(int(sys.argv[1]))]
+if not threads: work()
+for one in threads: one.start()
+for one in threads: one.join()
+time.sleep(10000)'
+row 'python3, 19 of 20 larger objects freed' "$(python3 -c 'import sys; print(sys.executable)')" -c "$python" 0
+row 'python3, the same in four threads' "$(python3 -c 'import sys; print(sys.executable)')" -c "$python" 4
+library=$(find /usr/lib -name libjemalloc.so.2 2>/dev/null | head -1)
+[ -n "$library" ] && row 'python3 with libjemalloc2' env LD_PRELOAD="$library" MALLOC_CONF=dirty_decay_ms:-1 "$(python3 -c 'import sys; print(sys.executable)')" -c "$python" 0
+row 'perl, 19 of 20 strings freed' perl -e '
+    my @a = map { "x" x (100 + $_ % 5000) } 1 .. 40000; for (0 .. $#a) { undef $a[$_] if $_ % 20 } sleep 10000'
+row 'ruby, 19 of 20 strings freed' ruby -e '
+    a = (1..40000).map { |i| "x" * (1000 + i % 5000) }; a = a.each_with_index.select { |_, i| i % 20 == 0 }.map(&:first); GC.start; GC.start
+    sleep'
+row 'node, 19 of 20 buffers freed' node --expose-gc -e '
+    let a = []; for (let i = 0; i < 30000; i++) a.push(Buffer.alloc(5000 + i % 9000, 1));
+    a = a.filter((_, i) => i % 20 === 0);
+    for (let i = 1; i < 8; i++) setTimeout(gc, 300 * i);
+    setTimeout(() => a, 1e7)'
+fed 'sqlite3, one of two databases in memory detached' "$(
+    echo "attach ':memory:' as other; create table t (s text); create table other.t (s text);"
+    for _ in $(seq 200); do
+        echo "with recursive n(i) as (select 1 union all select i + 1 from n where i < 1000) insert into other.t select hex(randomblob(200 + i % 80)) from n;
+            insert into t select hex(randomblob(2000));"
+    done
+    echo "detach other;")" sqlite3 :memory:
+fed 'mawk, 19 of 20 elements deleted' go mawk -W interactive '{ for (i = 0; i < 40000; i++) a[i] = sprintf("%3000d", i)
+    for (i = 0; i < 40000; i++) if (i % 20) delete a[i]; print "" }'
+if [[ redis-server == *$only* ]] && has redis-server && has redis-cli; then
+    redis-server --port 0 --unixsocket "$folder/redis" --save '' --dir "$folder" >/dev/null &
+    children+=($!)
+    until [ -S "$folder/redis" ]; do sleep 0.1; done
+    redis-cli -s "$folder/redis" config set jemalloc-bg-thread no >/dev/null
+    redis-cli -s "$folder/redis" eval 'for i = 1, 30000 do redis.call("set", "key" .. i, string.rep("x", 6000 + i % 3000)) end
+        for i = 1, 30000 do if i % 20 > 0 then redis.call("del", "key" .. i) end end' 0 >/dev/null
+    rest $!
+    told 'redis-server, 19 of 20 keys deleted' $!
+fi
+if [[ java == *$only* ]] && has java && has javac; then
+    cat >"$folder/J.java" <<'JAVA'
+import java.util.zip.*;
+public class J {
+    public static void main(String[] a) throws Exception {
+        Deflater[] all = new Deflater[400];
+        byte[] in = new byte[100000], out = new byte[100000];
+        for (int i = 0; i < all.length; i++) {
+            all[i] = new Deflater();
+            all[i].setInput(in);
+            all[i].finish();
+            all[i].deflate(out);
+        }
+        for (int i = 0; i < all.length; i++) if (i % 20 != 0) all[i].end();
+        new java.net.ServerSocket(0).accept();
+    }
+}
+JAVA
+    (cd "$folder" && javac J.java)
+    row 'java, 19 of 20 compressors ended' java -Xmx64m -cp "$folder" J
+fi
+cc -O1 -pthread -o "$folder/known" examples/heap/known.c -ldl || exit 2
+for case in one threads blocked; do
+    fed "C, \`known $case\`" build "$folder/known" $case
+done
