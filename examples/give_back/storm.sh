@@ -1,6 +1,8 @@
 #!/bin/bash
 # The table of docs/give-back.md: programs under load, each called from outside again and again.
-# Usage: examples/give_back/storm.sh [CALLS OF EACH]. Needs cc; a program that is not installed is left out.
+# Usage: examples/give_back/storm.sh [CALLS OF EACH]. Needs cc; a program that is not installed is left out. The canary is a program of
+# tokio's with tikv-jemallocator if it was built so:
+#   cargo build --release --locked -p kube_canary --no-default-features --features jemalloc-alloc --target-dir target/tokio
 set -u -m # with job control, so that a client notices SIGINT
 cd "$(dirname "$0")/../.." || exit 2
 cargo build --release --locked --quiet -p allocanary-give-back --example storm || exit 2
@@ -112,14 +114,15 @@ JAVA
     kill "${children[-1]}"
 fi
 
-if [ -x target/release/kube_canary ] && has wrk; then
-    target/release/kube_canary --listen 127.0.0.1:8088 --protocol udp --peer 127.0.0.1 >/dev/null 2>&1 &
+tokio=${TOKIO:-target/tokio/release/kube_canary}
+if [ -x "$tokio" ] && has wrk; then
+    "$tokio" --listen 127.0.0.1:8088 --udp-port 8090 --protocol udp --peer 127.0.0.1 >/dev/null 2>&1 &
     server=$!
     children+=($server)
     sleep 1
     wrk -t 1 -c 20 -d 100000 http://127.0.0.1:8088/metrics >"$folder/wrk.out" 2>&1 &
     client_errors() { grep -E 'Socket errors|Non-2xx' "$folder/wrk.out" | grep -o '[0-9]\+' | paste -sd+ | grep . || echo 0; }
-    storm 'kube_canary (jemalloc, threads in epoll_wait) under wrk' jemalloc $server $!
+    storm 'Rust: tokio with tikv-jemallocator under wrk' jemalloc $server $!
     kill "$server"
 fi
 touch "$folder/errors"

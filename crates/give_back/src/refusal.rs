@@ -124,3 +124,27 @@ impl Refusal {
         Refusal::Trouble(Trouble::of(pid, what, error))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_read_again_only_where_a_call_had_begun() {
+        let found = String::new();
+        let before = [
+            Refusal::Late { pid: 1, tid: 1 },
+            Refusal::Never { pid: 1, tid: 1 },
+            Refusal::NoThread { pid: 1, found },
+            Refusal::Trouble(Trouble::Gone(1)),
+        ];
+        assert!(!before.iter().any(Refusal::has_begun));
+        let waited = Duration::from_secs(1);
+        let during = [
+            Refusal::Locked { pid: 1, tid: 1, waited },
+            Refusal::Fault { pid: 1, tid: 1, signal: 11, at: 0 },
+            Refusal::Ended(1),
+        ];
+        assert!(during.iter().all(Refusal::has_begun));
+    }
+}

@@ -53,7 +53,7 @@ mod tests {
         let bytes: u64 = found.iter().map(|one| one.end - one.start).sum();
         assert!(bytes < 1 << 24, "{found:?}: wanted holes told, as ext4, xfs, btrfs, tmpfs and overlayfs do");
         let within = stored(&file, (1 << 30) + 1024..(1 << 30) + 2048);
-        assert_eq!(within, [(1 << 30) + 1024..(1 << 30) + 2048]);
+        assert_eq!((within.len(), within[0].clone()), (1, (1 << 30) + 1024..(1 << 30) + 2048));
         assert!(stored(&file, 1 << 35..1 << 36).is_empty());
     }
 }
