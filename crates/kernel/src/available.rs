@@ -2,6 +2,7 @@
 //! In: /proc/meminfo and the limits of the control groups. Out: the available bytes, and the limit that sets them.
 
 use crate::cgroups::{Controller, Group, Groups};
+use crate::nearest;
 use crate::sys::{line_number, read_into};
 use crate::units::Bytes;
 
@@ -65,19 +66,8 @@ impl Available {
 /// The memory available under a group's limit. Page cache does not count as used: the kernel reclaims it before it
 /// kills a process.
 fn left(group: Group) -> Option<Available> {
-    let (limits, used, cache) = match group.is_v2 {
-        // Above `memory.high` no process is killed: all are slowed down, and stop if nothing can be reclaimed.
-        true => (["memory.max", "memory.high"].as_slice(), "memory.current", ["inactive_file ", "active_file "]),
-        false => {
-            let cache = ["total_inactive_file ", "total_active_file "];
-            (["memory.limit_in_bytes"].as_slice(), "memory.usage_in_bytes", cache)
-        }
-    };
-    let (most, file) = limits.iter().filter_map(|file| Some((group.number(file)?, file))).min()?;
-    let statistics = &mut [0; 8192];
-    let statistics = group.read("memory.stat", statistics).unwrap_or_default();
-    let cache: u64 = cache.iter().filter_map(|kind| line_number(statistics, kind.as_bytes())).sum();
-    let bytes = most.saturating_sub(group.number(used)?.saturating_sub(cache));
+    let (most, file) = nearest::limit(group)?;
+    let bytes = most.saturating_sub(nearest::with_files(group)?.saturating_sub(nearest::files(group, &mut [0; 8192])));
     Some(Available { bytes, limit: group.path(file)?.display().to_string() })
 }
 

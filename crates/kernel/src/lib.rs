@@ -17,6 +17,7 @@ pub mod fnv;
 pub mod fork_lock;
 pub mod free_list;
 pub mod mappings;
+pub mod nearest;
 pub mod private;
 pub mod rng;
 pub mod sys;
