@@ -1,0 +1,172 @@
+//! What a memory budget decides. In: readings (the limit, what is in use, the time), and how a purge went. Out: orders. Reads
+//! nothing, calls nothing.
+//!
+//! Who asks only where memory grows never asks again while nothing grows: so a purge is worth its time only if more is in use
+//! than after the last one. Where the limit is below what the program holds, each purge is in vain. It is then repeated only for
+//! each further 2 % of the limit, and for the first 2 % not before twenty times what it took has passed.
+
+use super::level::{Level, share};
+
+/// A reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// The limit in bytes; `None` if there is none.
+    pub limit: Option<u64>,
+    /// The bytes in use, with those that are about to be.
+    pub used: u64,
+    /// Nanoseconds of a clock that only goes forward.
+    pub now: u64,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Orders {
+    /// Give back what the allocator keeps. [`Account::purged`] is to be called afterwards.
+    pub purge: bool,
+    /// Every thread gives back what it keeps.
+    pub everyone: bool,
+    /// Do not keep freed pages any more (`Some(true)`), or again as before (`Some(false)`).
+    pub keep_nothing: Option<bool>,
+    /// The level is this one now: tell the program.
+    pub tell: Option<Level>,
+    /// Say in one line that what is in use after all was given back is this near to the limit.
+    pub say: bool,
+    /// So many bytes may be allocated before the next reading.
+    pub next: u64,
+}
+
+/// A purge is repeated where this much more of the limit is in use than after the last one, in percent.
+const STEP: u64 = 2;
+/// For the first step, purges take at most one part of this many of the time.
+const SHARE: u64 = 20;
+/// The fewest and the most bytes between two readings. A limit that was lowered is seen after the most.
+pub(super) const FEWEST: u64 = 64 << 10;
+const MOST: u64 = 64 << 20;
+/// The time between two lines, in nanoseconds.
+const QUIET: u64 = 60_000_000_000;
+
+/// What a budget knows of the past.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Account {
+    limit: u64,
+    /// The highest level of late, with what a purge gave back.
+    level: Level,
+    /// What the program was told, which knows nothing of what a purge gave back.
+    told: Level,
+    /// Whether freed pages are not kept.
+    keeps_nothing: bool,
+    /// The level of the last purge, what was in use after it, when it ended and how long it took.
+    purged_at: Level,
+    after: u64,
+    ended: u64,
+    took: u64,
+    /// For this limit it was said that what is left is alive.
+    said: bool,
+    said_at: Option<u64>,
+}
+
+impl Account {
+    /// Nothing is known yet.
+    pub const fn new() -> Account {
+        Account {
+            limit: 0,
+            level: Level::Calm,
+            told: Level::Calm,
+            keeps_nothing: false,
+            purged_at: Level::Calm,
+            after: 0,
+            ended: 0,
+            took: 0,
+            said: false,
+            said_at: None,
+        }
+    }
+
+    /// The level that the program was told last: what is left of the pressure after all was given back.
+    pub fn level(&self) -> Level {
+        self.told
+    }
+
+    /// The limit of the last reading; 0 without one.
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// What a reading calls for.
+    pub fn look(&mut self, reading: Reading) -> Orders {
+        self.take(reading);
+        if self.is_due(reading) {
+            let everyone = self.level >= Level::Severe;
+            let keep_nothing = (everyone && !self.keeps_nothing).then_some(true);
+            return Orders { purge: true, everyone, keep_nothing, next: self.next(reading), ..Orders::default() };
+        }
+        self.settle(reading)
+    }
+
+    /// What is to be done after a purge that `began` at that time. What it gave back is in the `reading`.
+    pub fn purged(&mut self, began: u64, reading: Reading) -> Orders {
+        self.purged_at = self.level;
+        (self.after, self.ended, self.took) = (reading.used, reading.now, reading.now.saturating_sub(began));
+        self.take(reading);
+        let mut orders = self.settle(reading);
+        let may = self.said_at.is_none_or(|said| reading.now.saturating_sub(said) >= QUIET);
+        if reading.used >= share(self.limit, Level::Last.percent()) && self.limit > 0 && !self.said && may {
+            (self.said, self.said_at, orders.say) = (true, Some(reading.now), true);
+        }
+        orders
+    }
+
+    /// Freed pages are kept, or are not.
+    pub fn keeps(&mut self, nothing: bool) {
+        self.keeps_nothing = nothing;
+    }
+
+    fn take(&mut self, reading: Reading) {
+        let limit = reading.limit.unwrap_or(0);
+        if limit != self.limit {
+            // Another limit: what was in vain may be so no more.
+            (self.limit, self.purged_at, self.said) = (limit, Level::Calm, false);
+        }
+        self.level = if limit == 0 { Level::Calm } else { self.level.moved(reading.used, limit) };
+        if self.level == Level::Calm {
+            (self.purged_at, self.said) = (Level::Calm, false);
+        }
+    }
+
+    fn is_due(&self, Reading { used, now, .. }: Reading) -> bool {
+        if self.level == Level::Calm || used < share(self.limit, Level::High.percent()) {
+            return false;
+        }
+        let step = share(self.limit, STEP).max(FEWEST);
+        let rested = now.saturating_sub(self.ended) >= self.took.saturating_mul(SHARE);
+        let grown = used.saturating_sub(self.after);
+        self.level > self.purged_at || grown >= step && (rested || grown >= 2 * step)
+    }
+
+    /// Orders where nothing is to be purged: the settings, and what the program is told.
+    fn settle(&mut self, reading: Reading) -> Orders {
+        let back = self.keeps_nothing && self.level == Level::Calm;
+        let level = if self.limit == 0 { Level::Calm } else { self.told.moved(reading.used, self.limit) };
+        let tell = (self.told != level).then_some(level);
+        self.told = level;
+        Orders { keep_nothing: back.then_some(false), tell, next: self.next(reading), ..Orders::default() }
+    }
+
+    /// Half the way to where something may be due: bytes that are allocated may all be touched, or none of them.
+    fn next(&self, Reading { used, .. }: Reading) -> u64 {
+        if self.limit == 0 {
+            return MOST;
+        }
+        let levels = [Level::High, Level::Severe, Level::Last].map(|level| share(self.limit, level.percent()));
+        let step = self.after.saturating_add(share(self.limit, STEP));
+        let ahead = levels.into_iter().chain([step]).filter(|bytes| *bytes > used && *bytes >= levels[0]);
+        // With a small limit readings are more often, and never so often that they are what the program does.
+        let fewest = (self.limit / 512).clamp(FEWEST, MOST);
+        let way = ahead.min().map_or(0, |bytes| bytes - used);
+        (way / 2).clamp(fewest, MOST)
+    }
+}
+
+#[cfg(test)]
+#[path = "account_tests.rs"]
+mod tests;

@@ -1,0 +1,225 @@
+use super::*;
+
+/// A process in memory: what it holds, what its allocator keeps, and a clock.
+struct Process {
+    account: Account,
+    limit: Option<u64>,
+    alive: u64,
+    kept: u64,
+    now: u64,
+    /// How long a purge takes.
+    dear: u64,
+    purges: Vec<u64>,
+    told: Vec<Level>,
+    said: u32,
+    everyone: u32,
+    keeps: Vec<bool>,
+}
+
+const MIB: u64 = 1 << 20;
+const SECOND: u64 = 1_000_000_000;
+
+impl Process {
+    fn under(limit: u64) -> Process {
+        Process {
+            account: Account::new(),
+            limit: Some(limit * MIB),
+            alive: 0,
+            kept: 0,
+            now: 100 * SECOND,
+            dear: SECOND / 100,
+            purges: Vec::new(),
+            told: Vec::new(),
+            said: 0,
+            everyone: 0,
+            keeps: Vec::new(),
+        }
+    }
+
+    fn reading(&self) -> Reading {
+        Reading { limit: self.limit, used: self.alive + self.kept, now: self.now }
+    }
+
+    /// Reads, and does what is ordered. Returns the bytes until the next reading.
+    fn look(&mut self) -> u64 {
+        let mut orders = self.account.look(self.reading());
+        if orders.purge {
+            self.purges.push((self.alive + self.kept) / MIB);
+            self.everyone += u32::from(orders.everyone);
+            self.keep(orders.keep_nothing);
+            let began = self.now;
+            (self.kept, self.now) = (0, self.now + self.dear);
+            orders = self.account.purged(began, self.reading());
+        }
+        self.keep(orders.keep_nothing);
+        self.told.extend(orders.tell);
+        self.said += u32::from(orders.say);
+        orders.next
+    }
+
+    fn keep(&mut self, order: Option<bool>) {
+        if let Some(nothing) = order {
+            self.keeps.push(nothing);
+            self.account.keeps(nothing);
+        }
+    }
+
+    /// Reads with that many MiB alive and kept.
+    fn at(&mut self, alive: u64, kept: u64) -> u64 {
+        (self.alive, self.kept) = (alive * MIB, kept * MIB);
+        self.look()
+    }
+}
+
+#[test]
+fn kept_pages_go_back_at_80_percent_and_nothing_happens_below() {
+    let mut process = Process::under(1000);
+    process.at(100, 690);
+    assert_eq!((process.purges.len(), process.account.level()), (0, Level::Calm));
+    process.at(100, 700);
+    assert_eq!(process.purges, [800]);
+    assert_eq!((process.everyone, &process.told[..], process.said), (0, &[][..], 0), "what was kept was all");
+    assert_eq!(process.account.level(), Level::Calm);
+    process.at(100, 700);
+    assert_eq!(process.purges, [800, 800], "and again, when it was calm meanwhile");
+}
+
+#[test]
+fn at_90_percent_every_thread_gives_back_and_below_70_the_old_settings_return() {
+    let mut process = Process::under(1000);
+    process.at(750, 150);
+    assert_eq!((process.everyone, &process.keeps[..], &process.told[..]), (1, &[true][..], &[][..]));
+    process.at(700, 0);
+    assert_eq!(process.keeps, [true], "70 % is not below 70 %");
+    process.at(799, 0);
+    assert_eq!(process.purges, [900], "it grew, and is below 80 % still");
+    process.at(700, 0);
+    process.at(699, 0);
+    assert_eq!((&process.keeps[..], &process.told[..]), (&[true, false][..], &[][..]));
+    process.at(699, 0);
+    assert_eq!(process.keeps, [true, false], "once");
+}
+
+#[test]
+fn at_95_percent_after_the_purge_the_program_is_told_and_a_line_is_said() {
+    let mut process = Process::under(1000);
+    process.at(900, 60);
+    assert_eq!((&process.told[..], process.said), (&[Level::Severe][..], 0), "90 % are left");
+    let mut process = Process::under(1000);
+    process.at(960, 20);
+    assert_eq!((&process.told[..], process.said, process.everyone), (&[Level::Last][..], 1, 1));
+}
+
+#[test]
+fn each_level_on_the_way_up_purges_once_more() {
+    let mut process = Process::under(1000);
+    for alive in [810, 905, 955] {
+        process.at(alive, 0);
+        process.at(alive, 0);
+    }
+    assert_eq!(process.purges, [810, 905, 955]);
+    assert_eq!(process.told, [Level::High, Level::Severe, Level::Last]);
+}
+
+#[test]
+fn a_limit_below_what_is_alive_is_said_once_and_does_not_spin() {
+    let mut process = Process::under(100);
+    let mut next = 0;
+    for _ in 0..1000 {
+        next = process.at(300, 0);
+        process.now += SECOND;
+    }
+    assert_eq!((&process.purges[..], process.said), (&[300][..], 1));
+    assert!(next >= 100 * MIB / 512, "{next}");
+    // It grows by 300 MiB in pieces: a purge for each 2 % of the limit, and no more.
+    for more in 0..300 {
+        process.at(300 + more, 0);
+        process.now += SECOND;
+    }
+    assert!((140..=151).contains(&process.purges.len()), "{}", process.purges.len());
+    assert_eq!(process.said, 1);
+}
+
+#[test]
+fn purges_that_take_long_rest_for_the_first_step() {
+    let mut process = Process::under(1000);
+    process.dear = SECOND;
+    process.at(810, 0);
+    process.at(810, 20);
+    assert_eq!(process.purges, [810], "19 seconds too early");
+    process.at(810, 40);
+    assert_eq!(process.purges, [810, 850], "twice the step does not wait");
+    process.now += 20 * SECOND;
+    process.at(810, 20);
+    assert_eq!(process.purges, [810, 850, 830]);
+    process.at(805, 24);
+    assert_eq!(process.purges.len(), 3, "less than a step since");
+}
+
+#[test]
+fn a_limit_that_changes_counts_from_the_next_reading() {
+    let mut process = Process::under(1000);
+    process.at(500, 200);
+    process.limit = Some(600 * MIB);
+    process.look();
+    assert_eq!((&process.purges[..], process.account.level()), (&[700][..], Level::High));
+    process.limit = Some(500 * MIB);
+    process.look();
+    process.look();
+    assert_eq!((&process.purges[..], process.said, process.account.level()), (&[700, 500][..], 1, Level::Last));
+    process.limit = Some(400 * MIB);
+    process.now += 61 * SECOND;
+    process.look();
+    assert_eq!(process.said, 2, "it is another limit");
+    process.limit = Some(4000 * MIB);
+    process.look();
+    assert_eq!((process.account.level(), process.told.last()), (Level::Calm, Some(&Level::Calm)));
+    process.limit = None;
+    assert_eq!((process.look(), process.account.limit()), (MOST, 0));
+    assert_eq!(process.keeps, [true, false]);
+}
+
+#[test]
+fn without_a_limit_nothing_is_done_and_readings_go_on() {
+    let mut process = Process::under(0);
+    for limit in [None, Some(0)] {
+        process.limit = limit;
+        assert_eq!(process.at(900, 900), MOST);
+    }
+    process.limit = Some(1000 * MIB);
+    process.look();
+    assert_eq!(process.purges, [1800], "one that came later is seen");
+}
+
+#[test]
+fn lines_are_a_minute_apart() {
+    let mut process = Process::under(1000);
+    for _ in 0..10 {
+        process.at(960, 0);
+        process.at(100, 0);
+        process.now += 10 * SECOND;
+    }
+    assert_eq!((process.said, process.purges.len()), (2, 10));
+}
+
+#[test]
+fn readings_come_closer_together_towards_a_level_and_no_burst_passes_one() {
+    let mut process = Process::under(1000);
+    assert_eq!([process.at(0, 0), process.at(700, 0), process.at(780, 0)], [MOST, 50 * MIB, 10 * MIB]);
+    assert_eq!(process.at(799, 0), 1000 * MIB / 512);
+    // All that may be allocated is, and is touched.
+    let mut process = Process::under(1000);
+    let (mut used, mut looks) = (0, 0);
+    while used < 1000 * MIB {
+        (process.alive, process.kept) = (0, used);
+        let before = process.purges.len();
+        let next = process.look();
+        looks += 1;
+        if process.purges.len() > before {
+            break;
+        }
+        used += next;
+    }
+    assert!(process.purges[0] <= 803 && looks < 40, "{:?} after {looks} readings", process.purges);
+    assert_eq!(Process::under(1).at(0, 0), 419_430, "half of 80 % of a MiB");
+}

@@ -1,0 +1,80 @@
+//! How much of a limit is in use, in four levels. In: two numbers of bytes, and the level before. Out: the level now.
+
+/// How near a process is to its memory limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Level {
+    /// Nothing is done.
+    #[default]
+    Calm,
+    /// 80 % of the limit: the allocator gives the pages back that it keeps.
+    High,
+    /// 90 %: each thread gives back what it keeps too, and freed pages are not kept any more.
+    Severe,
+    /// 95 %, after all that was given back: the program itself must free something.
+    Last,
+}
+
+/// The levels from the highest to the lowest.
+const DOWN: [Level; 4] = [Level::Last, Level::Severe, Level::High, Level::Calm];
+
+/// A level is left where this share of the limit less is in use, in percent.
+const HYSTERESIS: u64 = 10;
+
+impl Level {
+    /// From which share of the limit on it is reached, in percent.
+    pub const fn percent(self) -> u64 {
+        match self {
+            Level::Calm => 0,
+            Level::High => 80,
+            Level::Severe => 90,
+            Level::Last => 95,
+        }
+    }
+
+    /// Its name: `calm`, `high`, `severe`, `last`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Level::Calm => "calm",
+            Level::High => "high",
+            Level::Severe => "severe",
+            Level::Last => "last",
+        }
+    }
+
+    /// The level after this one, with `used` of `limit` bytes in use: up at once, and down only with a distance, so that it does
+    /// not change to and fro.
+    pub fn moved(self, used: u64, limit: u64) -> Level {
+        let reached = |level: &Level| {
+            let percent = if *level <= self { level.percent().saturating_sub(HYSTERESIS) } else { level.percent() };
+            used >= share(limit, percent)
+        };
+        DOWN.into_iter().find(reached).unwrap_or(Level::Calm)
+    }
+}
+
+/// `percent` of `limit`.
+pub(super) fn share(limit: u64, percent: u64) -> u64 {
+    (u128::from(limit) * u128::from(percent) / 100) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_is_reached_at_once_and_left_with_a_distance() {
+        let from = |level: Level, used: &[u64]| used.iter().fold(level, |level, used| level.moved(*used, 100));
+        use Level::*;
+        for (used, level) in [(79, Calm), (80, High), (89, High), (90, Severe), (95, Last), (300, Last)] {
+            assert_eq!(from(Calm, &[used]), level, "{used}");
+        }
+        assert_eq!(
+            [from(Last, &[85]), from(Last, &[84]), from(Last, &[79]), from(Last, &[69])],
+            [Last, Severe, High, Calm]
+        );
+        assert_eq!([from(High, &[70]), from(High, &[69]), from(High, &[69, 79])], [High, Calm, Calm]);
+        assert_eq!(from(Severe, &[80, 94]), Severe);
+        assert_eq!([Calm.moved(u64::MAX / 2, u64::MAX), Calm.moved(u64::MAX, u64::MAX)], [Calm, Last], "no overflow");
+    }
+}
