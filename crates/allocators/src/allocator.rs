@@ -145,6 +145,12 @@ pub trait Allocator: sealed::Sealed + Sync {
         self.cannot("what a thread keeps cannot be given back")
     }
 
+    /// Calls `call` in each thread after each `every` bytes that it allocates, with how many they were, where the allocator
+    /// counts them anyway. To be called once, before there is a second thread.
+    fn each_chunk(&self, _every: u64, _call: fn(u64)) -> error::Result<()> {
+        self.cannot("it does not tell how much a thread has allocated: a wrapper counts")
+    }
+
     /// Takes the calling thread's cache down, with the structures of its own, for a long wait. Dropping the result brings
     /// it back.
     fn uncached(&self) -> Uncached {

@@ -49,6 +49,9 @@ pub use check::{TUNED, checked, count, setting_of};
 /// - `idle = give_back` (the default) or `idle = keep`, and `idle_every_ms = 100`, set what
 ///   [`tuning::thread_idle`](crate::tuning::thread_idle) does in a thread that is about to wait. The variables
 ///   `ALLOCANARY_IDLE` and `ALLOCANARY_IDLE_EVERY_MS` take precedence;
+/// - `budget = container`, `budget = "1GiB"` or `budget = off`: before that limit is reached, the allocator gives back the pages
+///   that it keeps. See [`tuning::on_pressure`](crate::tuning::on_pressure). The variable `ALLOCANARY_BUDGET` takes precedence.
+///   With jemalloc it adds nothing to an allocation, with the others some five instructions;
 /// - sizes may have a unit: `tcache_max = "32KiB"`;
 /// - `wrap = ...`, last, wraps the allocator in
 ///   [`Counting`](https://docs.rs/allocanary/latest/allocanary/struct.Counting.html), in
@@ -101,6 +104,14 @@ pub use check::{TUNED, checked, count, setting_of};
 /// allocanary::install!(jemalloc, narenas = auto, idle = give_back, background_thread = true, idle_every_ms = 50);
 /// # fn main() { allocanary::tuning::check().unwrap() }
 /// ```
+/// ```compile_fail
+/// allocanary::install!(jemalloc, budget = "80%"); // container, off, or a size
+/// # fn main() {}
+/// ```
+/// ```
+/// allocanary::install!(system, budget = "100GiB", idle = keep, wrap = ::allocanary::Counting);
+/// # fn main() { allocanary::tuning::check().unwrap() }
+/// ```
 /// ```
 /// allocanary::install!(jemalloc, tuned, background_thread = false, idle = keep);
 /// # fn main() { assert_eq!(allocanary::tuning::settings().unwrap()["tcache_max"], "4096") }
@@ -125,8 +136,8 @@ macro_rules! install {
     };
     (system $(, $($settings:tt)*)?) => {
         $crate::__install!(
-            {::std::alloc::System, ::std::alloc::System, $crate::System, $crate::SYSTEM_SETTABLE, $crate::SYSTEM_TUNED, ::core::option::Option::None}
-            [] ($crate::__private::Policy::DEFAULT) $($($settings)*)?
+            {counted ::std::alloc::System, ::std::alloc::System, $crate::System, $crate::SYSTEM_SETTABLE, $crate::SYSTEM_TUNED, ::core::option::Option::None}
+            [] (::core::option::Option::None; $crate::__private::Policy::DEFAULT) $($($settings)*)?
         );
     };
     (jemalloc $(, $($settings:tt)*)?) => {
@@ -138,10 +149,10 @@ macro_rules! install {
     (mimalloc $(, $($settings:tt)*)?) => {
         $crate::__install!(
             {
-                $crate::__private::mimalloc::MiMalloc, $crate::__private::mimalloc::MiMalloc, $crate::Mimalloc,
+                counted $crate::__private::mimalloc::MiMalloc, $crate::__private::mimalloc::MiMalloc, $crate::Mimalloc,
                 $crate::MIMALLOC_SETTINGS, $crate::MIMALLOC_TUNED, ::core::option::Option::None
             }
-            [] ($crate::__private::Policy::DEFAULT) $($($settings)*)?
+            [] (::core::option::Option::None; $crate::__private::Policy::DEFAULT) $($($settings)*)?
         );
     };
 }
@@ -153,7 +164,7 @@ macro_rules! __install_jemalloc {
     ($symbol:literal, $($settings:tt)*) => {
         $crate::__install!(
             {
-                $crate::__private::jemalloc::Jemalloc, $crate::__private::jemalloc::Jemalloc, $crate::Jemalloc,
+                direct $crate::__private::jemalloc::Jemalloc, $crate::__private::jemalloc::Jemalloc, $crate::Jemalloc,
                 $crate::JEMALLOC_SETTINGS, $crate::JEMALLOC_TUNED, ::core::option::Option::Some({
                     // jemalloc's own symbol is weak. This one is in the final binary, so the linker uses it.
                     #[unsafe(export_name = $symbol)]
@@ -161,7 +172,7 @@ macro_rules! __install_jemalloc {
                     &CONF
                 })
             }
-            [] ($crate::__private::Policy::DEFAULT) $($settings)*
+            [] (::core::option::Option::None; $crate::__private::Policy::DEFAULT) $($settings)*
         );
     };
 }
@@ -186,6 +197,12 @@ macro_rules! __install {
     ($allocator:tt $done:tt ($($idle:tt)*) idle_every_ms = $millis:literal $(, $($rest:tt)*)?) => {
         $crate::__install!($allocator $done ($($idle)*.with_every_millis($millis)) $($($rest)*)?);
     };
+    ($allocator:tt $done:tt $idle:tt budget = $word:ident $(, $($rest:tt)*)?) => {
+        $crate::__install_budget!($allocator $done $idle (::core::stringify!($word)) $($($rest)*)?);
+    };
+    ($allocator:tt $done:tt $idle:tt budget = $size:literal $(, $($rest:tt)*)?) => {
+        $crate::__install_budget!($allocator $done $idle (::core::concat!($size)) $($($rest)*)?);
+    };
     ($allocator:tt [$($done:tt)*] $idle:tt $key:ident = auto $(, $($rest:tt)*)?) => {
         $crate::__install!($allocator [$($done)* (::core::stringify!($key), $crate::__private::Value::Auto),] $idle $($($rest)*)?);
     };
@@ -199,7 +216,7 @@ macro_rules! __install {
             $allocator [$($done)* (::core::stringify!($key), $crate::__private::Value::Text(::core::concat!($value))),] $idle $($($rest)*)?
         );
     };
-    ({$type:ty, $value:expr, $($control:tt)*} $done:tt $idle:tt) => {
+    ({$by:ident $type:ty, $value:expr, $($control:tt)*} $done:tt $idle:tt) => {
         const _: () = {
             #[global_allocator]
             static __ALLOCANARY_GLOBAL: $type = $value;
@@ -209,8 +226,25 @@ macro_rules! __install {
     ($allocator:tt $done:tt $idle:tt $($rest:tt)+) => {
         ::core::compile_error!(::core::concat!(
             "install!: `", ::core::stringify!($($rest)+), "`: wanted `name = value`; a value is a number, true, false, a text in \
-             quotes, `auto` or `per_cpu(n)`; `tuned` comes first; then `idle`, `idle_every_ms`, and last `wrap`"
+             quotes, `auto` or `per_cpu(n)`; `tuned` comes first; then `idle`, `idle_every_ms`, `budget`, and last `wrap`"
         ));
+    };
+}
+
+/// A budget: where the allocator does not tell what threads allocate, its type counts it.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __install_budget {
+    ({counted $type:ty, $value:expr, $($control:tt)*} $done:tt ($before:expr; $($idle:tt)*) ($text:expr) $($rest:tt)*) => {
+        $crate::__install!(
+            {direct $crate::__private::Counted<$type>, $crate::__private::Counted::new($value), $($control)*}
+            $done (::core::option::Option::Some($crate::__private::BudgetWanted::of($text)); $($idle)*) $($rest)*
+        );
+    };
+    ($allocator:tt $done:tt ($before:expr; $($idle:tt)*) ($text:expr) $($rest:tt)*) => {
+        $crate::__install!(
+            $allocator $done (::core::option::Option::Some($crate::__private::BudgetWanted::of($text)); $($idle)*) $($rest)*
+        );
     };
 }
 
@@ -223,20 +257,20 @@ macro_rules! __install_wrapped {
         $crate::__install_wrapped!($allocator $done ($($lead)*) [$($path)* $segment] $($rest)*);
     };
     // `Leaks::sampling(n)` is `Leaks::new(allocator).sampling(n)`.
-    ({$type:ty, $value:expr, $($control:tt)*} $done:tt ($($lead:tt)*) [$($path:ident)+] $method:ident ($($argument:expr),* $(,)?) as $name:ident
+    ({$by:ident $type:ty, $value:expr, $($control:tt)*} $done:tt ($($lead:tt)*) [$($path:ident)+] $method:ident ($($argument:expr),* $(,)?) as $name:ident
         $(, $($more:tt)*)?) => {
         /// The global allocator of this binary.
         #[global_allocator]
         static $name: $($lead)* $($path)::+<$type> = $($lead)* $($path)::+::new($value).$method($($argument),*);
         $crate::__install_wrapped!(@boot {$($control)*} $done $($($more)*)?);
     };
-    ({$type:ty, $value:expr, $($control:tt)*} $done:tt ($($lead:tt)*) [$($path:ident)*] $last:ident as $name:ident $(, $($more:tt)*)?) => {
+    ({$by:ident $type:ty, $value:expr, $($control:tt)*} $done:tt ($($lead:tt)*) [$($path:ident)*] $last:ident as $name:ident $(, $($more:tt)*)?) => {
         /// The global allocator of this binary.
         #[global_allocator]
         static $name: $($lead)* $($path ::)* $last<$type> = $($lead)* $($path ::)* $last::new($value);
         $crate::__install_wrapped!(@boot {$($control)*} $done $($($more)*)?);
     };
-    ({$type:ty, $value:expr, $($control:tt)*} $done:tt ($($lead:tt)*) [$($path:ident)+] $method:ident ($($argument:expr),* $(,)?)
+    ({$by:ident $type:ty, $value:expr, $($control:tt)*} $done:tt ($($lead:tt)*) [$($path:ident)+] $method:ident ($($argument:expr),* $(,)?)
         $(, $($more:tt)*)?) => {
         const _: () = {
             #[global_allocator]
@@ -244,7 +278,7 @@ macro_rules! __install_wrapped {
         };
         $crate::__install_wrapped!(@boot {$($control)*} $done $($($more)*)?);
     };
-    ({$type:ty, $value:expr, $($control:tt)*} $done:tt ($($lead:tt)*) [$($path:ident)*] $last:ident $(, $($more:tt)*)?) => {
+    ({$by:ident $type:ty, $value:expr, $($control:tt)*} $done:tt ($($lead:tt)*) [$($path:ident)*] $last:ident $(, $($more:tt)*)?) => {
         const _: () = {
             #[global_allocator]
             static __ALLOCANARY_GLOBAL: $($lead)* $($path ::)* $last<$type> = $($lead)* $($path ::)* $last::new($value);
@@ -265,7 +299,7 @@ macro_rules! __install_wrapped {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __boot {
-    ({$control:expr, $table:expr, $tuned:expr, $conf:expr} ([$($done:tt)*] ($idle:expr))) => {
+    ({$control:expr, $table:expr, $tuned:expr, $conf:expr} ([$($done:tt)*] ($budget:expr; $idle:expr))) => {
         const REQUESTED: &[(&::core::primitive::str, $crate::__private::Value)] = &[$($done)*];
         const SETTINGS: &[(&::core::primitive::str, $crate::__private::Value)] =
             &$crate::__private::checked::<{ $crate::__private::count(REQUESTED, $tuned) }>(REQUESTED, $table, $tuned);
@@ -273,6 +307,7 @@ macro_rules! __boot {
             allocator: &$control,
             request: $crate::__private::Request { settings: SETTINGS, conf: $conf },
             idle: const { $idle },
+            budget: const { $budget },
         };
 
         extern "C" fn boot() {
@@ -328,6 +363,8 @@ pub struct Installation {
     pub request: Request,
     /// What threads do before they wait.
     pub idle: crate::idle::Policy,
+    /// The memory limit before which the allocator gives back what it keeps.
+    pub budget: Option<crate::budget::Wanted>,
 }
 
 /// The installation of this binary, set by its hook. A pointer instead of a `OnceLock`: the lock's code would add 64
@@ -360,5 +397,8 @@ pub fn boot(installation: &'static Installation) {
         }
         allocator.boot(request);
         crate::idle::boot(installation.idle);
+        if let Some(budget) = installation.budget {
+            budget.boot(*allocator);
+        }
     }
 }

@@ -10,6 +10,7 @@
 pub mod allocator;
 pub mod allocators;
 pub mod ballast;
+pub mod budget;
 pub mod environment;
 pub mod error;
 pub mod expected;
@@ -36,6 +37,7 @@ pub use tuning::idle::{give_back, give_back_heap, give_back_in_wait};
 /// Names for the code that [`install!`] generates. Not part of the public interface.
 #[doc(hidden)]
 pub mod __private {
+    pub use crate::budget::{Wanted as BudgetWanted, counted::Counted};
     pub use crate::idle::Policy;
     pub use crate::install::{Conf, Installation, Request, TUNED, Value, boot, checked, count, setting_of};
     #[cfg(feature = "mimalloc")]

@@ -39,6 +39,7 @@
 mod reading;
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use prometheus_client::collector::Collector;
@@ -49,6 +50,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
 use crate::allocator::Counters;
+use crate::budget;
 use crate::install::installed;
 use crate::tuning;
 use allocanary_kernel::mappings::Mappings;
@@ -180,6 +182,34 @@ impl AllocatorCollector {
         self.gauge(encoder, ("allocanary_allocator_fragmentation_ratio", help, None), counters.fragmentation())
     }
 
+    /// Only in a program with a budget.
+    fn budget_metrics(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        let Some(counts) = budget::counts() else { return Ok(()) };
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let limit = Some(read(&counts.limit)).filter(|limit| *limit > 0);
+        let help = "The memory limit that the budget is for";
+        self.gauge(encoder, ("allocanary_budget_limit", help, Some(&Unit::Bytes)), limit)?;
+        let help = "How near to the limit after all was given back: 0 calm, 1 from 80 %, 2 from 90 %, 3 from 95 %";
+        self.gauge(encoder, ("allocanary_budget_level", help, None), Some(counts.level() as u64))?;
+        let rows = [
+            ("looks", "Readings of limit and use", &counts.looks),
+            ("level_changes", "Changes of the level", &counts.levels),
+            ("purges", "Times that kept pages were given back", &counts.purges),
+            ("threads", "Times that a thread gave back what it kept", &counts.threads),
+        ];
+        let labels = self.labels();
+        for (name, help, count) in rows {
+            let name = format!("allocanary_budget_{name}");
+            let mut metric = encoder.encode_descriptor(&name, help, None, MetricType::Counter)?;
+            ConstCounter::new(read(count)).encode(metric.encode_family(&labels)?)?;
+        }
+        let help = "Time that purges of the budget took";
+        let seconds = read(&counts.nanos) as f64 / 1e9;
+        let mut metric =
+            encoder.encode_descriptor("allocanary_budget_purge", help, Some(&Unit::Seconds), MetricType::Counter)?;
+        ConstCounter::new(seconds).encode(metric.encode_family(&labels)?)
+    }
+
     fn process_metrics(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
         let mut text = [0; 4096];
         let resident = kibibytes("/proc/self/status", b"VmRSS:", &mut text);
@@ -220,6 +250,7 @@ impl Default for AllocatorCollector {
 impl Collector for AllocatorCollector {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
         self.allocator_gauges(&mut encoder)?;
+        self.budget_metrics(&mut encoder)?;
         self.process_metrics(&mut encoder)
     }
 }

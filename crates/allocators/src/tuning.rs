@@ -24,9 +24,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::allocator::Allocator;
-use crate::install::installed;
+use crate::budget;
+use crate::install::{installation, installed};
 
 pub use crate::allocator::Counters;
+pub use crate::budget::Level;
 pub use crate::error::{Error, Pages, Result};
 pub use idle::{thread_idle, wait};
 
@@ -146,6 +148,36 @@ pub fn set_background_threads(on: bool) -> Result<bool> {
     here()?.set_background_threads(on)
 }
 
+/// Calls `callback` with each new level of the memory budget, as it is after the allocator gave back what it keeps: from
+/// [`Level::Last`] on the program itself must free something. A later call replaces the function.
+///
+/// It is called in a thread that allocates, before the allocation is made. So it must not wait for a lock that a thread may hold
+/// while it allocates: let it set a flag, or use `try_lock`. It may allocate and free; what it allocates causes no further call
+/// in this thread. It may be called in two threads at once. A panic ends at the allocation and is counted.
+///
+/// ```no_run
+/// use std::sync::atomic::{AtomicBool, Ordering};
+/// use allocanary::tuning::{self, Level};
+///
+/// allocanary::install!(jemalloc, budget = container);
+/// static SMALL: AtomicBool = AtomicBool::new(false);
+///
+/// fn main() {
+///     tuning::on_pressure(|level| SMALL.store(level == Level::Last, Ordering::Relaxed)).unwrap();
+/// }
+/// ```
+///
+/// Returns [`Error::Unsupported`] in a program without a budget, or whose budget is `off`.
+pub fn on_pressure(callback: impl Fn(Level) + Send + Sync + 'static) -> Result<()> {
+    let allocator = here()?;
+    if !budget::is_on() {
+        let what = "no memory budget is on: write `budget = container` in install!, and see ALLOCANARY_BUDGET";
+        return Err(Error::Unsupported { allocator: allocator.name(), what });
+    }
+    budget::on_pressure(Box::new(callback));
+    Ok(())
+}
+
 /// Checks that every setting of code and environment exists, has a valid value and is in force.
 ///
 /// Returns [`Error::Settings`] with one line for each setting that fails. A line is also added if a setting follows the
@@ -157,6 +189,7 @@ pub fn check() -> Result<()> {
     let expected = crate::expected::expected(allocator);
     let mut problems = expected.unmet(&allocator.effective(&expected.settings));
     problems.extend(idle::problems(allocator));
+    problems.extend(budget::problems(installation().and_then(|installation| installation.budget)));
     if problems.is_empty() { Ok(()) } else { Err(Error::Settings(problems)) }
 }
 

@@ -2,6 +2,7 @@
 //! In: mallctl. Out: settings (`opt.*`), counters (`stats.*`), purge.
 
 mod also;
+mod chunks;
 mod idle;
 mod keeping;
 mod settings;
@@ -236,6 +237,11 @@ impl Allocator for Jemalloc {
     #[inline]
     fn thread_idle(&self, thread: &Thread, every: Duration) -> error::Result<bool> {
         idle::give_back(thread, every)
+    }
+
+    #[inline]
+    fn each_chunk(&self, every: u64, call: fn(u64)) -> error::Result<()> {
+        chunks::tell(every, call)
     }
 
     #[inline]

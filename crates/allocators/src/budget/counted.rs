@@ -1,0 +1,63 @@
+//! An allocator whose threads count what they allocate, for a budget. In: an allocator's calls. Out: the same, and a call of the
+//! budget after each [`chunk`] of a thread.
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::cell::Cell;
+
+use super::{at_chunk, chunk};
+
+thread_local! {
+    /// Bytes since the last chunk. Without a destructor: it can be used until the thread's end.
+    static BYTES: Cell<u64> = const { Cell::new(0) };
+}
+
+/// An allocator that a budget watches: `install!(system, budget = container)`.
+#[derive(Debug, Default)]
+pub struct Counted<A>(A);
+
+impl<A> Counted<A> {
+    /// Counts what `allocator` gives out.
+    pub const fn new(allocator: A) -> Self {
+        Counted(allocator)
+    }
+}
+
+#[inline(always)]
+fn count(bytes: usize) {
+    let sum = BYTES.get().wrapping_add(bytes as u64);
+    BYTES.set(sum);
+    if sum >= chunk() {
+        BYTES.set(0);
+        at_chunk(sum);
+    }
+}
+
+// SAFETY: all is the inner allocator's; what is done besides allocates by it as anyone may.
+unsafe impl<A: GlobalAlloc> GlobalAlloc for Counted<A> {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size());
+        // SAFETY: the caller's promises, here and below.
+        unsafe { self.0.alloc(layout) }
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(layout.size());
+        // SAFETY: as above.
+        unsafe { self.0.alloc_zeroed(layout) }
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { self.0.dealloc(block, layout) }
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count(size.saturating_sub(layout.size()));
+        // SAFETY: as above.
+        unsafe { self.0.realloc(block, layout, size) }
+    }
+}

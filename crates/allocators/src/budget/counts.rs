@@ -1,0 +1,59 @@
+//! What a budget has done so far. In: each event. Out: counts, for a proof and for gauges.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::level::Level;
+
+/// The counts of this process.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// Readings.
+    pub looks: AtomicU64,
+    /// Changes of the level that the program was told.
+    pub levels: AtomicU64,
+    /// Times at which the pages that the allocator keeps were given back.
+    pub purges: AtomicU64,
+    /// Times at which a thread gave back what it kept itself.
+    pub threads: AtomicU64,
+    /// What the purges took, in nanoseconds.
+    pub nanos: AtomicU64,
+    /// The limit of the last reading in bytes; 0 is none.
+    pub limit: AtomicU64,
+    /// The level now.
+    level: AtomicU64,
+}
+
+impl Counts {
+    pub(super) const fn new() -> Counts {
+        Counts {
+            looks: AtomicU64::new(0),
+            levels: AtomicU64::new(0),
+            purges: AtomicU64::new(0),
+            threads: AtomicU64::new(0),
+            nanos: AtomicU64::new(0),
+            limit: AtomicU64::new(0),
+            level: AtomicU64::new(0),
+        }
+    }
+
+    /// The level now.
+    pub fn level(&self) -> Level {
+        let level = self.level.load(Ordering::Relaxed);
+        [Level::Calm, Level::High, Level::Severe, Level::Last]
+            .into_iter()
+            .find(|one| *one as u64 == level)
+            .unwrap_or_default()
+    }
+
+    pub(super) fn tell(&self, level: Level) {
+        self.level.store(level as u64, Ordering::Relaxed);
+        self.levels.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A fork's child counts anew. Runs in the child, which has one thread.
+    pub(super) fn begin_anew(&self) {
+        for count in [&self.looks, &self.levels, &self.purges, &self.threads, &self.nanos] {
+            count.store(0, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Where a budget's limit is from, and what counts against it. In: files of the kernel. Out: readings.
+//!
+//! - `container`: the control group's limit that is nearest, of this group and of those above it, and what that group uses. A
+//!   container is killed for all its processes, so this process's own count would be too low. Each reading reads the limit
+//!   again. Which groups they are is read again from time to time: a process may be moved.
+//! - a size: this process's pages that no file backs, by `/proc/self/statm`. It takes a tenth of the time that `status` takes,
+//!   and files are not what an allocator can give back.
+
+use allocanary_kernel::cgroups::{Groups, Listed, MOUNT};
+use allocanary_kernel::clocks::monotonic_nanos;
+use allocanary_kernel::nearest::{Statistics, nearest};
+use allocanary_kernel::sys::{anonymous_pages, page_bytes, read_into};
+
+use super::account::Reading;
+use crate::setting::{const_bytes, equal};
+
+/// Where the limit is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The control group.
+    Container,
+    /// A number of bytes for this process.
+    Bytes(u64),
+}
+
+/// What is said of a wrong one.
+pub const WANTED: &str = "wanted container, off, or a size of at least 16MiB such as 1GiB";
+
+/// Less is less than an allocator itself needs.
+const LEAST: u64 = 16 << 20;
+
+impl Source {
+    /// `container`, `1GiB`; `off` is none. The outer `None`: the text is neither.
+    pub const fn of(text: &str) -> Option<Option<Source>> {
+        if equal(text, "container") {
+            return Some(Some(Source::Container));
+        }
+        if equal(text, "off") {
+            return Some(None);
+        }
+        match const_bytes(text) {
+            Some(bytes) if bytes >= LEAST => Some(Some(Source::Bytes(bytes))),
+            _ => None,
+        }
+    }
+}
+
+/// The groups are listed again after this many readings.
+const LIST_AGAIN: u32 = 64;
+
+/// Room for the kernel's texts: not on the stack, because any allocation may be the one that reads, on a small stack too.
+pub(super) struct Room {
+    list: Listed,
+    length: usize,
+    statistics: Statistics,
+    readings: u32,
+}
+
+impl Room {
+    pub(super) const fn new() -> Room {
+        Room { list: [0; size_of::<Listed>()], length: 0, statistics: [0; size_of::<Statistics>()], readings: 0 }
+    }
+}
+
+/// A reading. `more` bytes are about to be used. Allocates nothing.
+pub(super) fn read(source: Source, room: &mut Room, more: u64) -> Reading {
+    let (limit, used) = match source {
+        Source::Bytes(limit) => (Some(limit), anonymous_pages() * page_bytes()),
+        Source::Container => match in_container(room, "/proc/self/cgroup", MOUNT) {
+            Some((limit, used)) => (Some(limit), used),
+            None => (None, 0),
+        },
+    };
+    Reading { limit, used: used.saturating_add(more), now: monotonic_nanos() }
+}
+
+fn in_container(room: &mut Room, list: &str, mount: &str) -> Option<(u64, u64)> {
+    if room.readings % LIST_AGAIN == 0 {
+        room.length = read_into(list, &mut room.list).map_or(0, <[u8]>::len);
+    }
+    room.readings = room.readings.wrapping_add(1);
+    let listed = std::str::from_utf8(&room.list[..room.length]).ok()?;
+    let found = nearest(Groups::new(listed, mount), &mut room.statistics)?;
+    Some((found.limit, found.used))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_is_the_container_or_a_size_or_off() {
+        assert_eq!(Source::of("container"), Some(Some(Source::Container)));
+        assert_eq!(Source::of("off"), Some(None));
+        assert_eq!(Source::of("1GiB"), Some(Some(Source::Bytes(1 << 30))));
+        assert_eq!(Source::of("16777216"), Some(Some(Source::Bytes(LEAST))));
+        for wrong in
+            ["", "Container", "16777215", "15MiB", "0", "-1GiB", "1.5GiB", "80%", "max", "1TiB", "99999999999999GiB"]
+        {
+            assert_eq!(Source::of(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn limits_are_read_each_time_and_groups_from_time_to_time() {
+        let folder = std::env::temp_dir().join(format!("allocanary-budget-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("a")).unwrap();
+        let write = |file: &str, text: &str| std::fs::write(folder.join(file), text).unwrap();
+        write("list", "0::/a\n");
+        write("a/memory.max", "1000\n");
+        write("a/memory.current", "100\n");
+        let path = |name: &str| folder.join(name).to_str().unwrap().to_string();
+        let mut room = Box::new(Room::new());
+        let mut found = || in_container(&mut room, &path("list"), &path(""));
+        assert_eq!(found(), Some((1000, 100)));
+        write("a/memory.max", "900\n");
+        assert_eq!(found(), Some((900, 100)), "lowered while it runs");
+        write("a/memory.max", "max\n");
+        assert_eq!(found(), None);
+        std::fs::remove_file(folder.join("list")).unwrap();
+        write("a/memory.max", "800\n");
+        assert_eq!(found(), Some((800, 100)));
+        let left: Vec<_> = (4..LIST_AGAIN).map(|_| found()).collect();
+        assert!(left.iter().all(|found| *found == Some((800, 100))));
+        assert_eq!(found(), None, "no control groups any more");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_size_counts_this_process_and_what_it_is_about_to_use() {
+        let mut room = Box::new(Room::new());
+        let [less, more] = [0, 1 << 40].map(|more| read(Source::Bytes(1 << 30), &mut room, more));
+        assert!(less.limit == Some(1 << 30) && less.used > 0 && less.used < 1 << 40 && more.used > 1 << 40);
+    }
+}

@@ -1,0 +1,74 @@
+//! `install!(system, budget = ...)` in a process of its own: each test is a child, because a budget is one for the process.
+
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use allocanary::tuning::{self, Level};
+
+allocanary::install!(system, budget = "100GiB");
+
+/// What a child prints, and what it says.
+fn child(name: &str, budget: Option<&str>) -> (String, String) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", name, "--ignored", "--nocapture", "--test-threads=1"]).env_remove("ALLOCANARY_BUDGET");
+    let output = command.envs(budget.map(|budget| ("ALLOCANARY_BUDGET", budget))).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+    (text(&output.stdout), text(&output.stderr))
+}
+
+/// Allocates 64 MiB that are not touched.
+fn allocate() -> Vec<u8> {
+    std::hint::black_box(Vec::with_capacity(64 << 20))
+}
+
+#[test]
+#[ignore = "run by the others as a child"]
+fn pressed() {
+    static CAME: Mutex<Vec<Level>> = Mutex::new(Vec::new());
+    static WITHIN: AtomicU32 = AtomicU32::new(0);
+    CAME.lock().unwrap().reserve(16);
+    tuning::on_pressure(|level| {
+        assert_eq!(WITHIN.fetch_add(1, Ordering::SeqCst), 0, "not within itself");
+        drop(allocate());
+        WITHIN.fetch_sub(1, Ordering::SeqCst);
+        CAME.lock().unwrap().push(level);
+        panic!("and it may panic");
+    })
+    .unwrap();
+    let blocks = [allocate(), allocate()];
+    assert_eq!(blocks.map(|block| block.capacity()), [64 << 20; 2], "the allocation is as without");
+    println!("came {:?}", CAME.lock().unwrap());
+}
+
+#[test]
+fn the_program_is_told_once_and_may_allocate_and_panic() {
+    let (out, err) = child("pressed", Some("16MiB"));
+    assert!(out.contains("came [Last]"), "{out}");
+    assert_eq!(err.matches("allocanary: memory budget: over 95 % of 16 MiB are in use").count(), 1, "{err}");
+    let (out, err) = child("pressed", None);
+    assert!(out.contains("came []") && !err.contains("budget"), "{out}{err}");
+}
+
+#[test]
+#[ignore = "run by the others as a child"]
+fn checked() {
+    println!("check {:?} told {:?}", tuning::check(), tuning::on_pressure(|_| ()));
+}
+
+#[test]
+fn the_environment_wins_and_what_is_wrong_is_said() {
+    let checked = |budget| child("checked", budget).0;
+    assert!(checked(None).contains("check Ok(()) told Ok(())"), "{}", checked(None));
+    let off = checked(Some("off"));
+    assert!(off.contains("check Ok(()) told Err(Unsupported"), "{off}");
+    let wrong = checked(Some("80%"));
+    assert!(
+        wrong.contains(
+            "ALLOCANARY_BUDGET: wanted container, off, or a size of at least 16MiB such as 1GiB, found `80%`"
+        ),
+        "{wrong}"
+    );
+    assert!(wrong.contains("told Ok(())"), "the program's own is in force: {wrong}");
+}
