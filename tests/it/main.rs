@@ -23,6 +23,7 @@ mod output;
 mod preloads;
 mod preloads_apart;
 mod preloads_bad;
+mod preloads_budget;
 mod preloads_cores;
 mod preloads_idle;
 mod preloads_sandbox;

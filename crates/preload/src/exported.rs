@@ -7,7 +7,7 @@
 macro_rules! preload {
     (system, build = $build:expr) => {
         $crate::__preload!(
-            "system", $build, $crate::__private::System, $crate::settings::SYSTEM, ::core::option::Option::None,
+            counted, "system", $build, $crate::__private::System, $crate::settings::SYSTEM, ::core::option::Option::None,
             ("__libc_malloc", "__libc_calloc", "__libc_realloc", "__libc_free", "__libc_memalign"),
             $crate::family::glibc_usable_size, || ()
         );
@@ -15,7 +15,7 @@ macro_rules! preload {
     };
     (jemalloc, build = $build:expr) => {
         $crate::__preload!(
-            "jemalloc", $build, $crate::__private::Jemalloc, $crate::settings::JEMALLOC, {
+            direct, "jemalloc", $build, $crate::__private::Jemalloc, $crate::settings::JEMALLOC, {
                 // jemalloc's own symbol is weak. This one is in the final binary, so the linker uses it.
                 #[unsafe(export_name = "_rjem_malloc_conf")]
                 static CONF: $crate::__private::Conf = $crate::__private::Conf::new(::core::ptr::null_mut());
@@ -35,7 +35,7 @@ macro_rules! preload {
     (mimalloc, build = $build:expr) => {
         $crate::__locks!();
         $crate::__preload!(
-            "mimalloc", $build, $crate::__private::Mimalloc, $crate::settings::MIMALLOC,
+            counted, "mimalloc", $build, $crate::__private::Mimalloc, $crate::settings::MIMALLOC,
             ::core::option::Option::None,
             ("mi_malloc", "mi_calloc", "mi_realloc", "mi_free", "mi_memalign"),
             {
@@ -184,12 +184,152 @@ macro_rules! __family {
     };
 }
 
+/// The allocator's functions as a module `own`: as they are, or by entries that can count.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __own {
+    (direct, $malloc:literal, $calloc:literal, $realloc:literal, $free:literal, $memalign:literal) => {
+        mod own {
+            $crate::__real!($malloc, $calloc, $realloc, $free, $memalign);
+
+            pub const COUNT: ::core::option::Option<fn()> = ::core::option::Option::None;
+        }
+    };
+    (counted, $malloc:literal, $calloc:literal, $realloc:literal, $free:literal, $memalign:literal) => {
+        mod own {
+            use ::core::ffi::c_void;
+
+            mod real {
+                $crate::__real!($malloc, $calloc, $realloc, $free, $memalign);
+            }
+            pub use real::free;
+
+            use $crate::counted::{Entries, Functions};
+
+            static ENTRIES: Entries = Entries::new(Functions {
+                malloc: real::malloc,
+                calloc: real::calloc,
+                realloc: real::realloc,
+                memalign: real::memalign,
+            });
+
+            pub const COUNT: ::core::option::Option<fn()> = ::core::option::Option::Some(|| {
+                // SAFETY: the constructor calls it, before there is a second thread.
+                unsafe {
+                    ENTRIES.set(Functions {
+                        malloc: counted_malloc,
+                        calloc: counted_calloc,
+                        realloc: counted_realloc,
+                        memalign: counted_memalign,
+                    })
+                }
+            });
+
+            // SAFETY, for each function below: the caller keeps C's contract of that name, which is passed on as it is.
+
+            unsafe extern "C" fn counted_malloc(size: usize) -> *mut c_void {
+                // SAFETY: as above.
+                $crate::__count!(size, unsafe { full_malloc(size) });
+                // SAFETY: as above.
+                unsafe { real::malloc(size) }
+            }
+            #[cold]
+            #[inline(never)]
+            unsafe extern "C" fn full_malloc(size: usize) -> *mut c_void {
+                $crate::counted::at_chunk(size);
+                // SAFETY: as above.
+                unsafe { real::malloc(size) }
+            }
+            unsafe extern "C" fn counted_calloc(number: usize, size: usize) -> *mut c_void {
+                // SAFETY: as above.
+                $crate::__count!(number.wrapping_mul(size), unsafe { full_calloc(number, size) });
+                // SAFETY: as above.
+                unsafe { real::calloc(number, size) }
+            }
+            #[cold]
+            #[inline(never)]
+            unsafe extern "C" fn full_calloc(number: usize, size: usize) -> *mut c_void {
+                $crate::counted::at_chunk(number.wrapping_mul(size));
+                // SAFETY: as above.
+                unsafe { real::calloc(number, size) }
+            }
+            unsafe extern "C" fn counted_realloc(block: *mut c_void, size: usize) -> *mut c_void {
+                // SAFETY: as above.
+                $crate::__count!(size, unsafe { full_realloc(block, size) });
+                // SAFETY: as above.
+                unsafe { real::realloc(block, size) }
+            }
+            #[cold]
+            #[inline(never)]
+            unsafe extern "C" fn full_realloc(block: *mut c_void, size: usize) -> *mut c_void {
+                $crate::counted::at_chunk(size);
+                // SAFETY: as above.
+                unsafe { real::realloc(block, size) }
+            }
+            unsafe extern "C" fn counted_memalign(alignment: usize, size: usize) -> *mut c_void {
+                // SAFETY: as above.
+                $crate::__count!(size, unsafe { full_memalign(alignment, size) });
+                // SAFETY: as above.
+                unsafe { real::memalign(alignment, size) }
+            }
+            #[cold]
+            #[inline(never)]
+            unsafe extern "C" fn full_memalign(alignment: usize, size: usize) -> *mut c_void {
+                $crate::counted::at_chunk(size);
+                // SAFETY: as above.
+                unsafe { real::memalign(alignment, size) }
+            }
+
+            #[inline(always)]
+            pub unsafe extern "C" fn malloc(size: usize) -> *mut c_void {
+                // SAFETY: as above.
+                unsafe { (ENTRIES.get().malloc)(size) }
+            }
+            #[inline(always)]
+            pub unsafe extern "C" fn calloc(number: usize, size: usize) -> *mut c_void {
+                // SAFETY: as above.
+                unsafe { (ENTRIES.get().calloc)(number, size) }
+            }
+            #[inline(always)]
+            pub unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void {
+                // SAFETY: as above.
+                unsafe { (ENTRIES.get().realloc)(block, size) }
+            }
+            #[inline(always)]
+            pub unsafe extern "C" fn memalign(alignment: usize, size: usize) -> *mut c_void {
+                // SAFETY: as above.
+                unsafe { (ENTRIES.get().memalign)(alignment, size) }
+            }
+        }
+    };
+}
+
+/// Declares the allocator's functions.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __real {
+    ($malloc:literal, $calloc:literal, $realloc:literal, $free:literal, $memalign:literal) => {
+        unsafe extern "C" {
+            #[link_name = $malloc]
+            pub fn malloc(size: usize) -> *mut ::core::ffi::c_void;
+            #[link_name = $calloc]
+            pub fn calloc(count: usize, size: usize) -> *mut ::core::ffi::c_void;
+            #[link_name = $realloc]
+            pub fn realloc(block: *mut ::core::ffi::c_void, size: usize) -> *mut ::core::ffi::c_void;
+            #[link_name = $free]
+            pub fn free(block: *mut ::core::ffi::c_void);
+            #[link_name = $memalign]
+            pub fn memalign(alignment: usize, size: usize) -> *mut ::core::ffi::c_void;
+        }
+    };
+}
+
 /// The exported functions of a preload; each is C's of that name.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __preload {
     (
-        $name:literal, $build:expr, $allocator:expr, $table:expr, $conf:expr,
+        $counted:ident, $name:literal, $build:expr, $allocator:expr, $table:expr, $conf:expr,
         ($malloc:literal, $calloc:literal, $realloc:literal, $free:literal, $memalign:literal), $usable_size:expr, $begin:expr
         $(, $second:item)?
     ) => {
@@ -197,27 +337,14 @@ macro_rules! __preload {
         mod __preload {
             use ::core::ffi::{c_char, c_int, c_long, c_void};
 
-            mod own {
-                use super::{c_void};
-                unsafe extern "C" {
-                    #[link_name = $malloc]
-                    pub fn malloc(size: usize) -> *mut c_void;
-                    #[link_name = $calloc]
-                    pub fn calloc(count: usize, size: usize) -> *mut c_void;
-                    #[link_name = $realloc]
-                    pub fn realloc(block: *mut c_void, size: usize) -> *mut c_void;
-                    #[link_name = $free]
-                    pub fn free(block: *mut c_void);
-                    #[link_name = $memalign]
-                    pub fn memalign(alignment: usize, size: usize) -> *mut c_void;
-                }
-            }
+            $crate::__own!($counted, $malloc, $calloc, $realloc, $free, $memalign);
 
             static THIS: $crate::this::This = $crate::this::This {
                 allocator: &$allocator,
                 table: $table,
                 conf: $conf,
                 begin: $begin,
+                count: own::COUNT,
                 build: $build,
             };
 

@@ -31,8 +31,10 @@ macro_rules! where_it_works {
 }
 
 where_it_works! {
+    mod budget;
     pub mod by_hand;
     pub mod cores;
+    pub mod counted;
     pub mod end;
     mod exported;
     pub mod family;

@@ -11,7 +11,7 @@ use allocanary_allocators::Allocator;
 use crate::line::JsonLine;
 use crate::settings::Problem;
 use crate::this::This;
-use crate::{gave_back, handlers, raw, sandbox};
+use crate::{budget, gave_back, handlers, raw, sandbox};
 
 /// The variable with the path of the file.
 pub const VARIABLE: &CStr = c"ALLOCANARY_PROOF";
@@ -82,6 +82,7 @@ pub(crate) fn at_load(this: &This, path: &[u8], problem: Option<Problem>) {
         comma = ",";
     });
     line.add("}");
+    budget::prove_limit(line);
     if let Some(Problem { part, wanted }) = problem {
         line.add(",\"problem\":");
         line.add_text_of(&[b"ALLOCANARY_PRELOAD: `", part.as_bytes(), b"`: ", wanted.as_bytes()]);
@@ -97,6 +98,7 @@ pub(crate) fn at_load(this: &This, path: &[u8], problem: Option<Problem>) {
 /// A fork's child ends by itself.
 unsafe extern "C" fn in_child() {
     gave_back::begin_anew();
+    allocanary_allocators::budget::begin_anew();
     if !sandbox::is_entered() {
         PROVEN.store(raw::pid(), Ordering::Release);
     }
@@ -132,6 +134,7 @@ fn prove_end(proven: i32, counters: bool) {
     line.add_number("metadata", found.metadata);
     line.add_number("arenas", found.arenas);
     line.add_number("gave_back", Some(gave_back::times()));
+    budget::prove_counts(line);
     line.add("}\n");
     append(&proof.path, line);
 }

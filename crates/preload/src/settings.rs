@@ -8,6 +8,7 @@ use std::mem::MaybeUninit;
 use std::time::Duration;
 
 use allocanary_allocators::__private::{Value, setting_of};
+use allocanary_allocators::budget::{self, Source};
 use allocanary_allocators::setting::Setting;
 
 /// The variable.
@@ -42,6 +43,8 @@ pub struct Settings<'a> {
     pub allocator: &'a [(&'static str, Value)],
     /// The first wait of a thread, after which it gives back what it keeps.
     pub idle: Option<Duration>,
+    /// The memory limit before which the allocator gives back what it keeps.
+    pub budget: Option<Source>,
 }
 
 /// A part of the text that is wrong.
@@ -74,11 +77,11 @@ pub unsafe fn read(
     let Ok(text) = std::str::from_utf8(place) else {
         return Err(Problem { part: "", wanted: "wanted UTF-8" });
     };
-    let (mut count, idle) = parse(text, table, &mut kept.settings)?;
+    let (mut count, idle, budget) = parse(text, table, &mut kept.settings)?;
     if !add_missing(default.as_slice(), &mut kept.settings, &mut count) {
         return Err(Problem { part: text, wanted: FEWER });
     }
-    Ok(Settings { allocator: &kept.settings[..count], idle })
+    Ok(Settings { allocator: &kept.settings[..count], idle, budget })
 }
 
 /// What an allocator takes from code.
@@ -143,13 +146,13 @@ pub fn check(text: &str, table: &Table) -> Result<(), Problem> {
     parse(text.to_string().leak(), table, &mut place).map(drop)
 }
 
-/// Puts the allocator's settings into `place`. Returns how many they are, and `idle`.
+/// Puts the allocator's settings into `place`. Returns how many they are, `idle` and `budget`.
 fn parse(
     text: &'static str,
     table: &Table,
     place: &mut [(&'static str, Value)],
-) -> Result<(usize, Option<Duration>), Problem> {
-    let (mut count, mut idle, mut tuned) = (0, None, false);
+) -> Result<(usize, Option<Duration>, Option<Source>), Problem> {
+    let (mut count, mut idle, mut budget, mut tuned) = (0, None, None, false);
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
         let wrong = |wanted| Problem { part, wanted };
         if part == "tuned" {
@@ -162,6 +165,10 @@ fn parse(
             idle = idle_of(value).ok_or(wrong("wanted keep, or a time from 1ms to 1h such as 100ms or 2s"))?;
             continue;
         }
+        if name == "budget" {
+            budget = Source::of(value).ok_or(wrong(budget::WANTED))?;
+            continue;
+        }
         let setting = setting_of(name, value, table.settings).map_err(wrong)?;
         *place.get_mut(count).ok_or(wrong(FEWER))? = setting;
         count += 1;
@@ -169,7 +176,7 @@ fn parse(
     if tuned && !add_missing(table.tuned, place, &mut count) {
         return Err(Problem { part: "tuned", wanted: FEWER });
     }
-    Ok((count, idle))
+    Ok((count, idle, budget))
 }
 
 /// `100ms`, `2s`; `keep` is none.
@@ -195,8 +202,8 @@ mod tests {
 
     fn of(text: &'static str) -> Result<Settings<'static>, Problem> {
         let place = Box::leak(Box::new([("", Value::Auto); 3]));
-        let (count, idle) = parse(text, &SYSTEM, place)?;
-        Ok(Settings { allocator: &place[..count], idle })
+        let (count, idle, budget) = parse(text, &SYSTEM, place)?;
+        Ok(Settings { allocator: &place[..count], idle, budget })
     }
 
     #[test]
@@ -204,6 +211,9 @@ mod tests {
         let settings = of("arena_max=per_cpu(2), trim_threshold=64KiB,idle=2s,").unwrap();
         assert_eq!(settings.allocator, [("arena_max", Value::PerCpu(2)), ("trim_threshold", Value::Number(65536))]);
         assert_eq!(settings.idle, Some(Duration::from_secs(2)));
+        assert_eq!(of("budget=container, idle=keep").unwrap().budget, Some(Source::Container));
+        assert_eq!(of("budget=1GiB").unwrap().budget, Some(Source::Bytes(1 << 30)));
+        assert_eq!(of("budget=1GiB,budget=off").unwrap(), Settings::default(), "the last one counts");
         assert_eq!(of("").unwrap(), Settings::default());
         assert_eq!(of("arena_max=auto,idle=keep").unwrap().allocator, [("arena_max", Value::Auto)]);
         assert_eq!(of("arena_max=2").unwrap().allocator, [("arena_max", Value::Text("2"))]);
@@ -235,6 +245,8 @@ mod tests {
             ("idle=0ms", "idle=0ms", "wanted keep"),
             ("idle=2h", "idle=2h", "wanted keep"),
             ("idle=100", "idle=100", "wanted keep"),
+            ("budget=80%", "budget=80%", "wanted container, off, or a size"),
+            ("budget=1KiB", "budget=1KiB", "wanted container, off, or a size"),
             ("mxfast=1,mxfast=1,mxfast=1,mxfast=1", "mxfast=1", "at most"),
             ("tuned,mxfast=1,mxfast=1", "tuned", "at most"),
         ] {

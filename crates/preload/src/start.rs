@@ -4,12 +4,13 @@
 use std::ffi::{CStr, c_char};
 
 use allocanary_allocators::__private::{Request, Value};
+use allocanary_allocators::budget::Source;
 use allocanary_allocators::notice::Writer;
 use allocanary_kernel::sys;
 
 use crate::settings::{self, Problem, Settings};
 use crate::this::This;
-use crate::{cores, opened, proof, raw, waits};
+use crate::{budget, cores, opened, proof, raw, waits};
 
 /// The path of the loader of programs, for the file's `.interp`.
 #[cfg(target_arch = "x86_64")]
@@ -59,13 +60,18 @@ pub unsafe fn start(this: &'static This, variables: *mut *mut c_char) {
         complain(settings::VARIABLE, problem.part.as_bytes(), problem.wanted);
     }
     leave_notice(this, &settings);
-    let Settings { allocator, idle } = settings.unwrap_or_default();
+    let Settings { allocator, idle, budget } = settings.unwrap_or_default();
     this.allocator.boot(&Request { settings: allocator, conf: this.conf });
     (this.begin)();
     waits::find();
     opened::find();
     if let Some(every) = idle {
         waits::turn_on(this, every);
+    }
+    if let Some(source) = budget
+        && !budget::turn_on(this, source)
+    {
+        complain(settings::VARIABLE, b"budget", "this build of the allocator does not tell what threads allocate");
     }
     if let Some(path) = variable(proof::VARIABLE) {
         proof::at_load(this, path, settings.err());
@@ -77,12 +83,19 @@ pub unsafe fn start(this: &'static This, variables: *mut *mut c_char) {
 fn leave_notice(this: &This, settings: &Result<Settings, Problem>) {
     let begin = || Writer::begin("preload", this.allocator.name());
     match settings {
-        Ok(Settings { allocator: [], idle: None }) => {}
-        Ok(Settings { allocator, idle }) => {
+        Ok(Settings { allocator: [], idle: None, budget: None }) => {}
+        Ok(Settings { allocator, idle, budget }) => {
             let mut notice = begin();
             notice.settings(allocator, this.allocator.per_core().as_ref());
             if let Some(every) = idle {
                 Value::Number(every.as_millis() as u64).with_text(None, |millis| notice.line(&["idle=", millis, "ms"]));
+            }
+            match budget {
+                Some(Source::Container) => notice.line(&["budget=container"]),
+                Some(Source::Bytes(bytes)) => {
+                    Value::Number(*bytes).with_text(None, |bytes| notice.line(&["budget=", bytes]));
+                }
+                None => {}
             }
         }
         Err(Problem { part, wanted }) => begin().line(&["refused `", part, "`: ", wanted]),

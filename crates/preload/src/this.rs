@@ -15,6 +15,8 @@ pub struct This {
     pub conf: Option<&'static Conf>,
     /// What is done once, after the settings.
     pub begin: fn(),
+    /// Makes the functions count what threads allocate; `None` where the allocator tells it by itself.
+    pub count: Option<fn()>,
     /// The sources that it was built from.
     pub build: &'static str,
 }

@@ -83,7 +83,7 @@ impl Account {
     }
 
     /// The level that the program was told last: what is left of the pressure after all was given back.
-    pub fn level(&self) -> Level {
+    pub fn told(&self) -> Level {
         self.told
     }
 

@@ -75,11 +75,11 @@ impl Process {
 fn kept_pages_go_back_at_80_percent_and_nothing_happens_below() {
     let mut process = Process::under(1000);
     process.at(100, 690);
-    assert_eq!((process.purges.len(), process.account.level()), (0, Level::Calm));
+    assert_eq!((process.purges.len(), process.account.told()), (0, Level::Calm));
     process.at(100, 700);
     assert_eq!(process.purges, [800]);
     assert_eq!((process.everyone, &process.told[..], process.said), (0, &[][..], 0), "what was kept was all");
-    assert_eq!(process.account.level(), Level::Calm);
+    assert_eq!(process.account.told(), Level::Calm);
     process.at(100, 700);
     assert_eq!(process.purges, [800, 800], "and again, when it was calm meanwhile");
 }
@@ -162,18 +162,18 @@ fn a_limit_that_changes_counts_from_the_next_reading() {
     process.at(500, 200);
     process.limit = Some(600 * MIB);
     process.look();
-    assert_eq!((&process.purges[..], process.account.level()), (&[700][..], Level::High));
+    assert_eq!((&process.purges[..], process.account.told()), (&[700][..], Level::High));
     process.limit = Some(500 * MIB);
     process.look();
     process.look();
-    assert_eq!((&process.purges[..], process.said, process.account.level()), (&[700, 500][..], 1, Level::Last));
+    assert_eq!((&process.purges[..], process.said, process.account.told()), (&[700, 500][..], 1, Level::Last));
     process.limit = Some(400 * MIB);
     process.now += 61 * SECOND;
     process.look();
     assert_eq!(process.said, 2, "it is another limit");
     process.limit = Some(4000 * MIB);
     process.look();
-    assert_eq!((process.account.level(), process.told.last()), (Level::Calm, Some(&Level::Calm)));
+    assert_eq!((process.account.told(), process.told.last()), (Level::Calm, Some(&Level::Calm)));
     process.limit = None;
     assert_eq!((process.look(), process.account.limit()), (MOST, 0));
     assert_eq!(process.keeps, [true, false]);

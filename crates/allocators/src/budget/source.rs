@@ -75,7 +75,7 @@ pub(super) fn read(source: Source, room: &mut Room, more: u64) -> Reading {
 }
 
 fn in_container(room: &mut Room, list: &str, mount: &str) -> Option<(u64, u64)> {
-    if room.readings % LIST_AGAIN == 0 {
+    if room.readings.is_multiple_of(LIST_AGAIN) {
         room.length = read_into(list, &mut room.list).map_or(0, <[u8]>::len);
     }
     room.readings = room.readings.wrapping_add(1);

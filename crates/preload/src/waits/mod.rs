@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use crate::handlers::signals::Mask;
 use crate::this::This;
-use crate::{gave_back, handlers, raw, sandbox};
+use crate::{budget, gave_back, handlers, raw, sandbox};
 use times::Nanos;
 
 /// The first wait, in nanoseconds; 0 if threads keep what they have.
@@ -61,6 +61,7 @@ fn every() -> Option<Nanos> {
 /// The first wait of a wait for `total` at most (`None` has no end); `None` if it is not to be split.
 #[inline]
 fn first_of(total: Option<Nanos>) -> Option<Nanos> {
+    budget::before_wait();
     every().filter(|every| total.is_none_or(|total| total > *every))
 }
 

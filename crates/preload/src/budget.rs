@@ -1,0 +1,87 @@
+//! The setting `budget`: before the kernel kills a container, the allocator gives back what it keeps. In: the setting, and bytes
+//! that threads allocate. Out: memory for the system, a line where that is not enough, and counts for the proof.
+
+use std::fmt::Write;
+
+use allocanary_allocators::budget::{self, Budget, Source};
+use std::sync::atomic::Ordering;
+
+use crate::line::JsonLine;
+use crate::this::This;
+use crate::{handlers, raw, sandbox};
+
+/// Turns it on. Runs in the constructor. Whether it works with this allocator.
+pub(crate) fn turn_on(this: &'static This, source: Source) -> bool {
+    handlers::learn();
+    // SAFETY: the constructor's only call.
+    unsafe { budget::turn_on(Budget { allocator: this.allocator, source, outside, say }) };
+    match this.count {
+        Some(count) => count(),
+        None => return this.allocator.each_chunk(budget::chunk(), at_chunk).is_ok(),
+    }
+    true
+}
+
+/// A thread has allocated that many bytes.
+pub(crate) fn at_chunk(bytes: u64) {
+    if !sandbox::is_entered() {
+        budget::at_chunk(bytes);
+    }
+}
+
+/// The calling thread is about to wait.
+#[inline]
+pub(crate) fn before_wait() {
+    budget::before_wait();
+}
+
+/// Not in a signal handler, and not in a program that has forbidden itself some system calls.
+fn outside(work: &mut dyn FnMut()) {
+    if !sandbox::is_entered() {
+        handlers::outside(work);
+    }
+}
+
+fn say(parts: &[&str]) {
+    let mut line = [0; 256];
+    let mut length = 0;
+    for byte in parts.iter().flat_map(|part| part.bytes()).take(line.len()) {
+        line[length] = byte;
+        length += 1;
+    }
+    raw::complain(&line[..length]);
+}
+
+/// Adds to the first line of the proof: the limit in force.
+pub(crate) fn prove_limit(line: &mut JsonLine) {
+    if let Some(counts) = budget::counts() {
+        line.add(",\"budget\":{");
+        limit(line, counts);
+        line.add("}");
+    }
+}
+
+/// Adds to the last line of the proof: the limit, and what was done.
+pub(crate) fn prove_counts(line: &mut JsonLine) {
+    let Some(counts) = budget::counts() else { return };
+    line.add(",\"budget\":{");
+    limit(line, counts);
+    let counts = [
+        ("looks", &counts.looks),
+        ("levels", &counts.levels),
+        ("purges", &counts.purges),
+        ("threads", &counts.threads),
+        ("nanos", &counts.nanos),
+    ];
+    for (name, count) in counts {
+        line.add_number(name, Some(count.load(Ordering::Relaxed)));
+    }
+    line.add("}");
+}
+
+fn limit(line: &mut JsonLine, counts: &budget::Counts) {
+    let _ = match counts.limit.load(Ordering::Relaxed) {
+        0 => write!(line, "\"limit\":null"),
+        limit => write!(line, "\"limit\":{limit}"),
+    };
+}

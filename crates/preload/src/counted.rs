@@ -1,0 +1,158 @@
+//! The malloc family of an allocator that does not tell how much a thread has allocated, for the setting `budget`. In: sizes. Out:
+//! a call of the budget after each [`chunk`] of a thread.
+//!
+//! The exported functions jump to what [`Entries`] has. Without the setting these are the allocator's own functions, and the jump
+//! is the one that was there before. With it three instructions stand before `malloc`.
+
+use std::cell::UnsafeCell;
+use std::ffi::c_void;
+
+use allocanary_allocators::budget::chunk;
+
+use crate::budget;
+
+type Malloc = unsafe extern "C" fn(usize) -> *mut c_void;
+/// C's `calloc`, and its `memalign`.
+type OfTwo = unsafe extern "C" fn(usize, usize) -> *mut c_void;
+type Realloc = unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void;
+
+/// The functions that allocate.
+#[derive(Clone, Copy)]
+pub struct Functions {
+    /// C's `malloc`.
+    pub malloc: Malloc,
+    /// C's `calloc`.
+    pub calloc: OfTwo,
+    /// C's `realloc`.
+    pub realloc: Realloc,
+    /// C's `memalign`.
+    pub memalign: OfTwo,
+}
+
+/// Those that the exported functions jump to.
+pub struct Entries(UnsafeCell<Functions>);
+
+// SAFETY: changed by the constructor alone, before there is a second thread.
+unsafe impl Sync for Entries {}
+
+impl Entries {
+    /// The allocator's own.
+    pub const fn new(functions: Functions) -> Entries {
+        Entries(UnsafeCell::new(functions))
+    }
+
+    /// Those now.
+    #[inline(always)]
+    pub fn get(&self) -> &Functions {
+        // SAFETY: see above.
+        unsafe { &*self.0.get() }
+    }
+
+    /// Others.
+    ///
+    /// # Safety
+    ///
+    /// The process has one thread, and no reference of [`get`](Entries::get) lives.
+    pub unsafe fn set(&self, functions: Functions) {
+        // SAFETY: the caller's promise.
+        unsafe { *self.0.get() = functions };
+    }
+}
+
+allocanary_kernel::thread_word! {
+    "allocanary_preload_counted",
+    /// The calling thread's bytes since its last chunk, less than zero by those that are left of it; 0 at its start.
+    word,
+    /// Sets them.
+    set_word
+}
+
+/// Counts bytes that are about to be allocated. Where they fill a chunk, the calling function returns what `full` is, which is a
+/// call of its own: so nothing is kept on the stack where they do not.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __count {
+    ($bytes:expr, $full:expr) => {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: changes this thread's copy of the word in `counted`.
+        unsafe {
+            ::core::arch::asm!(
+                "mov rax, qword ptr [rip + allocanary_preload_counted@GOTTPOFF]",
+                "add qword ptr fs:[rax], {bytes}",
+                "jns {chunk}",
+                bytes = in(reg) $bytes,
+                chunk = label { return $full },
+                out("rax") _,
+                options(nostack),
+            );
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        if $crate::counted::add($bytes) {
+            return $full;
+        }
+    };
+}
+
+/// Adds to the word. Whether a chunk is full.
+#[inline(always)]
+pub fn add(bytes: usize) -> bool {
+    let sum = word::<()>().addr().wrapping_add(bytes);
+    set_word(std::ptr::without_provenance_mut::<()>(sum));
+    sum as isize >= 0
+}
+
+/// A chunk is full. The next begins first: what is allocated from here on does not come here again.
+#[cold]
+#[inline(never)]
+pub fn at_chunk(bytes: usize) {
+    let (over, chunk) = (word::<()>().addr(), chunk() as usize);
+    set_word(std::ptr::without_provenance_mut::<()>(chunk.wrapping_neg()));
+    // A thread's first chunk begins with its first allocation.
+    budget::at_chunk(if over == bytes { bytes as u64 } else { chunk.saturating_add(over) as u64 });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether it filled a chunk.
+    fn count(bytes: usize) -> bool {
+        fn full(bytes: usize) -> bool {
+            at_chunk(bytes);
+            true
+        }
+        __count!(bytes, full(bytes));
+        false
+    }
+
+    #[test]
+    fn each_thread_counts_for_itself_and_comes_after_each_chunk() {
+        let counts = || {
+            let chunk = chunk() as usize;
+            let left = || word::<()>().addr().wrapping_neg();
+            assert_eq!(left(), 0);
+            assert!(count(100) && left() == chunk, "the first allocation begins a chunk");
+            assert!(!count(1000) && !count(0) && left() == chunk - 1000);
+            assert!(!count(chunk - 1001) && left() == 1);
+            assert!(count(1) && left() == chunk);
+            assert!(count(usize::MAX >> 1) && left() == chunk, "a size that no allocator has");
+            assert!(!add(chunk - 1) && add(1), "the same where there is no such instruction");
+        };
+        std::thread::spawn(counts).join().unwrap();
+        std::thread::spawn(counts).join().unwrap();
+    }
+
+    #[test]
+    fn entries_are_the_allocators_until_they_are_set() {
+        let own = Functions { malloc: libc::malloc, calloc: libc::calloc, realloc: libc::realloc, memalign: libc::memalign };
+        unsafe extern "C" fn none(_: usize) -> *mut c_void {
+            std::ptr::null_mut()
+        }
+        let entries = Entries::new(own);
+        assert_eq!(entries.get().malloc as *const () as usize, libc::malloc as *const () as usize);
+        // SAFETY: only this test has it.
+        unsafe { entries.set(Functions { malloc: none, ..own }) };
+        // SAFETY: the function above.
+        assert!(unsafe { (entries.get().malloc)(1) }.is_null());
+    }
+}
