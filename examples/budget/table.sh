@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# A program whose bursts are in other threads each time (`bursts.c`), in a control group with a memory limit: without a budget, and with
+# `budget=container`. Needs root, for the control group (v1 or v2), and a C compiler. Prints a Markdown table: how many of the runs the
+# kernel killed, and the rounds per second of those that lived.
+#
+#   examples/budget/table.sh [REPEATS] [LIMIT in MiB]
+#
+# PRELOADS is a folder that has the preloads; without it they are built.
+#
+# The rounds per second are compared in a second table, in a group with twice the limit, where no run is killed without a budget.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+repeats=${1:-5}
+limit=${2:-208}
+preloads=${PRELOADS:-target/release}
+[ -n "${PRELOADS:-}" ] || cargo build --release --quiet --locked --workspace --bins --features prometheus,leaks
+out=$(mktemp -d)
+cc -O2 -pthread -o "$out/bursts" examples/budget/bursts.c
+
+own=$(awk -F: '$2 ~ /(^|,)memory(,|$)/ { print $3 }' /proc/self/cgroup)
+if [ -n "$own" ]; then
+    folder=/sys/fs/cgroup/memory${own%/}/allocanary-budget-$$
+    limited() { echo "$1" >"$folder/memory.limit_in_bytes"; }
+else
+    # A group with processes has no groups with limits: next to our own, not below.
+    own=$(awk -F: '$1 == 0 { print $3 }' /proc/self/cgroup)
+    folder=/sys/fs/cgroup$(dirname "$own")
+    folder=${folder%/}/allocanary-budget-$$
+    limited() { echo "$1" >"$folder/memory.max"; echo 0 >"$folder/memory.swap.max" 2>/dev/null || true; }
+fi
+mkdir "$folder"
+trap 'for _ in 1 2 3 4 5; do rmdir "$folder" 2>/dev/null && break; sleep 1; done; rm -rf "$out"' EXIT
+
+# Runs it once in the group, in a shell of its own. Adds a line `killed`, or what the program says, to a file; its budget's counts to another.
+once() {
+    local code=0
+    rm -f "$out/proof"
+    { sh -c 'echo $$ >"$0/cgroup.procs" && exec env "$@"' "$folder" LD_PRELOAD="$(realpath "$preloads")/preload-$1" ALLOCANARY_PRELOAD="$2" \
+        ALLOCANARY_PROOF="$out/proof" "$out/bursts" 128 6 16 >"$out/said" 2>>"$out/errors"; } 2>/dev/null || code=$?
+    case $code in
+        0) cat "$out/said" >>"$3" ;;
+        137) echo killed >>"$3" ;;
+        *) echo "$1 $2: exit code $code" >&2; cat "$out/errors" >&2; exit 1 ;;
+    esac
+    tail -n 1 "$out/proof" | { grep -o '"purges":[0-9]*' || true; } | tr -dc '0-9\n' >>"$3.purges"
+}
+lived() { grep -v killed "$1" || true; }
+median() { sort -n | awk '{ all[NR] = $1 } END { if (NR) print all[int((NR + 1) / 2)]; else print "-" }'; }
+
+# Allocator and further settings. glibc keeps the ends of other threads' arenas, which no call gives back: `tuned` has fewer of them.
+rows=(system: system:tuned jemalloc: mimalloc:)
+
+round() {
+    limited $(($1 << 20))
+    rm -f "$out"/*.runs*
+    for _ in $(seq "$repeats"); do
+        for row in "${rows[@]}"; do
+            allocator=${row%%:*} settings=${row#*:}
+            once "$allocator" "$settings" "$out/$row.without.runs"
+            once "$allocator" "$settings,budget=container" "$out/$row.with.runs"
+        done
+    done
+    echo
+    echo "Limit of $1 MiB, $repeats runs each:"
+    echo
+    echo "| allocator | killed without | killed with | rounds/s without | with | ratio | resident at most, MiB, with | purges |"
+    echo "|---|--:|--:|--:|--:|--:|--:|--:|"
+    for row in "${rows[@]}"; do
+        for arm in without with; do
+            file=$out/$row.$arm.runs
+            declare "killed_$arm=$(grep -c killed "$file" || true) of $repeats"
+            declare "speed_$arm=$(lived "$file" | cut -d' ' -f2 | median)"
+        done
+        peak=$(lived "$out/$row.with.runs" | cut -d' ' -f3 | median)
+        ratio=$(awk -v a="$speed_with" -v b="$speed_without" 'BEGIN { if (a > 0 && b > 0) printf "%.2fx", a / b; else print "-" }')
+        echo "| ${row%:} | $killed_without | $killed_with | $speed_without | $speed_with | $ratio | $peak |" \
+            "$(median <"$out/$row.with.runs.purges") |"
+    done
+}
+round "$limit"
+round $((limit * 2))
