@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use comfy_table::{ContentArrangement, Table};
 
+use super::run::candidates;
 use super::{cells, terminal};
 use crate::args::ListFlags;
 use allocanary_allocators::allocator::PerCore;
@@ -12,6 +13,7 @@ use allocanary_cell::description::{Description, perhaps};
 use allocanary_cell::meters;
 use allocanary_report as reports;
 use allocanary_study::error::{Error, Result};
+use allocanary_study::run::program::huge_pages;
 use allocanary_study::summary::METRICS;
 use allocanary_study::{CASES, SHIPPED, StudyFile};
 
@@ -191,7 +193,12 @@ fn settings(cells: &[Description]) -> Table {
             [format!("{}:{}", cell.allocator, setting.name), default, about]
         })
     });
-    table(["setting", "here", "what it does, what it takes"], rows)
+    let of_programs = [(huge_pages::setting(), "own, each preload"), (candidates::idle(), "each preload")];
+    let of_programs = of_programs.map(|(setting, whose)| {
+        let about = format!("of {whose}, for `run` and `tune`: {} ({})", setting.about, setting.kind.wanted());
+        [setting.name.to_string(), "-".into(), about]
+    });
+    table(["setting", "here", "what it does, what it takes"], rows.chain(of_programs))
 }
 
 fn workloads(cells: &[Description]) -> Table {

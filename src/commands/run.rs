@@ -16,6 +16,7 @@ use allocanary_cell::Cell;
 use allocanary_doctor::program::Program as Looked;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::Target;
+use allocanary_study::run::program::huge_pages::{self, PROCESS_THP};
 use allocanary_study::session;
 use allocanary_study::summary::{About, Metrics};
 use allocanary_study::{PROGRAM_CANDIDATES, Studies, StudyFile, plan};
@@ -113,7 +114,9 @@ fn with_candidates(file: StudyFile, looked: &Looked) -> Result<StudyFile> {
         None => ours.collect(),
         Some(reason) => {
             let own = candidates::own_settings(looked).map(|settings| format!("own:{settings}"));
-            let all: Vec<String> = std::iter::once("own".to_string()).chain(own).collect();
+            // The kernel's huge pages can be kept from any program.
+            let limited = huge_pages::are_unasked().then(|| format!("own:{PROCESS_THP}=never"));
+            let all: Vec<String> = std::iter::once("own".to_string()).chain(own).chain(limited).collect();
             terminal::tell(format_args!("{reason}; so only its own allocator is measured: {}", all.join(" ")));
             all
         }
@@ -121,8 +124,9 @@ fn with_candidates(file: StudyFile, looked: &Looked) -> Result<StudyFile> {
     Ok(StudyFile { candidates: Some(all), ..file })
 }
 
-/// Fails if a candidate is preloaded into a program in which that has no effect. `instead` is what to do.
+/// Fails if a candidate is preloaded into a program in which that has no effect, or limits huge pages where the kernel cannot. `instead` is what to do.
 pub fn refuse(cells: &[Cell], looked: &Looked, instead: &str) -> Result<()> {
+    huge_pages::check(cells).map_err(Error::Input)?;
     let Some(reason) = &looked.cannot else { return Ok(()) };
     match cells.iter().find(|cell| cell.allocator != "own") {
         None => Ok(()),

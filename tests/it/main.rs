@@ -40,6 +40,7 @@ mod registry;
 mod rows;
 mod run;
 mod run_bad;
+mod run_huge_pages;
 mod run_own;
 mod run_services;
 mod service;

@@ -2,6 +2,7 @@
 
 mod children;
 mod columns;
+mod huge_pages;
 mod kills;
 mod lock;
 mod long_files;
@@ -9,6 +10,7 @@ mod signals;
 
 pub use children::{Watched, adopt_orphans, prepare, reap, signal};
 pub use columns::columns;
+pub use huge_pages::{Given, HugePages, may_have_huge_pages, may_have_unadvised};
 pub use kills::{memory_kills, memory_limit};
 pub use lock::try_lock;
 pub use long_files::{longest_file, survive_long_files, without_write_signals};

@@ -28,6 +28,7 @@ pub mod table;
 pub mod trace;
 pub mod who;
 pub mod words;
+pub mod wrapper;
 
 use textwrap::{Options, WordSeparator, WordSplitter};
 

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::lines::Lines;
+use crate::wrapper::Wrapper;
 use allocanary_allocators::paste;
 use allocanary_cell::candidate::Candidate;
 use allocanary_cell::spec::Spec;
@@ -36,12 +37,22 @@ pub fn lines(candidate: &Spec, environment: &BTreeMap<String, String>) -> Vec<St
         (Some(library), None) => out.push(format!("library     {library}, to be installed under that path")),
         _ => {}
     }
+    let wrapper = Wrapper::of(candidate);
     let here = environment.iter().map(|(name, value)| paste::shell(name, value));
-    out.push(format!("shell here  {}", here.collect::<Vec<_>>().join(" ")));
+    let here: Vec<String> = here.chain(wrapper.iter().map(|wrapper| format!("{} PROGRAM", wrapper.shell()))).collect();
+    out.push(format!("shell here  {}", here.join(" ")));
     out.extend(ours.map(|file| format!("Dockerfile  COPY {file} {FOLDER}/")));
     out.extend(each(paste::dockerfile).map(|line| format!("Dockerfile  {line}")));
     out.extend(each(paste::kubernetes_line).map(|line| format!("Kubernetes  {line}")));
     out.extend(each(paste::systemd).map(|line| format!("systemd     {line}")));
+    if let Some(wrapper) = wrapper {
+        // A program in Rust makes the system call itself.
+        out.push(format!("Dockerfile  {}", wrapper.dockerfile("PROGRAM")));
+        out.push(format!("Kubernetes  {}", wrapper.kubernetes("PROGRAM")));
+        out.push(format!("systemd     {}", wrapper.systemd("PROGRAM")));
+        out.push(format!("systemd     {} (from version 260 on, in place of perl)", wrapper.directive()));
+        return out;
+    }
     // A program that `install!` serves calls `thread_idle` itself: it is a setting of the preloads only.
     let mut settable = Candidate::from(candidate.clone());
     settable.spec.settings.remove("thread_idle");
@@ -77,6 +88,24 @@ mod tests {
                 "Rust        allocanary::install!(jemalloc, narenas = 1, tcache = false);",
             ]
         );
+    }
+
+    /// No variable limits huge pages.
+    #[test]
+    fn limited_huge_pages_need_a_wrapper_and_the_other_variables_stay() {
+        let environment = BTreeMap::from([("GLIBC_TUNABLES".to_string(), "glibc.malloc.arena_max=1".to_string())]);
+        let candidate = Spec::parse("own:arena_max=1,process_thp=never").unwrap();
+        let found = lines(&candidate, &environment);
+        assert!(
+            found[0].starts_with("shell here  GLIBC_TUNABLES=glibc.malloc.arena_max=1 perl -e 'syscall("),
+            "{found:?}"
+        );
+        assert!(found[0].ends_with("exec @ARGV or die' PROGRAM"), "{found:?}");
+        for (place, count) in [("Dockerfile", 2), ("Kubernetes", 2), ("systemd", 3), ("Rust", 0)] {
+            assert_eq!(found.iter().filter(|line| line.starts_with(place)).count(), count, "{place}: {found:?}");
+        }
+        let alone = lines(&Spec::parse("own:process_thp=never").unwrap(), &BTreeMap::new());
+        assert!(alone[0].starts_with("shell here  perl -e ") && alone.len() == 5, "{alone:?}");
     }
 
     /// The user's own library is where the user says.

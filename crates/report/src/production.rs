@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::lines::Lines;
+use crate::wrapper::Wrapper;
 use allocanary_allocators::paste;
 use allocanary_cell::candidate::Candidate;
 use allocanary_cell::spec::Spec;
@@ -45,6 +46,8 @@ impl Place {
 
 /// Where the library is in an image, and on a host.
 const FOLDER: &str = "/usr/local/lib";
+/// The program and its arguments, in lines that start it.
+const PROGRAM: &str = "YOUR_PROGRAM";
 /// Where an init container leaves the library.
 const SHARED: &str = "/allocanary";
 
@@ -118,9 +121,14 @@ impl Change {
         self.environment.iter().map(|(name, text)| (name.clone(), value(name, text))).collect()
     }
 
+    /// How the program is started, if its huge pages are limited.
+    fn wrapper(&self) -> Option<Wrapper> {
+        Wrapper::of(&self.candidate)
+    }
+
     /// The files for a place. An error says why there are none.
     pub fn bundle(&self, place: Place) -> Result<Bundle, String> {
-        if self.environment.is_empty() && place != Place::Rust {
+        if self.environment.is_empty() && self.wrapper().is_none() && place != Place::Rust {
             return Err(format!(
                 "{} needs no variable and no library: start the program without LD_PRELOAD, and without variables for another \
                  allocator",
@@ -146,6 +154,12 @@ impl Change {
         self.variables(FOLDER)
             .iter()
             .for_each(|(name, value)| text.push_str(&format!("{}\n", paste::dockerfile(name, value))));
+        if let Some(wrapper) = self.wrapper() {
+            text.push_str(&format!(
+                "# The entry point of the image, with its arguments.\n{}\n",
+                wrapper.dockerfile(PROGRAM)
+            ));
+        }
         Bundle {
             files: vec![("Dockerfile", text)],
             library: self.library(),
@@ -157,9 +171,12 @@ impl Change {
         let env = self.variables(SHARED);
         let env: String =
             env.iter().map(|(name, value)| format!("            {}\n", paste::kubernetes_line(name, value))).collect();
+        let env = if env.is_empty() { env } else { format!("          env:\n{env}") };
+        let start =
+            self.wrapper().map_or(String::new(), |wrapper| format!("          {}\n", wrapper.kubernetes(PROGRAM)));
         let Some((path, name)) = self.library() else {
             let patch = format!(
-                "# {}\nspec:\n  template:\n    spec:\n      containers:\n        - name: YOUR_CONTAINER\n          env:\n{env}",
+                "# {}\nspec:\n  template:\n    spec:\n      containers:\n        - name: YOUR_CONTAINER\n{start}{env}",
                 self.candidate
             );
             return Bundle { files: vec![("patch.yaml", patch)], library: None, steps: patched() };
@@ -170,7 +187,7 @@ impl Change {
              initContainers:\n        - name: allocanary\n          image: YOUR_REGISTRY/{name}:1\n          \
              command: [cp, /{name}, {SHARED}/]\n          \
              volumeMounts: [{{name: allocanary, mountPath: {SHARED}}}]\n      \
-             containers:\n        - name: YOUR_CONTAINER\n          env:\n{env}          \
+             containers:\n        - name: YOUR_CONTAINER\n{start}{env}          \
              volumeMounts: [{{name: allocanary, mountPath: {SHARED}, readOnly: true}}]\n      \
              volumes:\n        - {{name: allocanary, emptyDir: {{}}}}\n",
             self.candidate
@@ -187,19 +204,32 @@ impl Change {
     fn systemd(&self) -> Bundle {
         let lines = self.variables(FOLDER);
         let lines: String = lines.iter().map(|(name, value)| format!("{}\n", paste::systemd(name, value))).collect();
+        let start = self.wrapper().map_or(String::new(), |wrapper| {
+            let (line, directive) = (wrapper.systemd(PROGRAM), wrapper.directive());
+            format!(
+                "# From systemd 260 on, {directive} is enough, in place of the next two lines.\nExecStart=\n{line}\n"
+            )
+        });
         let copy = self.library().map(|(_, name)| format!("install -m 755 {name} {FOLDER}/{name}"));
         let steps = [
             "install -D -m 644 allocanary.conf /etc/systemd/system/YOUR_SERVICE.service.d/allocanary.conf".to_string(),
             "systemctl daemon-reload && systemctl restart YOUR_SERVICE".to_string(),
         ];
         Bundle {
-            files: vec![("allocanary.conf", format!("# {}\n[Service]\n{lines}", self.candidate))],
+            files: vec![("allocanary.conf", format!("# {}\n[Service]\n{lines}{start}", self.candidate))],
             library: self.library(),
             steps: copy.into_iter().chain(steps).collect(),
         }
     }
 
     fn rust(&self) -> Result<Bundle, String> {
+        if self.wrapper().is_some() {
+            return Err(format!(
+                "{}: no `install!` limits huge pages: the service calls prctl(PR_SET_THP_DISABLE) itself, or take --lines docker, \
+                 kubernetes or systemd",
+                self.candidate
+            ));
+        }
         // A program that `install!` serves calls `thread_idle` itself: it is a setting of the preloads only.
         let mut settable = Candidate::from(self.candidate.clone());
         settable.spec.settings.remove("thread_idle");
@@ -279,6 +309,26 @@ mod tests {
         let unit = with.bundle(Place::Systemd).unwrap();
         assert!(unit.files[0].1.contains("Environment=\"LD_PRELOAD=/usr/local/lib/preload-jemalloc\"\n"), "{unit:?}");
         assert_eq!(unit.steps[0], "install -m 755 preload-jemalloc /usr/local/lib/preload-jemalloc");
+    }
+
+    #[test]
+    fn limited_huge_pages_bring_a_wrapper_with_or_without_variables() {
+        let own = change("own:process_thp=never", &[]);
+        let texts: Vec<String> =
+            PLACES[..3].iter().map(|place| own.bundle(*place).unwrap().files.last().unwrap().1.clone()).collect();
+        assert!(texts[0].ends_with("        - name: YOUR_CONTAINER\n          command: [\"perl\", \"-e\", \"syscall(157, 41, 1, 0, 0, 0) == 0 or die; exec @ARGV or die\", \"YOUR_PROGRAM\"]\n") || !cfg!(target_arch = "x86_64"), "{}", texts[0]);
+        assert!(!texts[0].contains("env:"), "{}", texts[0]);
+        assert!(texts[1].contains("\nENTRYPOINT [\"perl\", "), "{}", texts[1]);
+        assert!(
+            texts[2].contains("\nExecStart=\nExecStart=/usr/bin/perl -e '") && texts[2].contains("MemoryTHP=disable")
+        );
+        let jemalloc = change("jemalloc:process_thp=never", &[("LD_PRELOAD", "/opt/preload-jemalloc")]);
+        let patch = &jemalloc.bundle(Place::Kubernetes).unwrap().files[1].1;
+        assert!(
+            patch.contains("command: [\"perl\"") && patch.contains("          env:\n            - {name: LD_PRELOAD"),
+            "{patch}"
+        );
+        assert!(jemalloc.bundle(Place::Rust).unwrap_err().contains("no `install!` limits huge pages"));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use allocanary_cell::candidate::Candidate;
 use allocanary_kernel::terminal::Look;
 use allocanary_report::lines::Lines;
 use allocanary_report::table::{self, Figure};
+use allocanary_report::wrapper::Wrapper;
 use allocanary_report::{anatomies, paste, words, wrapped};
 use allocanary_study::summary::anatomy::{self, Anatomy, PARTS, Part};
 use allocanary_study::summary::{Chosen, Comparison, Decided, Estimate, Group, Metric, Name, Verdict};
@@ -281,13 +282,18 @@ fn lines(found: &Searched) -> Vec<String> {
         return vec![AS_IT_IS.into()];
     }
     let Some(group) = found.group(best) else { return Vec::new() };
-    let all = match group.environment.is_empty() {
+    let all = match has_no_variables(best, group) {
         false => paste::lines(&best.spec, &group.environment),
         true => Lines::of(&best.spec.clone().into()).map_or(Vec::new(), |lines| {
             lines.labelled().into_iter().map(|(label, line)| format!("{label:<12}{line}")).collect()
         }),
     };
     all.iter().flat_map(|text| text.lines().map(str::to_string)).collect()
+}
+
+/// Whether a candidate ran without variables of ours, and without limited huge pages, which need a wrapper.
+fn has_no_variables(candidate: &Candidate, group: &Group) -> bool {
+    group.environment.is_empty() && Wrapper::of(&candidate.spec).is_none()
 }
 
 /// Whether a candidate is the program with nothing changed.
@@ -307,7 +313,7 @@ pub fn paste(found: &Searched) -> Option<String> {
     if is_as_it_is(best) {
         return Some(format!("    {AS_IT_IS}\n"));
     }
-    if !group.environment.is_empty() {
+    if !has_no_variables(best, group) {
         let lines = paste::lines(spec, &group.environment);
         // An `install!` of several settings has several lines.
         return Some(lines.iter().map(|line| format!("    {}\n", line.replace('\n', "\n    "))).collect());

@@ -9,6 +9,7 @@ use allocanary_cell::description::{Description, perhaps};
 use allocanary_cell::spec::Spec;
 use allocanary_kernel::sys;
 use allocanary_study::error::{Error, Result};
+use allocanary_study::run::program::huge_pages::PROCESS_THP;
 
 /// A setting that is worth a search.
 pub struct Dimension {
@@ -65,6 +66,11 @@ const fn thread_idle(allocator: &'static str) -> Dimension {
     Dimension { acts_after, ..row(allocator, THREAD_IDLE, &["100ms"], Alone, "what idle threads keep") }
 }
 
+/// A row of [`PROCESS_THP`]: the kernel does it, and not the allocator, so it is tried alone and around the survivors.
+const fn process_thp(allocator: &'static str) -> Dimension {
+    row(allocator, PROCESS_THP, &["never"], Alone, "huge pages of the whole process")
+}
+
 /// Every dimension. Tests check each value against the allocator's own table of settings.
 pub const DIMENSIONS: &[Dimension] = &[
     row("jemalloc", "narenas", &["1", "2", "cores"], First, "arenas"),
@@ -99,6 +105,10 @@ pub const DIMENSIONS: &[Dimension] = &[
     thread_idle("jemalloc"),
     thread_idle("system"),
     thread_idle("mimalloc"),
+    process_thp("own"),
+    process_thp("jemalloc"),
+    process_thp("system"),
+    process_thp("mimalloc"),
 ];
 
 /// What a setting limits, for sentences.
@@ -257,6 +267,16 @@ impl<'a> Space<'a> {
             });
             return Vec::new();
         }
+        if known.is_none() && setting == PROCESS_THP {
+            // Of a program only, and only where it has huge pages that it did not ask for.
+            if matches!(self.rest, Rest::Program(_) | Rest::Service(_)) {
+                left_out.insert(format!(
+                    "{PROCESS_THP}={}: the program has no huge pages, or the kernel gives them only where they are advised",
+                    row.values.join(" and ")
+                ));
+            }
+            return Vec::new();
+        }
         if self.rest.time() < row.acts_after {
             left_out.insert(format!(
                 "{allocator}:{setting}={} acts after {} ms, and {}",
@@ -331,8 +351,8 @@ mod tests {
     fn cells() -> Vec<Description> {
         ["jemalloc", "system", "mimalloc"]
             .map(|allocator| {
-                let names: Vec<&str> =
-                    DIMENSIONS.iter().filter(|row| row.allocator == allocator).map(|row| row.setting).collect();
+                let rows = DIMENSIONS.iter().filter(|row| row.allocator == allocator && row.setting != PROCESS_THP);
+                let names: Vec<&str> = rows.map(|row| row.setting).collect();
                 description(allocator, &names)
             })
             .to_vec()
@@ -405,7 +425,10 @@ mod tests {
 
     #[test]
     fn every_value_of_the_systems_malloc_is_one_that_it_takes() {
-        for row in DIMENSIONS.iter().filter(|row| row.allocator == "system" && row.setting != THREAD_IDLE) {
+        for row in DIMENSIONS
+            .iter()
+            .filter(|row| row.allocator == "system" && ![THREAD_IDLE, PROCESS_THP].contains(&row.setting))
+        {
             let known = System.settings().iter().find(|known| known.name == row.setting).expect(row.setting);
             row.values.iter().for_each(|value| drop(known.kind.canonical(value).expect(row.setting)));
         }
@@ -426,6 +449,22 @@ mod tests {
         let found = Space::new(&bare, None, None, 4, rest).unwrap().first();
         assert_eq!(with_idle(&found), 0);
         assert!(found.left_out.iter().any(|why| why.contains("only preloads have it")), "{:?}", found.left_out);
+    }
+
+    #[test]
+    fn huge_pages_are_limited_where_the_program_has_some_whatever_its_allocator() {
+        let rest = Rest::Program(Duration::from_millis(50));
+        let go = [description("own", &[PROCESS_THP])];
+        let found = Space::new(&go, None, None, 4, rest).unwrap().first();
+        assert_eq!(names(&found), ["own", "own:process_thp=never"]);
+        let both = [description("own", &["arena_max", PROCESS_THP]), description("jemalloc", &["tcache", PROCESS_THP])];
+        let space = Space::new(&both, Some("system"), None, 4, rest).unwrap();
+        assert!(names(&space.first()).contains(&"own:process_thp=never".to_string()));
+        let around = space.around(&["jemalloc:tcache=false".into()]);
+        assert!(around.all.contains(&"jemalloc:process_thp=never,tcache=false".into()), "{:?}", around.all);
+        let none = [description("own", &["arena_max"])];
+        let found = Space::new(&none, Some("system"), None, 4, rest).unwrap().first();
+        assert!(found.left_out.iter().any(|why| why.contains("the program has no huge pages")), "{:?}", found.left_out);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use allocanary_doctor::program::Program as Looked;
 use allocanary_doctor::{Effect, Flavour};
 use allocanary_study::PROGRAM_CANDIDATES;
 use allocanary_study::error::{Error, Result};
+use allocanary_study::run::program::{THREAD_IDLE, huge_pages};
 
 /// The job of all candidates: how long it takes is set after the first run.
 fn job() -> WorkloadDescription {
@@ -28,21 +29,26 @@ fn job() -> WorkloadDescription {
     }
 }
 
+/// The setting of all preloads.
+pub const fn idle() -> Setting {
+    Setting::new(THREAD_IDLE, Kind::Text, "idle threads give back after this time, such as 100ms")
+}
+
 /// A description for `own` and for each allocator that can be preloaded.
 pub fn described(cells: &[Description], looked: &Looked) -> Vec<Description> {
     let of = |name: &str| cells.iter().find(|cell| cell.allocator == name);
     let mut all = Vec::new();
     for cell in KNOWN.iter().filter_map(|known| of(known.name)) {
-        let idle = Setting::new("thread_idle", Kind::Text, "idle threads give back after this time, such as 100ms");
-        let settings = cell.settings.iter().cloned().chain([idle]).collect();
+        let settings = cell.settings.iter().cloned().chain([idle(), huge_pages::setting()]).collect();
         all.push(Description { settings, workloads: vec![job()], ..cell.clone() });
     }
     if let Some(base) = own_like(looked).and_then(of).or_else(|| cells.first()) {
         let reads = looked.reads_settings() == Effect::Read;
+        let own = if reads { base.settings.clone() } else { Vec::new() };
         let own = Description {
             allocator: "own".into(),
             version: looked.own.name().into(),
-            settings: if reads { base.settings.clone() } else { Vec::new() },
+            settings: own.into_iter().chain([huge_pages::setting()]).collect(),
             environment: own_environment(looked, base.environment.clone()),
             effective: BTreeMap::new(),
             problems: Vec::new(),

@@ -65,6 +65,8 @@ pub struct Started {
     pub seconds: f64,
     /// The figures that the user named, as the first run had them.
     pub figures: BTreeMap<String, Figure>,
+    /// Whether the first run had anonymous memory in huge pages.
+    pub has_huge_pages: bool,
     place: TempDir,
 }
 
@@ -93,7 +95,7 @@ impl Started {
             runs: AtomicU32::new(0),
             unspent: Default::default(),
         };
-        Ok(Started { launcher, seconds: 0.0, figures: BTreeMap::new(), place })
+        Ok(Started { launcher, seconds: 0.0, figures: BTreeMap::new(), has_huge_pages: false, place })
     }
 
     /// Runs the first candidate, and returns the study as it can be run: if the program's output differs from run to run,
@@ -142,6 +144,8 @@ impl Started {
         let patience = (!is_service).then(|| Patience::begin(PATIENCE, STILL_RUNS));
         let (answer, seconds) = once(&self.launcher)?;
         drop(patience);
+        let huge = ["anon_huge_bytes", "heap_huge_bytes"].into_iter().filter_map(|name| answer.readings.get(name));
+        self.has_huge_pages = huge.flatten().any(|bytes| bytes.is_some_and(|bytes| bytes > 0));
         self.figures = answer.figures;
         self.seconds = seconds;
         let Some(output) = answer.output.filter(|_| seconds < SHORT && !any) else { return Ok(false) };

@@ -18,6 +18,7 @@ use allocanary_search::space::Rest;
 use allocanary_search::{Goal, Source};
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::program::SETTLE;
+use allocanary_study::run::program::huge_pages::{self, PROCESS_THP};
 use allocanary_study::summary::{About, Metrics};
 use allocanary_study::{StudyFile, plan};
 
@@ -71,6 +72,10 @@ pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Option<Subject>> {
             "--objective p99: the program prints none that is read: name it, as in --metric 'p99:ms=([0-9.]+) ms'";
         return Err(Error::Input(text.into()));
     }
+    if !(started.has_huge_pages && huge_pages::are_unasked()) {
+        let settings = started.launcher.candidates.iter_mut().map(|candidate| &mut candidate.settings);
+        settings.for_each(|settings| settings.retain(|setting| setting.name != PROCESS_THP));
+    }
     let rest = match source {
         Source::Service => Rest::Service(program.settle.as_deref().and_then(parse_duration).unwrap_or(SETTLE)),
         _ => Rest::Program(Duration::from_secs_f64(started.seconds)),
@@ -101,12 +106,16 @@ fn allocators(flags: &TuneFlags, looked: &Looked, described: &[Description]) -> 
     if let Some(name) = asked.iter().flatten().find(|name| *name != "own") {
         return Err(Error::Input(format!("--allocators {name}: {reason}: leave out --allocators, or name only `own`")));
     }
-    if looked.reads_settings() != Effect::Read || candidates::own_like(looked).is_none() {
+    let has_settings = looked.reads_settings() == Effect::Read && candidates::own_like(looked).is_some();
+    if !has_settings && !huge_pages::are_unasked() {
         let name = looked.own.name();
         return Err(Error::Input(format!(
             "{reason}; and {name}, which it has, takes no settings that are searched: there is nothing to choose from"
         )));
     }
-    terminal::tell(format_args!("{reason}; so only the settings of its own allocator are searched"));
+    match has_settings {
+        true => terminal::tell(format_args!("{reason}; so only the settings of its own allocator are searched")),
+        false => terminal::tell(format_args!("{reason}; so only {PROCESS_THP} is searched")),
+    }
     Ok(vec!["own".to_string()])
 }

@@ -11,7 +11,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
-use super::Usage;
+use super::{HugePages, Usage};
 
 /// Makes this process the new parent of all its orphaned descendants.
 pub fn adopt_orphans() {
@@ -21,8 +21,8 @@ pub fn adopt_orphans() {
 
 /// Prepares a command to be started as a program: in a process group of its own, in the control groups whose
 /// `cgroup.procs` files are open in `groups`, killed when the calling thread ends, and the first to be killed if memory
-/// runs out (`oom_score_adj`, proc(5)): not the process that measures it.
-pub fn prepare(command: &mut Command, groups: Vec<File>) {
+/// runs out (`oom_score_adj`, proc(5)): not the process that measures it. `huge_pages` limits those that it may get.
+pub fn prepare(command: &mut Command, groups: Vec<File>, huge_pages: Option<HugePages>) {
     command.process_group(0);
     let enter = move || {
         for group in &groups {
@@ -33,7 +33,7 @@ pub fn prepare(command: &mut Command, groups: Vec<File>) {
         }
         super::die_with_parent();
         killed_first();
-        Ok(())
+        huge_pages.map_or(Ok(()), HugePages::limit)
     };
     // SAFETY: between fork and exec it makes system calls only, and allocates nothing: an error of the system is a number.
     unsafe { command.pre_exec(enter) };
@@ -132,7 +132,7 @@ mod tests {
     fn a_child_is_waited_for_with_what_it_used() {
         let mut command = Command::new("sh");
         command.args(["-c", "exit 3"]);
-        prepare(&mut command, Vec::new());
+        prepare(&mut command, Vec::new(), None);
         let child = command.spawn().unwrap();
         let watched = Watched::of(child.id());
         let (status, usage) = watched.wait(|| Some(Duration::from_secs(5))).unwrap().unwrap();

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::{Scale, Study};
 use crate::error::{Error, Result};
+use crate::run::program::huge_pages::{self, PROCESS_THP};
 use allocanary_cell::Cell;
 use allocanary_cell::candidate::Candidate;
 use allocanary_cell::description::{Description, WorkloadDescription, perhaps};
@@ -130,10 +131,18 @@ fn program_cell(study: &Study, candidate: &Candidate, cells: &[Description], sha
     let spec = &candidate.spec;
     let (allocator, settings) = match spec.name.strip_prefix(PRELOAD) {
         Some(path) => {
-            if let Some(wrong) = spec.settings.keys().find(|name| !name.starts_with("env.") || name.len() == 4) {
+            let is_variable = |name: &str| name.starts_with("env.") && name.len() > 4;
+            if let Some(wrong) = spec.settings.keys().find(|name| !is_variable(name) && *name != PROCESS_THP) {
                 return Err(Error::Input(format!(
-                    "candidate `{spec}`: a library's settings are variables, as in env.NAME=VALUE, found `{wrong}`"
+                    "candidate `{spec}`: a library's settings are variables, as in env.NAME=VALUE, and {PROCESS_THP}, found \
+                     `{wrong}`"
                 )));
+            }
+            if let Some(value) = spec.settings.get(PROCESS_THP) {
+                let taken = huge_pages::setting().kind.canonical(value);
+                taken.map_err(|wanted| {
+                    Error::Input(format!("candidate `{spec}`: {PROCESS_THP}: {wanted}, found `{value}`"))
+                })?;
             }
             if !std::path::Path::new(path).is_file() {
                 return Err(Error::Input(format!("candidate `{spec}`: {path}: no such file to preload")));

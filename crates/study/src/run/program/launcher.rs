@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::around::signal_number;
 use super::build::build_of;
+use super::huge_pages::{self, PROCESS_THP};
 use super::{ContainerLimits, Ran, Ready, RunContext, Unspent, Wanted, fail, proof};
 use crate::metrics::MOST_NAMED;
 use allocanary_cell::Cell;
@@ -186,6 +187,14 @@ impl Launcher {
             };
             answer.unproven = cell.settings.keys().map(|name| (name.clone(), why.to_string())).collect();
         }
+        match huge_pages::proof(cell, &ran.huge_pages)? {
+            None => {}
+            Some(Ok(found)) => {
+                answer.unproven.remove(PROCESS_THP);
+                answer.found.insert(PROCESS_THP.into(), found);
+            }
+            Some(Err(why)) => drop(answer.unproven.insert(PROCESS_THP.into(), why)),
+        }
         if cell.cores.is_some() && !self.libraries.contains_key(&cell.allocator) {
             answer
                 .unproven
@@ -251,6 +260,7 @@ impl Launcher {
             }
         }
         let mut settings = cell.settings.clone();
+        settings.remove(PROCESS_THP);
         if let Some(idle) = settings.remove(THREAD_IDLE) {
             all.insert(SETTINGS.into(), format!("idle={idle}"));
         }

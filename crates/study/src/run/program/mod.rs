@@ -6,6 +6,7 @@ mod build;
 mod divided;
 pub mod figures;
 mod group;
+pub mod huge_pages;
 mod launcher;
 mod marks;
 mod pipes;
@@ -18,7 +19,7 @@ mod watch;
 
 pub use figures::Wanted;
 pub use group::ContainerLimits;
-pub use launcher::{Launcher, Recorded, Recorder, check, limits};
+pub use launcher::{Launcher, Recorded, Recorder, THREAD_IDLE, check, limits};
 pub use ready::Ready;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,6 +35,7 @@ use allocanary_cell::workload::Phase;
 use allocanary_kernel::sys;
 use allocanary_kernel::units::parse_duration;
 use around::Around;
+use huge_pages::Seen;
 use marks::{Marks, SIZES, START, readings};
 use running::{LEFT, Running};
 use tree::Details;
@@ -76,6 +78,8 @@ pub struct Ran {
     pub main: (u32, String),
     /// The last lines of its standard error.
     pub complaint: String,
+    /// What the kernel said of the huge pages of that process.
+    pub huge_pages: Seen,
     /// When each mark was set, in nanoseconds of the monotonic clock.
     pub moments: Vec<(Phase, u64)>,
 }
@@ -293,6 +297,7 @@ impl RunContext<'_> {
             moments,
             main: (running.watch.biggest.0, running.watch.biggest_name.clone()),
             complaint: running.err.last_lines(),
+            huge_pages: running.watch.huge_pages,
         }
     }
 

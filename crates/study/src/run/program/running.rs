@@ -10,6 +10,7 @@ use super::ContainerLimits;
 use super::RunContext;
 use super::around::{Around, how, is_killed, signal_number};
 use super::group::ControlGroup;
+use super::huge_pages;
 use super::launcher::limits;
 use super::pipes::Pipe;
 use super::ready::Ready;
@@ -17,7 +18,7 @@ use super::tree::{self, Sizes};
 use super::watch::Watch;
 use crate::run::cause::{cause, killed_for_memory};
 use allocanary_cell::sample::{Failure, FailureKind};
-use allocanary_kernel::sys::{self, Usage};
+use allocanary_kernel::sys::{self, HugePages, Usage};
 
 /// The time that a service has to end after its signal.
 const GRACE: Duration = Duration::from_secs(10);
@@ -64,12 +65,13 @@ impl<'a> Running<'a> {
         let entries = group.as_ref().map_or(Ok(Vec::new()), ControlGroup::entries).map_err(start)?;
         let name = program.command.first().map_or("", String::as_str);
         let kills_before = sys::memory_kills();
+        let huge_pages = huge_pages::wanted(place.cell);
         let spawn = || -> std::io::Result<(u32, Pipe, Pipe, Instant)> {
             let mut command = Command::new(name);
             command.args(&program.command[1..]).env_clear().envs(&place.environment);
             let input = program.stdin.as_ref().map(std::fs::File::open).transpose()?;
             command.stdin(input.map_or_else(Stdio::null, Stdio::from)).stdout(Stdio::piped()).stderr(Stdio::piped());
-            sys::prepare(&mut command, entries);
+            sys::prepare(&mut command, entries, huge_pages);
             // Before it starts: on a busy machine this thread may not run for 50 ms after that.
             let started = Instant::now();
             let mut child = command.spawn()?;
@@ -91,11 +93,13 @@ impl<'a> Running<'a> {
         let (root, out, err, started) = spawn()
             .map_err(|error| start(format!("{name} could not be started: {}", cause(&error, Path::new(name)))))?;
         let carried = Sizes::of(std::process::id()).map_or(u64::MAX, |own| own.most);
+        let mut watch = Watch::of(root);
+        watch.reads_advice = huge_pages == Some(HugePages::Advised);
         Ok(Running {
             place,
             root,
             carried,
-            watch: Watch::of(root),
+            watch,
             out,
             err,
             group,

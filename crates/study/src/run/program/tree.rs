@@ -26,6 +26,8 @@ pub struct Sizes {
     pub threads: u64,
     /// Processes.
     pub processes: u64,
+    /// Whether the kernel may give huge pages to a process of these; `None` if it does not say.
+    pub huge_pages: Option<bool>,
 }
 
 impl Sizes {
@@ -45,6 +47,7 @@ impl Sizes {
             vsz: bytes(b"VmSize:").unwrap_or(0),
             threads: line_number(text, b"Threads:").unwrap_or(1),
             processes: 1,
+            huge_pages: sys::may_have_huge_pages(text),
         })
     }
 
@@ -58,6 +61,7 @@ impl Sizes {
             vsz: self.vsz + other.vsz,
             threads: self.threads + other.threads,
             processes: self.processes + other.processes,
+            huge_pages: self.huge_pages.max(other.huge_pages),
         }
     }
 
@@ -71,6 +75,7 @@ impl Sizes {
             vsz: self.vsz.max(other.vsz),
             threads: self.threads.max(other.threads),
             processes: self.processes.max(other.processes),
+            huge_pages: self.huge_pages.max(other.huge_pages),
         }
     }
 }
@@ -284,7 +289,7 @@ mod tests {
 
     #[test]
     fn sums_add_and_the_most_of_one_process_stays() {
-        let one = Sizes { rss: 2, most: 5, anon: 1, files: 1, vsz: 9, threads: 1, processes: 1 };
+        let one = Sizes { rss: 2, most: 5, anon: 1, files: 1, vsz: 9, threads: 1, processes: 1, huge_pages: None };
         let two = one.and(Sizes { rss: 1, most: 3, ..one });
         assert_eq!((two.rss, two.most, two.processes), (3, 5, 2));
         assert_eq!(one.or(Sizes { rss: 1, most: 30, ..one }), Sizes { most: 30, ..one });

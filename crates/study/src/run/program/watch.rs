@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::divided::{Walks, divided};
+use super::huge_pages::Seen;
 use super::tree::{self, Details, Parts, Sizes};
 use allocanary_cell::program::OverTime;
 use allocanary_kernel::clocks::thread_cpu_time;
@@ -36,6 +37,10 @@ pub struct Watch {
     pub biggest: (u32, u64),
     /// The program of that process.
     pub biggest_name: String,
+    /// What the kernel says of the huge pages of that process.
+    pub huge_pages: Seen,
+    /// Whether [`Seen::unadvised`] is read.
+    pub reads_advice: bool,
     /// Whether the parts of the memory are kept whenever it has grown: for a program that ends, and is never idle.
     pub keeps_parts: bool,
     /// These parts, and the resident memory that they were read at.
@@ -64,6 +69,8 @@ impl Watch {
             peak: 0,
             biggest: (root, 0),
             biggest_name: String::new(),
+            huge_pages: Seen::default(),
+            reads_advice: false,
             keeps_parts: false,
             parts: None,
             parts_cost: Duration::ZERO,
@@ -99,6 +106,9 @@ impl Watch {
             if sizes.most > self.biggest.1 {
                 self.biggest = (*pid, sizes.most);
             }
+            if *pid == self.biggest.0 {
+                self.huge_pages.any = sizes.huge_pages.or(self.huge_pages.any);
+            }
             sum = sum.and(sizes);
             true
         });
@@ -125,6 +135,7 @@ impl Watch {
             if let Some(parts) = tree::parts(&self.members) {
                 self.parts = Some((sum.rss, parts));
             }
+            self.read_advice();
             self.parts_cost += thread_cpu_time() - before;
         }
         if self.keeps_parts {
@@ -136,8 +147,16 @@ impl Watch {
     pub fn read(&mut self) -> (Sizes, Details) {
         self.members = tree::members(&self.others);
         self.look();
+        self.read_advice();
         let all = self.members.iter().filter_map(|pid| Details::of(*pid));
         (self.now, all.reduce(Details::and).unwrap_or_default())
+    }
+
+    /// Reads whether memory without advice may get huge pages, in the process that had the most memory.
+    fn read_advice(&mut self) {
+        if self.reads_advice {
+            self.huge_pages.read_advice(self.biggest.0);
+        }
     }
 
     /// The parts that were kept, when the program has ended: with a divided heap if that reading was of at least half of the peak; else

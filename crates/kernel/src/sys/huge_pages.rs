@@ -1,0 +1,196 @@
+//! Transparent huge pages of a process, as the process that starts it may limit them. In: the kernel's switches, a process ID. Out: what
+//! this host gives, and what a process may get.
+//!
+//! `prctl(PR_SET_THP_DISABLE)` survives fork and exec. So it reaches every program, static ones and those of Go too.
+
+use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use super::line_number;
+
+/// The flag of Linux 6.18 that leaves what was advised; the crate libc does not have it yet.
+const EXCEPT_ADVISED: i64 = 1 << 1;
+
+/// The huge pages that a process may get, if they are limited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HugePages {
+    /// None.
+    Never,
+    /// Only in memory for which the program advised them (`MADV_HUGEPAGE`).
+    Advised,
+}
+
+impl HugePages {
+    /// Limits those of the calling process, and of the programs that it becomes and starts. A system call, and nothing else: it may
+    /// stand between fork and exec.
+    pub fn limit(self) -> io::Result<()> {
+        let [call, option, on, flags, ..] = self.system_call();
+        // SAFETY: sets one attribute of this process.
+        match unsafe { libc::syscall(call, option, on, flags, 0_i64, 0_i64) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// The number of the system call and its arguments, for a program that is not ours.
+    pub const fn system_call(self) -> [i64; 6] {
+        let flags = match self {
+            HugePages::Never => 0,
+            HugePages::Advised => EXCEPT_ADVISED,
+        };
+        [libc::SYS_prctl as i64, libc::PR_SET_THP_DISABLE as i64, 1, flags, 0, 0]
+    }
+
+    /// Whether this kernel can do it. A child of this process tries it, and becomes no program.
+    pub fn can_be_limited(self) -> io::Result<()> {
+        /// What the child says if it could: as an error, it keeps it from becoming a program.
+        const DONE: i32 = libc::ECANCELED;
+        let mut command = Command::new("/proc/self/exe");
+        let attempt = move || self.limit().and(Err(io::Error::from_raw_os_error(DONE)));
+        // SAFETY: between fork and exec it makes one system call, and allocates nothing: an error of the system is a number.
+        unsafe { command.pre_exec(attempt) };
+        match command.spawn() {
+            Err(error) if error.raw_os_error() == Some(DONE) => Ok(()),
+            Err(error) => Err(error),
+            Ok(mut child) => child.wait().and(Err(io::Error::other("the child did not try it"))),
+        }
+    }
+}
+
+/// What the kernel gives to processes that are not limited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Given {
+    /// Huge pages in any memory.
+    pub always: bool,
+    /// Huge pages in memory for which they were advised.
+    pub advised: bool,
+}
+
+impl Given {
+    /// What this host gives.
+    pub fn here() -> Given {
+        const FOLDER: &str = "/sys/kernel/mm/transparent_hugepage";
+        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let sizes = fs::read_dir(FOLDER).into_iter().flatten().flatten();
+        let sizes: Vec<String> = sizes
+            .filter(|entry| entry.file_name().to_string_lossy().starts_with("hugepages-"))
+            .map(|entry| read(&entry.path().join("enabled").to_string_lossy()))
+            .collect();
+        Given::of(&read(&format!("{FOLDER}/enabled")), &sizes)
+    }
+
+    /// By the switch for all sizes, and by those of each size, which Linux has from 6.8 on.
+    fn of(all: &str, sizes: &[String]) -> Given {
+        let mode = |text: &str| -> String {
+            let inside = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+            inside.map_or(String::new(), |(mode, _)| mode.to_string())
+        };
+        let all = mode(all);
+        let one = |size: &String| match mode(size).as_str() {
+            "inherit" => all.clone(),
+            other => other.to_string(),
+        };
+        let modes: Vec<String> = if sizes.is_empty() { vec![all] } else { sizes.iter().map(one).collect() };
+        let always = modes.iter().any(|mode| mode == "always");
+        Given { always, advised: always || modes.iter().any(|mode| mode == "madvise") }
+    }
+}
+
+/// Whether the kernel may give huge pages to a process, by the text of its `status`; `None` before Linux 5.0, and if it has ended.
+/// It says nothing of [`HugePages::Advised`].
+pub fn may_have_huge_pages(status: &[u8]) -> Option<bool> {
+    line_number(status, b"THP_enabled:").map(|given| given != 0)
+}
+
+/// Whether the kernel may give huge pages to memory of a process for which they were not advised, by the text of its `smaps`; `None` if
+/// it has no such memory that is large enough.
+pub fn may_have_unadvised(smaps: &str) -> Option<bool> {
+    let (mut large, mut eligible, mut found) = (false, false, None);
+    for line in smaps.lines() {
+        if let Some(value) = line.strip_prefix("THPeligible:") {
+            eligible = value.trim() != "0";
+        } else if let Some(flags) = line.strip_prefix("VmFlags:") {
+            let advised = flags.split(' ').any(|flag| flag == "hg" || flag == "nh");
+            if large && !advised {
+                found = Some(found.unwrap_or(false) || eligible);
+            }
+            large = false;
+        } else if !line.starts_with(|c: char| c.is_ascii_uppercase()) {
+            (large, eligible) = (is_large_heap(line), false);
+        }
+    }
+    found
+}
+
+/// Whether the first line of a mapping is of writable memory without a file that holds a whole huge page wherever it begins.
+fn is_large_heap(line: &str) -> bool {
+    const LARGE: u64 = 4 << 20;
+    let mut words = line.split_ascii_whitespace();
+    let addresses = words.next().and_then(|range| range.split_once('-'));
+    let number = |text: &str| u64::from_str_radix(text, 16).ok();
+    let length = addresses.and_then(|(start, end)| number(end)?.checked_sub(number(start)?));
+    let rights = words.next().unwrap_or_default();
+    let inode = words.nth(2).unwrap_or_default();
+    let name = words.next().unwrap_or_default();
+    length >= Some(LARGE) && rights == "rw-p" && inode == "0" && matches!(name, "" | "[heap]")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_size_has_a_switch_of_its_own_and_may_follow_that_of_all() {
+        let given = |all: &str, sizes: &[&str]| {
+            let sizes: Vec<String> = sizes.iter().map(|size| size.to_string()).collect();
+            let found = Given::of(all, &sizes);
+            (found.always, found.advised)
+        };
+        assert_eq!(given("[always] madvise never", &[]), (true, true));
+        assert_eq!(given("always [madvise] never", &[]), (false, true));
+        assert_eq!(given("always madvise [never]", &[]), (false, false));
+        assert_eq!(given("", &[]), (false, false), "a kernel without huge pages");
+        let inherits = "always [inherit] madvise never";
+        let never = "always inherit madvise [never]";
+        assert_eq!(given("[always] madvise never", &[never, inherits]), (true, true));
+        assert_eq!(given("[always] madvise never", &[never]), (false, false));
+        assert_eq!(given("always madvise [never]", &["[always] inherit madvise never", inherits]), (true, true));
+    }
+
+    #[test]
+    fn a_child_that_was_limited_says_so_after_its_exec_and_this_process_is_not() {
+        let status = |limit: bool| {
+            let mut command = Command::new("cat");
+            command.arg("/proc/self/status");
+            if limit {
+                // SAFETY: one system call.
+                unsafe { command.pre_exec(|| HugePages::Never.limit()) };
+            }
+            may_have_huge_pages(&command.output().unwrap().stdout)
+        };
+        let before = status(false);
+        HugePages::Never.can_be_limited().unwrap();
+        assert_eq!(status(false), before, "trying it limits nobody");
+        assert_eq!(status(true), before.map(|_| false));
+    }
+
+    #[test]
+    fn memory_without_advice_decides_if_it_is_large() {
+        let mapping = |header: &str, eligible: u32, flags: &str| {
+            format!("{header}\nSize: 1 kB\nRss: 1 kB\nTHPeligible:    {eligible}\nVmFlags: rd wr {flags}\n")
+        };
+        let heap = |eligible, flags| mapping("7f0000000000-7f0000800000 rw-p 00000000 00:00 0 ", eligible, flags);
+        let small = mapping("7f1000000000-7f1000001000 rw-p 00000000 00:00 0 ", 1, "mr");
+        let file = mapping("7f2000000000-7f2000800000 rw-p 00000000 08:01 77 /lib/x", 1, "mr");
+        let stack = mapping("7f3000000000-7f3000800000 rw-p 00000000 00:00 0 [stack]", 1, "mr");
+        assert_eq!(may_have_unadvised(&format!("{small}{file}{stack}")), None);
+        assert_eq!(may_have_unadvised(&heap(1, "hg")), None, "it was advised");
+        assert_eq!(may_have_unadvised(&heap(0, "nh")), None, "the program refuses them itself");
+        assert_eq!(may_have_unadvised(&format!("{}{small}", heap(0, "mr"))), Some(false));
+        assert_eq!(may_have_unadvised(&format!("{}{}", heap(0, "mr"), heap(1, "mr"))), Some(true));
+        let broken = mapping("556000000000-556000800000 rw-p 00000000 00:00 0    [heap]", 0, "mr");
+        assert_eq!(may_have_unadvised(&broken), Some(false));
+    }
+}
