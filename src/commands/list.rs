@@ -180,7 +180,11 @@ fn allocators(cells: &[Description]) -> Table {
         let build = format!("{} {} ({})", cell.build.package, cell.build.version, cell.build.id);
         [cell.allocator.clone(), cell.version.clone(), per_core.unwrap_or_else(|| "-".into()), build]
     };
-    table(["allocator", "version", "by cores", "cell"], cells.iter().map(row))
+    let of_others = candidates::installed().into_iter().map(|one| {
+        let place = one.path.display().to_string();
+        [one.name, one.version, "-".into(), place]
+    });
+    table(["allocator", "version", "by cores", "cell, or library"], cells.iter().map(row).chain(of_others))
 }
 
 fn settings(cells: &[Description]) -> Table {
@@ -195,7 +199,7 @@ fn settings(cells: &[Description]) -> Table {
     });
     let of_programs = [(huge_pages::setting(), "own, each preload"), (candidates::idle(), "each preload")];
     let of_programs = of_programs.map(|(setting, whose)| {
-        let about = format!("of {whose}, for `run` and `tune`: {} ({})", setting.about, setting.kind.wanted());
+        let about = format!("of {whose}, for `run` and `tune`; {} ({})", setting.about, setting.kind.wanted());
         [setting.name.to_string(), "-".into(), about]
     });
     table(["setting", "here", "what it does, what it takes"], rows.chain(of_programs))

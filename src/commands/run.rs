@@ -81,13 +81,15 @@ pub fn run_study(
     let looked = Looked::look_at(&program.command[0]).map_err(Error::Input)?;
     let cells = cells::roster(folders)?.descriptions();
     let file = with_candidates(file, &looked)?;
-    let candidates = candidates::described(&cells, &looked);
+    let installed = candidates::installed();
+    let candidates = candidates::described(&cells, &looked, &installed);
     let study = file.clone().check()?;
     let names = study.candidates.iter().map(|candidate| candidate.spec.name.as_str());
     let libraries = candidates::libraries(names, folders)?;
     let cells = plan(&study, &candidates)?;
     refuse(&cells, &looked, "leave out --candidates, or name only `own` and own:SETTING=VALUE")?;
     let mut started = Started::new(&looked, candidates, libraries)?;
+    started.launcher.others = candidates::others(&installed);
     let first = cells.iter().find(|cell| cell.place == 0);
     let Some(file) = started.try_out(file, first)? else {
         terminal::tell("interrupted: nothing was measured");

@@ -41,6 +41,7 @@ mod rows;
 mod run;
 mod run_bad;
 mod run_huge_pages;
+mod run_installed;
 mod run_own;
 mod run_services;
 mod service;

@@ -15,6 +15,7 @@ pub mod environment;
 pub mod error;
 pub mod host;
 pub mod identity;
+pub mod installed;
 pub mod jemalloc;
 pub mod links;
 pub mod notice;

@@ -13,6 +13,7 @@ pub mod available;
 pub mod cgroups;
 pub mod clocks;
 pub mod container;
+pub mod elf;
 pub mod fnv;
 pub mod fork_lock;
 pub mod free_list;

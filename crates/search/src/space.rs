@@ -196,7 +196,9 @@ impl<'a> Space<'a> {
 
     /// The name under which an allocator's dimensions stand.
     fn table(&self, allocator: &'a str) -> &'a str {
-        self.own.filter(|_| allocator == "own").unwrap_or(allocator)
+        let named = self.own.filter(|_| allocator == "own").unwrap_or(allocator);
+        // Another version of it: `jemalloc@5.3.0`.
+        named.split('@').next().unwrap_or(named)
     }
 
     /// All combinations of the first stage.
@@ -465,6 +467,16 @@ mod tests {
         let none = [description("own", &["arena_max"])];
         let found = Space::new(&none, Some("system"), None, 4, rest).unwrap().first();
         assert!(found.left_out.iter().any(|why| why.contains("the program has no huge pages")), "{:?}", found.left_out);
+    }
+
+    #[test]
+    fn another_version_of_an_allocator_has_its_dimensions_as_far_as_it_knows_them() {
+        let all = [description("jemalloc@5.3.0", &["narenas"]), description("tcmalloc", &["release_rate"])];
+        let found = Space::new(&all, None, None, 40, SHORT).unwrap().first();
+        let wanted =
+            ["jemalloc@5.3.0", "jemalloc@5.3.0:narenas=1", "jemalloc@5.3.0:narenas=2", "jemalloc@5.3.0:narenas=40"];
+        assert_eq!(names(&found)[..4], wanted);
+        assert_eq!(names(&found)[4..], ["tcmalloc"], "nothing is known of what to try");
     }
 
     #[test]

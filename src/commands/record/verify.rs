@@ -77,7 +77,7 @@ impl Verification {
         plan(&replay.check()?, &cells.descriptions())
             .map_err(|error| Error::Input(format!("--verify: a replay cannot have this: {error}")))?;
         let looked = Looked::look_at(&program.command[0]).map_err(Error::Input)?;
-        let described = described(&cells.descriptions(), &looked);
+        let described = described(&cells.descriptions(), &looked, &[]);
         let planned = plan(&checked, &described)?;
         refuse(&planned, &looked, "leave out --verify")?;
         let libraries = libraries(candidates.iter().map(|one| one.spec.name.as_str()), &[])?;

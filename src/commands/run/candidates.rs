@@ -10,6 +10,7 @@ use allocanary_allocators::allocators::{KNOWN, known};
 use allocanary_allocators::environment::Environment;
 use allocanary_allocators::setting::{Kind, Setting};
 use allocanary_cell::description::{Description, WorkloadDescription};
+use allocanary_doctor::installed::{self, Installed};
 use allocanary_doctor::program::Program as Looked;
 use allocanary_doctor::{Effect, Flavour};
 use allocanary_study::PROGRAM_CANDIDATES;
@@ -34,8 +35,25 @@ pub const fn idle() -> Setting {
     Setting::new(THREAD_IDLE, Kind::Text, "idle threads give back after this time, such as 100ms")
 }
 
-/// A description for `own` and for each allocator that can be preloaded.
-pub fn described(cells: &[Description], looked: &Looked) -> Vec<Description> {
+/// The allocators of others on this host, in the order of their names.
+pub fn installed() -> Vec<Installed> {
+    let ours: Vec<&str> = KNOWN.iter().map(|known| known.name).collect();
+    installed::installed(&ours)
+}
+
+/// The libraries of these, by each name that a candidate may give: `tcmalloc` and `tcmalloc@2.10`.
+pub fn others(installed: &[Installed]) -> BTreeMap<String, PathBuf> {
+    installed.iter().flat_map(|one| names(one).map(|name| (name, one.path.clone()))).collect()
+}
+
+/// Its name, and its name with its version.
+fn names(one: &Installed) -> impl Iterator<Item = String> + use<> {
+    let whole = (!one.name.contains('@')).then(|| format!("{}@{}", one.name, one.version));
+    std::iter::once(one.name.clone()).chain(whole)
+}
+
+/// A description for `own`, for each allocator that can be preloaded, and for those of others on this host.
+pub fn described(cells: &[Description], looked: &Looked, installed: &[Installed]) -> Vec<Description> {
     let of = |name: &str| cells.iter().find(|cell| cell.allocator == name);
     let mut all = Vec::new();
     for cell in KNOWN.iter().filter_map(|known| of(known.name)) {
@@ -58,6 +76,20 @@ pub fn described(cells: &[Description], looked: &Looked) -> Vec<Description> {
             ..base.clone()
         };
         all.insert(0, own);
+    }
+    if let Some(base) = cells.first() {
+        let of = |one: &Installed, name: String| Description {
+            allocator: name,
+            version: one.version.clone(),
+            settings: one.settings.iter().cloned().chain([huge_pages::setting()]).collect(),
+            environment: one.environment.clone(),
+            effective: BTreeMap::new(),
+            problems: Vec::new(),
+            per_core: None,
+            workloads: vec![job()],
+            ..base.clone()
+        };
+        all.extend(installed.iter().flat_map(|one| names(one).map(move |name| of(one, name))));
     }
     all
 }

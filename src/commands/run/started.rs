@@ -85,6 +85,7 @@ impl Started {
         let place = new_place()?;
         let launcher = Launcher {
             libraries: BTreeMap::new(),
+            others: BTreeMap::new(),
             candidates: Vec::new(),
             executable: None,
             own_version: String::new(),

@@ -9,6 +9,7 @@ use crate::commands::cells;
 use crate::commands::run::started::Started;
 use crate::commands::run::{candidates, refuse};
 use crate::commands::terminal;
+use allocanary_allocators::allocators::KNOWN;
 use allocanary_cell::description::Description;
 use allocanary_cell::program::Program;
 use allocanary_doctor::Effect;
@@ -46,7 +47,8 @@ pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Option<Subject>> {
 
     let looked = Looked::look_at(&program.command[0]).map_err(Error::Input)?;
     let cells = cells::roster(&flags.run.cells)?.descriptions();
-    let described = candidates::described(&cells, &looked);
+    let installed = candidates::installed();
+    let described = candidates::described(&cells, &looked, &installed);
     let own = candidates::own_like(&looked);
     let default = if file.cores.is_some() { own.unwrap_or("system") } else { "own" };
     let present = present(flags, default)?;
@@ -61,6 +63,7 @@ pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Option<Subject>> {
     let planned = plan(&study, &described)?;
     refuse(&planned, &looked, "name `own` or own:SETTING=VALUE as --present")?;
     let mut started = Started::new(&looked, described, libraries)?;
+    started.launcher.others = candidates::others(&installed);
     let Some(file) = started.try_out(first, planned.first())? else { return Ok(None) };
     // Now the units of the user's own figures are known.
     for (name, figure) in &started.figures {
@@ -96,12 +99,12 @@ pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Option<Subject>> {
     }))
 }
 
-/// The allocators to search: all preloads, or the program's own if a preload has no effect in it.
+/// The allocators to search: all preloads of ours, or the program's own if a preload has no effect in it.
 fn allocators(flags: &TuneFlags, looked: &Looked, described: &[Description]) -> Result<Vec<String>> {
     let asked = flags.allocators.clone();
     let Some(reason) = &looked.cannot else {
-        let preloads = described.iter().map(|known| known.allocator.clone()).filter(|name| name != "own");
-        return Ok(asked.unwrap_or_else(|| preloads.collect()));
+        let preloads = KNOWN.iter().filter(|known| described.iter().any(|one| one.allocator == known.name));
+        return Ok(asked.unwrap_or_else(|| preloads.map(|known| known.name.to_string()).collect()));
     };
     if let Some(name) = asked.iter().flatten().find(|name| *name != "own") {
         return Err(Error::Input(format!("--allocators {name}: {reason}: leave out --allocators, or name only `own`")));

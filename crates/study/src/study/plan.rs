@@ -11,6 +11,7 @@ use allocanary_cell::candidate::Candidate;
 use allocanary_cell::description::{Description, WorkloadDescription, perhaps};
 use allocanary_cell::job::Job;
 use allocanary_cell::spec::{PRELOAD, Spec};
+use allocanary_kernel::elf::check_loadable;
 use allocanary_kernel::rng::Rng;
 
 /// Every cell of the study in the order in which it runs.
@@ -147,6 +148,8 @@ fn program_cell(study: &Study, candidate: &Candidate, cells: &[Description], sha
             if !std::path::Path::new(path).is_file() {
                 return Err(Error::Input(format!("candidate `{spec}`: {path}: no such file to preload")));
             }
+            check_loadable(std::path::Path::new(path))
+                .map_err(|wrong| Error::Input(format!("candidate `{spec}`: {wrong}")))?;
             ("preload", spec.settings.clone())
         }
         None => {

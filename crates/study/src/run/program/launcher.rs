@@ -38,6 +38,8 @@ const MOST_EACH: u64 = 1 << 20;
 pub struct Launcher {
     /// The library of each allocator, by name.
     pub libraries: BTreeMap<String, PathBuf>,
+    /// The libraries of others that candidates name, by these names.
+    pub others: BTreeMap<String, PathBuf>,
     /// The candidates as descriptions: their tables of settings, and how these reach them.
     pub candidates: Vec<Description>,
     /// The program's file; `None` if it is not known, and its build is not told then.
@@ -82,7 +84,7 @@ impl Launcher {
     pub fn builds<'a>(&self, cells: impl Iterator<Item = &'a Cell>) -> BTreeMap<String, String> {
         let files = |cell: &Cell| {
             let name = cell.job.program().and_then(|program| program.command.first().cloned());
-            let library = library_of(cell).map(|path| (path.display().to_string(), path));
+            let library = self.library_of(cell).map(|path| (path.display().to_string(), path));
             name.zip(self.executable.clone()).into_iter().chain(library)
         };
         let files: BTreeMap<String, PathBuf> = cells.flat_map(files).collect();
@@ -127,6 +129,7 @@ impl Launcher {
             deadline,
             stop,
             unspent: &self.unspent,
+            library: self.library_of(cell),
         };
         let ran = place.run();
         let _ = fs::remove_dir_all(&work);
@@ -186,6 +189,9 @@ impl Launcher {
                 _ => "a library of somebody else's cannot say what it took",
             };
             answer.unproven = cell.settings.keys().map(|name| (name.clone(), why.to_string())).collect();
+            if let Some(library) = self.library_of(cell) {
+                in_effect(&library, ran.mapped, program.is_service(), &mut answer.unproven)?;
+            }
         }
         match huge_pages::proof(cell, &ran.huge_pages)? {
             None => {}
@@ -233,8 +239,18 @@ impl Launcher {
         Ok(())
     }
 
+    /// The library of somebody else's that a candidate names, by its path or by its name.
+    fn library_of(&self, cell: &Cell) -> Option<PathBuf> {
+        let named = cell.candidate.spec.name.strip_prefix(PRELOAD).map(PathBuf::from);
+        named.or_else(|| self.others.get(&cell.allocator).cloned())
+    }
+
     fn version(&self, cell: &Cell) -> String {
-        match library_of(cell) {
+        let described = self.candidates.iter().find(|known| known.allocator == cell.allocator);
+        match self.library_of(cell) {
+            Some(_) if self.others.contains_key(&cell.allocator) => {
+                described.map_or(String::new(), |known| known.version.clone())
+            }
             Some(path) => path.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned()),
             None => self.own_version.clone(),
         }
@@ -244,7 +260,7 @@ impl Launcher {
     fn environment(&self, cell: &Cell, proof: &Path) -> Result<BTreeMap<String, String>, String> {
         let mut all: BTreeMap<String, String> = std::env::vars().collect();
         let described = self.candidates.iter().find(|known| known.allocator == cell.allocator);
-        let library = library_of(cell).or_else(|| self.libraries.get(&cell.allocator).cloned());
+        let library = self.library_of(cell).or_else(|| self.libraries.get(&cell.allocator).cloned());
         if let Some(library) = &library {
             // What the user's environment says to allocators belongs to the program as it comes, and to that alone.
             all.retain(|name, _| name != SETTINGS && !self.candidates.iter().any(|known| known.environment.owns(name)));
@@ -272,7 +288,7 @@ impl Launcher {
         {
             settings.entry(per_core.setting.to_string()).or_insert(per_core.on(cores).to_string());
         }
-        if library_of(cell).is_some() {
+        if cell.candidate.spec.name.starts_with(PRELOAD) {
             for (name, value) in &settings {
                 let name = name
                     .strip_prefix("env.")
@@ -288,9 +304,32 @@ impl Launcher {
     }
 }
 
-/// The library of somebody else's that a candidate names.
-pub fn library_of(cell: &Cell) -> Option<PathBuf> {
-    cell.candidate.spec.name.strip_prefix(PRELOAD).map(PathBuf::from)
+/// Whether a library of somebody else's was in the process with the most memory. A service was looked at when it was idle; a program
+/// that ends may have ended before.
+fn in_effect(
+    library: &Path,
+    mapped: Option<bool>,
+    is_service: bool,
+    unproven: &mut BTreeMap<String, String>,
+) -> Result<(), Failure> {
+    let library = library.display();
+    match mapped {
+        Some(true) => Ok(()),
+        Some(false) if is_service => fail(
+            FailureKind::Setting,
+            format!(
+                "{library}: wanted among the mappings of the process with the most memory, found none: the program changes its \
+                 environment, or the loader dropped the library"
+            ),
+        ),
+        _ => {
+            let why = format!(
+                "{library} was not seen among the mappings of the process with the most memory: it may have ended before"
+            );
+            unproven.insert("LD_PRELOAD".into(), why);
+            Ok(())
+        }
+    }
 }
 
 /// The variables that differ from ours, but for those of our contract with the library.
@@ -427,6 +466,7 @@ mod tests {
         fs::write(at("lib.so"), "one").unwrap();
         let launcher = |executable: Option<PathBuf>| Launcher {
             libraries: BTreeMap::new(),
+            others: BTreeMap::from([("tcmalloc".to_string(), at("lib.so"))]),
             candidates: Vec::new(),
             executable,
             own_version: String::new(),
@@ -441,6 +481,8 @@ mod tests {
         let program = Program { command: vec!["./app".into()], ..Program::default() };
         let cell = |candidate: &str| Cell::new(candidate, "preload", Job::of_program(program.clone()));
         let cells = [cell("own"), cell(&format!("preload={library},env.A=1")), cell("preload=/no/such.so")];
+        let named = Cell::new("tcmalloc", "tcmalloc", Job::of_program(program.clone()));
+        assert_eq!(launcher(None).library_of(&named), Some(at("lib.so")));
         let builds = || launcher(Some(at("app"))).builds(cells.iter());
         let first = builds();
         assert_eq!(first.keys().collect::<Vec<_>>(), ["./app", library.as_str()]);
@@ -449,6 +491,21 @@ mod tests {
         assert_eq!(first["./app"], second["./app"]);
         assert_ne!(first[&library], second[&library]);
         assert_eq!(launcher(None).builds(cells[..1].iter()), BTreeMap::new(), "nothing is known of the program");
+    }
+
+    #[test]
+    fn a_library_that_an_idle_service_does_not_have_is_a_failure_and_one_that_was_not_seen_is_unproven() {
+        let found = |mapped, is_service| {
+            let mut unproven = BTreeMap::new();
+            in_effect(Path::new("/lib/x.so"), mapped, is_service, &mut unproven).map(|()| unproven.len())
+        };
+        assert_eq!((found(Some(true), true), found(Some(true), false)), (Ok(0), Ok(0)));
+        assert_eq!((found(Some(false), false), found(None, false), found(None, true)), (Ok(1), Ok(1), Ok(1)));
+        let failure = found(Some(false), true).unwrap_err();
+        assert!(
+            failure.kind == FailureKind::Setting && failure.text.starts_with("/lib/x.so: wanted among"),
+            "{failure:?}"
+        );
     }
 
     #[test]

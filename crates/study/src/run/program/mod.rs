@@ -65,6 +65,8 @@ pub struct RunContext<'a> {
     pub stop: &'a AtomicBool,
     /// Of each candidate, what its next run may use for reading its heap: a hundred times that.
     pub unspent: &'a Unspent,
+    /// The library of somebody else's that it preloads.
+    pub library: Option<PathBuf>,
 }
 
 /// Microseconds by candidate; less than nothing if more was used than earned.
@@ -80,6 +82,8 @@ pub struct Ran {
     pub complaint: String,
     /// What the kernel said of the huge pages of that process.
     pub huge_pages: Seen,
+    /// Whether that process had the library of somebody else's, as far as it was looked at.
+    pub mapped: Option<bool>,
     /// When each mark was set, in nanoseconds of the monotonic clock.
     pub moments: Vec<(Phase, u64)>,
 }
@@ -298,6 +302,7 @@ impl RunContext<'_> {
             main: (running.watch.biggest.0, running.watch.biggest_name.clone()),
             complaint: running.err.last_lines(),
             huge_pages: running.watch.huge_pages,
+            mapped: running.watch.mapped,
         }
     }
 

@@ -94,6 +94,7 @@ impl<'a> Running<'a> {
             .map_err(|error| start(format!("{name} could not be started: {}", cause(&error, Path::new(name)))))?;
         let carried = Sizes::of(std::process::id()).map_or(u64::MAX, |own| own.most);
         let mut watch = Watch::of(root);
+        watch.library = place.library.as_ref().map(|path| path.canonicalize().unwrap_or_else(|_| path.clone()));
         watch.reads_advice = huge_pages == Some(HugePages::Advised);
         Ok(Running {
             place,

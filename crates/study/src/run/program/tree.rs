@@ -5,6 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use allocanary_kernel::mappings::Mappings;
 use allocanary_kernel::sys::{self, first_number, line_number, read_into};
@@ -260,6 +262,13 @@ pub fn program(pid: u32) -> Option<String> {
     Some(fs::read_link(format!("/proc/{pid}/exe")).ok()?.display().to_string())
 }
 
+/// Whether a process has mapped a file; `None` if it has ended, or may not be read.
+pub fn has_mapped(pid: u32, file: &Path) -> Option<bool> {
+    let maps = fs::read(format!("/proc/{pid}/maps")).ok().filter(|maps| !maps.is_empty())?;
+    let ending = [b" ", file.as_os_str().as_bytes()].concat();
+    Some(maps.split(|byte| *byte == b'\n').any(|line| line.ends_with(&ending)))
+}
+
 /// The path of a process's program or its name, for messages.
 pub fn name(pid: u32) -> String {
     program(pid)
@@ -285,6 +294,14 @@ mod tests {
         let (one, two) = (parts(&[me]).unwrap(), parts(&[me, me]).unwrap());
         assert!(one[0].1 > 1 << 20 && two[0].1 > one[0].1 + (1 << 20), "{one:?} {two:?}");
         assert_eq!(parts(&[me, u32::MAX]), None);
+    }
+
+    #[test]
+    fn this_process_has_its_own_file_and_no_other() {
+        let me = std::process::id();
+        assert_eq!(has_mapped(me, &std::env::current_exe().unwrap()), Some(true));
+        assert_eq!(has_mapped(me, Path::new("/no/such")), Some(false));
+        assert_eq!(has_mapped(u32::MAX, Path::new("/no/such")), None);
     }
 
     #[test]

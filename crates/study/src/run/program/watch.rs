@@ -4,6 +4,7 @@
 //! most 1 % of the time until then, so that at most 1 % of a core is spent.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::divided::{Walks, divided};
@@ -49,6 +50,10 @@ pub struct Watch {
     parts_cost: Duration,
     /// Readings that divide the heap, too.
     pub walks: Walks,
+    /// A library whose mapping is looked for.
+    pub library: Option<PathBuf>,
+    /// Whether the process with the most memory has it; `None` if it was not looked at.
+    pub mapped: Option<bool>,
     over_time: Steps,
     samples: u32,
     /// The time of the next sample.
@@ -75,6 +80,8 @@ impl Watch {
             parts: None,
             parts_cost: Duration::ZERO,
             walks: Walks::default(),
+            library: None,
+            mapped: None,
             over_time: Steps::default(),
             samples: 0,
             next: now,
@@ -112,6 +119,12 @@ impl Watch {
             sum = sum.and(sizes);
             true
         });
+        // At its start the loader has not mapped it yet.
+        if self.mapped != Some(true)
+            && let Some(library) = &self.library
+        {
+            self.mapped = tree::has_mapped(self.biggest.0, library).or(self.mapped);
+        }
         // The process may have become another program meanwhile.
         let name = tree::program(self.biggest.0);
         if let Some(name) = name {

@@ -1,0 +1,71 @@
+//! The libraries that the loader finds: its cache, and folders that are not in it. In: `/etc/ld.so.cache`, `LD_LIBRARY_PATH`. Out:
+//! paths.
+//!
+//! The cache of glibc 2.32 and later: a head of 48 bytes with the count of entries at 20, then entries of 24 bytes each. An entry has
+//! the place of the library's path, from the file's beginning on, at 8. Earlier releases could have an old cache before it.
+
+use std::fs;
+use std::path::PathBuf;
+
+const CACHE: &str = "/etc/ld.so.cache";
+const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
+const HEAD: usize = 48;
+const ENTRY: usize = 24;
+
+/// All of them. Those that `LD_LIBRARY_PATH` names come first, as for the loader.
+pub fn libraries() -> Vec<PathBuf> {
+    let named = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let named = std::env::split_paths(&named).filter(|folder| folder.is_absolute());
+    // What was copied there after the last `ldconfig` is not in the cache.
+    let folders = named.chain([PathBuf::from("/usr/local/lib")]);
+    let files = folders.flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
+    let files: Vec<PathBuf> = files.map(|entry| entry.path()).collect();
+    files.into_iter().chain(cached(&fs::read(CACHE).unwrap_or_default())).collect()
+}
+
+/// The paths of a cache.
+fn cached(bytes: &[u8]) -> Vec<PathBuf> {
+    let Some(start) = bytes.windows(MAGIC.len()).position(|window| window == MAGIC) else { return Vec::new() };
+    let new = &bytes[start..];
+    let number = |at: usize| Some(u32::from_ne_bytes(new.get(at..at + 4)?.try_into().ok()?) as usize);
+    let Some(count) = number(MAGIC.len()) else { return Vec::new() };
+    let paths = (0..count.min(new.len() / ENTRY)).filter_map(|entry| {
+        let text = new.get(number(HEAD + entry * ENTRY + 8)?..)?;
+        let text = std::str::from_utf8(text.split(|byte| *byte == 0).next()?).ok()?;
+        text.starts_with('/').then(|| PathBuf::from(text))
+    });
+    paths.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cache(paths: &[&str]) -> Vec<u8> {
+        let mut out = MAGIC.to_vec();
+        out.extend((paths.len() as u32).to_ne_bytes());
+        out.resize(HEAD, 0);
+        let mut texts = Vec::new();
+        for path in paths {
+            let at = HEAD + paths.len() * ENTRY + texts.len();
+            let words = [3_u32, 0, at as u32, 0, 0, 0];
+            words.iter().for_each(|word| out.extend(word.to_ne_bytes()));
+            texts.extend(path.bytes().chain([0]));
+        }
+        out.extend(texts);
+        out
+    }
+
+    #[test]
+    fn a_cache_has_paths_and_what_is_torn_has_fewer() {
+        let whole = cache(&["/lib/libjemalloc.so.2", "/lib/b.so", "relative"]);
+        assert_eq!(cached(&whole), [PathBuf::from("/lib/libjemalloc.so.2"), PathBuf::from("/lib/b.so")]);
+        let mut old = b"ld.so-1.7.0 and an old cache".to_vec();
+        old.extend(&whole);
+        assert_eq!(cached(&old).len(), 2, "an old cache before it");
+        for length in 0..whole.len() {
+            assert!(cached(&whole[..length]).len() <= 2);
+        }
+        assert_eq!(cached(b"something else"), Vec::<PathBuf>::new());
+    }
+}
