@@ -58,12 +58,13 @@
 //! place that was closed longer ago than the window is used again: the magic of its first chunk is erased, then its
 //! bytes, then it gets a new header. The one that was closed first goes first; at the maximum size also before it has
 //! left the window. So a place without the magic is skipped to its end, and numbers of a thread's chunks may be missing.
-//! A chunk with another behind it in its place was done with before that one's stamp. Each chunk is read by
-//! itself: its table of recent blocks and its former addresses begin at 0. The window begins where the last one of the
-//! places that were used again had been closed, and not earlier than its length before the last tick. A reader drops
-//! allocations that may have happened before (by the stamp before them), and frees that happened before (by the stamp
-//! after them). So a block whose allocation is there has its free there too. A free of a block that the window has not
-//! seen is of a block from before the window: it is dropped, and counted apart from strays.
+//! Where a place has several chunks, each one was complete before the next one began: the stamp in the header of the next
+//! one is later than all of its events. Each chunk is read by itself: its table of recent blocks and its former addresses
+//! begin at 0. The window begins where the last one of the places that were used again had been closed, and not earlier
+//! than its length before the last tick. A reader drops allocations that may have happened before (by the stamp before
+//! them), and frees that happened before (by the stamp after them). So a block whose allocation is there has its free
+//! there too. A free of a block that the window has not seen is of a block from before the window: it is dropped, and
+//! counted apart from strays.
 //!
 //! **Version 3**: with stacks (`--stacks`), and without a window. Between the chunks of events lie those of tables, which have the
 //! same alignment and a header of the same length: a magic, written last, the length at 4, and:
