@@ -31,7 +31,7 @@ pub enum Controller {
 }
 
 impl Controller {
-    /// The kernel's name of it.
+    /// The name in `/proc/PID/cgroup` and in `cgroup.controllers`.
     pub const fn name(self) -> &'static str {
         match self {
             Controller::Cpu => "cpu",

@@ -40,8 +40,8 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     create(path)?.write_all(bytes)
 }
 
-/// Writes a file that only this user can read, whatever stood there: a new file takes the place of the old one, or of a link.
-/// Returns it, open at its end. Where a device or a pipe stands, that is written to.
+/// Writes a file that only this user can read. A file or a link at `path` is replaced by a new file. A device or a pipe at `path` is
+/// written to, and stays. Returns what was written, open at its end.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<File> {
     if fs::symlink_metadata(path).is_ok_and(|meta| !meta.is_file() && !meta.is_symlink()) {
         let mut file = OpenOptions::new().write(true).open(path)?;

@@ -18,7 +18,7 @@ use crate::space::limits;
 pub struct Job<'a> {
     /// What was measured, and its size: `server, 40 threads on 40 emulated cores`.
     pub text: &'a str,
-    /// For what the answer holds, in a sentence.
+    /// A sentence that limits the answer: for which programs and hosts it is valid.
     pub holds: &'a str,
 }
 

@@ -23,7 +23,7 @@ pub struct Dimension {
     pub stage: Stage,
     /// How long a process must be idle before a value can act; zero for most.
     pub acts_after: Duration,
-    /// Settings with which it has no effect: the setting and the value.
+    /// Other settings that switch this one off, each with the value that does: the two are not tried together.
     pub without: &'static [(&'static str, &'static str)],
     /// Settings that it needs, which are added with it.
     pub with: &'static [(&'static str, &'static str)],

@@ -1,10 +1,12 @@
-//! Property tests that can go on for a time, and that say how to fail again. In: what a property takes and the property.
+//! Property tests that can run for a given time, and that print how to repeat a failure. In: what a property takes and the property.
 //! Out: nothing, or a panic with the least input that fails and the seed that leads to it.
 //!
-//! Each run draws the same values: a test that fails by a draw would stop a change that is not at fault.
-//! `ALLOCANARY_FUZZ_SEED=n` draws those of seed n. `ALLOCANARY_FUZZ_SECONDS=60` begins with a seed of its own where none is
-//! given, goes on with the next seeds for so long, and writes the command that draws all of them again to standard error first, past
-//! what `cargo test` keeps back: what hangs or aborts says nothing later.
+//! By default each run draws the same values: a random failure would stop a change that did not cause it.
+//!
+//! - `ALLOCANARY_FUZZ_SEED=n` draws the values of seed n.
+//! - `ALLOCANARY_FUZZ_SECONDS=60` draws new values for 60 seconds: those of one seed after another. The first is
+//!   `ALLOCANARY_FUZZ_SEED`, or a random one. The command that repeats the run is printed first, because a test that hangs or aborts
+//!   prints nothing later. It goes to standard error directly, because `cargo test` captures what a test prints.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::{Write, stderr};

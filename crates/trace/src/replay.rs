@@ -72,7 +72,7 @@ pub enum Moment {
 pub struct Replayed {
     /// Operations.
     pub operations: u64,
-    /// Time without the stops.
+    /// The wall time of the replay, without the pauses at its stops, where memory is read.
     pub active: Duration,
     /// Blocks whose first byte was compared with what was written to it.
     pub verified: u64,
@@ -80,7 +80,8 @@ pub struct Replayed {
     /// marks; in bytes. It is read every millisecond while the first thread waits or begins an epoch, whenever it has asked for
     /// 1 MiB, and at each stop.
     pub most_anon: u64,
-    /// The same from the first operation until a service is idle, or in the whole replay: the highest resident heap.
+    /// The highest resident heap, read as `most_anon` is: from the first operation until a service is idle, or in the whole replay
+    /// where the trace has no such mark; in bytes.
     pub heap_peak: u64,
     /// How often a thread other than the first one slept until another one woke it.
     pub waits: u64,
@@ -96,7 +97,7 @@ pub(crate) struct Shared<'a, A> {
     remaining: &'a [AtomicU32],
     /// All epochs before this one are finished.
     completed: AtomicU32,
-    /// No thread begins an epoch after this one.
+    /// The last epoch that a thread may begin for now: they all wait there for the next stop.
     limit: AtomicU32,
     /// 1 once threads without an end shall end.
     over: AtomicU32,
@@ -213,8 +214,8 @@ pub fn run<A: GlobalAlloc + Sync>(
     }
 }
 
-/// The most RssAnon of this process, as far as it was seen. It has neither the operations nor the tables of the replay, which are
-/// its own base; what an allocator takes at its start is there, as in the program.
+/// The highest RssAnon that was read in this process. The operations and tables of the replay itself are not in it: they lie in
+/// a mapped file and in shared memory. What an allocator takes when it starts is included, because the recorded program has that too.
 struct Watch {
     /// From ready to the end of the load.
     most: u64,

@@ -89,7 +89,8 @@ fn rows_with_different_limits_keep_to_each() {
     assert!(both.contains("Keep own: ") && both.contains(" within wall=5%, wall=50%"), "{both}");
 }
 
-/// The first row decided what 100 and 50 mean: half the score was "better", and the gate passed.
+/// A score of 50 after 100 is better where lower is better, and worse where higher is. Before this check the first row decided, and a
+/// gate passed although the score had halved.
 #[test]
 fn a_figure_with_another_unit_or_direction_than_before_is_refused() {
     let old = with_figure("score", 100.0, "count", "lower");

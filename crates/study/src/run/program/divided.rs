@@ -94,11 +94,11 @@ fn columns(reading: &Reading) -> [u64; NAMES.len()] {
 /// Readings of a program that ends, while it runs.
 #[derive(Default)]
 pub struct Walks {
-    /// The one of the most memory, with the resident memory when it began.
+    /// The reading with the most resident memory: that memory when the reading began, and the parts.
     largest: Option<(u64, Parts)>,
-    /// The one that is being made.
+    /// The thread that makes a reading now, if one does.
     now: Option<Reader>,
-    /// When the next one may be made.
+    /// When the next reading may be made.
     pub schedule: Schedule,
 }
 

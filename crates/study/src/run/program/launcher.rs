@@ -56,7 +56,7 @@ pub struct Launcher {
     pub expected: Mutex<Option<(Candidate, Output)>>,
     /// The number of runs so far.
     pub runs: AtomicU32,
-    /// What the runs of each candidate may use for reading its heap.
+    /// The time that each candidate's runs may still spend on reading its heap.
     pub unspent: Unspent,
 }
 

@@ -75,7 +75,8 @@ impl Process {
         (offset, start, RING)
     }
 
-    /// The place that was closed first: when, which, and where it was found. Places with a rest do not queue.
+    /// The place that was closed the longest time ago: when, its number, and where it was found. A place with a rest (room behind the
+    /// chunk of an ended thread) is in the table of rests; every other closed place is in the queue.
     fn oldest(&self) -> Option<(u64, u64, Found)> {
         let with_time = |place: u64, found| (self.closed(place).load(SeqCst), place, found);
         let queued = self.queue.first().map(|(ticket, place)| with_time(place, Found::Queued(ticket)));

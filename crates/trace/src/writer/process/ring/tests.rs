@@ -6,7 +6,7 @@ use std::ptr::null_mut;
 use super::*;
 use crate::format::CHUNK_HEADER;
 
-/// A window in a file of memory.
+/// A window (the last seconds of a trace) whose file is zeroed memory.
 struct Ring {
     process: Box<Process>,
     file: *mut u8,
