@@ -12,6 +12,7 @@ mod values;
 mod who;
 
 pub use build::BuildFlags;
+pub use examples::GLOSSARY;
 pub use give_back::GiveBackFlags;
 pub use heap::HeapFlags;
 pub use output::{OutputFlags, TableFlags};
@@ -32,7 +33,7 @@ use allocanary_study::StudyFile;
 use examples::{
     BUILD_EXAMPLES, COMPARE_EXAMPLES, COMPLETIONS_EXAMPLES, DOCTOR_EXAMPLES, EXAMPLES, GIVE_BACK_EXAMPLES,
     HEAP_EXAMPLES, LIST_EXAMPLES, MAN_EXAMPLES, PLAN_EXAMPLES, PRELOAD_EXAMPLES, RECORD_EXAMPLES, REPLAY_EXAMPLES,
-    REPORT_EXAMPLES, RUN_EXAMPLES, STUDY_EXAMPLES, TRACE_EXAMPLES, TUNE_EXAMPLES, WHO_EXAMPLES,
+    REPORT_EXAMPLES, RUN_EXAMPLES, STUDY_EXAMPLES, TRACE_EXAMPLES, TUNE_EXAMPLES, WHO_EXAMPLES, glossary_with_examples,
     with_glossary,
 };
 
@@ -100,6 +101,9 @@ enum Verb {
     /// Find the settings that cost a workload the least; prove them, and print the lines to paste.
     #[command(after_help = TUNE_EXAMPLES, mut_args(tunes_own))]
     Tune(Box<TuneFlags>),
+    /// Print the words that all outputs use.
+    #[command(after_help = glossary_with_examples())]
+    Glossary,
     /// Print a completion script for a shell.
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {
@@ -147,6 +151,8 @@ pub enum Task {
     Replay(ReplayFlags),
     /// Search for better settings.
     Tune(Box<TuneFlags>),
+    /// Print the words of all outputs.
+    Glossary,
     /// Write a completion script.
     Completions(Shell),
     /// Write a manual page, or all.
@@ -189,6 +195,7 @@ pub fn parse() -> Task {
         Some(Verb::Who(flags)) => Task::Who(flags),
         Some(Verb::Replay(flags)) => Task::Replay(flags),
         Some(Verb::Tune(flags)) => Task::Tune(flags),
+        Some(Verb::Glossary) => Task::Glossary,
         Some(Verb::Completions { shell }) => Task::Completions(shell),
         Some(Verb::Man(flags)) => Task::Man(flags),
     }
@@ -251,6 +258,7 @@ fn verb_names() -> impl Iterator<Item = &'static str> {
         "who",
         "replay",
         "tune",
+        "glossary",
         "completions",
         "man",
     ]
@@ -548,6 +556,20 @@ mod tests {
         let command = Line::command();
         let verbs: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
         assert_eq!(verbs, verb_names().collect::<Vec<_>>());
+    }
+
+    /// One table of words, in two places.
+    #[test]
+    fn the_glossary_is_that_of_the_documentation() {
+        let page = include_str!("../docs/answers.md");
+        let rows =
+            page.split_once("\n## Words\n").expect("the section").1.lines().filter(|line| line.starts_with("| "));
+        let rows = rows.skip(1).map(|row| {
+            let (word, meaning) = row.trim_matches([' ', '|']).split_once(" | ").expect("two cells");
+            format!("  {word:<11} {}", meaning.replace('`', ""))
+        });
+        let words = GLOSSARY.lines().skip(1).map(|line| line.replace('`', ""));
+        assert_eq!(rows.collect::<Vec<_>>(), words.collect::<Vec<_>>(), "docs/answers.md and src/args/examples.rs");
     }
 
     #[test]

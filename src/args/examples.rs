@@ -39,6 +39,16 @@ pub fn with_glossary() -> String {
     format!("{EXAMPLES}\n\n{GLOSSARY}")
 }
 
+/// Of `glossary`: the words themselves, so that `allocanary help glossary` explains them too.
+pub fn glossary_with_examples() -> String {
+    format!("{GLOSSARY}\n\n{GLOSSARY_EXAMPLES}")
+}
+
+const GLOSSARY_EXAMPLES: &str = "\
+Examples:
+  allocanary glossary
+  allocanary help glossary";
+
 /// Of `study`.
 pub const STUDY_EXAMPLES: &str = "\
 Defaults:

@@ -55,6 +55,7 @@ pub fn carry_out(request: Task) -> Result<ExitCode> {
         Task::Who(flags) => who::run(&flags),
         Task::Replay(flags) => replay::run(&flags),
         Task::Tune(flags) => tune::run(&flags),
+        Task::Glossary => terminal::print_plain(&format!("{}\n", args::GLOSSARY)),
         Task::Completions(shell) => terminal::print(&args::completions(shell)),
         Task::Text { plain, colored } => {
             terminal::print(if terminal::look().color { colored } else { plain }.as_bytes())

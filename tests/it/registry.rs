@@ -148,8 +148,13 @@ fn a_study_of_the_first_form_is_still_read() {
 
 #[test]
 fn help_fits_a_terminal_and_shows_examples() {
-    let verbs = "run study plan list report compare doctor heap preload record trace who replay tune completions man";
-    for verb in std::iter::once("").chain(verbs.split(' ')) {
+    let help = out("-h");
+    let verbs = help.split_once("Commands:\n").expect("the list of verbs").1.split("\n\n").next().unwrap_or_default();
+    let verbs = verbs.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let verbs: Vec<&str> =
+        verbs.filter_map(|line| line.split_whitespace().next()).filter(|verb| *verb != "help").collect();
+    assert!(verbs.len() > 15 && verbs.contains(&"give-back"), "{verbs:?}");
+    for verb in std::iter::once("").chain(verbs) {
         for flag in ["-h", "--help"] {
             let help = out(&format!("{verb} {flag}"));
             let long: Vec<&str> = help.lines().filter(|line| line.chars().count() > 100).collect();
@@ -158,6 +163,15 @@ fn help_fits_a_terminal_and_shows_examples() {
             assert!(has_examples, "{verb} {flag}: {help}");
         }
     }
+}
+
+/// `help glossary` has the words too: it is what somebody types who does not know one.
+#[test]
+fn the_words_are_explained_in_the_terminal() {
+    let words = out("glossary");
+    assert!(words.starts_with("Words:\n") && words.contains("\n  undecided   neither "), "{words}");
+    assert!(out("help glossary").contains(words.trim_end()));
+    assert!(words.lines().all(|line| line.chars().count() <= 100), "{words}");
 }
 
 #[test]
