@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What action.yml does, and any other CI can: measures $OLD and $NEW on this machine, and compares them.
-# In: OLD, NEW (command lines), GATE, REPEATS, FLAGS, UNDECIDED. Out: the folder allocanary-gate, a job summary, an exit code.
+# In: OLD, NEW (command lines), GATE, REPEATS, FLAGS, UNDECIDED. Out: the folder allocanary-gate, an exit code; on GitHub
+# annotations and a job summary, elsewhere tables.
 set -euo pipefail
 : "${OLD:?wanted the command line of the program as it was}" "${NEW:?wanted the command line of the program as it is now}"
 results=allocanary-gate
@@ -16,11 +17,14 @@ gates=()
 for gate in ${GATE:-peak=5%}; do
     gates+=(--gate "$gate")
 done
-code=0
-allocanary compare "$results/old" "$results/new" "${gates[@]}" --undecided "${UNDECIDED:-pass}" | tee "$results/gate.txt" || code=$?
+# On GitHub: annotations, and the summary of the job. Elsewhere: tables.
+format=table
 if [ -n "${GITHUB_STEP_SUMMARY:-}" ]; then
-    { echo '### Memory, old against new'; echo '```'; cat "$results/gate.txt"; echo '```'; } >> "$GITHUB_STEP_SUMMARY"
+    format=github
 fi
+code=0
+allocanary compare "$results/old" "$results/new" "${gates[@]}" --undecided "${UNDECIDED:-pass}" --format "$format" |
+    tee "$results/gate.txt" || code=$?
 if [ -n "${GITHUB_OUTPUT:-}" ]; then
     echo "results=$results" >> "$GITHUB_OUTPUT"
 fi

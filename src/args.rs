@@ -459,7 +459,10 @@ pub struct CompareFlags {
     #[arg(value_parser = values::metrics(), hide_possible_values = true)]
     pub metrics: Vec<String>,
     /// Format: table, markdown, json, or github (annotations, and the job's summary in Markdown).
+    ///
+    /// --json is --format json. Neither that nor --short goes with --format.
     #[arg(long, default_value = "table", value_name = "FORMAT", value_parser = ["table", "markdown", "json", "github"])]
+    #[arg(conflicts_with_all = ["short", "json"])]
     pub format: String,
     /// What is printed.
     #[command(flatten)]
@@ -585,6 +588,25 @@ mod tests {
         assert!(record.contains("allocanary record -- ./service ..."), "{record}");
         assert!(!said("allocanary run --repeat 3").contains("come after"), "a flag is no program");
         assert!(!said("allocanary study a b").contains("come after"));
+    }
+
+    /// One way to say it: of two that differ, neither may win without a word.
+    #[test]
+    fn compare_takes_one_format() {
+        let refused = |line: &str| match Line::try_parse_from(line.split(' ')) {
+            Ok(_) => false,
+            Err(mistake) => {
+                assert_eq!(mistake.kind(), ErrorKind::ArgumentConflict, "{mistake}");
+                true
+            }
+        };
+        for flag in ["--json", "--short"] {
+            for format in ["table", "markdown", "json", "github"] {
+                assert!(refused(&format!("allocanary compare a b {flag} --format {format}")), "{flag} {format}");
+            }
+            assert!(!refused(&format!("allocanary compare a b {flag}")), "the default format is no second way");
+        }
+        assert!(refused("allocanary compare a b --json --short") && !refused("allocanary compare a b --format github"));
     }
 
     #[test]
