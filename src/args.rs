@@ -473,10 +473,12 @@ pub struct CompareFlags {
 #[derive(Args, Clone, Default)]
 pub struct DoctorFlags {
     /// Inspect this process, by its process ID or its name [default: this host].
+    ///
+    /// What is shown: allocator, memory, environment, limits. `--pid PID` does the same as the process ID alone.
     #[arg(value_name = "PROCESS", conflicts_with = "pid")]
     pub process: Option<String>,
-    /// Inspect a process: allocator, memory, environment, limits [default: this host].
-    #[arg(long, value_name = "PID")]
+    /// As PROCESS: the flag of earlier versions. `heap` and `give-back` take the process in the same way as `doctor` does.
+    #[arg(long, value_name = "PID", hide = true)]
     pub pid: Option<u32>,
     /// What is printed.
     #[command(flatten)]
@@ -607,6 +609,28 @@ mod tests {
             assert!(!refused(&format!("allocanary compare a b {flag}")), "the default format is no second way");
         }
         assert!(refused("allocanary compare a b --json --short") && !refused("allocanary compare a b --format github"));
+    }
+
+    /// The help and the documentation teach one way to name a process.
+    #[test]
+    fn doctor_teaches_the_process_and_takes_the_flag_too() {
+        let taken = |line: &str| match Line::try_parse_from(line.split(' ')).map(|line| line.verb) {
+            Ok(Some(Verb::Doctor(flags))) => (flags.process, flags.pid),
+            _ => panic!("{line}: it is taken"),
+        };
+        assert_eq!(taken("allocanary doctor 4242"), (Some("4242".into()), None));
+        assert_eq!(taken("allocanary doctor redis-server"), (Some("redis-server".into()), None));
+        assert_eq!(taken("allocanary doctor --pid 4242"), (None, Some(4242)));
+        let pages = [
+            ("README.md", include_str!("../README.md")),
+            ("docs/preloads.md", include_str!("../docs/preloads.md")),
+            ("docs/shipping.md", include_str!("../docs/shipping.md")),
+            ("docs/tuning.md", include_str!("../docs/tuning.md")),
+            ("src/args/examples.rs", include_str!("args/examples.rs")),
+        ];
+        for (name, text) in pages {
+            assert!(!text.contains("doctor --pid"), "{name}: `doctor PROCESS` is the way that is taught");
+        }
     }
 
     #[test]

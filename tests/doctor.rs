@@ -219,7 +219,7 @@ fn a_library_that_was_deleted_while_it_was_mapped_is_still_known() {
     assert!(said.contains("libjemalloc.so.2 (deleted)"), "{said}");
 }
 
-/// `preload` prints such lines and names `doctor --pid` to check them.
+/// `preload` prints such lines and names `doctor PID` to check them.
 #[test]
 fn the_settings_of_a_preload_are_read_in_the_process() {
     let preload = env!("CARGO_BIN_EXE_preload-system");
@@ -472,7 +472,7 @@ fn a_process_that_is_not_there_is_one_line_and_exit_code_2() {
 #[test]
 fn help_has_examples() {
     let help = text(&["--help"], &[]);
-    assert!(help.contains("Examples:") && help.contains("allocanary doctor --pid 4242"), "{help}");
+    assert!(help.contains("Examples:") && help.contains("allocanary doctor 4242"), "{help}");
 }
 
 #[cfg(feature = "jemalloc")]

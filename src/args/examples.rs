@@ -148,9 +148,10 @@ Default: diagnose this host, for a program that is started from here.
 Examples:
   allocanary doctor                              diagnose this host
   MALLOC_CONF=narenas:1 allocanary doctor        check a variable: who reads it, what is wrong in it
-  allocanary doctor --pid 4242                   inspect a running process
+  allocanary doctor 4242                         inspect a running process, by its process ID
+  allocanary doctor redis-server                 by its name
   docker run --cpus 0.5 IMAGE allocanary doctor  see the effect of a quota of half a CPU
-  kubectl exec POD -- allocanary doctor --pid 1
+  kubectl exec POD -- allocanary doctor 1
 
 Exit codes: 0 whatever was found; 2 if the process does not exist or may not be read.";
 

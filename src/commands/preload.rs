@@ -61,7 +61,7 @@ fn page(name: &str, library: &Path, settings: &str) -> String {
          COPY preload-{name} {inside}\n{}\n\
          # Kubernetes, below the container's `env:`\n{}\n\
          # systemd, below [Service]\n{}\n\
-         # is it in effect? `allocanary doctor --pid PID`\n",
+         # is it in effect? `allocanary doctor PID`\n",
         library.display(),
         here.join(" "),
         lines(&inside, dockerfile),

@@ -61,7 +61,7 @@ pub fn write(place: Place, change: Option<Change>, folder: &Path) -> Result<()> 
     for (at, step) in bundle.steps.iter().enumerate() {
         text.push_str(&format!("{}. {step}\n", at + 1));
     }
-    text.push_str("Names in capital letters are yours. Is it in effect? `allocanary doctor --pid PID`\n");
+    text.push_str("Names in capital letters are yours. Is it in effect? `allocanary doctor PID`\n");
     // Beside the answer, which may be JSON.
     terminal::tell(text.trim_end());
     Ok(())

@@ -1,5 +1,5 @@
 //! A notice in this process's memory of the settings that code gave its allocator. In: an `install!`, or a preload's settings. Out:
-//! a text behind a mark, which whoever looks from outside finds without symbols: `doctor --pid`.
+//! a text behind a mark, which whoever looks from outside finds without symbols: `doctor PID`.
 //!
 //! The text is lines: `install jemalloc` or `preload jemalloc` first, then `name=value` for each setting. `refused PART: WANTED` says
 //! that a part was wrong, and that none of the settings holds. The environment is not in it: it takes precedence, and can be read

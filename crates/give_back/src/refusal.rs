@@ -23,7 +23,7 @@ pub enum Refusal {
     /// The allocator has no call that can be found.
     #[error(
         "process {pid}: wanted the function `{function}` of {allocator}, and found it in no symbol table ({looked}). The program is stripped \
-         and linked statically: have it make that call itself, or restart it with another setting (`allocanary doctor --pid {pid}` has lines)"
+         and linked statically: have it make that call itself, or restart it with another setting (`allocanary doctor {pid}` has lines)"
     )]
     NoFunction {
         /// The process.
