@@ -14,13 +14,15 @@ use allocanary_cell::Cell;
 use allocanary_cell::description::Description;
 use allocanary_kernel::terminal::harmless;
 use allocanary_kernel::units::show_duration;
-use allocanary_study::expected_time;
+use allocanary_study::{expected_seconds, expected_time};
 
 /// One of the studies that run one after the other.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Stretch {
     /// The number of cells to run.
     pub cells: usize,
+    /// What each cell takes in relation to the others, in the order in which they run.
+    weights: Vec<f64>,
     /// Their expected duration, by the estimates of the workloads.
     pub expected: Duration,
     /// The time budget of the study.
@@ -30,8 +32,17 @@ pub struct Stretch {
 impl Stretch {
     /// A study that runs these cells.
     pub fn new(plan: &[Cell], cells: &[Description], budget: Option<Duration>) -> Self {
-        Self { cells: plan.len(), expected: expected_time(plan, cells), budget }
+        let weights = weights(&expected_seconds(plan, cells));
+        Self { cells: plan.len(), weights, expected: expected_time(plan, cells), budget }
     }
+}
+
+/// The estimates of cells as weights. A cell without an estimate weighs as much as the mean of the others.
+fn weights(seconds: &[Option<f64>]) -> Vec<f64> {
+    let usable = |seconds: &Option<f64>| seconds.filter(|seconds| seconds.is_finite() && *seconds > 0.0);
+    let known: Vec<f64> = seconds.iter().filter_map(usable).collect();
+    let mean = if known.is_empty() { 1.0 } else { known.iter().sum::<f64>() / known.len() as f64 };
+    seconds.iter().map(|seconds| usable(seconds).unwrap_or(mean)).collect()
 }
 
 /// The state of a run.
@@ -42,6 +53,8 @@ struct Course {
     at: usize,
     /// The number of its cells that are done.
     done: usize,
+    /// How long they took together.
+    took: Duration,
     /// The number of cells that are done in the studies before.
     before: usize,
     /// The start of the current study.
@@ -49,18 +62,31 @@ struct Course {
 }
 
 impl Course {
-    /// The remaining time, after the current study has run for `elapsed`. It follows from the pace so far, or from the
-    /// estimates if no cell is done, and never exceeds what the budgets leave.
+    /// A cell is done, after the current study has run for `elapsed`.
+    fn finish(&mut self, elapsed: Duration) {
+        (self.done, self.took) = (self.done + 1, elapsed);
+    }
+
+    /// The remaining time, after the current study has run for `elapsed`. It never exceeds what the budgets leave.
+    ///
+    /// The estimates are of another machine. What the finished cells took, over what was expected of them, corrects the
+    /// others. Before the first one is done, the estimates count, unless it has already run for longer. The time of the cell that runs
+    /// is not counted as that of a finished one: with few cells done, the estimate would double until the next one ends.
     fn left(&self, elapsed: Duration) -> Duration {
         let within = |time: Duration, budget: Option<Duration>| budget.map_or(time, |budget| budget.min(time));
         let Some(now) = self.stretches.get(self.at) else { return Duration::ZERO };
-        let left = (now.cells - self.done.min(now.cells)) as f64;
+        let (done, left) = now.weights.split_at(self.done.min(now.weights.len()));
+        let running = left.first().copied().unwrap_or_default();
+        let sum = |weights: &[f64]| weights.iter().sum::<f64>();
+        let into = elapsed.saturating_sub(self.took).as_secs_f64();
         let pace = match self.done {
-            0 => now.expected.as_secs_f64() / now.cells.max(1) as f64,
-            done => elapsed.as_secs_f64() / done as f64,
+            0 => (now.expected.as_secs_f64() / sum(left).max(f64::MIN_POSITIVE))
+                .max(into / running.max(f64::MIN_POSITIVE)),
+            _ => self.took.as_secs_f64() / sum(done),
         };
+        let time = (running * pace - into).max(0.0) + sum(left.get(1..).unwrap_or_default()) * pace;
         // An estimate may be more than fits a `Duration`.
-        let time = Duration::try_from_secs_f64(left * pace).unwrap_or(Duration::MAX);
+        let time = Duration::try_from_secs_f64(time).unwrap_or(Duration::MAX);
         let later = self.stretches[self.at + 1..].iter().map(|later| within(later.expected, later.budget));
         later.fold(within(time, now.budget.map(|budget| budget.saturating_sub(elapsed))), Duration::saturating_add)
     }
@@ -85,7 +111,7 @@ impl Progress {
         /// The interval of the lines if standard error is not a terminal.
         const EVERY: Duration = Duration::from_secs(10);
         let cells: usize = stretches.iter().map(|stretch| stretch.cells).sum();
-        let course = Course { stretches, at: 0, done: 0, before: 0, since: Instant::now() };
+        let course = Course { stretches, at: 0, done: 0, took: Duration::ZERO, before: 0, since: Instant::now() };
         let course = Arc::new(Mutex::new(course));
         if !stderr().is_terminal() {
             let ticker = tick(course.clone(), EVERY, stderr()).ok();
@@ -101,7 +127,7 @@ impl Progress {
     pub fn begin(&self, at: usize) {
         let mut course = self.course.lock().unwrap();
         course.before += course.done;
-        (course.at, course.done, course.since) = (at, 0, Instant::now());
+        (course.at, course.done, course.took, course.since) = (at, 0, Duration::ZERO, Instant::now());
         if let Some(bar) = &self.bar {
             bar.set_message(course.line());
         }
@@ -110,7 +136,8 @@ impl Progress {
     /// A cell of a candidate is done.
     pub fn done(&self, candidate: &str) {
         let mut course = self.course.lock().unwrap();
-        course.done += 1;
+        let elapsed = course.since.elapsed();
+        course.finish(elapsed);
         if let Some(bar) = &self.bar {
             bar.set_position((course.before + course.done) as u64);
             bar.set_message(format!("{}  {}", course.line(), harmless(candidate)));
@@ -162,26 +189,81 @@ mod tests {
     fn course(stretches: &[(usize, u32, Option<u32>)]) -> Course {
         let stretch = |(cells, expected, budget): &(usize, u32, Option<u32>)| Stretch {
             cells: *cells,
+            weights: vec![1.0; *cells],
             expected: SECOND * *expected,
             budget: budget.map(|budget| SECOND * budget),
         };
-        Course { stretches: stretches.iter().map(stretch).collect(), at: 0, done: 0, before: 0, since: Instant::now() }
+        Course {
+            stretches: stretches.iter().map(stretch).collect(),
+            at: 0,
+            done: 0,
+            took: Duration::ZERO,
+            before: 0,
+            since: Instant::now(),
+        }
     }
 
     #[test]
     fn the_time_left_follows_the_pace_and_the_budgets() {
         let mut run = course(&[(10, 50, None), (4, 8, None)]);
-        assert_eq!(run.left(SECOND), 58 * SECOND, "nothing is done: by the estimates");
-        run.done = 4;
+        assert_eq!(run.left(SECOND), 57 * SECOND, "nothing is done: by the estimates");
+        assert_eq!(run.left(20 * SECOND), (9 * 20 + 8) * SECOND, "the first one takes longer than was expected");
+        (run.done, run.took) = (4, 8 * SECOND);
         assert_eq!(run.left(8 * SECOND), (6 * 2 + 8) * SECOND);
+        assert_eq!(run.left(9 * SECOND), (6 * 2 - 1 + 8) * SECOND, "half of the fifth is over");
+        assert_eq!(run.left(20 * SECOND), (5 * 2 + 8) * SECOND, "the fifth takes longer");
         let mut run = course(&[(10, 50, Some(20)), (4, 8, Some(5)), (1, 3, None)]);
         assert_eq!(run.left(SECOND), (19 + 5 + 3) * SECOND, "the budgets end both");
-        run.done = 4;
+        (run.done, run.took) = (4, 16 * SECOND);
         assert_eq!(run.left(16 * SECOND), (4 + 5 + 3) * SECOND);
         assert_eq!(run.left(99 * SECOND), (5 + 3) * SECOND, "a round that goes on beyond the budget");
-        (run.at, run.done) = (2, 1);
+        (run.at, run.done, run.took) = (2, 1, SECOND);
         assert_eq!(run.left(SECOND), Duration::ZERO);
         assert_eq!(course(&[]).left(SECOND), Duration::ZERO);
+    }
+
+    /// A replay whose estimate is wrong by a factor of forty, of candidates that differ: as soon as one cell is done, the time left is
+    /// right within a factor of two, or within the length of a cell.
+    #[test]
+    fn the_time_left_of_a_replay_is_right_from_the_second_cell_on() {
+        const ROUNDS: usize = 6;
+        for first in 0..5 {
+            // Seconds of each candidate. The expected time of each is 0.1 s.
+            let mut round = [3.0, 4.0, 5.0, 4.5, 3.5];
+            round.rotate_left(first);
+            let cells = round.repeat(ROUNDS);
+            let total: f64 = cells.iter().sum();
+            let stretch = Stretch {
+                cells: cells.len(),
+                weights: weights(&vec![Some(0.1); cells.len()]),
+                expected: Duration::from_millis(100) * cells.len() as u32,
+                budget: None,
+            };
+            let mut run = Course { stretches: vec![stretch], ..course(&[]) };
+            let mut clock = 0.0;
+            for seconds in &cells {
+                for part in 0..10 {
+                    let now = clock + seconds * f64::from(part) / 10.0;
+                    let (said, left) = (run.left(Duration::from_secs_f64(now)).as_secs_f64(), total - now);
+                    let near = (said / left).max(left / said) <= 2.0 || (said - left).abs() <= 5.0;
+                    assert!(run.done == 0 || near, "{} of {} done: {said} said, {left} left", run.done, cells.len());
+                }
+                clock += seconds;
+                run.finish(Duration::from_secs_f64(clock));
+            }
+            assert_eq!(run.left(Duration::from_secs_f64(clock)), Duration::ZERO);
+        }
+    }
+
+    /// Of a study whose cells differ, such as 1 and 64 threads: a short one that comes first does not make the others short.
+    #[test]
+    fn a_cell_counts_by_its_estimate() {
+        assert_eq!(weights(&[None, Some(1.0), Some(3.0), Some(f64::NAN)]), [2.0, 1.0, 3.0, 2.0]);
+        assert_eq!(weights(&[None, None]), [1.0, 1.0]);
+        let stretch = Stretch { cells: 3, weights: vec![1.0, 10.0, 10.0], expected: 21 * SECOND, budget: None };
+        let mut run = Course { stretches: vec![stretch], ..course(&[]) };
+        run.finish(2 * SECOND);
+        assert_eq!(run.left(2 * SECOND), 40 * SECOND, "twice as slow as was expected");
     }
 
     /// What the ticker writes to.

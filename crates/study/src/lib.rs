@@ -22,5 +22,5 @@ pub mod summary;
 
 pub use study::{
     CASES, Full, MOST_CELLS, PROGRAM_CANDIDATES, Published, SHIPPED, Shipped, Sized, Studies, Study, StudyFile,
-    expected_time, find_shipped, memory_at_hand, plan, too_many,
+    expected_seconds, expected_time, find_shipped, memory_at_hand, plan, too_many,
 };

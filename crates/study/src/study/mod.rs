@@ -14,7 +14,7 @@ pub use count::{MOST_CELLS, too_many};
 pub use file::{Full, Published, StudyFile};
 pub use full::Sized;
 pub use limits::memory_at_hand;
-pub use plan::{expected_time, plan};
+pub use plan::{expected_seconds, expected_time, plan};
 pub use shipped::{CASES, SHIPPED, Shipped, find_shipped};
 pub use studies::Studies;
 

@@ -51,6 +51,14 @@ pub fn plan(study: &Study, cells: &[Description]) -> Result<Vec<Cell>> {
 
 /// The expected duration of all cells of `plan`, by the estimates of the workloads.
 pub fn expected_time(plan: &[Cell], cells: &[Description]) -> Duration {
+    // A sum of estimates may exceed what a `Duration` can represent.
+    const MOST: f64 = 1e12;
+    let sum: f64 = expected_seconds(plan, cells).into_iter().flatten().sum();
+    Duration::try_from_secs_f64(sum.clamp(0.0, MOST)).unwrap_or_default()
+}
+
+/// The expected duration of each cell of `plan`, in seconds; `None` where no workload has an estimate.
+pub fn expected_seconds(plan: &[Cell], cells: &[Description]) -> Vec<Option<f64>> {
     /// Seconds to start a process and read its answer.
     const AROUND: f64 = 0.012;
     let seconds = |cell: &Cell| {
@@ -61,10 +69,7 @@ pub fn expected_time(plan: &[Cell], cells: &[Description]) -> Duration {
         let workload = described.find_map(|cell| cell.workloads.iter().find(|workload| workload.name == spec.name))?;
         Some(seconds_of(workload, spec)? + AROUND)
     };
-    // A sum of estimates may exceed what a `Duration` can represent.
-    const MOST: f64 = 1e12;
-    let sum: f64 = plan.iter().filter_map(seconds).sum();
-    Duration::try_from_secs_f64(sum.clamp(0.0, MOST)).unwrap_or_default()
+    plan.iter().map(seconds).collect()
 }
 
 /// The expected duration of a cell with the workload `spec`, in seconds.
