@@ -87,12 +87,17 @@ impl Http {
         }
     }
 
-    /// The command of the load. An answer that is an error would be measured as well as a page: it fails the cell.
+    /// The command of the load. An answer that is an error is as quick as a page, so it would be measured as one: it fails the cell.
+    ///
+    /// `wrk` tells errors in lines of words. `oha` and `hey` print `[200] 765 responses` for each status, and `[7] EOF` for each kind of
+    /// failure, with its number. `oha` ends requests at the deadline and counts them too: these are no failures.
     fn load(&self) -> String {
         let Generator { name, arguments, .. } = self.generator;
         let arguments = arguments.replace("{time}", LASTS).replace("{connections}", &CONNECTIONS.to_string());
         format!(
-            "said=$({name} {arguments} {}) || exit; printf '%s\\n' \"$said\"; ! printf '%s\\n' \"$said\" | grep -E 'Non-2xx|Socket errors|^ *\\[[345][0-9][0-9]\\]' >&2",
+            "said=$({name} {arguments} {}) || exit; printf '%s\\n' \"$said\"; \
+             ! printf '%s\\n' \"$said\" | grep -E 'Non-2xx|Socket errors|^ *\\[[0-9]+\\]' | \
+             grep -vE '^ *\\[2[0-9][0-9]\\][[:space:]]+[0-9]+ responses|aborted due to deadline' >&2",
             quoted(&self.url)
         )
     }
@@ -128,6 +133,35 @@ mod tests {
             assert_eq!(figures, [("p99".to_string(), p99), ("throughput".to_string(), rate)], "{name}");
             assert!(program.load.unwrap().contains(&format!("$({name} ")));
             assert_eq!(program.ready.as_deref(), Some("http://localhost:{port}/"));
+        }
+    }
+
+    /// The whole command line, by a shell: an error that the load prints fails the cell, and is what the user is told.
+    #[test]
+    fn a_load_with_errors_fails_and_says_which() {
+        // The generator is a function of the shell.
+        let run = |name: &str, output: &str| {
+            let load = with("http://localhost:1/", |here| here == name).unwrap().over(Program::default()).load.unwrap();
+            let load = format!("{name}() {{ printf '%s' \"$OUTPUT\"; }}; {load}");
+            let ran = std::process::Command::new("sh").args(["-c", &load]).env("OUTPUT", output).output().unwrap();
+            assert_eq!(String::from_utf8_lossy(&ran.stdout), output, "{name}: the figures are read from it");
+            (ran.status.success(), String::from_utf8_lossy(&ran.stderr).trim().to_string())
+        };
+        let late = format!("{OHA}\nError distribution:\n  [16] aborted due to deadline\n");
+        for (name, output) in [("wrk", WRK), ("hey", HEY), ("oha", OHA), ("oha", &late)] {
+            assert_eq!(run(name, output), (true, String::new()), "{output}");
+        }
+        let eof = "[7]\tGet \"http://localhost:1/\": EOF";
+        let wrong = [
+            ("wrk", WRK, "Socket errors: connect 0, read 142, write 0, timeout 0"),
+            ("wrk", WRK, "Non-2xx or 3xx responses: 1699"),
+            ("hey", HEY, "[500]\t24 responses"),
+            ("hey", HEY, eof),
+            ("oha", OHA, "[404] 3 responses"),
+            ("oha", &late, "[2] connection closed before message completed"),
+        ];
+        for (name, output, error) in wrong {
+            assert_eq!(run(name, &format!("{output}  {error}\n")), (false, error.to_string()), "{name}");
         }
     }
 
