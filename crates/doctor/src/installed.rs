@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_library_says_its_version_and_the_settings_that_it_knows() {
-        let text = "x\05.3.0-0-g54eaed1d8b56b1aa528be3bdd1877e59c56fa90c\0narenas\0tcache\0";
+        let text = "x\x005.3.0-0-g54eaed1d8b56b1aa528be3bdd1877e59c56fa90c\0narenas\0tcache\0";
         let found = made("libjemalloc.so.2", text);
         assert_eq!((found.name.as_str(), found.version.as_str()), ("jemalloc@5.3.0", "5.3.0"));
         assert_eq!(names(&found), ["narenas", "tcache"]);

@@ -289,4 +289,5 @@ fn is_python(program: &str, stacks: &Stacks) -> bool {
 }
 
 #[cfg(test)]
+#[expect(clippy::single_range_in_vec_init, reason = "a list of one range is meant")]
 mod tests;

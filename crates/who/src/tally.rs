@@ -202,6 +202,7 @@ impl Sink for Tally {
 }
 
 #[cfg(test)]
+#[expect(clippy::single_range_in_vec_init, reason = "a list of one range is meant")]
 mod tests {
     use super::*;
     use crate::invented::Events;

@@ -52,7 +52,9 @@ mod tests {
             assert!(level != Level::Severe, "a program's bug");
         }));
         let before = panics();
-        [Level::High, Level::Severe, Level::Calm].map(call);
+        for level in [Level::High, Level::Severe, Level::Calm] {
+            call(level);
+        }
         assert_eq!(
             *CAME.lock().unwrap_or_else(|poisoned| poisoned.into_inner()),
             [Level::High, Level::Severe, Level::Calm]

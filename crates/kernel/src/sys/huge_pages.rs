@@ -40,7 +40,7 @@ impl HugePages {
             HugePages::Never => 0,
             HugePages::Advised => EXCEPT_ADVISED,
         };
-        [libc::SYS_prctl as i64, libc::PR_SET_THP_DISABLE as i64, 1, flags, 0, 0]
+        [libc::SYS_prctl, libc::PR_SET_THP_DISABLE as i64, 1, flags, 0, 0]
     }
 
     /// Whether this kernel can do it. A child of this process tries it, and becomes no program.
