@@ -7,9 +7,18 @@ pub fn escaped(text: &str) -> String {
     text.render().into_string()
 }
 
-/// Our own sentences: escaped, and without a line break between a number and its percent sign.
+/// Our own sentences: escaped, without a line break between a number and its percent sign, and with what stands between backticks
+/// as code. A text with a single backtick in it keeps all of them.
 pub fn prose(text: &str) -> Markup {
-    PreEscaped(escaped(text).replace(" %", "&nbsp;%"))
+    let text = escaped(text).replace(" %", "&nbsp;%");
+    let parts: Vec<&str> = text.split('`').collect();
+    if parts.len().is_multiple_of(2) {
+        return PreEscaped(text);
+    }
+    let part = |(at, part): (usize, &&str)| {
+        if at.is_multiple_of(2) { part.to_string() } else { format!("<code>{part}</code>") }
+    };
+    PreEscaped(parts.iter().enumerate().map(part).collect())
 }
 
 /// A candidate's name. It may be long and has no spaces, so it may break where its settings begin.
@@ -25,6 +34,8 @@ mod tests {
     fn markup_becomes_text() {
         assert_eq!(escaped("a<b> & \"c\""), "a&lt;b&gt; &amp; &quot;c&quot;");
         assert_eq!(prose("95 % & more").0, "95&nbsp;% &amp; more");
+        assert_eq!(prose("`a<b>` and `c`.").0, "<code>a&lt;b&gt;</code> and <code>c</code>.");
+        assert_eq!(prose("it's a ` that somebody's program has").0, "it's a ` that somebody's program has");
         assert_eq!(candidate("system:a=<i>").0, "system:<wbr>a=&lt;i&gt;");
     }
 }
