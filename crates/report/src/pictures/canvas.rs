@@ -65,7 +65,7 @@ impl<'a> Canvas<'a> {
         }
         let labels: Vec<(f64, String)> =
             scale.ticks.iter().map(|tick| (scale.share(*tick), scale.label(*tick))).collect();
-        self.feet(&labels, name);
+        self.feet(&apart(labels), name);
     }
 
     /// Labels under the field, and the axis's name under them.
@@ -170,9 +170,39 @@ pub fn spread(heights: &[f64], gap: f64) -> Vec<f64> {
     placed
 }
 
+/// The labels of a horizontal axis that do not touch. In print words are largest: `page.css` has 72px there, of [`FINE`] pixels
+/// each. A label that would touch the one before it is left out; its line stays.
+fn apart(mut labels: Vec<(f64, String)>) -> Vec<(f64, String)> {
+    const EM: f64 = 72.0 / FINE;
+    const DIGIT: f64 = 0.6 * EM;
+    let mut taken = f64::NEG_INFINITY;
+    labels.retain(|(share, label)| {
+        let (x, half) = (Canvas::place(*share, 0.0).0, label.chars().count() as f64 * DIGIT / 2.0);
+        let fits = x - half >= taken + DIGIT / 2.0;
+        if fits {
+            taken = x + half;
+        }
+        fits
+    });
+    labels
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn labels_of_an_axis_do_not_touch() {
+        let shown = |labels: &[(f64, &str)]| {
+            let labels = labels.iter().map(|(share, label)| (*share, label.to_string())).collect();
+            apart(labels).into_iter().map(|(_, label)| label).collect::<Vec<_>>()
+        };
+        assert_eq!(shown(&[(0.0, "0"), (0.25, "2 k/s"), (0.5, "4 k/s")]), ["0", "2 k/s", "4 k/s"]);
+        let decades =
+            [(0.1, "100 us"), (0.24, "300 us"), (0.38, "1 ms"), (0.52, "3 ms"), (0.66, "10 ms"), (0.8, "30 ms")];
+        assert_eq!(shown(&decades), ["100 us", "1 ms", "3 ms", "10 ms", "30 ms"]);
+        assert_eq!(shown(&[(0.85, "800 ms"), (0.98, "1 s"), (0.99, "2 s")]), ["800 ms", "1 s"]);
+    }
 
     #[test]
     fn labels_are_moved_apart_and_stay_in_the_field() {
