@@ -13,12 +13,15 @@ use std::time::Duration;
 use super::run::only_study;
 use super::terminal;
 use crate::args::RecordFlags;
+use allocanary_cell::workload::Phase;
 use allocanary_doctor::program::Program as Looked;
 use allocanary_kernel::units::{Unit, parse_bytes, parse_duration, show_duration};
 use allocanary_study::StudyFile;
 use allocanary_study::error::{Error, Result};
+use allocanary_study::run::program::Residents;
 use allocanary_trace::format::{Header, State};
-use allocanary_trace::record::{RecordOptions, put_marks, traces, trim};
+use allocanary_trace::record::{RecordOptions, put_marks, put_residents, traces, trim};
+use allocanary_trace::stacks::Resident;
 use verify::Verification;
 
 /// Runs under each candidate in `--verify`.
@@ -50,9 +53,16 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
         };
         // Whatever became of the program: its traces are cut to their length, and named.
         let made = traces(&folder).unwrap_or_default();
-        let made: Vec<_> = made.into_iter().filter(|(path, _)| !before.contains(path)).collect();
+        let mut made: Vec<_> = made.into_iter().filter(|(path, _)| !before.contains(path)).collect();
         let marks = recorded.as_ref().map_or([0; 3], |recorded| recorded.marks);
-        for (path, header) in &made {
+        // After an exec a process has two traces: its pages at the marks are those of the later one.
+        let images: Vec<u32> = made.iter().map(|(_, header)| header.pid).collect();
+        for (at, (path, header)) in made.iter_mut().enumerate() {
+            if let Ok(recorded) = &recorded
+                && !images[at + 1..].contains(&header.pid)
+            {
+                put_residents(path, header, &residents(header.pid, &recorded.residents))?;
+            }
             if marks != [0; 3] {
                 put_marks(path, marks)?;
             }
@@ -95,12 +105,30 @@ fn refuse(command: &[String]) -> Result<()> {
 }
 
 /// A program that was recorded.
+#[derive(Default)]
 struct Recorded {
     /// Its exit code, or [`INTERRUPTED`].
     code: u8,
     /// The moments at which it was ready, its load ended, and it was idle, in nanoseconds of the monotonic clock; 0 for
     /// none.
     marks: [u64; 3],
+    /// The resident pages of each process when the load ended, and when it was idle.
+    residents: Vec<Residents>,
+}
+
+/// The resident pages of one process, as its trace has them.
+fn residents(pid: u32, all: &[Residents]) -> Vec<Resident> {
+    let of = all.iter().filter(|residents| residents.pid == pid);
+    of.map(|residents| Resident { mark: mark(residents.phase), ranges: residents.ranges.clone() }).collect()
+}
+
+/// The number of a mark in a trace.
+fn mark(phase: Phase) -> u8 {
+    match phase {
+        Phase::Idle => 2,
+        Phase::Peak => 1,
+        _ => 0,
+    }
 }
 
 /// The exit code after Ctrl-C.

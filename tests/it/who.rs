@@ -1,13 +1,16 @@
 //! `allocanary who` as a user runs it, on a made-up trace: by threads, which every trace has, and what is refused.
+//! And on the trace of a service whose answer is known.
 
 use std::fs;
 use std::path::Path;
 
+use allocanary_testing::skipped::skipped;
 use allocanary_trace::builder::TraceBuilder;
 use allocanary_trace::coder::{Event, How};
 use tempfile::{TempDir, tempdir};
 
-use super::support::{Ran, command, words};
+use super::record::{compiled, traces};
+use super::support::{Ran, allocanary, command, words};
 
 const PAGE: u64 = 4096;
 
@@ -84,4 +87,32 @@ fn what_cannot_be_told_is_refused() {
         assert!(ran.code == Some(2) && ran.out.is_empty() && ran.err.contains(wanted), "{line}: {ran:?}");
     }
     assert!(!folder.path().join("x").exists());
+}
+
+/// The C library's malloc puts a survivor behind each block of short life: it pins every page that is kept.
+#[test]
+fn the_function_whose_blocks_survive_is_named_with_the_pages_that_were_resident() {
+    if cfg!(not(all(target_arch = "x86_64", target_env = "gnu"))) {
+        return skipped("stacks need x86-64 and glibc");
+    }
+    let folder = tempdir().unwrap();
+    let Some(program) = compiled(folder.path(), "pins") else { return };
+    let load = "touch {dir}/go; while [ ! -e {dir}/done ]; do sleep 0.01; done";
+    let line = ["record", "-o", "traces", "--ready", "line:ready", "--load", load, "--settle", "100ms", "--"];
+    let ran = allocanary(folder.path(), line.iter().chain(&[program.to_str().unwrap(), "{dir}"]));
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let [path] = &traces(&folder.path().join("traces"))[..] else { panic!("one trace: {}", ran.err) };
+    let ran = allocanary(folder.path(), ["who", path.to_str().unwrap(), "--json"]);
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+    let value: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    let (answer, site) = (&value["answers"][0], &value["sites"][0]);
+    assert_eq!((&answer["at"], &site["name"]), (&"idle".into(), &"survivor".into()), "{}", ran.out);
+    // Every page that has a survivor was written to, so it is resident. Without the resident pages of the trace `empty` is no number.
+    let number = |value: &serde_json::Value| value.as_u64().unwrap_or_else(|| panic!("{}", ran.out));
+    assert_eq!(site["blocks"], 8192);
+    assert!(number(&site["pinned"]) * 100 > number(&answer["pinned"]) * 99, "{}", ran.out);
+    assert_eq!(
+        number(&answer["live"]) + number(&answer["pinned"]) + number(&answer["empty"]),
+        number(&answer["resident"])
+    );
 }

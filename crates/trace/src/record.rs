@@ -9,7 +9,8 @@ use std::time::Duration;
 use allocanary_kernel::private;
 
 use crate::error::{Error, Result};
-use crate::format::{HEADER, Header, at};
+use crate::format::{CHUNK_ALIGN, CHUNK_HEADER, HEADER, Header, LONGEST_CHUNK, RESIDENT_MAGIC, Table, at};
+use crate::stacks::Resident;
 
 /// How to record a program.
 pub struct RecordOptions<'a> {
@@ -90,6 +91,41 @@ pub fn trim(path: &Path, header: &Header) -> Result<()> {
     trimmed.map_err(|error| Error::file(path, "cutting the trace to its length", error))
 }
 
+/// Adds the pages that were resident at the marks to a trace with stacks, and brings its header up to date. Does nothing for a process
+/// that still runs, since it may write at the same place.
+pub fn put_residents(path: &Path, header: &mut Header, residents: &[Resident]) -> Result<()> {
+    let runs = Path::new("/proc").join(header.pid.to_string()).exists();
+    if runs || header.stacks == 0 {
+        return Ok(());
+    }
+    let bytes: Vec<u8> = residents.iter().flat_map(|resident| tables(resident, header.used)).collect();
+    let used = header.used + bytes.len() as u64;
+    let file = OpenOptions::new().write(true).open(path);
+    let written = file.and_then(|file| {
+        file.write_all_at(&bytes, header.used)?;
+        file.write_all_at(&used.to_le_bytes(), at::USED as u64)
+    });
+    written.map_err(|error| Error::file(path, "writing which pages were resident", error))?;
+    header.used = used;
+    Ok(())
+}
+
+/// The chunks of a mark.
+fn tables(resident: &Resident, offset: u64) -> Vec<u8> {
+    const MOST: usize = (LONGEST_CHUNK - CHUNK_HEADER) / 16;
+    let mut bytes = Vec::new();
+    for ranges in resident.ranges.chunks(MOST) {
+        let (start, length) = (bytes.len(), (CHUNK_HEADER + ranges.len() * 16).next_multiple_of(CHUNK_ALIGN));
+        bytes.resize(start + length, 0);
+        let (first, count) = (u32::from(resident.mark), ranges.len() as u32);
+        let offset = offset + start as u64;
+        Table { magic: RESIDENT_MAGIC, offset, length: length as u32, first, count }.write(&mut bytes[start..]);
+        let numbers = ranges.iter().flat_map(|range| [range.start, range.end]).flat_map(u64::to_le_bytes);
+        bytes[start + CHUNK_HEADER..].iter_mut().zip(numbers).for_each(|(place, byte)| *place = byte);
+    }
+    bytes
+}
+
 /// Writes the moments of a run to the header of one of its traces: ready, end of the load, idle, in nanoseconds of the
 /// monotonic clock, 0 for none.
 pub fn put_marks(path: &Path, marks: [u64; 3]) -> Result<()> {
@@ -98,4 +134,44 @@ pub fn put_marks(path: &Path, marks: [u64; 3]) -> Result<()> {
     let file = OpenOptions::new().write(true).open(path);
     let written = file.and_then(|file| file.write_all_at(&bytes, at::MARKS as u64));
     written.map_err(|error| Error::file(path, "writing the marks of the run", error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::builder::TraceBuilder;
+    use crate::coder::{Event, How};
+    use crate::reader::Trace;
+
+    #[test]
+    fn resident_pages_are_added_to_a_trace_and_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.trace");
+        let mut builder = TraceBuilder::with_stacks(4096, 1);
+        builder.event(0, 1, Event::New { how: How::Malloc, address: 4096, size: 8 });
+        fs::write(&path, builder.finish()).unwrap();
+        let mut header = Trace::open(&path).unwrap().header;
+        // No process has that number.
+        header.pid = u32::MAX;
+        // More than one chunk of one mark.
+        let many: Vec<_> = (0..70_000_u64).map(|page| page * 8192..page * 8192 + 4096).collect();
+        let residents = [Resident { mark: 2, ranges: many }, Resident { mark: 1, ranges: vec![4096..8192] }];
+        put_residents(&path, &mut header, &residents).unwrap();
+        let trace = Trace::open(&path).unwrap();
+        assert_eq!(trace.residents().unwrap(), residents);
+        assert_eq!((trace.header.used, trace.damage()), (header.used, None));
+        assert_eq!(trace.thread_count(), 1, "its events are still there");
+    }
+
+    #[test]
+    fn nothing_is_added_where_the_process_may_still_write() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.trace");
+        let bytes = TraceBuilder::with_stacks(4096, 1).finish();
+        fs::write(&path, &bytes).unwrap();
+        let mut header = Trace::open(&path).unwrap().header;
+        header.pid = std::process::id();
+        put_residents(&path, &mut header, &[Resident { mark: 2, ranges: vec![0..4096] }]).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), bytes);
+    }
 }

@@ -41,5 +41,8 @@ pub fn run(recording: &RecordOptions, line: &[String], deadline: Option<Duration
     };
     sys::keep_signals();
     let status = ExitStatus::from_raw(status);
-    Ok(Recorded { code: status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)) as u8, marks: [0; 3] })
+    Ok(Recorded {
+        code: status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)) as u8,
+        ..Recorded::default()
+    })
 }

@@ -43,13 +43,13 @@ pub fn run(recording: &RecordOptions, study: &StudyFile, number: u32) -> Result<
         Ok(())
     };
     let interrupted = measure::watch_interrupts();
-    let recorded = started.launcher.record(&cell, &recorder, deadline, interrupted);
+    let recorded = started.launcher.record(&cell, Some(&recorder), deadline, interrupted);
     if interrupted.load(Ordering::Relaxed) {
         terminal::tell("interrupted: what was recorded so far is kept");
-        return Ok(Recorded { code: INTERRUPTED, marks: [0; 3] });
+        return Ok(Recorded { code: INTERRUPTED, ..Recorded::default() });
     }
     let recorded = recorded.map_err(|failure| Error::Input(format!("recording {title}: {}", failure.text)))?;
     let at = |phase: Phase| recorded.moments.iter().find(|(marked, _)| *marked == phase && is_service);
     let marks = [Phase::Ready, Phase::Peak, Phase::Idle].map(|phase| at(phase).map_or(0, |(_, nanos)| *nanos));
-    Ok(Recorded { code: 0, marks })
+    Ok(Recorded { code: 0, marks, residents: recorded.residents })
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::around::signal_number;
 use super::build::build_of;
 use super::huge_pages::{self, PROCESS_THP};
-use super::{ContainerLimits, Ran, Ready, RunContext, Unspent, Wanted, fail, proof};
+use super::{ContainerLimits, Ran, Ready, Residents, RunContext, Unspent, Wanted, fail, proof};
 use crate::metrics::MOST_NAMED;
 use allocanary_cell::Cell;
 use allocanary_cell::candidate::Candidate;
@@ -69,13 +69,15 @@ pub struct Recorded {
     pub answer: Answer,
     /// When each mark was set, in nanoseconds of the monotonic clock.
     pub moments: Vec<(Phase, u64)>,
+    /// The resident pages of each process at the marks of a service.
+    pub residents: Vec<Residents>,
 }
 
 impl Launcher {
     /// Runs a cell.
     pub fn run(&self, cell: &Cell, deadline: Duration, stop: &AtomicBool) -> (Result<Answer, Failure>, Duration) {
         let started = Instant::now();
-        let ran = self.record(cell, &|_| Ok(()), deadline, stop);
+        let ran = self.record(cell, None, deadline, stop);
         (ran.map(|ran| ran.answer), started.elapsed())
     }
 
@@ -91,11 +93,11 @@ impl Launcher {
         files.into_iter().filter_map(|(name, path)| Some((name, build_of(&path).ok()?))).collect()
     }
 
-    /// Runs a cell under a recorder.
+    /// Runs a cell, perhaps under a recorder.
     pub fn record(
         &self,
         cell: &Cell,
-        recorder: Recorder,
+        recorder: Option<Recorder>,
         deadline: Duration,
         stop: &AtomicBool,
     ) -> Result<Recorded, Failure> {
@@ -116,7 +118,7 @@ impl Launcher {
         let work = work.canonicalize().unwrap_or(work);
         let proof = folder.join("proof");
         let mut environment = self.environment(cell, &proof).map_err(start)?;
-        recorder(&mut environment).map_err(start)?;
+        recorder.map_or(Ok(()), |recorder| recorder(&mut environment)).map_err(start)?;
         let given = given(&environment);
         let port = free_port();
         let fill = |text: &str| filled(text, port, &work);
@@ -130,13 +132,15 @@ impl Launcher {
             stop,
             unspent: &self.unspent,
             library: self.library_of(cell),
+            is_recorded: recorder.is_some(),
         };
         let ran = place.run();
         let _ = fs::remove_dir_all(&work);
         let recorded = ran.and_then(|mut ran| {
             let moments = std::mem::take(&mut ran.moments);
+            let residents = std::mem::take(&mut ran.residents);
             let answer = self.judged(cell, program, ran, &proof)?;
-            Ok(Recorded { answer: Answer { environment: given, ..answer }, moments })
+            Ok(Recorded { answer: Answer { environment: given, ..answer }, moments, residents })
         });
         // A long output that is equal to the first is kept once.
         let out = folder.join("stdout");

@@ -23,6 +23,7 @@ pub use launcher::{Launcher, Recorded, Recorder, THREAD_IDLE, check, limits};
 pub use ready::Ready;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -67,6 +68,8 @@ pub struct RunContext<'a> {
     pub unspent: &'a Unspent,
     /// The library of somebody else's that it preloads.
     pub library: Option<PathBuf>,
+    /// Whether it runs under the recorder: then its resident pages are read at the marks.
+    pub is_recorded: bool,
 }
 
 /// Microseconds by candidate; less than nothing if more was used than earned.
@@ -86,6 +89,18 @@ pub struct Ran {
     pub mapped: Option<bool>,
     /// When each mark was set, in nanoseconds of the monotonic clock.
     pub moments: Vec<(Phase, u64)>,
+    /// The resident pages of each process at the marks of a service, if it was recorded.
+    pub residents: Vec<Residents>,
+}
+
+/// The pages of a process that were resident at a mark.
+pub struct Residents {
+    /// The mark.
+    pub phase: Phase,
+    /// The process.
+    pub pid: u32,
+    /// Ranges of addresses, sorted: private memory without a file.
+    pub ranges: Vec<Range<u64>>,
 }
 
 /// Kills every process that this one has started, and their descendants. Those that have left their parents are found
@@ -253,6 +268,7 @@ impl RunContext<'_> {
         }
         let (_, details) = running.watch.read();
         marks.mark(Phase::Peak, &readings(&running.watch.most(), &details, running.watch.peak));
+        let mut residents = self.residents(Phase::Peak, &mut running.watch);
         let settle = self.program.settle.as_deref().and_then(parse_duration).unwrap_or(SETTLE);
         let settled = Instant::now() + settle;
         while Instant::now() < settled {
@@ -267,6 +283,7 @@ impl RunContext<'_> {
             return Err(running.failure(" while it was idle"));
         }
         marks.read(Phase::Idle, &mut running.watch);
+        residents.extend(self.residents(Phase::Idle, &mut running.watch));
         marks.set_parts(running.watch.parts_now());
         let over = running.watch.over_time();
         let killed = running.stop();
@@ -282,7 +299,14 @@ impl RunContext<'_> {
         if killed {
             answer.notes.insert("killed_after_stop".into(), 1);
         }
-        Ok(self.ran(answer, &running, moments))
+        Ok(Ran { residents, ..self.ran(answer, &running, moments) })
+    }
+
+    /// The resident pages of all processes, if it is recorded. Of one that ends meanwhile there are none.
+    fn residents(&self, phase: Phase, watch: &mut Watch) -> Vec<Residents> {
+        let pids = if self.is_recorded { watch.alive() } else { &[] };
+        let of = |pid: &u32| Some(Residents { phase, pid: *pid, ranges: allocanary_heap::resident(*pid).ok()? });
+        pids.iter().filter_map(of).collect()
     }
 
     fn answer(&self, marks: Marks, running: &Running) -> Answer {
@@ -299,6 +323,7 @@ impl RunContext<'_> {
         Ran {
             answer,
             moments,
+            residents: Vec::new(),
             main: (running.watch.biggest.0, running.watch.biggest_name.clone()),
             complaint: running.err.last_lines(),
             huge_pages: running.watch.huge_pages,
