@@ -86,7 +86,7 @@ fn done(all: &[Built]) -> String {
         };
         out += &format!("{}: {}, {reports}\n  {}\n", built.name(), size(built.bytes), built.library.display());
     }
-    let candidates: Vec<String> = all.iter().map(|built| format!("preload={}", built.library.display())).collect();
+    let candidates: Vec<String> = all.iter().map(Built::name).collect();
     out + &format!("next: allocanary run --candidates system {} -- PROGRAM\n", candidates.join(" "))
 }
 

@@ -83,6 +83,7 @@ pub fn run_study(
     let file = with_candidates(file, &looked)?;
     let installed = candidates::installed();
     let candidates = candidates::described(&cells, &looked, &installed);
+    candidates::refuse_unbuilt(file.candidates.as_deref().unwrap_or_default(), &candidates)?;
     let study = file.clone().check()?;
     let names = study.candidates.iter().map(|candidate| candidate.spec.name.as_str());
     let libraries = candidates::libraries(names, folders)?;

@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 use tempfile::tempdir;
 
-use super::support::command;
+use super::support::{Ran, command, samples};
 
 /// The command, with the user's cargo and an empty cache.
 fn build(cache: &Path) -> Command {
@@ -37,6 +37,22 @@ fn a_version_is_built_once_tried_and_removed() {
     let folder = cache.path().join("allocanary/builds/mimalloc@3.3.2");
     let record: Value = serde_json::from_slice(&fs::read(folder.join("built.json")).unwrap()).unwrap();
     assert_eq!(record["bytes"], fs::metadata(folder.join("lib.so")).unwrap().len());
+
+    // It is a candidate by its name.
+    let mut run = command(cache.path());
+    run.env("XDG_CACHE_HOME", cache.path()).args([
+        "run",
+        "--repeats",
+        "1",
+        "--out",
+        "out",
+        "--candidates",
+        "mimalloc@3.3.2",
+    ]);
+    let ran: Ran = run.args(["--", "sleep", "0.3"]).output().unwrap().into();
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let row = samples(&cache.path().join("out")).remove(0);
+    assert_eq!((row.cell.candidate.to_string().as_str(), &row.error), ("mimalloc@3.3.2", &None));
 
     let (code, out, _) = build(&["--prune", "mimalloc@3.3"]);
     assert!(code == Some(0) && !folder.exists(), "{out}");

@@ -152,6 +152,15 @@ pub fn installed(ours: &[&str]) -> Vec<Installed> {
     all
 }
 
+/// A library that was built for this user: its allocator and version are known. `None` if nothing is known of such an allocator, or the file
+/// cannot be read.
+pub fn built(allocator: &str, version: &str, path: &Path) -> Option<Installed> {
+    let sort = SORTS.iter().find(|sort| sort.allocator == allocator)?;
+    let name = format!("{allocator}@{version}");
+    let found = of(sort, path, &fs::read(path).ok()?, &[]);
+    Some(Installed { name, version: version.into(), ..found })
+}
+
 /// What kind of library a file is, by its name: `libjemalloc.so.2`.
 fn sort_of(path: &Path) -> Option<&'static Sort> {
     let (name, _) = path.file_name()?.to_str()?.split_once(".so")?;
@@ -227,6 +236,18 @@ mod tests {
 
     fn names(found: &Installed) -> Vec<&str> {
         found.settings.iter().map(|setting| setting.name.as_ref()).collect()
+    }
+
+    #[test]
+    fn a_library_that_was_built_has_the_name_of_its_version() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), "x\0purge_delay\0").unwrap();
+        let found = built("mimalloc", "2.2.5", file.path()).unwrap();
+        assert_eq!(
+            (found.name.as_str(), found.version.as_str(), names(&found)),
+            ("mimalloc@2.2.5", "2.2.5", vec!["purge_delay"])
+        );
+        assert_eq!(built("nothing", "1", file.path()), None);
     }
 
     #[test]

@@ -9,6 +9,8 @@ use crate::commands::cells;
 use allocanary_allocators::allocators::{KNOWN, known};
 use allocanary_allocators::environment::Environment;
 use allocanary_allocators::setting::{Kind, Setting};
+use allocanary_builds::cache::Cache;
+use allocanary_builds::releases::find;
 use allocanary_cell::description::{Description, WorkloadDescription};
 use allocanary_doctor::installed::{self, Installed};
 use allocanary_doctor::program::Program as Looked;
@@ -35,10 +37,41 @@ pub const fn idle() -> Setting {
     Setting::new(THREAD_IDLE, Kind::Text, "idle threads give back after this time, such as 100ms")
 }
 
-/// The allocators of others on this host, in the order of their names.
+/// The allocators of others on this host: those that `allocanary build` has built, and those that are installed. A library that was built
+/// goes before an installed one of the same name. One that was changed since is left out.
 pub fn installed() -> Vec<Installed> {
     let ours: Vec<&str> = KNOWN.iter().map(|known| known.name).collect();
-    installed::installed(&ours)
+    let built = Cache::of_user().map(|cache| cache.all()).unwrap_or_default();
+    let built = built.iter().filter(|built| built.check().is_ok());
+    let mut all: Vec<Installed> =
+        built.filter_map(|built| installed::built(&built.allocator, &built.version, &built.library)).collect();
+    let of_host = installed::installed(&ours).into_iter();
+    let new: Vec<Installed> = of_host.filter(|one| all.iter().all(|built| built.name != one.name)).collect();
+    all.extend(new);
+    all
+}
+
+/// Fails if a candidate is a version that can be built and was not.
+pub fn refuse_unbuilt(candidates: &[String], known: &[Description]) -> Result<()> {
+    let name = |candidate: &String| candidate.split(':').next().unwrap_or_default().to_string();
+    let is_known = |name: &String| known.iter().any(|one| one.allocator == *name);
+    let missing: Vec<String> =
+        candidates.iter().map(name).filter(|name| name.contains('@') && !is_known(name)).collect();
+    let releases = missing.iter().map(|name| find(name).map(|release| (name, release.name())));
+    match releases.collect::<std::result::Result<Vec<_>, _>>() {
+        // A version that nobody can build is told with the names that are there.
+        Err(_) => Ok(()),
+        Ok(releases) => match releases.first() {
+            None => Ok(()),
+            Some((name, release)) if name == &release => Err(Error::Input(format!(
+                "candidate `{name}`: it is not built yet: allocanary build {}",
+                missing.join(" ")
+            ))),
+            Some((name, release)) => Err(Error::Input(format!(
+                "candidate `{name}`: wanted a whole version, such as {release}: allocanary build {release}"
+            ))),
+        },
+    }
 }
 
 /// The libraries of these, by each name that a candidate may give: `tcmalloc` and `tcmalloc@2.10`.
@@ -163,4 +196,22 @@ pub fn libraries<'a>(
         all.insert(name.to_string(), found);
     }
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_that_is_not_built_yet_is_refused_with_the_command_that_builds_it() {
+        let refused = |candidates: &[&str]| {
+            let candidates: Vec<String> = candidates.iter().map(|one| one.to_string()).collect();
+            refuse_unbuilt(&candidates, &[]).map_err(|error| error.to_string())
+        };
+        let both = refused(&["system", "mimalloc@2.2.5:purge_delay=0", "jemalloc@5.3.0"]).unwrap_err();
+        assert!(both.contains("allocanary build mimalloc@2.2.5 jemalloc@5.3.0"), "{both}");
+        assert!(refused(&["mimalloc@2.2"]).unwrap_err().contains("a whole version, such as mimalloc@2.2.5"));
+        assert_eq!(refused(&["jemalloc@9.9.9"]), Ok(()), "the study names the nearest that are there");
+        assert_eq!(refused(&["system", "jemalloc:narenas=1"]), Ok(()));
+    }
 }
