@@ -28,11 +28,14 @@ pub fn run(flags: &WhoFlags) -> Result<ExitCode> {
         return Err(Error::Input(format!("--format {format}: it has whole stacks: leave out --by thread")));
     }
     let trace = Trace::open(&flags.trace)?;
-    let stacks = match trace.stacks() {
-        // Threads are known without.
-        Err(_) if by == By::Thread => Stacks::default(),
-        stacks => stacks?,
-    };
+    // Threads are known without.
+    if trace.header.stacks == 0 && by != By::Thread {
+        return Err(Error::Input(format!(
+            "{}: this trace has no stacks: record again with --stacks all, or use --by thread",
+            flags.trace.display()
+        )));
+    }
+    let stacks = trace.stacks()?;
     let (taken, resident, merged) = sites::take(&trace, wanted, by == By::Thread)?;
     let mut names = Names::of(&stacks);
     let program = program(&trace);

@@ -41,7 +41,7 @@ const TABLE: &str = "\
 sample, at the time that was asked for: 1.92 MiB of 1.95 MiB of the pages that
 hold blocks are pinned by survivors of thread 1.
 
-Pages of the heap, at the time that was asked for (1.00 s after the start)
+Pages of the heap, at the time that was asked for (205 us after the start)
   part                                         bytes   of all
   live blocks                               31.2 KiB    1.6 %
   pinned: free, in pages with a live block  1.92 MiB   98.4 %

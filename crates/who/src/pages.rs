@@ -100,14 +100,14 @@ pub fn divide(
         out.shares[piece.site].untouched += piece.end - piece.start;
     }
     for share in &mut out.shares {
-        share.untouched -= share.live;
+        share.untouched = share.untouched.saturating_sub(share.live);
         share.with_holes += share.alone;
     }
     if let Some(resident) = resident {
         let all: u64 =
             resident.ranges.iter().map(|range| pages(range).map_or(0, |pages| pages.end - pages.start)).sum();
         let heap: u64 = ranges.iter().map(|range| range.end - range.start).sum();
-        out.outside = Some((all - heap).saturating_mul(PAGE));
+        out.outside = Some(all.saturating_sub(heap).saturating_mul(PAGE));
         out.empty = Some(sweep.empty.saturating_mul(PAGE));
     }
     out

@@ -83,21 +83,23 @@ pub fn take(trace: &Trace, wanted: Option<Wanted>, by_thread: bool) -> Result<(T
     let resident = moment.resident(&residents).cloned();
     let mut tally = Tally::new(moment, by_thread, trace.header.nanos(trace.header.last_ticks));
     let merged = merge(trace, &mut tally)?;
-    Ok((tally.taken(), resident, merged))
+    let mut taken = Taken { one_stack_in: trace.header.stacks.max(1), ..tally.taken() };
+    // A time behind the end is the end.
+    taken.moment.nanos = taken.moment.nanos.min(merged.nanos);
+    Ok((taken, resident, merged))
 }
-
-/// Below this share of blocks with a stack, stacks were sampled. Stacks that could not be walked are fewer.
-const SAMPLED_BELOW: f64 = 0.6;
 
 /// How many blocks there are for each one with a stack, if stacks were sampled.
 pub fn one_in(taken: &Taken) -> Option<f64> {
-    if taken.by_thread {
-        return None;
-    }
+    let share = share_with_stack(taken);
+    (!taken.by_thread && taken.one_stack_in > 1 && share > 0.0).then(|| 1.0 / share)
+}
+
+/// The share of allocations that have a stack. Addresses are sampled and some are used often, so that it is only near to what was asked for.
+fn share_with_stack(taken: &Taken) -> f64 {
     let all: u64 = taken.totals.iter().map(|totals| totals.allocations).sum();
     let with: u64 = taken.totals.iter().filter(|totals| totals.key != 0).map(|totals| totals.allocations).sum();
-    let share = with as f64 / all.max(1) as f64;
-    (share < SAMPLED_BELOW && with > 0).then(|| 1.0 / share)
+    with as f64 / all.max(1) as f64
 }
 
 /// How the free bytes of a page are divided.
@@ -151,6 +153,13 @@ pub fn find(program: &str, taken: &Taken, resident: Option<&Resident>, names: &m
     let (moment, nanos) = (taken.moment.clone(), taken.moment.nanos);
     let mut found = Found { program: program.into(), moment, nanos, by, sites, pages, one_in, notes: Vec::new() };
     found.notes = names.notes().to_vec();
+    let share = share_with_stack(taken);
+    if !taken.by_thread && taken.one_stack_in == 1 && share < 0.99 {
+        found.notes.push(format!(
+            "{:.0} % of the allocations have no stack, although all were asked for: it could not be walked, or there were too many.",
+            100.0 * (1.0 - share)
+        ));
+    }
     found
 }
 

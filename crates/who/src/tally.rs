@@ -55,6 +55,8 @@ pub struct Taken {
     pub blocks: Vec<Block>,
     /// Where blocks had been until then.
     pub ever: Ever,
+    /// The recorder took the stack of one allocation in so many.
+    pub one_stack_in: u32,
 }
 
 struct Kept {
@@ -82,7 +84,7 @@ impl Tally {
     pub fn new(moment: Moment, by_thread: bool, length: u64) -> Tally {
         let (totals, blocks, ever) = (Vec::new(), Vec::new(), Ever::default());
         Tally {
-            taken: Taken { moment, by_thread, totals, blocks, ever },
+            taken: Taken { moment, by_thread, totals, blocks, ever, one_stack_in: 1 },
             length: length.max(1),
             index: HashMap::new(),
             kept: Vec::new(),

@@ -59,7 +59,8 @@ fn of_sampled_stacks_the_sums_are_estimated_and_the_heap_is_exact() {
             events.new_block(0, stack, page * PAGE + at * 1000, 24);
         }
     }
-    let found = find("x", &events.taken(), None, &mut Names::of(&stacks), By::Function);
+    let taken = Taken { one_stack_in: 4, ..events.taken() };
+    let found = find("x", &taken, None, &mut Names::of(&stacks), By::Function);
     assert_eq!(found.one_in, Some(4.0));
     assert_eq!(found.pages.pinned(), 40_000, "which blocks hold pages is known without stacks");
     let sites: Vec<_> =
@@ -79,6 +80,26 @@ fn a_few_stacks_that_could_not_be_walked_are_a_site() {
     let found = find("x", &events.taken(), None, &mut Names::of(&stacks), By::Function);
     let sites: Vec<_> = found.sites.iter().map(|site| (&*site.name, site.share.pinned)).collect();
     assert_eq!((found.one_in, &sites[..]), (None, &[("(no stack)", 4046), ("0xa", 3646)][..]));
+}
+
+/// What was asked for decides: most stacks may be missing, and one in ten addresses may have most of the allocations.
+#[test]
+fn whether_stacks_were_sampled_is_what_the_trace_says() {
+    let (stacks, ids) = stacks(&[&[0xa]]);
+    let taken = |with: u64, one_stack_in| {
+        let mut events = Events::new(Moment::at_time(9), 9);
+        for at in 0..10_u64 {
+            events.new_block(0, if at < with { ids[0] } else { 0 }, PAGE + at * 100, 50);
+        }
+        Taken { one_stack_in, ..events.taken() }
+    };
+    assert_eq!((one_in(&taken(1, 1)), one_in(&taken(9, 10))), (None, Some(10.0 / 9.0)));
+    let found = find("x", &taken(1, 1), None, &mut Names::of(&stacks), By::Function);
+    assert!(
+        found.notes.iter().any(|note| note.starts_with("90 % of the allocations have no stack")),
+        "{:?}",
+        found.notes
+    );
 }
 
 #[test]
