@@ -1,5 +1,6 @@
 //! The tables of version 3. In: chunks of nodes, modules and resident pages. Out: plain data. What is damaged is left out.
 
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 use super::Trace;
@@ -43,7 +44,7 @@ impl Trace {
                 None => found.push(Resident { mark, ranges: ranges.collect() }),
             }
         }
-        found.iter_mut().for_each(|resident| resident.ranges.sort_by_key(|range| range.start));
+        found.iter_mut().for_each(|resident| resident.ranges = joined(std::mem::take(&mut resident.ranges)));
         Ok(found)
     }
 
@@ -73,6 +74,19 @@ impl Trace {
         }
         Ok(())
     }
+}
+
+/// Sorted, and those that touch or overlap as one: a damaged table may name a page twice.
+fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.sort_by_key(|range| range.start);
+    let mut out: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match out.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => out.push(range),
+        }
+    }
+    out
 }
 
 /// The modules of a chunk: each begins with its length, which was written last.

@@ -164,3 +164,10 @@ fn a_stack_in_an_older_version_is_damage() {
     let merged = merge(&trace, &mut Found::default()).unwrap();
     assert!(merged.damage.iter().any(|damage| damage.contains("a stack in version 1")), "{:?}", merged.damage);
 }
+
+#[test]
+#[expect(clippy::single_range_in_vec_init, reason = "a list of one range is meant")]
+fn pages_that_a_damaged_table_names_twice_are_told_once() {
+    assert_eq!(joined(vec![4..6, 1..3, 1..3, 2..4, 9..10]), [1..6, 9..10]);
+    assert_eq!(joined(vec![1..9, 2..3]), [1..9]);
+}
