@@ -115,8 +115,8 @@ mod tests {
             assert!(text.contains(&release.name()), "{} is missing:\n{text}", release.name());
         }
         let line = text.lines().find(|line| line.starts_with("jemalloc@5.3.0")).unwrap_or_default();
-        assert!(line.ends_with("2.0 MiB"), "{line}");
-        assert!(text.contains("1 built, 2.0 MiB in /cache"), "{text}");
+        assert!(line.ends_with("2.00 MiB"), "{line}");
+        assert!(text.contains("1 built, 2.00 MiB in /cache"), "{text}");
         assert!(text.lines().all(|line| line.len() <= 80), "{text}");
     }
 }

@@ -76,8 +76,5 @@ fn a_build_that_fails_tells_the_last_lines_and_keeps_nothing() {
     let err = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{err}");
     assert!(err.contains("mimalloc@3.3.2: cargo build failed") && err.contains("no matching package"), "{err}");
-    assert!(
-        err.contains("build.log") && !cache.path().join("allocanary/builds/mimalloc@3.3.2/lib.so").exists(),
-        "{err}"
-    );
+    assert!(err.contains("build-") && !cache.path().join("allocanary/builds/mimalloc@3.3.2/lib.so").exists(), "{err}");
 }

@@ -92,11 +92,19 @@ impl Cache {
     /// Builds a release. A library that is there already is built anew.
     pub fn build(&self, release: &Release, source: Source<'_>) -> Result<Built> {
         let place = self.place(release);
+        // Told before minutes of building.
+        if place.as_os_str().as_encoded_bytes().iter().any(|byte| b" :\t\n".contains(byte)) {
+            return Err(Error::Folder(place));
+        }
         fs::create_dir_all(&place).map_err(file(&place, "making the folder"))?;
-        // A run that has the old library open keeps it: the new one gets its name only when it has been tried.
-        let (library, new) = (place.join("lib.so"), place.join(format!("new-{}.so", std::process::id())));
-        let made =
-            make(release, source, &new, &place.join("build.log")).inspect_err(|_| drop(fs::remove_file(&new)))?;
+        // A run that has the old library open keeps it: the new one gets its name only when it has been tried. Of two builds at once the
+        // last one stays; if its record is the other's, the checksum says so, and it is built again.
+        let own = std::process::id();
+        let (library, new) = (place.join("lib.so"), place.join(format!("new-{own}.so")));
+        let log = place.join(format!("build-{own}.log"));
+        let made = make(release, source, &new, &log).inspect_err(|_| drop(fs::remove_file(&new)))?;
+        let last_log = place.join("build.log");
+        fs::rename(&log, &last_log).map_err(file(&last_log, "giving it its name"))?;
         let built = Built {
             allocator: release.allocator.into(),
             version: release.version.into(),
@@ -115,7 +123,9 @@ impl Cache {
             what: "writing it",
             why: why.into(),
         })?;
-        fs::write(&record, text + "\n").map_err(file(&record, "writing it"))?;
+        let new = place.join(format!("built-{own}.json"));
+        fs::write(&new, text + "\n").map_err(file(&new, "writing it"))?;
+        fs::rename(&new, &record).map_err(file(&record, "giving it its name"))?;
         Ok(built)
     }
 
@@ -127,6 +137,9 @@ impl Cache {
                 continue;
             }
             let path = entry.path();
+            if !path.is_dir() {
+                continue;
+            }
             let files = fs::read_dir(&path).into_iter().flatten().flatten();
             bytes += files.filter_map(|file| file.metadata().ok()).map(|found| found.len()).sum::<u64>();
             fs::remove_dir_all(&path).map_err(file(&path, "removing it"))?;
@@ -189,6 +202,14 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_that_no_preload_can_have_is_refused_before_anything_is_built() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = Cache::at(&folder.path().join("a b")).build(&find("jemalloc").unwrap(), Source::default());
+        assert!(error.unwrap_err().to_string().contains("XDG_CACHE_HOME"));
+        assert!(!folder.path().join("a b").exists());
+    }
+
+    #[test]
     fn an_interrupted_build_is_not_there() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(folder.path());
@@ -205,6 +226,7 @@ mod tests {
         let stays = kept(&cache, "mimalloc@2.2.5");
         assert!(cache.prune(&["jemalloc@5.3.0".into()]).unwrap() > 14);
         assert_eq!(cache.all(), [stays]);
+        fs::write(folder.path().join("a file"), "").unwrap();
         cache.prune(&[]).unwrap();
         assert_eq!(cache.all(), []);
     }

@@ -72,16 +72,9 @@ impl Steps<'_> {
         if offline {
             command.arg("--offline");
         }
-        // A build that this command runs in must not reach this one: its target folder, its flags.
-        for (name, _) in std::env::vars_os() {
-            let text = name.to_string_lossy();
-            if text.starts_with("CARGO_")
-                && text != "CARGO_HOME"
-                && !text.starts_with("CARGO_HTTP")
-                && !text.starts_with("CARGO_NET")
-            {
-                command.env_remove(&name);
-            }
+        // What may make another library of the same sources: a build that this command runs in, and flags for other programs.
+        for (name, _) in std::env::vars_os().filter(|(name, _)| changes_the_build(&name.to_string_lossy())) {
+            command.env_remove(&name);
         }
         let advice = "install Rust from https://rustup.rs, or set CARGO to its path";
         let told = self.run(command.current_dir(self.folder), "cargo build", advice)?;
@@ -129,6 +122,16 @@ impl Steps<'_> {
     fn run(&self, command: &mut Command, step: &'static str, advice: &'static str) -> Result<String> {
         run(self.release, command, step, advice, self.log)
     }
+}
+
+/// Whether a variable can change what is built, other than which compiler does it and where crates come from.
+fn changes_the_build(name: &str) -> bool {
+    let is_flags = ["CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS"].iter().any(|flags| name.contains(flags));
+    let of_cargo = name.starts_with("CARGO_")
+        && name != "CARGO_HOME"
+        && !name.starts_with("CARGO_HTTP")
+        && !name.starts_with("CARGO_NET");
+    is_flags || of_cargo || name.starts_with("RUSTFLAGS") || name.starts_with("JEMALLOC_")
 }
 
 const COMPILER: &str =
@@ -202,6 +205,19 @@ mod tests {
         assert_eq!(archives(&executed), Some(vec![folder.path().join("libone.a")]));
         let none = Executed { reason: String::new(), linked_libs: vec!["pthread".into()], linked_paths: Vec::new() };
         assert_eq!(archives(&[none]), None, "a shared library is not taken");
+    }
+
+    #[test]
+    fn flags_for_other_programs_do_not_change_the_library() {
+        for name in
+            ["CFLAGS", "CFLAGS_x86_64-unknown-linux-gnu", "RUSTFLAGS", "CARGO_TARGET_DIR", "JEMALLOC_SYS_WITH_LG_PAGE"]
+        {
+            assert!(changes_the_build(name), "{name}");
+        }
+        for name in ["CC", "CXX", "PATH", "HOME", "CARGO_HOME", "CARGO_NET_OFFLINE", "RUSTUP_TOOLCHAIN", "HTTPS_PROXY"]
+        {
+            assert!(!changes_the_build(name), "{name}");
+        }
     }
 
     #[test]

@@ -35,7 +35,7 @@ fn manifest(release: &Release) -> String {
 fn config(release: &Release, vendored: Option<&Path>) -> String {
     let mut text = String::new();
     if !release.cflags.is_empty() {
-        text += &format!("[env]\nCFLAGS = \"{}\"\n", release.cflags);
+        text += &format!("[env]\nCFLAGS = {{ value = \"{}\", force = true }}\n", release.cflags);
     }
     if let Some(folder) = vendored {
         // As TOML: a path can have a quote or a backslash.
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn a_vendored_folder_takes_the_place_of_the_registry() {
         let text = config(&find("rpmalloc").unwrap(), Some(Path::new("/a \"b\"/c")));
-        assert!(text.contains("CFLAGS = \"-DENABLE_OVERRIDE=1\""), "{text}");
+        assert!(text.contains("CFLAGS = { value = \"-DENABLE_OVERRIDE=1\", force = true }"), "{text}");
         assert!(text.contains(r#"directory = "/a \"b\"/c""#), "{text}");
         assert_eq!(config(&find("jemalloc").unwrap(), None), "");
     }
