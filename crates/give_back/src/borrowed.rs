@@ -94,7 +94,8 @@ impl Borrowed {
             Err(error) => return Err(Refusal::of(pid, "borrowing a thread", error)),
         }
         let _ = ptrace::interrupt(tid);
-        match stopping::stop(&mut Traced { pid, tid }).map_err(trouble("stopping a thread"))? {
+        let stopped = stopping::stop(&mut Traced { pid, tid }).inspect_err(|_| let_go(pid, tid, 0));
+        match stopped.map_err(trouble("stopping a thread"))? {
             Outcome::Still => {}
             Outcome::Gone => return Ok(None),
             Outcome::Late => return Err(Refusal::Late { pid, tid }),
