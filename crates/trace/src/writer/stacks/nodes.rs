@@ -125,6 +125,10 @@ impl Nodes {
     /// Writes a new node.
     #[cold]
     fn add(&self, site: &Site, parent: StackId, pc: u64) -> Option<StackId> {
+        // Full: the number must not go on, and begin again some day.
+        if self.count.load(Relaxed) as usize + 1 >= MOST_NODES {
+            return None;
+        }
         let at = self.count.fetch_add(1, Relaxed) as usize;
         let node = (at + 1 < MOST_NODES).then_some(at as StackId + 1)?;
         if self.place(node).is_none() {
