@@ -32,7 +32,8 @@ fn folders(root: &Path) -> Vec<PathBuf> {
 /// The folders of the crates that cargo links into cells and preloads.
 fn by_cargo(root: &Path) -> BTreeSet<PathBuf> {
     let words = "tree --offline --locked --prefix none --edges normal,build --all-features";
-    let crates = "-p allocanary-cell -p allocanary-preload";
+    // The crate of traces, because the recorder's preload has its feature `stacks`.
+    let crates = "-p allocanary-cell -p allocanary-preload -p allocanary-trace";
     let mut command = Command::new(env!("CARGO"));
     let output = command.args(words.split(' ')).args(crates.split(' ')).current_dir(root).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -145,7 +145,7 @@ pub fn installed(ours: &[&str]) -> Vec<Installed> {
         let Ok(bytes) = fs::read(&path) else { continue };
         all.push(of(sort, &path, &bytes, ours));
     }
-    // Two libraries of one version are two.
+    // Of two libraries of one version the loader takes the first.
     let mut names = BTreeSet::new();
     all.retain(|one: &Installed| names.insert(one.name.clone()));
     all.sort_by(|one, other| one.name.cmp(&other.name));
