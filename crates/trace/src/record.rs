@@ -137,6 +137,7 @@ pub fn put_marks(path: &Path, marks: [u64; 3]) -> Result<()> {
 }
 
 #[cfg(test)]
+#[expect(clippy::single_range_in_vec_init, reason = "a list of one range is meant")]
 mod tests {
     use super::*;
     use crate::builder::TraceBuilder;
