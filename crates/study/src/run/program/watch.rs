@@ -119,8 +119,9 @@ impl Watch {
             sum = sum.and(sizes);
             true
         });
-        // At its start the loader has not mapped it yet.
+        // At its start the loader has not mapped it yet. Later looks are seldom: each reads all mappings.
         if self.mapped != Some(true)
+            && (self.samples < 64 || self.samples.is_multiple_of(64))
             && let Some(library) = &self.library
         {
             self.mapped = tree::has_mapped(self.biggest.0, library).or(self.mapped);
