@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# How much memory do programs use under each version of each allocator? Builds the versions once, runs five programs under them, and prints
+# a Markdown table of peaks (redis-server: resident when idle), in MiB. The table of docs/programs.md comes from here:
+#
+#   cargo build --release --bins && examples/programs/versions.sh OUT [REPEATS]
+#
+# In the root of a clone of allocanary. Needs redis, jq, c++ and rustc; gperftools' library (Debian: libtcmalloc-minimal4) for its row.
+set -euo pipefail
+out=${1:?wanted a new folder for the results}
+repeats=${2:-5}
+command=$(realpath "${ALLOCANARY:-target/release/allocanary}")
+programs=$(realpath "$(dirname "$0")")
+mkdir -p "$out/bin" && out=$(realpath "$out")
+versions=(mimalloc@1.7.5 mimalloc@2.2.5 mimalloc@3.3.2 jemalloc@5.2.1 jemalloc@5.3.0 jemalloc@5.3.1 snmalloc@0.7.6 rpmalloc@1.4.3)
+"$command" build "${versions[@]}" >/dev/null
+candidates=(system "${versions[@]}")
+! "$command" list allocators | grep -q tcmalloc_minimal || candidates+=(tcmalloc_minimal)
+c++ -O2 -pthread "$programs/threads.cpp" -o "$out/bin/threads-cpp"
+rustc -O "$programs/threads.rs" -o "$out/bin/threads-rs"
+seq 200000 | jq -c '{id: ., tags: ["a", "b"]}' | jq -sc . >"$out/rows.json"
+
+of() { # TITLE NAME METRIC FLAGS AND PROGRAM
+    local title=$1 name=$2 metric=$3
+    shift 3
+    "$command" run --out "$out/$name" --repeats "$repeats" --any-output --candidates "${candidates[@]}" "$@" >"$out/$name.txt" || true
+    printf '| %s |' "$title"
+    for candidate in "${candidates[@]}"; do
+        "$command" report "$out/$name" --format json |
+            jq -r --arg candidate "$candidate" --arg metric "$metric" '
+                .panels[0].candidates[] | select(.candidate == $candidate).points[0].metrics[$metric].median / 1048576 * 10 | round / 10' |
+            awk '{ printf " %s |", $0 }'
+    done
+    echo
+}
+
+printf '| program |%s\n' "$(printf ' %s |' "${candidates[@]}")"
+printf '|---|%s\n' "$(printf -- '--:|%.0s' "${candidates[@]}")"
+of python3 python peak -- python3 -c "import json
+rows = [json.dumps({'k%d' % i: list(range(i % 40))}) for i in range(100000)]
+print(len([json.loads(row) for row in rows[::4]]))"
+of jq jq peak --stdin "$out/rows.json" -- jq 'map(.tags) | length'
+of 'C++, 32 threads' threads-cpp peak -- "$out/bin/threads-cpp"
+of 'Rust, 32 threads' threads-rs peak -- "$out/bin/threads-rs"
+of redis-server redis rss --file "$programs/redis.toml"
