@@ -153,7 +153,8 @@ pub fn set_background_threads(on: bool) -> Result<bool> {
 ///
 /// It is called in a thread that allocates, before the allocation is made. So it must not wait for a lock that a thread may hold
 /// while it allocates: let it set a flag, or use `try_lock`. It may allocate and free; what it allocates causes no further call
-/// in this thread. It may be called in two threads at once. A panic ends at the allocation and is counted.
+/// in this thread. It may be called in two threads at once. A panic ends at the allocation and is counted. It may replace itself. A
+/// level that is reached while a function is being replaced is lost: neither is called for it.
 ///
 /// ```no_run
 /// use std::sync::atomic::{AtomicBool, Ordering};

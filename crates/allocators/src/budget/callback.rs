@@ -1,19 +1,20 @@
 //! What the program does itself when memory is short. In: one function. Out: it is called with each new level, never within
 //! itself, and a panic of it stays here.
 
-use std::sync::RwLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, RwLock};
 
 use super::level::Level;
 
 /// What a program gives.
-type Callback = Box<dyn Fn(Level) + Send + Sync>;
+type Callback = Arc<dyn Fn(Level) + Send + Sync>;
 
 static CALLBACK: RwLock<Option<Callback>> = RwLock::new(None);
 static PANICS: AtomicU64 = AtomicU64::new(0);
 
-/// Sets the program's function; the one before it is dropped.
-pub(super) fn set(callback: Callback) {
+/// Sets the program's function, also from within it; the one before it is dropped when no call of it lasts.
+pub(super) fn set(callback: Box<dyn Fn(Level) + Send + Sync>) {
+    let callback = Callback::from(callback);
     let before = match CALLBACK.write() {
         Ok(mut place) => place.replace(callback),
         Err(poisoned) => poisoned.into_inner().replace(callback),
@@ -21,12 +22,16 @@ pub(super) fn set(callback: Callback) {
     drop(before); // outside the lock: what it drops may allocate
 }
 
-/// Calls it. One that is being replaced at this moment is not called: nobody waits here.
+/// Calls it, without a lock. One that is being replaced at this moment is not called, and the level is lost to both: nobody waits
+/// here.
 pub(super) fn call(level: Level) {
-    let Ok(place) = CALLBACK.try_read() else { return };
-    let Some(callback) = place.as_ref() else { return };
-    // An allocation must not unwind.
-    if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| callback(level))).is_err() {
+    let Some(callback) = CALLBACK.try_read().ok().and_then(|place| place.clone()) else { return };
+    // An allocation must not unwind, nor must the drop of a function that was replaced meanwhile.
+    let called = std::panic::AssertUnwindSafe(move || {
+        callback(level);
+        drop(callback);
+    });
+    if std::panic::catch_unwind(called).is_err() {
         PANICS.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -60,5 +65,13 @@ mod tests {
             [Level::High, Level::Severe, Level::Calm]
         );
         assert_eq!(panics() - before, 1);
+        set(Box::new(|_| {
+            set(Box::new(|level| CAME.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(level)))
+        }));
+        for level in [Level::High, Level::Last] {
+            call(level);
+        }
+        let came = CAME.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).split_off(3);
+        assert_eq!(came, [Level::Last], "replaced within itself");
     }
 }
