@@ -18,9 +18,9 @@ fn child(name: &str, budget: Option<&str>) -> (String, String) {
     (text(&output.stdout), text(&output.stderr))
 }
 
-/// Allocates 64 MiB that are not touched.
+/// Allocates 64 MiB, and touches them: what is not touched is not told of.
 fn allocate() -> Vec<u8> {
-    std::hint::black_box(Vec::with_capacity(64 << 20))
+    std::hint::black_box(vec![1; 64 << 20])
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn pressed() {
     })
     .unwrap();
     let blocks = [allocate(), allocate()];
-    assert_eq!(blocks.map(|block| block.capacity()), [64 << 20; 2], "the allocation is as without");
+    assert_eq!(blocks.map(|block| block.len()), [64 << 20; 2], "the allocation is as without");
     println!("came {:?}", CAME.lock().unwrap());
 }
 
@@ -71,4 +71,27 @@ fn the_environment_wins_and_what_is_wrong_is_said() {
         "{wrong}"
     );
     assert!(wrong.contains("told Ok(())"), "the program's own is in force: {wrong}");
+}
+
+/// The gauges of a program with a budget.
+#[cfg(feature = "prometheus")]
+#[test]
+fn the_metrics_page_has_the_budget() {
+    use allocanary::metrics::AllocatorCollector;
+    let mut registry = prometheus_client::registry::Registry::default();
+    registry.register_collector(Box::new(AllocatorCollector::new()));
+    let mut page = String::new();
+    prometheus_client::encoding::text::encode(&mut page, &registry).unwrap();
+    for name in
+        ["looks_total", "unread_total", "level_changes_total", "purges_total", "threads_total", "purge_seconds_total"]
+    {
+        let row = format!("\nallocanary_budget_{name}{{");
+        assert!(page.contains(&row), "{name}: {page}");
+    }
+    let row = |name: &str| {
+        let name = format!("allocanary_budget_{name}{{");
+        let row = page.lines().find(|row| row.starts_with(&name)).unwrap_or_else(|| panic!("{name}: {page}"));
+        row.rsplit(' ').next().unwrap().parse::<u64>().unwrap()
+    };
+    assert_eq!([row("limit_bytes"), row("level")], [100 << 30, 0]);
 }

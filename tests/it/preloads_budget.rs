@@ -49,9 +49,9 @@ const LINE: &str = "allocanary: memory budget: over 95 % of 16 MiB are in use af
 fn far_below_the_limit_readings_are_64_mib_apart_and_nothing_else_is_done() {
     each(&["far"], "budget=1000GiB", |allocator, ended| {
         assert_eq!(at(&ended.lines, "load")[0]["budget"]["limit"], 1000_u64 << 30, "{allocator}");
-        let counts = ["looks", "levels", "purges", "threads", "nanos"].map(|name| ended.count(name));
+        let counts = ["looks", "levels", "purges", "threads", "nanos", "unread"].map(|name| ended.count(name));
         // The first block, and each 64 after it.
-        assert_eq!(counts, [10, 0, 0, 0, 0], "{allocator}");
+        assert_eq!(counts, [10, 0, 0, 0, 0, 0], "{allocator}");
         assert_eq!(ended.said, "", "{allocator}");
     });
 }
@@ -63,6 +63,13 @@ fn a_limit_below_what_the_program_holds_is_said_once() {
         assert!((1..=3).contains(&ended.count("purges")), "{allocator}: {}", ended.count("purges"));
         assert!(ended.count("nanos") > 0);
         assert_eq!(ended.said, LINE, "{allocator}");
+    });
+}
+
+#[test]
+fn what_is_not_touched_or_cannot_be_had_is_not_told_of() {
+    each(&["sparse"], "budget=16MiB", |allocator, ended| {
+        assert_eq!((ended.count("levels"), ended.said.as_str()), (0, ""), "{allocator}");
     });
 }
 
@@ -88,7 +95,7 @@ fn a_fork_s_child_has_the_budget_and_counts_of_its_own() {
 
 #[test]
 fn each_thread_gives_back_once_at_an_allocation_after_all_were_asked() {
-    each(&["threads"], "budget=16MiB", |allocator, ended| {
+    each(&["threads"], "budget=128MiB", |allocator, ended| {
         // Each of the eight threads begins with the first level that is not calm.
         assert_eq!(ended.count("threads"), 8, "{allocator}");
     });

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use crate::budget::decays::Decays;
 use crate::environment::Environment;
 use crate::error;
 use crate::idle::{Thread, Uncached};
@@ -134,6 +135,20 @@ pub trait Allocator: sealed::Sealed + Sync {
         self.cannot("freed pages do not go back by time")
     }
 
+    /// Sets decay to zero for a while, and writes what it was to `before`. Allocates nothing.
+    fn stop_decay(&self, pages: error::Pages, before: &mut Decays) {
+        if let Some(millis) = self.decay(pages).ok().and_then(|now| before.stop_to_come(now)) {
+            let _ = self.set_decay(pages, millis); // it was read just now
+        }
+    }
+
+    /// Restores what [`stop_decay`](Allocator::stop_decay) changed. A time that the program has set meanwhile stays.
+    fn decay_again(&self, pages: error::Pages, before: &mut Decays) {
+        if let Some(millis) = self.decay(pages).ok().and_then(|now| before.again_to_come(now)) {
+            let _ = self.set_decay(pages, millis);
+        }
+    }
+
     /// See [`tuning::set_background_threads`](crate::tuning::set_background_threads).
     fn set_background_threads(&self, _on: bool) -> error::Result<bool> {
         self.cannot("it has no background threads")
@@ -145,9 +160,9 @@ pub trait Allocator: sealed::Sealed + Sync {
         self.cannot("what a thread keeps cannot be given back")
     }
 
-    /// Calls `call` in each thread after each `every` bytes that it allocates, with how many they were, where the allocator
-    /// counts them anyway. To be called once, before there is a second thread.
-    fn each_chunk(&self, _every: u64, _call: fn(u64)) -> error::Result<()> {
+    /// Calls `call` in each thread after each `every` bytes that it allocates, with how many they were, and how many of them are more
+    /// than what it freed meanwhile, where the allocator counts them anyway. To be called once, before there is a second thread.
+    fn each_chunk(&self, _every: u64, _call: fn(u64, u64)) -> error::Result<()> {
         self.cannot("it does not tell how much a thread has allocated: a wrapper counts")
     }
 

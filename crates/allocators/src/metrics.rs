@@ -193,6 +193,7 @@ impl AllocatorCollector {
         self.gauge(encoder, ("allocanary_budget_level", help, None), Some(counts.level() as u64))?;
         let rows = [
             ("looks", "Readings of limit and use", &counts.looks),
+            ("unread", "Readings that failed", &counts.unread),
             ("level_changes", "Changes of the level", &counts.levels),
             ("purges", "Times that kept pages were given back", &counts.purges),
             ("threads", "Times that a thread gave back what it kept", &counts.threads),

@@ -4,9 +4,14 @@
 //! A group is killed for what it uses, and not for what one process has: so its own count is read, and that of each group
 //! above it. Pages of files do not count: the kernel reclaims them before it kills. They are in `memory.stat`, a long text,
 //! which is read only where more than half of the limit is in use. Nothing is allocated.
+//!
+//! A file that is not there sets no limit: the root has none, and in a container the path may be the host's. Where no group can be
+//! seen at all, or a file is there and cannot be read (a process without file descriptors), that is an error and not "no limit".
+
+use std::io::{Error, ErrorKind, Result};
 
 use crate::cgroups::{Controller, Group, Groups};
-use crate::sys::line_number;
+use crate::sys::{first_number, line_number};
 
 /// From here on a number is no limit: version 1 writes "no limit" as the largest number of whole pages.
 const NO_LIMIT: u64 = 1 << 60;
@@ -23,33 +28,67 @@ pub struct Nearest {
     pub used: u64,
 }
 
-/// The limit of which the largest share is in use, from the process's own group up to the root; `None` if no group has a
-/// limit that can be read.
-pub fn nearest(groups: Groups, text: &mut Statistics) -> Option<Nearest> {
+/// The limit of which the largest share is in use, from the process's own group up to the root; `None` if no group has one.
+pub fn nearest(groups: Groups, text: &mut Statistics) -> Result<Option<Nearest>> {
     let share = |of: &Nearest| u128::from(of.used) * (1 << 32) / u128::from(of.limit);
     let mut found: Option<Nearest> = None;
+    let mut is_seen = false;
     for group in groups.of(Controller::Memory) {
-        let Some((limit, _)) = limit(group).filter(|(limit, _)| (1..NO_LIMIT).contains(limit)) else { continue };
-        let Some(with_files) = with_files(group) else { continue };
+        let mut least: Option<u64> = None;
+        for file in limit_files(group) {
+            let number = there(group.read(file, &mut [0; 64]).map(first_number))?;
+            is_seen |= number.is_some();
+            least = least.into_iter().chain(number.flatten()).min();
+        }
+        let Some(limit) = least.filter(|limit| (1..NO_LIMIT).contains(limit)) else { continue };
+        let with_files = first_number(group.read(used_file(group), &mut [0; 64])?).ok_or(ErrorKind::InvalidData)?;
         let files = if with_files >= limit / 2 { files(group, text) } else { 0 };
         let one = Nearest { limit, used: with_files.saturating_sub(files) };
         if found.is_none_or(|found| share(&one) > share(&found)) {
             found = Some(one);
         }
     }
-    found
+    // Without a file of a limit, a group is seen by the file that each has.
+    let mut others = groups.of(Controller::Memory).peekable();
+    if is_seen || others.peek().is_none() {
+        return Ok(found);
+    }
+    for group in others {
+        if there(group.read("cgroup.procs", &mut [0; 1]))?.is_some() {
+            return Ok(found);
+        }
+    }
+    Err(ErrorKind::NotFound.into())
 }
 
-/// A group's limit, and the file that has it. Above `memory.high` no process is killed: all are slowed down, and stop if
-/// nothing can be reclaimed.
+/// `None` if the file is not there, or not for this process.
+fn there<T>(read: Result<T>) -> Result<Option<T>> {
+    let is_away = |error: &Error| {
+        matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PermissionDenied)
+    };
+    match read {
+        Err(error) if is_away(&error) => Ok(None),
+        read => read.map(Some),
+    }
+}
+
+/// Above `memory.high` no process is killed: all are slowed down, and stop if nothing can be reclaimed.
+fn limit_files(group: Group) -> &'static [&'static str] {
+    if group.is_v2 { &["memory.max", "memory.high"] } else { &["memory.limit_in_bytes"] }
+}
+
+fn used_file(group: Group) -> &'static str {
+    if group.is_v2 { "memory.current" } else { "memory.usage_in_bytes" }
+}
+
+/// A group's limit, and the file that has it.
 pub(crate) fn limit(group: Group) -> Option<(u64, &'static str)> {
-    let files: &[_] = if group.is_v2 { &["memory.max", "memory.high"] } else { &["memory.limit_in_bytes"] };
-    files.iter().filter_map(|file| Some((group.number(file)?, *file))).min()
+    limit_files(group).iter().filter_map(|file| Some((group.number(file)?, *file))).min()
 }
 
 /// What a group uses, with pages of files.
 pub(crate) fn with_files(group: Group) -> Option<u64> {
-    group.number(if group.is_v2 { "memory.current" } else { "memory.usage_in_bytes" })
+    group.number(used_file(group))
 }
 
 /// A group's pages of files, in bytes.
@@ -67,10 +106,30 @@ mod tests {
     use super::*;
     use crate::cgroups::tests::mount;
 
-    fn found(listed: &str, files: &[(&str, &str)]) -> Option<(u64, u64)> {
+    fn read(listed: &str, files: &[(&str, &str)]) -> std::result::Result<Option<(u64, u64)>, ErrorKind> {
         let mount = mount(files);
         let found = nearest(Groups::new(listed, mount.path().to_str().unwrap()), &mut [0; 8192]);
-        found.map(|Nearest { limit, used }| (limit, used))
+        found.map(|found| found.map(|Nearest { limit, used }| (limit, used))).map_err(|error| error.kind())
+    }
+
+    fn found(listed: &str, files: &[(&str, &str)]) -> Option<(u64, u64)> {
+        read(listed, files).unwrap()
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_an_error_and_not_no_limit() {
+        let group = ("a/cgroup.procs", "1\n");
+        assert_eq!(read("0::/a\n", &[group]), Ok(None), "a group without limits");
+        assert_eq!(read("0::/b\n", &[("cgroup.procs", "1\n")]), Ok(None), "the path is the host's");
+        assert_eq!(read("0::/a\n", &[]), Err(ErrorKind::NotFound), "no group is there: another root folder");
+        assert_eq!(read("4:cpu:/a\n", &[]), Ok(None), "no group of memory");
+        let folder = [group, ("a/memory.max/x", "")];
+        assert_eq!(read("0::/a\n", &folder), Err(ErrorKind::IsADirectory), "it is there and cannot be read");
+        assert_eq!(
+            read("0::/a\n", &[("a/memory.max", "9\n")]),
+            Err(ErrorKind::NotFound),
+            "a limit without what is in use"
+        );
     }
 
     #[test]
@@ -82,6 +141,7 @@ mod tests {
                 ("a/memory.max", "2000\n"),
                 ("a/memory.current", above),
                 ("memory.current", "9000\n"),
+                ("cgroup.procs", ""),
             ]
         };
         assert_eq!(found("0::/a/b\n", &files("400\n", "700\n")), Some((1000, 400)));
@@ -101,7 +161,7 @@ mod tests {
         };
         assert_eq!(found("0::/x\n", &files("950\n")), Some((1000, 600)));
         assert_eq!(found("0::/x\n", &files("499\n")), Some((1000, 499)));
-        assert_eq!(found("0::/x\n", &files("")), None, "what is in use is not known");
+        assert_eq!(read("0::/x\n", &files("")), Err(ErrorKind::InvalidData), "what is in use is not known");
     }
 
     #[test]

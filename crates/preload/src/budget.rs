@@ -10,22 +10,24 @@ use crate::line::JsonLine;
 use crate::this::This;
 use crate::{handlers, raw, sandbox};
 
-/// Turns it on. Runs in the constructor. Whether it works with this allocator.
+/// Turns it on. Runs in the constructor. Whether it works with this allocator: where it does not, nothing is on.
 pub(crate) fn turn_on(this: &'static This, source: Source) -> bool {
     handlers::learn();
+    let counts = || match this.count {
+        Some(count) => {
+            count();
+            true
+        }
+        None => this.allocator.each_chunk(budget::chunk(), at_chunk).is_ok(),
+    };
     // SAFETY: the constructor's only call.
-    unsafe { budget::turn_on(Budget { allocator: this.allocator, source, outside, say }) };
-    match this.count {
-        Some(count) => count(),
-        None => return this.allocator.each_chunk(budget::chunk(), at_chunk).is_ok(),
-    }
-    true
+    unsafe { budget::turn_on(Budget { allocator: this.allocator, source, outside, say }, counts) }
 }
 
-/// A thread has allocated that many bytes.
-pub(crate) fn at_chunk(bytes: u64) {
+/// A thread has allocated that many bytes, `more` of which are about to be used besides those in use.
+pub(crate) fn at_chunk(bytes: u64, more: u64) {
     if !sandbox::is_entered() {
-        budget::at_chunk(bytes);
+        budget::at_chunk(bytes, more);
     }
 }
 
@@ -68,6 +70,7 @@ pub(crate) fn prove_counts(line: &mut JsonLine) {
     limit(line, counts);
     let counts = [
         ("looks", &counts.looks),
+        ("unread", &counts.unread),
         ("levels", &counts.levels),
         ("purges", &counts.purges),
         ("threads", &counts.threads),

@@ -7,7 +7,7 @@
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
 
-use allocanary_allocators::budget::chunk;
+use allocanary_allocators::budget::{LARGE, chunk};
 
 use crate::budget;
 
@@ -108,7 +108,24 @@ pub fn at_chunk(bytes: usize) {
     let (over, chunk) = (word::<()>().addr(), chunk() as usize);
     set_word(std::ptr::without_provenance_mut::<()>(chunk.wrapping_neg()));
     // A thread's first chunk begins with its first allocation.
-    budget::at_chunk(if over == bytes { bytes as u64 } else { chunk.saturating_add(over) as u64 });
+    let bytes = if over == bytes { bytes as u64 } else { chunk.saturating_add(over) as u64 };
+    budget::at_chunk(bytes, bytes);
+}
+
+/// Whether `realloc` to this size is counted by [`grow`].
+#[inline(always)]
+pub const fn is_large(size: usize) -> bool {
+    size as u64 >= LARGE
+}
+
+/// A block that has `usable` bytes is to have `size`, which [is large](is_large). Only what is new counts.
+#[cold]
+#[inline(never)]
+pub fn grow(usable: usize, size: usize) {
+    let bytes = size.saturating_sub(usable);
+    if add(bytes) {
+        at_chunk(bytes);
+    }
 }
 
 #[cfg(test)]
@@ -140,6 +157,23 @@ mod tests {
         };
         std::thread::spawn(counts).join().unwrap();
         std::thread::spawn(counts).join().unwrap();
+    }
+
+    #[test]
+    fn a_large_block_that_grows_counts_by_what_is_new() {
+        let grows = || {
+            let chunk = chunk() as usize;
+            let left = || word::<()>().addr().wrapping_neg();
+            assert!(count(1) && left() == chunk);
+            grow(300 << 20, (300 << 20) + 1000);
+            assert_eq!(left(), chunk - 1000);
+            grow(400 << 20, 300 << 20);
+            assert_eq!(left(), chunk - 1000, "it shrinks");
+            grow(0, 4 << 20);
+            assert_eq!(left(), chunk, "a new block: a chunk is full");
+            assert_eq!([(2 << 20) - 1, 2 << 20].map(is_large), [false, true]);
+        };
+        std::thread::spawn(grows).join().unwrap();
     }
 
     #[test]

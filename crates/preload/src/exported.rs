@@ -254,6 +254,10 @@ macro_rules! __own {
                 unsafe { real::calloc(number, size) }
             }
             unsafe extern "C" fn counted_realloc(block: *mut c_void, size: usize) -> *mut c_void {
+                if $crate::counted::is_large(size) {
+                    // SAFETY: as above.
+                    return unsafe { large_realloc(block, size) };
+                }
                 // SAFETY: as above.
                 $crate::__count!(size, unsafe { full_realloc(block, size) });
                 // SAFETY: as above.
@@ -263,6 +267,14 @@ macro_rules! __own {
             #[inline(never)]
             unsafe extern "C" fn full_realloc(block: *mut c_void, size: usize) -> *mut c_void {
                 $crate::counted::at_chunk(size);
+                // SAFETY: as above.
+                unsafe { real::realloc(block, size) }
+            }
+            #[cold]
+            #[inline(never)]
+            unsafe extern "C" fn large_realloc(block: *mut c_void, size: usize) -> *mut c_void {
+                // SAFETY: as above. A null pointer has 0 bytes.
+                $crate::counted::grow(unsafe { super::usable_size(block) }, size);
                 // SAFETY: as above.
                 unsafe { real::realloc(block, size) }
             }
@@ -405,6 +417,11 @@ macro_rules! __preload {
             }
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn malloc_usable_size(block: *mut c_void) -> usize {
+                // SAFETY: as above.
+                unsafe { usable_size(block) }
+            }
+            #[inline(always)]
+            unsafe fn usable_size(block: *mut c_void) -> usize {
                 // SAFETY: as above.
                 unsafe { ($usable_size)(block) }
             }

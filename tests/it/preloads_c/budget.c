@@ -1,10 +1,10 @@
-// Allocates as the first argument says, for the setting `budget`. Nothing is written to the blocks: a block counts before it is
-// touched.
+// Allocates as the first argument says, for the setting `budget`. Large blocks are written to: what is not touched is not told of.
 //   far      640 blocks of 1 MiB, one after the other
 //   below    a block of 64 MiB three times, which stays
-//   handler  the same once, in a signal handler that has interrupted nothing that allocates; then once outside
-//   fork     nothing, and a child as with `below`
-//   threads  a block of 64 MiB, then eight threads that each allocate 40 KiB four times
+//   sparse   blocks of 64 MiB and of 15 MiB that are not touched, and one of 2^62 bytes that cannot be had; then 640 of 1 KiB
+//   handler  a block of 64 MiB twice, in a signal handler that has interrupted nothing that allocates; then once outside
+//   fork     nothing, and a child as with `below`, but twice
+//   threads  a block of 128 MiB and one of 512 KiB, then eight threads that each allocate 40 KiB four times
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -19,9 +19,14 @@ static void allocate(size_t size) {
     if (!last) abort();
 }
 
+static void fill(size_t size) {
+    allocate(size);
+    memset(last, 1, size);
+}
+
 static void handler(int signal) {
     (void)signal;
-    allocate(64 << 20);
+    for (int i = 0; i < 2; i++) fill(64 << 20);
 }
 
 static void *work(void *nothing) {
@@ -40,21 +45,28 @@ int main(int count, char **words) {
             free(last);
         }
     } else if (!strcmp(how, "below")) {
-        for (int i = 0; i < 3; i++) allocate(64 << 20);
+        for (int i = 0; i < 3; i++) fill(64 << 20);
+    } else if (!strcmp(how, "sparse")) {
+        allocate(64 << 20);
+        allocate(15 << 20);
+        last = malloc((size_t)1 << 62);
+        if (last) abort();
+        for (int i = 0; i < 640; i++) allocate(1 << 10);
     } else if (!strcmp(how, "handler")) {
         signal(SIGUSR1, handler);
         raise(SIGUSR1);
-        if (count > 2) allocate(64 << 20);
+        if (count > 2) fill(64 << 20);
     } else if (!strcmp(how, "fork")) {
         pid_t child = fork();
         if (child == 0) {
-            allocate(64 << 20);
+            for (int i = 0; i < 2; i++) fill(64 << 20);
             return 0;
         }
         int status;
         if (waitpid(child, &status, 0) != child || status) return 1;
     } else if (!strcmp(how, "threads")) {
-        allocate(64 << 20);
+        fill(128 << 20);
+        fill(512 << 10);
         for (int i = 0; i < 8; i++) {
             pthread_t thread;
             if (pthread_create(&thread, NULL, work, NULL) || pthread_join(thread, NULL)) return 1;

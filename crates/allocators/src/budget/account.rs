@@ -12,10 +12,21 @@ use super::level::{Level, share};
 pub struct Reading {
     /// The limit in bytes; `None` if there is none.
     pub limit: Option<u64>,
-    /// The bytes in use, with those that are about to be.
+    /// The bytes in use.
     pub used: u64,
+    /// The bytes of a large block that is about to be used. It may stay untouched, or not be had at all: so it can only make a purge
+    /// due, and the program is told nothing of it.
+    pub more: u64,
     /// Nanoseconds of a clock that only goes forward.
     pub now: u64,
+}
+
+impl Reading {
+    /// What is in use when the block is. A block above the limit is none that the program can use as a whole.
+    fn ahead(&self) -> u64 {
+        let counts = self.limit.is_some_and(|limit| self.more <= limit);
+        self.used.saturating_add(if counts { self.more } else { 0 })
+    }
 }
 
 /// What is to be done.
@@ -55,7 +66,8 @@ pub struct Account {
     told: Level,
     /// Whether freed pages are not kept.
     keeps_nothing: bool,
-    /// The level of the last purge, what was in use after it, when it ended and how long it took.
+    /// The level of the last purge, the least that has been in use since, when it ended and how long it took. Both fall with what
+    /// is in use: what grows from there on may be kept pages again.
     purged_at: Level,
     after: u64,
     ended: u64,
@@ -103,10 +115,21 @@ impl Account {
         self.settle(reading)
     }
 
+    /// What is to be done after a purge that `began` at that time, and that could not be followed by a reading. `before` is the one
+    /// before it, at the time now.
+    pub fn purged_unread(&mut self, began: u64, before: Reading) -> Orders {
+        self.ended_at(began, before);
+        Orders { next: self.next(before), ..Orders::default() }
+    }
+
+    fn ended_at(&mut self, began: u64, Reading { used, now, .. }: Reading) {
+        self.purged_at = self.level;
+        (self.after, self.ended, self.took) = (used, now, now.saturating_sub(began));
+    }
+
     /// What is to be done after a purge that `began` at that time. What it gave back is in the `reading`.
     pub fn purged(&mut self, began: u64, reading: Reading) -> Orders {
-        self.purged_at = self.level;
-        (self.after, self.ended, self.took) = (reading.used, reading.now, reading.now.saturating_sub(began));
+        self.ended_at(began, reading);
         self.take(reading);
         let mut orders = self.settle(reading);
         let may = self.said_at.is_none_or(|said| reading.now.saturating_sub(said) >= QUIET);
@@ -127,19 +150,22 @@ impl Account {
             // Another limit: what was in vain may be so no more.
             (self.limit, self.purged_at, self.said) = (limit, Level::Calm, false);
         }
-        self.level = if limit == 0 { Level::Calm } else { self.level.moved(reading.used, limit) };
+        self.level = if limit == 0 { Level::Calm } else { self.level.moved(reading.ahead(), limit) };
+        self.after = self.after.min(reading.used);
+        self.purged_at = self.purged_at.min(self.level);
         if self.level == Level::Calm {
-            (self.purged_at, self.said) = (Level::Calm, false);
+            self.said = false;
         }
     }
 
-    fn is_due(&self, Reading { used, now, .. }: Reading) -> bool {
-        if self.level == Level::Calm || used < share(self.limit, Level::High.percent()) {
+    fn is_due(&self, reading: Reading) -> bool {
+        let (ahead, now) = (reading.ahead(), reading.now);
+        if self.level == Level::Calm || ahead < share(self.limit, Level::High.percent()) {
             return false;
         }
         let step = share(self.limit, STEP).max(FEWEST);
         let rested = now.saturating_sub(self.ended) >= self.took.saturating_mul(SHARE);
-        let grown = used.saturating_sub(self.after);
+        let grown = ahead.saturating_sub(self.after);
         self.level > self.purged_at || grown >= step && (rested || grown >= 2 * step)
     }
 
@@ -153,7 +179,9 @@ impl Account {
     }
 
     /// Half the way to where something may be due: bytes that are allocated may all be touched, or none of them.
-    fn next(&self, Reading { used, .. }: Reading) -> u64 {
+    fn next(&self, Reading { used, more, .. }: Reading) -> u64 {
+        // With the block, however large: it may be touched at once.
+        let used = used.saturating_add(more);
         if self.limit == 0 {
             return MOST;
         }

@@ -6,6 +6,8 @@ struct Process {
     limit: Option<u64>,
     alive: u64,
     kept: u64,
+    /// The block that is about to be used.
+    more: u64,
     now: u64,
     /// How long a purge takes.
     dear: u64,
@@ -26,6 +28,7 @@ impl Process {
             limit: Some(limit * MIB),
             alive: 0,
             kept: 0,
+            more: 0,
             now: 100 * SECOND,
             dear: SECOND / 100,
             purges: Vec::new(),
@@ -37,7 +40,7 @@ impl Process {
     }
 
     fn reading(&self) -> Reading {
-        Reading { limit: self.limit, used: self.alive + self.kept, now: self.now }
+        Reading { limit: self.limit, used: self.alive + self.kept, more: self.more, now: self.now }
     }
 
     /// Reads, and does what is ordered. Returns the bytes until the next reading.
@@ -62,6 +65,14 @@ impl Process {
             self.keeps.push(nothing);
             self.account.keeps(nothing);
         }
+    }
+
+    /// Reads before a block of so many MiB.
+    fn before(&mut self, block: u64) -> u64 {
+        self.more = block * MIB;
+        let next = self.look();
+        self.more = 0;
+        next
     }
 
     /// Reads with that many MiB alive and kept.
@@ -222,4 +233,67 @@ fn readings_come_closer_together_towards_a_level_and_no_burst_passes_one() {
     }
     assert!(process.purges[0] <= 803 && looks < 40, "{:?} after {looks} readings", process.purges);
     assert_eq!(Process::under(1).at(0, 0), 419_430, "half of 80 % of a MiB");
+}
+
+#[test]
+fn a_large_block_that_is_freed_again_does_not_switch_the_budget_off() {
+    let mut process = Process::under(1000);
+    process.at(720, 0);
+    process.before(300);
+    assert_eq!(process.purges, [720], "before the block is used");
+    process.at(720, 0);
+    process.at(720, 270);
+    assert_eq!(process.purges, [720, 990], "it grew by kept pages");
+    // The same where the block is used, and freed after the purge.
+    let mut process = Process::under(1000);
+    process.at(1020, 0);
+    process.at(720, 0);
+    process.at(720, 80);
+    assert_eq!(process.purges, [1020, 800]);
+}
+
+#[test]
+fn a_purge_counts_from_the_least_in_use_since() {
+    let mut process = Process::under(1000);
+    process.dear = 0;
+    for (alive, kept) in [(880, 0), (800, 0), (800, 30)] {
+        process.at(alive, kept);
+    }
+    assert_eq!(process.purges, [880, 830], "below what was in use after the last purge, and 3 % of it are kept");
+}
+
+#[test]
+fn a_block_that_is_not_touched_makes_a_purge_due_and_is_not_told_of() {
+    let mut process = Process::under(1000);
+    process.at(100, 400);
+    process.before(460);
+    assert_eq!((&process.purges[..], process.said, &process.told[..]), (&[500][..], 0, &[][..]));
+    process.at(100, 0);
+    process.before(1000);
+    assert_eq!((process.said, &process.told[..]), (0, &[][..]), "a reservation of all there is");
+    process.at(960, 0);
+    assert_eq!((process.said, &process.told[..]), (1, &[Level::Last][..]), "what is touched is");
+}
+
+#[test]
+fn a_block_above_the_limit_makes_no_purge_due_and_the_next_reading_comes_soon() {
+    let mut process = Process::under(1000);
+    process.at(100, 400);
+    assert_eq!(process.before(1001), 1000 * MIB / 512, "it may be touched");
+    process.before(1 << 43);
+    process.more = u64::MAX;
+    assert_eq!(process.look(), 1000 * MIB / 512);
+    assert_eq!((process.purges.len(), process.keeps.len(), process.account.told()), (0, 0, Level::Calm));
+}
+
+#[test]
+fn a_purge_without_a_reading_after_it_is_not_repeated_and_says_nothing() {
+    let mut process = Process::under(1000);
+    process.alive = 960 * MIB;
+    assert!(process.account.look(process.reading()).purge);
+    let orders = process.account.purged_unread(process.now, process.reading());
+    assert_eq!((orders.say, orders.tell, orders.keep_nothing), (false, None, None));
+    assert_eq!((process.account.limit(), process.account.told()), (1000 * MIB, Level::Calm));
+    process.look();
+    assert_eq!((process.purges.len(), process.account.told()), (0, Level::Last), "in vain, as far as is known");
 }

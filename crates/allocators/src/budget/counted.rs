@@ -28,7 +28,7 @@ fn count(bytes: usize) {
     BYTES.set(sum);
     if sum >= chunk() {
         BYTES.set(0);
-        at_chunk(sum);
+        at_chunk(sum, sum);
     }
 }
 

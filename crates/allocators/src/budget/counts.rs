@@ -9,6 +9,8 @@ use super::level::Level;
 pub struct Counts {
     /// Readings.
     pub looks: AtomicU64,
+    /// Readings that failed: the limit and the level before them stay.
+    pub unread: AtomicU64,
     /// Changes of the level that the program was told.
     pub levels: AtomicU64,
     /// Times at which the pages that the allocator keeps were given back.
@@ -27,6 +29,7 @@ impl Counts {
     pub(super) const fn new() -> Counts {
         Counts {
             looks: AtomicU64::new(0),
+            unread: AtomicU64::new(0),
             levels: AtomicU64::new(0),
             purges: AtomicU64::new(0),
             threads: AtomicU64::new(0),
@@ -52,7 +55,7 @@ impl Counts {
 
     /// A fork's child counts anew. Runs in the child, which has one thread.
     pub(super) fn begin_anew(&self) {
-        for count in [&self.looks, &self.levels, &self.purges, &self.threads, &self.nanos] {
+        for count in [&self.looks, &self.unread, &self.levels, &self.purges, &self.threads, &self.nanos] {
             count.store(0, Ordering::Relaxed);
         }
     }

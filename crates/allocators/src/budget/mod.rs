@@ -9,6 +9,7 @@ pub mod account;
 mod callback;
 pub mod counted;
 mod counts;
+pub mod decays;
 pub mod level;
 mod source;
 mod wanted;
@@ -22,7 +23,8 @@ use allocanary_kernel::clocks::monotonic_nanos;
 
 use crate::allocator::Allocator;
 use crate::error::Pages;
-use account::{Account, Orders};
+use account::{Account, Orders, Reading};
+use decays::Decays;
 use source::Room;
 
 pub use counts::Counts;
@@ -34,8 +36,8 @@ pub(crate) use wanted::problems;
 /// The fewest and the most bytes after which a thread comes here.
 const CHUNKS: [u64; 2] = [account::FEWEST, 1 << 20];
 
-/// From this size on a block counts as used before it is touched. More than a chunk.
-const LARGE: u64 = 2 << 20;
+/// From this size on a block makes a purge due before it is touched. More than a chunk.
+pub const LARGE: u64 = 2 << 20;
 
 /// What a budget serves.
 #[derive(Clone, Copy)]
@@ -55,7 +57,7 @@ struct Desk {
     account: Account,
     room: Room,
     /// The decay times before they were set to zero, of dirty and of muzzy pages.
-    decay: [Option<i64>; 2],
+    decay: [Decays; 2],
 }
 
 struct Place<T>(UnsafeCell<T>);
@@ -66,7 +68,7 @@ unsafe impl<T> Sync for Place<T> {}
 static BUDGET: Place<Option<Budget>> = Place(UnsafeCell::new(None));
 
 static DESK: Place<Desk> =
-    Place(UnsafeCell::new(Desk { account: Account::new(), room: Room::new(), decay: [None; 2] }));
+    Place(UnsafeCell::new(Desk { account: Account::new(), room: Room::new(), decay: [const { Decays::new() }; 2] }));
 /// The process whose thread is at the desk; 0 if none is. A fork's child finds its parent's number and begins anew.
 static TURN: AtomicU32 = AtomicU32::new(0);
 static IS_ON: AtomicBool = AtomicBool::new(false);
@@ -84,19 +86,22 @@ thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Turns a budget on, for the life of the process, and reads the limit. Purges nothing yet, and allocates nothing.
+/// Turns a budget on, for the life of the process, and reads the limit, if `counts` says that threads come here from now on. Whether
+/// it is on. Purges nothing yet, and allocates nothing.
 ///
 /// # Safety
 ///
 /// It is called once, before the process has a second thread.
-pub unsafe fn turn_on(budget: Budget) {
+pub unsafe fn turn_on(budget: Budget, counts: impl FnOnce() -> bool) -> bool {
     // SAFETY: the caller's promise.
     unsafe { *BUDGET.0.get() = Some(budget) };
-    let limit = at_desk(|desk| source::read(budget.source, &mut desk.room, 0).limit);
+    let limit = at_desk(|desk| source::read(budget.source, &mut desk.room, 0)?.limit);
     let limit = limit.flatten().unwrap_or(0);
     COUNTS.limit.store(limit, Ordering::Relaxed);
     CHUNK.store(chunk_of(limit), Ordering::Relaxed);
-    IS_ON.store(true, Ordering::Release);
+    let counts = counts();
+    IS_ON.store(counts, Ordering::Release);
+    counts
 }
 
 /// A chunk under a limit: so small that what 64 threads have not told yet is a sixteenth of it, and so large that with jemalloc a
@@ -144,11 +149,12 @@ pub fn begin_anew() {
 }
 
 /// The calling thread has allocated `bytes` since it was here last, or is about to. Called from an allocation; what it allocates
-/// itself does not come here again.
-pub fn at_chunk(bytes: u64) {
+/// itself does not come here again. `more` bytes will be in use besides those that are: fewer than `bytes` where a block grows, or is
+/// freed as well.
+pub fn at_chunk(bytes: u64, more: u64) {
     let since = SINCE.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
     if since >= NEXT.load(Ordering::Relaxed) || is_asked() {
-        act(since, bytes);
+        act(since, more);
     }
 }
 
@@ -160,7 +166,7 @@ fn is_asked() -> bool {
 }
 
 #[cold]
-fn act(since: u64, bytes: u64) {
+fn act(since: u64, more: u64) {
     let Some(budget) = budget() else { return };
     if INSIDE.replace(true) {
         return;
@@ -170,7 +176,7 @@ fn act(since: u64, bytes: u64) {
             give_back(budget);
         }
         if since >= NEXT.load(Ordering::Relaxed) {
-            look(budget, if bytes >= LARGE { bytes } else { 0 });
+            look(budget, if more >= LARGE { more } else { 0 });
         }
     });
     INSIDE.set(false);
@@ -209,9 +215,14 @@ fn look(budget: &Budget, more: u64) {
     let told = at_desk(|desk| {
         SINCE.store(0, Ordering::Relaxed);
         COUNTS.looks.fetch_add(1, Ordering::Relaxed);
-        let mut orders = desk.account.look(source::read(budget.source, &mut desk.room, more));
+        let Some(reading) = source::read(budget.source, &mut desk.room, more) else {
+            // All stays as it is, and the next reading is as far away as this one was.
+            COUNTS.unread.fetch_add(1, Ordering::Relaxed);
+            return (None, None);
+        };
+        let mut orders = desk.account.look(reading);
         if orders.purge {
-            (budget.outside)(&mut || orders = purge(budget, desk, orders, more));
+            (budget.outside)(&mut || orders = purge(budget, desk, orders, reading));
         } else if orders.keep_nothing.is_some() {
             (budget.outside)(&mut || desk.keep(budget, orders.keep_nothing));
         }
@@ -242,15 +253,20 @@ fn look(budget: &Budget, more: u64) {
 }
 
 /// Gives back what the allocator keeps, and reads again.
-fn purge(budget: &Budget, desk: &mut Desk, orders: Orders, more: u64) -> Orders {
+fn purge(budget: &Budget, desk: &mut Desk, orders: Orders, before: Reading) -> Orders {
     let began = monotonic_nanos();
     desk.keep(budget, orders.keep_nothing);
     let asked = if orders.everyone { ASKED.fetch_add(1, Ordering::Relaxed) + 1 } else { ASKED.load(Ordering::Relaxed) };
     GAVE.set(asked); // this thread's own goes with the rest
     let _ = budget.allocator.purge(); // an allocator that cannot has been told at the start
-    let reading = source::read(budget.source, &mut desk.room, more);
+    let reading = source::read(budget.source, &mut desk.room, before.more);
+    let now = reading.map_or_else(monotonic_nanos, |reading| reading.now);
     COUNTS.purges.fetch_add(1, Ordering::Relaxed);
-    COUNTS.nanos.fetch_add(reading.now.saturating_sub(began), Ordering::Relaxed);
+    COUNTS.nanos.fetch_add(now.saturating_sub(began), Ordering::Relaxed);
+    let Some(reading) = reading else {
+        COUNTS.unread.fetch_add(1, Ordering::Relaxed);
+        return desk.account.purged_unread(began, Reading { now, ..before });
+    };
     let orders = desk.account.purged(began, reading);
     desk.keep(budget, orders.keep_nothing);
     orders
@@ -261,13 +277,9 @@ impl Desk {
     fn keep(&mut self, budget: &Budget, nothing: Option<bool>) {
         let Some(nothing) = nothing else { return };
         for (pages, before) in [Pages::Dirty, Pages::Muzzy].into_iter().zip(&mut self.decay) {
-            let now = budget.allocator.decay(pages).ok();
-            if nothing {
-                *before = now;
-            }
-            let wanted = if nothing { before.map(|_| 0) } else { before.take().filter(|_| now == Some(0)) };
-            if let Some(millis) = wanted {
-                let _ = budget.allocator.set_decay(pages, millis);
+            match nothing {
+                true => budget.allocator.stop_decay(pages, before),
+                false => budget.allocator.decay_again(pages, before),
             }
         }
         self.account.keeps(nothing);
@@ -332,7 +344,7 @@ mod tests {
         // SAFETY: as above.
         undisturbed(|| unsafe { *libc::__errno_location() = 9 });
         assert_eq!(errno(), 7);
-        at_chunk(1 << 40);
+        at_chunk(1 << 40, 1 << 40);
         before_wait();
         assert!(!is_on() && counts().is_none() && !INSIDE.get());
     }

@@ -62,26 +62,33 @@ impl Room {
     }
 }
 
-/// A reading. `more` bytes are about to be used. Allocates nothing.
-pub(super) fn read(source: Source, room: &mut Room, more: u64) -> Reading {
+/// A reading; `None` if the kernel's files could not be read. `more` bytes are about to be used. Allocates nothing.
+pub(super) fn read(source: Source, room: &mut Room, more: u64) -> Option<Reading> {
     let (limit, used) = match source {
-        Source::Bytes(limit) => (Some(limit), anonymous_pages() * page_bytes()),
-        Source::Container => match in_container(room, "/proc/self/cgroup", MOUNT) {
+        // Each process has such pages: none is a file that could not be read.
+        Source::Bytes(limit) => (Some(limit), Some(anonymous_pages() * page_bytes()).filter(|bytes| *bytes > 0)?),
+        Source::Container => match in_container(room, "/proc/self/cgroup", MOUNT)? {
             Some((limit, used)) => (Some(limit), used),
             None => (None, 0),
         },
     };
-    Reading { limit, used: used.saturating_add(more), now: monotonic_nanos() }
+    Some(Reading { limit, used, more, now: monotonic_nanos() })
 }
 
-fn in_container(room: &mut Room, list: &str, mount: &str) -> Option<(u64, u64)> {
-    if room.readings.is_multiple_of(LIST_AGAIN) {
-        room.length = read_into(list, &mut room.list).map_or(0, <[u8]>::len);
+/// The limit and what is in use, or that there is none; the outer `None`: it could not be read.
+fn in_container(room: &mut Room, list: &str, mount: &str) -> Option<Option<(u64, u64)>> {
+    if room.length == 0 || room.readings.is_multiple_of(LIST_AGAIN) {
+        // The groups of before stay where the list cannot be opened.
+        match read_into(list, &mut room.list) {
+            Some(read) => room.length = read.len(),
+            None if room.length == 0 => return None,
+            None => {}
+        }
     }
     room.readings = room.readings.wrapping_add(1);
     let listed = std::str::from_utf8(&room.list[..room.length]).ok()?;
-    let found = nearest(Groups::new(listed, mount), &mut room.statistics)?;
-    Some((found.limit, found.used))
+    let found = nearest(Groups::new(listed, mount), &mut room.statistics).ok()?;
+    Some(found.map(|found| (found.limit, found.used)))
 }
 
 #[cfg(test)]
@@ -112,24 +119,33 @@ mod tests {
         let path = |name: &str| folder.join(name).to_str().unwrap().to_string();
         let mut room = Box::new(Room::new());
         let mut found = || in_container(&mut room, &path("list"), &path(""));
-        assert_eq!(found(), Some((1000, 100)));
+        assert_eq!(found(), Some(Some((1000, 100))));
         write("a/memory.max", "900\n");
-        assert_eq!(found(), Some((900, 100)), "lowered while it runs");
+        assert_eq!(found(), Some(Some((900, 100))), "lowered while it runs");
         write("a/memory.max", "max\n");
-        assert_eq!(found(), None);
+        assert_eq!(found(), Some(None));
         std::fs::remove_file(folder.join("list")).unwrap();
         write("a/memory.max", "800\n");
-        assert_eq!(found(), Some((800, 100)));
-        let left: Vec<_> = (4..LIST_AGAIN).map(|_| found()).collect();
-        assert!(left.iter().all(|found| *found == Some((800, 100))));
-        assert_eq!(found(), None, "no control groups any more");
+        let left: Vec<_> = (3..=LIST_AGAIN).map(|_| found()).collect();
+        assert!(left.iter().all(|found| *found == Some(Some((800, 100)))), "the groups of before: {left:?}");
+        write("list", "");
+        let left: Vec<_> = (1..LIST_AGAIN).map(|_| found()).collect();
+        assert!(left.iter().all(|found| *found == Some(Some((800, 100)))), "{left:?}");
+        assert_eq!(found(), Some(None), "no control groups any more");
+        std::fs::remove_file(folder.join("list")).unwrap();
+        assert_eq!(found(), None, "no list, and none before");
+        write("list", "0::/a\n");
+        assert_eq!(found(), Some(Some((800, 100))));
+        std::fs::remove_dir_all(folder.join("a")).unwrap();
+        assert_eq!(found(), None, "the groups cannot be seen");
         std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
     fn a_size_counts_this_process_and_what_it_is_about_to_use() {
         let mut room = Box::new(Room::new());
-        let [less, more] = [0, 1 << 40].map(|more| read(Source::Bytes(1 << 30), &mut room, more));
-        assert!(less.limit == Some(1 << 30) && less.used > 0 && less.used < 1 << 40 && more.used > 1 << 40);
+        let [less, more] = [0, 1 << 40].map(|more| read(Source::Bytes(1 << 30), &mut room, more).unwrap());
+        assert!(less.limit == Some(1 << 30) && less.used > 0 && less.used < 1 << 40);
+        assert!((less.more, more.more) == (0, 1 << 40) && more.used < 1 << 40, "apart");
     }
 }

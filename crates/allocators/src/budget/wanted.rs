@@ -1,15 +1,20 @@
 //! The budget of an `install!`. In: the source's text, the environment. Out: a budget that is on before the first allocation.
 
 use std::ffi::CStr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use allocanary_kernel::sys;
 
 use super::source::{Source, WANTED};
 use super::{Budget, at_chunk, chunk, counts, turn_on};
 use crate::allocator::Allocator;
+use crate::error::{Error, Result};
 
 /// The variable that takes precedence.
 const VARIABLE: &CStr = c"ALLOCANARY_BUDGET";
+
+/// The allocator counts what threads allocate, and has refused to tell.
+static IS_REFUSED: AtomicBool = AtomicBool::new(false);
 
 /// What a program asks for.
 #[derive(Clone, Copy)]
@@ -34,14 +39,23 @@ impl Wanted {
     }
 }
 
-/// Turns it on, before the first allocation. Allocates nothing.
+/// Turns it on, before the first allocation. Allocates nothing, if nothing fails.
 fn boot(allocator: &'static dyn Allocator, source: Option<Source>) {
     // SAFETY: `boot` runs before `main`.
     let text = unsafe { sys::variable(VARIABLE) }.and_then(|text| std::str::from_utf8(text).ok());
     let Some(source) = text.and_then(Source::of).unwrap_or(source) else { return };
     // SAFETY: once, by the installation's hook, before there is a second thread.
-    unsafe { turn_on(Budget { allocator, source, outside: |work| work(), say }) };
-    let _ = allocator.each_chunk(chunk(), at_chunk); // the others have a type that counts
+    let is_on = unsafe {
+        turn_on(Budget { allocator, source, outside: |work| work(), say }, || {
+            counts_now(&allocator.each_chunk(chunk(), at_chunk))
+        })
+    };
+    IS_REFUSED.store(!is_on, Ordering::Relaxed);
+}
+
+/// Whether threads are counted, by what the allocator answered: one that cannot has a type that counts.
+fn counts_now(told: &Result<()>) -> bool {
+    matches!(told, Ok(()) | Err(Error::Unsupported { .. }))
 }
 
 fn say(parts: &[&str]) {
@@ -53,18 +67,50 @@ fn say(parts: &[&str]) {
 
 /// What is wrong with the variable, or with the limit, in one line each.
 pub(crate) fn problems(wanted: Option<Wanted>) -> Vec<String> {
-    let mut problems = Vec::new();
     if wanted.is_none() {
-        return problems;
+        return Vec::new();
     }
-    if let Some(found) = std::env::var_os(VARIABLE.to_string_lossy().as_ref()) {
-        let found = found.to_string_lossy().into_owned();
-        if Source::of(&found).is_none() {
-            problems.push(format!("ALLOCANARY_BUDGET: {WANTED}, found `{found}`"));
-        }
+    let variable = std::env::var_os(VARIABLE.to_string_lossy().as_ref());
+    let limit = counts().map(|counts| counts.limit.load(Ordering::Relaxed));
+    lines(variable.as_ref().map(|found| found.to_string_lossy()).as_deref(), IS_REFUSED.load(Ordering::Relaxed), limit)
+}
+
+/// `limit` is that of the budget that is on; 0 without one.
+fn lines(variable: Option<&str>, is_refused: bool, limit: Option<u64>) -> Vec<String> {
+    let mut problems = Vec::new();
+    if let Some(found) = variable.filter(|found| Source::of(found).is_none()) {
+        problems.push(format!("ALLOCANARY_BUDGET: {WANTED}, found `{found}`"));
     }
-    if counts().is_some_and(|counts| counts.limit.load(std::sync::atomic::Ordering::Relaxed) == 0) {
+    if is_refused {
+        let why = "this build of the allocator does not tell what threads allocate (experimental.hooks.thread_event)";
+        problems
+            .push(format!("budget: none is on: {why}: take the jemalloc that allocanary builds, or another allocator"));
+    }
+    if limit == Some(0) {
         problems.push("budget: no control group of this process has a memory limit: set one, or give a size".into());
     }
     problems
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_allocator_that_refuses_to_count_is_a_problem_and_one_that_cannot_is_wrapped() {
+        let refused = Err(Error::Refused { allocator: "jemalloc", what: "telling", why: "ENOENT".into() });
+        let cannot = Err(Error::Unsupported { allocator: "system", what: "a wrapper counts" });
+        assert_eq!([counts_now(&Ok(())), counts_now(&cannot), counts_now(&refused)], [true, true, false]);
+        let problems = lines(None, true, None);
+        assert!(problems.len() == 1 && problems[0].starts_with("budget: none is on: "), "{problems:?}");
+    }
+
+    #[test]
+    fn a_line_for_each_thing_that_is_wrong() {
+        assert_eq!(lines(Some("1GiB"), false, Some(1)), [""; 0]);
+        assert_eq!(lines(None, false, None), [""; 0], "off");
+        let problems = lines(Some("80%"), false, Some(0));
+        assert_eq!(problems[0], format!("ALLOCANARY_BUDGET: {WANTED}, found `80%`"));
+        assert!(problems.len() == 2 && problems[1].starts_with("budget: no control group"), "{problems:?}");
+    }
 }

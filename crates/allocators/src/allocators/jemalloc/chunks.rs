@@ -20,29 +20,49 @@ struct Hook {
     is_alloc_only: bool,
 }
 
-/// The function, `fn(u64)`.
+/// The function, `fn(u64, u64)`.
 static CALL: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
 thread_local! {
-    /// What this thread had allocated at its last event.
-    static BEFORE: Cell<u64> = const { Cell::new(0) };
+    /// What this thread had allocated and freed at its last event.
+    static BEFORE: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
 
 /// An event of a thread. jemalloc holds none of its locks, and what is allocated here makes no further event.
-extern "C" fn event(_is_alloc: bool, allocated: u64, _freed: u64) {
+extern "C" fn event(_is_alloc: bool, allocated: u64, freed: u64) {
     let call = CALL.load(Ordering::Acquire);
     if !call.is_null() {
         // SAFETY: the function that `tell` has stored.
-        let call: fn(u64) = unsafe { std::mem::transmute(call) };
-        call(allocated.wrapping_sub(BEFORE.replace(allocated)));
+        let call: fn(u64, u64) = unsafe { std::mem::transmute(call) };
+        let now = (allocated, freed);
+        let (bytes, more) = between(BEFORE.replace(now), now);
+        call(bytes, more);
     }
+}
+
+/// What was allocated between two events, and how much of it is more than what was freed. A block that `realloc` has moved is freed
+/// after the event of the new one: as long as both live, both are in use.
+fn between(before: (u64, u64), now: (u64, u64)) -> (u64, u64) {
+    let bytes = now.0.wrapping_sub(before.0);
+    (bytes, bytes.saturating_sub(now.1.wrapping_sub(before.1)))
 }
 
 /// Calls `call` after each `every` bytes of a thread.
 #[inline]
-pub fn tell(every: u64, call: fn(u64)) -> Result<()> {
+pub fn tell(every: u64, call: fn(u64, u64)) -> Result<()> {
     CALL.store(call as *mut (), Ordering::Release);
     let hook = Hook { callback: event, interval: every, is_alloc_only: true };
     // SAFETY: the key takes this structure, and copies it.
     unsafe { raw::write(b"experimental.hooks.thread_event\0", hook) }.map_err(refused("telling what threads allocate"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::between;
+
+    #[test]
+    fn what_was_freed_meanwhile_is_not_more() {
+        let cases = [((0, 0), (9, 2)), ((100, 90), (400, 290)), ((5, 0), (8, 7)), ((u64::MAX, u64::MAX), (9, 3))];
+        assert_eq!(cases.map(|(before, now)| between(before, now)), [(9, 7), (300, 100), (3, 0), (10, 6)]);
+    }
 }

@@ -3,6 +3,7 @@
 
 mod also;
 mod chunks;
+mod decaying;
 mod idle;
 mod keeping;
 mod settings;
@@ -19,6 +20,7 @@ use tikv_jemalloc_ctl::{epoch, raw, version};
 
 use super::effect::{unless_thp_is, without_effect};
 use crate::allocator::{Allocator, Cannot, Counters, Keeping, PerCore, sealed};
+use crate::budget::decays::Decays;
 use crate::environment::Environment;
 use crate::error::{self, Pages};
 use crate::idle::{Thread, Uncached};
@@ -200,10 +202,7 @@ impl Allocator for Jemalloc {
     #[inline]
     fn set_decay(&self, pages: Pages, millis: i64) -> error::Result<()> {
         let millis = millis as isize;
-        let (default, live): (&[u8], &[u8]) = match pages {
-            Pages::Dirty => (b"arenas.dirty_decay_ms\0", b"arena.0.dirty_decay_ms\0"),
-            Pages::Muzzy => (b"arenas.muzzy_decay_ms\0", b"arena.0.muzzy_decay_ms\0"),
-        };
+        let (default, live) = decaying::keys(pages);
         // The default is that of arenas to come. It must be first: an arena that is made meanwhile then has it too.
         // SAFETY: both keys are an `ssize_t`.
         unsafe { raw::write(default, millis) }.map_err(refused("setting decay"))?;
@@ -220,12 +219,19 @@ impl Allocator for Jemalloc {
 
     #[inline]
     fn decay(&self, pages: Pages) -> error::Result<i64> {
-        let key: &[u8] = match pages {
-            Pages::Dirty => b"arenas.dirty_decay_ms\0",
-            Pages::Muzzy => b"arenas.muzzy_decay_ms\0",
-        };
+        let (key, _) = decaying::keys(pages);
         // SAFETY: the key is an `ssize_t`.
         unsafe { raw::read::<isize>(key) }.map(|millis| millis as i64).map_err(refused("reading decay"))
+    }
+
+    #[inline]
+    fn stop_decay(&self, pages: Pages, before: &mut Decays) {
+        decaying::stop(pages, before);
+    }
+
+    #[inline]
+    fn decay_again(&self, pages: Pages, before: &mut Decays) {
+        decaying::again(self, pages, before);
     }
 
     #[inline]
@@ -240,7 +246,7 @@ impl Allocator for Jemalloc {
     }
 
     #[inline]
-    fn each_chunk(&self, every: u64, call: fn(u64)) -> error::Result<()> {
+    fn each_chunk(&self, every: u64, call: fn(u64, u64)) -> error::Result<()> {
         chunks::tell(every, call)
     }
 

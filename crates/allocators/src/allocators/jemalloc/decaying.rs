@@ -1,0 +1,61 @@
+//! Freed pages that are not kept for a while. In: each arena's own decay time. Out: zero, and the same times again. Allocates nothing.
+
+use tikv_jemalloc_ctl::raw;
+
+use super::{Jemalloc, for_each_arena};
+use crate::allocator::Allocator;
+use crate::budget::decays::Decays;
+use crate::error::Pages;
+
+/// The keys of the time of arenas to come, and of the arena 0.
+#[inline]
+pub fn keys(pages: Pages) -> (&'static [u8], &'static [u8]) {
+    match pages {
+        Pages::Dirty => (b"arenas.dirty_decay_ms\0", b"arena.0.dirty_decay_ms\0"),
+        Pages::Muzzy => (b"arenas.muzzy_decay_ms\0", b"arena.0.muzzy_decay_ms\0"),
+    }
+}
+
+/// Sets each time to zero. That of arenas to come is the first: an arena that is made meanwhile then has it too.
+#[inline]
+pub fn stop(pages: Pages, before: &mut Decays) {
+    change_to_come(pages, |now| before.stop_to_come(now));
+    change_each(pages, |arena, now| before.stop(arena, now));
+}
+
+/// Restores them, in the same order.
+#[inline]
+pub fn again(allocator: &Jemalloc, pages: Pages, before: &mut Decays) {
+    // The arena after the automatic ones is for blocks above oversize_threshold.
+    let huge = allocator.most_arenas().ok().flatten().map(|most| most as usize);
+    change_to_come(pages, |now| before.again_to_come(now));
+    change_each(pages, |arena, now| before.again(arena, now, Some(arena) == huge));
+}
+
+#[inline]
+fn change_to_come(pages: Pages, change: impl FnOnce(i64) -> Option<i64>) {
+    let (key, _) = keys(pages);
+    // SAFETY: the key is an `ssize_t`, here and below.
+    let now = unsafe { raw::read::<isize>(key) };
+    if let Some(millis) = now.ok().and_then(|now| change(now as i64)) {
+        // SAFETY: as above.
+        let _ = unsafe { raw::write(key, millis as isize) }; // it was read just now
+    }
+}
+
+#[inline]
+fn change_each(pages: Pages, mut change: impl FnMut(usize, i64) -> Option<i64>) {
+    let mut mib = [0_usize; 3];
+    if raw::name_to_mib(keys(pages).1, &mut mib).is_err() {
+        return;
+    }
+    for_each_arena(|arena| {
+        mib[1] = arena;
+        // SAFETY: as above. An arena that went away meanwhile has no pages to keep.
+        let now = unsafe { raw::read_mib::<isize>(&mib) };
+        if let Some(millis) = now.ok().and_then(|now| change(arena, now as i64)) {
+            // SAFETY: as above.
+            let _ = unsafe { raw::write_mib(&mib, millis as isize) };
+        }
+    });
+}
