@@ -73,7 +73,7 @@ fn list(built: &[Built], folder: &Path) -> String {
     }
     let bytes = built.iter().map(|built| built.bytes).sum();
     out += &format!("\n{} built, {} in {}\n", built.len(), size(bytes), folder.display());
-    out + "to build one: allocanary build mimalloc@2.2.5; to remove all: allocanary build --prune\n"
+    out + "to build one: allocanary build mimalloc@2.2.5\nto remove all: allocanary build --prune\n"
 }
 
 /// What was built, with its version and where its library is.
