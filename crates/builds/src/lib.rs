@@ -15,5 +15,6 @@ pub mod cache;
 pub mod error;
 pub mod make;
 pub mod releases;
+mod step;
 pub mod trial;
 pub mod workspace;

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::error::{Error, Result, file};
-use crate::make;
 use crate::releases::Release;
+use crate::step;
 
 const PROGRAM: &str = include_str!("trial.c");
 
@@ -17,11 +17,11 @@ fn run_program(release: &Release, library: &Path, folder: &Path, log: &Path) -> 
     let mut compile = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
     // Without builtins the compiler leaves each call as it is.
     compile.args(["-O1", "-fno-builtin", "-D_GNU_SOURCE", "-o"]).arg(&program).arg(&source).args(["-lpthread", "-ldl"]);
-    make::run(release, &mut compile, "compiling the trial", "install a C compiler, or set CC to its path", log)?;
+    step::run(release, &mut compile, "compiling the trial", "install a C compiler, or set CC to its path", log)?;
     // `env` gives the library to the program alone.
     let mut trial = Command::new("env");
     trial.arg(format!("LD_PRELOAD={}", library.display())).arg(&program).env("ALLOCANARY_TRIED", library);
-    make::run(release, &mut trial, "the trial of the library", "", log)
+    step::run(release, &mut trial, "the trial of the library", "", log)
 }
 
 /// Tries the library, and compares its version with the release's.

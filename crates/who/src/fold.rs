@@ -1,6 +1,6 @@
 //! The frame that a person calls the site. In: frames, innermost first. Out: the first one that is not of an allocator or a runtime.
 
-use crate::names::Frame;
+use crate::frame::Frame;
 
 /// How allocations are grouped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -15,6 +15,7 @@ pub mod answer;
 pub mod collapsed;
 pub mod ever;
 pub mod fold;
+pub mod frame;
 #[cfg(test)]
 mod invented;
 pub mod moment;

@@ -11,22 +11,8 @@ use allocanary_kernel::terminal::harmless;
 use allocanary_trace::stacks::{Module, StackId, Stacks};
 
 use crate::fold::are_allocators;
+use crate::frame::Frame;
 use file::Symbols;
-
-/// A function that was called.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Frame {
-    /// Its name; `module+0xoffset` where it has none.
-    pub function: String,
-    /// Whether that is a name.
-    pub is_named: bool,
-    /// The source file; empty if it is not known.
-    pub file: String,
-    /// The line; 0 if it is not known.
-    pub line: u32,
-    /// The file that has its code; empty if none has.
-    pub module: String,
-}
 
 /// Where distributions put debug files.
 const DEBUG: &str = "/usr/lib/debug";

@@ -9,7 +9,8 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use prost::Message;
 
-use crate::names::{Frame, Names};
+use crate::frame::Frame;
+use crate::names::Names;
 use crate::sites::OfStack;
 
 /// What each sample has, in this order.

@@ -10,8 +10,9 @@ use allocanary_trace::reader::Trace;
 use allocanary_trace::stacks::{Resident, StackId, Stacks};
 
 use crate::fold::{By, label, site};
+use crate::frame::Frame;
 use crate::moment::{Moment, Peak, Wanted};
-use crate::names::{Frame, Names};
+use crate::names::Names;
 use crate::pages::{Divided, Division, Share, divide};
 use crate::tally::{Taken, Tally, Totals};
 
