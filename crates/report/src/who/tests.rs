@@ -1,6 +1,6 @@
 use allocanary_trace::stacks::Resident;
-use allocanary_who::moment::Peak;
 use allocanary_who::frame::Frame;
+use allocanary_who::moment::Peak;
 use allocanary_who::pages::{Divided, Share};
 use allocanary_who::{By, Moment, Wanted};
 
