@@ -116,6 +116,8 @@ impl Started {
             return Ok(None);
         }
         self.launcher.runs = AtomicU32::new(0);
+        // Nor what reading their heap took: the candidate's first run that counts would have no reading.
+        self.launcher.unspent = Default::default();
         if !varies? {
             return Ok(Some(file));
         }
