@@ -14,6 +14,7 @@ mod calls;
 mod clocks;
 mod config;
 mod forks;
+mod memory;
 mod process;
 pub mod real;
 #[cfg(feature = "stacks")]

@@ -5,7 +5,7 @@
 
 use std::ptr::null_mut;
 
-use super::process;
+use super::process::{self, begin};
 use super::real;
 use super::thread::{Claimed, ENDED, QUIET, Thread, claim, claim_in, claim_slowly};
 use super::tls;
@@ -225,7 +225,7 @@ fn freed_slowly(this: *mut Thread, at: *mut u8, block: *mut u8) -> *mut u8 {
 /// writes, then the free is lost and counted.
 fn freed_late(address: u64) {
     const TRIES: u32 = 1000;
-    let Some(process) = process::ready() else { return };
+    let Some(process) = begin::ready() else { return };
     let Some(this) = (0..TRIES).find_map(|_| process.claim_late(Thread::bytes(process))) else { return process.lose() };
     let this: *mut Thread = this.cast();
     // SAFETY: the state is this thread's until it is released.
@@ -280,7 +280,7 @@ pub fn exiting() {
 }
 
 fn exit() {
-    let Some(process) = process::ready() else { return };
+    let Some(process) = begin::ready() else { return };
     if let Some((this, at)) = claim() {
         process.sample_soon();
         // SAFETY: the place is claimed, and has room for a stamp and a reading.

@@ -4,20 +4,18 @@
 //! file is mapped as a whole at the start, as long as it may become, and is not inherited (`MADV_DONTFORK`). A chunk is
 //! a range of it that one atomic addition hands out. No descriptor is kept: programs close those that they do not know.
 
+pub(super) mod begin;
 mod file;
 mod queue;
+mod resident;
 mod ring;
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
-use self::file::{open_file, say_why};
 use self::queue::Queue;
-use super::clocks::ticks_and_nanos;
-use super::config::{self, Config};
-use super::stacks;
-use super::undisturbed::undisturbed;
+use super::memory::{map_wiped, populate};
 use crate::format::{CHUNK_ALIGN, at};
 
 /// Time between two readings of RssAnon, in nanoseconds.
@@ -76,88 +74,11 @@ pub(super) fn is_multi() -> bool {
     MULTI.load(Relaxed) != 0
 }
 
-/// Maps private memory that a fork wipes.
-pub(super) fn map_wiped(length: usize) -> *mut u8 {
-    let Some(start) = allocanary_kernel::sys::map_zeroed(length) else { return null_mut() };
-    // SAFETY: our own mapping.
-    let wiped = unsafe { libc::madvise(start.as_ptr().cast(), length, libc::MADV_WIPEONFORK) };
-    if wiped == 0 { start.as_ptr() } else { null_mut() }
-}
-
-/// The process's state; begins its file at the first call. None where nothing is recorded.
-pub(super) fn ready() -> Option<&'static Process> {
-    let process = PROCESS.load(SeqCst);
-    if !process.is_null() {
-        // SAFETY: the page is never unmapped, and zeros are a valid state.
-        let process = unsafe { &*process };
-        match process.state.load(SeqCst) {
-            2 => return Some(process),
-            0 => {}
-            _ => return None,
-        }
-    }
-    begin(config::read)
-}
-
 /// The process's state if it records. Begins nothing.
 pub(super) fn present() -> Option<&'static Process> {
-    // SAFETY: as above.
+    // SAFETY: the page is never unmapped, and zeros are a valid state.
     let process = unsafe { PROCESS.load(SeqCst).as_ref() };
     process.filter(|process| process.state.load(SeqCst) == 2)
-}
-
-/// Begins the process's file; `read` reads the environment.
-#[cold]
-pub(super) fn begin(read: fn(&mut Config) -> bool) -> Option<&'static Process> {
-    if !config::is_asked() {
-        return None;
-    }
-    undisturbed(|| begin_file(read))
-}
-
-fn begin_file(read: fn(&mut Config) -> bool) -> Option<&'static Process> {
-    let mut page = PROCESS.load(SeqCst);
-    if page.is_null() {
-        let new: *mut Process = map_wiped(size_of::<Process>().next_multiple_of(4096)).cast();
-        if new.is_null() {
-            config::turn_off(); // no such kernel, or no memory
-            return None;
-        }
-        page = match PROCESS.compare_exchange(null_mut(), new, SeqCst, SeqCst) {
-            Ok(_) => new,
-            Err(other) => other,
-        };
-    }
-    // SAFETY: as in `ready`.
-    let process = unsafe { &*page };
-    if process.state.compare_exchange(0, 1, SeqCst, SeqCst).is_err() {
-        // Another thread begins the file: this call is not recorded.
-        return (process.state.load(SeqCst) == 2).then_some(process);
-    }
-    // SAFETY: the exchange above made this thread the only one.
-    let begun = unsafe { config::config(read) }.is_some_and(|config| match open_file(process, config) {
-        Ok(()) => true,
-        Err(error) => {
-            config::turn_off();
-            say_why(config, error);
-            false
-        }
-    });
-    process.state.store(if begun { 2 } else { 3 }, SeqCst);
-    begun.then_some(process)
-}
-
-/// This thread's error number.
-fn errno() -> i32 {
-    // SAFETY: the C library's place for it.
-    unsafe { *libc::__errno_location() }
-}
-
-/// Gives a range of the mapped file its pages, so that a full disk is an error here and not a signal later.
-pub(super) fn populate(start: *mut u8, length: usize) -> bool {
-    const MADV_POPULATE_WRITE: libc::c_int = 23;
-    // SAFETY: a range of our own mapping. A kernel before 5.14 says EINVAL: the pages then come one by one.
-    unsafe { libc::madvise(start.cast(), length, MADV_POPULATE_WRITE) == 0 || errno() == libc::EINVAL }
 }
 
 impl Process {
@@ -320,36 +241,6 @@ impl Process {
         now >= self.next_sample.load(Relaxed)
     }
 
-    /// Reads RssAnon if it is time, in KiB, and brings the header's clock up to date. Calls the system: the caller sees to
-    /// it that the program is not disturbed.
-    pub(super) fn sample(&self, now: u64) -> Option<u64> {
-        if !self.is_due(now) || self.sampling.swap(1, SeqCst) != 0 {
-            return None;
-        }
-        Some(self.read_resident())
-    }
-
-    fn read_resident(&self) -> u64 {
-        let (now, monotonic) = ticks_and_nanos();
-        self.long(at::LAST_TICKS).store(now, Relaxed);
-        self.long(at::LAST_MONOTONIC).store(monotonic, Relaxed);
-        let ticks = now.saturating_sub(self.long(at::START_TICKS).load(Relaxed));
-        let nanos = monotonic.saturating_sub(self.long(at::START_MONOTONIC).load(Relaxed));
-        if nanos > 1_000_000 {
-            let wanted = u128::from(SAMPLE_NS) * u128::from(ticks) / u128::from(nanos);
-            self.sample_ticks.store(wanted.min(1 << 40) as u64, Relaxed);
-        }
-        let mut text = [0; 4096];
-        let length = allocanary_kernel::sys::read_once(c"/proc/self/status", &mut text);
-        let own = (self.own_bytes.load(Relaxed) + stacks::own_bytes(self)) >> 10;
-        let (kib, most) = anonymous(&text[..length], own, &self.most_apart);
-        self.long(at::RESIDENT).store(kib << 10, Relaxed);
-        self.long(at::MOST_RESIDENT).fetch_max(most << 10, Relaxed);
-        self.next_sample.store(now + self.sample_ticks.load(Relaxed).max(1), Relaxed);
-        self.sampling.store(0, SeqCst);
-        kib
-    }
-
     /// Makes the next reading due.
     pub(super) fn sample_soon(&self) {
         self.next_sample.store(0, Relaxed);
@@ -358,37 +249,5 @@ impl Process {
     /// Marks the trace as complete.
     pub(super) fn exit(&self) {
         let _ = self.word(at::STATE).compare_exchange(0, 1, SeqCst, SeqCst);
-    }
-}
-
-/// The program's RssAnon now, and the most that it has had, in KiB, from the text of `/proc/self/status`.
-///
-/// Between two readings a process may have more. The kernel keeps its most resident memory. What is in that and is not the
-/// program's RssAnon (files, shared memory, the writer's `own`) is at most what a reading has seen: `most_apart`.
-fn anonymous(status: &[u8], own: u64, most_apart: &AtomicU64) -> (u64, u64) {
-    let line = |key: &[u8]| allocanary_kernel::sys::line_number(status, key).unwrap_or(0);
-    let anonymous = line(b"RssAnon:");
-    let apart = line(b"VmRSS:").saturating_sub(anonymous) + own;
-    let apart = most_apart.fetch_max(apart, Relaxed).max(apart);
-    let now = anonymous.saturating_sub(own);
-    (now, now.max(line(b"VmHWM:").saturating_sub(apart)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_peak_between_two_readings_counts_without_what_is_not_the_program_s() {
-        let apart = AtomicU64::new(0);
-        let read = |most: u64, rss: u64, anonymous: u64, own| {
-            let status = format!("VmHWM:\t{most} kB\nVmRSS:\t{rss} kB\nRssAnon:\t{anonymous} kB\n");
-            super::anonymous(status.as_bytes(), own, &apart)
-        };
-        assert_eq!(read(100, 100, 90, 5), (85, 85));
-        assert_eq!(read(150, 100, 90, 5), (85, 135), "10 of files and 5 of its own were in the 150");
-        assert_eq!(read(150, 120, 90, 5), (85, 115), "files may have had 30 then");
-        assert_eq!(read(150, 100, 90, 5), (85, 115), "and that is remembered");
-        assert_eq!(super::anonymous(b"", 5, &apart), (0, 0));
     }
 }

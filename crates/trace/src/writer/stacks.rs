@@ -5,6 +5,7 @@
 
 mod modules;
 mod nodes;
+mod room;
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -15,7 +16,9 @@ use allocanary_stacks::walk::{self, Host, Walker, here};
 
 use self::modules::Modules;
 use self::nodes::Nodes;
-use super::process::{self, Process, map_wiped};
+use self::room::Room;
+use super::memory::map_wiped;
+use super::process::{self, Process};
 use crate::format::at;
 use crate::predictor::Predictor;
 use crate::stacks::StackId;
@@ -92,12 +95,16 @@ pub fn library_closed() {
 /// The calling thread's own state.
 #[inline(never)]
 pub(super) unsafe fn stack_of_here(kept: *mut Kept, size: u64) -> (StackId, bool) {
-    let walked = process::present().and_then(|process| Some(Site { process, tables: tables(process)? })).map(|site| {
+    let site = process::present().and_then(|process| {
+        let tables = tables(process)?;
+        Some(Site { tables, room: Room { process, base: &tables.base } })
+    });
+    let walked = site.map(|site| {
         // SAFETY: the caller's promise; a call that interrupts this one finds the thread's cursor taken.
         let walked = unsafe { (*kept).walker.walk(here(), &site) };
         if walked.is_cut || walked.is_broken {
             let count = if walked.is_cut { at::CUT } else { at::BROKEN };
-            site.process.long(count).fetch_add(1, Relaxed);
+            site.room.process.long(count).fetch_add(1, Relaxed);
         }
         walked.node
     });
@@ -109,25 +116,10 @@ pub(super) unsafe fn stack_of_here(kept: *mut Kept, size: u64) -> (StackId, bool
     (stack, is_foretold)
 }
 
-/// A process and its tables.
+/// What a walk needs.
 struct Site<'a> {
-    process: &'a Process,
     tables: &'a Tables,
-}
-
-impl Site<'_> {
-    /// The mapped file. None in the child of a fork that has interrupted this.
-    fn base(&self) -> Option<*mut u8> {
-        let base = self.tables.base.load(SeqCst);
-        (!base.is_null() && base == self.process.base()).then_some(base)
-    }
-
-    /// Hands out a part of the file for a table.
-    fn chunk(&self, length: usize) -> Option<(u64, *mut u8)> {
-        self.base()?;
-        let (offset, start, _) = self.process.chunk(length, false)?;
-        Some((offset, start))
-    }
+    room: Room<'a>,
 }
 
 impl Host for Site<'_> {
@@ -143,10 +135,10 @@ impl Host for Site<'_> {
     }
 
     fn node(&self, parent: u32, pc: u64) -> u32 {
-        self.tables.nodes.find_or_add(self, parent, pc).unwrap_or(0)
+        self.tables.nodes.find_or_add(&self.room, parent, pc).unwrap_or(0)
     }
 
     fn object(&self, object: &Object) -> bool {
-        self.tables.modules.find_or_add(self, object)
+        self.tables.modules.find_or_add(&self.room, object, self.tables.rules.forgotten())
     }
 }

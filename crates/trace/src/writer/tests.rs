@@ -7,7 +7,8 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
 
 use super::config::{self, Config};
-use super::{allocated, exiting, freed, process, real, tls};
+use super::process::begin;
+use super::{allocated, exiting, freed, real, tls};
 use crate::format::{State, at};
 use crate::info::info;
 use crate::reader::Trace;
@@ -89,7 +90,7 @@ fn forks_while_it_reads_the_environment() {
         // SAFETY: the child calls what is allowed there. It is as if another thread had forked.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            let recorded = process::ready().is_some();
+            let recorded = begin::ready().is_some();
             // SAFETY: ends this process.
             unsafe { libc::_exit(i32::from(!recorded)) };
         }
@@ -99,7 +100,7 @@ fn forks_while_it_reads_the_environment() {
         FORKED.store(status, SeqCst);
         config::read(config)
     }
-    assert!(process::begin(read).is_some());
+    assert!(begin::begin(read).is_some());
     assert_eq!(FORKED.load(SeqCst), 0, "the child records");
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::atomic::{Ordering::SeqCst, compiler_fence};
 
 use super::config;
-use super::process::{self, KEY, Process};
+use super::process::{self, KEY, Process, begin};
 use super::stacks::{self, Kept};
 use super::tls::{self, ticks};
 use super::undisturbed::undisturbed;
@@ -232,11 +232,11 @@ impl Thread {
             let passed = Thread::passed(this);
             let cursor = (*this).coder.put_other(at, Event::Stamp, passed);
             let now = (*this).stamp;
-            if !process::ready().is_some_and(|process| process.is_due(now)) {
+            if !begin::ready().is_some_and(|process| process.is_due(now)) {
                 return cursor;
             }
             // Asked again: a handler of a signal may have forked, and the child has a file of its own.
-            match undisturbed(|| process::ready()?.sample(now)) {
+            match undisturbed(|| begin::ready()?.sample(now)) {
                 Some(kib) => (*this).coder.put_other(cursor, Event::Resident(kib), 0),
                 None => cursor,
             }
@@ -324,7 +324,7 @@ pub(super) fn claim_slowly(this: *mut Thread, at: *mut u8) -> Option<Claimed> {
         if at < (*this).end {
             return Some(stamped_if_due(this, at));
         }
-        if process::ready().is_some_and(Process::is_stopped) {
+        if begin::ready().is_some_and(Process::is_stopped) {
             // For good. The end of the thread is still written to its last chunk.
             Thread::close_short_way(this);
             Thread::release(this, at);
@@ -366,7 +366,7 @@ fn begin_thread() -> Option<*mut Thread> {
     }
     tls::set(QUIET);
     let made: *mut Thread =
-        process::ready().map_or(null_mut(), |process| process.make_thread(Thread::bytes(process))).cast();
+        begin::ready().map_or(null_mut(), |process| process.make_thread(Thread::bytes(process))).cast();
     if made.is_null() {
         // Off for good, or only while another thread begins the file.
         tls::set::<Thread>(if config::is_off() { QUIET } else { null_mut() });
@@ -388,7 +388,7 @@ fn claim_or_lose(mut this: *mut Thread, mut at: *mut u8) -> Option<Claimed> {
         if at.addr() >= BUSY {
             // The call that has the cursor was interrupted by this one: it goes on when this one has returned.
             (&raw mut (*this).cursor).write_volatile(at);
-            process::ready().into_iter().for_each(Process::lose);
+            begin::ready().into_iter().for_each(Process::lose);
             return None;
         }
         if at >= (*this).end {
@@ -397,7 +397,7 @@ fn claim_or_lose(mut this: *mut Thread, mut at: *mut u8) -> Option<Claimed> {
                 Thread::release(this, at);
                 return None;
             }
-            let process = process::ready();
+            let process = begin::ready();
             let next = process.map_or(null_mut(), |process| Thread::refill(this, process));
             if next.is_null() {
                 Thread::close_short_way(this);
@@ -466,7 +466,7 @@ unsafe extern "C" fn ended(value: *mut libc::c_void) {
 unsafe fn end(this: *mut Thread) {
     // SAFETY: the state of the caller's thread, which uses it no more.
     unsafe {
-        let Some(process) = process::ready() else { return };
+        let Some(process) = begin::ready() else { return };
         let cursor = (*this).cursor;
         if cursor.addr() >= BUSY {
             // A handler of a signal left an event by a jump: nobody knows how much of it is there.

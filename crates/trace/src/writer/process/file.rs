@@ -7,10 +7,11 @@ use std::sync::atomic::Ordering::SeqCst;
 use allocanary_kernel::sys::{longest_file, without_write_signals};
 
 use super::ring::RING;
-use super::{Process, SAMPLE_NS, errno, populate};
+use super::{Process, SAMPLE_NS};
 use crate::format::{HEADER, MAGIC, STACKS_VERSION, TICK_SHIFT, VERSION, WINDOW_VERSION, at};
 use crate::writer::clocks::{clock, ticks_and_nanos};
 use crate::writer::config::Config;
+use crate::writer::memory::{errno, populate};
 use crate::writer::stacks;
 
 /// The shortest file that is worth its begin, in bytes.

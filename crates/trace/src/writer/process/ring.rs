@@ -5,8 +5,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
-use super::{Process, SAMPLE_NS, populate};
+use super::{Process, SAMPLE_NS};
 use crate::format::{HEADER, at};
+use crate::writer::memory::populate;
 
 /// Length of a place of a window.
 pub(super) const RING: usize = 32 << 10;

@@ -6,7 +6,7 @@ use std::sync::atomic::{Ordering::Release, Ordering::SeqCst};
 use allocanary_kernel::fnv::Fnv;
 use allocanary_stacks::object::Object;
 
-use super::Site;
+use super::room::Room;
 use crate::format::{CHUNK_HEADER, MODULE_MAGIC, Table, at, put_module};
 use crate::writer::undisturbed::undisturbed;
 
@@ -43,9 +43,8 @@ impl Modules {
         &self.known[..self.count.load(Acquire).min(MOST)]
     }
 
-    /// Tells a file at its first frame. False while another thread tells one: this one is then told at its next frame.
-    pub(super) fn find_or_add(&self, site: &Site, object: &Object) -> bool {
-        let forgotten = site.tables.rules.forgotten();
+    /// Tells a file at its first frame; libraries were closed so many times before. False while another thread tells one: this one is then told at its next frame.
+    pub(super) fn find_or_add(&self, room: &Room, object: &Object, forgotten: u64) -> bool {
         let is_same = |known: &&Known| {
             (known.start.load(Relaxed), known.end.load(Relaxed)) == (object.start, object.end)
                 && known.forgotten.load(Relaxed) == forgotten
@@ -56,13 +55,13 @@ impl Modules {
         if self.busy.swap(1, SeqCst) != 0 {
             return false;
         }
-        undisturbed(|| self.add(site, object, forgotten));
+        undisturbed(|| self.add(room, object, forgotten));
         self.busy.store(0, SeqCst);
         true
     }
 
-    fn add(&self, site: &Site, object: &Object, forgotten: u64) {
-        let Some(base) = site.base() else { return };
+    fn add(&self, room: &Room, object: &Object, forgotten: u64) {
+        let Some(base) = room.base() else { return };
         let path = match object.path() {
             // SAFETY: the header of the mapped file, whose text was written once and ends in NUL.
             b"" => unsafe { std::ffi::CStr::from_ptr(base.add(at::PROGRAM).cast()) }.to_bytes(),
@@ -80,7 +79,7 @@ impl Modules {
             return;
         }
         let Some(place) = self.known.get(self.count.load(Relaxed)) else { return };
-        if !self.write(site, numbers, path, object.build_id()) {
+        if !self.write(room, numbers, path, object.build_id()) {
             return;
         }
         place.start.store(object.start, Relaxed);
@@ -91,7 +90,7 @@ impl Modules {
     }
 
     /// Writes the record, to the present chunk or to a new one. False if there is no room.
-    fn write(&self, site: &Site, numbers: [u64; 3], path: &[u8], build_id: &[u8]) -> bool {
+    fn write(&self, room: &Room, numbers: [u64; 3], path: &[u8], build_id: &[u8]) -> bool {
         for _ in 0..2 {
             let (chunk, used) = (self.chunk.load(Relaxed), self.used.load(Relaxed));
             if !chunk.is_null() {
@@ -102,7 +101,7 @@ impl Modules {
                     return true;
                 }
             }
-            let Some((offset, start)) = site.chunk(CHUNK) else { break };
+            let Some((offset, start)) = room.chunk(CHUNK) else { break };
             // SAFETY: the range is this thread's alone.
             let header = unsafe { std::slice::from_raw_parts_mut(start, CHUNK_HEADER) };
             Table { magic: MODULE_MAGIC, offset, length: CHUNK as u32, first: 0, count: 0 }.write(header);

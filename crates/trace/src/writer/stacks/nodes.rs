@@ -8,9 +8,10 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
 use std::sync::atomic::{Ordering::Release, fence};
 
-use super::{Site, map_wiped};
+use super::room::Room;
 use crate::format::{CHUNK_HEADER, MOST_NODES, NODE, NODE_MAGIC, Table};
 use crate::stacks::StackId;
+use crate::writer::memory::{map_wiped, populate};
 use crate::writer::undisturbed::undisturbed;
 
 /// Length of a chunk, and its nodes.
@@ -47,7 +48,7 @@ impl Nodes {
     }
 
     /// The number of a node. None if there is no room.
-    pub(super) fn find_or_add(&self, site: &Site, parent: StackId, pc: u64) -> Option<StackId> {
+    pub(super) fn find_or_add(&self, room: &Room, parent: StackId, pc: u64) -> Option<StackId> {
         let hash = hash_of(parent, pc);
         let tag = hash >> 32;
         let mut new = None;
@@ -62,7 +63,7 @@ impl Nodes {
                 if entry == 0 {
                     let added = match new {
                         Some(added) => added,
-                        None => *new.insert(self.add(site, parent, pc)?),
+                        None => *new.insert(self.add(room, parent, pc)?),
                     };
                     match place.compare_exchange(0, tag << 32 | u64::from(added), AcqRel, Acquire) {
                         Ok(_) => return Some(added),
@@ -95,7 +96,7 @@ impl Nodes {
         match self.index[level].compare_exchange(null_mut(), made, AcqRel, Acquire) {
             Ok(_) => {
                 // All of it is then resident, and counted as the recorder's.
-                crate::writer::process::populate(made.cast(), bytes);
+                populate(made.cast(), bytes);
                 self.bytes.fetch_add(bytes as u64, Relaxed);
                 Some(made)
             }
@@ -124,7 +125,7 @@ impl Nodes {
 
     /// Writes a new node.
     #[cold]
-    fn add(&self, site: &Site, parent: StackId, pc: u64) -> Option<StackId> {
+    fn add(&self, room: &Room, parent: StackId, pc: u64) -> Option<StackId> {
         // Full: the number must not go on, and begin again some day.
         if self.count.load(Relaxed) as usize + 1 >= MOST_NODES {
             return None;
@@ -132,7 +133,7 @@ impl Nodes {
         let at = self.count.fetch_add(1, Relaxed) as usize;
         let node = (at + 1 < MOST_NODES).then_some(at as StackId + 1)?;
         if self.place(node).is_none() {
-            undisturbed(|| self.make_chunk(site, at / OF_CHUNK))?;
+            undisturbed(|| self.make_chunk(room, at / OF_CHUNK))?;
         }
         let place = self.place(node)?;
         // SAFETY: the two words of the node. The address, which says that it is there, comes last.
@@ -143,8 +144,8 @@ impl Nodes {
         Some(node)
     }
 
-    fn make_chunk(&self, site: &Site, number: usize) -> Option<()> {
-        let (offset, start) = site.chunk(CHUNK)?;
+    fn make_chunk(&self, room: &Room, number: usize) -> Option<()> {
+        let (offset, start) = room.chunk(CHUNK)?;
         // SAFETY: the range is this thread's alone.
         let header = unsafe { std::slice::from_raw_parts_mut(start, CHUNK_HEADER) };
         let first = (number * OF_CHUNK + 1) as u32;

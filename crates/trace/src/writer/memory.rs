@@ -1,0 +1,24 @@
+//! Memory of the writer's own. In: a length. Out: pages that a fork wipes, and pages that are there.
+
+use std::ptr::null_mut;
+
+/// Maps private memory that a fork wipes.
+pub(super) fn map_wiped(length: usize) -> *mut u8 {
+    let Some(start) = allocanary_kernel::sys::map_zeroed(length) else { return null_mut() };
+    // SAFETY: our own mapping.
+    let wiped = unsafe { libc::madvise(start.as_ptr().cast(), length, libc::MADV_WIPEONFORK) };
+    if wiped == 0 { start.as_ptr() } else { null_mut() }
+}
+
+/// This thread's error number.
+pub(super) fn errno() -> i32 {
+    // SAFETY: the C library's place for it.
+    unsafe { *libc::__errno_location() }
+}
+
+/// Gives a range of the mapped file its pages, so that a full disk is an error here and not a signal later.
+pub(super) fn populate(start: *mut u8, length: usize) -> bool {
+    const MADV_POPULATE_WRITE: libc::c_int = 23;
+    // SAFETY: a range of our own mapping. A kernel before 5.14 says EINVAL: the pages then come one by one.
+    unsafe { libc::madvise(start.cast(), length, MADV_POPULATE_WRITE) == 0 || errno() == libc::EINVAL }
+}

@@ -1,0 +1,66 @@
+//! Beginning a process's file, at its first call.
+
+use std::ptr::null_mut;
+use std::sync::atomic::Ordering::SeqCst;
+
+use super::file::{open_file, say_why};
+use super::{PROCESS, Process};
+use crate::writer::config::{self, Config};
+use crate::writer::memory::map_wiped;
+use crate::writer::undisturbed::undisturbed;
+
+/// The process's state; begins its file at the first call. None where nothing is recorded.
+pub(in crate::writer) fn ready() -> Option<&'static Process> {
+    let process = PROCESS.load(SeqCst);
+    if !process.is_null() {
+        // SAFETY: the page is never unmapped, and zeros are a valid state.
+        let process = unsafe { &*process };
+        match process.state.load(SeqCst) {
+            2 => return Some(process),
+            0 => {}
+            _ => return None,
+        }
+    }
+    begin(config::read)
+}
+
+/// Begins the process's file; `read` reads the environment.
+#[cold]
+pub(in crate::writer) fn begin(read: fn(&mut Config) -> bool) -> Option<&'static Process> {
+    if !config::is_asked() {
+        return None;
+    }
+    undisturbed(|| begin_file(read))
+}
+
+fn begin_file(read: fn(&mut Config) -> bool) -> Option<&'static Process> {
+    let mut page = PROCESS.load(SeqCst);
+    if page.is_null() {
+        let new: *mut Process = map_wiped(size_of::<Process>().next_multiple_of(4096)).cast();
+        if new.is_null() {
+            config::turn_off(); // no such kernel, or no memory
+            return None;
+        }
+        page = match PROCESS.compare_exchange(null_mut(), new, SeqCst, SeqCst) {
+            Ok(_) => new,
+            Err(other) => other,
+        };
+    }
+    // SAFETY: as in `ready`.
+    let process = unsafe { &*page };
+    if process.state.compare_exchange(0, 1, SeqCst, SeqCst).is_err() {
+        // Another thread begins the file: this call is not recorded.
+        return (process.state.load(SeqCst) == 2).then_some(process);
+    }
+    // SAFETY: the exchange above made this thread the only one.
+    let begun = unsafe { config::config(read) }.is_some_and(|config| match open_file(process, config) {
+        Ok(()) => true,
+        Err(error) => {
+            config::turn_off();
+            say_why(config, error);
+            false
+        }
+    });
+    process.state.store(if begun { 2 } else { 3 }, SeqCst);
+    begun.then_some(process)
+}
