@@ -1,35 +1,49 @@
 //! The command line. In: what the user typed. Out: plain values. The only file that knows clap.
 
 mod build;
+mod compare;
+mod doctor;
 mod examples;
 mod give_back;
 mod heap;
 mod http;
+mod list;
+mod man;
+mod measure;
 mod output;
+mod preload;
 mod program;
+mod report;
+mod study;
 mod traces;
+mod tune;
 mod values;
 mod who;
 
 pub use build::BuildFlags;
+pub use compare::CompareFlags;
+pub use doctor::DoctorFlags;
 pub use examples::GLOSSARY;
 pub use give_back::GiveBackFlags;
 pub use heap::HeapFlags;
+pub use list::ListFlags;
+pub use man::ManFlags;
+pub use measure::{HereFlags, RunFlags};
 pub use output::{OutputFlags, TableFlags};
-pub use program::{ProgramFlags, ProgramStudyFlags, ServiceFlags};
+pub use preload::PreloadFlags;
+pub use program::ProgramStudyFlags;
+pub use report::ReportFlags;
+pub use study::{StudyFlags, StudyRunFlags};
 pub use traces::{PaceFlags, RecordFlags, ReplayFlags, TraceFlags};
+pub use tune::TuneFlags;
 #[cfg(test)]
 pub use values::PARTS;
 pub use who::WhoFlags;
 
-use std::path::PathBuf;
-
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueHint};
+use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
-use allocanary_report::production::Place;
-use allocanary_study::StudyFile;
 use examples::{
     BUILD_EXAMPLES, COMPARE_EXAMPLES, COMPLETIONS_EXAMPLES, DOCTOR_EXAMPLES, EXAMPLES, GIVE_BACK_EXAMPLES,
     HEAP_EXAMPLES, LIST_EXAMPLES, MAN_EXAMPLES, PLAN_EXAMPLES, PRELOAD_EXAMPLES, RECORD_EXAMPLES, REPLAY_EXAMPLES,
@@ -99,7 +113,7 @@ enum Verb {
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(ReplayFlags),
     /// Find the settings that cost a workload the least; prove them, and print the lines to paste.
-    #[command(after_help = TUNE_EXAMPLES, mut_args(tunes_own))]
+    #[command(after_help = TUNE_EXAMPLES, mut_args(tune::tunes_own))]
     Tune(Box<TuneFlags>),
     /// Print the words that all outputs use.
     #[command(after_help = glossary_with_examples())]
@@ -263,292 +277,6 @@ fn verb_names() -> impl Iterator<Item = &'static str> {
         "man",
     ]
     .into_iter()
-}
-
-/// The flags of `study` that have another meaning or default in `tune`.
-fn tunes_own(flag: clap::Arg) -> clap::Arg {
-    let text = match flag.get_id().as_str() {
-        "workloads" => "Workload, such as server or server:live=64MiB,idle=500 [default: server]",
-        "threads" => "Number of worker threads [default: 16; with --cores: N threads]",
-        "cores" => "Emulate a host with N CPU cores: arenas are sized for N cores [default: off]",
-        "repeats" => "Fresh rows for each finalist [default: 10]",
-        "budget" => {
-            "Time budget (90s, 10m) [default: 5m, or twice what the first race and the least proof take if that is more]"
-        }
-        _ => return flag,
-    };
-    flag.help(text)
-}
-
-/// What to measure: workloads, threads, cores, repeats, time limits.
-#[derive(Args, Clone, Default)]
-pub struct MeasureFlags {
-    /// Workloads, such as server or server:live=64MiB,idle=500 [default: server].
-    #[arg(long, value_name = "WORKLOAD", num_args = 1.., value_parser = values::workloads(), hide_possible_values = true)]
-    workloads: Option<Vec<String>>,
-    /// Numbers of worker threads [default: 1,4,16,64; with --cores: N threads].
-    #[arg(long, value_name = "N,...", value_delimiter = ',', num_args = 1..)]
-    threads: Option<Vec<u32>>,
-    /// Emulate hosts with N CPU cores: arenas are sized for N cores [default: off].
-    #[arg(long, value_name = "N,...", value_delimiter = ',', num_args = 1..)]
-    cores: Option<Vec<u32>>,
-    /// Repeats: fresh processes for each candidate, workload and size [default: 10].
-    #[arg(long, value_name = "N")]
-    repeats: Option<u32>,
-    /// Random seed for run order and workloads [default: 1].
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
-    /// Time budget (90s, 5m): no round starts that would end after it [default: none].
-    #[arg(long, value_name = "TIME")]
-    budget: Option<String>,
-    /// Time limit of one process: a slower one is killed [default: 60s].
-    #[arg(long, value_name = "TIME")]
-    deadline: Option<String>,
-}
-
-impl MeasureFlags {
-    /// The flags as the fields of a study file.
-    pub fn file(&self) -> StudyFile {
-        StudyFile {
-            workloads: self.workloads.clone(),
-            threads: self.threads.clone(),
-            cores: self.cores.clone(),
-            repeats: self.repeats,
-            seed: self.seed,
-            budget: self.budget.clone(),
-            deadline: self.deadline.clone(),
-            ..StudyFile::default()
-        }
-    }
-}
-
-/// Where cells are found and where results are written.
-#[derive(Args, Clone, Default)]
-pub struct RunFlags {
-    /// Output: a folder, a file (*.jsonl), or - for rows on standard output.
-    ///
-    /// A folder gets the rows, the study and a report with pictures. A file or - gets the rows alone. Default: a new folder
-    /// `allocanary-out/NAME-1`, `-2` and so on, named after the study.
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::AnyPath)]
-    pub out: Option<String>,
-    /// Extra folder to search for cells first; may be repeated.
-    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
-    pub cells: Vec<PathBuf>,
-    /// Write the files that bring the answer to a place: kubernetes, docker, systemd or rust [default: none].
-    ///
-    /// They are in a folder of that name below the results: a patch and an image for an init container, a layer, a drop-in of a
-    /// unit, or lines of Rust; with the stripped library, if it needs one.
-    #[arg(long, value_name = "PLACE", value_parser = values::place())]
-    pub lines: Option<Place>,
-}
-
-/// Flags of the command without a verb.
-#[derive(Args, Clone, Default)]
-pub struct HereFlags {
-    /// What to measure.
-    #[command(flatten)]
-    pub measure: MeasureFlags,
-    /// Where to find cells and where to write results.
-    #[command(flatten)]
-    pub run: RunFlags,
-}
-
-/// Flags of `study` and `plan`.
-#[derive(Args, Clone, Default)]
-pub struct StudyFlags {
-    /// A TOML file, or a shipped study; `cases` runs six of them [default: default].
-    #[arg(value_name = "STUDY", value_parser = values::studies(), hide_possible_values = true)]
-    pub study: Option<String>,
-    /// Allocators with settings, such as system jemalloc:narenas=1,tcache=false.
-    ///
-    /// The first candidate is the baseline: the others are compared with it. Default: the candidates of the study.
-    #[arg(long, value_name = "CANDIDATE", num_args = 1.., value_parser = values::candidates(), hide_possible_values = true)]
-    candidates: Option<Vec<String>>,
-    /// What to measure.
-    #[command(flatten)]
-    pub measure: MeasureFlags,
-    /// Where to find cells and where to write results.
-    #[command(flatten)]
-    pub run: RunFlags,
-    /// Run every large size that fits in memory [default: off].
-    ///
-    /// The shipped cases have large sizes. A study file defines them in `[[full]]` tables.
-    #[arg(long)]
-    pub full: bool,
-    /// Continue an interrupted study: run what is missing or failed [default: off].
-    ///
-    /// --out names the folder or the file of the study.
-    #[arg(long)]
-    pub resume: bool,
-}
-
-impl StudyFlags {
-    /// The path that --out names, if any.
-    pub fn out_folder(&self) -> Option<PathBuf> {
-        self.run.out.as_ref().map(PathBuf::from)
-    }
-
-    /// The flags as the fields of a study file.
-    pub fn file(&self) -> StudyFile {
-        StudyFile { candidates: self.candidates.clone(), ..self.measure.file() }
-    }
-}
-
-/// Flags of `study`.
-#[derive(Args, Clone, Default)]
-pub struct StudyRunFlags {
-    /// Which study.
-    #[command(flatten)]
-    pub study: StudyFlags,
-    /// What is printed.
-    #[command(flatten)]
-    pub tables: TableFlags,
-}
-
-/// Flags of `list`.
-#[derive(Args, Clone, Default)]
-pub struct ListFlags {
-    /// The part to list, such as settings [default: all parts].
-    ///
-    /// Parts: allocators, settings, workloads, meters, metrics, studies, formats.
-    #[arg(value_parser = values::parts(), hide_possible_values = true)]
-    pub what: Option<String>,
-    /// Extra folder to search for cells first; may be repeated.
-    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
-    pub cells: Vec<PathBuf>,
-}
-
-/// Flags of `report`.
-#[derive(Args, Clone)]
-pub struct ReportFlags {
-    /// Result files (*.jsonl), study folders, or - for standard input.
-    ///
-    /// Several are read as one result: one report can show many hosts.
-    #[arg(required = true, value_name = "ROWS", value_hint = ValueHint::AnyPath)]
-    pub rows: Vec<PathBuf>,
-    /// Format of the report: table, markdown, csv, html or json.
-    #[arg(long, default_value = "table", value_name = "FORMAT", value_parser = values::formats(), hide_possible_values = true)]
-    pub format: String,
-    /// File to write the report to [default: standard output].
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub to: Option<PathBuf>,
-    /// The columns of a table: metrics, or all [default: those that decide; all if the terminal has 120 columns].
-    #[arg(long, value_name = "METRIC,...", value_delimiter = ',')]
-    pub columns: Vec<String>,
-}
-
-/// Flags of `compare`.
-#[derive(Args, Clone)]
-pub struct CompareFlags {
-    /// Results before the change: a file (*.jsonl) or a study folder.
-    #[arg(value_hint = ValueHint::AnyPath)]
-    pub old: PathBuf,
-    /// Results after the change: a file (*.jsonl) or a study folder.
-    #[arg(value_hint = ValueHint::AnyPath)]
-    pub new: PathBuf,
-    /// Fail if METRIC clearly got worse by more than PERCENT; may be repeated [default: none].
-    ///
-    /// METRIC is judged by its median. METRIC.p90 is the value that 90 % of the runs stay within.
-    #[arg(long, value_name = "METRIC=PERCENT")]
-    pub gate: Vec<String>,
-    /// Whether a gate that the samples leave open counts as fail or pass.
-    #[arg(long, value_name = "OUTCOME", default_value = "fail", value_parser = ["fail", "pass"])]
-    pub undecided: String,
-    /// Metrics to compare, and those of the gates (see `allocanary list metrics`).
-    #[arg(long, value_name = "METRIC", value_delimiter = ',', default_values = ["rss", "peak"])]
-    #[arg(value_parser = values::metrics(), hide_possible_values = true)]
-    pub metrics: Vec<String>,
-    /// Format: table, markdown, json, or github (annotations, and the job's summary in Markdown).
-    ///
-    /// --json is --format json. Neither that nor --short goes with --format.
-    #[arg(long, default_value = "table", value_name = "FORMAT", value_parser = ["table", "markdown", "json", "github"])]
-    #[arg(conflicts_with_all = ["short", "json"])]
-    pub format: String,
-    /// What is printed.
-    #[command(flatten)]
-    pub output: OutputFlags,
-}
-
-/// Flags of `doctor`.
-#[derive(Args, Clone, Default)]
-pub struct DoctorFlags {
-    /// Inspect this process, by its process ID or its name [default: this host].
-    ///
-    /// What is shown: allocator, memory, environment, limits. `--pid PID` does the same as the process ID alone.
-    #[arg(value_name = "PROCESS", conflicts_with = "pid")]
-    pub process: Option<String>,
-    /// As PROCESS: the flag of earlier versions. `heap` and `give-back` take the process in the same way as `doctor` does.
-    #[arg(long, value_name = "PID", hide = true)]
-    pub pid: Option<u32>,
-    /// What is printed.
-    #[command(flatten)]
-    pub output: OutputFlags,
-}
-
-/// Flags of `preload`.
-#[derive(Args, Clone)]
-pub struct PreloadFlags {
-    /// The allocator: system, jemalloc or mimalloc.
-    #[arg(value_name = "ALLOCATOR")]
-    pub allocator: String,
-    /// Settings as in install!, such as 'tuned,idle=100ms' or 'narenas=per_cpu(1)' [default: none].
-    #[arg(long, value_name = "SETTINGS", default_value = "", hide_default_value = true)]
-    pub settings: String,
-}
-
-/// Flags of `tune`.
-#[derive(Args, Clone, Default)]
-pub struct TuneFlags {
-    /// A trace of `allocanary record`, or a study file (*.toml) [default: a built-in workload].
-    ///
-    /// A program stands after `--`.
-    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub file: Option<PathBuf>,
-    /// What shall be less: memory, cpu or p99.
-    #[arg(long, value_name = "OBJECTIVE", default_value = "memory")]
-    pub objective: String,
-    /// What may get worse, and by how much [default: throughput=5%,p99=20%; of a program that ends wall=5%,cpu=20%].
-    ///
-    /// A list that you give replaces the default: metrics that it does not name are not limited.
-    #[arg(long, value_name = "METRIC=PERCENT", value_delimiter = ',')]
-    pub within: Option<Vec<String>>,
-    /// Allocators to search [default: all that have a cell, or all preloads].
-    #[arg(long, value_name = "NAME,...", value_delimiter = ',', num_args = 1..)]
-    pub allocators: Option<Vec<String>>,
-    /// What you have now, such as jemalloc:narenas=2.
-    ///
-    /// Default: of a program what it brings (own), of a trace system, otherwise this command's allocator.
-    #[arg(long, value_name = "CANDIDATE")]
-    pub present: Option<String>,
-    /// The program.
-    #[command(flatten)]
-    pub program: ProgramFlags,
-    /// How a trace is replayed.
-    #[command(flatten)]
-    pub how: PaceFlags,
-    /// What to measure.
-    #[command(flatten)]
-    pub measure: MeasureFlags,
-    /// Where to find cells and where to write results.
-    #[command(flatten)]
-    pub run: RunFlags,
-    /// Continue an interrupted search with the same flags [default: off].
-    #[arg(long)]
-    pub resume: bool,
-    /// What is printed.
-    #[command(flatten)]
-    pub output: OutputFlags,
-}
-
-/// Flags of `man`.
-#[derive(Args, Clone, Default)]
-pub struct ManFlags {
-    /// The verb whose page to print, such as study [default: the command's own page].
-    #[arg(value_parser = values::verbs(), hide_possible_values = true)]
-    pub verb: Option<String>,
-    /// Write the pages of the command and of all verbs to this folder, such as man/man1.
-    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath, conflicts_with = "verb")]
-    pub to: Option<PathBuf>,
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::http::{self, Http};
-use super::{RunFlags, TableFlags};
+use super::measure::RunFlags;
+use super::output::TableFlags;
 use allocanary_cell::program::Program;
 use allocanary_study::StudyFile;
 

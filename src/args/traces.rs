@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{RunFlags, ServiceFlags, TableFlags};
+use super::measure::RunFlags;
+use super::output::TableFlags;
+use super::program::ServiceFlags;
 use allocanary_cell::program::Program;
 use allocanary_study::StudyFile;
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::OutputFlags;
+use super::output::OutputFlags;
 
 /// Flags of `who`.
 #[derive(Args, Clone, Default)]

@@ -1,0 +1,83 @@
+//! What is measured, and where: the flags that verbs share.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+use allocanary_report::production::Place;
+use allocanary_study::StudyFile;
+
+use super::values;
+
+/// What to measure: workloads, threads, cores, repeats, time limits.
+#[derive(Args, Clone, Default)]
+pub struct MeasureFlags {
+    /// Workloads, such as server or server:live=64MiB,idle=500 [default: server].
+    #[arg(long, value_name = "WORKLOAD", num_args = 1.., value_parser = values::workloads(), hide_possible_values = true)]
+    workloads: Option<Vec<String>>,
+    /// Numbers of worker threads [default: 1,4,16,64; with --cores: N threads].
+    #[arg(long, value_name = "N,...", value_delimiter = ',', num_args = 1..)]
+    threads: Option<Vec<u32>>,
+    /// Emulate hosts with N CPU cores: arenas are sized for N cores [default: off].
+    #[arg(long, value_name = "N,...", value_delimiter = ',', num_args = 1..)]
+    cores: Option<Vec<u32>>,
+    /// Repeats: fresh processes for each candidate, workload and size [default: 10].
+    #[arg(long, value_name = "N")]
+    repeats: Option<u32>,
+    /// Random seed for run order and workloads [default: 1].
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Time budget (90s, 5m): no round starts that would end after it [default: none].
+    #[arg(long, value_name = "TIME")]
+    budget: Option<String>,
+    /// Time limit of one process: a slower one is killed [default: 60s].
+    #[arg(long, value_name = "TIME")]
+    deadline: Option<String>,
+}
+
+impl MeasureFlags {
+    /// The flags as the fields of a study file.
+    pub fn file(&self) -> StudyFile {
+        StudyFile {
+            workloads: self.workloads.clone(),
+            threads: self.threads.clone(),
+            cores: self.cores.clone(),
+            repeats: self.repeats,
+            seed: self.seed,
+            budget: self.budget.clone(),
+            deadline: self.deadline.clone(),
+            ..StudyFile::default()
+        }
+    }
+}
+
+/// Where cells are found and where results are written.
+#[derive(Args, Clone, Default)]
+pub struct RunFlags {
+    /// Output: a folder, a file (*.jsonl), or - for rows on standard output.
+    ///
+    /// A folder gets the rows, the study and a report with pictures. A file or - gets the rows alone. Default: a new folder
+    /// `allocanary-out/NAME-1`, `-2` and so on, named after the study.
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::AnyPath)]
+    pub out: Option<String>,
+    /// Extra folder to search for cells first; may be repeated.
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub cells: Vec<PathBuf>,
+    /// Write the files that bring the answer to a place: kubernetes, docker, systemd or rust [default: none].
+    ///
+    /// They are in a folder of that name below the results: a patch and an image for an init container, a layer, a drop-in of a
+    /// unit, or lines of Rust; with the stripped library, if it needs one.
+    #[arg(long, value_name = "PLACE", value_parser = values::place())]
+    pub lines: Option<Place>,
+}
+
+/// Flags of the command without a verb.
+#[derive(Args, Clone, Default)]
+pub struct HereFlags {
+    /// What to measure.
+    #[command(flatten)]
+    pub measure: MeasureFlags,
+    /// Where to find cells and where to write results.
+    #[command(flatten)]
+    pub run: RunFlags,
+}

@@ -1,0 +1,69 @@
+//! Flags of `tune`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+use super::measure::{MeasureFlags, RunFlags};
+use super::output::OutputFlags;
+use super::program::ProgramFlags;
+use super::traces::PaceFlags;
+
+/// Flags of `tune`.
+#[derive(Args, Clone, Default)]
+pub struct TuneFlags {
+    /// A trace of `allocanary record`, or a study file (*.toml) [default: a built-in workload].
+    ///
+    /// A program stands after `--`.
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub file: Option<PathBuf>,
+    /// What shall be less: memory, cpu or p99.
+    #[arg(long, value_name = "OBJECTIVE", default_value = "memory")]
+    pub objective: String,
+    /// What may get worse, and by how much [default: throughput=5%,p99=20%; of a program that ends wall=5%,cpu=20%].
+    ///
+    /// A list that you give replaces the default: metrics that it does not name are not limited.
+    #[arg(long, value_name = "METRIC=PERCENT", value_delimiter = ',')]
+    pub within: Option<Vec<String>>,
+    /// Allocators to search [default: all that have a cell, or all preloads].
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', num_args = 1..)]
+    pub allocators: Option<Vec<String>>,
+    /// What you have now, such as jemalloc:narenas=2.
+    ///
+    /// Default: of a program what it brings (own), of a trace system, otherwise this command's allocator.
+    #[arg(long, value_name = "CANDIDATE")]
+    pub present: Option<String>,
+    /// The program.
+    #[command(flatten)]
+    pub program: ProgramFlags,
+    /// How a trace is replayed.
+    #[command(flatten)]
+    pub how: PaceFlags,
+    /// What to measure.
+    #[command(flatten)]
+    pub measure: MeasureFlags,
+    /// Where to find cells and where to write results.
+    #[command(flatten)]
+    pub run: RunFlags,
+    /// Continue an interrupted search with the same flags [default: off].
+    #[arg(long)]
+    pub resume: bool,
+    /// What is printed.
+    #[command(flatten)]
+    pub output: OutputFlags,
+}
+
+/// The flags of `study` that have another meaning or default in `tune`.
+pub fn tunes_own(flag: clap::Arg) -> clap::Arg {
+    let text = match flag.get_id().as_str() {
+        "workloads" => "Workload, such as server or server:live=64MiB,idle=500 [default: server]",
+        "threads" => "Number of worker threads [default: 16; with --cores: N threads]",
+        "cores" => "Emulate a host with N CPU cores: arenas are sized for N cores [default: off]",
+        "repeats" => "Fresh rows for each finalist [default: 10]",
+        "budget" => {
+            "Time budget (90s, 10m) [default: 5m, or twice what the first race and the least proof take if that is more]"
+        }
+        _ => return flag,
+    };
+    flag.help(text)
+}
