@@ -15,6 +15,8 @@ pub struct Scale {
 /// The maximum ratio of the greatest to the middle candidate on a linear axis. Above it, half of the candidates would
 /// be in the lowest eighth of the axis.
 const MOST_LINEAR: f64 = 8.0;
+/// The shortest span of an axis that does not begin at 0, as a share of the greatest value.
+const LEAST_SPAN: f64 = 0.05;
 
 impl Scale {
     /// A linear scale from 0 to a round value.
@@ -28,14 +30,15 @@ impl Scale {
         Scale { unit, is_log: false, low: 0.0, high: steps * step, ticks }
     }
 
-    /// A scale for places, which need not begin at 0: where the values lie close together, it begins near the least of them.
+    /// A scale for places, which need not begin at 0: where the values lie close together, it begins near the least of them. It
+    /// spans a twentieth of the greatest at least: on a shorter one all ticks have the same label, and noise looks like an effect.
     pub fn close(unit: Unit, values: &[f64]) -> Scale {
         let finite = || values.iter().copied().filter(|value| value.is_finite());
         let (least, most) = (finite().fold(f64::INFINITY, f64::min), finite().fold(0.0, f64::max));
         if !least.is_finite() || least < most / 2.0 || least >= most {
             return Scale::fitting(unit, &values.iter().map(|value| vec![*value]).collect::<Vec<_>>(), &[]);
         }
-        let room = (most - least) * 0.1;
+        let room = ((most - least) * 0.1).max((most * LEAST_SPAN - (most - least)) / 2.0);
         let (low, high) = (least - room, most + room);
         Scale { unit, is_log: false, low, high, ticks: even_ticks(unit, low, high) }
     }
@@ -176,6 +179,9 @@ mod tests {
     fn values_that_are_close_are_told_apart() {
         let scale = Scale::close(Unit::Bytes, &[100.0 * MIB, 104.0 * MIB]);
         assert!(scale.share(100.0 * MIB) < 0.2 && scale.share(104.0 * MIB) > 0.8 && scale.ticks.len() > 2);
+        let scale = Scale::close(Unit::Bytes, &[89.7 * MIB, 89.71 * MIB]);
+        let labels: Vec<String> = scale.ticks.iter().map(|tick| scale.label(*tick)).collect();
+        assert_eq!(labels, ["88 MiB", "89 MiB", "90 MiB", "91 MiB"], "no two ticks have the same label");
         let scale = Scale::close(Unit::Bytes, &[10.0 * MIB, 104.0 * MIB]);
         assert_eq!(scale.share(0.0), 0.0, "values far apart are seen from 0");
         for values in [vec![], vec![0.0, 0.0], vec![f64::NAN, 5.0], vec![-3.0, -2.0], vec![7.0, 7.0]] {
