@@ -23,6 +23,7 @@ func newBoard() *board {
 		"/memory/classes/heap/objects:bytes", "/memory/classes/heap/unused:bytes", "/memory/classes/heap/free:bytes",
 		"/memory/classes/heap/released:bytes", "/memory/classes/metadata/mcache/inuse:bytes",
 		"/memory/classes/metadata/mspan/inuse:bytes", "/memory/classes/metadata/other:bytes",
+		"/gc/cycles/total:gc-cycles",
 	}
 	board := &board{}
 	for _, name := range names {
@@ -70,6 +71,7 @@ func (board *board) readHeap(readings map[string]int64) {
 	readings["heap_resident_bytes"] = objects + unused + free
 	readings["heap_retained_bytes"] = released
 	readings["heap_metadata_bytes"] = value(4) + value(5) + value(6)
+	readings["gc_cycles"] = value(7)
 }
 
 // fields puts the numbers of a /proc file under their names; kB become bytes.

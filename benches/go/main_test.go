@@ -40,6 +40,19 @@ func TestTreesAreDolts(t *testing.T) {
 	}
 }
 
+func TestABallastIsASettingThatIsFound(t *testing.T) {
+	defer func() { ballast = nil }()
+	if err := holdBallast(map[string]string{"ballast": "64MiB"}); err != nil {
+		t.Fatal(err)
+	}
+	if found := settingsFound(map[string]string{"ballast": "67108864"})["ballast"]; found != "67108864" {
+		t.Errorf("wanted 67108864, found %s", found)
+	}
+	if err := holdBallast(map[string]string{"ballast": "much"}); err == nil {
+		t.Error("`much` was taken for a size")
+	}
+}
+
 func TestQuantilesAreWithinOnePercent(t *testing.T) {
 	var laps histogram
 	if laps.quantiles(1) != nil {

@@ -26,6 +26,9 @@ study blob go
 # the 42 MiB of a burst.
 study storm go go:gomemlimit=192MiB go:gogc=-1,gomemlimit=192MiB
 
+# Ballast, GOGC and GOMEMLIMIT side by side: Go alone.
+"$allocanary" study ballast --cells "$here" "${flags[@]}" || failed=1
+
 # A row of Go in a report that is there already:
 #   allocanary study list --cells benches/go --candidates go --out go.jsonl
 #   allocanary report allocanary-out/cases-1 go.jsonl

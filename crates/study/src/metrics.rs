@@ -190,6 +190,7 @@ pub const ALL: &[Metric] = &[
     }),
     metric("processes", Count, Neither, "processes of a program at their most", |_, a| at(a, "processes", Peak).or_else(|| most(a, "processes"))),
     metric("switches", Count, Lower, "context switches of a program", |_, a| most(a, "context_switches")),
+    metric("collections", Count, Lower, "cycles of a garbage collector until idle", |_, a| until_idle(a, "gc_cycles")),
 ];
 
 /// The maximum number of metrics that users named. A report has a column for each, and every group of rows has room for

@@ -49,6 +49,12 @@ pub fn plan(study: &Study, cells: &[Description]) -> Result<Vec<Cell>> {
     Ok(all)
 }
 
+/// Candidates of shipped studies whose cells the command does not bring, and how to get them.
+const BUILT_APART: [(&str, &str); 1] = [(
+    "go",
+    "its cell is built in a clone of allocanary by `cd benches/go && go build -trimpath -o cell-go .`, and found by --cells benches/go",
+)];
+
 /// The expected duration of all cells of `plan`, by the estimates of the workloads.
 pub fn expected_time(plan: &[Cell], cells: &[Description]) -> Duration {
     // A sum of estimates may exceed what a `Duration` can represent.
@@ -92,7 +98,9 @@ fn find<'a>(candidate: &Spec, workload: &Spec, cells: &'a [Description]) -> Resu
     let having = serving.clone().find(|cell| cell.has_workload(&workload.name));
     having.or_else(|| serving.next()).ok_or_else(|| {
         let names = cells.iter().map(|cell| cell.allocator.as_str());
-        Error::Input(format!("no candidate `{}`{}", candidate.name, perhaps(&candidate.name, names)))
+        let apart = BUILT_APART.iter().find(|(name, _)| *name == candidate.name);
+        let hint = apart.map_or_else(|| perhaps(&candidate.name, names), |(_, how)| format!(": {how}"));
+        Error::Input(format!("no candidate `{}`{hint}", candidate.name))
     })
 }
 
@@ -329,6 +337,7 @@ mod tests {
     fn what_is_unknown_is_refused_with_the_nearest_names() {
         for (text, said) in [
             ("candidates = ['jemaloc']", "no candidate `jemaloc`; perhaps jemalloc"),
+            ("candidates = ['go:gogc=50']", "no candidate `go`: its cell is built in a clone of allocanary"),
             ("candidates = ['jemalloc:narena=1']", "jemalloc has no setting `narena`; perhaps narenas"),
             ("candidates = ['jemalloc:narenas=0']", "narenas: wanted a whole number from 1 to 4094, found `0`"),
             ("candidates = ['jemalloc']\nworkloads = ['serve']", "no workload `serve`; perhaps server"),

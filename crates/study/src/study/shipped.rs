@@ -22,6 +22,7 @@ pub const SHIPPED: &[Shipped] = &[
     Shipped { name: "winners", text: include_str!("../../studies/winners.toml") },
     Shipped { name: "workloads", text: include_str!("../../studies/workloads.toml") },
     Shipped { name: "canary", text: include_str!("../../studies/canary.toml") },
+    Shipped { name: "ballast", text: include_str!("../../studies/ballast.toml") },
     Shipped { name: "churn", text: include_str!("../../studies/cases/churn.toml") },
     Shipped { name: "list", text: include_str!("../../studies/cases/list.toml") },
     Shipped { name: "sort", text: include_str!("../../studies/cases/sort.toml") },
