@@ -13,7 +13,7 @@ use allocanary_cell::description::{Description, perhaps};
 use allocanary_cell::meters;
 use allocanary_report as reports;
 use allocanary_study::error::{Error, Result};
-use allocanary_study::run::program::huge_pages;
+use allocanary_study::run::program::{huge_pages, runtimes};
 use allocanary_study::summary::METRICS;
 use allocanary_study::{CASES, SHIPPED, StudyFile};
 
@@ -202,7 +202,10 @@ fn settings(cells: &[Description]) -> Table {
         let about = format!("of {whose}, for `run` and `tune`; {} ({})", setting.about, setting.kind.wanted());
         [setting.name.to_string(), "-".into(), about]
     });
-    table(["setting", "here", "what it does, what it takes"], rows.chain(of_programs))
+    let of_runtimes = runtimes::ALL.iter().flat_map(|runtime| runtime.knobs).map(|knob| {
+        [format!("own:{}", knob.setting.name), "-".into(), format!("{} ({})", knob.setting.about, knob.wanted())]
+    });
+    table(["setting", "here", "what it does, what it takes"], rows.chain(of_programs).chain(of_runtimes))
 }
 
 fn workloads(cells: &[Description]) -> Table {

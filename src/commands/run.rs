@@ -17,6 +17,7 @@ use allocanary_doctor::program::Program as Looked;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::Target;
 use allocanary_study::run::program::huge_pages::{self, PROCESS_THP};
+use allocanary_study::run::program::runtimes;
 use allocanary_study::session;
 use allocanary_study::summary::{About, Metrics};
 use allocanary_study::{PROGRAM_CANDIDATES, Studies, StudyFile, plan};
@@ -80,16 +81,19 @@ pub fn run_study(
     let program = file.program.clone().unwrap_or_default();
     let looked = Looked::look_at(&program.command[0]).map_err(Error::Input)?;
     let cells = cells::roster(folders)?.descriptions();
-    let file = with_candidates(file, &looked)?;
+    let runtime = runtimes::of(&looked.runs);
+    let file = with_candidates(file, &looked, runtime.as_ref())?;
     let installed = candidates::installed();
-    let candidates = candidates::described(&cells, &looked, &installed);
+    let mut candidates = candidates::described(&cells, &looked, &installed);
+    candidates::add_runtime(&mut candidates, runtime.as_ref());
     candidates::refuse_unbuilt(file.candidates.as_deref().unwrap_or_default(), &candidates)?;
     let study = file.clone().check()?;
+    runtimes::check(study.candidates.iter(), runtime.as_ref(), &looked.runs).map_err(Error::Input)?;
     let names = study.candidates.iter().map(|candidate| candidate.spec.name.as_str());
     let libraries = candidates::libraries(names, folders)?;
     let cells = plan(&study, &candidates)?;
     refuse(&cells, &looked, "leave out --candidates, or name only `own` and own:SETTING=VALUE")?;
-    let mut started = Started::new(&looked, candidates, libraries)?;
+    let mut started = Started::new(&looked, runtime, candidates, libraries)?;
     started.launcher.others = candidates::others(&installed);
     let first = cells.iter().find(|cell| cell.place == 0);
     let Some(file) = started.try_out(file, first)? else {
@@ -107,7 +111,7 @@ pub fn run_study(
 }
 
 /// The study with the default candidates, if it names none: those that can take effect.
-fn with_candidates(file: StudyFile, looked: &Looked) -> Result<StudyFile> {
+fn with_candidates(file: StudyFile, looked: &Looked, runtime: Option<&runtimes::Found>) -> Result<StudyFile> {
     if file.candidates.is_some() {
         return Ok(file);
     }
@@ -116,7 +120,8 @@ fn with_candidates(file: StudyFile, looked: &Looked) -> Result<StudyFile> {
         None if file.cores.is_some() => ours.filter(|name| !name.starts_with("own")).collect(),
         None => ours.collect(),
         Some(reason) => {
-            let own = candidates::own_settings(looked).map(|settings| format!("own:{settings}"));
+            let of_runtime = runtime.map_or(&[][..], |found| found.runtime.tried).iter().copied();
+            let own = candidates::own_settings(looked).chain(of_runtime).map(|settings| format!("own:{settings}"));
             // The kernel's huge pages can be kept from any program.
             let limited = huge_pages::are_unasked().then(|| format!("own:{PROCESS_THP}=never"));
             let all: Vec<String> = std::iter::once("own".to_string()).chain(own).chain(limited).collect();

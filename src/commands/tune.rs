@@ -59,7 +59,8 @@ pub fn run(flags: &TuneFlags) -> Result<ExitCode> {
         program.any_output = begun;
     }
     let space =
-        Space::new(&subject.serving, subject.own, subject.allocators.as_deref(), subject.cores(), subject.rest)?;
+        Space::new(&subject.serving, subject.own, subject.allocators.as_deref(), subject.cores(), subject.rest)?
+            .of_runtime(subject.runtime, subject.memory);
     let first = space.first();
     let study = subject.file.clone().check()?;
     if (study.repeats as usize) < LEAST_SAMPLES {

@@ -43,6 +43,7 @@ mod run_bad;
 mod run_huge_pages;
 mod run_installed;
 mod run_own;
+mod run_runtimes;
 mod run_services;
 mod service;
 mod settings;

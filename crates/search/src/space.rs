@@ -10,14 +10,16 @@ use allocanary_cell::spec::Spec;
 use allocanary_kernel::sys;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::program::huge_pages::PROCESS_THP;
+use allocanary_study::run::program::runtimes;
 
 /// A setting that is worth a search.
 pub struct Dimension {
-    /// The allocator's name.
+    /// The name of the allocator, or of the runtime.
     pub allocator: &'static str,
     /// The setting.
     pub setting: &'static str,
-    /// The values to try besides the default. `cores` stands for the number of cores.
+    /// The values to try besides the default. `cores` stands for the number of cores, `half` for half of it, and `0.5x` for half of
+    /// the memory that the program's first run had at its most.
     pub values: &'static [&'static str],
     /// When its values are tried.
     pub stage: Stage,
@@ -27,6 +29,8 @@ pub struct Dimension {
     pub without: &'static [(&'static str, &'static str)],
     /// Settings that it needs, which are added with it.
     pub with: &'static [(&'static str, &'static str)],
+    /// A value of it that does harm unless another setting is there too: the value, and that setting.
+    pub needs: Option<(&'static str, &'static str)>,
     /// What it limits, for sentences: `arenas`.
     pub limits: &'static str,
 }
@@ -51,7 +55,7 @@ const fn row(
     stage: Stage,
     limits: &'static str,
 ) -> Dimension {
-    Dimension { allocator, setting, values, stage, acts_after: NOW, without: &[], with: &[], limits }
+    Dimension { allocator, setting, values, stage, acts_after: NOW, without: &[], with: &[], needs: None, limits }
 }
 
 use Stage::{Alone, First, Second};
@@ -109,12 +113,37 @@ pub const DIMENSIONS: &[Dimension] = &[
     process_thp("jemalloc"),
     process_thp("system"),
     process_thp("mimalloc"),
+    // Without collections a heap grows until it meets a limit.
+    Dimension {
+        needs: Some(("off", "memlimit")),
+        ..row("Go", "gogc", &["50", "200", "400", "off"], First, "garbage until the next collection")
+    },
+    row("Go", "memlimit", &["0.5x", "0.75x", "1x"], First, "garbage until the next collection"),
+    row("Go", "maxprocs", &["half"], Alone, "threads that run Go code"),
+    // The collector counts processors, too: on one it takes the serial collector.
+    row("Java", "cpus", &["1", "half"], First, "threads of the collector and the compiler"),
+    Dimension {
+        acts_after: Duration::from_millis(500),
+        ..row("Java", "trim", &["250"], First, "free memory of C's heap")
+    },
+    row("Java", "xss", &["262144"], Second, "stacks"),
+    row("CPython", "pymalloc", &["off"], First, "arenas of small objects"),
+    row("Node", "max_semi_space_size", &["1", "4", "32"], First, "the young generation"),
+    row("Node", "v8_pool_size", &["1"], Second, "threads of V8"),
+    row("Node", "uv_threadpool_size", &["1"], Alone, "threads of libuv"),
+    row("Ruby", "gc_heap_growth_factor", &["1.1", "1.4"], First, "free slots"),
+    row("Ruby", "gc_heap_oldobject_limit_factor", &["1.2"], First, "old garbage"),
+    row("Ruby", "gc_malloc_limit_max", &["16777216"], Second, "garbage until the next collection"),
 ];
 
 /// What a setting limits, for sentences.
 pub fn limits(allocator: &str, setting: &str) -> Option<&'static str> {
     let is_it = |row: &&Dimension| row.allocator == allocator && row.setting == setting;
-    DIMENSIONS.iter().find(is_it).map(|row| row.limits)
+    // The settings of a runtime have names that no allocator has.
+    let is_of_runtime = |row: &&Dimension| {
+        allocator == "own" && row.setting == setting && runtimes::ALL.iter().any(|one| one.name == row.allocator)
+    };
+    DIMENSIONS.iter().find(is_it).or_else(|| DIMENSIONS.iter().find(is_of_runtime)).map(|row| row.limits)
 }
 
 /// The time that a setting has to act before memory is read, and what would give it more.
@@ -158,6 +187,10 @@ pub struct Space<'a> {
     cells: Vec<&'a Description>,
     /// The allocator that the candidate `own` is, if it is one of ours.
     own: Option<&'a str>,
+    /// The runtime of the program that `own` is.
+    runtime: Option<&'a str>,
+    /// The most memory of the program's first run, in bytes.
+    memory: Option<u64>,
     cores: u32,
     rest: Rest,
 }
@@ -191,7 +224,29 @@ impl<'a> Space<'a> {
         if cells.is_empty() {
             return Err(Error::Input("--allocators: the space is empty: wanted at least one allocator".into()));
         }
-        Ok(Space { cells, own, cores, rest })
+        Ok(Space { cells, own, runtime: None, memory: None, cores, rest })
+    }
+
+    /// The same, with the settings of a runtime for `own`. `memory` is what the program had at its most, in bytes.
+    pub fn of_runtime(self, runtime: Option<&'a str>, memory: Option<u64>) -> Space<'a> {
+        Space { runtime, memory, ..self }
+    }
+
+    /// The dimensions of an allocator in a stage.
+    fn rows(&self, allocator: &'a str, stage: Stage) -> Vec<&'static Dimension> {
+        let runtime = self.runtime.filter(|_| allocator == "own");
+        let tables = [Some(self.table(allocator)), runtime];
+        tables.into_iter().flatten().flat_map(|table| rows(table, stage)).collect()
+    }
+
+    /// Whether no value of these settings does harm alone.
+    fn is_whole(&self, settings: &BTreeMap<String, String>) -> bool {
+        DIMENSIONS.iter().all(|row| match row.needs.filter(|_| Some(row.allocator) == self.runtime) {
+            Some((value, needed)) => {
+                settings.get(row.setting).is_none_or(|found| found != value) || settings.contains_key(needed)
+            }
+            None => true,
+        })
     }
 
     /// The name under which an allocator's dimensions stand.
@@ -205,10 +260,9 @@ impl<'a> Space<'a> {
     pub fn first(&self) -> Candidates {
         let mut found = Candidates::default();
         for cell in &self.cells {
-            let table = self.table(&cell.allocator);
             let mut specs = vec![BTreeMap::new()];
             let mut by_setting: BTreeMap<&str, Vec<&Dimension>> = BTreeMap::new();
-            for row in rows(table, First) {
+            for row in self.rows(&cell.allocator, First) {
                 by_setting.entry(row.setting).or_default().push(row);
             }
             for rows in by_setting.into_values() {
@@ -220,10 +274,11 @@ impl<'a> Space<'a> {
                 }
                 specs = more;
             }
-            for row in rows(table, Alone) {
+            for row in self.rows(&cell.allocator, Alone) {
                 let values = self.values(cell, row, &mut found.left_out);
                 specs.extend(values.iter().filter_map(|value| with(&BTreeMap::new(), row, value)));
             }
+            specs.retain(|settings| self.is_whole(settings));
             let of = |settings| Spec { name: cell.allocator.clone(), settings }.into();
             found.all.extend(specs.into_iter().map(of));
         }
@@ -238,8 +293,7 @@ impl<'a> Space<'a> {
         for survivor in survivors {
             let spec = &survivor.spec;
             let Some(cell) = self.cells.iter().find(|cell| cell.allocator == spec.name) else { continue };
-            let table = self.table(&cell.allocator);
-            for row in rows(table, Second).chain(rows(table, Alone)) {
+            for row in self.rows(&cell.allocator, Second).into_iter().chain(self.rows(&cell.allocator, Alone)) {
                 for value in self.values(cell, row, &mut found.left_out) {
                     let settings = with(&spec.settings, row, &value);
                     let new = settings.map(|settings| Spec { settings, ..spec.clone() }.into());
@@ -292,11 +346,14 @@ impl<'a> Space<'a> {
             left_out.insert(format!("{allocator}:{setting}: this version does not have it"));
             return Vec::new();
         };
-        let value = |value: &&str| match *value {
-            "cores" => self.cores.to_string(),
-            value => value.to_string(),
+        let value = |value: &&str| match (*value, value.strip_suffix('x').and_then(|share| share.parse::<f64>().ok())) {
+            ("cores", _) => Some(self.cores.to_string()),
+            ("half", _) => Some((self.cores / 2).to_string()),
+            // In whole MiB: two searches of one program try the same.
+            (_, Some(share)) => self.memory.map(|bytes| (((bytes as f64 * share) as u64 >> 20) << 20).to_string()),
+            (value, None) => Some(value.to_string()),
         };
-        let values = row.values.iter().map(value).filter(|value| known.kind.canonical(value).is_ok());
+        let values = row.values.iter().filter_map(value).filter(|value| known.kind.canonical(value).is_ok());
         // A value that is the default already would be the same candidate under another name. The default of an emulated
         // host is another than that of this one.
         let per_core = cell.per_core.as_ref().filter(|per_core| per_core.setting == setting);
@@ -477,6 +534,49 @@ mod tests {
             ["jemalloc@5.3.0", "jemalloc@5.3.0:narenas=1", "jemalloc@5.3.0:narenas=2", "jemalloc@5.3.0:narenas=40"];
         assert_eq!(names(&found)[..4], wanted);
         assert_eq!(names(&found)[4..], ["tcmalloc"], "nothing is known of what to try");
+    }
+
+    #[test]
+    fn a_runtimes_settings_are_those_of_its_program_and_every_value_is_one_that_it_takes() {
+        let own = [description("own", &["gogc", "memlimit", "maxprocs"]), description("system", &["arena_max"])];
+        let memory = Some(100 << 20 | 5);
+        let space = Space::new(&own, None, None, 4, SHORT).unwrap().of_runtime(Some("Go"), memory);
+        let found = space.first();
+        let of_own: Vec<String> = names(&found).into_iter().filter(|name| name.starts_with("own")).collect();
+        // gogc without off, and with each of three limits all five; maxprocs alone.
+        assert_eq!(of_own.len(), 4 + 3 * 5 + 1, "{of_own:?}");
+        for name in
+            ["own", "own:gogc=400", "own:gogc=off,memlimit=52428800", "own:memlimit=104857600", "own:maxprocs=2"]
+        {
+            assert!(of_own.iter().any(|found| found == name), "{name}: {of_own:?}");
+        }
+        assert!(!of_own.contains(&"own:gogc=off".to_string()), "a heap without end");
+        assert!(names(&found).contains(&"system:arena_max=1".to_string()));
+        let around = space.around(&["own:gogc=50".into()]);
+        assert_eq!(names(&around), ["own:gogc=50,maxprocs=2"]);
+        let unknown = Space::new(&own[..1], None, None, 1, SHORT).unwrap().of_runtime(Some("Go"), None).first();
+        assert!(names(&unknown).iter().all(|name| !name.contains("memlimit")), "{:?}", unknown.all);
+        assert_eq!(limits("own", "gogc"), Some("garbage until the next collection"));
+        assert_eq!(limits("jemalloc", "gogc"), None);
+        for row in DIMENSIONS {
+            let Some(runtime) = runtimes::ALL.iter().find(|runtime| runtime.name == row.allocator) else { continue };
+            let knob = runtime.knobs.iter().find(|knob| knob.setting.name == row.setting).unwrap();
+            let given = description("own", &[row.setting]);
+            let values = space.values(&given, &Dimension { acts_after: NOW, ..*row }, &mut BTreeSet::new());
+            assert!(values.iter().all(|value| knob.check(value).is_ok()) && !values.is_empty(), "{}", row.setting);
+        }
+    }
+
+    #[test]
+    fn java_has_the_settings_of_its_malloc_and_of_its_virtual_machine() {
+        let own = [description("own", &["arena_max", "trim_threshold", "cpus", "trim", "xss"])];
+        let first =
+            |rest| Space::new(&own, Some("system"), None, 2, rest).unwrap().of_runtime(Some("Java"), None).first();
+        let found = first(Rest::Service(Duration::from_secs(2)));
+        assert_eq!(found.all.len(), 3 * 2 * 2 * 2, "half of two is one: {:?}", found.all);
+        assert!(names(&found).contains(&"own:arena_max=1,cpus=1,trim=250".to_string()));
+        let short = first(Rest::Service(Duration::from_millis(100)));
+        assert!(short.left_out.iter().any(|why| why.contains("own:trim=250 acts after 500 ms")), "{short:?}");
     }
 
     #[test]

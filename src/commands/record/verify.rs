@@ -81,7 +81,7 @@ impl Verification {
         let planned = plan(&checked, &described)?;
         refuse(&planned, &looked, "leave out --verify")?;
         let libraries = libraries(candidates.iter().map(|one| one.spec.name.as_str()), &[])?;
-        let started = Started::new(&looked, described, libraries)?;
+        let started = Started::new(&looked, None, described, libraries)?;
         Ok(Verification { candidates, real, cells, started, folder: folder.into() })
     }
 

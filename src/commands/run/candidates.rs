@@ -17,7 +17,7 @@ use allocanary_doctor::program::Program as Looked;
 use allocanary_doctor::{Effect, Flavour};
 use allocanary_study::PROGRAM_CANDIDATES;
 use allocanary_study::error::{Error, Result};
-use allocanary_study::run::program::{THREAD_IDLE, huge_pages};
+use allocanary_study::run::program::{THREAD_IDLE, huge_pages, runtimes};
 
 /// The job of all candidates: how long it takes is set after the first run.
 fn job() -> WorkloadDescription {
@@ -125,6 +125,15 @@ pub fn described(cells: &[Description], looked: &Looked, installed: &[Installed]
         all.extend(installed.iter().flat_map(|one| names(one).map(move |name| of(one, name))));
     }
     all
+}
+
+/// Adds the settings of the program's runtime to those of `own`.
+pub fn add_runtime(described: &mut [Description], found: Option<&runtimes::Found>) {
+    let own = described.iter_mut().find(|one| one.allocator == "own");
+    if let Some((own, found)) = own.zip(found) {
+        own.settings.extend(found.knobs().map(|knob| knob.setting.clone()));
+        own.effective.extend(found.usual());
+    }
 }
 
 /// The allocator of ours that is like the program's own.

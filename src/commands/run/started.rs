@@ -24,7 +24,7 @@ use allocanary_kernel::private;
 use allocanary_study::StudyFile;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::Roster;
-use allocanary_study::run::program::Launcher;
+use allocanary_study::run::program::{Launcher, runtimes};
 
 /// How long a first run may be silent.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -67,15 +67,23 @@ pub struct Started {
     pub figures: BTreeMap<String, Figure>,
     /// Whether the first run had anonymous memory in huge pages.
     pub has_huge_pages: bool,
+    /// The most resident memory of the first run, in bytes.
+    pub memory: Option<u64>,
     place: TempDir,
 }
 
 impl Started {
     /// A program that was not run yet.
-    pub fn new(looked: &Looked, candidates: Vec<Description>, libraries: BTreeMap<String, PathBuf>) -> Result<Started> {
+    pub fn new(
+        looked: &Looked,
+        runtime: Option<runtimes::Found>,
+        candidates: Vec<Description>,
+        libraries: BTreeMap<String, PathBuf>,
+    ) -> Result<Started> {
         let mut started = Started::bare()?;
         started.launcher.executable = Some(looked.path.clone());
-        started.launcher.own_version = looked.own.name().to_string();
+        started.launcher.own_version = own_version(looked.own.name(), runtime.as_ref());
+        started.launcher.runtime = runtime;
         (started.launcher.libraries, started.launcher.candidates) = (libraries, candidates);
         Ok(started)
     }
@@ -88,6 +96,7 @@ impl Started {
             others: BTreeMap::new(),
             candidates: Vec::new(),
             executable: None,
+            runtime: None,
             own_version: String::new(),
             folder: place.path().join("cells"),
             work: place.path().into(),
@@ -96,7 +105,7 @@ impl Started {
             runs: AtomicU32::new(0),
             unspent: Default::default(),
         };
-        Ok(Started { launcher, seconds: 0.0, figures: BTreeMap::new(), has_huge_pages: false, place })
+        Ok(Started { launcher, seconds: 0.0, figures: BTreeMap::new(), has_huge_pages: false, memory: None, place })
     }
 
     /// Runs the first candidate, and returns the study as it can be run: if the program's output differs from run to run,
@@ -149,6 +158,8 @@ impl Started {
         drop(patience);
         let huge = ["anon_huge_bytes", "heap_huge_bytes"].into_iter().filter_map(|name| answer.readings.get(name));
         self.has_huge_pages = huge.flatten().any(|bytes| bytes.is_some_and(|bytes| bytes > 0));
+        let peaks = answer.readings.get("peak_rss_bytes").into_iter().flatten();
+        self.memory = peaks.copied().flatten().max();
         self.figures = answer.figures;
         self.seconds = seconds;
         let Some(output) = answer.output.filter(|_| seconds < SHORT && !any) else { return Ok(false) };
@@ -173,6 +184,15 @@ impl Started {
             (candidate, PathBuf::new())
         };
         Roster { cells: self.launcher.candidates.iter().cloned().map(timed).collect(), ..Roster::default() }
+    }
+}
+
+/// The program's own allocator, and its runtime: `glibc, Java 17.0.15`. A runtime with an allocator of its own is said once.
+fn own_version(allocator: &str, runtime: Option<&runtimes::Found>) -> String {
+    match runtime {
+        None => allocator.to_string(),
+        Some(found) if allocator.starts_with(found.runtime.name) => found.title(),
+        Some(found) => format!("{allocator}, {}", found.title()),
     }
 }
 

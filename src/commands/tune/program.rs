@@ -20,6 +20,7 @@ use allocanary_search::{Goal, Source};
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::program::SETTLE;
 use allocanary_study::run::program::huge_pages::{self, PROCESS_THP};
+use allocanary_study::run::program::runtimes;
 use allocanary_study::summary::{About, Metrics};
 use allocanary_study::{StudyFile, plan};
 
@@ -48,21 +49,26 @@ pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Option<Subject>> {
     let looked = Looked::look_at(&program.command[0]).map_err(Error::Input)?;
     let cells = cells::roster(&flags.run.cells)?.descriptions();
     let installed = candidates::installed();
-    let described = candidates::described(&cells, &looked, &installed);
+    let mut described = candidates::described(&cells, &looked, &installed);
+    let runtime = runtimes::of(&looked.runs);
+    candidates::add_runtime(&mut described, runtime.as_ref());
     let own = candidates::own_like(&looked);
     let default = if file.cores.is_some() { own.unwrap_or("system") } else { "own" };
     let present = present(flags, default)?;
     if file.cores.is_some() && flags.present.is_none() {
         terminal::tell(format_args!("only preloads see --cores: {present} is taken for what you have (--present)"));
     }
-    let allocators = allocators(flags, &looked, &described)?;
+    runtimes::check(std::iter::once(&present), runtime.as_ref(), &looked.runs)
+        .map_err(|why| Error::Input(format!("--present: {why}")))?;
+    let allocators = allocators(flags, &looked, &described, runtime.as_ref())?;
     let names = allocators.iter().chain([&present.spec.name]).map(String::as_str);
     let libraries = candidates::libraries(names, &flags.run.cells)?;
     let first = StudyFile { candidates: Some(vec![present.to_string()]), ..file };
     let study = first.clone().check()?;
     let planned = plan(&study, &described)?;
     refuse(&planned, &looked, "name `own` or own:SETTING=VALUE as --present")?;
-    let mut started = Started::new(&looked, described, libraries)?;
+    let named = runtime.as_ref().map(|found| found.runtime.name);
+    let mut started = Started::new(&looked, runtime, described, libraries)?;
     started.launcher.others = candidates::others(&installed);
     let Some(file) = started.try_out(first, planned.first())? else { return Ok(None) };
     // Now the units of the user's own figures are known.
@@ -83,7 +89,7 @@ pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Option<Subject>> {
         Source::Service => Rest::Service(program.settle.as_deref().and_then(parse_duration).unwrap_or(SETTLE)),
         _ => Rest::Program(Duration::from_secs_f64(started.seconds)),
     };
-    let roster = started.roster();
+    let (roster, started_memory) = (started.roster(), started.memory);
     Ok(Some(Subject {
         goal,
         serving: roster.descriptions(),
@@ -93,6 +99,8 @@ pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Option<Subject>> {
         started: Some(started),
         allocators: Some(allocators),
         own,
+        runtime: named,
+        memory: started_memory,
         present,
         rest,
         holds: "This holds for this program, under this load, on this host: another load needs a search of its own.",
@@ -100,25 +108,37 @@ pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Option<Subject>> {
 }
 
 /// The allocators to search: all preloads of ours, or the program's own if a preload has no effect in it.
-fn allocators(flags: &TuneFlags, looked: &Looked, described: &[Description]) -> Result<Vec<String>> {
+fn allocators(
+    flags: &TuneFlags,
+    looked: &Looked,
+    described: &[Description],
+    runtime: Option<&runtimes::Found>,
+) -> Result<Vec<String>> {
     let asked = flags.allocators.clone();
     let Some(reason) = &looked.cannot else {
         let preloads = KNOWN.iter().filter(|known| described.iter().any(|one| one.allocator == known.name));
-        return Ok(asked.unwrap_or_else(|| preloads.map(|known| known.name.to_string()).collect()));
+        // Settings of its runtime are those of `own`.
+        let own = runtime.map(|_| "own".to_string());
+        return Ok(
+            asked.unwrap_or_else(|| own.into_iter().chain(preloads.map(|known| known.name.to_string())).collect())
+        );
     };
     if let Some(name) = asked.iter().flatten().find(|name| *name != "own") {
         return Err(Error::Input(format!("--allocators {name}: {reason}: leave out --allocators, or name only `own`")));
     }
     let has_settings = looked.reads_settings() == Effect::Read && candidates::own_like(looked).is_some();
-    if !has_settings && !huge_pages::are_unasked() {
+    if !has_settings && runtime.is_none() && !huge_pages::are_unasked() {
         let name = looked.own.name();
         return Err(Error::Input(format!(
             "{reason}; and {name}, which it has, takes no settings that are searched: there is nothing to choose from"
         )));
     }
-    match has_settings {
-        true => terminal::tell(format_args!("{reason}; so only the settings of its own allocator are searched")),
-        false => terminal::tell(format_args!("{reason}; so only {PROCESS_THP} is searched")),
+    match (runtime, has_settings) {
+        (Some(found), _) => {
+            terminal::tell(format_args!("{reason}; so only the settings of {} are searched", found.title()))
+        }
+        (_, true) => terminal::tell(format_args!("{reason}; so only the settings of its own allocator are searched")),
+        (_, false) => terminal::tell(format_args!("{reason}; so only {PROCESS_THP} is searched")),
     }
     Ok(vec!["own".to_string()])
 }

@@ -29,6 +29,10 @@ pub struct Subject {
     pub allocators: Option<Vec<String>>,
     /// The allocator that the candidate `own` is, if it is one of ours.
     pub own: Option<&'static str>,
+    /// The name of the program's runtime, if it has settings that are searched.
+    pub runtime: Option<&'static str>,
+    /// The most resident memory of the program's first run, in bytes.
+    pub memory: Option<u64>,
     /// What the user has now.
     pub present: Candidate,
     /// The time that a setting has to act.

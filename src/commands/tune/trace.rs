@@ -42,6 +42,8 @@ pub fn subject(flags: &TuneFlags, path: &Path) -> Result<Subject> {
         serving,
         allocators: flags.allocators.clone(),
         own: None,
+        runtime: None,
+        memory: None,
         present,
         rest: Rest::Trace(read.idle + read.paced),
         holds: if needs_python_malloc { HOLDS_WITH_PYTHON_MALLOC } else { HOLDS },

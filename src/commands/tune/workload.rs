@@ -36,6 +36,8 @@ pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Subject> {
         serving,
         allocators: flags.allocators.clone(),
         own: None,
+        runtime: None,
+        memory: None,
         present,
         rest,
         job: format!("{}, {} thread{plural}{}", study.workloads[0], host.threads, on_cores(&study)),

@@ -17,6 +17,7 @@ use allocanary_cell::sample::{Answer, Failure, FailureKind, Latency};
 use allocanary_cell::workload::Phase;
 use allocanary_kernel::terminal::Look;
 use allocanary_study::rows;
+use allocanary_study::run::program::runtimes;
 use allocanary_study::session::{Line, Scripted};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -81,17 +82,31 @@ impl Found {
 
 /// Searches in a folder, which may have rows.
 fn found_in(folder: &Path, budget: Option<Duration>, objective: &str, cost: impl Fn(&Cell) -> Cost) -> Result<Found> {
+    found_among(described(), None, folder, budget, objective, cost)
+}
+
+/// Searches the settings of these, the first of which is what the user has, and of this runtime.
+fn found_among(
+    cells: Vec<Description>,
+    runtime: Option<&str>,
+    folder: &Path,
+    budget: Option<Duration>,
+    objective: &str,
+    cost: impl Fn(&Cell) -> Cost,
+) -> Result<Found> {
     let scripted = Scripted::by(|cell| line(cell, cost(cell)));
-    let (cells, interrupted, mut silent) = (described(), AtomicBool::new(false), Silent);
-    let space = Space::new(&cells, None, None, 4, Rest::Workload(Duration::ZERO))?;
-    let text = "candidates = ['system']\nworkloads = ['small']\nthreads = [4]\n";
-    let file = StudyFile::parse("test", text)?;
+    let (interrupted, mut silent) = (AtomicBool::new(false), Silent);
+    let present = cells[0].allocator.clone();
+    let rest = Rest::Workload(Duration::ZERO);
+    let space = Space::new(&cells, None, None, 4, rest)?.of_runtime(runtime, Some(80 << 20));
+    let text = format!("candidates = ['{present}']\nworkloads = ['small']\nthreads = [4]\n");
+    let file = StudyFile::parse("test", &text)?;
     let job = Job { executor: &scripted, cells: cells.clone(), file, budget, interrupted: &interrupted };
     let target = Target::Folder(folder.to_path_buf());
     let mut source = Cells::new(job, &target, Store::open(&target, true)?, &mut silent)?;
     let plan = Plan {
         goal: Goal::parse(objective, None, Source::Workload, &Metrics::default())?,
-        present: "system".into(),
+        present: present.as_str().into(),
         own: None,
         first: space.first().all,
         second: Box::new(|survivors| space.around(survivors).all),
@@ -255,4 +270,35 @@ fn a_machine_that_was_too_busy_is_told() {
     let busy = found_in(folder.path(), None, "memory", one_arena_is_small).unwrap().notes;
     let said = "the machine was too busy to judge small differences: 50 other tasks competed for 2 CPUs";
     assert!(busy.iter().any(|note| note.starts_with(said)), "{busy:?}");
+}
+
+/// What a ballast did in 2019: fewer collections, for memory that the user allows. Half the memory costs a tenth of the throughput here,
+/// and three quarters of it nothing.
+#[test]
+fn a_go_program_gets_the_least_limit_that_its_throughput_allows() {
+    let mut cells = Scripted::described(&["own"]);
+    cells[0].settings = runtimes::ALL
+        .iter()
+        .find(|one| one.name == "Go")
+        .unwrap()
+        .knobs
+        .iter()
+        .map(|knob| knob.setting.clone())
+        .collect();
+    let folder = tempdir().unwrap();
+    let cost = |cell: &Cell| match (of(cell, "gogc"), of(cell, "memlimit")) {
+        (_, Some(limit)) if limit == (40 << 20).to_string() => Some((40, 560)),
+        (Some("off"), Some(limit)) if limit == (60 << 20).to_string() => Some((60, 480)),
+        (Some("50"), _) => Some((62, 540)),
+        _ => USUAL,
+    };
+    let found = found_among(cells, Some("Go"), folder.path(), None, "memory", cost).unwrap();
+    let best = found.searched.recommended().unwrap().candidate.to_string();
+    assert!(best.starts_with("own:gogc=off,") && best.ends_with("memlimit=62914560"), "{best}");
+    assert!(found.answer().contains(&format!("Use {best}")), "{}", found.answer());
+    assert!(
+        samples(folder.path())
+            .iter()
+            .all(|row| of(&row.cell, "gogc") != Some("off") || of(&row.cell, "memlimit").is_some())
+    );
 }

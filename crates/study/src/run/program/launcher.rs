@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::around::signal_number;
 use super::build::build_of;
 use super::huge_pages::{self, PROCESS_THP};
-use super::{ContainerLimits, Ran, Ready, Residents, RunContext, Unspent, Wanted, fail, proof};
+use super::{ContainerLimits, Ran, Ready, Residents, RunContext, Unspent, Wanted, fail, proof, runtimes};
 use crate::metrics::MOST_NAMED;
 use allocanary_cell::Cell;
 use allocanary_cell::candidate::Candidate;
@@ -44,6 +44,8 @@ pub struct Launcher {
     pub candidates: Vec<Description>,
     /// The program's file; `None` if it is not known, and its build is not told then.
     pub executable: Option<PathBuf>,
+    /// The program's runtime, if it is one with settings.
+    pub runtime: Option<runtimes::Found>,
     /// The version of the program's own allocator, as far as it is known.
     pub own_version: String,
     /// The folder with a folder for the files of each run.
@@ -132,6 +134,7 @@ impl Launcher {
             stop,
             unspent: &self.unspent,
             library: self.library_of(cell),
+            runtime: self.runtime_of(cell),
             is_recorded: recorder.is_some(),
         };
         let ran = place.run();
@@ -205,6 +208,17 @@ impl Launcher {
             }
             Some(Err(why)) => drop(answer.unproven.insert(PROCESS_THP.into(), why)),
         }
+        if let Some(found) = self.runtime_of(cell) {
+            for (name, said) in runtimes::proof(cell, found, ran.runtime.as_ref(), ran.main.0)? {
+                match said {
+                    Ok(value) => {
+                        answer.unproven.remove(&name);
+                        answer.found.insert(name, value);
+                    }
+                    Err(why) => drop(answer.unproven.insert(name, why)),
+                }
+            }
+        }
         if cell.cores.is_some() && !self.libraries.contains_key(&cell.allocator) {
             answer
                 .unproven
@@ -249,6 +263,11 @@ impl Launcher {
         named.or_else(|| self.others.get(&cell.allocator).cloned())
     }
 
+    /// The program's runtime, if the cell has settings of it.
+    fn runtime_of(&self, cell: &Cell) -> Option<&runtimes::Found> {
+        self.runtime.as_ref().filter(|found| found.is_set_by(cell))
+    }
+
     fn version(&self, cell: &Cell) -> String {
         let described = self.candidates.iter().find(|known| known.allocator == cell.allocator);
         match self.library_of(cell) {
@@ -281,6 +300,9 @@ impl Launcher {
         }
         let mut settings = cell.settings.clone();
         settings.remove(PROCESS_THP);
+        if let Some(found) = self.runtime_of(cell) {
+            found.add_to(&mut all, &mut settings);
+        }
         if let Some(idle) = settings.remove(THREAD_IDLE) {
             all.insert(SETTINGS.into(), format!("idle={idle}"));
         }
@@ -473,6 +495,7 @@ mod tests {
             others: BTreeMap::from([("tcmalloc".to_string(), at("lib.so"))]),
             candidates: Vec::new(),
             executable,
+            runtime: None,
             own_version: String::new(),
             folder: PathBuf::new(),
             work: PathBuf::new(),

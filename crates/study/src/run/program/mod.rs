@@ -13,6 +13,7 @@ mod pipes;
 mod proof;
 mod ready;
 mod running;
+pub mod runtimes;
 mod schedule;
 mod tree;
 mod watch;
@@ -68,6 +69,8 @@ pub struct RunContext<'a> {
     pub unspent: &'a Unspent,
     /// The library of somebody else's that it preloads.
     pub library: Option<PathBuf>,
+    /// The runtime whose settings are read back, if it has some.
+    pub runtime: Option<&'a runtimes::Found>,
     /// Whether it runs under the recorder: then its resident pages are read at the marks.
     pub is_recorded: bool,
 }
@@ -85,6 +88,8 @@ pub struct Ran {
     pub complaint: String,
     /// What the kernel said of the huge pages of that process.
     pub huge_pages: Seen,
+    /// That process as its runtime sees it, if that was read.
+    pub runtime: Option<runtimes::Seen>,
     /// Whether that process had the library of somebody else's, as far as it was looked at.
     pub mapped: Option<bool>,
     /// When each mark was set, in nanoseconds of the monotonic clock.
@@ -327,6 +332,7 @@ impl RunContext<'_> {
             main: (running.watch.biggest.0, running.watch.biggest_name.clone()),
             complaint: running.err.last_lines(),
             huge_pages: running.watch.huge_pages,
+            runtime: running.watch.runtime_seen.clone(),
             mapped: running.watch.mapped,
         }
     }

@@ -95,6 +95,7 @@ impl<'a> Running<'a> {
         let carried = Sizes::of(std::process::id()).map_or(u64::MAX, |own| own.most);
         let mut watch = Watch::of(root);
         watch.library = place.library.as_ref().map(|path| path.canonicalize().unwrap_or_else(|_| path.clone()));
+        watch.runtime = place.runtime.cloned();
         watch.reads_advice = huge_pages == Some(HugePages::Advised);
         Ok(Running {
             place,

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::divided::{Walks, divided};
 use super::huge_pages::Seen;
+use super::runtimes;
 use super::tree::{self, Details, Parts, Sizes};
 use allocanary_cell::program::OverTime;
 use allocanary_kernel::clocks::thread_cpu_time;
@@ -54,6 +55,10 @@ pub struct Watch {
     pub library: Option<PathBuf>,
     /// Whether the process with the most memory has it; `None` if it was not looked at.
     pub mapped: Option<bool>,
+    /// The runtime whose settings are read back.
+    pub runtime: Option<runtimes::Found>,
+    /// The process with the most memory, as its runtime sees it.
+    pub runtime_seen: Option<runtimes::Seen>,
     over_time: Steps,
     samples: u32,
     /// The time of the next sample.
@@ -82,6 +87,8 @@ impl Watch {
             walks: Walks::default(),
             library: None,
             mapped: None,
+            runtime: None,
+            runtime_seen: None,
             over_time: Steps::default(),
             samples: 0,
             next: now,
@@ -126,6 +133,9 @@ impl Watch {
         {
             self.mapped = tree::has_mapped(self.biggest.0, library).or(self.mapped);
         }
+        if self.samples < 64 || self.samples.is_multiple_of(64) {
+            self.read_runtime();
+        }
         // The process may have become another program meanwhile.
         let name = tree::program(self.biggest.0);
         if let Some(name) = name {
@@ -162,8 +172,17 @@ impl Watch {
         self.members = tree::members(&self.others);
         self.look();
         self.read_advice();
+        self.read_runtime();
         let all = self.members.iter().filter_map(|pid| Details::of(*pid));
         (self.now, all.reduce(Details::and).unwrap_or_default())
+    }
+
+    /// Reads what the runtime of the process with the most memory was given, and took. It may take something else later.
+    fn read_runtime(&mut self) {
+        if let Some(found) = &self.runtime {
+            let seen = runtimes::Seen::read(self.biggest.0, found);
+            self.runtime_seen = seen.or(self.runtime_seen.take());
+        }
     }
 
     /// Reads whether memory without advice may get huge pages, in the process that had the most memory.

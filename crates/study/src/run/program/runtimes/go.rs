@@ -1,0 +1,183 @@
+//! Go: GOGC, GOMEMLIMIT, GOMAXPROCS. In: a program that Go built, and its process. Out: the version that built it, and what its runtime
+//! has taken.
+//!
+//! A program may set all three itself (`debug.SetGCPercent`, `debug.SetMemoryLimit`, `runtime.GOMAXPROCS`). Where it has symbols, the
+//! runtime's own variables tell.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use object::{Object, ObjectKind, ObjectSection, ObjectSymbol, ReadCache};
+
+use super::knob::Also;
+use super::{Knob, Runtime, Traits, Usual, Way};
+use allocanary_allocators::setting::Kind;
+
+/// Go.
+pub const GO: Runtime = Runtime {
+    name: "Go",
+    knobs: &[
+        Knob::new(
+            "gogc",
+            Kind::Text,
+            "Go: growth of the heap in % before the next collection, or off",
+            Way::Variable("GOGC"),
+            Usual::Text("100"),
+            Also::OffOr(1, 1_000_000),
+        ),
+        Knob::new(
+            "memlimit",
+            Kind::Size { min: 1 << 20, max: i64::MAX as u64 },
+            "Go: memory of the runtime from which on it collects more often (Go 1.19)",
+            Way::Variable("GOMEMLIMIT"),
+            Usual::Unknown,
+            Also::Nothing,
+        ),
+        Knob::new(
+            "maxprocs",
+            Kind::Number { min: 1, max: 4096 },
+            "Go: threads that run Go code at one time",
+            Way::Variable("GOMAXPROCS"),
+            Usual::Cores,
+            Also::Nothing,
+        ),
+    ],
+    tried: &["gogc=50", "gogc=200"],
+    recognise,
+};
+
+/// The first release with a memory limit.
+const FIRST_LIMIT: u32 = 19;
+
+fn recognise(file: &Path) -> Option<Traits> {
+    let file = File::open(file).ok()?;
+    let cache = ReadCache::new(&file);
+    let elf = object::File::parse(&cache).ok()?;
+    let section = elf.section_by_name(".go.buildinfo")?;
+    let version = version(section.data().ok()?);
+    let minor = minor(&version);
+    let too_old = minor.is_none_or(|minor| minor < FIRST_LIMIT);
+    let lacks = too_old.then(|| {
+        let text = "wanted Go 1.19 or newer, whose runtime has a memory limit: take gogc, or build it with a newer Go";
+        ("memlimit", text.to_string())
+    });
+    let address = |name: &str| elf.symbols().find(|symbol| symbol.name() == Ok(name)).map(|symbol| symbol.address());
+    // Of a program that is loaded somewhere else each time the addresses are not these.
+    let is_fixed = elf.kind() == ObjectKind::Executable && !too_old;
+    let (controller, procs) = ("runtime.gcController", "runtime.gomaxprocs");
+    let globals = || Some(Globals { controller: address(controller)?, procs: address(procs)? });
+    Some(Traits { version, lacks: lacks.into_iter().collect(), globals: is_fixed.then(globals).flatten() })
+}
+
+/// The version in the section. Releases before 1.18 have a pointer to it there, and not the text.
+fn version(info: &[u8]) -> String {
+    const INLINE: u8 = 2;
+    let text = || {
+        let (flags, rest) = (*info.get(15)?, info.get(32..)?);
+        let (length, rest) = rest.split_first()?;
+        // A length of more than 127 bytes has a second byte, and no version is that long.
+        (flags & INLINE != 0 && *length < 128).then(|| rest.get(..usize::from(*length))).flatten()
+    };
+    let text = text().map_or("1.17 or older".into(), String::from_utf8_lossy);
+    text.strip_prefix("go").unwrap_or(&text).to_string()
+}
+
+/// The minor release: 26 of `1.26.8`, and 27 of `devel go1.27-a1b2c3`.
+fn minor(version: &str) -> Option<u32> {
+    let (_, rest) = version.split_once("1.")?;
+    let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().ok()
+}
+
+/// Addresses of the runtime's variables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Globals {
+    /// Of the collector: `gcPercent` is its first field, and `memoryLimit` the next, since there is one.
+    controller: u64,
+    /// The threads that run Go code.
+    procs: u64,
+}
+
+/// What a runtime has taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// In %; -1 is off.
+    pub percent: i32,
+    /// In bytes; the largest number is none.
+    pub limit: i64,
+    /// Threads.
+    pub procs: i32,
+}
+
+impl Globals {
+    /// Reads a process; `None` if it may not be read, or if its runtime has not begun.
+    pub fn read(&self, pid: u32) -> Option<Taken> {
+        let memory = File::open(format!("/proc/{pid}/mem")).ok()?;
+        let (mut controller, mut procs) = ([0; 16], [0; 4]);
+        memory.read_exact_at(&mut controller, self.controller).ok()?;
+        memory.read_exact_at(&mut procs, self.procs).ok()?;
+        Taken::of(&controller, procs)
+    }
+}
+
+impl Taken {
+    fn of(controller: &[u8; 16], procs: [u8; 4]) -> Option<Taken> {
+        let percent = i32::from_ne_bytes(controller[..4].try_into().ok()?);
+        let limit = i64::from_ne_bytes(controller[8..].try_into().ok()?);
+        let procs = i32::from_ne_bytes(procs);
+        (limit > 0 && procs > 0).then_some(Taken { percent, limit, procs })
+    }
+
+    /// The value of a setting, as it is given.
+    pub fn value(&self, setting: &str) -> Option<String> {
+        match setting {
+            "gogc" if self.percent < 0 => Some("off".into()),
+            "gogc" => Some(self.percent.to_string()),
+            "memlimit" => Some(self.limit.to_string()),
+            "maxprocs" => Some(self.procs.to_string()),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(flags: u8, version: &str) -> Vec<u8> {
+        let mut bytes = b"\xff Go buildinf:\x08".to_vec();
+        bytes.push(flags);
+        bytes.resize(32, 0);
+        bytes.push(version.len() as u8);
+        bytes.extend(version.as_bytes());
+        bytes.extend([0; 40]);
+        bytes
+    }
+
+    #[test]
+    fn the_version_is_that_which_built_it() {
+        assert_eq!(version(&info(2, "go1.26.8")), "1.26.8");
+        assert_eq!(version(&info(0, "")), "1.17 or older");
+        assert_eq!(version(&[]), "1.17 or older");
+        for (text, wanted) in [("1.26.8", Some(26)), ("devel go1.27-a1b2 X", Some(27)), ("1.9", Some(9)), ("x", None)] {
+            assert_eq!(minor(text), wanted, "{text}");
+        }
+        assert_eq!(minor("1.17 or older"), Some(17), "it has no memory limit");
+    }
+
+    #[test]
+    fn a_runtime_says_what_it_took_once_it_has_begun() {
+        let bytes = |percent: i32, limit: i64| -> [u8; 16] {
+            let mut bytes = [0; 16];
+            bytes[..4].copy_from_slice(&percent.to_ne_bytes());
+            bytes[8..].copy_from_slice(&limit.to_ne_bytes());
+            bytes
+        };
+        let taken = Taken::of(&bytes(-1, 64 << 20), 2_i32.to_ne_bytes()).unwrap();
+        let values = ["gogc", "memlimit", "maxprocs", "xss"].map(|name| taken.value(name));
+        assert_eq!(values, [Some("off".into()), Some("67108864".into()), Some("2".into()), None]);
+        assert_eq!(Taken::of(&bytes(100, 1), 1_i32.to_ne_bytes()).unwrap().value("gogc").as_deref(), Some("100"));
+        assert_eq!(Taken::of(&bytes(0, 0), [0; 4]), None);
+    }
+}

@@ -1,0 +1,99 @@
+//! One setting of a runtime. In: a value. Out: the variable that sets it.
+
+use std::collections::BTreeMap;
+
+use allocanary_allocators::setting::{Kind, Setting};
+
+/// A setting of a runtime.
+pub struct Knob {
+    /// Its name, values and meaning.
+    pub setting: Setting,
+    /// How it reaches the runtime.
+    pub way: Way,
+    /// The value without it.
+    pub usual: Usual,
+    /// What the kind of values cannot say.
+    pub also: Also,
+}
+
+/// How a setting reaches the runtime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// A variable of its own.
+    Variable(&'static str),
+    /// An option among others in a variable, as if it stood on the command line: the variable, and the option up to its value.
+    Option(&'static str, &'static str),
+}
+
+/// The value of a setting that nobody gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Usual {
+    /// It follows from the host, or is not known.
+    Unknown,
+    /// This one.
+    Text(&'static str),
+    /// The number of processors.
+    Cores,
+}
+
+/// What the kind of values cannot say.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Also {
+    /// Nothing.
+    Nothing,
+    /// Words that the runtime has other words for.
+    Words(&'static [(&'static str, &'static str)]),
+    /// `off`, or a whole number in this range.
+    OffOr(u64, u64),
+    /// A number with a fraction in this range.
+    Fraction(f64, f64),
+}
+
+impl Knob {
+    /// A row of a table.
+    pub const fn new(name: &'static str, kind: Kind, about: &'static str, way: Way, usual: Usual, also: Also) -> Knob {
+        Knob { setting: Setting::new(name, kind, about), way, usual, also }
+    }
+
+    /// The values that it takes, in words.
+    pub fn wanted(&self) -> String {
+        match self.also {
+            Also::OffOr(least, most) => format!("off, or a whole number from {least} to {most}"),
+            Also::Fraction(least, most) => format!("a number from {least} to {most}"),
+            Also::Nothing | Also::Words(_) => self.setting.kind.wanted(),
+        }
+    }
+
+    /// Fails with what was wanted.
+    pub fn check(&self, value: &str) -> Result<(), String> {
+        let number = |least: u64, most: u64| value.parse().is_ok_and(|number| (least..=most).contains(&number));
+        let is_taken = match self.also {
+            Also::OffOr(least, most) => value == "off" || number(least, most),
+            Also::Fraction(least, most) => value.parse().is_ok_and(|found| (least..=most).contains(&found)),
+            Also::Nothing | Also::Words(_) => self.setting.kind.canonical(value).is_ok(),
+        };
+        if is_taken { Ok(()) } else { Err(format!("wanted {}", self.wanted())) }
+    }
+
+    /// The value as the runtime reads it.
+    pub fn text(&self, value: &str) -> String {
+        match self.also {
+            Also::Words(words) => words.iter().find(|(ours, _)| *ours == value).map_or(value, |(_, its)| its),
+            _ => value,
+        }
+        .to_string()
+    }
+
+    /// Adds the value to variables.
+    pub fn add_to(&self, variables: &mut BTreeMap<String, String>, value: &str) {
+        let text = self.text(value);
+        match self.way {
+            Way::Variable(name) => drop(variables.insert(name.into(), text)),
+            Way::Option(name, option) => {
+                let before = variables.get(name).filter(|before| !before.trim().is_empty());
+                let before = before.map_or(String::new(), |before| format!("{before} "));
+                variables.insert(name.into(), format!("{before}{option}{text}"));
+            }
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! Settings of a program's runtime, such as Go's GOGC: a garbage collector's memory follows these and not malloc's. In: the file that
+//! runs a program, a candidate's settings. Out: the runtime, the variables that set them, and their proof.
+//!
+//! They are settings of `own`. Each runtime is a file here and a line of [`ALL`].
+
+mod go;
+mod java;
+mod knob;
+mod node;
+mod proof;
+mod python;
+mod ruby;
+
+pub use knob::{Knob, Usual, Way};
+pub use proof::{Seen, proof};
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use allocanary_cell::Cell;
+use allocanary_cell::candidate::Candidate;
+use allocanary_kernel::sys;
+
+/// A runtime with settings of its own.
+pub struct Runtime {
+    /// Its name: `Go`.
+    pub name: &'static str,
+    /// Its settings.
+    pub knobs: &'static [Knob],
+    /// Settings that `run` tries in a program that cannot be preloaded.
+    pub tried: &'static [&'static str],
+    /// What a program's file says, without links in its path; `None` if this runtime does not run it.
+    recognise: fn(&Path) -> Option<Traits>,
+}
+
+/// Every runtime.
+pub const ALL: &[&Runtime] = &[&go::GO, &java::JAVA, &node::NODE, &python::CPYTHON, &ruby::RUBY];
+
+/// What a program's file says of its runtime.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Traits {
+    /// The version: `1.26.8`; empty if it is not known.
+    pub version: String,
+    /// Settings that this version does not have, each with what to do.
+    pub lacks: Vec<(&'static str, String)>,
+    /// Where a Go program has what it took.
+    pub globals: Option<go::Globals>,
+}
+
+/// The runtime of a program.
+#[derive(Clone)]
+pub struct Found {
+    /// The runtime.
+    pub runtime: &'static Runtime,
+    /// What the file says.
+    pub traits: Traits,
+    /// The file, without links in its path.
+    pub file: PathBuf,
+}
+
+/// The runtime of the program that this file runs.
+pub fn of(file: &Path) -> Option<Found> {
+    let file = fs::canonicalize(file).ok()?;
+    let found = ALL.iter().find_map(|runtime| Some((*runtime, (runtime.recognise)(&file)?)));
+    found.map(|(runtime, traits)| Found { runtime, traits, file })
+}
+
+impl Found {
+    /// Its name and version: `Go 1.26.8`.
+    pub fn title(&self) -> String {
+        match self.traits.version.as_str() {
+            "" => self.runtime.name.to_string(),
+            version => format!("{} {version}", self.runtime.name),
+        }
+    }
+
+    /// The settings that this version has.
+    pub fn knobs(&self) -> impl Iterator<Item = &'static Knob> + use<'_> {
+        let lacks = |knob: &&Knob| self.traits.lacks.iter().any(|(name, _)| *name == knob.setting.name);
+        self.runtime.knobs.iter().filter(move |knob| !lacks(knob))
+    }
+
+    /// Moves the settings of the runtime into variables. An option is added to what the user's variable has already: the later one
+    /// wins.
+    pub fn add_to(&self, variables: &mut BTreeMap<String, String>, settings: &mut BTreeMap<String, String>) {
+        for knob in self.runtime.knobs {
+            if let Some(value) = settings.remove(knob.setting.name.as_ref()) {
+                knob.add_to(variables, &value);
+            }
+        }
+    }
+
+    /// Whether a cell has a setting of this runtime.
+    pub fn is_set_by(&self, cell: &Cell) -> bool {
+        cell.allocator == "own" && self.runtime.knobs.iter().any(|knob| cell.settings.contains_key(&*knob.setting.name))
+    }
+
+    /// The values without any setting.
+    pub fn usual(&self) -> BTreeMap<String, String> {
+        let value = |knob: &Knob| match knob.usual {
+            Usual::Unknown => None,
+            Usual::Text(text) => Some(text.to_string()),
+            Usual::Cores => Some(sys::affinity().to_string()),
+        };
+        self.runtime.knobs.iter().filter_map(|knob| Some((knob.setting.name.to_string(), value(knob)?))).collect()
+    }
+}
+
+/// The runtime that has a setting of this name.
+fn owner(setting: &str) -> Option<&'static Runtime> {
+    ALL.iter().copied().find(|runtime| runtime.knobs.iter().any(|knob| knob.setting.name == setting))
+}
+
+/// Fails if a candidate has a setting of another runtime than the program's, one that its version lacks, or a value that its runtime
+/// does not take. `program` is the file that runs.
+pub fn check<'a>(
+    candidates: impl Iterator<Item = &'a Candidate>,
+    found: Option<&Found>,
+    program: &Path,
+) -> Result<(), String> {
+    let program = program.display();
+    for candidate in candidates {
+        for (name, value) in &candidate.spec.settings {
+            let Some(owner) = owner(name) else { continue };
+            let wrong = |text: String| Err(format!("candidate `{candidate}`: {name}: {text}"));
+            let (set, allocator) = (owner.name, &candidate.spec.name);
+            if allocator != "own" {
+                return wrong(format!(
+                    "it is a setting of {set}, for `own` only, found `{allocator}`: own:{name}={value}"
+                ));
+            }
+            let Some(found) = found.filter(|found| found.runtime.name == set) else {
+                let runs = match found {
+                    Some(found) => {
+                        let names: Vec<&str> = found.knobs().map(|knob| knob.setting.name.as_ref()).collect();
+                        format!("{}, whose settings are {}", found.title(), names.join(", "))
+                    }
+                    None => "none of the runtimes that are known".to_string(),
+                };
+                return wrong(format!("it is a setting of {set}, and {program} has {runs}: leave it out"));
+            };
+            if let Some((_, instead)) = found.traits.lacks.iter().find(|(lacked, _)| lacked == name) {
+                return wrong(format!("{program} has {}: {instead}", found.title()));
+            }
+            let knob = owner.knobs.iter().find(|knob| knob.setting.name == *name);
+            if let Some(Err(wanted)) = knob.map(|knob| knob.check(value)) {
+                return wrong(format!("{wanted}, found `{value}`"));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(runtime: &'static Runtime, traits: Traits) -> Found {
+        Found { runtime, traits, file: PathBuf::from("/x") }
+    }
+
+    fn refused(candidate: &str, found: Option<&Found>) -> Option<String> {
+        check(std::iter::once(&candidate.into()), found, Path::new("/opt/service")).err()
+    }
+
+    #[test]
+    fn names_of_settings_are_those_of_one_runtime() {
+        let mut names: Vec<&str> =
+            ALL.iter().flat_map(|runtime| runtime.knobs).map(|knob| &*knob.setting.name).collect();
+        names.sort_unstable();
+        let count = names.len();
+        names.dedup();
+        assert_eq!(names.len(), count, "{names:?}");
+    }
+
+    #[test]
+    fn values_that_are_usual_or_tried_are_taken() {
+        for runtime in ALL {
+            let found = found(runtime, Traits::default());
+            for (name, value) in found.usual() {
+                assert_eq!(refused(&format!("own:{name}={value}"), Some(&found)), None);
+            }
+            for tried in runtime.tried {
+                assert_eq!(refused(&format!("own:{tried}"), Some(&found)), None);
+            }
+        }
+    }
+
+    #[test]
+    fn a_setting_that_does_not_fit_names_its_runtime_and_the_programs() {
+        let go = found(&go::GO, Traits { version: "1.26.8".into(), ..Traits::default() });
+        let old = Traits { version: "1.18.10".into(), lacks: vec![("memlimit", "too old".into())], globals: None };
+        let old = found(&go::GO, old);
+        assert_eq!(refused("own:gogc=50,memlimit=64MiB,arena_max=1", Some(&go)), None);
+        assert_eq!(refused("jemalloc:narenas=1", None), None);
+        for (candidate, found, said) in [
+            (
+                "own:xss=1MiB",
+                Some(&go),
+                "xss: it is a setting of Java, and /opt/service has Go 1.26.8, whose settings are gogc, ",
+            ),
+            (
+                "own:gogc=50",
+                None,
+                "gogc: it is a setting of Go, and /opt/service has none of the runtimes that are known",
+            ),
+            ("jemalloc:gogc=50", Some(&go), "it is a setting of Go, for `own` only, found `jemalloc`: own:gogc=50"),
+            ("own:memlimit=64MiB", Some(&old), "memlimit: /opt/service has Go 1.18.10: too old"),
+            ("own:gogc=never", Some(&go), "gogc: wanted off, or a whole number from 1 to 1000000, found `never`"),
+            ("own:gogc=0", Some(&go), "found `0`"),
+        ] {
+            let why = refused(candidate, found).unwrap();
+            assert!(why.contains(said), "{why}");
+        }
+    }
+
+    #[test]
+    fn settings_become_variables_and_options_are_added_to_the_users() {
+        let set = |runtime, settings: &[(&str, &str)], user: &[(&str, &str)]| {
+            let map = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+                pairs.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
+            };
+            let (mut variables, mut settings) = (map(user), map(settings));
+            found(runtime, Traits::default()).add_to(&mut variables, &mut settings);
+            let lines: Vec<String> = variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            (lines.join(";"), settings.len())
+        };
+        let java = [("trim", "500"), ("xss", "262144"), ("cpus", "1"), ("arena_max", "1")];
+        let options = "-XX:ActiveProcessorCount=1 -XX:TrimNativeHeapInterval=500 -Xss262144";
+        assert_eq!(
+            set(&java::JAVA, &java, &[("JAVA_TOOL_OPTIONS", "-Xmx64m")]),
+            (format!("JAVA_TOOL_OPTIONS=-Xmx64m {options}"), 1)
+        );
+        assert_eq!(set(&java::JAVA, &java[3..], &[]), (String::new(), 1), "what is malloc's stays");
+        let go = [("gogc", "off"), ("memlimit", "67108864"), ("maxprocs", "1")];
+        let said = "GOGC=off;GOMAXPROCS=1;GOMEMLIMIT=67108864";
+        assert_eq!(set(&go::GO, &go, &[("GOGC", "50")]), (said.into(), 0), "a setting wins over the user's variable");
+        assert_eq!(set(&python::CPYTHON, &[("pymalloc", "off")], &[]).0, "PYTHONMALLOC=malloc");
+        let node = [("max_semi_space_size", "4"), ("v8_pool_size", "1"), ("uv_threadpool_size", "1")];
+        assert_eq!(
+            set(&node::NODE, &node, &[]).0,
+            "NODE_OPTIONS=--max-semi-space-size=4 --v8-pool-size=1;UV_THREADPOOL_SIZE=1"
+        );
+        assert_eq!(set(&ruby::RUBY, &[("gc_heap_growth_factor", "1.1")], &[]).0, "RUBY_GC_HEAP_GROWTH_FACTOR=1.1");
+    }
+
+    #[test]
+    fn a_program_of_no_runtime_is_none() {
+        assert!(of(Path::new("/proc/self/exe")).is_none());
+        assert!(of(Path::new("/no/such")).is_none());
+    }
+}

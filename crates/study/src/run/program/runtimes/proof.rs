@@ -1,0 +1,173 @@
+//! Whether a runtime has taken its settings. In: what was seen of the process with the most memory. Out: each value, or why the row
+//! fails.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use super::go::Taken;
+use super::{Found, Knob, Way};
+use allocanary_cell::Cell;
+use allocanary_cell::sample::{Failure, FailureKind};
+
+/// A process, as its runtime sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// The process.
+    pub pid: u32,
+    /// Its variables when it was started.
+    pub variables: BTreeMap<String, String>,
+    /// Its command line.
+    pub words: Vec<String>,
+    /// What a Go runtime says itself.
+    pub taken: Option<Taken>,
+}
+
+/// Where Java's launcher takes more of its command line from.
+const MORE_WORDS: &str = "JDK_JAVA_OPTIONS";
+
+impl Seen {
+    /// Reads a process; `None` if it has ended.
+    pub fn read(pid: u32, found: &Found) -> Option<Seen> {
+        let texts = |file: &str| -> Option<Vec<String>> {
+            let bytes = fs::read(format!("/proc/{pid}/{file}")).ok().filter(|bytes| !bytes.is_empty())?;
+            Some(bytes.split(|byte| *byte == 0).map(|text| String::from_utf8_lossy(text).into_owned()).collect())
+        };
+        let pair = |text: String| text.split_once('=').map(|(name, value)| (name.to_string(), value.to_string()));
+        let (variables, words) = (texts("environ")?.into_iter().filter_map(pair).collect(), texts("cmdline")?);
+        // A wrapper is another program.
+        let is_it = || fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|file| file == found.file);
+        let taken = found.traits.globals.as_ref().filter(|_| is_it()).and_then(|globals| globals.read(pid));
+        Some(Seen { pid, variables, words, taken })
+    }
+
+    /// What the command line says of an option, which wins over a variable.
+    fn on_command_line(&self, option: &str) -> Option<&str> {
+        let more = self.variables.get(MORE_WORDS).into_iter().flat_map(|text| text.split_whitespace());
+        let mut words = self.words.iter().skip(1).map(String::as_str).chain(more);
+        words.find(|word| word.starts_with(option))
+    }
+}
+
+/// The settings of the runtime with their values, or with why they are not proven. It fails if one is not in force.
+pub fn proof(
+    cell: &Cell,
+    found: &Found,
+    seen: Option<&Seen>,
+    main: u32,
+) -> Result<BTreeMap<String, Result<String, String>>, Failure> {
+    let mut all = BTreeMap::new();
+    for knob in found.runtime.knobs {
+        let name = knob.setting.name.to_string();
+        let Some(value) = cell.settings.get(&name) else { continue };
+        let said = match seen.filter(|seen| seen.pid == main) {
+            Some(seen) => in_force(knob, value, seen).map(|()| Ok(value.clone())).map_err(|text| Failure {
+                kind: FailureKind::Setting,
+                text: format!("{name}: wanted {value}, {text}"),
+            })?,
+            None => Err("the process with the most memory ended before its environment was read".to_string()),
+        };
+        all.insert(name, said);
+    }
+    Ok(all)
+}
+
+/// Fails with what was found instead.
+fn in_force(knob: &Knob, value: &str, seen: &Seen) -> Result<(), String> {
+    const WHERE: &str = "in the environment of the process with the most memory";
+    const CHANGED: &str = "the program, or what starts it, changes its environment";
+    let text = knob.text(value);
+    match knob.way {
+        Way::Variable(name) => match seen.variables.get(name) {
+            Some(found) if *found == text => {}
+            Some(found) => return Err(format!("found {name}={found} {WHERE}: {CHANGED}")),
+            None => return Err(format!("found no {name} {WHERE}: {CHANGED}")),
+        },
+        Way::Option(name, option) => {
+            let all = seen.variables.get(name).map_or("", String::as_str);
+            let last = all.split_whitespace().rfind(|word| word.starts_with(option));
+            if last.and_then(|word| word.strip_prefix(option)) != Some(&text) {
+                let found = last.map_or(format!("no {option}"), str::to_string);
+                return Err(format!("found {found} in {name} {WHERE}: {CHANGED}"));
+            }
+            if let Some(word) = seen.on_command_line(option) {
+                return Err(format!(
+                    "found {word} on the program's command line, which wins over {name}: take it away there"
+                ));
+            }
+        }
+    }
+    match seen.taken.and_then(|taken| taken.value(&knob.setting.name)) {
+        Some(found) if found != value => {
+            Err(format!("found {found} in the runtime of the process with the most memory: the program sets it itself"))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::super::{Runtime, Traits, go, java};
+    use super::*;
+    use allocanary_cell::job::Job;
+    use allocanary_cell::program::Program;
+
+    fn said(runtime: &'static Runtime, settings: &[(&str, &str)], seen: Option<Seen>) -> Result<String, String> {
+        let map = settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        let cell = Cell { settings: map, ..Cell::new("own", "own", Job::of_program(Program::default())) };
+        let found = Found { runtime, traits: Traits::default(), file: PathBuf::new() };
+        let all = proof(&cell, &found, seen.as_ref(), 7).map_err(|failure| {
+            assert_eq!(failure.kind, FailureKind::Setting);
+            failure.text
+        })?;
+        Ok(all.into_iter().map(|(name, said)| format!("{name} {}\n", said.unwrap_or_else(|why| why))).collect())
+    }
+
+    fn seen(variables: &[(&str, &str)], words: &str) -> Seen {
+        let variables = variables.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        Seen { pid: 7, variables, words: words.split(' ').map(str::to_string).collect(), taken: None }
+    }
+
+    #[test]
+    fn a_variable_counts_if_the_biggest_process_has_it() {
+        let wanted = [("gogc", "200"), ("arena_max", "1")];
+        let of = |variables: &[(&str, &str)]| said(&go::GO, &wanted, Some(seen(variables, "./x")));
+        assert_eq!(of(&[("GOGC", "200")]).unwrap(), "gogc 200\n");
+        assert!(of(&[("GOGC", "50")]).unwrap_err().starts_with("gogc: wanted 200, found GOGC=50 in the environment"));
+        assert!(of(&[]).unwrap_err().contains("found no GOGC"));
+        let ended = said(&go::GO, &wanted, None).unwrap();
+        assert!(ended.contains("ended before"), "{ended}");
+        let of_another = Seen { pid: 8, ..seen(&[("GOGC", "50")], "sh") };
+        assert_eq!(said(&go::GO, &wanted, Some(of_another)).unwrap(), ended, "a process that has less");
+    }
+
+    #[test]
+    fn a_program_that_sets_it_itself_is_a_failure() {
+        let with = |percent| {
+            let taken = Some(Taken { percent, limit: i64::MAX, procs: 2 });
+            said(&go::GO, &[("gogc", "200")], Some(Seen { taken, ..seen(&[("GOGC", "200")], "./x") }))
+        };
+        assert_eq!(with(200).unwrap(), "gogc 200\n");
+        let failure = with(400).unwrap_err();
+        assert!(
+            failure.contains("wanted 200, found 400 in the runtime") && failure.contains("sets it itself"),
+            "{failure}"
+        );
+    }
+
+    #[test]
+    fn the_last_option_counts_and_the_command_line_wins() {
+        let of = |options: &str, words: &str, more: &str| {
+            let variables = [("JAVA_TOOL_OPTIONS", options), ("JDK_JAVA_OPTIONS", more)];
+            said(&java::JAVA, &[("xss", "262144")], Some(seen(&variables, words)))
+        };
+        assert_eq!(of("-Xss1m -Xss262144", "java -Xmx1g A", "").unwrap(), "xss 262144\n");
+        assert!(of("-Xss262144 -Xss1m", "java A", "").unwrap_err().contains("found -Xss1m in JAVA_TOOL_OPTIONS"));
+        assert!(of("", "java A", "").unwrap_err().contains("found no -Xss in JAVA_TOOL_OPTIONS"));
+        for (words, more) in [("java -Xss2m A", ""), ("java A", "-Xss2m")] {
+            let failure = of("-Xss262144", words, more).unwrap_err();
+            assert!(failure.contains("found -Xss2m on the program's command line"), "{failure}");
+        }
+    }
+}
