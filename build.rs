@@ -8,11 +8,12 @@ const CELLS: [&str; 3] = ["cell-system", "cell-jemalloc", "cell-mimalloc"];
 
 /// The binaries that are loaded into other programs: each is linked as a shared object that exports a list of symbols.
 /// Next to each bin `NAME` of `Cargo.toml` stands its list, `src/preloads/NAME.map` or the common one.
-const PRELOADS: [(&str, &str); 4] = [
+const PRELOADS: [(&str, &str); 5] = [
     ("preload-system", "src/preloads/allocator.map"),
     ("preload-jemalloc", "src/preloads/allocator.map"),
     ("preload-mimalloc", "src/preloads/allocator.map"),
     ("preload-record", "src/preloads/record.map"),
+    ("preload-prove", "src/preloads/prove.map"),
 ];
 
 fn main() {
@@ -77,8 +78,8 @@ fn link_preloads() {
         ] {
             println!("cargo:rustc-link-arg-bin={name}={argument}");
         }
-        if name == "preload-record" {
-            continue; // it has no settings to apply, and the allocator behind it begins first
+        if ["preload-record", "preload-prove"].contains(&name) {
+            continue; // they have no settings to apply, and the allocator behind them begins first
         }
         for argument in [
             // Its constructors run before those of all other libraries: settings come before the first allocation.

@@ -17,6 +17,7 @@ mod report;
 mod study;
 mod traces;
 mod tune;
+mod upgrade;
 mod values;
 mod who;
 
@@ -36,6 +37,7 @@ pub use report::ReportFlags;
 pub use study::{StudyFlags, StudyRunFlags};
 pub use traces::{PaceFlags, RecordFlags, ReplayFlags, TraceFlags};
 pub use tune::TuneFlags;
+pub use upgrade::UpgradeFlags;
 #[cfg(test)]
 pub use values::PARTS;
 pub use who::WhoFlags;
@@ -47,8 +49,8 @@ use clap_complete::Shell;
 use examples::{
     BUILD_EXAMPLES, COMPARE_EXAMPLES, COMPLETIONS_EXAMPLES, DOCTOR_EXAMPLES, EXAMPLES, GIVE_BACK_EXAMPLES,
     HEAP_EXAMPLES, LIST_EXAMPLES, MAN_EXAMPLES, PLAN_EXAMPLES, PRELOAD_EXAMPLES, RECORD_EXAMPLES, REPLAY_EXAMPLES,
-    REPORT_EXAMPLES, RUN_EXAMPLES, STUDY_EXAMPLES, TRACE_EXAMPLES, TUNE_EXAMPLES, WHO_EXAMPLES, glossary_with_examples,
-    with_glossary,
+    REPORT_EXAMPLES, RUN_EXAMPLES, STUDY_EXAMPLES, TRACE_EXAMPLES, TUNE_EXAMPLES, UPGRADE_EXAMPLES, WHO_EXAMPLES,
+    glossary_with_examples, with_glossary,
 };
 
 /// Measure what each memory allocator costs a service as threads and cores grow.
@@ -73,6 +75,9 @@ enum Verb {
     /// Run your own program under each allocator, and compare.
     #[command(after_help = RUN_EXAMPLES)]
     Run(Box<ProgramStudyFlags>),
+    /// Run your own programs under two versions of an allocator, and say whether to upgrade.
+    #[command(after_help = UPGRADE_EXAMPLES)]
+    Upgrade(Box<UpgradeFlags>),
     /// Print the processes that a study starts and their expected duration; run nothing.
     #[command(after_help = PLAN_EXAMPLES)]
     Plan(StudyFlags),
@@ -137,6 +142,8 @@ pub enum Task {
     Study(StudyRunFlags),
     /// Run the user's program.
     Run(Box<ProgramStudyFlags>),
+    /// Compare two versions under the user's programs.
+    Upgrade(Box<UpgradeFlags>),
     /// Print a study's plan.
     Plan(StudyFlags),
     /// List what can be chosen.
@@ -195,6 +202,7 @@ pub fn parse() -> Task {
         None => Task::Here(line.here),
         Some(Verb::Study(flags)) => Task::Study(flags),
         Some(Verb::Run(flags)) => Task::Run(flags),
+        Some(Verb::Upgrade(flags)) => Task::Upgrade(flags),
         Some(Verb::Plan(flags)) => Task::Plan(flags),
         Some(Verb::List(flags)) => Task::List(flags),
         Some(Verb::Report(flags)) => Task::Report(flags),
@@ -217,7 +225,7 @@ pub fn parse() -> Task {
 
 /// A mistake with what to do, if a program stands where it is not looked for: `run python3 x.py`.
 fn with_hint(mut mistake: clap::Error, verb: Option<&str>) -> clap::Error {
-    let Some(verb) = verb.filter(|verb| ["run", "record"].contains(verb)) else { return mistake };
+    let Some(verb) = verb.filter(|verb| ["run", "upgrade", "record"].contains(verb)) else { return mistake };
     let found = match mistake.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(found)) if mistake.kind() == ErrorKind::UnknownArgument => found.clone(),
         _ => return mistake,
@@ -258,6 +266,7 @@ fn verb_names() -> impl Iterator<Item = &'static str> {
     [
         "study",
         "run",
+        "upgrade",
         "plan",
         "list",
         "report",

@@ -140,6 +140,9 @@ impl Measurement<'_> {
     fn how_to_resume(&self) -> String {
         match &self.target {
             Target::Folder(path) => {
+                if self.group.0.len() > 1 && self.group.0.iter().all(|study| study.program.is_some()) {
+                    return format!("finish with the same command, --resume and --out {}", path.display());
+                }
                 let is_program = self.group.0.iter().any(|study| study.program.is_some());
                 let verb = if is_program { "run" } else { "study" };
                 format!("finish with `allocanary {verb} --resume --out {}`", path.display())

@@ -25,6 +25,7 @@ mod study;
 mod terminal;
 mod trace;
 mod tune;
+mod upgrade;
 mod who;
 
 pub use terminal::tell;
@@ -41,6 +42,7 @@ pub fn carry_out(request: Task) -> Result<ExitCode> {
         Task::Here(flags) => here::run(&flags),
         Task::Study(flags) => study::run(&flags),
         Task::Run(flags) => run::run(&flags),
+        Task::Upgrade(flags) => upgrade::run(&flags),
         Task::Plan(flags) => plan::run(&flags),
         Task::List(flags) => list::run(&flags),
         Task::Report(flags) => report::run(&flags),

@@ -74,6 +74,20 @@ pub fn run_study(
     resume: bool,
     output: Output,
 ) -> Result<ExitCode> {
+    let command = file.program.as_ref().and_then(|program| program.command.first().cloned()).unwrap_or_default();
+    let Some((file, mut started)) = begin(file, flags)? else { return Ok(ExitCode::from(130)) };
+    let name = Path::new(&command).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let target = target.unwrap_or(Target::Fresh(name)).make()?;
+    if let Target::Folder(folder) = &target {
+        started.keep_in(folder.join("cells"));
+    }
+    let (group, roster) = (Studies(vec![file]), started.roster());
+    let executor = &session::Program::new(&started.launcher);
+    Measurement { group: &group, roster: &roster, target, resume, executor, lines: flags.lines, output }.run()
+}
+
+/// Looks at a program and runs it for the first time, and returns its study as it can be run. `None` if the user interrupted it.
+pub fn begin(file: StudyFile, flags: &RunFlags) -> Result<Option<(StudyFile, Started)>> {
     let folders = &flags.cells;
     // Invalid values are reported before anything is looked at.
     file.clone().check()?;
@@ -90,24 +104,19 @@ pub fn run_study(
     let study = file.clone().check()?;
     runtimes::check(study.candidates.iter(), runtime.as_ref(), &looked.runs).map_err(Error::Input)?;
     let names = study.candidates.iter().map(|candidate| candidate.spec.name.as_str());
+    let others = candidates::others(&installed);
+    let prover = candidates::prover(names.clone(), &others, folders)?;
     let libraries = candidates::libraries(names, folders)?;
     let cells = plan(&study, &candidates)?;
     refuse(&cells, &looked, "leave out --candidates, or name only `own` and own:SETTING=VALUE")?;
     let mut started = Started::new(&looked, runtime, candidates, libraries)?;
-    started.launcher.others = candidates::others(&installed);
+    (started.launcher.others, started.launcher.prover) = (others, prover);
     let first = cells.iter().find(|cell| cell.place == 0);
     let Some(file) = started.try_out(file, first)? else {
         terminal::tell("interrupted: nothing was measured");
-        return Ok(ExitCode::from(130));
+        return Ok(None);
     };
-    let name = Path::new(&program.command[0]).file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let target = target.unwrap_or(Target::Fresh(name)).make()?;
-    if let Target::Folder(folder) = &target {
-        started.keep_in(folder.join("cells"));
-    }
-    let (group, roster) = (Studies(vec![file]), started.roster());
-    let executor = &session::Program::new(&started.launcher);
-    Measurement { group: &group, roster: &roster, target, resume, executor, lines: flags.lines, output }.run()
+    Ok(Some((file, started)))
 }
 
 /// The study with the default candidates, if it names none: those that can take effect.

@@ -161,7 +161,7 @@ done
 
 # Users of services must reach it, and a build meanwhile must not change it.
 folder=$(mktemp -d /tmp/programs.XXXXXX) && chmod 755 "$folder" && mkdir "$folder/bin" || exit 2
-for file in allocanary preload-system preload-jemalloc preload-mimalloc preload-record; do
+for file in allocanary preload-system preload-jemalloc preload-mimalloc preload-record preload-prove; do
     if ! cp "$built/$file" "$folder/bin/"; then
         echo "run.sh: no $file in $built: cargo build --release --locked --bins" >&2
         exit 2

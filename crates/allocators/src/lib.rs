@@ -29,7 +29,7 @@ pub use allocator::Allocator;
 pub use allocators::{JEMALLOC_ALSO, JEMALLOC_SETTINGS, JEMALLOC_TUNED, Jemalloc};
 #[cfg(feature = "mimalloc")]
 pub use allocators::{MIMALLOC_SETTINGS, MIMALLOC_TUNED, Mimalloc};
-pub use allocators::{SYSTEM_SETTABLE, SYSTEM_SETTINGS, SYSTEM_TUNED, System};
+pub use allocators::{SYSTEM_SETTABLE, SYSTEM_TUNED, System, system_settings};
 pub use ballast::Ballast;
 pub use install::CHOSEN;
 pub use tuning::idle::{give_back, give_back_heap, give_back_in_wait};

@@ -2,19 +2,21 @@
 //! name, version, path, and the settings that it knows.
 //!
 //! Nothing is loaded or run. A version is what the library says in its text, or else the end of its file's name. A setting is one of
-//! the tables here whose name stands in the library: what it does not know stands nowhere in it.
+//! the tables' for this version, whose name stands in the library: what it does not know stands nowhere in it.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use allocanary_allocators::environment::Environment;
-use allocanary_allocators::setting::{Kind, Setting};
+use allocanary_allocators::setting::Setting;
 use allocanary_kernel::elf::check_loadable;
 
 use cache::libraries;
+use tables::{SORTS, Sort};
 
 mod cache;
+mod tables;
 
 /// An allocator of somebody else's.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,107 +31,8 @@ pub struct Installed {
     pub settings: Vec<Setting>,
     /// How it is told.
     pub environment: Environment,
-}
-
-/// A kind of library.
-struct Sort {
-    /// The beginnings of its file's name, up to the first dot.
-    files: &'static [&'static str],
-    allocator: &'static str,
-    /// What stands before the version in its text.
-    before_version: Option<&'static str>,
-    settings: &'static [Setting],
-    environment: Environment,
-}
-
-const COUNT: Kind = Kind::Number { min: 0, max: i64::MAX };
-const SIGNED: Kind = Kind::Number { min: -1, max: i64::MAX };
-const BIT: Kind = Kind::Number { min: 0, max: 1 };
-
-/// Each with the settings of the versions that distributions ship; [`Installed::settings`] has those that a library knows.
-const SORTS: &[Sort] = &[
-    Sort {
-        files: &["libjemalloc"],
-        allocator: "jemalloc",
-        before_version: None,
-        // Of 5.2 and 5.3: https://jemalloc.net/jemalloc.3.html, "opt.*".
-        settings: &[
-            Setting::new("narenas", Kind::Number { min: 1, max: 4094 }, "number of arenas"),
-            Setting::new("tcache", Kind::Flag, "thread caches"),
-            Setting::new("tcache_max", Kind::Size { min: 0, max: 8 << 20 }, "largest block in thread caches"),
-            Setting::new("dirty_decay_ms", SIGNED, "ms before dirty pages go back; 0 at once, -1 never"),
-            Setting::new("muzzy_decay_ms", SIGNED, "ms before muzzy pages go back; 0 at once, -1 never"),
-            Setting::new("background_thread", Kind::Flag, "threads that give pages back"),
-            Setting::new("oversize_threshold", Kind::SIZE, "blocks from this size on have an arena of their own"),
-            Setting::new("retain", Kind::Flag, "keep address space"),
-            Setting::new("lg_tcache_nslots_mul", Kind::Number { min: -16, max: 16 }, "thread caches are 2^n as long"),
-        ],
-        environment: JEMALLOC,
-    },
-    Sort {
-        files: &["libtcmalloc"],
-        allocator: "tcmalloc",
-        before_version: Some("gperftools "),
-        settings: TCMALLOC,
-        environment: Environment::Each { prefix: std::borrow::Cow::Borrowed("TCMALLOC_") },
-    },
-    Sort {
-        files: &["libtcmalloc_minimal"],
-        allocator: "tcmalloc_minimal",
-        before_version: Some("gperftools "),
-        settings: TCMALLOC,
-        environment: Environment::Each { prefix: std::borrow::Cow::Borrowed("TCMALLOC_") },
-    },
-    Sort {
-        files: &["libmimalloc", "libmimalloc-secure"],
-        allocator: "mimalloc",
-        before_version: None,
-        // Of 2.0 to 3.x: the comments of enum mi_option_e in mimalloc.h.
-        settings: &[
-            Setting::new("decommit_delay", COUNT, "ms before freed pages go back (2.0)"),
-            Setting::new("allow_decommit", BIT, "freed pages go back (2.0)"),
-            Setting::new("purge_delay", SIGNED, "ms before freed pages go back; 0 at once, -1 never"),
-            Setting::new("purge_decommits", BIT, "1 gives pages back, 0 only marks them"),
-            Setting::new("eager_commit", BIT, "commit a segment's memory at once"),
-            Setting::new("eager_commit_delay", COUNT, "a thread's first segments that are not committed at once"),
-            Setting::new("page_reset", BIT, "reset pages that are empty"),
-            Setting::new("abandoned_page_decommit", BIT, "give back free pages of threads that ended (2.0)"),
-            Setting::new("abandoned_page_purge", BIT, "give back free pages of threads that ended"),
-            Setting::new("large_os_pages", BIT, "2 MiB pages (2.0)"),
-            Setting::new("allow_large_os_pages", BIT, "2 MiB pages from the system's pool"),
-            Setting::new("allow_thp", BIT, "transparent huge pages"),
-        ],
-        environment: Environment::Each { prefix: std::borrow::Cow::Borrowed("MIMALLOC_") },
-    },
-    plain("snmalloc", &["libsnmallocshim", "libsnmallocshim-checks"]),
-    plain("mesh", &["libmesh"]),
-    plain("rpmalloc", &["librpmalloc", "librpmallocwrap"]),
-    plain("hoard", &["libhoard"]),
-];
-
-/// https://gperftools.github.io/gperftools/tcmalloc.html, "Modifying Runtime Behavior".
-const TCMALLOC: &[Setting] = &[
-    Setting::new("max_total_thread_cache_bytes", Kind::SIZE, "bound of all thread caches"),
-    Setting::new("release_rate", Kind::Number { min: 0, max: 10 }, "how fast freed pages go back; 0 never"),
-    Setting::new("aggressive_decommit", Kind::Flag, "freed pages go back at once"),
-    Setting::new("heap_limit_mb", COUNT, "most MiB of the heap; 0 no limit"),
-    Setting::new("transfer_num_obj", COUNT, "most blocks that move to the central list at once"),
-];
-
-/// jemalloc as distributions build it, without a prefix.
-const JEMALLOC: Environment = Environment::Joined {
-    variable: std::borrow::Cow::Borrowed("MALLOC_CONF"),
-    earlier: std::borrow::Cow::Borrowed(&[]),
-    single: std::borrow::Cow::Borrowed(&[]),
-    prefix: std::borrow::Cow::Borrowed(""),
-    assign: std::borrow::Cow::Borrowed(":"),
-    separator: std::borrow::Cow::Borrowed(","),
-};
-
-/// An allocator without settings.
-const fn plain(allocator: &'static str, files: &'static [&'static str]) -> Sort {
-    let environment = Environment::Each { prefix: std::borrow::Cow::Borrowed("ALLOCANARY_NO_SETTINGS_") };
-    Sort { files, allocator, before_version: None, settings: &[], environment }
+    /// How it is asked: the name of a reader of our library `preload-prove`.
+    pub reader: &'static str,
 }
 
 /// The allocators of this host that its programs can load. `ours` are the names that are taken.
@@ -143,7 +46,7 @@ pub fn installed(ours: &[&str]) -> Vec<Installed> {
             continue;
         }
         let Ok(bytes) = fs::read(&path) else { continue };
-        all.push(of(sort, &path, &bytes, ours));
+        all.push(of(sort, &path, &bytes, ours, None));
     }
     // Of two libraries of one version the loader takes the first.
     let mut names = BTreeSet::new();
@@ -157,8 +60,7 @@ pub fn installed(ours: &[&str]) -> Vec<Installed> {
 pub fn built(allocator: &str, version: &str, path: &Path) -> Option<Installed> {
     let sort = SORTS.iter().find(|sort| sort.allocator == allocator)?;
     let name = format!("{allocator}@{version}");
-    let found = of(sort, path, &fs::read(path).ok()?, &[]);
-    Some(Installed { name, version: version.into(), ..found })
+    Some(Installed { name, ..of(sort, path, &fs::read(path).ok()?, &[], Some(version)) })
 }
 
 /// What kind of library a file is, by its name: `libjemalloc.so.2`.
@@ -167,7 +69,8 @@ fn sort_of(path: &Path) -> Option<&'static Sort> {
     SORTS.iter().find(|sort| sort.files.contains(&name))
 }
 
-fn of(sort: &Sort, path: &Path, bytes: &[u8], ours: &[&str]) -> Installed {
+/// `known` is its version, if that is known.
+fn of(sort: &Sort, path: &Path, bytes: &[u8], ours: &[&str], known: Option<&str>) -> Installed {
     let named = path.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned());
     let version = match sort.before_version {
         Some(before) => after(bytes, before),
@@ -179,7 +82,7 @@ fn of(sort: &Sort, path: &Path, bytes: &[u8], ours: &[&str]) -> Installed {
         Some((_, number)) => number.to_string(),
         None => named.clone(),
     };
-    let version = version.unwrap_or_else(by_name);
+    let version = known.map(str::to_string).or(version).unwrap_or_else(by_name);
     let name = match ours.contains(&sort.allocator) {
         true => format!("{}@{version}", sort.allocator),
         false => sort.allocator.to_string(),
@@ -189,13 +92,14 @@ fn of(sort: &Sort, path: &Path, bytes: &[u8], ours: &[&str]) -> Installed {
         Environment::Each { prefix } if prefix == "TCMALLOC_" => format!("{prefix}{}", setting.name.to_uppercase()),
         _ => setting.name.to_string(),
     };
-    let knows = |setting: &&Setting| find(bytes, format!("{}\0", word(setting)).as_bytes()).is_some();
+    let knows = |setting: &Setting| find(bytes, format!("{}\0", word(setting)).as_bytes()).is_some();
     Installed {
         name,
-        version,
         path: path.to_path_buf(),
-        settings: sort.settings.iter().filter(knows).cloned().collect(),
+        settings: sort.settings(&version).filter(|setting| knows(setting)).cloned().collect(),
+        version,
         environment: sort.environment.clone(),
+        reader: sort.reader,
     }
 }
 
@@ -231,7 +135,7 @@ mod tests {
 
     fn made(file: &str, text: &str) -> Installed {
         let path = Path::new("/lib").join(file);
-        of(sort_of(&path).unwrap(), &path, text.as_bytes(), &["system", "jemalloc", "mimalloc"])
+        of(sort_of(&path).unwrap(), &path, text.as_bytes(), &["system", "jemalloc", "mimalloc"], None)
     }
 
     fn names(found: &Installed) -> Vec<&str> {
@@ -260,7 +164,7 @@ mod tests {
         let found = made("libtcmalloc_minimal.so.4.5.10", "\0gperftools 2.10\0TCMALLOC_HEAP_LIMIT_MB\0release_rate\0");
         assert_eq!((found.name.as_str(), found.version.as_str()), ("tcmalloc_minimal", "2.10"));
         assert_eq!(names(&found), ["heap_limit_mb"], "a name without its beginning is none of its variables");
-        let found = made("libmimalloc.so.2.0", "decommit_delay\0");
+        let found = made("libmimalloc.so.2.0", "decommit_delay\0deprecated_purge_delay\0");
         assert_eq!((found.name.as_str(), names(&found)), ("mimalloc@2.0", vec!["decommit_delay"]));
     }
 

@@ -13,7 +13,7 @@ use super::links::{A_FILE, LINKS};
 use super::seen::Libraries;
 #[cfg(feature = "mimalloc")]
 use allocanary_allocators::MIMALLOC_SETTINGS;
-use allocanary_allocators::SYSTEM_SETTINGS;
+use allocanary_allocators::system_settings;
 use allocanary_allocators::setting::{Kind, Setting, c_number as number};
 #[cfg(feature = "jemalloc")]
 use allocanary_allocators::{JEMALLOC_ALSO, JEMALLOC_SETTINGS};
@@ -117,11 +117,14 @@ pub fn settings(assignments: &[Assignment], family: Family) -> BTreeMap<String, 
 }
 
 fn glibc(variable: &str, key: &str, value: &str) -> Assignment {
-    let setting = SYSTEM_SETTINGS.iter().find(|setting| setting.name == key);
+    let all = system_settings();
+    let setting = all.iter().find(|setting| setting.name == key);
     let problem = match setting {
-        None if SYSTEM_SETTINGS.is_empty() || key == "check" => None,
+        None if all.is_empty() || key == "check" => None,
+        // Of glibc 2.43 and later.
+        None if key == "mxfast" => Some("mxfast: this glibc has no fast bins: it sets nothing".into()),
         None => {
-            let names = SYSTEM_SETTINGS.iter().map(|setting| setting.name.as_ref());
+            let names = all.iter().map(|setting| setting.name.as_ref());
             let near = perhaps(key, names);
             Some(format!("glibc has no tunable `glibc.malloc.{key}`{near}; it ignores it without a word"))
         }

@@ -44,6 +44,7 @@ where_it_works! {
     pub mod locks;
     pub mod opened;
     pub mod proof;
+    pub mod prove;
     pub mod raw;
     mod real;
     pub mod sandbox;

@@ -53,15 +53,7 @@ pub(crate) fn at_load(this: &This, path: &[u8], problem: Option<Problem>) {
     let proof = unsafe { &mut *PROOF.0.get() };
     proof.path[..path.len()].copy_from_slice(path);
     proof.allocator = Some(this.allocator);
-    proof.exe.add(",\"exe\":");
-    let mut exe = [0; MOST_PATH];
-    // SAFETY: the path ends in NUL, and the kernel writes at most that many bytes.
-    let length = unsafe {
-        let arguments =
-            [libc::AT_FDCWD as usize, c"/proc/self/exe".as_ptr() as usize, exe.as_mut_ptr() as usize, exe.len(), 0, 0];
-        raw::call(libc::SYS_readlinkat, arguments)
-    };
-    proof.exe.add_text(&exe[..usize::try_from(length).unwrap_or(0)]);
+    add_exe(&mut proof.exe);
 
     let (line, pid) = (&mut proof.line, raw::pid());
     let _ = write!(line, "{{\"at\":\"load\",\"pid\":{pid}");
@@ -139,7 +131,21 @@ fn prove_end(proven: i32, counters: bool) {
     append(&proof.path, line);
 }
 
-fn append(path: &[u8], line: &JsonLine) {
+/// Adds `,"exe":` and the path of the process's program.
+pub(crate) fn add_exe(line: &mut JsonLine) {
+    line.add(",\"exe\":");
+    let mut exe = [0; MOST_PATH];
+    // SAFETY: the path ends in NUL, and the kernel writes at most that many bytes.
+    let length = unsafe {
+        let arguments =
+            [libc::AT_FDCWD as usize, c"/proc/self/exe".as_ptr() as usize, exe.as_mut_ptr() as usize, exe.len(), 0, 0];
+        raw::call(libc::SYS_readlinkat, arguments)
+    };
+    line.add_text(&exe[..usize::try_from(length).unwrap_or(0)]);
+}
+
+/// Appends a line to the file at a path that ends in NUL.
+pub(crate) fn append(path: &[u8], line: &JsonLine) {
     if let Ok(path) = CStr::from_bytes_until_nul(path) {
         raw::append(path, line.bytes()); // who asked for the proof sees that it is missing
     }

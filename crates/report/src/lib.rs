@@ -26,6 +26,7 @@ mod pictures;
 pub mod production;
 pub mod table;
 pub mod trace;
+pub mod upgrade;
 pub mod who;
 pub mod words;
 pub mod wrapper;

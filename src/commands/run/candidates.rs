@@ -10,14 +10,14 @@ use allocanary_allocators::allocators::{KNOWN, known};
 use allocanary_allocators::environment::Environment;
 use allocanary_allocators::setting::{Kind, Setting};
 use allocanary_builds::cache::Cache;
-use allocanary_builds::releases::find;
+use allocanary_builds::releases::{RELEASES, Release, find};
 use allocanary_cell::description::{Description, WorkloadDescription};
 use allocanary_doctor::installed::{self, Installed};
 use allocanary_doctor::program::Program as Looked;
 use allocanary_doctor::{Effect, Flavour};
 use allocanary_study::PROGRAM_CANDIDATES;
 use allocanary_study::error::{Error, Result};
-use allocanary_study::run::program::{THREAD_IDLE, huge_pages, runtimes};
+use allocanary_study::run::program::{Other, THREAD_IDLE, huge_pages, runtimes};
 
 /// The job of all candidates: how long it takes is set after the first run.
 fn job() -> WorkloadDescription {
@@ -51,6 +51,19 @@ pub fn installed() -> Vec<Installed> {
     all
 }
 
+/// A candidate with the whole version: `mimalloc@2.2` is the newest 2.2 that is there, or else that can be built. Others stay as they are.
+pub fn whole(candidate: &str, installed: &[Installed]) -> String {
+    let (name, settings) = candidate.split_at(candidate.find(':').unwrap_or(candidate.len()));
+    let is_there = |name: &str| installed.iter().any(|one| names(one).any(|known| known == name));
+    let begins = |release: &&Release| release.name() == name || release.name().starts_with(&format!("{name}."));
+    if !name.contains('@') || is_there(name) {
+        return candidate.into();
+    }
+    let there = RELEASES.iter().filter(begins).map(Release::name).find(|name| is_there(name));
+    let whole = there.or_else(|| find(name).ok().map(|release| release.name()));
+    format!("{}{settings}", whole.as_deref().unwrap_or(name))
+}
+
 /// Fails if a candidate is a version that can be built and was not.
 pub fn refuse_unbuilt(candidates: &[String], known: &[Description]) -> Result<()> {
     let name = |candidate: &String| candidate.split(':').next().unwrap_or_default().to_string();
@@ -75,8 +88,21 @@ pub fn refuse_unbuilt(candidates: &[String], known: &[Description]) -> Result<()
 }
 
 /// The libraries of these, by each name that a candidate may give: `tcmalloc` and `tcmalloc@2.10`.
-pub fn others(installed: &[Installed]) -> BTreeMap<String, PathBuf> {
-    installed.iter().flat_map(|one| names(one).map(|name| (name, one.path.clone()))).collect()
+pub fn others(installed: &[Installed]) -> BTreeMap<String, Other> {
+    let other = |one: &Installed| Other { library: one.path.clone(), reader: one.reader };
+    installed.iter().flat_map(|one| names(one).map(|name| (name, other(one)))).collect()
+}
+
+/// Our library that asks those of others, if one of these allocators is.
+pub fn prover<'a>(
+    mut allocators: impl Iterator<Item = &'a str>,
+    others: &BTreeMap<String, Other>,
+    folders: &[PathBuf],
+) -> Result<Option<PathBuf>> {
+    match allocators.find(|name| others.contains_key(*name)) {
+        Some(name) => preload("prove", name, &search(folders)?).map(Some),
+        None => Ok(None),
+    }
 }
 
 /// Its name, and its name with its version.
@@ -177,39 +203,63 @@ pub fn libraries<'a>(
     allocators: impl Iterator<Item = &'a str>,
     folders: &[PathBuf],
 ) -> Result<BTreeMap<String, PathBuf>> {
+    let folders = search(folders)?;
+    let ours = allocators.filter(|name| known(name).is_some());
+    ours.map(|name| Ok((name.to_string(), preload(name, name, &folders)?))).collect()
+}
+
+/// Where our libraries are: in these folders, and next to the command.
+fn search(folders: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let own = std::env::current_exe().map_err(|error| Error::file("the command", "finding", error))?;
     let own = own.parent().map(Path::to_path_buf);
-    let folders: Vec<PathBuf> = folders.iter().cloned().chain(own).collect();
-    let mut all = BTreeMap::new();
-    for name in allocators.filter(|name| known(name).is_some()) {
-        let find = || folders.iter().map(|folder| folder.join(format!("preload-{name}"))).find(|path| path.is_file());
-        let found = match find() {
-            Some(found) => found,
-            None => {
-                cells::build_missing()?;
-                find().ok_or_else(|| {
-                    Error::Cell(format!(
-                        "candidate `{name}`: there is no preload-{name} next to the command: `cargo install --path . --locked` installs it; \
-                         --cells names another folder"
-                    ))
-                })?
-            }
-        };
-        let found = found.canonicalize().unwrap_or(found);
-        if found.display().to_string().contains([' ', ':']) {
-            let found = found.display();
-            return Err(Error::Cell(format!(
-                "{found}: LD_PRELOAD cannot name a path with a space or a colon: move it"
-            )));
+    Ok(folders.iter().cloned().chain(own).collect())
+}
+
+/// The library `preload-NAME`, for a candidate of this allocator.
+fn preload(name: &str, allocator: &str, folders: &[PathBuf]) -> Result<PathBuf> {
+    let find = || folders.iter().map(|folder| folder.join(format!("preload-{name}"))).find(|path| path.is_file());
+    let found = match find() {
+        Some(found) => found,
+        None => {
+            cells::build_missing()?;
+            find().ok_or_else(|| {
+                Error::Cell(format!(
+                    "candidate `{allocator}`: there is no preload-{name} next to the command: `cargo install --path . --locked` installs \
+                     it; --cells names another folder"
+                ))
+            })?
         }
-        all.insert(name.to_string(), found);
+    };
+    let found = found.canonicalize().unwrap_or(found);
+    if found.display().to_string().contains([' ', ':']) {
+        let found = found.display();
+        return Err(Error::Cell(format!("{found}: LD_PRELOAD cannot name a path with a space or a colon: move it")));
     }
-    Ok(all)
+    Ok(found)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_version_without_its_last_number_is_the_newest_that_is_there() {
+        let there = |name: &str, version: &str| Installed {
+            name: name.into(),
+            version: version.into(),
+            path: PathBuf::new(),
+            settings: Vec::new(),
+            environment: Environment::Each { prefix: "".into() },
+            reader: "none",
+        };
+        let installed = [there("mimalloc@2.2.4", "2.2.4"), there("mimalloc@2.2.3", "2.2.3"), there("tcmalloc", "2.10")];
+        let whole = |name: &str| whole(name, &installed);
+        assert_eq!(whole("mimalloc@2.2:purge_delay=0"), "mimalloc@2.2.4:purge_delay=0");
+        assert_eq!(whole("mimalloc@3.3"), "mimalloc@3.3.2", "it can be built");
+        for same in ["tcmalloc@2.10", "system:arena_max=1", "jemalloc@9", "mimalloc@2.2.3", "jemalloc"] {
+            assert_eq!(whole(same), same);
+        }
+    }
 
     #[test]
     fn a_version_that_is_not_built_yet_is_refused_with_the_command_that_builds_it() {

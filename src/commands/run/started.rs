@@ -94,6 +94,7 @@ impl Started {
         let launcher = Launcher {
             libraries: BTreeMap::new(),
             others: BTreeMap::new(),
+            prover: None,
             candidates: Vec::new(),
             executable: None,
             runtime: None,

@@ -62,6 +62,8 @@ pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Option<Subject>> {
         .map_err(|why| Error::Input(format!("--present: {why}")))?;
     let allocators = allocators(flags, &looked, &described, runtime.as_ref())?;
     let names = allocators.iter().chain([&present.spec.name]).map(String::as_str);
+    let others = candidates::others(&installed);
+    let prover = candidates::prover(names.clone(), &others, &flags.run.cells)?;
     let libraries = candidates::libraries(names, &flags.run.cells)?;
     let first = StudyFile { candidates: Some(vec![present.to_string()]), ..file };
     let study = first.clone().check()?;
@@ -69,7 +71,7 @@ pub fn subject(flags: &TuneFlags, file: StudyFile) -> Result<Option<Subject>> {
     refuse(&planned, &looked, "name `own` or own:SETTING=VALUE as --present")?;
     let named = runtime.as_ref().map(|found| found.runtime.name);
     let mut started = Started::new(&looked, runtime, described, libraries)?;
-    started.launcher.others = candidates::others(&installed);
+    (started.launcher.others, started.launcher.prover) = (others, prover);
     let Some(file) = started.try_out(first, planned.first())? else { return Ok(None) };
     // Now the units of the user's own figures are known.
     for (name, figure) in &started.figures {

@@ -5,6 +5,7 @@ mod arenas;
 mod keeping;
 mod loader_table;
 mod own_arena;
+mod table;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -22,40 +23,13 @@ use allocanary_kernel::sys;
 
 const COUNT: Kind = Kind::Number { min: 0, max: i32::MAX as i64 };
 
-/// The limits are those of malloc.c of glibc 2.36, which silently ignores a value beyond them. Since 2.42 a thread cache
-/// can hold blocks above 1032 bytes; by default it does not.
-pub const SETTINGS: &[Setting] = &[
-    Setting::new(
-        "arena_max",
-        Kind::Number { min: 1, max: i32::MAX as i64 },
-        "most arenas; default 8 per core up to glibc 2.43",
-    ),
-    Setting::new("arena_test", Kind::Number { min: 1, max: i32::MAX as i64 }, "arenas before the cores are counted"),
-    Setting::new("tcache_count", Kind::Number { min: 0, max: 65535 }, "blocks of a size that a thread cache holds"),
-    Setting::new("tcache_max", Kind::Size { min: 0, max: 1032 }, "largest block that a thread cache holds"),
-    Setting::new("tcache_unsorted_limit", COUNT, "unsorted blocks looked at to fill a thread cache; 0 no limit"),
-    Setting::new("trim_threshold", Kind::SIZE, "free bytes at the top before they go back; ends adaptation"),
-    Setting::new(
-        "mmap_threshold",
-        Kind::Size { min: 0, max: 32 << 20 },
-        "blocks from this size are mapped; ends adaptation",
-    ),
-    Setting::new("top_pad", Kind::SIZE, "bytes asked of the system beyond need; ends adaptation"),
-    Setting::new("mmap_max", COUNT, "most mapped blocks at a time; ends adaptation"),
-    Setting::new("mxfast", Kind::Size { min: 0, max: 160 }, "largest block in the fast bins"),
-    Setting::new("hugetlb", Kind::Number { min: 0, max: 2 }, "0 no huge pages, 1 madvise, 2 the huge page pool"),
-    Setting::new("perturb", Kind::Number { min: 0, max: 255 }, "byte that freed memory is filled with; 0 off"),
-];
-
 pub use keeping::{keep, stop as stop_keeping};
 pub use own_arena::give_back;
+pub use table::{also, settings};
 
 /// `tuned` in an `install!`, for a small service in a container. The study `tuned` shows what it saves and costs. The
 /// threshold is glibc's own first value: set, it does not rise with the blocks that a program frees.
 pub const TUNED: &[(&str, Value)] = &[("arena_max", Value::PerCpu(1)), ("trim_threshold", Value::Text("131072"))];
-
-/// Read only where libc_malloc_debug.so is preloaded.
-pub const ALSO: &str = "check=number";
 
 /// The settings that `mallopt` takes, which a program's own code can set; the others need GLIBC_TUNABLES.
 pub const SETTABLE: &[Setting] = &[
@@ -175,9 +149,14 @@ unsafe extern "C" {
 
 #[inline]
 pub fn write_version(out: &mut dyn fmt::Write) -> fmt::Result {
+    write!(out, "glibc {}", version())
+}
+
+/// The version of the running library: `2.36`.
+#[inline]
+fn version() -> &'static str {
     // SAFETY: gives a static string that ends in NUL.
-    let version = unsafe { CStr::from_ptr(gnu_get_libc_version()) };
-    write!(out, "glibc {}", version.to_str().unwrap_or("unknown"))
+    unsafe { CStr::from_ptr(gnu_get_libc_version()) }.to_str().unwrap_or("unknown")
 }
 
 /// The tunables as the loader of this process keeps them, overridden by the values that `boot` has set. None if the
@@ -186,7 +165,7 @@ pub fn write_version(out: &mut dyn fmt::Write) -> fmt::Result {
 pub fn each_effective(each: &mut dyn FnMut(&str, &str)) {
     loader_table::each(|name, number| {
         let Some(name) = name.strip_prefix("glibc.malloc.") else { return };
-        let Some(setting) = SETTINGS.iter().find(|setting| setting.name == name) else { return };
+        let Some(setting) = settings().iter().find(|setting| setting.name == name) else { return };
         Decimal::of(applied(&setting.name).map_or(number.into(), i128::from)).with(|number| each(name, number));
     });
 }
@@ -236,7 +215,7 @@ fn tunable_line(line: &str) -> Option<(String, String)> {
         Some(digits) => u64::from_str_radix(digits, 16).ok()?,
         None => value.parse().ok()?,
     };
-    SETTINGS.iter().any(|setting| setting.name == name).then(|| (name.to_string(), number.to_string()))
+    settings().iter().any(|setting| setting.name == name).then(|| (name.to_string(), number.to_string()))
 }
 
 /// The values that [`keep`] has set, which `mallopt` cannot report.

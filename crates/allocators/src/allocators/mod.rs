@@ -17,4 +17,4 @@ pub use jemalloc::{ALSO as JEMALLOC_ALSO, Jemalloc, SETTINGS as JEMALLOC_SETTING
 pub use known::{KNOWN, Known, known};
 #[cfg(feature = "mimalloc")]
 pub use mimalloc::{Mimalloc, SETTINGS as MIMALLOC_SETTINGS, TUNED as MIMALLOC_TUNED};
-pub use system::{SETTABLE as SYSTEM_SETTABLE, SETTINGS as SYSTEM_SETTINGS, System, TUNED as SYSTEM_TUNED};
+pub use system::{SETTABLE as SYSTEM_SETTABLE, System, TUNED as SYSTEM_TUNED, settings as system_settings};

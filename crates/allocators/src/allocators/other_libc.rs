@@ -12,7 +12,17 @@ use crate::setting::Setting;
 pub const VARIABLES: &[(Cow<str>, Cow<str>)] = &[];
 
 /// None.
-pub const SETTINGS: &[Setting] = &[];
+#[inline]
+pub fn settings() -> &'static [Setting] {
+    &[]
+}
+
+/// None.
+#[inline]
+pub fn also() -> &'static str {
+    ""
+}
+
 /// None.
 pub const TUNED: &[(&str, Value)] = &[];
 
@@ -54,9 +64,6 @@ pub const PURGES: bool = false;
 
 #[inline]
 pub fn purge() {}
-
-/// Nothing.
-pub const ALSO: &str = "";
 
 #[inline]
 pub fn give_back() {}

@@ -19,7 +19,7 @@ use super::glibc as libc_malloc;
 #[cfg(not(target_env = "gnu"))]
 use super::other_libc as libc_malloc;
 
-pub use libc_malloc::{SETTABLE, SETTINGS, TUNED};
+pub use libc_malloc::{SETTABLE, TUNED, settings};
 
 /// The C library's malloc, as [`std::alloc::System`] calls it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,12 +40,12 @@ impl Allocator for System {
 
     #[inline]
     fn settings(&self) -> &'static [Setting] {
-        libc_malloc::SETTINGS
+        libc_malloc::settings()
     }
 
     #[inline]
     fn also(&self) -> &'static str {
-        libc_malloc::ALSO
+        libc_malloc::also()
     }
 
     #[inline]

@@ -27,6 +27,10 @@ const LARGEST: Kind = Kind::Size { min: 0, max: 7 << 60 };
 const PERCPU: &[Cow<str>] = &[Cow::Borrowed("disabled"), Cow::Borrowed("percpu"), Cow::Borrowed("phycpu")];
 const METADATA_THP: &[Cow<str>] = &[Cow::Borrowed("disabled"), Cow::Borrowed("auto"), Cow::Borrowed("always")];
 const THP: &[Cow<str>] = &[Cow::Borrowed("default"), Cow::Borrowed("always"), Cow::Borrowed("never")];
+const HUGIFY: &[Cow<str>] =
+    &[Cow::Borrowed("auto"), Cow::Borrowed("none"), Cow::Borrowed("eager"), Cow::Borrowed("lazy")];
+/// From a page to a huge page: jemalloc clips what is beyond without a word.
+const OF_HUGE_PAGE: Kind = Kind::Size { min: 4096, max: 2 << 20 };
 const DSS: &[Cow<str>] = &[Cow::Borrowed("disabled"), Cow::Borrowed("primary"), Cow::Borrowed("secondary")];
 
 /// The type of a setting's value in mallctl.
@@ -97,6 +101,18 @@ pub const SETTINGS: &[Setting] = &[
         "share (power of two) of large blocks flushed when a bin is full",
     ),
     Setting::new("hpa", Kind::Flag, "the huge page aware allocator"),
+    Setting::new("hpa_slab_max_alloc", OF_HUGE_PAGE, "largest block that it serves"),
+    Setting::new("hpa_hugification_threshold", OF_HUGE_PAGE, "bytes in use before a range becomes a huge page"),
+    Setting::new("hpa_hugify_delay_ms", COUNT, "time before a range becomes a huge page"),
+    Setting::new("hpa_hugify_sync", Kind::Flag, "become huge pages at once (MADV_COLLAPSE)"),
+    Setting::new("hpa_hugify_style", Kind::words(HUGIFY), "when ranges become huge pages"),
+    Setting::new("hpa_min_purge_interval_ms", COUNT, "least time between two purges"),
+    Setting::new("hpa_min_purge_delay_ms", COUNT, "least time before a free range is purged"),
+    Setting::new("hpa_purge_threshold", OF_HUGE_PAGE, "free bytes of a huge page before it is purged"),
+    Setting::new("hpa_sec_nshards", COUNT, "shards of its cache; 0 is no cache"),
+    Setting::new("hpa_sec_batch_fill_extra", Kind::Number { min: 1, max: 512 }, "extents taken at once to fill it"),
+    Setting::new("experimental_hpa_max_purge_nhp", SPINS, "most huge pages purged at once; -1 no limit"),
+    Setting::new("huge_arena_pac_thp", Kind::Flag, "huge pages for blocks above oversize_threshold"),
 ];
 
 /// `tuned` in an `install!`, for a small service in a container. The study `tuned` shows what it saves and costs. Thread
@@ -112,7 +128,8 @@ pub const TUNED: &[(&str, Value)] = &[
 
 const CTLS: &[Ctl] = &[
     Unsigned, Ratio, Bool, Size, CacheSlots, Signed, Signed, Bool, Size, Name, Name, Name, Size, Bool, Name, Bool,
-    Bool, Signed, Size, Size, Bool, Unsigned, Unsigned, Unsigned, Signed, Size, Size, Unsigned, Unsigned, Bool,
+    Bool, Signed, Size, Size, Bool, Unsigned, Unsigned, Unsigned, Signed, Size, Size, Unsigned, Unsigned, Bool, Size, Size, Size, Bool, Name, Size,
+    Size, Size, Size, Size, Signed, Bool,
 ];
 
 const _: () = assert!(SETTINGS.len() == CTLS.len());
@@ -233,6 +250,46 @@ fn millionths(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::JEMALLOC_ALSO;
+
+    /// All options as the linked jemalloc prints them, in its statistics as JSON.
+    fn printed() -> Vec<String> {
+        unsafe extern "C" fn append(text: *mut std::ffi::c_void, message: *const c_char) {
+            // SAFETY: the pointer below, and a string of jemalloc's that ends in NUL.
+            let (text, message) = unsafe { (&mut *text.cast::<String>(), CStr::from_ptr(message)) };
+            text.push_str(&message.to_string_lossy());
+        }
+        let mut text = String::new();
+        let place: *mut String = &mut text;
+        // SAFETY: `append` gets the text, which outlives the call, from this thread only. J is JSON, the others leave statistics out.
+        unsafe { tikv_jemalloc_sys::malloc_stats_print(Some(append), place.cast(), c"Jmdablxeh".as_ptr()) };
+        let (_, options) = text.split_once("\"opt\": {").expect("there are options");
+        let (options, _) = options.split_once('}').expect("they end");
+        let name = |line: &str| Some(line.trim().strip_prefix('"')?.split_once('"')?.0.to_string());
+        options.lines().filter_map(name).collect()
+    }
+
+    #[test]
+    fn the_table_has_every_option_of_the_linked_version() {
+        let printed = printed();
+        assert!(printed.len() > 40, "{printed:?}");
+        let also = |name: &str| JEMALLOC_ALSO.split_whitespace().any(|row| row.split('=').next() == Some(name));
+        for name in &printed {
+            let is_ours = SETTINGS.iter().any(|setting| setting.name == *name);
+            assert!(is_ours || also(name), "jemalloc has an option {name} that no table has");
+            assert!(!(is_ours && also(name)), "{name} is in both tables");
+        }
+    }
+
+    #[test]
+    fn every_setting_of_the_table_can_be_read_by_its_type() {
+        let mut read = Vec::new();
+        each_effective(&mut |name, _| read.push(name.to_string()));
+        for (setting, ctl) in SETTINGS.iter().zip(CTLS) {
+            let is_derived = matches!(ctl, CacheSlots | Ratio);
+            assert_ne!(read.iter().any(|name| *name == setting.name), is_derived, "{}", setting.name);
+        }
+    }
 
     #[test]
     fn a_ratio_is_known_by_the_arenas_that_it_led_to() {

@@ -22,3 +22,25 @@ fn numbers_are_found_in_the_statistics() {
     assert_eq!(json_number(below_zero, "committed", "current"), None, "a count below zero is none");
     assert_eq!(json_number(below_zero, "arena_count", ""), Some(3));
 }
+
+#[test]
+fn the_table_has_every_option_of_the_linked_version() {
+    let mut printed = Vec::<u8>::new();
+    let argument: *mut Vec<u8> = &mut printed;
+    // SAFETY: `append` gets the vector that outlives the call, from this thread only.
+    unsafe { mi_options_print_out(append, argument.cast()) };
+    let text = String::from_utf8_lossy(&printed);
+    let names = text.lines().filter_map(|line| line.strip_prefix("option '")?.split_once('\'').map(|(name, _)| name));
+    let names: Vec<&str> = names.filter(|name| !name.starts_with("deprecated_")).collect();
+    for name in &names {
+        assert!(SETTINGS.iter().any(|setting| setting.name == *name), "mimalloc has an option {name} that the table lacks");
+    }
+    for setting in SETTINGS {
+        assert!(names.contains(&&*setting.name), "this mimalloc has no option {}", setting.name);
+    }
+    let in_kib = |name: &str| text.lines().any(|line| line.starts_with(&format!("option '{name}'")) && line.contains("KiB"));
+    for setting in SETTINGS {
+        let is_size = matches!(setting.kind, Kind::Size { .. });
+        assert_eq!(is_size, in_kib(&setting.name), "{}: a size is what mimalloc counts in KiB", setting.name);
+    }
+}

@@ -12,8 +12,10 @@ use std::time::{Duration, Instant};
 use super::around::signal_number;
 use super::build::build_of;
 use super::huge_pages::{self, PROCESS_THP};
+use super::proof::Library;
 use super::{ContainerLimits, Ran, Ready, Residents, RunContext, Unspent, Wanted, fail, proof, runtimes};
 use crate::metrics::MOST_NAMED;
+use allocanary_allocators::setting::{Kind, Setting};
 use allocanary_cell::Cell;
 use allocanary_cell::candidate::Candidate;
 use allocanary_cell::description::Description;
@@ -28,6 +30,7 @@ use allocanary_kernel::{private, sys};
 const PROOF: &str = "ALLOCANARY_PROOF";
 const CORES: &str = "ALLOCANARY_CORES";
 const SETTINGS: &str = "ALLOCANARY_PRELOAD";
+const PROVE: &str = "ALLOCANARY_PROVE";
 /// The setting that makes idle threads give back.
 pub const THREAD_IDLE: &str = "thread_idle";
 
@@ -39,7 +42,9 @@ pub struct Launcher {
     /// The library of each allocator, by name.
     pub libraries: BTreeMap<String, PathBuf>,
     /// The libraries of others that candidates name, by these names.
-    pub others: BTreeMap<String, PathBuf>,
+    pub others: BTreeMap<String, Other>,
+    /// Our library that asks those of others; `None` if no candidate is one.
+    pub prover: Option<PathBuf>,
     /// The candidates as descriptions: their tables of settings, and how these reach them.
     pub candidates: Vec<Description>,
     /// The program's file; `None` if it is not known, and its build is not told then.
@@ -60,6 +65,15 @@ pub struct Launcher {
     pub runs: AtomicU32,
     /// The time that each candidate's runs may still spend on reading its heap.
     pub unspent: Unspent,
+}
+
+/// A library of others.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Other {
+    /// Where it is.
+    pub library: PathBuf,
+    /// How it is asked, as our library knows it.
+    pub reader: &'static str,
 }
 
 /// Adds a recorder's variables to the environment of a program.
@@ -121,7 +135,7 @@ impl Launcher {
         let proof = folder.join("proof");
         let mut environment = self.environment(cell, &proof).map_err(start)?;
         recorder.map_or(Ok(()), |recorder| recorder(&mut environment)).map_err(start)?;
-        let given = given(&environment);
+        let given = given(&environment, self.prover.as_deref());
         let port = free_port();
         let fill = |text: &str| filled(text, port, &work);
         let place = RunContext {
@@ -160,7 +174,13 @@ impl Launcher {
     /// Adds what is proven, and compares the output.
     fn judged(&self, cell: &Cell, program: &Program, ran: Ran, proof: &Path) -> Result<Answer, Failure> {
         let mut answer = ran.answer;
-        if self.libraries.contains_key(&cell.allocator) {
+        let other = self.others.get(&cell.allocator).filter(|_| self.prover.is_some());
+        let known = self.version(cell);
+        let preloaded = match other {
+            Some(other) => Some(Library::Other { path: &other.library, version: &known }),
+            None => self.libraries.contains_key(&cell.allocator).then_some(Library::Ours),
+        };
+        if let Some(preloaded) = preloaded {
             let lines = proof::read(proof);
             if lines.is_empty() {
                 proof::check_room(proof)?;
@@ -169,7 +189,7 @@ impl Launcher {
             // A process that lived shorter than a sample was not seen: then the last process that loaded the library is it.
             let unseen = lines.iter().rev().find(|line| line.at == "load").filter(|_| name.is_empty());
             let main = unseen.map_or(*main, |line| line.pid);
-            let proven = proof::check(cell, &lines, main, name, &ran.complaint)?;
+            let proven = proof::check(cell, &lines, main, name, &ran.complaint, preloaded)?;
             answer.version = proven.version;
             answer.found = proven.found;
             answer.unproven = proven.unproven;
@@ -190,7 +210,7 @@ impl Launcher {
                 }
             }
         } else {
-            answer.version = self.version(cell);
+            answer.version = known;
             let why = match cell.allocator.as_str() {
                 "own" => "the program's own allocator does not say what it took",
                 _ => "a library of somebody else's cannot say what it took",
@@ -260,7 +280,7 @@ impl Launcher {
     /// The library of somebody else's that a candidate names, by its path or by its name.
     fn library_of(&self, cell: &Cell) -> Option<PathBuf> {
         let named = cell.candidate.spec.name.strip_prefix(PRELOAD).map(PathBuf::from);
-        named.or_else(|| self.others.get(&cell.allocator).cloned())
+        named.or_else(|| self.others.get(&cell.allocator).map(|other| other.library.clone()))
     }
 
     /// The program's runtime, if the cell has settings of it.
@@ -288,6 +308,15 @@ impl Launcher {
             // What the user's environment says to allocators belongs to the program as it comes, and to that alone.
             all.retain(|name, _| name != SETTINGS && !self.candidates.iter().any(|known| known.environment.owns(name)));
             let library = library.display().to_string();
+            // Before the other one: the loader runs its constructor last.
+            let library = match (self.others.get(&cell.allocator), &self.prover) {
+                (Some(other), Some(prover)) => {
+                    all.insert(PROOF.into(), proof.display().to_string());
+                    all.insert(PROVE.into(), asked(cell, other.reader, described.map_or(&[], |known| &known.settings)));
+                    format!("{}:{library}", prover.display())
+                }
+                _ => library,
+            };
             let before = all.get("LD_PRELOAD").filter(|before| !before.is_empty());
             let preload = before.map_or(library.clone(), |before| format!("{library}:{before}"));
             all.insert("LD_PRELOAD".into(), preload);
@@ -358,11 +387,28 @@ fn in_effect(
     }
 }
 
-/// The variables that differ from ours, but for those of our contract with the library.
-fn given(environment: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-    let ours = |name: &str| [PROOF, CORES].contains(&name);
+/// What our library asks one of others: `jemalloc@5.3.0 jemalloc narenas=number tcache=flag`.
+fn asked(cell: &Cell, reader: &str, settings: &[Setting]) -> String {
+    let settings = settings.iter().filter(|setting| cell.settings.contains_key(setting.name.as_ref()));
+    let each = settings.filter(|setting| setting.name != PROCESS_THP).map(|setting| {
+        let kind = match setting.kind {
+            Kind::Flag => "flag",
+            Kind::Number { .. } => "number",
+            Kind::Size { .. } => "size",
+            Kind::Choice { .. } | Kind::Text | Kind::Path => "word",
+        };
+        format!("{}={kind}", setting.name)
+    });
+    [cell.allocator.clone(), reader.into()].into_iter().chain(each).collect::<Vec<_>>().join(" ")
+}
+
+/// The variables that differ from ours, but for those of our contract with the library, and without the library that only asks.
+fn given(environment: &BTreeMap<String, String>, prover: Option<&Path>) -> BTreeMap<String, String> {
+    let ours = |name: &str| [PROOF, CORES, PROVE].contains(&name);
     let differs = |(name, value): &(&String, &String)| !ours(name) && std::env::var(name).ok().as_ref() != Some(*value);
-    environment.iter().filter(differs).map(|(name, value)| (name.clone(), value.clone())).collect()
+    let prover = prover.map(|prover| format!("{}:", prover.display()));
+    let without = |value: &String| prover.as_ref().and_then(|prover| value.strip_prefix(prover)).unwrap_or(value).into();
+    environment.iter().filter(differs).map(|(name, value)| (name.clone(), without(value))).collect()
 }
 
 /// A port that is free now.
@@ -492,7 +538,11 @@ mod tests {
         fs::write(at("lib.so"), "one").unwrap();
         let launcher = |executable: Option<PathBuf>| Launcher {
             libraries: BTreeMap::new(),
-            others: BTreeMap::from([("tcmalloc".to_string(), at("lib.so"))]),
+            others: BTreeMap::from([(
+                "tcmalloc".to_string(),
+                Other { library: at("lib.so"), reader: "tcmalloc" },
+            )]),
+            prover: None,
             candidates: Vec::new(),
             executable,
             runtime: None,
@@ -533,6 +583,23 @@ mod tests {
             failure.kind == FailureKind::Setting && failure.text.starts_with("/lib/x.so: wanted among"),
             "{failure:?}"
         );
+    }
+
+    #[test]
+    fn a_library_of_others_is_asked_for_its_settings_and_the_row_names_that_library_alone() {
+        let settings = [
+            Setting::new("release_rate", Kind::Number { min: 0, max: 10 }, ""),
+            Setting::new("heap_limit_mb", Kind::Number { min: 0, max: 10 }, ""),
+            huge_pages::setting(),
+        ];
+        let mut cell = Cell::new("tcmalloc", "tcmalloc", Job::of_program(Program::default()));
+        cell.settings = [("release_rate", "2"), (PROCESS_THP, "never")].map(|(name, value)| (name.to_string(), value.to_string())).into();
+        assert_eq!(asked(&cell, "tcmalloc", &settings), "tcmalloc tcmalloc release_rate=number");
+        assert_eq!(asked(&cell, "mesh", &[]), "tcmalloc mesh");
+        let all = [("LD_PRELOAD", "/a/preload-prove:/b/lib.so:/c.so"), (PROVE, "x"), (PROOF, "y")];
+        let all = all.map(|(name, value)| (name.to_string(), value.to_string())).into();
+        let row = given(&all, Some(Path::new("/a/preload-prove")));
+        assert_eq!(row, BTreeMap::from([("LD_PRELOAD".to_string(), "/b/lib.so:/c.so".to_string())]));
     }
 
     #[test]

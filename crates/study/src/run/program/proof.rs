@@ -34,6 +34,9 @@ pub struct ProofLine {
     /// Settings, as they were read back.
     #[serde(default)]
     pub settings: BTreeMap<String, serde_json::Value>,
+    /// The library whose `malloc` the process calls; empty in the lines of our own preloads.
+    #[serde(default)]
+    pub malloc: String,
     /// What is wrong.
     #[serde(default)]
     pub problem: Option<String>,
@@ -86,10 +89,34 @@ pub fn check_room(path: &Path) -> Result<(), Failure> {
     })
 }
 
+/// The library that is preloaded into a cell's program.
+#[derive(Clone, Copy, Debug)]
+pub enum Library<'a> {
+    /// Our own preload of the cell's allocator.
+    Ours,
+    /// A library of others, next to our library that asks it.
+    Other {
+        /// The library.
+        path: &'a Path,
+        /// Its version, for a library that does not tell it.
+        version: &'a str,
+    },
+}
+
 /// What the lines prove of a cell whose biggest process was `main`, with the end of its standard error.
-pub fn check(cell: &Cell, lines: &[ProofLine], main: u32, main_name: &str, complaint: &str) -> Result<Proven, Failure> {
+pub fn check(
+    cell: &Cell,
+    lines: &[ProofLine],
+    main: u32,
+    main_name: &str,
+    complaint: &str,
+    preloaded: Library,
+) -> Result<Proven, Failure> {
     let fail = |text: String| Err(Failure { kind: FailureKind::Setting, text });
-    let library = format!("preload-{}", cell.allocator);
+    let library = match preloaded {
+        Library::Ours => format!("preload-{}", cell.allocator),
+        Library::Other { path, .. } => path.display().to_string(),
+    };
     let loads: Vec<&ProofLine> = lines.iter().filter(|line| line.at == "load").collect();
     // A process may have become another program by an exec, with another environment.
     let is_it = |line: &&&ProofLine| line.exe == main_name || main_name.is_empty();
@@ -121,10 +148,24 @@ pub fn check(cell: &Cell, lines: &[ProofLine], main: u32, main_name: &str, compl
     if let Some(problem) = &load.problem {
         return fail(format!("{library} in {}: {problem}", load.exe));
     }
-    if load.version.is_empty() {
+    let mut version = load.version.as_str();
+    if let Library::Other { path, version: known } = preloaded {
+        let real = |path: &Path| path.canonicalize().unwrap_or(path.into());
+        if real(Path::new(&load.malloc)) != real(path) {
+            let found = if load.malloc.is_empty() { "none" } else { &load.malloc };
+            return fail(format!("{library}: wanted as the malloc of {}, found {found}", load.exe));
+        }
+        version = if version.is_empty() { known } else { version };
+        // `mimalloc@2.0` of a file's name is any 2.0; a version that was asked for is that one.
+        let is_wanted = |wanted: &str| version == wanted || version.starts_with(&format!("{wanted}."));
+        if let Some((_, wanted)) = cell.allocator.split_once('@').filter(|(_, wanted)| !is_wanted(wanted)) {
+            return fail(format!("{library}: wanted version {wanted}, found {version} in {}", load.exe));
+        }
+    }
+    if version.is_empty() {
         return fail(format!("{library}: does not say its version: no version, no sample"));
     }
-    let mut proven = Proven { version: load.version.clone(), ..Proven::default() };
+    let mut proven = Proven { version: version.to_string(), ..Proven::default() };
     for (name, wanted) in &cell.settings {
         let found = load.settings.get(name).map(|value| match value {
             serde_json::Value::String(text) => text.clone(),
@@ -138,11 +179,31 @@ pub fn check(cell: &Cell, lines: &[ProofLine], main: u32, main_name: &str, compl
                     load.exe
                 ));
             }
-            None => drop(proven.unproven.insert(name.clone(), "the preloaded library does not read it back".into())),
+            None => drop(proven.unproven.insert(name.clone(), not_told(preloaded))),
         }
     }
-    proven.exit = lines.iter().rev().find(|line| line.at == "exit" && line.pid == main).cloned();
+    let exit = lines.iter().rev().find(|line| line.at == "exit" && line.pid == main);
+    match preloaded {
+        Library::Ours => proven.exit = exit.cloned(),
+        Library::Other { .. } => {
+            let at_exit = |name: &String| exit?.settings.get(name)?.as_str();
+            let changed = |(name, wanted): (&String, &String)| {
+                at_exit(name).filter(|found| *found != wanted).map(|found| format!("{name}: wanted {wanted}, found {found}"))
+            };
+            if let Some(changed) = proven.found.iter().find_map(changed) {
+                return fail(format!("{changed} at the end of {}: the program changed it", load.exe));
+            }
+        }
+    }
     Ok(proven)
+}
+
+/// Why a setting is not proven.
+fn not_told(preloaded: Library) -> String {
+    match preloaded {
+        Library::Ours => "the preloaded library does not read it back".into(),
+        Library::Other { path, .. } => format!("{} has no function that tells it", path.display()),
+    }
 }
 
 #[cfg(test)]
@@ -176,10 +237,10 @@ mod tests {
 
     #[test]
     fn a_setting_counts_if_the_main_process_has_read_it_back() {
-        let proven = check(&cell(), &line(""), 7, "/bin/x", "").unwrap();
+        let proven = check(&cell(), &line(""), 7, "/bin/x", "", Library::Ours).unwrap();
         assert_eq!((proven.version.as_str(), proven.found["narenas"].as_str()), ("5.3", "1"));
         assert!(proven.unproven.is_empty() && proven.exit.is_none());
-        let proven = check(&cell(), &line("narenas>other"), 7, "/bin/x", "").unwrap();
+        let proven = check(&cell(), &line("narenas>other"), 7, "/bin/x", "", Library::Ours).unwrap();
         assert!(proven.unproven.contains_key("narenas"));
     }
 
@@ -201,9 +262,49 @@ mod tests {
             if !said.contains("found only") {
                 lines.iter_mut().for_each(|line| line.exe = "/bin/y".into());
             }
-            let failure = check(&cell(), &lines, 7, "/bin/y", loader).unwrap_err();
+            let failure = check(&cell(), &lines, 7, "/bin/y", loader, Library::Ours).unwrap_err();
             assert_eq!(failure.kind, FailureKind::Setting);
             assert!(failure.text.contains(said), "{} has no {said}", failure.text);
         }
+    }
+
+    fn of_other(allocator: &str, malloc: &str, exit: &str) -> Result<Proven, Failure> {
+        let mut cell = cell();
+        cell.allocator = allocator.into();
+        let mut lines = line(&format!("\"jemalloc\">\"{allocator}\",\"malloc\":\"{malloc}\""));
+        if !exit.is_empty() {
+            let text = format!(r#"{{"at":"exit","pid":7,"settings":{{"narenas":"{exit}"}}}}"#);
+            lines.push(serde_json::from_str(&text).unwrap());
+        }
+        check(&cell, &lines, 7, "/bin/x", "", Library::Other { path: Path::new("/lib/j.so"), version: "9" })
+    }
+
+    #[test]
+    fn a_library_of_others_counts_if_malloc_is_its_own_and_it_tells_its_version_and_settings() {
+        let proven = of_other("jemalloc@5.3", "/lib/j.so", "1").unwrap();
+        assert_eq!((proven.version.as_str(), proven.found["narenas"].as_str()), ("5.3", "1"));
+        assert!(proven.exit.is_none());
+        for (found, said) in [
+            (of_other("jemalloc@5.3", "/lib/c.so", ""), "/lib/j.so: wanted as the malloc of /bin/x, found /lib/c.so"),
+            (of_other("jemalloc@5.3.1", "/lib/j.so", ""), "wanted version 5.3.1, found 5.3 in /bin/x"),
+            (of_other("jemalloc@5.3", "/lib/j.so", "4"), "wanted 1, found 4 at the end of /bin/x: the program changed it"),
+        ] {
+            let failure = found.unwrap_err();
+            assert!(failure.kind == FailureKind::Setting && failure.text.contains(said), "{}", failure.text);
+        }
+    }
+
+    #[test]
+    fn a_library_that_tells_nothing_has_the_version_of_its_file_and_says_which_settings_it_does_not_tell() {
+        let mut cell = cell();
+        cell.allocator = "mesh".into();
+        let lines = line("\"jemalloc\",\"version\":\"5.3\">\"mesh\",\"malloc\":\"/lib/m.so\"");
+        let lines = [ProofLine { settings: BTreeMap::new(), ..lines[0].clone() }];
+        let library = |version| Library::Other { path: Path::new("/lib/m.so"), version };
+        let proven = check(&cell, &lines, 7, "/bin/x", "", library("1.0")).unwrap();
+        assert_eq!(proven.version, "1.0");
+        assert_eq!(proven.unproven["narenas"], "/lib/m.so has no function that tells it");
+        let failure = check(&cell, &lines, 7, "/bin/x", "", library("")).unwrap_err();
+        assert!(failure.text.contains("no version, no sample"), "{}", failure.text);
     }
 }

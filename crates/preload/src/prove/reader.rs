@@ -1,0 +1,64 @@
+//! How an allocator of others is asked. In: the name of a reader, a setting. Out: its version, and values as canonical texts.
+
+use std::fmt::{self, Write};
+
+use super::{jemalloc, mimalloc, tcmalloc};
+
+/// An allocator that can be asked, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reader {
+    /// By `mallctl`.
+    Jemalloc,
+    /// By `mi_option_get`.
+    Mimalloc,
+    /// By gperftools' `MallocExtension`.
+    Tcmalloc,
+    /// It has no functions for it.
+    None,
+}
+
+/// A value that was read.
+#[derive(Debug, PartialEq)]
+pub enum Read<'a> {
+    Flag(bool),
+    Number(i128),
+    Word(&'a str),
+}
+
+impl Reader {
+    /// The reader of this name.
+    pub fn named(name: &[u8]) -> Reader {
+        match name {
+            b"jemalloc" => Reader::Jemalloc,
+            b"mimalloc" => Reader::Mimalloc,
+            b"tcmalloc" => Reader::Tcmalloc,
+            _ => Reader::None,
+        }
+    }
+
+    /// Writes the version that the allocator tells; nothing if it does not.
+    pub fn write_version(self, out: &mut impl Write) {
+        let _: fmt::Result = match self {
+            Reader::Jemalloc => jemalloc::write_version(out),
+            Reader::Mimalloc => mimalloc::write_version(out),
+            Reader::Tcmalloc => tcmalloc::write_version(out),
+            Reader::None => Ok(()),
+        };
+    }
+
+    /// Whether it takes locks to read a setting. At the end of the process a thread that was stopped may have them.
+    pub fn takes_locks(self) -> bool {
+        self == Reader::Tcmalloc
+    }
+
+    /// The value of a setting, if it can be read. `kind` is `flag`, `number`, `size` or `word`.
+    pub fn read(self, name: &[u8], kind: &[u8]) -> Option<Read<'static>> {
+        let name = std::str::from_utf8(name).ok()?;
+        match self {
+            Reader::Jemalloc => jemalloc::read(name, kind),
+            Reader::Mimalloc => mimalloc::read(name, kind),
+            Reader::Tcmalloc => tcmalloc::read(name),
+            Reader::None => None,
+        }
+    }
+}
