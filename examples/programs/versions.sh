@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # How much memory do programs use under each version of each allocator? Builds the versions once, runs five programs under them, and prints
-# a Markdown table of peaks (redis-server: resident when idle), in MiB. The table of docs/programs.md comes from here:
+# a Markdown table of peaks (redis-server: resident when idle), in MiB, then what the rows prove: of each candidate the version that was
+# read in the process, and how many rows have no error and no setting that is unproven. The table of docs/programs.md comes from here:
 #
 #   cargo build --release --bins && examples/programs/versions.sh OUT [REPEATS]
 #
@@ -14,7 +15,10 @@ mkdir -p "$out/bin" && out=$(realpath "$out")
 versions=(mimalloc@1.7.5 mimalloc@2.2.5 mimalloc@3.3.2 jemalloc@5.2.1 jemalloc@5.3.0 jemalloc@5.3.1 snmalloc@0.7.6 rpmalloc@1.4.3)
 "$command" build "${versions[@]}" >/dev/null
 candidates=(system "${versions[@]}")
-! "$command" list allocators | grep -q tcmalloc_minimal || candidates+=(tcmalloc_minimal)
+# A setting of each family: it is read back.
+candidates+=(mimalloc@3.3.2:allow_thp=0 jemalloc@5.3.1:narenas=1)
+! "$command" list allocators | grep -q tcmalloc_minimal ||
+    candidates+=(tcmalloc_minimal tcmalloc_minimal:aggressive_decommit=true)
 c++ -O2 -pthread "$programs/threads.cpp" -o "$out/bin/threads-cpp"
 rustc -O "$programs/threads.rs" -o "$out/bin/threads-rs"
 seq 200000 | jq -c '{id: ., tags: ["a", "b"]}' | jq -sc . >"$out/rows.json"
@@ -42,3 +46,9 @@ of jq jq peak --stdin "$out/rows.json" -- jq 'map(.tags) | length'
 of 'C++, 32 threads' threads-cpp peak -- "$out/bin/threads-cpp"
 of 'Rust, 32 threads' threads-rs peak -- "$out/bin/threads-rs"
 of redis-server redis rss --file "$programs/redis.toml"
+
+printf '\n| candidate | version | rows | proven |\n|---|---|--:|--:|\n'
+cat "$out"/*/samples.jsonl | jq -rs '
+    map(select(.cell)) | group_by(.cell.candidate)[] |
+    (map(select(.error == null and (.answer.unproven // {}) == {})) | length) as $proven |
+    "| `\(.[0].cell.candidate)` | \(map(.answer.version // empty) | unique | join(", ")) | \(length) | \($proven) |"'

@@ -78,11 +78,16 @@ fn every_setting_of_every_library_here_is_read_back() {
             for value in values(setting) {
                 let line = proof(library, setting, &value, folder.path());
                 assert_eq!(line["malloc"], library.path.display().to_string().as_str(), "{}", library.name);
-                assert!(line["version"].as_str().is_some_and(|version| !version.is_empty()), "{}: {line}", library.name);
+                assert!(
+                    line["version"].as_str().is_some_and(|version| !version.is_empty()),
+                    "{}: {line}",
+                    library.name
+                );
                 let found = line["settings"][&*setting.name].as_str();
                 let wanted = cannot.map_or(Some(value.as_str()), |cannot| cannot.2);
                 if found != wanted {
-                    wrong.push(format!("{}:{}={value}: found {found:?}, wanted {wanted:?}", library.name, setting.name));
+                    wrong
+                        .push(format!("{}:{}={value}: found {found:?}, wanted {wanted:?}", library.name, setting.name));
                 }
             }
         }

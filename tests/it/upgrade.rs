@@ -23,9 +23,13 @@ fn one_program_is_run_under_both_and_several_get_one_table_and_one_sentence() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(ran.out.contains("\nprogram  metric  system"), "{}", ran.out);
     let said = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(said.contains("From system to system:arena_max=1: no difference is shown: of 2 programs, undecided in 2"), "{said}");
+    assert!(
+        said.contains("From system to system:arena_max=1: no difference is shown: of 2 programs, undecided in 2"),
+        "{said}"
+    );
     let rows = samples(&at("out"));
-    let mut seen: Vec<_> = rows.iter().map(|row| (row.cell.study.clone().unwrap(), row.cell.candidate.to_string())).collect();
+    let mut seen: Vec<_> =
+        rows.iter().map(|row| (row.cell.study.clone().unwrap(), row.cell.candidate.to_string())).collect();
     seen.sort();
     let wanted = |study: &str, candidate: &str| (study.to_string(), candidate.to_string());
     let candidates = ["system", "system:arena_max=1"];
@@ -46,7 +50,10 @@ fn what_is_no_upgrade_is_refused_with_what_to_do() {
         ("--from system --to system -- true", "--to: wanted another candidate than --from, found system twice"),
         ("--from system --to mimalloc", "wanted a program after `--`, or --program FILE, found neither"),
         ("--from system --to mimalloc --program none.toml", "none.toml: wanted a [program] table, found none"),
-        ("--from system --to mimalloc --program none.toml -- true", "--program: wanted files, or one program after `--`"),
+        (
+            "--from system --to mimalloc --program none.toml -- true",
+            "--program: wanted files, or one program after `--`",
+        ),
         ("--from system --to mimalloc --resume -- true", "--resume: wanted --out"),
         ("--from system --to jemalloc@9 -- true", "no candidate `jemalloc@9`"),
     ] {

@@ -13,8 +13,8 @@ use super::links::{A_FILE, LINKS};
 use super::seen::Libraries;
 #[cfg(feature = "mimalloc")]
 use allocanary_allocators::MIMALLOC_SETTINGS;
-use allocanary_allocators::system_settings;
 use allocanary_allocators::setting::{Kind, Setting, c_number as number};
+use allocanary_allocators::system_settings;
 #[cfg(feature = "jemalloc")]
 use allocanary_allocators::{JEMALLOC_ALSO, JEMALLOC_SETTINGS};
 use allocanary_cell::spec::nearest;

@@ -65,7 +65,8 @@ fn table(rows: &[Row], from: &str, to: &str) -> String {
 
 /// `mimalloc@3.3.2 in place of mimalloc@2.2.5 uses more memory in 2 of 3 programs (python +52 %, redis +46 %), ...`.
 fn sentence(rows: &[Row], from: &str, to: &str) -> String {
-    let of = |verdict: Verdict| rows.iter().filter(move |row| !row.fails && row.verdict() == verdict).collect::<Vec<_>>();
+    let of =
+        |verdict: Verdict| rows.iter().filter(move |row| !row.fails && row.verdict() == verdict).collect::<Vec<_>>();
     let named = |rows: &[&Row]| {
         let one = |row: &&Row| match &row.compared {
             Some(one) => format!("{} {} {}", row.program, row.metric, words::change(one.ratio())),
@@ -88,7 +89,9 @@ fn sentence(rows: &[Row], from: &str, to: &str) -> String {
             parts.push(format!("{what} in {} ({})", rows.len(), named(rows)));
         }
     }
-    for (what, count) in [("equal", equal.len()), ("undecided", of(Verdict::Undecided).len() + of(Verdict::Different).len())] {
+    for (what, count) in
+        [("equal", equal.len()), ("undecided", of(Verdict::Undecided).len() + of(Verdict::Different).len())]
+    {
         if count > 0 {
             parts.push(format!("{what} in {count}"));
         }
@@ -100,7 +103,8 @@ fn sentence(rows: &[Row], from: &str, to: &str) -> String {
     let count = rows.len();
     let programs = if count == 1 { "program" } else { "programs" };
     let few = rows.iter().filter_map(|row| row.compared.as_ref()).any(|one| one.n.0.min(one.n.1) < LEAST_SAMPLES);
-    let few = if few { format!("; fewer than {LEAST_SAMPLES} repeats are too few for a verdict") } else { String::new() };
+    let few =
+        if few { format!("; fewer than {LEAST_SAMPLES} repeats are too few for a verdict") } else { String::new() };
     format!("From {from} to {to}: {advice}: of {count} {programs}, {}{few}.", parts.join(", "))
 }
 
@@ -147,7 +151,8 @@ mod tests {
 
     #[test]
     fn one_sentence_says_where_it_is_better_and_where_worse() {
-        let rows = [row("python", 1.52, Verdict::Worse), row("jq", 0.8, Verdict::Better), row("git", 1.0, Verdict::Equal)];
+        let rows =
+            [row("python", 1.52, Verdict::Worse), row("jq", 0.8, Verdict::Better), row("git", 1.0, Verdict::Equal)];
         assert_eq!(
             said(&rows),
             "From mimalloc@2.2.5 to mimalloc@3.3.2: it depends on the program: of 3 programs, better in 1 (jq peak -20 %), worse in 1 \
@@ -156,7 +161,9 @@ mod tests {
         assert!(said(&rows[..1]).contains("keep mimalloc@2.2.5: of 1 program, worse in 1"));
         assert!(said(&rows[1..]).contains("take mimalloc@3.3.2"));
         assert!(said(&rows[2..]).contains("it makes no difference in memory"));
-        assert!(said(&[row("x", 1.1, Verdict::Undecided)]).contains("no difference is shown: of 1 program, undecided in 1"));
+        assert!(
+            said(&[row("x", 1.1, Verdict::Undecided)]).contains("no difference is shown: of 1 program, undecided in 1")
+        );
         let fails = Row { fails: true, ..row("x", 0.5, Verdict::Better) };
         assert!(said(&[fails]).contains("keep mimalloc@2.2.5: of 1 program, with more failing runs in 1 (x)"));
     }

@@ -144,17 +144,39 @@ const JEMALLOC: &[Row] = &[
     always("oversize_threshold", Kind::SIZE, "blocks from this size on have an arena of their own"),
     always("retain", Kind::Flag, "keep address space"),
     always("dss", Kind::words(DSS), "use of sbrk as well as mmap"),
-    always("lg_extent_max_active_fit", Kind::Number { min: 0, max: 64 }, "how much larger (2^n) a reused extent may be"),
+    always(
+        "lg_extent_max_active_fit",
+        Kind::Number { min: 0, max: 64 },
+        "how much larger (2^n) a reused extent may be",
+    ),
     row([5, 3, 0], NEVER, "cache_oblivious", Kind::Flag, "shift large blocks by a random number of cache lines"),
     row([5, 3, 0], NEVER, "mutex_max_spin", SIGNED, "spins before a lock sleeps; -1 for ever"),
     row([5, 3, 0], NEVER, "tcache_nslots_small_min", SLOTS, "least slots of a cache bin for small blocks"),
     row([5, 3, 0], NEVER, "tcache_nslots_small_max", SLOTS, "most slots of a cache bin for small blocks"),
     row([5, 3, 0], NEVER, "tcache_nslots_large", SLOTS, "slots of a cache bin for large blocks"),
     row([5, 3, 0], NEVER, "lg_tcache_nslots_mul", Kind::Number { min: -16, max: 16 }, "thread caches are 2^n as long"),
-    row([5, 3, 0], NEVER, "tcache_gc_incr_bytes", Kind::Size { min: 1024, max: i64::MAX as u64 }, "bytes between two collections"),
+    row(
+        [5, 3, 0],
+        NEVER,
+        "tcache_gc_incr_bytes",
+        Kind::Size { min: 1024, max: i64::MAX as u64 },
+        "bytes between two collections",
+    ),
     row([5, 3, 0], NEVER, "tcache_gc_delay_bytes", Kind::SIZE, "bytes a cache bin is spared after it was collected"),
-    row([5, 3, 0], NEVER, "lg_tcache_flush_small_div", FLUSHED, "share (2^n) of small blocks flushed when a bin is full"),
-    row([5, 3, 0], NEVER, "lg_tcache_flush_large_div", FLUSHED, "share (2^n) of large blocks flushed when a bin is full"),
+    row(
+        [5, 3, 0],
+        NEVER,
+        "lg_tcache_flush_small_div",
+        FLUSHED,
+        "share (2^n) of small blocks flushed when a bin is full",
+    ),
+    row(
+        [5, 3, 0],
+        NEVER,
+        "lg_tcache_flush_large_div",
+        FLUSHED,
+        "share (2^n) of large blocks flushed when a bin is full",
+    ),
     row([5, 3, 1], NEVER, "experimental_tcache_gc", Kind::Flag, "the thread cache's newer garbage collection"),
     row([5, 3, 1], NEVER, "process_madvise_max_batch", COUNT, "ranges purged by one call; 0 is one by one"),
     row([5, 3, 0], NEVER, "hpa", Kind::Flag, "the huge page aware allocator"),
@@ -189,7 +211,13 @@ const MIMALLOC: &[Row] = &[
     row([2, 1, 0], [3, 0, 0], "purge_extend_delay", COUNT, "ms that a neighbour's purge adds to the delay"),
     row(FIRST, [3, 3, 0], "eager_commit", BIT, "commit a segment's memory at once"),
     row(FIRST, [3, 3, 0], "eager_commit_delay", COUNT, "a thread's first segments that are not committed at once"),
-    row([2, 1, 0], NEVER, "arena_eager_commit", LEVEL, "commit whole arenas: 0 no, 1 yes, 2 where the system overcommits"),
+    row(
+        [2, 1, 0],
+        NEVER,
+        "arena_eager_commit",
+        LEVEL,
+        "commit whole arenas: 0 no, 1 yes, 2 where the system overcommits",
+    ),
     row([2, 1, 0], NEVER, "arena_reserve", Kind::SIZE, "address space reserved at a time"),
     row([2, 1, 0], NEVER, "arena_purge_mult", COUNT, "arenas wait this many times purge_delay"),
     row(FIRST, [2, 1, 0], "page_reset", BIT, "reset pages that are empty"),
@@ -205,7 +233,13 @@ const MIMALLOC: &[Row] = &[
     row([2, 3, 0], NEVER, "allow_thp", BIT, "transparent huge pages"),
     row([2, 2, 0], [3, 0, 0], "target_segments_per_thread", COUNT, "segments that a thread aims at; 0 no aim"),
     row([2, 2, 0], NEVER, "generic_collect", COUNT, "slow-path calls between two collections of a heap"),
-    row([3, 1, 0], NEVER, "page_reclaim_on_free", Kind::Number { min: -1, max: 1 }, "a free takes over pages of dead threads"),
+    row(
+        [3, 1, 0],
+        NEVER,
+        "page_reclaim_on_free",
+        Kind::Number { min: -1, max: 1 },
+        "a free takes over pages of dead threads",
+    ),
     row([3, 1, 0], NEVER, "page_full_retain", SIGNED, "full small pages kept per size"),
     row([3, 1, 0], NEVER, "page_max_candidates", COUNT, "pages looked at for one allocation"),
     row([3, 1, 0], NEVER, "page_commit_on_demand", LEVEL, "commit a page's memory piece by piece"),
@@ -238,7 +272,10 @@ mod tests {
         for sort in SORTS {
             for (at, row) in sort.settings.iter().enumerate() {
                 let same = |other: &&Row| other.setting.name == row.setting.name;
-                let before = sort.settings[..at].iter().filter(same).all(|other| other.until <= row.since || row.until <= other.since);
+                let before = sort.settings[..at]
+                    .iter()
+                    .filter(same)
+                    .all(|other| other.until <= row.since || row.until <= other.since);
                 assert!(before && row.since < row.until, "{}: {}", sort.allocator, row.setting.name);
             }
         }

@@ -128,8 +128,8 @@ pub const TUNED: &[(&str, Value)] = &[
 
 const CTLS: &[Ctl] = &[
     Unsigned, Ratio, Bool, Size, CacheSlots, Signed, Signed, Bool, Size, Name, Name, Name, Size, Bool, Name, Bool,
-    Bool, Signed, Size, Size, Bool, Unsigned, Unsigned, Unsigned, Signed, Size, Size, Unsigned, Unsigned, Bool, Size, Size, Size, Bool, Name, Size,
-    Size, Size, Size, Size, Signed, Bool,
+    Bool, Signed, Size, Size, Bool, Unsigned, Unsigned, Unsigned, Signed, Size, Size, Unsigned, Unsigned, Bool, Size,
+    Size, Size, Bool, Name, Size, Size, Size, Size, Size, Signed, Bool,
 ];
 
 const _: () = assert!(SETTINGS.len() == CTLS.len());

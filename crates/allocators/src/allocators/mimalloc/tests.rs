@@ -33,12 +33,16 @@ fn the_table_has_every_option_of_the_linked_version() {
     let names = text.lines().filter_map(|line| line.strip_prefix("option '")?.split_once('\'').map(|(name, _)| name));
     let names: Vec<&str> = names.filter(|name| !name.starts_with("deprecated_")).collect();
     for name in &names {
-        assert!(SETTINGS.iter().any(|setting| setting.name == *name), "mimalloc has an option {name} that the table lacks");
+        assert!(
+            SETTINGS.iter().any(|setting| setting.name == *name),
+            "mimalloc has an option {name} that the table lacks"
+        );
     }
     for setting in SETTINGS {
         assert!(names.contains(&&*setting.name), "this mimalloc has no option {}", setting.name);
     }
-    let in_kib = |name: &str| text.lines().any(|line| line.starts_with(&format!("option '{name}'")) && line.contains("KiB"));
+    let in_kib =
+        |name: &str| text.lines().any(|line| line.starts_with(&format!("option '{name}'")) && line.contains("KiB"));
     for setting in SETTINGS {
         let is_size = matches!(setting.kind, Kind::Size { .. });
         assert_eq!(is_size, in_kib(&setting.name), "{}: a size is what mimalloc counts in KiB", setting.name);

@@ -407,7 +407,8 @@ fn given(environment: &BTreeMap<String, String>, prover: Option<&Path>) -> BTree
     let ours = |name: &str| [PROOF, CORES, PROVE].contains(&name);
     let differs = |(name, value): &(&String, &String)| !ours(name) && std::env::var(name).ok().as_ref() != Some(*value);
     let prover = prover.map(|prover| format!("{}:", prover.display()));
-    let without = |value: &String| prover.as_ref().and_then(|prover| value.strip_prefix(prover)).unwrap_or(value).into();
+    let without =
+        |value: &String| prover.as_ref().and_then(|prover| value.strip_prefix(prover)).unwrap_or(value).into();
     environment.iter().filter(differs).map(|(name, value)| (name.clone(), without(value))).collect()
 }
 
@@ -538,10 +539,7 @@ mod tests {
         fs::write(at("lib.so"), "one").unwrap();
         let launcher = |executable: Option<PathBuf>| Launcher {
             libraries: BTreeMap::new(),
-            others: BTreeMap::from([(
-                "tcmalloc".to_string(),
-                Other { library: at("lib.so"), reader: "tcmalloc" },
-            )]),
+            others: BTreeMap::from([("tcmalloc".to_string(), Other { library: at("lib.so"), reader: "tcmalloc" })]),
             prover: None,
             candidates: Vec::new(),
             executable,
@@ -593,7 +591,9 @@ mod tests {
             huge_pages::setting(),
         ];
         let mut cell = Cell::new("tcmalloc", "tcmalloc", Job::of_program(Program::default()));
-        cell.settings = [("release_rate", "2"), (PROCESS_THP, "never")].map(|(name, value)| (name.to_string(), value.to_string())).into();
+        cell.settings = [("release_rate", "2"), (PROCESS_THP, "never")]
+            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .into();
         assert_eq!(asked(&cell, "tcmalloc", &settings), "tcmalloc tcmalloc release_rate=number");
         assert_eq!(asked(&cell, "mesh", &[]), "tcmalloc mesh");
         let all = [("LD_PRELOAD", "/a/preload-prove:/b/lib.so:/c.so"), (PROVE, "x"), (PROOF, "y")];

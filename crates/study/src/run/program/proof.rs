@@ -188,7 +188,9 @@ pub fn check(
         Library::Other { .. } => {
             let at_exit = |name: &String| exit?.settings.get(name)?.as_str();
             let changed = |(name, wanted): (&String, &String)| {
-                at_exit(name).filter(|found| *found != wanted).map(|found| format!("{name}: wanted {wanted}, found {found}"))
+                at_exit(name)
+                    .filter(|found| *found != wanted)
+                    .map(|found| format!("{name}: wanted {wanted}, found {found}"))
             };
             if let Some(changed) = proven.found.iter().find_map(changed) {
                 return fail(format!("{changed} at the end of {}: the program changed it", load.exe));
@@ -287,7 +289,10 @@ mod tests {
         for (found, said) in [
             (of_other("jemalloc@5.3", "/lib/c.so", ""), "/lib/j.so: wanted as the malloc of /bin/x, found /lib/c.so"),
             (of_other("jemalloc@5.3.1", "/lib/j.so", ""), "wanted version 5.3.1, found 5.3 in /bin/x"),
-            (of_other("jemalloc@5.3", "/lib/j.so", "4"), "wanted 1, found 4 at the end of /bin/x: the program changed it"),
+            (
+                of_other("jemalloc@5.3", "/lib/j.so", "4"),
+                "wanted 1, found 4 at the end of /bin/x: the program changed it",
+            ),
         ] {
             let failure = found.unwrap_err();
             assert!(failure.kind == FailureKind::Setting && failure.text.contains(said), "{}", failure.text);
