@@ -32,7 +32,7 @@ fn values(setting: &Setting) -> Vec<String> {
             all.into_iter().filter(|value| value <= max).map(|value| value.to_string()).collect()
         }
         Kind::Size { min, max } => {
-            let all = [min.max(&(1 << 20)), &(*max).min(1 << 21)];
+            let all = [(1 << 20).min(max / 2).max(*min), (*max).min(1 << 21)];
             all.map(|value| value.to_string()).to_vec()
         }
         Kind::Choice { names } => names.iter().map(|name| name.to_string()).collect(),

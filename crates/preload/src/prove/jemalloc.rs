@@ -18,20 +18,18 @@ fn mallctl() -> Option<Mallctl> {
     Some(unsafe { std::mem::transmute::<*mut c_void, Mallctl>(found) })
 }
 
-/// Reads a key as a value of this type; an error is its length in bytes. `key` ends in NUL.
-fn get<T: Default>(mallctl: Mallctl, key: &[u8]) -> Result<T, usize> {
+/// Reads a key as a value of this type; `None` if there is no such key, or its type has another length. `key` ends in NUL.
+fn get<T: Default>(mallctl: Mallctl, key: &[u8]) -> Option<T> {
     let (mut value, mut length) = (T::default(), size_of::<T>());
     let place: *mut T = &mut value;
     // SAFETY: the key ends in NUL; jemalloc writes at most the length we give, and refuses another type's.
-    match unsafe { mallctl(key.as_ptr().cast(), place.cast(), &mut length, null_mut(), 0) } {
-        0 => Ok(value),
-        _ => Err(length),
-    }
+    let error = unsafe { mallctl(key.as_ptr().cast(), place.cast(), &mut length, null_mut(), 0) };
+    (error == 0).then_some(value)
 }
 
 /// A text of jemalloc's own.
 fn text(mallctl: Mallctl, key: &[u8]) -> Option<&'static str> {
-    let found = get::<usize>(mallctl, key).ok().filter(|address| *address != 0)?;
+    let found = get::<usize>(mallctl, key).filter(|address| *address != 0)?;
     // SAFETY: keys that are read by this function are static strings that end in NUL.
     unsafe { CStr::from_ptr(std::ptr::with_exposed_provenance(found)) }.to_str().ok()
 }
@@ -49,13 +47,12 @@ pub fn read(name: &str, kind: &[u8]) -> Option<Read<'static>> {
     key[..4].copy_from_slice(b"opt.");
     key[4..63].get_mut(..name.len())?.copy_from_slice(name.as_bytes());
     match kind {
-        b"flag" => get::<u8>(mallctl, &key).ok().map(|byte| Read::Flag(byte != 0)),
+        b"flag" => get::<u8>(mallctl, &key).map(|byte| Read::Flag(byte != 0)),
         b"word" => text(mallctl, &key).map(Read::Word),
         // `size_t`, `ssize_t`, `int64_t`: none of them is beyond what `i64` has. The others are `unsigned`.
-        _ => match get::<i64>(mallctl, &key) {
-            Ok(number) => Some(Read::Number(number.into())),
-            Err(4) => get::<u32>(mallctl, &key).ok().map(|number| Read::Number(number.into())),
-            Err(_) => None,
-        },
+        _ => {
+            let number = get::<i64>(mallctl, &key).map(i128::from);
+            number.or_else(|| get::<u32>(mallctl, &key).map(i128::from)).map(Read::Number)
+        }
     }
 }
