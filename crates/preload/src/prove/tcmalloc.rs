@@ -84,8 +84,8 @@ fn flag(name: &str) -> Option<Read<'static>> {
     if found.is_null() {
         return None;
     }
-    // SAFETY: the name says the type of the variable, which the library writes before its constructors end.
     match kind {
+        // SAFETY: the name says the type of the variable, which the library writes before its constructors end.
         Flag::Bool => Some(Read::Flag(unsafe { found.cast::<u8>().read() } != 0)),
         // SAFETY: as above.
         Flag::Double => match unsafe { found.cast::<f64>().read() } {
