@@ -50,7 +50,10 @@ const RUNTIMES: &[&str] = &[
 
 /// Beginnings of qualified names: the standard libraries of C++ and Rust.
 const STANDARD: &[&str] =
-    &["std::", "core::", "alloc::", "hashbrown::", "__gnu_cxx::", "__cxxabiv1::", "compiler_builtins::"];
+    &["std::", "core::", "alloc::", "hashbrown::", "__gnu_cxx::", "__cxxabiv1::", "compiler_builtins::", "__rustc::"];
+
+/// Parts of paths of source files: the same libraries. Functions that were inlined may have a short name only.
+const SOURCES: &[&str] = &["/rustc/", "/rustlib/src/rust/library/", "/hashbrown-", "/usr/include/c++/"];
 
 /// Beginnings of names: what compilers emit around allocators, and the start of a program.
 const EMITTED: &[&str] = &["__rust_", "__rdl_", "__rg_", "_start", "__libc_start", "start_thread", "clone3", "__clone"];
@@ -76,6 +79,9 @@ const FAMILY: &[&str] = &[
     "rallocx",
     "xallocx",
 ];
+
+/// Ends of the names that programs give to thin functions of their own around the family, such as `jv_mem_alloc` of jq.
+const ENDS: &[&str] = &["_malloc", "_calloc", "_realloc", "_strdup", "_strndup", "_mem_alloc"];
 
 /// What programs put before these names.
 const BEFORE: &[&str] = &[
@@ -127,11 +133,18 @@ fn part(frame: &Frame) -> Part {
     let name = if frame.is_named { qualified(&frame.function) } else { "" };
     if is_in(ALLOCATORS) || is_family(name) || name.starts_with("operator new") || name.starts_with("operator delete") {
         Part::Allocator
-    } else if is_in(RUNTIMES) || STANDARD.iter().chain(EMITTED).any(|start| name.starts_with(start)) {
+    } else if is_in(RUNTIMES) || is_standard(name) || SOURCES.iter().any(|part| frame.file.contains(part)) {
         Part::Runtime
     } else {
         Part::Program
     }
+}
+
+/// Of a standard library by its name. A slice's own functions, and its traits of the library, are the library's.
+fn is_standard(name: &str) -> bool {
+    let begins = |name: &str| STANDARD.iter().chain(EMITTED).any(|start| name.starts_with(start));
+    let of_slice = || name.starts_with('[') && name.split_once(" as ").is_none_or(|(_, of)| begins(of));
+    begins(name) || of_slice()
 }
 
 /// `xmalloc`, `zmalloc_usable`, `PyObject_Malloc`.
@@ -142,7 +155,9 @@ fn is_family(name: &str) -> bool {
     let is_known = |name: &str| FAMILY.iter().any(|known| name.eq_ignore_ascii_case(known));
     let ends = |name: &str| is_known(name) || BEHIND.iter().filter_map(|end| name.strip_suffix(end)).any(is_known);
     // `alloc` alone is any function's name.
-    name != "alloc" && (ends(name) || BEFORE.iter().filter_map(|start| name.strip_prefix(start)).any(ends))
+    let is_wrapper = || ENDS.iter().any(|end| name.ends_with(end));
+    name != "alloc"
+        && (is_wrapper() || ends(name) || BEFORE.iter().filter_map(|start| name.strip_prefix(start)).any(ends))
 }
 
 /// The qualified name in a demangled one: without a type before it, without parameters, and for `<T as Trait>::call` that of T.
@@ -257,8 +272,22 @@ mod tests {
             "__libc_malloc",
             "je_mallocx",
             "zmalloc_usable",
+            "jv_mem_alloc",
+            "my_strdup",
         ] {
             assert_eq!(part(&frame("app", name)), Part::Allocator, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_standard_library_is_known_by_its_types_and_its_sources() {
+        let is = |function: &str, file: &str| part(&Frame { file: file.into(), ..frame("app", function) });
+        assert_eq!(is("__rustc::__rust_alloc", ""), Part::Runtime);
+        assert_eq!(is("<&[u8] as core::convert::Into<alloc::boxed::Box<[u8]>>>::into", ""), Part::Runtime);
+        assert_eq!(is("<[T] as app::Sum>::sum", ""), Part::Program, "a trait of the program");
+        assert_eq!(is("<[_]>::to_vec", ""), Part::Runtime);
+        for file in ["/rustc/f2a1/library/alloc/src/raw_vec.rs", "/usr/include/c++/12/bits/new_allocator.h"] {
+            assert_eq!((is("grow", file), is("grow", "/src/grow.rs")), (Part::Runtime, Part::Program));
         }
     }
 
