@@ -42,7 +42,7 @@ pub fn run(flags: &WhoFlags) -> Result<ExitCode> {
     let mut found = sites::find(&program, &taken, resident.as_ref(), &mut names, by);
     found.notes.extend(sites::limits(&trace, &found, &merged, &stacks));
     if let (Some(format), Some(file)) = (&flags.format, &flags.out) {
-        let title = format!("Bytes that stacks pin: {program}, {}", found.moment.words);
+        let title = format!("{program}, {}", found.moment.words);
         let bytes = written(format, &title, &trace.header.program, &stacks, &taken, resident.as_ref(), &mut names)?;
         private::replace(file, &bytes).map_err(|error| Error::file(file, "writing the stacks", error))?;
         terminal::tell(format_args!("{format}: {}", file.display()));

@@ -28,15 +28,19 @@ fn plain(name: &str) -> String {
     allocanary_kernel::terminal::in_one_line(&name.replace(';', ":"))
 }
 
-/// A picture of the lines of [`collapsed`].
-pub fn flamegraph(title: &str, lines: &str) -> Result<Vec<u8>, String> {
+/// A picture of the lines of [`collapsed`]. `of` is whose bytes they are, and when: it has a line of its own, so that a telephone shows
+/// all of it.
+pub fn flamegraph(of: &str, lines: &str) -> Result<Vec<u8>, String> {
     let mut options = Options::default();
-    options.title = title.into();
+    options.title = "Bytes pinned".into();
+    options.subtitle = Some(of.into());
     options.count_name = "bytes pinned".into();
     options.deterministic = true;
     let mut svg = Vec::new();
     from_lines(&mut options, lines.lines(), &mut svg).map_err(|error| error.to_string())?;
-    Ok(svg)
+    // The way to search is nearly invisible until the pointer is on it, and a finger never is.
+    let svg = String::from_utf8(svg).map_err(|error| error.to_string())?;
+    Ok(svg.replace("opacity:0.1;", "opacity:0.7;").into_bytes())
 }
 
 #[cfg(test)]
@@ -53,6 +57,7 @@ mod tests {
         assert_eq!(lines, "(no stack) 2\n0x10;0x20 6\n0x10;0x30 7\n");
         let svg = String::from_utf8(flamegraph("redis <idle>", &lines).unwrap()).unwrap();
         assert!(svg.contains("redis &lt;idle&gt;") && svg.contains("0x30 (7 bytes pinned"), "{svg}");
+        assert!(svg.contains("#search { text-anchor:end; opacity:0.7;"), "{svg}");
         assert_eq!(plain("a;b\nc"), "a:b c");
     }
 
