@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# What stacks cost, against heaptrack: processor time (user and system, of all processes that a recorder starts) of seven programs, plain and
+# recorded, in turn, ROUNDS times (default 5). heaptrack --raw leaves out the process that looks names up while the program runs.
+#
+#   examples/who/costs.sh [FOLDER OF allocanary AND ITS preloads] [PROGRAM...]     # in a clone with a history: git reads it
+set -euo pipefail
+bin=$(realpath "${1:-target/release}")
+shift || true
+here=$(realpath "$(dirname "$0")")
+rounds=${ROUNDS:-5}
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+for tool in heaptrack redis-server redis-benchmark git sqlite3 jq c++ rustc "$bin/allocanary"; do
+    command -v "$tool" >/dev/null || { echo "costs.sh: $tool is missing: install it" >&2; exit 1; }
+done
+c++ -O2 -pthread "$here/../programs/threads.cpp" -o "$folder/threads-cpp"
+rustc -O "$here/../programs/threads.rs" -o "$folder/threads-rs"
+
+# Milliseconds of user and system time. The program's own output is not kept.
+ended() { # RECORDER... PROGRAM...
+    local TIMEFORMAT='%3U %3S'
+    { time "$@" >/dev/null 2>&1; } 2>&1 | awk '{ print int(($1 + $2) * 1000 + 0.5) }'
+}
+
+# The server and its recorder, and not the load.
+served() { # RECORDER... redis-server
+    ended "$@" --port 7943 --save '' --dir "$folder" &
+    until redis-cli -p 7943 ping >/dev/null 2>&1; do sleep 0.1; done
+    redis-benchmark -p 7943 -P 8 -n 600000 -r 50000 -d 200 -t set,lpush -q >/dev/null
+    redis-cli -p 7943 shutdown nosave >/dev/null 2>&1 || true
+    wait
+}
+
+row() { # NAME FUNCTION PROGRAM...
+    local name=$1 run=$2 way recorder made
+    shift 2
+    [ ${#only[@]} = 0 ] || [[ " ${only[*]} " == *" $name "* ]] || return 0
+    rm -f "$folder"/cpu-*
+    for _ in $(seq "$rounds"); do
+        for way in plain off all heaptrack raw; do
+            rm -rf "$folder/traces" "$folder"/heaptrack.*
+            case $way in
+                plain) recorder=(env) ;;
+                off | all) recorder=("$bin/allocanary" record --max-size 4GiB --stacks $way -o "$folder/traces" --) ;;
+                heaptrack) recorder=(heaptrack -o "$folder/heaptrack") ;;
+                raw) recorder=(heaptrack --raw -o "$folder/heaptrack") ;;
+            esac
+            "$run" "${recorder[@]}" "$@" >>"$folder/cpu-$way"
+            # A process may begin anew by exec: each of its programs has a trace.
+            [ $way != all ] || made=$(for trace in "$folder/traces"/*.trace; do
+                "$bin/allocanary" trace export --format json "$trace"
+            done | jq -s -r '"\(map(.allocations + .resizes) | add) \(map(.stacks.bytes) | add)"')
+        done
+    done
+    # A busy machine makes all five of a round slower: the ratios are those of a round, and their median is shown.
+    paste -d' ' "$folder"/cpu-{plain,off,all,heaptrack,raw} | awk -v name="$name" -v made="${made% *}" -v bytes="${made#* }" '
+        function middle(of, count, i, j, kept) {
+            for (i = 2; i <= count; i++) for (j = i; j > 1 && of[j] < of[j - 1]; j--) { kept = of[j]; of[j] = of[j - 1]; of[j - 1] = kept }
+            return of[int((count + 1) / 2)]
+        }
+        {
+            plain[NR] = $1; off[NR] = $2 / $1; all[NR] = $3 / $1; heaptrack[NR] = $4 / $1; raw[NR] = $5 / $1
+            share[NR] = $3 / $4; stack[NR] = ($3 - $2) * 1e6 / made
+        }
+        END {
+            # Of a few thousand allocations the time of one is not to be measured, and the tables begin with some bytes.
+            each = made < 1e5 ? "- | -" : sprintf("%.0f | %.2f", middle(stack, NR), bytes / made)
+            printf "| %s | %.2f s | %.2f M | %.2f | %.2f | %.2f | %.2f | %.2f | %s |\n", name, middle(plain, NR) / 1000,
+                made / 1e6, middle(off, NR), middle(all, NR), middle(heaptrack, NR), middle(raw, NR), middle(share, NR), each
+        }'
+}
+
+only=("$@")
+echo '| program | plain | allocations | `--stacks off` | `--stacks all` | heaptrack | heaptrack --raw | all / heaptrack | ns a stack | bytes a stack |'
+echo '|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|'
+python=(/usr/bin/python3 -c 'x = [{"a": [i] * 9} for i in range(600000)]')
+row redis-server served redis-server
+row git ended git log -p
+row python3 ended "${python[@]}"
+PYTHONMALLOC=malloc row python3-malloc ended "${python[@]}"
+row sqlite3 ended sqlite3 :memory: 'create table t(a, b);
+    with recursive c(x) as (select 1 union all select x + 1 from c where x < 600000) insert into t select x, hex(randomblob(9)) || x from c;
+    create index i on t(b); select sum(length(b)) from t; select b, count(*) from t group by substr(b, 1, 3) order by 2 limit 9;'
+row threads-cpp ended "$folder/threads-cpp" 12 500000
+row threads-rs ended "$folder/threads-rs" 12 500000
