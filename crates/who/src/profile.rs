@@ -218,6 +218,53 @@ mod tests {
     use super::*;
     use crate::invented::stacks;
 
+    /// What the schema demands of a reader's input: texts, functions, mappings and locations by numbers that are there, none twice.
+    #[test]
+    fn every_reference_resolves() {
+        use std::collections::HashSet;
+        use std::io::Read;
+        let (mut stacks, ids) = stacks(&[&[0x1010, 0x1020, 0x1030], &[0x1010, 0x9030], &[0x7777]]);
+        let module = |path: &str, start| Module { start, end: start + 0x1000, path: path.into(), ..Module::default() };
+        stacks.modules = vec![module("/lib/none.so", 0x9000), module("/bin/none", 0x1000)];
+        let mut of: Vec<OfStack> =
+            ids.iter().map(|id| OfStack { stack: *id, pinned: 9, ..OfStack::default() }).collect();
+        of.push(OfStack { stack: 0, allocated: (u64::MAX, u64::MAX), ..OfStack::default() });
+        let packed = pprof("/bin/none", &stacks, &of, &mut Names::of(&stacks)).unwrap();
+        let mut bytes = Vec::new();
+        flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut bytes).unwrap();
+        let profile = Profile::decode(&bytes[..]).unwrap();
+        assert_eq!(profile.string_table[0], "", "the first text is the empty one");
+        assert_eq!(profile.string_table.iter().collect::<HashSet<_>>().len(), profile.string_table.len());
+        let mut texts = vec![profile.default_sample_type];
+        texts.extend(&profile.comment);
+        texts.extend(profile.sample_type.iter().flat_map(|of| [of.kind, of.unit]));
+        texts.extend(profile.mapping.iter().flat_map(|of| [of.filename, of.build_id]));
+        texts.extend(profile.function.iter().flat_map(|of| [of.name, of.system_name, of.filename]));
+        assert!(texts.iter().all(|at| (0..profile.string_table.len() as i64).contains(at)), "{texts:?}");
+        let unique = |all: Vec<u64>| {
+            let set: HashSet<u64> = all.iter().copied().collect();
+            assert!(set.len() == all.len() && !set.contains(&0), "0 is none: {all:?}");
+            set
+        };
+        let functions = unique(profile.function.iter().map(|of| of.id).collect());
+        let mappings = unique(profile.mapping.iter().map(|of| of.id).collect());
+        let locations = unique(profile.location.iter().map(|of| of.id).collect());
+        for location in &profile.location {
+            assert!(
+                !location.line.is_empty() && location.line.iter().all(|line| functions.contains(&line.function_id))
+            );
+            let mapping = profile.mapping.iter().find(|of| of.id == location.mapping_id);
+            assert!(location.mapping_id == 0 || mappings.contains(&location.mapping_id));
+            assert!(mapping.is_none_or(|of| (of.memory_start..of.memory_limit).contains(&location.address)));
+        }
+        assert_eq!((profile.sample.len(), profile.location.len()), (4, 6));
+        for sample in &profile.sample {
+            assert_eq!(sample.value.len(), profile.sample_type.len());
+            assert!(sample.value.iter().all(|value| *value >= 0), "{:?}", sample.value);
+            assert!(!sample.location_id.is_empty() && sample.location_id.iter().all(|id| locations.contains(id)));
+        }
+    }
+
     /// The format is Google's; their own reader says whether this is it.
     #[test]
     fn gos_pprof_reads_the_figures() {
