@@ -1,8 +1,9 @@
 //! A peer: another canary. In: what discovery found. Out: an address to probe, and names to show it by.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// Checks that a host can answer at an address. The error says why none ever can.
 pub fn check(address: IpAddr) -> Result<(), &'static str> {
@@ -19,8 +20,9 @@ pub fn check(address: IpAddr) -> Result<(), &'static str> {
 pub struct Peer {
     /// Where probes go.
     pub address: IpAddr,
-    /// The name of the node that it runs on; empty while it is not known.
-    pub node: Box<str>,
+    /// The name of the node that it runs on; empty while it is not known. The list of its source and the mesh share it.
+    #[serde(serialize_with = "text")]
+    pub node: Arc<str>,
     /// The zone of that node; empty where it has none or nobody said.
     pub zone: Box<str>,
     /// Whether the node takes no new pods: that it goes away is then no alarm.
@@ -37,4 +39,8 @@ impl Peer {
     pub fn on(address: IpAddr, node: &str) -> Self {
         Peer { node: node.into(), ..Peer::at(address) }
     }
+}
+
+fn text<S: Serializer>(text: &Arc<str>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(text)
 }

@@ -186,7 +186,7 @@ pub(super) fn brief(out: impl Write, mesh: &Mesh, identity: &Identity) -> serde_
             for (_, entry) in self.0.entries().filter(|(_, entry)| entry.probed()) {
                 if let Some(cell) = Sight::of(entry) {
                     let Sight { loss_permille, p50_us } = cell;
-                    cells.serialize_element(&(entry.peer.address, &entry.peer.node, loss_permille, p50_us))?;
+                    cells.serialize_element(&(entry.peer.address, &*entry.peer.node, loss_permille, p50_us))?;
                 }
             }
             cells.end()
