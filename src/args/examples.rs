@@ -330,6 +330,7 @@ Examples:
   allocanary who service.trace --json | jq '.sites[0]'
   allocanary who service.trace --format pprof --out who.pb.gz && go tool pprof -top who.pb.gz
   allocanary who service.trace --format flamegraph --out who.svg
+  allocanary who new.trace --against old.trace --gate site=5%
 
 Columns:
   pinned       free bytes of pages that live blocks of the site keep resident, in equal parts with
@@ -339,7 +340,7 @@ Columns:
   grows        its live bytes rose through the whole trace
 docs/who.md explains them.
 
-Exit codes: 0 success; 2 the trace has no stacks, or bad input.";
+Exit codes: 0 success; 1 the gate is broken; 2 the trace has no stacks, or bad input.";
 
 /// Of `replay`.
 pub const REPLAY_EXAMPLES: &str = "\

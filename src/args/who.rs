@@ -21,6 +21,12 @@ pub struct WhoFlags {
     /// Sites that are shown, those that pin most first [default: 15; --json: all].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub top: Option<u32>,
+    /// Compare with an earlier trace, or with what `who --json` printed of it.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "format")]
+    pub against: Option<PathBuf>,
+    /// Fail if a site holds more than in the earlier trace, by more than PERCENT of the heap then: site=5% [default: none].
+    #[arg(long, value_name = "site=PERCENT", requires = "against")]
+    pub gate: Option<String>,
     /// What is printed.
     #[command(flatten)]
     pub output: OutputFlags,

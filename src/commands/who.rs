@@ -1,6 +1,8 @@
 //! `allocanary who`: which call sites of a trace hold memory, and whose blocks pin pages. In: a trace with stacks. Out: a table, an answer,
 //! JSON, and files for other tools.
 
+mod against;
+
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -26,6 +28,9 @@ pub fn run(flags: &WhoFlags) -> Result<ExitCode> {
     let by = BYS.iter().find(|(name, _)| *name == flags.by).map_or(By::Function, |(_, by)| *by);
     if let (Some(format), By::Thread) = (&flags.format, by) {
         return Err(Error::Input(format!("--format {format}: it has whole stacks: leave out --by thread")));
+    }
+    if let Some(old) = &flags.against {
+        return against::run(flags, old, wanted, by);
     }
     let trace = Trace::open(&flags.trace)?;
     // Threads are known without.

@@ -75,6 +75,7 @@ fn threads_are_told_of_any_trace() {
 #[test]
 fn what_cannot_be_told_is_refused() {
     let folder = trace();
+    fs::write(folder.path().join("empty.json"), "{}").unwrap();
     for (line, wanted) in [
         ("", "has no stacks: record again with --stacks all"),
         ("--by thread --at soon", "--at: wanted peak, idle, or a time after the start such as 12s; found `soon`"),
@@ -82,6 +83,12 @@ fn what_cannot_be_told_is_refused() {
         ("--by thread --format pprof --out x", "leave out --by thread"),
         ("--format pprof", "--out <FILE>"),
         ("--top 0", "0 is not in 1.."),
+        ("--gate site=5%", "--against <FILE>"),
+        ("--against sample.trace", "has no stacks: record again with --stacks all"),
+        ("--against sample.trace --by thread", "--against: wanted --by function or module, found --by thread"),
+        ("--against sample.trace --gate rss=5%", "--gate: wanted site=PERCENT such as site=5%, found `rss=5%`"),
+        ("--against nowhere.json", "nowhere.json"),
+        ("--against empty.json", "--against empty.json: wanted the output of who --json, found none of its `sites`"),
     ] {
         let ran = who(folder.path(), line);
         assert!(ran.code == Some(2) && ran.out.is_empty() && ran.err.contains(wanted), "{line}: {ran:?}");
@@ -115,4 +122,19 @@ fn the_function_whose_blocks_survive_is_named_with_the_pages_that_were_resident(
         number(&answer["live"]) + number(&answer["pinned"]) + number(&answer["empty"]),
         number(&answer["resident"])
     );
+    // Against itself nothing has grown; against one in which `survivor` held nothing, it has.
+    let json = folder.path().join("before.json");
+    let against = |gate: &str| {
+        let line = ["who", path.to_str().unwrap(), "--against", json.to_str().unwrap(), "--gate", gate, "--json"];
+        allocanary(folder.path(), line)
+    };
+    fs::write(&json, &ran.out).unwrap();
+    let same = against("site=1%");
+    assert!(same.code == Some(0) && same.out.contains("the gate holds"), "{same:?}");
+    let mut before = value.clone();
+    before["sites"][0]["name"] = "another".into();
+    fs::write(&json, before.to_string()).unwrap();
+    let grown = against("site=5%");
+    assert!(grown.code == Some(1) && grown.out.contains(r#""choice": "failed""#), "{grown:?}");
+    assert!(grown.out.contains("The gate is broken: 1 site holds more by over 5 % of that: `survivor`"), "{grown:?}");
 }

@@ -1,5 +1,7 @@
 //! The call sites of a trace. In: what was found. Out: text for a terminal, an answer, JSON.
 
+pub mod against;
+
 use allocanary_kernel::terminal::Look;
 use allocanary_kernel::units::{Unit, show_duration};
 use allocanary_who::answer::{Choice, sentence};

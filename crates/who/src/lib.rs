@@ -6,11 +6,13 @@
 //! - [`pages`] divides the bytes of the resident pages: live, pinned by a site, or empty. [`ever`] knows where blocks have been.
 //! - [`names`] finds the functions of a stack. [`fold`] picks the one that a person calls the site.
 //! - [`sites`] brings these together. [`answer`] says it in one sentence.
+//! - [`against`] compares the sites of two traces.
 //! - [`profile`] and [`collapsed`] write the same for other tools.
 
 // Numbers and texts are returned; only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 
+pub mod against;
 pub mod answer;
 pub mod collapsed;
 pub mod ever;

@@ -30,7 +30,7 @@ fn site(name: &str, pinned: u64, alone: u64, live: u64, short: u64, grows: bool)
 }
 
 /// A service whose heap has 107 MiB, of which 40 are pinned by two sites, and 20 are empty.
-fn found() -> Found {
+pub fn found() -> Found {
     let marks = allocanary_trace::format::Marks { ready: None, peak: None, idle: Some(12_300_000_000) };
     let residents = [Resident { mark: 2, ranges: Vec::new() }];
     let sites = vec![

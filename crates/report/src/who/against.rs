@@ -1,0 +1,258 @@
+//! What sites hold more of than before. In: the sites of two traces, a gate. Out: text, an answer, JSON; and the sites of an earlier JSON.
+
+use allocanary_kernel::terminal::Look;
+use allocanary_kernel::units::{Bytes, show_share};
+use allocanary_who::Found;
+use allocanary_who::against::{Before, Change, Holds, changes, is_beyond};
+use serde_json::{Value, json};
+
+use super::SMALL;
+use crate::answer::{Answer, document, object};
+use crate::heap::{bold, columns, item};
+
+/// Sites that a sentence names.
+const NAMED: usize = 3;
+
+/// Two traces of one program.
+pub struct Comparison<'a> {
+    /// The earlier.
+    pub old: Before,
+    /// The later.
+    pub found: &'a Found,
+    /// All sites, the one that grew most first.
+    pub changes: Vec<Change>,
+    /// What a site may grow by, as a share of the old heap.
+    pub gate: Option<f64>,
+    /// What makes the two differ besides the program.
+    pub notes: Vec<String>,
+}
+
+impl<'a> Comparison<'a> {
+    /// Compares. The error says why these two cannot be.
+    pub fn of(old: Before, found: &'a Found, gate: Option<f64>) -> Result<Self, String> {
+        let new = Before::of(found);
+        if old.by != new.by {
+            return Err(format!("wanted sites by {}, found them by {}", new.by, old.by));
+        }
+        if old.at != new.at {
+            return Err(format!("wanted the moment `{}` as in the new trace, found `{}`: give --at", new.at, old.at));
+        }
+        if old.resident == 0 {
+            return Err("wanted a heap to compare with, found no page of it".into());
+        }
+        let mut notes = Vec::new();
+        if old.empty.is_some() != new.empty.is_some() {
+            notes.push(
+                "Which pages were resident is known of one of the two only: what sites pin differs by that alone."
+                    .into(),
+            );
+        }
+        Ok(Comparison { changes: changes(&old, &new), old, found, gate, notes })
+    }
+
+    /// The sites beyond the gate.
+    pub fn beyond(&self) -> Vec<&Change> {
+        let is_beyond = |change: &&Change| self.gate.is_some_and(|most| is_beyond(change, &self.old, most));
+        self.changes.iter().filter(is_beyond).collect()
+    }
+
+    /// Whether the gate holds; also if there is none.
+    pub fn passes(&self) -> bool {
+        self.beyond().is_empty()
+    }
+
+    fn sentence(&self) -> String {
+        let name = |change: &Change| format!("`{}` (+{})", change.name, Bytes(change.growth() as u64));
+        let list = |all: &[&Change]| all.iter().take(NAMED).map(|one| name(one)).collect::<Vec<_>>().join(", ");
+        let (program, words, old) = (&self.found.program, self.found.moment.words, Bytes(self.old.resident));
+        let head = format!("{program}, {words}: {} of the heap, and {old} before", Bytes(self.found.pages.resident()));
+        let beyond = self.beyond();
+        match self.gate.map(show_share) {
+            Some(most) if !beyond.is_empty() => {
+                let (count, s, hold) = match beyond.len() {
+                    1 => (1, "", "holds"),
+                    count => (count, "s", "hold"),
+                };
+                format!(
+                    "{head}. The gate is broken: {count} site{s} {hold} more by over {most} of that: {}.",
+                    list(&beyond)
+                )
+            }
+            Some(most) => format!("{head}. No site holds more by over {most} of that: the gate holds."),
+            None => {
+                let grown: Vec<&Change> = self.changes.iter().filter(|change| change.growth() > 0).collect();
+                match grown[..] {
+                    [] => format!("{head}. No site holds more."),
+                    _ => format!("{head}. More is held by {}.", list(&grown)),
+                }
+            }
+        }
+    }
+
+    fn answer(&self) -> Answer {
+        let choice = match (self.gate, self.passes()) {
+            (None, _) => "compared",
+            (_, true) => "passed",
+            (_, false) => "failed",
+        };
+        let facts = json!({
+            "choice": choice, "program": self.found.program, "at": self.found.moment.name, "gate": self.gate,
+            "resident": self.found.pages.resident(), "resident_before": self.old.resident,
+        });
+        Answer { text: self.sentence(), pasted: None, facts: object(facts) }
+    }
+
+    /// One sentence.
+    pub fn short(&self) -> Answer {
+        self.answer()
+    }
+
+    /// The answer, and the `top` sites that grew or shrank most.
+    pub fn text(&self, top: usize, look: &Look) -> String {
+        let (unit, size) = if self.old.resident < SMALL { ("KiB", 10) } else { ("MiB", 20) };
+        let show = |bytes: i128| format!("{:.1}", bytes as f64 / f64::from(1_u32 << size));
+        let signed = |bytes: i128| if bytes > 0 { format!("+{}", show(bytes)) } else { show(bytes) };
+        let pinned = |change: &Change| i128::from(change.new.pinned) - i128::from(change.old.pinned);
+        let mut table = vec![["site", "before", "now", "more", "of it pinned", ""].map(String::from).to_vec()];
+        let mut shown: Vec<&Change> = self.changes.iter().filter(|change| change.growth() != 0).collect();
+        shown.sort_by_key(|change| std::cmp::Reverse(change.growth().unsigned_abs()));
+        shown.truncate(top);
+        let beyond = self.beyond();
+        for change in shown {
+            let mark = if beyond.contains(&change) { "gate" } else { "" };
+            table.push(vec![
+                change.name.clone(),
+                show(change.old.all().into()),
+                show(change.new.all().into()),
+                signed(change.growth()),
+                signed(pinned(change)),
+                mark.into(),
+            ]);
+        }
+        let title = format!("What sites hold, live and pinned, by {} ({unit})", self.old.by);
+        let answer = crate::wrapped(&self.sentence(), look.width.into());
+        let mut out = format!("{}\n\n{}\n{}", bold(&answer, look), bold(&title, look), columns(&table, look));
+        if !self.notes.is_empty() {
+            out.push_str(&format!("\n{}\n", bold("What limits these figures", look)));
+            self.notes.iter().for_each(|note| out.push_str(&item(note, look)));
+        }
+        out
+    }
+
+    /// All of it for a script.
+    pub fn json(&self, top: Option<usize>) -> String {
+        let beyond = self.beyond();
+        let holds = |holds: Holds| json!({ "live": holds.live, "pinned": holds.pinned });
+        let of = |change: &Change| {
+            json!({
+                "name": change.name, "module": change.module, "before": holds(change.old), "now": holds(change.new),
+                "growth": change.growth() as i64, "beyond": beyond.contains(&change),
+            })
+        };
+        let sites: Vec<Value> = self.changes.iter().take(top.unwrap_or(usize::MAX)).map(of).collect();
+        document("who", &[self.answer()], object(json!({ "by": self.old.by, "changes": sites, "notes": self.notes })))
+    }
+}
+
+/// The sites that an earlier `who --json` printed. The error says what is missing.
+pub fn before(text: &str) -> Result<Before, String> {
+    let page: Value =
+        serde_json::from_str(text).map_err(|error| format!("wanted the output of who --json: {error}"))?;
+    let missing = |what: &str| format!("wanted the output of who --json, found none of its `{what}`");
+    let number = |of: &Value, key: &str| of[key].as_u64().ok_or_else(|| missing(key));
+    let word = |of: &Value, key: &str| of[key].as_str().map(String::from).ok_or_else(|| missing(key));
+    let answer = &page["answers"][0];
+    let listed = page["sites"].as_array().ok_or_else(|| missing("sites"))?;
+    let mut sites = Vec::new();
+    for site in listed {
+        let holds = Holds { live: number(site, "live")?, pinned: number(site, "pinned")? };
+        sites.push((word(site, "name")?, site["module"].as_str().unwrap_or_default().to_string(), holds));
+    }
+    let pinned: u64 = sites.iter().map(|(_, _, holds)| holds.pinned).fold(0, u64::saturating_add);
+    // Of a sample, the sites' figures are estimates, which need not add up.
+    if page["one_in"].is_null() && pinned < number(answer, "pinned")? {
+        return Err("it has not all sites: wanted the output of who --json without --top".into());
+    }
+    Ok(Before {
+        at: word(answer, "at")?,
+        by: word(&page, "by")?,
+        resident: number(answer, "resident")?,
+        empty: answer["empty"].as_u64(),
+        sites,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::found;
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// `dictAddRaw` held 10 MiB less, another site is gone.
+    fn old() -> Before {
+        let mut old = Before::of(&found());
+        old.resident = 100 * MIB;
+        old.sites[0].2.pinned -= 10 * MIB;
+        old.sites.push(("gone".into(), "redis-server".into(), Holds { live: MIB, pinned: MIB / 2 }));
+        old
+    }
+
+    const TABLE: &str = "\
+redis-server, when idle: 107 MiB of the heap, and 100 MiB before. The gate is
+broken: 1 site holds more by over 5 % of that: `dictAddRaw` (+10.0 MiB).
+
+What sites hold, live and pinned, by function (MiB)
+  site        before   now   more  of it pinned
+  dictAddRaw    34.0  44.0  +10.0         +10.0  gate
+  gone           1.5   0.0   -1.5          -0.5
+";
+
+    #[test]
+    fn a_site_beyond_the_gate_is_named() {
+        let found = found();
+        let comparison = Comparison::of(old(), &found, Some(0.05)).unwrap();
+        assert!(!comparison.passes());
+        let said = comparison.text(15, &Look { color: false, width: 80 });
+        assert_eq!(said, TABLE, "{said}");
+        let json: Value = serde_json::from_str(&comparison.json(Some(1))).unwrap();
+        assert_eq!((&json["answers"][0]["choice"], &json["changes"][0]["beyond"]), (&json!("failed"), &json!(true)));
+        assert_eq!(json["changes"][0]["growth"], json!(10 * MIB));
+        for (gate, choice, words) in [
+            (Some(0.1), "passed", "No site holds more by over 10 % of that: the gate holds."),
+            (None, "compared", "More is held by `dictAddRaw` (+10.0 MiB)."),
+        ] {
+            let comparison = Comparison::of(old(), &found, gate).unwrap();
+            let answer = comparison.short();
+            assert!(comparison.passes() && answer.text.ends_with(words), "{}", answer.text);
+            assert_eq!(answer.facts["choice"], json!(choice));
+        }
+    }
+
+    #[test]
+    fn an_earlier_output_is_as_good_as_the_trace() {
+        let found = found();
+        let read = before(&super::super::json(&found, None)).unwrap();
+        assert_eq!(read, Before::of(&found));
+        let error = before(&super::super::json(&found, Some(1))).unwrap_err();
+        assert!(error.contains("without --top"), "{error}");
+        for text in ["", "{}", "[1]", r#"{"sites": [{"name": "a"}]}"#] {
+            assert!(before(text).unwrap_err().contains("wanted the output of who --json"), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_compared_is_refused_or_said() {
+        let found = found();
+        let refused = |change: fn(&mut Before)| {
+            let mut old = old();
+            change(&mut old);
+            Comparison::of(old, &found, None).err().unwrap_or_default()
+        };
+        assert!(refused(|old| old.by = "module".into()).contains("wanted sites by function, found them by module"));
+        assert!(refused(|old| old.at = "peak".into()).contains("wanted the moment `idle`"));
+        assert!(refused(|old| old.resident = 0).contains("found no page"));
+        let blind = Comparison::of(Before { empty: None, ..old() }, &found, None).unwrap();
+        assert!(blind.text(9, &Look { color: false, width: 80 }).contains("is known of one of the two only"));
+    }
+}

@@ -1,0 +1,189 @@
+//! What sites hold more of than they did in another trace. In: sites of an earlier and of a later trace. Out: the difference of each, and
+//! which are beyond a limit.
+
+use std::collections::HashMap;
+
+use crate::sites::Found;
+
+/// What a site holds: its live bytes, and those that it pins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Holds {
+    /// Bytes of its live blocks.
+    pub live: u64,
+    /// Bytes that it pins.
+    pub pinned: u64,
+}
+
+impl Holds {
+    /// Both.
+    pub fn all(self) -> u64 {
+        self.live.saturating_add(self.pinned)
+    }
+}
+
+/// What is compared with: the sites of an earlier trace.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Before {
+    /// The moment's short word, see [`crate::Moment::name`].
+    pub at: String,
+    /// The grouping's name.
+    pub by: String,
+    /// Resident bytes of the heap; of pages that hold blocks if others were not known.
+    pub resident: u64,
+    /// Empty pages; `None` where it was not known which pages were resident.
+    pub empty: Option<u64>,
+    /// Each site's name and module, and what it holds.
+    pub sites: Vec<(String, String, Holds)>,
+}
+
+impl Before {
+    /// Of a trace.
+    pub fn of(found: &Found) -> Before {
+        let by = crate::fold::BYS.iter().find(|(_, by)| *by == found.by).map_or("", |(name, _)| name);
+        let holds = |site: &crate::Site| Holds { live: site.live, pinned: site.share.pinned };
+        Before {
+            at: found.moment.name.into(),
+            by: by.into(),
+            resident: found.pages.resident(),
+            empty: found.pages.empty,
+            sites: found.sites.iter().map(|site| (site.name.clone(), site.frame.module.clone(), holds(site))).collect(),
+        }
+    }
+}
+
+/// A site in both traces. One that is in one of them only holds nothing in the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// What it is called.
+    pub name: String,
+    /// The program or library that it is in.
+    pub module: String,
+    /// In the earlier trace.
+    pub old: Holds,
+    /// In the later one.
+    pub new: Holds,
+}
+
+impl Change {
+    /// How many bytes more it holds.
+    pub fn growth(&self) -> i128 {
+        i128::from(self.new.all()) - i128::from(self.old.all())
+    }
+}
+
+/// All sites of both, the one that grew most first. Sites that hold nothing in either are left out.
+pub fn changes(old: &Before, new: &Before) -> Vec<Change> {
+    let mut known: HashMap<(&str, &str), usize> = HashMap::new();
+    let mut all: Vec<Change> = Vec::new();
+    for (is_new, before) in [(false, old), (true, new)] {
+        for (name, module, holds) in before.sites.iter().filter(|(_, _, holds)| holds.all() > 0) {
+            let at = *known.entry((name, module)).or_insert_with(|| {
+                let (old, new) = (Holds::default(), Holds::default());
+                all.push(Change { name: name.clone(), module: module.clone(), old, new });
+                all.len() - 1
+            });
+            *(if is_new { &mut all[at].new } else { &mut all[at].old }) = *holds;
+        }
+    }
+    let mut all = under_new_names(all);
+    all.sort_by(|a, b| b.growth().cmp(&a.growth()).then_with(|| a.name.cmp(&b.name)));
+    all
+}
+
+/// A program or a library of another version may have another name: a site that only the earlier trace has, and one of the same name
+/// that only the later one has, are one site if there is no third of that name.
+fn under_new_names(all: Vec<Change>) -> Vec<Change> {
+    let mut of_name: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (at, change) in all.iter().enumerate() {
+        of_name.entry(&change.name).or_default().push(at);
+    }
+    let is_old = |at: usize| all[at].new.all() == 0;
+    let mut gone = vec![false; all.len()];
+    let mut out = all.clone();
+    for pair in of_name.values() {
+        // The sites of the earlier trace come first.
+        if let [old, new] = pair[..]
+            && is_old(old)
+            && all[new].old.all() == 0
+        {
+            out[new].old = all[old].old;
+            gone[old] = true;
+        }
+    }
+    out.into_iter().zip(gone).filter(|(_, gone)| !gone).map(|(change, _)| change).collect()
+}
+
+/// Whether a site grew by more than this share of the old heap. Of the heap and not of the site: a site of a few KiB doubles easily.
+pub fn is_beyond(change: &Change, old: &Before, most: f64) -> bool {
+    change.growth() as f64 > most * old.resident as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::By;
+    use crate::invented::{Events, stacks};
+    use crate::moment::Moment;
+    use crate::names::Names;
+    use crate::sites::find;
+
+    /// What is found in a made-up trace: one page with a block of each of these sites and sizes. A site is its return address.
+    fn found(blocks: &[(u64, u64)]) -> Found {
+        let pcs: Vec<[u64; 1]> = blocks.iter().map(|(pc, _)| [*pc]).collect();
+        let (stacks, ids) = stacks(&pcs.iter().map(|pc| &pc[..]).collect::<Vec<_>>());
+        let mut events = Events::new(Moment::at_time(9), 10);
+        for (at, (id, (_, size))) in ids.iter().zip(blocks).enumerate() {
+            events.new_block(0, *id, (at as u64 + 1) * 0x10_0000, *size);
+        }
+        find("service", &events.taken(), None, &mut Names::of(&stacks), By::Function)
+    }
+
+    fn told(changes: &[Change]) -> Vec<(&str, i128)> {
+        changes.iter().map(|change| (change.name.as_str(), change.growth())).collect()
+    }
+
+    #[test]
+    fn a_site_s_growth_is_of_what_it_holds_in_both_traces() {
+        // Whole pages: what is live, and what is pinned beside it.
+        let old = Before::of(&found(&[(0x10, 4096), (0x20, 100), (0x30, 8192)]));
+        let new = Before::of(&found(&[(0x10, 4000), (0x20, 8192), (0x40, 50)]));
+        assert_eq!((old.resident, old.at.as_str(), old.by.as_str()), (16384, "time", "function"));
+        let all = changes(&old, &new);
+        assert_eq!(told(&all), [("0x20", 4096), ("0x40", 4096), ("0x10", 0), ("0x30", -8192)]);
+        let [grown, added, same, gone] = &all[..] else { panic!("{all:?}") };
+        assert_eq!((grown.old, grown.new), (Holds { live: 100, pinned: 3996 }, Holds { live: 8192, pinned: 0 }));
+        assert_eq!((added.old, gone.new), (Holds::default(), Holds::default()));
+        assert_eq!(same.new, Holds { live: 4000, pinned: 96 }, "a page is held by less, and is held all the same");
+    }
+
+    #[test]
+    fn a_gate_is_a_share_of_the_old_heap() {
+        let old = Before::of(&found(&[(0x10, 4096 * 99), (0x20, 4096)]));
+        let new = Before::of(&found(&[(0x10, 4096 * 99), (0x20, 4096 * 6)]));
+        let all = changes(&old, &new);
+        let beyond = |most| all.iter().filter(|change| is_beyond(change, &old, most)).count();
+        assert_eq!((beyond(0.049), beyond(0.05)), (1, 0), "5 pages of 100 are 5 %");
+        assert!(!is_beyond(&changes(&new, &old)[1], &new, 0.0), "less is never beyond");
+    }
+
+    #[test]
+    fn sites_of_one_name_in_two_libraries_are_two() {
+        let site = |module: &str, live| ("init".to_string(), module.to_string(), Holds { live, pinned: 0 });
+        let old = Before { sites: vec![site("a.so", 10), site("b.so", 20)], ..Before::default() };
+        let new = Before { sites: vec![site("b.so", 25), site("a.so", 10), site("c.so", 0)], ..Before::default() };
+        assert_eq!(told(&changes(&old, &new)), [("init", 5), ("init", 0)]);
+    }
+
+    #[test]
+    fn a_site_of_a_file_with_a_new_name_is_the_same_site() {
+        let site = |module: &str, live| ("init".to_string(), module.to_string(), Holds { live, pinned: 0 });
+        let before = |sites: &[_]| Before { sites: sites.to_vec(), ..Before::default() };
+        let (old, new) = (before(&[site("lib.so.1", 10)]), before(&[site("lib.so.2", 12)]));
+        let all = changes(&old, &new);
+        assert_eq!((told(&all), all[0].module.as_str()), (vec![("init", 2)], "lib.so.2"));
+        let two = before(&[site("lib.so.2", 12), site("other.so", 7)]);
+        assert_eq!(told(&changes(&old, &two)), [("init", 12), ("init", 7), ("init", -10)], "it could be either");
+        let stayed = before(&[site("lib.so.1", 10), site("lib.so.2", 12)]);
+        assert_eq!(told(&changes(&old, &stayed)), [("init", 12), ("init", 0)]);
+    }
+}
