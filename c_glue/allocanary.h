@@ -65,6 +65,28 @@ typedef enum {
 } AllocanaryCode;
 
 /*
+ How near the process is to its memory limit, after the allocator gave back what it keeps.
+ */
+typedef enum {
+  /*
+   Nothing is to be done.
+   */
+  ALLOCANARY_LEVEL_CALM = 0,
+  /*
+   80 % of the limit are in use.
+   */
+  ALLOCANARY_LEVEL_HIGH = 1,
+  /*
+   90 %.
+   */
+  ALLOCANARY_LEVEL_SEVERE = 2,
+  /*
+   95 %: the program itself must free something.
+   */
+  ALLOCANARY_LEVEL_LAST = 3,
+} AllocanaryLevel;
+
+/*
  Freed pages, by how far they have gone.
  */
 typedef enum {
@@ -177,6 +199,21 @@ size_t allocanary_bytes_in_use(void);
  `text` is null (and `size` 0) or points to `size` bytes; `length` is null or points to a number.
  */
 AllocanaryCode allocanary_metrics(char *text, size_t size, size_t *length);
+
+/*
+ Calls `callback` with each new level (an `AllocanaryLevel`) of the memory budget and with `data`. A later call replaces both. The
+ code is `ALLOCANARY_CODE_UNSUPPORTED` where no budget is on: `ALLOCANARY_BUDGET=container`, or a size such as `1GiB`, in the
+ environment turns it on.
+
+ It is called in a thread that allocates, before the allocation is made, and perhaps in two threads at once. It may allocate and
+ free; that causes no further call in this thread. It must not wait for a lock that a thread may hold while it allocates, must not
+ throw, and must not leave by longjmp.
+
+ # Safety
+
+ `callback` may be called with `data` in any thread for as long as the process lives.
+ */
+AllocanaryCode allocanary_on_pressure(void (*callback)(int32_t level, void *data), void *data);
 
 /*
  Runs a service in `threads` threads (1 to 1024) that all live at the same time and answer `requests` requests each.

@@ -69,6 +69,9 @@ for variant in "$@"; do
     else
         echo "skipped: valgrind is not installed"
     fi
+    ALLOCANARY_BUDGET=64MiB build/"$variant"/test pressure 2>"build/$variant/said" || fail "$variant: pressure: $(cat "build/$variant/said")"
+    matches "$variant: a budget that is none" '5 *ALLOCANARY_BUDGET: *found `80%`*' \
+        env ALLOCANARY_BUDGET=80% build/"$variant"/test check
     matches "$variant: metrics" '# HELP allocanary_*# TYPE allocanary_process_resident_bytes gauge*' \
         build/"$variant"/test metrics
     strange=$(build/"$variant"/test metrics | grep -vE \

@@ -1,7 +1,8 @@
 /* Tests of the library from C's side. In: the name of a group of tests, `all` by default. Out: nothing, or what failed.
 
-   `arenas`, `check` and `metrics` print what the library says, for test.sh, which sets the environment; `valgrind` is
-   all but what is not so under valgrind; `checked` is for a checked build of the library. */
+   `arenas`, `check` and `metrics` print what the library says, for test.sh, which sets the environment; `pressure` wants
+   ALLOCANARY_BUDGET=64MiB; `valgrind` is all but what is not so under valgrind; `checked` is for a checked build of the
+   library. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -165,6 +166,63 @@ static void texts(void) {
     }
 }
 
+/* What a program's function for the memory budget has seen. */
+typedef struct {
+    unsigned levels; /* a bit for each */
+    unsigned calls, within;
+    bool is_inside, is_wrong;
+} Pressure;
+
+static void on_pressure(int32_t level, void *data) {
+    Pressure *seen = data;
+    seen->within += seen->is_inside;
+    seen->is_inside = true;
+    seen->is_wrong = seen->is_wrong || level < ALLOCANARY_LEVEL_CALM || level > ALLOCANARY_LEVEL_LAST;
+    seen->levels |= 1u << level;
+    seen->calls++;
+    /* It may allocate, as much as makes a reading due. */
+    for (int index = 0; index < 4; index++) {
+        void *block = allocanary_calloc(1, 1 << 20);
+        if (block == NULL || allocanary_free(block) != ALLOCANARY_CODE_OK) {
+            abort();
+        }
+    }
+    seen->is_inside = false;
+}
+
+static void no_budget(void) {
+    Pressure seen = {0};
+    EXPECT_CODE(UNSUPPORTED, allocanary_on_pressure(on_pressure, &seen));
+    EXPECT_CODE(NULL, allocanary_on_pressure(NULL, NULL));
+    EXPECT(seen.calls == 0);
+}
+
+/* 96 MiB are held under a budget of 64, and freed. */
+static void pressure(void) {
+    enum { BLOCKS = 96, SIZE = 1 << 20 };
+    Pressure seen = {0}, replaced = {0};
+    void *blocks[BLOCKS];
+    EXPECT_CODE(NULL, allocanary_on_pressure(NULL, &seen));
+    EXPECT_CODE(OK, allocanary_on_pressure(on_pressure, &replaced));
+    EXPECT_CODE(OK, allocanary_on_pressure(on_pressure, &seen));
+    for (int index = 0; index < BLOCKS; index++) {
+        blocks[index] = allocanary_calloc(1, SIZE);
+        EXPECT(blocks[index] != NULL);
+        memset(blocks[index], 1, SIZE);
+    }
+    EXPECT(seen.levels >> ALLOCANARY_LEVEL_LAST == 1 && (seen.levels & 1u << ALLOCANARY_LEVEL_CALM) == 0);
+    for (int index = 0; index < BLOCKS; index++) {
+        EXPECT_CODE(OK, allocanary_free(blocks[index]));
+    }
+    EXPECT_CODE(OK, allocanary_purge());
+    for (int index = 0; index < BLOCKS; index++) {
+        EXPECT_CODE(OK, allocanary_free(allocanary_calloc(1, SIZE)));
+    }
+    EXPECT(seen.levels & 1u << ALLOCANARY_LEVEL_CALM);
+    EXPECT(seen.calls >= 2 && seen.calls <= 7 && seen.within == 0 && !seen.is_wrong);
+    EXPECT(replaced.calls == 0);
+}
+
 static void service(void) {
     size_t before = allocanary_bytes_in_use();
     EXPECT_CODE(ARGUMENT, allocanary_service(0, 1));
@@ -289,6 +347,8 @@ int main(int argc, char **argv) {
         fputs(page, stdout);
     } else if (strcmp(group, "checked") == 0) {
         checked();
+    } else if (strcmp(group, "pressure") == 0) {
+        pressure();
     } else {
         blocks();
         texts();
@@ -296,6 +356,7 @@ int main(int argc, char **argv) {
         if (strcmp(group, "valgrind") != 0 || !is_variant("system")) {
             heaps();
         }
+        no_budget();
         service();
         after_fork();
         threads();

@@ -3,10 +3,13 @@
 //! The variant is chosen by a feature, exactly one. Linking the library sets its allocator up before `main`: arenas
 //! follow the processors that the container gives, and what the environment sets wins. In the shared variants C's own
 //! `malloc` is the same heap; in the others C keeps its own, and this library's memory lives in the allocator's.
+//!
+//! A memory budget is off; `ALLOCANARY_BUDGET` turns it on.
 
 mod border;
 mod heap;
 mod metrics;
+mod pressure;
 mod service;
 mod statistics;
 mod tuning;
@@ -14,16 +17,16 @@ mod tuning;
 use std::ffi::{CStr, c_char};
 
 #[cfg(all(feature = "system", target_env = "gnu"))]
-allocanary::install!(system, arena_max = auto);
+allocanary::install!(system, arena_max = auto, budget = off);
 // Another C library's malloc has no arenas to limit.
 #[cfg(all(feature = "system", not(target_env = "gnu")))]
-allocanary::install!(system);
+allocanary::install!(system, budget = off);
 #[cfg(feature = "jemalloc")]
-allocanary::install!(jemalloc, narenas = auto);
+allocanary::install!(jemalloc, narenas = auto, budget = off);
 #[cfg(feature = "jemalloc-shared")]
-allocanary::install!(jemalloc_unprefixed, narenas = auto);
+allocanary::install!(jemalloc_unprefixed, narenas = auto, budget = off);
 #[cfg(any(feature = "mimalloc", feature = "mimalloc-shared"))]
-allocanary::install!(mimalloc);
+allocanary::install!(mimalloc, budget = off);
 
 /// The variants that are turned on.
 const VARIANTS: &[&CStr] = &[

@@ -1,7 +1,7 @@
 //! Where the memory is, for C. In: the allocator's counters and /proc. Out: one struct.
 
-use allocanary_kernel::sys::{line_number, read_into};
 use allocanary::tuning;
+use allocanary_kernel::sys::{line_number, read_into};
 
 use crate::border::{AllocanaryCode, guard, null, tuned};
 use crate::heap::allocanary_bytes_in_use;

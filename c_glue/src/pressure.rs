@@ -1,0 +1,73 @@
+//! The memory budget, for C. In: a function of the program. Out: a code; the function is called with each new level.
+//!
+//! A budget is off in this library, and `ALLOCANARY_BUDGET=container` or `=1GiB` turns it on before the first allocation.
+
+use std::ffi::c_void;
+
+use allocanary::tuning::{self, Level};
+
+use crate::border::{AllocanaryCode, guard, null, tuned};
+
+/// How near the process is to its memory limit, after the allocator gave back what it keeps.
+#[repr(C)]
+pub enum AllocanaryLevel {
+    /// Nothing is to be done.
+    Calm = 0,
+    /// 80 % of the limit are in use.
+    High = 1,
+    /// 90 %.
+    Severe = 2,
+    /// 95 %: the program itself must free something.
+    Last = 3,
+}
+
+/// The program's pointer, which this library only passes on.
+#[derive(Clone, Copy)]
+struct Data(*mut c_void);
+
+// SAFETY: it is never followed here; the header says that the function may be called in any thread.
+unsafe impl Send for Data {}
+// SAFETY: as above.
+unsafe impl Sync for Data {}
+
+impl Data {
+    /// By value, so that a closure takes the whole and not the pointer in it.
+    fn pointer(self) -> *mut c_void {
+        self.0
+    }
+}
+
+/// Calls `callback` with each new level (an `AllocanaryLevel`) of the memory budget and with `data`. A later call replaces both. The
+/// code is `ALLOCANARY_CODE_UNSUPPORTED` where no budget is on: `ALLOCANARY_BUDGET=container`, or a size such as `1GiB`, in the
+/// environment turns it on.
+///
+/// It is called in a thread that allocates, before the allocation is made, and perhaps in two threads at once. It may allocate and
+/// free; that causes no further call in this thread. It must not wait for a lock that a thread may hold while it allocates, must not
+/// throw, and must not leave by longjmp.
+///
+/// # Safety
+///
+/// `callback` may be called with `data` in any thread for as long as the process lives.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn allocanary_on_pressure(
+    callback: Option<unsafe extern "C" fn(level: i32, data: *mut c_void)>,
+    data: *mut c_void,
+) -> AllocanaryCode {
+    guard(|| {
+        let Some(callback) = callback else { return null("callback") };
+        let data = Data(data);
+        // SAFETY: as the caller promises.
+        tuned(tuning::on_pressure(move |level| unsafe { callback(number(level), data.pointer()) }))
+    })
+}
+
+/// A level that a later version of the library has, and this header has not, is the one below `Last`.
+fn number(level: Level) -> i32 {
+    let level = match level {
+        Level::Calm => AllocanaryLevel::Calm,
+        Level::High => AllocanaryLevel::High,
+        Level::Last => AllocanaryLevel::Last,
+        _ => AllocanaryLevel::Severe,
+    };
+    level as i32
+}
