@@ -17,19 +17,9 @@ preloads=${PRELOADS:-target/release}
 out=$(mktemp -d)
 cc -O2 -pthread -o "$out/bursts" examples/budget/bursts.c
 
-own=$(awk -F: '$2 ~ /(^|,)memory(,|$)/ { print $3 }' /proc/self/cgroup)
-if [ -n "$own" ]; then
-    folder=/sys/fs/cgroup/memory${own%/}/allocanary-budget-$$
-    limited() { echo "$1" >"$folder/memory.limit_in_bytes"; }
-else
-    # A group with processes has no groups with limits: next to our own, not below.
-    own=$(awk -F: '$1 == 0 { print $3 }' /proc/self/cgroup)
-    folder=/sys/fs/cgroup$(dirname "$own")
-    folder=${folder%/}/allocanary-budget-$$
-    limited() { echo "$1" >"$folder/memory.max"; echo 0 >"$folder/memory.swap.max" 2>/dev/null || true; }
-fi
-mkdir "$folder"
-trap 'for _ in 1 2 3 4 5; do rmdir "$folder" 2>/dev/null && break; sleep 1; done; rm -rf "$out"' EXIT
+# shellcheck source=group.sh
+. examples/budget/group.sh
+trap 'end_group; rm -rf "$out"' EXIT
 
 # Runs it once in the group, in a shell of its own. Adds a line `killed`, or what the program says, to a file; its budget's counts to another.
 once() {

@@ -1,0 +1,15 @@
+# A control group with a memory limit, v1 or v2, for a script that is root. `limited BYTES` (or `max`) sets the limit, `$folder` is the
+# group, and `end_group` removes it.
+own=$(awk -F: '$2 ~ /(^|,)memory(,|$)/ { print $3 }' /proc/self/cgroup)
+if [ -n "$own" ]; then
+    folder=/sys/fs/cgroup/memory${own%/}/allocanary-budget-$$
+    limited() { echo "${1/max/-1}" >"$folder/memory.limit_in_bytes"; }
+else
+    # A group with processes has no groups with limits: next to our own, not below.
+    own=$(awk -F: '$1 == 0 { print $3 }' /proc/self/cgroup)
+    folder=/sys/fs/cgroup$(dirname "$own")
+    folder=${folder%/}/allocanary-budget-$$
+    limited() { echo "$1" >"$folder/memory.max"; echo 0 >"$folder/memory.swap.max" 2>/dev/null || true; }
+fi
+mkdir "$folder"
+end_group() { for _ in 1 2 3 4 5; do rmdir "$folder" 2>/dev/null && break; sleep 1; done; }
