@@ -1,13 +1,14 @@
 #!/bin/bash
 # The table of docs/give-back.md: programs under load, each called from outside again and again.
-# Usage: examples/give_back/storm.sh [CALLS OF EACH]. Needs cc; a program that is not installed is left out. The canary is a program of
-# tokio's with tikv-jemallocator if it was built so:
-#   cargo build --release --locked -p kube_canary --no-default-features --features jemalloc-alloc --target-dir target/tokio
+# Usage: examples/give_back/storm.sh [CALLS OF EACH] [PART of a row's name]. Needs cc; a program that is not installed is left out. The
+# program of tokio's, with tikv-jemallocator, is one of the workspace's: `cargo build --release --locked --workspace --bins`. STORM is the
+# example `storm` of crates/give_back; without it it is built.
 set -u -m # with job control, so that a client notices SIGINT
 cd "$(dirname "$0")/../.." || exit 2
-cargo build --release --locked --quiet -p allocanary-give-back --example storm || exit 2
-command=$PWD/target/release/examples/storm
+[ -n "${STORM:-}" ] || cargo build --release --locked --quiet -p allocanary-give-back --example storm || exit 2
+command=${STORM:-$PWD/target/release/examples/storm}
 calls=${1:-100}
+only=${2:-}
 folder=$(mktemp -d)
 children=()
 end() { for child in "${children[@]}"; do kill "$child" 2>/dev/null; done; wait 2>/dev/null; rm -rf "$folder"; }
@@ -15,9 +16,11 @@ trap end EXIT
 
 has() { command -v "$1" >/dev/null || { echo "left out: $1 is not installed" >&2; return 1; }; }
 
+wanted() { [[ $1 == *$only* ]]; } # NAME
+
 storm() { # NAME ALLOCATOR PID [CLIENT'S PID]: calls, and prints a row. The client is ended and asked for its errors.
     local row
-    row=$(nice "$command" "$2" "$3" "$calls" "$1" 2>>"$folder/errors")
+    row=$("$command" "$2" "$3" "$calls" "$1" 2>>"$folder/errors")
     if [ -n "${4-}" ]; then
         kill -INT "$4" 2>/dev/null
         wait "$4"
@@ -32,6 +35,7 @@ client_errors() { echo -; }
 cc -O1 -pthread -o "$folder/holds" crates/give_back/tests/programs/holds.c || exit 2
 mkfifo "$folder/line"
 for call in read poll epoll_wait nanosleep; do
+    wanted "C, three threads allocate, one in $call" || continue
     sleep 100000 >"$folder/line" &
     children+=($!)
     "$folder/holds" "$call" storm <"$folder/line" >/dev/null &
@@ -41,7 +45,7 @@ for call in read poll epoll_wait nanosleep; do
     kill "${children[@]: -2}"
 done
 
-if has python3; then
+if wanted 'python3, two threads allocate' && has python3; then
     cat >"$folder/p.py" <<'PY'
 import threading, time
 def work():
@@ -62,7 +66,7 @@ PY
     kill "${children[-1]}"
 fi
 
-if has redis-server && has redis-benchmark; then
+if wanted 'redis-server (jemalloc) under redis-benchmark' && has redis-server && has redis-benchmark; then
     redis-server --port 0 --unixsocket "$folder/redis" --save '' --dir "$folder" >/dev/null &
     server=$!
     children+=($server)
@@ -73,7 +77,7 @@ if has redis-server && has redis-benchmark; then
     kill "$server"
 fi
 
-if has nginx && has wrk; then
+if wanted 'nginx under wrk' && has nginx && has wrk; then
     mkdir -p "$folder/www"
     head -c 20000 /dev/urandom >"$folder/www/f"
     cat >"$folder/nginx.conf" <<NGINX
@@ -91,7 +95,7 @@ NGINX
     kill "$server"
 fi
 
-if has java && has javac; then
+if wanted 'java, two threads compress' && has java && has javac; then
     cat >"$folder/J.java" <<'JAVA'
 import java.util.zip.*;
 public class J {
@@ -114,15 +118,15 @@ JAVA
     kill "${children[-1]}"
 fi
 
-tokio=${TOKIO:-target/tokio/release/kube_canary}
-if [ -x "$tokio" ] && has wrk; then
-    "$tokio" --listen 127.0.0.1:8088 --udp-port 8090 --protocol udp --peer 127.0.0.1 >/dev/null 2>&1 &
+tokio=target/release/hyper
+if wanted 'Rust: tokio and hyper with tikv-jemallocator under wrk' && [ -x "$tokio" ] && has wrk; then
+    "$tokio" --listen 127.0.0.1:8088 >/dev/null 2>&1 &
     server=$!
     children+=($server)
     sleep 1
-    wrk -t 1 -c 20 -d 100000 http://127.0.0.1:8088/metrics >"$folder/wrk.out" 2>&1 &
+    wrk -t 1 -c 20 -d 100000 http://127.0.0.1:8088/ >"$folder/wrk.out" 2>&1 &
     client_errors() { grep -E 'Socket errors|Non-2xx' "$folder/wrk.out" | grep -o '[0-9]\+' | paste -sd+ | grep . || echo 0; }
-    storm 'Rust: tokio with tikv-jemallocator under wrk' jemalloc $server $!
+    storm 'Rust: tokio and hyper with tikv-jemallocator under wrk' jemalloc $server $!
     kill "$server"
 fi
 touch "$folder/errors"

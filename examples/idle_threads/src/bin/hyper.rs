@@ -5,6 +5,8 @@
 //!
 //! tokio also has a hook before each wait of a worker, `on_thread_park`. A worker of a busy server waits thousands of times
 //! a second. `IDLE_HOOK=park` uses that hook instead, to show what it costs.
+//!
+//! `hyper --listen 127.0.0.1:8088` serves until it is ended: a program of tokio's for other examples to work on.
 
 include!("../allocator.rs");
 
@@ -30,7 +32,30 @@ async fn answer(_: Request<hyper::body::Incoming>) -> Result<Response<Full<Bytes
     Ok(Response::new(Full::new(Bytes::from(blocks.to_string()))))
 }
 
+async fn serve(listener: TcpListener) {
+    loop {
+        let Ok((stream, _)) = listener.accept().await else { continue };
+        tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service_fn(answer)));
+    }
+}
+
 fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let [flag, address] = words.as_slice()
+        && flag == "--listen"
+    {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build();
+        let served = runtime.and_then(|runtime| {
+            runtime.block_on(async {
+                serve(TcpListener::bind(address.as_str()).await?).await;
+                Ok(())
+            })
+        });
+        if let Err(error) = served {
+            eprintln!("hyper: {address}: {error}");
+        }
+        return ExitCode::FAILURE;
+    }
     let park = std::env::var_os("IDLE_HOOK").is_some_and(|hook| hook == "park");
     idle_threads::main(if park { "hyper, before each wait" } else { "hyper" }, || {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
@@ -43,12 +68,7 @@ fn main() -> ExitCode {
         if !park {
             runtime.spawn(when_quiet(Duration::from_millis(100), || drop(tuning::thread_idle()))); // the hook
         }
-        runtime.spawn(async move {
-            loop {
-                let Ok((stream, _)) = listener.accept().await else { continue };
-                tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service_fn(answer)));
-            }
-        });
+        runtime.spawn(serve(listener));
         (ask(address), runtime)
     })
 }
