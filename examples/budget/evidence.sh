@@ -36,7 +36,6 @@ rows=(
     "C, bursts in 16 threads|system trim_threshold=131072|104|$out/bursts 64 4 2"
     "C, a cache built anew|jemalloc|96|$out/cache 32 12 8"
     "C++, an index of documents|jemalloc|44|$out/documents"
-    "Rust, tables|mimalloc|96|$out/tables 50000 10 8"
     "Rust, tables|system|96|$out/tables 50000 10 8"
     "python3, answers of growing size|system|112|$python $here/blobs.py"
     "java, compressors|system|176|$java -Xmx24m -Xshare:auto -XX:TieredStopAtLevel=1 -cp $out Compressors"

@@ -19,6 +19,28 @@ pub fn build_missing() -> Result<()> {
     Builder::find(&command, FEATURES).map_or(Ok(()), |builder| builder.build())
 }
 
+/// Names of programs of ours begin so. They are next to the command, or in `folders`.
+const OWN: &str = "allocanary-";
+
+/// A program's name, or the path of the program of ours that it names.
+pub fn own_program(name: &str, folders: &[PathBuf]) -> Result<String> {
+    if !name.starts_with(OWN) || name.contains('/') {
+        return Ok(name.to_string());
+    }
+    let command = std::env::current_exe().map_err(|error| Error::file("the command", "finding", error))?;
+    let folders: Vec<PathBuf> = folders.iter().cloned().chain(command.parent().map(PathBuf::from)).collect();
+    let find = || folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file());
+    let found = match find() {
+        Some(found) => Some(found),
+        None => {
+            build_missing()?;
+            find()
+        }
+    };
+    // Or one of the user's in PATH.
+    Ok(found.map_or(name.to_string(), |path| path.display().to_string()))
+}
+
 /// The cells next to the command. If cargo started the command, missing cells and cells of another build are built
 /// first.
 pub fn roster(folders: &[PathBuf]) -> Result<Roster> {

@@ -12,7 +12,7 @@ use allocanary_kernel::units::show_duration;
 use allocanary_report::wrapped;
 use allocanary_study::error::Result;
 use allocanary_study::session::planned;
-use allocanary_study::{Study, expected_time};
+use allocanary_study::{Study, StudyFile, expected_time};
 
 /// The most lines of the summary.
 const MOST_LINES: usize = 10;
@@ -20,7 +20,10 @@ const MOST_LINES: usize = 10;
 /// Prints the plan; nothing is run but the cells' own descriptions.
 pub fn run(flags: &StudyFlags) -> Result<ExitCode> {
     let (_, group) = super::study::study(flags)?;
-    let cells = cells::roster_for(&group, &flags.run.cells)?.descriptions();
+    let cells = match group.0.as_slice() {
+        [StudyFile { program: Some(program), .. }] => super::run::descriptions(program, &flags.run.cells)?,
+        _ => cells::roster_for(&group, &flags.run.cells)?.descriptions(),
+    };
     let studies = planned(&group, &cells)?;
     let spans: Vec<Duration> = studies.iter().map(|(_, planned)| expected_time(planned, &cells)).collect();
     let width = usize::from(terminal::look().width);

@@ -4,7 +4,7 @@
 pub mod candidates;
 pub mod started;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::cells;
@@ -13,6 +13,8 @@ use super::output::Output;
 use super::terminal;
 use crate::args::{ProgramStudyFlags, RunFlags};
 use allocanary_cell::Cell;
+use allocanary_cell::description::Description;
+use allocanary_cell::program::Program;
 use allocanary_doctor::program::Program as Looked;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::Target;
@@ -66,6 +68,12 @@ pub fn only_study(path: &Path) -> Result<StudyFile> {
     Ok(study)
 }
 
+/// The candidates that a study with a `[program]` table may name.
+pub fn descriptions(program: &Program, folders: &[PathBuf]) -> Result<Vec<Description>> {
+    let looked = Looked::look_at(&cells::own_program(&program.command[0], folders)?).map_err(Error::Input)?;
+    Ok(candidates::described(&cells::roster(folders)?.descriptions(), &looked, &candidates::installed()))
+}
+
 /// Runs a study with a `[program]` table.
 pub fn run_study(
     file: StudyFile,
@@ -92,11 +100,12 @@ pub fn begin(file: StudyFile, flags: &RunFlags) -> Result<Option<(StudyFile, Sta
     // Invalid values are reported before anything is looked at.
     file.clone().check()?;
     About::of(&file, &Metrics::default())?;
-    let program = file.program.clone().unwrap_or_default();
+    let mut program = file.program.clone().unwrap_or_default();
+    program.command[0] = cells::own_program(&program.command[0], folders)?;
     let looked = Looked::look_at(&program.command[0]).map_err(Error::Input)?;
     let cells = cells::roster(folders)?.descriptions();
     let runtime = runtimes::of(&looked.runs);
-    let file = with_candidates(file, &looked, runtime.as_ref())?;
+    let file = with_candidates(StudyFile { program: Some(program), ..file }, &looked, runtime.as_ref())?;
     let installed = candidates::installed();
     let mut candidates = candidates::described(&cells, &looked, &installed);
     candidates::add_runtime(&mut candidates, runtime.as_ref());

@@ -223,8 +223,10 @@ fn the_settings_of_the_users_preload_reach_no_candidate() {
     let folder = tempdir().unwrap();
     let mut command = command(folder.path());
     command.env("ALLOCANARY_PRELOAD", "tuned");
-    command
-        .args(words("run --repeats 1 --any-output --out out --candidates own jemalloc jemalloc:thread_idle=100ms --"));
+    command.args(words(
+        "run --repeats 1 --any-output --out out --candidates own jemalloc jemalloc:thread_idle=100ms \
+                     jemalloc:budget=1GiB,thread_idle=100ms --",
+    ));
     command.args(["sh", "-c", "echo \"${LD_PRELOAD##*/} ${ALLOCANARY_PRELOAD-none}\" >> seen"]);
     let ran: Ran = command.output().unwrap().into();
     assert_eq!(ran.code, Some(0), "{ran:?}");
@@ -232,7 +234,17 @@ fn the_settings_of_the_users_preload_reach_no_candidate() {
     let mut seen: Vec<&str> = seen.lines().collect();
     seen.sort_unstable();
     seen.dedup();
-    assert_eq!(seen, [" tuned", "preload-jemalloc idle=100ms", "preload-jemalloc none"]);
+    let with_both = "preload-jemalloc idle=100ms,budget=1GiB";
+    assert_eq!(seen, [" tuned", "preload-jemalloc idle=100ms", with_both, "preload-jemalloc none"]);
+    let rows = samples(&folder.path().join("out"));
+    let row = rows.iter().find(|row| row.cell.settings.contains_key("budget")).unwrap();
+    let answer = row.answer.as_ref().unwrap();
+    assert_eq!(
+        answer.found.get("budget").map(String::as_str),
+        Some("1GiB"),
+        "the preload says that it is on: {answer:?}"
+    );
+    assert!(!answer.unproven.contains_key("budget"));
 }
 
 #[test]
@@ -253,6 +265,20 @@ fn a_program_is_killed_before_the_command_where_memory_runs_out() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let cell = fs::read_dir(folder.path().join("out/cells")).unwrap().flatten().next().unwrap().path();
     assert_eq!(fs::read_to_string(cell.join("stdout")).unwrap(), "1000\n");
+}
+
+/// Their program comes with the command, and their candidates have a setting of preloads.
+#[test]
+fn the_shipped_studies_of_a_program_can_be_planned() {
+    let folder = tempdir().unwrap();
+    for (study, cells) in [("pressure", 8 * 12), ("room", 2 * 30)] {
+        let ran = allocanary(folder.path(), ["plan", study]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert!(
+            ran.out.contains(&format!("\n{cells} processes")) && ran.out.contains("jemalloc:budget=container"),
+            "{ran:?}"
+        );
+    }
 }
 
 #[test]

@@ -221,6 +221,23 @@ fn a_limit_of_memory_is_a_row_or_is_said_not_to_be_allowed() {
     assert!(error.kind == FailureKind::OutOfMemory && error.text.contains("--memory 32MiB"), "{error:?}");
 }
 
+/// Whether the limit kills a candidate is what the run is to find out, also of the first one.
+#[test]
+fn the_first_candidate_may_be_killed_at_its_limit() {
+    let folder = tempdir().unwrap();
+    let grow = "test -z \"$LD_PRELOAD\" || { x=a; while :; do x=$x$x; done; }; sleep 0.1";
+    let ran = run(folder.path(), "--repeats 1 --candidates jemalloc own --memory 32MiB", &["sh", "-c", grow]);
+    if ran.code == Some(2) && ran.err.contains("leave out --memory") {
+        return skipped(ran.err);
+    }
+    let rows = samples(&folder.path().join("out"));
+    let kind = |candidate: &str| {
+        let row = rows.iter().find(|row| row.cell.candidate == candidate.into()).unwrap_or_else(|| panic!("{ran:?}"));
+        row.error.as_ref().map(|error| error.kind)
+    };
+    assert_eq!([kind("jemalloc"), kind("own")], [Some(FailureKind::OutOfMemory), None], "{ran:?}");
+}
+
 #[test]
 fn an_interrupt_leaves_no_process_in_any_phase() {
     for (number, (flags, text)) in [

@@ -17,7 +17,7 @@ use allocanary_doctor::program::Program as Looked;
 use allocanary_doctor::{Effect, Flavour};
 use allocanary_study::PROGRAM_CANDIDATES;
 use allocanary_study::error::{Error, Result};
-use allocanary_study::run::program::{Other, THREAD_IDLE, huge_pages, runtimes};
+use allocanary_study::run::program::{BUDGET, Other, THREAD_IDLE, huge_pages, runtimes};
 
 /// The job of all candidates: how long it takes is set after the first run.
 fn job() -> WorkloadDescription {
@@ -35,6 +35,11 @@ fn job() -> WorkloadDescription {
 /// The setting of all preloads.
 pub const fn idle() -> Setting {
     Setting::new(THREAD_IDLE, Kind::Text, "idle threads give back after this time, such as 100ms")
+}
+
+/// Another setting of all preloads.
+pub const fn budget() -> Setting {
+    Setting::new(BUDGET, Kind::Text, "gives back before this memory limit: container, or a size such as 1GiB")
 }
 
 /// The allocators of others on this host: those that `allocanary build` has built, and those that are installed. A library that was built
@@ -116,7 +121,7 @@ pub fn described(cells: &[Description], looked: &Looked, installed: &[Installed]
     let of = |name: &str| cells.iter().find(|cell| cell.allocator == name);
     let mut all = Vec::new();
     for cell in KNOWN.iter().filter_map(|known| of(known.name)) {
-        let settings = cell.settings.iter().cloned().chain([idle(), huge_pages::setting()]).collect();
+        let settings = cell.settings.iter().cloned().chain([idle(), budget(), huge_pages::setting()]).collect();
         all.push(Description { settings, workloads: vec![job()], ..cell.clone() });
     }
     if let Some(base) = own_like(looked).and_then(of).or_else(|| cells.first()) {

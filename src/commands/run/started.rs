@@ -18,7 +18,7 @@ use crate::commands::terminal;
 use allocanary_cell::Cell;
 use allocanary_cell::description::Description;
 use allocanary_cell::program::{Figure, Program};
-use allocanary_cell::sample::Answer;
+use allocanary_cell::sample::{Answer, FailureKind};
 use allocanary_doctor::program::Program as Looked;
 use allocanary_kernel::private;
 use allocanary_study::StudyFile;
@@ -144,12 +144,17 @@ impl Started {
     fn varies(&mut self, first: &Cell, deadline: Duration) -> Result<bool> {
         const SHORT: f64 = 3.0;
         let interrupted = measure::watch_interrupts();
-        let once = |launcher: &Launcher| -> Result<(Answer, f64)> {
+        let is_limited = first.job.program().is_some_and(|program| program.memory.is_some());
+        let once = |launcher: &Launcher| -> Result<(Option<Answer>, f64)> {
             let (ran, wall) = launcher.run(first, deadline, interrupted);
+            // That the limit kills it is what the study is to find out.
+            if ran.as_ref().is_err_and(|failure| failure.kind == FailureKind::OutOfMemory) && is_limited {
+                return Ok((None, wall.as_secs_f64()));
+            }
             let ran = ran.map_err(|failure| {
                 Error::Input(format!("a first run of the program, under {}, failed: {}", first.candidate, failure.text))
             })?;
-            Ok((ran, wall.as_secs_f64()))
+            Ok((Some(ran), wall.as_secs_f64()))
         };
         let program = first.job.program();
         let any = program.is_some_and(|program| !program.compares_output());
@@ -157,6 +162,10 @@ impl Started {
         let patience = (!is_service).then(|| Patience::begin(PATIENCE, STILL_RUNS));
         let (answer, seconds) = once(&self.launcher)?;
         drop(patience);
+        let Some(answer) = answer else {
+            self.seconds = seconds;
+            return Ok(false);
+        };
         let huge = ["anon_huge_bytes", "heap_huge_bytes"].into_iter().filter_map(|name| answer.readings.get(name));
         self.has_huge_pages = huge.flatten().any(|bytes| bytes.is_some_and(|bytes| bytes > 0));
         let peaks = answer.readings.get("peak_rss_bytes").into_iter().flatten();
@@ -167,7 +176,7 @@ impl Started {
         let expected = || self.launcher.expected.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let first_output = expected().take();
         let (again, second) = once(&self.launcher)?;
-        let varies = again.output != Some(output);
+        let varies = again.is_some_and(|again| again.output != Some(output));
         *expected() = first_output.filter(|_| !varies);
         self.seconds = seconds.min(second);
         Ok(varies)

@@ -19,6 +19,8 @@ pub const SHIPPED: &[Shipped] = &[
     Shipped { name: "decay", text: include_str!("../../studies/decay.toml") },
     Shipped { name: "idle", text: include_str!("../../studies/idle.toml") },
     Shipped { name: "tuned", text: include_str!("../../studies/tuned.toml") },
+    Shipped { name: "pressure", text: include_str!("../../studies/pressure.toml") },
+    Shipped { name: "room", text: include_str!("../../studies/room.toml") },
     Shipped { name: "winners", text: include_str!("../../studies/winners.toml") },
     Shipped { name: "workloads", text: include_str!("../../studies/workloads.toml") },
     Shipped { name: "canary", text: include_str!("../../studies/canary.toml") },

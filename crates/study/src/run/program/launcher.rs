@@ -34,6 +34,9 @@ const PROVE: &str = "ALLOCANARY_PROVE";
 /// The setting that makes idle threads give back.
 pub const THREAD_IDLE: &str = "thread_idle";
 
+/// The setting that makes the allocator give back before a memory limit is reached.
+pub const BUDGET: &str = "budget";
+
 /// The length of a standard output that is kept for each cell.
 const MOST_EACH: u64 = 1 << 20;
 
@@ -332,8 +335,11 @@ impl Launcher {
         if let Some(found) = self.runtime_of(cell) {
             found.add_to(&mut all, &mut settings);
         }
-        if let Some(idle) = settings.remove(THREAD_IDLE) {
-            all.insert(SETTINGS.into(), format!("idle={idle}"));
+        let of_preloads = [(THREAD_IDLE, "idle"), (BUDGET, BUDGET)];
+        let of_preloads = of_preloads.map(|(name, key)| Some(format!("{key}={}", settings.remove(name)?)));
+        let of_preloads: Vec<String> = of_preloads.into_iter().flatten().collect();
+        if !of_preloads.is_empty() {
+            all.insert(SETTINGS.into(), of_preloads.join(","));
         }
         // Our preloads see to it themselves. What the user's environment says of this setting would hold on such a host too.
         if cell.allocator == "own"

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use super::launcher::BUDGET;
 use allocanary_cell::Cell;
 use allocanary_cell::provenance::Build;
 use allocanary_cell::sample::{Failure, FailureKind};
@@ -37,6 +38,9 @@ pub struct ProofLine {
     /// The library whose `malloc` the process calls; empty in the lines of our own preloads.
     #[serde(default)]
     pub malloc: String,
+    /// The memory budget, if one is on.
+    #[serde(default)]
+    pub budget: Option<BudgetLine>,
     /// What is wrong.
     #[serde(default)]
     pub problem: Option<String>,
@@ -55,6 +59,13 @@ pub struct ProofLine {
     /// Arenas at exit.
     #[serde(default)]
     pub arenas: Option<u64>,
+}
+
+/// The memory budget of a line.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct BudgetLine {
+    /// The limit in bytes; `None` if no control group has one.
+    pub limit: Option<u64>,
 }
 
 /// What is proven of a run.
@@ -167,6 +178,19 @@ pub fn check(
     }
     let mut proven = Proven { version: version.to_string(), ..Proven::default() };
     for (name, wanted) in &cell.settings {
+        if name == BUDGET {
+            match &load.budget {
+                Some(BudgetLine { limit: Some(_) }) => drop(proven.found.insert(name.clone(), wanted.clone())),
+                Some(BudgetLine { limit: None }) => {
+                    let why =
+                        "no control group of the program has a memory limit: give it one by --memory, or name a size";
+                    drop(proven.unproven.insert(name.clone(), why.into()));
+                }
+                None if wanted == "off" => drop(proven.found.insert(name.clone(), wanted.clone())),
+                None => return fail(format!("{name}: wanted {wanted}, found that none is on in {}", load.exe)),
+            }
+            continue;
+        }
         let found = load.settings.get(name).map(|value| match value {
             serde_json::Value::String(text) => text.clone(),
             other => other.to_string(),
@@ -244,6 +268,21 @@ mod tests {
         assert!(proven.unproven.is_empty() && proven.exit.is_none());
         let proven = check(&cell(), &line("narenas>other"), 7, "/bin/x", "", Library::Ours).unwrap();
         assert!(proven.unproven.contains_key("narenas"));
+    }
+
+    #[test]
+    fn a_budget_counts_if_it_has_a_limit() {
+        let cell = |budget: &str| Cell { settings: [(BUDGET.to_string(), budget.to_string())].into(), ..cell() };
+        let check = |budget: &str, found: &str| {
+            check(&cell(budget), &line(&format!("\"settings\">{found}\"settings\"")), 7, "/bin/x", "")
+        };
+        let proven = check("container", r#""budget":{"limit":1000},"#).unwrap();
+        assert!(proven.found[BUDGET] == "container" && proven.unproven.is_empty());
+        assert!(
+            check("container", r#""budget":{"limit":null},"#).unwrap().unproven[BUDGET].contains("no control group")
+        );
+        assert!(check("off", "").unwrap().unproven.is_empty());
+        assert!(check("1GiB", "").unwrap_err().text.contains("budget: wanted 1GiB, found that none is on"));
     }
 
     #[test]
