@@ -59,3 +59,50 @@ fn change_each(pages: Pages, mut change: impl FnMut(usize, i64) -> Option<i64>) 
         }
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(arena: usize) -> String {
+        format!("arena.{arena}.dirty_decay_ms\0")
+    }
+
+    fn of(arena: usize) -> isize {
+        // SAFETY: the key is an `ssize_t`.
+        unsafe { raw::read(key(arena).as_bytes()) }.unwrap()
+    }
+
+    fn set(arena: usize, millis: isize) {
+        // SAFETY: as above.
+        unsafe { raw::write(key(arena).as_bytes(), millis) }.unwrap();
+    }
+
+    fn created() -> usize {
+        // SAFETY: the key is an `unsigned`.
+        unsafe { raw::read::<u32>(b"arenas.create\0") }.unwrap() as usize
+    }
+
+    /// jemalloc's own arenas: what is decided without them is tested with `Decays`.
+    #[test]
+    fn live_arenas_keep_nothing_and_each_has_its_time_again() {
+        // SAFETY: the key is an `ssize_t`.
+        let to_come = || unsafe { raw::read::<isize>(b"arenas.dirty_decay_ms\0") }.unwrap();
+        let (default, [a, b, c]) = (to_come(), [created(), created(), created()]);
+        set(a, 500);
+        set(b, -1);
+        set(c, 0);
+        let mut before = Decays::new();
+        stop(Pages::Dirty, &mut before);
+        assert_eq!([to_come(), of(0), of(a), of(b), of(c)], [0; 5]);
+        let made = created();
+        assert_eq!(of(made), 0, "made meanwhile");
+        again(&Jemalloc, Pages::Dirty, &mut before);
+        assert_eq!([to_come(), of(0), of(made)], [default; 3]);
+        assert_eq!([of(a), of(b), of(c)], [500, -1, 0]);
+        stop(Pages::Dirty, &mut before);
+        set(a, 8);
+        again(&Jemalloc, Pages::Dirty, &mut before);
+        assert_eq!([of(a), of(b), of(made)], [8, -1, default], "the program has set one meanwhile");
+    }
+}
