@@ -1,0 +1,34 @@
+#!/bin/bash
+# A service with three guilty functions (shares.c beside this file), which writes itself how much each pins. Says for each random seed
+# whether `allocanary who` names them in that order, and how far its figures are from the program's.
+# Usage: examples/who/shares.sh [FOLDER OF allocanary AND ITS preloads] [SEEDS]
+set -eu
+bin=$(realpath "${1:-target/release}")
+seeds=${2:-20}
+source=$(realpath "$(dirname "$0")/shares.c")
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+cc -O1 -o shares "$source"
+load='touch {dir}/go; while [ ! -e {dir}/done ]; do sleep 0.01; done'
+for seed in $(seq "$seeds"); do
+    rm -rf traces
+    "$bin/allocanary" record -o traces --ready line:ready --load "$load" --settle 200ms \
+        -- ./shares '{dir}' "$seed" "$folder/truth" >/dev/null 2>&1
+    "$bin/allocanary" who traces/*.trace --json --top 3 >found
+    jq -Rn --slurpfile found found '
+        [inputs | split(" ") | { name: .[0], pinned: (.[1] | tonumber) }] as $truth | ($truth | map(.pinned) | add) as $all |
+        $found[0].sites as $sites | {
+            in_order: ([$sites[].name] == ["sessions", "orders", "labels"]),
+            shares: [$sites[] | 100 * .pinned / $found[0].answers[0].pinned],
+            truth: [$truth[] | 100 * .pinned / $all],
+            off: [$truth[] | . as $one | $sites[] | select(.name == $one.name) | 100 * (.pinned - $one.pinned) / $one.pinned | fabs] }
+    ' truth >"seed-$seed"
+done
+jq -sr '
+    def middle: sort | .[length / 2 | floor]; def show: . * 100 | round / 100;
+    . as $all | "sessions, orders, labels in this order in \(map(select(.in_order)) | length) of \(length); medians:",
+    (range(3) as $at | ["sessions", "orders", "labels"][$at] as $name |
+        "\($name): \($all | map(.shares[$at]) | middle | show) % of what is pinned, by the program itself \($all | map(.truth[$at]) | middle | show) %; " +
+        "bytes differ by at most \($all | map(.off[$at]) | max | show) %")
+' seed-*
