@@ -244,7 +244,7 @@ fn replayed() {
             let mut memory = vec![0_u8; LEAST];
             let least = Least { start: memory.as_mut_ptr(), used: AtomicUsize::new(0) };
             let before = sys::usage();
-            let done = run(&prepared, &least, ReplayOptions::default(), &mut |_, _| ()).unwrap();
+            let done = run(&prepared, &least, ReplayOptions::default(), &mut |_| ()).unwrap();
             let after = sys::usage();
             let spent = after.user_us + after.system_us - before.user_us - before.system_us;
             spent as f64 * 1e3 / done.operations as f64

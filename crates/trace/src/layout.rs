@@ -2,7 +2,7 @@
 //! `prepare` and executed where they lie.
 
 /// Begins a prepared file; the last byte is its version.
-pub(crate) const MAGIC: [u8; 8] = *b"ALCPREP\x06";
+pub(crate) const MAGIC: [u8; 8] = *b"ALCPREP\x07";
 pub(crate) const HEADER: u64 = 4096;
 
 /// What an operation does.
@@ -43,13 +43,38 @@ impl Op {
     }
 }
 
-/// A moment at which a replay stops for the meters.
+/// A moment at which the replay stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// The service was ready.
+    Ready,
+    /// The most live bytes.
+    Peak,
+    /// The program's longest wait after that, or its end.
+    Idle,
+}
+
+impl Moment {
+    /// That of a mark; `None` for the end of the load, at which nothing stops.
+    pub(crate) fn of(what: u32) -> Option<Moment> {
+        match what {
+            0 => Some(Moment::Ready),
+            1 => Some(Moment::Peak),
+            2 => Some(Moment::Idle),
+            _ => None,
+        }
+    }
+}
+
+/// Where a replay stops for the meters, or ends its search for the peak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
     /// After this epoch.
     pub epoch: u32,
-    /// 0 ready, 1 peak, 2 idle, 3 the end of the load.
+    /// 0 ready, 1 peak, 2 idle, 3 the end of the load. See [`Moment::of`].
     pub what: u32,
     /// Live bytes there.
     pub live: u64,
+    /// Blocks that were made, freed and resized before it.
+    pub events: u64,
 }

@@ -9,7 +9,7 @@
 //! - [`builder`] makes traces of a script, for tests and benches.
 //! - [`stacks`] is where blocks were allocated, as plain data; [`predictor`] leaves out of a trace what was to be expected.
 //! - [`info`] computes what a trace tells by itself.
-//! - [`prepare`] makes the form that [`replay`] executes with the allocator of the process.
+//! - [`prepare`] makes the form that [`replay`] executes with the allocator of the process. [`placed`] is where that put the blocks.
 
 // Numbers and texts are returned; only the command writes to a terminal.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
@@ -24,6 +24,7 @@ mod layout;
 mod mapped;
 pub mod merge;
 mod origin;
+pub mod placed;
 pub mod predictor;
 pub mod prepare;
 pub mod reader;

@@ -11,7 +11,7 @@ use std::ptr::{NonNull, null_mut};
 use allocanary_kernel::private;
 
 use crate::error::{Error, Result};
-use crate::layout::{HEADER, MAGIC, Mark, Op};
+use crate::layout::{HEADER, MAGIC, Mark, Moment, Op};
 use crate::origin::Origin;
 
 /// A mapped prepared trace.
@@ -55,6 +55,8 @@ pub(crate) struct LaneRecord {
     pub count: usize,
 }
 
+/// Words of a mark.
+const MARK: usize = 4;
 /// Words of the header before those of the origin.
 const FIGURES: usize = 12;
 
@@ -154,7 +156,7 @@ impl Prepared {
         {
             return false;
         }
-        let mut end = self.marks * 3;
+        let mut end = self.marks * MARK;
         for record in self.lane_records() {
             end = record.runs.saturating_add(record.count.saturating_mul(2));
             let within = |run: usize| {
@@ -168,13 +170,20 @@ impl Prepared {
         end.saturating_add(self.epochs as usize) <= words
     }
 
+    /// How many blocks are made, freed and resized before the replay stops at this moment; `None` where it does not.
+    pub fn events_before(&self, moment: Moment) -> Option<u64> {
+        let mut marks = (0..self.marks).map(|at| self.mark(at));
+        marks.find(|mark| Moment::of(mark.what) == Some(moment)).map(|mark| mark.events)
+    }
+
     pub(crate) fn mark(&self, at: usize) -> Mark {
-        Mark { epoch: self.word(at * 3) as u32, what: self.word(at * 3 + 1) as u32, live: self.word(at * 3 + 2) }
+        let word = |word: usize| self.word(at * MARK + word);
+        Mark { epoch: word(0) as u32, what: word(1) as u32, live: word(2), events: word(3) }
     }
 
     /// The lanes in the order of their begin.
     pub(crate) fn lane_records(&self) -> impl Iterator<Item = LaneRecord> {
-        let mut at = self.marks * 3;
+        let mut at = self.marks * MARK;
         (0..self.lanes).map(move |_| {
             let count = self.word(at + 2) as usize;
             let record =
@@ -234,6 +243,9 @@ pub(crate) unsafe trait Zeroed {}
 
 // SAFETY: an integer.
 unsafe impl Zeroed for std::sync::atomic::AtomicU32 {}
+
+// SAFETY: an integer.
+unsafe impl Zeroed for std::sync::atomic::AtomicU64 {}
 
 impl<T: Zeroed> Anonymous<T> {
     pub(crate) fn new(count: usize) -> Option<Self> {

@@ -13,6 +13,7 @@
 //! trace, so a form is taken only if this user owns it, and if its header says that it was made from this trace.
 
 mod place;
+mod slots;
 mod writer;
 
 use std::fs::File;
@@ -23,6 +24,7 @@ use allocanary_kernel::private;
 
 use self::place::Folders;
 pub use self::place::VARIABLES;
+pub use self::slots::Slots;
 use self::writer::Writer;
 use crate::error::{Error, Result};
 use crate::format::Marks;

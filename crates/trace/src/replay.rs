@@ -7,10 +7,13 @@
 
 mod event_count;
 mod global;
+mod noted;
 mod worker;
 
+pub use crate::layout::Moment;
 pub use crate::mapped::Prepared;
 pub use global::Global;
+pub use noted::Noted;
 
 use std::alloc::GlobalAlloc;
 use std::iter::Peekable;
@@ -56,15 +59,34 @@ pub struct ReplayOptions {
     pub touch_full: bool,
 }
 
-/// A moment at which the replay stops.
+/// The replay while it stops: no thread works.
+pub struct Stop<'a> {
+    /// Where it stops.
+    pub moment: Moment,
+    /// Live bytes.
+    pub live: u64,
+    table: &'a [Entry],
+}
+
+/// A block that lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moment {
-    /// The service was ready.
-    Ready,
-    /// The most live bytes.
-    Peak,
-    /// The program's longest wait after that, or its end.
-    Idle,
+pub struct Live {
+    /// Its slot: see [`Slots`](crate::prepare::Slots).
+    pub slot: u32,
+    /// Where it lies.
+    pub address: u64,
+    /// How many bytes were asked for.
+    pub size: u64,
+}
+
+impl Stop<'_> {
+    /// What lives.
+    pub fn blocks(&self) -> impl Iterator<Item = Live> {
+        self.table.iter().enumerate().filter_map(|(slot, entry)| {
+            let (address, size) = entry.live()?;
+            Some(Live { slot: slot as u32, address, size })
+        })
+    }
 }
 
 /// What was done.
@@ -115,13 +137,12 @@ pub(crate) struct Shared<'a, A> {
     first_waits: AtomicU32,
 }
 
-/// Executes a prepared trace, the program's first thread on this one. `stop` is called at each moment, with the live bytes,
-/// while no thread works.
+/// Executes a prepared trace, the program's first thread on this one. `stop` is called at each moment, while no thread works.
 pub fn run<A: GlobalAlloc + Sync>(
     prepared: &Prepared,
     allocator: &A,
     options: ReplayOptions,
-    stop: &mut dyn FnMut(Moment, u64),
+    stop: &mut dyn FnMut(&Stop<'_>),
 ) -> Result<Replayed> {
     let no_memory = || Error::new("no memory for the replay's tables");
     let table = Anonymous::<Entry>::new(prepared.slots).ok_or_else(no_memory)?;
@@ -273,7 +294,7 @@ struct Conductor<'a, A, R: Iterator<Item = LaneRecord>, D> {
     /// The next mark.
     mark: usize,
     watch: Watch,
-    stop: &'a mut dyn FnMut(Moment, u64),
+    stop: &'a mut dyn FnMut(&Stop<'_>),
     drop_pages: D,
     /// A thread could not be started.
     error: Option<Error>,
@@ -308,11 +329,8 @@ impl<A: GlobalAlloc + Sync, R: Iterator<Item = LaneRecord>, D: Fn()> Conductor<'
             let stopped = Instant::now();
             (self.drop_pages)();
             self.watch.mark(mark.what);
-            match mark.what {
-                0 => (self.stop)(Moment::Ready, mark.live),
-                1 => (self.stop)(Moment::Peak, mark.live),
-                2 => (self.stop)(Moment::Idle, mark.live),
-                _ => {}
+            if let Some(moment) = Moment::of(mark.what) {
+                (self.stop)(&Stop { moment, live: mark.live, table: shared.table });
             }
             shared.paused.fetch_add(stopped.elapsed().as_nanos() as u64, SeqCst);
             self.mark += 1;

@@ -67,7 +67,7 @@ fn an_allocator_that_allocates_nothing_adds_no_memory() {
     let nothing = Nothing { start: start.cast(), used: AtomicUsize::new(0) };
     let before = anonymous();
     let mut most = 0;
-    let done = run(&prepared, &nothing, ReplayOptions::default(), &mut |_, _| most = most.max(anonymous())).unwrap();
+    let done = run(&prepared, &nothing, ReplayOptions::default(), &mut |_| most = most.max(anonymous())).unwrap();
     assert_eq!(done.operations, 2 * BLOCKS);
     // 600,000 operations and as many slots are 19 MiB; two stacks and the loader's own blocks are what remains.
     assert!(most < before + (256 << 10), "RssAnon rose from {before} to {most}");

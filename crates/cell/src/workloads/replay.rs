@@ -3,12 +3,13 @@
 //! The operations and the table of blocks lie in memory that the kernel does not count as RssAnon: `rss_anon_bytes` is
 //! the figure to read. See [`allocanary_trace::replay`].
 
+use std::fs::File;
 use std::path::Path;
 
 use crate::workload::{Outcome, Phase, Setup, Stage, Workload, parameter};
 use allocanary_allocators::setting::Kind;
 use allocanary_trace::format::Marks;
-use allocanary_trace::replay::{self, Global, Moment, ReplayOptions};
+use allocanary_trace::replay::{self, Global, Moment, Noted, ReplayOptions, Stop};
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {
@@ -16,7 +17,7 @@ pub const WORKLOAD: Workload = Workload {
     about: "a recorded trace of `allocanary record`; its own threads, whatever --threads says",
     operation: "call of the malloc family",
     parameters: &[
-        parameter("trace", Kind::Path, NO_TRACE, "the trace to replay"),
+        parameter("trace", Kind::Path, NOTHING, "the trace to replay"),
         parameter(
             "pace",
             Kind::Number { min: 0, max: 1000 },
@@ -41,6 +42,13 @@ pub const WORKLOAD: Workload = Workload {
             "0",
             "milliseconds of the trace until which the peak is looked for; 0 as recorded",
         ),
+        parameter(
+            "blocks",
+            Kind::Path,
+            NOTHING,
+            "a file for where each block lies and which pages are resident; it must exist",
+        ),
+        parameter("blocks_at", Kind::words(BLOCKS_AT), "idle", "when these are written"),
         parameter("idle_at", MILLIS, "0", "milliseconds of the trace at which `idle` is read; 0 as recorded"),
     ],
     seconds: 2.0,
@@ -55,15 +63,17 @@ pub const MOST_ANON: &str = "most_anon";
 /// The note with the highest resident heap until the program is idle. It compares with the `peak` of a program that runs.
 pub const HEAP_PEAK: &str = "heap_peak";
 
-/// What stands where the user names no trace.
-const NO_TRACE: &str = "none";
+/// What stands where the user names no file.
+const NOTHING: &str = "none";
 const MILLIS: Kind = Kind::Number { min: 0, max: 1_000_000_000 };
+const BLOCKS_AT: &[std::borrow::Cow<'static, str>] =
+    &[std::borrow::Cow::Borrowed("idle"), std::borrow::Cow::Borrowed("peak")];
 const TOUCH: &[std::borrow::Cow<'static, str>] =
     &[std::borrow::Cow::Borrowed("page"), std::borrow::Cow::Borrowed("full")];
 
 fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     let trace = setup.word("trace")?;
-    if trace == NO_TRACE {
+    if trace == NOTHING {
         return Err("parameter `trace`: wanted the path of a trace, such as replay:trace=/tmp/redis.trace".into());
     }
     let idle = setup.millis("idle")?;
@@ -73,15 +83,34 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     };
     let asked = Marks { ready: None, peak: at("peak_at")?, idle: at("idle_at")? };
     let prepared = replay::prepare_apart(Path::new(trace), asked).map_err(|error| error.to_string())?;
-    let done = replay::run(&prepared, &Global, options, &mut |moment, live| match moment {
-        Moment::Ready => stage.mark(Phase::Filled, live),
-        Moment::Peak => stage.mark(Phase::Peak, live),
-        Moment::Idle => {
+    let blocks = Blocks::asked(setup)?;
+    let noted = match &blocks {
+        Some(_) => Some(Noted::new(Global).ok_or("blocks: no address space for a bit of each page")?),
+        None => None,
+    };
+    let mut problem = None;
+    let mut stop = |stop: &Stop<'_>| {
+        if stop.moment == Moment::Idle {
             std::thread::sleep(idle);
-            stage.mark(Phase::Idle, live);
         }
-    });
+        if let (Some(noted), Some(blocks)) = (&noted, blocks.as_ref().filter(|blocks| blocks.at == stop.moment)) {
+            problem = noted.write(stop, &blocks.file).err();
+        }
+        let phase = match stop.moment {
+            Moment::Ready => Phase::Filled,
+            Moment::Peak => Phase::Peak,
+            Moment::Idle => Phase::Idle,
+        };
+        stage.mark(phase, stop.live);
+    };
+    let done = match &noted {
+        Some(noted) => replay::run(&prepared, noted, options, &mut stop),
+        None => replay::run(&prepared, &Global, options, &mut stop),
+    };
     let done = done.map_err(|error| format!("{trace}: {error}"))?;
+    if let Some(error) = problem {
+        return Err(format!("blocks: writing where they lie: {error}"));
+    }
     stage.note("trace_threads", prepared.threads);
     stage.note("trace_peak_live", prepared.peak_live);
     stage.note("trace_resident_peak", prepared.most_resident);
@@ -90,4 +119,23 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
     stage.note(MOST_ANON, done.most_anon);
     stage.note(HEAP_PEAK, done.heap_peak);
     Ok(Outcome { operations: done.operations, active: done.active, timed_every: 1, verified: done.verified })
+}
+
+/// Where blocks are to be written, and when.
+struct Blocks {
+    file: File,
+    at: Moment,
+}
+
+impl Blocks {
+    fn asked(setup: &Setup) -> Result<Option<Blocks>, String> {
+        let path = setup.word("blocks")?;
+        if path == NOTHING {
+            return Ok(None);
+        }
+        let file = File::options().write(true).truncate(true).open(path);
+        let file = file.map_err(|error| format!("parameter `blocks`: {path}: {error}"))?;
+        let at = if setup.word("blocks_at")? == "peak" { Moment::Peak } else { Moment::Idle };
+        Ok(Some(Blocks { file, at }))
+    }
 }

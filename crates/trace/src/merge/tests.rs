@@ -191,7 +191,7 @@ fn fuzz_damage_is_named_or_harmless() {
         if told.requested < 1 << 24 {
             let options = crate::replay::ReplayOptions::default();
             // An alignment of terabytes is more than any allocator has.
-            if let Err(error) = crate::replay::run(&prepared, &std::alloc::System, options, &mut |_, _| ()) {
+            if let Err(error) = crate::replay::run(&prepared, &std::alloc::System, options, &mut |_| ()) {
                 assert_eq!(error.to_string(), "the allocator had no memory");
             }
         }

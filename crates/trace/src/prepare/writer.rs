@@ -1,10 +1,11 @@
 //! Writing the prepared form. In: events in merged order. Out: runs of operations thread by thread, then tables.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 
 use super::Lane;
+use super::slots::Slots;
 use crate::coder::How;
 use crate::format::Marks;
 use crate::layout::{HEADER, MAGIC, Mark, Op, kind};
@@ -20,8 +21,6 @@ const GAP: u64 = 1_000_000;
 const IDLE: u64 = 20_000_000;
 /// Operations of one run.
 const RUN: usize = 2048;
-/// Slots that a thread keeps for itself.
-const OWN_SLOTS: usize = 512;
 
 pub(super) struct Block {
     slot: u32,
@@ -36,8 +35,20 @@ struct Growing {
     pending: Vec<Op>,
     /// The epoch of its last marker.
     epoch: Option<u32>,
-    /// Slots of blocks that this thread freed.
-    free: Vec<u32>,
+}
+
+/// The end of an epoch: what lives there, and how many calls of the allocator lie before.
+#[derive(Clone, Copy, Default)]
+struct End {
+    epoch: u32,
+    live: u64,
+    events: u64,
+}
+
+impl End {
+    fn mark(self, what: u32) -> Mark {
+        Mark { epoch: self.epoch, what, live: self.live, events: self.events }
+    }
 }
 
 pub(super) struct Writer {
@@ -46,10 +57,9 @@ pub(super) struct Writer {
     error: Option<std::io::Error>,
     growing: BTreeMap<u32, Growing>,
     done: Vec<Lane>,
-    /// How often each slot was used again.
-    generations: Vec<u16>,
-    /// Slots that any thread may take, those that were freed first in front.
-    shared: VecDeque<u32>,
+    slots: Slots,
+    /// Calls of the allocator so far.
+    events: u64,
     epoch: u32,
     in_epoch: u32,
     epoch_began: u64,
@@ -59,17 +69,16 @@ pub(super) struct Writer {
     live: u64,
     /// The marks of the run that the merge has not reached.
     wanted: Marks,
-    /// The most live bytes at the end of an epoch, and that epoch; from ready to the end of the load, where there are
-    /// such marks.
-    peak: (u64, u32),
+    /// The end of the epoch with the most live bytes; from ready to the end of the load, where there are such marks.
+    peak: End,
     /// The most live bytes in that span.
     top: u64,
     /// The span has ended.
     is_past: bool,
     /// The most live bytes at all.
     highest: u64,
-    /// The longest wait after the peak, and the epoch before it, and what lived then. A mark is longer than any.
-    idle: Option<(u64, u32, u64)>,
+    /// The longest wait after the peak, and the end of the epoch before it. A mark is longer than any.
+    idle: Option<(u64, End)>,
     marks: Vec<Mark>,
     operations: u64,
     last_resident: u64,
@@ -85,8 +94,8 @@ impl Writer {
             error: None,
             growing: BTreeMap::new(),
             done: Vec::new(),
-            generations: Vec::new(),
-            shared: VecDeque::new(),
+            slots: Slots::default(),
+            events: 0,
             epoch: 0,
             in_epoch: 0,
             epoch_began: 0,
@@ -94,7 +103,7 @@ impl Writer {
             remaining: Vec::new(),
             live: 0,
             wanted,
-            peak: (0, 0),
+            peak: End::default(),
             top: 0,
             is_past: false,
             highest: 0,
@@ -112,13 +121,18 @@ impl Writer {
         if self.in_epoch == 0 {
             return;
         }
-        if self.live > self.peak.0 && !self.is_past {
-            self.peak = (self.live, self.epoch);
+        if self.live > self.peak.live && !self.is_past {
+            self.peak = self.end_of(self.epoch);
             self.idle = None;
         }
         self.epoch += 1;
         self.in_epoch = 0;
         self.epoch_began = now;
+    }
+
+    /// This moment, as the end of an epoch.
+    fn end_of(&self, epoch: u32) -> End {
+        End { epoch, live: self.live, events: self.events }
     }
 
     /// Sets the marks of the run that lie before this time.
@@ -127,21 +141,21 @@ impl Writer {
         if is_due(self.wanted.ready) {
             self.wanted.ready = None;
             self.cut(nanos);
-            let before = self.epoch.saturating_sub(1);
-            self.marks.push(Mark { epoch: before, what: 0, live: self.live });
-            (self.peak, self.top, self.idle) = ((self.live, before), self.live, None);
+            let before = self.end_of(self.epoch.saturating_sub(1));
+            self.marks.push(before.mark(0));
+            (self.peak, self.top, self.idle) = (before, self.live, None);
         }
         if is_due(self.wanted.peak) {
             self.wanted.peak = None;
             self.cut(nanos);
-            self.marks.push(Mark { epoch: self.epoch.saturating_sub(1), what: 3, live: self.live });
+            self.marks.push(self.end_of(self.epoch.saturating_sub(1)).mark(3));
             (self.is_past, self.idle) = (true, None);
         }
         if is_due(self.wanted.idle) {
             self.wanted.idle = None;
             self.cut(nanos);
             self.is_past = true;
-            self.idle = Some((u64::MAX, self.epoch.saturating_sub(1), self.live));
+            self.idle = Some((u64::MAX, self.end_of(self.epoch.saturating_sub(1))));
         }
     }
 
@@ -156,10 +170,10 @@ impl Writer {
         self.reach(at.nanos);
         let waited = at.nanos.saturating_sub(self.last);
         if self.in_epoch >= EPOCH || waited > GAP {
-            let (before, live) = (self.epoch, self.live);
+            let before = self.end_of(self.epoch);
             self.cut(at.nanos);
-            if waited > IDLE && before < self.epoch && self.idle.is_none_or(|(longest, ..)| waited > longest) {
-                self.idle = Some((waited, before, live));
+            if waited > IDLE && before.epoch < self.epoch && self.idle.is_none_or(|(longest, _)| waited > longest) {
+                self.idle = Some((waited, before));
             }
         }
         self.last = self.last.max(at.nanos);
@@ -199,32 +213,12 @@ impl Writer {
         }
     }
 
-    fn slot(&mut self, thread: u32) -> (u32, u16) {
-        let own = self.growing.get_mut(&thread).and_then(|growing| growing.free.pop());
-        let slot = own.or_else(|| self.shared.pop_front()).unwrap_or_else(|| {
-            self.generations.push(0);
-            self.generations.len() as u32 - 1
-        });
-        (slot, self.generations[slot as usize])
-    }
-
-    fn release(&mut self, thread: u32, slot: u32) {
-        let generation = &mut self.generations[slot as usize];
-        *generation = generation.wrapping_add(1);
-        let free = &mut self.growing.entry(thread).or_default().free;
-        free.push(slot);
-        if free.len() > OWN_SLOTS {
-            // Those that were freed long ago: no other thread has to wait for them.
-            self.shared.extend(free.drain(..OWN_SLOTS / 2));
-        }
-    }
-
     /// Cuts before a fall from the highest number, so that a mark can stop there.
     fn before_a_fall(&mut self, at: At, size: u64) {
         if self.live == self.top
             && !self.is_past
             && size >= (64 << 10).max(self.live / 128)
-            && self.live > self.peak.0 + self.peak.0 / 200
+            && self.live > self.peak.live + self.peak.live / 200
         {
             self.cut(at.nanos);
         }
@@ -232,9 +226,9 @@ impl Writer {
 
     fn end(&mut self, thread: u32, last: u32) {
         self.flush(thread);
+        self.slots.end(thread);
         if let Some(mut growing) = self.growing.remove(&thread) {
             growing.lane.last = last;
-            self.shared.extend(growing.free.drain(..));
             if growing.epoch.is_some() {
                 self.done.push(growing.lane);
             }
@@ -248,13 +242,9 @@ impl Writer {
             return;
         }
         self.marks.retain(|mark| mark.epoch < epochs);
-        let (live, epoch) = self.peak;
-        self.marks.push(Mark { epoch: epoch.min(epochs - 1), what: 1, live });
-        let (epoch, live) = match self.idle {
-            Some((_, epoch, live)) => (epoch, live),
-            None => (epochs - 1, self.live),
-        };
-        self.marks.push(Mark { epoch, what: 2, live });
+        self.marks.push(End { epoch: self.peak.epoch.min(epochs - 1), ..self.peak }.mark(1));
+        let idle = self.idle.map_or_else(|| self.end_of(epochs - 1), |(_, idle)| idle);
+        self.marks.push(idle.mark(2));
         self.marks.sort_by_key(|mark| (mark.epoch, mark.what));
     }
 
@@ -283,7 +273,7 @@ impl Writer {
         let tables = self.offset;
         let mut words: Vec<u64> = Vec::new();
         for mark in &self.marks {
-            words.extend([u64::from(mark.epoch), u64::from(mark.what), mark.live]);
+            words.extend([u64::from(mark.epoch), u64::from(mark.what), mark.live, mark.events]);
         }
         for lane in &self.done {
             words.extend([u64::from(lane.first), u64::from(lane.last), lane.runs.len() as u64]);
@@ -297,7 +287,7 @@ impl Writer {
             self.marks.len() as u64,
             self.done.len() as u64,
             u64::from(epochs),
-            self.generations.len() as u64,
+            self.slots.count() as u64,
             self.operations,
             self.highest,
             merged.nanos,
@@ -322,13 +312,14 @@ impl Sink for Writer {
     type Block = Block;
 
     fn allocated(&mut self, at: At, how: How, size: u64) -> Block {
-        let (slot, generation) = self.slot(at.thread);
+        let (slot, generation) = self.slots.take(at.thread);
         let (kind, log2) = match how {
             How::Calloc => (kind::CALLOC, natural(size)),
             How::Aligned(log2) => (kind::MALLOC, log2.min(40)),
             _ => (kind::MALLOC, natural(size)),
         };
         self.push(at, Op::new(kind, u32::from(log2), slot, generation, size));
+        self.events += 1;
         self.live = self.live.saturating_add(size);
         self.rose();
         Block { slot, generation, log2, size }
@@ -337,17 +328,18 @@ impl Sink for Writer {
     fn freed(&mut self, at: At, block: Block) {
         self.before_a_fall(at, block.size);
         self.push(at, Op::new(kind::FREE, u32::from(block.log2), block.slot, block.generation, block.size));
+        self.events += 1;
         self.live = self.live.saturating_sub(block.size);
-        self.release(at.thread, block.slot);
+        self.slots.release(at.thread, block.slot);
     }
 
     fn resized(&mut self, at: At, block: Block, size: u64) -> Block {
         // The block keeps its alignment, as `GlobalAlloc` wants it. Less than that would not be a plain realloc there.
         let (log2, size) = (block.log2, size.max(1 << block.log2.min(4)));
         self.before_a_fall(at, block.size);
-        let generation = block.generation.wrapping_add(1);
         self.push(at, Op::new(kind::REALLOC, u32::from(log2), block.slot, block.generation, size));
-        self.generations[block.slot as usize] = generation;
+        let generation = self.slots.again(block.slot);
+        self.events += 1;
         self.live = self.live.saturating_sub(block.size).saturating_add(size);
         self.rose();
         Block { slot: block.slot, generation, log2, size }
@@ -360,9 +352,9 @@ impl Sink for Writer {
 
     fn mark(&mut self, at: At, mark: u8) {
         if mark == 0 {
-            let (epoch, live) = (self.epoch, self.live);
+            let end = self.end_of(self.epoch);
             self.cut(at.nanos);
-            self.marks.push(Mark { epoch, what: 0, live });
+            self.marks.push(end.mark(0));
         }
     }
 

@@ -99,7 +99,7 @@ fn fuzz_every_life_is_the_same_in_a_replay() {
         let prepared = prepared(&sample.finish());
         let watched = Watched::default();
         let mut moments = Vec::new();
-        run(&prepared, &watched, ReplayOptions::default(), &mut |moment, live| moments.push((moment, live))).unwrap();
+        run(&prepared, &watched, ReplayOptions::default(), &mut |stop| moments.push((stop.moment, stop.live))).unwrap();
         let (alive, ever) = watched.0.into_inner().unwrap();
         assert_eq!(ever, made);
         let sorted = |sizes: Vec<usize>| {
@@ -147,7 +147,7 @@ fn the_program_s_first_thread_is_the_one_that_calls_and_others_are_others() {
         }
     }
     let threads = Threads::default();
-    run(&prepared(&sample.finish()), &threads, ReplayOptions::default(), &mut |_, _| ()).unwrap();
+    run(&prepared(&sample.finish()), &threads, ReplayOptions::default(), &mut |_| ()).unwrap();
     let [first, second] = threads.0.into_inner().unwrap();
     let here = std::thread::current().id();
     assert_eq!([first.len(), second.len()], counts);
@@ -177,7 +177,7 @@ fn a_thread_for_each_task_does_not_stop_the_first_one() {
         sample.event(task, ticks, Event::Free { address: given });
         sample.event(task, ticks + 10, Event::End);
     }
-    let done = run(&prepared(&sample.finish()), &System, ReplayOptions::default(), &mut |_, _| ()).unwrap();
+    let done = run(&prepared(&sample.finish()), &System, ReplayOptions::default(), &mut |_| ()).unwrap();
     // With the ends of the threads.
     assert_eq!(done.operations, 2 * (100 * 120 + 100) + 100);
 }
@@ -198,7 +198,7 @@ fn a_thread_that_waits_is_woken_once_for_each_turn() {
             sample.event(turn % THREADS, ticks, Event::New { how: How::Malloc, address: next, size: 100 });
         }
     }
-    let done = run(&prepared(&sample.finish()), &System, ReplayOptions::default(), &mut |_, _| ()).unwrap();
+    let done = run(&prepared(&sample.finish()), &System, ReplayOptions::default(), &mut |_| ()).unwrap();
     assert_eq!(done.operations, u64::from(THREADS * TURNS * 256));
     // A stop lets go on those of the next epochs.
     let most = THREADS * (2 * TURNS + 1) + 2 * 4;
@@ -216,7 +216,7 @@ fn a_first_thread_that_comes_twice_stops_nobody() {
         sample.event(1, 1000 + at * 10, new(0x10000 + at * 64));
     }
     sample.event(0, 50_000, new(0x2000));
-    let done = run(&prepared(&sample.finish()), &System, ReplayOptions::default(), &mut |_, _| ()).unwrap();
+    let done = run(&prepared(&sample.finish()), &System, ReplayOptions::default(), &mut |_| ()).unwrap();
     assert_eq!(done.operations, 3003);
 }
 
@@ -225,7 +225,7 @@ fn a_first_thread_that_comes_twice_stops_nobody() {
 fn a_trace_without_an_operation_ends() {
     let mut sample = TraceBuilder::new(4096);
     sample.event(0, 10, Event::Mark(0));
-    let done = run(&prepared(&sample.finish()), &System, ReplayOptions::default(), &mut |_, _| ()).unwrap();
+    let done = run(&prepared(&sample.finish()), &System, ReplayOptions::default(), &mut |_| ()).unwrap();
     assert_eq!(done.operations, 0);
 }
 
@@ -250,7 +250,7 @@ fn marks_are_at_the_peak_and_in_the_longest_wait() {
     let mut moments = Vec::new();
     let options = ReplayOptions { pace: 1.0, ..ReplayOptions::default() };
     let begun = std::time::Instant::now();
-    let done = run(&prepared, &System, options, &mut |moment, live| moments.push((moment, live))).unwrap();
+    let done = run(&prepared, &System, options, &mut |stop| moments.push((stop.moment, stop.live))).unwrap();
     let [(Moment::Peak, peak), (Moment::Idle, idle)] = moments[..] else { panic!("{moments:?}") };
     assert!((780_000..=800_000).contains(&peak), "{peak}");
     // The wait lies between two stamps: 16 events more or less.
@@ -281,9 +281,9 @@ fn marks_that_are_asked_for_may_lie_before_those_of_the_run() {
         let prepared = prepared_at(&bytes, [30 * MS, 60 * MS, 80 * MS], asked);
         let mut moments = Vec::new();
         let options = ReplayOptions { touch_full: true, ..ReplayOptions::default() };
-        let done = run(&prepared, &System, options, &mut |moment, live| {
-            if moment != Moment::Ready {
-                moments.push(live >> 20);
+        let done = run(&prepared, &System, options, &mut |stop| {
+            if stop.moment != Moment::Ready {
+                moments.push(stop.live >> 20);
             }
         });
         let done = done.unwrap();
@@ -293,4 +293,45 @@ fn marks_that_are_asked_for_may_lie_before_those_of_the_run() {
         // Also what came before ready and after the load.
         assert!(done.heap_peak >= done.most_anon.max((wanted[1] - 2) << 20), "{asked:?}: {done:?}");
     }
+}
+
+/// Blocks that were resized and freed: where those lie that live, and the pages of all. Their tables lie elsewhere.
+#[test]
+fn where_blocks_lie_is_told_with_the_pages_that_they_have_been_in() {
+    let mut sample = TraceBuilder::new(1024);
+    let address = |at: u64| 0x1000_0000 + at * 0x10_0000;
+    for at in 0..300_u64 {
+        sample.event(0, at * 10, Event::New { how: How::Malloc, address: address(at), size: 80 + at * 8 });
+    }
+    for at in 0..100_u64 {
+        sample.event(0, 5000 + at * 10, Event::Free { address: address(at) });
+    }
+    // Larger than what the allocator has left.
+    sample.event(0, 7000, Event::Resize { address: address(299) });
+    sample.event(0, 7001, Event::New { how: How::Resized, address: address(400), size: 3 << 20 });
+    let prepared = prepared(&sample.finish());
+    let noted = Noted::new(System).unwrap();
+    let file = NamedTempFile::new().unwrap();
+    run(&prepared, &noted, ReplayOptions::default(), &mut |stop| {
+        if stop.moment == Moment::Idle {
+            noted.write(stop, file.as_file()).unwrap();
+        }
+    })
+    .unwrap();
+    let placed = crate::placed::Placed::read(file.path()).unwrap();
+    let mut sizes: Vec<u64> = placed.blocks.iter().map(|block| block.size).collect();
+    sizes.sort_unstable();
+    assert_eq!(sizes, (100..299).map(|at| 80 + at * 8).chain([3 << 20]).collect::<Vec<_>>());
+    let is_in = |ranges: &[Range<u64>], address: u64| ranges.iter().any(|range| range.contains(&address));
+    for block in &placed.blocks {
+        // Every page of a block was written to.
+        let mut pages = (block.address..block.address + block.size).step_by(4096);
+        assert!(pages.all(|page| is_in(&placed.used, page) && is_in(&placed.resident, page)), "{block:?}");
+    }
+    let is_used = |range: &Range<u64>| is_in(&placed.used, range.start) && is_in(&placed.used, range.end - 1);
+    assert!(placed.resident.iter().all(is_used), "{placed:?}");
+    let bytes: u64 = placed.used.iter().map(|range| range.end - range.start).sum();
+    assert!(bytes < 4 << 20, "the tables of the replay count: {bytes}");
+    assert_eq!((prepared.events_before(Moment::Idle), prepared.events_before(Moment::Ready)), (Some(401), None));
+    assert!(prepared.events_before(Moment::Peak).is_some_and(|events| events <= 401));
 }

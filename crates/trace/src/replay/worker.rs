@@ -24,6 +24,14 @@ pub(crate) struct Entry {
 // SAFETY: a null pointer and 0.
 unsafe impl Zeroed for Entry {}
 
+impl Entry {
+    /// The address and the size of its block, if it has one.
+    pub(crate) fn live(&self) -> Option<(u64, u64)> {
+        let state = self.state.load(Acquire);
+        (state & 1 == 1).then(|| (self.block.load(Relaxed).addr() as u64, state >> 17))
+    }
+}
+
 /// A thread of the program.
 pub(crate) struct Lane {
     /// 0 not started, 1 runs, 2 joined.

@@ -1,0 +1,59 @@
+//! The slots of blocks. In: the threads that make and free blocks, in merged order. Out: the place of each block in the table of a replay.
+//!
+//! The same events give the same slots. So who reads the trace again knows which block of a replay is which of the trace.
+
+use std::collections::{HashMap, VecDeque};
+
+/// Slots that a thread keeps for itself.
+const OWN_SLOTS: usize = 512;
+
+/// Which slots are free, and whose.
+#[derive(Debug, Default)]
+pub struct Slots {
+    /// How often each slot was used again.
+    generations: Vec<u16>,
+    /// Slots of blocks that each thread freed.
+    own: HashMap<u32, Vec<u32>>,
+    /// Slots that any thread may take, those that were freed first in front.
+    shared: VecDeque<u32>,
+}
+
+impl Slots {
+    /// The slot of a new block of a thread, and how often the slot was used before.
+    pub fn take(&mut self, thread: u32) -> (u32, u16) {
+        let own = self.own.get_mut(&thread).and_then(Vec::pop);
+        let slot = own.or_else(|| self.shared.pop_front()).unwrap_or_else(|| {
+            self.generations.push(0);
+            self.generations.len() as u32 - 1
+        });
+        (slot, self.generations[slot as usize])
+    }
+
+    /// The slot is used for a block of another size, and stays where it is. How often it was used then.
+    pub fn again(&mut self, slot: u32) -> u16 {
+        let generation = &mut self.generations[slot as usize];
+        *generation = generation.wrapping_add(1);
+        *generation
+    }
+
+    /// A thread frees the block of a slot.
+    pub fn release(&mut self, thread: u32, slot: u32) {
+        self.again(slot);
+        let free = self.own.entry(thread).or_default();
+        free.push(slot);
+        if free.len() > OWN_SLOTS {
+            // Those that were freed long ago: no other thread has to wait for them.
+            self.shared.extend(free.drain(..OWN_SLOTS / 2));
+        }
+    }
+
+    /// A thread ends: others may take its slots.
+    pub fn end(&mut self, thread: u32) {
+        self.shared.extend(self.own.remove(&thread).into_iter().flatten());
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.generations.len()
+    }
+}

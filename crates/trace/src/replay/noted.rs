@@ -1,0 +1,178 @@
+//! Notes in which pages blocks have been. In: calls of a replay. Out: the same calls of another allocator, and a file that says where blocks
+//! lie and which pages are resident.
+//!
+//! A bit for each page of the address space, and one for each page of bits that has one. Both lie in shared memory that is there only
+//! where it was written, so that nothing of it counts as the allocator's. Nothing here allocates.
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::Stop;
+use crate::mapped::Anonymous;
+use crate::placed::{PAGE, Writer};
+
+/// Bits of an address of a process.
+const ADDRESS: u32 = if cfg!(target_arch = "x86_64") { 47 } else { 48 };
+/// Words of bits for all pages.
+const WORDS: usize = 1 << (ADDRESS - 12 - 6);
+/// Words that one bit of the summary stands for: a page of them.
+const EACH: usize = 512;
+
+/// An allocator, and the pages in which its blocks have been.
+pub struct Noted<A> {
+    allocator: A,
+    pages: Anonymous<AtomicU64>,
+    summary: Anonymous<AtomicU64>,
+}
+
+// SAFETY: the maps are only touched by atomic operations.
+unsafe impl<A: Sync> Sync for Noted<A> {}
+
+impl<A> Noted<A> {
+    /// Without a page. `None` where the address space that the notes need is not given.
+    pub fn new(allocator: A) -> Option<Noted<A>> {
+        Some(Noted { allocator, pages: Anonymous::new(WORDS)?, summary: Anonymous::new(WORDS / EACH / 64)? })
+    }
+
+    fn note(&self, block: *mut u8, size: usize) {
+        if block.is_null() {
+            return;
+        }
+        let first = block.addr() / PAGE as usize;
+        let last = (block.addr() + size.max(1) - 1) / PAGE as usize;
+        for at in first / 64..=last / 64 {
+            let from = if at == first / 64 { first % 64 } else { 0 };
+            let to = if at == last / 64 { last % 64 } else { 63 };
+            let bits = (u64::MAX << from) & (u64::MAX >> (63 - to));
+            let Some(word) = self.pages.items().get(at) else { return };
+            if word.load(Relaxed) & bits != bits {
+                word.fetch_or(bits, Relaxed);
+                self.summary.items()[at / EACH / 64].fetch_or(1 << (at / EACH % 64), Relaxed);
+            }
+        }
+    }
+
+    /// Tells the pages in which blocks have been, in order: ranges that do not touch.
+    fn stretches(&self, mut tell: impl FnMut(Range<u64>) -> io::Result<()>) -> io::Result<()> {
+        let mut open: Option<Range<u64>> = None;
+        for (at, summary) in self.summary.items().iter().enumerate() {
+            for chunk in bits(summary.load(Relaxed)) {
+                let first = (at * 64 + chunk) * EACH;
+                for (word, pages) in self.pages.items()[first..first + EACH].iter().enumerate() {
+                    for bit in bits(pages.load(Relaxed)) {
+                        let page = ((first + word) * 64 + bit) as u64;
+                        match &mut open {
+                            Some(open) if open.end == page => open.end += 1,
+                            _ => open.replace(page..page + 1).map_or(Ok(()), &mut tell)?,
+                        }
+                    }
+                }
+            }
+        }
+        open.map_or(Ok(()), tell)
+    }
+
+    /// Writes where the blocks lie at a stop, and which of the pages in which blocks have been are resident.
+    pub fn write(&self, stop: &Stop<'_>, file: &File) -> io::Result<()> {
+        let pagemap = File::open("/proc/self/pagemap")?;
+        let mut out = Writer::new(file);
+        self.stretches(|pages| {
+            out.used(&pages)?;
+            resident(&pagemap, pages, |pages| out.resident(&pages))
+        })?;
+        stop.blocks().try_for_each(|block| out.block(&block))?;
+        out.end()
+    }
+}
+
+/// The numbers of the bits that are set.
+fn bits(word: u64) -> impl Iterator<Item = usize> {
+    std::iter::successors(Some(word), |word| Some(word & (word - 1)))
+        .take_while(|word| *word != 0)
+        .map(|word| word.trailing_zeros() as usize)
+}
+
+const PRESENT: u64 = 1 << 63;
+
+/// Tells which of these pages are resident: ranges that do not touch.
+fn resident(pagemap: &File, pages: Range<u64>, mut tell: impl FnMut(Range<u64>) -> io::Result<()>) -> io::Result<()> {
+    let mut words = [0; 4096];
+    let mut open: Option<Range<u64>> = None;
+    let mut page = pages.start;
+    while page < pages.end {
+        let wanted = ((pages.end - page) * 8).min(words.len() as u64) as usize;
+        pagemap.read_exact_at(&mut words[..wanted], page * 8)?;
+        for word in words[..wanted].as_chunks().0 {
+            if u64::from_ne_bytes(*word) & PRESENT != 0 {
+                match &mut open {
+                    Some(open) if open.end == page => open.end += 1,
+                    _ => open.replace(page..page + 1).map_or(Ok(()), &mut tell)?,
+                }
+            }
+            page += 1;
+        }
+    }
+    open.map_or(Ok(()), tell)
+}
+
+// SAFETY: every call is handed on as it is.
+unsafe impl<A: GlobalAlloc> GlobalAlloc for Noted<A> {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        let block = unsafe { self.allocator.alloc(layout) };
+        self.note(block, layout.size());
+        block
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        let block = unsafe { self.allocator.alloc_zeroed(layout) };
+        self.note(block, layout.size());
+        block
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { self.allocator.dealloc(block, layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        let block = unsafe { self.allocator.realloc(block, layout, size) };
+        self.note(block, size);
+        block
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::alloc::System;
+
+    use super::*;
+
+    #[test]
+    fn pages_of_blocks_are_noted_as_stretches_across_words_and_chunks() {
+        let noted = Noted::new(System).unwrap();
+        let chunk = (EACH * 64) as u64;
+        let at = |page: u64| std::ptr::without_provenance_mut((page * PAGE) as usize);
+        noted.note(at(3), 1);
+        noted.note(std::ptr::without_provenance_mut((5 * PAGE - 1) as usize), 2);
+        noted.note(at(62), 4 * PAGE as usize);
+        noted.note(at(chunk - 1), 2 * PAGE as usize);
+        noted.note(at(2 * chunk), (chunk * PAGE) as usize + 1);
+        noted.note(at(2 * chunk + 5), 0);
+        noted.note(std::ptr::null_mut(), 100);
+        let mut found = Vec::new();
+        noted
+            .stretches(|pages| {
+                found.push(pages);
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(found, [3..6, 62..66, chunk - 1..chunk + 1, 2 * chunk..3 * chunk + 1]);
+    }
+}
