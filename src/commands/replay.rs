@@ -166,9 +166,9 @@ pub fn study(path: &Path, how: &PaceFlags) -> Result<Replay> {
     Ok(Replay { study, paced, idle: Duration::from_millis(u64::from(idle)), seconds })
 }
 
-/// A trace's whole path, as a workload names it.
-fn whole(trace: &Path) -> Result<String> {
-    let whole = trace.canonicalize().map_err(|error| Error::file(trace, "opening the trace", error))?;
+/// The whole path of a file, as a workload names it.
+pub fn whole(trace: &Path) -> Result<String> {
+    let whole = trace.canonicalize().map_err(|error| Error::file(trace, "opening", error))?;
     let text = whole.to_str().filter(|text| !text.contains(','));
     let wanted = || Error::Input(format!("{}: wanted a path without a comma, in UTF-8", trace.display()));
     text.map(String::from).ok_or_else(wanted)

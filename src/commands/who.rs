@@ -2,6 +2,7 @@
 //! JSON, and files for other tools.
 
 mod against;
+mod under;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -17,7 +18,7 @@ use allocanary_study::error::{Error, Result};
 use allocanary_trace::reader::Trace;
 use allocanary_trace::stacks::{Resident, Stacks};
 use allocanary_who::fold::BYS;
-use allocanary_who::{By, Names, Taken, Wanted, collapsed, profile, sites};
+use allocanary_who::{By, Names, Taken, Under, Wanted, collapsed, profile, sites};
 
 /// Sites of the table unless --top says another number.
 const TOP: usize = 15;
@@ -41,10 +42,25 @@ pub fn run(flags: &WhoFlags) -> Result<ExitCode> {
         )));
     }
     let stacks = trace.stacks()?;
-    let (taken, resident, merged) = sites::take(&trace, wanted, by == By::Thread)?;
+    let mut moment = sites::moment(&trace, wanted)?;
+    let replay = |candidate| under::replayed(&flags.trace, &trace, candidate, &moment);
+    let replayed = flags.under.as_deref().map(replay).transpose()?;
+    // A replay stops for the peak between two events that are near it.
+    if let Some(replayed) = replayed.as_ref().filter(|_| moment.name == "peak") {
+        moment = moment.behind(replayed.events);
+    }
+    let (taken, resident, merged) = sites::take(&trace, moment, by == By::Thread)?;
     let mut names = Names::of(&stacks);
     let program = program(&trace);
     let mut found = sites::find(&program, &taken, resident.as_ref(), &mut names, by);
+    let mut other = None;
+    if let Some(replayed) = replayed {
+        let (taken, resident) =
+            allocanary_who::under::take(&trace, &found.moment, replayed.events, by == By::Thread, &replayed.placed)?;
+        let found = sites::find(&program, &taken, Some(&resident), &mut names, by);
+        other = Some(Under { candidate: replayed.candidate, found });
+    }
+    let other = other.as_ref();
     found.notes.extend(sites::limits(&trace, &found, &merged, &stacks));
     if let (Some(format), Some(file)) = (&flags.format, &flags.out) {
         let title = format!("{program}, {}", found.moment.words);
@@ -55,9 +71,11 @@ pub fn run(flags: &WhoFlags) -> Result<ExitCode> {
     let look = terminal::look();
     let top = flags.top.map(|top| top as usize);
     let text = match flags.output {
-        OutputFlags { json: true, .. } => reports::json(&found, top),
-        OutputFlags { short: true, .. } => harmless_lines(&short(&[reports::answer(&found)], &look)).into_owned(),
-        _ => reports::text(&found, top.unwrap_or(TOP), &look),
+        OutputFlags { json: true, .. } => reports::json(&found, other, top),
+        OutputFlags { short: true, .. } => {
+            harmless_lines(&short(&[reports::answer(&found, other)], &look)).into_owned()
+        }
+        _ => reports::text(&found, other, top.unwrap_or(TOP), &look),
     };
     terminal::print(text.as_bytes())
 }

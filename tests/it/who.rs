@@ -89,6 +89,8 @@ fn what_cannot_be_told_is_refused() {
         ("--against sample.trace --gate rss=5%", "--gate: wanted site=PERCENT such as site=5%, found `rss=5%`"),
         ("--against nowhere.json", "nowhere.json"),
         ("--against empty.json", "--against empty.json: wanted the output of who --json, found none of its `sites`"),
+        ("--by thread --at 1s --under nothing", "nothing"),
+        ("--by thread --at 1s --under :", "--under :: wanted `name`"),
     ] {
         let ran = who(folder.path(), line);
         assert!(ran.code == Some(2) && ran.out.is_empty() && ran.err.contains(wanted), "{line}: {ran:?}");
@@ -137,4 +139,15 @@ fn the_function_whose_blocks_survive_is_named_with_the_pages_that_were_resident(
     let grown = against("site=5%");
     assert!(grown.code == Some(1) && grown.out.contains(r#""choice": "failed""#), "{grown:?}");
     assert!(grown.out.contains("The gate is broken: 1 site holds more by over 5 % of that: `survivor`"), "{grown:?}");
+    // The same blocks in a replay under the allocator that the program is linked with.
+    let ran = allocanary(folder.path(), ["who", path.to_str().unwrap(), "--json", "--under", "own"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let value: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    let (there, site) = (&value["answers"][0]["under"], &value["under"]["sites"][0]);
+    assert_eq!(
+        (&there["candidate"], &site["name"], &site["blocks"]),
+        (&"system".into(), &"survivor".into(), &8192.into())
+    );
+    assert!(number(&site["pinned"]) * 100 > number(&there["pinned"]) * 99, "{}", ran.out);
+    assert_eq!(number(&there["live"]) + number(&there["pinned"]) + number(&there["empty"]), number(&there["resident"]));
 }

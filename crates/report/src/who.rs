@@ -6,7 +6,7 @@ use allocanary_kernel::terminal::Look;
 use allocanary_kernel::units::{Unit, show_duration};
 use allocanary_who::answer::{Choice, sentence};
 use allocanary_who::fold::BYS;
-use allocanary_who::{Found, Site};
+use allocanary_who::{Found, Site, Under};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -18,10 +18,17 @@ const WIDE: u16 = 110;
 /// Heaps below this size are shown in KiB.
 const SMALL: u64 = 4 << 20;
 
-/// The answer, the pages, the `top` sites that pin most, and what limits the figures.
-pub fn text(found: &Found, top: usize, look: &Look) -> String {
-    let answer = crate::wrapped(&sentence(found), look.width.into());
-    let mut out = format!("{}\n\n{}\n{}", bold(&answer, look), pages(found, look), sites(found, top, look));
+/// The answer, the pages, the `top` sites that pin most, and what limits the figures; the same of another allocator.
+pub fn text(found: &Found, under: Option<&Under>, top: usize, look: &Look) -> String {
+    let answer = crate::wrapped(&sentence(found, under), look.width.into());
+    let when = show_duration(Duration::from_nanos(found.nanos));
+    let title = format!("Pages of the heap, {} ({when} after the start)", found.moment.words);
+    let mut out = format!("{}\n\n{}\n{}", bold(&answer, look), pages(found, &title, look), sites(found, "", top, look));
+    if let Some(Under { candidate, found }) = under {
+        let title = format!("Pages of the heap under {candidate}, by a replay until there");
+        let there = format!(" under {candidate}");
+        out.push_str(&format!("\n{}\n{}", pages(found, &title, look), sites(found, &there, top, look)));
+    }
     if !found.notes.is_empty() {
         out.push_str(&format!("\n{}\n", bold("What limits these figures", look)));
         found.notes.iter().for_each(|note| out.push_str(&item(note, look)));
@@ -30,23 +37,38 @@ pub fn text(found: &Found, top: usize, look: &Look) -> String {
 }
 
 /// The answer in words, and for a script.
-pub fn answer(found: &Found) -> Answer {
-    let pages = &found.pages;
+pub fn answer(found: &Found, under: Option<&Under>) -> Answer {
     let facts = json!({
         "choice": Choice::of(found).name(), "program": found.program, "at": found.moment.name, "nanos": found.nanos,
-        "resident": pages.resident(), "live": pages.live(), "pinned": pages.pinned(), "empty": pages.empty,
-        "outside": pages.outside,
     });
-    Answer { text: sentence(found), pasted: None, facts: object(facts) }
+    let mut facts = object(facts);
+    facts.extend(object(of_pages(found)));
+    facts.insert("outside".into(), json!(found.pages.outside));
+    if let Some(under) = under {
+        let mut there = object(json!({ "candidate": under.candidate }));
+        there.extend(object(of_pages(&under.found)));
+        facts.insert("under".into(), there.into());
+    }
+    Answer { text: sentence(found, under), pasted: None, facts }
+}
+
+fn of_pages(found: &Found) -> Value {
+    let pages = &found.pages;
+    json!({ "resident": pages.resident(), "live": pages.live(), "pinned": pages.pinned(), "empty": pages.empty })
 }
 
 /// All of it for a script; the `top` sites if that is given.
-pub fn json(found: &Found, top: Option<usize>) -> String {
+pub fn json(found: &Found, under: Option<&Under>, top: Option<usize>) -> String {
     let by = BYS.iter().find(|(_, by)| *by == found.by).map_or("", |(name, _)| name);
-    let sites: Vec<Value> =
-        found.sites.iter().take(top.unwrap_or(usize::MAX)).map(|site| of_site(found, site)).collect();
-    let besides = json!({ "by": by, "one_in": found.one_in, "sites": sites, "notes": found.notes });
-    document("who", &[answer(found)], object(besides))
+    let sites = |found: &Found| -> Vec<Value> {
+        found.sites.iter().take(top.unwrap_or(usize::MAX)).map(|site| of_site(found, site)).collect()
+    };
+    let besides = json!({ "by": by, "one_in": found.one_in, "sites": sites(found), "notes": found.notes });
+    let mut besides = object(besides);
+    if let Some(under) = under {
+        besides.insert("under".into(), json!({ "candidate": under.candidate, "sites": sites(&under.found) }));
+    }
+    document("who", &[answer(found, under)], besides)
 }
 
 fn of_site(found: &Found, site: &Site) -> Value {
@@ -65,7 +87,7 @@ fn of_site(found: &Found, site: &Site) -> Value {
 }
 
 /// What the pages of the heap are.
-fn pages(found: &Found, look: &Look) -> String {
+fn pages(found: &Found, title: &str, look: &Look) -> String {
     let pages = &found.pages;
     let all = pages.resident();
     let row = |name: &str, bytes: u64| {
@@ -78,12 +100,10 @@ fn pages(found: &Found, look: &Look) -> String {
         table.push(row("empty pages: nobody pins them", empty));
     }
     table.push(row(if pages.empty.is_some() { "all" } else { "all pages that hold blocks" }, all));
-    let when = show_duration(Duration::from_nanos(found.nanos));
-    let title = format!("Pages of the heap, {} ({when} after the start)", found.moment.words);
-    format!("{}\n{}", bold(&title, look), columns(&table, look))
+    format!("{}\n{}", bold(title, look), columns(&table, look))
 }
 
-fn sites(found: &Found, top: usize, look: &Look) -> String {
+fn sites(found: &Found, there: &str, top: usize, look: &Look) -> String {
     let is_wide = look.width >= WIDE;
     let is_known = found.one_in.is_none();
     let (unit, size) = if found.pages.resident() < SMALL { ("KiB", 10) } else { ("MiB", 20) };
@@ -127,7 +147,11 @@ fn sites(found: &Found, top: usize, look: &Look) -> String {
         }
         table.push(row(&sum));
     }
-    format!("{}\n{}", bold(&format!("Sites by {by}: {} ({unit})", found.sites.len()), look), columns(&table, look))
+    format!(
+        "{}\n{}",
+        bold(&format!("Sites by {by}{there}: {} ({unit})", found.sites.len()), look),
+        columns(&table, look)
+    )
 }
 
 #[cfg(test)]

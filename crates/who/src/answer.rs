@@ -4,6 +4,7 @@ use allocanary_kernel::units::Bytes;
 
 use crate::fold::By;
 use crate::sites::{Found, Site};
+use crate::under::Under;
 
 /// A part of the heap below this share is not worth a sentence.
 const WORTH: f64 = 0.1;
@@ -66,14 +67,15 @@ pub fn culprits(found: &Found) -> Vec<&Site> {
     named
 }
 
-/// The answer in words.
-pub fn sentence(found: &Found) -> String {
+/// The answer in words; with what is pinned under another allocator.
+pub fn sentence(found: &Found, under: Option<&Under>) -> String {
     let pages = &found.pages;
     let (program, words) = (&found.program, found.moment.words);
     let what = if pages.empty.is_some() { "the heap's resident pages" } else { "the pages that hold blocks" };
     let of = format!("{} of {} of {what}", Bytes(pages.pinned()), Bytes(pages.resident()));
     let empty = pages.empty.unwrap_or(0);
-    let pinned = || format!("{program}, {words}: {of} are pinned by survivors of {}", names(found));
+    let there = under.map_or(String::new(), |under| there(found, under));
+    let pinned = || format!("{program}, {words}: {of} are pinned by survivors of {}{there}", names(found));
     match Choice::of(found) {
         Choice::Nothing => format!("{program}, {words}: no block was alive, and no page is known to be resident."),
         Choice::Pinned => format!("{}.", pinned()),
@@ -83,19 +85,28 @@ pub fn sentence(found: &Found) -> String {
             Bytes(empty)
         ),
         Choice::Kept => format!(
-            "{program}, {words}: no site is to blame. {} of {} of {what} are empty: the allocator keeps them. {} are pinned.",
+            "{program}, {words}: no site is to blame. {} of {} of {what} are empty: the allocator keeps them. {} are pinned{there}.",
             Bytes(empty),
             Bytes(pages.resident()),
             Bytes(pages.pinned())
         ),
         Choice::Live => format!(
-            "{program}, {words}: live blocks fill {} of {} of {what}. {} are pinned{}.",
+            "{program}, {words}: live blocks fill {} of {} of {what}. {}{} are pinned{there}.",
             Bytes(pages.live()),
             Bytes(pages.resident()),
+            if pages.empty.is_some() { format!("{} are empty, and ", Bytes(empty)) } else { String::new() },
             Bytes(pages.pinned()),
-            if pages.empty.is_some() { format!(", and {} are empty", Bytes(empty)) } else { String::new() }
         ),
     }
+}
+
+/// `; under jemalloc it is 33.0 MiB of 60.1 MiB, by survivors of `` `createStringObject` ``. The sites only where others are named.
+fn there(found: &Found, under: &Under) -> String {
+    let (candidate, pages) = (&under.candidate, &under.found.pages);
+    let of = format!("; under {candidate} it is {} of {}", Bytes(pages.pinned()), Bytes(pages.resident()));
+    let named = names(&under.found);
+    let is_worth = matches!(Choice::of(&under.found), Choice::Pinned | Choice::Both) && named != names(found);
+    if is_worth { format!("{of}, by survivors of {named}") } else { of }
 }
 
 /// `` `dictAddRaw` and `_sdsnewlen` ``.
@@ -137,14 +148,16 @@ mod tests {
 
     #[test]
     fn those_who_pin_half_are_named() {
-        let said = sentence(&found(&[("dictAddRaw", 20), ("_sdsnewlen", 18), ("main", 11)], 50, Some(8)));
+        let said = sentence(&found(&[("dictAddRaw", 20), ("_sdsnewlen", 18), ("main", 11)], 50, Some(8)), None);
         assert_eq!(
             said,
             "redis-server, at the time that was asked for: 49.0 MiB of 107 MiB of the heap's resident pages are pinned by survivors of \
              `dictAddRaw` and `_sdsnewlen`."
         );
-        let said =
-            sentence(&found(&[("a", 10), ("b", 10), ("c", 10), ("d", 10), ("e", 10), ("f", 10), ("g", 10)], 0, None));
+        let said = sentence(
+            &found(&[("a", 10), ("b", 10), ("c", 10), ("d", 10), ("e", 10), ("f", 10), ("g", 10)], 0, None),
+            None,
+        );
         assert!(
             said.contains("70.0 MiB of the pages that hold blocks") && said.ends_with("of `a`, `b` and `c`."),
             "{said}"
@@ -155,14 +168,44 @@ mod tests {
     fn the_innocent_are_not_blamed() {
         let one = found(&[("site_b", 2)], 1, Some(100));
         assert_eq!(Choice::of(&one), Choice::Kept);
-        let said = sentence(&one);
+        let said = sentence(&one, None);
         assert!(said.contains("no site is to blame. 100 MiB of 103 MiB") && !said.contains("site_b"), "{said}");
         let both = found(&[("site_b", 50)], 1, Some(50));
         assert_eq!(Choice::of(&both), Choice::Both);
         assert!(
-            sentence(&both).ends_with("Another 50.0 MiB are empty pages that nobody pins: the allocator keeps them.")
+            sentence(&both, None)
+                .ends_with("Another 50.0 MiB are empty pages that nobody pins: the allocator keeps them.")
         );
         assert_eq!(Choice::of(&found(&[("a", 1)], 90, Some(1))), Choice::Live);
         assert_eq!(Choice::of(&found(&[], 0, None)), Choice::Nothing);
+    }
+
+    #[test]
+    fn another_allocator_is_told_in_the_same_sentence_with_its_sites_where_they_are_others() {
+        let under = |sites: &[(&str, u64)], live, empty| Under {
+            candidate: "jemalloc:narenas=1".into(),
+            found: found(sites, live, Some(empty)),
+        };
+        let own = found(&[("dictAddRaw", 49)], 50, Some(8));
+        let other = under(&[("createStringObject", 33), ("dictAddRaw", 1)], 50, 0);
+        assert!(
+            sentence(&own, Some(&other)).ends_with(
+                "49.0 MiB of 107 MiB of the heap's resident pages are pinned by survivors of `dictAddRaw`; under jemalloc:narenas=1 it is \
+                 34.0 MiB of 84.0 MiB, by survivors of `createStringObject`."
+            ),
+            "{}",
+            sentence(&own, Some(&other))
+        );
+        let same = sentence(&own, Some(&under(&[("dictAddRaw", 33)], 50, 0)));
+        assert!(same.ends_with("; under jemalloc:narenas=1 it is 33.0 MiB of 83.0 MiB."), "{same}");
+        let innocent = sentence(&own, Some(&under(&[("x", 1)], 50, 100)));
+        assert!(innocent.ends_with("it is 1.00 MiB of 151 MiB."), "no site is to blame there: {innocent}");
+        let kept = sentence(&found(&[("x", 1)], 1, Some(100)), Some(&other));
+        assert!(
+            kept.contains("1.00 MiB are pinned; under jemalloc:narenas=1 it is 34.0 MiB of 84.0 MiB, by"),
+            "{kept}"
+        );
+        let live = sentence(&found(&[("a", 1)], 90, Some(1)), Some(&other));
+        assert!(live.contains("1.00 MiB are empty, and 1.00 MiB are pinned; under jemalloc:narenas=1 it is"), "{live}");
     }
 }

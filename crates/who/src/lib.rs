@@ -7,6 +7,7 @@
 //! - [`names`] finds the functions of a stack. [`fold`] picks the one that a person calls the site.
 //! - [`sites`] brings these together. [`answer`] says it in one sentence.
 //! - [`against`] compares the sites of two traces.
+//! - [`under`] puts the same blocks where a replay under another allocator had them.
 //! - [`profile`] and [`collapsed`] write the same for other tools.
 
 // Numbers and texts are returned; only the command writes to a terminal.
@@ -26,9 +27,11 @@ pub mod pages;
 pub mod profile;
 pub mod sites;
 pub mod tally;
+pub mod under;
 
 pub use fold::By;
 pub use moment::{Moment, Wanted};
 pub use names::Names;
 pub use sites::{Found, Site};
 pub use tally::{Block, Taken, Tally};
+pub use under::Under;

@@ -55,6 +55,11 @@ impl Moment {
         })
     }
 
+    /// The same, as a number of events: a replay stops behind one, whatever its time.
+    pub fn behind(&self, events: u64) -> Moment {
+        Moment { nanos: u64::MAX, events, ..self.clone() }
+    }
+
     /// The pages that were resident at this moment.
     pub fn resident<'a>(&self, residents: &'a [Resident]) -> Option<&'a Resident> {
         residents.iter().find(|resident| Some(resident.mark) == self.mark)

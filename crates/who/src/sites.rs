@@ -62,8 +62,8 @@ pub struct Found {
     pub notes: Vec<String>,
 }
 
-/// Reads a trace: the blocks at a moment, the pages that were resident then, and what the merge found.
-pub fn take(trace: &Trace, wanted: Option<Wanted>, by_thread: bool) -> Result<(Taken, Option<Resident>, Merged)> {
+/// The moment of a trace that is wanted; a trace of some blocks only is refused.
+pub fn moment(trace: &Trace, wanted: Option<Wanted>) -> Result<Moment> {
     if trace.header.rate > 1 {
         return Err(Error::new(format!(
             "{}: wanted a trace of all blocks, found one of one block in {}: blocks that it lacks hold pages too. Record without --rate; \
@@ -72,16 +72,19 @@ pub fn take(trace: &Trace, wanted: Option<Wanted>, by_thread: bool) -> Result<(T
             trace.header.rate
         )));
     }
-    let residents = trace.residents()?;
-    let moment = match Moment::of(wanted, &trace.header.marks, &residents)? {
+    Ok(match Moment::of(wanted, &trace.header.marks, &trace.residents()?)? {
         Some(moment) => moment,
         None => {
             let mut peak = Peak::until(&trace.header.marks);
             merge(trace, &mut peak)?;
             peak.moment()
         }
-    };
-    let resident = moment.resident(&residents).cloned();
+    })
+}
+
+/// Reads a trace: the blocks at a moment, the pages that were resident then, and what the merge found.
+pub fn take(trace: &Trace, moment: Moment, by_thread: bool) -> Result<(Taken, Option<Resident>, Merged)> {
+    let resident = moment.resident(&trace.residents()?).cloned();
     let mut tally = Tally::new(moment, by_thread, trace.header.nanos(trace.header.last_ticks));
     let merged = merge(trace, &mut tally)?;
     let mut taken = Taken { one_stack_in: trace.header.stacks.max(1), ..tally.taken() };

@@ -77,6 +77,8 @@ pub struct Tally {
     is_taken: bool,
     stack: StackId,
     address: u64,
+    /// The time of the last event.
+    last: u64,
 }
 
 impl Tally {
@@ -94,6 +96,7 @@ impl Tally {
             is_taken: false,
             stack: 0,
             address: 0,
+            last: 0,
         }
     }
 
@@ -111,6 +114,7 @@ impl Tally {
         if at.nanos > self.taken.moment.nanos || self.events >= self.taken.moment.events {
             self.take();
         }
+        self.last = at.nanos;
         while self.quarter < 3 && at.nanos > self.length / 4 * (self.quarter as u64 + 1) {
             self.turn();
         }
@@ -124,6 +128,10 @@ impl Tally {
             self.unused.iter().for_each(|slot| is_free[*slot as usize] = true);
             let live = self.kept.iter().zip(is_free).filter(|(_, is_free)| !is_free);
             self.taken.blocks = live.map(|(kept, _)| kept.block).collect();
+            // A moment that is a number of events has the time of the last one.
+            if self.taken.moment.nanos == u64::MAX {
+                self.taken.moment.nanos = self.last;
+            }
         }
     }
 

@@ -85,14 +85,14 @@ What limits these figures
 
 #[test]
 fn a_terminal_of_80_columns_has_the_answer_first() {
-    let said = text(&found(), 15, &Look { color: false, width: 80 });
+    let said = text(&found(), None, 15, &Look { color: false, width: 80 });
     assert_eq!(said, TABLE, "{said}");
     assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
 }
 
 #[test]
 fn the_sites_below_the_top_are_added_up_and_a_wide_terminal_has_all_columns() {
-    let said = text(&found(), 1, &Look { color: false, width: 120 });
+    let said = text(&found(), None, 1, &Look { color: false, width: 120 });
     let line = |name: &str| {
         let line = said.lines().find(|line| line.trim_start().starts_with(name)).unwrap_or_else(|| panic!("{said}"));
         line.split_whitespace().map(String::from).collect::<Vec<_>>()
@@ -107,10 +107,10 @@ fn what_is_not_known_is_not_shown_as_nothing() {
     let mut found = found();
     found.one_in = Some(10.0);
     found.pages.empty = None;
-    let said = text(&found, 15, &Look { color: false, width: 80 });
+    let said = text(&found, None, 15, &Look { color: false, width: 80 });
     assert!(said.contains("dictAddRaw                          24.0      -  20.0"), "{said}");
     assert!(!said.contains("empty") && said.contains("all pages that hold blocks"), "{said}");
-    let value: Value = serde_json::from_str(&json(&found, Some(1))).unwrap();
+    let value: Value = serde_json::from_str(&json(&found, None, Some(1))).unwrap();
     assert_eq!((&value["sites"][0]["alone"], &value["answers"][0]["empty"]), (&Value::Null, &Value::Null));
     assert_eq!(value["sites"].as_array().unwrap().len(), 1);
 }
@@ -119,7 +119,7 @@ fn what_is_not_known_is_not_shown_as_nothing() {
 #[test]
 fn a_script_gets_the_same_in_plain_numbers() {
     let wanted = include_str!("golden.json");
-    let said = json(&found(), Some(2));
+    let said = json(&found(), None, Some(2));
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/who/golden.json");
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(file, &said).unwrap();
@@ -137,6 +137,29 @@ fn the_peak_of_a_trace_without_an_allocation_has_nothing() {
         notes: Vec::new(),
         ..found()
     };
-    let said = text(&found, 15, &Look { color: false, width: 80 });
+    let said = text(&found, None, 15, &Look { color: false, width: 80 });
     assert!(said.starts_with("redis-server, at the peak of live bytes: no block was alive"), "{said}");
+}
+
+/// Under the other allocator another site pins.
+#[test]
+fn another_allocator_has_its_own_pages_and_sites() {
+    let mut other = found();
+    other.sites.swap(0, 1);
+    other.pages = Divided { holding: 50 * MIB, empty: Some(MIB), ..other.pages };
+    let under = Under { candidate: "jemalloc:narenas=1".into(), found: other };
+    let said = text(&found(), Some(&under), 1, &Look { color: false, width: 80 });
+    let (own, there) =
+        said.split_once("\nPages of the heap under jemalloc:narenas=1, by a replay until there\n").unwrap();
+    assert!(own.contains("107 MiB  100.0 %") && there.contains("51.0 MiB  100.0 %"), "{said}");
+    let (_, sites) = there.split_once("\nSites by function under jemalloc:narenas=1: 4 (MiB)\n").unwrap();
+    assert!(sites.lines().nth(1).is_some_and(|line| line.starts_with("  _sdsnewlen")), "{said}");
+    assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
+    let value: Value = serde_json::from_str(&json(&found(), Some(&under), None)).unwrap();
+    let there = &value["answers"][0]["under"];
+    assert_eq!((&there["candidate"], &there["resident"]), (&json!("jemalloc:narenas=1"), &json!(51 * MIB)));
+    assert_eq!(
+        (&value["under"]["sites"][0]["name"], &value["sites"][0]["name"]),
+        (&json!("_sdsnewlen"), &json!("dictAddRaw"))
+    );
 }

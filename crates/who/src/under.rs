@@ -1,0 +1,103 @@
+//! The same blocks under another allocator. In: a trace, and where its replay put the blocks. Out: what was counted, with the addresses of
+//! the replay.
+//!
+//! A replay knows a block by its slot. Slots follow from the merged order of the events, so reading the trace again gives the same ones:
+//! each live block of the trace has its site here and its address there.
+
+use allocanary_trace::coder::How;
+use allocanary_trace::error::{Error, Result};
+use allocanary_trace::merge::{At, Sink, merge};
+use allocanary_trace::placed::Placed;
+use allocanary_trace::prepare::Slots;
+use allocanary_trace::reader::Trace;
+use allocanary_trace::stacks::{Resident, StackId};
+
+use crate::ever::Ever;
+use crate::moment::Moment;
+use crate::sites::Found;
+use crate::tally::{Taken, Tally};
+
+/// What is known of another allocator.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Under {
+    /// As the user named it: `jemalloc:narenas=1`.
+    pub candidate: String,
+    /// Its sites and pages.
+    pub found: Found,
+}
+
+/// The blocks that live after this many events, at the addresses of the replay that stopped there, and the pages that were resident in it.
+pub fn take(
+    trace: &Trace,
+    moment: &Moment,
+    events: u64,
+    by_thread: bool,
+    placed: &Placed,
+) -> Result<(Taken, Resident)> {
+    let length = trace.header.nanos(trace.header.last_ticks);
+    let mut slotted = Slotted { tally: Tally::new(moment.behind(events), by_thread, length), slots: Slots::default() };
+    merge(trace, &mut slotted)?;
+    let mut taken = Taken { one_stack_in: trace.header.stacks.max(1), ..slotted.tally.taken() };
+    put(&mut taken, placed).map_err(|error| Error::new(format!("{}: {error}", trace.path().display())))?;
+    Ok((taken, placed.residents()))
+}
+
+/// Puts each block, which has its slot as its address, where the replay has it.
+fn put(taken: &mut Taken, placed: &Placed) -> std::result::Result<(), String> {
+    let (wanted, found) = (taken.blocks.len(), placed.blocks.len());
+    if wanted != found {
+        return Err(format!("wanted a replay of {wanted} live blocks at this moment, found one of {found}"));
+    }
+    for block in &mut taken.blocks {
+        let lies = u32::try_from(block.address).ok().and_then(|slot| placed.block(slot));
+        // The replay asks for a byte where the trace has none, and for no less than its alignment where a block is resized.
+        let is_that = |size: u64| (block.size..=block.size.max(16)).contains(&size);
+        let Some(lies) = lies.filter(|lies| is_that(lies.size)) else {
+            let (size, slot) = (block.size, block.address);
+            return Err(format!("wanted a block of {size} bytes in slot {slot} of the replay, found {lies:?}"));
+        };
+        block.address = lies.address;
+    }
+    taken.ever = Ever::default();
+    placed.used.iter().for_each(|range| taken.ever.add(range.start, range.end - range.start));
+    Ok(())
+}
+
+/// Counts events. The address of a block is its slot.
+struct Slotted {
+    tally: Tally,
+    slots: Slots,
+}
+
+impl Sink for Slotted {
+    /// Of the tally, and the slot.
+    type Block = (u32, u32);
+
+    fn stack(&mut self, stack: StackId) {
+        self.tally.stack(stack);
+    }
+
+    fn allocated(&mut self, at: At, how: How, size: u64) -> (u32, u32) {
+        let (slot, _) = self.slots.take(at.thread);
+        self.tally.placed(u64::from(slot));
+        (self.tally.allocated(at, how, size), slot)
+    }
+
+    fn freed(&mut self, at: At, (block, slot): (u32, u32)) {
+        self.slots.release(at.thread, slot);
+        self.tally.freed(at, block);
+    }
+
+    fn resized(&mut self, at: At, (block, slot): (u32, u32), size: u64) -> (u32, u32) {
+        self.slots.again(slot);
+        self.tally.placed(u64::from(slot));
+        (self.tally.resized(at, block, size), slot)
+    }
+
+    fn ended(&mut self, at: At) {
+        self.slots.end(at.thread);
+    }
+}
+
+#[cfg(test)]
+mod tests;

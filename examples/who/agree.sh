@@ -1,0 +1,49 @@
+#!/bin/bash
+# Does a replay pin what the program pins? Records six programs under three allocators, and prints for each what live blocks pin by the
+# program's own addresses and by a replay of its trace under the same allocator. redis-server when idle, the others at their peak.
+# Usage: examples/who/agree.sh [FOLDER OF allocanary AND ITS preloads] [REPLAYS]
+# In the root of a clone of allocanary: git shows its history. Needs redis-server, redis-benchmark, python3 (3.x of the system, no script
+# that looks for one), git, sqlite3, c++, rustc and jq.
+set -eu
+bin=$(realpath "${1:-target/release}")
+replays=${2:-3}
+here=$PWD
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+c++ -O2 -pthread examples/programs/threads.cpp -o "$folder/threads-cpp"
+rustc -O examples/programs/threads.rs -o "$folder/threads-rs"
+# Python's own allocator of small objects would hide them.
+export PYTHONMALLOC=malloc
+
+row() { # NAME ALLOCATOR ARGUMENTS OF record
+    local name=$1 allocator=$2
+    # Debian's redis-server is linked with jemalloc.
+    local preload=$bin/preload-$allocator
+    shift 2
+    rm -rf "$folder/traces"
+    LD_PRELOAD=$preload "$bin/allocanary" record -o "$folder/traces" "$@" >/dev/null 2>&1
+    local trace
+    trace=$(ls -S "$folder"/traces/*.trace | head -1)
+    for at in $(seq "$replays"); do "$bin/allocanary" who "$trace" --under "$allocator" --json 2>/dev/null; done |
+        jq -sr --arg name "$name" --arg allocator "$allocator" '
+            def mib: . / 1048576 * 100 | round / 100;
+            (map(.answers[0].under.pinned) | sort) as $there | .[0].answers[0].pinned as $own | ($there | .[length / 2 | floor]) as $middle |
+            "| \($name) | \($allocator) | \($own | mib) | \($middle | mib) | \($there[0] | mib) to \($there[-1] | mib) | " +
+            "\(100 * ($middle - $own) / ([$own, 1] | max) * 10 | round / 10) % |"'
+}
+
+load='redis-benchmark -p {port} -t set -n 200000 -r 100000 -d 200 -q >/dev/null;
+    redis-cli -p {port} eval "for i=0,99999 do if i%10~=0 then redis.call(\"del\", string.format(\"key:%012d\", i)) end end" 0 >/dev/null'
+python='x = [{"a": [i] * 9} for i in range(60000)]; y = x[::7]; del x'
+sql='create table t(a, b); with recursive n(i) as (select 1 union all select i + 1 from n where i < 60000)
+    insert into t select i, hex(randomblob(40)) from n; create index j on t(b); delete from t where a % 5; select count(*) from t'
+echo '| program | allocator | pinned in the process, MiB | by a replay, median | range | difference |'
+echo '|---|---|--:|--:|--:|--:|'
+for allocator in system jemalloc mimalloc; do
+    row redis-server $allocator --ready 'tcp:{port}' --load "$load" --settle 1s -- redis-server --port '{port}' --save ''
+    row 'git log' $allocator -- git -C "$here" log -60 --stat -p
+    row python3 $allocator -- /usr/bin/python3 -c "$python"
+    row sqlite3 $allocator -- sqlite3 :memory: "$sql"
+    row threads.cpp $allocator -- "$folder/threads-cpp"
+    row threads.rs $allocator -- "$folder/threads-rs"
+done
