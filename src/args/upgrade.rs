@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::{ProgramFlags, RunFlags, TableFlags};
+use super::measure::RunFlags;
+use super::output::TableFlags;
+use super::program::ProgramFlags;
 use allocanary_cell::program::Program;
 use allocanary_study::StudyFile;
 
