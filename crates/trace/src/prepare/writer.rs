@@ -19,6 +19,9 @@ const EPOCH: u32 = 256;
 const GAP: u64 = 1_000_000;
 /// A wait of the program that counts as idle.
 const IDLE: u64 = 20_000_000;
+/// log2 of the alignment of a block from malloc: none is asked for. With the 16 that malloc gives, mimalloc's function for alignments
+/// would be called: it takes a larger block in most size classes.
+const PLAIN: u8 = 0;
 /// Operations of one run.
 const RUN: usize = 2048;
 
@@ -314,9 +317,9 @@ impl Sink for Writer {
     fn allocated(&mut self, at: At, how: How, size: u64) -> Block {
         let (slot, generation) = self.slots.take(at.thread);
         let (kind, log2) = match how {
-            How::Calloc => (kind::CALLOC, natural(size)),
+            How::Calloc => (kind::CALLOC, PLAIN),
             How::Aligned(log2) => (kind::MALLOC, log2.min(40)),
-            _ => (kind::MALLOC, natural(size)),
+            _ => (kind::MALLOC, PLAIN),
         };
         self.push(at, Op::new(kind, u32::from(log2), slot, generation, size));
         self.events += 1;
@@ -334,7 +337,7 @@ impl Sink for Writer {
     }
 
     fn resized(&mut self, at: At, block: Block, size: u64) -> Block {
-        // The block keeps its alignment, as `GlobalAlloc` wants it. Less than that would not be a plain realloc there.
+        // The block keeps its alignment, as `GlobalAlloc` wants it.
         let (log2, size) = (block.log2, size.max(1 << block.log2.min(4)));
         self.before_a_fall(at, block.size);
         self.push(at, Op::new(kind::REALLOC, u32::from(log2), block.slot, block.generation, size));
@@ -362,17 +365,5 @@ impl Sink for Writer {
         self.push(at, Op::new(kind::END, 0, 0, 0, 0));
         let last = self.epoch;
         self.end(at.thread, last);
-    }
-}
-
-/// log2 of the alignment that malloc gives a block of this size. A smaller block than 16 bytes is asked for with its own
-/// size: with 16 an allocator would take its path for alignments.
-fn natural(size: u64) -> u8 {
-    match size {
-        16.. => 4,
-        8.. => 3,
-        4.. => 2,
-        2.. => 1,
-        _ => 0,
     }
 }
