@@ -25,7 +25,7 @@ pub struct WhoFlags {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub top: Option<u32>,
     /// Compare with an earlier trace, or with what `who --json` printed of it.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "format")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["format", "under"])]
     pub against: Option<PathBuf>,
     /// Fail if a site holds more than in the earlier trace, by more than PERCENT of the heap then: site=5% [default: none].
     #[arg(long, value_name = "site=PERCENT", requires = "against")]

@@ -95,7 +95,7 @@ fn every_setting_of_every_library_here_is_read_back() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
     for reader in ["jemalloc", "mimalloc", "tcmalloc"] {
         if !all.iter().any(|library| library.reader == reader) {
-            skipped(&format!("no library of {reader} is installed, which Debian's lib{reader} packages bring"));
+            skipped(format!("no library of {reader} is installed, which Debian's lib{reader} packages bring"));
         }
     }
 }

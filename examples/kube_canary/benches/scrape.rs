@@ -61,7 +61,7 @@ fn fleet(canaries: u8, port: u16) {
             other => u64::from(other == broken(own % 7 + 20)) * 15,
         });
         let options = Options {
-            node: peer(own).node.into(),
+            node: peer(own).node.to_string(),
             listen: SocketAddr::from((address(own), port)),
             peer_port: port,
             own_addresses: vec![address(own).into()],

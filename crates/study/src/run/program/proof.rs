@@ -274,7 +274,7 @@ mod tests {
     fn a_budget_counts_if_it_has_a_limit() {
         let cell = |budget: &str| Cell { settings: [(BUDGET.to_string(), budget.to_string())].into(), ..cell() };
         let check = |budget: &str, found: &str| {
-            check(&cell(budget), &line(&format!("\"settings\">{found}\"settings\"")), 7, "/bin/x", "")
+            check(&cell(budget), &line(&format!("\"settings\">{found}\"settings\"")), 7, "/bin/x", "", Library::Ours)
         };
         let proven = check("container", r#""budget":{"limit":1000},"#).unwrap();
         assert!(proven.found[BUDGET] == "container" && proven.unproven.is_empty());
