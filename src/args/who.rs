@@ -19,7 +19,7 @@ pub struct WhoFlags {
     #[arg(long, value_name = "WHAT", default_value = "function", value_parser = ["function", "line", "module", "thread"])]
     pub by: String,
     /// Replay the trace under this allocator as well, and say whose blocks pin pages there: own, or any candidate of `replay`.
-    #[arg(long, value_name = "CANDIDATE")]
+    #[arg(long, value_name = "CANDIDATE", conflicts_with = "format")]
     pub under: Option<String>,
     /// Sites that are shown, those that pin most first [default: 15; --json: all].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]

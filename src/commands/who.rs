@@ -45,8 +45,8 @@ pub fn run(flags: &WhoFlags) -> Result<ExitCode> {
     let mut moment = sites::moment(&trace, wanted)?;
     let replay = |candidate| under::replayed(&flags.trace, &trace, candidate, &moment);
     let replayed = flags.under.as_deref().map(replay).transpose()?;
-    // A replay stops for the peak between two events that are near it.
-    if let Some(replayed) = replayed.as_ref().filter(|_| moment.name == "peak") {
+    // A replay stops between two events that are near the moment: both sides are at that place.
+    if let Some(replayed) = &replayed {
         moment = moment.behind(replayed.events);
     }
     let (taken, resident, merged) = sites::take(&trace, moment, by == By::Thread)?;

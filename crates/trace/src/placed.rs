@@ -14,7 +14,7 @@ use crate::replay::Live;
 use crate::stacks::Resident;
 
 /// The size of a page.
-pub(crate) const PAGE: u64 = 4096;
+pub const PAGE: u64 = 4096;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"ALCPLAC\x01");
 const USED: u64 = 1;

@@ -12,11 +12,12 @@ use crate::commands::run::candidates::own_like;
 use crate::commands::{cells, terminal};
 use allocanary_cell::spec::Spec;
 use allocanary_doctor::program::Program;
+use allocanary_kernel::sys;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::session::{Executor, Linked, Outcome};
 use allocanary_study::{StudyFile, plan};
 use allocanary_trace::format::Marks;
-use allocanary_trace::placed::Placed;
+use allocanary_trace::placed::{PAGE, Placed};
 use allocanary_trace::prepare::prepare;
 use allocanary_trace::reader::Trace;
 use allocanary_trace::replay::Moment as Stops;
@@ -35,6 +36,13 @@ pub struct Replayed {
 /// Replays a trace under a candidate until a moment.
 pub fn replayed(path: &Path, trace: &Trace, candidate: &str, moment: &Moment) -> Result<Replayed> {
     let candidate = named(trace, candidate)?;
+    // A replay notes resident pages of this size.
+    let found = sys::page_bytes();
+    if found != PAGE {
+        return Err(Error::Input(format!(
+            "--under {candidate}: wanted a kernel with pages of {PAGE} bytes, found {found}"
+        )));
+    }
     let file = NamedTempFile::new().map_err(|error| Error::file(std::env::temp_dir(), "making a file in", error))?;
     let (path, blocks) = (whole(path)?, whole(file.path())?);
     // A replay has its marks in whole milliseconds.

@@ -272,6 +272,10 @@ impl Writer {
             return Err(error);
         }
         let epochs = self.remaining.len() as u32;
+        // A wanted moment behind the last event is the end.
+        if self.wanted.idle.take().is_some() && epochs > 0 {
+            self.idle = Some((u64::MAX, self.end_of(epochs - 1)));
+        }
         self.complete_marks(epochs);
         let tables = self.offset;
         let mut words: Vec<u64> = Vec::new();
