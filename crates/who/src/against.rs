@@ -5,6 +5,9 @@ use std::collections::HashMap;
 
 use crate::sites::Found;
 
+/// The short word of a moment that the user gives.
+pub const TIME: &str = "time";
+
 /// What a site holds: its live bytes, and those that it pins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Holds {
@@ -26,6 +29,8 @@ impl Holds {
 pub struct Before {
     /// The moment's short word, see [`crate::Moment::name`].
     pub at: String,
+    /// Nanoseconds after the start, where the user gave the time.
+    pub time: Option<u64>,
     /// The grouping's name.
     pub by: String,
     /// Resident bytes of the heap; of pages that hold blocks if others were not known.
@@ -43,6 +48,7 @@ impl Before {
         let holds = |site: &crate::Site| Holds { live: site.live, pinned: site.share.pinned };
         Before {
             at: found.moment.name.into(),
+            time: (found.moment.name == TIME).then_some(found.moment.nanos),
             by: by.into(),
             resident: found.pages.resident(),
             empty: found.pages.empty,

@@ -64,6 +64,10 @@ fn gate(text: &str) -> Result<f64> {
 fn is_json(path: &Path) -> Result<bool> {
     let mut first = [0];
     let mut file = std::fs::File::open(path).map_err(|error| Error::file(path, "opening", error))?;
+    // It is opened again.
+    if !file.metadata().is_ok_and(|meta| meta.is_file()) {
+        return Err(Error::Input(format!("--against {}: wanted a file, found a pipe or a folder", path.display())));
+    }
     let count = file.read(&mut first).map_err(|error| Error::file(path, "reading", error))?;
     Ok(count == 1 && first == *b"{")
 }

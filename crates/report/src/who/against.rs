@@ -1,9 +1,11 @@
 //! What sites hold more of than before. In: the sites of two traces, a gate. Out: text, an answer, JSON; and the sites of an earlier JSON.
 
 use allocanary_kernel::terminal::Look;
-use allocanary_kernel::units::{Bytes, show_share};
+use std::time::Duration;
+
+use allocanary_kernel::units::{Bytes, show_duration, show_share};
 use allocanary_who::Found;
-use allocanary_who::against::{Before, Change, Holds, changes, is_beyond};
+use allocanary_who::against::{Before, Change, Holds, TIME, changes, is_beyond};
 use serde_json::{Value, json};
 
 use super::SMALL;
@@ -36,6 +38,12 @@ impl<'a> Comparison<'a> {
         }
         if old.at != new.at {
             return Err(format!("wanted the moment `{}` as in the new trace, found `{}`: give --at", new.at, old.at));
+        }
+        if let (Some(old), Some(new)) = (old.time, new.time)
+            && old != new
+        {
+            let [new, old] = [new, old].map(|nanos| show_duration(Duration::from_nanos(nanos)));
+            return Err(format!("wanted the sites {new} after the start, as in the new trace, found them at {old}"));
         }
         if old.resident == 0 {
             return Err("wanted a heap to compare with, found no page of it".into());
@@ -173,8 +181,10 @@ pub fn before(text: &str) -> Result<Before, String> {
     if page["one_in"].is_null() && pinned < number(answer, "pinned")? {
         return Err("it has not all sites: wanted the output of who --json without --top".into());
     }
+    let at = word(answer, "at")?;
     Ok(Before {
-        at: word(answer, "at")?,
+        time: if at == TIME { Some(number(answer, "nanos")?) } else { None },
+        at,
         by: word(&page, "by")?,
         resident: number(answer, "resident")?,
         empty: answer["empty"].as_u64(),
