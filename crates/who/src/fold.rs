@@ -53,7 +53,7 @@ const STANDARD: &[&str] =
     &["std::", "core::", "alloc::", "hashbrown::", "__gnu_cxx::", "__cxxabiv1::", "compiler_builtins::", "__rustc::"];
 
 /// Parts of paths of source files: the same libraries. Functions that were inlined may have a short name only.
-const SOURCES: &[&str] = &["/rustc/", "/rustlib/src/rust/library/", "/hashbrown-", "/usr/include/c++/"];
+const SOURCES: &[&str] = &["/rustlib/src/rust/library/", "/hashbrown-", "/usr/include/c++/"];
 
 /// Beginnings of names: what compilers emit around allocators, and the start of a program.
 const EMITTED: &[&str] = &["__rust_", "__rdl_", "__rg_", "_start", "__libc_start", "start_thread", "clone3", "__clone"];
@@ -133,7 +133,11 @@ fn part(frame: &Frame) -> Part {
     let name = if frame.is_named { qualified(&frame.function) } else { "" };
     if is_in(ALLOCATORS) || is_family(name) || name.starts_with("operator new") || name.starts_with("operator delete") {
         Part::Allocator
-    } else if is_in(RUNTIMES) || is_standard(name) || SOURCES.iter().any(|part| frame.file.contains(part)) {
+    } else if is_in(RUNTIMES)
+        || is_standard(name)
+        || frame.file.starts_with("/rustc/")
+        || SOURCES.iter().any(|part| frame.file.contains(part))
+    {
         Part::Runtime
     } else {
         Part::Program
