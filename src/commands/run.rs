@@ -71,7 +71,9 @@ pub fn only_study(path: &Path) -> Result<StudyFile> {
 /// The candidates that a study with a `[program]` table may name.
 pub fn descriptions(program: &Program, folders: &[PathBuf]) -> Result<Vec<Description>> {
     let looked = Looked::look_at(&cells::own_program(&program.command[0], folders)?).map_err(Error::Input)?;
-    Ok(candidates::described(&cells::roster(folders)?.descriptions(), &looked, &candidates::installed()))
+    let mut all = candidates::described(&cells::roster(folders)?.descriptions(), &looked, &candidates::installed());
+    candidates::add_runtime(&mut all, runtimes::of(&looked.runs).as_ref());
+    Ok(all)
 }
 
 /// Runs a study with a `[program]` table.

@@ -49,6 +49,8 @@ pub const GO: Runtime = Runtime {
 
 /// The first release with a memory limit.
 const FIRST_LIMIT: u32 = 19;
+/// The newest minor release whose variables in memory were looked at. Of a newer one the environment alone is read.
+const LAST_SEEN: u32 = 26;
 
 fn recognise(file: &Path) -> Option<Traits> {
     let file = File::open(file).ok()?;
@@ -64,7 +66,7 @@ fn recognise(file: &Path) -> Option<Traits> {
     });
     let address = |name: &str| elf.symbols().find(|symbol| symbol.name() == Ok(name)).map(|symbol| symbol.address());
     // Of a program that is loaded somewhere else each time the addresses are not these.
-    let is_fixed = elf.kind() == ObjectKind::Executable && !too_old;
+    let is_fixed = elf.kind() == ObjectKind::Executable && !too_old && minor.is_some_and(|minor| minor <= LAST_SEEN);
     let (controller, procs) = ("runtime.gcController", "runtime.gomaxprocs");
     let globals = || Some(Globals { controller: address(controller)?, procs: address(procs)? });
     Some(Traits { version, lacks: lacks.into_iter().collect(), globals: is_fixed.then(globals).flatten() })

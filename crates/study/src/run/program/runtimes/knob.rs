@@ -66,7 +66,10 @@ impl Knob {
 
     /// Fails with what was wanted.
     pub fn check(&self, value: &str) -> Result<(), String> {
-        let number = |least: u64, most: u64| value.parse().is_ok_and(|number| (least..=most).contains(&number));
+        // As the runtime writes it, without a sign or zeros before it: what is read back is compared as text.
+        let number = |least: u64, most: u64| {
+            value.parse().is_ok_and(|number: u64| (least..=most).contains(&number) && number.to_string() == value)
+        };
         let is_taken = match self.also {
             Also::OffOr(least, most) => value == "off" || number(least, most),
             Also::Fraction(least, most) => value.parse().is_ok_and(|found| (least..=most).contains(&found)),

@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 
 use allocanary_cell::Cell;
 use allocanary_cell::candidate::Candidate;
+use allocanary_kernel::container::Cpus;
 use allocanary_kernel::sys;
 
 /// A runtime with settings of its own.
@@ -98,10 +99,12 @@ impl Found {
 
     /// The values without any setting.
     pub fn usual(&self) -> BTreeMap<String, String> {
+        let (cpus, affinity) = (Cpus::here(), sys::affinity());
         let value = |knob: &Knob| match knob.usual {
             Usual::Unknown => None,
             Usual::Text(text) => Some(text.to_string()),
-            Usual::Cores => Some(sys::affinity().to_string()),
+            // A quota counts for some runtimes, and for some of their versions: the value is then not known.
+            Usual::Cores => (cpus.count() == affinity).then(|| affinity.to_string()),
         };
         self.runtime.knobs.iter().filter_map(|knob| Some((knob.setting.name.to_string(), value(knob)?))).collect()
     }

@@ -22,8 +22,21 @@ pub struct Seen {
     pub taken: Option<Taken>,
 }
 
-/// Where Java's launcher takes more of its command line from.
-const MORE_WORDS: &str = "JDK_JAVA_OPTIONS";
+/// Where Java takes more options from, which win over JAVA_TOOL_OPTIONS: its launcher, and the virtual machine.
+const MORE_WORDS: [&str; 2] = ["JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"];
+/// Options of Java and Node whose value is the next word.
+const WITH_VALUE: [&str; 10] = [
+    "-cp",
+    "-classpath",
+    "--class-path",
+    "-p",
+    "--module-path",
+    "--add-modules",
+    "--add-opens",
+    "--add-exports",
+    "-r",
+    "--require",
+];
 
 impl Seen {
     /// Reads a process; `None` if it has ended.
@@ -42,9 +55,20 @@ impl Seen {
 
     /// What the command line says of an option, which wins over a variable.
     fn on_command_line(&self, option: &str) -> Option<&str> {
-        let more = self.variables.get(MORE_WORDS).into_iter().flat_map(|text| text.split_whitespace());
-        let mut words = self.words.iter().skip(1).map(String::as_str).chain(more);
+        let more =
+            MORE_WORDS.iter().filter_map(|name| self.variables.get(*name)).flat_map(|text| text.split_whitespace());
+        let mut words = self.options().chain(more);
         words.find(|word| word.starts_with(option))
+    }
+
+    /// The words of the command line up to the program that the runtime runs: what is behind that is the program's.
+    fn options(&self) -> impl Iterator<Item = &str> {
+        let mut is_value = false;
+        self.words.iter().skip(1).map(String::as_str).take_while(move |word| {
+            let goes_on = word.starts_with('-') || is_value;
+            is_value = WITH_VALUE.contains(word);
+            goes_on
+        })
     }
 }
 
@@ -90,8 +114,9 @@ fn in_force(knob: &Knob, value: &str, seen: &Seen) -> Result<(), String> {
                 return Err(format!("found {found} in {name} {WHERE}: {CHANGED}"));
             }
             if let Some(word) = seen.on_command_line(option) {
+                let more = if name == "JAVA_TOOL_OPTIONS" { " or in _JAVA_OPTIONS or JDK_JAVA_OPTIONS" } else { "" };
                 return Err(format!(
-                    "found {word} on the program's command line, which wins over {name}: take it away there"
+                    "found {word} on the program's command line{more}, which wins over {name}: take it away there"
                 ));
             }
         }
@@ -165,7 +190,11 @@ mod tests {
         assert_eq!(of("-Xss1m -Xss262144", "java -Xmx1g A", "").unwrap(), "xss 262144\n");
         assert!(of("-Xss262144 -Xss1m", "java A", "").unwrap_err().contains("found -Xss1m in JAVA_TOOL_OPTIONS"));
         assert!(of("", "java A", "").unwrap_err().contains("found no -Xss in JAVA_TOOL_OPTIONS"));
-        for (words, more) in [("java -Xss2m A", ""), ("java A", "-Xss2m")] {
+        assert_eq!(of("-Xss262144", "java -cp x A -Xss2m", "").unwrap(), "xss 262144\n", "an argument of the program");
+        let last = [("JAVA_TOOL_OPTIONS", "-Xss262144"), ("_JAVA_OPTIONS", "-Xss2m")];
+        let failure = said(&java::JAVA, &[("xss", "262144")], Some(seen(&last, "java A"))).unwrap_err();
+        assert!(failure.contains("found -Xss2m on the program's command line or in _JAVA_OPTIONS"), "{failure}");
+        for (words, more) in [("java -cp x -Xss2m A", ""), ("java A", "-Xss2m")] {
             let failure = of("-Xss262144", words, more).unwrap_err();
             assert!(failure.contains("found -Xss2m on the program's command line"), "{failure}");
         }
