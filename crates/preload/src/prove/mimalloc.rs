@@ -93,8 +93,10 @@ const THEN: [(u32, &[&str]); 4] = [
     ),
 ];
 
-/// The newest major version whose numbers are known.
-const KNOWN: u32 = 3;
+/// Whether the numbers of a version are known: of the others no setting is read.
+const fn is_known(version: u32) -> bool {
+    matches!(version, 1_07_05..=1_99_99 | 2_00_06..=2_99_99 | 3_01_00..=3_03_02)
+}
 
 /// The version as `30302`: older ones say 225 for 2.2.5.
 fn version() -> Option<u32> {
@@ -122,7 +124,7 @@ pub fn write_version(out: &mut impl Write) -> fmt::Result {
 /// The number of an option in a version.
 fn number(name: &str, version: u32) -> Option<c_int> {
     let first = FIRST.iter().position(|names| names.contains(&name));
-    let (_, then) = THEN.iter().rev().find(|(since, _)| version >= *since).filter(|_| version / 10_000 <= KNOWN)?;
+    let (_, then) = THEN.iter().rev().find(|(since, _)| version >= *since).filter(|_| is_known(version))?;
     let later = || then.iter().position(|one| *one == name).map(|at| at + FIRST.len());
     first.or_else(later).and_then(|number| c_int::try_from(number).ok())
 }

@@ -2,8 +2,8 @@
 //! and the allocator's own functions. Out: the lines of the proof, as our own preloads write them.
 //!
 //! It exports nothing, so no function of the program is another one with it. It is named before the allocator's library: the loader
-//! then runs its constructor after that of the allocator, which has read its variables by then. It allocates nothing; the loader
-//! does, a few bytes, where a function is not there.
+//! then runs its constructor after that of the allocator, which has read its variables by then. It allocates nothing itself; the
+//! loader does, a few bytes, where a function is not there, and jemalloc makes the tables of `mallctl`: docs/programs.md has the price.
 //!
 //! The line at the end has the settings again: a program may change them.
 
