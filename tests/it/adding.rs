@@ -28,7 +28,7 @@ const PLACES: &[Place] = &[
     Place("src/commands/replay.rs", "\"NAME\"", "the candidates of `replay`"),
     Place("crates/search/src/space.rs", "row(\"NAME\"", "what `tune` tries: rows of `DIMENSIONS`"),
     Place("crates/search/src/places.rs", "\"NAME\"", "its settings as lines of C"),
-    Place("src/args.rs", "NAME", "the help of `preload`"),
+    Place("src/args/preload.rs", "NAME", "the help of `preload`"),
     Place("src/commands/preload.rs", "NAME", "the error of `preload`"),
     Place("src/args/program.rs", "`NAME`", "the help of `run --candidates`"),
     Place("crates/doctor/src/defaults.rs", "allocator: \"NAME\"", "what it does without settings"),

@@ -27,8 +27,8 @@ const LARGEST: Kind = Kind::Size { min: 0, max: 7 << 60 };
 const PERCPU: &[Cow<str>] = &[Cow::Borrowed("disabled"), Cow::Borrowed("percpu"), Cow::Borrowed("phycpu")];
 const METADATA_THP: &[Cow<str>] = &[Cow::Borrowed("disabled"), Cow::Borrowed("auto"), Cow::Borrowed("always")];
 const THP: &[Cow<str>] = &[Cow::Borrowed("default"), Cow::Borrowed("always"), Cow::Borrowed("never")];
-const HUGIFY: &[Cow<str>] =
-    &[Cow::Borrowed("auto"), Cow::Borrowed("none"), Cow::Borrowed("eager"), Cow::Borrowed("lazy")];
+/// Without `auto`: at the start it becomes one of these by the kernel, so that it cannot be read back.
+const HUGIFY: &[Cow<str>] = &[Cow::Borrowed("none"), Cow::Borrowed("eager"), Cow::Borrowed("lazy")];
 /// From a page to a huge page: jemalloc clips what is beyond without a word.
 const OF_HUGE_PAGE: Kind = Kind::Size { min: 4096, max: 2 << 20 };
 const DSS: &[Cow<str>] = &[Cow::Borrowed("disabled"), Cow::Borrowed("primary"), Cow::Borrowed("secondary")];
