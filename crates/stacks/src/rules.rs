@@ -34,6 +34,7 @@ fn place_of(key: u64) -> usize {
 }
 
 impl Rules {
+    #[inline(always)]
     fn key(&self, pc: u64) -> u64 {
         pc ^ self.forgotten.load(Relaxed) << ADDRESS_BITS
     }

@@ -226,7 +226,7 @@ fn find_rule(pc: u64, host: &impl Host) -> Rule {
 }
 
 /// The caller's frame, without its rule.
-#[inline]
+#[inline(always)]
 fn step(stack: &mut Stack, frame: &Frame) -> Result<Frame, End> {
     let Registers { sp, bp, .. } = frame.at;
     let mut word = |address: u64| stack.word(address).ok_or(End::Broken);
