@@ -271,6 +271,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "jemalloc is C")]
     fn the_table_has_every_option_of_the_linked_version() {
         let printed = printed();
         assert!(printed.len() > 40, "{printed:?}");
@@ -283,6 +284,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "jemalloc is C")]
     fn every_setting_of_the_table_can_be_read_by_its_type() {
         let mut read = Vec::new();
         each_effective(&mut |name, _| read.push(name.to_string()));
