@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use std::ptr::null_mut;
 
 use super::next;
-use super::reader::Read;
+use super::value::Read;
 
 type Mallctl = unsafe extern "C" fn(*const c_char, *mut c_void, *mut usize, *mut c_void, usize) -> c_int;
 

@@ -7,7 +7,7 @@ use std::ffi::{c_int, c_long, c_void};
 use std::fmt::{self, Write};
 
 use super::next;
-use super::reader::Read;
+use super::value::Read;
 
 /// The first options have had their numbers since 1.7; some got new names.
 const FIRST: [&[&str]; 21] = [

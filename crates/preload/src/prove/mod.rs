@@ -17,12 +17,14 @@ use allocanary_kernel::sys;
 use crate::line::JsonLine;
 use crate::proof::{self, add_exe, append};
 use crate::raw;
-use reader::{Read, Reader};
+use reader::Reader;
+use value::Read;
 
 mod jemalloc;
 mod mimalloc;
 mod reader;
 mod tcmalloc;
+mod value;
 
 /// What is to be proven: `NAME READER SETTING=KIND...`, such as `jemalloc@5.3.0 jemalloc narenas=number tcache=flag`.
 pub const VARIABLE: &CStr = c"ALLOCANARY_PROVE";

@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write};
 
+use super::value::Read;
 use super::{jemalloc, mimalloc, tcmalloc};
 
 /// An allocator that can be asked, or none.
@@ -15,14 +16,6 @@ pub enum Reader {
     Tcmalloc,
     /// It has no functions for it.
     None,
-}
-
-/// A value that was read.
-#[derive(Debug, PartialEq)]
-pub enum Read<'a> {
-    Flag(bool),
-    Number(i128),
-    Word(&'a str),
 }
 
 impl Reader {

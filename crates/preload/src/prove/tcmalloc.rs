@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fmt::{self, Write};
 
 use super::next;
-use super::reader::Read;
+use super::value::Read;
 
 /// Settings that are properties of `MallocExtension`.
 const PROPERTIES: [(&str, &CStr, bool); 3] = [

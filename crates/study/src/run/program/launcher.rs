@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::around::signal_number;
 use super::build::build_of;
 use super::huge_pages::{self, PROCESS_THP};
-use super::proof::Library;
+use super::proof::{BUDGET, Library};
 use super::{ContainerLimits, Ran, Ready, Residents, RunContext, Unspent, Wanted, fail, proof, runtimes};
 use crate::metrics::MOST_NAMED;
 use allocanary_allocators::setting::{Kind, Setting};
@@ -33,9 +33,6 @@ const SETTINGS: &str = "ALLOCANARY_PRELOAD";
 const PROVE: &str = "ALLOCANARY_PROVE";
 /// The setting that makes idle threads give back.
 pub const THREAD_IDLE: &str = "thread_idle";
-
-/// The setting that makes the allocator give back before a memory limit is reached.
-pub const BUDGET: &str = "budget";
 
 /// The length of a standard output that is kept for each cell.
 const MOST_EACH: u64 = 1 << 20;

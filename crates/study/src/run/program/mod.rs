@@ -20,7 +20,8 @@ mod watch;
 
 pub use figures::Wanted;
 pub use group::ContainerLimits;
-pub use launcher::{BUDGET, Launcher, Other, Recorded, Recorder, THREAD_IDLE, check, limits};
+pub use launcher::{Launcher, Other, Recorded, Recorder, THREAD_IDLE, check, limits};
+pub use proof::BUDGET;
 pub use ready::Ready;
 
 use std::collections::{BTreeMap, BTreeSet};

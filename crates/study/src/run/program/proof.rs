@@ -8,10 +8,12 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::launcher::BUDGET;
 use allocanary_cell::Cell;
 use allocanary_cell::provenance::Build;
 use allocanary_cell::sample::{Failure, FailureKind};
+
+/// The setting that makes the allocator give back before a memory limit is reached.
+pub const BUDGET: &str = "budget";
 
 /// A line of the file.
 #[derive(Clone, Debug, Default, Deserialize)]
