@@ -100,3 +100,18 @@ impl Knob {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_taken_as_the_runtime_writes_it() {
+        let kind = Kind::Number { min: 1, max: 100 };
+        let knob = Knob::new("gogc", kind, "", Way::Variable("GOGC"), Usual::Unknown, Also::OffOr(1, 100));
+        assert!(knob.check("50").is_ok() && knob.check("off").is_ok());
+        for value in ["050", "+50", "0", "101", ""] {
+            assert!(knob.check(value).unwrap_err().contains("off, or a whole number from 1 to 100"), "{value}");
+        }
+    }
+}
