@@ -29,7 +29,7 @@ mod undisturbed;
 pub use crate::coder::How;
 pub use calls::{allocated, allocated_by, exiting, freed, resized, resizing};
 pub use forks::watch_forks;
-pub use stacks::library_closed;
+pub use stacks::{library_closed, look_up_in_program};
 
 #[cfg(test)]
 mod tests;

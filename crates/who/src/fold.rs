@@ -33,6 +33,9 @@ enum Part {
 /// Libraries whose every function is of an allocator, the recorder's among them.
 const ALLOCATORS: &[&str] = &["preload-", "libjemalloc", "libmimalloc", "libtcmalloc", "libsnmalloc"];
 
+/// Beginnings of qualified names: the recorder in a program that records itself, and the wrappers around its allocator.
+const WRAPPERS: &[&str] = &["allocanary_trace::writer::", "allocanary_wrappers::"];
+
 /// Libraries whose every function is of a runtime.
 const RUNTIMES: &[&str] = &[
     "libc.so",
@@ -131,7 +134,13 @@ pub fn are_allocators(frames: &[Frame]) -> bool {
 fn part(frame: &Frame) -> Part {
     let is_in = |list: &[&str]| list.iter().any(|name| frame.module.starts_with(name));
     let name = if frame.is_named { qualified(&frame.function) } else { "" };
-    if is_in(ALLOCATORS) || is_family(name) || name.starts_with("operator new") || name.starts_with("operator delete") {
+    let is_wrapper = WRAPPERS.iter().any(|start| name.starts_with(start));
+    if is_in(ALLOCATORS)
+        || is_wrapper
+        || is_family(name)
+        || name.starts_with("operator new")
+        || name.starts_with("operator delete")
+    {
         Part::Allocator
     } else if is_in(RUNTIMES)
         || is_standard(name)
@@ -235,6 +244,12 @@ mod tests {
             ("service", "std::rt::lang_start"),
         ];
         assert_eq!(of(&rust), "service::cache::insert");
+        let records_itself = [
+            ("service", "allocanary_trace::writer::calls::allocated_with_stack"),
+            ("service", "<allocanary_wrappers::recording::Recording<A> as core::alloc::global::GlobalAlloc>::alloc"),
+            ("service", "service::cache::insert"),
+        ];
+        assert_eq!(of(&records_itself), "service::cache::insert");
         let cpp = [
             ("libstdc++.so.6", "operator new(unsigned long)"),
             ("app", "void std::vector<int, std::allocator<int> >::_M_realloc_insert<int>(int*, int&&)"),

@@ -1,6 +1,7 @@
 //! A program with its own allocator linked in records itself. This file is the program: it starts itself again.
 
 use std::alloc::{GlobalAlloc, Layout};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc::channel;
 
@@ -8,6 +9,7 @@ use allocanary_trace::format::State;
 use allocanary_trace::info::{Info, info};
 use allocanary_trace::reader::Trace;
 use allocanary_trace::record::traces;
+use allocanary_who::{By, Names, sites};
 use allocanary_wrappers::Recording;
 
 allocanary::install!(jemalloc, narenas = 2, wrap = Recording);
@@ -18,6 +20,12 @@ const BLOCKS: u64 = 20_000;
 #[test]
 #[ignore = "the program that the other test starts"]
 fn program() {
+    works();
+}
+
+/// A function of its own, for its name.
+#[inline(never)]
+fn works() {
     let (send, receive) = channel::<Vec<u8>>();
     let consumer = std::thread::spawn(move || receive.into_iter().map(|block| block.len()).sum::<usize>());
     for _ in 0..BLOCKS {
@@ -40,16 +48,22 @@ fn program() {
     }
 }
 
-fn run(folder: Option<&std::path::Path>) -> Vec<Info> {
+fn run(folder: Option<&Path>) -> Vec<Info> {
+    let infos = |path: PathBuf| info(&Trace::open(&path).unwrap()).unwrap();
+    record(folder, "0").into_iter().map(infos).collect()
+}
+
+/// Runs the program; its traces.
+fn record(folder: Option<&Path>, stacks: &str) -> Vec<PathBuf> {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--ignored", "--exact", "program", "--test-threads", "1"]);
     if let Some(folder) = folder {
-        command.env("ALLOCANARY_RECORD", folder);
+        command.env("ALLOCANARY_RECORD", folder).env("ALLOCANARY_RECORD_STACKS", stacks);
     }
     let ran = command.output().unwrap();
     assert!(ran.status.success(), "{ran:?}");
     let made = folder.map_or(Vec::new(), |folder| traces(folder).unwrap());
-    made.iter().map(|(path, _)| info(&Trace::open(path).unwrap()).unwrap()).collect()
+    made.into_iter().map(|(path, _)| path).collect()
 }
 
 #[test]
@@ -65,6 +79,23 @@ fn a_program_with_its_own_allocator_records_itself() {
     assert!(near(info.crossing, BLOCKS), "{}", info.crossing);
     assert!(near(info.aligned, 50) && near(info.callocs, 70) && near(info.resizes, 30), "{info:?}");
     assert!(info.allocations > BLOCKS + 150 && info.threads.len() >= 3, "{} {:?}", info.allocations, info.threads);
+}
+
+/// The recorder's functions are among the program's own, and are no site.
+#[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+#[test]
+fn its_stacks_name_the_function_that_allocates() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = record(Some(folder.path()), "1");
+    let [path] = &made[..] else { panic!("{} traces", made.len()) };
+    let trace = Trace::open(path).unwrap();
+    let stacks = trace.stacks().unwrap();
+    let (taken, ..) = sites::take(&trace, sites::moment(&trace, None).unwrap(), false).unwrap();
+    let found = sites::find("recorded", &taken, None, &mut Names::of(&stacks), By::Function);
+    let works = found.sites.iter().find(|site| site.name.ends_with("recorded::works"));
+    assert!(works.is_some_and(|site| site.allocations >= BLOCKS + 150), "{works:?} of {:?}", found.sites);
+    let own = found.sites.iter().find(|site| site.name.contains("allocanary_trace") || site.name.contains("Recording"));
+    assert_eq!(own, None);
 }
 
 /// The wrapper answers what the allocator answers.

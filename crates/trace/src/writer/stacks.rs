@@ -17,6 +17,7 @@ use allocanary_stacks::walk::{self, Host, Walker, here};
 use self::modules::Modules;
 use self::nodes::Nodes;
 use self::room::Room;
+use super::config;
 use super::memory::map_wiped;
 use super::process::{self, Process};
 use crate::format::at;
@@ -35,19 +36,31 @@ pub(super) struct Kept {
 struct Tables {
     /// The file that the nodes lie in.
     base: AtomicPtr<u8>,
-    /// The recorder's own code: its frames are left out.
+    /// The recorder's own library: its frames are left out. Nothing in a program that records itself.
     own: [AtomicU64; 2],
     nodes: Nodes,
     modules: Modules,
     rules: Rules,
 }
 
-/// Whether stacks can be walked. Only a preload looks that up: in a program that records itself the recorder's frames are not told from
-/// the program's.
+/// Whether stacks can be walked, once that was looked up.
 static POSSIBLE: AtomicBool = AtomicBool::new(false);
+
+/// Whether the recorder is in a library of its own, which a preload is.
+static IS_LIBRARY: AtomicBool = AtomicBool::new(false);
 
 /// Looks up what walks need, which may allocate: with the allocator's functions, and before them.
 pub(super) fn look_up() {
+    IS_LIBRARY.store(true, SeqCst);
+    POSSIBLE.store(walk::look_up(), SeqCst);
+}
+
+/// The same for a program that records itself, before its `main`. The recorder's functions lie among the program's: they stay in the
+/// stacks, and a reader knows them by name.
+pub fn look_up_in_program() {
+    if !config::is_asked() {
+        return;
+    }
     POSSIBLE.store(walk::look_up(), SeqCst);
 }
 
@@ -60,7 +73,7 @@ pub(super) fn begin(process: &Process, base: *mut u8) -> bool {
     let tables: *mut Tables = map_wiped(size_of::<Tables>().next_multiple_of(4096)).cast();
     // SAFETY: zeros are a valid state, and the mapping stays.
     let Some(made) = (unsafe { tables.as_ref() }) else { return false };
-    if let Some(own) = Object::of(begin as *const () as u64) {
+    if let Some(own) = Object::of(begin as *const () as u64).filter(|_| IS_LIBRARY.load(SeqCst)) {
         made.own[0].store(own.start, Relaxed);
         made.own[1].store(own.end, Relaxed);
     }
