@@ -7,6 +7,7 @@
 //! - [`rule`] is one of them as a number: where the caller's frame is.
 //! - [`rules`] keeps each rule that was found, for all threads.
 //! - [`object`] finds the tables of the file that an address lies in, by glibc's `_dl_find_object`.
+//! - [`epilogue`] reads the rule from the code itself, where a runtime has made it and there are no tables.
 //! - [`stack`] reads the stack, and only what is mapped.
 //! - [`walk`] puts these together, and goes on from the thread's last stack.
 //!
@@ -16,7 +17,11 @@
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)]
 
 mod bytes;
+mod copy;
+pub mod epilogue;
 pub mod frames;
+mod made;
+mod mappings;
 pub mod object;
 pub mod rule;
 pub mod rules;

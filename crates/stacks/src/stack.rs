@@ -4,9 +4,11 @@
 //! first thread has the mapping `[stack]`, and another one ends at its control block, which glibc puts there. These words are read
 //! directly. All others (a coroutine's stack, a signal's) are copied by the kernel, page by page: it refuses what is not mapped.
 
+use crate::copy::{PAGE, copy};
+use crate::mappings::{Mapping, for_each_mapping};
+
 /// The most pages that one walk has copied.
 const MOST_COPIES: u32 = 64;
-const PAGE: u64 = 4096;
 /// How far below its mapping the first thread's stack may have grown since the mapping was read. The kernel keeps twice as much free.
 const GROWTH: u64 = 512 << 10;
 
@@ -60,15 +62,14 @@ impl Stack {
     fn read_mappings(&mut self, sp: u64) {
         let control = control_block();
         let mut bounds = (0, 0);
-        for_each_mapping(&mut self.copy, |low, high, is_first| {
-            let is_own = (low..high).contains(&control);
+        for_each_mapping(self.buffer(), |Mapping { low, high, is_writable, is_first, .. }| {
+            let is_own = is_writable && (low..high).contains(&control);
             if is_own && (low..control).contains(&sp) {
                 bounds = (low, control);
-            } else if is_first && (low..high).contains(&sp) {
+            } else if is_writable && is_first && (low..high).contains(&sp) {
                 bounds = (low, high);
             }
         });
-        self.page = 0;
         if bounds != (0, 0) {
             (self.low, self.high) = bounds;
         }
@@ -93,29 +94,29 @@ impl Stack {
         if page != self.page {
             self.copies += 1;
             self.page = 0;
-            if self.copies > MOST_COPIES || !copy_page(page, &mut self.copy) {
+            if self.copies > MOST_COPIES || copy(page, bytes_of(&mut self.copy)) != PAGE as usize {
                 return None;
             }
             self.page = page;
         }
         self.copy.get((address - page) as usize / 8).copied()
     }
+
+    /// Whether an address is in the own stack, as far as that is known: no code is there.
+    pub(crate) fn has(&self, address: u64) -> bool {
+        (self.low..self.high).contains(&address)
+    }
+
+    /// Room for other uses. The page that was copied is copied again when it is needed.
+    pub(crate) fn buffer(&mut self) -> &mut [u8] {
+        self.page = 0;
+        bytes_of(&mut self.copy)
+    }
 }
 
-/// Copies a page of this process; whether it is mapped.
-fn copy_page(page: u64, to: &mut [u64; PAGE as usize / 8]) -> bool {
-    // SAFETY: the error number is the thread's own, which sees nothing of this. The kernel checks both ranges; the second one is a
-    // place that is ours.
-    unsafe {
-        let errno = libc::__errno_location();
-        let before = *errno;
-        let local = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: PAGE as usize };
-        let remote =
-            libc::iovec { iov_base: std::ptr::with_exposed_provenance_mut(page as usize), iov_len: PAGE as usize };
-        let copied = libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0);
-        *errno = before;
-        copied == PAGE as isize
-    }
+fn bytes_of(words: &mut [u64]) -> &mut [u8] {
+    // SAFETY: the same memory; bytes need no alignment, and any bytes are words.
+    unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), size_of_val(words)) }
 }
 
 /// The address of the calling thread's control block.
@@ -134,64 +135,6 @@ fn control_block() -> u64 {
     0
 }
 
-/// Tells each mapping's bounds that can be written to, and whether it is the first thread's stack. `buffer` is overwritten.
-fn for_each_mapping(buffer: &mut [u64], mut tell: impl FnMut(u64, u64, bool)) {
-    let length = size_of_val(buffer);
-    let mut line = Line::default();
-    // SAFETY: reads a file to a place that is ours. The error number is the thread's own.
-    unsafe {
-        let errno = libc::__errno_location();
-        let before = *errno;
-        // The C library's own functions are places at which a thread may be cancelled.
-        let (path, flags) = (c"/proc/self/maps".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
-        let file = libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path, flags, 0);
-        if file >= 0 {
-            loop {
-                let read = libc::syscall(libc::SYS_read, file, buffer.as_mut_ptr(), length);
-                let Some(read) = usize::try_from(read).ok().filter(|read| *read > 0) else { break };
-                let bytes = std::slice::from_raw_parts(buffer.as_ptr().cast::<u8>(), read.min(length));
-                bytes.iter().for_each(|byte| line.add(*byte, &mut tell));
-            }
-            libc::syscall(libc::SYS_close, file);
-        }
-        *errno = before;
-    }
-}
-
-/// A line of the mappings, byte by byte: `low-high perms offset device inode   name`.
-#[derive(Default)]
-struct Line {
-    low: u64,
-    high: u64,
-    /// 0 in the first address, 1 in the second, 2 in the permissions, 3 behind them.
-    part: u8,
-    is_writable: bool,
-    /// The last eight bytes.
-    last: u64,
-}
-
-impl Line {
-    fn add(&mut self, byte: u8, tell: &mut impl FnMut(u64, u64, bool)) {
-        let digit = || u64::from((byte as char).to_digit(16).unwrap_or(0));
-        match (byte, self.part) {
-            (b'\n', _) => {
-                if self.is_writable {
-                    tell(self.low, self.high, self.last.to_be_bytes()[1..] == *b"[stack]");
-                }
-                *self = Line::default();
-            }
-            (b'-', 0) => self.part = 1,
-            (b' ', 1) => self.part = 2,
-            (b' ', 2) => self.part = 3,
-            (_, 0) => self.low = self.low << 4 | digit(),
-            (_, 1) => self.high = self.high << 4 | digit(),
-            (b'w', 2) => self.is_writable = true,
-            (_, 3) => self.last = self.last << 8 | u64::from(byte),
-            _ => {}
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,15 +145,6 @@ mod tests {
 
     fn address_of<T>(of: &T) -> u64 {
         std::ptr::from_ref(of).addr() as u64
-    }
-
-    #[test]
-    fn lines_are_read_byte_by_byte() {
-        let text = "00400000-0040b000 r--p 00000000 08:01 1 /bin/a\n7f00000000-7f00001000 rw-p 0 00:00 0 \n\
-                    7ffc00000000-7ffc00021000 rw-p 00000000 00:00 0                          [stack]\n";
-        let (mut line, mut found) = (Line::default(), Vec::new());
-        text.bytes().for_each(|byte| line.add(byte, &mut |low, high, is_first| found.push((low, high, is_first))));
-        assert_eq!(found, [(0x7f_0000_0000, 0x7f_0000_1000, false), (0x7ffc_0000_0000, 0x7ffc_0002_1000, true)]);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! other, and take about a nanosecond each.
 
 use crate::frames::SIGNAL;
+use crate::made::Made;
 use crate::object::{self, Object};
 use crate::rule::{Cfa, Rbp, Rule};
 use crate::rules::Rules;
@@ -86,6 +87,7 @@ pub struct Walker {
     last: [Frame; MOST],
     /// Those that the present walk has found, its innermost first.
     new: [Frame; MOST],
+    pub(crate) made: Made,
 }
 
 /// A stack that was walked.
@@ -115,11 +117,20 @@ impl Walker {
         let forgotten = host.rules().forgotten();
         if self.forgotten != forgotten {
             (self.forgotten, self.count) = (forgotten, 0);
+            self.made.forget();
         }
         self.stack.begin(from.sp);
-        let Some(mut next) = self.first(from, host) else { return Walked { is_broken: true, ..Walked::default() } };
-        let mut known = self.count.min(MOST);
-        let mut count = 0;
+        let Some(next) = self.first(from, host) else { return Walked { is_broken: true, ..Walked::default() } };
+        let (known, mut count, mut end) = self.frames(next, self.count.min(MOST), 0, host);
+        if end == End::Broken {
+            (count, end) = self.go_on(known, count, host);
+        }
+        self.keep(count, end, host)
+    }
+
+    /// Finds the frames from this one on, until one is known, or there is no other. What may still be known, how many are new, how it ended.
+    #[inline(always)]
+    fn frames(&mut self, mut next: Frame, mut known: usize, mut count: usize, host: &impl Host) -> (usize, usize, End) {
         let mut end = End::Outermost;
         while next.at.pc != 0 {
             while known > 0 && self.last[known - 1].at.sp < next.at.sp {
@@ -147,7 +158,32 @@ impl Walker {
                 }
             }
         }
-        self.keep(count, end, host)
+        (known, count, end)
+    }
+
+    /// Goes on where no table is for the last frame, by its code. A function of its own: the usual walk costs nothing more.
+    #[cold]
+    #[inline(never)]
+    fn go_on(&mut self, mut known: usize, mut count: usize, host: &impl Host) -> (usize, End) {
+        let mut end = End::Broken;
+        while end == End::Broken {
+            let Some(next) = self.caller_by_code(count, host) else { break };
+            (known, count, end) = self.frames(next, known, count, host);
+        }
+        (count, end)
+    }
+
+    /// The caller of the last of so many new frames. The rule is kept: it is asked for once.
+    fn caller_by_code(&mut self, count: usize, host: &impl Host) -> Option<Frame> {
+        let frame = self.new.get_mut(count.checked_sub(1)?).filter(|frame| frame.rule == Rule::UNKNOWN)?;
+        let pc = frame.at.pc.wrapping_sub(1);
+        // Where a signal has interrupted such code it is not known how far its frame is built.
+        if frame.is_exact || host.rules().get(pc).is_some() || Object::of(pc).is_some() {
+            return None;
+        }
+        frame.rule = self.made.rule(frame.at.pc, &mut self.stack)?;
+        host.rules().put(pc, frame.rule);
+        step(&mut self.stack, frame).ok()
     }
 
     /// The first frame that is not the host's.

@@ -1,0 +1,50 @@
+//! Copying memory of this process. In: an address, which may be made up. Out: its bytes, as far as they are mapped: the kernel copies them,
+//! and refuses the others.
+
+/// Bytes of a page.
+pub(crate) const PAGE: u64 = 4096;
+
+/// Copies the bytes from `address` on, at most a page; how many were copied. They may go over the end of a page: what is behind it may not be
+/// mapped.
+pub(crate) fn copy(address: u64, to: &mut [u8]) -> usize {
+    let first = to.len().min((PAGE - address % PAGE) as usize);
+    let part = |address: u64, length: usize| libc::iovec {
+        iov_base: std::ptr::with_exposed_provenance_mut(address as usize),
+        iov_len: length,
+    };
+    let parts = [part(address, first), part(address.wrapping_add(first as u64), to.len() - first)];
+    // SAFETY: the error number is the thread's own, which sees nothing of this. The kernel checks all ranges; the local one is a place
+    // that is ours.
+    unsafe {
+        let errno = libc::__errno_location();
+        let before = *errno;
+        let local = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
+        let count = if first < to.len() { 2 } else { 1 };
+        let copied = libc::process_vm_readv(libc::getpid(), &local, 1, parts.as_ptr(), count, 0);
+        *errno = before;
+        usize::try_from(copied).unwrap_or(0).min(to.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_copied_as_far_as_they_are_mapped() {
+        // SAFETY: two pages of our own, of which the second one goes away first.
+        unsafe {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            let pages = libc::mmap(std::ptr::null_mut(), 8192, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
+            pages.cast::<u8>().add(4090).write_bytes(7, 12);
+            let at = pages.expose_provenance() as u64 + 4090;
+            let mut bytes = [1; 16];
+            assert_eq!((copy(at, &mut bytes), bytes), (16, [7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 0, 0, 0, 0]));
+            libc::mprotect(pages.add(4096), 4096, libc::PROT_NONE);
+            let mut bytes = [1; 16];
+            assert_eq!((copy(at, &mut bytes), bytes[..6] == [7; 6]), (6, true));
+            assert_eq!((copy(at + 6, &mut bytes), copy(0, &mut bytes), copy(u64::MAX - 3, &mut bytes)), (0, 0, 0));
+            libc::munmap(pages, 8192);
+        }
+    }
+}

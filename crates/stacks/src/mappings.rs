@@ -1,0 +1,85 @@
+//! The mappings of this process. In: `/proc/self/maps`, and a buffer. Out: the bounds of each, and what it is for.
+
+/// A mapping.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Mapping {
+    /// Its first address, and the one behind its last.
+    pub(crate) low: u64,
+    pub(crate) high: u64,
+    pub(crate) is_writable: bool,
+    pub(crate) is_executable: bool,
+    /// It is the first thread's stack.
+    pub(crate) is_first: bool,
+}
+
+/// Tells each mapping. `buffer` is overwritten.
+pub(crate) fn for_each_mapping(buffer: &mut [u8], mut tell: impl FnMut(Mapping)) {
+    let mut line = Line::default();
+    // SAFETY: reads a file to a place that is ours. The error number is the thread's own.
+    unsafe {
+        let errno = libc::__errno_location();
+        let before = *errno;
+        // The C library's own functions are places at which a thread may be cancelled.
+        let (path, flags) = (c"/proc/self/maps".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+        let file = libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path, flags, 0);
+        if file >= 0 {
+            loop {
+                let read = libc::syscall(libc::SYS_read, file, buffer.as_mut_ptr(), buffer.len());
+                let Some(read) = usize::try_from(read).ok().filter(|read| *read > 0) else { break };
+                buffer[..read.min(buffer.len())].iter().for_each(|byte| line.add(*byte, &mut tell));
+            }
+            libc::syscall(libc::SYS_close, file);
+        }
+        *errno = before;
+    }
+}
+
+/// A line of the mappings, byte by byte: `low-high perms offset device inode   name`.
+#[derive(Default)]
+struct Line {
+    of: Mapping,
+    /// 0 in the first address, 1 in the second, 2 in the permissions, 3 behind them.
+    part: u8,
+    /// The last eight bytes.
+    last: u64,
+}
+
+impl Line {
+    fn add(&mut self, byte: u8, tell: &mut impl FnMut(Mapping)) {
+        let digit = || u64::from((byte as char).to_digit(16).unwrap_or(0));
+        let of = &mut self.of;
+        match (byte, self.part) {
+            (b'\n', _) => {
+                of.is_first = self.last.to_be_bytes()[1..] == *b"[stack]";
+                tell(*of);
+                *self = Line::default();
+            }
+            (b'-', 0) => self.part = 1,
+            (b' ', 1) => self.part = 2,
+            (b' ', 2) => self.part = 3,
+            (_, 0) => of.low = of.low << 4 | digit(),
+            (_, 1) => of.high = of.high << 4 | digit(),
+            (b'w', 2) => of.is_writable = true,
+            (b'x', 2) => of.is_executable = true,
+            (_, 3) => self.last = self.last << 8 | u64::from(byte),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read_byte_by_byte() {
+        let text = "00400000-0040b000 r-xp 00000000 08:01 1 /bin/a\n7f00000000-7f00001000 rw-p 0 00:00 0 \n\
+                    7ffc00000000-7ffc00021000 rw-p 00000000 00:00 0                          [stack]\n";
+        let (mut line, mut found) = (Line::default(), Vec::new());
+        text.bytes().for_each(|byte| line.add(byte, &mut |mapping| found.push(mapping)));
+        let code = Mapping { low: 0x40_0000, high: 0x40_b000, is_executable: true, ..Mapping::default() };
+        let data = Mapping { low: 0x7f_0000_0000, high: 0x7f_0000_1000, is_writable: true, ..Mapping::default() };
+        let stack = Mapping { low: 0x7ffc_0000_0000, high: 0x7ffc_0002_1000, is_first: true, ..data };
+        assert_eq!(found, [code, data, stack]);
+    }
+}
