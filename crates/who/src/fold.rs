@@ -1,5 +1,7 @@
 //! The frame that a person calls the site. In: frames, innermost first. Out: the first one that is not of an allocator or a runtime.
 
+mod python;
+
 use crate::frame::Frame;
 
 /// How allocations are grouped.
@@ -24,6 +26,8 @@ pub const BYS: [(&str, By); 4] =
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     Program,
+    /// A function of Python's standard library.
+    Script,
     /// A language's or the C library.
     Runtime,
     /// The family of malloc, and thin functions around it.
@@ -120,10 +124,19 @@ const BEFORE: &[&str] = &[
 const BEHIND: &[&str] =
     &["_usable_internal", "_usable", "_internal", "_n", "_hook", "_array", "_size", "_bytes", "_zero", "z", "0"];
 
-/// The place of the site among the frames of a stack. Where all are of runtimes, it is what called the allocator.
+/// The place of the site among the frames of a stack. Where all are of runtimes, it is what called the allocator. With a function of Python
+/// in the stack, the interpreter is a runtime too.
 pub fn site(frames: &[Frame]) -> Option<usize> {
-    let part = |wanted: Part| frames.iter().position(|frame| part(frame) <= wanted);
-    part(Part::Program).or_else(|| part(Part::Runtime)).or(frames.len().checked_sub(1))
+    let is_python = frames.iter().any(python::is_function);
+    let part = |frame: &Frame| match part(frame) {
+        Part::Program if is_python && python::is_interpreter(frame) => Part::Runtime,
+        part => part,
+    };
+    let first = |wanted: Part| frames.iter().position(|frame| part(frame) <= wanted);
+    first(Part::Program)
+        .or_else(|| first(Part::Script))
+        .or_else(|| first(Part::Runtime))
+        .or(frames.len().checked_sub(1))
 }
 
 /// Whether all of these frames are of the family of malloc: in the outputs for other tools the caller has its bytes.
@@ -132,6 +145,9 @@ pub fn are_allocators(frames: &[Frame]) -> bool {
 }
 
 fn part(frame: &Frame) -> Part {
+    if python::is_function(frame) {
+        return if python::is_library(&frame.file) { Part::Script } else { Part::Program };
+    }
     let is_in = |list: &[&str]| list.iter().any(|name| frame.module.starts_with(name));
     let name = if frame.is_named { qualified(&frame.function) } else { "" };
     let is_wrapper = WRAPPERS.iter().any(|start| name.starts_with(start));

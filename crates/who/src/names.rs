@@ -1,9 +1,11 @@
 //! Names of return addresses. In: stacks with their modules. Out: frames: function, file, line, module. Inlined functions have a frame
-//! each, names are demangled. Files are read from this machine only, and only those of the very build that was recorded.
+//! each, names are demangled. Files are read from this machine only, and only those of the very build that was recorded. Code that is in no
+//! file is named by the perf map of the trace.
 
 mod file;
+pub mod perf_map;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -13,6 +15,7 @@ use allocanary_trace::stacks::{Module, StackId, Stacks};
 use crate::fold::are_allocators;
 use crate::frame::Frame;
 use file::Symbols;
+use perf_map::PerfMap;
 
 /// Where distributions put debug files.
 const DEBUG: &str = "/usr/lib/debug";
@@ -23,8 +26,12 @@ pub struct Names<'a> {
     debug: PathBuf,
     /// Of each module that a frame has been looked for in.
     files: HashMap<usize, Symbols>,
+    /// Of code that is in no file.
+    map: Option<PerfMap>,
     known: HashMap<u64, Rc<[Frame]>>,
     notes: Vec<String>,
+    /// Stacks with code that is in no file: those with a name for it, and those without.
+    made: [HashSet<StackId>; 2],
 }
 
 impl<'a> Names<'a> {
@@ -35,13 +42,29 @@ impl<'a> Names<'a> {
 
     /// As [`of`](Names::of), with debug files in another folder.
     pub fn with(stacks: &'a Stacks, debug: &Path) -> Names<'a> {
-        Names { stacks, debug: debug.into(), files: HashMap::new(), known: HashMap::new(), notes: Vec::new() }
+        let (files, known, made) = Default::default();
+        Names { stacks, debug: debug.into(), files, map: None, known, notes: Vec::new(), made }
+    }
+
+    /// With the perf map that lies beside this trace.
+    pub fn with_map_of(mut self, trace: &Path) -> Names<'a> {
+        match PerfMap::of(trace) {
+            Ok(map) => self.map = map,
+            Err(note) => self.notes.push(harmless(&note).into_owned()),
+        }
+        self
     }
 
     /// The frames of a stack, innermost first.
     pub fn stack(&mut self, stack: StackId) -> Vec<Frame> {
         let stacks = self.stacks;
-        stacks.frames(stack).flat_map(|pc| self.frames(pc).to_vec()).collect()
+        let frames: Vec<Frame> = stacks.frames(stack).flat_map(|pc| self.frames(pc).to_vec()).collect();
+        for (is_named, made) in [true, false].into_iter().zip(&mut self.made) {
+            if frames.iter().any(|frame| is_made(frame) && frame.is_named == is_named) {
+                made.insert(stack);
+            }
+        }
+        frames
     }
 
     /// The return addresses of a stack from the caller of the allocator on. All of them, if there is no other.
@@ -61,9 +84,22 @@ impl<'a> Names<'a> {
         frames
     }
 
-    /// What could not be used, a sentence each.
-    pub fn notes(&self) -> &[String] {
-        &self.notes
+    /// What could not be used or named, a sentence each.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = self.notes.clone();
+        let [named, nameless] = self.made.each_ref().map(HashSet::len);
+        let is_python = || self.stacks.modules.iter().any(|module| makes_maps(file_name(&module.path)));
+        if nameless > 0 {
+            let why = if self.map.is_some() { "its perf map does not name" } else { "no perf map names" };
+            let stacks = if nameless == 1 { "1 stack passes".into() } else { format!("{nameless} stacks pass") };
+            notes.push(format!(
+                "{stacks} through code that is in no file and that {why}: if a runtime has made it, record with PYTHONPERFSUPPORT=1 \
+                 (Python 3.12 or later) or node --perf-basic-prof."
+            ));
+        } else if named == 0 && is_python() {
+            notes.push("The functions of Python are not named: record with PYTHONPERFSUPPORT=1.".into());
+        }
+        notes
     }
 
     fn look_up(&mut self, pc: u64) -> Vec<Frame> {
@@ -71,7 +107,11 @@ impl<'a> Names<'a> {
         let call = pc.saturating_sub(1);
         let contains = |module: &Module| (module.start..module.end).contains(&call);
         let Some(at) = self.stacks.modules.iter().rposition(contains) else {
-            return vec![Frame { function: format!("{pc:#x}"), ..Frame::default() }];
+            let Some(name) = self.map.as_ref().and_then(|map| map.find(call)) else {
+                return vec![Frame { function: format!("{pc:#x}"), ..Frame::default() }];
+            };
+            let frame = perf_map::frame(&harmless(name));
+            return vec![frame];
         };
         let module = &self.stacks.modules[at];
         let (debug, notes) = (&self.debug, &mut self.notes);
@@ -93,6 +133,18 @@ impl<'a> Names<'a> {
         }
         frames
     }
+}
+
+/// Whether a frame is of code that is in no file.
+fn is_made(frame: &Frame) -> bool {
+    frame.module.is_empty() || frame.module.starts_with('[')
+}
+
+/// Whether a file is a Python that can write a perf map: `libpython3.12.so.1.0`, `python3.13`.
+fn makes_maps(file: &str) -> bool {
+    let version = file.trim_start_matches("lib").strip_prefix("python3.").unwrap_or_default();
+    let digits = version.find(|letter: char| !letter.is_ascii_digit()).map_or(version, |end| &version[..end]);
+    digits.parse().is_ok_and(|minor: u32| minor >= 12)
 }
 
 /// The last part of a path, without the mark of a file that was removed.

@@ -156,7 +156,7 @@ pub fn find(program: &str, taken: &Taken, resident: Option<&Resident>, names: &m
     sites.sort_by(|a, b| (b.share.pinned, b.live, b.bytes, &a.name).cmp(&(a.share.pinned, a.live, a.bytes, &b.name)));
     let (moment, nanos) = (taken.moment.clone(), taken.moment.nanos);
     let mut found = Found { program: program.into(), moment, nanos, by, sites, pages, one_in, notes: Vec::new() };
-    found.notes = names.notes().to_vec();
+    found.notes = names.notes();
     let share = share_with_stack(taken);
     if !taken.by_thread && taken.one_stack_in == 1 && share < 0.99 {
         found.notes.push(format!(

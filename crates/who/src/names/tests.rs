@@ -121,7 +121,7 @@ fn a_program_that_was_replaced_is_told_and_not_used() {
     stacks.modules[0].build_id[0] ^= 1;
     let mut names = Names::with(&stacks, Path::new("/nowhere"));
     assert!(!names.stack(1)[0].is_named);
-    let [note] = names.notes() else { panic!("{:?}", names.notes()) };
+    let [note] = &names.notes()[..] else { panic!("{:?}", names.notes()) };
     assert!(note.contains("is not the file that was recorded: wanted build-id") && note.contains("not used"), "{note}");
     stacks.modules[0].path = "/nowhere/names (deleted)".into();
     let mut names = Names::with(&stacks, Path::new("/nowhere"));
@@ -150,4 +150,59 @@ fn the_allocators_own_frames_are_left_out_for_other_tools() {
 fn an_address_without_a_module_is_itself() {
     let stacks = Stacks { nodes: vec![Node::default(), Node { parent: 0, pc: 0x1234 }], modules: Vec::new() };
     assert_eq!(functions(&Names::of(&stacks).stack(1)), ["0x1234"]);
+}
+
+/// Python's interpreter is a file, its functions are not.
+#[test]
+fn code_that_is_in_no_file_is_named_by_the_map_of_the_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("a.trace");
+    let node = |parent, pc| Node { parent, pc };
+    let module = |path: &str| Module { start: 100, end: 200, path: path.into(), ..Module::default() };
+    let stacks = Stacks {
+        nodes: vec![
+            node(0, 0),
+            node(0, 150),
+            node(1, 0x1006),
+            node(2, 160),
+            node(2, 0x2006),
+            node(4, 150),
+            node(4, 151),
+        ],
+        modules: vec![module("libpython3.12.so.1.0")],
+    };
+    let names_of = |stack| {
+        let mut names = Names::of(&stacks).with_map_of(&trace);
+        let found: Vec<String> = names.stack(stack).into_iter().map(|frame| frame.function).collect();
+        (found, names.notes())
+    };
+    let without = names_of(1);
+    assert_eq!(without.1, ["The functions of Python are not named: record with PYTHONPERFSUPPORT=1."]);
+    let nameless = names_of(3);
+    assert_eq!(nameless.0[1], "0x1006");
+    assert!(nameless.1[0].starts_with("1 stack passes through code that is in no file and that no perf map names: "));
+    std::fs::write(perf_map::beside(&trace), "1000 b py::load:/srv/\u{1b}app.py\n90 8 py::in_a_file:/x.py\n").unwrap();
+    let (found, notes) = names_of(3);
+    assert_eq!((found[1].as_str(), notes.len()), ("load:/srv/\u{fffd}app.py", 0));
+    assert_eq!(found[2], "libpython3.12.so.1.0+0x96", "what is in a file is the file's");
+    let mut names = Names::of(&stacks).with_map_of(&trace);
+    (names.stack(5), names.stack(6), names.stack(6));
+    assert!(
+        names.notes()[0]
+            .starts_with("2 stacks pass through code that is in no file and that its perf map does not name")
+    );
+    // A call that is the last instruction returns to the next function.
+    assert_eq!(names.frames(0x100b)[0].function, "load:/srv/\u{fffd}app.py");
+    assert!(!names.frames(0x1000)[0].is_named);
+    std::fs::remove_file(perf_map::beside(&trace)).unwrap();
+    std::fs::create_dir(perf_map::beside(&trace)).unwrap();
+    assert!(names_of(3).1[0].contains("a.trace.perfmap: wanted a regular file"));
+}
+
+#[test]
+fn a_python_that_can_write_a_map_is_told_by_its_version() {
+    let makes = ["python3.12", "python3.13t", "libpython3.12.so.1.0", "python3.20"];
+    assert!(makes.into_iter().all(makes_maps));
+    let none = ["python3.11", "python3", "python3.1", "libpython2.7.so", "app", "python3.", "python3.x12"];
+    assert!(!none.into_iter().any(makes_maps));
 }

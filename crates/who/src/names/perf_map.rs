@@ -1,0 +1,126 @@
+//! The names of code that a runtime makes while it runs. In: a perf map, such as Python writes to `/tmp/perf-PID.map`: in each line an
+//! address, a length, both hexadecimal, and a name. Out: the name of an address.
+//!
+//! A line that is none is left out. Where two overlap, the later one is of the code that was made later.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use crate::frame::Frame;
+
+/// The longest map that is kept and read, in bytes: some 600,000 functions.
+pub const LONGEST: u64 = 64 << 20;
+
+/// The module of Python's functions: they are in no file that the processor runs.
+pub(crate) const PYTHON: &str = "[python]";
+/// The module of other functions with such a name.
+const MADE: &str = "[jit]";
+
+/// Where the map of a trace is kept: at its side, so that it is moved along with `mv NAME.trace*`.
+pub fn beside(trace: &Path) -> PathBuf {
+    let mut path = OsString::from(trace);
+    path.push(".perfmap");
+    path.into()
+}
+
+/// A map.
+#[derive(Default)]
+pub(super) struct PerfMap {
+    text: String,
+    /// By their first address: the one behind the last, and where the name begins and ends. No two overlap.
+    ranges: BTreeMap<u64, (u64, u32, u32)>,
+}
+
+impl PerfMap {
+    /// Reads the map of a trace. None if it has none.
+    pub(super) fn of(trace: &Path) -> Result<Option<PerfMap>, String> {
+        let path = beside(trace);
+        let failed = |error: String| format!("{}: {error}; its names are not used", path.display());
+        // A pipe would let us wait.
+        let Ok(meta) = std::fs::metadata(&path) else { return Ok(None) };
+        if !meta.is_file() || meta.len() > LONGEST {
+            let found = if meta.is_file() { format!("one of {} bytes", meta.len()) } else { "none".into() };
+            return Err(failed(format!("wanted a regular file of at most {LONGEST} bytes, found {found}")));
+        }
+        let mut bytes = Vec::new();
+        let read = File::open(&path).and_then(|file| file.take(LONGEST).read_to_end(&mut bytes));
+        read.map_err(|error| failed(error.to_string()))?;
+        Ok(Some(PerfMap::read(&bytes)))
+    }
+
+    /// Reads a text.
+    pub(super) fn read(bytes: &[u8]) -> PerfMap {
+        let mut map = PerfMap { text: String::from_utf8_lossy(bytes).into_owned(), ranges: BTreeMap::new() };
+        let lines = map.text.split_inclusive('\n').scan(0, |next, line| {
+            let start = *next;
+            *next += line.len();
+            Some((start, line))
+        });
+        for (start, line) in lines {
+            if let Some((first, behind, name)) = parts(line) {
+                let from = start + (name.as_ptr().addr() - line.as_ptr().addr());
+                let (Ok(from), Ok(to)) = (u32::try_from(from), u32::try_from(from + name.len())) else { break };
+                put(&mut map.ranges, first, (behind, from, to));
+            }
+        }
+        map
+    }
+
+    /// The name of an address.
+    pub(super) fn find(&self, address: u64) -> Option<&str> {
+        let (_, (behind, from, to)) = self.ranges.range(..=address).next_back()?;
+        (address < *behind).then(|| &self.text[*from as usize..*to as usize])
+    }
+}
+
+/// The parts of a line: the first address, the one behind the last, the name.
+fn parts(line: &str) -> Option<(u64, u64, &str)> {
+    let (first, rest) = line.trim().split_once([' ', '\t'])?;
+    let (length, name) = rest.trim_start().split_once([' ', '\t'])?;
+    let first = number(first)?;
+    let behind = first.checked_add(number(length)?)?;
+    let name = name.trim();
+    (first < behind && !name.is_empty()).then_some((first, behind, name))
+}
+
+/// A hexadecimal number. Java writes `0x` before it.
+fn number(text: &str) -> Option<u64> {
+    let text = text.strip_prefix("0x").unwrap_or(text);
+    u64::from_str_radix(text, 16).ok().filter(|_| !text.starts_with('+'))
+}
+
+/// Puts a range over those that are there.
+fn put(ranges: &mut BTreeMap<u64, (u64, u32, u32)>, first: u64, range: (u64, u32, u32)) {
+    let behind = range.0;
+    if let Some((_, before)) = ranges.range_mut(..first).next_back()
+        && before.0 > first
+    {
+        let rest = *before;
+        before.0 = first;
+        if rest.0 > behind {
+            ranges.insert(behind, rest);
+        }
+    }
+    while let Some((start, covered)) = ranges.range(first..behind).next().map(|(start, covered)| (*start, *covered)) {
+        ranges.remove(&start);
+        if covered.0 > behind {
+            ranges.insert(behind, covered);
+        }
+    }
+    ranges.insert(first, range);
+}
+
+/// The frame of a name. Python's is `py::function:/path/file.py`; what others write is taken as it is.
+pub(super) fn frame(name: &str) -> Frame {
+    let (function, file, module) = match name.strip_prefix("py::") {
+        Some(name) => (name, name.split_once(':').map_or("", |(_, file)| file), PYTHON),
+        None => (name, "", MADE),
+    };
+    Frame { function: function.into(), is_named: true, file: file.into(), line: 0, module: module.into() }
+}
+
+#[cfg(test)]
+mod tests;
