@@ -2,6 +2,7 @@
 //! the program's exit code.
 
 mod loader;
+mod perf_map;
 mod plain;
 mod verify;
 mod watched;
@@ -69,6 +70,7 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
             trim(path, header)?;
         }
         tell(&made);
+        perf_map::keep(&made);
         if made.iter().any(|(_, header)| header.no_stacks) {
             terminal::tell("no stacks: they need x86-64 and a C library with _dl_find_object (glibc 2.35 or later)");
         }

@@ -50,7 +50,7 @@ pub fn run(flags: &WhoFlags) -> Result<ExitCode> {
         moment = moment.behind(replayed.events);
     }
     let (taken, resident, merged) = sites::take(&trace, moment, by == By::Thread)?;
-    let mut names = Names::of(&stacks);
+    let mut names = Names::of(&stacks).with_map_of(&flags.trace);
     let program = program(&trace);
     let mut found = sites::find(&program, &taken, resident.as_ref(), &mut names, by);
     let mut other = None;

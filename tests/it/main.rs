@@ -57,3 +57,4 @@ mod tune_programs;
 mod tune_sweep;
 mod upgrade;
 mod who;
+mod who_perf_map;
