@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# What stacks cost, against heaptrack: processor time (user and system, of all processes that a recorder starts) of seven programs, plain and
+# What stacks cost, against heaptrack: processor time (user and system, of all processes that a recorder starts) of eight programs, plain and
 # recorded, in turn, ROUNDS times (default 5). heaptrack --raw leaves out the process that looks names up while the program runs.
+# PYTHON312 names a Python of 3.12 or later for the row with a perf map; else it is looked for on PATH.
 #
 #   examples/who/costs.sh [FOLDER OF allocanary AND ITS preloads] [PROGRAM...]     # in a clone with a history: git reads it
 set -euo pipefail
@@ -78,6 +79,21 @@ row redis-server served redis-server
 row git ended git log -p
 row python3 ended "${python[@]}"
 PYTHONMALLOC=malloc row python3-malloc ended "${python[@]}"
+# Python writes its map to /tmp/perf-PID.map: the program says which one, so that it can be removed.
+latest=
+for candidate in ${PYTHON312:-python3 python3.14 python3.13 python3.12}; do
+    [ -n "$latest" ] || ! "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null || latest=$candidate
+done
+if [ -n "$latest" ]; then
+    PYTHONMALLOC=malloc PYTHONPERFSUPPORT=1 row python3.12-map ended "$latest" -c 'import os, sys
+open(sys.argv[1], "a").write(f"/tmp/perf-{os.getpid()}.map\n")
+def entry(i): return {"a": [i] * 9}
+def load(n): return [entry(i) for i in range(n)]
+x = load(200000)' "$folder/maps"
+    [ ! -e "$folder/maps" ] || xargs rm -f <"$folder/maps"
+else
+    echo "costs.sh: python3.12-map is left out: wanted a Python of 3.12 or later in PYTHON312, found ${PYTHON312:-none on PATH}" >&2
+fi
 row sqlite3 ended sqlite3 :memory: 'create table t(a, b);
     with recursive c(x) as (select 1 union all select x + 1 from c where x < 600000) insert into t select x, hex(randomblob(9)) || x from c;
     create index i on t(b); select sum(length(b)) from t; select b, count(*) from t group by substr(b, 1, 3) order by 2 limit 9;'

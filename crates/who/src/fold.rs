@@ -121,8 +121,20 @@ const BEFORE: &[&str] = &[
 ];
 
 /// What programs put behind them.
-const BEHIND: &[&str] =
-    &["_usable_internal", "_usable", "_internal", "_n", "_hook", "_array", "_size", "_bytes", "_zero", "z", "0"];
+const BEHIND: &[&str] = &[
+    "WithType",
+    "_usable_internal",
+    "_usable",
+    "_internal",
+    "_n",
+    "_hook",
+    "_array",
+    "_size",
+    "_bytes",
+    "_zero",
+    "z",
+    "0",
+];
 
 /// The place of the site among the frames of a stack. Where all are of runtimes, it is what called the allocator. With a function of Python
 /// in the stack, the interpreter is a runtime too.
@@ -303,6 +315,7 @@ mod tests {
             "zcalloc",
             "g_malloc0",
             "PyObject_Malloc",
+            "_PyObject_MallocWithType",
             "sqlite3Malloc",
             "__libc_malloc",
             "je_mallocx",

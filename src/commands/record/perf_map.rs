@@ -19,25 +19,49 @@ const TICK: Duration = Duration::from_millis(100);
 /// Keeps the map of each trace with stacks, and says so.
 pub fn keep(made: &[(PathBuf, Header)]) {
     for (path, header) in made.iter().filter(|(_, header)| header.stacks > 0) {
-        let map = Path::new(FOLDER).join(format!("perf-{}.map", header.pid));
-        match copy(&map, path, header.start_wall) {
+        let map = |pid: u32| Path::new(FOLDER).join(format!("perf-{pid}.map"));
+        let parent = made.iter().map(|(_, header)| header).find(|parent| parent.pid == header.parent);
+        let parent = parent.map(|parent| (map(parent.pid), parent.start_wall));
+        let (map, to) = (map(header.pid), beside(path));
+        let own = (map.clone(), header.start_wall);
+        match copy(&[parent, Some(own)].into_iter().flatten().collect::<Vec<_>>(), &to) {
             Ok(None) => {}
             Ok(Some(bytes)) => terminal::tell(format_args!(
                 "{}: the names of code that a runtime has made, {bytes} bytes of {}",
-                beside(path).display(),
+                to.display(),
                 map.display()
             )),
             Err(error) => terminal::tell(format_args!(
-                "{}: {error}: code that a runtime has made will have no names in {}",
-                map.display(),
+                "{error}: code that a runtime has made will have no names in {}",
                 path.display()
             )),
         }
     }
 }
 
-/// Copies a map, if there is one that was written to since the process started; its length.
-fn copy(map: &Path, trace: &Path, started: u64) -> Result<Option<u64>, String> {
+/// Copies the last of these maps, and before it the others: after a fork the code of the parent is in the child too, and later lines win. Each
+/// has been written to since its process started. The length; none if there is no last one.
+fn copy(maps: &[(PathBuf, u64)], to: &Path) -> Result<Option<u64>, String> {
+    let mut all = Vec::new();
+    let mut has_own = false;
+    for (map, started) in maps {
+        let found = read(map, *started).map_err(|error| format!("{}: {error}", map.display()))?;
+        has_own = found.is_some();
+        all.extend(found.unwrap_or_default());
+    }
+    let length = all.len() as u64;
+    if !has_own {
+        return Ok(None);
+    }
+    if length > LONGEST {
+        return Err(format!("{}: wanted at most {LONGEST} bytes, found more", to.display()));
+    }
+    private::replace(to, &all).map_err(|error| format!("writing {}: {error}", to.display()))?;
+    Ok(Some(length))
+}
+
+/// Reads a map, if there is one that was written to since then.
+fn read(map: &Path, started: u64) -> Result<Option<Vec<u8>>, String> {
     let meta = match std::fs::symlink_metadata(map) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         meta => meta.map_err(|error| error.to_string())?,
@@ -49,13 +73,7 @@ fn copy(map: &Path, trace: &Path, started: u64) -> Result<Option<u64>, String> {
     let file = private::open_own(map).map_err(|error| format!("wanted a regular file of this user alone: {error}"))?;
     let mut bytes = Vec::new();
     file.take(LONGEST + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
-    let length = bytes.len() as u64;
-    if length > LONGEST {
-        return Err(format!("wanted at most {LONGEST} bytes, found more"));
-    }
-    let to = beside(trace);
-    private::replace(&to, &bytes).map_err(|error| format!("copying it to {}: {error}", to.display()))?;
-    Ok(Some(length))
+    Ok(Some(bytes))
 }
 
 #[cfg(test)]
@@ -66,28 +84,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_map_of_this_process_is_copied_and_is_this_user_s_alone() {
+    fn a_map_of_this_process_is_copied_behind_its_parent_s_and_is_this_user_s_alone() {
         let folder = tempfile::tempdir().unwrap();
-        let (map, trace) = (folder.path().join("perf-1.map"), folder.path().join("a.trace"));
-        assert_eq!(copy(&map, &trace, 0), Ok(None));
-        fs::write(&map, "1000 10 py::f:/a.py\n").unwrap();
+        let (map, to) = (folder.path().join("perf-2.map"), folder.path().join("a.trace.perfmap"));
+        let parent = folder.path().join("perf-1.map");
+        let own = |started| copy(&[(parent.clone(), 0), (map.clone(), started)], &to);
+        assert_eq!(own(0), Ok(None));
+        fs::write(&parent, "1000 10 py::f:/a.py\n").unwrap();
+        assert_eq!(own(0), Ok(None), "a process without one of its own");
+        fs::write(&map, "1000 10 py::g:/a.py\n").unwrap();
         let written = fs::metadata(&map).unwrap().modified().unwrap().duration_since(UNIX_EPOCH).unwrap();
         let after = |wait: Duration| u64::try_from((written + wait).as_nanos()).unwrap();
-        assert_eq!(copy(&map, &trace, after(Duration::from_secs(1))), Ok(None), "of an earlier process");
-        assert!(!beside(&trace).exists());
-        assert_eq!(copy(&map, &trace, after(Duration::from_millis(5))), Ok(Some(20)));
-        assert_eq!(fs::read_to_string(beside(&trace)).unwrap(), "1000 10 py::f:/a.py\n");
-        assert_eq!(fs::metadata(beside(&trace)).unwrap().permissions().mode() & 0o7777, 0o600);
+        assert_eq!(own(after(Duration::from_secs(1))), Ok(None), "of an earlier process");
+        assert!(!to.exists());
+        assert_eq!(own(after(Duration::from_millis(5))), Ok(Some(40)));
+        assert_eq!(fs::read_to_string(&to).unwrap(), "1000 10 py::f:/a.py\n1000 10 py::g:/a.py\n");
+        assert_eq!(fs::metadata(&to).unwrap().permissions().mode() & 0o7777, 0o600);
     }
 
     #[test]
     fn a_map_that_may_be_another_s_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let (map, trace) = (folder.path().join("perf-1.map"), folder.path().join("a.trace"));
+        let (map, to) = (folder.path().join("perf-1.map"), folder.path().join("a.trace.perfmap"));
         let refused = |wanted: &str| {
-            let error = copy(&map, &trace, 0).unwrap_err();
+            let error = copy(&[(map.clone(), 0)], &to).unwrap_err();
             assert!(error.contains(wanted), "{error}");
-            assert!(!beside(&trace).exists());
+            assert!(!to.exists());
         };
         // A hole: nothing is written.
         File::create(&map).unwrap().set_len(LONGEST + 1).unwrap();
