@@ -14,12 +14,14 @@ use crate::names::Names;
 use crate::sites::OfStack;
 
 /// What each sample has, in this order.
-pub const TYPES: [(&str, &str); 5] = [
+pub const TYPES: [(&str, &str); 6] = [
     ("alloc_objects", "count"),
     ("alloc_space", "bytes"),
     ("inuse_objects", "count"),
     ("inuse_space", "bytes"),
     ("pinned_space", "bytes"),
+    // What the stack holds in all: live and pinned. jemalloc calls something else `retained`: addresses without memory.
+    ("retained_space", "bytes"),
 ];
 
 #[derive(Clone, PartialEq, Message)]
@@ -123,7 +125,8 @@ pub fn pprof(program: &str, stacks: &Stacks, of: &[OfStack], names: &mut Names<'
         writer.out.sample_type.push(value);
     }
     writer.out.default_sample_type = writer.text("pinned_space");
-    let comment = writer.text("allocanary who: alloc_ of the whole trace, inuse_ and pinned_ at one moment");
+    let comment =
+        writer.text("allocanary who: alloc_ of the whole trace, inuse_, pinned_ and retained_ (both) at one moment");
     writer.out.comment.push(comment);
     let mut order: Vec<usize> = (0..stacks.modules.len()).collect();
     order.sort_by_key(|at| stacks.modules[*at].path != program);
@@ -151,7 +154,8 @@ pub fn pprof(program: &str, stacks: &Stacks, of: &[OfStack], names: &mut Names<'
             }
             location_id.push(id);
         }
-        let value = [one.allocated.0, one.allocated.1, one.live.0, one.live.1, one.pinned];
+        let held = one.live.1.saturating_add(one.pinned);
+        let value = [one.allocated.0, one.allocated.1, one.live.0, one.live.1, one.pinned, held];
         let value = value.iter().map(|figure| i64::try_from(*figure).unwrap_or(i64::MAX)).collect();
         writer.out.sample.push(Sample { location_id, value });
     }
@@ -260,6 +264,7 @@ mod tests {
         assert_eq!((profile.sample.len(), profile.location.len()), (4, 6));
         for sample in &profile.sample {
             assert_eq!(sample.value.len(), profile.sample_type.len());
+            assert_eq!(sample.value[5], sample.value[3] + sample.value[4], "retained is live and pinned");
             assert!(sample.value.iter().all(|value| *value >= 0), "{:?}", sample.value);
             assert!(!sample.location_id.is_empty() && sample.location_id.iter().all(|id| locations.contains(id)));
         }
@@ -280,12 +285,22 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("profile.pb.gz");
         std::fs::write(&file, bytes).unwrap();
-        let top = |kind: &str| {
+        let run = |kind: &str, unit: &str| {
             let mut go = Command::new("go");
             // Where Go keeps what it builds, if there is no home.
-            go.args(["tool", "pprof", "-top", "-symbolize=none", &format!("-sample_index={kind}")]).arg(&file);
+            go.args([
+                "tool",
+                "pprof",
+                "-top",
+                "-symbolize=none",
+                &format!("-sample_index={kind}"),
+                &format!("-unit={unit}"),
+            ])
+            .arg(&file);
             go.env("PPROF_TMPDIR", folder.path()).output()
         };
+        let top = |kind: &str| run(kind, "minimum");
+        let top_in_bytes = |kind: &str| run(kind, "B");
         let Ok(output) = top("pinned_space") else { return skipped("Go is not installed") };
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -303,5 +318,9 @@ mod tests {
         assert_eq!(line(&said, "(no stack)")[0], "1MB");
         let said = String::from_utf8_lossy(&top("inuse_objects").unwrap().stdout).into_owned();
         assert_eq!(line(&said, "none.so+0x9030")[0], "2", "{said}");
+        // Live and pinned: 5120 KiB and 1000 bytes, 3072 KiB and 2000, 1024 KiB and 8.
+        let said = String::from_utf8_lossy(&top_in_bytes("retained_space").unwrap().stdout).into_owned();
+        let held = ["none+0x1020", "none.so+0x9030", "(no stack)"].map(|name| line(&said, name)[0].clone());
+        assert_eq!(held, ["5243880B", "3147728B", "1048584B"], "{said}");
     }
 }
