@@ -1,8 +1,9 @@
 //! The call sites of a trace. In: what was found. Out: text for a terminal, an answer, JSON.
 
 pub mod against;
+mod growth;
 
-use allocanary_kernel::terminal::Look;
+use allocanary_kernel::terminal::{Look, harmless_lines};
 use allocanary_kernel::units::{Unit, show_duration};
 use allocanary_who::answer::{Choice, sentence};
 use allocanary_who::fold::BYS;
@@ -10,6 +11,7 @@ use allocanary_who::{Found, Site, Under};
 use serde_json::{Value, json};
 use std::time::Duration;
 
+use self::growth::{a_minute, grown};
 use crate::answer::{Answer, document, object};
 use crate::heap::{bold, columns, item, percent};
 
@@ -24,6 +26,9 @@ pub fn text(found: &Found, under: Option<&Under>, top: usize, look: &Look) -> St
     let when = show_duration(Duration::from_nanos(found.nanos));
     let title = format!("Pages of the heap, {} ({when} after the start)", found.moment.words);
     let mut out = format!("{}\n\n{}\n{}", bold(&answer, look), pages(found, &title, look), sites(found, "", top, look));
+    if let Some(grown) = grown(found, top) {
+        out.push_str(&format!("\n{}\n", harmless_lines(&crate::wrapped(&grown, look.width.into()))));
+    }
     if let Some(Under { candidate, found }) = under {
         let title = format!("Pages of the heap under {candidate}, by a replay until there");
         let there = format!(" under {candidate}");
@@ -76,6 +81,9 @@ fn of_site(found: &Found, site: &Site) -> Value {
     let known = |text: &str| Some(text.to_string()).filter(|text| !text.is_empty());
     // What a site has alone is not known of a sample.
     let alone = |bytes: u64| found.one_in.is_none().then_some(bytes);
+    let slope = site.slope;
+    // No figure of memory is known to a thousandth of a byte.
+    let rate = |rate: f64| (rate * 1000.0).round() / 1000.0;
     json!({
         "name": site.name, "function": known(&frame.function).filter(|_| frame.is_named), "file": known(&frame.file),
         "line": Some(frame.line).filter(|line| *line > 0), "module": known(&frame.module),
@@ -83,6 +91,8 @@ fn of_site(found: &Found, site: &Site) -> Value {
         "live": site.live, "blocks": site.blocks, "untouched": share.untouched,
         "allocations": site.allocations, "allocated": site.bytes,
         "short_lived": site.short, "short_lived_bytes": site.short_bytes, "grows": site.grows,
+        "slope_bytes_per_s": slope.map(|slope| rate(slope.per_second)), "slope_low": slope.map(|slope| rate(slope.low)),
+        "slope_high": slope.map(|slope| rate(slope.high)),
     })
 }
 
@@ -120,6 +130,9 @@ fn sites(found: &Found, there: &str, top: usize, look: &Look) -> String {
         }
         row.push(show(site.bytes));
         row.push(format!("{:.0} %", percent(site.short, site.allocations)));
+        if is_wide {
+            row.push(site.slope.as_ref().map_or("-".into(), a_minute));
+        }
         row.push(if site.grows { "grows".into() } else { String::new() });
         row
     };
@@ -128,10 +141,11 @@ fn sites(found: &Found, there: &str, top: usize, look: &Look) -> String {
     heads.extend(is_wide.then_some("with holes"));
     heads.push("live");
     heads.extend(is_wide.then_some("blocks"));
-    heads.extend(["allocated", "short", ""]);
+    heads.extend(["allocated", "short"]);
+    heads.extend(is_wide.then_some("a minute"));
+    heads.push("");
     let mut table = vec![heads.into_iter().map(String::from).collect::<Vec<_>>()];
-    // A single one more has a line as well.
-    let shown = if found.sites.len() <= top + 1 { found.sites.len() } else { top };
+    let shown = shown(found, top);
     table.extend(found.sites[..shown].iter().map(row));
     if let others @ [_, ..] = &found.sites[shown..] {
         let mut sum = Site { name: format!("{} others", others.len()), ..Site::default() };
@@ -144,6 +158,7 @@ fn sites(found: &Found, there: &str, top: usize, look: &Look) -> String {
             sum.bytes = sum.bytes.saturating_add(site.bytes);
             sum.allocations += site.allocations;
             sum.short += site.short;
+            sum.slope = growth::both(sum.slope, site.slope);
         }
         table.push(row(&sum));
     }
@@ -154,5 +169,10 @@ fn sites(found: &Found, there: &str, top: usize, look: &Look) -> String {
     )
 }
 
+/// How many sites have a line. A single one more than was asked for has one as well.
+fn shown(found: &Found, top: usize) -> usize {
+    if found.sites.len() <= top + 1 { found.sites.len() } else { top }
+}
+
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -141,6 +141,7 @@ mod tests {
             by: By::Function,
             sites: sites.iter().map(site).collect(),
             pages: Divided { shares, holding: holding << 20, empty: empty.map(|empty| empty << 20), outside: None },
+            span: None,
             one_in: None,
             notes: Vec::new(),
         }

@@ -1,9 +1,11 @@
 //! Events, stacks and pages that are made up, for tests.
 
 use allocanary_trace::coder::How;
+use allocanary_trace::format::Marks;
 use allocanary_trace::merge::{At, Sink};
 use allocanary_trace::stacks::{Node, StackId, Stacks};
 
+use crate::course::Span;
 use crate::moment::{Moment, Wanted};
 use crate::tally::{Taken, Tally};
 
@@ -21,7 +23,7 @@ pub struct Events(Tally);
 impl Events {
     /// None yet; the blocks are taken at this moment of a trace of this length.
     pub fn new(moment: Moment, length: u64) -> Events {
-        Events(Tally::new(moment, false, length))
+        Events(Tally::new(moment, false, Span::between(&Marks::default(), length)))
     }
 
     /// A block is made.

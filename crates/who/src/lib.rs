@@ -3,6 +3,7 @@
 //! Which call sites of a recorded program hold memory, and whose few blocks keep pages that are otherwise free.
 //!
 //! - [`moment`] is when the live blocks are looked at. [`tally`] counts the events until then, and keeps what is alive.
+//! - [`course`] is how live bytes went over time, and [`slope`] how fast they grow.
 //! - [`pages`] divides the bytes of the resident pages: live, pinned by a site, or empty. [`ever`] knows where blocks have been.
 //! - [`names`] finds the functions of a stack. [`fold`] picks the one that a person calls the site.
 //! - [`sites`] brings these together. [`answer`] says it in one sentence.
@@ -16,6 +17,7 @@
 pub mod against;
 pub mod answer;
 pub mod collapsed;
+pub mod course;
 pub mod ever;
 pub mod fold;
 pub mod frame;
@@ -26,6 +28,7 @@ pub mod names;
 pub mod pages;
 pub mod profile;
 pub mod sites;
+pub mod slope;
 pub mod tally;
 pub mod under;
 

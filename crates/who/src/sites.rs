@@ -4,16 +4,17 @@
 use std::collections::HashMap;
 
 use allocanary_trace::error::{Error, Result};
-use allocanary_trace::info::rises;
 use allocanary_trace::merge::{Merged, merge};
 use allocanary_trace::reader::Trace;
 use allocanary_trace::stacks::{Resident, StackId, Stacks};
 
+use crate::course::Span;
 use crate::fold::{By, label, site};
 use crate::frame::Frame;
 use crate::moment::{Moment, Peak, Wanted};
 use crate::names::Names;
 use crate::pages::{Divided, Division, Share, divide};
+use crate::slope::{Slope, growth};
 use crate::tally::{Taken, Tally, Totals};
 
 /// What a site did, and what it holds at the moment.
@@ -35,7 +36,9 @@ pub struct Site {
     pub blocks: u64,
     /// Their bytes.
     pub live: u64,
-    /// Whether its live bytes rose through the whole trace.
+    /// How fast its live bytes grow; `None` if that is not known.
+    pub slope: Option<Slope>,
+    /// Whether it is to be called growing: see [`growth`].
     pub grows: bool,
     /// How its blocks share pages with others.
     pub share: Share,
@@ -56,6 +59,8 @@ pub struct Found {
     pub sites: Vec<Site>,
     /// All pages of the heap.
     pub pages: Divided,
+    /// In which part of the trace growth was measured; `None` if it was not.
+    pub span: Option<Span>,
     /// One stack in this many blocks was taken. Figures of sites are scaled by it.
     pub one_in: Option<f64>,
     /// What limits the figures, a sentence each.
@@ -85,7 +90,7 @@ pub fn moment(trace: &Trace, wanted: Option<Wanted>) -> Result<Moment> {
 /// Reads a trace: the blocks at a moment, the pages that were resident then, and what the merge found.
 pub fn take(trace: &Trace, moment: Moment, by_thread: bool) -> Result<(Taken, Option<Resident>, Merged)> {
     let resident = moment.resident(&trace.residents()?).cloned();
-    let mut tally = Tally::new(moment, by_thread, trace.header.nanos(trace.header.last_ticks));
+    let mut tally = Tally::new(moment, by_thread, Span::of(trace));
     let merged = merge(trace, &mut tally)?;
     let mut taken = Taken { one_stack_in: trace.header.stacks.max(1), ..tally.taken() };
     // A time behind the end is the end.
@@ -135,11 +140,9 @@ pub fn find(program: &str, taken: &Taken, resident: Option<&Resident>, names: &m
     for (site, share) in sites.iter_mut().zip(&pages.shares) {
         site.share = *share;
     }
-    let mut quarters = vec![[0_u64; 4]; sites.len()];
     for (totals, site) in taken.totals.iter().zip(&of) {
         if let Some(site) = *site {
             add(&mut sites[site], totals);
-            quarters[site].iter_mut().zip(totals.quarters).for_each(|(sum, live)| *sum = sum.saturating_add(live));
         }
     }
     for block in &taken.blocks {
@@ -148,14 +151,14 @@ pub fn find(program: &str, taken: &Taken, resident: Option<&Resident>, names: &m
             sites[site].live = sites[site].live.saturating_add(block.size);
         }
     }
-    let at_end = quarters.iter().map(|quarters| quarters[3]).fold(0_u64, u64::saturating_add);
-    sites.iter_mut().zip(&quarters).for_each(|(site, quarters)| site.grows = rises(*quarters, at_end));
+    grow(&mut sites, taken, site_of, one_in.map_or(1.0, |one_in| live_one_in(taken, one_in)));
     if let Some(one_in) = one_in {
         scale(&mut sites, one_in, live_one_in(taken, one_in));
     }
     sites.sort_by(|a, b| (b.share.pinned, b.live, b.bytes, &a.name).cmp(&(a.share.pinned, a.live, a.bytes, &b.name)));
     let (moment, nanos) = (taken.moment.clone(), taken.moment.nanos);
-    let mut found = Found { program: program.into(), moment, nanos, by, sites, pages, one_in, notes: Vec::new() };
+    let (program, span) = (program.into(), taken.course.span);
+    let mut found = Found { program, moment, nanos, by, sites, pages, span, one_in, notes: Vec::new() };
     found.notes = names.notes();
     let share = share_with_stack(taken);
     if !taken.by_thread && taken.one_stack_in == 1 && share < 0.99 {
@@ -172,6 +175,19 @@ fn add(site: &mut Site, totals: &Totals) {
     site.bytes = site.bytes.saturating_add(totals.bytes);
     site.short += totals.short;
     site.short_bytes = site.short_bytes.saturating_add(totals.short_bytes);
+}
+
+/// How fast each site grows. `factor` is how many live blocks there are for each one with a stack.
+fn grow(sites: &mut [Site], taken: &Taken, site_of: impl Fn(u32) -> Option<usize>, factor: f64) {
+    let Some(span) = taken.course.span else { return };
+    let all = taken.course.sums(1, |_| Some(0)).concat();
+    let most = all.into_iter().fold(0.0, f64::max);
+    let courses = taken.course.sums(sites.len(), site_of);
+    for (site, values) in sites.iter_mut().zip(courses) {
+        let block = site.bytes as f64 / site.allocations.max(1) as f64;
+        let (slope, grows) = growth(&values, span.seconds(), block, most / factor);
+        (site.slope, site.grows) = (Some(slope.times(factor)), grows);
+    }
 }
 
 /// How many live blocks there are for each one with a stack. Of the live ones alone: addresses are sampled, and some are used often.

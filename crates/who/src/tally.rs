@@ -7,6 +7,7 @@ use allocanary_trace::coder::How;
 use allocanary_trace::merge::{At, Sink};
 use allocanary_trace::stacks::StackId;
 
+use crate::course::{Course, Span};
 use crate::ever::Ever;
 use crate::moment::Moment;
 
@@ -37,9 +38,9 @@ pub struct Totals {
     pub short: u64,
     /// Their bytes.
     pub short_bytes: u64,
-    /// Live bytes at each quarter of the trace; the last is its end.
-    pub quarters: [u64; 4],
     live: u64,
+    /// Live bytes when the course was last noted.
+    noted: u64,
 }
 
 /// What was counted.
@@ -55,6 +56,8 @@ pub struct Taken {
     pub blocks: Vec<Block>,
     /// Where blocks had been until then.
     pub ever: Ever,
+    /// How live bytes went.
+    pub course: Course,
     /// The recorder took the stack of one allocation in so many.
     pub one_stack_in: u32,
 }
@@ -67,13 +70,12 @@ struct Kept {
 /// Counts the events of a trace.
 pub struct Tally {
     taken: Taken,
-    /// The trace's length in nanoseconds.
-    length: u64,
+    /// When live bytes are noted next.
+    due: u64,
     index: HashMap<u32, u32>,
     kept: Vec<Kept>,
     unused: Vec<u32>,
     events: u64,
-    quarter: usize,
     is_taken: bool,
     stack: StackId,
     address: u64,
@@ -82,17 +84,17 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Takes the blocks at a moment of a trace of this length.
-    pub fn new(moment: Moment, by_thread: bool, length: u64) -> Tally {
+    /// Takes the blocks at a moment of a trace. Growth is measured in this part of it.
+    pub fn new(moment: Moment, by_thread: bool, span: Option<Span>) -> Tally {
         let (totals, blocks, ever) = (Vec::new(), Vec::new(), Ever::default());
+        let course = Course::over(span);
         Tally {
-            taken: Taken { moment, by_thread, totals, blocks, ever, one_stack_in: 1 },
-            length: length.max(1),
+            due: course.due(),
+            taken: Taken { moment, by_thread, totals, blocks, ever, course, one_stack_in: 1 },
             index: HashMap::new(),
             kept: Vec::new(),
             unused: Vec::new(),
             events: 0,
-            quarter: 0,
             is_taken: false,
             stack: 0,
             address: 0,
@@ -103,8 +105,8 @@ impl Tally {
     /// All that was counted, at the end of the trace.
     pub fn taken(mut self) -> Taken {
         self.take();
-        while self.quarter < 4 {
-            self.turn();
+        while self.due != u64::MAX {
+            self.note();
         }
         self.taken
     }
@@ -115,8 +117,8 @@ impl Tally {
             self.take();
         }
         self.last = at.nanos;
-        while self.quarter < 3 && at.nanos > self.length / 4 * (self.quarter as u64 + 1) {
-            self.turn();
+        while at.nanos > self.due {
+            self.note();
         }
         self.events += 1;
     }
@@ -135,11 +137,15 @@ impl Tally {
         }
     }
 
-    /// A quarter of the trace has passed.
-    fn turn(&mut self) {
-        let quarter = self.quarter;
-        self.taken.totals.iter_mut().for_each(|totals| totals.quarters[quarter] = totals.live);
-        self.quarter += 1;
+    /// A time of the course has passed.
+    fn note(&mut self) {
+        let Taken { course, totals, .. } = &mut self.taken;
+        course.note((0..).zip(totals).filter(|(_, totals)| totals.live != totals.noted).map(|(of, totals)| {
+            let change = totals.live.wrapping_sub(totals.noted).cast_signed();
+            totals.noted = totals.live;
+            (of, change)
+        }));
+        self.due = course.due();
     }
 
     fn add(&mut self, at: At, size: u64) -> u32 {
@@ -234,13 +240,16 @@ mod tests {
         let [one, two] = taken.totals[..] else { panic!("{:?}", taken.totals) };
         assert_eq!((one.key, one.allocations, one.bytes, one.short), (1, 1, 100, 0));
         assert_eq!((two.key, two.allocations, two.bytes, two.short, two.short_bytes), (2, 3, 180, 2, 110));
-        assert_eq!((one.quarters, two.quarters), ([100, 0, 0, 0], [70, 70, 70, 0]));
+        // Live bytes are noted from 2 to 8 ms: an event at the time counts.
+        let courses = taken.course.sums(2, |of| Some(of as usize));
+        assert_eq!((courses[0][0], courses[0][1], courses[0][47]), (100.0, 0.0, 0.0));
+        assert_eq!((courses[1][0], courses[1][46], courses[1][47]), (70.0, 70.0, 0.0));
         assert_eq!(taken.ever.stretches().collect::<Vec<_>>(), [1..5]);
     }
 
     #[test]
     fn a_stack_counts_for_one_block_only() {
-        let mut tally = Tally::new(Moment::at_time(9), false, 9);
+        let mut tally = Tally::new(Moment::at_time(9), false, None);
         tally.stack(7);
         let at = At { nanos: 0, thread: 3 };
         tally.allocated(at, How::Malloc, 1);
@@ -250,7 +259,7 @@ mod tests {
 
     #[test]
     fn threads_are_counted_in_place_of_stacks() {
-        let mut tally = Tally::new(Moment::at_time(9), true, 9);
+        let mut tally = Tally::new(Moment::at_time(9), true, None);
         tally.stack(7);
         tally.allocated(At { nanos: 0, thread: 3 }, How::Malloc, 1);
         assert_eq!(tally.taken().totals[0].key, 3);

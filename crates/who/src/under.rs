@@ -12,6 +12,7 @@ use allocanary_trace::prepare::Slots;
 use allocanary_trace::reader::Trace;
 use allocanary_trace::stacks::{Resident, StackId};
 
+use crate::course::Span;
 use crate::ever::Ever;
 use crate::moment::Moment;
 use crate::sites::Found;
@@ -34,8 +35,8 @@ pub fn take(
     by_thread: bool,
     placed: &Placed,
 ) -> Result<(Taken, Resident)> {
-    let length = trace.header.nanos(trace.header.last_ticks);
-    let mut slotted = Slotted { tally: Tally::new(moment.behind(events), by_thread, length), slots: Slots::default() };
+    let tally = Tally::new(moment.behind(events), by_thread, Span::of(trace));
+    let mut slotted = Slotted { tally, slots: Slots::default() };
     merge(trace, &mut slotted)?;
     let mut taken = Taken { one_stack_in: trace.header.stacks.max(1), ..slotted.tally.taken() };
     put(&mut taken, placed).map_err(|error| Error::new(format!("{}: {error}", trace.path().display())))?;

@@ -1,7 +1,9 @@
 use allocanary_trace::stacks::Resident;
+use allocanary_who::course::Span;
 use allocanary_who::frame::Frame;
 use allocanary_who::moment::Peak;
 use allocanary_who::pages::{Divided, Share};
+use allocanary_who::slope::Slope;
 use allocanary_who::{By, Moment, Wanted};
 
 use super::*;
@@ -24,10 +26,14 @@ fn site(name: &str, pinned: u64, alone: u64, live: u64, short: u64, grows: bool)
         short_bytes: short * 100,
         blocks: 500,
         live,
+        slope: Some(if grows { GROWS } else { Slope { per_second: 0.0, low: -100.0, high: 100.0 } }),
         grows,
         share: Share { live, untouched: 0, pinned, alone, with_holes: 2 * alone },
     }
 }
+
+/// 1.2 MiB a minute.
+const GROWS: Slope = Slope { per_second: 20_971.52, low: 20_097.71, high: 22_020.1 };
 
 /// A service whose heap has 107 MiB, of which 40 are pinned by two sites, and 20 are empty.
 pub fn found() -> Found {
@@ -54,6 +60,7 @@ pub fn found() -> Found {
             outside: Some(3 * MIB),
         },
         sites,
+        span: Some(Span { from: 1_000_000_000, to: 9_000_000_000, words: "from ready until the end of the load" }),
         one_in: None,
         notes: vec!["/usr/bin/redis-server is not the file that was recorded: its names are not used".into()],
     }
@@ -78,6 +85,9 @@ Sites by function: 4 (MiB)
   (no stack)                           0.0    0.0   3.0       12.0    0 %
   a_function_with_a_name_that_i...     0.0    0.0   0.0        0.0    0 %
 
+`dictAddRaw` grows by 1.20 MiB a minute [1.15, 1.26], from ready until the end
+of the load.
+
 What limits these figures
   - /usr/bin/redis-server is not the file that was recorded: its names are not
     used
@@ -97,9 +107,9 @@ fn the_sites_below_the_top_are_added_up_and_a_wide_terminal_has_all_columns() {
         let line = said.lines().find(|line| line.trim_start().starts_with(name)).unwrap_or_else(|| panic!("{said}"));
         line.split_whitespace().map(String::from).collect::<Vec<_>>()
     };
-    assert_eq!(line("site ").join(" "), "site pinned alone with holes live blocks allocated short");
-    assert_eq!(line("dictAddRaw").join(" "), "dictAddRaw 24.0 4.0 8.0 20.0 500 80.0 1 % grows");
-    assert_eq!(line("3 others").join(" "), "3 others 16.0 0.5 1.0 27.0 1.50 k 108.0 30 %");
+    assert_eq!(line("site ").join(" "), "site pinned alone with holes live blocks allocated short a minute");
+    assert_eq!(line("dictAddRaw").join(" "), "dictAddRaw 24.0 4.0 8.0 20.0 500 80.0 1 % 1.20 MiB grows");
+    assert_eq!(line("3 others").join(" "), "3 others 16.0 0.5 1.0 27.0 1.50 k 108.0 30 % 0 B");
 }
 
 #[test]
@@ -107,11 +117,13 @@ fn what_is_not_known_is_not_shown_as_nothing() {
     let mut found = found();
     found.one_in = Some(10.0);
     found.pages.empty = None;
+    found.sites[0].slope = None;
     let said = text(&found, None, 15, &Look { color: false, width: 80 });
     assert!(said.contains("dictAddRaw                          24.0      -  20.0"), "{said}");
     assert!(!said.contains("empty") && said.contains("all pages that hold blocks"), "{said}");
     let value: Value = serde_json::from_str(&json(&found, None, Some(1))).unwrap();
     assert_eq!((&value["sites"][0]["alone"], &value["answers"][0]["empty"]), (&Value::Null, &Value::Null));
+    assert_eq!(value["sites"][0]["slope_bytes_per_s"], Value::Null);
     assert_eq!(value["sites"].as_array().unwrap().len(), 1);
 }
 

@@ -107,17 +107,99 @@ fn whether_stacks_were_sampled_is_what_the_trace_says() {
     );
 }
 
-#[test]
-fn a_site_that_rises_through_all_quarters_grows() {
-    let (stacks, ids) = stacks(&[&[0xa], &[0xb]]);
-    let mut events = Events::new(Moment::at_time(400), 400);
-    events.new_block(0, ids[1], PAGE, 4000);
-    for at in 0..40_u64 {
-        events.new_block(at * 10, ids[0], (10 + at) * PAGE, 1000);
+/// A minute of a made-up service. In each tenth of a second 0xa leaks a block of 4000 bytes with a chance of one half, 0xb makes a block
+/// that lives for one to ten seconds, and 0xc fills a table in the first ten seconds.
+fn minute(seed: u64) -> tempfile::NamedTempFile {
+    use allocanary_kernel::rng::Rng;
+    use allocanary_trace::builder::TraceBuilder;
+    use allocanary_trace::coder::Event;
+    use std::io::Write;
+
+    const TENTH: u64 = 10_000_000; // ticks of 10 ns
+    let (stacks, ids) = stacks(&[&[0xa], &[0xb], &[0xc]]);
+    let mut builder = TraceBuilder::with_stacks(4096, 1);
+    builder.tables(&stacks);
+    let mut rng = Rng::new(seed);
+    let mut ends: Vec<Vec<u64>> = vec![Vec::new(); 700];
+    for at in 0..600_u64 {
+        // An event has the time of the stamp before it.
+        builder.event(0, at * TENTH, Event::Stamp);
+        for address in std::mem::take(&mut ends[at as usize]) {
+            builder.event(0, at * TENTH, Event::Free { address });
+        }
+        let mut new = |site: u64, size| {
+            let address = (1 + site * 1000 + at) << 20;
+            builder.stacked(0, at * TENTH, Event::New { how: How::Malloc, address, size }, ids[site as usize]);
+            address
+        };
+        if rng.below(2) == 0 {
+            new(0, 4000);
+        }
+        let address = new(1, 8000);
+        ends[at as usize + 10 + rng.below(90)].push(address);
+        if at < 100 {
+            new(2, 40_000);
+        }
     }
-    let found = find("x", &events.taken(), None, &mut Names::of(&stacks), By::Function);
-    let grows: Vec<_> = found.sites.iter().map(|site| (&*site.name, site.grows)).collect();
-    assert_eq!(grows, [("0xa", true), ("0xb", false)]);
+    builder.event(0, 600 * TENTH, Event::Stamp);
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(&builder.finish()).unwrap();
+    file
+}
+
+/// It leaks 20,000 bytes a second: five blocks.
+#[test]
+fn a_leak_is_named_with_its_rate_and_what_fills_or_is_steady_is_not() {
+    let mut right = 0;
+    for seed in 0..40 {
+        let file = minute(seed);
+        let trace = Trace::open(file.path()).unwrap();
+        let (taken, resident, _) = taken_at(&trace, None, false).unwrap();
+        let stacks = trace.stacks().unwrap();
+        let found = find("x", &taken, resident.as_ref(), &mut Names::of(&stacks), By::Function);
+        assert_eq!(found.span.map(|span| (span.from, span.to)), Some((15_000_000_000, 60_000_000_000)));
+        let of = |name: &str| found.sites.iter().find(|site| site.name == name).unwrap();
+        let slope = |name: &str| of(name).slope.unwrap();
+        let grows = ["0xa", "0xb", "0xc"].map(|name| of(name).grows);
+        assert_eq!(grows, [true, false, false], "{seed}: {:?} {:?} {:?}", slope("0xa"), slope("0xb"), slope("0xc"));
+        let leak = slope("0xa");
+        right += usize::from(leak.low <= 20_000.0 && 20_000.0 <= leak.high);
+        assert!((16_000.0..24_000.0).contains(&leak.per_second) && leak.high - leak.low < 8_000.0, "{seed}: {leak:?}");
+        assert!(slope("0xb").low <= 0.0 && slope("0xc").per_second.abs() < 1e-6);
+    }
+    assert!(right >= 36, "of 40 intervals of 95 %: {right}");
+}
+
+#[test]
+fn of_sampled_stacks_the_slope_is_that_of_all_blocks() {
+    let (stacks, ids) = stacks(&[&[0xa]]);
+    let mut events = Events::new(Moment::at_time(400), 400);
+    for at in 0..400_u64 {
+        events.new_block(at, if at % 4 == 0 { ids[0] } else { 0 }, (10 + at) * PAGE, 1000);
+    }
+    let taken = Taken { one_stack_in: 4, ..events.taken() };
+    let found = find("x", &taken, None, &mut Names::of(&stacks), By::Function);
+    let (site, slope) = (&found.sites[0], found.sites[0].slope.unwrap());
+    assert!(site.grows && (slope.per_second / 1e12 - 1.0).abs() < 0.01, "1000 bytes a nanosecond: {slope:?}");
+}
+
+/// The frees of blocks from before a window are missing.
+#[test]
+fn growth_in_a_window_is_not_known() {
+    use allocanary_trace::builder::TraceBuilder;
+    use allocanary_trace::coder::Event;
+    use std::io::Write;
+
+    let mut builder = TraceBuilder::windowed(4096, 1_000_000, 0);
+    for at in 0..100_u64 {
+        builder.event(0, at * 1000, Event::New { how: How::Malloc, address: (at + 1) * PAGE, size: 1000 });
+    }
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(&builder.finish()).unwrap();
+    let trace = Trace::open(file.path()).unwrap();
+    let (taken, ..) = taken_at(&trace, None, true).unwrap();
+    let found = find("x", &taken, None, &mut Names::of(&Stacks::default()), By::Thread);
+    assert_eq!((found.span, found.sites[0].slope, found.sites[0].grows), (None, None, false));
 }
 
 /// A file of a made-up trace, whose threads stand in for sites: blocks have the addresses that were recorded, also behind a realloc.

@@ -120,7 +120,7 @@ fn a_replay_of_something_else_is_refused() {
     let block = |slot: u64, size| Block { address: slot, size, of: 0 };
     let lies = |slot, size| Live { slot, address: 1 << 40, size };
     let said = |blocks: &[Block], lie: &[Live]| {
-        let mut taken = Tally::new(moment(), true, 1).taken();
+        let mut taken = Tally::new(moment(), true, None).taken();
         taken.blocks = blocks.to_vec();
         put(&mut taken, &Placed { blocks: lie.to_vec(), ..Placed::default() }).err().unwrap_or_default()
     };

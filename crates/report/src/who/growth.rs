@@ -1,0 +1,98 @@
+//! Which sites grow, and how fast. In: sites with their slopes. Out: a cell of the table, and a sentence.
+
+use allocanary_kernel::units::Unit;
+use allocanary_who::slope::Slope;
+use allocanary_who::{By, Found, Site};
+
+use super::shown;
+
+/// Sites that the sentence names.
+const NAMED: usize = 3;
+
+/// Bytes a minute, as a table shows them.
+pub fn a_minute(slope: &Slope) -> String {
+    // A zero has no sign.
+    Unit::Bytes.show((slope.per_second * 60.0).round() + 0.0)
+}
+
+/// The sum of two. It has no interval.
+pub fn both(one: Option<Slope>, other: Option<Slope>) -> Option<Slope> {
+    let per_second = |slope: Option<Slope>| slope.map_or(0.0, |slope| slope.per_second);
+    one.or(other).map(|_| Slope { per_second: per_second(one) + per_second(other), ..Slope::default() })
+}
+
+/// `` `leak` grows by 1.20 MiB a minute [1.15, 1.26], after the first quarter of the trace. ``: of the sites that the table shows, those
+/// that grow fastest.
+pub fn grown(found: &Found, top: usize) -> Option<String> {
+    let growing = found.sites[..shown(found, top)].iter().filter(|site| site.grows);
+    let mut growing: Vec<(&Site, Slope)> = growing.filter_map(|site| Some((site, site.slope?))).collect();
+    growing.sort_by(|(_, a), (_, b)| b.per_second.total_cmp(&a.per_second));
+    let (first, ..) = growing.first()?;
+    let quote = |site: &Site| if found.by == By::Thread { site.name.clone() } else { format!("`{}`", site.name) };
+    let mut text = format!("{} grows by {}", quote(first), rate(&growing[0].1));
+    for (site, slope) in &growing[1..growing.len().min(NAMED)] {
+        text.push_str(&format!(", {} by {}", quote(site), rate(slope)));
+    }
+    let when = found.span.map_or(String::new(), |span| format!(", {}", span.words));
+    Some(format!("{text}{when}."))
+}
+
+/// `1.20 MiB a minute [1.15, 1.26]`.
+fn rate(slope: &Slope) -> String {
+    let [middle, low, high] = [slope.per_second, slope.low, slope.high].map(|rate| rate * 60.0);
+    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let (size, unit) = units.into_iter().find(|(size, _)| middle >= f64::from(*size)).unwrap_or((1, "B"));
+    let shown = |rate: f64| rate / f64::from(size);
+    // Three digits of the rate, and no more of its interval.
+    let decimals = match shown(middle) {
+        rate if rate >= 99.95 => 0,
+        rate if rate >= 9.995 => 1,
+        _ => 2,
+    };
+    format!("{:.decimals$} {unit} a minute [{:.decimals$}, {:.decimals$}]", shown(middle), shown(low), shown(high))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::who::tests::found;
+
+    const MIB: f64 = 1048576.0 / 60.0;
+
+    #[test]
+    fn a_rate_has_the_unit_of_its_size_and_its_interval_the_same() {
+        let of = |per_second, low, high| rate(&Slope { per_second, low, high });
+        assert_eq!(of(1.2 * MIB, 1.15 * MIB, 1.26 * MIB), "1.20 MiB a minute [1.15, 1.26]");
+        assert_eq!(of(1023.0 * MIB, 900.0 * MIB, 1100.0 * MIB), "1023 MiB a minute [900, 1100]");
+        assert_eq!(of(0.05 * MIB, 0.0, 0.1 * MIB), "51.2 KiB a minute [0.0, 102.4]");
+        assert_eq!(of(0.1, 0.05, 0.15), "6.00 B a minute [3.00, 9.00]");
+        assert_eq!(a_minute(&Slope { per_second: -MIB, ..Slope::default() }), "-1.00 MiB");
+        assert_eq!(a_minute(&Slope { per_second: -0.001, ..Slope::default() }), "0 B");
+    }
+
+    #[test]
+    fn the_fastest_of_those_that_are_shown_are_named() {
+        let mut found = found();
+        assert_eq!(
+            grown(&found, 15).unwrap(),
+            "`dictAddRaw` grows by 1.20 MiB a minute [1.15, 1.26], from ready until the end of the load."
+        );
+        found.sites[1].grows = true;
+        found.sites[1].slope = Some(Slope { per_second: 2.0 * MIB, low: MIB, high: 3.0 * MIB });
+        let said = grown(&found, 15).unwrap();
+        assert!(
+            said.starts_with("`_sdsnewlen` grows by 2.00 MiB a minute [1.00, 3.00], `dictAddRaw` by 1.20"),
+            "{said}"
+        );
+        assert!(grown(&found, 1).unwrap().starts_with("`dictAddRaw`"), "the other has no line");
+        found.sites.iter_mut().for_each(|site| site.grows = false);
+        assert_eq!(grown(&found, 15), None);
+    }
+
+    #[test]
+    fn a_sum_is_of_those_that_are_known() {
+        let slope = |per_second| Some(Slope { per_second, ..Slope::default() });
+        assert_eq!((both(None, None), both(slope(1.0), None)), (None, slope(1.0)));
+        assert_eq!(both(slope(1.0), slope(2.0)), slope(3.0));
+    }
+}

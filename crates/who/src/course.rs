@@ -1,0 +1,145 @@
+//! How live bytes went over time. In: the live bytes of each stack or thread at even times of a trace. Out: those of each site.
+//! Memory is bounded by the stacks: a stack has an entry for each time at which it held another number of bytes than before.
+
+use allocanary_trace::format::Marks;
+use allocanary_trace::reader::Trace;
+
+/// Live bytes are noted at this many times, the first and the last moment of the span among them.
+pub const TIMES: usize = 48;
+
+/// The part of a trace in which growth is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Its begin, in nanoseconds after the start.
+    pub from: u64,
+    /// Its end.
+    pub to: u64,
+    /// Both in words.
+    pub words: &'static str,
+}
+
+impl Span {
+    /// Of a trace; `None` of a window: frees of blocks from before it are missing, so a site that is steady seems to grow.
+    pub fn of(trace: &Trace) -> Option<Span> {
+        let length = trace.header.nanos(trace.header.last_ticks);
+        (!trace.has_window()).then(|| Span::between(&trace.header.marks, length)).flatten()
+    }
+
+    /// From the mark `ready`, or after the first quarter: a program fills its tables while it starts. Until the end of the load if that is
+    /// marked: a service that is idle leaks nothing. `None` where no time passes.
+    pub fn between(marks: &Marks, length: u64) -> Option<Span> {
+        let to = marks.peak.filter(|peak| (1..=length).contains(peak));
+        let end = to.unwrap_or(length);
+        let ready = marks.ready.filter(|ready| *ready < end);
+        let words = match (ready, to) {
+            (Some(_), Some(_)) => "from ready until the end of the load",
+            (Some(_), None) => "from ready until the end",
+            (None, Some(_)) => "after the first quarter of the time until the end of the load",
+            (None, None) => "after the first quarter of the trace",
+        };
+        let from = ready.unwrap_or(end / 4);
+        (from < end).then_some(Span { from, to: end, words })
+    }
+
+    /// The time of a number below [`TIMES`].
+    fn at(&self, time: usize) -> u64 {
+        let part = u128::from(self.to - self.from) * time as u128 / (TIMES as u128 - 1);
+        self.from + part as u64
+    }
+
+    /// How long it is.
+    pub fn seconds(&self) -> f64 {
+        (self.to - self.from) as f64 / 1e9
+    }
+}
+
+/// Live bytes at even times.
+#[derive(Clone, Debug, Default)]
+pub struct Course {
+    /// When; `None` if growth cannot be measured.
+    pub span: Option<Span>,
+    /// How many times have been noted.
+    noted: usize,
+    steps: Vec<Step>,
+}
+
+/// A stack or a thread holds more or less than at the time before.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    of: u32,
+    time: u32,
+    change: i64,
+}
+
+impl Course {
+    /// Of a span.
+    pub fn over(span: Option<Span>) -> Course {
+        Course { span, ..Course::default() }
+    }
+
+    /// The time after which the next is to be noted; the largest number if there is none.
+    pub fn due(&self) -> u64 {
+        self.span.filter(|_| self.noted < TIMES).map_or(u64::MAX, |span| span.at(self.noted))
+    }
+
+    /// Notes the present time: how many bytes more or less than at the time before are held by each that changed.
+    pub fn note(&mut self, changes: impl Iterator<Item = (u32, i64)>) {
+        let time = self.noted as u32;
+        self.steps.extend(changes.map(|(of, change)| Step { of, time, change }));
+        self.noted += 1;
+    }
+
+    /// Live bytes of each group at each time. `group_of` tells the group of a stack or thread.
+    pub fn sums(&self, groups: usize, group_of: impl Fn(u32) -> Option<usize>) -> Vec<[f64; TIMES]> {
+        let mut changes = vec![[0_i64; TIMES]; groups];
+        for step in &self.steps {
+            if let Some(group) = group_of(step.of) {
+                let change = &mut changes[group][step.time as usize];
+                *change = change.wrapping_add(step.change);
+            }
+        }
+        let sums = |changes: [i64; TIMES]| {
+            let mut live = 0_i64;
+            changes.map(|change| {
+                live = live.wrapping_add(change);
+                live as f64
+            })
+        };
+        changes.into_iter().map(sums).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growth_is_measured_after_the_start_and_while_there_is_load() {
+        let span = |ready, peak| {
+            let marks = Marks { ready, peak, idle: None };
+            Span::between(&marks, 1000).map(|span| (span.from, span.to, span.words))
+        };
+        assert_eq!(span(None, None), Some((250, 1000, "after the first quarter of the trace")));
+        assert_eq!(span(Some(100), None), Some((100, 1000, "from ready until the end")));
+        assert_eq!(span(Some(100), Some(600)), Some((100, 600, "from ready until the end of the load")));
+        assert_eq!(span(None, Some(600)).map(|(from, to, _)| (from, to)), Some((150, 600)));
+        assert_eq!(span(Some(600), Some(600)).map(|(from, ..)| from), Some(150), "a load without a length");
+        assert_eq!(span(None, Some(2000)).map(|(_, to, _)| to), Some(1000), "a mark behind the end");
+        assert_eq!(Span::between(&Marks::default(), 0), None);
+    }
+
+    #[test]
+    fn groups_have_the_sums_of_their_stacks() {
+        let marks = Marks::default();
+        let mut course = Course::over(Span::between(&marks, 188));
+        assert_eq!(course.due(), 47);
+        course.note([(0, 10), (2, 7)].into_iter());
+        assert_eq!(course.due(), 50);
+        course.note([(0, -4), (1, 5)].into_iter());
+        (2..TIMES).for_each(|_| course.note(std::iter::empty()));
+        assert_eq!(course.due(), u64::MAX, "all are noted");
+        let sums = course.sums(1, |of| (of < 2).then_some(0));
+        assert_eq!((sums[0][0], sums[0][1], sums[0][TIMES - 1]), (10.0, 11.0, 11.0));
+        assert_eq!(Course::over(None).due(), u64::MAX);
+    }
+}

@@ -1,0 +1,100 @@
+use allocanary_kernel::rng::Rng;
+
+use super::*;
+use crate::course::TIMES;
+
+/// A number of the normal distribution, nearly.
+fn normal(rng: &mut Rng) -> f64 {
+    (0..12).map(|_| (rng.next() >> 11) as f64 / (1_u64 << 53) as f64).sum::<f64>() - 6.0
+}
+
+/// Distances from a line, of which a share carries over.
+fn distances(rng: &mut Rng, share: f64) -> Vec<f64> {
+    let mut off = normal(rng) / if share < 1.0 { (1.0 - share * share).sqrt() } else { 1.0 };
+    (0..TIMES)
+        .map(|_| {
+            let now = off;
+            off = share * off + normal(rng);
+            now
+        })
+        .collect()
+}
+
+/// The share of 1000 intervals that hold the truth: 3 a step.
+fn coverage(seed: u64, mut values: impl FnMut(&mut Rng) -> Vec<f64>) -> f64 {
+    let mut rng = Rng::new(seed);
+    let holds = |_: &usize| {
+        let off = values(&mut rng);
+        let values: Vec<f64> = off.iter().enumerate().map(|(at, off)| 1000.0 + 3.0 * at as f64 + off).collect();
+        let slope = Slope::of(&values, TIMES as f64 - 1.0, 0.0);
+        slope.low <= 3.0 && 3.0 <= slope.high
+    };
+    (0..1000).filter(holds).count() as f64 / 1000.0
+}
+
+#[test]
+fn an_interval_holds_the_truth_however_much_carries_over() {
+    for share in [0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0] {
+        let covered = coverage(1, |rng| distances(rng, share));
+        assert!(covered >= 0.92, "{share}: {covered}");
+    }
+    // Independent distances do not pay for that: as exact as least squares.
+    let covered = coverage(2, |rng| distances(rng, 0.0));
+    assert!((0.93..0.98).contains(&covered), "{covered}");
+    let mut rng = Rng::new(3);
+    let widths = |rng: &mut Rng| {
+        let slope = Slope::of(&distances(rng, 0.0), TIMES as f64 - 1.0, 0.0);
+        slope.high - slope.low
+    };
+    let mean = (0..300).map(|_| widths(&mut rng)).sum::<f64>() / 300.0;
+    assert!((0.038..0.05).contains(&mean), "2 x 2.01 / sqrt(48^3 / 12) is 0.042: {mean}");
+}
+
+/// In each step 20 calls leak a block with a chance of three in ten: how many did so far is a walk at random around 6 a step.
+#[test]
+fn blocks_that_leak_one_by_one_are_counted_right() {
+    let covered = coverage(4, |rng| {
+        let mut live = 0.0;
+        let mut off = Vec::new();
+        for at in 0..TIMES {
+            off.push(live - 6.0 * at as f64);
+            live += (0..20).filter(|_| rng.below(10) < 3).count() as f64;
+        }
+        off
+    });
+    assert!(covered >= 0.92, "{covered}");
+}
+
+fn grows(values: impl Fn(usize) -> f64) -> bool {
+    let values: Vec<f64> = (0..TIMES).map(values).collect();
+    growth(&values, 60.0, 1.0, values.iter().copied().fold(0.0, f64::max)).1
+}
+
+#[test]
+fn what_goes_on_grows_and_what_fills_jumps_or_falls_does_not() {
+    let mut rng = Rng::new(5);
+    let noise: Vec<f64> = (0..TIMES).map(|_| 20.0 * normal(&mut rng)).collect();
+    assert!(grows(|at| 100.0 * at as f64) && grows(|at| 1e6 + 1e3 * at as f64 + noise[at]));
+    assert!(grows(|at| 1000.0 + 5.0 * at as f64 + noise[at]), "in spite of noise");
+    assert!(!grows(|_| 5000.0) && !grows(|at| 5000.0 + noise[at]) && !grows(|at| 9000.0 - 100.0 * at as f64));
+    assert!(!grows(|at| if at < 20 { 0.0 } else { 1e6 }), "one step");
+    assert!(!grows(|at| 1e6 + at as f64), "47 bytes of a MB are not worth a word");
+    // It fills in the first half, two thirds, or ever more slowly.
+    for until in [10, 24, 31] {
+        assert!(!grows(|at| 1e4 + 1e3 * at.min(until) as f64), "{until}");
+        assert!(!grows(|at| 1e4 + 1e3 * at.min(until) as f64 + noise[at]), "{until} with noise");
+    }
+    assert!(!grows(|at| 1e6 * (1.0 - (-(at as f64) / 12.0).exp())));
+    // A cache that is emptied now and then.
+    assert!(!grows(|at| 1e4 + 1e3 * (at % 13) as f64) && !grows(|at| 1e4 + 1e3 * (at % 24) as f64));
+}
+
+#[test]
+fn numbers_on_a_line_have_that_slope_within_a_block() {
+    let values: Vec<f64> = (0..TIMES).map(|at| 7e9 + 64.0 * at as f64).collect();
+    let slope = Slope::of(&values, 94.0, 64.0);
+    assert!((slope.per_second - 32.0).abs() < 1e-6, "{slope:?}");
+    assert!((slope.high - slope.low - 2.0 * 64.0 / 94.0).abs() < 1e-6, "{slope:?}");
+    assert_eq!(Slope::of(&[0.0; TIMES], 9.0, 0.0), Slope::default());
+    assert!((quantile(14.0) - 2.144_8).abs() < 2e-3 && (quantile(46.0) - 2.012_9).abs() < 1e-3);
+}
