@@ -25,19 +25,20 @@ impl Span {
         (!trace.has_window()).then(|| Span::between(&trace.header.marks, length)).flatten()
     }
 
-    /// From the mark `ready`, or after the first quarter: a program fills its tables while it starts. Until the end of the load if that is
-    /// marked: a service that is idle leaks nothing. `None` where no time passes.
+    /// From the mark `ready`, or after the first quarter: a program fills its tables while it starts. Until the end of the load, because a
+    /// service that is idle leaks nothing; without that mark until the last tenth, because many a program frees all that it has before it
+    /// ends. `None` where no time passes.
     pub fn between(marks: &Marks, length: u64) -> Option<Span> {
         let to = marks.peak.filter(|peak| (1..=length).contains(peak));
-        let end = to.unwrap_or(length);
+        let end = to.unwrap_or(length - length / 10);
         let ready = marks.ready.filter(|ready| *ready < end);
         let words = match (ready, to) {
             (Some(_), Some(_)) => "from ready until the end of the load",
-            (Some(_), None) => "from ready until the end",
+            (Some(_), None) => "from ready until the last tenth of the trace",
             (None, Some(_)) => "after the first quarter of the time until the end of the load",
-            (None, None) => "after the first quarter of the trace",
+            (None, None) => "between the first quarter and the last tenth of the trace",
         };
-        let from = ready.unwrap_or(end / 4);
+        let from = ready.unwrap_or(to.unwrap_or(length) / 4);
         (from < end).then_some(Span { from, to: end, words })
     }
 
@@ -119,19 +120,18 @@ mod tests {
             let marks = Marks { ready, peak, idle: None };
             Span::between(&marks, 1000).map(|span| (span.from, span.to, span.words))
         };
-        assert_eq!(span(None, None), Some((250, 1000, "after the first quarter of the trace")));
-        assert_eq!(span(Some(100), None), Some((100, 1000, "from ready until the end")));
+        assert_eq!(span(None, None), Some((250, 900, "between the first quarter and the last tenth of the trace")));
+        assert_eq!(span(Some(100), None), Some((100, 900, "from ready until the last tenth of the trace")));
         assert_eq!(span(Some(100), Some(600)), Some((100, 600, "from ready until the end of the load")));
         assert_eq!(span(None, Some(600)).map(|(from, to, _)| (from, to)), Some((150, 600)));
         assert_eq!(span(Some(600), Some(600)).map(|(from, ..)| from), Some(150), "a load without a length");
-        assert_eq!(span(None, Some(2000)).map(|(_, to, _)| to), Some(1000), "a mark behind the end");
+        assert_eq!(span(None, Some(2000)).map(|(_, to, _)| to), Some(900), "a mark behind the end");
         assert_eq!(Span::between(&Marks::default(), 0), None);
     }
 
     #[test]
     fn groups_have_the_sums_of_their_stacks() {
-        let marks = Marks::default();
-        let mut course = Course::over(Span::between(&marks, 188));
+        let mut course = Course::over(Some(Span { from: 47, to: 188, words: "" }));
         assert_eq!(course.due(), 47);
         course.note([(0, 10), (2, 7)].into_iter());
         assert_eq!(course.due(), 50);

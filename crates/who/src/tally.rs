@@ -232,7 +232,7 @@ mod tests {
         let b = events.new_block(1_500_000, 2, 0x3000, 60);
         let b = events.resize(2_000_000, 2, b, 0x4000, 70);
         events.free(2_000_001, a);
-        events.free(8_000_000, b);
+        events.free(7_200_000, b);
         let taken = events.taken();
         let mut blocks: Vec<_> = taken.blocks.iter().map(|block| (block.address, block.size)).collect();
         blocks.sort_unstable();
@@ -240,7 +240,7 @@ mod tests {
         let [one, two] = taken.totals[..] else { panic!("{:?}", taken.totals) };
         assert_eq!((one.key, one.allocations, one.bytes, one.short), (1, 1, 100, 0));
         assert_eq!((two.key, two.allocations, two.bytes, two.short, two.short_bytes), (2, 3, 180, 2, 110));
-        // Live bytes are noted from 2 to 8 ms: an event at the time counts.
+        // Live bytes are noted from 2 to 7.2 ms: an event at the time counts.
         let courses = taken.course.sums(2, |of| Some(of as usize));
         assert_eq!((courses[0][0], courses[0][1], courses[0][47]), (100.0, 0.0, 0.0));
         assert_eq!((courses[1][0], courses[1][46], courses[1][47]), (70.0, 70.0, 0.0));

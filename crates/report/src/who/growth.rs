@@ -21,7 +21,7 @@ pub fn both(one: Option<Slope>, other: Option<Slope>) -> Option<Slope> {
     one.or(other).map(|_| Slope { per_second: per_second(one) + per_second(other), ..Slope::default() })
 }
 
-/// `` `leak` grows by 1.20 MiB a minute [1.15, 1.26], after the first quarter of the trace. ``: of the sites that the table shows, those
+/// `` `leak` grows by 1.20 MiB a minute [1.15, 1.26], from ready until the end of the load. ``: of the sites that the table shows, those
 /// that grow fastest.
 pub fn grown(found: &Found, top: usize) -> Option<String> {
     let growing = found.sites[..shown(found, top)].iter().filter(|site| site.grows);
