@@ -42,14 +42,17 @@ pub fn run(flags: &WhoFlags) -> Result<ExitCode> {
         )));
     }
     let stacks = trace.stacks()?;
-    let mut moment = sites::moment(&trace, wanted)?;
-    let replay = |candidate| under::replayed(&flags.trace, &trace, candidate, &moment);
-    let replayed = flags.under.as_deref().map(replay).transpose()?;
-    // A replay stops between two events that are near the moment: both sides are at that place.
-    if let Some(replayed) = &replayed {
-        moment = moment.behind(replayed.events);
-    }
-    let (taken, resident, merged) = sites::take(&trace, moment, by == By::Thread)?;
+    let by_thread = by == By::Thread;
+    let mut replayed = None;
+    let (taken, resident, merged) = match &flags.under {
+        None => sites::take_wanted(&trace, wanted, by_thread)?,
+        Some(candidate) => {
+            let moment = sites::moment(&trace, wanted)?;
+            let replay = replayed.insert(under::replayed(&flags.trace, &trace, candidate, &moment)?);
+            // A replay stops between two events that are near the moment: both sides are at that place.
+            sites::take(&trace, moment.behind(replay.events), by_thread)?
+        }
+    };
     let mut names = Names::of(&stacks).with_map_of(&flags.trace);
     let program = program(&trace);
     let mut found = sites::find(&program, &taken, resident.as_ref(), &mut names, by);

@@ -25,7 +25,19 @@ pub fn pages_of(address: u64, size: u64) -> Range<u64> {
 impl Ever {
     /// Adds a block.
     pub fn add(&mut self, address: u64, size: u64) {
-        let Range { mut start, mut end } = pages_of(address, size);
+        self.add_pages(pages_of(address, size));
+    }
+
+    /// Adds all of another, which is empty then.
+    pub fn join(&mut self, other: &mut Ever) {
+        while let Some((start, end)) = other.stretches.pop_first() {
+            self.add_pages(start..end);
+        }
+        other.last = 0..0;
+    }
+
+    fn add_pages(&mut self, pages: Range<u64>) {
+        let Range { mut start, mut end } = pages;
         if self.last.start <= start && end <= self.last.end {
             return;
         }
@@ -70,5 +82,13 @@ mod tests {
         assert_eq!(ever.stretches().count(), 2, "an address of a damaged trace");
         ever.add(0, 1 << 40);
         assert_eq!(ever.stretches().next(), Some(0..1 << 28));
+        let mut other = Ever::default();
+        other.add(0x2000, 1);
+        let mut ever = Ever::default();
+        ever.add(0x1000, 1);
+        ever.add(0x9000, 1);
+        ever.join(&mut other);
+        other.add(0x2000, 1);
+        assert_eq!((all(&ever), all(&other)), (vec![1..3, 9..10], vec![2..3]), "what was joined can be added again");
     }
 }

@@ -31,6 +31,7 @@ pub mod sites;
 pub mod slope;
 pub mod tally;
 pub mod under;
+mod watch;
 
 pub use fold::By;
 pub use moment::{Moment, Wanted};

@@ -69,15 +69,7 @@ pub struct Found {
 
 /// The moment of a trace that is wanted; a trace of some blocks only is refused.
 pub fn moment(trace: &Trace, wanted: Option<Wanted>) -> Result<Moment> {
-    if trace.header.rate > 1 {
-        return Err(Error::new(format!(
-            "{}: wanted a trace of all blocks, found one of one block in {}: blocks that it lacks hold pages too. Record without --rate; \
-             --stacks 1/10 takes fewer stacks, and keeps all blocks",
-            trace.path().display(),
-            trace.header.rate
-        )));
-    }
-    Ok(match Moment::of(wanted, &trace.header.marks, &trace.residents()?)? {
+    Ok(match known(trace, wanted)? {
         Some(moment) => moment,
         None => {
             let mut peak = Peak::until(&trace.header.marks);
@@ -87,12 +79,39 @@ pub fn moment(trace: &Trace, wanted: Option<Wanted>) -> Result<Moment> {
     })
 }
 
-/// Reads a trace: the blocks at a moment, the pages that were resident then, and what the merge found.
-pub fn take(trace: &Trace, moment: Moment, by_thread: bool) -> Result<(Taken, Option<Resident>, Merged)> {
-    let resident = moment.resident(&trace.residents()?).cloned();
-    let mut tally = Tally::new(moment, by_thread, Span::of(trace));
+/// The same where it is known without reading the events: `None` of the most live bytes.
+fn known(trace: &Trace, wanted: Option<Wanted>) -> Result<Option<Moment>> {
+    if trace.header.rate > 1 {
+        return Err(Error::new(format!(
+            "{}: wanted a trace of all blocks, found one of one block in {}: blocks that it lacks hold pages too. Record without --rate; \
+             --stacks 1/10 takes fewer stacks, and keeps all blocks",
+            trace.path().display(),
+            trace.header.rate
+        )));
+    }
+    Moment::of(wanted, &trace.header.marks, &trace.residents()?)
+}
+
+/// What is read of a trace: the blocks at a moment, the pages that were resident then, and what the merge found.
+pub type Read = (Taken, Option<Resident>, Merged);
+
+/// Reads a trace at a moment.
+pub fn take(trace: &Trace, moment: Moment, by_thread: bool) -> Result<Read> {
+    read(trace, Tally::new(moment, by_thread, Span::of(trace)))
+}
+
+/// Reads a trace once, at the moment that is wanted: as [`moment`] and [`take`], which read it twice to find the most live bytes.
+pub fn take_wanted(trace: &Trace, wanted: Option<Wanted>, by_thread: bool) -> Result<Read> {
+    match known(trace, wanted)? {
+        Some(moment) => take(trace, moment, by_thread),
+        None => read(trace, Tally::at_peak(&trace.header.marks, by_thread, Span::of(trace))),
+    }
+}
+
+fn read(trace: &Trace, mut tally: Tally) -> Result<Read> {
     let merged = merge(trace, &mut tally)?;
     let mut taken = Taken { one_stack_in: trace.header.stacks.max(1), ..tally.taken() };
+    let resident = taken.moment.resident(&trace.residents()?).cloned();
     // A time behind the end is the end.
     taken.moment.nanos = taken.moment.nanos.min(merged.nanos);
     Ok((taken, resident, merged))

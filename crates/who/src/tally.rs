@@ -4,12 +4,14 @@
 use std::collections::HashMap;
 
 use allocanary_trace::coder::How;
+use allocanary_trace::format::Marks;
 use allocanary_trace::merge::{At, Sink};
 use allocanary_trace::stacks::StackId;
 
 use crate::course::{Course, Span};
 use crate::ever::Ever;
-use crate::moment::Moment;
+use crate::moment::{Moment, Peak};
+use crate::watch::Watch;
 
 /// A block that lives no longer is short-lived.
 pub const SHORT_NANOS: u64 = 1_000_000;
@@ -62,6 +64,7 @@ pub struct Taken {
     pub one_stack_in: u32,
 }
 
+#[derive(Clone, Copy)]
 struct Kept {
     block: Block,
     born: u64,
@@ -77,6 +80,8 @@ pub struct Tally {
     unused: Vec<u32>,
     events: u64,
     is_taken: bool,
+    /// Where the moment is the most live bytes.
+    peak: Option<Watch>,
     stack: StackId,
     address: u64,
     /// The time of the last event.
@@ -96,15 +101,30 @@ impl Tally {
             unused: Vec::new(),
             events: 0,
             is_taken: false,
+            peak: None,
             stack: 0,
             address: 0,
             last: 0,
         }
     }
 
+    /// Takes the blocks where most bytes are live until the end of the load, as [`Peak`] finds it, without reading the trace twice.
+    pub fn at_peak(marks: &Marks, by_thread: bool, span: Option<Span>) -> Tally {
+        let peak = Some(Watch::until(marks.peak.unwrap_or(u64::MAX)));
+        Tally { peak, ..Tally::new(Peak::until(marks).moment(), by_thread, span) }
+    }
+
     /// All that was counted, at the end of the trace.
     pub fn taken(mut self) -> Taken {
-        self.take();
+        match self.peak.take() {
+            Some(watch) => {
+                self.is_taken = true;
+                let (live, mut gone) = (self.live(|slot| !watch.is_later(slot)), watch.gone());
+                gone.extend(live);
+                self.taken.blocks = gone;
+            }
+            None => self.take(),
+        }
         while self.due != u64::MAX {
             self.note();
         }
@@ -113,7 +133,8 @@ impl Tally {
 
     /// Called before each event.
     fn tick(&mut self, at: At) {
-        if at.nanos > self.taken.moment.nanos || self.events >= self.taken.moment.events {
+        let is_past = at.nanos > self.taken.moment.nanos || self.events >= self.taken.moment.events;
+        if is_past && self.peak.is_none() {
             self.take();
         }
         self.last = at.nanos;
@@ -126,15 +147,20 @@ impl Tally {
     /// Keeps what is alive now, once. The moment may be before the first event or behind the last.
     fn take(&mut self) {
         if !std::mem::replace(&mut self.is_taken, true) {
-            let mut is_free = vec![false; self.kept.len()];
-            self.unused.iter().for_each(|slot| is_free[*slot as usize] = true);
-            let live = self.kept.iter().zip(is_free).filter(|(_, is_free)| !is_free);
-            self.taken.blocks = live.map(|(kept, _)| kept.block).collect();
+            self.taken.blocks = self.live(|_| true);
             // A moment that is a number of events has the time of the last one.
             if self.taken.moment.nanos == u64::MAX {
                 self.taken.moment.nanos = self.last;
             }
         }
+    }
+
+    /// The live blocks that are asked for by their slots.
+    fn live(&self, is_asked: impl Fn(u32) -> bool) -> Vec<Block> {
+        let mut is_free = vec![false; self.kept.len()];
+        self.unused.iter().for_each(|slot| is_free[*slot as usize] = true);
+        let slots = (0..).zip(&self.kept).zip(is_free);
+        slots.filter(|((slot, _), is_free)| !is_free && is_asked(*slot)).map(|((_, kept), _)| kept.block).collect()
     }
 
     /// A time of the course has passed.
@@ -160,11 +186,11 @@ impl Tally {
         totals.allocations += 1;
         totals.bytes = totals.bytes.saturating_add(size);
         totals.live = totals.live.saturating_add(size);
-        if !self.is_taken {
+        if !self.is_taken && self.peak.is_none() {
             self.taken.ever.add(self.address, size);
         }
         let kept = Kept { block: Block { address: self.address, size, of }, born: at.nanos };
-        match self.unused.pop() {
+        let slot = match self.unused.pop() {
             Some(slot) => {
                 self.kept[slot as usize] = kept;
                 slot
@@ -173,12 +199,21 @@ impl Tally {
                 self.kept.push(kept);
                 self.kept.len() as u32 - 1
             }
+        };
+        if let Some(watch) = &mut self.peak
+            && watch.added(at.nanos, slot, kept.block, &mut self.taken.ever)
+        {
+            (self.taken.moment.nanos, self.taken.moment.events) = (at.nanos, self.events);
         }
+        slot
     }
 
     fn remove(&mut self, at: At, slot: u32) {
         let Kept { block, born } = self.kept[slot as usize];
         self.unused.push(slot);
+        if let Some(watch) = &mut self.peak {
+            watch.removed(slot, block);
+        }
         let totals = &mut self.taken.totals[block.of as usize];
         totals.live = totals.live.saturating_sub(block.size);
         if at.nanos.saturating_sub(born) <= SHORT_NANOS {
@@ -245,6 +280,50 @@ mod tests {
         assert_eq!((courses[0][0], courses[0][1], courses[0][47]), (100.0, 0.0, 0.0));
         assert_eq!((courses[1][0], courses[1][46], courses[1][47]), (70.0, 70.0, 0.0));
         assert_eq!(taken.ever.stretches().collect::<Vec<_>>(), [1..5]);
+    }
+
+    /// Reading twice is what `--under` still does: it needs the moment before the replay.
+    #[test]
+    fn fuzz_one_pass_takes_the_same_blocks_at_the_peak_as_two() {
+        use allocanary_kernel::rng::Rng;
+        for seed in 0..300 {
+            let marks = Marks { peak: (seed % 3 == 0).then_some(150), ..Marks::default() };
+            let mut peak = Peak::until(&marks);
+            play(seed, &mut peak);
+            let mut two = Tally::new(peak.moment(), false, None);
+            play(seed, &mut two);
+            let mut one = Tally::at_peak(&marks, false, None);
+            play(seed, &mut one);
+            let told = |taken: Taken| {
+                let mut blocks: Vec<_> = taken.blocks.iter().map(|of| (of.address, of.size, of.of)).collect();
+                blocks.sort_unstable();
+                (taken.moment, blocks, taken.ever.stretches().collect::<Vec<_>>(), taken.totals)
+            };
+            assert_eq!(told(one.taken()), told(two.taken()), "{seed}");
+        }
+
+        /// Some 200 events of a few stacks; live bytes rise and fall.
+        fn play<S: Sink>(seed: u64, sink: &mut S) {
+            let mut rng = Rng::new(seed);
+            let mut live = Vec::new();
+            for event in 0..rng.below(250) as u64 {
+                let at = At { nanos: event, thread: 0 };
+                let is_rising = event / 40 % 2 == 0;
+                if live.is_empty() || rng.below(10) < if is_rising { 7 } else { 4 } {
+                    let old = (rng.below(4) == 0 && !live.is_empty()).then(|| live.swap_remove(rng.below(live.len())));
+                    sink.placed(rng.below(1 << 20) as u64);
+                    sink.stack(rng.below(3) as u32);
+                    let size = rng.below(9000) as u64;
+                    live.push(match old {
+                        Some(old) => sink.resized(at, old, size),
+                        None => sink.allocated(at, How::Malloc, size),
+                    });
+                } else {
+                    let block = live.swap_remove(rng.below(live.len()));
+                    sink.freed(at, block);
+                }
+            }
+        }
     }
 
     #[test]

@@ -82,7 +82,7 @@ fn found(path: &Path, wanted: Option<Wanted>, by: By) -> Result<Found> {
         )));
     }
     let stacks = trace.stacks()?;
-    let (taken, resident, merged) = sites::take(&trace, sites::moment(&trace, wanted)?, false)?;
+    let (taken, resident, merged) = sites::take_wanted(&trace, wanted, false)?;
     let mut names = Names::of(&stacks).with_map_of(path);
     let mut found = sites::find(&program(&trace), &taken, resident.as_ref(), &mut names, by);
     found.notes.extend(sites::limits(&trace, &found, &merged, &stacks));

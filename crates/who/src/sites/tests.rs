@@ -4,11 +4,6 @@ use super::*;
 use crate::ever::PAGE;
 use crate::invented::{Events, stacks};
 
-/// What is alive at the moment that is wanted.
-fn taken_at(trace: &Trace, wanted: Option<Wanted>, by_thread: bool) -> Result<(Taken, Option<Resident>, Merged)> {
-    take(trace, moment(trace, wanted)?, by_thread)
-}
-
 /// Site A makes blocks of short life, site B keeps a small one behind each of them: B alone pins.
 #[test]
 fn the_site_whose_few_blocks_survive_pins_the_pages_and_the_rest_is_empty() {
@@ -158,7 +153,7 @@ fn a_leak_is_named_with_its_rate_and_what_fills_or_is_steady_is_not() {
     for seed in 0..40 {
         let file = minute(seed);
         let trace = Trace::open(file.path()).unwrap();
-        let (taken, resident, _) = taken_at(&trace, None, false).unwrap();
+        let (taken, resident, _) = take_wanted(&trace, None, false).unwrap();
         let stacks = trace.stacks().unwrap();
         let found = find("x", &taken, resident.as_ref(), &mut Names::of(&stacks), By::Function);
         assert_eq!(found.span.map(|span| (span.from, span.to)), Some((15_000_000_000, 54_000_000_000)));
@@ -201,7 +196,7 @@ fn growth_in_a_window_is_not_known() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(&builder.finish()).unwrap();
     let trace = Trace::open(file.path()).unwrap();
-    let (taken, ..) = taken_at(&trace, None, true).unwrap();
+    let (taken, ..) = take_wanted(&trace, None, true).unwrap();
     let found = find("x", &taken, None, &mut Names::of(&Stacks::default()), By::Thread);
     assert_eq!((found.span, found.sites[0].slope, found.sites[0].grows), (None, None, false));
 }
@@ -228,7 +223,7 @@ fn a_trace_is_read_at_its_peak() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(&builder.finish()).unwrap();
     let trace = Trace::open(file.path()).unwrap();
-    let (taken, resident, merged) = taken_at(&trace, None, true).unwrap();
+    let (taken, resident, merged) = take_wanted(&trace, None, true).unwrap();
     assert_eq!((taken.moment.name, merged.strays, &resident), ("peak", 0, &None));
     let found = find("x", &taken, None, &mut Names::of(&Stacks::default()), By::Thread);
     let sites: Vec<_> = found.sites.iter().map(|site| (&*site.name, site.live, site.share.pinned)).collect();
@@ -237,9 +232,9 @@ fn a_trace_is_read_at_its_peak() {
     assert_eq!(found.sites[0].allocations, 4);
     let notes = limits(&trace, &found, &merged, &Stacks::default());
     assert!(notes.len() == 1 && notes[0].contains("Which pages were resident"), "{notes:?}");
-    let (taken, ..) = taken_at(&trace, Some(Wanted::At(5_500_000)), true).unwrap();
+    let (taken, ..) = take_wanted(&trace, Some(Wanted::At(5_500_000)), true).unwrap();
     assert_eq!(taken.blocks.len(), 2, "one of the three was freed, and the last was not made yet");
-    assert!(taken_at(&trace, Some(Wanted::Idle), true).unwrap_err().to_string().contains("--at idle"));
+    assert!(take_wanted(&trace, Some(Wanted::Idle), true).unwrap_err().to_string().contains("--at idle"));
 }
 
 #[test]
@@ -254,6 +249,6 @@ fn a_trace_of_some_blocks_is_refused() {
     bytes[allocanary_trace::format::at::RATE] = 16;
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(&bytes).unwrap();
-    let error = taken_at(&Trace::open(file.path()).unwrap(), None, false).map(drop).unwrap_err().to_string();
+    let error = take_wanted(&Trace::open(file.path()).unwrap(), None, false).map(drop).unwrap_err().to_string();
     assert!(error.contains("one block in 16") && error.contains("--stacks 1/10"), "{error}");
 }

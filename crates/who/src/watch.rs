@@ -1,0 +1,66 @@
+//! Keeps what lived at the latest peak of live bytes. In: blocks that begin and end. Out: the blocks of the peak, without a second pass.
+//! Memory is bounded by the blocks that lived at the peak, and by those that live.
+
+use crate::ever::Ever;
+use crate::tally::Block;
+
+/// Watches for more live bytes than ever before.
+pub struct Watch {
+    /// The last nanosecond at which a peak counts.
+    until: u64,
+    live: u64,
+    most: u64,
+    /// Blocks of the peak that have ended since.
+    gone: Vec<Block>,
+    /// Whether the block in each slot began after the peak, and the slots of which that is so.
+    is_later: Vec<bool>,
+    later: Vec<u32>,
+    /// Where blocks have been since.
+    since: Ever,
+}
+
+impl Watch {
+    /// Until this nanosecond.
+    pub fn until(until: u64) -> Watch {
+        let (gone, is_later, later, since) = (Vec::new(), Vec::new(), Vec::new(), Ever::default());
+        Watch { until, live: 0, most: 0, gone, is_later, later, since }
+    }
+
+    /// A block begins in a slot. Tells whether this is the peak so far; `ever` is then where blocks have been until it.
+    pub fn added(&mut self, nanos: u64, slot: u32, block: Block, ever: &mut Ever) -> bool {
+        self.live = self.live.saturating_add(block.size);
+        if self.is_later.len() <= slot as usize {
+            self.is_later.resize(slot as usize + 1, false);
+        }
+        self.since.add(block.address, block.size);
+        let is_peak = self.live > self.most && nanos <= self.until;
+        if is_peak {
+            self.most = self.live;
+            self.gone.clear();
+            self.later.drain(..).for_each(|slot| self.is_later[slot as usize] = false);
+            ever.join(&mut self.since);
+        } else if !std::mem::replace(&mut self.is_later[slot as usize], true) {
+            self.later.push(slot);
+        }
+        is_peak
+    }
+
+    /// The block in a slot ends.
+    pub fn removed(&mut self, slot: u32, block: Block) {
+        self.live = self.live.saturating_sub(block.size);
+        // Before the first peak nothing is kept.
+        if self.most > 0 && !self.is_later(slot) {
+            self.gone.push(block);
+        }
+    }
+
+    /// Whether the block in a slot began after the peak.
+    pub fn is_later(&self, slot: u32) -> bool {
+        self.most == 0 || self.is_later[slot as usize]
+    }
+
+    /// The blocks of the peak that have ended.
+    pub fn gone(self) -> Vec<Block> {
+        self.gone
+    }
+}
