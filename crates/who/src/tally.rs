@@ -119,9 +119,7 @@ impl Tally {
         match self.peak.take() {
             Some(watch) => {
                 self.is_taken = true;
-                let (live, mut gone) = (self.live(|slot| !watch.is_later(slot)), watch.gone());
-                gone.extend(live);
-                self.taken.blocks = gone;
+                self.taken.blocks = self.used(|slot| !watch.is_later(slot));
             }
             None => self.take(),
         }
@@ -147,7 +145,7 @@ impl Tally {
     /// Keeps what is alive now, once. The moment may be before the first event or behind the last.
     fn take(&mut self) {
         if !std::mem::replace(&mut self.is_taken, true) {
-            self.taken.blocks = self.live(|_| true);
+            self.taken.blocks = self.used(|_| true);
             // A moment that is a number of events has the time of the last one.
             if self.taken.moment.nanos == u64::MAX {
                 self.taken.moment.nanos = self.last;
@@ -155,8 +153,8 @@ impl Tally {
         }
     }
 
-    /// The live blocks that are asked for by their slots.
-    fn live(&self, is_asked: impl Fn(u32) -> bool) -> Vec<Block> {
+    /// The blocks of used slots that are asked for.
+    fn used(&self, is_asked: impl Fn(u32) -> bool) -> Vec<Block> {
         let mut is_free = vec![false; self.kept.len()];
         self.unused.iter().for_each(|slot| is_free[*slot as usize] = true);
         let slots = (0..).zip(&self.kept).zip(is_free);
@@ -201,7 +199,7 @@ impl Tally {
             }
         };
         if let Some(watch) = &mut self.peak
-            && watch.added(at.nanos, slot, kept.block, &mut self.taken.ever)
+            && watch.added(at.nanos, slot, kept.block, &mut self.taken.ever, &mut self.unused)
         {
             (self.taken.moment.nanos, self.taken.moment.events) = (at.nanos, self.events);
         }
@@ -210,9 +208,8 @@ impl Tally {
 
     fn remove(&mut self, at: At, slot: u32) {
         let Kept { block, born } = self.kept[slot as usize];
-        self.unused.push(slot);
-        if let Some(watch) = &mut self.peak {
-            watch.removed(slot, block);
+        if !self.peak.as_mut().is_some_and(|watch| watch.removed(slot, block)) {
+            self.unused.push(slot);
         }
         let totals = &mut self.taken.totals[block.of as usize];
         totals.live = totals.live.saturating_sub(block.size);
