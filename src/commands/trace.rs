@@ -1,6 +1,8 @@
 //! `allocanary trace`: what a trace tells by itself. In: a trace. Out: a summary, a check, a page with pictures, or all of
 //! it as CSV or JSON.
 
+mod sites;
+
 use std::fmt::Write;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -37,7 +39,8 @@ pub fn run(flags: &TraceFlags) -> Result<ExitCode> {
         }
         "report" => {
             let file = flags.to.clone().unwrap_or_else(|| flags.file.with_extension("html"));
-            std::fs::write(&file, page_of(&info)).map_err(|error| Error::file(&file, "writing the page", error))?;
+            let page = page_of(&info, sites::of(&trace)?.as_ref());
+            std::fs::write(&file, page).map_err(|error| Error::file(&file, "writing the page", error))?;
             terminal::tell(format_args!("pictures: {}", file.display()));
             Ok(ExitCode::SUCCESS)
         }

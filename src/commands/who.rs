@@ -97,7 +97,7 @@ fn wanted(text: &str) -> Result<Wanted> {
 }
 
 /// The name by which the program was started. Debian's redis-server is a link to redis-check-rdb.
-fn program(trace: &Trace) -> String {
+pub(super) fn program(trace: &Trace) -> String {
     let started = trace.header.command.split_whitespace().next().unwrap_or(&trace.header.program);
     let name =
         Path::new(started).file_name().map_or_else(|| started.into(), |name| name.to_string_lossy().into_owned());

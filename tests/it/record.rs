@@ -284,6 +284,8 @@ fn the_verbs_work_together() {
     assert!(ran.code == Some(0) && ran.err.contains("page.html"), "{ran:?}");
     let html = std::fs::read_to_string(folder.path().join("page.html")).unwrap();
     assert!(html.contains("What jq allocates") && html.ends_with("</html>\n"), "{html}");
+    let has_stacks = cfg!(all(target_arch = "x86_64", target_env = "gnu"));
+    assert_eq!(html.contains("Whose blocks pin the pages"), has_stacks, "{html}");
     let ran = run(&["replay", "TRACE", "--repeats", "2", "--candidates", "system", "jemalloc", "--out", "out"]);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     assert!(ran.out.contains("peak") && !ran.out.contains("1 thread"), "{}", ran.out);

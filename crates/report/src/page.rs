@@ -24,8 +24,15 @@ pub struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// The whole document.
+    /// The whole document. No script runs in it.
     pub fn document(self) -> String {
+        self.with_script(None)
+    }
+
+    /// The whole document. Of all scripts the one with this hash runs, and no other: `sha256-` and the digest in base64.
+    pub fn with_script(self, hash: Option<&str>) -> String {
+        let script = hash.map_or(String::new(), |hash| format!("; script-src '{hash}'"));
+        let policy = format!("default-src 'none'; style-src 'unsafe-inline'{script}");
         let text = html! {
             (DOCTYPE)
             html lang="en" {
@@ -33,7 +40,7 @@ impl Page<'_> {
                     meta charset="utf-8";
                     meta name="viewport" content="width=device-width, initial-scale=1";
                     meta name="color-scheme" content="light dark";
-                    meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'";
+                    meta http-equiv="Content-Security-Policy" content=(policy);
                     title { (self.title) " - allocanary" }
                     style { (PreEscaped(palette::css())) (PreEscaped(STYLE)) (PreEscaped(self.style)) }
                 }

@@ -1,5 +1,8 @@
 //! A page about one recorded trace. In: what a trace tells. Out: HTML with pictures that fetches nothing.
 
+mod flames;
+mod sites;
+
 use std::time::Duration;
 
 use maud::{Markup, html};
@@ -19,12 +22,16 @@ const SHOWN_CLASSES: usize = 5;
 const RATE_STEPS: u64 = 100;
 /// The threads in the table.
 const SHOWN_THREADS: usize = 20;
-/// A bar in a table, its length as a share.
-const BARS: &str = "td.bar { width: 30%; min-width: 90px; } td.bar i { display: block; height: 0.8em; margin-top: 0.35em; \
-                    background: var(--candidate-0); border-radius: 2px; } td.bar, th.bar { text-align: left; }\n";
+/// A bar in a table, its length as a share; and the frame of a flamegraph.
+const STYLE: &str = "td.bar { width: 30%; min-width: 90px; } td.bar i { display: block; height: 0.8em; margin-top: 0.35em; \
+                     background: var(--candidate-0); border-radius: 2px; } td.bar, th.bar { text-align: left; }\n\
+                     iframe.flames { display: block; width: 100%; border: 0; }\n";
 
-/// The page.
-pub fn page(info: &Info) -> String {
+pub use flames::Flames;
+pub use sites::Sites;
+
+/// The page; of a trace with stacks also its sites.
+pub fn page(info: &Info, sites: Option<&Sites>) -> String {
     let name = name(&info.header.command);
     let head = html! {
         section #answer {
@@ -39,13 +46,15 @@ pub fn page(info: &Info) -> String {
             (legend(&shown_classes(info)))
             (pictures(info))
         }
+        @if let Some(sites) = sites { (sites::section(sites)) }
         section { h2 { "Sizes" } (sizes(info)) }
         section { h2 { "Lifetimes" } (lifetimes(info)) }
         section { h2 { "Threads" } p.lead { (prose(&crossing(info))) } (threads(info)) }
     };
     let title = format!("What {name} allocates");
     let heading = format!("What does {name} allocate?");
-    Page { title: &title, heading: &heading, style: BARS, head, main, foot: html! {} }.document()
+    let page = Page { title: &title, heading: &heading, style: STYLE, head, main, foot: html! {} };
+    page.with_script(sites.and_then(|sites| sites.flames.as_ref()).map(Flames::hash))
 }
 
 /// The program of a command line. Its file may have another name: of a link to it.
@@ -333,7 +342,7 @@ mod tests {
         std::fs::write(&path, sample.finish()).unwrap();
         let mut found = info(&Trace::open(&path).unwrap()).unwrap();
         found.header.command = "/bin/server <b>".into();
-        let html = page(&found);
+        let html = page(&found, None);
         for text in [
             "<title>What server allocates - allocanary</title>",
             "<h1>What does server allocate?</h1>",
@@ -349,7 +358,9 @@ mod tests {
         }
         assert_eq!(html.matches("<svg viewBox").count(), 3);
         assert!(!html.contains("What is missing"));
+        let policy = "content=\"default-src 'none'; style-src 'unsafe-inline'\"";
+        assert!(html.contains(policy) && !html.contains("iframe class") && !html.contains("pin the pages"), "{html}");
         found.merged.strays = 5;
-        assert!(page(&found).contains("5 frees of blocks that are not in the trace"));
+        assert!(page(&found, None).contains("5 frees of blocks that are not in the trace"));
     }
 }

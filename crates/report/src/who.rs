@@ -1,7 +1,7 @@
 //! The call sites of a trace. In: what was found. Out: text for a terminal, an answer, JSON.
 
 pub mod against;
-mod growth;
+pub(crate) mod growth;
 
 use allocanary_kernel::terminal::{Look, harmless_lines};
 use allocanary_kernel::units::{Unit, show_duration};

@@ -1,0 +1,94 @@
+//! A flamegraph within a page. In: the SVG of inferno, with its script. Out: a document for a frame of the page, and the hash of the script.
+//!
+//! The frame keeps the script's names and the style of the SVG apart from the page, whose other pictures are SVG as well. It has no address
+//! of its own, so it has the page's policy: the page allows the script by its hash, and nothing else that is in the frame or the page.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use maud::{Markup, html};
+use sha2::{Digest, Sha256};
+
+/// Light and dark as the page. The frames keep their colours, on which black words can be read.
+const STYLE: &str = "body { margin: 0; } body > svg { display: block; width: 100%; } \
+                     svg > rect { fill: #ffffff; } svg > text { fill: #17191c; } \
+                     @media screen and (prefers-color-scheme: dark) { svg > rect { fill: #15181c; } svg > text { fill: #e8eaed; } } \
+                     @media print { #search, #unzoom { display: none; } }";
+
+/// A flamegraph.
+pub struct Flames {
+    document: String,
+    hash: String,
+    height: u32,
+}
+
+impl Flames {
+    /// Of inferno's SVG; `None` if it is not as this version of inferno writes it.
+    pub fn of(svg: &str) -> Option<Flames> {
+        let (before, rest) = svg.split_once("<script type=\"text/ecmascript\">")?;
+        let (script, after) = rest.split_once("</script>")?;
+        let (_, before) = before.split_once("<svg ")?;
+        let (attributes, before) = before.split_once('>')?;
+        let height = attribute(attributes, "height")?.parse().ok()?;
+        let attributes = attributes.strip_suffix(" ").unwrap_or(attributes).replace(" onload=\"init(evt)\"", "");
+        // A frame without an address cannot keep the state in it: the browser would end the script with an error.
+        let script = script.replace("<![CDATA[", "").replace("]]>", "").replace(KEEPS_STATE, "");
+        let script = format!("{script}\ninit();\n");
+        let hash = format!("sha256-{}", STANDARD.encode(Sha256::digest(&script)));
+        let head = "<meta charset=\"utf-8\"><meta name=\"color-scheme\" content=\"light dark\">";
+        let document = format!(
+            "<!DOCTYPE html><html lang=\"en\"><head>{head}<title>Bytes pinned</title></head><body><svg {attributes}>{before}{after}\
+             <style>{STYLE}</style><script>{script}</script></body></html>"
+        );
+        Some(Flames { document, hash, height })
+    }
+
+    /// The hash of its script, as a policy has it.
+    pub fn hash(&self) -> &str {
+        &self.hash
+    }
+
+    /// The frame.
+    pub fn frame(&self) -> Markup {
+        html! {
+            iframe.flames title="Flamegraph of the bytes that each stack pins" height=(self.height) srcdoc=(self.document) {}
+        }
+    }
+}
+
+/// Writes what is zoomed and searched into the address.
+const KEEPS_STATE: &str = "history.replaceState(null, null, parse_params(params));";
+
+fn attribute<'a>(attributes: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = attributes.split_once(&format!("{name}=\""))?;
+    rest.split_once('"').map(|(value, _)| value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use allocanary_who::collapsed::flamegraph_of_page;
+
+    #[test]
+    fn the_script_of_the_flamegraph_is_the_one_whose_hash_is_allowed() {
+        let svg = flamegraph_of_page("main;load<b>;insert 4096\nmain;x 10\n").unwrap();
+        let flames = Flames::of(std::str::from_utf8(&svg).unwrap()).unwrap();
+        let document = &flames.document;
+        assert_eq!(document.matches("<script").count(), 1, "{document}");
+        let script = document.split("<script>").nth(1).unwrap().split("</script>").next().unwrap();
+        assert!(script.contains("function search(term)") && script.ends_with("init();\n"), "{script}");
+        // What a policy or a frame without an address forbids.
+        for forbidden in ["CDATA", "replaceState", "onload", "<?xml", "<!DOCTYPE svg"] {
+            assert!(!document.contains(forbidden), "{forbidden}: {document}");
+        }
+        let digest = STANDARD.decode(flames.hash().strip_prefix("sha256-").unwrap()).unwrap();
+        assert_eq!(digest[..], Sha256::digest(script)[..]);
+        assert!(document.contains("load&lt;b&gt; (4,096 bytes") && flames.height > 100, "{document}");
+        let frame = flames.frame().0;
+        assert!(frame.contains("srcdoc=\"&lt;!DOCTYPE html&gt;") && !frame.contains("<script"), "{frame}");
+    }
+
+    #[test]
+    fn another_picture_is_none() {
+        assert!(Flames::of("<svg height=\"9\"></svg>").is_none());
+    }
+}
