@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::coder::{Coder, Event, How};
 use crate::format::{
     CHUNK_ALIGN, CHUNK_HEADER, Chunk, HEADER, LONGEST_EVENT, MAGIC, MODULE_MAGIC, NODE_MAGIC, RESIDENT_MAGIC,
-    STACKS_VERSION, STAMP_EVERY, Table, VERSION, WINDOW_VERSION, at, put_module,
+    STAMP_EVERY, Table, at, put_module, version_of,
 };
 use crate::predictor::{Predictor, is_chosen};
 use crate::stacks::{Resident, StackId, Stacks};
@@ -64,6 +64,11 @@ impl TraceBuilder {
         TraceBuilder { stacks: one_in.max(1), ..TraceBuilder::new(chunk) }
     }
 
+    /// As [`windowed`](Self::windowed), with the stacks of one allocation in `one_in`.
+    pub fn windowed_with_stacks(chunk: usize, window: u64, lost: u64, one_in: u32) -> Self {
+        TraceBuilder { stacks: one_in.max(1), ..TraceBuilder::windowed(chunk, window, lost) }
+    }
+
     /// Adds the nodes, but for the root, and the modules of a trace with stacks.
     pub fn tables(&mut self, stacks: &Stacks) {
         let mut nodes = Vec::new();
@@ -92,7 +97,9 @@ impl TraceBuilder {
     fn table(&mut self, magic: [u8; 4], first: u32, count: u32, bytes: &[u8]) {
         let offset = self.bytes.len();
         let length = (CHUNK_HEADER + bytes.len()).next_multiple_of(CHUNK_ALIGN);
-        self.bytes.resize(offset + length, 0);
+        // In a window it has whole places.
+        let places = if self.window.is_some() { length.next_multiple_of(self.chunk) } else { length };
+        self.bytes.resize(offset + places, 0);
         let table = Table { magic, offset: offset as u64, length: length as u32, first, count };
         table.write(&mut self.bytes[offset..]);
         self.bytes[offset + CHUNK_HEADER..][..bytes.len()].copy_from_slice(bytes);
@@ -187,11 +194,7 @@ impl TraceBuilder {
         let threads = self.threads.len() as u32;
         let mut put = |offset: usize, bytes: &[u8]| self.bytes[offset..offset + bytes.len()].copy_from_slice(bytes);
         put(0, &MAGIC);
-        let version = match (self.window, self.stacks) {
-            (Some(_), _) => WINDOW_VERSION,
-            (None, 0) => VERSION,
-            (None, _) => STACKS_VERSION,
-        };
+        let version = version_of(self.window.is_some(), self.stacks > 0);
         put(8, &version.to_le_bytes());
         put(at::STACKS, &self.stacks.to_le_bytes());
         if let Some((window, lost)) = self.window {
@@ -243,6 +246,7 @@ impl Thread {
         }
         if window.is_some() {
             self.coder = Coder::NEW;
+            self.predictor.clear();
         }
         self.events.clear();
         self.number += 1;

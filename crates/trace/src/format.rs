@@ -1,4 +1,4 @@
-//! The bytes of a trace, versions 1 to 3. In: a file. Out: its header and the headers of its chunks.
+//! The bytes of a trace, versions 1 to 4. In: a file. Out: its header and the headers of its chunks.
 //!
 //! All numbers are little-endian. A file is one process image: a fork and an exec each begin a new one.
 //!
@@ -7,7 +7,7 @@
 //! | offset | bytes | content |
 //! |--:|--:|---|
 //! | 0 | 8 | magic `ALCTRACE` |
-//! | 8 | 4 | version: 1, 2 with a window, 3 with stacks |
+//! | 8 | 4 | version: 1, 2 with a window, 3 with stacks, 4 with both |
 //! | 12 | 4 | length of this header, 4096 |
 //! | 16 | 8 | bytes of the file that are handed out to chunks, this header included |
 //! | 24 | 8 | maximum of that number (`--max-size`) |
@@ -22,20 +22,22 @@
 //! | 80 | 8 | monotonic clock at that moment, nanoseconds |
 //! | 88 | 4 | number of threads that have written |
 //! | 92 | 4 | size of a page |
-//! | 96 | 8 | calls that could not be recorded: signal handlers that interrupted the writer; version 2 also: no chunk was to be had |
+//! | 96 | 8 | calls that could not be recorded: signal handlers that interrupted the writer; with a window also: no chunk was to be had |
 //! | 104 | 8 | RssAnon of the process at the last reading, bytes, without the writer's own memory |
 //! | 112 | 8 | the most RssAnon so far: the highest reading, or VmHWM without what else is resident; 0 if it was not read |
-//! | 120 | 8 | window in nanoseconds; version 1: 0 |
+//! | 120 | 8 | window in nanoseconds; 0 without one |
 //! | 128 | 8 | monotonic clock when the service was ready, nanoseconds, 0 for none: `record` writes it after the run |
 //! | 136 | 8 | the same at the end of its load |
 //! | 144 | 8 | the same when it was idle |
-//! | 152 | 8 | version 2: clock ticks at which the last place that was used again had been closed |
-//! | 160 | 4 | version 2: length of every place |
+//! | 152 | 8 | window: clock ticks at which the last place that was used again had been closed |
+//! | 160 | 4 | window: length of every place |
 //! | 164 | 4 | 1 if the program had `PYTHONMALLOC=malloc` (or `malloc_debug`) in its environment, else 0 |
-//! | 168 | 8 | version 2: those of the calls at 96 for which no chunk was to be had |
-//! | 172 | 4 | version 3: the stack of one allocation in this many is recorded; else 1 if stacks were asked for, and the C library has no `_dl_find_object` |
-//! | 176 | 8 | version 3: stacks that had more than 256 frames: only their innermost 256 are recorded |
-//! | 184 | 8 | version 3: stacks whose outermost function has no tables for exceptions, or others than are read: frames above it are missing |
+//! | 168 | 8 | window: those of the calls at 96 for which no chunk was to be had |
+//! | 172 | 4 | stacks: the stack of one allocation in this many is recorded; else 1 if stacks were asked for, and the C library has no `_dl_find_object` |
+//! | 176 | 8 | stacks: those that had more than 256 frames: only their innermost 256 are recorded |
+//! | 184 | 8 | stacks: those whose outermost function has no tables for exceptions, or others than are read: frames above it are missing |
+//! | 192 | 8 | stacks: those for which the tables had no room; their allocations have none |
+//! | 200 | 8 | monotonic clock when the recording was ended from outside and the resident pages were read, nanoseconds, 0 for none: `record` writes it after the run |
 //! | 256 | 512 | path of the program, ends with NUL |
 //! | 768 | 256 | host: name, kernel release, architecture, ends with NUL |
 //! | 1024 | 256 | build of the writer, ends with NUL |
@@ -50,7 +52,7 @@
 //! | 8 | 4 | thread, counted from 0 in order of first events |
 //! | 12 | 4 | number of the chunk within its thread, from 0 |
 //! | 16 | 8 | clock ticks: the stamp of its begin |
-//! | 24 | 8 | version 2, first chunk of a place: clock ticks when the place was closed, 0 while a thread writes there; else 0 |
+//! | 24 | 8 | window, first chunk of a place: clock ticks when the place was closed, 0 while a thread writes there; else 0 |
 //! | 32 | | events, to the first zero byte or the end |
 //!
 //! **Version 2**: the last seconds only (`--window`). Places of one length follow the header without gaps. A place has one
@@ -66,14 +68,14 @@
 //! there too. A free of a block that the window has not seen is of a block from before the window: it is dropped, and
 //! counted apart from strays.
 //!
-//! **Version 3**: with stacks (`--stacks`), and without a window. Between the chunks of events lie those of tables, which have the
+//! **Version 3**: with stacks (`--stacks`). Between the chunks of events lie those of tables, which have the
 //! same alignment and a header of the same length: a magic, written last, the length at 4, and:
 //!
 //! | magic | 8 | 12 | then, from 32 on |
 //! |---|---|---|---|
 //! | `NODE` | number of the first node | 0 | nodes of 16 bytes: return address (8; 0: not written), parent (4), 0 (4) |
 //! | `MODL` | 0 | 0 | modules, to the first one without a length |
-//! | `RESI` | mark: 0 ready, 1 peak, 2 idle | number of ranges | ranges of addresses: first, and one behind the last, 8 bytes each |
+//! | `RESI` | mark: 0 ready, 1 peak, 2 idle, 3 the end of the recording | number of ranges | ranges of addresses: first, and one behind the last, 8 bytes each |
 //!
 //! A node is one frame of a stack, and its parent is the caller's frame; 0 is the root. A node's number is above its parent's. The number
 //! of a stack is that of its innermost node. A module is a file with code that a frame lies in, and is written at its first frame:
@@ -96,6 +98,12 @@
 //! it is `next[h]` of a table of 4,096 numbers, at first 0, which each thread has. `h` is
 //! `((last * 256 + class) * 0x9E3779B97F4A7C15 mod 2^64) / 2^52`; `last` is the stack of the thread's last chosen allocation, at first 0, and
 //! `class` the size class below. After each chosen allocation `next[h]` and `last` are its stack.
+//!
+//! **Version 4**: with a window and with stacks. A table begins at a place, and no event lies in a place that a table has. Such a place is
+//! never used again: so each node that an event names is there, also if it was written long before the window. The tables have at
+//! most half of the places; then new nodes are not written, and stacks that need one are counted at 192. Each chunk of events is read by itself
+//! here as well: its table `next` and its `last` begin at 0, and the event of a stack is in the chunk of its allocation. What `record` adds
+//! after the run lies behind the last place.
 //!
 //! **Event**: a first byte, then what it asks for. The two low bits of the first byte are its kind, `x` the six others.
 //! The first byte is written last, or with all others by one store: when the process ends, an event is there as a whole or
@@ -122,7 +130,7 @@
 //! | 2 | 25 | | the realloc to size 0 freed its block |
 //! | 2 | 26 | one byte, dt | mark: 0 ready, 1 peak, 2 idle |
 //! | 2 | 27 | dt | stamp |
-//! | 2 | 28 | varint | version 3: the stack of the thread's next allocation |
+//! | 2 | 28 | varint | versions 3 and 4: the stack of the thread's next allocation |
 //! | 3 | 1-63 | delta, dt | malloc of 8x bytes, with a stamp |
 //!
 //! A free, and the begin of a realloc, is written before the real call, an allocation after it. So each address
@@ -145,6 +153,8 @@ pub const VERSION: u32 = 1;
 pub const WINDOW_VERSION: u32 = 2;
 /// The version that it writes with stacks.
 pub const STACKS_VERSION: u32 = 3;
+/// The version that it writes with a window and with stacks.
+pub const WINDOW_STACKS_VERSION: u32 = 4;
 /// Length of the file header.
 pub const HEADER: usize = 4096;
 /// The first bytes of a chunk.
@@ -224,6 +234,10 @@ pub mod at {
     pub const CUT: usize = 176;
     /// Stacks that could not be walked to their end.
     pub const BROKEN: usize = 184;
+    /// Stacks for which there was no room.
+    pub const NO_ROOM: usize = 192;
+    /// Monotonic nanoseconds at the end of the recording.
+    pub const END: usize = 200;
     /// Monotonic nanoseconds of the marks: ready, end of the load, idle.
     pub const MARKS: usize = 128;
     /// The program's path.
@@ -323,6 +337,10 @@ pub struct Header {
     pub cut: u64,
     /// Stacks that could not be walked to their end.
     pub broken: u64,
+    /// Stacks for which the tables had no room.
+    pub no_room: u64,
+    /// When the recording was ended from outside and the resident pages were read, in nanoseconds from the start.
+    pub end: Option<u64>,
     /// The moments at which the run was read.
     pub marks: Marks,
     /// The program's path.
@@ -344,14 +362,16 @@ impl Header {
             ));
         }
         let version = u32_at(bytes, 8);
-        if !(VERSION..=STACKS_VERSION).contains(&version) {
-            let wanted = format!("wanted a trace of version {VERSION} to {STACKS_VERSION}, found version {version}");
+        if !(VERSION..=WINDOW_STACKS_VERSION).contains(&version) {
+            let wanted =
+                format!("wanted a trace of version {VERSION} to {WINDOW_STACKS_VERSION}, found version {version}");
             return Err(Error::new(wanted));
         }
-        let windowed = |number: u64| if version == WINDOW_VERSION { number } else { 0 };
-        let stacked = |number: u64| if version == STACKS_VERSION { number } else { 0 };
+        let (has_window, has_stacks) = kind(version);
+        let windowed = |number: u64| if has_window { number } else { 0 };
+        let stacked = |number: u64| if has_stacks { number } else { 0 };
         let ring = windowed(u64::from(u32_at(bytes, at::RING))) as u32;
-        if version == WINDOW_VERSION && !is_chunk_length(ring) {
+        if has_window && !is_chunk_length(ring) {
             return Err(Error::new(format!("wanted a length of the chunks, found {ring}")));
         }
         let state = match u32_at(bytes, at::STATE) {
@@ -391,9 +411,11 @@ impl Header {
             horizon: windowed(u64_at(bytes, at::HORIZON)),
             ring,
             stacks: stacked(u64::from(u32_at(bytes, at::STACKS)).max(1)) as u32,
-            no_stacks: version != STACKS_VERSION && u32_at(bytes, at::STACKS) == 1,
+            no_stacks: !has_stacks && u32_at(bytes, at::STACKS) == 1,
             cut: stacked(u64_at(bytes, at::CUT)),
             broken: stacked(u64_at(bytes, at::BROKEN)),
+            no_room: stacked(u64_at(bytes, at::NO_ROOM)),
+            end: u64_at(bytes, at::END).checked_sub(start).filter(|nanos| *nanos > 0),
             marks,
             program: text_at(bytes, at::PROGRAM, at::HOST),
             host: text_at(bytes, at::HOST, at::BUILD),
@@ -451,7 +473,7 @@ impl Chunk {
     }
 }
 
-/// The header of a chunk with a table, of version 3.
+/// The header of a chunk with a table, of a trace with stacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Table {
     /// Which table.
@@ -501,6 +523,22 @@ pub fn put_module(bytes: &mut [u8], [start, end, bias]: [u64; 3], path: &[u8], b
     std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::Release);
     record[..4].copy_from_slice(&(length as u32).to_le_bytes());
     Some(length)
+}
+
+/// Whether a version has a window, and whether it has stacks.
+fn kind(version: u32) -> (bool, bool) {
+    let is = |versions: [u32; 2]| versions.contains(&version);
+    (is([WINDOW_VERSION, WINDOW_STACKS_VERSION]), is([STACKS_VERSION, WINDOW_STACKS_VERSION]))
+}
+
+/// The version of a trace with or without a window, and with or without stacks.
+pub(crate) fn version_of(has_window: bool, has_stacks: bool) -> u32 {
+    match (has_window, has_stacks) {
+        (false, false) => VERSION,
+        (true, false) => WINDOW_VERSION,
+        (false, true) => STACKS_VERSION,
+        (true, true) => WINDOW_STACKS_VERSION,
+    }
 }
 
 fn is_chunk_length(length: u32) -> bool {

@@ -40,6 +40,12 @@ pub fn is_chosen(address: u64, one_in: u32) -> bool {
 }
 
 impl Predictor {
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.last = 0;
+        self.next.fill(0);
+    }
+
     #[inline(always)]
     fn entry(&self, size: u64) -> usize {
         let key = u64::from(self.last) << 8 | class_of(size) as u64;

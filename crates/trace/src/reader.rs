@@ -83,7 +83,7 @@ impl Trace {
         let length = (header.window as f64 / header.tick_ns) as u64;
         self.from = header.horizon.max(last.saturating_sub(length)).max(header.start_ticks);
         let passed = header.nanos(self.from);
-        for mark in [&mut header.marks.ready, &mut header.marks.peak, &mut header.marks.idle] {
+        for mark in [&mut header.marks.ready, &mut header.marks.peak, &mut header.marks.idle, &mut header.end] {
             *mark = mark.and_then(|nanos| nanos.checked_sub(passed));
         }
         header.start_wall += passed;
@@ -373,6 +373,8 @@ impl Stream<'_> {
         }
         if self.trace.has_window() {
             *self.coder = Coder::NEW;
+            self.given = None;
+            self.predictor.as_deref_mut().map(Predictor::clear);
         }
         self.stamp = self.stamp.max(chunk.stamp);
         self.settle(0);

@@ -136,6 +136,13 @@ pub fn put_marks(path: &Path, marks: [u64; 3]) -> Result<()> {
     written.map_err(|error| Error::file(path, "writing the marks of the run", error))
 }
 
+/// Writes to the header of a trace when its recording was ended from outside, in nanoseconds of the monotonic clock.
+pub fn put_end(path: &Path, nanos: u64) -> Result<()> {
+    let file = OpenOptions::new().write(true).open(path);
+    let written = file.and_then(|file| file.write_all_at(&nanos.to_le_bytes(), at::END as u64));
+    written.map_err(|error| Error::file(path, "writing the end of the recording", error))
+}
+
 #[cfg(test)]
 #[expect(clippy::single_range_in_vec_init, reason = "a list of one range is meant")]
 mod tests {

@@ -58,7 +58,7 @@ impl Stacks {
 /// The pages of private memory without a file that were resident at a mark.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resident {
-    /// The mark: 0 ready, 1 peak, 2 idle.
+    /// The mark: 0 ready, 1 peak, 2 idle, 3 the end of the recording.
     pub mark: u8,
     /// Ranges of addresses, sorted, without the recorder's own memory.
     pub ranges: Vec<std::ops::Range<u64>>,

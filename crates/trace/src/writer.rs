@@ -8,7 +8,7 @@
 //! nothing is recorded, and where it cannot be written nothing either, which one line on standard error says.
 //! `ALLOCANARY_RECORD_MAX` is the largest size of a trace in bytes (1 GiB), `ALLOCANARY_RECORD_RATE` records one block
 //! in this many, chosen by its address. `ALLOCANARY_RECORD_WINDOW` keeps the last milliseconds only. `ALLOCANARY_RECORD_STACKS` records the
-//! stack of one allocation in this many (0, none), if there is no window.
+//! stack of one allocation in this many (0, none).
 
 mod calls;
 mod clocks;

@@ -77,6 +77,25 @@ fn stacked() -> Vec<u8> {
     sample.finish()
 }
 
+/// A window of 4000 ticks at the end of 16,000, with stacks of every second allocation. The tables lie between its chunks.
+fn windowed_with_stacks() -> Vec<u8> {
+    let mut sample = TraceBuilder::windowed_with_stacks(1024, 4000, 6000, 2);
+    for at in 0..400_u64 {
+        let ticks = 1000 + at * 40;
+        let address = |at: u64| 0x7000_0000 + at % 150 * 640;
+        if at == 120 {
+            sample.tables(&tables());
+        }
+        let event = Event::New { how: How::Malloc, address: address(at), size: 600 };
+        sample.stacked(0, ticks, event, [1, 3, 4, 4, 2][at as usize % 5]);
+        if at >= 100 {
+            sample.event(1, ticks + 20, Event::Free { address: address(at - 100) });
+        }
+    }
+    sample.resident(&Resident { mark: 3, ..resident() });
+    sample.finish()
+}
+
 fn tables() -> Stacks {
     let nodes = [(0, 0), (0, 0x5500_0000_1000), (1, 0x7F00_0000_2000), (1, 0x7F00_0000_3000), (3, 0x5500_0000_1000)];
     let nodes = nodes.into_iter().map(|(parent, pc)| Node { parent, pc }).collect();
@@ -117,6 +136,23 @@ impl Sink for Live {
         self.freed(at, block);
         self.allocated(at, How::Resized, size)
     }
+}
+
+#[test]
+fn version_four_is_read_and_written_as_ever() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v4.trace");
+    let golden = std::fs::read(&path).unwrap();
+    assert!(golden == windowed_with_stacks(), "the writer has changed: that is a new version of the format");
+    let trace = Trace::open(&path).unwrap();
+    assert_eq!((trace.header.version, trace.header.stacks, trace.has_window()), (4, 2, true));
+    let end = Resident { mark: 3, ..resident() };
+    assert_eq!((trace.stacks().unwrap(), trace.residents().unwrap()), (tables(), vec![end]));
+    let mut live = Live::default();
+    let merged = merge(&trace, &mut live).unwrap();
+    assert_eq!((merged.strays, merged.lost_frees, merged.damage.len()), (0, 0, 0));
+    // 101 blocks were alive at the window's begin, and the last 100 are at its end. Which of them have a stack follows from their addresses.
+    assert_eq!((merged.before, merged.alive), (101, 100));
+    assert_eq!(live.0.into_iter().collect::<Vec<_>>(), [(0, 30600), (1, 7200), (2, 6000), (3, 6600), (4, 9600)]);
 }
 
 #[test]
@@ -182,7 +218,12 @@ fn version_one_is_read_and_written_as_ever() {
 #[ignore = "writes the golden file of a new version"]
 fn write() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
-    for (name, bytes) in [("v1.trace", script()), ("v2.trace", windowed(6000)), ("v3.trace", stacked())] {
+    for (name, bytes) in [
+        ("v1.trace", script()),
+        ("v2.trace", windowed(6000)),
+        ("v3.trace", stacked()),
+        ("v4.trace", windowed_with_stacks()),
+    ] {
         if !folder.join(name).exists() {
             std::fs::write(folder.join(name), bytes).unwrap();
         }

@@ -1,4 +1,4 @@
-//! The tables of version 3. In: chunks of nodes, modules and resident pages. Out: plain data. What is damaged is left out.
+//! The tables of a trace with stacks. In: chunks of nodes, modules and resident pages. Out: plain data. What is damaged is left out.
 
 use std::ops::Range;
 use std::os::unix::fs::FileExt;

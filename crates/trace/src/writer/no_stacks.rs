@@ -27,5 +27,7 @@ pub(super) unsafe fn stack_of_here(_: *mut Kept, _: u64) -> (StackId, bool) {
     (0, true)
 }
 
+pub(super) unsafe fn begin_chunk(_: *mut Kept) {}
+
 /// A library was closed: nothing is known of it.
 pub fn library_closed() {}

@@ -10,6 +10,10 @@ mod queue;
 mod resident;
 mod ring;
 
+pub(super) use ring::RING;
+#[cfg(all(test, feature = "stacks"))]
+pub(super) use ring::tests::Ring;
+
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -47,6 +51,8 @@ pub(super) struct Process {
     window: AtomicU64,
     /// The places of a window's closed chunks.
     queue: Queue,
+    /// How many places of a window the tables of stacks have.
+    table_places: AtomicU64,
     /// Bytes of thread states that were made.
     own_bytes: AtomicU64,
     /// The most KiB that files, shared memory and the writer's own had at a reading.

@@ -7,6 +7,7 @@ mod modules;
 mod nodes;
 mod room;
 
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
@@ -94,6 +95,16 @@ pub(super) fn own_bytes(process: &Process) -> u64 {
     tables(process).map_or(0, |tables| tables.rules.resident() + tables.nodes.index_bytes() + OTHERS)
 }
 
+/// A chunk of a window begins, which is read by itself: nothing is foretold from the one before.
+///
+/// # Safety
+///
+/// The calling thread's own state, with room for what stacks need.
+pub(super) unsafe fn begin_chunk(kept: *mut Kept) {
+    // SAFETY: the caller's promise; all zeros is the first state.
+    unsafe { (&raw mut (*kept).predictor).write_bytes(0, 1) };
+}
+
 /// A library was closed: its addresses may become another one's.
 pub fn library_closed() {
     if let Some(tables) = process::present().and_then(tables) {
@@ -110,7 +121,7 @@ pub fn library_closed() {
 pub(super) unsafe fn stack_of_here(kept: *mut Kept, size: u64) -> (StackId, bool) {
     let site = process::present().and_then(|process| {
         let tables = tables(process)?;
-        Some(Site { tables, room: Room { process, base: &tables.base } })
+        Some(Site { tables, room: Room { process, base: &tables.base }, is_full: Cell::new(false) })
     });
     let walked = site.map(|site| {
         // SAFETY: the caller's promise; a call that interrupts this one finds the thread's cursor taken.
@@ -118,6 +129,9 @@ pub(super) unsafe fn stack_of_here(kept: *mut Kept, size: u64) -> (StackId, bool
         if walked.is_cut || walked.is_broken {
             let count = if walked.is_cut { at::CUT } else { at::BROKEN };
             site.room.process.long(count).fetch_add(1, Relaxed);
+        }
+        if site.is_full.get() {
+            site.room.process.long(at::NO_ROOM).fetch_add(1, Relaxed);
         }
         walked.node
     });
@@ -133,6 +147,8 @@ pub(super) unsafe fn stack_of_here(kept: *mut Kept, size: u64) -> (StackId, bool
 struct Site<'a> {
     tables: &'a Tables,
     room: Room<'a>,
+    /// A node had no room.
+    is_full: Cell<bool>,
 }
 
 impl Host for Site<'_> {
@@ -148,7 +164,10 @@ impl Host for Site<'_> {
     }
 
     fn node(&self, parent: u32, pc: u64) -> u32 {
-        self.tables.nodes.find_or_add(&self.room, parent, pc).unwrap_or(0)
+        self.tables.nodes.find_or_add(&self.room, parent, pc).unwrap_or_else(|| {
+            self.is_full.set(true);
+            0
+        })
     }
 
     fn object(&self, object: &Object) -> bool {

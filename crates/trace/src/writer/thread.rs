@@ -281,6 +281,9 @@ impl Thread {
             if process.has_window() {
                 // Each chunk is read by itself.
                 (&raw mut (*this).coder).write_bytes(0, 1);
+                if Thread::has_stacks(this) {
+                    stacks::begin_chunk(&raw mut (*this).kept);
+                }
             }
             if first {
                 ((*this).number, (*this).chunks) = (process.number_thread(), 0);

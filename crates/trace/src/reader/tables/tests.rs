@@ -126,11 +126,75 @@ fn fuzz_foretold_stacks_are_those_that_were_given() {
     });
 }
 
+/// Each chunk is read by itself: what was lost before it changes nothing.
+#[test]
+fn fuzz_a_window_has_the_stack_of_each_of_its_allocations() {
+    const STEP: u64 = 1000;
+    let folder = tempfile::tempdir().unwrap();
+    let call = (0_u32..3, 0_u32..12, prop::sample::select(vec![8_u64, 24, 504, 505, 4096, 1 << 20]), any::<bool>());
+    let window = (1_u64..800, 0_u64..800, 1_u32..4, 0_usize..800);
+    allocanary_testing::fuzz::holds(100, 2, (prop::collection::vec(call, 1..800), window), |(calls, window)| {
+        let (length, lost, one_in, tables_at) = window;
+        let mut built = TraceBuilder::windowed_with_stacks(512, length * STEP, lost * STEP, one_in);
+        // Of each thread: the tick, the address and the stack of its allocations, and the ticks of all its events.
+        let mut wanted: Vec<Vec<(u64, u64, StackId)>> = vec![Vec::new(); 3];
+        let mut events: Vec<Vec<u64>> = vec![Vec::new(); 3];
+        for (at, (thread, stack, size, is_freed)) in calls.iter().copied().enumerate() {
+            if at == tables_at {
+                built.tables(&tables().0);
+            }
+            let (ticks, address) = (at as u64 * STEP, 0x1_0000 + at as u64 * 0x20_0000);
+            built.stacked(thread, ticks, Event::New { how: How::Malloc, address, size }, stack * 1000);
+            events[thread as usize].push(ticks);
+            let is_chosen = crate::predictor::is_chosen(address, one_in);
+            wanted[thread as usize].push((ticks, address, if is_chosen { stack * 1000 } else { 0 }));
+            if is_freed {
+                built.event(thread, ticks + 1, Event::Free { address });
+                events[thread as usize].push(ticks + 1);
+            }
+        }
+        let trace = open(folder.path(), &built.finish()).unwrap();
+        assert_eq!((trace.header.version, trace.damage()), (4, None));
+        if tables_at < calls.len() {
+            assert_eq!(trace.stacks().unwrap(), tables().0);
+        }
+        let from = trace.header.start_ticks;
+        for (thread, wanted) in wanted.iter().enumerate() {
+            let found: std::collections::BTreeMap<u64, StackId> = trace
+                .stream(thread as u32)
+                .filter_map(|item| match item.event {
+                    Event::New { address, .. } => Some((address, item.stack)),
+                    _ => None,
+                })
+                .collect();
+            for (ticks, address, stack) in wanted {
+                let stack_found = found.get(address).copied();
+                assert!(stack_found.is_none_or(|found| found == *stack), "{address:x}: {stack_found:?} for {stack}");
+                // Every sixteenth event has a stamp: what lies behind one of the window is there.
+                let before = events[thread].partition_point(|event| event < ticks);
+                if before >= 17 && events[thread][before - 17] >= from {
+                    assert_eq!(stack_found, Some(*stack), "{address:x} is in the window");
+                }
+            }
+        }
+        let merged = merge(&trace, &mut Found::default()).unwrap();
+        assert_eq!((merged.damage.len(), merged.lost_frees), (0, 0));
+    });
+}
+
 #[test]
 fn fuzz_damaged_tables_are_read_as_far_as_they_go() {
+    damaged(TraceBuilder::with_stacks(512, 1));
+}
+
+#[test]
+fn fuzz_damaged_tables_of_a_window_are_read_as_far_as_they_go() {
+    damaged(TraceBuilder::windowed_with_stacks(512, 1 << 20, 0, 1));
+}
+
+fn damaged(mut built: TraceBuilder) {
     let folder = tempfile::tempdir().unwrap();
     let (stacks, resident) = tables();
-    let mut built = TraceBuilder::with_stacks(512, 1);
     for at in 0..20 {
         built.stacked(
             0,

@@ -8,7 +8,7 @@ use allocanary_kernel::sys::{longest_file, without_write_signals};
 
 use super::ring::RING;
 use super::{Process, SAMPLE_NS};
-use crate::format::{HEADER, MAGIC, STACKS_VERSION, TICK_SHIFT, VERSION, WINDOW_VERSION, at};
+use crate::format::{HEADER, MAGIC, TICK_SHIFT, at, version_of};
 use crate::writer::clocks::{clock, ticks_and_nanos};
 use crate::writer::config::Config;
 use crate::writer::memory::{errno, populate};
@@ -118,9 +118,9 @@ fn take(process: &Process, config: &Config, base: *mut u8, limit: u64, started: 
     Ok(())
 }
 
-/// The stack of one allocation in this many is recorded; 0 for none. A window has none: its file would grow.
+/// The stack of one allocation in this many is recorded; 0 for none.
 fn stacks(config: &Config) -> u32 {
-    if config.window == 0 && stacks::are_possible() { config.stacks } else { 0 }
+    if stacks::are_possible() { config.stacks } else { 0 }
 }
 
 /// The host's name, kernel and processor.
@@ -151,13 +151,8 @@ fn write_header(header: &mut [u8; HEADER], config: &Config, program: &[u8], limi
     command.iter_mut().filter(|byte| **byte == 0).for_each(|byte| *byte = b' ');
     let mut put = |offset: usize, bytes: &[u8]| header[offset..offset + bytes.len()].copy_from_slice(bytes);
     let stacks = stacks(config);
-    let version = match config.window {
-        0 if stacks > 0 => STACKS_VERSION,
-        0 => VERSION,
-        _ => WINDOW_VERSION,
-    };
-    let is_asked = config.stacks > 0 && config.window == 0;
-    put(at::STACKS, &(if is_asked { stacks.max(1) } else { 0 }).to_le_bytes());
+    let version = version_of(config.window > 0, stacks > 0);
+    put(at::STACKS, &(if config.stacks > 0 { stacks.max(1) } else { 0 }).to_le_bytes());
     put(8, &version.to_le_bytes());
     put(12, &(HEADER as u32).to_le_bytes());
     put(at::USED, &(HEADER as u64).to_le_bytes());

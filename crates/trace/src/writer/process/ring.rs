@@ -1,7 +1,7 @@
 //! The chunks of a window. In: a thread that needs one, or is done with one. Out: the one that it gets.
 //!
 //! The file has places of one length. A thread that ends leaves the rest of its place to one that begins; the place is
-//! closed when nobody writes there, and is used again as a whole.
+//! closed when nobody writes there, and is used again as a whole. A place of tables is never used again.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
@@ -10,7 +10,7 @@ use crate::format::{HEADER, at};
 use crate::writer::memory::populate;
 
 /// Length of a place of a window.
-pub(super) const RING: usize = 32 << 10;
+pub(in crate::writer) const RING: usize = 32 << 10;
 
 /// Where the header of a place's first chunk says when the place was closed.
 const CLOSED: usize = 24;
@@ -54,6 +54,28 @@ impl Process {
                 }
             }
         }
+    }
+
+    /// The most places that tables may have: half of all.
+    fn most_table_places(&self) -> u64 {
+        (self.limit.load(Relaxed).saturating_sub(HEADER as u64) / RING as u64) / 2
+    }
+
+    /// Hands out a place for tables, which nobody else ever gets. None where they have their share, or all others are being written.
+    pub(in crate::writer) fn table_place(&self, now: u64) -> Option<(u64, *mut u8)> {
+        let one_more = |places| (places < self.most_table_places()).then_some(places + 1);
+        self.table_places.fetch_update(SeqCst, SeqCst, one_more).ok()?;
+        let place = self.ring_chunk(now);
+        if place.is_none() {
+            self.table_places.fetch_sub(1, SeqCst);
+        }
+        place.map(|(offset, start, _)| (offset, start))
+    }
+
+    /// Takes back a place of tables in which nothing was written.
+    pub(in crate::writer) fn give_back(&self, start: *mut u8, now: u64) {
+        self.close_chunk(start, now);
+        self.table_places.fetch_sub(1, SeqCst);
     }
 
     /// When a place was closed; 0 while a thread writes there.
@@ -125,4 +147,4 @@ fn place_of(offset: u64) -> u64 {
 }
 
 #[cfg(test)]
-mod tests;
+pub(in crate::writer) mod tests;

@@ -12,7 +12,7 @@ use crate::writer::undisturbed::undisturbed;
 
 /// Files that are told at most; frames in others have an address only.
 const MOST: usize = 1024;
-/// Length of a chunk: a path has at most 4096 bytes.
+/// Length of a chunk without a window: a path has at most 4096 bytes.
 const CHUNK: usize = 8192;
 
 /// A file that is told.
@@ -91,20 +91,21 @@ impl Modules {
 
     /// Writes the record, to the present chunk or to a new one. False if there is no room.
     fn write(&self, room: &Room, numbers: [u64; 3], path: &[u8], build_id: &[u8]) -> bool {
+        let length = room.length(CHUNK);
         for _ in 0..2 {
             let (chunk, used) = (self.chunk.load(Relaxed), self.used.load(Relaxed));
             if !chunk.is_null() {
                 // SAFETY: the rest of the chunk, which is this thread's alone while it is busy.
-                let rest = unsafe { std::slice::from_raw_parts_mut(chunk.add(used), CHUNK - used) };
-                if let Some(length) = put_module(rest, numbers, path, build_id) {
-                    self.used.store(used + length, Relaxed);
+                let rest = unsafe { std::slice::from_raw_parts_mut(chunk.add(used), length - used) };
+                if let Some(written) = put_module(rest, numbers, path, build_id) {
+                    self.used.store(used + written, Relaxed);
                     return true;
                 }
             }
-            let Some((offset, start)) = room.chunk(CHUNK) else { break };
+            let Some((offset, start)) = room.chunk(length) else { break };
             // SAFETY: the range is this thread's alone.
             let header = unsafe { std::slice::from_raw_parts_mut(start, CHUNK_HEADER) };
-            Table { magic: MODULE_MAGIC, offset, length: CHUNK as u32, first: 0, count: 0 }.write(header);
+            Table { magic: MODULE_MAGIC, offset, length: length as u32, first: 0, count: 0 }.write(header);
             self.used.store(CHUNK_HEADER, Relaxed);
             self.chunk.store(start, Relaxed);
         }

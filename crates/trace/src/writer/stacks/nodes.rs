@@ -12,12 +12,14 @@ use super::room::Room;
 use crate::format::{CHUNK_HEADER, MOST_NODES, NODE, NODE_MAGIC, Table};
 use crate::stacks::StackId;
 use crate::writer::memory::{map_wiped, populate};
+use crate::writer::process::RING;
 use crate::writer::undisturbed::undisturbed;
 
-/// Length of a chunk, and its nodes.
+/// Length of a chunk, and its nodes. A place of a window has several.
 const CHUNK: usize = 8192;
 const OF_CHUNK: usize = (CHUNK - CHUNK_HEADER) / NODE;
 const CHUNKS: usize = MOST_NODES / OF_CHUNK + 1;
+const _: () = assert!(RING.is_multiple_of(CHUNK));
 
 /// Places of the first table of the index as a power of two, tables, and places of one line.
 const FIRST_BITS: u32 = 13;
@@ -130,11 +132,11 @@ impl Nodes {
         if self.count.load(Relaxed) as usize + 1 >= MOST_NODES {
             return None;
         }
+        // First the room, then the number: a number without a place is lost.
+        self.make_room(room, self.count.load(Relaxed) as usize)?;
         let at = self.count.fetch_add(1, Relaxed) as usize;
         let node = (at + 1 < MOST_NODES).then_some(at as StackId + 1)?;
-        if self.place(node).is_none() {
-            undisturbed(|| self.make_chunk(room, at / OF_CHUNK))?;
-        }
+        self.make_room(room, at)?;
         let place = self.place(node)?;
         // SAFETY: the two words of the node. The address, which says that it is there, comes last.
         unsafe {
@@ -144,17 +146,40 @@ impl Nodes {
         Some(node)
     }
 
+    /// Makes the chunk of the node behind so many, if it is not there.
+    fn make_room(&self, room: &Room, at: usize) -> Option<()> {
+        let is_there = self.place(at as StackId + 1).is_some();
+        if is_there { Some(()) } else { undisturbed(|| self.make_chunk(room, at / OF_CHUNK)) }
+    }
+
+    /// Makes the chunk of this number, and those that share its place.
     fn make_chunk(&self, room: &Room, number: usize) -> Option<()> {
-        let (offset, start) = room.chunk(CHUNK)?;
-        // SAFETY: the range is this thread's alone.
-        let header = unsafe { std::slice::from_raw_parts_mut(start, CHUNK_HEADER) };
-        let first = (number * OF_CHUNK + 1) as u32;
-        Table { magic: NODE_MAGIC, offset, length: CHUNK as u32, first, count: 0 }.write(header);
+        let length = room.length(CHUNK);
+        let first = number - number % (length / CHUNK);
+        let chunks = &self.chunks[first..CHUNKS.min(first + length / CHUNK)];
+        let (offset, start) = room.chunk(length)?;
+        for at in 0..chunks.len() {
+            // SAFETY: the range is this thread's alone.
+            let header = unsafe { std::slice::from_raw_parts_mut(start.add(at * CHUNK), CHUNK_HEADER) };
+            let (offset, first) = (offset + (at * CHUNK) as u64, ((first + at) * OF_CHUNK + 1) as u32);
+            Table { magic: NODE_MAGIC, offset, length: CHUNK as u32, first, count: 0 }.write(header);
+        }
         fence(Release);
-        if self.chunks[number].compare_exchange(null_mut(), start, AcqRel, Acquire).is_err() {
-            // Another thread was faster: this range stays empty, and a reader skips zeros.
-            header.fill(0);
+        let start = match chunks[0].compare_exchange(null_mut(), start, AcqRel, Acquire) {
+            Ok(_) => start,
+            // Another thread was faster.
+            Err(other) => {
+                room.give_back(start);
+                other
+            }
+        };
+        for (at, chunk) in chunks.iter().enumerate().skip(1) {
+            // SAFETY: the place has so many chunks, whose headers are written.
+            let _ = chunk.compare_exchange(null_mut(), unsafe { start.add(at * CHUNK) }, AcqRel, Acquire);
         }
         Some(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,9 @@
 
 use std::sync::atomic::{AtomicPtr, Ordering::SeqCst};
 
-use crate::writer::process::Process;
+use crate::format::CHUNK_HEADER;
+use crate::writer::process::{Process, RING};
+use crate::writer::tls::ticks;
 
 /// A process, and the file that its tables lie in.
 pub(super) struct Room<'a> {
@@ -17,10 +19,28 @@ impl Room<'_> {
         (!base.is_null() && base == self.process.base()).then_some(base)
     }
 
-    /// Hands out a part of the file for a table.
+    /// The length of a part for tables that usually have so many bytes: in a window it is a whole place.
+    pub(super) fn length(&self, usual: usize) -> usize {
+        if self.process.has_window() { RING } else { usual }
+    }
+
+    /// Hands out a part of the file, of [`length`](Self::length).
     pub(super) fn chunk(&self, length: usize) -> Option<(u64, *mut u8)> {
         self.base()?;
+        if self.process.has_window() {
+            return self.process.table_place(ticks());
+        }
         let (offset, start, _) = self.process.chunk(length, false)?;
         Some((offset, start))
+    }
+
+    /// Takes back a part in which another thread was faster to begin a table. Its headers are written.
+    pub(super) fn give_back(&self, start: *mut u8) {
+        if self.process.has_window() {
+            self.process.give_back(start, ticks());
+        } else {
+            // SAFETY: the header of a part that is this thread's alone. The range stays empty, and a reader skips zeros.
+            unsafe { start.write_bytes(0, CHUNK_HEADER) };
+        }
     }
 }

@@ -7,15 +7,15 @@ use super::*;
 use crate::format::CHUNK_HEADER;
 
 /// A window (the last seconds of a trace) whose file is zeroed memory.
-struct Ring {
-    process: Box<Process>,
-    file: *mut u8,
+pub(in crate::writer) struct Ring {
+    pub(in crate::writer) process: Box<Process>,
+    pub(in crate::writer) file: *mut u8,
     limit: usize,
 }
 
 impl Ring {
     /// A file of at most `limit` bytes. Chunks are used again after `window` ticks.
-    fn new(limit: usize, window: u64) -> Ring {
+    pub(in crate::writer) fn new(limit: usize, window: u64) -> Ring {
         let file = allocanary_kernel::sys::map_zeroed(limit).unwrap().as_ptr();
         // SAFETY: zeros are a valid state.
         let process: Box<Process> = unsafe { Box::new(std::mem::zeroed()) };
@@ -36,7 +36,7 @@ impl Ring {
         places.filter(|place| closed(*place) == 0 || closed(*place) > horizon).count()
     }
 
-    fn used(&self) -> usize {
+    pub(in crate::writer) fn used(&self) -> usize {
         self.process.long(at::USED).load(SeqCst) as usize
     }
 }
@@ -163,4 +163,48 @@ fn no_two_threads_have_one_chunk() {
     // Nothing is lost from the file: all of its chunks are there to be taken.
     let rest: BTreeSet<u64> = std::iter::from_fn(|| process.ring_chunk(1 << 30)).map(|chunk| chunk.0).collect();
     assert_eq!(rest.len(), 12, "{rest:?}");
+}
+
+/// Stacks of a window: what an event names must be there for as long as the file is written.
+#[test]
+fn a_place_of_tables_is_never_used_again() {
+    // 9 places, of which tables may have 4.
+    let ring = Ring::new(HEADER + 9 * RING, 1);
+    let mut tables = Vec::new();
+    play(&ring, 3, 1000, ALIKE, |now| {
+        if now % 50 == 0
+            && let Some((offset, start)) = ring.process.table_place(now)
+        {
+            // SAFETY: the place is ours alone, as the test wants to see.
+            unsafe { start.write_bytes(tables.len() as u8 + 1, RING) };
+            tables.push(offset as usize);
+        }
+    });
+    assert_eq!(tables.len(), 4, "the share of the tables");
+    assert!(ring.process.table_place(1001).is_none() && !ring.process.is_stopped());
+    for (at, offset) in tables.iter().enumerate() {
+        // SAFETY: the file is mapped, and no thread writes any more.
+        let place = unsafe { std::slice::from_raw_parts(ring.file.add(*offset), RING) };
+        assert!(place.iter().all(|byte| *byte == at as u8 + 1), "the place at {offset} was written by others");
+    }
+    // One that was not needed is a place as others are.
+    ring.process.give_back(ring.process.base().map_addr(|base| base + tables[0]), 1002);
+    let again: Vec<u64> = std::iter::from_fn(|| ring.process.ring_chunk(2000)).map(|chunk| chunk.0).collect();
+    assert!(again.contains(&(tables[0] as u64)), "{again:?}");
+    assert!(tables[1..].iter().all(|table| !again.contains(&(*table as u64))), "{again:?}");
+}
+
+#[test]
+fn tables_have_no_place_where_all_are_being_written() {
+    let ring = Ring::new(HEADER + 4 * RING, 1 << 40);
+    let chunks: Vec<_> = (1..=4).filter_map(|now| ring.process.ring_chunk(now)).collect();
+    assert_eq!(chunks.len(), 4);
+    assert!(ring.process.table_place(5).is_none());
+    // Later there is one: it was not counted.
+    ring.process.close_chunk(chunks[2].1, 6);
+    assert_eq!(ring.process.table_place(7).map(|place| place.0), Some(chunks[2].0));
+    ring.process.close_chunk(chunks[0].1, 8);
+    assert_eq!(ring.process.table_place(9).map(|place| place.0), Some(chunks[0].0));
+    ring.process.close_chunk(chunks[1].1, 10);
+    assert!(ring.process.table_place(11).is_none(), "half of the places");
 }
