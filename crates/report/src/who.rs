@@ -48,7 +48,10 @@ pub fn answer(found: &Found, under: Option<&Under>) -> Answer {
     });
     let mut facts = object(facts);
     facts.extend(object(of_pages(found)));
-    facts.insert("outside".into(), json!(found.pages.outside));
+    let before = found.before_window();
+    facts.insert("outside".into(), json!(found.pages.outside.filter(|_| before.is_none())));
+    facts.insert("before_window".into(), json!(before));
+    facts.insert("freed_from_before".into(), json!(found.freed_from_before));
     if let Some(under) = under {
         let mut there = object(json!({ "candidate": under.candidate }));
         there.extend(object(of_pages(&under.found)));
@@ -104,12 +107,19 @@ fn pages(found: &Found, title: &str, look: &Look) -> String {
         vec![name.to_string(), Unit::Bytes.show(bytes as f64), format!("{:.1} %", percent(bytes, all))]
     };
     let mut table = vec![["part", "bytes", "of all"].map(String::from).to_vec()];
-    table.push(row("live blocks", pages.live()));
-    table.push(row("pinned: free, in pages with a live block", pages.pinned()));
+    let is_window = found.freed_from_before.is_some();
+    table.push(row(if is_window { "live blocks of the window" } else { "live blocks" }, pages.live()));
+    let pinned = "pinned: free, in pages with a live block";
+    table.push(row(if is_window { "pinned at most: the rest of their pages" } else { pinned }, pages.pinned()));
     if let Some(empty) = pages.empty {
-        table.push(row("empty pages: nobody pins them", empty));
+        let name = if is_window { "empty at most: pages that it has used" } else { "empty pages: nobody pins them" };
+        table.push(row(name, empty));
     }
     table.push(row(if pages.empty.is_some() { "all" } else { "all pages that hold blocks" }, all));
+    if let Some(before) = found.before_window() {
+        let bytes = Unit::Bytes.show(before as f64);
+        table.push(vec!["before the window: no block of it was there".into(), bytes, String::new()]);
+    }
     format!("{}\n{}", bold(title, look), columns(&table, look))
 }
 

@@ -71,6 +71,9 @@ pub fn culprits(found: &Found) -> Vec<&Site> {
 pub fn sentence(found: &Found, under: Option<&Under>) -> String {
     let pages = &found.pages;
     let (program, words) = (&found.program, found.moment.words);
+    if found.freed_from_before.is_some() {
+        return of_window(found, under);
+    }
     let what = if pages.empty.is_some() { "the heap's resident pages" } else { "the pages that hold blocks" };
     let of = format!("{} of {} of {what}", Bytes(pages.pinned()), Bytes(pages.resident()));
     let empty = pages.empty.unwrap_or(0);
@@ -97,6 +100,45 @@ pub fn sentence(found: &Found, under: Option<&Under>) -> String {
             if pages.empty.is_some() { format!("{} are empty, and ", Bytes(empty)) } else { String::new() },
             Bytes(pages.pinned()),
         ),
+    }
+}
+
+/// The same of the last seconds only: what is free may be of blocks from before.
+fn of_window(found: &Found, under: Option<&Under>) -> String {
+    let pages = &found.pages;
+    let (program, words) = (&found.program, found.moment.words);
+    let (pinned, resident, empty) = (Bytes(pages.pinned()), Bytes(pages.resident()), Bytes(pages.empty.unwrap_or(0)));
+    let what = match pages.empty {
+        Some(_) => "the resident pages that the window has used",
+        None => "the pages that hold blocks of the window",
+    };
+    let there = under.map_or(String::new(), |under| there(found, under));
+    let pinned_by = || {
+        let names = names(found);
+        format!(
+            "{program}, {words}: at most {pinned} of {resident} of {what} are pinned by survivors of {names}{there}."
+        )
+    };
+    let kept = "the allocator keeps them, or blocks from before the window are in them";
+    let first = match Choice::of(found) {
+        Choice::Nothing => format!(
+            "{program}, {words}: no block of the window was alive, and no page that it has used is known to be resident."
+        ),
+        Choice::Pinned => pinned_by(),
+        Choice::Both => format!("{} Another {empty} have no live block of the window: {kept}.", pinned_by()),
+        Choice::Kept => format!(
+            "{program}, {words}: no site of the window is to blame. {empty} of {resident} of {what} have no live block of it: {kept}. \
+             At most {pinned} are pinned{there}."
+        ),
+        Choice::Live => format!(
+            "{program}, {words}: live blocks of the window fill {} of {resident} of {what}. At most {}{pinned} are pinned{there}.",
+            Bytes(pages.live()),
+            if pages.empty.is_some() { format!("{empty} are empty, and at most ") } else { String::new() },
+        ),
+    };
+    match found.before_window() {
+        Some(before) => format!("{first} {} have no block of the window: what is in them is not known.", Bytes(before)),
+        None => first,
     }
 }
 
@@ -142,6 +184,7 @@ mod tests {
             sites: sites.iter().map(site).collect(),
             pages: Divided { shares, holding: holding << 20, empty: empty.map(|empty| empty << 20), outside: None },
             span: None,
+            freed_from_before: None,
             one_in: None,
             notes: Vec::new(),
         }
@@ -179,6 +222,44 @@ mod tests {
         );
         assert_eq!(Choice::of(&found(&[("a", 1)], 90, Some(1))), Choice::Live);
         assert_eq!(Choice::of(&found(&[], 0, None)), Choice::Nothing);
+    }
+
+    /// Blocks from before the window may have what seems free.
+    #[test]
+    fn of_a_window_nothing_is_claimed_that_older_blocks_may_explain() {
+        let windowed = |sites: &[(&str, u64)], live, empty: Option<u64>| {
+            let mut found = Found { freed_from_before: Some(7), ..found(sites, live, empty) };
+            found.pages.outside = empty.map(|_| 33 << 20);
+            found
+        };
+        let said = |sites: &[(&str, u64)], live, empty| sentence(&windowed(sites, live, empty), None);
+        assert_eq!(
+            said(&[("site_a", 50)], 1, Some(50)),
+            "redis-server, at the time that was asked for: at most 50.0 MiB of 101 MiB of the resident pages that the window has used are \
+             pinned by survivors of `site_a`. Another 50.0 MiB have no live block of the window: the allocator keeps them, or blocks from \
+             before the window are in them. 33.0 MiB have no block of the window: what is in them is not known."
+        );
+        assert_eq!(
+            said(&[("site_a", 50)], 1, None),
+            "redis-server, at the time that was asked for: at most 50.0 MiB of 51.0 MiB of the pages that hold blocks of the window are \
+             pinned by survivors of `site_a`."
+        );
+        let kept = said(&[("site_b", 2)], 1, Some(100));
+        assert!(
+            kept.contains("no site of the window is to blame. 100 MiB of 103 MiB") && !kept.contains("site_b"),
+            "{kept}"
+        );
+        assert!(kept.contains("blocks from before the window are in them. At most 2.00 MiB are pinned."), "{kept}");
+        let live = said(&[("a", 1)], 90, Some(1));
+        assert!(
+            live.contains("fill 90.0 MiB of 92.0 MiB")
+                && live.contains("At most 1.00 MiB are empty, and at most 1.00 MiB are pinned."),
+            "{live}"
+        );
+        assert!(said(&[], 0, None).contains("no block of the window was alive"));
+        let under = Under { candidate: "mimalloc".into(), found: found(&[("site_a", 9)], 1, Some(0)) };
+        let there = sentence(&windowed(&[("site_a", 50)], 1, Some(1)), Some(&under));
+        assert!(there.contains("`site_a`; under mimalloc it is 9.00 MiB of 10.0 MiB."), "{there}");
     }
 
     #[test]

@@ -17,12 +17,15 @@ pub enum Wanted {
     At(u64),
 }
 
+/// The number of the mark at the end of the recording.
+const END: u8 = 3;
+
 /// A point of the trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moment {
     /// In words: `at the peak of live bytes`.
     pub words: &'static str,
-    /// The short word for it: `peak`, `load_end`, `idle`, `time`.
+    /// The short word for it: `peak`, `load_end`, `idle`, `end`, `time`.
     pub name: &'static str,
     /// Events until this time count.
     pub nanos: u64,
@@ -53,6 +56,12 @@ impl Moment {
             }
             (Wanted::Peak, ..) => None,
         })
+    }
+
+    /// The end of a recording that was ended from outside, if the pages were read there: the default of a trace without the mark idle.
+    pub fn at_end(end: Option<u64>, residents: &[Resident]) -> Option<Moment> {
+        let nanos = end.filter(|_| residents.iter().any(|resident| resident.mark == END))?;
+        Some(Moment { words: "at the end of the recording", name: "end", nanos, events: u64::MAX, mark: Some(END) })
     }
 
     /// The same, as a number of events: a replay stops behind one, whatever its time.
@@ -141,6 +150,14 @@ mod tests {
         assert_eq!(of(None, &bare, &[]), None);
         let error = Moment::of(Some(Wanted::Idle), &bare, &[]).unwrap_err().to_string();
         assert!(error.contains("--at idle") && error.contains("--at peak"), "{error}");
+    }
+
+    #[test]
+    fn the_end_of_a_recording_counts_where_the_pages_were_read() {
+        let read = |mark| Resident { mark, ..Resident::default() };
+        let end = Moment::at_end(Some(70), &[read(1), read(3)]).unwrap();
+        assert_eq!((end.name, end.nanos, end.resident(&[read(1), read(3)])), ("end", 70, Some(&read(3))));
+        assert_eq!((Moment::at_end(Some(70), &[read(2)]), Moment::at_end(None, &[read(3)])), (None, None));
     }
 
     #[test]

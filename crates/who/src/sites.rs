@@ -61,10 +61,21 @@ pub struct Found {
     pub pages: Divided,
     /// In which part of the trace growth was measured; `None` if it was not.
     pub span: Option<Span>,
+    /// Of a trace of the last seconds: how many blocks from before this window were freed in it. What is not freed may lie in any page, so that
+    /// pinned and empty are at most what is said.
+    pub freed_from_before: Option<u64>,
     /// One stack in this many blocks was taken. Figures of sites are scaled by it.
     pub one_in: Option<f64>,
     /// What limits the figures, a sentence each.
     pub notes: Vec<String>,
+}
+
+impl Found {
+    /// Of a trace of the last seconds: resident bytes of the pages in which no block of them has been. Blocks from before hold them, or they are
+    /// empty, or no part of the heap. `None` of other traces, and where it is not known which pages were resident.
+    pub fn before_window(&self) -> Option<u64> {
+        self.pages.outside.filter(|_| self.freed_from_before.is_some())
+    }
 }
 
 /// The moment of a trace that is wanted; a trace of some blocks only is refused.
@@ -89,7 +100,14 @@ fn known(trace: &Trace, wanted: Option<Wanted>) -> Result<Option<Moment>> {
             trace.header.rate
         )));
     }
-    Moment::of(wanted, &trace.header.marks, &trace.residents()?)
+    let residents = trace.residents()?;
+    if wanted.is_none()
+        && trace.header.marks.idle.is_none()
+        && let Some(end) = Moment::at_end(trace.header.end, &residents)
+    {
+        return Ok(Some(end));
+    }
+    Moment::of(wanted, &trace.header.marks, &residents)
 }
 
 /// What is read of a trace: the blocks at a moment, the pages that were resident then, and what the merge found.
@@ -110,7 +128,8 @@ pub fn take_wanted(trace: &Trace, wanted: Option<Wanted>, by_thread: bool) -> Re
 
 fn read(trace: &Trace, mut tally: Tally) -> Result<Read> {
     let merged = merge(trace, &mut tally)?;
-    let mut taken = Taken { one_stack_in: trace.header.stacks.max(1), ..tally.taken() };
+    let freed_from_before = trace.has_window().then_some(merged.before);
+    let mut taken = Taken { one_stack_in: trace.header.stacks.max(1), freed_from_before, ..tally.taken() };
     let resident = taken.moment.resident(&trace.residents()?).cloned();
     // A time behind the end is the end.
     taken.moment.nanos = taken.moment.nanos.min(merged.nanos);
@@ -175,10 +194,18 @@ pub fn find(program: &str, taken: &Taken, resident: Option<&Resident>, names: &m
         scale(&mut sites, one_in, live_one_in(taken, one_in));
     }
     sites.sort_by(|a, b| (b.share.pinned, b.live, b.bytes, &a.name).cmp(&(a.share.pinned, a.live, a.bytes, &b.name)));
-    let (moment, nanos) = (taken.moment.clone(), taken.moment.nanos);
-    let (program, span) = (program.into(), taken.course.span);
-    let mut found = Found { program, moment, nanos, by, sites, pages, span, one_in, notes: Vec::new() };
-    found.notes = names.notes();
+    let mut found = Found {
+        program: program.into(),
+        moment: taken.moment.clone(),
+        nanos: taken.moment.nanos,
+        by,
+        sites,
+        pages,
+        span: taken.course.span,
+        freed_from_before: taken.freed_from_before,
+        one_in,
+        notes: names.notes(),
+    };
     let share = share_with_stack(taken);
     if !taken.by_thread && taken.one_stack_in == 1 && share < 0.99 {
         found.notes.push(format!(
@@ -312,9 +339,17 @@ pub fn limits(trace: &Trace, found: &Found, merged: &Merged, stacks: &Stacks) ->
         ));
     }
     if trace.has_window() {
-        notes.push(
-            "Blocks from before the window are not in the trace: pages that only they hold count as empty.".into(),
-        );
+        notes.push(format!(
+            "Blocks from before the window are not in the trace; {} of them were freed in it. Bytes of the others count as free: what is pinned and \
+             what is empty is at most what is said. A replay has none of them.",
+            merged.before
+        ));
+    }
+    if trace.header.no_room > 0 {
+        notes.push(format!(
+            "{} stacks had no room in the trace: record with a larger --max-size.",
+            trace.header.no_room
+        ));
     }
     if is_python(&trace.header.program, stacks) && !trace.header.python_malloc {
         notes.push(

@@ -62,6 +62,8 @@ pub struct Taken {
     pub course: Course,
     /// The recorder took the stack of one allocation in so many.
     pub one_stack_in: u32,
+    /// Of a trace of the last seconds: how many blocks from before them were freed in them.
+    pub freed_from_before: Option<u64>,
 }
 
 #[derive(Clone, Copy)]
@@ -95,7 +97,16 @@ impl Tally {
         let course = Course::over(span);
         Tally {
             due: course.due(),
-            taken: Taken { moment, by_thread, totals, blocks, ever, course, one_stack_in: 1 },
+            taken: Taken {
+                moment,
+                by_thread,
+                totals,
+                blocks,
+                ever,
+                course,
+                one_stack_in: 1,
+                freed_from_before: None,
+            },
             index: HashMap::new(),
             kept: Vec::new(),
             unused: Vec::new(),

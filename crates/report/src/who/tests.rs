@@ -61,6 +61,7 @@ pub fn found() -> Found {
         },
         sites,
         span: Some(Span { from: 1_000_000_000, to: 9_000_000_000, words: "from ready until the end of the load" }),
+        freed_from_before: None,
         one_in: None,
         notes: vec!["/usr/bin/redis-server is not the file that was recorded: its names are not used".into()],
     }
@@ -125,6 +126,27 @@ fn what_is_not_known_is_not_shown_as_nothing() {
     assert_eq!((&value["sites"][0]["alone"], &value["answers"][0]["empty"]), (&Value::Null, &Value::Null));
     assert_eq!(value["sites"][0]["slope_bytes_per_s"], Value::Null);
     assert_eq!(value["sites"].as_array().unwrap().len(), 1);
+}
+
+/// A window knows its own blocks only.
+#[test]
+fn of_a_window_there_is_a_row_of_what_is_older() {
+    let found = Found { freed_from_before: Some(1234), ..found() };
+    let said = text(&found, None, 1, &Look { color: false, width: 80 });
+    let wanted = "\
+  part                                            bytes   of all
+  live blocks of the window                    47.0 MiB   43.9 %
+  pinned at most: the rest of their pages      40.0 MiB   37.4 %
+  empty at most: pages that it has used        20.0 MiB   18.7 %
+  all                                           107 MiB  100.0 %
+  before the window: no block of it was there  3.00 MiB
+";
+    assert!(said.contains(wanted), "{said}");
+    assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
+    let value: Value = serde_json::from_str(&json(&found, None, None)).unwrap();
+    let answer = &value["answers"][0];
+    assert_eq!((&answer["before_window"], &answer["freed_from_before"]), (&json!(3 * MIB), &json!(1234)));
+    assert_eq!(answer["outside"], Value::Null, "what of it is no heap is not known");
 }
 
 /// What a script relies on: keys are only ever added.
