@@ -26,7 +26,9 @@ pub struct RecordFlags {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
     pub rate: u32,
     /// Record the stack of all allocations, of one in N (1/N), or of none: all, 1/10, off [default: all; with --window: off].
-    #[arg(long, value_name = "PART")]
+    ///
+    /// Without a value it is all. Stacks and a window: `allocanary who` on the last seconds of a service.
+    #[arg(long, value_name = "PART", num_args = 0..=1, default_missing_value = "all")]
     pub stacks: Option<String>,
     /// Check the replay: run the program and the replay under each candidate, and print both memories side by side.
     #[arg(long, conflicts_with_all = ["rate", "window"])]

@@ -21,7 +21,7 @@ use allocanary_study::StudyFile;
 use allocanary_study::error::{Error, Result};
 use allocanary_study::run::program::Residents;
 use allocanary_trace::format::{Header, State};
-use allocanary_trace::record::{RecordOptions, put_marks, put_residents, traces, trim};
+use allocanary_trace::record::{RecordOptions, put_end, put_marks, put_residents, traces, trim};
 use allocanary_trace::stacks::Resident;
 use verify::Verification;
 
@@ -41,6 +41,7 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
     let folder = flags.out.clone().unwrap_or_else(fresh_folder);
     let window = flags.window.as_deref().map(window).transpose()?;
     let stacks = stacks(flags.stacks.as_deref(), window.is_some())?;
+    let has_both = window.is_some() && stacks > 0;
     let recording = RecordOptions { preload: &preload, folder: &folder, limit, rate: flags.rate, window, stacks };
     loader::check_preloads(&std::env::var("LD_PRELOAD").unwrap_or_default())?;
     let comparison = flags.verify.then(|| Verification::planned(&study, &folder)).transpose()?;
@@ -55,7 +56,7 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
         // Whatever became of the program: its traces are cut to their length, and named.
         let made = traces(&folder).unwrap_or_default();
         let mut made: Vec<_> = made.into_iter().filter(|(path, _)| !before.contains(path)).collect();
-        let marks = recorded.as_ref().map_or([0; 3], |recorded| recorded.marks);
+        let (marks, end) = recorded.as_ref().map_or(([0; 3], 0), |recorded| (recorded.marks, recorded.end));
         // After an exec a process has two traces: its pages at the marks are those of the later one.
         let images: Vec<u32> = made.iter().map(|(_, header)| header.pid).collect();
         for (at, (path, header)) in made.iter_mut().enumerate() {
@@ -67,6 +68,9 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
             if marks != [0; 3] {
                 put_marks(path, marks)?;
             }
+            if end > 0 {
+                put_end(path, end)?;
+            }
             trim(path, header)?;
         }
         tell(&made);
@@ -76,7 +80,9 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
         }
         if !made.is_empty() && flags.recordings == 1 {
             let largest = largest(&made).display();
-            terminal::tell(format_args!("next: allocanary trace info {largest}\n      allocanary replay {largest}"));
+            // A replay of a window has no more than its blocks.
+            let second = if has_both { "who" } else { "replay" };
+            terminal::tell(format_args!("next: allocanary trace info {largest}\n      allocanary {second} {largest}"));
         }
         let recorded = recorded?;
         if made.is_empty() && recorded.code != INTERRUPTED {
@@ -114,7 +120,9 @@ struct Recorded {
     /// The moments at which it was ready, its load ended, and it was idle, in nanoseconds of the monotonic clock; 0 for
     /// none.
     marks: [u64; 3],
-    /// The resident pages of each process when the load ended, and when it was idle.
+    /// When the recording was ended from outside, in nanoseconds of that clock; 0 if it was not, or the pages were not read then.
+    end: u64,
+    /// The resident pages of each process when the load ended, when it was idle, and at that end.
     residents: Vec<Residents>,
 }
 
@@ -125,11 +133,12 @@ fn residents(pid: u32, all: &[Residents]) -> Vec<Resident> {
 }
 
 /// The number of a mark in a trace.
-fn mark(phase: Phase) -> u8 {
+fn mark(phase: Option<Phase>) -> u8 {
     match phase {
-        Phase::Idle => 2,
-        Phase::Peak => 1,
-        _ => 0,
+        None => 3,
+        Some(Phase::Idle) => 2,
+        Some(Phase::Peak) => 1,
+        Some(_) => 0,
     }
 }
 
@@ -143,7 +152,8 @@ fn window(text: &str) -> Result<Duration> {
     parse_duration(text).filter(|time| (least..=most).contains(time)).ok_or_else(wanted)
 }
 
-/// The number of `--stacks`: the stack of one allocation in this many, 0 for none.
+/// The number of `--stacks`: the stack of one allocation in this many, 0 for none. A window has none by default: it is for services, and stacks
+/// cost more than all else.
 fn stacks(text: Option<&str>, has_window: bool) -> Result<u32> {
     let one_in = match text {
         None => Some(u32::from(!has_window)),
@@ -153,10 +163,6 @@ fn stacks(text: Option<&str>, has_window: bool) -> Result<u32> {
     };
     let found = || text.unwrap_or_default();
     match one_in.filter(|one_in| *one_in <= 1 << 20 && (*one_in > 0 || !found().starts_with("1/"))) {
-        Some(1..) if has_window => Err(Error::Input(format!(
-            "--stacks {}: a window has no stacks, its file would grow with each new one: leave out --stacks or --window",
-            found()
-        ))),
         Some(one_in) => Ok(one_in),
         None => Err(Error::Input(format!(
             "--stacks: wanted all, off, or 1/N with N up to 1048576, such as 1/10, found `{}`",
@@ -176,6 +182,10 @@ fn tell(made: &[(PathBuf, Header)]) {
         };
         let (path, command) = (path.display(), brief(&header.command));
         terminal::tell(format_args!("{path}: {size}, {span}, up to {resident} resident: {command}{why}"));
+        if header.no_room > 0 {
+            let stacks = Unit::Count.show(header.no_room as f64);
+            terminal::tell(format_args!("{path}: {stacks} stacks had no room: allow a larger --max-size"));
+        }
     }
 }
 
@@ -238,6 +248,10 @@ mod tests {
             let error = number(Some(text), false).unwrap_err();
             assert!(error.contains("wanted all, off, or 1/N") && error.contains(&format!("`{text}`")), "{error}");
         }
-        assert!(number(Some("1/10"), true).unwrap_err().contains("--window"));
+        assert_eq!(
+            (number(Some("1/10"), true), number(Some("all"), true)),
+            (Ok(10), Ok(1)),
+            "a window has them if they are asked for"
+        );
     }
 }

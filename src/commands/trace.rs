@@ -115,6 +115,7 @@ fn stacks(info: &Info, out: &mut String) {
     let short = [
         (header.cut, "deeper than 256 frames: the outermost are missing"),
         (header.broken, "end in code without tables"),
+        (header.no_room, "are missing: there was no room for them"),
     ];
     for (count, what) in short.into_iter().filter(|(count, _)| *count > 0) {
         let _ = writeln!(out, "            {count} {what}");
@@ -160,7 +161,8 @@ fn page(info: &Info) -> String {
         span(info.peak_nanos),
         bytes(info.end_live)
     );
-    let marks = [("ready", header.marks.ready), ("end of the load", header.marks.peak), ("idle", header.marks.idle)];
+    let marks = &header.marks;
+    let marks = [("ready", marks.ready), ("end of the load", marks.peak), ("idle", marks.idle), ("end", header.end)];
     let set: Vec<String> = marks.iter().filter_map(|(name, at)| Some(format!("{name} {}", span((*at)?)))).collect();
     if !set.is_empty() {
         let _ = writeln!(out, "marks       {}", set.join(", "));

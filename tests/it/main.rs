@@ -37,6 +37,7 @@ mod record_limits;
 mod record_services;
 mod record_stacks;
 mod record_verify;
+mod record_window;
 mod registry;
 mod rows;
 mod run;

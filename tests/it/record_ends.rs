@@ -14,7 +14,7 @@ use super::run_bad::assert_gone;
 use super::support::{Ran, allocanary, command};
 
 /// Waits until there is a file.
-fn wait_for(path: &Path, child: &mut Child) {
+pub fn wait_for(path: &Path, child: &mut Child) {
     let until = Instant::now() + Duration::from_secs(120);
     while !path.exists() {
         assert!(Instant::now() < until && child.try_wait().unwrap().is_none(), "{}: never made", path.display());
@@ -22,7 +22,7 @@ fn wait_for(path: &Path, child: &mut Child) {
     }
 }
 
-fn kill(signal: &str, child: &Child) {
+pub fn kill(signal: &str, child: &Child) {
     assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
 }
 

@@ -1,14 +1,19 @@
 //! Recording a program in the user's terminal: it has the terminal's input, output and signals. In: a recorder, a command
 //! line, a time limit. Out: the program's exit code.
+//!
+//! With a window and stacks the program has a process group of its own and no terminal to read from: a signal comes to us first, the pages
+//! that are resident are read, and then it is passed on.
 
-use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, ExitStatus};
+use std::io::{IsTerminal, stdin};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use super::Recorded;
-use allocanary_kernel::sys;
+use allocanary_kernel::clocks::monotonic_nanos;
+use allocanary_kernel::sys::{self, HeldSignal};
 use allocanary_study::error::{Error, Result};
-use allocanary_study::run::program::end_all;
+use allocanary_study::run::program::{end_all, residents};
 use allocanary_trace::record::RecordOptions;
 
 /// The longest sleep between two looks at the program: a signal may come between.
@@ -20,16 +25,34 @@ pub fn run(recording: &RecordOptions, line: &[String], deadline: Option<Duration
     let mut command = Command::new(program);
     command.args(arguments);
     command.envs(recording.environment(std::env::var_os("LD_PRELOAD").as_deref())?);
+    let is_read_at_end = recording.window.is_some() && recording.stacks > 0;
+    if is_read_at_end {
+        command.process_group(0);
+        // Only the terminal's own group may read from it.
+        if stdin().is_terminal() {
+            command.stdin(Stdio::null());
+        }
+    }
     if deadline.is_some() {
         sys::adopt_orphans();
     }
     let started = Instant::now();
     let child = command.spawn().map_err(|error| Error::Input(format!("{program}: starting it: {error}")))?;
-    // Ctrl-C reaches the program as well: it ends as it does without us, and its traces are named.
-    sys::pass_signals_on(child.id());
+    if is_read_at_end {
+        sys::hold_signals();
+    } else {
+        // Ctrl-C reaches the program as well: it ends as it does without us, and its traces are named.
+        sys::pass_signals_on(child.id());
+    }
+    let mut recorded = Recorded::default();
     let watched = sys::Watched::of(child.id());
     let failed = |error| Error::file(program, "waiting for it", error);
     let left = || {
+        if let Some(signal) = HeldSignal::next() {
+            // A program that goes on, as after a SIGHUP, is read again at the next one.
+            (recorded.end, recorded.residents) = (monotonic_nanos(), residents());
+            signal.pass_on(child.id());
+        }
         let left = deadline.map_or(PAUSE, |deadline| deadline.saturating_sub(started.elapsed()));
         (!left.is_zero()).then_some(left.min(PAUSE))
     };
@@ -41,8 +64,6 @@ pub fn run(recording: &RecordOptions, line: &[String], deadline: Option<Duration
     };
     sys::keep_signals();
     let status = ExitStatus::from_raw(status);
-    Ok(Recorded {
-        code: status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)) as u8,
-        ..Recorded::default()
-    })
+    recorded.code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)) as u8;
+    Ok(recorded)
 }

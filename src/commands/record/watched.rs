@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
 
 use super::{INTERRUPTED, Recorded};
 use crate::commands::run::started::Started;
@@ -14,6 +15,7 @@ use allocanary_cell::program::Program;
 use allocanary_cell::workload::Phase;
 use allocanary_study::StudyFile;
 use allocanary_study::error::{Error, Result};
+use allocanary_study::run::program::{Interrupted, Recorder};
 use allocanary_trace::record::RecordOptions;
 
 /// Whether a program needs more than a terminal.
@@ -32,7 +34,7 @@ pub fn run(recording: &RecordOptions, study: &StudyFile, number: u32) -> Result<
     let title = program.title();
     let is_service = program.is_service();
     let cell = Cell { repeat: number, ..Cell::new("own", "own", Job::of_program(program)) };
-    let recorder = |environment: &mut BTreeMap<String, String>| {
+    let add = |environment: &mut BTreeMap<String, String>| {
         let others = environment.get("LD_PRELOAD").cloned();
         let added = recording.environment(others.as_deref().map(OsStr::new)).map_err(|error| error.to_string())?;
         for (name, value) in added {
@@ -42,14 +44,18 @@ pub fn run(recording: &RecordOptions, study: &StudyFile, number: u32) -> Result<
         }
         Ok(())
     };
-    let interrupted = measure::watch_interrupts();
-    let recorded = started.launcher.record(&cell, Some(&recorder), deadline, interrupted);
-    if interrupted.load(Ordering::Relaxed) {
+    let (stop, interrupted) = (measure::watch_interrupts(), Mutex::new(Interrupted::default()));
+    let recorder = Recorder { environment: &add, interrupted: &interrupted };
+    let recorded = started.launcher.record(&cell, Some(recorder), deadline, stop);
+    let times = |moments: &[(Phase, u64)]| {
+        let at = |phase: Phase| moments.iter().find(|(marked, _)| *marked == phase && is_service);
+        [Phase::Ready, Phase::Peak, Phase::Idle].map(|phase| at(phase).map_or(0, |(_, nanos)| *nanos))
+    };
+    if stop.load(Ordering::Relaxed) {
         terminal::tell("interrupted: what was recorded so far is kept");
-        return Ok(Recorded { code: INTERRUPTED, ..Recorded::default() });
+        let Interrupted { moments, end, residents } = interrupted.into_inner().unwrap_or_else(PoisonError::into_inner);
+        return Ok(Recorded { code: INTERRUPTED, marks: times(&moments), end, residents });
     }
     let recorded = recorded.map_err(|failure| Error::Input(format!("recording {title}: {}", failure.text)))?;
-    let at = |phase: Phase| recorded.moments.iter().find(|(marked, _)| *marked == phase && is_service);
-    let marks = [Phase::Ready, Phase::Peak, Phase::Idle].map(|phase| at(phase).map_or(0, |(_, nanos)| *nanos));
-    Ok(Recorded { code: 0, marks, residents: recorded.residents })
+    Ok(Recorded { code: 0, marks: times(&recorded.moments), end: 0, residents: recorded.residents })
 }

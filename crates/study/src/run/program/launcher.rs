@@ -13,7 +13,7 @@ use super::around::signal_number;
 use super::build::build_of;
 use super::huge_pages::{self, PROCESS_THP};
 use super::proof::{BUDGET, Library};
-use super::{ContainerLimits, Ran, Ready, Residents, RunContext, Unspent, Wanted, fail, proof, runtimes};
+use super::{ContainerLimits, Interrupted, Ran, Ready, Residents, RunContext, Unspent, Wanted, fail, proof, runtimes};
 use crate::metrics::MOST_NAMED;
 use allocanary_allocators::setting::{Kind, Setting};
 use allocanary_cell::Cell;
@@ -76,8 +76,14 @@ pub struct Other {
     pub reader: &'static str,
 }
 
-/// Adds a recorder's variables to the environment of a program.
-pub type Recorder<'a> = &'a dyn Fn(&mut BTreeMap<String, String>) -> Result<(), String>;
+/// A recorder of a program.
+#[derive(Clone, Copy)]
+pub struct Recorder<'a> {
+    /// Adds its variables to the environment of the program.
+    pub environment: &'a dyn Fn(&mut BTreeMap<String, String>) -> Result<(), String>,
+    /// Gets what was read of a run that is interrupted.
+    pub interrupted: &'a Mutex<Interrupted>,
+}
 
 /// A run that was recorded.
 pub struct Recorded {
@@ -134,7 +140,7 @@ impl Launcher {
         let work = work.canonicalize().unwrap_or(work);
         let proof = folder.join("proof");
         let mut environment = self.environment(cell, &proof).map_err(start)?;
-        recorder.map_or(Ok(()), |recorder| recorder(&mut environment)).map_err(start)?;
+        recorder.map_or(Ok(()), |recorder| (recorder.environment)(&mut environment)).map_err(start)?;
         let given = given(&environment, self.prover.as_deref());
         let port = free_port();
         let fill = |text: &str| filled(text, port, &work);
@@ -149,7 +155,7 @@ impl Launcher {
             unspent: &self.unspent,
             library: self.library_of(cell),
             runtime: self.runtime_of(cell),
-            is_recorded: recorder.is_some(),
+            interrupted: recorder.map(|recorder| recorder.interrupted),
         };
         let ran = place.run();
         let _ = fs::remove_dir_all(&work);

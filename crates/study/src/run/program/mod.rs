@@ -12,6 +12,7 @@ mod marks;
 mod pipes;
 mod proof;
 mod ready;
+mod residents;
 mod running;
 pub mod runtimes;
 mod schedule;
@@ -23,9 +24,9 @@ pub use group::ContainerLimits;
 pub use launcher::{Launcher, Other, Recorded, Recorder, THREAD_IDLE, check, limits};
 pub use proof::BUDGET;
 pub use ready::Ready;
+pub use residents::{Interrupted, Residents, residents};
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -35,6 +36,7 @@ use allocanary_cell::Cell;
 use allocanary_cell::program::Program;
 use allocanary_cell::sample::{Answer, Failure, FailureKind};
 use allocanary_cell::workload::Phase;
+use allocanary_kernel::clocks::monotonic_nanos;
 use allocanary_kernel::sys;
 use allocanary_kernel::units::parse_duration;
 use around::Around;
@@ -72,8 +74,9 @@ pub struct RunContext<'a> {
     pub library: Option<PathBuf>,
     /// The runtime whose settings are read back, if it has some.
     pub runtime: Option<&'a runtimes::Found>,
-    /// Whether it runs under the recorder: then its resident pages are read at the marks.
-    pub is_recorded: bool,
+    /// Where it runs under the recorder: its resident pages are read at the marks, and what was read until the user interrupts it is put
+    /// there.
+    pub interrupted: Option<&'a Mutex<Interrupted>>,
 }
 
 /// Microseconds by candidate; less than nothing if more was used than earned.
@@ -97,16 +100,6 @@ pub struct Ran {
     pub moments: Vec<(Phase, u64)>,
     /// The resident pages of each process at the marks of a service, if it was recorded.
     pub residents: Vec<Residents>,
-}
-
-/// The pages of a process that were resident at a mark.
-pub struct Residents {
-    /// The mark.
-    pub phase: Phase,
-    /// The process.
-    pub pid: u32,
-    /// Ranges of addresses, sorted: private memory without a file.
-    pub ranges: Vec<Range<u64>>,
 }
 
 /// Kills every process that this one has started, and their descendants. Those that have left their parents are found
@@ -231,6 +224,18 @@ impl RunContext<'_> {
 
     /// A program that runs until it is stopped.
     fn service(&self) -> Result<Ran, Failure> {
+        let (mut marks, mut residents) = (Marks::default(), Vec::new());
+        let ran = self.served(&mut marks, &mut residents);
+        if let (Err(_), Some(interrupted)) = (&ran, self.interrupted) {
+            let mut interrupted = interrupted.lock().unwrap_or_else(PoisonError::into_inner);
+            interrupted.moments = marks.moments;
+            interrupted.residents.extend(residents);
+        }
+        ran
+    }
+
+    /// The same; what was read so far stays where it fails.
+    fn served(&self, marks: &mut Marks, residents: &mut Vec<Residents>) -> Result<Ran, Failure> {
         let wrong = |text: String| Failure { kind: FailureKind::Start, text };
         let ready = self.program.ready.as_deref().map(Ready::parse).transpose().map_err(wrong)?;
         if let Some(taken) = ready.as_ref().and_then(Ready::is_taken) {
@@ -240,7 +245,6 @@ impl RunContext<'_> {
         }
         let mut running = Running::start(self)?;
         let watched = sys::Watched::of(running.root);
-        let mut marks = Marks::default();
         marks.mark(Phase::Start, &START);
         while !ready.as_ref().map_or(Ok(true), |ready| running.is_ready(ready))? {
             if running.must_stop() {
@@ -274,7 +278,7 @@ impl RunContext<'_> {
         }
         let (_, details) = running.watch.read();
         marks.mark(Phase::Peak, &readings(&running.watch.most(), &details, running.watch.peak));
-        let mut residents = self.residents(Phase::Peak, &mut running.watch);
+        residents.extend(self.residents(Some(Phase::Peak), &mut running.watch));
         let settle = self.program.settle.as_deref().and_then(parse_duration).unwrap_or(SETTLE);
         let settled = Instant::now() + settle;
         while Instant::now() < settled {
@@ -289,7 +293,7 @@ impl RunContext<'_> {
             return Err(running.failure(" while it was idle"));
         }
         marks.read(Phase::Idle, &mut running.watch);
-        residents.extend(self.residents(Phase::Idle, &mut running.watch));
+        residents.extend(self.residents(Some(Phase::Idle), &mut running.watch));
         marks.set_parts(running.watch.parts_now());
         let over = running.watch.over_time();
         let killed = running.stop();
@@ -300,19 +304,29 @@ impl RunContext<'_> {
             None => BTreeMap::new(),
         };
         let moments = std::mem::take(&mut marks.moments);
+        let marks = std::mem::take(marks);
         let mut answer = Answer { active_ns: wall.as_nanos() as u64, figures, ..self.answer(marks, &running) };
         answer.over_time = Some(over);
         if killed {
             answer.notes.insert("killed_after_stop".into(), 1);
         }
+        let residents = std::mem::take(residents);
         Ok(Ran { residents, ..self.ran(answer, &running, moments) })
     }
 
     /// The resident pages of all processes, if it is recorded. Of one that ends meanwhile there are none.
-    fn residents(&self, phase: Phase, watch: &mut Watch) -> Vec<Residents> {
-        let pids = if self.is_recorded { watch.alive() } else { &[] };
-        let of = |pid: &u32| Some(Residents { phase, pid: *pid, ranges: allocanary_heap::resident(*pid).ok()? });
-        pids.iter().filter_map(of).collect()
+    fn residents(&self, phase: Option<Phase>, watch: &mut Watch) -> Vec<Residents> {
+        let pids = if self.interrupted.is_some() { watch.alive() } else { &[] };
+        residents::of(pids, phase)
+    }
+
+    /// The user has interrupted a run: if it is recorded, its pages are read before it is ended.
+    fn interrupt(&self, watch: &mut Watch) {
+        if let Some(interrupted) = self.interrupted {
+            let mut interrupted = interrupted.lock().unwrap_or_else(PoisonError::into_inner);
+            interrupted.end = monotonic_nanos();
+            interrupted.residents = self.residents(None, watch);
+        }
     }
 
     fn answer(&self, marks: Marks, running: &Running) -> Answer {

@@ -196,6 +196,9 @@ impl<'a> Running<'a> {
 
     /// The failure of a program that had to stop: by its deadline, or because the user has interrupted it.
     pub(super) fn late(&mut self, what: &str) -> Failure {
+        if self.place.stop.load(Ordering::Relaxed) {
+            self.place.interrupt(&mut self.watch);
+        }
         self.end();
         if self.place.stop.load(Ordering::Relaxed) {
             return Failure { kind: FailureKind::Late, text: "was interrupted".into() };
