@@ -13,7 +13,7 @@ pub fn of(trace: &Trace) -> Result<Option<Sites>> {
     }
     let stacks = trace.stacks()?;
     let (taken, resident, merged) = sites::take_wanted(trace, None, false)?;
-    let mut names = Names::of(&stacks);
+    let mut names = Names::of(&stacks).with_map_of(trace.path());
     let mut found = sites::find(&program(trace), &taken, resident.as_ref(), &mut names, By::Function);
     found.notes.extend(sites::limits(trace, &found, &merged, &stacks));
     let lines = collapsed::collapsed(&sites::stacks(&taken, resident.as_ref()), &mut names);
