@@ -17,13 +17,16 @@ pub(crate) mod kind {
     pub const END: u32 = 5;
 }
 
+/// The bit of an operation whose block lies elsewhere.
+const ELSEWHERE: u32 = 1 << 9;
+
 /// One operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct Op {
     /// The block's slot, or an epoch.
     pub slot: u32,
-    /// The kind in 3 bits, log2 of the alignment in 6, the slot's generation in the upper 16.
+    /// The kind in 3 bits, log2 of the alignment in 6, whether the block lies elsewhere in bit 9, the slot's generation in the upper 16.
     pub what: u32,
     /// The size in bytes, or a time.
     pub value: u64,
@@ -32,6 +35,16 @@ pub(crate) struct Op {
 impl Op {
     pub(crate) fn new(kind: u32, log2: u32, slot: u32, generation: u16, value: u64) -> Self {
         Op { slot, what: kind | log2 << 3 | u32::from(generation) << 16, value }
+    }
+
+    /// The same, with the block that it makes elsewhere: see [`Elsewhere`](crate::prepare::Elsewhere).
+    pub(crate) fn elsewhere(self) -> Self {
+        Op { what: self.what | ELSEWHERE, ..self }
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.what & ELSEWHERE != 0
     }
 
     pub(crate) fn bytes(self) -> [u8; 16] {

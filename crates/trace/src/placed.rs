@@ -1,5 +1,5 @@
 //! Where a replay put the blocks. In: a replay that stops, or a file. Out: a file of words; pages in which blocks have been, those that are
-//! resident, and each block's slot, address and size.
+//! resident, each block's slot, address and size, and the region of a pool.
 //!
 //! The process of the replay writes it and the command that started it reads it, both of one build. After the magic each record is three
 //! words: a tag and two numbers. A block's tag has its slot in the upper half.
@@ -16,11 +16,12 @@ use crate::stacks::Resident;
 /// The size of a page.
 pub const PAGE: u64 = 4096;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"ALCPLAC\x01");
+const MAGIC: u64 = u64::from_le_bytes(*b"ALCPLAC\x02");
 const USED: u64 = 1;
 const RESIDENT: u64 = 2;
 const BLOCK: u64 = 3;
 const END: u64 = 4;
+const REGION: u64 = 5;
 
 /// What a file says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub struct Placed {
     pub resident: Vec<Range<u64>>,
     /// What lived, by rising slots.
     pub blocks: Vec<Live>,
+    /// The addresses of the pool, where some blocks lay elsewhere.
+    pub region: Option<Range<u64>>,
 }
 
 /// Writes a file without allocating.
@@ -57,6 +60,11 @@ impl<'a> Writer<'a> {
     /// These are resident.
     pub(crate) fn resident(&mut self, pages: &Range<u64>) -> io::Result<()> {
         self.record([RESIDENT, pages.start * PAGE, pages.end * PAGE])
+    }
+
+    /// The pool has these addresses.
+    pub(crate) fn region(&mut self, region: &Range<u64>) -> io::Result<()> {
+        self.record([REGION, region.start, region.end])
     }
 
     pub(crate) fn block(&mut self, block: &Live) -> io::Result<()> {
@@ -110,6 +118,7 @@ impl Placed {
                 USED => out.used.push(a..b),
                 RESIDENT => out.resident.push(a..b),
                 BLOCK => out.blocks.push(Live { slot: (tag >> 32) as u32, address: a, size: b }),
+                REGION => out.region = Some(a..b),
                 END => return Ok(out),
                 _ => return Err(wrong("it is damaged")),
             }
@@ -143,10 +152,12 @@ mod tests {
         let mut out = Writer::new(&file);
         out.used(&(1..5)).unwrap();
         out.resident(&(2..3)).unwrap();
+        out.region(&(8..9)).unwrap();
         blocks.iter().try_for_each(|block| out.block(block)).unwrap();
         out.end().unwrap();
         let placed = Placed::read(&path).unwrap();
-        let wanted = Placed { used: vec![PAGE..5 * PAGE], resident: vec![2 * PAGE..3 * PAGE], blocks };
+        let wanted =
+            Placed { used: vec![PAGE..5 * PAGE], resident: vec![2 * PAGE..3 * PAGE], blocks, region: Some(8..9) };
         assert_eq!(placed, wanted);
         assert_eq!((placed.block(4).map(|block| block.size), placed.block(5)), (Some(2), None));
         let bytes = std::fs::read(&path).unwrap();

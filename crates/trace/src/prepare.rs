@@ -12,6 +12,7 @@
 //! It lies next to the trace or, where that cannot be, in a folder of the user's own. Others may write to the folder of a
 //! trace, so a form is taken only if this user owns it, and if its header says that it was made from this trace.
 
+mod elsewhere;
 mod place;
 mod slots;
 mod writer;
@@ -22,6 +23,7 @@ use std::path::{Path, PathBuf};
 
 use allocanary_kernel::private;
 
+pub use self::elsewhere::Elsewhere;
 use self::place::Folders;
 pub use self::place::VARIABLES;
 pub use self::slots::Slots;
@@ -125,7 +127,7 @@ fn make(source: &Trace, origin: &Origin, path: &Path, asked: Marks) -> std::resu
     let (file, part) = private::new_file_in(folder).map_err(place)?;
     // Where files of ours become another user's, as on some file systems of a network, this one would never be taken.
     let made = private::check_own(&file).map_err(place).and_then(|()| {
-        write_to(source, origin, &file, path, asked).map_err(Failed::Trace)?;
+        write_to(source, origin, &file, path, asked, &Elsewhere::default()).map_err(Failed::Trace)?;
         std::fs::rename(&part, path).map_err(place)?;
         Prepared::map(&file, path).map_err(Failed::Trace)
     });
@@ -137,16 +139,30 @@ fn make(source: &Trace, origin: &Origin, path: &Path, asked: Marks) -> std::resu
 /// Writes the prepared form of a trace to a file, for tests and benches. The marks that are asked for replace those of the
 /// trace.
 pub fn write(trace: &Trace, path: &Path, asked: Marks) -> Result<Merged> {
+    write_elsewhere(trace, path, asked, &Elsewhere::default())
+}
+
+/// As [`write()`], with the blocks of these events elsewhere: see [`Pool`](crate::replay::Pool). No other replay looks for a form at such a
+/// path, so it is not taken for the trace's own.
+pub fn write_elsewhere(trace: &Trace, path: &Path, asked: Marks, elsewhere: &Elsewhere) -> Result<Merged> {
     let file = private::create(path).map_err(|error| Error::file(path, "writing the prepared trace", error))?;
     let origin =
         Origin::of(trace.file(), asked).map_err(|error| Error::file(trace.path(), "reading the trace", error))?;
-    write_to(trace, &origin, &file, path, asked)
+    write_to(trace, &origin, &file, path, asked, elsewhere)
 }
 
-fn write_to(trace: &Trace, origin: &Origin, file: &File, path: &Path, asked: Marks) -> Result<Merged> {
+fn write_to(
+    trace: &Trace,
+    origin: &Origin,
+    file: &File,
+    path: &Path,
+    asked: Marks,
+    elsewhere: &Elsewhere,
+) -> Result<Merged> {
     let failed = |error: io::Error| Error::file(path, "writing the prepared trace", error);
     let file = file.try_clone().map_err(failed)?;
-    let mut writer = Writer::new(BufWriter::with_capacity(1 << 18, file), wanted(trace.header.marks, asked));
+    let out = BufWriter::with_capacity(1 << 18, file);
+    let mut writer = Writer::new(out, wanted(trace.header.marks, asked), elsewhere);
     writer.out.write_all(&[0; HEADER as usize]).map_err(failed)?;
     let merged = merge(trace, &mut writer)?;
     writer.finish(trace, origin, &merged).map_err(failed)?;

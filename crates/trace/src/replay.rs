@@ -8,12 +8,14 @@
 mod event_count;
 mod global;
 mod noted;
+mod pool;
 mod worker;
 
 pub use crate::layout::Moment;
 pub use crate::mapped::Prepared;
 pub use global::Global;
-pub use noted::Noted;
+pub use noted::{Noted, Notes};
+pub use pool::Pool;
 
 use std::alloc::GlobalAlloc;
 use std::iter::Peekable;
@@ -66,6 +68,8 @@ pub struct Stop<'a> {
     /// Live bytes.
     pub live: u64,
     table: &'a [Entry],
+    /// The addresses of the pool.
+    region: Option<Range<u64>>,
 }
 
 /// A block that lives.
@@ -112,6 +116,8 @@ pub struct Replayed {
 /// What all threads of a replay share.
 pub(crate) struct Shared<'a, A> {
     allocator: &'a A,
+    /// Where the blocks lie that the prepared form has elsewhere.
+    pool: Option<&'a Pool<'a>>,
     prepared: &'a Prepared,
     options: ReplayOptions,
     table: &'a [Entry],
@@ -144,6 +150,17 @@ pub fn run<A: GlobalAlloc + Sync>(
     options: ReplayOptions,
     stop: &mut dyn FnMut(&Stop<'_>),
 ) -> Result<Replayed> {
+    run_with(prepared, allocator, None, options, stop)
+}
+
+/// As [`run`], with the blocks that the prepared form has elsewhere in a pool. Without a pool they are like all others.
+pub fn run_with<A: GlobalAlloc + Sync>(
+    prepared: &Prepared,
+    allocator: &A,
+    pool: Option<&Pool<'_>>,
+    options: ReplayOptions,
+    stop: &mut dyn FnMut(&Stop<'_>),
+) -> Result<Replayed> {
     let no_memory = || Error::new("no memory for the replay's tables");
     let table = Anonymous::<Entry>::new(prepared.slots).ok_or_else(no_memory)?;
     let remaining = Anonymous::<AtomicU32>::new(prepared.epochs as usize).ok_or_else(no_memory)?;
@@ -155,6 +172,7 @@ pub fn run<A: GlobalAlloc + Sync>(
     event_count::register();
     let shared = Shared {
         allocator,
+        pool,
         prepared,
         options,
         table: table.items(),
@@ -330,7 +348,8 @@ impl<A: GlobalAlloc + Sync, R: Iterator<Item = LaneRecord>, D: Fn()> Conductor<'
             (self.drop_pages)();
             self.watch.mark(mark.what);
             if let Some(moment) = Moment::of(mark.what) {
-                (self.stop)(&Stop { moment, live: mark.live, table: shared.table });
+                let region = shared.pool.map(Pool::region);
+                (self.stop)(&Stop { moment, live: mark.live, table: shared.table, region });
             }
             shared.paused.fetch_add(stopped.elapsed().as_nanos() as u64, SeqCst);
             self.mark += 1;

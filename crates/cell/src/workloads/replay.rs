@@ -9,7 +9,7 @@ use std::path::Path;
 use crate::workload::{Outcome, Phase, Setup, Stage, Workload, parameter};
 use allocanary_allocators::setting::Kind;
 use allocanary_trace::format::Marks;
-use allocanary_trace::replay::{self, Global, Moment, Noted, ReplayOptions, Stop};
+use allocanary_trace::replay::{self, Global, Moment, Noted, Pool, Prepared, ReplayOptions, Stop};
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {
@@ -49,6 +49,12 @@ pub const WORKLOAD: Workload = Workload {
             "a file for where each block lies and which pages are resident; it must exist",
         ),
         parameter("blocks_at", Kind::words(BLOCKS_AT), "idle", "when these are written"),
+        parameter(
+            "elsewhere",
+            Kind::Path,
+            NOTHING,
+            "a prepared form of the trace whose marked blocks come from a pool of their own",
+        ),
         parameter("idle_at", MILLIS, "0", "milliseconds of the trace at which `idle` is read; 0 as recorded"),
     ],
     seconds: 2.0,
@@ -82,10 +88,19 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         Ok(Some(setup.number(name)? as u64 * 1_000_000).filter(|nanos| *nanos > 0))
     };
     let asked = Marks { ready: None, peak: at("peak_at")?, idle: at("idle_at")? };
-    let prepared = replay::prepare_apart(Path::new(trace), asked).map_err(|error| error.to_string())?;
+    let form = Some(setup.word("elsewhere")?).filter(|form| *form != NOTHING);
+    let prepared = match form {
+        Some(form) => Prepared::open(Path::new(form)),
+        None => replay::prepare_apart(Path::new(trace), asked),
+    };
+    let prepared = prepared.map_err(|error| error.to_string())?;
     let blocks = Blocks::asked(setup)?;
-    let noted = match &blocks {
-        Some(_) => Some(Noted::new(Global).ok_or("blocks: no address space for a bit of each page")?),
+    let noted = match blocks.is_some() || form.is_some() {
+        true => Some(Noted::new(Global).ok_or("blocks: no address space for a bit of each page")?),
+        false => None,
+    };
+    let pool = match noted.as_ref().filter(|_| form.is_some()) {
+        Some(noted) => Some(Pool::new(noted.notes()).ok_or("elsewhere: no address space for a pool")?),
         None => None,
     };
     let mut problem = None;
@@ -104,7 +119,7 @@ fn run(setup: &Setup, stage: &mut dyn Stage) -> Result<Outcome, String> {
         stage.mark(phase, stop.live);
     };
     let done = match &noted {
-        Some(noted) => replay::run(&prepared, noted, options, &mut stop),
+        Some(noted) => replay::run_with(&prepared, noted, pool.as_ref(), options, &mut stop),
         None => replay::run(&prepared, &Global, options, &mut stop),
     };
     let done = done.map_err(|error| format!("{trace}: {error}"))?;

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 
 use super::Lane;
+use super::elsewhere::Elsewhere;
 use super::slots::Slots;
 use crate::coder::How;
 use crate::format::Marks;
@@ -54,8 +55,9 @@ impl End {
     }
 }
 
-pub(super) struct Writer {
+pub(super) struct Writer<'a> {
     pub(super) out: BufWriter<File>,
+    elsewhere: &'a Elsewhere,
     offset: u64,
     error: Option<std::io::Error>,
     growing: BTreeMap<u32, Growing>,
@@ -89,10 +91,11 @@ pub(super) struct Writer {
     threads: u64,
 }
 
-impl Writer {
-    pub(super) fn new(out: BufWriter<File>, wanted: Marks) -> Self {
+impl<'a> Writer<'a> {
+    pub(super) fn new(out: BufWriter<File>, wanted: Marks, elsewhere: &'a Elsewhere) -> Self {
         Writer {
             out,
+            elsewhere,
             offset: HEADER,
             error: None,
             growing: BTreeMap::new(),
@@ -205,6 +208,12 @@ impl Writer {
         }
     }
 
+    /// Adds an operation that makes a block.
+    fn push_new(&mut self, at: At, op: Op) {
+        let is_elsewhere = self.elsewhere.has(self.events);
+        self.push(at, if is_elsewhere { op.elsewhere() } else { op });
+    }
+
     fn flush(&mut self, thread: u32) {
         let Some(growing) = self.growing.get_mut(&thread).filter(|growing| !growing.pending.is_empty()) else { return };
         growing.lane.runs.push((self.offset, growing.pending.len() as u32));
@@ -315,7 +324,7 @@ impl Writer {
     }
 }
 
-impl Sink for Writer {
+impl Sink for Writer<'_> {
     type Block = Block;
 
     fn allocated(&mut self, at: At, how: How, size: u64) -> Block {
@@ -325,7 +334,7 @@ impl Sink for Writer {
             How::Aligned(log2) => (kind::MALLOC, log2.min(40)),
             _ => (kind::MALLOC, PLAIN),
         };
-        self.push(at, Op::new(kind, u32::from(log2), slot, generation, size));
+        self.push_new(at, Op::new(kind, u32::from(log2), slot, generation, size));
         self.events += 1;
         self.live = self.live.saturating_add(size);
         self.rose();
@@ -344,7 +353,7 @@ impl Sink for Writer {
         // The block keeps its alignment, as `GlobalAlloc` wants it.
         let (log2, size) = (block.log2, size.max(1 << block.log2.min(4)));
         self.before_a_fall(at, block.size);
-        self.push(at, Op::new(kind::REALLOC, u32::from(log2), block.slot, block.generation, size));
+        self.push_new(at, Op::new(kind::REALLOC, u32::from(log2), block.slot, block.generation, size));
         let generation = self.slots.again(block.slot);
         self.events += 1;
         self.live = self.live.saturating_sub(block.size).saturating_add(size);

@@ -25,20 +25,50 @@ const EACH: usize = 512;
 /// An allocator, and the pages in which its blocks have been.
 pub struct Noted<A> {
     allocator: A,
+    notes: Notes,
+}
+
+/// The pages in which blocks have been.
+pub struct Notes {
     pages: Anonymous<AtomicU64>,
     summary: Anonymous<AtomicU64>,
 }
 
 // SAFETY: the maps are only touched by atomic operations.
-unsafe impl<A: Sync> Sync for Noted<A> {}
+unsafe impl Sync for Notes {}
 
 impl<A> Noted<A> {
     /// Without a page. `None` where the address space that the notes need is not given.
     pub fn new(allocator: A) -> Option<Noted<A>> {
-        Some(Noted { allocator, pages: Anonymous::new(WORDS)?, summary: Anonymous::new(WORDS / EACH / 64)? })
+        Some(Noted { allocator, notes: Notes::new()? })
     }
 
-    fn note(&self, block: *mut u8, size: usize) {
+    /// The notes. A pool may add its pages.
+    pub fn notes(&self) -> &Notes {
+        &self.notes
+    }
+
+    /// Writes where the blocks lie at a stop, and which of the pages in which blocks have been are resident.
+    pub fn write(&self, stop: &Stop<'_>, file: &File) -> io::Result<()> {
+        let pagemap = File::open("/proc/self/pagemap")?;
+        let mut out = Writer::new(file);
+        self.notes.stretches(|pages| {
+            out.used(&pages)?;
+            resident(&pagemap, pages, |pages| out.resident(&pages))
+        })?;
+        stop.region.iter().try_for_each(|region| out.region(region))?;
+        stop.blocks().try_for_each(|block| out.block(&block))?;
+        out.end()
+    }
+}
+
+impl Notes {
+    /// Without a page. `None` where the address space is not given.
+    pub fn new() -> Option<Notes> {
+        Some(Notes { pages: Anonymous::new(WORDS)?, summary: Anonymous::new(WORDS / EACH / 64)? })
+    }
+
+    pub(super) fn note(&self, block: *mut u8, size: usize) {
         if block.is_null() {
             return;
         }
@@ -74,18 +104,6 @@ impl<A> Noted<A> {
             }
         }
         open.map_or(Ok(()), tell)
-    }
-
-    /// Writes where the blocks lie at a stop, and which of the pages in which blocks have been are resident.
-    pub fn write(&self, stop: &Stop<'_>, file: &File) -> io::Result<()> {
-        let pagemap = File::open("/proc/self/pagemap")?;
-        let mut out = Writer::new(file);
-        self.stretches(|pages| {
-            out.used(&pages)?;
-            resident(&pagemap, pages, |pages| out.resident(&pages))
-        })?;
-        stop.blocks().try_for_each(|block| out.block(&block))?;
-        out.end()
     }
 }
 
@@ -124,14 +142,14 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Noted<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise.
         let block = unsafe { self.allocator.alloc(layout) };
-        self.note(block, layout.size());
+        self.notes.note(block, layout.size());
         block
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise.
         let block = unsafe { self.allocator.alloc_zeroed(layout) };
-        self.note(block, layout.size());
+        self.notes.note(block, layout.size());
         block
     }
 
@@ -143,20 +161,18 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Noted<A> {
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // SAFETY: the caller's promise.
         let block = unsafe { self.allocator.realloc(block, layout, size) };
-        self.note(block, size);
+        self.notes.note(block, size);
         block
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::alloc::System;
-
     use super::*;
 
     #[test]
     fn pages_of_blocks_are_noted_as_stretches_across_words_and_chunks() {
-        let noted = Noted::new(System).unwrap();
+        let noted = Notes::new().unwrap();
         let chunk = (EACH * 64) as u64;
         let at = |page: u64| std::ptr::without_provenance_mut((page * PAGE) as usize);
         noted.note(at(3), 1);

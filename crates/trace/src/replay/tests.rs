@@ -12,6 +12,8 @@ use tempfile::NamedTempFile;
 use super::*;
 use crate::builder::TraceBuilder;
 use crate::coder::{Event, How};
+use crate::merge::{At, Sink, merge};
+use crate::prepare::Elsewhere;
 use crate::reader::Trace;
 
 fn prepared(bytes: &[u8]) -> Prepared {
@@ -334,4 +336,89 @@ fn where_blocks_lie_is_told_with_the_pages_that_they_have_been_in() {
     assert!(bytes < 4 << 20, "the tables of the replay count: {bytes}");
     assert_eq!((prepared.events_before(Moment::Idle), prepared.events_before(Moment::Ready)), (Some(401), None));
     assert!(prepared.events_before(Moment::Peak).is_some_and(|events| events <= 401));
+}
+
+/// Marks the events that make blocks of some sizes.
+struct MarkSizes<'a> {
+    marked: &'a BTreeMap<u64, bool>,
+    events: u64,
+    elsewhere: Elsewhere,
+}
+
+impl Sink for MarkSizes<'_> {
+    type Block = ();
+
+    fn allocated(&mut self, _: At, _: How, size: u64) {
+        if self.marked[&size] {
+            self.elsewhere.add(self.events);
+        }
+        self.events += 1;
+    }
+
+    fn freed(&mut self, _: At, (): ()) {
+        self.events += 1;
+    }
+
+    fn resized(&mut self, at: At, (): (), size: u64) {
+        self.allocated(at, How::Resized, size);
+    }
+}
+
+/// Threads make, resize and free blocks of each other. Those of the marked events lie in the pool, and no others, whatever they did before.
+#[test]
+fn fuzz_the_blocks_of_marked_events_lie_elsewhere_whoever_frees_or_resizes_them() {
+    let steps = vec((0_u32..4, 0_u8..4, any::<usize>(), any::<bool>()), 1..2000);
+    allocanary_testing::fuzz::holds(40, 1, steps, |steps| {
+        let mut sample = TraceBuilder::new(1024);
+        // Each block has an address and a size of its own.
+        let mut live: Vec<u64> = Vec::new();
+        let mut marked: BTreeMap<u64, bool> = BTreeMap::new();
+        for (event, (thread, what, which, is_marked)) in steps.into_iter().enumerate() {
+            let (tick, event) = (event as u64 * 30, event as u64);
+            let address = 0x10_0000 + (event << 16);
+            let old = (what < 2 && !live.is_empty()).then(|| live.swap_remove(which % live.len()));
+            let how = match old {
+                Some(old) if what == 0 => {
+                    sample.event(thread, tick, Event::Free { address: old });
+                    continue;
+                }
+                Some(old) => {
+                    sample.event(thread, tick, Event::Resize { address: old });
+                    How::Resized
+                }
+                None if which % 5 == 0 => How::Calloc,
+                None => How::Malloc,
+            };
+            sample.event(thread, tick + 1, Event::New { how, address, size: 16 + event * 8 });
+            live.push(address);
+            marked.insert(16 + event * 8, is_marked);
+        }
+        let (file, form) = (NamedTempFile::new().unwrap(), NamedTempFile::new().unwrap());
+        std::fs::write(file.path(), sample.finish()).unwrap();
+        let trace = Trace::open(file.path()).unwrap();
+        let mut marks = MarkSizes { marked: &marked, events: 0, elsewhere: Elsewhere::default() };
+        merge(&trace, &mut marks).unwrap();
+        crate::prepare::write_elsewhere(&trace, form.path(), Marks::default(), &marks.elsewhere).unwrap();
+        let prepared = Prepared::open(form.path()).unwrap();
+        let noted = Noted::new(System).unwrap();
+        let pool = Pool::new(noted.notes()).unwrap();
+        let (region, blocks) = (pool.region(), NamedTempFile::new().unwrap());
+        let mut stop = |stop: &Stop<'_>| {
+            if stop.moment == Moment::Idle {
+                noted.write(stop, blocks.as_file()).unwrap();
+            }
+        };
+        run_with(&prepared, &noted, Some(&pool), ReplayOptions::default(), &mut stop).unwrap();
+        let placed = crate::placed::Placed::read(blocks.path()).unwrap();
+        assert_eq!((placed.blocks.len(), placed.region.as_ref()), (live.len(), Some(&region)));
+        for block in &placed.blocks {
+            assert_eq!(region.contains(&block.address), marked[&block.size], "{block:?}");
+            assert!(placed.used.iter().any(|used| used.contains(&(block.address + block.size - 1))), "{block:?}");
+        }
+        // The same form without a pool is like any other.
+        run(&prepared, &System, ReplayOptions::default(), &mut |stop| {
+            assert!(stop.blocks().all(|block| !region.contains(&block.address)));
+        })
+        .unwrap();
+    });
 }

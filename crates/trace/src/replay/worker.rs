@@ -8,7 +8,7 @@ use std::sync::atomic::{
 };
 use std::time::Duration;
 
-use super::{EVERY, OVER, Shared, of_epoch, of_slot};
+use super::{EVERY, OVER, Pool, Shared, of_epoch, of_slot};
 use crate::error::{Error, Result};
 use crate::layout::{Op, kind};
 use crate::mapped::{LaneRecord, Zeroed};
@@ -218,9 +218,13 @@ fn execute<A: GlobalAlloc + Sync>(
     if kind <= kind::CALLOC {
         let Some(layout) = layout(op.value as usize, log2) else { return shared.fail(1) };
         let is_malloc = kind == kind::MALLOC;
-        // SAFETY: the size is not 0.
-        let new =
-            unsafe { if is_malloc { shared.allocator.alloc(layout) } else { shared.allocator.alloc_zeroed(layout) } };
+        let new = match shared.pool.filter(|_| op.is_elsewhere()) {
+            Some(pool) => pool.alloc(layout, !is_malloc),
+            // SAFETY: the size is not 0.
+            None if is_malloc => unsafe { shared.allocator.alloc(layout) },
+            // SAFETY: the size is not 0.
+            None => unsafe { shared.allocator.alloc_zeroed(layout) },
+        };
         return store(shared, op, entry, new, 0, is_malloc, generation * 2 + 1);
     }
     let (block, old, is_ours) = (entry.block.load(Relaxed), (state >> 17) as usize, state >> 16 & 1 == 1);
@@ -233,15 +237,65 @@ fn execute<A: GlobalAlloc + Sync>(
     if kind == kind::FREE {
         let tag = ((generation + 1) * 2) & 0xFFFF;
         // SAFETY: the layout is the block's, whose tag no other thread waits for.
-        unsafe { shared.allocator.dealloc(block, old_layout) };
+        unsafe { free(shared, block, old_layout) };
         entry.state.store(u64::from(tag), Release);
         shared.events[of_slot(op.slot)].notify();
         return true;
     }
     let Some(layout) = layout(op.value as usize, log2) else { return shared.fail(1) };
     // SAFETY: as above; the size is not 0.
-    let new = unsafe { shared.allocator.realloc(block, old_layout, layout.size()) };
+    let new = unsafe {
+        match shared.pool {
+            Some(pool) => moved(shared, pool, op.is_elsewhere(), block, old_layout, layout),
+            None => shared.allocator.realloc(block, old_layout, layout.size()),
+        }
+    };
     store(shared, op, entry, new, old, is_ours, (generation + 1) * 2 + 1)
+}
+
+/// Frees a block where it lies. Any thread may: the pool knows its own by their addresses.
+///
+/// # Safety
+///
+/// A block of the allocator or of the pool, with its layout, that is not used any more.
+#[inline(always)]
+unsafe fn free<A: GlobalAlloc>(shared: &Shared<A>, block: *mut u8, layout: Layout) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match shared.pool.filter(|pool| pool.has(block)) {
+            Some(pool) => pool.free(block),
+            None => shared.allocator.dealloc(block, layout),
+        }
+    }
+}
+
+/// Resizes a block where there is a pool: the new one lies there or not, whatever the old one did. Null where there is no memory.
+///
+/// # Safety
+///
+/// As [`free`]; the new layout has the same alignment.
+unsafe fn moved<A: GlobalAlloc>(
+    shared: &Shared<A>,
+    pool: &Pool<'_>,
+    is_elsewhere: bool,
+    block: *mut u8,
+    old: Layout,
+    new: Layout,
+) -> *mut u8 {
+    // SAFETY: the caller's promise; both blocks have the bytes that are copied, and they are not one block.
+    unsafe {
+        match (pool.has(block), is_elsewhere) {
+            (false, false) => return shared.allocator.realloc(block, old, new.size()),
+            (true, true) if pool.resize(block, new) => return block,
+            _ => {}
+        }
+        let place = if is_elsewhere { pool.alloc(new, false) } else { shared.allocator.alloc(new) };
+        if !place.is_null() {
+            place.copy_from_nonoverlapping(block, old.size().min(new.size()));
+            free(shared, block, old);
+        }
+        place
+    }
 }
 
 /// Writes to a new block as the program would, and puts it in the table: `old` bytes of it were written before. False where

@@ -1,0 +1,282 @@
+//! A pool for the blocks of one site. In: calls of a replay. Out: blocks in a range of addresses that no allocator has.
+//!
+//! It is what a developer could write. A span of pages has blocks of one size class, and a list of those that are free. Classes are 16
+//! bytes apart up to 128, then four to a doubling. The span whose last block is freed gives its pages back at once; one small span of each class
+//! is kept. One lock guards it, and any thread may free.
+//!
+//! Which spans there are lies in shared memory, as the replay's own tables do: only blocks count.
+
+mod classes;
+
+use std::alloc::Layout;
+use std::ops::Range;
+use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard};
+
+use self::classes::{CLASSES, ORDERS, blocks_in, class_of, order_of, size_of_class};
+use super::noted::Notes;
+use crate::mapped::{Anonymous, Zeroed};
+
+const PAGE: usize = 4096;
+/// Bytes of the range. They are addresses only, until they are written to.
+const REGION: usize = 1 << 36;
+/// The range begins at a multiple of this, which is the largest alignment of a block.
+const ALIGN: usize = 1 << 30;
+/// A span up to this size is kept when it has no block any more: one of each class.
+const KEPT: usize = 64 << 10;
+
+/// A page of the range. All but the class are those of a span's first page.
+struct Span {
+    /// The class of its blocks, plus 1.
+    class: AtomicU32,
+    live: AtomicU32,
+    /// The number of the first block that was freed, plus 1.
+    free: AtomicU32,
+    /// Blocks that were ever made.
+    made: AtomicU32,
+    /// 1 where blocks were before that were not made since, so that its bytes are not zeros.
+    used: AtomicU32,
+    /// The pages, plus 1, of its neighbours in a list.
+    next: AtomicU32,
+    before: AtomicU32,
+}
+
+// SAFETY: integers.
+unsafe impl Zeroed for Span {}
+
+/// Lists of spans, by their first pages plus 1.
+struct Lists {
+    /// Pages that spans have had.
+    end: usize,
+    /// Spans with a place for a block, of each class.
+    room: [u32; CLASSES],
+    /// A span without a block that has kept its pages.
+    kept: [u32; CLASSES],
+    /// Spans without pages, of each size.
+    gone: [u32; ORDERS],
+}
+
+/// Blocks in a range of their own.
+pub struct Pool<'a> {
+    /// The whole mapping, and the first address of the range in it.
+    mapping: NonNull<u8>,
+    start: usize,
+    spans: Anonymous<Span>,
+    lists: Mutex<Lists>,
+    notes: &'a Notes,
+}
+
+// SAFETY: lists and spans are changed under the lock, and the memory of a block belongs to who asked for it.
+unsafe impl Sync for Pool<'_> {}
+
+impl<'a> Pool<'a> {
+    /// Without a block. `None` where the address space is not given.
+    pub fn new(notes: &'a Notes) -> Option<Pool<'a>> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping of no file.
+        let mapping = unsafe { libc::mmap(null_mut(), REGION + ALIGN, access, flags, -1, 0) };
+        let mapping = NonNull::new(mapping.cast::<u8>()).filter(|_| mapping != libc::MAP_FAILED)?;
+        // Pages of 4 KiB are counted. Where the kernel has no large ones, this does nothing.
+        // SAFETY: the new mapping.
+        unsafe { libc::madvise(mapping.as_ptr().cast(), REGION + ALIGN, libc::MADV_NOHUGEPAGE) };
+        let lists = Lists { end: 0, room: [0; CLASSES], kept: [0; CLASSES], gone: [0; ORDERS] };
+        let start = mapping.addr().get().next_multiple_of(ALIGN);
+        // From here on the mapping has an owner.
+        let pool = |spans| Pool { mapping, start, spans, lists: Mutex::new(lists), notes };
+        match Anonymous::new(REGION / PAGE) {
+            Some(spans) => Some(pool(spans)),
+            None => {
+                // SAFETY: our own mapping, which nobody uses.
+                unsafe { libc::munmap(mapping.as_ptr().cast(), REGION + ALIGN) };
+                None
+            }
+        }
+    }
+
+    /// Its addresses.
+    pub fn region(&self) -> Range<u64> {
+        self.start as u64..(self.start + REGION) as u64
+    }
+
+    /// Whether a block lies in it.
+    #[inline(always)]
+    pub(crate) fn has(&self, block: *mut u8) -> bool {
+        block.addr().wrapping_sub(self.start) < REGION
+    }
+
+    /// A block, of zeros if that is asked for; null where there is none.
+    pub(crate) fn alloc(&self, layout: Layout, zeroed: bool) -> *mut u8 {
+        let Some(class) = class(layout) else { return null_mut() };
+        let Some((at, is_new)) = self.take(class) else { return null_mut() };
+        let block = self.at(at);
+        if zeroed && !is_new {
+            // SAFETY: the block has at least the bytes of the layout, and nobody else has it.
+            unsafe { block.write_bytes(0, layout.size()) };
+        }
+        self.notes.note(block, layout.size());
+        block
+    }
+
+    /// Gives a block of the pool another layout, if it may stay where it is.
+    pub(crate) fn resize(&self, block: *mut u8, layout: Layout) -> bool {
+        let stays = class(layout).is_some_and(|class| class == self.span_of(block).1);
+        if stays {
+            self.notes.note(block, layout.size());
+        }
+        stays
+    }
+
+    /// Ends a block.
+    ///
+    /// # Safety
+    ///
+    /// It came from here, and is not used any more.
+    pub(crate) unsafe fn free(&self, block: *mut u8) {
+        let mut lists = self.lock();
+        let (first, class) = self.span_of(block);
+        let span = &self.spans.items()[first];
+        let was_full = span.free.load(Relaxed) == 0 && span.made.load(Relaxed) as usize == blocks_in(class);
+        let live = span.live.load(Relaxed) - 1;
+        span.live.store(live, Relaxed);
+        if live > 0 {
+            let number = (block.addr() - self.start - first * PAGE) / size_of_class(class);
+            // SAFETY: nobody uses the block, which has 16 bytes and that alignment.
+            unsafe { block.cast::<u32>().write(span.free.load(Relaxed)) };
+            span.free.store(number as u32 + 1, Relaxed);
+            if was_full {
+                self.link(&mut lists.room[class], first);
+            }
+            return;
+        }
+        if !was_full {
+            self.unlink(&mut lists.room[class], first);
+        }
+        span.free.store(0, Relaxed);
+        span.made.store(0, Relaxed);
+        let bytes = PAGE << order_of(class);
+        if bytes <= KEPT && lists.kept[class] == 0 {
+            span.used.store(1, Relaxed);
+            lists.kept[class] = first as u32 + 1;
+            return;
+        }
+        span.used.store(0, Relaxed);
+        // SAFETY: whole pages of our own mapping, in which no block lives.
+        unsafe { libc::madvise(self.at(first * PAGE).cast(), bytes, libc::MADV_DONTNEED) };
+        self.link(&mut lists.gone[order_of(class)], first);
+    }
+
+    /// Takes a block: how far it is from the start, and whether its bytes are zeros as the kernel gave them.
+    fn take(&self, class: usize) -> Option<(usize, bool)> {
+        let mut lists = self.lock();
+        let first = match lists.room[class] {
+            0 => self.open(&mut lists, class)?,
+            page => page as usize - 1,
+        };
+        let span = &self.spans.items()[first];
+        let at = |number: usize| first * PAGE + number * size_of_class(class);
+        let (number, is_new) = match span.free.load(Relaxed) {
+            0 => {
+                let number = span.made.load(Relaxed);
+                span.made.store(number + 1, Relaxed);
+                (number as usize, span.used.load(Relaxed) == 0)
+            }
+            number => {
+                let number = number as usize - 1;
+                // SAFETY: a free block: `free` wrote the number of the next one there.
+                span.free.store(unsafe { self.at(at(number)).cast::<u32>().read() }, Relaxed);
+                (number, false)
+            }
+        };
+        span.live.store(span.live.load(Relaxed) + 1, Relaxed);
+        if span.free.load(Relaxed) == 0 && span.made.load(Relaxed) as usize == blocks_in(class) {
+            self.unlink(&mut lists.room[class], first);
+        }
+        Some((at(number), is_new))
+    }
+
+    /// A span without a block, which is put into the list of those with room.
+    fn open(&self, lists: &mut Lists, class: usize) -> Option<usize> {
+        let order = order_of(class);
+        let kept = std::mem::take(&mut lists.kept[class]);
+        let first = match (kept, lists.gone[order]) {
+            (0, 0) => {
+                // A span begins at a multiple of its size: so its first page follows from any of its pages.
+                let first = lists.end.next_multiple_of(1 << order);
+                let end = first.checked_add(1 << order).filter(|end| *end <= REGION / PAGE)?;
+                lists.end = end;
+                first
+            }
+            (0, gone) => {
+                self.unlink(&mut lists.gone[order], gone as usize - 1);
+                gone as usize - 1
+            }
+            (kept, _) => kept as usize - 1,
+        };
+        // Pages behind the first one are asked for where a span has several blocks.
+        let pages = if blocks_in(class) > 1 { 1 << order } else { 1 };
+        self.spans.items()[first..first + pages].iter().for_each(|span| span.class.store(class as u32 + 1, Relaxed));
+        self.link(&mut lists.room[class], first);
+        Some(first)
+    }
+
+    /// The first page of a block's span, and its class.
+    fn span_of(&self, block: *mut u8) -> (usize, usize) {
+        let page = (block.addr() - self.start) / PAGE;
+        let class = self.spans.items()[page].class.load(Relaxed) as usize - 1;
+        (page >> order_of(class) << order_of(class), class)
+    }
+
+    fn at(&self, offset: usize) -> *mut u8 {
+        self.mapping.as_ptr().with_addr(self.start + offset)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Lists> {
+        self.lists.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Puts a span at the head of a list.
+    fn link(&self, head: &mut u32, first: usize) {
+        let spans = self.spans.items();
+        let next = std::mem::replace(head, first as u32 + 1);
+        spans[first].next.store(next, Relaxed);
+        spans[first].before.store(0, Relaxed);
+        if next > 0 {
+            spans[next as usize - 1].before.store(first as u32 + 1, Relaxed);
+        }
+    }
+
+    /// Takes a span out of its list.
+    fn unlink(&self, head: &mut u32, first: usize) {
+        let spans = self.spans.items();
+        let (next, before) = (spans[first].next.load(Relaxed), spans[first].before.load(Relaxed));
+        match before {
+            0 => *head = next,
+            before => spans[before as usize - 1].next.store(next, Relaxed),
+        }
+        if next > 0 {
+            spans[next as usize - 1].before.store(before, Relaxed);
+        }
+    }
+}
+
+impl Drop for Pool<'_> {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping, whose blocks nobody uses any more.
+        unsafe { libc::munmap(self.mapping.as_ptr().cast(), REGION + ALIGN) };
+    }
+}
+
+/// The class for a layout. An alignment of more than 16 wants a power of two: in a span these lie at multiples of their size.
+fn class(layout: Layout) -> Option<usize> {
+    let size = match layout.align() {
+        ..=16 => layout.size(),
+        align if align <= ALIGN => layout.size().max(align).checked_next_power_of_two()?,
+        _ => return None,
+    };
+    class_of(size)
+}
+
+#[cfg(test)]
+mod tests;
