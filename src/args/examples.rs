@@ -328,6 +328,7 @@ Examples:
   allocanary who service.trace --by line --at peak
   allocanary who service.trace --at 12s --top 40
   allocanary who service.trace --under jemalloc:narenas=1
+  allocanary who service.trace --what-if cacheInsert --under jemalloc
   allocanary who service.trace --json | jq '.sites[0]'
   allocanary who service.trace --format pprof --out who.pb.gz && go tool pprof -top who.pb.gz
   allocanary who service.trace --format flamegraph --out who.svg

@@ -3,6 +3,7 @@
 
 mod against;
 mod under;
+mod what_if;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -32,6 +33,9 @@ pub fn run(flags: &WhoFlags) -> Result<ExitCode> {
     }
     if let Some(old) = &flags.against {
         return against::run(flags, old, wanted, by);
+    }
+    if let Some(site) = &flags.what_if {
+        return what_if::run(flags, site, wanted, by);
     }
     let trace = Trace::open(&flags.trace)?;
     // Threads are known without.

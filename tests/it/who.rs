@@ -7,6 +7,7 @@ use std::path::Path;
 use allocanary_testing::skipped::skipped;
 use allocanary_trace::builder::TraceBuilder;
 use allocanary_trace::coder::{Event, How};
+use allocanary_trace::stacks::{Node, Stacks};
 use tempfile::{TempDir, tempdir};
 
 use super::record::{compiled, traces};
@@ -91,6 +92,10 @@ fn what_cannot_be_told_is_refused() {
         ("--against empty.json", "--against empty.json: wanted the output of who --json, found none of its `sites`"),
         ("--by thread --at 1s --under nothing", "nothing"),
         ("--by thread --at 1s --under :", "--under :: wanted `name`"),
+        ("--what-if survivor", "--what-if: wanted the stacks of all allocations, found no stacks: record again"),
+        ("--what-if a --by thread", "--what-if: wanted --by function, line or module, found --by thread"),
+        ("--what-if a --format pprof --out x", "cannot be used with"),
+        ("--what-if a --against sample.trace", "cannot be used with"),
     ] {
         let ran = who(folder.path(), line);
         assert!(ran.code == Some(2) && ran.out.is_empty() && ran.err.contains(wanted), "{line}: {ran:?}");
@@ -150,4 +155,83 @@ fn the_function_whose_blocks_survive_is_named_with_the_pages_that_were_resident(
     );
     assert!(number(&site["pinned"]) * 100 > number(&there["pinned"]) * 99, "{}", ran.out);
     assert_eq!(number(&there["live"]) + number(&there["pinned"]) + number(&there["empty"]), number(&there["resident"]));
+}
+
+/// Stacks of two sites without names: `0x10` keeps a block of 64 bytes behind each of 8 KiB that `0x20` makes, and frees half of its own.
+/// `0x30` keeps 200 pages in one block.
+fn planted(folder: &Path) {
+    let mut builder = TraceBuilder::with_stacks(4096, 1);
+    let node = |pc| Node { parent: 0, pc };
+    let nodes = vec![Node::default(), node(0x10), node(0x20), node(0x30)];
+    builder.tables(&Stacks { nodes, modules: Vec::new() });
+    let address = |at: u64, offset: u64| 0x10_0000 + at * 0x4000 + offset;
+    let malloc = |address, size| Event::New { how: How::Malloc, address, size };
+    let mut tick = 0;
+    let mut add = |builder: &mut TraceBuilder, event, stack| {
+        tick += 100;
+        builder.stacked(0, tick, event, stack);
+    };
+    add(&mut builder, malloc(address(9000, 0), 200 * PAGE), 3);
+    for at in 0..2000 {
+        add(&mut builder, malloc(address(at, 0), 2 * PAGE), 2);
+        add(&mut builder, malloc(address(at, 0x3000), 64), 1);
+        add(&mut builder, malloc(address(at, 0x3400), 64), 1);
+        add(&mut builder, Event::Free { address: address(at, 0x3400) }, 0);
+    }
+    (0..2000).for_each(|at| add(&mut builder, Event::Free { address: address(at, 0) }, 0));
+    add(&mut builder, malloc(address(9001, 0), 64), 3);
+    fs::write(folder.join("planted.trace"), builder.finish()).unwrap();
+}
+
+/// Under the C library's malloc the survivors hold a page each. Elsewhere they hold some thirty, and the rest goes back from the end of the
+/// heap. What another site keeps is no one's hole.
+#[test]
+fn what_a_planted_site_would_save_elsewhere_is_what_it_pins_and_an_innocent_one_saves_nothing() {
+    if cfg!(not(target_env = "gnu")) {
+        return skipped("it is about the malloc of glibc");
+    }
+    let folder = tempdir().unwrap();
+    planted(folder.path());
+    let what_if = |site: &str, more: &str| {
+        let mut who = command(folder.path());
+        who.args(["who", "planted.trace", "--at", "1s", "--what-if", site]).args(words(more));
+        Ran::from(who.output().unwrap())
+    };
+    let answer = |site: &str| {
+        let ran = what_if(site, "--under system --json");
+        assert_eq!(ran.code, Some(0), "{}", ran.err);
+        let value: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+        value["answers"][0].clone()
+    };
+    let number = |value: &serde_json::Value| value.as_i64().unwrap_or_else(|| panic!("{value}"));
+    let guilty = answer("0x10");
+    let pinned = number(&guilty["pinned"]);
+    assert!(pinned > 2000 * 3000, "{guilty}");
+    assert_eq!((&guilty["candidate"], &guilty["repeats"]), (&"system".into(), &5.into()));
+    let saved = number(&guilty["survivors"]["freed"]["bytes"]);
+    assert!(saved > pinned * 8 / 10 && saved < pinned * 12 / 10, "{guilty}");
+    // The holes go back with the survivors: the end of the heap is free then.
+    assert!(number(&guilty["survivors"]["saved"]["bytes"]) > pinned * 8 / 10, "{guilty}");
+    let pool = number(&guilty["survivors"]["pool"]);
+    assert!((2000 * 64..2000 * 64 * 2).contains(&pool), "{guilty}");
+    assert!(number(&guilty["whole"]["freed"]["bytes"]) > pinned * 8 / 10, "{guilty}");
+    assert_ne!(guilty["choice"], "keep", "{guilty}");
+    let innocent = answer("0x30");
+    for way in ["survivors", "whole"] {
+        for saved in ["saved", "freed"] {
+            assert!(number(&innocent[way][saved]["bytes"]).abs() < pinned / 10, "{way} {saved}: {innocent}");
+        }
+    }
+    // Of the blocks of short life none survives: nothing is to be moved.
+    let short = answer("0x20");
+    assert_eq!(short["survivors"], serde_json::Value::Null, "{short}");
+    let brief = what_if("0x10", "--under system --short");
+    assert!(brief.out.starts_with("sample, at the time that was asked for, under system: survivors of"), "{brief:?}");
+    // The program of this trace is no file: without an allocator's name there is no replay.
+    let none = what_if("0x10", "");
+    assert!(none.code == Some(0) && none.out.contains("There was none: --under own:"), "{none:?}");
+    let unknown = what_if("0x99", "--under system");
+    assert!(unknown.code == Some(2) && unknown.err.contains("wanted the name of a site, found none"), "{unknown:?}");
+    let several = what_if("0x", "--under system");
+    assert!(several.err.contains("wanted one site, found 3 with that in their names"), "{several:?}");
 }

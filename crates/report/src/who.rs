@@ -2,6 +2,7 @@
 
 pub mod against;
 pub(crate) mod growth;
+pub mod what_if;
 
 use allocanary_kernel::terminal::{Look, harmless_lines};
 use allocanary_kernel::units::{Unit, show_duration};

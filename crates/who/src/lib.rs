@@ -9,6 +9,7 @@
 //! - [`sites`] brings these together. [`answer`] says it in one sentence.
 //! - [`against`] compares the sites of two traces.
 //! - [`under`] puts the same blocks where a replay under another allocator had them.
+//! - [`what_if`] is a site whose blocks lie elsewhere.
 //! - [`profile`] and [`collapsed`] write the same for other tools.
 
 // Numbers and texts are returned; only the command writes to a terminal.
@@ -32,6 +33,7 @@ pub mod slope;
 pub mod tally;
 pub mod under;
 mod watch;
+pub mod what_if;
 
 pub use fold::By;
 pub use moment::{Moment, Wanted};
@@ -39,3 +41,4 @@ pub use names::Names;
 pub use sites::{Found, Site};
 pub use tally::{Block, Taken, Tally};
 pub use under::Under;
+pub use what_if::WhatIf;

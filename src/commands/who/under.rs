@@ -10,11 +10,14 @@ use crate::commands::measure::watch_interrupts;
 use crate::commands::replay::whole;
 use crate::commands::run::candidates::own_like;
 use crate::commands::{cells, terminal};
+use allocanary_cell::Cell;
 use allocanary_cell::spec::Spec;
 use allocanary_doctor::program::Program;
 use allocanary_kernel::sys;
 use allocanary_study::error::{Error, Result};
+use allocanary_study::run::Roster;
 use allocanary_study::session::{Executor, Linked, Outcome};
+use allocanary_study::summary::metric_of_all;
 use allocanary_study::{StudyFile, plan};
 use allocanary_trace::format::Marks;
 use allocanary_trace::placed::{PAGE, Placed};
@@ -35,56 +38,104 @@ pub struct Replayed {
 
 /// Replays a trace under a candidate until a moment.
 pub fn replayed(path: &Path, trace: &Trace, candidate: &str, moment: &Moment) -> Result<Replayed> {
-    let candidate = named(trace, candidate)?;
-    // A replay notes resident pages of this size.
-    let found = sys::page_bytes();
-    if found != PAGE {
-        return Err(Error::Input(format!(
-            "--under {candidate}: wanted a kernel with pages of {PAGE} bytes, found {found}"
-        )));
+    let replay = Replay::of(path, trace, candidate, moment)?;
+    terminal::tell(format_args!("replaying {} under {}", replay.path, replay.candidate));
+    let (placed, _) = replay.run(None)?;
+    Ok(Replayed { candidate: replay.candidate, placed, events: replay.events })
+}
+
+/// Replays of a trace until a moment, each in a process of its own.
+pub struct Replay {
+    /// The candidate, without `own`.
+    pub candidate: String,
+    /// How many events of the trace lie before the moment.
+    pub events: u64,
+    /// The whole path of the trace.
+    pub path: String,
+    roster: Roster,
+    stops: Stops,
+    idle_at: Option<u64>,
+    deadline: Duration,
+}
+
+impl Replay {
+    /// Prepares the trace.
+    pub fn of(path: &Path, trace: &Trace, candidate: &str, moment: &Moment) -> Result<Replay> {
+        let candidate = named(trace, candidate)?;
+        // A replay notes resident pages of this size.
+        let found = sys::page_bytes();
+        if found != PAGE {
+            return Err(Error::Input(format!(
+                "--under {candidate}: wanted a kernel with pages of {PAGE} bytes, found {found}"
+            )));
+        }
+        let path = whole(path)?;
+        // A replay has its marks in whole milliseconds.
+        let (stops, idle_at) = match moment.name {
+            "peak" => (Stops::Peak, None),
+            "idle" => (Stops::Idle, None),
+            _ => (Stops::Idle, Some((moment.nanos / 1_000_000).clamp(1, 1_000_000_000))),
+        };
+        let length = Duration::from_nanos(trace.header.nanos(trace.header.last_ticks));
+        let deadline = Duration::from_secs(60) + length * 20;
+        let roster = cells::roster(&[])?;
+        let mut replay = Replay { candidate, events: 0, path, roster, stops, idle_at, deadline };
+        // What is wrong with the candidate is said before the trace is prepared.
+        replay.cell("none", None)?;
+        let prepared = prepare(Path::new(&replay.path), replay.marks())?;
+        let none = || Error::Input(format!("{}: no allocation was recorded: there is nothing to replay", replay.path));
+        replay.events = prepared.events_before(stops).ok_or_else(none)?;
+        Ok(replay)
     }
-    let file = NamedTempFile::new().map_err(|error| Error::file(std::env::temp_dir(), "making a file in", error))?;
-    let (path, blocks) = (whole(path)?, whole(file.path())?);
-    // A replay has its marks in whole milliseconds.
-    let (stops, idle_at) = match moment.name {
-        "peak" => (Stops::Peak, None),
-        "idle" => (Stops::Idle, None),
-        _ => (Stops::Idle, Some((moment.nanos / 1_000_000).clamp(1, 1_000_000_000))),
-    };
-    let at = if stops == Stops::Peak { "peak" } else { "idle" };
-    let mut workload = format!("replay:trace={path},blocks={blocks},blocks_at={at}");
-    idle_at.inspect(|millis| workload.push_str(&format!(",idle_at={millis}")));
-    let length = Duration::from_nanos(trace.header.nanos(trace.header.last_ticks));
-    let deadline = Duration::from_secs(60) + length * 20;
-    let roster = cells::roster(&[])?;
-    let study = StudyFile {
-        name: Some("who".into()),
-        candidates: Some(vec![candidate.clone()]),
-        workloads: Some(vec![workload]),
-        threads: Some(vec![1]),
-        repeats: Some(1),
-        deadline: Some(format!("{}s", deadline.as_secs())),
-        ..StudyFile::default()
-    };
-    let planned = plan(&study.check()?, &roster.descriptions())?;
-    let [cell] = &planned[..] else { return Err(Error::Input(format!("--under {candidate}: wanted one candidate"))) };
-    terminal::tell(format_args!("replaying {path} under {candidate}"));
-    let prepared =
-        prepare(Path::new(&path), Marks { idle: idle_at.map(|millis| millis * 1_000_000), ..Marks::default() })?;
-    let none = || Error::Input(format!("{path}: no allocation was recorded: there is nothing to replay"));
-    let events = prepared.events_before(stops).ok_or_else(none)?;
-    let row = match Linked::new(&roster).run(cell, deadline, watch_interrupts()) {
-        Outcome::Stopped => return Err(Error::Interrupted),
-        Outcome::Row(row) => row,
-    };
-    if let Some(failure) = row.error {
-        return Err(Error::Cell(format!("--under {candidate}: the replay failed: {}", failure.text)));
+
+    /// The marks that are asked for in place of those of the trace.
+    pub fn marks(&self) -> Marks {
+        Marks { idle: self.idle_at.map(|millis| millis * 1_000_000), ..Marks::default() }
     }
-    Ok(Replayed { candidate, placed: Placed::read(file.path())?, events })
+
+    /// Replays once: where the blocks were, and the processor time in microseconds. With a prepared form of the trace that has some blocks
+    /// elsewhere.
+    pub fn run(&self, elsewhere: Option<&Path>) -> Result<(Placed, f64)> {
+        let file =
+            NamedTempFile::new().map_err(|error| Error::file(std::env::temp_dir(), "making a file in", error))?;
+        let elsewhere = elsewhere.map(whole).transpose()?;
+        let cell = self.cell(&whole(file.path())?, elsewhere.as_deref())?;
+        let row = match Linked::new(&self.roster).run(&cell, self.deadline, watch_interrupts()) {
+            Outcome::Stopped => return Err(Error::Interrupted),
+            Outcome::Row(row) => row,
+        };
+        let cpu = metric_of_all("cpu").of(&row).unwrap_or(0.0);
+        if let Some(failure) = row.error {
+            return Err(Error::Cell(format!("--under {}: the replay failed: {}", self.candidate, failure.text)));
+        }
+        Ok((Placed::read(file.path())?, cpu))
+    }
+
+    /// The cell that writes to a file where its blocks are.
+    fn cell(&self, blocks: &str, elsewhere: Option<&str>) -> Result<Cell> {
+        let at = if self.stops == Stops::Peak { "peak" } else { "idle" };
+        let mut workload = format!("replay:trace={},blocks={blocks},blocks_at={at}", self.path);
+        self.idle_at.inspect(|millis| workload.push_str(&format!(",idle_at={millis}")));
+        elsewhere.inspect(|form| workload.push_str(&format!(",elsewhere={form}")));
+        let study = StudyFile {
+            name: Some("who".into()),
+            candidates: Some(vec![self.candidate.clone()]),
+            workloads: Some(vec![workload]),
+            threads: Some(vec![1]),
+            repeats: Some(1),
+            deadline: Some(format!("{}s", self.deadline.as_secs())),
+            ..StudyFile::default()
+        };
+        let mut planned = plan(&study.check()?, &self.roster.descriptions())?;
+        match planned.len() {
+            1 => Ok(planned.remove(0)),
+            _ => Err(Error::Input(format!("--under {}: wanted one candidate", self.candidate))),
+        }
+    }
 }
 
 /// The candidate; of `own` the one that is like what the program is linked with.
-fn named(trace: &Trace, candidate: &str) -> Result<String> {
+pub fn named(trace: &Trace, candidate: &str) -> Result<String> {
     let wrong = |text: String| Error::Input(format!("--under {candidate}: {text}"));
     let spec = Spec::parse(candidate).map_err(wrong)?;
     if spec.name != "own" {

@@ -1,0 +1,148 @@
+//! What several replays of one way keep less than those of another. In: heaps. Out: bytes with their interval, and whether that is worth
+//! a change.
+
+use allocanary_study::summary::stats::{median, ratio};
+use allocanary_study::summary::{MISSES, ratio_interval};
+use allocanary_who::what_if::Heap;
+
+/// A share of the heap below which a change is none.
+pub(super) const MARGIN: f64 = 0.02;
+
+/// What is saved.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Saved {
+    /// The difference of the medians; below 0 where more is kept.
+    pub bytes: f64,
+    /// Its interval: that of the ratio of the medians, of what is kept as it is. With less than five replays both bounds are the difference.
+    pub low: f64,
+    pub high: f64,
+    /// The bounds of the ratio, new over old.
+    pub ratios: (f64, f64),
+    is_sure: bool,
+}
+
+/// What that means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effect {
+    Saves,
+    Costs,
+    /// Less than the margin either way.
+    Nothing,
+    /// The interval has several of these in it.
+    Unsure,
+}
+
+impl Effect {
+    pub fn name(self) -> &'static str {
+        match self {
+            Effect::Saves => "saves",
+            Effect::Costs => "costs",
+            Effect::Nothing => "nothing",
+            Effect::Unsure => "unsure",
+        }
+    }
+}
+
+impl Saved {
+    /// Of a figure of each heap. None where there is no heap.
+    pub fn of(as_it_is: &[Heap], changed: &[Heap], figure: fn(&Heap) -> f64) -> Option<Saved> {
+        let values = |heaps: &[Heap]| heaps.iter().map(figure).collect::<Vec<f64>>();
+        let (old, new) = (values(as_it_is), values(changed));
+        let (before, after) = (median(&old)?, median(&new)?);
+        let interval = ratio_interval(&old, &new, MISSES).filter(|(_, high)| high.is_finite());
+        let middle = ratio(after, before);
+        let ratios = interval.unwrap_or((middle, middle));
+        let saved = |ratio: f64| before * (1.0 - ratio);
+        let (low, high) = interval.map_or((before - after, before - after), |(low, high)| (saved(high), saved(low)));
+        Some(Saved { bytes: before - after, low, high, ratios, is_sure: interval.is_some() })
+    }
+
+    /// Compared with a heap of so many bytes.
+    pub fn effect(&self, heap: f64) -> Effect {
+        let margin = MARGIN * heap;
+        match (self.low, self.high) {
+            _ if !self.is_sure => Effect::Unsure,
+            (low, _) if low > margin => Effect::Saves,
+            (_, high) if high < -margin => Effect::Costs,
+            (low, high) if low >= -margin && high <= margin => Effect::Nothing,
+            _ => Effect::Unsure,
+        }
+    }
+
+    /// `saves 19.8 MiB (19.7 to 20.0)`.
+    pub fn words(&self, effect: Effect) -> String {
+        let most = [self.bytes, self.low, self.high].into_iter().map(f64::abs).fold(0.0, f64::max);
+        let (unit, size) = if most < MIB { ("KiB", 1024.0) } else { ("MiB", MIB) };
+        let show = |bytes: f64| figure(bytes / size);
+        let span = |low: f64, high: f64| span(&show(low), &show(high));
+        // Replays of one thread are alike: there is nothing to add.
+        let sure = |bytes: f64, low: f64, high: f64| match (show(bytes), span(low, high)) {
+            (figure, span) if figure == span => format!("{figure} {unit}"),
+            (figure, span) => format!("{figure} {unit} ({span})"),
+        };
+        match effect {
+            Effect::Saves => format!("saves {}", sure(self.bytes, self.low, self.high)),
+            Effect::Costs => format!("costs {}", sure(-self.bytes, -self.high, -self.low)),
+            Effect::Nothing => format!("saves nothing to speak of ({} {unit})", span(self.low, self.high)),
+            Effect::Unsure => format!("saves {} {unit} (not sure)", span(self.low, self.high)),
+        }
+    }
+}
+
+const MIB: f64 = 1_048_576.0;
+
+/// A figure of a table: `19.8`, `1970`.
+pub(super) fn figure(value: f64) -> String {
+    let text = if value.abs() < 99.95 { format!("{value:.1}") } else { format!("{value:.0}") };
+    if text == "-0.0" { "0.0".into() } else { text }
+}
+
+/// Two bounds, or one where they read alike.
+pub(super) fn span(low: &str, high: &str) -> String {
+    if low == high { low.into() } else { format!("{low} to {high}") }
+}
+
+/// The median of each figure.
+pub(super) fn medians(heaps: &[Heap]) -> Option<Heap> {
+    let middle = |figure: fn(&Heap) -> f64| median(&heaps.iter().map(figure).collect::<Vec<f64>>());
+    let bytes = |figure| middle(figure).map(|bytes| bytes.round() as u64);
+    Some(Heap {
+        holding: bytes(|heap| heap.holding as f64)?,
+        resident: bytes(|heap| heap.resident as f64)?,
+        pool: bytes(|heap| heap.pool as f64)?,
+        blocks: bytes(|heap| heap.blocks as f64)?,
+        cpu: middle(|heap| heap.cpu)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn heaps(mib: [f64; 5]) -> Vec<Heap> {
+        mib.map(|mib| Heap { resident: (mib * 1_048_576.0) as u64, ..Heap::default() }).to_vec()
+    }
+
+    #[test]
+    fn what_is_saved_has_an_interval_and_is_compared_with_a_share_of_the_heap() {
+        let old = heaps([100.0, 101.0, 100.0, 99.0, 100.0]);
+        let of = |new: [f64; 5]| Saved::of(&old, &heaps(new), |heap| heap.resident as f64).unwrap();
+        let effect = |saved: Saved| saved.effect(100.0 * 1_048_576.0);
+        let less = of([80.0, 81.0, 80.5, 80.0, 79.0]);
+        assert_eq!(less.words(Effect::Saves), "saves 20.0 MiB (19.0 to 21.0)");
+        assert!(less.low < less.bytes && less.bytes < less.high && less.ratios.0 < 0.8, "{less:?}");
+        assert_eq!(effect(less), Effect::Saves);
+        let alike = Saved::of(&old[..1].repeat(5), &heaps([60.0; 5]), |heap| heap.resident as f64).unwrap();
+        assert_eq!(alike.words(Effect::Saves), "saves 40.0 MiB");
+        let more = of([110.0; 5]);
+        assert_eq!(effect(more), Effect::Costs);
+        assert_eq!(more.words(Effect::Costs), "costs 10.0 MiB (8.9 to 11.1)");
+        assert_eq!(effect(of([100.0, 100.5, 100.0, 99.5, 100.0])), Effect::Nothing);
+        let wide = of([80.0, 120.0, 100.0, 90.0, 130.0]);
+        assert_eq!(effect(wide), Effect::Unsure);
+        assert!(wide.words(Effect::Unsure).starts_with("saves -3"), "{}", wide.words(Effect::Unsure));
+        let few = Saved::of(&old[..4], &heaps([1.0; 5])[..4], |heap| heap.resident as f64).unwrap();
+        assert_eq!(few.effect(1.0), Effect::Unsure, "four are too few");
+        assert_eq!(Saved::of(&old, &[], |heap| heap.cpu), None);
+    }
+}

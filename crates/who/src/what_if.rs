@@ -1,0 +1,154 @@
+//! A site's blocks elsewhere. In: a trace, a site, and replays of it. Out: which events make these blocks, and what the heap keeps with
+//! them elsewhere.
+//!
+//! A block is one of the site's if the function of its last `malloc` or `realloc` is. The *survivors* are those of them that live at the
+//! moment: elsewhere, none of them is freed before. The *whole site* are all of them.
+
+mod figures;
+mod pick;
+
+use std::collections::HashSet;
+
+use allocanary_trace::coder::How;
+use allocanary_trace::error::Result;
+use allocanary_trace::merge::{At, Sink, merge};
+use allocanary_trace::prepare::Elsewhere;
+use allocanary_trace::reader::Trace;
+use allocanary_trace::stacks::StackId;
+
+use crate::fold::{By, label, site};
+use crate::moment::Moment;
+use crate::names::Names;
+use crate::pages::Share;
+use crate::sites::{Found, Site};
+use crate::tally::Taken;
+
+pub use figures::{Heap, Ways};
+pub use pick::{Miss, pick};
+
+/// A site, and what became of the heap with its blocks elsewhere.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WhatIf {
+    /// The name of the program.
+    pub program: String,
+    /// When.
+    pub moment: Moment,
+    /// The nanoseconds after the start.
+    pub nanos: u64,
+    /// How allocations are grouped.
+    pub by: By,
+    /// The site in the recorded program; those of one name in several modules together.
+    pub site: Site,
+    /// How its blocks share pages: in a replay as it is, or in the program where there was none.
+    pub share: Share,
+    /// The replays, and the allocator as the user named it. The error says why there are none.
+    pub replays: std::result::Result<(String, Ways), String>,
+    /// What limits the figures, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// The site of this name. In several modules it is taken together.
+pub fn named(found: &Found, name: &str) -> Site {
+    let mut all = Site { name: name.into(), ..Site::default() };
+    for site in found.sites.iter().filter(|site| site.name == name) {
+        all.allocations += site.allocations;
+        all.bytes = all.bytes.saturating_add(site.bytes);
+        all.short += site.short;
+        all.short_bytes = all.short_bytes.saturating_add(site.short_bytes);
+        all.blocks += site.blocks;
+        all.live = all.live.saturating_add(site.live);
+        let (sum, share) = (&mut all.share, &site.share);
+        sum.live += share.live;
+        sum.untouched += share.untouched;
+        sum.pinned += share.pinned;
+        sum.alone += share.alone;
+        sum.with_holes += share.with_holes;
+    }
+    all
+}
+
+/// The stacks of a site, as [`find`](crate::sites::find) puts them together. 0 is among them where the site is that of no stack.
+pub fn stacks(taken: &Taken, names: &mut Names<'_>, by: By, name: &str) -> HashSet<StackId> {
+    let mut is_site = |stack: StackId| match stack {
+        0 => name == "(no stack)",
+        _ => {
+            let frames = names.stack(stack);
+            label(&site(&frames).map(|at| frames[at].clone()).unwrap_or_default(), by) == name
+        }
+    };
+    taken.totals.iter().map(|totals| totals.key).filter(|stack| is_site(*stack)).collect()
+}
+
+/// The events that make blocks of a site.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sets {
+    /// Blocks that live behind so many events.
+    pub survivors: Elsewhere,
+    /// All blocks.
+    pub whole: Elsewhere,
+}
+
+/// Finds the blocks of these stacks. Survivors live behind `events` events, where a replay stops.
+pub fn sets(trace: &Trace, stacks: HashSet<StackId>, events: u64) -> Result<Sets> {
+    let mut sink = Marking { stacks, until: events, stack: 0, events: 0, sets: Sets::default() };
+    merge(trace, &mut sink)?;
+    Ok(sink.sets)
+}
+
+/// Counts events as a prepared form does.
+struct Marking {
+    stacks: HashSet<StackId>,
+    until: u64,
+    /// Of the block that is made next.
+    stack: StackId,
+    events: u64,
+    sets: Sets,
+}
+
+impl Marking {
+    fn made(&mut self) -> Option<u64> {
+        let event = self.events;
+        self.events += 1;
+        let is_site = self.stacks.contains(&std::mem::take(&mut self.stack));
+        if is_site {
+            self.sets.whole.add(event);
+            if event < self.until {
+                self.sets.survivors.add(event);
+            }
+        }
+        is_site.then_some(event)
+    }
+
+    /// The block of an event ends by the event that comes now.
+    fn ends(&mut self, made_by: Option<u64>) {
+        if let Some(event) = made_by.filter(|_| self.events < self.until) {
+            self.sets.survivors.remove(event);
+        }
+    }
+}
+
+impl Sink for Marking {
+    /// The event that made it, if it is the site's.
+    type Block = Option<u64>;
+
+    fn stack(&mut self, stack: StackId) {
+        self.stack = stack;
+    }
+
+    fn allocated(&mut self, _: At, _: How, _: u64) -> Option<u64> {
+        self.made()
+    }
+
+    fn freed(&mut self, _: At, block: Option<u64>) {
+        self.ends(block);
+        self.events += 1;
+    }
+
+    fn resized(&mut self, _: At, block: Option<u64>, _: u64) -> Option<u64> {
+        self.ends(block);
+        self.made()
+    }
+}
+
+#[cfg(test)]
+mod tests;

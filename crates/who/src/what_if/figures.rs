@@ -1,0 +1,80 @@
+//! What a replay's heap keeps. In: where the blocks lie. Out: bytes of pages, with the pool's.
+
+use std::ops::Range;
+
+use allocanary_trace::placed::Placed;
+
+use crate::ever::Ever;
+use crate::pages::{Division, divide};
+use crate::tally::Block;
+
+/// The heap of one replay at the moment. The pool's pages are among them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Heap {
+    /// Bytes of the pages that hold a block.
+    pub holding: u64,
+    /// Of these, and of empty pages that are resident.
+    pub resident: u64,
+    /// Resident bytes of the pool.
+    pub pool: u64,
+    /// Blocks that live.
+    pub blocks: u64,
+    /// Processor time of the replay, in microseconds.
+    pub cpu: f64,
+}
+
+impl Heap {
+    /// Of where a replay put the blocks; its processor time in microseconds.
+    pub fn of(placed: &Placed, cpu: f64) -> Heap {
+        let block = |live: &allocanary_trace::replay::Live| Block { address: live.address, size: live.size, of: 0 };
+        let blocks: Vec<Block> = placed.blocks.iter().map(block).collect();
+        let mut ever = Ever::default();
+        placed.used.iter().for_each(|range| ever.add(range.start, range.end - range.start));
+        let all = divide(&blocks, |_| Some(0), 1, &ever, Some(&placed.residents()), Division::Sites);
+        let within = |range: &Range<u64>, region: &Range<u64>| {
+            range.end.min(region.end).saturating_sub(range.start.max(region.start))
+        };
+        let pool = |region: &Range<u64>| placed.resident.iter().map(|range| within(range, region)).sum();
+        Heap {
+            holding: all.holding,
+            resident: all.resident(),
+            pool: placed.region.as_ref().map_or(0, pool),
+            blocks: blocks.len() as u64,
+            cpu,
+        }
+    }
+}
+
+/// Replays of one trace, several of each way, in turn.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ways {
+    /// As the program has it.
+    pub as_it_is: Vec<Heap>,
+    /// With the site's survivors elsewhere. None where nothing of the site lives at the moment.
+    pub survivors: Vec<Heap>,
+    /// With all blocks of the site elsewhere.
+    pub whole: Vec<Heap>,
+}
+
+#[cfg(test)]
+#[expect(clippy::single_range_in_vec_init, reason = "a list of one range is meant")]
+mod tests {
+    use super::*;
+    use crate::ever::PAGE;
+    use allocanary_trace::replay::Live;
+
+    #[test]
+    fn pages_of_the_pool_count_and_are_known_by_their_addresses() {
+        let block = |slot, address, size| Live { slot, address, size };
+        let placed = Placed {
+            // Three pages of the allocator, of which the last is empty and the second not resident; two of the pool.
+            used: vec![16 * PAGE..19 * PAGE, 100 * PAGE..102 * PAGE],
+            resident: vec![16 * PAGE..17 * PAGE, 18 * PAGE..19 * PAGE, 100 * PAGE..102 * PAGE],
+            blocks: vec![block(0, 16 * PAGE + 8, 64), block(1, 100 * PAGE, 64), block(2, 101 * PAGE, 32)],
+            region: Some(100 * PAGE..200 * PAGE),
+        };
+        let wanted = Heap { holding: 3 * PAGE, resident: 4 * PAGE, pool: 2 * PAGE, blocks: 3, cpu: 7.0 };
+        assert_eq!(Heap::of(&placed, 7.0), wanted);
+        assert_eq!(Heap::of(&Placed { region: None, ..placed }, 7.0).pool, 0);
+    }
+}

@@ -1,0 +1,54 @@
+//! The site that a user names. In: sites, a text. Out: a name, or the names that it could be.
+
+use crate::sites::Site;
+
+/// Why no site is meant for sure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Miss {
+    /// No name has it in it.
+    None,
+    /// These have: those that pin most first.
+    Several(Vec<String>),
+}
+
+/// The name of a site as the table prints it, or a part of only one. The table ends long names with dots.
+pub fn pick(sites: &[Site], text: &str) -> Result<String, Miss> {
+    let names = || sites.iter().map(|site| site.name.as_str());
+    if names().any(|name| name == text) {
+        return Ok(text.into());
+    }
+    let is_meant = |name: &str| match text.strip_suffix("...") {
+        Some(start) if !start.is_empty() => name.starts_with(start),
+        _ => !text.is_empty() && name.contains(text),
+    };
+    let mut meant: Vec<String> = Vec::new();
+    for name in names().filter(|name| is_meant(name)) {
+        // One name in several modules is one site.
+        if meant.iter().all(|known| known != name) {
+            meant.push(name.into());
+        }
+    }
+    match meant.len() {
+        0 => Err(Miss::None),
+        1 => Ok(meant.remove(0)),
+        _ => Err(Miss::Several(meant)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_site_is_meant_by_its_name_or_by_a_part_of_no_other() {
+        let site = |name: &str| Site { name: name.into(), ..Site::default() };
+        let sites = ["sds_new", "sds_new_len", "dict_add", "dict_add", "a_long_name_of_a"].map(site);
+        let of = |text| pick(&sites, text);
+        assert_eq!(of("sds_new").as_deref(), Ok("sds_new"), "the whole name, though it is a part of another");
+        assert_eq!(of("new_l").as_deref(), Ok("sds_new_len"));
+        assert_eq!(of("dict").as_deref(), Ok("dict_add"), "one name twice is one site");
+        assert_eq!(of("a_long_n...").as_deref(), Ok("a_long_name_of_a"));
+        assert_eq!(of("sds"), Err(Miss::Several(vec!["sds_new".into(), "sds_new_len".into()])));
+        assert_eq!([of("free"), of(""), of("...")], [Err(Miss::None), Err(Miss::None), Err(Miss::None)]);
+    }
+}

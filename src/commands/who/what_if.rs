@@ -1,0 +1,219 @@
+//! `allocanary who TRACE --what-if SITE`: what the heap keeps less with a site's blocks elsewhere. In: a trace with stacks, a site. Out: an
+//! answer, a table, JSON.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use tempfile::{NamedTempFile, TempPath};
+
+use super::super::terminal;
+use super::program;
+use super::under::{Replay, named};
+use crate::args::{OutputFlags, WhoFlags};
+use allocanary_cell::spec::nearest;
+use allocanary_kernel::terminal::{harmless, harmless_lines};
+use allocanary_report::answer::short;
+use allocanary_report::who::what_if::Report;
+use allocanary_study::error::{Error, Result};
+use allocanary_study::summary::LEAST_SAMPLES;
+use allocanary_trace::prepare::{Elsewhere, write_elsewhere};
+use allocanary_trace::reader::Trace;
+use allocanary_trace::stacks::Stacks;
+use allocanary_who::what_if::{self, Heap, Miss, Sets, Ways};
+use allocanary_who::{By, Found, Names, Site, Taken, Wanted, WhatIf, sites, under};
+
+/// Replays of each way: the least that an interval needs.
+const REPEATS: usize = LEAST_SAMPLES;
+/// Sites that an error names.
+const NAMED: usize = 5;
+
+/// Replays, compares and prints.
+pub fn run(flags: &WhoFlags, site: &str, wanted: Option<Wanted>, by: By) -> Result<ExitCode> {
+    if by == By::Thread {
+        return Err(Error::Input(
+            "--what-if: wanted --by function, line or module, found --by thread: a thread is no site".into(),
+        ));
+    }
+    let trace = Trace::open(&flags.trace)?;
+    if trace.header.stacks != 1 {
+        let found = match trace.header.stacks {
+            0 => "no stacks".to_string(),
+            one_in => format!("the stacks of one in {one_in}"),
+        };
+        return Err(Error::Input(format!(
+            "{}: --what-if: wanted the stacks of all allocations, found {found}: record again with --stacks all",
+            flags.trace.display()
+        )));
+    }
+    let stacks = trace.stacks()?;
+    let mut names = Names::of(&stacks);
+    let found = measured(flags, &trace, &stacks, &mut names, site, wanted, by)?;
+    let (report, look) = (Report::of(&found), terminal::look());
+    let text = match flags.output {
+        OutputFlags { json: true, .. } => report.json(),
+        OutputFlags { short: true, .. } => harmless_lines(&short(&[report.answer()], &look)).into_owned(),
+        _ => report.text(&look),
+    };
+    terminal::print(text.as_bytes())
+}
+
+fn measured(
+    flags: &WhoFlags,
+    trace: &Trace,
+    stacks: &Stacks,
+    names: &mut Names<'_>,
+    text: &str,
+    wanted: Option<Wanted>,
+    by: By,
+) -> Result<WhatIf> {
+    let program = program(trace);
+    let moment = sites::moment(trace, wanted)?;
+    // Where nobody named an allocator and this build has not the program's, there is something to say all the same.
+    let candidate = match (named(trace, flags.under.as_deref().unwrap_or("own")), &flags.under) {
+        (Err(error), None) => Err(error.to_string()),
+        (candidate, _) => Ok(candidate?),
+    };
+    let replay = candidate.map(|candidate| Replay::of(&flags.trace, trace, &candidate, &moment));
+    let replay = match replay {
+        Ok(replay) => Ok(replay?),
+        Err(why) => Err(why),
+    };
+    // A replay stops between two events that are near the moment.
+    let moment = replay.as_ref().map_or(moment.clone(), |replay| moment.behind(replay.events));
+    let (taken, resident, merged) = sites::take(trace, moment, false)?;
+    let mut found = sites::find(&program, &taken, resident.as_ref(), names, by);
+    let site = picked(&found, text)?;
+    let mut notes = found.notes.clone();
+    let (share, replays) = match replay {
+        Err(why) => {
+            notes.extend(sites::limits(trace, &found, &merged, stacks));
+            (site.share, Err(why))
+        }
+        Ok(replay) => {
+            let (there, ways) = replayed(trace, &taken, &found, names, &site, by, &replay)?;
+            // Its resident pages are known of each replay.
+            found.pages = there.pages.clone();
+            notes.extend(sites::limits(trace, &found, &merged, stacks));
+            (what_if::named(&there, &site.name).share, Ok((replay.candidate, ways)))
+        }
+    };
+    let (moment, nanos) = (found.moment, found.nanos);
+    Ok(WhatIf { program, moment, nanos, by, site, share, replays, notes })
+}
+
+/// The site that the user named.
+fn picked(found: &Found, text: &str) -> Result<Site> {
+    let list = |names: &[&str]| names.iter().map(|name| format!("`{}`", harmless(name))).collect::<Vec<_>>().join(", ");
+    let shown = harmless(text);
+    match what_if::pick(&found.sites, text) {
+        Ok(name) => Ok(what_if::named(found, &name)),
+        Err(Miss::Several(names)) => {
+            let few: Vec<&str> = names.iter().map(String::as_str).take(NAMED).collect();
+            let more = names.len().saturating_sub(NAMED);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            Err(Error::Input(format!(
+                "--what-if {shown}: wanted one site, found {} with that in their names: {}{more}",
+                names.len(),
+                list(&few)
+            )))
+        }
+        Err(Miss::None) => {
+            let names = || found.sites.iter().map(|site| site.name.as_str());
+            let (near, which) = match nearest(text, names()) {
+                near if near.is_empty() => (names().take(NAMED).collect(), "those that pin most are"),
+                near => (near, "the nearest are"),
+            };
+            let near = if near.is_empty() { "there is none".into() } else { format!("{which} {}", list(&near)) };
+            Err(Error::Input(format!("--what-if {shown}: wanted the name of a site, found none of this name: {near}")))
+        }
+    }
+}
+
+/// Replays all three ways in turn: the sites of the heap as it is, and what each way keeps.
+fn replayed(
+    trace: &Trace,
+    taken: &Taken,
+    found: &Found,
+    names: &mut Names<'_>,
+    site: &Site,
+    by: By,
+    replay: &Replay,
+) -> Result<(Found, Ways)> {
+    let of = what_if::stacks(taken, names, by, &site.name);
+    let Sets { survivors, whole } = what_if::sets(trace, of, replay.events)?;
+    let form = |elsewhere: &Elsewhere| -> Result<Option<TempPath>> {
+        (elsewhere.count() > 0).then(|| form(trace, replay, elsewhere)).transpose()
+    };
+    let (survivors, whole) = (form(&survivors)?, form(&whole)?);
+    terminal::tell(format_args!(
+        "replaying {} under {}: as it is, with survivors of {} elsewhere, with the whole site elsewhere; {REPEATS} times each",
+        replay.path, replay.candidate, site.name
+    ));
+    let mut ways = Ways::default();
+    let mut first = None;
+    for turn in 0..REPEATS {
+        for at in 0..3 {
+            // Each way is first, second and last about as often as the others.
+            let (form, heaps) = match (turn + at) % 3 {
+                0 => (None, &mut ways.as_it_is),
+                1 => (Some(&survivors), &mut ways.survivors),
+                _ => (Some(&whole), &mut ways.whole),
+            };
+            let form = match form {
+                None => None,
+                Some(Some(form)) => Some(&**form),
+                // There is no such block.
+                Some(None) => continue,
+            };
+            let (placed, cpu) = replay.run(form)?;
+            heaps.push(Heap::of(&placed, cpu));
+            if form.is_none() {
+                first.get_or_insert(placed);
+            }
+        }
+    }
+    let first = first.expect("it was replayed as it is");
+    let alike = |heaps: &[Heap]| heaps.iter().all(|heap| heap.blocks == first.blocks.len() as u64);
+    if ![&ways.as_it_is, &ways.survivors, &ways.whole].into_iter().all(|heaps| alike(heaps)) {
+        return Err(Error::Cell(format!("{}: the replays stopped with different blocks", replay.path)));
+    }
+    let (taken, resident) = under::take(trace, &found.moment, replay.events, false, &first)?;
+    Ok((sites::find(&found.program, &taken, Some(&resident), names, by), ways))
+}
+
+/// A prepared form of the trace with some blocks elsewhere, next to the trace: it is as large as the trace's own.
+fn form(trace: &Trace, replay: &Replay, elsewhere: &Elsewhere) -> Result<TempPath> {
+    let folder = Path::new(&replay.path).parent().unwrap_or(Path::new("/"));
+    let temporary = std::env::temp_dir();
+    let file = NamedTempFile::new_in(folder).or_else(|_| NamedTempFile::new_in(&temporary));
+    let path = file.map_err(|error| Error::file(&temporary, "making a file in", error))?.into_temp_path();
+    write_elsewhere(trace, &path, replay.marks(), elsewhere)?;
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use allocanary_who::Moment;
+    use allocanary_who::pages::Divided;
+
+    fn found(names: &[&str]) -> Found {
+        let marks = allocanary_trace::format::Marks::default();
+        let moment = Moment::of(Some(Wanted::At(1)), &marks, &[]).unwrap().unwrap();
+        let site = |name: &&str| Site { name: (*name).into(), ..Site::default() };
+        let sites = names.iter().map(site).collect();
+        let (pages, notes) = (Divided::default(), Vec::new());
+        Found { program: "a".into(), moment, nanos: 1, by: By::Function, sites, pages, one_in: None, notes }
+    }
+
+    #[test]
+    fn a_site_that_is_not_known_is_answered_with_those_that_are_near() {
+        let found = found(&["sds_new", "sds_free", "dict_add", "a", "b", "c", "d"]);
+        let error = |text| picked(&found, text).unwrap_err().to_string();
+        assert_eq!(picked(&found, "sds_f").unwrap().name, "sds_free");
+        assert!(error("sds_").ends_with("wanted one site, found 2 with that in their names: `sds_new`, `sds_free`"));
+        assert!(error("dict_ad2").ends_with("found none of this name: the nearest are `dict_add`"));
+        assert!(error("zzzz").ends_with("those that pin most are `sds_new`, `sds_free`, `dict_add`, `a`, `b`"));
+        assert!(picked(&self::found(&[]), "x").unwrap_err().to_string().ends_with("there is none"));
+    }
+}
