@@ -10,6 +10,7 @@ mod queue;
 mod resident;
 mod ring;
 
+#[cfg(feature = "stacks")]
 pub(super) use ring::RING;
 #[cfg(all(test, feature = "stacks"))]
 pub(super) use ring::tests::Ring;
