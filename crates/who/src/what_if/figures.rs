@@ -57,7 +57,6 @@ pub struct Ways {
 }
 
 #[cfg(test)]
-#[expect(clippy::single_range_in_vec_init, reason = "a list of one range is meant")]
 mod tests {
     use super::*;
     use crate::ever::PAGE;
