@@ -25,7 +25,8 @@ const SMALL: u64 = 4 << 20;
 pub fn text(found: &Found, under: Option<&Under>, top: usize, look: &Look) -> String {
     let answer = crate::wrapped(&sentence(found, under), look.width.into());
     let when = show_duration(Duration::from_nanos(found.nanos));
-    let title = format!("Pages of the heap, {} ({when} after the start)", found.moment.words);
+    let begin = if found.freed_from_before.is_some() { "begin of the window" } else { "start" };
+    let title = format!("Pages of the heap, {} ({when} after the {begin})", found.moment.words);
     let mut out = format!("{}\n\n{}\n{}", bold(&answer, look), pages(found, &title, look), sites(found, "", top, look));
     if let Some(grown) = grown(found, top) {
         out.push_str(&format!("\n{}\n", harmless_lines(&crate::wrapped(&grown, look.width.into()))));

@@ -141,7 +141,7 @@ fn of_a_window_there_is_a_row_of_what_is_older() {
   all                                           107 MiB  100.0 %
   before the window: no block of it was there  3.00 MiB
 ";
-    assert!(said.contains(wanted), "{said}");
+    assert!(said.contains(wanted) && said.contains("when idle (12.3 s after the begin of the window)"), "{said}");
     assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
     let value: Value = serde_json::from_str(&json(&found, None, None)).unwrap();
     let answer = &value["answers"][0];

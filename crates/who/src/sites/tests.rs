@@ -252,3 +252,47 @@ fn a_trace_of_some_blocks_is_refused() {
     let error = take_wanted(&Trace::open(file.path()).unwrap(), None, false).map(drop).unwrap_err().to_string();
     assert!(error.contains("one block in 16") && error.contains("--stacks 1/10"), "{error}");
 }
+
+/// A window knows its own blocks: of older ones their frees alone.
+#[test]
+fn of_a_window_older_blocks_have_no_site_and_their_pages_are_told_apart() {
+    use allocanary_trace::builder::TraceBuilder;
+    use allocanary_trace::coder::Event;
+    use allocanary_trace::format::at;
+    use std::io::Write;
+
+    let mut builder = TraceBuilder::windowed_with_stacks(512, 10_000, 0, 1);
+    let malloc = |address: u64, size: u64| Event::New { how: How::Malloc, address, size };
+    // Pages 10 to 29 have older blocks. The window begins at tick 10,000, makes blocks in pages 25 to 44, and frees three older ones.
+    (10..30).for_each(|page| builder.stacked(0, page, malloc(page * PAGE, 1000), 7));
+    for page in 25..45 {
+        builder.event(0, 15_000 + page, Event::Stamp);
+        builder.stacked(0, 15_000 + page, malloc(page * PAGE + 2000, 96), 9);
+    }
+    for page in 27..30 {
+        builder.event(0, 16_000, Event::Free { address: page * PAGE });
+    }
+    builder.resident(&Resident { mark: 3, ranges: vec![PAGE..60 * PAGE] });
+    builder.event(0, 20_000, Event::Stamp);
+    let mut bytes = builder.finish();
+    // Ticks are 10 ns.
+    bytes[at::END..at::END + 8].copy_from_slice(&190_000_u64.to_le_bytes());
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(&bytes).unwrap();
+    let trace = Trace::open(file.path()).unwrap();
+    let (taken, resident, merged) = taken_at(&trace, None, false).unwrap();
+    assert_eq!((taken.moment.name, merged.before, merged.strays), ("end", 3, 0));
+    let stacks = Stacks { nodes: vec![Default::default(); 10], modules: Vec::new() };
+    let found = find("x", &taken, resident.as_ref(), &mut Names::of(&stacks), By::Function);
+    assert_eq!((found.freed_from_before, found.before_window()), (Some(3), Some(39 * PAGE)));
+    assert_eq!((found.pages.holding, found.pages.pinned()), (20 * PAGE, 20 * (PAGE - 96)), "at most");
+    let notes = limits(&trace, &found, &merged, &stacks);
+    assert!(
+        notes.iter().any(|note| note.contains("3 of them were freed in it") && note.contains("at most")),
+        "{notes:?}"
+    );
+    // At a time that was asked for nobody has read the pages.
+    let (taken, resident, _) = taken_at(&trace, Some(Wanted::At(60_000)), false).unwrap();
+    let found = find("x", &taken, resident.as_ref(), &mut Names::of(&stacks), By::Function);
+    assert_eq!((found.freed_from_before, found.before_window(), found.pages.empty), (Some(3), None, None));
+}
