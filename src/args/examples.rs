@@ -290,6 +290,9 @@ Examples:
   allocanary record --file examples/programs/redis.toml
                                                  a [program] table, as `run` takes it
   allocanary record --window 60s -- ./service    the last minute of a long run
+  allocanary record --window 60s --stacks -- ./service
+                                                 and where its blocks were allocated, for `who`;
+                                                 Ctrl-C or SIGTERM: memory is read, then it ends
   allocanary record --stacks 1/10 -- ./service   the stack of one allocation in ten: a program that
                                                  does little else than allocate is slowed down less
   allocanary record --stacks off -- ./service    no stacks: for replays only

@@ -152,8 +152,8 @@ fn window(text: &str) -> Result<Duration> {
     parse_duration(text).filter(|time| (least..=most).contains(time)).ok_or_else(wanted)
 }
 
-/// The number of `--stacks`: the stack of one allocation in this many, 0 for none. A window has none by default: it is for services, and stacks
-/// cost more than all else.
+/// The number of `--stacks`: the stack of one allocation in this many, 0 for none. A window has none by default: it is for services in
+/// production, and stacks cost more than all else.
 fn stacks(text: Option<&str>, has_window: bool) -> Result<u32> {
     let one_in = match text {
         None => Some(u32::from(!has_window)),

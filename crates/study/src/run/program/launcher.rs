@@ -76,11 +76,14 @@ pub struct Other {
     pub reader: &'static str,
 }
 
+/// Adds a recorder's variables to the environment of a program.
+pub type AddsVariables<'a> = &'a dyn Fn(&mut BTreeMap<String, String>) -> Result<(), String>;
+
 /// A recorder of a program.
 #[derive(Clone, Copy)]
 pub struct Recorder<'a> {
     /// Adds its variables to the environment of the program.
-    pub environment: &'a dyn Fn(&mut BTreeMap<String, String>) -> Result<(), String>,
+    pub environment: AddsVariables<'a>,
     /// Gets what was read of a run that is interrupted.
     pub interrupted: &'a Mutex<Interrupted>,
 }

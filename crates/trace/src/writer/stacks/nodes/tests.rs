@@ -39,7 +39,7 @@ fn threads_that_need_a_place_at_one_time_share_it_until_there_is_none() {
     let room = || Room { process: &ring.process, base: &base };
     let barrier = Barrier::new(THREADS as usize);
     // Every second node is every thread's, the others are its own.
-    let pc_of = |thread: u64, at: u64| 0x1000 + at * 16 + if at % 2 == 0 { 0 } else { (thread + 1) << 40 };
+    let pc_of = |thread: u64, at: u64| 0x1000 + at * 16 + if at.is_multiple_of(2) { 0 } else { (thread + 1) << 40 };
     let given: Vec<Vec<Option<StackId>>> = std::thread::scope(|scope| {
         let work = |thread| {
             barrier.wait();
