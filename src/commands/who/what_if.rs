@@ -46,7 +46,7 @@ pub fn run(flags: &WhoFlags, site: &str, wanted: Option<Wanted>, by: By) -> Resu
         )));
     }
     let stacks = trace.stacks()?;
-    let mut names = Names::of(&stacks);
+    let mut names = Names::of(&stacks).with_map_of(&flags.trace);
     let found = measured(flags, &trace, &stacks, &mut names, site, wanted, by)?;
     let (report, look) = (Report::of(&found), terminal::look());
     let text = match flags.output {
