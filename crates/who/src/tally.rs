@@ -97,16 +97,7 @@ impl Tally {
         let course = Course::over(span);
         Tally {
             due: course.due(),
-            taken: Taken {
-                moment,
-                by_thread,
-                totals,
-                blocks,
-                ever,
-                course,
-                one_stack_in: 1,
-                freed_from_before: None,
-            },
+            taken: Taken { moment, by_thread, totals, blocks, ever, course, one_stack_in: 1, freed_from_before: None },
             index: HashMap::new(),
             kept: Vec::new(),
             unused: Vec::new(),

@@ -203,7 +203,18 @@ mod tests {
         let site = |name: &&str| Site { name: (*name).into(), ..Site::default() };
         let sites = names.iter().map(site).collect();
         let (pages, notes) = (Divided::default(), Vec::new());
-        Found { program: "a".into(), moment, nanos: 1, by: By::Function, sites, pages, one_in: None, notes }
+        Found {
+            program: "a".into(),
+            moment,
+            nanos: 1,
+            by: By::Function,
+            sites,
+            pages,
+            span: None,
+            freed_from_before: None,
+            one_in: None,
+            notes,
+        }
     }
 
     #[test]

@@ -280,7 +280,7 @@ fn of_a_window_older_blocks_have_no_site_and_their_pages_are_told_apart() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(&bytes).unwrap();
     let trace = Trace::open(file.path()).unwrap();
-    let (taken, resident, merged) = taken_at(&trace, None, false).unwrap();
+    let (taken, resident, merged) = take_wanted(&trace, None, false).unwrap();
     assert_eq!((taken.moment.name, merged.before, merged.strays), ("end", 3, 0));
     let stacks = Stacks { nodes: vec![Default::default(); 10], modules: Vec::new() };
     let found = find("x", &taken, resident.as_ref(), &mut Names::of(&stacks), By::Function);
@@ -292,7 +292,7 @@ fn of_a_window_older_blocks_have_no_site_and_their_pages_are_told_apart() {
         "{notes:?}"
     );
     // At a time that was asked for nobody has read the pages.
-    let (taken, resident, _) = taken_at(&trace, Some(Wanted::At(60_000)), false).unwrap();
+    let (taken, resident, _) = take_wanted(&trace, Some(Wanted::At(60_000)), false).unwrap();
     let found = find("x", &taken, resident.as_ref(), &mut Names::of(&stacks), By::Function);
     assert_eq!((found.freed_from_before, found.before_window(), found.pages.empty), (Some(3), None, None));
 }
