@@ -49,7 +49,7 @@ fn fuzz_blocks_are_one_s_own_until_they_are_freed() {
             let size = if which % 4 > 0 { size % 100 + 1 } else { size * 5 + 1 };
             let align = if which % 3 == 0 { 1 << log2 } else { 16 };
             let block = pool.alloc(layout(size, align), zeroed);
-            assert!(pool.has(block) && block.addr() % align.max(16) == 0, "{size} {align}");
+            assert!(pool.has(block) && block.addr().is_multiple_of(align.max(16)), "{size} {align}");
             let (before, behind) = (live.range(..=block.addr()).next_back(), live.range(block.addr()..).next());
             assert!(before.is_none_or(|(other, (_, length, _))| other + length <= block.addr()));
             assert!(behind.is_none_or(|(other, _)| block.addr() + size <= *other));
