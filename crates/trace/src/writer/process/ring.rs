@@ -57,13 +57,13 @@ impl Process {
     }
 
     /// The most places that tables may have: half of all.
-    #[cfg(feature = "stacks")]
+    #[cfg(any(test, feature = "stacks"))]
     fn most_table_places(&self) -> u64 {
         (self.limit.load(Relaxed).saturating_sub(HEADER as u64) / RING as u64) / 2
     }
 
     /// Hands out a place for tables, which nobody else ever gets. None where they have their share, or all others are being written.
-    #[cfg(feature = "stacks")]
+    #[cfg(any(test, feature = "stacks"))]
     pub(in crate::writer) fn table_place(&self, now: u64) -> Option<(u64, *mut u8)> {
         let one_more = |places| (places < self.most_table_places()).then_some(places + 1);
         self.table_places.fetch_update(SeqCst, SeqCst, one_more).ok()?;
@@ -75,7 +75,7 @@ impl Process {
     }
 
     /// Takes back a place of tables in which nothing was written.
-    #[cfg(feature = "stacks")]
+    #[cfg(any(test, feature = "stacks"))]
     pub(in crate::writer) fn give_back(&self, start: *mut u8, now: u64) {
         self.close_chunk(start, now);
         self.table_places.fetch_sub(1, SeqCst);
