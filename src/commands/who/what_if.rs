@@ -219,12 +219,12 @@ mod tests {
 
     #[test]
     fn a_site_that_is_not_known_is_answered_with_those_that_are_near() {
-        let found = found(&["sds_new", "sds_free", "dict_add", "a", "b", "c", "d"]);
+        let found = found(&["sds_new", "sds_free", "dict_add", "query", "log", "hook"]);
         let error = |text| picked(&found, text).unwrap_err().to_string();
         assert_eq!(picked(&found, "sds_f").unwrap().name, "sds_free");
         assert!(error("sds_").ends_with("wanted one site, found 2 with that in their names: `sds_new`, `sds_free`"));
         assert!(error("dict_ad2").ends_with("found none of this name: the nearest are `dict_add`"));
-        assert!(error("zzzz").ends_with("those that pin most are `sds_new`, `sds_free`, `dict_add`, `a`, `b`"));
+        assert!(error("zzzz").ends_with("those that pin most are `sds_new`, `sds_free`, `dict_add`, `query`, `log`"));
         assert!(picked(&self::found(&[]), "x").unwrap_err().to_string().ends_with("there is none"));
     }
 }
