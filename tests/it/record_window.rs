@@ -79,7 +79,10 @@ fn each_allocation_of_a_window_has_its_stack_also_behind_a_kill_and_a_fork() {
             trace.bytes
         );
         let merged = merge(&trace, &mut Nothing).unwrap();
-        assert_eq!((merged.strays, merged.lost_frees, &merged.damage[..]), (0, 0, &[][..]));
+        assert_eq!((merged.lost_frees, &merged.damage[..]), (0, &[][..]));
+        // Where the window begins, a thread has at most 16 events without a stamp: their allocations are left out and their frees are not. An
+        // address that is freed there for the second time is a stray.
+        assert!(merged.strays <= 16, "{merged:?}");
         let found = by_size(&trace);
         for size in [104, 208, 312] {
             // Of the first thread, of the other, or of both: they differ in their outermost frames.
