@@ -333,7 +333,10 @@ fn where_blocks_lie_is_told_with_the_pages_that_they_have_been_in() {
     let is_used = |range: &Range<u64>| is_in(&placed.used, range.start) && is_in(&placed.used, range.end - 1);
     assert!(placed.resident.iter().all(is_used), "{placed:?}");
     let bytes: u64 = placed.used.iter().map(|range| range.end - range.start).sum();
-    assert!(bytes < 4 << 20, "the tables of the replay count: {bytes}");
+    // Wherever the allocator puts a block, it has so many pages at most: other tests leave holes in its heap.
+    let most = |size: u64| (size / 4096 + 2) * 4096;
+    let blocks: u64 = (0..300).map(|at| most(80 + at * 8)).sum::<u64>() + most(3 << 20);
+    assert!(bytes <= blocks, "the tables of the replay count: {bytes} of {blocks}");
     assert_eq!((prepared.events_before(Moment::Idle), prepared.events_before(Moment::Ready)), (Some(401), None));
     assert!(prepared.events_before(Moment::Peak).is_some_and(|events| events <= 401));
 }
