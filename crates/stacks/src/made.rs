@@ -2,11 +2,12 @@
 //! code is mapped, may be executed, and is understood.
 //!
 //! The bytes are copied by the kernel, which refuses what is not mapped. Data may look like code: where the bytes are a call and a function's
-//! end, the mapping has to be executable too. This is read from `/proc/self/maps` once for each mapping.
+//! end, the mapping has to be executable too. This is read from `/proc/self/maps`; a thread remembers the last 16 mappings that were found.
 //!
-//! A rule is kept until all are forgotten. If other code then lies at the same place, and calls at the very same byte, the rule is the old
-//! one's. What follows from it is read like all of the stack: only where it is mapped. The next address is then rarely one of code, and the
-//! walk ends there.
+//! A rule is kept until all are forgotten, also if the code is unmapped. If other code then lies at the same place, and calls at the very same
+//! byte, the rule is the old one's, and the word that it names need not be a return address. Nothing is read at such a word by a pointer of
+//! ours: the kernel copies the bytes there and refuses what is not mapped. The frame's own words are those between the stack pointer and the
+//! stack's end, or copied by the kernel as well. If the word is no address of code, the walk ends there; if it is, the stack has a wrong frame.
 
 use crate::copy::{PAGE, copy};
 use crate::epilogue::{AFTER, BEFORE, rule};
@@ -64,10 +65,11 @@ impl Made {
         found.is_some()
     }
 
-    /// Forgets where code is.
+    /// Forgets where code is, and how often there was none: a closed library may have been the reason.
     #[cold]
     pub(crate) fn forget(&mut self) {
         self.ranges = [[0; 2]; RANGES];
+        self.refused = 0;
     }
 }
 

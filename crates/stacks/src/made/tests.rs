@@ -221,4 +221,6 @@ fn a_thread_that_has_found_no_code_too_often_looks_for_no_more() {
     assert!(made.rule(at, &mut stack).is_some());
     made.rule(1 << 46, &mut stack);
     assert_eq!(made.rule(at, &mut stack), None);
+    made.forget();
+    assert!(made.rule(at, &mut stack).is_some(), "a library was closed");
 }
