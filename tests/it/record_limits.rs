@@ -169,7 +169,12 @@ fn the_command_itself_survives_the_limit() {
 fn a_handler_that_forks_in_the_middle_of_the_recorder_hurts_neither_process() {
     let folder = tempdir().unwrap();
     let Some(program) = compiled(folder.path(), "interrupted") else { return };
-    for (threads, handler, window, stacks) in [("alone", "quiet", "60000", "0"), ("threads", "allocates", "0", "1")] {
+    for (threads, handler, window, stacks) in [
+        ("alone", "quiet", "60000", "0"),
+        ("threads", "allocates", "0", "1"),
+        ("alone", "quiet", "0", "1"),
+        ("threads", "quiet", "60000", "1"),
+    ] {
         let out = folder.path().join("traces");
         let _ = fs::remove_dir_all(&out);
         fs::create_dir(&out).unwrap();

@@ -99,7 +99,7 @@
 //! `((last * 256 + class) * 0x9E3779B97F4A7C15 mod 2^64) / 2^52`; `last` is the stack of the thread's last chosen allocation, at first 0, and
 //! `class` the size class below. After each chosen allocation `next[h]` and `last` are its stack.
 //!
-//! **Version 4**: with a window and with stacks. A table begins at a place, and no event lies in a place that a table has. Such a place is
+//! **Version 4**: with a window and with stacks. A place that has tables has no events; several tables may lie in it, one behind the other. Such a place is
 //! never used again: so each node that an event names is there, also if it was written long before the window. The tables have at
 //! most half of the places; then new nodes are not written, and stacks that need one are counted at 192. Each chunk of events is read by itself
 //! here as well: its table `next` and its `last` begin at 0, and the event of a stack is in the chunk of its allocation. What `record` adds

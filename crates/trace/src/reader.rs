@@ -374,7 +374,9 @@ impl Stream<'_> {
         if self.trace.has_window() {
             *self.coder = Coder::NEW;
             self.given = None;
-            self.predictor.as_deref_mut().map(Predictor::clear);
+            if let Some(predictor) = self.predictor.as_deref_mut() {
+                predictor.clear();
+            }
         }
         self.stamp = self.stamp.max(chunk.stamp);
         self.settle(0);

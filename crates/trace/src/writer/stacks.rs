@@ -1,7 +1,7 @@
 //! The stacks of allocations. In: the calling thread's stack. Out: its number, and its nodes and modules in the mapped file.
 //!
 //! The tables lie on pages that a fork wipes: a child finds none and begins its own. An event that a signal's handler has interrupted,
-//! which then forks, goes on in the child with empty tables: it finds no place in a file there, and has no stack.
+//! which then forks, goes on in the child with empty tables: it finds no place in a file there, has no stack, and counts nothing.
 
 mod modules;
 mod nodes;
@@ -128,10 +128,10 @@ pub(super) unsafe fn stack_of_here(kept: *mut Kept, size: u64) -> (StackId, bool
         let walked = unsafe { (*kept).walker.walk(here(), &site) };
         if walked.is_cut || walked.is_broken {
             let count = if walked.is_cut { at::CUT } else { at::BROKEN };
-            site.room.process.long(count).fetch_add(1, Relaxed);
+            site.room.count(count);
         }
         if site.is_full.get() {
-            site.room.process.long(at::NO_ROOM).fetch_add(1, Relaxed);
+            site.room.count(at::NO_ROOM);
         }
         walked.node
     });

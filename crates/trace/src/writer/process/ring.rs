@@ -74,6 +74,12 @@ impl Process {
         place.map(|(offset, start, _)| (offset, start))
     }
 
+    /// Whether tables have less than their share, and the recording goes on.
+    #[cfg(any(test, feature = "stacks"))]
+    pub(in crate::writer) fn may_have_table_place(&self) -> bool {
+        !self.is_stopped() && self.table_places.load(SeqCst) < self.most_table_places()
+    }
+
     /// Takes back a place of tables in which nothing was written.
     #[cfg(any(test, feature = "stacks"))]
     pub(in crate::writer) fn give_back(&self, start: *mut u8, now: u64) {

@@ -43,7 +43,8 @@ impl Modules {
         &self.known[..self.count.load(Acquire).min(MOST)]
     }
 
-    /// Tells a file at its first frame; libraries were closed so many times before. False while another thread tells one: this one is then told at its next frame.
+    /// Tells a file at its first frame; libraries were closed so many times before. False while another thread tells one, or where there is
+    /// no room for the moment: this one is then told at its next frame.
     pub(super) fn find_or_add(&self, room: &Room, object: &Object, forgotten: u64) -> bool {
         let is_same = |known: &&Known| {
             (known.start.load(Relaxed), known.end.load(Relaxed)) == (object.start, object.end)
@@ -55,13 +56,14 @@ impl Modules {
         if self.busy.swap(1, SeqCst) != 0 {
             return false;
         }
-        undisturbed(|| self.add(room, object, forgotten));
+        let is_done = undisturbed(|| self.add(room, object, forgotten));
         self.busy.store(0, SeqCst);
-        true
+        is_done
     }
 
-    fn add(&self, room: &Room, object: &Object, forgotten: u64) {
-        let Some(base) = room.base() else { return };
+    /// False if it is to be told again: there may be room later.
+    fn add(&self, room: &Room, object: &Object, forgotten: u64) -> bool {
+        let Some(base) = room.base() else { return true };
         let path = match object.path() {
             // SAFETY: the header of the mapped file, whose text was written once and ends in NUL.
             b"" => unsafe { std::ffi::CStr::from_ptr(base.add(at::PROGRAM).cast()) }.to_bytes(),
@@ -76,17 +78,18 @@ impl Modules {
         let latest = self.known().iter().rev().find(|known| known.start.load(Relaxed) == object.start);
         if let Some(latest) = latest.filter(|latest| latest.hash.load(Relaxed) == hash.value()) {
             latest.forgotten.store(forgotten, Relaxed);
-            return;
+            return true;
         }
-        let Some(place) = self.known.get(self.count.load(Relaxed)) else { return };
+        let Some(place) = self.known.get(self.count.load(Relaxed)) else { return true };
         if !self.write(room, numbers, path, object.build_id()) {
-            return;
+            return !room.may_come();
         }
         place.start.store(object.start, Relaxed);
         place.end.store(object.end, Relaxed);
         place.hash.store(hash.value(), Relaxed);
         place.forgotten.store(forgotten, Relaxed);
         self.count.fetch_add(1, Release);
+        true
     }
 
     /// Writes the record, to the present chunk or to a new one. False if there is no room.
@@ -112,3 +115,6 @@ impl Modules {
         false
     }
 }
+
+#[cfg(all(test, target_arch = "x86_64", target_env = "gnu"))]
+mod tests;

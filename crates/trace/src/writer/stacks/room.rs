@@ -1,6 +1,6 @@
 //! Room for the tables of stacks. In: a process and the file that its tables are in. Out: parts of that file.
 
-use std::sync::atomic::{AtomicPtr, Ordering::SeqCst};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 use crate::format::CHUNK_HEADER;
 use crate::writer::process::{Process, RING};
@@ -17,6 +17,19 @@ impl Room<'_> {
     pub(super) fn base(&self) -> Option<*mut u8> {
         let base = self.base.load(SeqCst);
         (!base.is_null() && base == self.process.base()).then_some(base)
+    }
+
+    /// Counts one more in an 8-byte field of the file's header. Not in the child of a fork that has interrupted this: it has no file.
+    pub(super) fn count(&self, field: usize) {
+        if let Some(base) = self.base() {
+            // SAFETY: the header of the mapped file, where the field is aligned. After a fork right here private memory is at its place.
+            unsafe { AtomicU64::from_ptr(base.add(field).cast()) }.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Whether there may be a part later although there is none now: all others are being written.
+    pub(super) fn may_come(&self) -> bool {
+        self.base().is_some() && self.process.has_window() && self.process.may_have_table_place()
     }
 
     /// The length of a part for tables that usually have so many bytes: in a window it is a whole place.
