@@ -13,7 +13,8 @@ use allocanary_who::names::perf_map::{LONGEST, beside};
 /// Where runtimes put them.
 const FOLDER: &str = "/tmp";
 
-/// A file's time is that of the last tick of the kernel's clock: up to 10 ms before the real one.
+/// A file's time is that of the last tick of the kernel's clock: up to 10 ms before the real one (a kernel with 100 ticks a second). Ten times
+/// that is allowed: a process of the same number that ended so shortly before is not to be expected.
 const TICK: Duration = Duration::from_millis(100);
 
 /// Keeps the map of each trace with stacks, and says so.
@@ -23,14 +24,17 @@ pub fn keep(made: &[(PathBuf, Header)]) {
         let parent = made.iter().map(|(_, header)| header).find(|parent| parent.pid == header.parent);
         let parent = parent.map(|parent| (map(parent.pid), parent.start_wall));
         let (map, to) = (map(header.pid), beside(path));
-        let own = (map.clone(), header.start_wall);
-        match copy(&[parent, Some(own)].into_iter().flatten().collect::<Vec<_>>(), &to) {
+        match copy((&map, header.start_wall), parent.as_ref().map(|(map, started)| (map.as_path(), *started)), &to) {
             Ok(None) => {}
-            Ok(Some(bytes)) => terminal::tell(format_args!(
-                "{}: the names of code that a runtime has made, {bytes} bytes of {}",
-                to.display(),
-                map.display()
-            )),
+            Ok(Some((bytes, of_parent))) => {
+                let parent = parent
+                    .filter(|_| of_parent > 0)
+                    .map_or(String::new(), |(map, _)| format!(" and {}", map.display()));
+                let (to, map) = (to.display(), map.display());
+                terminal::tell(format_args!(
+                    "{to}: the names of code that a runtime has made, {bytes} bytes of {map}{parent}"
+                ));
+            }
             Err(error) => terminal::tell(format_args!(
                 "{error}: code that a runtime has made will have no names in {}",
                 path.display()
@@ -39,25 +43,21 @@ pub fn keep(made: &[(PathBuf, Header)]) {
     }
 }
 
-/// Copies the last of these maps, and before it the others: after a fork the code of the parent is in the child too, and later lines win. Each
-/// has been written to since its process started. The length; none if there is no last one.
-fn copy(maps: &[(PathBuf, u64)], to: &Path) -> Result<Option<u64>, String> {
-    let mut all = Vec::new();
-    let mut has_own = false;
-    for (map, started) in maps {
-        let found = read(map, *started).map_err(|error| format!("{}: {error}", map.display()))?;
-        has_own = found.is_some();
-        all.extend(found.unwrap_or_default());
-    }
-    let length = all.len() as u64;
-    if !has_own {
-        return Ok(None);
-    }
-    if length > LONGEST {
-        return Err(format!("{}: wanted at most {LONGEST} bytes, found more", to.display()));
-    }
+/// Copies a map, and before it the parent's: after a fork the code of the parent is in the child too, and later lines win. Each has been
+/// written to since its process started. The parent's is left out if it cannot be read, or if both are too long. The length, and how much of
+/// it is the parent's; none if there is no own one.
+fn copy(own: (&Path, u64), parent: Option<(&Path, u64)>, to: &Path) -> Result<Option<(u64, u64)>, String> {
+    let (map, started) = own;
+    let found = read(map, started).map_err(|error| format!("{}: {error}", map.display()))?;
+    let Some(own) = found else { return Ok(None) };
+    let wanted = || format!("{}: wanted at most {LONGEST} bytes, found more", map.display());
+    let left = LONGEST.checked_sub(own.len() as u64).ok_or_else(wanted)?;
+    let parent = parent.and_then(|(map, started)| read(map, started).ok().flatten());
+    let mut all = parent.filter(|parent| parent.len() as u64 <= left).unwrap_or_default();
+    let of_parent = all.len() as u64;
+    all.extend(own);
     private::replace(to, &all).map_err(|error| format!("writing {}: {error}", to.display()))?;
-    Ok(Some(length))
+    Ok(Some((all.len() as u64, of_parent)))
 }
 
 /// Reads a map, if there is one that was written to since then.
@@ -88,7 +88,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (map, to) = (folder.path().join("perf-2.map"), folder.path().join("a.trace.perfmap"));
         let parent = folder.path().join("perf-1.map");
-        let own = |started| copy(&[(parent.clone(), 0), (map.clone(), started)], &to);
+        let own = |started| copy((&map, started), Some((&parent, 0)), &to);
         assert_eq!(own(0), Ok(None));
         fs::write(&parent, "1000 10 py::f:/a.py\n").unwrap();
         assert_eq!(own(0), Ok(None), "a process without one of its own");
@@ -97,9 +97,20 @@ mod tests {
         let after = |wait: Duration| u64::try_from((written + wait).as_nanos()).unwrap();
         assert_eq!(own(after(Duration::from_secs(1))), Ok(None), "of an earlier process");
         assert!(!to.exists());
-        assert_eq!(own(after(Duration::from_millis(5))), Ok(Some(40)));
+        assert_eq!(own(after(Duration::from_millis(5))), Ok(Some((40, 20))));
         assert_eq!(fs::read_to_string(&to).unwrap(), "1000 10 py::f:/a.py\n1000 10 py::g:/a.py\n");
         assert_eq!(fs::metadata(&to).unwrap().permissions().mode() & 0o7777, 0o600);
+        // A parent's map that is refused, or is too long with the own one, is left out, and the own one is kept.
+        fs::set_permissions(&parent, fs::Permissions::from_mode(0o666)).unwrap();
+        assert_eq!(own(0), Ok(Some((20, 0))));
+        fs::set_permissions(&parent, fs::Permissions::from_mode(0o600)).unwrap();
+        File::options().write(true).open(&parent).unwrap().set_len(LONGEST).unwrap();
+        assert_eq!(own(0), Ok(Some((20, 0))));
+        assert_eq!(fs::read_to_string(&to).unwrap(), "1000 10 py::g:/a.py\n");
+        // What the parent has is no matter of a process without a map.
+        fs::remove_file(&map).unwrap();
+        fs::set_permissions(&parent, fs::Permissions::from_mode(0o666)).unwrap();
+        assert_eq!(own(0), Ok(None));
     }
 
     #[test]
@@ -107,7 +118,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (map, to) = (folder.path().join("perf-1.map"), folder.path().join("a.trace.perfmap"));
         let refused = |wanted: &str| {
-            let error = copy(&[(map.clone(), 0)], &to).unwrap_err();
+            let error = copy((&map, 0), None, &to).unwrap_err();
             assert!(error.contains(wanted), "{error}");
             assert!(!to.exists());
         };
